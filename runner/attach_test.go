@@ -1,7 +1,11 @@
 package runner_test
 
 import (
+	"fmt"
+	"net"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +38,44 @@ func TestADiskIsAttachedByTheConfiguration(t *testing.T) {
 	})
 	v.configure("wrapped", nil, v.section()...)
 	v.becomes("the guest is asked", is(status.DriveDetaching, "waiting for the guest to release the disk"))
+	_, err := v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
+
+// silence is a server that takes connections and says nothing.
+func silence(t *testing.T) (port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// A VM starts without its NBD servers, and doesn't wait for one that says nothing. What QEMU was not
+// started for, the kernel doesn't let it use, and the runner doesn't try.
+func TestAVMStartsWithoutItsNBDServers(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	require.NoError(t, os.Mkdir(v.path("nbd"), 0o700))
+	drive := fmt.Sprintf("{serial: far, nbd: {host: 127.0.0.1, port: %d, tls: nbd}}", silence(t))
+	v.configure("wrapped", nil, v.section("drives: ["+drive+"]")...)
+	v.runs()
+	failed := func(name, text string) func(status.Status) bool {
+		return func(s status.Status) bool {
+			i := slices.IndexFunc(s.Drives, func(d status.Drive) bool { return d.Name == name })
+			return i >= 0 && s.Drives[i].State == status.DriveFailed && strings.Contains(s.Drives[i].Message, text)
+		}
+	}
+	v.becomes("without certificates", failed("far", "ca-cert.pem: no such file"))
+	silent := strings.Replace(drive, ", tls: nbd", "", 1)
+	v.configure("wrapped", nil, v.section("drives: ["+silent+"]")...)
+	v.becomes("the server is silent", failed("far", "does not answer within 3s"))
+
+	other := "{serial: other, nbd: {host: 127.0.0.1, tls: others}}"
+	v.configure("wrapped", []string{"nbdCertificates: others"}, v.section("drives: ["+silent+", "+other+"]")...)
+	s := v.becomes("the kernel", failed("other", "QEMU read only the certificates that the VM was started with"))
+	require.Equal(t, "nbdCertificates", s.RestartAwaitingChanges[0].Path)
 	_, err := v.stop()
 	require.NoError(t, err)
 	v.nothingLeft()

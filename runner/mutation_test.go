@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/config"
+	"vmop/runner/status"
 	"vmop/runner/usernet"
 	"vmop/vmspec"
 )
@@ -42,6 +43,7 @@ var mutations = []mutation{
 	{path: "runtimeDir", to: "other", what: listed},
 	{path: "namespace", to: "other", what: idle},        // of a custom resource
 	{path: "imageRepository", to: "images", what: idle}, // no option is a file
+	{path: "nbdCertificates", to: "nbd", what: listed},  // QEMU may read a folder more
 	{path: "cloudInit", to: map[string]any{"userData": map[string]any{"hostname": "other"}}, what: listed},
 	{path: "provisioned", to: true, what: idle},            // only names its fields
 	{path: "sysprep.directory", to: "gone", what: refused}, // without a file
@@ -108,6 +110,7 @@ var mutations = []mutation{
 		"vm.drives[0].source": "debian/12",
 	}, what: idle},
 	{path: "vm.drives[0].readOnly", to: true, what: listed},
+	served("host", "127.0.0.2"), served("port", 1), served("export", "other"), served("tls", "PATH"),
 	{path: "vm.drives[0].serial", to: "other", what: listed},
 	{path: "vm.drives[1].bus", to: "scsi", what: listed},
 	{path: "vm.drives[1].readOnly", to: true, what: idle}, // a CD is that anyway
@@ -166,6 +169,17 @@ func forwarded(field string, to any, want string) mutation {
 			return want == fmt.Sprintf("%s %s:%d %d", f.Protocol, f.Address, f.Host, f.Guest)
 		},
 	}
+}
+
+// served adds a disk of an NBD server that isn't there, of which a field has a value.
+func served(field string, to any) mutation {
+	const nbd = "vm.drives[2].nbd."
+	also := map[string]any{"vm.drives[2].serial": "served", nbd + "host": "127.0.0.1", nbd + "port": 2}
+	delete(also, nbd+field)
+	return mutation{path: nbd + field, to: to, also: also, what: live, seen: func(v *vm) bool {
+		drives := v.status().Drives
+		return len(drives) == 1 && drives[0].Name == "served" && drives[0].State == status.DriveFailed
+	}}
 }
 
 // tap is another network than that of everything, with all that would follow by

@@ -46,7 +46,11 @@ const (
 	longestWait = Seconds(365 * 24 * 3600)
 	firstVNC    = 5900 // the TCP port of display 0
 	lastPort    = 65535
-	mostDevices = 1000
+	nbdPort     = 10809 // IANA's for NBD
+	// longestExport is how long the name of an export may be, in bytes (QEMU's limit, and that
+	// of the protocol).
+	longestExport = 4096
+	mostDevices   = 1000
 )
 
 // checker collects the faults of one spec.

@@ -14,6 +14,10 @@ func (c *checker) drives() {
 	order, serials := map[int]string{}, map[string]string{}
 	for i, d := range c.spec.Drives {
 		path := fmt.Sprintf("vm.drives[%d]", i)
+		if d.NBD == nil && i > 0 && c.spec.Drives[i-1].NBD != nil {
+			c.add(path, "comes after a drive with nbd").hint("drives with nbd come last: the VM is started without them").also(
+				fmt.Sprintf("vm.drives[%d].nbd", i-1))
+		}
 		c.serial(path+".serial", d.Serial, serials)
 		if b := d.Bootindex; b != nil {
 			c.bootindex(path+".bootindex", *b, order)
@@ -49,6 +53,9 @@ func (c *checker) compactDisc(path string, d Drive) {
 			c.add(path+"."+source.key, "is not for a CD drive").hint("its medium is given by file").also(path + ".type")
 		}
 	}
+	if d.NBD != nil {
+		c.add(path+".nbd", "is not for a CD drive").hint("its medium is given by file, which may be a URL").also(path + ".type")
+	}
 	if d.Size != 0 {
 		c.add(path+".size", "is not for a CD drive").hint("an image is made for a disk only").also(path + ".type")
 	}
@@ -72,11 +79,15 @@ func (c *checker) disk(path string, d Drive) {
 			given = append(given, source.key)
 		}
 	}
+	if d.NBD != nil {
+		given = append(given, "nbd")
+		c.nbd(path, d)
+	}
 	switch len(given) {
 	case 1:
 	case 0:
-		c.add(path, "has nothing to read from").hint("give file, device or resource").
-			also(path+".type", path+".file", path+".device", path+".resource")
+		c.add(path, "has nothing to read from").hint("give file, device, resource or nbd").
+			also(path+".type", path+".file", path+".device", path+".resource", path+".nbd")
 	default:
 		c.add(path+"."+given[1], "%s are given", strings.Join(given, " and ")).hint("give one of them").also(path +
 			"." + given[0])
@@ -87,12 +98,34 @@ func (c *checker) disk(path string, d Drive) {
 	c.source(path, d)
 }
 
+// nbd judges a disk that a server has.
+func (c *checker) nbd(path string, d Drive) {
+	switch {
+	case d.NBD.Host == "":
+		c.add(path+".nbd.host", "missing").hint("the server's name or address")
+	case strings.ContainsAny(d.NBD.Host, "/ \t") || strings.Contains(d.NBD.Host, "://"):
+		c.add(path+".nbd.host", "%s is neither a name nor an address", quote(d.NBD.Host)).hint(
+			"such as disks.example.org; port, export and tls are keys of their own")
+	}
+	c.portNumber(path+".nbd.port", d.NBD.Port, 1)
+	if len(d.NBD.Export) > longestExport {
+		c.add(path+".nbd.export", "has %d bytes", len(d.NBD.Export)).hint("the most is %d", longestExport)
+	}
+	if d.Format != "raw" {
+		c.add(path+".format", "a disk of an NBD server is raw").hint("leave format out").also(path + ".nbd")
+	}
+	if d.Bootindex != nil {
+		c.add(path+".bootindex", "the VM can't boot from a disk of an NBD server, which it gets when it runs").also(
+			path + ".nbd")
+	}
+}
+
 // image judges the size of an image that the runner makes.
 func (c *checker) image(path string, d Drive) {
 	c.wholeMiB(path+".size", d.Size)
 	switch {
 	case d.File == "":
-		c.add(path+".size", "is for a disk that is a file").hint("give file").also(path+".device", path+".resource")
+		c.add(path+".size", "is for a disk that is a file").hint("give file").also(path+".device", path+".resource", path+".nbd")
 	case d.Format != "raw":
 		c.add(path+".size", "is for a raw image").hint("qemu-img makes others").also(path + ".format")
 	case d.ReadOnly:

@@ -216,11 +216,12 @@ func TestNetworkFaults(t *testing.T) {
 func TestDriveFaults(t *testing.T) {
 	t.Parallel()
 	with := func(d ...Drive) Spec { return Spec{Drives: d} }
+	nbd := func(n NBD) Spec { return with(Drive{NBD: &n}) }
 	for _, fault := range []struct {
 		spec Spec
 		want string
 	}{
-		{with(Drive{}), `vm.drives[0]: has nothing to read from (give file, device or resource)`},
+		{with(Drive{}), `vm.drives[0]: has nothing to read from (give file, device, resource or nbd)`},
 		{with(Drive{File: "a", Resource: "b"}), `vm.drives[0].resource: file and resource are given (give one of them)`},
 		{with(Drive{Type: "cd"}), `vm.drives[0].type: can't be "cd" (it can be raw or ide-cd)`},
 		{
@@ -251,6 +252,22 @@ func TestDriveFaults(t *testing.T) {
 		{
 			with(Drive{File: "a", Serial: "x"}, Drive{File: "b", Serial: "x"}),
 			`vm.drives[1].serial: "x" is taken (by vm.drives[0].serial)`,
+		},
+		{nbd(NBD{}), `vm.drives[0].nbd.host: missing (the server's name or address)`},
+		{nbd(NBD{Host: "nbd://a/b"}), `vm.drives[0].nbd.host: "nbd://a/b" is neither a name nor an address ` +
+			`(such as disks.example.org; port, export and tls are keys of their own)`},
+		{nbd(NBD{Host: "a", Port: 65536}), `vm.drives[0].nbd.port: can't be 65536 (1 to 65535)`},
+		{nbd(NBD{Host: "a", Export: strings.Repeat("x", 4097)}), `vm.drives[0].nbd.export: has 4097 bytes (the most is 4096)`},
+		{with(Drive{File: "a", NBD: &NBD{Host: "a"}}), `vm.drives[0].nbd: file and nbd are given (give one of them)`},
+		{with(Drive{Format: "qcow2", NBD: &NBD{Host: "a"}}), `vm.drives[0].format: a disk of an NBD server is raw (leave format out)`},
+		{
+			with(Drive{Bootindex: new(0), NBD: &NBD{Host: "a"}}),
+			`vm.drives[0].bootindex: the VM can't boot from a disk of an NBD server, which it gets when it runs`,
+		},
+		{with(Drive{Type: DriveIDECD, NBD: &NBD{Host: "a"}}), `vm.drives[0].nbd: is not for a CD drive (its medium is given by file, which may be a URL)`},
+		{
+			with(Drive{NBD: &NBD{Host: "a"}}, Drive{File: "b"}),
+			`vm.drives[1]: comes after a drive with nbd (drives with nbd come last: the VM is started without them)`,
 		},
 		{with(make([]Drive, 1001)...), `vm.drives: has 1001 drives (the most is 1000)`},
 		{Spec{Network: make([]Network, 1001)}, `vm.network: has 1001 interfaces (the most is 1000)`},
@@ -289,7 +306,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		`vm.firmware: can't be "efi" (did you mean uefi? It can be bios, uefi, uefi-4m, secure or secure-4m)`,
 		`vm.currentCpus: can't be 9 (1 to 2, which is maximumCpus)`,
 		`vm.network[0].mac: "x" is not a hardware address (six pairs of hexadecimal digits, such as 52:54:00:12:34:56)`,
-		`vm.drives[0]: has nothing to read from (give file, device or resource)`,
+		`vm.drives[0]: has nothing to read from (give file, device, resource or nbd)`,
 	}, faults(Spec{
 		Firmware: "efi", MaximumCPUs: 2, CurrentCPUs: 9,
 		Network: []Network{{MAC: "x"}}, Drives: []Drive{{}},

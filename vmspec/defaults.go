@@ -181,9 +181,21 @@ func driveDefaults() []Default {
 		noted("vm.drives", "none"),
 		fixed("vm.drives[].type", DriveRaw, "", eachDrive(func(d *Drive) *DriveType { return &d.Type })),
 		noted("vm.drives[].bootindex", "no place in the boot order"),
-		noted("vm.drives[].file", "an empty CD drive; a disk needs one of file, device and resource"),
+		noted("vm.drives[].file", "an empty CD drive; a disk needs one of file, device, resource and nbd"),
 		noted("vm.drives[].device", "see file"),
 		noted("vm.drives[].resource", "see file"),
+		noted("vm.drives[].nbd", "see file"),
+		noted("vm.drives[].nbd.host", "required in nbd"),
+		fixed("vm.drives[].nbd.port", nbdPort, "", func(s *Spec) (fields []*int) {
+			for i := range s.Drives {
+				if nbd := s.Drives[i].NBD; nbd != nil {
+					fields = append(fields, &nbd.Port)
+				}
+			}
+			return fields
+		}),
+		noted("vm.drives[].nbd.export", "the server's default export"),
+		noted("vm.drives[].nbd.tls", "neither encryption nor certificates"),
 		fixed("vm.drives[].format", "raw", "", eachDrive(func(d *Drive) *string { return &d.Format })),
 		derived("vm.drives[].bus", "ide for a CD drive", func(s *Spec) {
 			for i := range s.Drives {
@@ -196,7 +208,7 @@ func driveDefaults() []Default {
 		noted("vm.drives[].source", "none: the image is there, or is made empty, with size"),
 		noted("vm.drives[].sourceChecksum", "not checked; that of its publisher for an image that is given by name"),
 		off("vm.drives[].readOnly"),
-		derived("vm.drives[].serial", "the name of the image or device; `cd0`, `cd1` … for CD drives", nameSerials),
+		derived("vm.drives[].serial", "the name of the image, device or export; `cd0`, `cd1` … for CD drives", nameSerials),
 	}
 }
 
@@ -339,7 +351,7 @@ func (s Spec) clone() Spec {
 	}
 	s.Drives = slices.Clone(s.Drives)
 	for i := range s.Drives {
-		s.Drives[i].Bootindex = clonePointer(s.Drives[i].Bootindex)
+		s.Drives[i].Bootindex, s.Drives[i].NBD = clonePointer(s.Drives[i].Bootindex), clonePointer(s.Drives[i].NBD)
 	}
 	if s.Display = clonePointer(s.Display); s.Display != nil {
 		s.Display.VNC = clonePointer(s.Display.VNC)

@@ -16,7 +16,7 @@ func everything() Spec {
 		UUID:    someUUID,
 		Kernel:  &Kernel{},
 		Network: []Network{{Ports: []PortForward{{Host: 8022}}}},
-		Drives:  []Drive{{}},
+		Drives:  []Drive{{NBD: &NBD{}}},
 		Display: &Display{Spice: &Spice{}, VNC: &VNC{}},
 	}
 }

@@ -1,6 +1,7 @@
 package vmspec
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -17,7 +18,8 @@ func inSerial(r rune) bool {
 }
 
 // nameSerials gives the drives without a serial number their name: cd0, cd1 … for CD drives,
-// whose media change, else that of the image or device without its extension.
+// whose media change, that of an export or else of its server, and else that of the image or device
+// without its extension.
 func nameSerials(s *Spec) {
 	taken := map[string]bool{}
 	for _, d := range s.Drives {
@@ -27,6 +29,9 @@ func nameSerials(s *Spec) {
 	for i := range s.Drives {
 		d := &s.Drives[i]
 		name := serialOf(d.File + d.Device + d.Resource)
+		if d.NBD != nil {
+			name = serialOf(cmp.Or(d.NBD.Export, d.NBD.Host))
+		}
 		if d.Type == DriveIDECD {
 			name = fmt.Sprintf("cd%d", cds)
 			cds++

@@ -59,7 +59,7 @@ func (c *checker) source(path string, d Drive) {
 	switch {
 	case d.File == "":
 		c.add(path+".source", "is for a disk that is a file").hint("give file, which is made of it").also(
-			path+".device", path+".resource")
+			path+".device", path+".resource", path+".nbd")
 	case d.Format != "raw":
 		c.add(path+".source", "the image that is made of it is raw").hint(
 			"leave format out, whatever the format of the source is").also(path + ".format")

@@ -1,5 +1,7 @@
 package vmspec
 
+import "slices"
+
 // A Spec is the vm section: what one virtual machine looks like, in the
 // user's terms. The zero value of a field means "not given"; WithDefaults says
 // what is used then. A field tagged min can't be given as less than that, so
@@ -206,6 +208,9 @@ type Drive struct {
 	Device string `yaml:"device"`
 	// Resource is a file or a block device; which one is found out at start.
 	Resource string `yaml:"resource"`
+	// NBD is an export of a server, which the machine gets when it runs; nil: the disk is one of the
+	// others. It is the runner's matter: VM types don't see the drive.
+	NBD *NBD `yaml:"nbd" vmtype:"-"`
 	// Format of the image: "raw" (default) or "qcow2".
 	Format string `yaml:"format"`
 	// Bus of a CD drive: "ide" (default) or "scsi".
@@ -226,6 +231,25 @@ type Drive struct {
 	// /dev/disk/by-id: at most LongestSerial letters, digits and "._-". The default is the
 	// name of the image or device.
 	Serial string `yaml:"serial"`
+}
+
+// NBD is an export of a server of network block devices; see "The NBD protocol".
+type NBD struct {
+	// Host is the server's name or address, and Port its TCP port.
+	Host string `yaml:"host"`
+	Port int    `yaml:"port" min:"1"`
+	// Export is its name; empty is the server's default export.
+	Export string `yaml:"export"`
+	// TLS is a folder with the certificates of both sides, as QEMU names the files (package
+	// nbdexport). Empty means that the connection is neither encrypted nor authenticated.
+	TLS string `yaml:"tls"`
+}
+
+// WithoutNBD returns a copy with the drives that a machine is started with: those of NBD servers
+// come when it runs. They are the last ones, so the places of the others are the same.
+func (s Spec) WithoutNBD() Spec {
+	s.Drives = slices.DeleteFunc(slices.Clone(s.Drives), func(d Drive) bool { return d.NBD != nil })
+	return s
 }
 
 // DriveType tells disks from CD drives.

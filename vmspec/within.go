@@ -18,6 +18,9 @@ func (s Spec) Within(folder string) Spec {
 	for i := range s.Drives {
 		d := &s.Drives[i]
 		join(&d.File, &d.Device, &d.Resource)
+		if d.NBD != nil {
+			join(&d.NBD.TLS)
+		}
 		if SourceKindOf(d.Source) == SourceFile {
 			join(&d.Source)
 		}

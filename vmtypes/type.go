@@ -92,9 +92,10 @@ func (t *Type) CheckOptions(spec vmspec.Spec, files Files) error {
 }
 
 // Launch returns the plan for a VM: spec, with its defaults, on host. Options
-// that the type doesn't take are an *OptionsError. The plan is returned together
+// that the type doesn't take are an *OptionsError. Drives of NBD servers are not in it. The plan is returned together
 // with a *FaultsError if it cannot work.
 func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.Plan, error) {
+	spec = spec.WithoutNBD()
 	vm, err := t.records.vm(t.name, spec, t.options, host.Files)
 	if err != nil {
 		return nil, err

@@ -23,10 +23,12 @@ type Machine struct {
 	// modules are. It is shown to people: "standard", or with a digest if the
 	// type is to be updated.
 	VMType string `yaml:"vmType"`
+	// NBDCertificates is a folder that QEMU may read, absolute; empty: none.
+	NBDCertificates string `yaml:"nbdCertificates"`
 	// DisplayPassword reports whether there is one.
 	DisplayPassword bool `yaml:"display-password"`
 	// VM is the vm section as VM types get it: with defaults, uuid, absolute
-	// paths and without resources.
+	// paths and without resources and drives of NBD servers.
 	VM vmspec.Spec `yaml:"vm"`
 }
 
@@ -42,7 +44,8 @@ type Launch func(ctx context.Context, m Machine) (*plan.Plan, error)
 func effect(p *plan.Plan, m Machine) string {
 	anonymous := *p
 	anonymous.Type = ""
-	text := anonymous.Text() + "cloud-init " + m.CloudInit + "\nsysprep " + m.Sysprep + "\ndata " + m.DataDir + "\n"
+	text := anonymous.Text() + "cloud-init " + m.CloudInit + "\nsysprep " + m.Sysprep + "\ndata " + m.DataDir +
+		"\nnbd " + m.NBDCertificates + "\n"
 	for _, r := range p.Rules {
 		switch r.(type) {
 		case plan.CPUs:

@@ -30,6 +30,10 @@ type Config struct {
 	// ImageRepository is the folder of the only files that vm.options may name; empty
 	// means that they may name any.
 	ImageRepository string `yaml:"imageRepository"`
+	// NBDCertificates is a folder with certificates for drives of NBD servers that come while the
+	// VM runs: QEMU may read the folder that the VM is started with. Empty means that such drives
+	// can only have the folders of those that the configuration has at the start.
+	NBDCertificates string `yaml:"nbdCertificates"`
 	// Namespace of the VM's custom resource. Empty means that of the pod, if
 	// the runner is in one.
 	Namespace string `yaml:"namespace"`

@@ -44,6 +44,7 @@ const everyKey = `
   dataDir: /var/local/vm-data
   runtimeDir: /run/test
   imageRepository: /images
+  nbdCertificates: /nbd
   namespace: default
   guestShutdownStops: true
   sysprep: {directory: answers}
@@ -97,6 +98,7 @@ const everyKey = `
       - device: /dev/vg/b
       - resource: /c
       - {file: /d, size: 2 GiB, serial: data, source: https://example.org/d, sourceChecksum: "md5:00112233445566778899aabbccddeeff"}
+      - {serial: far, nbd: {host: disks, port: 10810, export: far, tls: /nbd}}
     display:
       outputs: 2
       loggedInUser: test
@@ -121,6 +123,7 @@ func TestEveryKey(t *testing.T) {
 	c.CloudInit, c.document, c.text = nil, nil, nil
 	require.Equal(t, &Config{
 		DataDir: "/var/local/vm-data", RuntimeDir: "/run/test", ImageRepository: "/images", Namespace: "default",
+		NBDCertificates:    "/nbd",
 		GuestShutdownStops: true, CrashStops: true, Sysprep: &Sysprep{Directory: "answers"},
 		ResetCounter: new(int64(3)), Generation: 5, Provisioned: true, VMType: "hugepages", UpdateVMType: true,
 		VM: vmspec.Spec{
@@ -161,6 +164,7 @@ func TestEveryKey(t *testing.T) {
 					File: "/d", Size: 2 * vmspec.GiB, Serial: "data", Source: "https://example.org/d",
 					SourceChecksum: "md5:00112233445566778899aabbccddeeff",
 				},
+				{Serial: "far", NBD: &vmspec.NBD{Host: "disks", Port: 10810, Export: "far", TLS: "/nbd"}},
 			},
 			Display: &vmspec.Display{
 				Outputs: 2, LoggedInUser: "test", WithoutPassword: true,
@@ -336,7 +340,7 @@ func TestKeysCannotDisturbATerminal(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("f", []byte(`/Runner: {"\e[31m\nred": 1, vm: {name: test, cpuModel: "\a"}}`))
 	require.EqualError(t, err, "f:1:11: \uFFFD[31m red: unknown key (known are cloudInit, crashStops, dataDir, generation, "+
-		"guestShutdownStops, imageRepository, namespace, provisioned, resetCounter, resource, runtimeDir, sysprep, updateVmType, vm, "+
+		"guestShutdownStops, imageRepository, namespace, nbdCertificates, provisioned, resetCounter, resource, runtimeDir, sysprep, updateVmType, vm, "+
 		"vmType)\n"+
 		`f:1:56: vm.cpuModel: "\a" holds a control character or a line break`)
 }

@@ -2,6 +2,7 @@ package drive
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +12,21 @@ import (
 	"syscall"
 
 	"vmop/diskimage"
+	"vmop/nbdexport"
 	"vmop/runner/disks"
 	"vmop/vmspec"
 )
 
 // openDisk opens a disk that is attached while the machine runs, so that QEMU, which may
 // read and write only what it was started with, gets the descriptor. An image that has a size is made where there
-// is none. An image that names other files is refused: QEMU couldn't open them.
+// is none. An image that names other files is refused: QEMU couldn't open them. Of an NBD server is found out
+// whether it answers.
 //
 // See docs/decisions/0107-attached-disks.md.
-func openDisk(d vmspec.Drive, log *slog.Logger) (*os.File, error) {
+func openDisk(ctx context.Context, d vmspec.Drive, log *slog.Logger) (*os.File, error) {
+	if d.NBD != nil { // QEMU has the connection; there is no file
+		return nil, nbdexport.Probe(ctx, *d.NBD, serverTime)
+	}
 	if faults := disks.MakeImages([]vmspec.Drive{d}, log); faults != nil {
 		return nil, errors.New(faults[0].Message)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// serverTime is how long a web server has to answer. QEMU waits for 5 seconds.
+// serverTime is how long a web or NBD server has to answer. QEMU waits for 5 seconds.
 const serverTime = 3 * time.Second
 
 // tryServer returns an error if the server of a web address does not answer in time.

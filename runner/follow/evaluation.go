@@ -114,7 +114,8 @@ func (e *evaluation) loadType(wanted *prepare.VM) (other *evaluate.Member, text 
 func comparable(vm *prepare.VM, vmType string) changes.Machine {
 	return changes.Machine{
 		DataDir: vm.DataDir, RuntimeDir: vm.RuntimeDir, VMType: vmType,
-		CloudInit: vm.CloudInit(), Sysprep: vm.Facts.Sysprep, DisplayPassword: vm.Protected, VM: vm.Spec,
+		CloudInit: vm.CloudInit(), Sysprep: vm.Facts.Sysprep, DisplayPassword: vm.Protected, VM: vm.Spec.WithoutNBD(),
+		NBDCertificates: vm.NBDCertificates(),
 	}
 }
 

@@ -23,7 +23,9 @@ func (s *start) next(now time.Time) {
 	if s.done || s.missing > 0 {
 		return
 	}
-	step := s.wanted.rules.Next(s.wanted.wish.Desired, now)
+	want := s.wanted.wish.Desired
+	want.Drives = nil // they come when the guest runs: a server may not answer
+	step := s.wanted.rules.Next(want, now)
 	s.wanted.place(step)
 	if len(step.Requests) == 0 {
 		if s.greeted {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"vmop/vmspec"
 	"vmop/vmtypes/confinement"
 )
 
@@ -26,9 +27,51 @@ func (vm *VM) beyondThePlan() confinement.Facts {
 		home = "" // a service has none
 	}
 	return confinement.Facts{
-		Media: vm.media(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.bases,
+		Media: vm.media(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.bases, NBD: vm.nbd(),
 	}
 }
+
+// nbd is what QEMU needs of the host for drives of NBD servers: those of the configuration that
+// the VM was started with, and any that use its certificates.
+func (vm *VM) nbd() confinement.NBD {
+	var use confinement.NBD
+	for _, d := range vm.Spec.Drives {
+		if d.NBD == nil {
+			continue
+		}
+		use.Ports = append(use.Ports, uint16(d.NBD.Port))
+		if d.NBD.TLS != "" {
+			use.Folders = append(use.Folders, d.NBD.TLS)
+		}
+	}
+	if folder := vm.NBDCertificates(); folder != "" {
+		use.Folders, use.AnyPort = append(use.Folders, folder), true
+	}
+	return use
+}
+
+// NBDCertificates is the folder for drives that come later, absolute; "": none.
+func (vm *VM) NBDCertificates() string { return vmspec.Within(vm.folder(), vm.Config.NBDCertificates) }
+
+// deniedNBD says why a running machine's QEMU may not use a drive of an NBD server; "" if it may.
+func (vm *VM) deniedNBD(d vmspec.Drive) string {
+	if vm.Held == nil || vm.Held.Landlock == 0 && !vm.Held.OwnRoot {
+		return ""
+	}
+	const then = "; restart the VM, which is then started for this drive, or set nbdCertificates before its next start"
+	machine := vm.ConfinementOf(len(vm.Plan.Helpers))
+	switch {
+	case d.NBD.TLS != "" && !machine.MayRead(d.NBD.TLS):
+		return "the kernel lets QEMU read only the certificates that the VM was started with, and not " + d.NBD.TLS + then
+	case vm.Held.Landlock >= firstPorts && !machine.MayConnect(uint16(d.NBD.Port)):
+		return fmt.Sprintf("the kernel lets QEMU connect only to the TCP ports that the VM was started with, and not to %d%s",
+			d.NBD.Port, then)
+	}
+	return ""
+}
+
+// firstPorts is the version of Landlock that knows TCP ports.
+const firstPorts = 4
 
 // denied says of media that a running machine's QEMU may not read why it may not, by
 // their index in vm.drives.

@@ -51,12 +51,11 @@ func (vm *VM) Desired(running *VM) reconcile.Desired {
 		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM),
 		Password: vm.Password, ResetCounter: vm.Config.ResetCounter,
 	}
-	if running.Plan.Rules.Has("disks") && vm.Config.Resource == "" {
-		want.Drives = vm.plugged(running)
-	}
+	want.Drives = vm.plugged(running)
 	sameDrive := func(a, b vmspec.Drive) bool { return a.Type == b.Type && a.Bus == b.Bus }
-	if kept := len(vm.Spec.Drives) - len(vm.Attached(running)); slices.EqualFunc(vm.Spec.Drives[:kept],
-		running.Spec.Drives, sameDrive) {
+	started := vm.Spec.WithoutNBD().Drives
+	if kept := len(started) - len(vm.Attached(running)); slices.EqualFunc(started[:kept], running.Spec.WithoutNBD().Drives,
+		sameDrive) {
 		want.Media = vm.media()
 		want.Denied = running.denied(want.Media)
 	}
@@ -73,27 +72,43 @@ func (vm *VM) likeNetworks(other *VM) bool {
 }
 
 // plugged are the drives that a running machine is to have besides those that it was
-// started with; not nil. They are known by their serial numbers. A disk that is made of an image is made
-// before a start. In a cluster the pod has no volume for more.
-func (vm *VM) plugged(running *VM) []reconcile.Drive {
-	list := []reconcile.Drive{}
+// started with; nil if none were possible. They are known by their serial numbers. A disk that is made of an image is
+// made before a start. In a cluster the pod has no volume for more, but NBD servers have.
+func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
+	files := vm.plugsFiles(running)
+	if files || running.Plan.Rules.Has("disks") {
+		list = []reconcile.Drive{}
+	}
 	for i, d := range vm.Spec.Drives {
-		was := slices.ContainsFunc(running.Spec.Drives, func(r vmspec.Drive) bool { return r.Serial == d.Serial })
-		if d.Type == vmspec.DriveRaw && !was && d.Source == "" && d.File+d.Device != "" {
-			list = append(list, reconcile.Drive{Index: i, Drive: d})
+		was := slices.ContainsFunc(running.Spec.WithoutNBD().Drives, func(r vmspec.Drive) bool { return r.Serial == d.Serial })
+		w := reconcile.Drive{Index: i, Drive: d}
+		switch {
+		case d.NBD != nil && was:
+			w.Denied = "the VM was started with another disk of this serial number, which it has until it is restarted"
+			list = append(list, w)
+		case d.NBD != nil:
+			w.Denied = running.deniedNBD(d)
+			list = append(list, w)
+		case files && d.Type == vmspec.DriveRaw && !was && d.Source == "" && d.File+d.Device != "":
+			list = append(list, w)
 		}
 	}
 	return list
 }
 
-// Attached are the paths of the drives at the end of the list that a running machine gets
-// while it runs.
+// plugsFiles reports whether files and devices can be attached to a running machine.
+func (vm *VM) plugsFiles(running *VM) bool {
+	return running.Plan.Rules.Has("disks") && vm.Config.Resource == ""
+}
+
+// Attached are the paths of the drives at the end of the list, before those of NBD servers, that a running machine
+// gets while it runs.
 func (vm *VM) Attached(running *VM) (paths []string) {
-	if !running.Plan.Rules.Has("disks") || vm.Config.Resource != "" {
+	if !vm.plugsFiles(running) {
 		return nil
 	}
 	plugged := vm.plugged(running)
-	for i := len(vm.Spec.Drives) - 1; i >= len(running.Spec.Drives); i-- {
+	for i := len(vm.Spec.WithoutNBD().Drives) - 1; i >= len(running.Spec.WithoutNBD().Drives); i-- {
 		if !slices.ContainsFunc(plugged, func(d reconcile.Drive) bool { return d.Index == i }) {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"vmop/qmp"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
@@ -21,6 +22,8 @@ type Drive struct {
 	// Index is its place in vm.drives.
 	Index int
 	vmspec.Drive
+	// Denied says why QEMU can't have the disk; then it isn't tried.
+	Denied string
 }
 
 // Path is the drive's in the configuration.
@@ -30,12 +33,15 @@ func (d Drive) Path() string { return fmt.Sprintf("vm.drives[%d]", d.Index) }
 func (d Drive) mark() string {
 	sum := fnv.New32a()
 	fmt.Fprintf(sum, "%q %q %q %t", d.File, d.Device, d.Format, d.ReadOnly)
+	if n := d.NBD; n != nil {
+		fmt.Fprintf(sum, " %q %d %q %q", n.Host, n.Port, n.Export, n.TLS)
+	}
 	return fmt.Sprintf("%07x", sum.Sum32()>>4)
 }
 
 // drives attaches disks, and detaches those that are not wanted any more.
 //
-// QEMU gets a descriptor of each. The name of its block node, which is the id of its
+// QEMU gets a descriptor of each, and connects to NBD servers itself. The name of its block node, which is the id of its
 // device, too, says all that another runner must know: the place, what the disk
 // is, and its serial number. A node without a device is what was left of an attachment, or of a detachment: it
 // is removed, and what is wanted then begins anew.
@@ -62,6 +68,7 @@ type plugged struct {
 	place              int // of the rule's buses
 	present            bool
 	size               int64
+	server             *vmspec.NBD // without the certificates; nil: it is on this host
 }
 
 // driveJob is what is being done with a disk, and what became of it.
@@ -69,6 +76,7 @@ type driveJob struct {
 	pace
 	attempts int
 	failed   bool // the last attempt, or the guest has refused
+	away     bool // its server has not answered
 	message  string
 }
 
@@ -91,13 +99,13 @@ func (d *drives) next(want *Desired, now time.Time) {
 	}
 	for _, p := range d.have {
 		if j := d.job(p.serial); !p.present && j.ready(now) {
-			d.removeNode(p, j)
+			d.served(p, j, d.removeNode)
 			return
 		}
 	}
 	for _, p := range d.have {
 		if j := d.job(p.serial); p.present && d.wanted(p.serial) == nil && j.ready(now) {
-			d.detach(p, j)
+			d.served(p, j, d.detach)
 			return
 		}
 	}
@@ -138,7 +146,9 @@ func (d *drives) query() {
 	d.send(func(answers []answer, now time.Time) {
 		var devices []block
 		var nodes []struct {
-			Name string `json:"node-name"`
+			Name   string `json:"node-name"`
+			Driver string `json:"drv"`
+			File   string
 		}
 		err := answers[0].decode(&devices)
 		if err == nil {
@@ -154,6 +164,7 @@ func (d *drives) query() {
 		d.until(now.Add(leastPause), now) // resets are the guest's affair
 		for _, n := range nodes {
 			if p, is := parsePlugged(n.Name); is {
+				p.server = serverOf(n.Driver, n.File)
 				d.have = append(d.have, p.in(devices))
 			}
 		}
@@ -201,7 +212,14 @@ func (d *drives) open(w Drive, j *driveJob, now time.Time) {
 			free = append(free, place)
 		}
 	}
-	if len(free) == 0 {
+	switch {
+	case w.Denied != "":
+		j.fail(w.Denied, now)
+		return
+	case len(d.rule.Buses) == 0:
+		j.fail("the machine has no places for disks that are attached while the guest runs; that is up to its VM type", now)
+		return
+	case len(free) == 0:
 		j.fail(fmt.Sprintf("all %d places for disks that are attached while the guest runs are taken; the disk is there after "+
 			"a restart of the VM", len(d.rule.Buses)), now)
 		return
@@ -214,7 +232,11 @@ func (d *drives) open(w Drive, j *driveJob, now time.Time) {
 			j.fail("attach the disk: "+err.Error(), now)
 			return false
 		}
-		d.attach(w, place, j, file)
+		if w.NBD != nil {
+			d.attachNBD(w, place, j)
+		} else {
+			d.attachFile(w, place, j, file)
+		}
 		return true
 	})
 }
@@ -223,26 +245,32 @@ func (d *drives) open(w Drive, j *driveJob, now time.Time) {
 // the smallest that is free.
 const firstSet = 1000
 
-func (d *drives) attach(w Drive, place int, j *driveJob, file *os.File) {
+func (d *drives) attachFile(w Drive, place int, j *driveJob, file *os.File) {
 	set := firstSet + place
-	p := plugged{place: place, mark: w.mark(), serial: w.Serial}.named()
-	add := commandOf("add-fd", map[string]any{"fdset-id": set, "opaque": p.name})
+	name := plugged{place: place, mark: w.mark(), serial: w.Serial}.named().name
+	add := commandOf("add-fd", map[string]any{"fdset-id": set, "opaque": name})
 	add.File = file
 	remove := commandOf("remove-fd", map[string]any{"fdset-id": set}) // QEMU has a copy in the node
+	d.attach(w, place, j, []qmp.Command{remove, add}, nodeOf(w, name, fmt.Sprintf("/dev/fdset/%d", set)), []qmp.Command{remove})
+}
+
+// attach adds a block node and its device. The first of the commands before removes what an earlier
+// attempt may have left.
+func (d *drives) attach(w Drive, place int, j *driveJob, before []qmp.Command, node map[string]any, after []qmp.Command) {
+	name := node["node-name"]
+	commands := append(before, commandOf("blockdev-add", node), commandOf("device_add", map[string]any{
+		"driver": d.rule.Driver, "id": name, "bus": d.rule.Buses[place], "drive": name, "serial": w.Serial,
+		"werror": "stop", "rerror": "stop",
+	}))
 	j.attempts++
 	d.send(func(answers []answer, now time.Time) {
 		d.known = false
-		if err := fault(answers[1:4]); err != nil {
+		if err := fault(answers[min(1, len(before)):len(commands)]); err != nil {
 			j.fail(fmt.Sprintf("attach the disk: %v", err), now)
 			return
 		}
 		*j = driveJob{}
-	}, remove, add, // an earlier attempt may have left one
-		commandOf("blockdev-add", nodeOf(w, p.name, fmt.Sprintf("/dev/fdset/%d", set))),
-		commandOf("device_add", map[string]any{
-			"driver": d.rule.Driver, "id": p.name, "bus": d.rule.Buses[place], "drive": p.name, "serial": w.Serial,
-			"werror": "stop", "rerror": "stop",
-		}), remove)
+	}, append(commands, after...)...)
 }
 
 // nodeOf returns the arguments of blockdev-add for a disk, as the stock types have them.
@@ -279,6 +307,10 @@ func (d *drives) detach(p plugged, j *driveJob) {
 
 // removeNode closes the file of a disk that the guest doesn't have.
 func (d *drives) removeNode(p plugged, j *driveJob) {
+	commands := []qmp.Command{commandOf("blockdev-del", map[string]any{"node-name": p.name})}
+	if p.server != nil {
+		commands = append(commands, d.removeCredentials(p.serial))
+	}
 	d.send(func(answers []answer, now time.Time) {
 		d.known = false
 		if err := answers[0].err; err != nil { // QEMU has not finished with the device
@@ -290,7 +322,7 @@ func (d *drives) removeNode(p plugged, j *driveJob) {
 			return
 		}
 		delete(d.jobs, p.serial)
-	}, commandOf("blockdev-del", map[string]any{"node-name": p.name}))
+	}, commands...)
 }
 
 func (j *driveJob) fail(message string, now time.Time) {

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"time"
 
 	"vmop/qmp"
@@ -90,6 +91,9 @@ func New(rules plan.Rules, start Start) *Machine {
 	state, blocks := &runState{running: start.Running, ran: start.Running}, &blockDevices{}
 	secret := &passwords{have: start.Password, sure: start.Password != nil}
 	m.rules = []follower{state}
+	if !rules.Has("disks") { // to say of each why it isn't attached
+		rules = append(slices.Clone(rules), plan.Disks{})
+	}
 	var count *cpus
 	for _, r := range rules {
 		switch r := r.(type) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/nbdexport"
 	"vmop/qmp"
 	"vmop/runner/reconcile"
 	"vmop/vmtypes/plan"
@@ -107,7 +108,13 @@ func (l *live) step() reconcile.Step {
 		l.machine.Answer(r, reply, err, time.Now())
 	}
 	for _, d := range step.Opens {
-		file, err := os.OpenFile(d.File, os.O_RDWR, 0)
+		var file *os.File
+		var err error
+		if d.NBD != nil {
+			err = nbdexport.Probe(ctx, *d.NBD, 3*time.Second)
+		} else {
+			file, err = os.OpenFile(d.File, os.O_RDWR, 0)
+		}
 		if !l.machine.Opened(d, file, err, time.Now()) && file != nil {
 			file.Close()
 		} else if file != nil {

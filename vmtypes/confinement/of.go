@@ -20,6 +20,17 @@ type Facts struct {
 	// Bases returns the files that an image is an overlay of, as its header says. It
 	// may be nil.
 	Bases func(image string) []string
+	// NBD is what drives of NBD servers need, which are attached while the machine runs.
+	NBD NBD
+}
+
+// NBD is what QEMU needs of the host for drives of NBD servers.
+type NBD struct {
+	// Folders have certificates.
+	Folders []string
+	// Ports are those of servers; AnyPort says that others come later.
+	Ports   []uint16
+	AnyPort bool
 }
 
 // DefaultRepository is where the manager mounts the image repository.

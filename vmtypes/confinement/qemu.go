@@ -49,7 +49,24 @@ func qemu(p *plan.Plan, facts Facts) Domain {
 			r.add(Listen, AnyPort) // docs/decisions/0068-ports.md
 		}
 	}
+	r.nbd(facts.NBD)
 	return Domain{Process: p.QEMU.Name, Rules: sorted(r.list)}
+}
+
+// nbd adds what drives of NBD servers need. QEMU looks the server's name up again when it has lost it.
+func (r *rules) nbd(use NBD) {
+	if len(use.Ports) == 0 && !use.AnyPort {
+		return
+	}
+	r.because("drives of NBD servers are attached", nil)
+	r.add(Read, use.Folders...)
+	r.add(Read, strings.Fields(resolver)...)
+	for _, port := range use.Ports {
+		r.add(Connect, strconv.Itoa(int(port)))
+	}
+	if use.AnyPort {
+		r.add(Connect, AnyPort)
+	}
 }
 
 // implied adds what an option uses and doesn't name.

@@ -90,6 +90,13 @@ func (d Domain) MayRead(file string) bool {
 	})
 }
 
+// MayConnect reports whether the process may connect to a TCP port.
+func (d Domain) MayConnect(to uint16) bool {
+	return d.Exempt || slices.ContainsFunc(d.Rules, func(r Rule) bool {
+		return r.Kind == Connect && (r.Name == AnyPort || port(r.Name) == to)
+	})
+}
+
 // Kernel returns the rules as the kernel gets them; nil if the process is exempt.
 func (d Domain) Kernel() *confine.Rules {
 	if d.Exempt {

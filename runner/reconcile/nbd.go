@@ -1,0 +1,103 @@
+package reconcile
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"vmop/qmp"
+	"vmop/vmspec"
+)
+
+// Times of drives of NBD servers, in seconds. QEMU opens them and ends them in its main loop, which
+// stands still while a server doesn't answer: so servers are asked first, and these are bounds for those
+// that fail in between.
+const (
+	openTimeout    = 3
+	reconnectDelay = 60 // a request waits for so long; then the VM is paused, and resumed from time to time
+)
+
+// reconnectPause is the longest that QEMU lets pass between two attempts to reach a server that
+// it has lost, and some time for the attempt.
+const reconnectPause = 20 * time.Second
+
+// credentials is the name of the object with the certificates of a drive.
+func credentials(serial string) string { return "tls-" + serial }
+
+// attachNBD attaches a disk of a server that has answered.
+func (d *drives) attachNBD(w Drive, place int, j *driveJob) {
+	p := plugged{place: place, mark: w.mark(), serial: w.Serial}.named()
+	node := map[string]any{
+		"node-name": p.name, "driver": "nbd", "export": w.NBD.Export, "read-only": w.ReadOnly, "discard": "unmap",
+		"server":          map[string]any{"type": "inet", "host": w.NBD.Host, "port": strconv.Itoa(w.NBD.Port)},
+		"reconnect-delay": reconnectDelay, "open-timeout": openTimeout,
+	}
+	if w.NBD.Export == "" {
+		delete(node, "export")
+	}
+	var before []qmp.Command
+	if w.NBD.TLS != "" {
+		node["tls-creds"] = credentials(w.Serial)
+		before = []qmp.Command{d.removeCredentials(w.Serial), commandOf("object-add", map[string]any{
+			"qom-type": "tls-creds-x509", "id": credentials(w.Serial), "endpoint": "client", "verify-peer": true,
+			"dir": w.NBD.TLS,
+		})}
+	}
+	d.attach(w, place, j, before, node, nil)
+}
+
+func (d *drives) removeCredentials(serial string) qmp.Command {
+	return commandOf("object-del", map[string]any{"id": credentials(serial)})
+}
+
+// serverOf returns the server of a block node's file, as QEMU names it.
+func serverOf(driver, file string) *vmspec.NBD {
+	rest, is := strings.CutPrefix(file, "nbd://")
+	if driver != "nbd" || !is {
+		return nil
+	}
+	address, export, _ := strings.Cut(rest, "/")
+	colon := strings.LastIndexByte(address, ':')
+	if colon < 0 {
+		return nil
+	}
+	port, err := strconv.Atoi(address[colon+1:])
+	if err != nil {
+		return nil
+	}
+	return &vmspec.NBD{Host: strings.Trim(address[:colon], "[]"), Port: port, Export: export}
+}
+
+// served has a disk released, by what then sends, if its server answers, so that QEMU need not wait.
+func (d *drives) served(p plugged, j *driveJob, then func(p plugged, j *driveJob)) {
+	if p.server == nil {
+		then(p, j)
+		return
+	}
+	// Which certificates it has, QEMU knows, whatever the configuration says now.
+	d.send(func(answers []answer, now time.Time) {
+		server := *p.server
+		if answers[0].err == nil && answers[0].decode(&server.TLS) != nil {
+			server.TLS = ""
+		}
+		d.opening = true
+		d.opener.query(Drive{Drive: vmspec.Drive{Serial: p.serial, NBD: &server}}, func(_ *os.File, err error, now time.Time) bool {
+			d.opening = false
+			switch {
+			case err != nil:
+				j.away = true
+				j.fail(fmt.Sprintf("the disk is detached when its server answers; the guest would stop for up to %d seconds "+
+					"otherwise: %v", reconnectDelay, err), now)
+			case j.away: // QEMU may not have noticed yet
+				j.away = false
+				j.message = "the disk's server answers again; waiting until QEMU is connected with it"
+				j.until(now.Add(reconnectPause), now)
+			default:
+				then(p, j)
+			}
+			return false
+		})
+	}, commandOf("qom-get", map[string]any{"path": "/objects/" + credentials(p.serial), "property": "dir"}))
+}

@@ -1,0 +1,158 @@
+package reconcile_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/nbdexport"
+	"vmop/runner/reconcile"
+	"vmop/runner/status"
+	"vmop/test/guest"
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+)
+
+// diskServer is a qemu-nbd that can be ended and started again.
+type diskServer struct {
+	t      *testing.T
+	export nbdexport.Export
+	client string // the folder with the client's certificates
+	end    func()
+}
+
+func newDiskServer(t *testing.T, image string) *diskServer {
+	t.Helper()
+	now := time.Now()
+	authority, err := nbdexport.NewAuthority("vm", now)
+	require.NoError(t, err)
+	server, err := authority.Server(nil, []net.IP{net.IPv4(127, 0, 0, 1)}, now)
+	require.NoError(t, err)
+	client, err := authority.Client(now)
+	require.NoError(t, err)
+	s := &diskServer{t: t, client: t.TempDir(), end: func() {}}
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{
+		dir + "/" + nbdexport.CAFile:                     authority.Certificate,
+		dir + "/" + nbdexport.ServerCertificateFile:      server.Certificate,
+		dir + "/" + nbdexport.ServerKeyFile:              server.Key,
+		s.client + "/" + nbdexport.CAFile:                authority.Certificate,
+		s.client + "/" + nbdexport.ClientCertificateFile: client.Certificate,
+		s.client + "/" + nbdexport.ClientKeyFile:         client.Key,
+	} {
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	require.NoError(t, l.Close())
+	s.export = nbdexport.Export{Disk: image, Name: "disk", TLS: dir, Address: "127.0.0.1", Port: uint16(port)}
+	t.Cleanup(func() { s.end() })
+	return s
+}
+
+// start starts it, and waits until it answers.
+func (s *diskServer) start() {
+	s.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.export.Run(ctx, slog.New(slog.DiscardHandler)) }()
+	s.end = func() {
+		stop()
+		<-ended
+		s.end = func() {}
+	}
+	require.Eventually(s.t, func() bool { return nbdexport.Probe(ctx, s.nbd(), time.Minute) == nil }, patience,
+		20*time.Millisecond)
+}
+
+func (s *diskServer) nbd() vmspec.NBD {
+	return vmspec.NBD{Host: "127.0.0.1", Port: int(s.export.Port), Export: "disk", TLS: s.client}
+}
+
+func (s *diskServer) drive(index int, serial string) reconcile.Drive {
+	return reconcile.Drive{Index: index, Drive: vmspec.Drive{
+		Type: vmspec.DriveRaw, Format: "raw", Serial: serial, NBD: new(s.nbd()),
+	}}
+}
+
+// A guest gets a disk over the network, writes to it, waits while its server is away, and
+// releases it, though the runner was killed meanwhile. While the server is away, QEMU isn't asked for what it would
+// wait for.
+func TestARealGuestHasADiskOfANBDServer(t *testing.T) {
+	t.Parallel()
+	tiny := guest.Tiny(t)
+	rule, options := threePorts()
+	options = append(options, "-m", "256M",
+		"-kernel", tiny.Kernel, "-initrd", tiny.Initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
+	l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, options...)
+	image := l.file("image", 1<<20)
+	s := newDiskServer(t, image)
+	l.want.Drives = []reconcile.Drive{}
+	l.settles("nothing")
+	c := l.console()
+	l.ask("cont", nil)
+	c.await(`TINY \S+ READY`)
+
+	l.want.Drives = []reconcile.Drive{s.drive(0, "data")}
+	require.Equal(t, []string{"data Failed"}, states(l.complains("vm.drives[0]: attach the disk: NBD server 127.0.0.1:")))
+	require.NotContains(t, strings.Join(l.said, " "), "blockdev-add", "QEMU is not asked")
+	s.start()
+	f := l.become("data Attached")
+	require.EqualValues(t, 1<<20, f.Drives[0].Capacity)
+	c.tells("until [ -b /dev/vda ]; do usleep 100000; done; echo serial $(cat /sys/block/vda/serial)", "^serial data")
+	c.tells("echo first | dd of=/dev/vda conv=fsync 2>/dev/null; echo written", "^written")
+
+	s.end() // requests wait
+	_, err := c.conn.Write([]byte("sh echo second | dd of=/dev/vda seek=8 conv=fsync 2>/dev/null; echo went on\n"))
+	require.NoError(t, err)
+	require.Contains(t, string(l.ask("query-status", nil)), `"running": true`)
+	s.start()
+	c.await("^went on")
+
+	l.machine = reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true}) // the runner was killed
+	l.become("data Attached")
+
+	s.end()
+	l.said, l.want.Drives = nil, []reconcile.Drive{}
+	f = l.complains("vm.drives: disk data: the disk is detached when its server answers")
+	require.Equal(t, status.DriveFailed, f.Drives[0].State)
+	require.NotContains(t, strings.Join(l.said, " "), "device_del", "the guest would stop")
+	require.Contains(t, string(l.ask("query-status", nil)), `"running": true`)
+	s.start()
+	l.become()
+	require.NotContains(t, l.nodes(), "h0-")
+	require.NotContains(t, string(l.ask("qom-list", map[string]any{"path": "/objects"})), "tls-data")
+	c.tells("while [ -b /dev/vda ]; do usleep 100000; done; echo released", "^released")
+	text := string(read(t, image))
+	require.Equal(t, "first\n", text[:6])
+	require.Equal(t, "second\n", text[8*512:8*512+7])
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return data
+}
+
+// A machine without places says so, and what QEMU may not use isn't tried.
+func TestADiskOfANBDServerThatCannotBe(t *testing.T) {
+	t.Parallel()
+	s := newDiskServer(t, filepath.Join(t.TempDir(), "none"))
+	l := startQEMU(t, reconcile.Start{}, plan.Rules{})
+	l.want.Drives = []reconcile.Drive{s.drive(2, "data")}
+	f := l.complains("vm.drives[2]: the machine has no places")
+	require.Equal(t, []string{"data Failed"}, states(f))
+	l.want.Drives[0].Denied = "QEMU may not"
+	l.complains("vm.drives[2]: QEMU may not")
+	require.Empty(t, l.said)
+}
