@@ -112,7 +112,7 @@ func negotiate(conn net.Conn, export string, certificates *tls.Config) error {
 		return err
 	}
 	if certificates != nil {
-		kind, text, err := ask(conn, optStartTLS, nil)
+		kind, text, err := query(conn, optStartTLS, nil)
 		if err != nil {
 			return err
 		}
@@ -125,18 +125,18 @@ func negotiate(conn net.Conn, export string, certificates *tls.Config) error {
 		}
 		conn = session
 	}
-	err := askExport(conn, export)
+	err := queryExport(conn, export)
 	if gone := (&lostError{}); errors.As(err, &gone) && certificates != nil { // as TLS 1.3 has it
 		return fmt.Errorf("it has ended the connection after TLS, and may not accept the client's certificate: %w", err)
 	}
 	return err
 }
 
-// askExport asks for what is known of the export, and takes leave.
-func askExport(conn net.Conn, export string) error {
+// queryExport asks for what is known of the export, and takes leave.
+func queryExport(conn net.Conn, export string) error {
 	request := binary.BigEndian.AppendUint32(nil, uint32(len(export)))
 	request = append(append(request, export...), 0, 0) // no information in particular
-	switch kind, text, err := ask(conn, optInfo, request); {
+	switch kind, text, err := query(conn, optInfo, request); {
 	case err != nil:
 		return err
 	case kind == repTLSReqd:
@@ -163,8 +163,8 @@ func option(number uint32, data []byte) []byte {
 	return append(b, data...)
 }
 
-// ask sends an option, and returns the kind of the last reply and, if it is an error, its text.
-func ask(conn net.Conn, number uint32, data []byte) (kind uint32, text string, err error) {
+// query sends an option, and returns the kind of the last reply and, if it is an error, its text.
+func query(conn net.Conn, number uint32, data []byte) (kind uint32, text string, err error) {
 	if _, err := conn.Write(option(number, data)); err != nil {
 		return 0, "", &lostError{err}
 	}
@@ -191,5 +191,5 @@ func ask(conn net.Conn, number uint32, data []byte) (kind uint32, text string, e
 		}
 		return reply.Kind, text, nil
 	}
-	return 0, "", errors.New("it goes on replying")
+	return 0, "", errors.New("its replies have no end")
 }

@@ -35,7 +35,8 @@ func TestAServerIsAskedBeforeQEMUIs(t *testing.T) {
 
 	mixed := t.TempDir() // the server's authority, and a certificate of another
 	for name, from := range map[string]string{
-		nbdexport.CAFile: certs.client, nbdexport.ClientCertificateFile: others.client, nbdexport.ClientKeyFile: others.client,
+		nbdexport.CAFile: certs.client, nbdexport.ClientCertificateFile: others.client,
+		nbdexport.ClientKeyFile: others.client,
 	} {
 		text, err := os.ReadFile(from + "/" + name)
 		require.NoError(t, err)
@@ -47,7 +48,7 @@ func TestAServerIsAskedBeforeQEMUIs(t *testing.T) {
 	require.ErrorContains(t, probe(t, port, "data", certs.client), "connection refused")
 }
 
-// A server that takes a connection and says nothing keeps nobody waiting; one that says something
+// A server that takes a connection and says nothing is given up; one that says something
 // else is none.
 func TestWhatIsNoServer(t *testing.T) {
 	t.Parallel()

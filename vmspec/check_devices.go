@@ -15,8 +15,8 @@ func (c *checker) drives() {
 	for i, d := range c.spec.Drives {
 		path := fmt.Sprintf("vm.drives[%d]", i)
 		if d.NBD == nil && i > 0 && c.spec.Drives[i-1].NBD != nil {
-			c.add(path, "comes after a drive with nbd").hint("drives with nbd come last: the VM is started without them").also(
-				fmt.Sprintf("vm.drives[%d].nbd", i-1))
+			c.add(path, "comes after a drive with nbd").hint(
+				"drives with nbd come last: the VM is started without them").also(fmt.Sprintf("vm.drives[%d].nbd", i-1))
 		}
 		c.serial(path+".serial", d.Serial, serials)
 		if b := d.Bootindex; b != nil {
@@ -54,7 +54,8 @@ func (c *checker) compactDisc(path string, d Drive) {
 		}
 	}
 	if d.NBD != nil {
-		c.add(path+".nbd", "is not for a CD drive").hint("its medium is given by file, which may be a URL").also(path + ".type")
+		c.add(path+".nbd", "is not for a CD drive").hint("its medium is given by file, which may be a URL").also(
+			path + ".type")
 	}
 	if d.Size != 0 {
 		c.add(path+".size", "is not for a CD drive").hint("an image is made for a disk only").also(path + ".type")
@@ -125,7 +126,8 @@ func (c *checker) image(path string, d Drive) {
 	c.wholeMiB(path+".size", d.Size)
 	switch {
 	case d.File == "":
-		c.add(path+".size", "is for a disk that is a file").hint("give file").also(path+".device", path+".resource", path+".nbd")
+		c.add(path+".size", "is for a disk that is a file").hint("give file").also(
+			path+".device", path+".resource", path+".nbd")
 	case d.Format != "raw":
 		c.add(path+".size", "is for a raw image").hint("qemu-img makes others").also(path + ".format")
 	case d.ReadOnly:

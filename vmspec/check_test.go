@@ -257,14 +257,23 @@ func TestDriveFaults(t *testing.T) {
 		{nbd(NBD{Host: "nbd://a/b"}), `vm.drives[0].nbd.host: "nbd://a/b" is neither a name nor an address ` +
 			`(such as disks.example.org; port, export and tls are keys of their own)`},
 		{nbd(NBD{Host: "a", Port: 65536}), `vm.drives[0].nbd.port: can't be 65536 (1 to 65535)`},
-		{nbd(NBD{Host: "a", Export: strings.Repeat("x", 4097)}), `vm.drives[0].nbd.export: has 4097 bytes (the most is 4096)`},
+		{
+			nbd(NBD{Host: "a", Export: strings.Repeat("x", 4097)}),
+			`vm.drives[0].nbd.export: has 4097 bytes (the most is 4096)`,
+		},
 		{with(Drive{File: "a", NBD: &NBD{Host: "a"}}), `vm.drives[0].nbd: file and nbd are given (give one of them)`},
-		{with(Drive{Format: "qcow2", NBD: &NBD{Host: "a"}}), `vm.drives[0].format: a disk of an NBD server is raw (leave format out)`},
+		{
+			with(Drive{Format: "qcow2", NBD: &NBD{Host: "a"}}),
+			`vm.drives[0].format: a disk of an NBD server is raw (leave format out)`,
+		},
 		{
 			with(Drive{Bootindex: new(0), NBD: &NBD{Host: "a"}}),
 			`vm.drives[0].bootindex: the VM can't boot from a disk of an NBD server, which it gets when it runs`,
 		},
-		{with(Drive{Type: DriveIDECD, NBD: &NBD{Host: "a"}}), `vm.drives[0].nbd: is not for a CD drive (its medium is given by file, which may be a URL)`},
+		{
+			with(Drive{Type: DriveIDECD, NBD: &NBD{Host: "a"}}),
+			`vm.drives[0].nbd: is not for a CD drive (its medium is given by file, which may be a URL)`,
+		},
 		{
 			with(Drive{NBD: &NBD{Host: "a"}}, Drive{File: "b"}),
 			`vm.drives[1]: comes after a drive with nbd (drives with nbd come last: the VM is started without them)`,

@@ -90,7 +90,8 @@ var trials = []trial{
 	{path: "vm.drives[4]", do: func(s *vmspec.Spec) { s.Drives = s.Drives[:4] }, class: listed},
 	// Whatever it is, it isn't there when the machine is started.
 	{path: "vm.drives[5]", do: func(s *vmspec.Spec) {
-		s.Drives = vmspec.Spec{Drives: append(s.Drives, vmspec.Drive{NBD: &vmspec.NBD{Host: "disks"}})}.WithDefaults().Drives
+		s.Drives = append(s.Drives, vmspec.Drive{NBD: &vmspec.NBD{Host: "disks"}})
+		*s = s.WithDefaults()
 	}, class: idle},
 	{path: "vm.drives[0].type", do: func(s *vmspec.Spec) {
 		s.Drives[0].Type, s.Drives[0].Bus = vmspec.DriveIDECD, "ide"

@@ -54,8 +54,8 @@ func (vm *VM) Desired(running *VM) reconcile.Desired {
 	want.Drives = vm.plugged(running)
 	sameDrive := func(a, b vmspec.Drive) bool { return a.Type == b.Type && a.Bus == b.Bus }
 	started := vm.Spec.WithoutNBD().Drives
-	if kept := len(started) - len(vm.Attached(running)); slices.EqualFunc(started[:kept], running.Spec.WithoutNBD().Drives,
-		sameDrive) {
+	kept := len(started) - len(vm.Attached(running))
+	if slices.EqualFunc(started[:kept], running.Spec.WithoutNBD().Drives, sameDrive) {
 		want.Media = vm.media()
 		want.Denied = running.denied(want.Media)
 	}
@@ -79,8 +79,9 @@ func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
 	if files || running.Plan.Rules.Has("disks") {
 		list = []reconcile.Drive{}
 	}
+	started := running.Spec.WithoutNBD().Drives
 	for i, d := range vm.Spec.Drives {
-		was := slices.ContainsFunc(running.Spec.WithoutNBD().Drives, func(r vmspec.Drive) bool { return r.Serial == d.Serial })
+		was := slices.ContainsFunc(started, func(r vmspec.Drive) bool { return r.Serial == d.Serial })
 		w := reconcile.Drive{Index: i, Drive: d}
 		switch {
 		case d.NBD != nil && was:

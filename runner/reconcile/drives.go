@@ -41,8 +41,8 @@ func (d Drive) mark() string {
 
 // drives attaches disks, and detaches those that are not wanted any more.
 //
-// QEMU gets a descriptor of each, and connects to NBD servers itself. The name of its block node, which is the id of its
-// device, too, says all that another runner must know: the place, what the disk
+// QEMU gets a descriptor of each, and connects to NBD servers itself. The name of its block node, which
+// is the id of its device, too, says all that another runner must know: the place, what the disk
 // is, and its serial number. A node without a device is what was left of an attachment, or of a detachment: it
 // is removed, and what is wanted then begins anew.
 //
@@ -251,12 +251,15 @@ func (d *drives) attachFile(w Drive, place int, j *driveJob, file *os.File) {
 	add := commandOf("add-fd", map[string]any{"fdset-id": set, "opaque": name})
 	add.File = file
 	remove := commandOf("remove-fd", map[string]any{"fdset-id": set}) // QEMU has a copy in the node
-	d.attach(w, place, j, []qmp.Command{remove, add}, nodeOf(w, name, fmt.Sprintf("/dev/fdset/%d", set)), []qmp.Command{remove})
+	node := nodeOf(w, name, fmt.Sprintf("/dev/fdset/%d", set))
+	d.attach(w, place, j, []qmp.Command{remove, add}, node, []qmp.Command{remove})
 }
 
 // attach adds a block node and its device. The first of the commands before removes what an earlier
 // attempt may have left.
-func (d *drives) attach(w Drive, place int, j *driveJob, before []qmp.Command, node map[string]any, after []qmp.Command) {
+func (d *drives) attach(
+	w Drive, place int, j *driveJob, before []qmp.Command, node map[string]any, after []qmp.Command,
+) {
 	name := node["node-name"]
 	commands := append(before, commandOf("blockdev-add", node), commandOf("device_add", map[string]any{
 		"driver": d.rule.Driver, "id": name, "bus": d.rule.Buses[place], "drive": name, "serial": w.Serial,

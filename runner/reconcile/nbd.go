@@ -12,7 +12,7 @@ import (
 )
 
 // Times of drives of NBD servers, in seconds. QEMU opens them and ends them in its main loop, which
-// stands still while a server doesn't answer: so servers are asked first, and these are bounds for those
+// is blocked while a server doesn't answer: so servers are asked first, and these are bounds for those
 // that fail in between.
 const (
 	openTimeout    = 3
@@ -83,7 +83,8 @@ func (d *drives) served(p plugged, j *driveJob, then func(p plugged, j *driveJob
 			server.TLS = ""
 		}
 		d.opening = true
-		d.opener.query(Drive{Drive: vmspec.Drive{Serial: p.serial, NBD: &server}}, func(_ *os.File, err error, now time.Time) bool {
+		ask := Drive{Drive: vmspec.Drive{Serial: p.serial, NBD: &server}}
+		d.opener.query(ask, func(_ *os.File, err error, now time.Time) bool {
 			d.opening = false
 			switch {
 			case err != nil:

@@ -103,10 +103,11 @@ func TestARealGuestHasADiskOfANBDServer(t *testing.T) {
 	c.await(`TINY \S+ READY`)
 
 	l.want.Drives = []reconcile.Drive{s.drive(0, "data")}
-	require.Equal(t, []string{"data Failed"}, states(l.complains("vm.drives[0]: attach the disk: NBD server 127.0.0.1:")))
+	f := l.complains("vm.drives[0]: attach the disk: NBD server 127.0.0.1:")
+	require.Equal(t, []string{"data Failed"}, states(f))
 	require.NotContains(t, strings.Join(l.said, " "), "blockdev-add", "QEMU is not asked")
 	s.start()
-	f := l.become("data Attached")
+	f = l.become("data Attached")
 	require.EqualValues(t, 1<<20, f.Drives[0].Capacity)
 	c.tells("until [ -b /dev/vda ]; do usleep 100000; done; echo serial $(cat /sys/block/vda/serial)", "^serial data")
 	c.tells("echo first | dd of=/dev/vda conv=fsync 2>/dev/null; echo written", "^written")
