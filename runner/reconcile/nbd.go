@@ -14,6 +14,8 @@ import (
 // Times of drives of NBD servers, in seconds. QEMU opens them and ends them in its main loop, which
 // is blocked while a server doesn't answer: so servers are asked first, and these are bounds for those
 // that fail in between.
+//
+// See docs/decisions/0120-nbd-drives.md.
 const (
 	openTimeout    = 3
 	reconnectDelay = 60 // a request waits for so long; then the VM is paused, and resumed from time to time
