@@ -145,7 +145,7 @@ func printDisks(cmd *cobra.Command, form string, list *v1.VirtualDiskList) error
 	case "json", "yaml":
 		list.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualDiskList"))
 		for i := range list.Items {
-			typedDisk(&list.Items[i])
+			typedDisk(&list.Items[i]).ManagedFields = nil // as kubectl shows objects
 		}
 		return cli.PrintValue(out, form, list)
 	case "name":

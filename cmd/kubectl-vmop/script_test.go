@@ -33,6 +33,7 @@ var shared clustertest.Shared
 //
 //	vmop ARGUMENT...          runs kubectl-vmop in a namespace of the script's own; "!" if it must fail
 //	kubectl ARGUMENT...       runs kubectl there
+//	sh TEXT                   runs a script of the shell there
 //	exits CODE ARGUMENT...    runs kubectl-vmop, which must exit with a code
 //	status VM JSON            writes the status of a VM
 //	diskstatus DISK JSON      writes the status of a disk
@@ -69,7 +70,7 @@ func TestScripts(t *testing.T) {
 			return writeKubeconfig(k.Kubeconfig, file, namespace)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"vmop": verb("kubectl-vmop"), "kubectl": verb("kubectl"),
+			"vmop": verb("kubectl-vmop"), "kubectl": verb("kubectl"), "sh": verb("sh", "-c"),
 			"status": status("vm"), "diskstatus": status("vd"),
 			"exits": func(ts *testscript.TestScript, _ bool, args []string) {
 				var exit *exec.ExitError
