@@ -35,8 +35,12 @@ type Stream struct {
 }
 
 // File is a source that is a file of the host, or a block device. A raw image in a file keeps
-// its holes.
-type File struct{ Path string }
+// its holes, unless only a part is read.
+type File struct {
+	Path string
+	// Length is how many bytes are read, from the beginning; 0 is all.
+	Length int64
+}
 
 // Open implements Source.
 func (f File) Open(ctx context.Context, _ Network) (*Stream, error) {
@@ -60,7 +64,11 @@ func (f File) Open(ctx context.Context, _ Network) (*Stream, error) {
 	if err != nil {
 		return nil, errors.Join(Refuse(SourceRefused, "%w", err), file.Close())
 	}
-	s := &Stream{ReadCloser: &fileReader{ctx, file}, Total: size}
+	s := &Stream{ReadCloser: &fileReader{ctx, file, size}, Total: size}
+	if f.Length > 0 && f.Length < size {
+		s.ReadCloser, s.Total = &fileReader{ctx, file, f.Length}, f.Length
+		return s, nil
+	}
 	if info.Mode().IsRegular() {
 		s.Path = f.Path
 	}
@@ -75,13 +83,18 @@ func isBlockDevice(info os.FileInfo) bool {
 type fileReader struct {
 	ctx  context.Context
 	file *os.File
+	left int64 // bytes that are still to be read
 }
 
 func (r *fileReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	n, err := r.file.Read(p)
+	if r.left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := r.file.Read(p[:min(int64(len(p)), r.left)])
+	r.left -= int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = Refuse(SourceRefused, "%w", err)
 	}

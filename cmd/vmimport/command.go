@@ -196,6 +196,7 @@ func setting(name string, most int64) ([]byte, error) {
 
 func newClone(log *cli.LogFlags) *cobra.Command {
 	c := common{log: log}
+	var length int64
 	cmd := &cobra.Command{
 		Use:   "clone FROM TO",
 		Short: "Copy a disk",
@@ -210,12 +211,13 @@ func newClone(log *cli.LogFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			i.Source, i.Format = diskimage.File{Path: args[0]}, diskimage.Raw
+			i.Source, i.Format = diskimage.File{Path: args[0], Length: length}, diskimage.Raw
 			result, err := i.Run(cmd.Context())
 			return r.end(cmd.OutOrStdout(), result, err)
 		},
 	}
 	c.add(cmd.Flags())
+	cmd.Flags().Int64Var(&length, "length", 0, "`bytes` of FROM that are copied; default all")
 	return cmd
 }
 

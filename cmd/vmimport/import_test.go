@@ -221,7 +221,7 @@ func progressAt(t *testing.T, address string) (s state) {
 	return s
 }
 
-// An upload that breaks can be sent again; one that is no image ends the import.
+// An upload that breaks, or that is no image, can be sent again; one that is too large ends the import.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	data := disk()
@@ -229,9 +229,10 @@ func TestUpload(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	socket, target := filepath.Join(dir, "socket"), filepath.Join(dir, "disk.img")
-	upload := func() *ran {
-		r := start(t, nil, "import", "--upload", "--target", target, "--socket", socket, "--listen", "127.0.0.1:0",
-			"--log-format", "json")
+	upload := func(more ...string) *ran {
+		r := start(t, nil, append([]string{
+			"import", "--upload", "--target", target, "--socket", socket, "--listen", "127.0.0.1:0", "--log-format", "json",
+		}, more...)...)
 		r.await(t, "phase", "phase")
 		return r
 	}
@@ -265,15 +266,18 @@ func TestUpload(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(data, got))
 
-	r = upload()
+	r = upload("--size", "1048576")
 	page := start(t, strings.NewReader("<html>"+strings.Repeat(" ", 1<<20)), "receive", "--socket", socket,
 		"--size", "1048582")
 	o, code = page.end(t)
 	require.Equal(t, 1, code)
 	require.Equal(t, "UnsupportedFormat", o.Reason)
-	o, code = r.end(t)
-	require.Equal(t, 1, code)
-	require.Equal(t, "UnsupportedFormat", o.Reason)
+	large := start(t, bytes.NewReader(data), "receive", "--socket", socket, "--size", size)
+	for _, r := range []*ran{large, r} {
+		o, code = r.end(t)
+		require.Equal(t, 1, code)
+		require.Equal(t, "ImageTooLarge", o.Reason)
+	}
 }
 
 // neverEnds is read without end.
@@ -293,8 +297,12 @@ func TestClone(t *testing.T) {
 	data = data[:4<<20]
 	require.NoError(t, os.WriteFile(from, data, 0o600))
 	require.NoError(t, os.Truncate(from, 1<<30))
+	first := start(t, nil, "clone", "--length", "5", from, to)
+	o, code := first.end(t)
+	require.Zero(t, code, first.log)
+	require.EqualValues(t, 5, o.VirtualSize)
 	r := start(t, nil, "clone", from, to)
-	o, code := r.end(t)
+	o, code = r.end(t)
 	require.Zero(t, code, r.log)
 	require.EqualValues(t, "raw", o.Format)
 	require.EqualValues(t, 1<<30, o.VirtualSize)

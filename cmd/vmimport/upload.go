@@ -27,8 +27,8 @@ const (
 	announcementTime = 10 * time.Second
 )
 
-// receiveUpload waits at a socket for an image, and imports it. One whose transfer breaks can be
-// sent again.
+// receiveUpload waits at a socket for an image, and imports it. One whose transfer breaks, or that is no
+// image, can be sent again.
 func receiveUpload(ctx context.Context, path string, i diskimage.Import, r *reporter) (diskimage.Result, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
 		return diskimage.Result{}, err
@@ -50,13 +50,22 @@ func receiveUpload(ctx context.Context, path string, i diskimage.Import, r *repo
 			return diskimage.Result{}, fmt.Errorf("wait for an upload: %w", err)
 		}
 		result, err := importFrom(ctx, conn.(*net.UnixConn), i)
-		switch diskimage.ReasonOf(err) {
-		case diskimage.TransferBroken, diskimage.SourceStalled, diskimage.InvalidSource, diskimage.ChecksumMismatch:
-			r.wait(err)
-		default:
+		if !repeatable(diskimage.ReasonOf(err)) {
 			return result, err
 		}
+		r.wait(err)
 	}
+}
+
+// repeatable reports whether another upload may be better. For a larger image the target has to be larger.
+func repeatable(r diskimage.Reason) bool {
+	switch r {
+	case diskimage.TransferBroken, diskimage.SourceStalled, diskimage.InvalidSource, diskimage.ChecksumMismatch,
+		diskimage.UnsupportedFormat, diskimage.ImageCorrupt, diskimage.ImageHasBackingFile,
+		diskimage.ImageHasExternalData, diskimage.ImageEncrypted, diskimage.ImageEmpty:
+		return true
+	}
+	return false
 }
 
 // importFrom imports what comes on a connection, and answers.
