@@ -91,13 +91,14 @@ type VirtualDiskClaim struct {
 
 // DiskPhase is the state of a disk in one word.
 //
-// +kubebuilder:validation:Enum=Pending;WaitForFirstConsumer;Provisioning;Ready;Resizing;Failed;Terminating
+// +kubebuilder:validation:Enum=Pending;WaitForFirstConsumer;WaitForUserUpload;Provisioning;Ready;Resizing;Failed;Terminating
 type DiskPhase string
 
 // The phases of a disk.
 const (
 	DiskPending      DiskPhase = "Pending"              // Reason says what it waits for
 	DiskWaiting      DiskPhase = "WaitForFirstConsumer" // its volume is made when a VM starts that has it
+	DiskUpload       DiskPhase = "WaitForUserUpload"    // a user is to send the data
 	DiskProvisioning DiskPhase = "Provisioning"         // its data is being imported
 	DiskReady        DiskPhase = "Ready"
 	DiskResizing     DiskPhase = "Resizing" // it is ready, and its volume grows
@@ -144,6 +145,14 @@ type VirtualDiskStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=1
 	AttachedToVirtualMachines []AttachedVirtualMachine `json:"attachedToVirtualMachines,omitempty"`
+	// CopiedBy are the pods that copy the data into another disk or an image. While there are
+	// any, no VM gets the disk.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	// +kubebuilder:validation:MaxItems=64
+	CopiedBy []DiskCopy `json:"copiedBy,omitempty"`
 	// Untrusted says why the files in a volume of the mode Filesystem are not trusted: who
 	// has had it. Empty: they are.
 	//
@@ -179,6 +188,15 @@ type AttachedVirtualMachine struct {
 	Name string `json:"name"`
 }
 
+// DiskCopy is a pod that reads a disk.
+type DiskCopy struct {
+	// Kind of what is made, VirtualDisk or VirtualImage, and its name.
+	Kind BlockDeviceKind `json:"kind"`
+	Name string          `json:"name"`
+	// Pod is the uid of the pod.
+	Pod types.UID `json:"pod"`
+}
+
 // The conditions of a disk.
 const (
 	DiskConditionReady   = "Ready"   // VMs can have it
@@ -188,22 +206,24 @@ const (
 
 // BlockDeviceKind is the kind of what a VM has as a disk or a CD.
 //
-// +kubebuilder:validation:Enum=VirtualDisk
+// +kubebuilder:validation:Enum=VirtualDisk;VirtualImage
 type BlockDeviceKind string
 
 // The kinds of block devices.
 const (
-	KindVirtualDisk BlockDeviceKind = "VirtualDisk"
+	KindVirtualDisk  BlockDeviceKind = "VirtualDisk"
+	KindVirtualImage BlockDeviceKind = "VirtualImage"
 )
 
 // BlockDeviceRef is a disk of a VM.
 type BlockDeviceRef struct {
-	// Kind is VirtualDisk.
+	// Kind is VirtualDisk, or VirtualImage: that is read only, and in a CD drive if it is that of
+	// a CD.
 	Kind BlockDeviceKind `json:"kind"`
-	// Name of the disk.
+	// Name of the disk or image.
 	//
 	// +kubebuilder:validation:MaxLength=60
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk in the VM's namespace (kubectl get vd)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk or VirtualImage in the VM's namespace (kubectl get vd,vi)"
 	Name string `json:"name"`
 	// BootOrder is the place in the order of booting, from 1. If one device has it, only those
 	// that have it are booted from. Default: the place in the list.

@@ -28,23 +28,44 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		return "{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: root}, " +
 			"spec: {persistentVolumeClaim: {size: 1Gi}" + source + "}}"
 	}
-	page, err := os.ReadFile("../../docs/disks.md")
-	require.NoError(t, err)
-	examples := regexp.MustCompile("(?s)```yaml\n(apiVersion.*?)```").FindAllStringSubmatch(string(page), -1)
-	require.Len(t, examples, 4)
-	for _, e := range examples {
-		require.NoError(t, apply(e[1]), e[1])
+	for page, n := range map[string]int{"disks": 4, "virtual-images": 3} {
+		text, err := os.ReadFile("../../docs/" + page + ".md")
+		require.NoError(t, err)
+		examples := regexp.MustCompile("(?s)```yaml\n(apiVersion.*?)```").FindAllStringSubmatch(string(text), -1)
+		require.Len(t, examples, n, page)
+		for _, e := range examples {
+			require.NoError(t, apply(e[1]), e[1])
+		}
 	}
+	image := func(spec string) string {
+		return "{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualImage, metadata: {name: i}, spec: {" + spec + "}}"
+	}
+	const from = "dataSource: {type: HTTP, http: {url: 'https://example.org/x'}}"
+	for spec, want := range map[string]string{
+		from:                                 "spec.persistentVolumeClaim: Required value",
+		"persistentVolumeClaim: {size: 1Gi}": "spec.dataSource: Required value",
+		"storage: ContainerRegistry, persistentVolumeClaim: {size: 1Gi}, " + from: "there is no registry for them",
+		"persistentVolumeClaim: {size: 1Gi, accessMode: ReadOnlyMany}, " + from:   "Unsupported value",
+		"persistentVolumeClaim: {size: many}, " + from:                            "want a size such as 10Gi",
+	} {
+		err := apply(image(spec))
+		require.Error(t, err, spec)
+		require.Contains(t, strings.ReplaceAll(err.Error(), "\n", " "), want)
+	}
+	require.NoError(t, apply(image("persistentVolumeClaim: {size: 1Gi}, "+from)))
+	require.ErrorContains(t, apply(image("persistentVolumeClaim: {size: 1Gi}, "+strings.Replace(from, "/x", "/y", 1))),
+		"where the data of an image comes from can't be changed: make another image")
 
-	const http, image = ", dataSource: {type: HTTP, http: ", ", dataSource: {type: ContainerImage, containerImage: "
+	const http, container = ", dataSource: {type: HTTP, http: ", ", dataSource: {type: ContainerImage, containerImage: "
 	for source, want := range map[string]string{
-		", dataSource: {type: Upload}": `spec.dataSource.type: Unsupported value: "Upload": ` +
-			`supported values: "HTTP", "ContainerImage", "ObjectRef"`,
+		", dataSource: {type: Ftp}": `spec.dataSource.type: Unsupported value: "Ftp": ` +
+			`supported values: "HTTP", "ContainerImage", "ObjectRef", "Upload"`,
+		", dataSource: {type: Upload, http: {url: 'http://a/'}}":  "the type Upload wants nothing else",
 		", dataSource: {type: HTTP}":                              "the type HTTP wants http, and nothing else",
 		", dataSource: {type: ContainerImage, http: {url: 'a:'}}": "the type ContainerImage wants containerImage",
 		", dataSource: {type: ObjectRef}":                         "the type ObjectRef wants objectRef",
-		", dataSource: {type: ObjectRef, objectRef: {kind: VirtualImage, name: a}}": "spec.dataSource.objectRef.kind: " +
-			`Unsupported value: "VirtualImage": supported values: "VirtualDiskSnapshot"`,
+		", dataSource: {type: ObjectRef, objectRef: {kind: Pod, name: a}}": "spec.dataSource.objectRef.kind: " +
+			`Unsupported value: "Pod": supported values: "VirtualImage", "VirtualDisk", "VirtualDiskSnapshot"`,
 		http + "{}}":                                       "spec.dataSource.http.url: Required value",
 		http + "{url: debian.qcow2}}":                      "such as https://example.org/debian.qcow2",
 		http + "{url: 'ftp://example.org/x'}}":             "want a URL of http or https",
@@ -59,8 +80,8 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		http + "{url: 'https://a/x', caBundle: '" +
 			strings.Repeat("YWFh", 33<<10) + "'}}": "spec.dataSource.http.caBundle: Too long",
 		http + "{url: 'https://a/x', secretRef: {name: ''}}}": "spec.dataSource.http.secretRef.name",
-		image + "{image: ''}}":                                "want the name of a container image",
-		image + "{image: '-a b'}}":                            "want the name of a container image",
+		container + "{image: ''}}":                            "want the name of a container image",
+		container + "{image: '-a b'}}":                        "want the name of a container image",
 	} {
 		err := apply(disk(source))
 		require.Error(t, err, source)

@@ -9,7 +9,7 @@ import (
 
 // DiskSourceType says where the data of a disk comes from.
 //
-// +kubebuilder:validation:Enum=HTTP;ContainerImage;ObjectRef
+// +kubebuilder:validation:Enum=HTTP;ContainerImage;ObjectRef;Upload
 type DiskSourceType string
 
 // The types of sources.
@@ -17,6 +17,7 @@ const (
 	DiskSourceHTTP           DiskSourceType = "HTTP"
 	DiskSourceContainerImage DiskSourceType = "ContainerImage"
 	DiskSourceObjectRef      DiskSourceType = "ObjectRef"
+	DiskSourceUpload         DiskSourceType = "Upload"
 )
 
 // SecretTypeHTTP is the type of Secrets with the keys username and password for a web server. Others are not
@@ -28,9 +29,11 @@ const SecretTypeHTTP corev1.SecretType = GroupName + "/http-credentials"
 // +kubebuilder:validation:XValidation:rule="self.type != 'HTTP' || has(self.http) && !has(self.containerImage) && !has(self.objectRef)",message="the type HTTP wants http, and nothing else"
 // +kubebuilder:validation:XValidation:rule="self.type != 'ContainerImage' || has(self.containerImage) && !has(self.http) && !has(self.objectRef)",message="the type ContainerImage wants containerImage, and nothing else"
 // +kubebuilder:validation:XValidation:rule="self.type != 'ObjectRef' || has(self.objectRef) && !has(self.http) && !has(self.containerImage)",message="the type ObjectRef wants objectRef, and nothing else"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Upload' || !has(self.objectRef) && !has(self.http) && !has(self.containerImage)",message="the type Upload wants nothing else: kubectl vmop sends the image"
 type VirtualDiskSource struct {
 	// Type: HTTP is an image on a web server, ContainerImage one in a container image, ObjectRef
-	// something in the disk's namespace.
+	// something in the disk's namespace, Upload an image that a user sends (kubectl vmop image
+	// upload, kubectl vmop disk upload).
 	Type DiskSourceType `json:"type"`
 	// HTTP is an image on a web server.
 	//
@@ -40,22 +43,22 @@ type VirtualDiskSource struct {
 	//
 	// +optional
 	ContainerImage *ContainerImageSource `json:"containerImage,omitempty"`
-	// ObjectRef is a snapshot of another disk.
+	// ObjectRef is an image, another disk, or a snapshot of one.
 	//
 	// +optional
 	ObjectRef *DiskSourceRef `json:"objectRef,omitempty"`
 }
 
-// DiskSourceRef is a snapshot in the disk's namespace.
+// DiskSourceRef is something in the disk's namespace.
 type DiskSourceRef struct {
-	// Kind is VirtualDiskSnapshot.
+	// Kind is VirtualImage, VirtualDisk or VirtualDiskSnapshot. A disk is copied while no VM has it.
 	//
-	// +kubebuilder:validation:Enum=VirtualDiskSnapshot
+	// +kubebuilder:validation:Enum=VirtualImage;VirtualDisk;VirtualDiskSnapshot
 	Kind string `json:"kind"`
-	// Name of the snapshot.
+	// Name of the image, the disk or the snapshot.
 	//
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=59
+	// +kubebuilder:validation:MaxLength=60
 	Name string `json:"name"`
 }
 
@@ -130,6 +133,9 @@ type ContainerImageSource struct {
 	CABundle []byte `json:"caBundle,omitempty"`
 }
 
+// The kinds of sources in the namespace, besides those of block devices.
+const KindVirtualDiskSnapshot = "VirtualDiskSnapshot"
+
 // LocalSecretRef names a Secret in the same namespace.
 type LocalSecretRef struct {
 	// Name of the Secret.
@@ -145,6 +151,10 @@ type DiskImport struct {
 	//
 	// +optional
 	Pod types.UID `json:"pod,omitempty"`
+	// Source is the uid of the claim that the pod copies.
+	//
+	// +optional
+	Source types.UID `json:"source,omitempty"`
 	// CompletionTime is when the data was whole. No VM has the disk before.
 	//
 	// +optional

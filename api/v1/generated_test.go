@@ -24,7 +24,8 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "sed", "-i", "-f", "crd.sed",
 		filepath.Join(dir, "vmoperator.jdrupes.org_vms.yaml"),
 		filepath.Join(dir, "vmoperator.jdrupes.org_virtualmachineclasses.yaml"),
-		filepath.Join(dir, "vmoperator.jdrupes.org_virtualdisks.yaml")).CombinedOutput()
+		filepath.Join(dir, "vmoperator.jdrupes.org_virtualdisks.yaml"),
+		filepath.Join(dir, "vmoperator.jdrupes.org_virtualimages.yaml")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	kept, err := filepath.Glob("../../deploy/crds/*.yaml")
 	require.NoError(t, err)

@@ -21,7 +21,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&VirtualMachineIPAddress{}, &VirtualMachineIPAddressList{},
 		&VirtualMachineIPAddressLease{}, &VirtualMachineIPAddressLeaseList{},
 		&VirtualMachineClass{}, &VirtualMachineClassList{},
-		&VirtualDisk{}, &VirtualDiskList{}, &VirtualDiskSnapshot{}, &VirtualDiskSnapshotList{})
+		&VirtualDisk{}, &VirtualDiskList{}, &VirtualDiskSnapshot{}, &VirtualDiskSnapshotList{},
+		&VirtualImage{}, &VirtualImageList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

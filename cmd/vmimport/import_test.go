@@ -231,7 +231,8 @@ func TestUpload(t *testing.T) {
 	socket, target := filepath.Join(dir, "socket"), filepath.Join(dir, "disk.img")
 	upload := func(more ...string) *ran {
 		r := start(t, nil, append([]string{
-			"import", "--upload", "--target", target, "--socket", socket, "--listen", "127.0.0.1:0", "--log-format", "json",
+			"import", "--upload", "--target", target, "--socket", socket, "--listen", "127.0.0.1:0",
+			"--log-format", "json",
 		}, more...)...)
 		r.await(t, "phase", "phase")
 		return r

@@ -296,6 +296,15 @@ func (p *place) usesDisks() {
 	})
 	p.Kubectl("delete", "vm", "waiter")
 	p.Kubectl("delete", "vd", "filled")
+	p.Apply(`
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualImage, metadata: {name: debian}, spec: {persistentVolumeClaim: {storageClassName: ` +
+		p.Name + `-late, size: 1Gi}, dataSource: {type: HTTP, http: {url: "https://example.org/debian.qcow2"}}}}
+`)
+	p.eventually("a pod may import the image", func() bool {
+		var pod corev1.Pod
+		return p.get("vi-debian-import", &pod) && len(pod.Spec.SchedulingGates) == 0
+	})
+	p.Kubectl("delete", "vi", "debian")
 }
 
 // usesSnapshots has two snapshots made of a disk, one of them by a storage that is too slow for it to be consistent.

@@ -1,11 +1,14 @@
-// Package disk decides what becomes of disks (VirtualDisk): pure functions of a disk, of its
-// claim and of the cluster's storage classes.
+// Package disk decides what becomes of disks (VirtualDisk) and images (VirtualImage): pure functions
+// of a disk, of its claim and of the cluster's storage classes.
 //
 //	names.go   how claims are called, and what says whose they are
 //	next.go    what is to be done next, and what the status says
 //	import.go  the same of a disk that has a source, until its data is whole: importphase.go, remedy.go
 //	pod.go     the pod that imports
-//	lock.go    which VM may have a disk
+//	copy.go    of which image or other disk a disk is a copy
+//	restore.go of which snapshot
+//	lock.go    which VM may have a disk, and which pod may copy it
+//	image.go   images, which are made as disks are
 //
 // The data is in a claim, which the disk owns. The status says by its uid which claim that is:
 // one of the same name that is made later, by whomever, is another.

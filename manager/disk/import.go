@@ -18,6 +18,8 @@ type Progress struct {
 	Bytes, Total int64 // transferred; Total is 0 if it is not known
 	Left         time.Duration
 	Format       string
+	Waits        bool   // for an upload
+	Message      string // why the last upload has failed; "" if none has
 }
 
 // A Secret is what is known of the Secret of a disk's source.
@@ -47,9 +49,7 @@ func SecretOf(d *v1.VirtualDisk) Secret {
 }
 
 // imported reports whether a pod fills a disk.
-func imported(d *v1.VirtualDisk) bool {
-	return d.Spec.DataSource != nil && d.Spec.DataSource.ObjectRef == nil
-}
+func imported(d *v1.VirtualDisk) bool { return d.Spec.DataSource != nil && !restored(d) }
 
 // Whole reports whether a disk has all of its data. A blank one has.
 func Whole(d *v1.VirtualDisk) bool {
@@ -88,7 +88,7 @@ func (s Situation) imported() v1.DiskImport {
 func (s Situation) due() bool {
 	is := s.imported()
 	switch {
-	case is.Pod != "", is.CompletionTime != nil, s.secretMissing():
+	case is.Pod != "", is.CompletionTime != nil, s.secretMissing(), s.copyFault() != nil:
 		return false
 	case s.Claim.Status.Phase != corev1.ClaimBound && (!s.waitsForPod() || !s.Wanted):
 		return false
@@ -121,10 +121,14 @@ func (s Situation) secretMissing() bool { return s.Secret.Name != "" && s.Secret
 
 // inputs are the versions of all by which someone can mend an import.
 func (s Situation) inputs() string {
-	if s.Secret.Name == "" {
-		return fmt.Sprint(s.Disk.Generation)
+	text := fmt.Sprint(s.Disk.Generation)
+	if s.Secret.Name != "" {
+		text += "/" + s.Secret.Version
 	}
-	return fmt.Sprintf("%d/%s", s.Disk.Generation, s.Secret.Version)
+	if s.From != nil {
+		text += "/" + string(s.From.Status.Target.UID)
+	}
+	return text
 }
 
 // importOf returns what the status says about the import; nil of a blank disk.
@@ -153,6 +157,7 @@ func (s Situation) importOf() *v1.DiskImport {
 func (s Situation) begin(is *v1.DiskImport) {
 	failed := *is
 	*is = v1.DiskImport{Pod: s.Pod.UID}
+	s.beginCopy(is)
 	if failed.Inputs == s.inputs() {
 		is.Failures, is.Reason, is.Message, is.Inputs = failed.Failures, failed.Reason, failed.Message, failed.Inputs
 	}
@@ -174,9 +179,15 @@ func percent(n int) string { return fmt.Sprintf("%d%%", n) }
 
 // finish notes how a pod has ended.
 func (s Situation) finish(is *v1.DiskImport, o Outcome) {
+	if why := s.changed(is); why != nil && o.Reason == ReasonImported {
+		o = *why
+	}
 	if o.Reason != ReasonImported {
 		s.fail(is, o)
 		return
+	}
+	if copied(s.Disk) {
+		o.Format = is.Format
 	}
 	*is = v1.DiskImport{
 		CompletionTime: new(metav1.NewTime(s.Now.Truncate(time.Second))),

@@ -14,10 +14,13 @@ import (
 
 // importing is for a disk with a claim, whose data isn't whole.
 func (s Situation) importing(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
-	name := PodName(s.Disk.Name)
+	name := PodOf(s.Disk)
 	switch {
 	case s.Claim.Status.Phase == corev1.ClaimLost:
 		return s.bound()
+	case s.copyFault() != nil && (is.Pod == "" || s.Pod != nil && gated(s.Pod)):
+		why := s.copyFault()
+		return v1.DiskPending, why.Reason, why.Message
 	case s.secretMissing() && is.Pod == "":
 		return v1.DiskPending, ReasonSecretMissing, fmt.Sprintf("there is no Secret %s of the type %s (%s): "+
 			"the import begins when it is created", s.Secret.Name, s.Secret.Type, s.Secret.Path)
@@ -26,8 +29,8 @@ func (s Situation) importing(is *v1.DiskImport) (phase v1.DiskPhase, reason, mes
 	case s.Refused != nil && is.Pod == "":
 		return v1.DiskPending, s.Refused.Reason, s.Refused.Message
 	case s.Pod != nil && !metav1.IsControlledBy(s.Pod, s.Disk):
-		return v1.DiskFailed, ReasonPodTaken, fmt.Sprintf("there is a pod %s already, which is not this disk's: "+
-			"delete it", name)
+		return v1.DiskFailed, ReasonPodTaken, fmt.Sprintf("there is a pod %s already, which is not this %s's: "+
+			"delete it", name, s.noun())
 	case is.Pod != "":
 		return s.running(is)
 	case is.Failures > 0 && is.Inputs == s.inputs():
@@ -54,21 +57,24 @@ func (s Situation) failed(is *v1.DiskImport) (phase v1.DiskPhase, reason, messag
 		return v1.DiskProvisioning, is.Reason, is.Message + again
 	case byServer:
 		return v1.DiskFailed, is.Reason, is.Message + again + secret +
-			": if the source in the definition is wrong, delete the disk, and make another one"
+			": if the source in the definition is wrong, delete the " + s.noun() + ", and make another one"
 	case byChange:
 	}
-	return v1.DiskFailed, is.Reason, is.Message + "; it is tried again when the disk is made larger" + secret +
-		": if that is not it, delete the disk, and make another one"
+	return v1.DiskFailed, is.Reason, is.Message + "; it is tried again when the " + s.noun() + " is made larger" +
+		secret + ": if that is not it, delete the " + s.noun() + ", and make another one"
 }
 
 // running is for an import whose pod may run.
 func (s Situation) running(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
-	phase, name, last := v1.DiskProvisioning, PodName(s.Disk.Name), ""
+	phase, name, last := v1.DiskProvisioning, PodOf(s.Disk), ""
 	if is.Failures > 0 {
 		last = fmt.Sprintf("; %d attempts before have failed, the last one: %s", is.Failures, is.Message)
 	}
 	if s.Pod == nil {
 		return phase, ReasonStarting, "the pod " + name + " is being started" + last
+	}
+	if s.Pod.Status.Phase == corev1.PodRunning && s.awaitsUpload() {
+		return v1.DiskUpload, ReasonUpload, s.uploadText() + last
 	}
 	if s.Pod.Status.Phase == corev1.PodRunning {
 		return phase, ReasonImporting, "the data is being imported" + last

@@ -2,7 +2,11 @@ package disk
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
 )
@@ -22,6 +26,7 @@ const (
 const (
 	ReasonMissing  = "DiskMissing"
 	ReasonInUse    = "DiskInUse"
+	ReasonCopied   = "DiskIsCopied"
 	ReasonNotReady = "DiskNotReady"
 	ReasonFailed   = "DiskFailed"
 	ReasonDeleted  = "DiskDeleted"
@@ -47,8 +52,51 @@ func ForVM(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message str
 		return Wait, ReasonNotReady, fmt.Sprintf("the VirtualDisk %s: %s", name, d.Status.Message)
 	case holder == vm:
 		return Has, "", ""
+	case len(d.Status.CopiedBy) > 0:
+		by := d.Status.CopiedBy[0]
+		return Wait, ReasonCopied, fmt.Sprintf("the VirtualDisk %s is being copied into the %s %s: the VM starts when that is done",
+			name, by.Kind, by.Name)
 	}
 	return Take, "", ""
+}
+
+// ForCopy returns the status of a disk with which a pod may copy it into another one, or an image, and
+// that differs only if may is false: then the pod must not start before it is written.
+// A VM that has the disk is a Refusal.
+func ForCopy(from, to *v1.VirtualDisk, pod types.UID) (s v1.VirtualDiskStatus, may bool, why *Refusal) {
+	s = *from.Status.DeepCopy()
+	for _, by := range s.CopiedBy {
+		if by.Pod == pod {
+			return s, true, nil
+		}
+	}
+	if why = copyFault(from, to); why != nil {
+		return s, false, why
+	}
+	s.CopiedBy = append(s.CopiedBy, v1.DiskCopy{Kind: kindOf(to), Name: to.Name, Pod: pod})
+	return s, false, nil
+}
+
+// CopyPod returns the name of the pod that copies a disk.
+func CopyPod(by v1.DiskCopy) string {
+	if by.Kind == v1.KindVirtualImage {
+		return ImagePodName(by.Name)
+	}
+	return PodName(by.Name)
+}
+
+// Ended reports whether a pod, of a name that others may have had, doesn't read what the pod with this uid
+// was to copy, and never will.
+func Ended(pod *corev1.Pod, uid types.UID) bool { return pod.UID != uid || finished(pod) }
+
+// Copied returns the status of a disk that pods no longer read.
+func Copied(d *v1.VirtualDisk, ended func(v1.DiskCopy) bool) v1.VirtualDiskStatus {
+	s := *d.Status.DeepCopy()
+	s.CopiedBy = slices.DeleteFunc(s.CopiedBy, ended)
+	if len(s.CopiedBy) == 0 {
+		s.CopiedBy = nil
+	}
+	return s
 }
 
 // Holder returns the VM that has a disk; "" if none has.

@@ -1,15 +1,34 @@
 package disk
 
 import (
+	"fmt"
+	"hash/fnv"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
 )
 
-// AppName is the value of the label app.kubernetes.io/name of the claims of disks. Those of VMs
-// have another one: no VM takes the claim of a disk for its own.
-const AppName = "vm-disk"
+// AppName is the value of the label app.kubernetes.io/name of the claims and pods of disks, ImageAppName
+// of those of images. Those of VMs have another one: no VM takes the claim of a disk for its own.
+const (
+	AppName      = "vm-disk"
+	ImageAppName = "vm-image"
+)
 
 // ClaimName returns the name of the claim of a disk.
 func ClaimName(disk string) string { return "vd-" + disk }
+
+// ClaimOf returns the name of the claim of a disk, or of an image (AsDisk). That of an image is no other
+// image's: no lock keeps a pod from being started with the name of a claim that is made again by then.
+func ClaimOf(d *v1.VirtualDisk) string {
+	if !isImage(d) {
+		return ClaimName(d.Name)
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(d.UID))
+	return fmt.Sprintf("vi-%s-%08x", d.Name, sum.Sum32())
+}
 
 // FileName is the name of a disk in a volume with a file system.
 const FileName = "disk.img"
@@ -17,10 +36,30 @@ const FileName = "disk.img"
 // VolumeName returns the name of a disk's volume in a pod. No other one's ends so.
 func VolumeName(disk string) string { return disk + "-vd" }
 
-// Owner returns the name of the disk that owns an object; "" if none does.
+// ImageVolumeName returns the name of an image's volume in a pod. No other one's ends so.
+func ImageVolumeName(image string) string { return image + "-vi" }
+
+// PodName returns the name of the pod that imports the data of a disk. Attempts have the same: there
+// is one at a time.
+func PodName(disk string) string { return ClaimName(disk) + importSuffix }
+
+// ImagePodName returns the name of the pod that imports an image.
+func ImagePodName(image string) string { return "vi-" + image + importSuffix }
+
+// PodOf returns the name of the pod that imports the data of a disk, or of an image (AsDisk).
+func PodOf(d *v1.VirtualDisk) string {
+	if isImage(d) {
+		return ImagePodName(d.Name)
+	}
+	return PodName(d.Name)
+}
+
+const importSuffix = "-import"
+
+// Owner returns the name of the disk or image that owns an object; "" if none does.
 func Owner(object metav1.Object) string {
 	owner := metav1.GetControllerOfNoCopy(object)
-	if owner == nil || owner.Kind != "VirtualDisk" {
+	if owner == nil || owner.Kind != string(v1.KindVirtualDisk) && owner.Kind != string(v1.KindVirtualImage) {
 		return ""
 	}
 	return owner.Name

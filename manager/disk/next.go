@@ -60,6 +60,8 @@ type Situation struct {
 	Secret Secret
 	// Source is the snapshot of which the claim of a disk is to be made; nil: there is none.
 	Source *v1.VirtualDiskSnapshot
+	// From is the disk, or the image (AsDisk), of which the disk is to be a copy; nil: there is none.
+	From *v1.VirtualDisk
 	// Wanted: a VM that is to run waits for the disk.
 	Wanted bool
 	Now    time.Time
@@ -108,7 +110,8 @@ func Next(s Situation) Step {
 	case s.Claim.Status.Phase != corev1.ClaimBound:
 		return Nothing
 	}
-	if size := d.Spec.PersistentVolumeClaim.Size; size.Cmp(*s.Claim.Spec.Resources.Requests.Storage()) > 0 {
+	size := d.Spec.PersistentVolumeClaim.Size
+	if !isImage(d) && size.Cmp(*s.Claim.Spec.Resources.Requests.Storage()) > 0 {
 		return Grow
 	}
 	return Nothing
@@ -124,8 +127,9 @@ func (s Situation) ours() bool {
 func StatusOf(s Situation) v1.VirtualDiskStatus {
 	d := s.Disk
 	is := v1.VirtualDiskStatus{
-		AttachedToVirtualMachines: d.Status.AttachedToVirtualMachines, Untrusted: d.Status.Untrusted,
-		Target: d.Status.Target, Capacity: d.Status.Capacity, ObservedGeneration: d.Generation,
+		AttachedToVirtualMachines: d.Status.AttachedToVirtualMachines, CopiedBy: d.Status.CopiedBy,
+		Untrusted: d.Status.Untrusted,
+		Target:    d.Status.Target, Capacity: d.Status.Capacity, ObservedGeneration: d.Generation,
 	}
 	is.Import = s.importOf()
 	is.Phase, is.Reason, is.Message = s.phase(is.Import)
@@ -154,13 +158,13 @@ func StatusOf(s Situation) v1.VirtualDiskStatus {
 
 // phase returns the phase of a disk, with its reason and message.
 func (s Situation) phase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
-	d, name := s.Disk, ClaimName(s.Disk.Name)
+	d, name, noun := s.Disk, ClaimOf(s.Disk), s.noun()
 	switch {
 	case d.DeletionTimestamp != nil:
-		return v1.DiskTerminating, ReasonDeletion, "the disk is being deleted"
+		return v1.DiskTerminating, ReasonDeletion, "the " + noun + " is being deleted"
 	case s.Gone:
 		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is gone, and most likely its data with it: "+
-			"delete the disk, and make another one", name)
+			"delete the %s, and make another one", name, noun)
 	case s.Claim == nil && s.sourceFault() != nil:
 		why := s.sourceFault()
 		return v1.DiskPending, why.Reason, why.Message
@@ -171,14 +175,14 @@ func (s Situation) phase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message
 	case s.Claim == nil:
 		return v1.DiskPending, ReasonProvisioning, fmt.Sprintf("the claim %s is being created", name)
 	case Owner(s.Claim) == d.Name && !metav1.IsControlledBy(s.Claim, d):
-		return v1.DiskPending, ReasonOldClaim, fmt.Sprintf("the claim %s belongs to a disk of the same name that was "+
-			"deleted: waiting until it is gone", name)
+		return v1.DiskPending, ReasonOldClaim, fmt.Sprintf("the claim %s belongs to the %s of the same name that was "+
+			"deleted: waiting until it is gone", name, noun)
 	case !metav1.IsControlledBy(s.Claim, d):
-		return v1.DiskFailed, ReasonClaimTaken, fmt.Sprintf("there is a claim %s already, which is not this disk's: "+
-			"delete the claim, or give the disk another name", name)
+		return v1.DiskFailed, ReasonClaimTaken, fmt.Sprintf("there is a claim %s already, which is not this %[2]s's: "+
+			"delete the claim, or give the %[2]s another name", name, noun)
 	case !s.ours():
-		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is not the one that was made for this disk: "+
-			"delete the disk, and make another one", name)
+		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is not the one that was made for this %[2]s: "+
+			"delete the %[2]s, and make another one", name, noun)
 	case s.Claim.DeletionTimestamp != nil:
 		return v1.DiskFailed, ReasonClaimDeleted, fmt.Sprintf("the claim %s is being deleted, which cannot be undone, "+
 			"and the data with it when no pod has it any more: copy the data, or set the reclaim policy of its volume to Retain "+
@@ -194,19 +198,19 @@ func (s Situation) phase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message
 func (s Situation) bound() (phase v1.DiskPhase, reason, message string) {
 	switch s.Claim.Status.Phase {
 	case corev1.ClaimLost:
-		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the volume of the claim %s is gone: delete the disk, and make another one",
-			s.Claim.Name)
+		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the volume of the claim %s is gone: delete the %s, and make another one",
+			s.Claim.Name, s.noun())
 	case corev1.ClaimBound:
 		switch {
 		case s.Refused != nil:
 			return v1.DiskReady, s.Refused.Reason, s.Refused.Message
-		case s.smaller():
+		case s.smaller() && !isImage(s.Disk):
 			return v1.DiskResizing, ReasonGrowing, s.growth()
 		}
 		return v1.DiskReady, "", ""
 	}
 	if s.waitsForPod() {
-		return v1.DiskWaiting, ReasonConsumer, "the volume is made when a VM starts that has the disk"
+		return v1.DiskWaiting, ReasonConsumer, "the volume is made when a VM starts that has the " + s.noun()
 	}
 	return v1.DiskPending, ReasonProvisioning, fmt.Sprintf("the claim %s has no volume yet: if it stays so, the events "+
 		"say why (kubectl describe pvc %[1]s)", s.Claim.Name)
@@ -243,9 +247,9 @@ func (s Situation) growth() string {
 func (s Situation) noClass() string {
 	if name := s.Disk.Spec.PersistentVolumeClaim.StorageClassName; name != nil {
 		return fmt.Sprintf("there is no storage class %s (spec.persistentVolumeClaim.storageClassName): "+
-			"the disk is made when it is created", *name)
+			"the %s is made when it is created", *name, s.noun())
 	}
-	return "the cluster has no default storage class: make another disk that names one " +
+	return "the cluster has no default storage class: make another " + s.noun() + " that names one " +
 		"(spec.persistentVolumeClaim.storageClassName, kubectl get storageclass), or ask the administrator"
 }
 
@@ -269,6 +273,8 @@ func (s Situation) conditions(is v1.VirtualDiskStatus) []metav1.Condition {
 		set(v1.DiskConditionReady, false, is.Reason, is.Message)
 	}
 	switch {
+	case isImage(s.Disk):
+		return all
 	case !ready:
 		meta.RemoveStatusCondition(&all, v1.DiskConditionResized)
 	case s.smaller():

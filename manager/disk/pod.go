@@ -10,10 +10,6 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// PodName returns the name of the pod that imports the data of a disk. Attempts have the same: there
-// is one at a time.
-func PodName(disk string) string { return ClaimName(disk) + "-import" }
-
 // A Place is where the pods of a VM may run.
 type Place struct {
 	NodeSelector map[string]string
@@ -38,10 +34,15 @@ const (
 	annotationCA = v1.GroupName + "/ca-bundle"
 	// ProgressPort is the TCP port at which an import pod answers GET /progress.
 	ProgressPort = 8080
+	// UploadSocket is where an import pod takes an upload, by vmimport receive: who may execute programs in pods
+	// can send one.
+	UploadSocket = scratchFolder + "/upload.sock"
 
 	program       = "/usr/local/bin/vmimport"
 	targetDevice  = "/dev/target"
 	targetFolder  = "/target"
+	sourceDevice  = "/dev/source"
+	sourceFolder  = "/source"
 	scratchFolder = "/scratch"
 	secretFolder  = "/etc/vmimport/secret"
 	caFolder      = "/etc/vmimport/ca"
@@ -57,19 +58,20 @@ const (
 )
 
 // Pod returns the pod that imports the data of a disk, into its claim. It passes Pod Security's
-// "restricted", and can't start before its gate is removed. near is nil where the volume is there.
-func Pod(d *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
+// "restricted", and can't start before its gate is removed. from is the disk or the image of which it
+// makes a copy, if it does. near is nil where the volume is there.
+func Pod(d, from *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: PodName(d.Name), Namespace: d.Namespace, Labels: w.Labels,
+		Name: PodOf(d), Namespace: d.Namespace, Labels: w.Labels,
 		OwnerReferences: []metav1.OwnerReference{
-			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(v1.KindVirtualDisk))),
+			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(kindOf(d)))),
 		},
 	}}
 	pod.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
 	c := corev1.Container{
 		Name: containerName, Image: w.Image, ImagePullPolicy: w.PullPolicy, Command: []string{program},
 		Args: []string{
-			"import", "--log-format=json", fmt.Sprintf("--listen=:%d", ProgressPort),
+			verbOf(d), "--log-format=json", fmt.Sprintf("--listen=:%d", ProgressPort),
 			"--termination-log=" + corev1.TerminationMessagePathDefault, "--scratch=" + scratchFolder,
 		},
 		Resources:              resources(d),
@@ -91,8 +93,13 @@ func Pod(d *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
 		},
 	}
 	b := builder{d, pod, &c}
-	b.target()
-	b.source()
+	to := b.target()
+	if copied(d) {
+		b.args(b.origin(from), to)
+	} else {
+		b.args("--target=" + to)
+		b.source()
+	}
 	if near != nil {
 		b.place(near)
 	}
@@ -150,21 +157,44 @@ func claimSource(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
 }
 
-// target adds what is written.
-func (b builder) target() {
+// target adds what is written, and returns where that is.
+func (b builder) target() string {
 	b.mount("scratch", scratchFolder, corev1.VolumeSource{
 		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: scratchOf(b.disk)},
 	})
-	claim := claimSource(ClaimName(b.disk.Name))
+	claim := claimSource(ClaimOf(b.disk))
 	if !OnFileSystem(b.disk) {
 		b.volume("target", claim)
 		b.c.VolumeDevices = []corev1.VolumeDevice{{Name: "target", DevicePath: targetDevice}}
-		b.args("--target=" + targetDevice)
-		return
+		return targetDevice
 	}
 	b.mount("target", targetFolder, claim)
 	size := b.disk.Spec.PersistentVolumeClaim.Size
-	b.args("--target="+targetFolder+"/"+FileName, fmt.Sprintf("--size=%d", size.Value()/mebibyte*mebibyte))
+	b.args(fmt.Sprintf("--size=%d", size.Value()/mebibyte*mebibyte))
+	return targetFolder + "/" + FileName
+}
+
+// origin adds what is copied, and returns where that is.
+func (b builder) origin(from *v1.VirtualDisk) string {
+	if n := copyLength(from); n > 0 {
+		b.args(fmt.Sprintf("--length=%d", n))
+	}
+	claim := claimSource(ClaimOf(from))
+	claim.PersistentVolumeClaim.ReadOnly = true
+	if OnFileSystem(from) {
+		b.mount("source", sourceFolder, claim)
+		return sourceFolder + "/" + FileName
+	}
+	b.volume("source", claim)
+	b.c.VolumeDevices = append(b.c.VolumeDevices, corev1.VolumeDevice{Name: "source", DevicePath: sourceDevice})
+	return sourceDevice
+}
+
+func verbOf(d *v1.VirtualDisk) string {
+	if copied(d) {
+		return "clone"
+	}
+	return "import"
 }
 
 // source adds what is read.
@@ -173,6 +203,8 @@ func (b builder) source() {
 	var bundle []byte
 	keys := []string{"username", "password"}
 	switch {
+	case from.Type == v1.DiskSourceUpload:
+		b.args("--upload", "--socket="+UploadSocket)
 	case from.HTTP != nil:
 		b.args("--url=" + from.HTTP.URL)
 		bundle = from.HTTP.CABundle
@@ -226,7 +258,7 @@ func (b builder) place(near *Place) {
 	spec := &b.pod.Spec
 	spec.NodeSelector, spec.Affinity, spec.Tolerations = near.NodeSelector, near.Affinity, near.Tolerations
 	for i, claim := range near.Claims {
-		if claim != ClaimName(b.disk.Name) {
+		if claim != ClaimOf(b.disk) {
 			b.volume(fmt.Sprintf("beside-%d", i), claimSource(claim))
 		}
 	}

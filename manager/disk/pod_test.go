@@ -25,7 +25,7 @@ func TestPodOfAWebServer(t *testing.T) {
 	d := importing().Disk
 	d.Spec.DataSource.HTTP.CABundle = []byte("PEM")
 	d.Spec.DataSource.HTTP.Checksum = &v1.Checksum{SHA512: "ab"}
-	pod := disk.Pod(d, worker(), nil)
+	pod := disk.Pod(d, nil, worker(), nil)
 	c := pod.Spec.Containers[0]
 	require.Equal(t, []string{
 		"import", "--log-format=json", "--listen=:8080", "--termination-log=/dev/termination-log", "--scratch=/scratch",
@@ -58,11 +58,11 @@ func TestPodOfAContainerImage(t *testing.T) {
 	d.Spec.DataSource.ContainerImage = &v1.ContainerImageSource{
 		Image: "registry.example/x:1", ImagePullSecret: &v1.LocalSecretRef{Name: "pull"},
 	}
-	pod := disk.Pod(d, worker(), &disk.Place{
+	pod := disk.Pod(d, nil, worker(), &disk.Place{
 		NodeSelector: map[string]string{"disk": "ssd"}, Claims: []string{"vd-root", "vd-other"},
 	})
 	args := strings.Join(pod.Spec.Containers[0].Args, " ")
-	require.Contains(t, args, "--target=/target/disk.img --size=3145728 --image=registry.example/x:1 "+
+	require.Contains(t, args, "--size=3145728 --target=/target/disk.img --image=registry.example/x:1 "+
 		"--docker-config=/etc/vmimport/secret/.dockerconfigjson")
 	require.Equal(t, []string{"scratch", "target", "secret", "beside-1"}, volumes(pod))
 	require.Equal(t, "vd-other", pod.Spec.Volumes[3].PersistentVolumeClaim.ClaimName)

@@ -17,20 +17,26 @@ const (
 	ReasonTooSmall         = "SmallerThanSnapshot"
 )
 
+// restored reports whether the volume of a disk is made of a snapshot, by the storage.
+func restored(d *v1.VirtualDisk) bool {
+	source := d.Spec.DataSource
+	return source != nil && source.ObjectRef != nil && source.ObjectRef.Kind == v1.KindVirtualDiskSnapshot
+}
+
 // sourceFault says why the claim of a disk of a snapshot can't be made; nil if it can.
 func (s Situation) sourceFault() *Refusal {
-	source := s.Disk.Spec.DataSource
-	if source == nil || source.ObjectRef == nil {
+	if !restored(s.Disk) {
 		return nil
 	}
-	name, of := source.ObjectRef.Name, s.Source
+	name, of := s.Disk.Spec.DataSource.ObjectRef.Name, s.Source
 	switch {
 	case of == nil:
 		return &Refusal{ReasonSnapshotMissing, fmt.Sprintf("there is no VirtualDiskSnapshot %s (spec.dataSource.objectRef): "+
-			"the disk is made when it is created", name)}
+			"the %s is made when it is created", name, s.noun())}
 	case of.Status.Phase != v1.SnapshotReady:
 		return &Refusal{ReasonSnapshotNotReady, fmt.Sprintf("the VirtualDiskSnapshot %s is %s: %s", name,
-			cmp.Or(string(of.Status.Phase), "new"), cmp.Or(of.Status.Message, "the disk is made when it is Ready"))}
+			cmp.Or(string(of.Status.Phase), "new"),
+			cmp.Or(of.Status.Message, "the "+s.noun()+" is made when it is Ready"))}
 	}
 	least, err := resource.ParseQuantity(of.Status.RestoreSize)
 	size := Size(s.Disk)
@@ -45,7 +51,7 @@ func (s Situation) sourceFault() *Refusal {
 func (s Situation) inheritsFrom() string {
 	source := s.Disk.Spec.DataSource
 	switch {
-	case source == nil || source.ObjectRef == nil || !OnFileSystem(s.Disk):
+	case !restored(s.Disk) || !OnFileSystem(s.Disk):
 		return ""
 	case s.Source == nil && s.Claim != nil:
 		return fmt.Sprintf("the VirtualDiskSnapshot %s of which it was made is gone", source.ObjectRef.Name)
@@ -57,8 +63,7 @@ func (s Situation) inheritsFrom() string {
 
 // ClaimSource returns what the volume of a disk is made of; nil for nothing.
 func ClaimSource(d *v1.VirtualDisk, of *v1.VirtualDiskSnapshot) *corev1.TypedLocalObjectReference {
-	source := d.Spec.DataSource
-	if source == nil || source.ObjectRef == nil || of == nil {
+	if !restored(d) || of == nil {
 		return nil
 	}
 	return &corev1.TypedLocalObjectReference{

@@ -56,6 +56,8 @@ type Claim struct {
 	marked bool   // Untrusted is to be written into the claim
 	record origin // what outlives the VM
 	taint  string // why the record is to say that the files are not trusted; "" if it needn't
+
+	readOnly bool // the pod can't write to it
 }
 
 // Existing is what there is of a VM's claims, each by the claim's name.

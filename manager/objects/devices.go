@@ -13,7 +13,7 @@ import (
 	"vmop/vmspec"
 )
 
-// A DeviceRef names a disk of a VM that outlives it.
+// A DeviceRef names a disk of a VM that outlives it, or an image.
 type DeviceRef struct {
 	Kind v1.BlockDeviceKind
 	Name string
@@ -27,7 +27,12 @@ type DeviceRef struct {
 func (r DeviceRef) String() string { return string(r.Kind) + "/" + r.Name }
 
 // volume returns the name of the volume in the pod.
-func (r DeviceRef) volume() string { return disk.VolumeName(r.Name) }
+func (r DeviceRef) volume() string {
+	if r.Kind == v1.KindVirtualImage {
+		return disk.ImageVolumeName(r.Name)
+	}
+	return disk.VolumeName(r.Name)
+}
 
 // DeviceRefs returns the disks of a VM that outlive it: those among vm.disks, then the others in
 // the order in which they are written.
@@ -91,6 +96,9 @@ type Device struct {
 	// OnFileSystem: it is a file in its volume, of Size at the end.
 	OnFileSystem bool
 	Size         resource.Quantity
+	// Claim of an image, CD: it is that of a CD.
+	Claim string
+	CD    bool
 	// Untrusted says why the files in the volume are not trusted; "" if they are.
 	Untrusted string
 }
@@ -116,7 +124,12 @@ func devices(vm *v1.VirtualMachine, known []Device) []Device {
 func DeviceClaims(vm *v1.VirtualMachine, known []Device) []Claim {
 	var all []Claim
 	for _, d := range devices(vm, known) {
-		c := Claim{Name: disk.ClaimName(d.Name), Volume: d.volume(), Path: d.Path, Untrusted: d.Untrusted}
+		c := Claim{
+			Name: disk.ClaimName(d.Name), Volume: d.volume(), Path: d.Path, Untrusted: d.Untrusted,
+		}
+		if d.Kind == v1.KindVirtualImage {
+			c.Name, c.readOnly = cmp.Or(d.Claim, noClaim), true
+		}
 		if d.OnFileSystem {
 			c.mount = path.Join(DiskDir, d.volume())
 		}
@@ -124,6 +137,9 @@ func DeviceClaims(vm *v1.VirtualMachine, known []Device) []Claim {
 	}
 	return all
 }
+
+// noClaim is in the place of the claim of an image that isn't there. No image has a claim of this name.
+const noClaim = "vi-image-is-missing"
 
 // Taint says why what a VM leaves in the volumes of its disks is not trusted; "" if it is.
 func Taint(vm *v1.VirtualMachine, s Settings) string {
@@ -135,11 +151,33 @@ func Taint(vm *v1.VirtualMachine, s Settings) string {
 
 // drive returns the drive of a device.
 func (d Device) drive() vmspec.Drive {
+	if d.Kind == v1.KindVirtualImage {
+		return d.imageDrive()
+	}
 	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: serialOf(d.Name)}
 	if d.OnFileSystem {
 		drive.File, drive.Size = path.Join(DiskDir, d.volume(), disk.FileName), wholeMiB(d.Size)
 	} else {
 		drive.Resource = "/dev/" + d.volume()
+	}
+	return drive
+}
+
+// imageDrive returns the drive of an image, which others may have, too. Its serial number is the name of
+// its volume, which no disk has.
+func (d Device) imageDrive() vmspec.Drive {
+	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: serialOf(d.volume())}
+	file := "/dev/" + d.volume()
+	if d.OnFileSystem {
+		file = path.Join(DiskDir, d.volume(), disk.FileName)
+	}
+	switch {
+	case d.CD:
+		drive.Type, drive.File = vmspec.DriveIDECD, file
+	case d.OnFileSystem:
+		drive.File, drive.ReadOnly = file, true
+	default:
+		drive.Resource, drive.ReadOnly = file, true
 	}
 	return drive
 }

@@ -67,10 +67,13 @@ func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, sec
 }
 
 func (v *volumes) claim(c Claim) {
-	volume := applycorev1.Volume().WithName(c.Volume).WithPersistentVolumeClaim(
-		applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(c.Name))
+	source := applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(c.Name)
+	if c.readOnly {
+		source.WithReadOnly(true)
+	}
+	volume := applycorev1.Volume().WithName(c.Volume).WithPersistentVolumeClaim(source)
 	if c.mount != "" {
-		v.mount(volume, c.mount, false)
+		v.mount(volume, c.mount, c.readOnly)
 		return
 	}
 	v.volumes = append(v.volumes, volume)

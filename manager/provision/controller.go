@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ type VMs interface {
 	Pod(vm string) (*corev1.Pod, error)
 	// Metadata returns the metadata of an object; nil if there is none.
 	Metadata(k objects.Kind, name string) (*objects.Metadata, error)
-	// UsersOf returns the VMs that name a disk.
+	// UsersOf returns the VMs that name a disk or an image.
 	UsersOf(disk objects.DeviceRef) []string
 	// EnqueueAny makes VMs be reconciled, also those that are gone.
 	EnqueueAny(vms ...string)
@@ -65,10 +66,13 @@ type Options struct {
 	Now func() time.Time
 }
 
-// A Controller makes disks. Its methods may be called by several goroutines.
+// A Controller makes disks, or images. Its methods may be called by several goroutines.
 type Controller struct {
 	opts Options
+	kind v1.BlockDeviceKind
 	book *store.Disks
+
+	disks, images *Controller // one of them is this one
 
 	snapshots Snapshots
 	also      func(disk string) // called for each that has changed; nil for none
@@ -89,19 +93,31 @@ type refusal struct {
 	until      time.Time
 }
 
-// New returns a controller that knows nothing yet.
+// New returns a controller for disks that knows nothing yet, and has one for images: see Images.
 func New(opts Options) *Controller {
-	c := &Controller{
-		opts: opts, refused: map[string]refusal{},
-		wanted:  wanted{by: map[string]map[string]disk.Place{}},
-		fetched: fetched{of: map[string]*fetch{}, slots: make(chan struct{}, mostFetches), client: progressClient()},
-	}
-	c.book = store.NewDisks(opts.Namespace, c.changed, c.EnqueueAll)
+	c, images := newController(opts, v1.KindVirtualDisk), newController(opts, v1.KindVirtualImage)
+	c.book = store.NewDisks(opts.Namespace, c.changed, func() {
+		c.EnqueueAll()
+		images.EnqueueAll()
+	})
+	images.book = store.NewImages(c.book, images.changed)
+	c.disks, c.images, images.disks, images.images = c, images, c, images
 	return c
 }
 
+func newController(opts Options, kind v1.BlockDeviceKind) *Controller {
+	return &Controller{
+		opts: opts, kind: kind, refused: map[string]refusal{},
+		wanted:  wanted{by: map[string]map[string]disk.Place{}},
+		fetched: fetched{of: map[string]*fetch{}, slots: make(chan struct{}, mostFetches), client: progressClient()},
+	}
+}
+
+// Images returns the controller that makes the images of the namespace.
+func (c *Controller) Images() *Controller { return c.images }
+
 // SnapshotsAre says where the snapshots are of which disks are made. It is to be called before Add.
-func (c *Controller) SnapshotsAre(there Snapshots) { c.snapshots = there }
+func (c *Controller) SnapshotsAre(there Snapshots) { c.snapshots, c.images.snapshots = there, there }
 
 // OnChange has a function called for each disk that has changed. It is to be called before Add.
 func (c *Controller) OnChange(do func(disk string)) { c.also = do }
@@ -115,7 +131,7 @@ func (c *Controller) changed(name string) {
 	if c.also != nil {
 		c.also(name)
 	}
-	c.opts.VMs.EnqueueAny(c.opts.VMs.UsersOf(objects.DeviceRef{Kind: v1.KindVirtualDisk, Name: name})...)
+	c.opts.VMs.EnqueueAny(c.opts.VMs.UsersOf(objects.DeviceRef{Kind: c.kind, Name: name})...)
 }
 
 // enqueue makes disks be looked at. A manager that stands by begins with all when it leads.
@@ -148,14 +164,18 @@ func (c *Controller) VMChanged(vm string) {
 // concurrency is how many disks are looked at at the same time.
 const concurrency = 8
 
-// Add adds the controller to a manager, with a client that watches.
+// Add adds the controller and that of images to a manager, with a client that watches.
 func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {
-	ctl, err := controller.New("disk", mgr, controller.Options{
+	return errors.Join(c.add(mgr, watching, "disk"), c.images.add(mgr, watching, "image"))
+}
+
+func (c *Controller) add(mgr manager.Manager, watching client.WithWatch, name string) error {
+	ctl, err := controller.New(name, mgr, controller.Options{
 		Reconciler: c, MaxConcurrentReconciles: concurrency, RecoverPanic: new(true),
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 	})
 	if err != nil {
-		return fmt.Errorf("disk controller: %w", err)
+		return fmt.Errorf("%s controller: %w", name, err)
 	}
 	begin := func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		c.mu.Lock()
@@ -165,7 +185,7 @@ func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {
 		return nil
 	}
 	if err := ctl.Watch(source.Func(begin)); err != nil {
-		return fmt.Errorf("disk controller: %w", err)
+		return fmt.Errorf("%s controller: %w", name, err)
 	}
 	return mgr.Add(store.Always(func(ctx context.Context) error {
 		c.book.Follow(ctx, watching)
@@ -179,7 +199,7 @@ const (
 	lastRetry     = 2 * time.Minute
 	conflictRetry = 100 * time.Millisecond // for what the watch is about to bring
 	unlistedRetry = 5 * time.Second        // without knowing the disks
-	sourceRetry   = 2 * time.Second        // a snapshot that isn't ready
+	sourceRetry   = 2 * time.Second        // a snapshot or a disk that isn't ready, or that is copied
 	refusedRetry  = time.Minute            // what the API server has refused: a quota may change
 	podRetry      = time.Second            // a pod that is gone for the watch, and not quite for the stateful set
 	goneRetry     = 5 * time.Second        // a claim that the watch doesn't have, and the API server has
@@ -194,18 +214,22 @@ func (c *Controller) Await(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c.book.Await(ctx)
+	c.images.book.Await(ctx)
 }
 
 // unavailable returns why disks are not known; "" if they are.
 func (c *Controller) unavailable() string {
-	err := c.book.Listed()
+	err, what := c.book.Listed(), "disks"
+	if c.kind == v1.KindVirtualImage {
+		what = "images"
+	}
 	switch {
 	case err == nil:
 		return ""
 	case apierrors.IsForbidden(err):
 		return "the manager may not " + err.Error() + ": the administrator applies deploy/manager/account.yaml"
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return "the API server doesn't know disks (" + err.Error() + "): the administrator applies deploy/crds"
+		return "the API server doesn't know " + what + " (" + err.Error() + "): the administrator applies deploy/crds"
 	}
-	return "disks are not known: " + err.Error()
+	return what + " are not known: " + err.Error()
 }

@@ -36,6 +36,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	again, err := c.serve(ctx, d)
+	if err == nil && len(d.Status.CopiedBy) > 0 {
+		again, err = sooner(again, sourceRetry), c.releaseCopies(ctx, d.Name)
+	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil // the watch is about to bring something else
 	}
@@ -45,7 +48,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 // serve makes a disk be as it is asked for, as far as possible, and says in its status how far.
 func (c *Controller) serve(ctx context.Context, d *v1.VirtualDisk) (again time.Duration, err error) {
 	s := disk.Situation{Disk: d, Now: c.opts.Now()}
-	if s.Claim, err = c.claim(d.Name); err != nil {
+	if s.Claim, err = c.claim(d); err != nil {
 		return 0, err
 	}
 	s.Classes = c.book.Class(className(d, s.Claim))
@@ -82,13 +85,13 @@ func (c *Controller) serve(ctx context.Context, d *v1.VirtualDisk) (again time.D
 }
 
 // claim returns the claim of a disk's name; of one that is not a disk's only the metadata is known.
-func (c *Controller) claim(of string) (*corev1.PersistentVolumeClaim, error) {
-	claim, err := c.book.Claim(of)
+func (c *Controller) claim(of *v1.VirtualDisk) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := c.book.Claim(of.Name)
 	if claim != nil || err != nil {
 		return claim, err
 	}
-	other, err := c.opts.VMs.Metadata(objects.KindClaim, disk.ClaimName(of))
-	if other == nil || err != nil || disk.Owner(other) == of {
+	other, err := c.opts.VMs.Metadata(objects.KindClaim, disk.ClaimOf(of))
+	if other == nil || err != nil || disk.Owner(other) == of.Name {
 		return nil, err // the watch of disks' claims is about to bring it, or to say that it is gone
 	}
 	return &corev1.PersistentVolumeClaim{ObjectMeta: other.ObjectMeta}, nil
@@ -110,7 +113,7 @@ func className(d *v1.VirtualDisk, claim *corev1.PersistentVolumeClaim) string {
 // claims may be behind that of disks.
 func (c *Controller) isGone(ctx context.Context, d *v1.VirtualDisk) (bool, error) {
 	var claim corev1.PersistentVolumeClaim
-	key := client.ObjectKey{Namespace: c.opts.Namespace, Name: disk.ClaimName(d.Name)}
+	key := client.ObjectKey{Namespace: c.opts.Namespace, Name: disk.ClaimOf(d)}
 	err := c.opts.Live.Get(ctx, key, &claim)
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -166,7 +169,7 @@ func (c *Controller) publish(ctx context.Context, d *v1.VirtualDisk, is v1.Virtu
 		return nil
 	}
 	was := d.Status
-	if _, err := c.write(ctx, d, is); err != nil {
+	if err := c.write(ctx, d, is); err != nil {
 		return err
 	}
 	if is.Phase != was.Phase || is.Reason != was.Reason {

@@ -20,15 +20,24 @@ import (
 // observe adds what is known of the import of a disk to its situation, and returns after which time to
 // look again, as nothing tells how far an import is; 0 for never.
 func (c *Controller) observe(ctx context.Context, s *disk.Situation) (again time.Duration, err error) {
-	switch source := s.Disk.Spec.DataSource; {
-	case source == nil:
+	source := s.Disk.Spec.DataSource
+	if source == nil {
 		return 0, nil
-	case source.ObjectRef != nil:
+	}
+	switch ref := source.ObjectRef; {
+	case ref == nil:
+	case ref.Kind == v1.KindVirtualDiskSnapshot:
 		if s.Claim == nil || s.Disk.Status.Target.UID == "" {
-			s.Source = c.snapshots.Snapshot(source.ObjectRef.Name)
+			s.Source = c.snapshots.Snapshot(ref.Name)
 			again = sourceRetry
 		}
 		return again, nil
+	case disk.Whole(s.Disk):
+	default:
+		if s.From, err = c.origin(ref); err != nil {
+			return 0, err
+		}
+		again = sourceRetry
 	}
 	if s.Pod, err = c.book.Pod(s.Disk.Name); err != nil {
 		return 0, err
@@ -38,12 +47,13 @@ func (c *Controller) observe(ctx context.Context, s *disk.Situation) (again time
 		return 0, err
 	}
 	_, s.Wanted = c.wanted.place(s.Disk.Name)
+	s.Wanted = s.Wanted || c.kind == v1.KindVirtualImage // no VM decides where it is
 	if address := s.Fetchable(); address != "" {
 		s.Progress = c.fetched.progress(ctx, s.Disk.Name, s.Pod.UID, address, c)
 		return fetchPause, nil
 	}
 	c.fetched.forget(s.Disk.Name)
-	return 0, nil
+	return again, nil
 }
 
 // attempt takes a step of an import.
@@ -52,7 +62,10 @@ func (c *Controller) attempt(ctx context.Context, step disk.Step, s *disk.Situat
 	case disk.MakePod:
 		s.Pod, err = c.makePod(ctx, s)
 	case disk.StartPod:
-		s.Pod, err = c.startPod(ctx, s.Pod)
+		var may bool
+		if may, err = c.reserve(ctx, s); may && err == nil {
+			s.Pod, err = c.startPod(ctx, s.Pod)
+		}
 	case disk.RemovePod:
 		err = c.removePod(ctx, s.Pod)
 	case disk.Nothing, disk.Create, disk.Grow, disk.Confirm:
@@ -68,7 +81,7 @@ func (c *Controller) makePod(ctx context.Context, s *disk.Situation) (*corev1.Po
 		place, _ := c.wanted.place(s.Disk.Name)
 		near = &place
 	}
-	pod := disk.Pod(s.Disk, disk.Worker{
+	pod := disk.Pod(s.Disk, s.From, disk.Worker{
 		Image: settings.Image, PullPolicy: settings.ImagePullPolicy, ServiceAccount: objects.ServiceAccount,
 		Labels: labelsOf(s.Disk), Gate: objects.SchedulingGate,
 	}, near)
@@ -77,7 +90,7 @@ func (c *Controller) makePod(ctx context.Context, s *disk.Situation) (*corev1.Po
 		err = c.inTheWay(ctx, s.Disk, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create the pod %s: %w", disk.PodName(s.Disk.Name), err)
+		return nil, fmt.Errorf("create the pod %s: %w", disk.PodOf(s.Disk), err)
 	}
 	return pod, c.book.Learn(pod.DeepCopy())
 }
@@ -86,7 +99,7 @@ func (c *Controller) makePod(ctx context.Context, s *disk.Situation) (*corev1.Po
 // about to tell, and otherwise an errTaken.
 func (c *Controller) inTheWay(ctx context.Context, d *v1.VirtualDisk, err error) error {
 	var there corev1.Pod
-	key := client.ObjectKey{Namespace: c.opts.Namespace, Name: disk.PodName(d.Name)}
+	key := client.ObjectKey{Namespace: c.opts.Namespace, Name: disk.PodOf(d)}
 	if c.opts.Live.Get(ctx, key, &there) == nil && !metav1.IsControlledBy(&there, d) {
 		return errTaken{}
 	}

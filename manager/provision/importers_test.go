@@ -107,6 +107,9 @@ func (w *world) work(name string) {
 	case w.random.Float64() < w.fails/4: // kubectl delete pod
 		pod.DeletionTimestamp = &metav1.Time{Time: w.now}
 	case pod.Status.Phase == corev1.PodPending:
+		if !w.beginsToRead(pod) {
+			return
+		}
 		pod.Status.Phase = corev1.PodRunning
 		w.data[claim.UID] = "half"
 	case pod.Status.Phase != corev1.PodRunning:
@@ -115,7 +118,7 @@ func (w *world) work(name string) {
 		pod.Status.Phase = corev1.PodFailed
 		pod.Status.ContainerStatuses = endedWith(`{"reason": "SourceUnreachable", "message": "no answer"}`)
 	default:
-		w.data[claim.UID] = whole
+		w.data[claim.UID] = w.copied(pod)
 		pod.Status.Phase = corev1.PodSucceeded
 		pod.Status.ContainerStatuses = endedWith(`{"reason": "Imported", "format": "raw"}`)
 	}

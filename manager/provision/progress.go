@@ -23,7 +23,8 @@ const (
 	fetchPause  = 5 * time.Second // from one question to the next, for each pod
 	fetchTime   = 3 * time.Second // for an answer
 	mostFetches = 16              // at a time
-	mostAnswer  = 4 << 10         // bytes of an answer
+	mostAnswer  = 8 << 10         // bytes of an answer
+	mostMessage = 300             // characters of a message in it
 )
 
 // fetched is what import pods have said.
@@ -101,6 +102,7 @@ func (f *fetched) record(of string, pod types.UID, said answer, now time.Time) b
 		return false
 	}
 	next := &disk.Progress{
+		Waits: said.Phase == disk.ReasonUpload, Message: printable.Clip(printable.Line(said.Message), mostMessage),
 		Percent: int(said.Percent), Bytes: said.Bytes, Total: said.Total,
 		Format: printable.Clip(printable.Line(said.Format), 20),
 	}
@@ -112,7 +114,7 @@ func (f *fetched) record(of string, pod types.UID, said answer, now time.Time) b
 	}
 	was := known.last
 	known.last = next
-	return was == nil || was.Percent != next.Percent
+	return was == nil || was.Percent != next.Percent || was.Waits != next.Waits || was.Message != next.Message
 }
 
 // answer is what a pod says.
@@ -121,6 +123,8 @@ type answer struct {
 	Bytes   int64   `json:"bytes"`
 	Total   int64   `json:"total"`
 	Format  string  `json:"format"`
+	Phase   string  `json:"phase"`
+	Message string  `json:"message"`
 }
 
 // query asks a pod how far it is.

@@ -51,6 +51,7 @@ type world struct {
 
 	vms    map[string]*v1.VirtualMachine
 	disks  map[string]*v1.VirtualDisk
+	images map[string]*v1.VirtualImage
 	claims map[string]*corev1.PersistentVolumeClaim
 	sets   map[string]*appsv1.StatefulSet
 	read   map[string]*appsv1.StatefulSet // by the controller of stateful sets, which acts later
@@ -61,6 +62,7 @@ type world struct {
 	events []func()               // of the watch of disks, claims and pods that import
 	late   []func() error         // writes of managers that believe that they lead
 	fails  float64                // how many imports fail
+	copies int                    // that were begun
 
 	manager *Controller
 }
@@ -72,6 +74,7 @@ func newWorld(t testing.TB, seed uint64, cuts float64) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1<<30, 0), cuts: cuts, fails: 0.3,
 		vms: map[string]*v1.VirtualMachine{}, disks: map[string]*v1.VirtualDisk{},
+		images: map[string]*v1.VirtualImage{},
 		claims: map[string]*corev1.PersistentVolumeClaim{}, sets: map[string]*appsv1.StatefulSet{},
 		read: map[string]*appsv1.StatefulSet{}, pods: map[string]*corev1.Pod{},
 		works: map[string]*corev1.Pod{}, data: map[types.UID]string{},
@@ -91,18 +94,31 @@ func (w *world) start() {
 	for _, d := range w.disks {
 		disks = append(disks, d.DeepCopy())
 	}
-	var claims []*corev1.PersistentVolumeClaim
+	claims, ofImages := []*corev1.PersistentVolumeClaim(nil), []*corev1.PersistentVolumeClaim(nil)
 	for _, c := range w.claims {
-		claims = append(claims, c.DeepCopy())
+		if isOfImage(c) {
+			ofImages = append(ofImages, c.DeepCopy())
+		} else {
+			claims = append(claims, c.DeepCopy())
+		}
 	}
-	var works []*corev1.Pod
+	works, filling := []*corev1.Pod(nil), []*corev1.Pod(nil)
 	for _, p := range w.works {
-		works = append(works, p.DeepCopy())
+		if isOfImage(p) {
+			filling = append(filling, p.DeepCopy())
+		} else {
+			works = append(works, p.DeepCopy())
+		}
+	}
+	var images []*v1.VirtualImage
+	for _, i := range w.images {
+		images = append(images, i.DeepCopy())
 	}
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
 		Name: "fast", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
 	}}
 	require.NoError(w.t, w.manager.book.Listing(disks, claims, works, []*storagev1.StorageClass{class}))
+	require.NoError(w.t, w.manager.images.book.ListingImages(images, ofImages, filling))
 }
 
 // What the manager knows of VMs.
@@ -127,10 +143,14 @@ func (w *world) next(o client.Object) {
 func (w *world) see(o client.Object, gone bool) {
 	o = o.DeepCopyObject().(client.Object)
 	w.events = append(w.events, func() {
+		book := w.manager.book
+		if isOfImage(o) {
+			book = w.manager.images.book
+		}
 		if gone {
-			require.NoError(w.t, w.manager.book.Forget(o))
+			require.NoError(w.t, book.Forget(o))
 		} else {
-			require.NoError(w.t, w.manager.book.Learn(o))
+			require.NoError(w.t, book.Learn(o))
 		}
 	})
 }
@@ -185,6 +205,9 @@ func (s status) Patch(_ context.Context, o client.Object, p client.Patch, _ ...c
 	require.NoError(s.w.t, err)
 	var steps []struct{ Value json.RawMessage }
 	require.NoError(s.w.t, json.Unmarshal(text, &steps))
+	if image, is := o.(*v1.VirtualImage); is {
+		return s.w.write(func() error { return s.w.patchImage(image, steps[0].Value, steps[1].Value) })
+	}
 	return s.w.write(func() error {
 		have := s.w.disks[o.GetName()]
 		switch {
@@ -278,6 +301,9 @@ func (w *world) reconcileVM(name string) {
 	for _, ref := range objects.DeviceRefs(vm) {
 		volume := corev1.Volume{Name: ref.Name}
 		volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: disk.ClaimName(ref.Name)}
+		if ref.Kind == v1.KindVirtualImage {
+			volume.PersistentVolumeClaim.ClaimName = claimOfImage(got)
+		}
 		spec.Volumes = append(spec.Volumes, volume)
 	}
 	if got.Unknown {
@@ -327,7 +353,7 @@ func (w *world) keepSet(name string) {
 // act does something at random: a user, a controller, a kubelet, the watch, or the manager.
 func (w *world) act() {
 	name, data := fmt.Sprintf("vm-%d", w.random.IntN(vmCount)), fmt.Sprintf("disk-%d", w.random.IntN(diskCount))
-	switch w.random.IntN(19) {
+	switch w.random.IntN(23) {
 	case 0:
 		w.define(name)
 	case 1:
@@ -372,6 +398,12 @@ func (w *world) act() {
 		w.work(disk.PodName(data))
 		w.now = w.now.Add(5 * time.Second)
 	case 18:
+		w.defineImage(imageName)
+	case 19, 20:
+		w.reconcileImage(imageName)
+	case 21:
+		w.work(disk.ImagePodName(imageName))
+	case 22:
 		if len(w.late) > 0 {
 			_ = w.late[0]() // its manager waits no more
 			w.late = w.late[1:]
@@ -392,6 +424,10 @@ func (w *world) define(name string) {
 			vm.Spec.BlockDeviceRefs = append(vm.Spec.BlockDeviceRefs, ref)
 		}
 	}
+	if w.random.IntN(3) == 0 {
+		ref := v1.BlockDeviceRef{Kind: v1.KindVirtualImage, Name: imageName}
+		vm.Spec.BlockDeviceRefs = append(vm.Spec.BlockDeviceRefs, ref)
+	}
 	w.vms[name] = vm
 }
 
@@ -402,16 +438,12 @@ func (w *world) defineDisk(name string) {
 	case d == nil:
 		d = &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
 		d.Spec.PersistentVolumeClaim.Size = resource.MustParse("1Gi")
-		if w.random.IntN(2) == 0 {
-			d.Spec.DataSource = &v1.VirtualDiskSource{
-				Type: v1.DiskSourceHTTP, HTTP: &v1.HTTPSource{URL: "https://example.org/image"},
-			}
-		}
+		d.Spec.DataSource = w.anySource(name)
 		w.next(d)
 		d.UID = types.UID("disk-" + d.ResourceVersion)
 		w.disks[name] = d
 		w.see(d, false)
-	case disk.Holder(d) == "" && w.random.IntN(4) == 0:
+	case disk.Holder(d) == "" && len(d.Status.CopiedBy) == 0 && w.random.IntN(4) == 0:
 		delete(w.disks, name)
 		w.see(d, true)
 	}
@@ -420,13 +452,13 @@ func (w *world) defineDisk(name string) {
 // collect is the garbage collector: what belongs to a disk that is gone goes.
 func (w *world) collect() {
 	for name, claim := range w.claims {
-		if d := w.disks[disk.Owner(claim)]; d == nil || !metav1.IsControlledBy(claim, d) {
+		if !w.owned(claim) && !w.used(name) {
 			delete(w.claims, name)
 			w.see(claim, true)
 		}
 	}
 	for name, pod := range w.works {
-		if d := w.disks[disk.Owner(pod)]; d == nil || !metav1.IsControlledBy(pod, d) {
+		if !w.owned(pod) {
 			delete(w.works, name)
 			w.see(pod, true)
 		}
@@ -452,7 +484,15 @@ func (w *world) check() {
 			continue
 		}
 		for _, volume := range pod.Spec.Volumes {
+			if volume.Name == imageName {
+				if claim := w.claims[volume.PersistentVolumeClaim.ClaimName]; claim != nil { // else it doesn't run
+					require.Equal(w.t, whole, w.data[claim.UID], "the image is in the pod of %s", vm)
+				}
+				continue
+			}
 			d := w.disks[volume.Name]
+			copied := w.isRead(disk.ClaimName(volume.Name))
+			require.False(w.t, copied, "%s is copied, and in the pod of %s", volume.Name, vm)
 			require.NotNil(w.t, d, "%s is in the pod of %s", volume.Name, vm)
 			require.Equal(w.t, vm, disk.Holder(d), "%s is in the pod of %s", volume.Name, vm)
 			if d.Spec.DataSource != nil {
@@ -466,8 +506,19 @@ func (w *world) check() {
 func (w *world) settle() {
 	w.cuts, w.cut, w.late, w.fails = 0, false, nil, 0
 	w.start()
-	for range 12 {
+	for range 24 {
 		w.collect()
+		if w.images[imageName] == nil {
+			w.defineImage(imageName)
+		}
+		for _, event := range w.events {
+			event()
+		}
+		w.events = nil
+		for range 3 {
+			w.reconcileImage(imageName)
+			w.work(disk.ImagePodName(imageName))
+		}
 		for i := range diskCount {
 			name := fmt.Sprintf("disk-%d", i)
 			if w.disks[name] == nil {
@@ -505,7 +556,7 @@ func (w *world) settle() {
 // killed: no two pods have a disk, and in the end a VM has what no other has.
 func TestNoDiskHasTwoVMs(t *testing.T) {
 	t.Parallel()
-	shared := 0
+	shared, copies := 0, 0
 	for seed := range uint64(60) {
 		w := newWorld(t, seed, 0.2)
 		for range 2000 {
@@ -513,6 +564,7 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 			w.check()
 			shared += len(w.pods)
 		}
+		copies += w.copies
 		w.settle()
 		for name, vm := range w.vms {
 			pod := w.pods[name]
@@ -520,8 +572,11 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 				continue
 			}
 			waits := slices.ContainsFunc(vm.Spec.BlockDeviceRefs, func(r v1.BlockDeviceRef) bool {
+				if r.Kind == v1.KindVirtualImage {
+					return false
+				}
 				holder := disk.Holder(w.disks[r.Name])
-				return holder != "" && holder != name
+				return holder != "" && holder != name || w.waitsForCopy(r.Name, 0)
 			})
 			got, did := w.manager.Attach(t.Context(), vm, objects.DefaultSettings())
 			require.True(t, waits, "seed %d: %s doesn't run: %+v, %+v, pod %+v", seed, name, got, did, w.pods[name])
@@ -534,4 +589,5 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 		}
 	}
 	require.Greater(t, shared, 10000, "pods are made")
+	require.Greater(t, copies, 100, "disks are copied")
 }

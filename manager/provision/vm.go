@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -34,7 +35,7 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 		c.unwant(vm.Name)
 		return got, did
 	}
-	if why := c.unavailable(); why != "" {
+	if why := cmp.Or(c.unavailable(), c.imagesUnavailable(refs)); why != "" {
 		got.Unknown = true
 		did.Stop(decide.Waiting{
 			Reason: disk.ReasonNotReady, Message: why, Until: c.opts.Now().Add(unlistedRetry),
@@ -44,6 +45,10 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 	var free []*v1.VirtualDisk
 	c.want(vm, refs)
 	for _, ref := range refs {
+		if ref.Kind == v1.KindVirtualImage {
+			c.attachImage(vm, ref, &got, &did)
+			continue
+		}
 		d, err := c.book.Disk(ref.Name)
 		if err != nil {
 			did.Stop(nil, err)
@@ -66,12 +71,43 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 	}
 	if did.Obstacle == nil { // all or none: two VMs with the same two disks don't wait for each other
 		for _, d := range free {
-			_, err := c.write(ctx, d, disk.Lock(d, vm.Name, objects.Taint(vm, s), c.opts.Now()))
+			err := c.write(ctx, d, disk.Lock(d, vm.Name, objects.Taint(vm, s), c.opts.Now()))
 			did.Stop(c.obstacle(err))
 		}
 	}
 	got.Unknown = did.Obstacle != nil
 	return got, did
+}
+
+// imagesUnavailable returns why images are not known of which a VM names some; "" if they are.
+func (c *Controller) imagesUnavailable(refs []objects.DeviceRef) string {
+	if slices.ContainsFunc(refs, func(r objects.DeviceRef) bool { return r.Kind == v1.KindVirtualImage }) {
+		return c.images.unavailable()
+	}
+	return ""
+}
+
+// attachImage gives a VM an image, which it shares with others. Nothing is written for that.
+func (c *Controller) attachImage(vm *v1.VirtualMachine, ref objects.DeviceRef, got *Attached, did *decide.Report) {
+	i, err := c.images.book.Disk(ref.Name)
+	if err != nil {
+		did.Stop(nil, err)
+		return
+	}
+	if i != nil {
+		got.Devices = append(got.Devices, objects.Device{
+			DeviceRef: ref, OnFileSystem: disk.OnFileSystem(i), CD: disk.IsCD(i), Claim: disk.ClaimOf(i),
+			Untrusted: i.Status.Untrusted,
+		})
+	}
+	what, reason, message := disk.ForImage(ref.Name, i)
+	switch message = ref.Path + ": " + message; {
+	case vm.Spec.DesiredState() != v1.Running:
+	case what == disk.Wait:
+		did.Stop(decide.Waiting{Reason: reason, Message: message}, nil)
+	case what == disk.Refuse:
+		did.Stop(decide.Stalled{Reason: reason, Message: message}, nil)
+	}
 }
 
 // obstacle returns what an error of a write means for a VM.
@@ -97,7 +133,9 @@ func (c *Controller) Release(ctx context.Context, name string, vm *v1.VirtualMac
 	held := c.book.Of(name)
 	if vm != nil && vm.Spec.DesiredState() == v1.Running {
 		for _, ref := range objects.DeviceRefs(vm) {
-			held = slices.DeleteFunc(held, func(d string) bool { return d == ref.Name })
+			held = slices.DeleteFunc(held, func(d string) bool {
+				return ref.Kind == v1.KindVirtualDisk && d == ref.Name
+			})
 		}
 	}
 	if len(held) == 0 {
@@ -149,7 +187,7 @@ func (c *Controller) release(ctx context.Context, vm, name string) (bool, error)
 			return false, nil
 		}
 	}
-	_, err = c.write(ctx, d, disk.Unlock(d, c.opts.Now()))
+	err = c.write(ctx, d, disk.Unlock(d, c.opts.Now()))
 	return err == nil, err
 }
 

@@ -54,14 +54,18 @@ func (w *wanted) place(name string) (p disk.Place, wanted bool) {
 func (c *Controller) want(vm *v1.VirtualMachine, refs []objects.DeviceRef) {
 	var missing, claims []string
 	for _, ref := range refs {
-		d, err := c.book.Disk(ref.Name)
+		of := c
+		if ref.Kind == v1.KindVirtualImage {
+			of = c.images
+		}
+		d, err := of.book.Disk(ref.Name)
 		if err != nil || d == nil {
 			continue
 		}
 		if d.Status.Target.UID != "" {
-			claims = append(claims, disk.ClaimName(d.Name))
+			claims = append(claims, disk.ClaimOf(d))
 		}
-		if !disk.Whole(d) && vm.Spec.DesiredState() == v1.Running {
+		if of == c && !disk.Whole(d) && vm.Spec.DesiredState() == v1.Running {
 			missing = append(missing, d.Name)
 		}
 	}

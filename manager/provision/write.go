@@ -28,8 +28,12 @@ const owner = client.FieldOwner("vm-operator")
 
 // labelsOf returns the labels of what belongs to a disk.
 func labelsOf(d *v1.VirtualDisk) map[string]string {
+	app := disk.AppName
+	if d.Kind == string(v1.KindVirtualImage) {
+		app = disk.ImageAppName
+	}
 	return map[string]string{
-		objects.LabelName: disk.AppName, objects.LabelInstance: d.Name, objects.LabelManagedBy: objects.ManagerName,
+		objects.LabelName: app, objects.LabelInstance: d.Name, objects.LabelManagedBy: objects.ManagerName,
 	}
 }
 
@@ -39,23 +43,23 @@ func (c *Controller) create(ctx context.Context, d *v1.VirtualDisk, from *v1.Vir
 ) {
 	of := d.Spec.PersistentVolumeClaim
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: disk.ClaimName(d.Name), Namespace: c.opts.Namespace,
+		Name: disk.ClaimOf(d), Namespace: c.opts.Namespace,
 		Labels: labelsOf(d),
 		OwnerReferences: []metav1.OwnerReference{
-			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(v1.KindVirtualDisk))),
+			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(c.kind))),
 		},
 	}}
 	claim.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
 	claim.Spec = corev1.PersistentVolumeClaimSpec{
 		StorageClassName: of.StorageClassName, VolumeMode: &of.VolumeMode, DataSource: disk.ClaimSource(d, from),
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		AccessModes: []corev1.PersistentVolumeAccessMode{c.book.AccessMode(d.Name)},
 		Resources: corev1.VolumeResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceStorage: of.Size},
 		},
 	}
 	err := c.opts.Client.Create(ctx, claim, owner)
 	if err != nil {
-		return nil, fmt.Errorf("create the claim %s: %w", disk.ClaimName(d.Name), err)
+		return nil, fmt.Errorf("create the claim %s: %w", disk.ClaimOf(d), err)
 	}
 	return claim, c.book.Learn(claim.DeepCopy())
 }
@@ -80,23 +84,28 @@ func (c *Controller) grow(ctx context.Context, d *v1.VirtualDisk, claim *corev1.
 }
 
 // write writes the status of a disk unless the disk has changed since it was read.
-func (c *Controller) write(ctx context.Context, d *v1.VirtualDisk, is v1.VirtualDiskStatus) (*v1.VirtualDisk, error) {
+func (c *Controller) write(ctx context.Context, d *v1.VirtualDisk, is v1.VirtualDiskStatus) error {
+	meta := metav1.ObjectMeta{Name: d.Name, Namespace: c.opts.Namespace}
+	var next client.Object = &v1.VirtualDisk{ObjectMeta: meta}
+	var status any = is
+	if c.kind == v1.KindVirtualImage {
+		next, status = &v1.VirtualImage{ObjectMeta: meta}, disk.ImageStatus(is)
+	}
 	text, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/resourceVersion", "value": d.ResourceVersion},
-		{"op": "add", "path": "/status", "value": is},
+		{"op": "add", "path": "/status", "value": status},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	next := &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: c.opts.Namespace}}
 	err = c.opts.Client.Status().Patch(ctx, next, client.RawPatch(types.JSONPatchType, text), owner)
 	if apierrors.IsNotFound(err) {
-		err = errors.Join(err, c.book.Forget(d))
+		err = errors.Join(err, c.book.Forget(next))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write the status of the VirtualDisk %s: %w", d.Name, err)
+		return fmt.Errorf("write the status of the %s %s: %w", c.kind, d.Name, err)
 	}
-	return next, c.book.Learn(next.DeepCopy())
+	return c.book.Learn(next)
 }
 
 // event writes an event about what a disk has become. That it could not be written keeps nothing
@@ -107,9 +116,9 @@ func (c *Controller) event(ctx context.Context, d *v1.VirtualDisk, is v1.Virtual
 		EventTime:           metav1.NewMicroTime(c.opts.Now()),
 		ReportingController: reportingController, ReportingInstance: cmp.Or(c.opts.Instance, objects.ManagerName),
 		Type: corev1.EventTypeNormal, Reason: cmp.Or(is.Reason, string(is.Phase)), Action: string(is.Phase),
-		Note: decide.Shorten(cmp.Or(is.Message, "the disk is "+string(is.Phase)), longestNote),
+		Note: decide.Shorten(cmp.Or(is.Message, "it is "+string(is.Phase)), longestNote),
 		Regarding: corev1.ObjectReference{
-			APIVersion: v1.GroupVersion().String(), Kind: string(v1.KindVirtualDisk),
+			APIVersion: v1.GroupVersion().String(), Kind: string(c.kind),
 			Namespace: c.opts.Namespace, Name: d.Name, UID: d.UID,
 		},
 	}

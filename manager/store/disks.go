@@ -19,12 +19,14 @@ import (
 	"vmop/manager/objects"
 )
 
-// Disks has the disks of one namespace, their claims, the pods that import, the metadata of Secrets
-// for sources, and the storage classes of the cluster. It is apart from the Store, as a manager
+// Disks has the disks of one namespace, or its images, their claims, the pods that import, the metadata
+// of Secrets for sources, and the storage classes of the cluster. It is apart from the Store, as a manager
 // works without it. Its methods may be called by several goroutines.
 type Disks struct {
 	namespace string
 	disks     *collection[*v1.VirtualDisk]
+	images    *collection[*v1.VirtualImage] // in the place of disks; nil: none
+	shared    bool                          // secrets and classes, which another one follows
 	claims    *collection[*corev1.PersistentVolumeClaim]
 	pods      *collection[*corev1.Pod] // that import
 	secrets   map[corev1.SecretType]*collection[*objects.Metadata]
@@ -40,6 +42,29 @@ func NewDisks(namespace string, changed func(disk string), all func()) *Disks {
 	by := newCompressor()
 	s := &Disks{namespace: namespace}
 	s.disks = newCollection(diskEncoding(namespace), by, func(name string, _ record) { changed(name) })
+	s.keepWork(by, changed)
+	s.secrets = newSourceSecrets(namespace, by, all)
+	s.classes = newFew(trimStorageClass, func(was, is *storagev1.StorageClass) {
+		if was == nil || is == nil || storageClassDiffers(was, is) {
+			all()
+		}
+	}, all)
+	return s
+}
+
+// NewImages returns one for images (disk.AsDisk) that is empty, and has Secrets and storage classes of
+// the disks.
+func NewImages(of *Disks, changed func(image string)) *Disks {
+	by := newCompressor()
+	s := &Disks{namespace: of.namespace, shared: true, secrets: of.secrets, classes: of.classes}
+	s.images = newCollection(imageEncoding(of.namespace), by, func(name string, _ record) { changed(name) })
+	s.keepWork(by, changed)
+	return s
+}
+
+// keepWork makes the collections of claims and pods.
+func (s *Disks) keepWork(by *compressor, changed func(name string)) {
+	namespace := s.namespace
 	s.claims = newCollection(claimEncoding(namespace), by, func(_ string, r record) {
 		if r.group != "" {
 			changed(r.group)
@@ -50,23 +75,13 @@ func NewDisks(namespace string, changed func(disk string), all func()) *Disks {
 			changed(r.group)
 		}
 	})
-	s.secrets = newSourceSecrets(namespace, by, all)
-	s.classes = newFew(trimStorageClass, func(was, is *storagev1.StorageClass) {
-		if was == nil || is == nil || storageClassDiffers(was, is) {
-			all()
-		}
-	}, all)
-	return s
 }
 
 // diskEncoding is how disks are kept: as JSON, found by the VM that has them.
 func diskEncoding(namespace string) encoding[*v1.VirtualDisk] {
 	return encoding[*v1.VirtualDisk]{
 		trim: func(d *v1.VirtualDisk) {
-			d.TypeMeta, d.ObjectMeta = metav1.TypeMeta{}, metav1.ObjectMeta{
-				Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, Generation: d.Generation,
-				DeletionTimestamp: d.DeletionTimestamp,
-			}
+			d.TypeMeta, d.ObjectMeta = metav1.TypeMeta{}, trimmedDisk(&d.ObjectMeta)
 		},
 		encode: func(d *v1.VirtualDisk) ([]byte, error) { return json.Marshal(d) },
 		decode: func(text []byte) (*v1.VirtualDisk, error) {
@@ -77,6 +92,30 @@ func diskEncoding(namespace string) encoding[*v1.VirtualDisk] {
 		},
 		group:     disk.Holder,
 		irregular: func(_, vm string) bool { return vm != "" },
+	}
+}
+
+// imageEncoding is how images are kept: as JSON.
+func imageEncoding(namespace string) encoding[*v1.VirtualImage] {
+	return encoding[*v1.VirtualImage]{
+		trim: func(i *v1.VirtualImage) {
+			i.TypeMeta, i.ObjectMeta = metav1.TypeMeta{}, trimmedDisk(&i.ObjectMeta)
+		},
+		encode: func(i *v1.VirtualImage) ([]byte, error) { return json.Marshal(i) },
+		decode: func(text []byte) (*v1.VirtualImage, error) {
+			i := &v1.VirtualImage{}
+			err := json.Unmarshal(text, i)
+			i.Namespace = namespace
+			return i, err
+		},
+	}
+}
+
+// trimmedDisk returns what is kept of the metadata of a disk.
+func trimmedDisk(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		DeletionTimestamp: m.DeletionTimestamp,
 	}
 }
 
@@ -129,19 +168,50 @@ func storageClassDiffers(was, is *storagev1.StorageClass) bool {
 	return was.Annotations[annotationDefaultClass] != is.Annotations[annotationDefaultClass] || grows(was) != grows(is)
 }
 
-// Disk returns a disk; nil if there is none of that name.
-func (s *Disks) Disk(name string) (*v1.VirtualDisk, error) { return s.disks.get(name) }
+// Disk returns a disk, or an image as a disk (disk.AsDisk); nil if there is none of that name.
+func (s *Disks) Disk(name string) (*v1.VirtualDisk, error) {
+	if s.images == nil {
+		return s.disks.get(name)
+	}
+	i, err := s.images.get(name)
+	if i == nil || err != nil {
+		return nil, err
+	}
+	return disk.AsDisk(i), nil
+}
+
+// AccessMode returns that of the claim of a disk or image.
+func (s *Disks) AccessMode(name string) corev1.PersistentVolumeAccessMode {
+	if s.images != nil {
+		if i, err := s.images.get(name); err == nil && i != nil && i.Spec.PersistentVolumeClaim.AccessMode != "" {
+			return i.Spec.PersistentVolumeClaim.AccessMode
+		}
+	}
+	return corev1.ReadWriteOnce
+}
 
 // Claim returns the claim of a disk's name, as far as it is kept; nil if there is none.
 func (s *Disks) Claim(of string) (*corev1.PersistentVolumeClaim, error) {
+	if s.images != nil {
+		i, err := s.Disk(of)
+		if i == nil || err != nil {
+			return nil, err
+		}
+		return s.claims.get(disk.ClaimOf(i))
+	}
 	return s.claims.get(disk.ClaimName(of))
 }
 
 // Of returns the names of the disks that a VM has.
 func (s *Disks) Of(vm string) []string { return s.disks.irregularNames(vm) }
 
-// Names returns the names of all disks.
-func (s *Disks) Names() []string { return s.disks.names() }
+// Names returns the names of all disks, or images.
+func (s *Disks) Names() []string {
+	if s.images != nil {
+		return s.images.names()
+	}
+	return s.disks.names()
+}
 
 // Class returns the storage class that a claim has, or gets; "" is the cluster's default one.
 func (s *Disks) Class(name string) disk.Classes {
@@ -168,6 +238,8 @@ func (s *Disks) Learn(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualDisk:
 		return learn(s.disks, o)
+	case *v1.VirtualImage:
+		return learn(s.images, o)
 	case *corev1.PersistentVolumeClaim:
 		return learn(s.claims, o)
 	case *corev1.Pod:
@@ -181,6 +253,8 @@ func (s *Disks) Forget(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualDisk:
 		return s.disks.Delete(o)
+	case *v1.VirtualImage:
+		return s.images.Delete(o)
 	case *corev1.PersistentVolumeClaim:
 		return s.claims.Delete(o)
 	case *corev1.Pod:
@@ -207,26 +281,43 @@ func (s *Disks) Listing(disks []*v1.VirtualDisk, claims []*corev1.PersistentVolu
 	return errors.Join(errs...)
 }
 
+// ListingImages is Listing for images. Their Secrets and classes are those of the disks.
+func (s *Disks) ListingImages(images []*v1.VirtualImage, claims []*corev1.PersistentVolumeClaim,
+	pods []*corev1.Pod,
+) error {
+	return errors.Join(replace(s.images, images), replace(s.claims, claims), replace(s.pods, pods))
+}
+
 // Follow keeps the disks as the API server has them, until ctx is done.
 func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() {
-		followFew(ctx, from, s.classes, &storagev1.StorageClass{},
-			func() client.ObjectList { return &storagev1.StorageClassList{} })
-	})
 	noted := noting{from, func(err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.failure = err
 	}}
-	follow(ctx, &running, noted, s.namespace, s.disks, client.ListOptions{},
-		&v1.VirtualDisk{}, func() client.ObjectList { return &v1.VirtualDiskList{} })
-	ours := client.ListOptions{LabelSelector: labels.Set{objects.LabelName: disk.AppName}.AsSelector()}
+	app := disk.AppName
+	if s.images != nil {
+		app = disk.ImageAppName
+		follow(ctx, &running, noted, s.namespace, s.images, client.ListOptions{},
+			&v1.VirtualImage{}, func() client.ObjectList { return &v1.VirtualImageList{} })
+	} else {
+		follow(ctx, &running, noted, s.namespace, s.disks, client.ListOptions{},
+			&v1.VirtualDisk{}, func() client.ObjectList { return &v1.VirtualDiskList{} })
+	}
+	ours := client.ListOptions{LabelSelector: labels.Set{objects.LabelName: app}.AsSelector()}
 	follow(ctx, &running, from, s.namespace, s.claims, ours,
 		&corev1.PersistentVolumeClaim{}, func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} })
 	follow(ctx, &running, from, s.namespace, s.pods, ours,
 		&corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} })
+	if s.shared {
+		return
+	}
+	running.Go(func() {
+		followFew(ctx, from, s.classes, &storagev1.StorageClass{},
+			func() client.ObjectList { return &storagev1.StorageClassList{} })
+	})
 	for t, c := range s.secrets {
 		some := client.ListOptions{FieldSelector: fields.OneTermEqualSelector("type", string(t))}
 		follow(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(objects.KindSecret))
@@ -235,7 +326,12 @@ func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
 
 // all returns what is closed when each of the lists is there.
 func (s *Disks) all() []<-chan struct{} {
-	all := []<-chan struct{}{s.disks.listed, s.claims.listed, s.pods.listed, s.classes.tried}
+	all := []<-chan struct{}{s.claims.listed, s.pods.listed, s.classes.tried}
+	if s.images != nil {
+		all = append(all, s.images.listed)
+	} else {
+		all = append(all, s.disks.listed)
+	}
 	for _, c := range s.secrets {
 		all = append(all, c.listed)
 	}
@@ -256,7 +352,7 @@ func (s *Disks) Listed() error {
 	return nil
 }
 
-var errNotListed = errors.New("the list of VirtualDisks is not there yet")
+var errNotListed = errors.New("their list is not there yet")
 
 // Await waits until all has been listed, or ctx is done.
 func (s *Disks) Await(ctx context.Context) {

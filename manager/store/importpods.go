@@ -30,7 +30,12 @@ func importPodEncoding(namespace string) encoding[*corev1.Pod] {
 }
 
 // Pod returns the pod that imports the data of a disk, as far as it is kept; nil if there is none.
-func (s *Disks) Pod(of string) (*corev1.Pod, error) { return s.pods.get(disk.PodName(of)) }
+func (s *Disks) Pod(of string) (*corev1.Pod, error) {
+	if s.images != nil {
+		return s.pods.get(disk.ImagePodName(of))
+	}
+	return s.pods.get(disk.PodName(of))
+}
 
 // SecretVersion returns the version of a Secret for a source; "" if there is none of that type.
 func (s *Disks) SecretVersion(of corev1.SecretType, name string) (string, error) {

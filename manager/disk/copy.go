@@ -1,0 +1,117 @@
+package disk
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "vmop/api/v1"
+)
+
+// Reasons why a disk isn't made that is a copy.
+const (
+	ReasonSourceMissing  = "SourceMissing"
+	ReasonSourceNotReady = "SourceNotReady"
+	ReasonSourceInUse    = "SourceInUse"
+	ReasonSmaller        = "SmallerThanSource"
+)
+
+// copied reports whether a disk is a copy of another one, or of an image: see
+// docs/decisions/0125-copies-of-disks.md.
+func copied(d *v1.VirtualDisk) bool {
+	return d.Spec.DataSource != nil && d.Spec.DataSource.ObjectRef != nil && !restored(d)
+}
+
+// copyFault says why a disk can't be copied now; nil if it can, or is no copy.
+func (s Situation) copyFault() *Refusal {
+	switch {
+	case !copied(s.Disk):
+		return nil
+	case s.From == nil:
+		ref := s.Disk.Spec.DataSource.ObjectRef
+		return &Refusal{ReasonSourceMissing, fmt.Sprintf("there is no %s %s (spec.dataSource.objectRef): "+
+			"the %s is made when it is created", ref.Kind, ref.Name, s.noun())}
+	}
+	return copyFault(s.From, s.Disk)
+}
+
+func copyFault(from, to *v1.VirtualDisk) *Refusal {
+	what := fmt.Sprintf("the %s %s", kindOf(from), from.Name)
+	phase := from.Status.Phase
+	switch {
+	case from.DeletionTimestamp != nil:
+		return &Refusal{ReasonSourceMissing, what + " is being deleted (spec.dataSource.objectRef)"}
+	case phase != v1.DiskReady && phase != v1.DiskResizing, from.Status.Target.UID == "", !Whole(from):
+		return &Refusal{ReasonSourceNotReady, fmt.Sprintf("%s is %s: %s", what, cmp.Or(string(phase), "new"),
+			cmp.Or(from.Status.Message, "it is copied when it is Ready"))}
+	case Holder(from) != "":
+		return &Refusal{ReasonSourceInUse, fmt.Sprintf("%s is attached to the VM %s: it is copied when no VM has it; "+
+			"of a VirtualDiskSnapshot a disk can be made now", what, Holder(from))}
+	}
+	least, size := leastFor(from), Size(to)
+	if size.Cmp(least) < 0 {
+		return &Refusal{ReasonSmaller, fmt.Sprintf("spec.persistentVolumeClaim.size: %s has %s, more than the %s of this one: "+
+			"make it as large", what, least.String(), size.String())}
+	}
+	return nil
+}
+
+// leastFor returns the least size of a copy: what the disk in an image has, or the volume of a disk.
+func leastFor(from *v1.VirtualDisk) resource.Quantity {
+	if n := copyLength(from); n > 0 {
+		return *resource.NewQuantity((n+mebibyte-1)/mebibyte*mebibyte, resource.BinarySI)
+	}
+	least := Size(from)
+	if has, err := resource.ParseQuantity(from.Status.Capacity); err == nil && has.Cmp(least) > 0 {
+		least = has
+	}
+	return least
+}
+
+// copyLength returns how many bytes of a volume are those of an image; 0 if it may be all of them.
+func copyLength(from *v1.VirtualDisk) int64 {
+	if !isImage(from) || from.Status.Import == nil {
+		return 0
+	}
+	return from.Status.Import.VirtualSize
+}
+
+// beginCopy notes which claim is copied, and what an image was that is copied.
+func (s Situation) beginCopy(is *v1.DiskImport) {
+	if !copied(s.Disk) || s.From == nil {
+		return
+	}
+	is.Source = s.From.Status.Target.UID
+	if of := s.From.Status.Import; of != nil {
+		is.Format = of.Format
+	}
+	is.Format = cmp.Or(is.Format, "raw")
+}
+
+// changed says that what was copied may not have been what it should; nil if it was. Its claim may
+// have been deleted, and made again, before the pod had it.
+func (s Situation) changed(is *v1.DiskImport) *Outcome {
+	if !copied(s.Disk) || s.From != nil && s.From.Status.Target.UID == is.Source {
+		return nil
+	}
+	ref := s.Disk.Spec.DataSource.ObjectRef
+	return &Outcome{
+		Reason:  ReasonSourceChanged,
+		Message: fmt.Sprintf("the %s %s was deleted while it was copied", ref.Kind, ref.Name),
+	}
+}
+
+// awaitsUpload reports whether a pod that runs waits for a user. Where it can't be asked it may.
+func (s Situation) awaitsUpload() bool {
+	return s.Disk.Spec.DataSource.Type == v1.DiskSourceUpload && (s.Progress == nil || s.Progress.Waits)
+}
+
+func (s Situation) uploadText() string {
+	text := fmt.Sprintf("send the image: kubectl vmop %s upload %s FILE", s.noun(), s.Disk.Name)
+	if s.Progress != nil && s.Progress.Message != "" {
+		text += "; the last upload has failed: " + strings.TrimSuffix(s.Progress.Message, ".")
+	}
+	return text
+}

@@ -1,0 +1,112 @@
+package disk
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// AsDisk returns an image as a disk of the kind VirtualImage. It is made as a disk is, at once, and
+// then no pod writes to it: it has no VM, and doesn't grow.
+func AsDisk(i *v1.VirtualImage) *v1.VirtualDisk {
+	of, s := i.Spec.PersistentVolumeClaim, i.Status
+	return &v1.VirtualDisk{
+		TypeMeta: metav1.TypeMeta{Kind: string(v1.KindVirtualImage)}, ObjectMeta: i.ObjectMeta,
+		Spec: v1.VirtualDiskSpec{DataSource: &i.Spec.DataSource, PersistentVolumeClaim: v1.VirtualDiskClaim{
+			StorageClassName: of.StorageClassName, Size: of.Size, VolumeMode: of.VolumeMode,
+		}},
+		Status: v1.VirtualDiskStatus{
+			Phase: s.Phase, Reason: s.Reason, Message: s.Message, Capacity: s.Capacity, Progress: s.Progress,
+			Import: s.Import, Target: s.Target, Untrusted: s.Untrusted, Conditions: s.Conditions,
+			ObservedGeneration: s.ObservedGeneration,
+		},
+	}
+}
+
+// ImageStatus returns the status of an image, of that which it has as a disk.
+func ImageStatus(s v1.VirtualDiskStatus) v1.VirtualImageStatus {
+	is := v1.VirtualImageStatus{
+		Phase: s.Phase, Reason: s.Reason, Message: s.Message, Capacity: s.Capacity, Progress: s.Progress,
+		Import: s.Import, Target: s.Target, Untrusted: s.Untrusted, Conditions: s.Conditions,
+		ObservedGeneration: s.ObservedGeneration,
+	}
+	of := s.Import
+	if of == nil || of.Format == "" {
+		return is
+	}
+	is.Format = of.Format
+	if of.CompletionTime == nil {
+		return is
+	}
+	is.CDROM = new(of.Format == formatISO)
+	is.Size = v1.ImageSize{
+		Stored: sizeText(of.Bytes), StoredBytes: strconv.FormatInt(of.Bytes, 10),
+		Unpacked: sizeText(of.VirtualSize), UnpackedBytes: strconv.FormatInt(of.VirtualSize, 10),
+	}
+	return is
+}
+
+// sizeText returns a size for people, with at most one digit after the point.
+func sizeText(bytes int64) string {
+	for i, unit := range []string{"Gi", "Mi", "Ki"} {
+		if one := int64(1) << (30 - 10*i); bytes >= one {
+			text := strconv.FormatFloat(float64(bytes)/float64(one), 'f', 1, 64)
+			return strings.TrimSuffix(text, ".0") + unit
+		}
+	}
+	return strconv.FormatInt(bytes, 10)
+}
+
+// formatISO is how package diskimage calls the image of a CD.
+const formatISO = "iso"
+
+// IsCD reports whether an image is that of a CD.
+func IsCD(image *v1.VirtualDisk) bool {
+	return image.Status.Import != nil && image.Status.Import.Format == formatISO
+}
+
+// isImage reports whether a disk is an image: see AsDisk.
+func isImage(d *v1.VirtualDisk) bool { return d.Kind == string(v1.KindVirtualImage) }
+
+// kindOf returns the kind of a disk.
+func kindOf(d *v1.VirtualDisk) v1.BlockDeviceKind {
+	if isImage(d) {
+		return v1.KindVirtualImage
+	}
+	return v1.KindVirtualDisk
+}
+
+// noun is what people call a disk.
+func (s Situation) noun() string {
+	if isImage(s.Disk) {
+		return "image"
+	}
+	return "disk"
+}
+
+// Reasons why a VM doesn't get an image.
+const (
+	ReasonImageMissing  = "ImageMissing"
+	ReasonImageNotReady = "ImageNotReady"
+	ReasonImageFailed   = "ImageFailed"
+	ReasonImageDeleted  = "ImageDeleted"
+)
+
+// ForImage decides whether a VM may have an image, nil if there is none. Any number may.
+func ForImage(name string, i *v1.VirtualDisk) (what Answer, reason, message string) {
+	switch {
+	case i == nil:
+		return Wait, ReasonImageMissing, fmt.Sprintf("there is no VirtualImage %s: the VM starts when it is created", name)
+	case i.DeletionTimestamp != nil:
+		return Refuse, ReasonImageDeleted, fmt.Sprintf("the VirtualImage %s is being deleted", name)
+	case i.Status.Phase == v1.DiskFailed:
+		return Refuse, ReasonImageFailed, fmt.Sprintf("the VirtualImage %s: %s", name, i.Status.Message)
+	case i.Status.Target.UID == "", i.Status.Phase == v1.DiskPending, !Whole(i):
+		return Wait, ReasonImageNotReady, fmt.Sprintf("the VirtualImage %s: %s", name, i.Status.Message)
+	}
+	return Has, "", ""
+}

@@ -1,0 +1,69 @@
+package provision
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+)
+
+// origin returns the image, or the disk, that another one is to be a copy of; nil if there is none, or
+// it is not known yet.
+func (c *Controller) origin(ref *v1.DiskSourceRef) (*v1.VirtualDisk, error) {
+	of := c.disks
+	if ref.Kind == string(v1.KindVirtualImage) {
+		of = c.images
+	}
+	if of.unavailable() != "" {
+		return nil, nil
+	}
+	return of.book.Disk(ref.Name)
+}
+
+// reserve keeps VMs from the disk that a pod is to copy, before the pod can start. An image is not
+// written by anyone.
+func (c *Controller) reserve(ctx context.Context, s *disk.Situation) (may bool, err error) {
+	source := s.Disk.Spec.DataSource.ObjectRef
+	if source == nil || source.Kind != string(v1.KindVirtualDisk) {
+		return true, nil
+	}
+	if s.From == nil {
+		return false, nil
+	}
+	is, may, why := disk.ForCopy(s.From, s.Disk, s.Pod.UID)
+	if may || why != nil {
+		return may, nil
+	}
+	err = c.disks.write(ctx, s.From, is)
+	return err == nil, err
+}
+
+// releaseCopies gives a disk back to VMs when the pods have ended that copied it. They are asked for
+// where they are: a watch may be late.
+func (c *Controller) releaseCopies(ctx context.Context, name string) error {
+	d, err := c.book.Disk(name)
+	if d == nil || err != nil {
+		return err
+	}
+	is := disk.Copied(d, func(by v1.DiskCopy) bool {
+		var pod corev1.Pod
+		failed := c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: disk.CopyPod(by)}, &pod)
+		switch {
+		case apierrors.IsNotFound(failed):
+			return true
+		case failed != nil:
+			err = failed
+			return false
+		}
+		return disk.Ended(&pod, by.Pod)
+	})
+	if err != nil || len(is.CopiedBy) == len(d.Status.CopiedBy) {
+		return err
+	}
+	err = c.write(ctx, d, is)
+	return err
+}
