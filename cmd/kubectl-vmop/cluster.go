@@ -58,6 +58,7 @@ type cluster struct {
 
 	operations *gentype.ClientWithList[*v1.VirtualMachineOperation, *v1.VirtualMachineOperationList]
 	disks      *gentype.ClientWithList[*v1.VirtualDisk, *v1.VirtualDiskList]
+	images     *gentype.ClientWithList[*v1.VirtualImage, *v1.VirtualImageList]
 }
 
 // connect makes the clients. It sends nothing yet.
@@ -107,6 +108,10 @@ func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 		"virtualdisks", client, codec, c.namespace,
 		func() *v1.VirtualDisk { return &v1.VirtualDisk{} },
 		func() *v1.VirtualDiskList { return &v1.VirtualDiskList{} })
+	c.images = gentype.NewClientWithList[*v1.VirtualImage, *v1.VirtualImageList](
+		"virtualimages", client, codec, c.namespace,
+		func() *v1.VirtualImage { return &v1.VirtualImage{} },
+		func() *v1.VirtualImageList { return &v1.VirtualImageList{} })
 	return c, nil
 }
 

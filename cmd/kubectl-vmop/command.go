@@ -52,7 +52,7 @@ func newCommand() *cobra.Command {
 		newAction(&f, control.Resume, "resumed", "Resume a paused guest", "resume lets a paused guest continue."))
 	root.AddCommand(newConsole(&f), newVNC(&f), newSPICE(&f), newScreenshot(&f))
 	root.AddCommand(newSSH(&f), newSCP(&f), newPortForward(&f))
-	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDisk(&f), newDelete(&f))
+	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDisk(&f), newImage(&f), newDelete(&f))
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))

@@ -21,6 +21,8 @@ import (
 type diskDraft struct {
 	name, size, class, mode                                          string
 	url, checksum, containerImage, snapshot, secretName, authorities string
+	ofImage, ofDisk                                                  string
+	upload                                                           bool
 }
 
 func newDiskCreate(f *flags) *cobra.Command {
@@ -29,8 +31,8 @@ func newDiskCreate(f *flags) *cobra.Command {
 	var w waiting
 	cmd := &cobra.Command{
 		Use: "create NAME --size SIZE", Short: "Make a disk, blank or of an image",
-		Long: "create makes a disk. It is blank unless --url, --container-image or --snapshot says where its data comes\n" +
-			"from. With --wait it shows how far the import is; where the storage makes a volume for the first VM that has\n" +
+		Long: "create makes a disk. It is blank unless --url, --image or another flag says where its data comes from.\n" +
+			" With --wait it shows how far the import is; where the storage makes a volume for the first VM that has\n" +
 			"it, the import begins when that VM is to run, and is not waited for.",
 		Example: "  kubectl vmop disk create web-data --size 10Gi\n" +
 			"  kubectl vmop disk create web-root --size 20Gi --url https://cloud.example.org/debian-12.qcow2 --wait\n" +
@@ -91,23 +93,34 @@ func (c *cluster) createDisk(
 	return disk, nil
 }
 
-func (d *diskDraft) add(cmd *cobra.Command) {
+// addVolume adds the flags of the volume.
+func (d *diskDraft) addVolume(cmd *cobra.Command) {
 	p := cmd.Flags()
-	p.StringVar(&d.size, "size", "", "`size` of the disk, such as 20Gi")
+	p.StringVar(&d.size, "size", "", "`size` of the volume, such as 20Gi")
 	p.StringVar(&d.class, "storage-class", "", "`class` of the volume; default: the cluster's default")
 	p.StringVar(&d.mode, "volume-mode", "", "Block (the default), or Filesystem: the disk is a file in the volume")
+	cli.CompleteFlag(cmd, "volume-mode", "Block", "Filesystem")
+	cli.CompleteFlag(cmd, "size")
+	cli.CompleteFlag(cmd, "storage-class")
+}
+
+func (d *diskDraft) add(cmd *cobra.Command) {
+	d.addVolume(cmd)
+	p := cmd.Flags()
+	p.StringVar(&d.ofImage, "image", "", "`name` of a VirtualImage")
+	p.StringVar(&d.ofDisk, "disk", "", "`name` of a VirtualDisk, which is copied while no VM has it")
+	p.BoolVar(&d.upload, "upload", false, "the image is sent later: kubectl vmop disk|image upload NAME FILE")
 	p.StringVar(&d.url, "url", "", "`URL` of an image on a web server")
 	p.StringVar(&d.checksum, "checksum", "", "`checksum` of what --url transfers: sha256:HEX, sha512:HEX or md5:HEX")
 	p.StringVar(&d.containerImage, "container-image", "", "container `image` with an image of a disk in its folder /disk")
 	p.StringVar(&d.snapshot, "snapshot", "", "`name` of a VirtualDiskSnapshot")
 	p.StringVar(&d.secretName, "secret", "", "`name` of the Secret with the credentials of the server or registry")
 	p.StringVar(&d.authorities, "ca-file", "", "`file` with authorities (PEM) that are trusted as well")
-	cli.CompleteFlag(cmd, "volume-mode", "Block", "Filesystem")
 	cli.CompleteFile(cmd, "ca-file", "pem", "crt")
-	for _, name := range []string{"size", "storage-class", "url", "checksum", "container-image", "snapshot", "secret"} {
+	for _, name := range []string{"url", "checksum", "container-image", "snapshot", "secret", "image", "disk"} {
 		cli.CompleteFlag(cmd, name)
 	}
-	cmd.MarkFlagsMutuallyExclusive("url", "container-image", "snapshot")
+	cmd.MarkFlagsMutuallyExclusive("url", "container-image", "snapshot", "image", "disk", "upload")
 }
 
 // disk returns the disk that the draft describes.
@@ -138,9 +151,13 @@ func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
 	case d.secretName != "" && !remote, d.authorities != "" && !remote:
 		return nil, errors.New("--secret and --ca-file need --url or --container-image")
 	case d.snapshot != "":
-		return &v1.VirtualDiskSource{Type: v1.DiskSourceObjectRef, ObjectRef: &v1.DiskSourceRef{
-			Kind: "VirtualDiskSnapshot", Name: d.snapshot,
-		}}, nil
+		return ofObject(v1.KindVirtualDiskSnapshot, d.snapshot), nil
+	case d.ofImage != "":
+		return ofObject(string(v1.KindVirtualImage), d.ofImage), nil
+	case d.ofDisk != "":
+		return ofObject(string(v1.KindVirtualDisk), d.ofDisk), nil
+	case d.upload:
+		return &v1.VirtualDiskSource{Type: v1.DiskSourceUpload}, nil
 	case !remote:
 		return nil, nil
 	}
@@ -161,6 +178,10 @@ func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
 	return &v1.VirtualDiskSource{Type: v1.DiskSourceHTTP, HTTP: &v1.HTTPSource{
 		URL: d.url, Checksum: sum, SecretRef: secret, CABundle: bundle,
 	}}, err
+}
+
+func ofObject(kind, name string) *v1.VirtualDiskSource {
+	return &v1.VirtualDiskSource{Type: v1.DiskSourceObjectRef, ObjectRef: &v1.DiskSourceRef{Kind: kind, Name: name}}
 }
 
 // longestBundle bounds a file of authorities, in bytes, as the resource does.

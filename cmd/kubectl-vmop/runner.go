@@ -91,9 +91,16 @@ func runtimeDir(vm string) string { return path.Join(objects.RuntimeDir, vm) }
 
 // exec runs a command in a pod. What it prints about an error is in the error.
 func (c *cluster) exec(ctx context.Context, pod string, command []string, in io.Reader, out io.Writer) error {
+	return c.execIn(ctx, pod, objects.ContainerName, command, in, out)
+}
+
+// execIn is exec in a container.
+func (c *cluster) execIn(
+	ctx context.Context, pod, container string, command []string, in io.Reader, out io.Writer,
+) error {
 	request := c.core.RESTClient().Post().Namespace(c.namespace).Resource("pods").Name(pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
-			Container: objects.ContainerName, Command: command, Stdin: in != nil, Stdout: true, Stderr: true,
+			Container: container, Command: command, Stdin: in != nil, Stdout: true, Stderr: true,
 		}, scheme.ParameterCodec)
 	websocket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", request.URL().String())
 	if err != nil {

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+)
+
+// imageKind is what kubectl calls an image.
+const imageKind = "virtualimage." + v1.GroupName
+
+// newImage returns the verb whose subcommands are about images.
+func newImage(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "image", Short: "Make, list and remove images that VMs share", GroupID: groupChange, Args: cli.NoArguments,
+		Long: "image is about VirtualImages, which any number of VMs have by spec.blockDeviceRefs, to read, and of which\n" +
+			"disks are made (kubectl vmop disk create --image). An image is NAME or vi/NAME.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.UsageError{Err: errors.New("want: kubectl vmop image " + strings.Join(subcommands(cmd), "|"))}
+		},
+	}
+	cmd.AddCommand(newImageList(f), newImagePull(f), newImageUpload(f), newImageRemove(f))
+	return cmd
+}
+
+// imageName returns the name in NAME or vi/NAME.
+func imageName(text string) string {
+	kind, name, two := strings.Cut(text, "/")
+	kinds := []string{"vi", "vis", "virtualimage", "virtualimages", imageKind}
+	if two && slices.Contains(kinds, strings.ToLower(kind)) {
+		return name
+	}
+	return text
+}
+
+// oneImage makes a verb take the name of an image, and so many further arguments.
+func (f *flags) oneImage(cmd *cobra.Command, further int) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 || imageName(args[0]) == "":
+			return cli.UsageError{Err: errors.New("which image? " + usage(cmd))}
+		case len(args) != 1+further:
+			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(
+		cmd *cobra.Command, args []string, _ string,
+	) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 && further > 0 {
+			return nil, cobra.ShellCompDirectiveDefault // a file
+		}
+		return f.imageNames(cmd, args), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (f *flags) imageNames(cmd *cobra.Command, args []string) (names []string) {
+	c, err := f.onlyCluster(cmd)
+	if err != nil || len(args) > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	list, err := c.images.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}
+
+// explainImage adds to an error about an image what the user can do.
+func (c *cluster) explainImage(name string, err error) error {
+	if !absent(err) {
+		return unknownKind(err)
+	}
+	return hinted{
+		fmt.Errorf("there is no image %s in namespace %s: %w", name, c.namespace, err),
+		"list the images by: kubectl vmop image list",
+	}
+}
+
+func typedImage(i *v1.VirtualImage) *v1.VirtualImage {
+	i.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualImage"))
+	return i
+}
+
+func newImageList(f *flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the images of the namespace", Args: cli.NoArguments,
+		Long: "list shows the images of the namespace: their phase, how far the import of their data is, how large the\n" +
+			"disk in them is, and where their data comes from. kubectl get vi shows those of all namespaces (-A).",
+		Example:           "  kubectl vmop image list",
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cli.OutputFlag(cmd, &form, "text", "name", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		list, err := c.images.List(cmd.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		return printImages(cmd, form, list)
+	}
+	return cmd
+}
+
+func printImages(cmd *cobra.Command, form string, list *v1.VirtualImageList) error {
+	out := cmd.OutOrStdout()
+	rows := [][]string{{"NAME", "PHASE", "CDROM", "PROGRESS", "SIZE", "SOURCE", "AGE"}}
+	for i := range list.Items {
+		of := typedImage(&list.Items[i])
+		if form == "name" {
+			if err := cli.WriteLine(out, imageKind+"/"+of.Name); err != nil {
+				return err
+			}
+		}
+		cd := "-"
+		if of.Status.CDROM != nil {
+			cd = fmt.Sprint(*of.Status.CDROM)
+		}
+		rows = append(rows, []string{
+			of.Name, string(of.Status.Phase), cd, cmp.Or(of.Status.Progress, "-"), cmp.Or(of.Status.Size.Unpacked, "-"),
+			sourceOf(&of.Spec.DataSource), duration.HumanDuration(time.Since(of.CreationTimestamp.Time)),
+		})
+	}
+	switch {
+	case form == "name":
+		return nil
+	case form == "json", form == "yaml":
+		list.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualImageList"))
+		return cli.PrintValue(out, form, list)
+	case len(list.Items) == 0:
+		cmd.PrintErrln("there are no images in the namespace; " +
+			"make one by: kubectl vmop image pull NAME --url URL --size SIZE")
+		return nil
+	}
+	return cli.Table(out, rows)
+}
+
+func newImagePull(f *flags) *cobra.Command {
+	var form string
+	var d diskDraft
+	var shared bool
+	var w waiting
+	cmd := &cobra.Command{
+		Use: "pull NAME --size SIZE", Aliases: []string{"create"}, Short: "Make an image of one on a server",
+		Long: "pull makes an image of one on a web server (--url), in a container image, or of a snapshot. --size is at\n" +
+			"least what the disk in the image has. With --wait it shows how far the import is.",
+		Example: "  kubectl vmop image pull debian-12 --size 3Gi --url https://cloud.example.org/debian-12.qcow2 --wait",
+	}
+	f.oneImage(cmd, 0)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	doneFlag(cmd, &form)
+	d.add(cmd)
+	cmd.Flags().BoolVar(&shared, "many-nodes", false,
+		"VMs on different nodes can have it, if the storage lets them (ReadWriteMany)")
+	w.add(cmd, "VMs can have it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d.name = imageName(args[0])
+		image, err := d.image(shared)
+		if err == nil && image.Spec.DataSource.Type == "" {
+			err = errors.New("where does it come from? give --url, --container-image, --image, --disk or --snapshot")
+		}
+		if err != nil {
+			return cli.UsageError{Err: err}
+		}
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := w.context(cmd.Context())
+		defer cancel()
+		image, err = c.images.Create(ctx, image, metav1.CreateOptions{
+			FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict,
+		})
+		if err == nil && w.wait {
+			image, err = c.awaitImage(ctx, cmd, image.Name, imageUsable)
+		}
+		if err != nil {
+			return err
+		}
+		return printDone(cmd, form, typedImage(image), imageKind, image.Name, "created")
+	}
+	return cmd
+}
+
+// image returns the image that a draft describes; its source has no type if the draft says none.
+func (d *diskDraft) image(shared bool) (*v1.VirtualImage, error) {
+	disk, err := d.disk()
+	if err != nil {
+		return nil, err
+	}
+	image := typedImage(&v1.VirtualImage{ObjectMeta: metav1.ObjectMeta{Name: d.name}})
+	of := disk.Spec.PersistentVolumeClaim
+	image.Spec.PersistentVolumeClaim = v1.VirtualImageClaim{
+		StorageClassName: of.StorageClassName, Size: of.Size, VolumeMode: of.VolumeMode,
+	}
+	if shared {
+		image.Spec.PersistentVolumeClaim.AccessMode = corev1.ReadWriteMany
+	}
+	if disk.Spec.DataSource != nil {
+		image.Spec.DataSource = *disk.Spec.DataSource
+	}
+	return image, nil
+}
+
+// awaitImage waits until an image is as wanted, shows how far it is, and returns it.
+func (c *cluster) awaitImage(
+	ctx context.Context, cmd *cobra.Command, name string, wanted func(*v1.VirtualImage) (bool, error),
+) (*v1.VirtualImage, error) {
+	shown := cli.NewProgress(cmd)
+	defer shown.End()
+	i, err := awaitObject(ctx, c.images, name, func(i *v1.VirtualImage) (bool, error) {
+		reached, err := wanted(i)
+		if i != nil && !reached && err == nil {
+			s := i.Status
+			text := "image " + name + ": " + cmp.Or(s.Message, string(s.Phase))
+			if s.Progress != "" {
+				text += ", " + s.Progress
+			}
+			shown.Show(string(s.Phase)+s.Reason, text)
+		}
+		return reached, err
+	})
+	return i, c.explainImage(name, err)
+}
+
+// imageUsable is the goal that VMs can have an image.
+func imageUsable(i *v1.VirtualImage) (bool, error) {
+	switch {
+	case i == nil:
+		return false, errors.New("the image has been deleted meanwhile")
+	case i.Status.Phase == v1.DiskFailed:
+		return false, fmt.Errorf("image %s has failed: %s: %s", i.Name, i.Status.Reason,
+			cli.Printable(i.Status.Message))
+	}
+	return i.Status.Phase == v1.DiskReady, nil
+}
+
+func newImageRemove(f *flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use: "remove NAME", Aliases: []string{"rm"}, SuggestFor: []string{"delete", "del"}, Short: "Delete an image",
+		Long: "remove deletes an image, without a question. VMs that have it keep it until they stop, and don't start\n" +
+			"again without an image of that name. Disks that were made of it stay as they are.",
+		Example: "  kubectl vmop image remove debian-12",
+	}
+	f.oneImage(cmd, 0)
+	doneFlag(cmd, &form)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		name := imageName(args[0])
+		i, err := c.images.Get(cmd.Context(), name, metav1.GetOptions{})
+		if err == nil {
+			err = c.images.Delete(cmd.Context(), name, metav1.DeleteOptions{
+				Preconditions: metav1.NewUIDPreconditions(string(i.UID)),
+			})
+		}
+		if err != nil {
+			return c.explainImage(name, err)
+		}
+		return printDone(cmd, form, typedImage(i), imageKind, name, "removed")
+	}
+	return cmd
+}
