@@ -34,7 +34,7 @@ func (a *attempted) run(ctx context.Context) error {
 	defer stream.Close()
 	a.transfer = newTransfer(a.Import, stream, a.Limits.transferFor(a.out.most), a.report)
 	a.report.begin(Transferring, stream.Total)
-	plain, compression, done, err := Decompress(a.transfer)
+	plain, compression, done, err := a.plain()
 	if err != nil {
 		return a.ofContent(compression, err)
 	}
@@ -54,6 +54,15 @@ func (a *attempted) run(ctx context.Context) error {
 	a.result.VirtualSize = size
 	a.report.phase(Done)
 	return nil
+}
+
+// plain returns the bytes of the image as Decompress does. What is said to be raw may be a guest's, and
+// is never decompressed, whatever it begins with.
+func (a *attempted) plain() (plain io.Reader, compression string, done func(), err error) {
+	if a.Format == Raw {
+		return a.transfer, "", func() {}, nil
+	}
+	return Decompress(a.transfer)
 }
 
 // ofContent returns the error of the transfer, if it is one: what is read from it wraps it, or

@@ -228,17 +228,31 @@ func TestQEMUImgOpensNothingElse(t *testing.T) {
 // A guest can write any header into its disk. What is said to be raw is never taken for more.
 func TestACopyOfADiskIsNotProbed(t *testing.T) {
 	t.Parallel()
-	data := hostile(t, func(t *testing.T, dir, secret string) {
-		qemuImg(t, "create", "-q", "-f", "qcow2", "-b", secret, "-F", "raw", dir+"/image")
-	})
 	file := filepath.Join(t.TempDir(), "guest.img")
-	require.NoError(t, os.WriteFile(file, data, 0o600))
-	for _, source := range []diskimage.Source{diskimage.File{Path: file}, diskimage.Reader{R: bytes.NewReader(data)}} {
-		i := to(t, source)
-		i.Format = diskimage.Raw
-		result, got := imported(t, i)
-		require.True(t, bytes.HasPrefix(got, data), "%d bytes, and whole sectors", len(got))
-		require.Equal(t, diskimage.Raw, result.Format)
+	for name, data := range map[string][]byte{
+		"qcow2": hostile(t, func(t *testing.T, dir, secret string) {
+			qemuImg(t, "create", "-q", "-f", "qcow2", "-b", secret, "-F", "raw", dir+"/image")
+		}),
+		"gzip": packed(t, "gzip", disk()), "xz": packed(t, "xz", disk()), "zstd": packed(t, "zstd", disk()),
+	} {
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+		for _, source := range []diskimage.Source{
+			diskimage.File{Path: file},
+			diskimage.File{Path: file, Length: int64(len(data)) - 1},
+			diskimage.Reader{R: bytes.NewReader(data)},
+		} {
+			i := to(t, source)
+			i.Format = diskimage.Raw
+			result, got := imported(t, i)
+			want := data
+			if part, ok := source.(diskimage.File); ok && part.Length > 0 {
+				want = data[:part.Length]
+			}
+			require.True(t, bytes.HasPrefix(got, want), "%s: %d bytes, and whole sectors", name, len(got))
+			require.LessOrEqual(t, len(got), len(want)+511, name)
+			require.Equal(t, diskimage.Raw, result.Format, name)
+			require.Empty(t, result.Compression, name)
+		}
 	}
 	i := to(t, diskimage.File{Path: file})
 	i.Format = diskimage.QCOW2

@@ -13,8 +13,9 @@ type Import struct {
 	Source Source
 	// Checksum is of the bytes that are transferred, before they are decompressed.
 	Checksum Checksum
-	// Format is "" for what the header says, or Raw for bytes that are taken as they are: of
-	// anything that a guest may have written, the header says what the guest wants.
+	// Format is "" for what the header says, or Raw for bytes that are taken as they are, not
+	// decompressed either: of anything that a guest may have written, the header says what the
+	// guest wants.
 	Format Format
 	Target Target
 	// Scratch is the folder for a copy of an image that must be converted. "" is that of the
