@@ -28,7 +28,7 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		return "{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: root}, " +
 			"spec: {persistentVolumeClaim: {size: 1Gi}" + source + "}}"
 	}
-	for page, n := range map[string]int{"disks": 4, "virtual-images": 3} {
+	for page, n := range map[string]int{"disks": 4, "virtual-images": 3, "vm-snapshots": 3} {
 		text, err := os.ReadFile("../../docs/" + page + ".md")
 		require.NoError(t, err)
 		examples := regexp.MustCompile("(?s)```yaml\n(apiVersion.*?)```").FindAllStringSubmatch(string(text), -1)
@@ -65,7 +65,7 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		", dataSource: {type: ContainerImage, http: {url: 'a:'}}": "the type ContainerImage wants containerImage",
 		", dataSource: {type: ObjectRef}":                         "the type ObjectRef wants objectRef",
 		", dataSource: {type: ObjectRef, objectRef: {kind: Pod, name: a}}": "spec.dataSource.objectRef.kind: " +
-			`Unsupported value: "Pod": supported values: "VirtualImage", "VirtualDisk", "VirtualDiskSnapshot"`,
+			`Unsupported value: "Pod": supported values: "VirtualImage", "VirtualDisk", "VirtualDiskSnapshot", "VirtualMachineSnapshot"`,
 		http + "{}}":                                       "spec.dataSource.http.url: Required value",
 		http + "{url: debian.qcow2}}":                      "such as https://example.org/debian.qcow2",
 		http + "{url: 'ftp://example.org/x'}}":             "want a URL of http or https",

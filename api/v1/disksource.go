@@ -50,16 +50,25 @@ type VirtualDiskSource struct {
 }
 
 // DiskSourceRef is something in the disk's namespace.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.virtualDiskName) == (self.kind == 'VirtualMachineSnapshot')",fieldPath=".virtualDiskName",message="says which disk of a VirtualMachineSnapshot is meant, and is left out otherwise"
 type DiskSourceRef struct {
-	// Kind is VirtualImage, VirtualDisk or VirtualDiskSnapshot. A disk is copied while no VM has it.
+	// Kind is VirtualImage, VirtualDisk, VirtualDiskSnapshot or VirtualMachineSnapshot. A disk is copied while no VM
+	// has it.
 	//
-	// +kubebuilder:validation:Enum=VirtualImage;VirtualDisk;VirtualDiskSnapshot
+	// +kubebuilder:validation:Enum=VirtualImage;VirtualDisk;VirtualDiskSnapshot;VirtualMachineSnapshot
 	Kind string `json:"kind"`
 	// Name of the image, the disk or the snapshot.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=60
 	Name string `json:"name"`
+	// VirtualDiskName is the disk that is meant of those in a VirtualMachineSnapshot.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=60
+	VirtualDiskName string `json:"virtualDiskName,omitempty"`
 }
 
 // HTTPSource is an image on a web server.

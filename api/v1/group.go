@@ -22,7 +22,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&VirtualMachineIPAddressLease{}, &VirtualMachineIPAddressLeaseList{},
 		&VirtualMachineClass{}, &VirtualMachineClassList{},
 		&VirtualDisk{}, &VirtualDiskList{}, &VirtualDiskSnapshot{}, &VirtualDiskSnapshotList{},
-		&VirtualImage{}, &VirtualImageList{})
+		&VirtualImage{}, &VirtualImageList{}, &VirtualMachineSnapshot{}, &VirtualMachineSnapshotList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

@@ -75,6 +75,12 @@ type VirtualMachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(d, self.exists_one(e, e.kind == d.kind && e.name == d.name))",message="two entries name the same block device"
 	// +kubebuilder:validation:XValidation:rule="self.filter(d, has(d.bootOrder)).all(d, self.exists_one(e, has(e.bootOrder) && e.bootOrder == d.bootOrder))",message="two entries have the same bootOrder"
 	BlockDeviceRefs []BlockDeviceRef `json:"blockDeviceRefs,omitempty"`
+	// DataSource is what the VM's own volumes are made of: those of vm.disks with a
+	// volumeClaimTemplate, and the runner's data. It counts for a volume whose claim isn't there
+	// yet. Default: they are empty.
+	//
+	// +optional
+	DataSource *VirtualMachineDataSource `json:"dataSource,omitempty"`
 	// VirtualMachineClassName is the name of a VirtualMachineClass: what the VM leaves out is
 	// as the class says, and its size must be one that the class allows. A change takes
 	// effect at the next start. Default: for a new VM the default class, if there is one.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/snapshot"
 	"vmop/test/cluster"
 )
 
@@ -322,6 +323,8 @@ func (p *place) usesSnapshots() {
 {apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDiskSnapshot, metadata: {name: kept}, spec: {virtualDiskName: data, requiredConsistency: true}}
 `, `
 {apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDiskSnapshot, metadata: {name: slow}, spec: {virtualDiskName: data, requiredConsistency: true}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineSnapshot, metadata: {name: none}, spec: {virtualMachineName: none}}
 `)
 	asked := func(name string) func() bool {
 		return func() bool { return p.Kubectl("get", "volumesnapshot", "--ignore-not-found", "vds-"+name) != "" }
@@ -338,6 +341,10 @@ func (p *place) usesSnapshots() {
 	p.eventually("one is consistent", is("kept", v1.SnapshotReady))
 	p.eventually("the other one is not", is("slow", v1.SnapshotFailed))
 	p.eventually("which is removed", func() bool { return !asked("slow")() })
+	p.eventually("a snapshot of a VM waits for its VM", func() bool {
+		var s v1.VirtualMachineSnapshot
+		return p.get("none", &s) && s.Status.Reason == snapshot.ReasonMachine
+	})
 	p.Kubectl("delete", "vdsnapshot", "kept", "slow")
 	p.Kubectl("delete", "vd", "data")
 }

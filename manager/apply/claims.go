@@ -24,6 +24,9 @@ import (
 // unnoticed.
 const problemRetry = 2 * time.Minute
 
+// sourceRetry is when it is looked again for the snapshot of which a claim is to be made.
+const sourceRetry = 5 * time.Second
+
 // Claims creates the claims that are missing, grows those that are to be larger, and
 // reports those that are deleted while the VM needs them. frozen means that no pod must be started with
 // the claims as they are.
@@ -70,6 +73,10 @@ func (r *Round) ensureClaim(ctx context.Context, claim *objects.Claim, did *deci
 	switch {
 	case exists && have.DeletionTimestamp != nil:
 		return false, r.claimTerminating(ctx, claim, have.UID), nil
+	case claim.Apply != nil && claim.Waits != nil:
+		again := r.Now.Add(sourceRetry)
+		did.RetryAt(again)
+		return true, decide.Waiting{Reason: claim.Waits.Reason, Message: claim.Waits.Message, Until: again}, nil
 	case claim.Apply != nil:
 		switch lost, err := r.isMounted(ctx, claim); {
 		case err != nil:

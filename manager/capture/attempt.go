@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
@@ -36,7 +37,9 @@ func refuse(reason, format string, args ...any) snapshot.Outcome {
 // attempt makes the VolumeSnapshot of a snapshot while nothing is written to the disk, if that can be
 // had. Whether the API server would take it is asked before a guest is frozen for it.
 func (c *Controller) attempt(ctx context.Context, of *v1.VirtualDiskSnapshot, d *v1.VirtualDisk) snapshot.Outcome {
-	class, why := c.class(ctx, of, d)
+	class, _, why := c.class(ctx, d.Status.Target.PersistentVolumeClaimName, d.Status.Target.UID, asked{
+		"spec.volumeSnapshotClassName", func(string) string { return of.Spec.VolumeSnapshotClassName },
+	})
 	if why != nil {
 		return *why
 	}
@@ -44,7 +47,7 @@ func (c *Controller) attempt(ctx context.Context, of *v1.VirtualDiskSnapshot, d 
 	if err := c.opts.Client.Create(ctx, volume.DeepCopy(), client.DryRunAll, owner); err != nil {
 		return refusal(err)
 	}
-	frozen, why := c.freeze(ctx, of, d)
+	frozen, why := c.freeze(ctx, disk.Holder(d), of.Spec.RequiredConsistency)
 	if why != nil {
 		return *why
 	}
@@ -52,7 +55,7 @@ func (c *Controller) attempt(ctx context.Context, of *v1.VirtualDiskSnapshot, d 
 		frozen.end(ctx)
 		return refusal(err)
 	}
-	shows := c.shown(ctx, of, frozen.until)
+	shows := c.shown(ctx, frozen.until, snapshot.VolumeName(of.Name))
 	lasted := frozen.end(ctx)
 	came := snapshot.Outcome{Message: frozen.why}
 	switch {
@@ -69,17 +72,23 @@ func (c *Controller) attempt(ctx context.Context, of *v1.VirtualDiskSnapshot, d 
 	return came
 }
 
-// class returns the VolumeSnapshotClass for a disk, or why there is none.
-func (c *Controller) class(ctx context.Context, of *v1.VirtualDiskSnapshot, d *v1.VirtualDisk) (
-	name string, why *snapshot.Outcome,
+// asked are the classes of VolumeSnapshots that are asked for in a field, by storage classes; "" for none.
+type asked struct {
+	field string
+	of    func(storageClass string) string
+}
+
+// class returns the VolumeSnapshotClass for a claim, and the claim, or why there is none.
+func (c maker) class(ctx context.Context, name string, uid types.UID, asked asked) (
+	class string, claim corev1.PersistentVolumeClaim, why *snapshot.Outcome,
 ) {
-	fail := func(o snapshot.Outcome) (string, *snapshot.Outcome) { return "", &o }
-	var claim corev1.PersistentVolumeClaim
-	key := client.ObjectKey{Namespace: of.Namespace, Name: d.Status.Target.PersistentVolumeClaimName}
-	if err := c.opts.Live.Get(ctx, key, &claim); err != nil {
+	fail := func(o snapshot.Outcome) (string, corev1.PersistentVolumeClaim, *snapshot.Outcome) {
+		return "", claim, &o
+	}
+	if err := c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: name}, &claim); err != nil {
 		return fail(refusal(err))
 	}
-	if claim.UID != d.Status.Target.UID || claim.Spec.StorageClassName == nil {
+	if claim.UID != uid || claim.Spec.StorageClassName == nil {
 		return fail(refuse(snapshot.ReasonDiskNotReady, "the claim %s of the disk has no storage class", claim.Name))
 	}
 	var storage storagev1.StorageClass
@@ -95,26 +104,24 @@ func (c *Controller) class(ctx context.Context, of *v1.VirtualDiskSnapshot, d *v
 	for i := range list.Items {
 		all = append(all, snapshot.ClassOf(&list.Items[i]))
 	}
-	class, reason, message := snapshot.ChooseClass(all, of.Spec.VolumeSnapshotClassName, storage.Provisioner)
+	class, reason, message := snapshot.ChooseClass(all, asked.of(storage.Name), storage.Provisioner, asked.field)
 	if class == "" {
 		return fail(refuse(reason, "%s", message))
 	}
-	return class, nil
+	return class, claim, nil
 }
 
-// frozen is a disk to which nothing is written until a time, or why that can't be had.
+// frozen are disks to which nothing is written until a time, or why that can't be had.
 type frozen struct {
-	guest Guest // nil: no VM has the disk
+	guest Guest // nil: no VM has the disks
 	until time.Time
 	why   string // things may be written; "" if not
 }
 
-// freeze keeps the VM that has a disk from writing to it.
-func (c *Controller) freeze(ctx context.Context, of *v1.VirtualDiskSnapshot, d *v1.VirtualDisk) (
-	f frozen, why *snapshot.Outcome,
-) {
+// freeze keeps the VM that has a disk from writing to it; "" if none has. required: it fails if the guest
+// can't be frozen.
+func (c maker) freeze(ctx context.Context, name string, required bool) (f frozen, why *snapshot.Outcome) {
 	f.until = time.Now().Add(freezeTime - thawMargin)
-	name := disk.Holder(d)
 	if name == "" {
 		return f, nil
 	}
@@ -149,7 +156,7 @@ func (c *Controller) freeze(ctx context.Context, of *v1.VirtualDiskSnapshot, d *
 		f.why = err.Error()
 	}
 	f.why = fmt.Sprintf("the VM %s is running, and its file systems are not frozen: %s", name, f.why)
-	if of.Spec.RequiredConsistency {
+	if required {
 		return f, new(refuse(snapshot.ReasonNotConsistent, "%s; it is asked for a consistent one "+
 			"(spec.requiredConsistency): stop the VM, or have QEMU's guest agent in it", f.why))
 	}
@@ -168,14 +175,15 @@ func (f frozen) end(ctx context.Context) bool {
 	return err == nil && answer.FileSystems > 0
 }
 
-// shown waits until the VolumeSnapshot shows a moment, which is before a time.
-func (c *Controller) shown(ctx context.Context, of *v1.VirtualDiskSnapshot, until time.Time) bool {
-	for time.Now().Before(until) && ctx.Err() == nil {
-		is, err := c.volume(ctx, of)
-		if err == nil && snapshot.VolumeOf(is).Created != nil {
-			return time.Now().Before(until)
-		}
-		if apierrors.IsNotFound(err) {
+// shown waits until each of the VolumeSnapshots shows a moment, which is before a time.
+func (c maker) shown(ctx context.Context, until time.Time, names ...string) bool {
+	for len(names) > 0 && time.Now().Before(until) && ctx.Err() == nil {
+		is, err := c.volume(ctx, names[0])
+		switch {
+		case err == nil && snapshot.VolumeOf(is).Created != nil:
+			names = names[1:]
+			continue
+		case apierrors.IsNotFound(err):
 			return false
 		}
 		select {
@@ -183,11 +191,28 @@ func (c *Controller) shown(ctx context.Context, of *v1.VirtualDiskSnapshot, unti
 		case <-time.After(pollTime):
 		}
 	}
-	return false
+	return len(names) == 0 && time.Now().Before(until)
+}
+
+// volume reads a VolumeSnapshot.
+func (c maker) volume(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	is := &unstructured.Unstructured{}
+	is.SetGroupVersionKind(snapshot.VolumeKind)
+	err := c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: name}, is)
+	return is, err
+}
+
+// remove deletes a VolumeSnapshot.
+func (c maker) remove(ctx context.Context, name string, uid types.UID) error {
+	is := &unstructured.Unstructured{}
+	is.SetGroupVersionKind(snapshot.VolumeKind)
+	is.SetNamespace(c.opts.Namespace)
+	is.SetName(name)
+	return client.IgnoreNotFound(c.opts.Client.Delete(ctx, is, client.Preconditions{UID: &uid}))
 }
 
 // undisturbed reports whether no VM has had a disk since it was read.
-func (c *Controller) undisturbed(ctx context.Context, was *v1.VirtualDisk) bool {
+func (c maker) undisturbed(ctx context.Context, was *v1.VirtualDisk) bool {
 	var is v1.VirtualDisk
 	err := c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: was.Name}, &is)
 	return err == nil && snapshot.Undisturbed(was, &is)

@@ -2,21 +2,15 @@ package capture
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/snapshot"
+	"vmop/manager/objects"
 	"vmop/manager/store"
 	"vmop/runner/status"
 )
@@ -26,6 +20,8 @@ type VMs interface {
 	// VM returns a VM, nil if there is none; Pod the pod that its stateful set has made.
 	VM(name string) (*v1.VirtualMachine, error)
 	Pod(vm string) (*corev1.Pod, error)
+	// Metadata returns that of an object of a VM; nil if there is none.
+	Metadata(k objects.Kind, name string) (*objects.Metadata, error)
 }
 
 // Disks are those of the namespace.
@@ -57,6 +53,8 @@ type Options struct {
 	Live   client.Reader
 	// Guest returns the guest that is running in the pod of a VM.
 	Guest func(vm *v1.VirtualMachine, pod *corev1.Pod) (Guest, error)
+	// Settings returns the present settings of the manager's configuration.
+	Settings func() objects.Settings
 	// Instance is the name of this manager's process in events.
 	Instance string
 	// Now is the clock.
@@ -65,38 +63,22 @@ type Options struct {
 
 // A Controller makes snapshots. Its methods may be called by several goroutines.
 type Controller struct {
-	opts Options
-	book *store.Snapshots
+	maker
+	queue
 
-	mu       sync.Mutex
-	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
-	attempts map[types.UID]*attempt // by the snapshot's uid
+	book     *store.Snapshots
+	attempts attempts
 }
 
-// An attempt to make a VolumeSnapshot, of a snapshot of a name.
-type attempt struct {
-	name    string
-	outcome *snapshot.Outcome // nil: it is being made
-	until   time.Time         // a failed one is not made again before
-}
+// A maker makes VolumeSnapshots.
+type maker struct{ opts Options }
 
 // New returns a controller that knows nothing yet.
 func New(opts Options) *Controller {
-	c := &Controller{opts: opts, attempts: map[types.UID]*attempt{}}
+	c := &Controller{maker: maker{opts}, attempts: attempts{now: opts.Now, all: map[types.UID]*attempt{}}}
+	c.namespace = opts.Namespace
 	c.book = store.NewSnapshots(opts.Namespace, func(name string) { c.enqueue(name) }, c.enqueueAll)
 	return c
-}
-
-// enqueue makes snapshots be looked at. A manager that stands by begins with all when it leads.
-func (c *Controller) enqueue(names ...string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.queue == nil {
-		return
-	}
-	for _, name := range names {
-		c.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: c.opts.Namespace, Name: name}})
-	}
 }
 
 func (c *Controller) enqueueAll() { c.enqueue(c.book.Names()...) }
@@ -123,22 +105,9 @@ const (
 
 // Add adds the controller to a manager, with a client that watches.
 func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {
-	ctl, err := controller.New("snapshot", mgr, controller.Options{
-		Reconciler: c, MaxConcurrentReconciles: concurrency, RecoverPanic: new(true),
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-	})
+	err := c.addTo(mgr, "snapshot", c, c.enqueueAll)
 	if err != nil {
-		return fmt.Errorf("snapshot controller: %w", err)
-	}
-	begin := func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		c.mu.Lock()
-		c.queue = queue
-		c.mu.Unlock()
-		c.enqueueAll()
-		return nil
-	}
-	if err := ctl.Watch(source.Func(begin)); err != nil {
-		return fmt.Errorf("snapshot controller: %w", err)
+		return err
 	}
 	return mgr.Add(store.Always(func(ctx context.Context) error {
 		c.book.Follow(ctx, watching)

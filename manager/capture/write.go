@@ -38,18 +38,27 @@ func refusal(err error) snapshot.Outcome {
 
 // newVolume returns the VolumeSnapshot that is to be made of the claim of a disk, by a class.
 func newVolume(of *v1.VirtualDiskSnapshot, d *v1.VirtualDisk, class string) *unstructured.Unstructured {
-	source := map[string]any{"persistentVolumeClaimName": d.Status.Target.PersistentVolumeClaimName}
+	return volumeSnapshot(of, "VirtualDiskSnapshot", snapshot.AppName, wantedVolume{
+		name: snapshot.VolumeName(of.Name), claim: d.Status.Target.PersistentVolumeClaimName, class: class,
+	})
+}
+
+// A wantedVolume is a VolumeSnapshot that is to be made.
+type wantedVolume struct{ name, claim, class string }
+
+// volumeSnapshot returns a VolumeSnapshot that goes with the snapshot of a kind, and is known by a label.
+func volumeSnapshot(of metav1.Object, kind, app string, v wantedVolume) *unstructured.Unstructured {
+	source := map[string]any{"persistentVolumeClaimName": v.claim}
 	o := &unstructured.Unstructured{Object: map[string]any{
-		"spec": map[string]any{"volumeSnapshotClassName": class, "source": source},
+		"spec": map[string]any{"volumeSnapshotClassName": v.class, "source": source},
 	}}
 	o.SetGroupVersionKind(snapshot.VolumeKind)
-	o.SetNamespace(of.Namespace)
-	o.SetName(snapshot.VolumeName(of.Name))
+	o.SetNamespace(of.GetNamespace())
+	o.SetName(v.name)
 	o.SetLabels(map[string]string{
-		objects.LabelName: snapshot.AppName, objects.LabelInstance: of.Name,
-		objects.LabelManagedBy: objects.ManagerName,
+		objects.LabelName: app, objects.LabelInstance: of.GetName(), objects.LabelManagedBy: objects.ManagerName,
 	})
-	owner := *metav1.NewControllerRef(of, v1.GroupVersion().WithKind("VirtualDiskSnapshot"))
+	owner := *metav1.NewControllerRef(of, v1.GroupVersion().WithKind(kind))
 	owner.BlockOwnerDeletion = nil // which would ask for a right to finalizers
 	o.SetOwnerReferences([]metav1.OwnerReference{owner})
 	return o
@@ -57,39 +66,50 @@ func newVolume(of *v1.VirtualDiskSnapshot, d *v1.VirtualDisk, class string) *uns
 
 // write writes the status of a snapshot unless the snapshot has changed since it was read.
 func (c *Controller) write(ctx context.Context, of *v1.VirtualDiskSnapshot, is v1.VirtualDiskSnapshotStatus) error {
+	next := &v1.VirtualDiskSnapshot{ObjectMeta: metav1.ObjectMeta{Name: of.Name, Namespace: c.opts.Namespace}}
+	return c.writeStatus(ctx, "VirtualDiskSnapshot", of, next, is)
+}
+
+// writeStatus writes the status of a snapshot of a kind unless it has changed since it was read; next is an empty one.
+func (c maker) writeStatus(ctx context.Context, kind string, of metav1.Object, next client.Object, is any) error {
 	text, err := json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": of.ResourceVersion},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": of.GetResourceVersion()},
 		{"op": "add", "path": "/status", "value": is},
 	})
 	if err != nil {
 		return err
 	}
-	next := &v1.VirtualDiskSnapshot{ObjectMeta: metav1.ObjectMeta{Name: of.Name, Namespace: c.opts.Namespace}}
 	err = c.opts.Client.Status().Patch(ctx, next, client.RawPatch(types.JSONPatchType, text), owner)
 	if err != nil {
-		return fmt.Errorf("write the status of the VirtualDiskSnapshot %s: %w", of.Name, err)
+		return fmt.Errorf("write the status of the %s %s: %w", kind, of.GetName(), err)
 	}
 	return nil
 }
 
-// event writes an event about what a snapshot has become. That it could not be written keeps nothing
-// else from being done.
-func (c *Controller) event(ctx context.Context, of *v1.VirtualDiskSnapshot, is v1.VirtualDiskSnapshotStatus) {
-	sum := sha256.Sum256([]byte(string(of.UID) + "/" + string(is.Phase) + "/" + is.Reason + "/" + is.Message))
+// said is what the status of a snapshot says.
+type said struct {
+	phase           v1.SnapshotPhase
+	reason, message string
+}
+
+// event writes an event about what a snapshot of a kind has become. That it could not be written keeps
+// nothing else from being done.
+func (c maker) event(ctx context.Context, of metav1.Object, kind string, is said) {
+	sum := sha256.Sum256([]byte(string(of.GetUID()) + "/" + string(is.phase) + "/" + is.reason + "/" + is.message))
 	e := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: of.Name + "." + hex.EncodeToString(sum[:8]), Namespace: c.opts.Namespace,
+			Name: of.GetName() + "." + hex.EncodeToString(sum[:8]), Namespace: c.opts.Namespace,
 		},
 		EventTime:           metav1.NewMicroTime(c.opts.Now()),
 		ReportingController: reportingController, ReportingInstance: cmp.Or(c.opts.Instance, objects.ManagerName),
-		Type: corev1.EventTypeNormal, Reason: cmp.Or(is.Reason, string(is.Phase)), Action: string(is.Phase),
-		Note: decide.Shorten(cmp.Or(is.Message, "the snapshot is "+string(is.Phase)), longestNote),
+		Type: corev1.EventTypeNormal, Reason: cmp.Or(is.reason, string(is.phase)), Action: string(is.phase),
+		Note: decide.Shorten(cmp.Or(is.message, "the snapshot is "+string(is.phase)), longestNote),
 		Regarding: corev1.ObjectReference{
-			APIVersion: v1.GroupVersion().String(), Kind: "VirtualDiskSnapshot",
-			Namespace: c.opts.Namespace, Name: of.Name, UID: of.UID,
+			APIVersion: v1.GroupVersion().String(), Kind: kind,
+			Namespace: c.opts.Namespace, Name: of.GetName(), UID: of.GetUID(),
 		},
 	}
-	if is.Phase == v1.SnapshotFailed {
+	if is.phase == v1.SnapshotFailed {
 		e.Type = corev1.EventTypeWarning
 	}
 	if err := c.opts.Client.Create(ctx, e, owner); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -6,7 +6,7 @@ import "vmop/manager/objects"
 // are valid.
 func Claims(s *Snapshot) (claims []objects.Claim, did Report) {
 	claims, err := objects.Claims(s.VM, s.Settings, objects.Existing{
-		Claims: s.Claims, Records: s.ClaimRecords, Made: s.MadeClaims,
+		Claims: s.Claims, Records: s.ClaimRecords, Made: s.MadeClaims, Source: s.Source,
 	})
 	if err != nil {
 		did.Stop(Stalled{ReasonRefused, Readable(err.Error())}, nil)

@@ -39,6 +39,8 @@ type Snapshot struct {
 	ClaimRecords map[string]*objects.Metadata
 	// MadeClaims are the uids of those that this process has created for the VM.
 	MadeClaims map[string]types.UID
+	// Source is the snapshot of which the claims are made that don't exist; nil if there is none.
+	Source *v1.VirtualMachineSnapshot
 }
 
 // A Situation is what a VM's future depends on.

@@ -17,10 +17,15 @@ const (
 	ReasonTooSmall         = "SmallerThanSnapshot"
 )
 
+// IsSnapshot reports whether objects of a kind have their data in VolumeSnapshots.
+func IsSnapshot(kind string) bool {
+	return kind == v1.KindVirtualDiskSnapshot || kind == v1.KindVMSnapshot
+}
+
 // restored reports whether the volume of a disk is made of a snapshot, by the storage.
 func restored(d *v1.VirtualDisk) bool {
 	source := d.Spec.DataSource
-	return source != nil && source.ObjectRef != nil && source.ObjectRef.Kind == v1.KindVirtualDiskSnapshot
+	return source != nil && source.ObjectRef != nil && IsSnapshot(source.ObjectRef.Kind)
 }
 
 // sourceFault says why the claim of a disk of a snapshot can't be made; nil if it can.
@@ -28,21 +33,21 @@ func (s Situation) sourceFault() *Refusal {
 	if !restored(s.Disk) {
 		return nil
 	}
-	name, of := s.Disk.Spec.DataSource.ObjectRef.Name, s.Source
+	ref, of := s.Disk.Spec.DataSource.ObjectRef, s.Source
 	switch {
 	case of == nil:
-		return &Refusal{ReasonSnapshotMissing, fmt.Sprintf("there is no VirtualDiskSnapshot %s (spec.dataSource.objectRef): "+
-			"the %s is made when it is created", name, s.noun())}
+		return &Refusal{ReasonSnapshotMissing, fmt.Sprintf("there is no %s %s (spec.dataSource.objectRef): "+
+			"the %s is made when it is created", ref.Kind, ref.Name, s.noun())}
 	case of.Status.Phase != v1.SnapshotReady:
-		return &Refusal{ReasonSnapshotNotReady, fmt.Sprintf("the VirtualDiskSnapshot %s is %s: %s", name,
+		return &Refusal{ReasonSnapshotNotReady, fmt.Sprintf("the %s %s is %s: %s", ref.Kind, ref.Name,
 			cmp.Or(string(of.Status.Phase), "new"),
 			cmp.Or(of.Status.Message, "the "+s.noun()+" is made when it is Ready"))}
 	}
 	least, err := resource.ParseQuantity(of.Status.RestoreSize)
 	size := Size(s.Disk)
 	if err == nil && size.Cmp(least) < 0 {
-		return &Refusal{ReasonTooSmall, fmt.Sprintf("spec.persistentVolumeClaim.size: the disk of the VirtualDiskSnapshot %s has %s, "+
-			"more than the %s of this one: make it as large", name, least.String(), size.String())}
+		return &Refusal{ReasonTooSmall, fmt.Sprintf("spec.persistentVolumeClaim.size: the disk of the %s %s has %s, "+
+			"more than the %s of this one: make it as large", ref.Kind, ref.Name, least.String(), size.String())}
 	}
 	return nil
 }
@@ -54,7 +59,7 @@ func (s Situation) inheritsFrom() string {
 	case !restored(s.Disk) || !OnFileSystem(s.Disk):
 		return ""
 	case s.Source == nil && s.Claim != nil:
-		return fmt.Sprintf("the VirtualDiskSnapshot %s of which it was made is gone", source.ObjectRef.Name)
+		return fmt.Sprintf("the %s %s of which it was made is gone", source.ObjectRef.Kind, source.ObjectRef.Name)
 	case s.Source == nil:
 		return ""
 	}

@@ -49,12 +49,16 @@ type Claim struct {
 	// Untrusted says why the files in the volume are not trusted; "" if there is no such
 	// reason, or there are no files.
 	Untrusted string
+	// Waits says why the claim can't be made of the snapshot that it is to be made of yet; nil
+	// if it can.
+	Waits *SourceFault
 
 	wanted *applycorev1.PersistentVolumeClaimApplyConfiguration
 	mount  string // where its file system is in the pod; "" for a block device
 	fixed  fixed  // what of it can't change
 	marked bool   // Untrusted is to be written into the claim
 	record origin // what outlives the VM
+	filled string // why the files are not trusted with which the volume is filled
 	taint  string // why the record is to say that the files are not trusted; "" if it needn't
 
 	readOnly bool // the pod can't write to it
@@ -69,6 +73,9 @@ type Existing struct {
 	// Made are the uids of those that this process has created for the VM, whatever its
 	// status says yet.
 	Made map[string]types.UID
+	// Source is the snapshot of which those are made that don't exist (spec.dataSource); nil:
+	// there is none.
+	Source *v1.VirtualMachineSnapshot
 }
 
 // ClaimNames returns the names that claims of a VM can have. Claims takes the metadata of
@@ -132,14 +139,15 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing Existing) ([]Claim, erro
 			c.UID = have.UID
 			c.compare(vm, have)
 		} else {
-			c.Apply = wanted
+			c.Apply, c.filled = wanted, of.filled()
+			c.fill(vm, existing.Source)
 		}
 		if of.mount != "" { // only then it has files
 			if exists {
 				c.record = originOf(existing.Records[c.Name])
 				c.Untrusted = foreign(vm, have, existing.Made[c.Name], c.record)
 			}
-			c.mark(vm, s, of, have)
+			c.mark(vm, s, have)
 		}
 		all = append(all, c)
 	}
@@ -277,7 +285,7 @@ func (c *Claim) notOurs(vm *v1.VirtualMachine, owner string) *Problem {
 // mark sets that the files in a volume are not trusted: those that it is filled with when
 // it is created, and those that a pod with an untrusted image or untrusted VM types leaves
 // there.
-func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.ObjectMeta) {
+func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, have metav1.ObjectMeta) {
 	known := cmp.Or(c.Untrusted, have.Annotations[AnnotationUntrusted])
 	c.Untrusted = known
 	if c.Problem != nil && c.Problem.Fatal {
@@ -288,7 +296,7 @@ func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.
 		why = "" // it doesn't run
 	}
 	if c.Apply != nil {
-		why = cmp.Or(why, of.filled())
+		why = cmp.Or(why, c.filled)
 	}
 	if why == "" {
 		return

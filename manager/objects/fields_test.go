@@ -49,6 +49,8 @@ var notForThePod = map[string]string{
 	"runnerTemplate.update":           "not used",
 	"pools":                           "the web GUI",
 	"blockDeviceRefs[].kind":          "there is one kind",
+	"dataSource.kind":                 "there is one kind",
+	"dataSource.name":                 "the claims, if they are made of it",
 }
 
 // Each field of the API reaches what is made of a VM: who adds one has to give it two

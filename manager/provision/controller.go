@@ -37,10 +37,11 @@ type VMs interface {
 	EnqueueAny(vms ...string)
 }
 
-// Snapshots are those of the disks of the namespace.
+// Snapshots are those of the namespace.
 type Snapshots interface {
-	// Snapshot returns a snapshot; nil if there is none of that name.
-	Snapshot(name string) *v1.VirtualDiskSnapshot
+	// Source returns the snapshot of which a disk is made, as that of one disk; nil if there is none of
+	// that name.
+	Source(of v1.DiskSourceRef) *v1.VirtualDiskSnapshot
 }
 
 // Client writes objects, and their status.

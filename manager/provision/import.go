@@ -26,9 +26,9 @@ func (c *Controller) observe(ctx context.Context, s *disk.Situation) (again time
 	}
 	switch ref := source.ObjectRef; {
 	case ref == nil:
-	case ref.Kind == v1.KindVirtualDiskSnapshot:
+	case disk.IsSnapshot(ref.Kind):
 		if s.Claim == nil || s.Disk.Status.Target.UID == "" {
-			s.Source = c.snapshots.Snapshot(ref.Name)
+			s.Source = c.snapshots.Source(*ref)
 			again = sourceRetry
 		}
 		return again, nil

@@ -21,6 +21,9 @@ const (
 	ReasonNameTaken     = "VolumeSnapshotNameTaken"
 	ReasonLost          = "VolumeSnapshotLost"
 	ReasonDeletion      = "Deleted"
+	ReasonMachine       = "VirtualMachineMissing"
+	ReasonNoVolume      = "VolumeMissing"
+	ReasonDiskInUse     = "DiskInUse" // by another VM
 	ReasonReady         = "Ready"
 )
 
@@ -46,6 +49,10 @@ type Outcome struct {
 	Consistent bool
 	// Reason why it was not made, for now; with ReasonNotConsistent for good.
 	Reason, Message string
+	// Volumes of a snapshot of a VM, with the VolumeSnapshots that were made, and Definition, the
+	// VM's.
+	Volumes    []v1.SnapshotVolume
+	Definition *v1.VirtualMachineDefinition
 }
 
 // Made reports whether there is a VolumeSnapshot.

@@ -30,7 +30,7 @@ func TestClassForADriver(t *testing.T) {
 		"asked, missing":  {[]class{{"a", "d", true}}, "c", "", "there is no VolumeSnapshotClass c (spec."},
 		"asked, of other": {[]class{{"a", "d", true}, {"c", "x", false}}, "c", "", "is of the driver x"},
 	} {
-		got, reason, message := snapshot.ChooseClass(row.all, row.asked, "d")
+		got, reason, message := snapshot.ChooseClass(row.all, row.asked, "d", "spec.class")
 		require.Equal(t, row.want, got, name)
 		require.Equal(t, row.want == "", reason != "", name)
 		require.Contains(t, message, row.message, name)

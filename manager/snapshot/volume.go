@@ -76,14 +76,14 @@ func ClassOf(o *unstructured.Unstructured) Class {
 	return Class{Name: o.GetName(), Driver: driver, Default: o.GetAnnotations()[annotationDefault] == "true"}
 }
 
-// ChooseClass returns the class for the volumes of a driver, the one that is asked for if name isn't
-// "", or why there is none.
-func ChooseClass(all []Class, name, driver string) (class, reason, message string) {
+// ChooseClass returns the class for the volumes of a driver, the one that is asked for in a field if
+// name isn't "", or why there is none.
+func ChooseClass(all []Class, name, driver, field string) (class, reason, message string) {
 	var of []Class
 	for _, c := range all {
 		if c.Name == name && c.Driver != driver {
-			return "", ReasonNoClass, fmt.Sprintf("the VolumeSnapshotClass %s (spec.volumeSnapshotClassName) is of the driver %s, and the "+
-				"disk is of %s", name, c.Driver, driver)
+			return "", ReasonNoClass, fmt.Sprintf("the VolumeSnapshotClass %s (%s) is of the driver %s, and the "+
+				"disk is of %s", name, field, c.Driver, driver)
 		}
 		if c.Driver == driver && (name == "" || c.Name == name) {
 			of = append(of, c)
@@ -97,8 +97,8 @@ func ChooseClass(all []Class, name, driver string) (class, reason, message strin
 	case len(of) == 1:
 		return of[0].Name, "", ""
 	case name != "":
-		return "", ReasonNoClass, fmt.Sprintf("there is no VolumeSnapshotClass %s (spec.volumeSnapshotClassName): it is looked for "+
-			"every minute (kubectl get volumesnapshotclass)", name)
+		return "", ReasonNoClass, fmt.Sprintf("there is no VolumeSnapshotClass %s (%s): it is looked for "+
+			"every minute (kubectl get volumesnapshotclass)", name, field)
 	case len(of) == 0:
 		return "", ReasonUnsupported, fmt.Sprintf("there is no VolumeSnapshotClass for the driver %s of the disk: either it can't "+
 			"make snapshots, or its administrator has to add one; it is looked for every minute", driver)
@@ -108,7 +108,7 @@ func ChooseClass(all []Class, name, driver string) (class, reason, message strin
 		names = append(names, c.Name)
 	}
 	return "", ReasonNoClass, fmt.Sprintf("the driver %s of the disk has several VolumeSnapshotClasses (%s), and not one that is the "+
-		"default: name one in spec.volumeSnapshotClassName", driver, strings.Join(names, ", "))
+		"default: name one in %s", driver, strings.Join(names, ", "), field)
 }
 
 // HasVolume reports whether a disk has a volume, of which a snapshot can be made.

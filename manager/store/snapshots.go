@@ -86,11 +86,5 @@ func (s *Snapshots) Follow(ctx context.Context, from client.WithWatch) {
 		followFew(ctx, from, s.snapshots, &v1.VirtualDiskSnapshot{},
 			func() client.ObjectList { return &v1.VirtualDiskSnapshotList{} }, here)
 	})
-	example := &unstructured.Unstructured{}
-	example.SetGroupVersionKind(snapshot.VolumeKind)
-	followFew(ctx, from, s.volumes, example, func() client.ObjectList {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(snapshot.VolumeKind.GroupVersion().WithKind(snapshot.VolumeKind.Kind + "List"))
-		return list
-	}, here, client.MatchingLabels{objects.LabelName: snapshot.AppName})
+	followVolumeSnapshots(ctx, from, s.volumes, s.namespace, snapshot.AppName)
 }

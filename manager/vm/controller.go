@@ -116,12 +116,13 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	}
 	c.store.OnChange(c.addresses.VMChanged)
 	c.store.OnChange(c.disks.VMChanged)
+	c.store.OnChange(c.machines.VMChanged)
 	follow := func(ctx context.Context) error {
 		c.store.Follow(ctx, watching)
 		return nil
 	}
 	err = errors.Join(mgr.Add(store.Always(follow)), c.addresses.Add(mgr, watching), c.disks.Add(mgr, watching),
-		c.snapshots.Add(mgr, watching))
+		c.snapshots.Add(mgr, watching), c.machines.Add(mgr, watching))
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}

@@ -39,6 +39,7 @@ type reconciler struct {
 	addresses  *leases.Controller
 	disks      *provision.Controller
 	snapshots  *capture.Controller
+	machines   *capture.Machines
 	operations operationMemories
 }
 
@@ -61,12 +62,13 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 			Instance: opts.Instance,
 		}),
 	}
-	c.snapshots = capture.New(capture.Options{
+	capturing := capture.Options{
 		Namespace: opts.Namespace, VMs: known, Disks: c.disks, Client: to, Live: live, Guest: opts.Guest,
-		Instance: opts.Instance, Now: opts.Now,
-	})
+		Instance: opts.Instance, Settings: opts.Settings, Now: opts.Now,
+	}
+	c.snapshots, c.machines = capture.New(capturing), capture.NewMachines(capturing)
 	c.disks.OnChange(c.snapshots.DiskChanged)
-	c.disks.SnapshotsAre(c.snapshots)
+	c.disks.SnapshotsAre(sources{c.snapshots, c.machines})
 	return c
 }
 

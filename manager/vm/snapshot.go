@@ -46,6 +46,9 @@ func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
 	if s.Claims, s.ClaimRecords, err = c.claims(objects.ClaimNames(vm)); err != nil {
 		return nil, err
 	}
+	if from := vm.Spec.DataSource; from != nil {
+		s.Source = c.machines.Snapshot(from.Name)
+	}
 	if s.Secrets, err = c.store.DisplaySecrets(vm.Name); err != nil {
 		return nil, err
 	}
