@@ -88,12 +88,10 @@ func (b backend) Snapshot(
 	if !b.m.there.Load() {
 		return control.SnapshotAnswer{}, errNotThere
 	}
-	if drives := b.m.tracker.Status().Drives; len(drives) > 0 { // they are not in the plan
-		return control.SnapshotAnswer{}, control.Refusal("the disk " + drives[0].Name + " was attached while the VM " +
-			"is running, and would not be in the snapshot; restart the VM first, or detach the disk")
-	}
 	d, err := b.m.snapshots.Create(ctx, name, freeze, func(p snapshot.Progress) { tell(control.CopyProgress(p)) })
-	for _, why := range []error{snapshot.ErrBusy, snapshot.ErrExists, snapshot.ErrName} {
+	for _, why := range []error{
+		snapshot.ErrBusy, snapshot.ErrExists, snapshot.ErrName, snapshot.ErrAttached,
+	} {
 		if errors.Is(err, why) {
 			err = control.Refusal(err.Error())
 		}

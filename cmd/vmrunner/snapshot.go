@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +50,10 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 			if d.Running && !d.Frozen {
 				cmd.PrintErrln("warning:", cli.Printable(d.Message))
 			}
+			if len(d.Omitted) > 0 {
+				cmd.PrintErrln("warning: not in the snapshot, because an NBD server has what is on it:",
+					cli.Printable(strings.Join(d.Omitted, ", ")))
+			}
 			cmd.PrintErrf("%s: %s, %s\n", d.Name, d.Consistency(), amount(d.Bytes))
 			return nil
 		},
@@ -87,6 +92,9 @@ func newSnapshotList(f *flags) *cobra.Command {
 					if p.Kind == snapshot.Disk {
 						disks += fmt.Sprintf(", %s (%s)", p.Name, amount(p.Size))
 					}
+				}
+				for _, name := range d.Omitted {
+					disks += ", without " + name
 				}
 				rows = append(rows, []string{
 					d.Name, d.Created.Local().Format("2006-01-02 15:04"), d.Consistency(), amount(d.Bytes),

@@ -110,6 +110,8 @@ func cloned(file string, text []byte, name, dataDir string) ([]byte, error) {
 	for i, d := range cfg.VM.WithDefaults().Within(filepath.Dir(file)).Drives {
 		path := d.File
 		switch {
+		case d.NBD != nil && !d.ReadOnly:
+			return nil, fmt.Errorf("its vm.drives[%d] is a disk of an NBD server, which two VMs can't write to", i)
 		case d.Type == vmspec.DriveRaw && !d.ReadOnly && path == "":
 			return nil, fmt.Errorf("its vm.drives[%d] is a device, and that stays one VM's", i)
 		case d.Type == vmspec.DriveRaw && !d.ReadOnly:

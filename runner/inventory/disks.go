@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,7 @@ type Disk struct {
 	// Name is its serial number, by which the guest knows it; Place that in vm.drives.
 	Name  string `json:"name"`
 	Place int    `json:"place"`
-	// File is the path of the image or device.
+	// File is the path of the image or device, or the address of a disk of an NBD server.
 	File   string `json:"file"`
 	Format string `json:"format"`
 	// Source is what it is made of; empty: of nothing, or it was there.
@@ -68,6 +69,10 @@ func diskOf(vm string, place int, d vmspec.Drive) Disk {
 	disk := Disk{
 		VM: vm, Name: d.Serial, Place: place, File: cmp.Or(d.File, d.Device, d.Resource), Format: d.Format,
 		Source: source, Wanted: int64(d.Size),
+	}
+	if d.NBD != nil {
+		disk.File = "nbd://" + net.JoinHostPort(d.NBD.Host, strconv.Itoa(d.NBD.Port)) + "/" + d.NBD.Export
+		return disk
 	}
 	info, err := os.Stat(disk.File)
 	if err != nil {
@@ -298,6 +303,9 @@ func (inv *Inventory) ExportDisk(ctx context.Context, name, disk, to, format str
 	_, d, err := vm.disk(vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives, disk)
 	if err != nil {
 		return err
+	}
+	if d.NBD != nil {
+		return fmt.Errorf("%s: what is on it is %s's, an NBD server; copy it there", what, d.NBD.Host)
 	}
 	release, err := vm.stopped(what)
 	if err != nil {

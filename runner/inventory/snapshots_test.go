@@ -338,6 +338,7 @@ func TestWhatIsNotCloned(t *testing.T) {
 		"uuid: 62fd561c-53c2-428f-823e-e83a230bddb0":              "vm.uuid",
 		"network: [{type: user, mac: '52:54:00:c0:ff:ee'}]":       "vm.network[0].mac",
 		"drives: [{type: raw, device: /dev/sdx}]":                 "vm.drives[0] is a device",
+		"drives: [{serial: far, nbd: {host: disks}}]":             "vm.drives[0] is a disk of an NBD server",
 		"drives: [{file: /a/disk.img}, {file: /b/disk.img}]":      "two of its disks are called disk.img",
 		"drives: [{file: disk.img}, {type: ide-cd, file: x.iso}]": "",
 	} {

@@ -191,6 +191,13 @@ func parsePlugged(name string) (plugged, bool) {
 	return plugged{name: name, place: place, mark: mark, serial: serial}, true
 }
 
+// SerialOf returns the serial number of a disk that was attached while the machine runs, by the name of its block
+// node or the id of its device; false of others.
+func SerialOf(name string) (serial string, attached bool) {
+	p, attached := parsePlugged(name)
+	return p.serial, attached
+}
+
 // in returns the disk with what QEMU's block devices say of it.
 func (p plugged) in(devices []block) plugged {
 	for _, b := range devices {

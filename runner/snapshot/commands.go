@@ -6,6 +6,7 @@ import (
 
 	"vmop/printable"
 	"vmop/qmp"
+	"vmop/runner/reconcile"
 	"vmop/vmtypes/plan"
 )
 
@@ -94,25 +95,37 @@ type device struct {
 	QDev     string `json:"qdev"`
 	Inserted *struct {
 		Node     string `json:"node-name"`
+		Driver   string `json:"drv"`
 		ReadOnly bool   `json:"ro"`
 		File     string `json:"file"`
 	} `json:"inserted"`
 }
 
-// complete returns an error if the guest can write a disk of which the plan doesn't know: it would
-// be missing in the snapshot.
-func complete(devices []device, p *plan.Plan) error {
+// onServer reports whether it is a disk of an NBD server.
+func (d device) onServer() bool { return d.Inserted.Driver == "nbd" }
+
+// complete returns an error that wraps ErrAttached if the guest can write a disk of which the plan doesn't
+// know: it would be missing in the snapshot. Disks of NBD servers, whose data is elsewhere, are omitted: by their
+// serial numbers, else their ids.
+func complete(devices []device, p *plan.Plan) (omitted []string, err error) {
 	for _, d := range devices {
 		if d.Inserted == nil || d.Inserted.ReadOnly || d.QDev == "" {
 			continue
 		}
 		id, _, _ := strings.Cut(strings.TrimPrefix(d.QDev, "/machine/peripheral/"), "/")
-		if _, known := p.Drive(d.Name, d.QDev, id, d.Inserted.Node); !known {
-			return fmt.Errorf("the disk %s (%s) was attached while the VM is running, and would be missing in the snapshot; "+
-				"detach it, or restart the VM with it", id, printable.Line(d.Inserted.File))
+		if _, known := p.Drive(d.Name, d.QDev, id, d.Inserted.Node); known {
+			continue
 		}
+		if serial, is := reconcile.SerialOf(id); is {
+			id = serial
+		}
+		if d.onServer() {
+			omitted = append(omitted, id)
+			continue
+		}
+		return nil, fmt.Errorf("the disk %s (%s) %w", id, printable.Line(d.Inserted.File), ErrAttached)
 	}
-	return nil
+	return omitted, nil
 }
 
 // sizesOf returns the images with their sizes, without those that QEMU can't write.

@@ -75,14 +75,18 @@ func TestComplete(t *testing.T) {
 		`{"qdev": "cd0", "inserted": {"node-name": "cd", "ro": true}}`:                                    "",
 		`{"qdev": "cd1"}`: "",
 		`{"qdev": "/machine/peripheral/usb7/virtio-backend", "inserted": {"node-name": "n7", "file": "/x"}}`: "the disk usb7 (/x)",
+		`{"qdev": "/machine/peripheral/h1-0123456-data/virtio-backend", "inserted": {"node-name": "h1-0123456-data",
+			"drv": "raw", "file": "/x"}}`: "the disk data (/x)",
 	} {
 		var devices []device
 		require.NoError(t, json.Unmarshal([]byte("["+text+"]"), &devices))
-		err := complete(devices, p)
+		omitted, err := complete(devices, p)
+		require.Empty(t, omitted)
 		if want == "" {
 			require.NoError(t, err, text)
 			continue
 		}
 		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, ErrAttached)
 	}
 }

@@ -42,6 +42,9 @@ var (
 	// ErrName: the name can't be that of a snapshot.
 	ErrName = errors.New("is not a valid name of a snapshot: want letters, digits, ., _ and -, at most 63, the first a letter " +
 		"or digit")
+	// ErrAttached: a disk was attached while the VM is running.
+	ErrAttached = errors.New("was attached while the VM is running, and would be missing in the snapshot; detach it, or " +
+		"restart the VM with it")
 )
 
 // A Description says what a snapshot has.
@@ -58,6 +61,9 @@ type Description struct {
 	Frozen  bool   `json:"frozen"`
 	Message string `json:"message,omitempty"`
 	Parts   []Part `json:"parts"`
+	// Omitted are the serial numbers of disks that the VM had and that are not in the snapshot: those
+	// of NBD servers.
+	Omitted []string `json:"omitted,omitempty"`
 
 	// Bytes is how much of the host's storage it has.
 	Bytes int64 `json:"bytes,omitempty"`

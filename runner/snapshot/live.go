@@ -71,7 +71,8 @@ func (l *Live) Create(ctx context.Context, name string, freeze bool, tell func(P
 	if err := l.query(ctx, qmp.Command{Execute: "query-block"}, &devices); err != nil {
 		return d, err
 	}
-	if err := complete(devices, l.VM.Plan); err != nil {
+	omitted, err := complete(devices, l.VM.Plan)
+	if err != nil {
 		return d, err
 	}
 	nodes, err := l.nodes(ctx)
@@ -85,7 +86,7 @@ func (l *Live) Create(ctx context.Context, name string, freeze bool, tell func(P
 	if err != nil {
 		return d, err
 	}
-	b.Running = true
+	b.Running, b.Omitted = true, omitted
 	err = l.copy(ctx, b, images, parts, freeze, tell)
 	if cleared := l.clear(context.WithoutCancel(ctx)); err == nil { // this closes the images, too
 		err = cleared

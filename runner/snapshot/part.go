@@ -44,12 +44,12 @@ type Part struct {
 	node string // QEMU's name
 }
 
-// Parts returns what snapshots of a VM have. It looks at the plan only. The names in the
-// folder are without a format.
+// Parts returns what snapshots of a VM have. It looks at the plan only. Disks of NBD servers are not
+// among them: what is on them is the server's. The names in the folder are without a format.
 func Parts(vm *prepare.VM) ([]Part, error) {
 	var list []Part
 	for i, d := range vm.Spec.Drives {
-		if d.Type != vmspec.DriveRaw || d.ReadOnly {
+		if d.Type != vmspec.DriveRaw || d.ReadOnly || d.NBD != nil {
 			continue
 		}
 		at := slices.IndexFunc(vm.Plan.Drives, func(known plan.Drive) bool { return known.Index == i })

@@ -22,6 +22,11 @@ func Stopped(
 	if err != nil {
 		return Description{}, err
 	}
+	for _, d := range vm.Spec.Drives {
+		if d.NBD != nil && !d.ReadOnly {
+			b.Omitted = append(b.Omitted, d.Serial)
+		}
+	}
 	total := sum{tell: tell}
 	for _, p := range parts {
 		if info, err := os.Stat(p.Path); err == nil && p.Kind == Disk {
