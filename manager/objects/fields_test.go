@@ -48,7 +48,6 @@ var notForThePod = map[string]string{
 	"runnerTemplate.source":           "manager/vm: another than VM-Operator's own needs a vmType",
 	"runnerTemplate.update":           "not used",
 	"pools":                           "the web GUI",
-	"blockDeviceRefs[].kind":          "there is one kind",
 	"dataSource.kind":                 "there is one kind",
 	"dataSource.name":                 "the claims, if they are made of it",
 }

@@ -127,7 +127,8 @@ func TestSnapshotsOfAVM(t *testing.T) {
 		"runner-data runner-data-web-0 Filesystem", "system-disk system-disk-web-0 Block", "data vd-data Block",
 	}, of)
 	require.Equal(t, "green", s.Status.Definition.Labels["team"])
-	require.Contains(t, string(s.Status.Definition.Spec.Raw), `"blockDeviceRefs":[{"kind":"VirtualDisk","name":"data"}]`)
+	require.Contains(t, string(s.Status.Definition.Spec.Raw),
+		`"blockDeviceRefs":[{"kind":"VirtualDisk","name":"data"}]`)
 	require.Regexp(t, `^NAME +PHASE +CONSISTENT +VIRTUALMACHINE +AGE\none +Ready +true +web +\d+s\n$`,
 		w.Kubectl("get", "vmsnapshot"))
 

@@ -424,7 +424,8 @@ func TestExactlyOneGuest(t *testing.T) {
 		next := p.steps()
 		if len(next) == 0 {
 			ends[fmt.Sprintf("%s %s", p.src.qemu, p.tgt.qemu)]++
-			excused := p.killed || p.tgt.lost && p.src.record == Moved || p.unknown && p.faults < most-1 // the runner that knew was killed, too
+			// Or the runner that knew was killed, too.
+			excused := p.killed || p.tgt.lost && p.src.record == Moved || p.unknown && p.faults < most-1
 			if p.src.qemu != runs && p.tgt.qemu != runs && !excused {
 				require.FailNow(t, "no guest runs", "%s", history(from, p))
 			}
