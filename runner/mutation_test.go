@@ -44,6 +44,7 @@ var mutations = []mutation{
 	{path: "namespace", to: "other", what: idle},        // of a custom resource
 	{path: "imageRepository", to: "images", what: idle}, // no option is a file
 	{path: "nbdCertificates", to: "nbd", what: listed},  // QEMU may read a folder more
+	{path: "drivesRevision", to: 3, what: idle},         // of which there are none
 	{path: "cloudInit", to: map[string]any{"userData": map[string]any{"hostname": "other"}}, what: listed},
 	{path: "provisioned", to: true, what: idle},            // only names its fields
 	{path: "sysprep.directory", to: "gone", what: refused}, // without a file

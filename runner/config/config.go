@@ -34,6 +34,9 @@ type Config struct {
 	// VM runs: QEMU may read the folder that the VM is started with. Empty means that such drives
 	// can only have the folders of those that the configuration has at the start.
 	NBDCertificates string `yaml:"nbdCertificates"`
+	// DrivesRevision is that of the drives of NBD servers. The runner reports it with the drives when it
+	// knows which of them the machine has.
+	DrivesRevision int64 `yaml:"drivesRevision" min:"0"`
 	// Namespace of the VM's custom resource. Empty means that of the pod, if
 	// the runner is in one.
 	Namespace string `yaml:"namespace"`

@@ -45,6 +45,7 @@ const everyKey = `
   runtimeDir: /run/test
   imageRepository: /images
   nbdCertificates: /nbd
+  drivesRevision: 7
   namespace: default
   guestShutdownStops: true
   sysprep: {directory: answers}
@@ -123,7 +124,7 @@ func TestEveryKey(t *testing.T) {
 	c.CloudInit, c.document, c.text = nil, nil, nil
 	require.Equal(t, &Config{
 		DataDir: "/var/local/vm-data", RuntimeDir: "/run/test", ImageRepository: "/images", Namespace: "default",
-		NBDCertificates:    "/nbd",
+		NBDCertificates: "/nbd", DrivesRevision: 7,
 		GuestShutdownStops: true, CrashStops: true, Sysprep: &Sysprep{Directory: "answers"},
 		ResetCounter: new(int64(3)), Generation: 5, Provisioned: true, VMType: "hugepages", UpdateVMType: true,
 		VM: vmspec.Spec{
@@ -339,7 +340,7 @@ func TestFaultsAsErrors(t *testing.T) {
 func TestKeysCannotDisturbATerminal(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("f", []byte(`/Runner: {"\e[31m\nred": 1, vm: {name: test, cpuModel: "\a"}}`))
-	require.EqualError(t, err, "f:1:11: \uFFFD[31m red: unknown key (known are cloudInit, crashStops, dataDir, generation, "+
+	require.EqualError(t, err, "f:1:11: \uFFFD[31m red: unknown key (known are cloudInit, crashStops, dataDir, drivesRevision, generation, "+
 		"guestShutdownStops, imageRepository, namespace, nbdCertificates, provisioned, resetCounter, resource, runtimeDir, sysprep, updateVmType, vm, "+
 		"vmType)\n"+
 		`f:1:56: vm.cpuModel: "\a" holds a control character or a line break`)

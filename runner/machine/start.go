@@ -24,7 +24,7 @@ func (s *start) next(now time.Time) {
 		return
 	}
 	want := s.wanted.wish.Desired
-	want.Drives = nil // they come when the guest runs: a server may not answer
+	want.Drives, want.DrivesRevision = nil, 0 // they come when the guest runs: a server may not answer
 	step := s.wanted.rules.Next(want, now)
 	s.wanted.place(step)
 	if len(step.Requests) == 0 {

@@ -156,7 +156,7 @@ func (w *wanted) publishFacts() {
 		serial = w.serialBase + facts.PasswordSerial
 	}
 	updates := []status.Update{
-		status.CPUs(cpus), status.RAM(ram), facts.Drives, problems, status.PasswordSerial(serial),
+		status.CPUs(cpus), status.RAM(ram), facts.Drives, facts.DrivesRevision, problems, status.PasswordSerial(serial),
 	}
 	if !reflect.DeepEqual(updates, w.facts) {
 		w.facts = updates

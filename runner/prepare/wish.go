@@ -51,7 +51,7 @@ func (vm *VM) Desired(running *VM) reconcile.Desired {
 		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM),
 		Password: vm.Password, ResetCounter: vm.Config.ResetCounter,
 	}
-	want.Drives = vm.plugged(running)
+	want.Drives, want.DrivesRevision = vm.plugged(running), vm.Config.DrivesRevision
 	sameDrive := func(a, b vmspec.Drive) bool { return a.Type == b.Type && a.Bus == b.Bus }
 	started := vm.Spec.WithoutNBD().Drives
 	kept := len(started) - len(vm.Attached(running))

@@ -53,13 +53,14 @@ type drives struct {
 	rule   plan.Disks
 	opener *opener
 
-	want    []Drive
-	known   bool
-	asked   bool // something has happened since QEMU was asked
-	opening bool
-	have    []plugged
-	jobs    map[string]*driveJob // by serial number
-	fault   string               // why have is not known
+	want     []Drive
+	revision int64 // by which have was compared last
+	known    bool
+	asked    bool // something has happened since QEMU was asked
+	opening  bool
+	have     []plugged
+	jobs     map[string]*driveJob // by serial number
+	fault    string               // why have is not known
 }
 
 // plugged is a disk that was attached.
@@ -85,6 +86,9 @@ func newDrives(r plan.Disks, o *opener, start Start) *drives {
 }
 
 func (d *drives) next(want *Desired, now time.Time) {
+	if want.Drives == nil && len(d.rule.Buses) == 0 { // there are none, and can't be
+		d.revision = want.DrivesRevision
+	}
 	if want.Drives == nil || d.busy() || d.opening {
 		return
 	}
@@ -97,6 +101,7 @@ func (d *drives) next(want *Desired, now time.Time) {
 		}
 		return
 	}
+	d.revision = want.DrivesRevision
 	for _, p := range d.have {
 		if j := d.job(p.serial); !p.present && j.ready(now) {
 			d.served(p, j, d.removeNode)
@@ -375,6 +380,7 @@ func (d *drives) wake() time.Time {
 
 func (d *drives) report(f *Facts) {
 	f.add("vm.drives", d.fault)
+	f.DrivesRevision = status.DrivesRevision(d.revision)
 	for _, w := range d.want {
 		f.Drives = append(f.Drives, d.factOf(w, f))
 	}

@@ -26,6 +26,8 @@ type Desired struct {
 	// Drives are the disks that are to be attached besides those that the machine was started
 	// with; others that were attached are detached. nil is no wish.
 	Drives []Drive
+	// DrivesRevision is that of the configuration by which they are wished for; 0: it has none.
+	DrivesRevision int64
 	// Ports are to be forwarded by user networks, by their index in vm.network.
 	Ports map[int][]usernet.Forward
 	// Password of the displays; nil means that there is none.
@@ -62,6 +64,8 @@ type Facts struct {
 	// Drives are those that are attached, or are to be, besides those that the machine was
 	// started with.
 	Drives status.Drives
+	// DrivesRevision is the last by which all of Drives were known; 0: none.
+	DrivesRevision status.DrivesRevision
 	// PasswordSerial counts the passwords that have been set. A changed expiry
 	// doesn't count.
 	PasswordSerial int

@@ -32,3 +32,11 @@ func (u Drives) apply(s *Status, _ time.Time) error {
 	s.Drives = slices.Clone(u)
 	return nil
 }
+
+// DrivesRevision is the revision of the configuration by which the Drives are all that there are.
+type DrivesRevision int64
+
+func (u DrivesRevision) apply(s *Status, _ time.Time) error {
+	s.DrivesRevision = int64(u)
+	return nil
+}

@@ -64,6 +64,9 @@ type Status struct {
 	// Drives are those that were attached while the guest runs, are being attached or
 	// detached, or can't be.
 	Drives []Drive `json:"drives,omitempty"`
+	// DrivesRevision is that of the configuration (drivesRevision) by which Drives are all that there
+	// are; 0: that is not known yet.
+	DrivesRevision int64 `json:"drivesRevision,omitempty"`
 
 	// TPM reports whether the machine's TPM, a process beside QEMU, lives; empty
 	// when it has none.

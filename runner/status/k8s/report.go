@@ -61,6 +61,16 @@ type runner struct {
 	Compared int64 `json:"comparedGeneration,omitempty"`
 
 	Control *status.Control `json:"control,omitempty"`
+
+	Drives         []drive `json:"drives,omitempty"`
+	DrivesRevision int64   `json:"drivesRevision,omitempty"`
+}
+
+type drive struct {
+	Name     string `json:"name"`
+	State    string `json:"state"`
+	Message  string `json:"message,omitempty"`
+	Capacity int64  `json:"capacity,omitempty"`
 }
 
 type outcome struct {
@@ -100,6 +110,7 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 			PodName: pod.Name, PodUID: pod.UID,
 			State: string(s.State), Reason: string(s.Reason), Message: said(s.Message, longestText),
 			Outcome: outcomeOf(s), Control: s.Control, Compared: s.Configuration.Compared,
+			Drives: drives(s.Drives), DrivesRevision: s.DrivesRevision,
 		},
 		VMType: clean(s.VMType, longestValue), UUID: s.UUID, RunnerVersion: s.Runner.Version,
 		CPUs: s.CPUs, RAM: quantity(s.RAM),
@@ -146,6 +157,15 @@ func (r report) plain() report {
 
 // body is a report as it is sent.
 func (r report) body() ([]byte, error) { return json.Marshal(r) }
+
+// drives returns those that were attached while the guest runs, or are to be. Serial numbers, which
+// are different, are of characters that all can read.
+func drives(known []status.Drive) (all []drive) {
+	for _, d := range known[:min(len(known), mostPending)] {
+		all = append(all, drive{d.Name, d.State, said(d.Message, longestText), d.Capacity})
+	}
+	return all
+}
 
 func outcomeOf(s status.Status) *outcome {
 	if s.Outcome == nil {
