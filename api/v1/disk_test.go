@@ -28,7 +28,7 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		return "{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: root}, " +
 			"spec: {persistentVolumeClaim: {size: 1Gi}" + source + "}}"
 	}
-	for page, n := range map[string]int{"disks": 4, "virtual-images": 3, "vm-snapshots": 3} {
+	for page, n := range map[string]int{"disks": 5, "virtual-images": 3, "vm-snapshots": 3} {
 		text, err := os.ReadFile("../../docs/" + page + ".md")
 		require.NoError(t, err)
 		examples := regexp.MustCompile("(?s)```yaml\n(apiVersion.*?)```").FindAllStringSubmatch(string(text), -1)

@@ -22,7 +22,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&VirtualMachineIPAddressLease{}, &VirtualMachineIPAddressLeaseList{},
 		&VirtualMachineClass{}, &VirtualMachineClassList{},
 		&VirtualDisk{}, &VirtualDiskList{}, &VirtualDiskSnapshot{}, &VirtualDiskSnapshotList{},
-		&VirtualImage{}, &VirtualImageList{}, &VirtualMachineSnapshot{}, &VirtualMachineSnapshotList{})
+		&VirtualImage{}, &VirtualImageList{}, &VirtualMachineSnapshot{}, &VirtualMachineSnapshotList{},
+		&VirtualMachineBlockDeviceAttachment{}, &VirtualMachineBlockDeviceAttachmentList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

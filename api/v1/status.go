@@ -177,6 +177,12 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	AutomaticRestart *AutomaticRestart `json:"automaticRestart,omitempty"`
+	// BlockDeviceRefs are the disks of the VM that outlive it.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	BlockDeviceRefs []BlockDeviceStatusRef `json:"blockDeviceRefs,omitempty"`
 	// Privileges are what the pod may do beyond Pod Security's level restricted, and why.
 	//
 	// +optional
@@ -240,6 +246,64 @@ type RunnerStatus struct {
 	//
 	// +optional
 	Control *RunnerControl `json:"control,omitempty"`
+	// Drives are those that were attached while the guest runs, are being attached or
+	// detached, or can't be.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Drives []RunnerDrive `json:"drives,omitempty"`
+	// DrivesRevision is that of the configuration by which Drives has all of them. 0: it is not
+	// known yet which there are.
+	//
+	// +optional
+	DrivesRevision int64 `json:"drivesRevision,omitempty"`
+}
+
+// RunnerDrive is a drive that was attached while the guest runs, or is to be.
+type RunnerDrive struct {
+	// Name is the serial number.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name"`
+	// State is Attaching, Attached, Detaching or Failed.
+	State string `json:"state"`
+	// Message says what is waited for, or what is wrong.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=8192
+	Message string `json:"message,omitempty"`
+	// Capacity in bytes. 0: it is not known.
+	//
+	// +optional
+	Capacity int64 `json:"capacity,omitempty"`
+}
+
+// BlockDeviceStatusRef is a disk of the VM that outlives it, as it is.
+type BlockDeviceStatusRef struct {
+	// Kind is VirtualDisk.
+	Kind BlockDeviceKind `json:"kind"`
+	// Name of the disk.
+	Name string `json:"name"`
+	// Size of the disk.
+	//
+	// +optional
+	Size string `json:"size,omitempty"`
+	// Attached: the machine has the disk.
+	Attached bool `json:"attached"`
+	// Serial is the number by which the guest knows the disk, in Linux in /dev/disk/by-id.
+	//
+	// +optional
+	Serial string `json:"serial,omitempty"`
+	// Hotplugged: it was attached while the guest runs.
+	//
+	// +optional
+	Hotplugged bool `json:"hotplugged,omitempty"`
+	// VirtualMachineBlockDeviceAttachmentName is the attachment by which it is there.
+	//
+	// +optional
+	VirtualMachineBlockDeviceAttachmentName string `json:"virtualMachineBlockDeviceAttachmentName,omitempty"`
 }
 
 // RunnerControl is the control interface of a runner, at the address of its pod.

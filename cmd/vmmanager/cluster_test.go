@@ -198,6 +198,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.usesAddresses()
 	p.usesDisks()
 	p.usesSnapshots()
+	p.usesAttachments()
 
 	// Its pod is refused, and the VM says why.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "none-such", "vm": {"state": "Running"}}}`)
@@ -347,6 +348,44 @@ func (p *place) usesSnapshots() {
 	})
 	p.Kubectl("delete", "vdsnapshot", "kept", "slow")
 	p.Kubectl("delete", "vd", "data")
+}
+
+// usesAttachments has a disk attached, its export started again beside a Service, and detached.
+func (p *place) usesAttachments() {
+	p.t.Helper()
+	p.Apply(`
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: `+p.Name+`-more}, spec: {storageClassName: `+p.Name+`-late, capacity: {storage: 1Gi},
+  volumeMode: Block, accessModes: [ReadWriteOnce], claimRef: {namespace: `+p.Name+`, name: vd-more}, csi: {driver: csi.example.org, volumeHandle: w}}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: more}, spec: {persistentVolumeClaim: {storageClassName: `+
+		p.Name+`-late, size: 1Gi}}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: plugs}, spec: {vm: {state: Running, maximumCpus: 1, accelerator: tcg, disks: []}}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineBlockDeviceAttachment, metadata: {name: more}, spec: {virtualMachineName: plugs,
+  blockDeviceRef: {kind: VirtualDisk, name: more}}}
+`)
+	exported := func(other string) func() bool {
+		return func() bool {
+			var pod corev1.Pod
+			return p.get("vd-more", &pod) && string(pod.UID) != other
+		}
+	}
+	p.eventually("the disk is exported", exported(""))
+	uid := p.Kubectl("get", "pod", "vd-more", "-o", "jsonpath={.metadata.uid}")
+	p.Kubectl("delete", "pod", "vd-more")
+	p.eventually("another pod exports it", exported(uid))
+	p.Kubectl("patch", "vms", "plugs", "--type=merge", "-p", `{"spec": {"vm": {"state": "Stopped"}}}`)
+	p.eventually("the export is ended", func() bool {
+		return !p.get("vd-more", &corev1.Pod{}) && !p.get("vd-more", &corev1.Secret{})
+	})
+	p.Kubectl("delete", "vmbda", "more")
+	p.Kubectl("delete", "vm", "plugs")
+	p.eventually("the disk is free", func() bool {
+		var d v1.VirtualDisk
+		return p.get("more", &d) && len(d.Status.AttachedToVirtualMachines) == 0
+	})
+	p.Kubectl("delete", "vd", "more")
 }
 
 // needsToBlockDeletion shows that without this right no object of a VM can be made.

@@ -18,8 +18,9 @@ import (
 // PatchPod passes on what can reach a running pod: labels and annotations of the VM, and
 // the versions of the files it mounts, which makes the kubelet update these at once.
 // secret is the name of the display secret, configVersion the version of the ConfigMap if
-// it was written in this round, else 0.
-func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint64) (did decide.Report) {
+// it was written in this round, else 0, and diskTLS that of the Secret of certificates for disks, ""
+// if it is none that the pod may not know.
+func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint64, diskTLS string) (did decide.Report) {
 	const what = "Pod"
 	if r.Pod == nil || decide.Terminating(r.Pod) {
 		return did
@@ -27,7 +28,11 @@ func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint6
 	if last, _ := r.memory.written.of(what); objects.VersionOf(r.Pod) < last.version {
 		return did // the snapshot is older than the last patch
 	}
-	patch, err := objects.PodPatch(r.VM, &r.Pod.ObjectMeta, r.fileVersions(secret, configVersion))
+	versions := r.fileVersions(secret, configVersion)
+	if diskTLS != "" && objects.HasDiskTLS(&r.Pod.ObjectMeta) {
+		versions[objects.AnnotationDiskTLSVersion] = diskTLS
+	}
+	patch, err := objects.PodPatch(r.VM, &r.Pod.ObjectMeta, versions)
 	if err != nil || patch == nil || !r.mayWrite() {
 		did.Stop(nil, err)
 		return did

@@ -10,15 +10,15 @@ import (
 )
 
 // Phase is the state of an attachment in one word.
-type Phase string
+type Phase = v1.AttachmentPhase
 
 // The phases.
 const (
-	Pending     Phase = "Pending"     // Reason says what it waits for
-	InProgress  Phase = "InProgress"  // the export is made, or the runner attaches it
-	Attached    Phase = "Attached"    // the guest has the disk
-	Failed      Phase = "Failed"      // Message says what someone has to do
-	Terminating Phase = "Terminating" // the guest lets go of the disk
+	Pending     = v1.AttachmentPending
+	InProgress  = v1.AttachmentInProgress
+	Attached    = v1.AttachmentAttached
+	Failed      = v1.AttachmentFailed
+	Terminating = v1.AttachmentTerminating
 )
 
 // Reasons, besides those of package disk why a VM doesn't get it.
@@ -31,6 +31,8 @@ const (
 	ReasonNotPlugged = "NotAttached" // the runner or the guest can't
 	ReasonDetaching  = "Detaching"
 	ReasonAttached   = "Attached"
+	ReasonRestart    = "RestartRequired" // the VM's pod was made without what it takes
+	ReasonRefused    = "Refused"         // by the API server
 )
 
 // DriveState is what the runner says of a drive.
@@ -42,7 +44,7 @@ const (
 	DriveAttaching DriveState = "Attaching"
 	DriveAttached  DriveState = "Attached"
 	DriveDetaching DriveState = "Detaching"
-	DriveFailed    DriveState = "Failed" // it is not in QEMU, for the reason in the message
+	DriveFailed    DriveState = "Failed" // to be attached or, if it isn't configured, to be detached
 )
 
 // A Drive is what is known of an attachment's drive in the VM.
@@ -57,7 +59,7 @@ type Drive struct {
 
 // inQEMU reports whether the machine has the disk, or may be about to get it.
 func (d Drive) inQEMU() bool {
-	return d.Configured || d.Unseen || d.State != DriveNone && d.State != DriveFailed
+	return d.Configured || d.Unseen || d.State != DriveNone
 }
 
 // An Export is what there is of the pod that serves the disk.
@@ -72,11 +74,13 @@ type Situation struct {
 	VMName, DiskName string
 	// Deleted: the disk is to be detached.
 	Deleted bool
-	// Other is an older attachment of the same disk; "" if there is none.
-	Other string
-	// VM is nil if there is none. HasPod: there is a pod of it, also one that ends.
-	VM     *v1.VirtualMachine
-	HasPod bool
+	// Other is an older attachment of the same disk; "" if there is none. OtherEnds: it is deleted.
+	Other     string
+	OtherEnds bool
+	// VM is nil if there is none. HasPod: there is a pod of it, also one that ends. OldPod: it was
+	// made without the folder for certificates, by an earlier version of the manager.
+	VM             *v1.VirtualMachine
+	HasPod, OldPod bool
 	// Disk is nil if there is none.
 	Disk *v1.VirtualDisk
 	// Mounted: a pod of the VM mounts the claim, or its StatefulSet may make one that does.
@@ -150,17 +154,30 @@ func (s Situation) wanted() (bool, Plan) {
 	case Names(s.VM, s.DiskName):
 		return because(Failed, ReasonConflict, "the VM %s has the VirtualDisk %s by its definition: delete the attachment, "+
 			"or remove the disk from the definition", s.VMName, s.DiskName)
+	case s.Other != "" && s.OtherEnds:
+		return because(Pending, ReasonConflict, "waiting until the VirtualDisk %s is detached, whose attachment %s is being "+
+			"deleted", s.DiskName, s.Other)
 	case s.Other != "":
 		return because(Failed, ReasonConflict, "the attachment %s is for the VirtualDisk %s, too: delete one of them",
 			s.Other, s.DiskName)
 	case s.VM.DeletionTimestamp != nil, s.VM.Spec.DesiredState() != v1.Running, !s.HasPod:
 		return because(Pending, ReasonVMStopped, "the VM %s is not running: the disk is attached when it is", s.VMName)
 	}
-	switch what, reason, message := disk.ForVM(s.VMName, s.DiskName, s.Disk); what {
-	case disk.Wait:
-		return because(Pending, reason, "%s", message)
-	case disk.Refuse:
+	if s.OldPod {
+		return because(Pending, ReasonRestart, "the pod of the VM %s was made by an earlier version of the manager: the disk is "+
+			"attached when the VM has been restarted", s.VMName)
+	}
+	switch what, reason, message := disk.Available(s.VMName, s.DiskName, s.Disk); {
+	case what == disk.Refuse:
 		return because(Failed, reason, "%s", message)
+	case reason == disk.ReasonMissing:
+		return because(Pending, reason, "%s: it is attached when it is created", message)
+	case reason == disk.ReasonInUse:
+		return because(Pending, reason, "%s: it is attached to this VM when the other one has left it", message)
+	case reason == disk.ReasonCopied:
+		return because(Pending, reason, "%s: it is attached when that is done", message)
+	case what == disk.Wait:
+		return because(Pending, reason, "%s", message)
 	}
 	return true, Plan{}
 }
@@ -174,8 +191,16 @@ func (s Situation) progress() (phase Phase, reason, message string) {
 		return Attached, ReasonAttached, ""
 	case s.Drive.State == DriveAttached && s.Drive.Configured:
 		return InProgress, ReasonExporting, "waiting for the disk's export, which is started again"
+	case s.Drive.Configured && !s.Drive.Unseen && s.Drive.State == DriveNone:
+		return Failed, ReasonNotPlugged, "the runner can't attach it: the VM type of the machine has no place for disks that are " +
+			"attached while it runs (hotplug.disks), or the runner is of an earlier version"
+	case s.Drive.Configured && s.Drive.Message != "":
+		return InProgress, ReasonRequested, "the runner attaches the disk: " + s.Drive.Message
 	case s.Drive.Configured:
 		return InProgress, ReasonRequested, "the runner attaches the disk"
+	case s.served():
+		return InProgress, ReasonRequested, "the drive is being written into the VM's configuration: if that takes long, the " +
+			"condition Reconciled of the VM says why"
 	}
 	return InProgress, ReasonExporting, "the disk's export is being started"
 }
@@ -185,6 +210,8 @@ func (s Situation) detaching() string {
 	switch {
 	case s.HasPod && s.Drive.State == DriveDetaching:
 		return "waiting until the guest lets go of the disk"
+	case s.HasPod && s.Drive.State == DriveFailed && !s.Drive.Configured:
+		return "the guest still has the disk: " + s.Drive.Message
 	case s.HasPod && s.Drive.inQEMU():
 		return "the runner detaches the disk"
 	}

@@ -30,6 +30,8 @@ type Findings struct {
 	Volumes []v1.Volume
 	// IPAddress is the VirtualMachineIPAddress that the VM has; "": none.
 	IPAddress string
+	// BlockDevices are the disks of the VM that outlive it.
+	BlockDevices []v1.BlockDeviceStatusRef
 }
 
 // reasonNotStarted is that of the machine's conditions of a VM that has never run.
@@ -42,7 +44,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 		ObservedGeneration: s.VM.Generation,
 		Phase:              p.Phase, Reason: p.Reason, Message: Shorten(p.Message, MaxMessage),
 		Failures: s.Failures, Volumes: found.Volumes, VirtualMachineIPAddressName: found.IPAddress,
-		VirtualMachineClassName: s.Class.inForce(),
+		VirtualMachineClassName: s.Class.inForce(), BlockDeviceRefs: found.BlockDevices,
 	}
 	if s.Pod != nil {
 		status.NodeName = s.Pod.Spec.NodeName
@@ -50,7 +52,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 	if s.VM.DeletionTimestamp != nil { // no step was taken
 		status.Privileges, status.Failures, status.AutomaticRestart = is.Privileges, is.Failures, is.AutomaticRestart
 		status.RestartAwaitingChanges = changesOfPod(is.RestartAwaitingChanges)
-		status.VirtualMachineIPAddressName = is.VirtualMachineIPAddressName
+		status.VirtualMachineIPAddressName, status.BlockDeviceRefs = is.VirtualMachineIPAddressName, is.BlockDeviceRefs
 		for _, name := range v1.ManagerConditions() {
 			if have := meta.FindStatusCondition(is.Conditions, name); have != nil {
 				status.Conditions = append(status.Conditions, *have)
@@ -144,6 +146,7 @@ func SameStatus(want, is v1.VirtualMachineStatus) bool {
 		want.VirtualMachineIPAddressName != is.VirtualMachineIPAddressName ||
 		want.VirtualMachineClassName != is.VirtualMachineClassName ||
 		!equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
+		!slices.Equal(want.BlockDeviceRefs, is.BlockDeviceRefs) ||
 		!equality.Semantic.DeepEqual(want.AutomaticRestart, is.AutomaticRestart) ||
 		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) ||
 		!slices.EqualFunc(want.RestartAwaitingChanges, changesOfPod(is.RestartAwaitingChanges), sameChange) {

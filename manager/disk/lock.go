@@ -32,16 +32,30 @@ const (
 	ReasonDeleted  = "DiskDeleted"
 )
 
-// ForVM decides whether a VM may have a disk, nil if there is none. This is the only place where
-// that is decided: a claim has one VM at a time, whatever its access modes.
+// ForVM decides whether a VM may have a disk, nil if there is none, when it starts. The message
+// says when it does.
 func ForVM(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message string) {
+	what, reason, message = Available(vm, name, d)
+	switch reason {
+	case ReasonMissing:
+		message += ": the VM starts when it is created"
+	case ReasonCopied:
+		message += ": the VM starts when that is done"
+	case ReasonInUse:
+		message += ": this VM starts when the other one has stopped"
+	}
+	return what, reason, message
+}
+
+// Available decides whether a VM may have a disk, nil if there is none. This is the only place
+// where that is decided: a claim has one VM at a time, whatever its access modes.
+func Available(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message string) {
 	if d == nil {
-		return Wait, ReasonMissing, fmt.Sprintf("there is no VirtualDisk %s: the VM starts when it is created", name)
+		return Wait, ReasonMissing, fmt.Sprintf("there is no VirtualDisk %s", name)
 	}
 	holder := Holder(d)
 	if holder != "" && holder != vm {
-		return Wait, ReasonInUse, fmt.Sprintf("the VirtualDisk %s is attached to the VM %s: "+
-			"this VM starts when the other one has stopped", name, holder)
+		return Wait, ReasonInUse, fmt.Sprintf("the VirtualDisk %s is attached to the VM %s", name, holder)
 	}
 	switch {
 	case d.DeletionTimestamp != nil:
@@ -54,7 +68,7 @@ func ForVM(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message str
 		return Has, "", ""
 	case len(d.Status.CopiedBy) > 0:
 		by := d.Status.CopiedBy[0]
-		return Wait, ReasonCopied, fmt.Sprintf("the VirtualDisk %s is being copied into the %s %s: the VM starts when that is done",
+		return Wait, ReasonCopied, fmt.Sprintf("the VirtualDisk %s is being copied into the %s %s",
 			name, by.Kind, by.Name)
 	}
 	return Take, "", ""

@@ -3,6 +3,7 @@ package disk
 import (
 	"fmt"
 	"hash/fnv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,7 +18,12 @@ const (
 )
 
 // ClaimName returns the name of the claim of a disk.
-func ClaimName(disk string) string { return "vd-" + disk }
+func ClaimName(disk string) string { return claimPrefix + disk }
+
+const claimPrefix = "vd-"
+
+// IsClaimName reports whether a claim of that name may be a disk's.
+func IsClaimName(name string) bool { return strings.HasPrefix(name, claimPrefix) }
 
 // ClaimOf returns the name of the claim of a disk, or of an image (AsDisk). That of an image is no other
 // image's: no lock keeps a pod from being started with the name of a claim that is made again by then.

@@ -29,6 +29,8 @@ type Given struct {
 	Lease *addresses.Lease
 	// Devices are the disks, as far as they are known.
 	Devices []Device
+	// Drives are those of disks that are attached while the guest runs.
+	Drives Drives
 }
 
 // Config returns the runner's configuration file. An error means a value that the API server
@@ -37,6 +39,9 @@ func Config(vm *v1.VirtualMachine, given Given) ([]byte, error) {
 	spec, err := machine(vm, given.Devices)
 	if err != nil {
 		return nil, err
+	}
+	for _, a := range given.Drives.All {
+		spec.Drives = append(spec.Drives, a.drive())
 	}
 	lease := given.Lease
 	if tap := vm.Spec.VM.FirstTap(); lease != nil && tap >= 0 {
@@ -66,6 +71,8 @@ func Config(vm *v1.VirtualMachine, given Given) ([]byte, error) {
 		ResetCounter:       resetCounter(vm),
 		VMType:             vm.Spec.VMType.Source,
 		UpdateVMType:       vm.Spec.VMType.Update == nil || *vm.Spec.VMType.Update,
+		NBDCertificates:    DiskTLSDir,
+		DrivesRevision:     given.Drives.Revision,
 		VM:                 spec,
 	}
 	if spec.Options != nil { // which may name files
@@ -235,7 +242,11 @@ func drives(disks []v1.Disk, devices []Device) ([]vmspec.Drive, error) {
 			}
 			drive = vmspec.Drive{Type: vmspec.DriveIDECD, File: file}
 		case d.VirtualDisk != nil:
-			drive, devices = devices[0].drive(), devices[1:]
+			var device Device
+			if device, devices = devices[0], devices[1:]; device.Exported {
+				continue
+			}
+			drive = device.drive()
 		case d.VolumeClaimTemplate == nil:
 			return nil, fmt.Errorf("spec.vm.disks[%d]: want one of volumeClaimTemplate, cdrom and virtualDisk", i)
 		case onFileSystem(d.VolumeClaimTemplate):
@@ -252,7 +263,9 @@ func drives(disks []v1.Disk, devices []Device) ([]vmspec.Drive, error) {
 		all = append(all, drive)
 	}
 	for _, d := range devices {
-		all = append(all, d.drive())
+		if !d.Exported {
+			all = append(all, d.drive())
+		}
 	}
 	return all, nil
 }

@@ -32,5 +32,11 @@ func ConfigMap(vm *v1.VirtualMachine, s Settings, given Given, class string) (
 	if class != "" {
 		files.WithAnnotations(map[string]string{AnnotationClass: class})
 	}
+	switch record, err := given.Drives.record(); {
+	case err != nil:
+		return nil, err
+	case record != "":
+		files.WithAnnotations(map[string]string{AnnotationDrives: record})
+	}
 	return stamp(files, s)
 }

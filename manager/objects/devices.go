@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "vmop/api/v1"
@@ -101,6 +102,8 @@ type Device struct {
 	CD    bool
 	// Untrusted says why the files in the volume are not trusted; "" if they are.
 	Untrusted string
+	// Exported: it is attached while the guest runs, and the pod doesn't have it.
+	Exported bool
 }
 
 // devices returns the disks that a VM names, with what is known of each of them; those of which
@@ -141,6 +144,13 @@ func DeviceClaims(vm *v1.VirtualMachine, known []Device) []Claim {
 // noClaim is in the place of the claim of an image that isn't there. No image has a claim of this name.
 const noClaim = "vi-image-is-missing"
 
+// Mounts reports whether a pod has a claim.
+func Mounts(pod *corev1.PodSpec, claim string) bool {
+	return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	})
+}
+
 // Taint says why what a VM leaves in the volumes of its disks is not trusted; "" if it is.
 func Taint(vm *v1.VirtualMachine, s Settings) string {
 	if rightsOf(vm, s).beyondRestricted() {
@@ -154,7 +164,7 @@ func (d Device) drive() vmspec.Drive {
 	if d.Kind == v1.KindVirtualImage {
 		return d.imageDrive()
 	}
-	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: serialOf(d.Name)}
+	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: d.Serial()}
 	if d.OnFileSystem {
 		drive.File, drive.Size = path.Join(DiskDir, d.volume(), disk.FileName), wholeMiB(d.Size)
 	} else {
@@ -163,10 +173,9 @@ func (d Device) drive() vmspec.Drive {
 	return drive
 }
 
-// imageDrive returns the drive of an image, which others may have, too. Its serial number is the name of
-// its volume, which no disk has.
+// imageDrive returns the drive of an image, which others may have, too.
 func (d Device) imageDrive() vmspec.Drive {
-	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: serialOf(d.volume())}
+	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: d.Serial()}
 	file := "/dev/" + d.volume()
 	if d.OnFileSystem {
 		file = path.Join(DiskDir, d.volume(), disk.FileName)
@@ -182,8 +191,16 @@ func (d Device) imageDrive() vmspec.Drive {
 	return drive
 }
 
-// serialOf returns the serial number of a disk, by which the guest knows it; "" leaves it to the
-// VM type for a name that is too long for it.
+// Serial returns the serial number by which the guest knows it: the name of a disk, or that of the volume
+// of an image, which no disk has. "" leaves it to the VM type, for a name that is too long for it.
+func (r DeviceRef) Serial() string {
+	if r.Kind == v1.KindVirtualImage {
+		return serialOf(r.volume())
+	}
+	return serialOf(r.Name)
+}
+
+// serialOf returns the serial number of a name; "" if it is too long for one.
 func serialOf(name string) string {
 	if len(name) > vmspec.LongestSerial {
 		return ""

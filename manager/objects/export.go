@@ -3,6 +3,7 @@ package objects
 import (
 	"path"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -10,6 +11,7 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 
+	v1 "vmop/api/v1"
 	"vmop/manager/disk"
 	"vmop/nbdexport"
 )
@@ -17,6 +19,9 @@ import (
 // An Export serves the claim of a disk to a VM that is running: a pod that has the claim, a
 // Service, whose address stays when the pod is another one, and a Secret with the server's
 // certificate. They have nothing that the VM's pod doesn't have, and may be on another node.
+//
+// They belong to the disk, and not to an attachment or the VM: what a guest has must not end with
+// those.
 //
 // See docs/decisions/0108-nbd-exports.md.
 type Export struct {
@@ -31,8 +36,27 @@ type Export struct {
 	OnFileSystem bool
 	Size         resource.Quantity
 	ReadOnly     bool
+	// Address is that of the Service. Before there is one, it is what it is to be; "" leaves that to
+	// the API server.
+	Address string
 	// Owner is what the objects are deleted with.
 	Owner *metav1.OwnerReferenceApplyConfiguration
+}
+
+// ExportName returns the name of the export of a disk, of which there is one at a time.
+func ExportName(of string) string { return disk.ClaimName(of) }
+
+// ExportedDisk returns the disk of an export of a name.
+func ExportedDisk(name string) string { return strings.TrimPrefix(name, disk.ClaimName("")) }
+
+// NewExport returns the export of a disk to a VM.
+func NewExport(d *v1.VirtualDisk, vm string) Export {
+	return Export{
+		Name: ExportName(d.Name), Namespace: d.Namespace, VM: vm, Claim: disk.ClaimName(d.Name),
+		OnFileSystem: disk.OnFileSystem(d), Size: disk.Size(d),
+		Owner: metav1.OwnerReference().WithAPIVersion(v1.GroupVersion().String()).
+			WithKind(string(v1.KindVirtualDisk)).WithName(d.Name).WithUID(d.UID).WithController(true),
+	}
 }
 
 // ExportAppName is the value of the label app.kubernetes.io/name of exports. It is another one than
@@ -51,6 +75,10 @@ func (e Export) labels() map[string]string {
 	return map[string]string{LabelName: ExportAppName, LabelInstance: e.Name, LabelManagedBy: ManagerName}
 }
 
+func (e Export) annotations() map[string]string {
+	return map[string]string{AnnotationVM: e.VM, AnnotationAddress: e.Address}
+}
+
 // ServerNames are the names by which a VM reaches the export. The Service's address is another.
 func (e Export) ServerNames() []string {
 	return []string{e.Name + "." + e.Namespace + ".svc", e.Name + "." + e.Namespace}
@@ -58,17 +86,22 @@ func (e Export) ServerNames() []string {
 
 // Service returns the Service by which a VM reaches the export.
 func (e Export) Service(s Settings) (*applycorev1.ServiceApplyConfiguration, error) {
+	spec := applycorev1.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(e.labels()).
+		WithPorts(applycorev1.ServicePort().WithName(nbdPortName).WithProtocol(corev1.ProtocolTCP).
+			WithPort(nbdexport.Port).WithTargetPort(intstr.FromString(nbdPortName)))
+	if e.Address != "" {
+		spec.WithClusterIP(e.Address)
+	}
 	return stamp(applycorev1.Service(e.Name, e.Namespace).WithLabels(e.labels()).WithOwnerReferences(e.Owner).
-		WithSpec(applycorev1.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(e.labels()).
-			WithPorts(applycorev1.ServicePort().WithName(nbdPortName).WithProtocol(corev1.ProtocolTCP).
-				WithPort(nbdexport.Port).WithTargetPort(intstr.FromString(nbdPortName)))), s)
+		WithAnnotations(map[string]string{AnnotationVM: e.VM}).WithSpec(spec), s)
 }
 
 // Secret returns the Secret with a certificate of the server that the VM's authority has signed.
 func (e Export) Secret(authority []byte, server nbdexport.Pair, s Settings) (
 	*applycorev1.SecretApplyConfiguration, error,
 ) {
-	return stamp(applycorev1.Secret(e.Name, e.Namespace).WithLabels(e.labels()).WithOwnerReferences(e.Owner).
+	return stamp(applycorev1.Secret(e.Name, e.Namespace).WithLabels(e.labels()).WithAnnotations(e.annotations()).
+		WithOwnerReferences(e.Owner).
 		WithType(corev1.SecretTypeOpaque).WithImmutable(true).WithData(map[string][]byte{
 		nbdexport.CAFile: authority, nbdexport.ServerCertificateFile: server.Certificate,
 		nbdexport.ServerKeyFile: server.Key,
@@ -79,7 +112,8 @@ func (e Export) Secret(authority []byte, server nbdexport.Pair, s Settings) (
 func (e Export) Pod(s Settings) (*applycorev1.PodApplyConfiguration, error) {
 	none := &rights{}
 	args := []string{
-		"serve", "--tls", exportTLSDir, "--address", "$(POD_IP)", "--port", strconv.Itoa(nbdexport.Port),
+		"serve", "--name", e.Name, "--tls", exportTLSDir, "--address", "$(POD_IP)",
+		"--port", strconv.Itoa(nbdexport.Port),
 		"--log-format", "json", "--termination-log", terminationLog,
 	}
 	c := applycorev1.Container().WithName("export").WithImage(s.Image).WithCommand("/usr/local/bin/vmimport").
@@ -116,8 +150,8 @@ func (e Export) Pod(s Settings) (*applycorev1.PodApplyConfiguration, error) {
 		applycorev1.Volume().WithName("disk").WithPersistentVolumeClaim(claim),
 		applycorev1.Volume().WithName("tls").WithSecret(
 			applycorev1.SecretVolumeSource().WithSecretName(e.Name).WithDefaultMode(fileMode)))
-	return stamp(applycorev1.Pod(e.Name, e.Namespace).WithLabels(e.labels()).WithOwnerReferences(e.Owner).
-		WithSpec(spec), s)
+	return stamp(applycorev1.Pod(e.Name, e.Namespace).WithLabels(e.labels()).WithAnnotations(e.annotations()).
+		WithOwnerReferences(e.Owner).WithSpec(spec), s)
 }
 
 // affinity prefers the VM's node: what is written there stays off the network. Where the claim can

@@ -39,6 +39,13 @@ const (
 	// AnnotationClass of a ConfigMap is what the VM has taken of its class for the
 	// configuration in it; see class.Taken. It is absent without a class.
 	AnnotationClass = v1.GroupName + "/class"
+	// AnnotationDrives of a ConfigMap are the drives in it of disks that are attached while the guest
+	// runs, with their revision; see Drives. It is absent if there have never been any.
+	AnnotationDrives = v1.GroupName + "/drives"
+	// AnnotationVM of what exports a disk is the VM that uses it, AnnotationAddress the address of
+	// the Service, also in the Secret with the certificate for it.
+	AnnotationVM      = v1.GroupName + "/vm"
+	AnnotationAddress = v1.GroupName + "/address"
 	// AnnotationTaken lists which of the pod's labels and annotations are the
 	// VM's; see PodPatch.
 	AnnotationTaken = v1.GroupName + "/taken"
@@ -64,6 +71,9 @@ const (
 	AnnotationTypesVersion    = "vmrunner.jdrupes.org/typesVersion"
 	// AnnotationDataVersion is that of the Secrets from which the guest configures itself.
 	AnnotationDataVersion = "vmrunner.jdrupes.org/dataVersion"
+	// AnnotationDiskTLSVersion is that of the Secret by which the VM is a client of exports; a pod
+	// that can be one begins with "0".
+	AnnotationDiskTLSVersion = "vmrunner.jdrupes.org/diskTLSVersion"
 )
 
 // ManagerCA is the name of the Secret with the keys of the authorities that sign the manager's
@@ -83,7 +93,8 @@ const (
 	ImageRepositoryDir = "/var/local/vmop-image-repository"
 	VMTypesDir         = "/opt/vmrunner/vmtypes"
 	RuntimeDir         = "/run/vmrunner"
-	DiskDir            = "/var/local/vm-disks" // disks on file systems, each in a folder
+	DiskDir            = "/var/local/vm-disks"  // disks on file systems, each in a folder
+	DiskTLSDir         = "/etc/opt/vm-disk-tls" // certificates of a client of exports; empty before the first is used
 )
 
 // ServiceAccount is that of the pods. It is no setting: the admission policy in

@@ -28,6 +28,7 @@ func podAnnotations(vm *v1.VirtualMachine, s Settings, secret string) (map[strin
 	annotations := taken(vm.Annotations)
 	annotations[AnnotationDefinition] = from
 	annotations[AnnotationTaken] = takenKeys(vm)
+	annotations[AnnotationDiskTLSVersion] = "0"
 	return annotations, nil
 }
 

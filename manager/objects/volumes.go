@@ -47,6 +47,7 @@ func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, sec
 	v.mount(applycorev1.Volume().WithName("config").WithProjected(files), ConfigDir, true)
 	v.mount(applycorev1.Volume().WithName("runtime").WithEmptyDir(applycorev1.EmptyDirVolumeSource().
 		WithMedium(corev1.StorageMediumMemory).WithSizeLimit(resource.MustParse(runtimeSize))), RuntimeDir, false)
+	v.mount(diskTLSVolume(vm), DiskTLSDir, true)
 	for _, c := range claims {
 		v.claim(c)
 	}

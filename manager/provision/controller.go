@@ -44,6 +44,13 @@ type Snapshots interface {
 	Source(of v1.DiskSourceRef) *v1.VirtualDiskSnapshot
 }
 
+// Exports are those of the disks of the namespace.
+type Exports interface {
+	// Exported reports whether a disk is exported to a running VM; if it must be sure, by the API
+	// server.
+	Exported(ctx context.Context, disk string, sure bool) (bool, error)
+}
+
 // Client writes objects, and their status.
 type Client interface {
 	client.Writer
@@ -76,7 +83,8 @@ type Controller struct {
 	disks, images *Controller // one of them is this one
 
 	snapshots Snapshots
-	also      func(disk string) // called for each that has changed; nil for none
+	exports   Exports
+	also      []func(disk string) // called for each that has changed
 
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -120,8 +128,11 @@ func (c *Controller) Images() *Controller { return c.images }
 // SnapshotsAre says where the snapshots are of which disks are made. It is to be called before Add.
 func (c *Controller) SnapshotsAre(there Snapshots) { c.snapshots, c.images.snapshots = there, there }
 
+// ExportsAre says where the exports are of disks. It is to be called before Add.
+func (c *Controller) ExportsAre(there Exports) { c.exports = there }
+
 // OnChange has a function called for each disk that has changed. It is to be called before Add.
-func (c *Controller) OnChange(do func(disk string)) { c.also = do }
+func (c *Controller) OnChange(do func(disk string)) { c.also = append(c.also, do) }
 
 // Disk returns a disk; nil if there is none of that name.
 func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) { return c.book.Disk(name) }
@@ -129,8 +140,8 @@ func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) { return c.book.
 // changed looks at a disk that has changed, and at the VMs that name it.
 func (c *Controller) changed(name string) {
 	c.enqueue(name)
-	if c.also != nil {
-		c.also(name)
+	for _, do := range c.also {
+		do(name)
 	}
 	c.opts.VMs.EnqueueAny(c.opts.VMs.UsersOf(objects.DeviceRef{Kind: c.kind, Name: name})...)
 }

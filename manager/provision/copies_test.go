@@ -19,6 +19,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
+	"vmop/manager/objects"
 )
 
 const imageName = "image-0"
@@ -122,7 +123,7 @@ func (w *world) owned(o client.Object) bool {
 func (w *world) used(claim string) bool {
 	for _, pods := range []map[string]*corev1.Pod{w.pods, w.works} {
 		for _, pod := range pods {
-			if len(pod.Spec.SchedulingGates) == 0 && !finished(pod) && mounts(&pod.Spec, claim) {
+			if len(pod.Spec.SchedulingGates) == 0 && !finished(pod) && objects.Mounts(&pod.Spec, claim) {
 				return true
 			}
 		}

@@ -90,6 +90,7 @@ func (w *world) start() {
 		Namespace: namespace, Settings: objects.DefaultSettings, VMs: w, Client: w, Live: live{w},
 		Now: func() time.Time { return w.now },
 	})
+	w.manager.ExportsAre(noExports{})
 	var disks []*v1.VirtualDisk
 	for _, d := range w.disks {
 		disks = append(disks, d.DeepCopy())
@@ -285,7 +286,7 @@ func (w *world) reconcileVM(name string) {
 	}
 	vm := w.vms[name]
 	if vm == nil {
-		w.manager.Release(w.t.Context(), name, nil)
+		w.manager.Release(w.t.Context(), name, nil, nil)
 		return
 	}
 	got, _ := w.manager.Attach(w.t.Context(), vm.DeepCopy(), objects.DefaultSettings())
@@ -326,7 +327,7 @@ func (w *world) reconcileVM(name string) {
 		now.DeletionTimestamp = &metav1.Time{Time: w.now}
 	}
 	if !w.cut {
-		w.manager.Release(w.t.Context(), name, vm.DeepCopy())
+		w.manager.Release(w.t.Context(), name, vm.DeepCopy(), nil)
 	}
 }
 
@@ -591,3 +592,8 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 	require.Greater(t, shared, 10000, "pods are made")
 	require.Greater(t, copies, 100, "disks are copied")
 }
+
+// noExports is that no disk is attached while a guest runs.
+type noExports struct{}
+
+func (noExports) Exported(context.Context, string, bool) (bool, error) { return false, nil }

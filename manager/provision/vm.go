@@ -23,6 +23,9 @@ type Attached struct {
 	// Unknown means that the VM may not have all of them, which is an obstacle. No pod is made
 	// with what is written now, and the configuration of a VM that is running stays as it is.
 	Unknown bool
+	// Exported: what is unknown is only how the pod gets disks that are attached to the running
+	// guest. They are left out of its configuration as disks of the definition.
+	Exported bool
 }
 
 // Attach gives a VM that is to run the disks that it names. No pod of the VM that mounts one may
@@ -43,15 +46,16 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 		return got, did
 	}
 	var free []*v1.VirtualDisk
+	var other decide.Report // what is not about exports
 	c.want(vm, refs)
 	for _, ref := range refs {
 		if ref.Kind == v1.KindVirtualImage {
-			c.attachImage(vm, ref, &got, &did)
+			c.attachImage(vm, ref, &got, &other)
 			continue
 		}
 		d, err := c.book.Disk(ref.Name)
 		if err != nil {
-			did.Stop(nil, err)
+			other.Stop(nil, err)
 			continue
 		}
 		if d != nil {
@@ -59,16 +63,22 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 				DeviceRef: ref, OnFileSystem: disk.OnFileSystem(d), Size: disk.Size(d), Untrusted: d.Status.Untrusted,
 			})
 		}
-		switch what, reason, message := disk.ForVM(vm.Name, ref.Name, d); {
-		case vm.Spec.DesiredState() != v1.Running:
-		case what == disk.Take:
-			free = append(free, d)
-		case what == disk.Wait:
-			did.Stop(decide.Waiting{Reason: reason, Message: ref.Path + ": " + message}, nil)
-		case what == disk.Refuse:
-			did.Stop(decide.Stalled{Reason: reason, Message: ref.Path + ": " + message}, nil)
+		what, reason, message := disk.ForVM(vm.Name, ref.Name, d)
+		if what == disk.Has || what == disk.Take {
+			exported, err := c.exported(ctx, vm, ref, what)
+			other.Stop(nil, err)
+			if exported != nil {
+				got.Exported, got.Devices[len(got.Devices)-1].Exported = true, true
+				did.Stop(exported, nil)
+			}
 		}
+		if what == disk.Take && vm.Spec.DesiredState() == v1.Running {
+			free = append(free, d)
+		}
+		other.Stop(refused(vm, ref, what, reason, message), nil)
 	}
+	got.Exported = got.Exported && other.Obstacle == nil
+	did.Append(other)
 	if did.Obstacle == nil { // all or none: two VMs with the same two disks don't wait for each other
 		for _, d := range free {
 			err := c.write(ctx, d, disk.Lock(d, vm.Name, objects.Taint(vm, s), c.opts.Now()))
@@ -101,13 +111,37 @@ func (c *Controller) attachImage(vm *v1.VirtualMachine, ref objects.DeviceRef, g
 		})
 	}
 	what, reason, message := disk.ForImage(ref.Name, i)
-	switch message = ref.Path + ": " + message; {
+	did.Stop(refused(vm, ref, what, reason, message), nil)
+}
+
+// refused returns the obstacle that an answer is for a VM; nil if it may have the disk, or isn't to run.
+func refused(vm *v1.VirtualMachine, ref objects.DeviceRef, what disk.Answer, reason, message string) decide.Obstacle {
+	message = ref.Path + ": " + message
+	switch {
 	case vm.Spec.DesiredState() != v1.Running:
 	case what == disk.Wait:
-		did.Stop(decide.Waiting{Reason: reason, Message: message}, nil)
+		return decide.Waiting{Reason: reason, Message: message}
 	case what == disk.Refuse:
-		did.Stop(decide.Stalled{Reason: reason, Message: message}, nil)
+		return decide.Stalled{Reason: reason, Message: message}
 	}
+	return nil
+}
+
+// exported returns the obstacle that a disk, which the VM has or may have, is exported to the
+// running guest; nil if it isn't.
+func (c *Controller) exported(ctx context.Context, vm *v1.VirtualMachine, ref objects.DeviceRef, what disk.Answer) (
+	decide.Obstacle, error,
+) {
+	pod, err := c.opts.VMs.Pod(vm.Name)
+	if err != nil {
+		return nil, err
+	}
+	is, err := c.exports.Exported(ctx, ref.Name, what == disk.Take || pod == nil)
+	if err != nil || !is {
+		return nil, err
+	}
+	return decide.Waiting{Reason: disk.ReasonInUse, Message: ref.Path + ": the VirtualDisk " + ref.Name +
+		" is attached while the guest runs (VirtualMachineBlockDeviceAttachment): the pod has it from the next start"}, nil
 }
 
 // obstacle returns what an error of a write means for a VM.
@@ -121,16 +155,47 @@ func (c *Controller) obstacle(err error) (decide.Obstacle, error) {
 	return decide.Refused(err), err
 }
 
+// Refs returns what is known of the disks of a VM's definition, for its status. A machine has them
+// that was started in a pod with them; running is that pod, nil if there is none.
+func (c *Controller) Refs(vm *v1.VirtualMachine, running *corev1.Pod) (all []v1.BlockDeviceStatusRef) {
+	for _, ref := range objects.DeviceRefs(vm) {
+		is := v1.BlockDeviceStatusRef{Kind: ref.Kind, Name: ref.Name, Serial: ref.Serial()}
+		of := c.disks
+		if ref.Kind == v1.KindVirtualImage {
+			of = c.images
+		}
+		if d, err := of.book.Disk(ref.Name); err == nil && d != nil {
+			is.Size = d.Status.Capacity
+			is.Attached = running != nil && (of == c.images || disk.Holder(d) == vm.Name) &&
+				objects.Mounts(&running.Spec, disk.ClaimOf(d))
+		}
+		all = append(all, is)
+	}
+	return all
+}
+
+// Lock gives a disk to a VM to which it is attached while the guest runs, and returns it as it is
+// then.
+func (c *Controller) Lock(ctx context.Context, vm string, d *v1.VirtualDisk) (*v1.VirtualDisk, error) {
+	if err := c.write(ctx, d, disk.Lock(d, vm, "", c.opts.Now())); err != nil { // the VM gets no files
+		return nil, err
+	}
+	return c.book.Disk(d.Name)
+}
+
 // Release takes from a VM the disks that it no longer needs, when no pod of it has them. vm is nil
-// if it is gone. It must not be called while Attach is for the same VM.
-func (c *Controller) Release(ctx context.Context, name string, vm *v1.VirtualMachine) (did decide.Report) {
+// if it is gone; kept are disks that are attached to it while it runs. It must not be called while
+// Attach is for the same VM.
+func (c *Controller) Release(ctx context.Context, name string, vm *v1.VirtualMachine, kept []string) (
+	did decide.Report,
+) {
 	if vm == nil {
 		c.unwant(name)
 	}
 	if c.unavailable() != "" {
 		return did // the VM is looked at again when the disks are known
 	}
-	held := c.book.Of(name)
+	held := slices.DeleteFunc(c.book.Of(name), func(d string) bool { return slices.Contains(kept, d) })
 	if vm != nil && vm.Spec.DesiredState() == v1.Running {
 		for _, ref := range objects.DeviceRefs(vm) {
 			held = slices.DeleteFunc(held, func(d string) bool {
@@ -164,36 +229,37 @@ func (c *Controller) release(ctx context.Context, vm, name string) (bool, error)
 	if err != nil || d == nil || disk.Holder(d) != vm {
 		return true, err
 	}
+	if exported, err := c.exports.Exported(ctx, name, true); exported || err != nil {
+		return false, err
+	}
+	if mounted, settled, err := c.Mounted(ctx, vm, name); mounted || !settled || err != nil {
+		return false, err
+	}
+	err = c.write(ctx, d, disk.Unlock(d, c.opts.Now()))
+	return err == nil, err
+}
+
+// Mounted reports whether a pod of a VM has the claim of a disk, or whether its stateful set may make
+// one that has. settled: that isn't changing just now. The API server is asked.
+func (c *Controller) Mounted(ctx context.Context, vm, name string) (mounted, settled bool, err error) {
 	claim := disk.ClaimName(name)
 	var set appsv1.StatefulSet
 	err = c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: vm}, &set)
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return false, err
+		return false, false, err
 	case set.Status.ObservedGeneration < set.Generation: // its controller may be about to create a pod
-		return false, nil
-	case set.Spec.Replicas != nil && *set.Spec.Replicas > 0 && mounts(&set.Spec.Template.Spec, claim):
-		return false, nil
+		return false, false, nil
+	case set.Spec.Replicas != nil && *set.Spec.Replicas > 0 && objects.Mounts(&set.Spec.Template.Spec, claim):
+		return true, true, nil
 	}
 	var pods corev1.PodList
 	err = c.opts.Live.List(ctx, &pods, client.InNamespace(c.opts.Namespace),
 		client.MatchingLabels{objects.LabelName: objects.AppName, objects.LabelInstance: vm})
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	for i := range pods.Items {
-		if mounts(&pods.Items[i].Spec, claim) {
-			return false, nil
-		}
-	}
-	err = c.write(ctx, d, disk.Unlock(d, c.opts.Now()))
-	return err == nil, err
-}
-
-// mounts reports whether a pod has the volume of a claim.
-func mounts(pod *corev1.PodSpec, claim string) bool {
-	return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
-	})
+	mounted = slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return objects.Mounts(&p.Spec, claim) })
+	return mounted, true, nil
 }

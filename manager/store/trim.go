@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/disk"
 	"vmop/manager/objects"
 )
 
@@ -33,12 +34,18 @@ const (
 	mostAddresses  = 16
 )
 
-// trimPod keeps of a pod where and how it is, and what it has of the VM's metadata.
+// trimPod keeps of a pod where and how it is, which disks it mounts that outlive the VM, and what it
+// has of the VM's metadata.
 func trimPod(pod *corev1.Pod) {
 	kept := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
 	kept.ManagedFields, kept.OwnerReferences, kept.GenerateName, kept.Namespace = nil, nil, "", ""
 	kept.Spec.NodeName = pod.Spec.NodeName
 	kept.Spec.TerminationGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil && disk.IsClaimName(v.PersistentVolumeClaim.ClaimName) {
+			kept.Spec.Volumes = append(kept.Spec.Volumes, v)
+		}
+	}
 	kept.Status = corev1.PodStatus{
 		Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message, PodIP: pod.Status.PodIP,
 	}
@@ -80,7 +87,8 @@ func trimOwned(m *objects.Metadata) {
 		labels = []string{objects.LabelInstance, objects.LabelManagedBy}
 	}
 	trimMetadata(&m.TypeMeta, &m.ObjectMeta, labels,
-		[]string{objects.AnnotationApplied, objects.AnnotationUntrusted, objects.AnnotationClass})
+		[]string{objects.AnnotationApplied, objects.AnnotationUntrusted, objects.AnnotationClass,
+			objects.AnnotationDrives})
 }
 
 // trimClaim is for a claim, which has no owner.

@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
+	"vmop/manager/attach"
 	"vmop/manager/capture"
 	"vmop/manager/class"
 	"vmop/manager/decide"
@@ -109,7 +110,8 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
-	for _, s := range []source.Source{known{c.store, c.addresses, c.disks}, source.Func(c.watchSettings)} {
+	vms := known{c.store, c.addresses, c.disks, c.attachments}
+	for _, s := range []source.Source{vms, source.Func(c.watchSettings)} {
 		if err := ctl.Watch(s); err != nil {
 			return nil, fmt.Errorf("VM controller: %w", err)
 		}
@@ -117,12 +119,14 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	c.store.OnChange(c.addresses.VMChanged)
 	c.store.OnChange(c.disks.VMChanged)
 	c.store.OnChange(c.machines.VMChanged)
+	c.store.OnChange(c.attachments.VMChanged)
 	follow := func(ctx context.Context) error {
 		c.store.Follow(ctx, watching)
 		return nil
 	}
 	err = errors.Join(mgr.Add(store.Always(follow)), c.addresses.Add(mgr, watching), c.disks.Add(mgr, watching),
-		c.snapshots.Add(mgr, watching), c.machines.Add(mgr, watching))
+		c.snapshots.Add(mgr, watching), c.machines.Add(mgr, watching),
+		c.attachments.Add(mgr, watching))
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
@@ -136,12 +140,14 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	return &Controller{c.store, c}, nil
 }
 
-// known is the source of VMs. Before the first is reconciled addresses and disks are known, too.
+// known is the source of VMs. Before the first is reconciled addresses, disks and attachments are
+// known, too.
 type known struct {
 	*store.Store
 
-	addresses *leases.Controller
-	disks     *provision.Controller
+	addresses   *leases.Controller
+	disks       *provision.Controller
+	attachments *attach.Controller
 }
 
 // WaitForSync implements source.SyncingSource.
@@ -150,6 +156,7 @@ func (k known) WaitForSync(ctx context.Context) error {
 	if err == nil {
 		k.addresses.Await(ctx)
 		k.disks.Await(ctx)
+		k.attachments.Await(ctx)
 	}
 	return err
 }
@@ -200,6 +207,7 @@ func (c *Controller) Phases() map[v1.Phase]int {
 
 // watchSettings reconciles all VMs when the manager's configuration has changed.
 func (c *reconciler) watchSettings(ctx context.Context, _ store.Queue) error {
+	c.attachments.EnqueueAll() // also to VMs that are gone
 	go func() {
 		for {
 			select {

@@ -129,6 +129,7 @@ type world struct {
 	rewriting apply.Rate
 	kill      func(vm *v1.VirtualMachine, pod *corev1.Pod, user string) error // the runner's part of it
 	guests    *guests                                                         // frozen for snapshots
+	drives    func(vm string) ([]v1.RunnerDrive, int64)                       // that the runner reports; nil: none
 	log       logbook.Logbook
 }
 

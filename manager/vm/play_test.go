@@ -114,6 +114,9 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 		ConsoleClient:          "10.0.0.1",
 		RestartAwaitingChanges: changes,
 	}
+	if w.drives != nil {
+		status.Runner.Drives, status.Runner.DrivesRevision = w.drives(vm)
+	}
 	for _, name := range v1.MachineConditions() {
 		status.Conditions = append(status.Conditions, metav1.Condition{
 			Type: name, Status: alive, Reason: "Vm" + state,

@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
+	"vmop/manager/attach"
 	"vmop/manager/capture"
 	"vmop/manager/decide"
 	"vmop/manager/leases"
@@ -36,11 +37,12 @@ type reconciler struct {
 	warnings [objects.Kinds]warnings
 	epoch    atomic.Int64 // counts the changes of the settings
 
-	addresses  *leases.Controller
-	disks      *provision.Controller
-	snapshots  *capture.Controller
-	machines   *capture.Machines
-	operations operationMemories
+	addresses   *leases.Controller
+	disks       *provision.Controller
+	attachments *attach.Controller
+	snapshots   *capture.Controller
+	machines    *capture.Machines
+	operations  operationMemories
 }
 
 func newReconciler(to apply.Client, live client.Reader, opts Options) *reconciler {
@@ -69,6 +71,12 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 	c.snapshots, c.machines = capture.New(capturing), capture.NewMachines(capturing)
 	c.disks.OnChange(c.snapshots.DiskChanged)
 	c.disks.SnapshotsAre(sources{c.snapshots, c.machines})
+	c.attachments = attach.New(attach.Options{
+		Namespace: opts.Namespace, Settings: opts.Settings, VMs: known, Disks: c.disks, Client: to, Live: live,
+		Instance: opts.Instance, Now: opts.Now,
+	})
+	c.disks.OnChange(c.attachments.DiskChanged)
+	c.disks.ExportsAre(c.attachments)
 	return c
 }
 
@@ -83,7 +91,9 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		c.memories.forget(request.NamespacedName)
 		c.turns.set(request.Name, false, c.opts.Now())
 		did := c.operate(ctx, request.Name, nil)
-		did.Append(c.disks.Release(ctx, request.Name, nil))
+		attached, more := c.attachments.Attach(ctx, attach.Subject{Name: request.Name})
+		did.Append(more)
+		did.Append(c.disks.Release(ctx, request.Name, nil, attached.Kept))
 		return after(did, c.opts.Now()), did.Err
 	}
 	m := c.memories.of(s.VM)
@@ -117,8 +127,17 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	all decide.Report,
 ) {
 	if s.VM.DeletionTimestamp != nil { // the garbage collector does the rest, or leaves it, as the user asked
-		return c.publish(ctx, decide.Situation{Snapshot: s}, decide.Findings{}, nil, m, round)
+		_, all = c.attachments.Attach(ctx, subject(s))
+		all.Append(c.publish(ctx, decide.Situation{Snapshot: s}, decide.Findings{}, nil, m, round))
+		return all
 	}
+	return c.follow(ctx, s, m, round)
+}
+
+// follow takes the steps of a VM that is not being deleted.
+func (c *reconciler) follow(ctx context.Context, s *decide.Snapshot, m *memory, round *apply.Round) (
+	all decide.Report,
+) {
 	// Without what a VM needs to start, one that is running continues, and no other is started.
 	start := &steps{ctx: ctx, vm: s.VM}
 	start.run(s.Class.Check)
@@ -136,7 +155,10 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		return c.disks.Attach(start.ctx, s.VM, s.Settings)
 	})
 	mounted := slices.Concat(claims, objects.DeviceClaims(s.VM, disks.Devices))
-	trusted, address, config := c.configure(start, s, mounted, disks, round)
+	attached := step(start, attach.Attached{Unknown: true}, func() (attach.Attached, decide.Report) {
+		return c.attachments.Attach(start.ctx, subject(s))
+	})
+	trusted, address, config := c.configure(start, s, mounted, disks, attached, round)
 
 	if written, err := round.FinalStatus(ctx); written || err != nil {
 		start.did.Append(decide.Report{Err: err})
@@ -144,6 +166,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	}
 	had, situation := s.VM.Status.Failures, situationOf(s, start.did.Obstacle)
 	found := decide.Findings{Type: verdict, Problems: start.did.Problems, IPAddress: address.Name}
+	found.BlockDevices = slices.Concat(c.disks.Refs(s.VM, s.Pod), attached.Refs)
 	found.Restart = decide.RestartOf(situation, found)
 	if f := situation.Failures; f != nil && (had == nil || f.LastTime != had.LastTime) {
 		start.did.Append(c.publish(ctx, situation, found, claims, m, round)) // before the failure is gone with its pod
@@ -161,7 +184,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		decision.Replace = next.Replace
 	}
 
-	done := c.carryOut(ctx, s, round, decision, secret, config)
+	done := c.carryOut(ctx, s, round, decision, files{secret, config, attached.TLSVersion}, attached.Kept)
 	situation.Obstacle, found.Applied = start.did.Obstacle, next.Applied
 	found.Changes = slices.Concat(next.Changes, s.Class.Changes)
 	found.Problems = slices.Concat(start.did.Problems, done.Problems)
@@ -181,17 +204,30 @@ func situationOf(s *decide.Snapshot, o decide.Obstacle) decide.Situation {
 	}
 }
 
+// files are what a pod has that may change: the name of the display secret, the version of the
+// ConfigMap if it was written in this round, and that of the certificates for attached disks.
+type files struct {
+	secret  string
+	config  uint64
+	diskTLS string
+}
+
+// subject is a VM whose disks are attached and detached.
+func subject(s *decide.Snapshot) attach.Subject {
+	return attach.Subject{Name: s.VM.Name, VM: s.VM, ConfigMap: s.ConfigMap}
+}
+
 // carryOut does what was decided about the VM's pod and its guest, and keeps its service.
 func (c *reconciler) carryOut(ctx context.Context, s *decide.Snapshot, round *apply.Round, decision decide.Decision,
-	secret string, config uint64,
+	of files, kept []string,
 ) decide.Report {
 	rest := &steps{ctx: ctx, vm: s.VM}
 	rest.run(func() decide.Report { return round.GuestEnd(ctx, decision) })
 	if decision.Replace == "" {
-		rest.run(func() decide.Report { return round.PatchPod(ctx, secret, config) })
+		rest.run(func() decide.Report { return round.PatchPod(ctx, of.secret, of.config, of.diskTLS) })
 	}
 	rest.run(func() decide.Report { return round.Service(ctx) })
-	rest.run(func() decide.Report { return c.disks.Release(ctx, s.VM.Name, s.VM) })
+	rest.run(func() decide.Report { return c.disks.Release(ctx, s.VM.Name, s.VM, kept) })
 	return rest.did
 }
 
@@ -219,7 +255,7 @@ func (c *reconciler) restart(ctx context.Context, s decide.Situation, found *dec
 // configure gives the VM its address, and writes the runner's configuration if its definition is
 // trusted, and its class lets it be followed. It returns the version that was written; 0 if none was.
 func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []objects.Claim, disks provision.Attached,
-	round *apply.Round,
+	attached attach.Attached, round *apply.Round,
 ) (
 	trusted bool, address leases.Attached, version uint64,
 ) {
@@ -228,8 +264,15 @@ func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []object
 		return c.addresses.Attach(start.ctx, s.VM)
 	})
 	version = step(start, 0, func() (uint64, decide.Report) {
-		stays := !trusted || address.Unknown || disks.Unknown || !s.Class.Follows()
-		return round.ConfigMap(start.ctx, stays, objects.Given{Lease: address.Lease, Devices: disks.Devices})
+		stays := !trusted || address.Unknown || disks.Unknown && !disks.Exported || attached.Unknown ||
+			!s.Class.Follows()
+		version, did := round.ConfigMap(start.ctx, stays, objects.Given{
+			Lease: address.Lease, Devices: disks.Devices, Drives: attached.Drives,
+		})
+		if version != 0 {
+			c.attachments.Wrote(s.VM, attached.Drives, version)
+		}
+		return version, did
 	})
 	return trusted, address, version
 }

@@ -57,6 +57,7 @@ func TestKubernetes(t *testing.T) {
 			{"Provisioning", provisioning},
 			{"Exports", exports},
 			{"Imports", imports},
+			{"Attachments", attachments},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()

@@ -78,6 +78,7 @@ func (k *Kubernetes) define(ctx context.Context) (err error) {
 	for _, resource := range []string{
 		"vms", "virtualmachineipaddresses", "virtualmachineipaddressleases", "virtualdisks", "virtualdisksnapshots",
 		"virtualimages",
+		"virtualmachineblockdeviceattachments",
 	} {
 		if err := k.AwaitResource(ctx, resource+"."+v1.GroupName); err != nil {
 			return err

@@ -1,0 +1,196 @@
+package attach
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vmop/manager/objects"
+	"vmop/nbdexport"
+)
+
+// errTaken is an object that is in the way of one of ours.
+type errTaken struct{ kind, name, whose string }
+
+func (e errTaken) Error() string {
+	return fmt.Sprintf("there is a %s %s that is not %s: waiting until it is gone (kubectl delete)", e.kind, e.name, e.whose)
+}
+
+// errStale is what was decided upon something that is not so any more.
+var errStale = errors.New("the watch is late")
+
+// serve makes what serves a disk, where it isn't there: an earlier manager may have been ended
+// before it was done. It returns the pod.
+func (r *round) serve(o *one) (*corev1.Pod, error) {
+	e := objects.NewExport(o.Disk, r.Name)
+	authority, err := r.authority()
+	if err != nil {
+		return nil, err
+	}
+	if have := r.drives.Of(o.DiskName); have != nil {
+		e.Address = have.Address // where the guest's drive looks for it
+	}
+	if e.Address, err = r.service(e, o.Disk.UID); err != nil {
+		return nil, err
+	}
+	if err := r.certificate(e, o.Disk.UID, authority); err != nil {
+		return nil, err
+	}
+	configuration, err := e.Pod(r.opts.Settings())
+	if err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{}
+	switch err := r.create(r.ctx, configuration, pod); {
+	case apierrors.IsAlreadyExists(err): // it ends, or the watch is late
+		return nil, r.whose("Pod", e.Name, o.Disk.UID, &corev1.Pod{}, err)
+	case err != nil:
+		return nil, fmt.Errorf("create the pod %s, which exports the disk: %w", e.Name, err)
+	}
+	return pod, r.book.Learn(pod.DeepCopy())
+}
+
+// service makes the Service of an export, and returns its address.
+func (r *round) service(e objects.Export, disk types.UID) (string, error) {
+	configuration, err := e.Service(r.opts.Settings())
+	if err != nil {
+		return "", err
+	}
+	service := &corev1.Service{}
+	if e.Address != "" { // most likely it is there, and an address that is taken says nothing of by whom
+		err := r.whose("Service", e.Name, disk, service, nil)
+		if !apierrors.IsNotFound(err) {
+			return service.Spec.ClusterIP, err
+		}
+		service = &corev1.Service{}
+	}
+	err = r.create(r.ctx, configuration, service)
+	if apierrors.IsAlreadyExists(err) {
+		err = r.whose("Service", e.Name, disk, service, nil)
+	}
+	if err != nil {
+		return "", fmt.Errorf("create the Service %s: %w", e.Name, err)
+	}
+	return service.Spec.ClusterIP, nil
+}
+
+// certificate makes the Secret of an export with the certificate for its address.
+func (r *round) certificate(e objects.Export, disk types.UID, by *nbdexport.Authority) error {
+	server, err := by.Server(e.ServerNames(), []net.IP{net.ParseIP(e.Address)}, r.opts.Now())
+	if err != nil {
+		return err
+	}
+	configuration, err := e.Secret(by.Certificate, server, r.opts.Settings())
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{}
+	err = r.create(r.ctx, configuration, secret)
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return fmt.Errorf("create the Secret %s: %w", e.Name, err)
+		}
+		return nil
+	}
+	have := &corev1.Secret{}
+	if err := r.whose("Secret", e.Name, disk, have, nil); err != nil {
+		return err
+	}
+	if have.Annotations[objects.AnnotationAddress] == e.Address &&
+		bytes.Equal(have.Data[nbdexport.CAFile], by.Certificate) {
+		return nil
+	}
+	// It is of an earlier export, whose address or VM was another.
+	if err := r.opts.Client.Delete(r.ctx, have, client.Preconditions{UID: &have.UID}); err != nil {
+		return fmt.Errorf("delete the Secret %s of an earlier export: %w", e.Name, err)
+	}
+	return errStale
+}
+
+// whose reads an object into which is in the way of one of ours, and returns an error if it is not
+// the disk's, or is being deleted; otherwise err.
+func (r *round) whose(kind, name string, disk types.UID, into client.Object, err error) error {
+	if err := r.opts.Live.Get(r.ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: name}, into); err != nil {
+		return err
+	}
+	owner := metav1.GetControllerOfNoCopy(into)
+	switch {
+	case owner == nil || owner.UID != disk:
+		return errTaken{kind, name, "an export of the disk"}
+	case into.GetDeletionTimestamp() != nil:
+		return errStale
+	}
+	return err
+}
+
+// end deletes what serves a disk, the pod last: as long as it is there, the next manager does it.
+func (r *round) end(pod *corev1.Pod) error {
+	here := metav1.ObjectMeta{Namespace: r.opts.Namespace, Name: pod.Name}
+	for _, object := range []client.Object{
+		&corev1.Service{ObjectMeta: here}, &corev1.Secret{ObjectMeta: here}, &corev1.Pod{ObjectMeta: here},
+	} {
+		var unless []client.DeleteOption
+		if _, is := object.(*corev1.Pod); is {
+			unless = append(unless, client.Preconditions{UID: &pod.UID})
+		} else if err := r.ours(object, pod); err != nil {
+			return err
+		}
+		if err := r.opts.Client.Delete(r.ctx, object, unless...); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("end the export %s: %w", pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// ours returns an error unless an object, if there is one, has the owner of a pod.
+func (r *round) ours(object client.Object, pod *corev1.Pod) error {
+	into := object.DeepCopyObject().(client.Object)
+	err := r.opts.Live.Get(r.ctx, client.ObjectKeyFromObject(object), into)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	owner, mine := metav1.GetControllerOfNoCopy(into), metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || mine == nil || owner.UID != mine.UID {
+		return errTaken{fmt.Sprintf("%T", object), object.GetName(), "an export of the disk"}
+	}
+	return nil
+}
+
+// unchanged returns an error if the pod of the VM, or the drives in its configuration, are not those
+// upon which was decided: then a machine may get a disk of which nothing is known.
+func (r *round) unchanged() error {
+	pod := &corev1.Pod{}
+	err := r.opts.Live.Get(r.ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: objects.PodName(r.Name)}, pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		if r.pod != nil {
+			return errStale
+		}
+	case err != nil:
+		return fmt.Errorf("read the pod of the VM %s: %w", r.Name, err)
+	case r.pod == nil && pod.Labels[objects.LabelInstance] == r.Name, r.pod != nil && pod.UID != r.pod.UID:
+		return errStale
+	}
+	if r.VM == nil {
+		return nil
+	}
+	configMap := objects.NewMetadata(objects.KindConfigMap)
+	err = r.opts.Live.Get(r.ctx, client.ObjectKeyFromObject(r.VM), configMap)
+	if apierrors.IsNotFound(err) {
+		configMap = nil
+	} else if err != nil {
+		return fmt.Errorf("read the ConfigMap of the VM %s: %w", r.Name, err)
+	}
+	if !equality.Semantic.DeepEqual(objects.DrivesOf(configMap), r.drives) {
+		return errStale
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package attach
+
+import (
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/attachment"
+	"vmop/manager/decide"
+	"vmop/manager/disk"
+	"vmop/manager/objects"
+)
+
+// conclude says in the status of an attachment what has become of it, or lets it go.
+func (r *round) conclude(a *v1.VirtualMachineBlockDeviceAttachment, s attachment.Situation, p attachment.Plan) {
+	var err error
+	if p.Done && a.DeletionTimestamp != nil {
+		err = r.release(a)
+	} else if is := statusOf(a, s, p, r.opts.Now()); !equality.Semantic.DeepEqual(a.Status, is) {
+		was := a.Status
+		if err = r.write(a, is); err == nil && (was.Phase != is.Phase || was.Reason != is.Reason) {
+			r.event(a, is)
+		}
+	}
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		r.did.RetryAt(r.opts.Now().Add(conflictRetry)) // the watch is about to bring something else
+		return
+	}
+	r.did.Err = errors.Join(r.did.Err, err)
+}
+
+// statusOf returns the status of an attachment.
+func statusOf(a *v1.VirtualMachineBlockDeviceAttachment, s attachment.Situation, p attachment.Plan, now time.Time,
+) v1.VirtualMachineBlockDeviceAttachmentStatus {
+	is := v1.VirtualMachineBlockDeviceAttachmentStatus{
+		Phase: p.Phase, Reason: p.Reason, Message: decide.Shorten(p.Message, decide.MaxMessage),
+		VirtualMachineName: s.VMName, ObservedGeneration: a.Generation,
+	}
+	if is.Phase == attachment.Attached {
+		is.Reason = "" // there is nothing to say
+	}
+	set := func(kind string, holds bool, reason, message string) {
+		c := metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+			ObservedGeneration: a.Generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+		}
+		if holds {
+			c.Status, c.Message = metav1.ConditionTrue, ""
+		}
+		if was := meta.FindStatusCondition(a.Status.Conditions, kind); was != nil && was.Status == c.Status {
+			c.LastTransitionTime = was.LastTransitionTime
+		}
+		is.Conditions = append(is.Conditions, c)
+	}
+	what, reason, message := disk.Available(s.VMName, s.DiskName, s.Disk)
+	if what == disk.Has || what == disk.Take {
+		reason = "Ready"
+	}
+	set(v1.AttachmentConditionDevice, what == disk.Has || what == disk.Take, reason, message)
+	switch {
+	case s.VM == nil:
+		set(v1.AttachmentConditionVM, false, attachment.ReasonVMMissing, "there is no VM "+s.VMName)
+	case !s.HasPod:
+		set(v1.AttachmentConditionVM, false, attachment.ReasonVMStopped, "the VM "+s.VMName+" is not running")
+	default:
+		set(v1.AttachmentConditionVM, true, "Running", "")
+	}
+	set(v1.AttachmentConditionAttached, p.Phase == attachment.Attached, p.Reason, is.Message)
+	return is
+}
+
+// ref returns what a VM's status says of the disk.
+func (o *one) ref() v1.BlockDeviceStatusRef {
+	ref := v1.BlockDeviceStatusRef{
+		Kind: v1.KindVirtualDisk, Name: o.DiskName, Hotplugged: true, Serial: objects.AttachedSerial(o.DiskName),
+		Attached: o.Drive.State == attachment.DriveAttached || o.Drive.State == attachment.DriveDetaching,
+	}
+	if o.Disk != nil {
+		ref.Size = o.Disk.Status.Capacity
+	}
+	if o.first != nil {
+		ref.VirtualMachineBlockDeviceAttachmentName = o.first.Name
+	}
+	return ref
+}

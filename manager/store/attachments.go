@@ -1,0 +1,164 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+	"vmop/manager/objects"
+)
+
+// Attachments has the attachments of one namespace, and the pods that export disks. It is apart
+// from the Store, as a manager works without it. Its methods may be called by several goroutines.
+type Attachments struct {
+	namespace   string
+	attachments *collection[*v1.VirtualMachineBlockDeviceAttachment]
+	pods        *collection[*corev1.Pod]
+
+	mu      sync.Mutex
+	failure error // of the last attempt to list attachments
+}
+
+// NewAttachments returns one that is empty. changed is called with the VM, which need not exist, of
+// each attachment or export that is new, has changed, or is gone.
+func NewAttachments(namespace string, changed func(vm string)) *Attachments {
+	by := newCompressor()
+	of := func(_ string, r record) {
+		if r.group != "" {
+			changed(r.group)
+		}
+	}
+	return &Attachments{
+		namespace:   namespace,
+		attachments: newCollection(attachmentEncoding(namespace), by, of),
+		pods:        newCollection(exportEncoding(namespace), by, of),
+	}
+}
+
+// attachmentEncoding is how attachments are kept: as JSON, found by the VM that they name.
+func attachmentEncoding(namespace string) encoding[*v1.VirtualMachineBlockDeviceAttachment] {
+	return encoding[*v1.VirtualMachineBlockDeviceAttachment]{
+		trim: func(a *v1.VirtualMachineBlockDeviceAttachment) {
+			a.TypeMeta, a.ObjectMeta = metav1.TypeMeta{}, metav1.ObjectMeta{
+				Name: a.Name, UID: a.UID, ResourceVersion: a.ResourceVersion, Generation: a.Generation,
+				CreationTimestamp: a.CreationTimestamp, DeletionTimestamp: a.DeletionTimestamp,
+				Finalizers: a.Finalizers,
+			}
+		},
+		encode: func(a *v1.VirtualMachineBlockDeviceAttachment) ([]byte, error) { return json.Marshal(a) },
+		decode: func(text []byte) (*v1.VirtualMachineBlockDeviceAttachment, error) {
+			a := &v1.VirtualMachineBlockDeviceAttachment{}
+			err := json.Unmarshal(text, a)
+			a.Namespace = namespace
+			return a, err
+		},
+		group:     func(a *v1.VirtualMachineBlockDeviceAttachment) string { return a.Spec.VirtualMachineName },
+		irregular: func(_, vm string) bool { return vm != "" },
+	}
+}
+
+// exportEncoding is how the pods are kept that export disks, found by the VM that uses them.
+func exportEncoding(namespace string) encoding[*corev1.Pod] {
+	e := podEncoding(namespace)
+	e.trim = func(pod *corev1.Pod) {
+		owners := pod.OwnerReferences
+		trimPod(pod)
+		pod.Labels, pod.OwnerReferences = nil, owners
+		pod.Annotations = entries(pod.Annotations, []string{objects.AnnotationVM, objects.AnnotationAddress})
+	}
+	e.group = func(pod *corev1.Pod) string {
+		if objects.ExportName(disk.Owner(pod)) != pod.Name {
+			return "" // it is not ours
+		}
+		return pod.Annotations[objects.AnnotationVM]
+	}
+	e.irregular = func(_, vm string) bool { return vm != "" }
+	return e
+}
+
+// Of returns the attachments to a VM.
+func (s *Attachments) Of(vm string) (all []*v1.VirtualMachineBlockDeviceAttachment, err error) {
+	for _, name := range s.attachments.irregularNames(vm) {
+		a, err := s.attachments.get(name)
+		if err != nil {
+			return nil, err
+		}
+		if a != nil {
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// Exports returns the names of the exports to a VM.
+func (s *Attachments) Exports(vm string) []string { return s.pods.irregularNames(vm) }
+
+// Export returns the pod of an export, as far as it is kept; nil if there is none.
+func (s *Attachments) Export(name string) (*corev1.Pod, error) { return s.pods.get(name) }
+
+// VMs returns those that have attachments or exports; they need not exist.
+func (s *Attachments) VMs() []string { return append(s.attachments.groups(), s.pods.groups()...) }
+
+// Learn stores what a write has returned, unless the watch has brought that or later.
+func (s *Attachments) Learn(object client.Object) error {
+	switch o := object.(type) {
+	case *v1.VirtualMachineBlockDeviceAttachment:
+		return learn(s.attachments, o)
+	case *corev1.Pod:
+		return learn(s.pods, o)
+	}
+	return errors.New("store an object: there is no collection of its kind")
+}
+
+// Follow keeps them as the API server has them, until ctx is done.
+func (s *Attachments) Follow(ctx context.Context, from client.WithWatch) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	noted := noting{from, func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failure = err
+	}}
+	follow(ctx, &running, noted, s.namespace, s.attachments, client.ListOptions{},
+		&v1.VirtualMachineBlockDeviceAttachment{},
+		func() client.ObjectList { return &v1.VirtualMachineBlockDeviceAttachmentList{} })
+	exports := client.ListOptions{LabelSelector: labels.Set{objects.LabelName: objects.ExportAppName}.AsSelector()}
+	follow(ctx, &running, from, s.namespace, s.pods, exports,
+		&corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} })
+}
+
+// Listed returns nil if all has been listed, else why not: nothing may be decided before.
+func (s *Attachments) Listed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, listed := range []<-chan struct{}{s.attachments.listed, s.pods.listed} {
+		select {
+		case <-listed:
+		default:
+			return cmp.Or(s.failure, errAttachmentsNotListed)
+		}
+	}
+	return nil
+}
+
+var errAttachmentsNotListed = errors.New("the list of VirtualMachineBlockDeviceAttachments is not there yet")
+
+// Await waits until all has been listed, or ctx is done.
+func (s *Attachments) Await(ctx context.Context) {
+	for _, listed := range []<-chan struct{}{s.attachments.listed, s.pods.listed} {
+		select {
+		case <-listed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
