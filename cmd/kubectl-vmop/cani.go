@@ -39,6 +39,9 @@ func needs() map[string]need {
 	} {
 		all["disk "+verb] = need{right, v1.GroupName, "virtualdisks", ""}
 	}
+	for verb, right := range map[string]string{"attach": "create", "detach": "delete"} {
+		all["disk "+verb] = need{right, v1.GroupName, "virtualmachineblockdeviceattachments", ""}
+	}
 	for _, verb := range []string{"start", "stop", "restart", "reset"} {
 		all[verb] = need{"create", v1.GroupName, "virtualmachineoperations", ""}
 	}

@@ -59,6 +59,10 @@ type cluster struct {
 	operations *gentype.ClientWithList[*v1.VirtualMachineOperation, *v1.VirtualMachineOperationList]
 	disks      *gentype.ClientWithList[*v1.VirtualDisk, *v1.VirtualDiskList]
 	images     *gentype.ClientWithList[*v1.VirtualImage, *v1.VirtualImageList]
+
+	attachments *gentype.ClientWithList[
+		*v1.VirtualMachineBlockDeviceAttachment, *v1.VirtualMachineBlockDeviceAttachmentList,
+	]
 }
 
 // connect makes the clients. It sends nothing yet.
@@ -112,6 +116,13 @@ func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 		"virtualimages", client, codec, c.namespace,
 		func() *v1.VirtualImage { return &v1.VirtualImage{} },
 		func() *v1.VirtualImageList { return &v1.VirtualImageList{} })
+	c.attachments = gentype.NewClientWithList[
+		*v1.VirtualMachineBlockDeviceAttachment, *v1.VirtualMachineBlockDeviceAttachmentList,
+	]("virtualmachineblockdeviceattachments", client, codec, c.namespace,
+		func() *v1.VirtualMachineBlockDeviceAttachment { return &v1.VirtualMachineBlockDeviceAttachment{} },
+		func() *v1.VirtualMachineBlockDeviceAttachmentList {
+			return &v1.VirtualMachineBlockDeviceAttachmentList{}
+		})
 	return c, nil
 }
 

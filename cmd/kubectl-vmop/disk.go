@@ -30,7 +30,8 @@ func newDisk(f *flags) *cobra.Command {
 			return cli.UsageError{Err: errors.New("want: kubectl vmop disk " + strings.Join(subcommands(cmd), "|"))}
 		},
 	}
-	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskUpload(f), newDiskResize(f), newDiskRemove(f))
+	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskUpload(f), newDiskResize(f), newDiskRemove(f),
+		newDiskAttach(f), newDiskDetach(f))
 	return cmd
 }
 

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+)
+
+// attachmentKind is what kubectl calls an attachment.
+const attachmentKind = "virtualmachineblockdeviceattachment." + v1.GroupName
+
+// awaiting is a wait that is made unless it is refused.
+type awaiting struct{ waiting }
+
+func (w *awaiting) add(cmd *cobra.Command, until string) {
+	w.waiting.add(cmd, until)
+	w.wait = true
+	wait := cmd.Flags().Lookup("wait")
+	wait.DefValue, wait.Usage = "true", wait.Usage+"; --wait=false doesn't wait"
+}
+
+// vmAndDisk makes a verb take the names of a VM and of a disk, and complete them.
+func (f *flags) vmAndDisk(cmd *cobra.Command) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		vm, rest := split(args)
+		if vm == "" || len(rest) != 1 || diskName(rest[0]) == "" {
+			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		switch len(args) {
+		case 0:
+			return f.names(cmd), cobra.ShellCompDirectiveNoFileComp
+		case 1:
+			return f.diskNames(cmd), cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func newDiskAttach(f *flags) *cobra.Command {
+	var form string
+	var w awaiting
+	cmd := &cobra.Command{
+		Use: "attach VM DISK", Short: "Attach a disk to a VM while its guest runs",
+		Long: "attach makes a VirtualMachineBlockDeviceAttachment of the name VM-DISK, and waits until the guest has the\n" +
+			"disk. It stays attached when the VM is restarted. The guest finds it in /dev/disk/by-id.",
+		Example: "  kubectl vmop disk attach web web-data",
+	}
+	f.vmAndDisk(cmd)
+	doneFlag(cmd, &form)
+	w.add(cmd, "the guest has the disk")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := w.context(cmd.Context())
+		defer cancel()
+		vm, rest := split(args)
+		disk := diskName(rest[0])
+		a := &v1.VirtualMachineBlockDeviceAttachment{ObjectMeta: metav1.ObjectMeta{Name: attachmentName(vm, disk)}}
+		a.Spec.VirtualMachineName = vm
+		a.Spec.BlockDeviceRef = v1.AttachedDeviceRef{Kind: v1.AttachedDeviceKind(v1.KindVirtualDisk), Name: disk}
+		create := metav1.CreateOptions{FieldManager: fieldManager}
+		if a, err = c.attachments.Create(ctx, typedAttachment(a), create); err != nil {
+			return unknownKind(err)
+		}
+		if w.wait {
+			if a, err = c.awaitAttachment(ctx, cmd, a.Name, isAttached); err != nil {
+				return err
+			}
+		}
+		return printDone(cmd, form, typedAttachment(a), attachmentKind, a.Name, done(w.wait, "attached", "created"))
+	}
+	return cmd
+}
+
+func newDiskDetach(f *flags) *cobra.Command {
+	var form string
+	var w awaiting
+	cmd := &cobra.Command{
+		Use: "detach VM DISK", Short: "Detach a disk from a VM while its guest runs",
+		Long: "detach deletes the VirtualMachineBlockDeviceAttachments of the disk to the VM, and waits until the guest\n" +
+			"has let go of it. Unmount it first. A disk of the VM's definition isn't detached.",
+		Example: "  kubectl vmop disk detach web web-data",
+	}
+	f.vmAndDisk(cmd)
+	doneFlag(cmd, &form)
+	w.add(cmd, "the guest has let go of the disk")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := w.context(cmd.Context())
+		defer cancel()
+		vm, rest := split(args)
+		disk := diskName(rest[0])
+		all, err := c.attachmentsOf(ctx, vm, disk)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			a := &all[i]
+			if err := c.attachments.Delete(ctx, a.Name, metav1.DeleteOptions{
+				Preconditions: metav1.NewUIDPreconditions(string(a.UID)),
+			}); err != nil && !absent(err) {
+				return err
+			}
+			if w.wait {
+				gone := func(now *v1.VirtualMachineBlockDeviceAttachment) (bool, error) {
+					return now == nil || now.UID != a.UID, nil
+				}
+				if _, err := c.awaitAttachment(ctx, cmd, a.Name, gone); err != nil {
+					return err
+				}
+			}
+			what := done(w.wait, "detached", "deleted")
+			if err := printDone(cmd, form, typedAttachment(a), attachmentKind, a.Name, what); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// done returns what to say of a verb that was waited for, or only asked for.
+func done(waited bool, is, asked string) string {
+	if waited {
+		return is
+	}
+	return asked
+}
+
+// longestAttachment is how long the name of an attachment may be.
+const longestAttachment = 253
+
+// attachmentName returns the name of the attachment that attach makes.
+func attachmentName(vm, disk string) string {
+	name := vm + "-" + disk
+	return name[:min(len(name), longestAttachment)]
+}
+
+func typedAttachment(a *v1.VirtualMachineBlockDeviceAttachment) *v1.VirtualMachineBlockDeviceAttachment {
+	a.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualMachineBlockDeviceAttachment"))
+	return a
+}
+
+// attachmentsOf returns the attachments of a disk to a VM, of which there is one at least.
+func (c *cluster) attachmentsOf(ctx context.Context, vm, disk string) (
+	[]v1.VirtualMachineBlockDeviceAttachment, error,
+) {
+	list, err := c.attachments.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, unknownKind(err)
+	}
+	all := slices.DeleteFunc(list.Items, func(a v1.VirtualMachineBlockDeviceAttachment) bool {
+		return a.Spec.VirtualMachineName != vm || a.Spec.BlockDeviceRef.Name != disk
+	})
+	if len(all) == 0 {
+		return nil, hinted{
+			fmt.Errorf("there is no attachment of the disk %s to the VM %s in namespace %s", disk, vm, c.namespace),
+			"list them by: kubectl get vmbda -o wide; a disk of the VM's definition is not detached",
+		}
+	}
+	return all, nil
+}
+
+// awaitAttachment waits until an attachment is as wanted, shows how far it is, and returns it.
+func (c *cluster) awaitAttachment(
+	ctx context.Context, cmd *cobra.Command, name string,
+	wanted func(*v1.VirtualMachineBlockDeviceAttachment) (bool, error),
+) (*v1.VirtualMachineBlockDeviceAttachment, error) {
+	shown := cli.NewProgress(cmd)
+	defer shown.End()
+	return awaitObject(ctx, c.attachments, name, func(a *v1.VirtualMachineBlockDeviceAttachment) (bool, error) {
+		reached, err := wanted(a)
+		if a != nil && !reached && err == nil && a.Status.Message != "" {
+			shown.Show(string(a.Status.Phase)+a.Status.Reason, "disk "+a.Spec.BlockDeviceRef.Name+": "+
+				strings.TrimSpace(a.Status.Message))
+		}
+		return reached, err
+	})
+}
+
+// isAttached is the goal that the guest has the disk.
+func isAttached(a *v1.VirtualMachineBlockDeviceAttachment) (bool, error) {
+	switch {
+	case a == nil:
+		return false, errors.New("the attachment has been deleted meanwhile")
+	case a.Status.Phase == v1.AttachmentFailed:
+		return false, fmt.Errorf("the disk %s is not attached: %s: %s", a.Spec.BlockDeviceRef.Name, a.Status.Reason,
+			cli.Printable(a.Status.Message))
+	}
+	return a.Status.Phase == v1.AttachmentAttached, nil
+}
