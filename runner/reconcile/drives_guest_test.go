@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -144,4 +145,34 @@ func TestAGuestThatReleasesNothing(t *testing.T) {
 	l.until("the disk is gone", func(f reconcile.Facts) bool {
 		return len(f.Drives) == 0 || f.Drives[0].State == status.DriveFailed // its file may stay open
 	})
+}
+
+// A revision is reported only with all the disks that the machine has by it.
+func TestTheRevisionOfTheDrives(t *testing.T) {
+	t.Parallel()
+	rule, options := threePorts()
+	l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, options...)
+	file := filepath.Join(l.dir, "data")
+	require.NoError(t, os.WriteFile(file, make([]byte, 1<<20), 0o600))
+	reported := func(revision int64) []string {
+		l.want.DrivesRevision = revision
+		return states(l.until(fmt.Sprint("revision ", revision), func(f reconcile.Facts) bool {
+			return int64(f.DrivesRevision) == revision
+		}))
+	}
+	l.want.Drives = []reconcile.Drive{}
+	require.Empty(t, reported(5))
+	l.ask("cont", nil) // there is no system that would release a disk, only firmware
+	l.want.Drives = []reconcile.Drive{wantedDisk(0, file, "data")}
+	require.Len(t, reported(6), 1)
+	l.become("data Attached")
+
+	// Before the next runner has asked QEMU, it doesn't know that there is a disk to detach.
+	l.want.Drives, l.want.DrivesRevision = []reconcile.Drive{}, 7
+	l.machine = reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true})
+	asked := reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true})
+	require.NotEmpty(t, asked.Next(l.want, time.Now()).Requests)
+	require.Empty(t, asked.Facts().Drives)
+	require.Zero(t, asked.Facts().DrivesRevision)
+	require.Equal(t, []string{"data Detaching"}, reported(7))
 }
