@@ -165,6 +165,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		"virtualMachineIPAddressName": `"eves"`,
 		"virtualMachineClassName":     `"eves"`,
 		"consoleUser":                 `"eve"`,
+		"blockDeviceRefs":             `[{"kind": "VirtualDisk", "name": "eves", "attached": true}]`,
 		"assignment":                  `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,
 	}
 	status := reflect.TypeFor[v1.VirtualMachineStatus]()

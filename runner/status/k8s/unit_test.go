@@ -51,7 +51,7 @@ func TestPlacesAreThoseOfTheResource(t *testing.T) {
 	t.Parallel()
 	known := append(paths("spec", reflect.TypeFor[v1.VirtualMachineSpec](), "json"), "metadata.name")
 	alone := []string{
-		"dataDir", "runtimeDir", "vm.machineType", "vm.serialConsole", "vm.serialConsole.enabled",
+		"dataDir", "runtimeDir", "nbdCertificates", "vm.machineType", "vm.serialConsole", "vm.serialConsole.enabled",
 		"vm.serialConsole.log",
 	}
 	for _, path := range paths("", reflect.TypeFor[changes.Machine](), "yaml") {
