@@ -87,8 +87,10 @@ func trimOwned(m *objects.Metadata) {
 		labels = []string{objects.LabelInstance, objects.LabelManagedBy}
 	}
 	trimMetadata(&m.TypeMeta, &m.ObjectMeta, labels,
-		[]string{objects.AnnotationApplied, objects.AnnotationUntrusted, objects.AnnotationClass,
-			objects.AnnotationDrives})
+		[]string{
+			objects.AnnotationApplied, objects.AnnotationUntrusted, objects.AnnotationClass,
+			objects.AnnotationDrives,
+		})
 }
 
 // trimClaim is for a claim, which has no owner.
