@@ -58,6 +58,7 @@ func TestKubernetes(t *testing.T) {
 			{"Exports", exports},
 			{"Imports", imports},
 			{"Attachments", attachments},
+			{"ContainerDisks", containerDisks},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()

@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"vmop/manager/disk"
+	"vmop/manager/objects"
 	"vmop/test/cluster"
 )
 
-// diskSize is how large disks are, whatever is asked for.
+// diskSize is how large the disks of VMs are, whatever is asked for.
 const diskSize = 16 << 20
 
 // volumes makes a volume for every claim of the lab's storage class, as the
@@ -115,5 +117,9 @@ func (v *volumes) storage(ctx context.Context, c *corev1.PersistentVolumeClaim) 
 	if *c.Spec.VolumeMode == corev1.PersistentVolumeFilesystem {
 		return path, os.MkdirAll(path, 0o755)
 	}
-	return v.cluster.Block(ctx, filepath.Base(path), diskSize)
+	size := int64(diskSize)
+	if c.Labels[objects.LabelName] == disk.AppName {
+		size = c.Spec.Resources.Requests.Storage().Value()
+	}
+	return v.cluster.Block(ctx, filepath.Base(path), size)
 }
