@@ -142,7 +142,7 @@ type ContainerImageSource struct {
 	CABundle []byte `json:"caBundle,omitempty"`
 }
 
-// The kinds of sources in the namespace, besides those of block devices.
+// KindVirtualDiskSnapshot is a kind of source in the namespace, besides those of block devices.
 const KindVirtualDiskSnapshot = "VirtualDiskSnapshot"
 
 // LocalSecretRef names a Secret in the same namespace.
