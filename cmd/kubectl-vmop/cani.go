@@ -85,7 +85,7 @@ func newCanI(f *flags) *cobra.Command {
 		}
 		verb, rest := canVerb(args)
 		name, _ := split(rest)
-		missing, err := c.missing(cmd, verb, diskName(name))
+		missing, err := c.missing(cmd, verb, disks().name(name))
 		if err != nil {
 			return err
 		}

@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -52,63 +50,6 @@ func (f *flags) onlyCluster(cmd *cobra.Command) (*cluster, error) {
 		return nil, cli.UsageError{Err: fmt.Errorf("%s: the manager has no request for it: leave --manager out", verb)}
 	}
 	return f.connect(cmd)
-}
-
-// diskName returns the name in NAME or vd/NAME.
-func diskName(text string) string {
-	kind, name, two := strings.Cut(text, "/")
-	if two && slices.Contains([]string{"vd", "vds", "virtualdisk", "virtualdisks", diskKind}, strings.ToLower(kind)) {
-		return name
-	}
-	return text
-}
-
-// oneDisk makes a verb take the name of a disk, and complete it, and so many further arguments.
-func (f *flags) oneDisk(cmd *cobra.Command, further int) {
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0 || diskName(args[0]) == "":
-			return cli.UsageError{Err: errors.New("which disk? " + usage(cmd))}
-		case len(args) != 1+further:
-			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
-		}
-		return nil
-	}
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return f.diskNames(cmd), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// diskNames returns the names of the disks, none if they can't be read.
-func (f *flags) diskNames(cmd *cobra.Command) (names []string) {
-	c, err := f.onlyCluster(cmd)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	list, err := c.disks.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil
-	}
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names
-}
-
-// explainDisk adds to an error about a disk what the user can do.
-func (c *cluster) explainDisk(name string, err error) error {
-	if !absent(err) {
-		return unknownKind(err)
-	}
-	return hinted{
-		fmt.Errorf("there is no disk %s in namespace %s: %w", name, c.namespace, err),
-		"list the disks by: kubectl vmop disk list",
-	}
 }
 
 func typedDisk(d *v1.VirtualDisk) *v1.VirtualDisk {

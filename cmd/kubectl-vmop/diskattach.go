@@ -31,7 +31,7 @@ func (w *awaiting) add(cmd *cobra.Command, until string) {
 func (f *flags) vmAndDisk(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		vm, rest := split(args)
-		if vm == "" || len(rest) != 1 || diskName(rest[0]) == "" {
+		if vm == "" || len(rest) != 1 || disks().name(rest[0]) == "" {
 			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
 		}
 		return nil
@@ -41,7 +41,7 @@ func (f *flags) vmAndDisk(cmd *cobra.Command) {
 		case 0:
 			return f.names(cmd), cobra.ShellCompDirectiveNoFileComp
 		case 1:
-			return f.diskNames(cmd), cobra.ShellCompDirectiveNoFileComp
+			return disks().names(f, cmd), cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -67,7 +67,7 @@ func newDiskAttach(f *flags) *cobra.Command {
 		ctx, cancel := w.context(cmd.Context())
 		defer cancel()
 		vm, rest := split(args)
-		disk := diskName(rest[0])
+		disk := disks().name(rest[0])
 		a := &v1.VirtualMachineBlockDeviceAttachment{ObjectMeta: metav1.ObjectMeta{Name: attachmentName(vm, disk)}}
 		a.Spec.VirtualMachineName = vm
 		a.Spec.BlockDeviceRef = v1.AttachedDeviceRef{Kind: v1.AttachedDeviceKind(v1.KindVirtualDisk), Name: disk}
@@ -105,7 +105,7 @@ func newDiskDetach(f *flags) *cobra.Command {
 		ctx, cancel := w.context(cmd.Context())
 		defer cancel()
 		vm, rest := split(args)
-		disk := diskName(rest[0])
+		disk := disks().name(rest[0])
 		all, err := c.attachmentsOf(ctx, vm, disk)
 		if err != nil {
 			return err

@@ -22,11 +22,11 @@ func newDiskResize(f *flags) *cobra.Command {
 			"class lets volumes grow. The guest makes its partitions larger.",
 		Example: "  kubectl vmop disk resize web-data 20Gi --wait",
 	}
-	f.oneDisk(cmd, 1)
+	disks().takes(f, cmd, 1, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
 	w.add(cmd, "the volume is as large")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name := diskName(args[0])
+		name := disks().name(args[0])
 		if _, err := resource.ParseQuantity(args[1]); err != nil {
 			return cli.UsageError{Err: fmt.Errorf("%s: want a size such as 20Gi", args[1])}
 		}
@@ -44,7 +44,7 @@ func newDiskResize(f *flags) *cobra.Command {
 		}
 		d, err := c.disks.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 		if err != nil {
-			return c.explainDisk(name, err)
+			return disks().explain(c, name, err)
 		}
 		if w.wait {
 			if d, err = c.awaitDisk(ctx, cmd, name, grown(d.Generation)); err != nil {
@@ -66,7 +66,7 @@ func newDiskRemove(f *flags) *cobra.Command {
 			"deleted.",
 		Example: "  kubectl vmop disk remove web-data",
 	}
-	f.oneDisk(cmd, 0)
+	disks().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
 	w.add(cmd, "it is gone")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -76,10 +76,10 @@ func newDiskRemove(f *flags) *cobra.Command {
 		}
 		ctx, cancel := w.context(cmd.Context())
 		defer cancel()
-		name := diskName(args[0])
+		name := disks().name(args[0])
 		d, err := c.disks.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return c.explainDisk(name, err)
+			return disks().explain(c, name, err)
 		}
 		how := metav1.DeletePropagationBackground
 		if w.wait {
@@ -88,7 +88,7 @@ func newDiskRemove(f *flags) *cobra.Command {
 		if err := c.disks.Delete(ctx, name, metav1.DeleteOptions{
 			PropagationPolicy: &how, Preconditions: metav1.NewUIDPreconditions(string(d.UID)),
 		}); err != nil {
-			return c.explainDisk(name, err)
+			return disks().explain(c, name, err)
 		}
 		if w.wait {
 			if _, err := c.awaitDisk(ctx, cmd, name, func(now *v1.VirtualDisk) (bool, error) {

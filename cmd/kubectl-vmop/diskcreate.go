@@ -38,7 +38,7 @@ func newDiskCreate(f *flags) *cobra.Command {
 			"  kubectl vmop disk create web-root --size 20Gi --url https://cloud.example.org/debian-12.qcow2 --wait\n" +
 			"  kubectl vmop disk create web-root --size 20Gi --container-image registry.example.org/images/debian:12",
 	}
-	f.oneDisk(cmd, 0)
+	disks().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
 	d.add(cmd)
@@ -46,7 +46,7 @@ func newDiskCreate(f *flags) *cobra.Command {
 	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
 	w.add(cmd, "VMs can have it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d.name = diskName(args[0])
+		d.name = disks().name(args[0])
 		if dryRun != "none" && dryRun != "client" && dryRun != "server" {
 			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: want none, server or client", dryRun)}
 		}

@@ -30,7 +30,7 @@ func (c *cluster) awaitDisk(
 	if d != nil {
 		typedDisk(d)
 	}
-	return d, c.explainDisk(name, err)
+	return d, disks().explain(c, name, err)
 }
 
 // progressOf says what a disk waits for, or how far the import of its data is.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,65 +32,6 @@ func newImage(f *flags) *cobra.Command {
 	}
 	cmd.AddCommand(newImageList(f), newImagePull(f), newImageUpload(f), newImageRemove(f))
 	return cmd
-}
-
-// imageName returns the name in NAME or vi/NAME.
-func imageName(text string) string {
-	kind, name, two := strings.Cut(text, "/")
-	kinds := []string{"vi", "vis", "virtualimage", "virtualimages", imageKind}
-	if two && slices.Contains(kinds, strings.ToLower(kind)) {
-		return name
-	}
-	return text
-}
-
-// oneImage makes a verb take the name of an image, and so many further arguments.
-func (f *flags) oneImage(cmd *cobra.Command, further int) {
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0 || imageName(args[0]) == "":
-			return cli.UsageError{Err: errors.New("which image? " + usage(cmd))}
-		case len(args) != 1+further:
-			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
-		}
-		return nil
-	}
-	cmd.ValidArgsFunction = func(
-		cmd *cobra.Command, args []string, _ string,
-	) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 && further > 0 {
-			return nil, cobra.ShellCompDirectiveDefault // a file
-		}
-		return f.imageNames(cmd, args), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-func (f *flags) imageNames(cmd *cobra.Command, args []string) (names []string) {
-	c, err := f.onlyCluster(cmd)
-	if err != nil || len(args) > 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	list, err := c.images.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil
-	}
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names
-}
-
-// explainImage adds to an error about an image what the user can do.
-func (c *cluster) explainImage(name string, err error) error {
-	if !absent(err) {
-		return unknownKind(err)
-	}
-	return hinted{
-		fmt.Errorf("there is no image %s in namespace %s: %w", name, c.namespace, err),
-		"list the images by: kubectl vmop image list",
-	}
 }
 
 func typedImage(i *v1.VirtualImage) *v1.VirtualImage {
@@ -167,7 +107,7 @@ func newImagePull(f *flags) *cobra.Command {
 			"least what the disk in the image has. With --wait it shows how far the import is.",
 		Example: "  kubectl vmop image pull debian-12 --size 3Gi --url https://cloud.example.org/debian-12.qcow2 --wait",
 	}
-	f.oneImage(cmd, 0)
+	images().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
 	d.add(cmd)
@@ -175,7 +115,7 @@ func newImagePull(f *flags) *cobra.Command {
 		"VMs on different nodes can have it, if the storage lets them (ReadWriteMany)")
 	w.add(cmd, "VMs can have it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d.name = imageName(args[0])
+		d.name = images().name(args[0])
 		image, err := d.image(shared)
 		if err == nil && image.Spec.DataSource.Type == "" {
 			err = errors.New("where does it come from? give --url, --container-image, --image, --disk or --snapshot")
@@ -241,7 +181,7 @@ func (c *cluster) awaitImage(
 		}
 		return reached, err
 	})
-	return i, c.explainImage(name, err)
+	return i, images().explain(c, name, err)
 }
 
 // imageUsable is the goal that VMs can have an image.
@@ -264,14 +204,14 @@ func newImageRemove(f *flags) *cobra.Command {
 			"again without an image of that name. Disks that were made of it stay as they are.",
 		Example: "  kubectl vmop image remove debian-12",
 	}
-	f.oneImage(cmd, 0)
+	images().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := f.onlyCluster(cmd)
 		if err != nil {
 			return err
 		}
-		name := imageName(args[0])
+		name := images().name(args[0])
 		i, err := c.images.Get(cmd.Context(), name, metav1.GetOptions{})
 		if err == nil {
 			err = c.images.Delete(cmd.Context(), name, metav1.DeleteOptions{
@@ -279,7 +219,7 @@ func newImageRemove(f *flags) *cobra.Command {
 			})
 		}
 		if err != nil {
-			return c.explainImage(name, err)
+			return images().explain(c, name, err)
 		}
 		return printDone(cmd, form, typedImage(i), imageKind, name, "removed")
 	}

@@ -110,13 +110,13 @@ func newImageUpload(f *flags) *cobra.Command {
 			"execute programs in pods (pods/exec).",
 		Example: "  kubectl vmop image upload installer debian-12.iso --size 1Gi",
 	}
-	f.oneImage(cmd, 1)
+	images().takes(f, cmd, 1, cobra.ShellCompDirectiveDefault)
 	doneFlag(cmd, &form)
 	d.addVolume(cmd)
 	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the file: sha256:HEX, sha512:HEX or md5:HEX")
 	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit, such as 30m (0: none)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d.name = imageName(args[0])
+		d.name = images().name(args[0])
 		u, err := openUpload(args[1], checksum)
 		if err != nil {
 			return err
@@ -153,7 +153,7 @@ func (c *cluster) uploadImage(
 		}
 	}
 	if _, err := c.images.Get(ctx, d.name, metav1.GetOptions{}); err != nil {
-		return nil, c.explainImage(d.name, err)
+		return nil, images().explain(c, d.name, err)
 	}
 	what := "image " + d.name
 	_, err := c.awaitImage(ctx, cmd, d.name, func(i *v1.VirtualImage) (bool, error) {
@@ -180,12 +180,12 @@ func newDiskUpload(f *flags) *cobra.Command {
 			"that has failed can be sent again. It needs the right to execute programs in pods (pods/exec).",
 		Example: "  kubectl vmop disk upload web-root debian-12.qcow2",
 	}
-	f.oneDisk(cmd, 1)
+	disks().takes(f, cmd, 1, cobra.ShellCompDirectiveDefault)
 	doneFlag(cmd, &form)
 	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the file: sha256:HEX, sha512:HEX or md5:HEX")
 	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit, such as 30m (0: none)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name := diskName(args[0])
+		name := disks().name(args[0])
 		u, err := openUpload(args[1], checksum)
 		if err != nil {
 			return err
@@ -198,7 +198,7 @@ func newDiskUpload(f *flags) *cobra.Command {
 		ctx, cancel := w.context(cmd.Context())
 		defer cancel()
 		if _, err := c.disks.Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return c.explainDisk(name, err)
+			return disks().explain(c, name, err)
 		}
 		what := "disk " + name
 		_, err = c.awaitDisk(ctx, cmd, name, func(d *v1.VirtualDisk) (bool, error) {

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"vmop/cli"
+)
+
+// A noun is a kind of object with verbs of its own: kubectl vmop disk list.
+type noun struct {
+	word  string // the verb whose subcommands are about it
+	short string // name of the resource
+	kind  string // what kubectl calls an object
+	list  func(context.Context, *cluster, metav1.ListOptions) (runtime.Object, error)
+}
+
+// disks are VirtualDisks.
+func disks() noun {
+	list := func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
+		return c.disks.List(ctx, o)
+	}
+	return noun{"disk", "vd", diskKind, list}
+}
+
+// images are VirtualImages.
+func images() noun {
+	list := func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
+		return c.images.List(ctx, o)
+	}
+	return noun{"image", "vi", imageKind, list}
+}
+
+// name returns the name in NAME or, of a disk, vd/NAME.
+func (n noun) name(text string) string {
+	kind, name, two := strings.Cut(text, "/")
+	long, _, _ := strings.Cut(n.kind, ".")
+	if two && slices.Contains([]string{n.short, n.short + "s", long, long + "s", n.kind}, strings.ToLower(kind)) {
+		return name
+	}
+	return text
+}
+
+// takes makes a verb take the name of an object, and complete it, and so many further arguments, which
+// the shell completes as it is told to.
+func (n noun) takes(f *flags, cmd *cobra.Command, further int, completion cobra.ShellCompDirective) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 || n.name(args[0]) == "":
+			return cli.UsageError{Err: errors.New("which " + n.word + "? " + usage(cmd))}
+		case len(args) != 1+further:
+			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, completion
+		}
+		return n.names(f, cmd), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// names returns the names of the objects of the namespace, none if they can't be read.
+func (n noun) names(f *flags, cmd *cobra.Command) (names []string) {
+	c, err := f.onlyCluster(cmd)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	list, err := n.list(ctx, c, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		if m, err := meta.Accessor(o); err == nil {
+			names = append(names, m.GetName())
+		}
+		return nil
+	})
+	return names
+}
+
+// explain adds to an error about an object what the user can do.
+func (n noun) explain(c *cluster, name string, err error) error {
+	if !absent(err) {
+		return unknownKind(err)
+	}
+	return hinted{
+		fmt.Errorf("there is no %s %s in namespace %s: %w", n.word, name, c.namespace, err),
+		"list the " + n.word + "s by: kubectl vmop " + n.word + " list",
+	}
+}
