@@ -18,6 +18,7 @@ import (
 	"vmop/cli"
 	"vmop/diskimage"
 	diskof "vmop/manager/disk"
+	"vmop/regular"
 )
 
 // An upload is an image in a file of this computer.
@@ -32,15 +33,13 @@ func openUpload(name, checksum string) (*upload, error) {
 	if _, err := diskimage.ParseChecksum(checksum); err != nil {
 		return nil, cli.UsageError{Err: fmt.Errorf("--%w", err)}
 	}
-	file, err := os.Open(name)
+	file, err := regular.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the image: %w", err)
 	}
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is not a file", name)
 	case info.Size() == 0:
 		err = fmt.Errorf("%s is empty", name)
 	default:
@@ -67,6 +66,10 @@ func (c *cluster) send(ctx context.Context, cmd *cobra.Command, what, pod string
 	var said struct{ Reason, Message string }
 	if json.Unmarshal(out.Bytes(), &said) == nil && said.Reason != "" && said.Reason != diskof.ReasonImported {
 		return fmt.Errorf("%s: %s: %s", what, cli.Printable(said.Reason), cli.Printable(said.Message))
+	}
+	if apierrors.IsNotFound(err) { // not what the user has named
+		return fmt.Errorf("%s: the pod %s, which takes the data, is just being started again (%v): repeat the upload",
+			what, pod, err)
 	}
 	return err
 }
