@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,4 +35,20 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 		hint = "did you mean " + strings.Join(meant, " or ") + "?"
 	}
 	return UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
+}
+
+// AtMostOne has a command that is given more than one of some flags fail.
+func AtMostOne(cmd *cobra.Command, flags ...string) {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		var given []string
+		for _, name := range flags {
+			if cmd.Flags().Changed(name) {
+				given = append(given, "--"+name)
+			}
+		}
+		if len(given) > 1 {
+			return UsageError{Err: errors.New("give one of " + strings.Join(given, ", ") + ", not several")}
+		}
+		return nil
+	}
 }

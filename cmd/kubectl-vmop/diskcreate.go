@@ -120,7 +120,7 @@ func (d *diskDraft) add(cmd *cobra.Command) {
 	for _, name := range []string{"url", "checksum", "container-image", "snapshot", "secret", "image", "disk"} {
 		cli.CompleteFlag(cmd, name)
 	}
-	cmd.MarkFlagsMutuallyExclusive("url", "container-image", "snapshot", "image", "disk", "upload")
+	cli.AtMostOne(cmd, "url", "container-image", "snapshot", "image", "disk", "upload")
 }
 
 // disk returns the disk that the draft describes.

@@ -140,7 +140,7 @@ func newSnapshotRestore(f *flags) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&withConfig, "with-config", false, "restore the configuration, too")
 	cmd.Flags().StringVar(&to, "to", "", "make a new VM of this `name`")
-	cmd.MarkFlagsMutuallyExclusive("with-config", "to")
+	cli.AtMostOne(cmd, "with-config", "to")
 	return cmd
 }
 
