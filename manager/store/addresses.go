@@ -245,11 +245,5 @@ func (s *Addresses) listed(what string, listed <-chan struct{}) error {
 
 // Await waits until all has been listed, or ctx is done.
 func (s *Addresses) Await(ctx context.Context) {
-	for _, listed := range []<-chan struct{}{s.addresses.listed, s.leases.listed} {
-		select {
-		case <-listed:
-		case <-ctx.Done():
-			return
-		}
-	}
+	lists{s.addresses.listed, s.leases.listed}.await(ctx)
 }

@@ -140,25 +140,15 @@ func (s *Attachments) Follow(ctx context.Context, from client.WithWatch) {
 func (s *Attachments) Listed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, listed := range []<-chan struct{}{s.attachments.listed, s.pods.listed} {
-		select {
-		case <-listed:
-		default:
-			return cmp.Or(s.failure, errAttachmentsNotListed)
-		}
+	if !s.lists().there() {
+		return cmp.Or(s.failure, errAttachmentsNotListed)
 	}
 	return nil
 }
 
+func (s *Attachments) lists() lists { return lists{s.attachments.listed, s.pods.listed} }
+
 var errAttachmentsNotListed = errors.New("the list of VirtualMachineBlockDeviceAttachments is not there yet")
 
 // Await waits until all has been listed, or ctx is done.
-func (s *Attachments) Await(ctx context.Context) {
-	for _, listed := range []<-chan struct{}{s.attachments.listed, s.pods.listed} {
-		select {
-		case <-listed:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
+func (s *Attachments) Await(ctx context.Context) { s.lists().await(ctx) }

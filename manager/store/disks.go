@@ -325,8 +325,8 @@ func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
 }
 
 // all returns what is closed when each of the lists is there.
-func (s *Disks) all() []<-chan struct{} {
-	all := []<-chan struct{}{s.claims.listed, s.pods.listed, s.classes.tried}
+func (s *Disks) all() lists {
+	all := lists{s.claims.listed, s.pods.listed, s.classes.tried}
 	if s.images != nil {
 		all = append(all, s.images.listed)
 	} else {
@@ -342,12 +342,8 @@ func (s *Disks) all() []<-chan struct{} {
 func (s *Disks) Listed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, listed := range s.all() {
-		select {
-		case <-listed:
-		default:
-			return cmp.Or(s.failure, errNotListed)
-		}
+	if !s.all().there() {
+		return cmp.Or(s.failure, errNotListed)
 	}
 	return nil
 }
@@ -355,12 +351,4 @@ func (s *Disks) Listed() error {
 var errNotListed = errors.New("their list is not there yet")
 
 // Await waits until all has been listed, or ctx is done.
-func (s *Disks) Await(ctx context.Context) {
-	for _, listed := range s.all() {
-		select {
-		case <-listed:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
+func (s *Disks) Await(ctx context.Context) { s.all().await(ctx) }
