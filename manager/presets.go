@@ -15,6 +15,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/class"
+	"vmop/manager/publish"
 )
 
 // presets makes the classes of VMs with which a cluster begins, once: what an administrator changes or deletes
@@ -40,7 +41,7 @@ const (
 	presetsDone   = "done"
 )
 
-const presetsOwner = client.FieldOwner("vm-operator")
+const presetsOwner = publish.Owner
 
 // presetsRetry is when it is tried again, such as without the right to make classes.
 const presetsRetry = time.Minute

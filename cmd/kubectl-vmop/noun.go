@@ -50,7 +50,7 @@ func (n noun) name(text string) string {
 }
 
 // takes makes a verb take the name of an object, and complete it, and so many further arguments, which
-// the shell completes as it is told to.
+// the shell completes as completion says.
 func (n noun) takes(f *flags, cmd *cobra.Command, further int, completion cobra.ShellCompDirective) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -11,12 +11,13 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/manager/publish"
 )
 
 // The owners of the fields of a VM's status and objects. What the runner writes is
 // written in its name when it no longer can.
 const (
-	managerOwner = client.FieldOwner("vm-operator")
+	managerOwner = publish.Owner
 	runnerOwner  = client.FieldOwner("vm-runner")
 )
 

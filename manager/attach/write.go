@@ -3,27 +3,20 @@ package attach
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
-	"vmop/manager/objects"
+	"vmop/manager/publish"
 )
 
 // owner of the fields that the manager writes.
-const owner = client.FieldOwner("vm-operator")
+const owner = publish.Owner
 
 // create creates an object from a configuration.
 func (c *Controller) create(ctx context.Context, configuration any, object client.Object) error {
@@ -78,17 +71,9 @@ func (r *round) finalizers(a *v1.VirtualMachineBlockDeviceAttachment, all []stri
 func (r *round) write(
 	a *v1.VirtualMachineBlockDeviceAttachment, is v1.VirtualMachineBlockDeviceAttachmentStatus,
 ) error {
-	text, err := json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": a.ResourceVersion},
-		{"op": "add", "path": "/status", "value": is},
-	})
-	if err != nil {
-		return err
-	}
 	next := &v1.VirtualMachineBlockDeviceAttachment{}
 	next.Name, next.Namespace = a.Name, r.opts.Namespace
-	err = r.opts.Client.Status().Patch(r.ctx, next, client.RawPatch(types.JSONPatchType, text), owner)
-	if err != nil {
+	if err := publish.Status(r.ctx, r.opts.Client, a, next, is); err != nil {
 		return fmt.Errorf("write the status of the attachment %s: %w", a.Name, err)
 	}
 	return r.book.Learn(next)
@@ -97,31 +82,10 @@ func (r *round) write(
 // event writes an event about what an attachment has become. That it could not be written keeps
 // nothing else from being done.
 func (r *round) event(a *v1.VirtualMachineBlockDeviceAttachment, is v1.VirtualMachineBlockDeviceAttachmentStatus) {
-	sum := sha256.Sum256([]byte(string(a.UID) + "/" + a.ResourceVersion + "/" + string(is.Phase) + "/" + is.Reason))
-	e := &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: a.Name + "." + hex.EncodeToString(sum[:8]), Namespace: r.opts.Namespace,
-		},
-		EventTime:           metav1.NewMicroTime(r.opts.Now()),
-		ReportingController: reportingController, ReportingInstance: cmp.Or(r.opts.Instance, objects.ManagerName),
-		Type: corev1.EventTypeNormal, Reason: cmp.Or(is.Reason, string(is.Phase)), Action: string(is.Phase),
-		Note: decide.Shorten(cmp.Or(is.Message, "the VirtualDisk "+a.Spec.BlockDeviceRef.Name+" is attached to the VM "+
-			a.Spec.VirtualMachineName), longestNote),
-		Regarding: corev1.ObjectReference{
-			APIVersion: v1.GroupVersion().String(), Kind: "VirtualMachineBlockDeviceAttachment",
-			Namespace: r.opts.Namespace, Name: a.Name, UID: a.UID,
-		},
-	}
-	if is.Phase == v1.AttachmentFailed {
-		e.Type = corev1.EventTypeWarning
-	}
-	if err := r.opts.Client.Create(r.ctx, e, owner); err != nil && !apierrors.IsAlreadyExists(err) {
-		log.FromContext(r.ctx).Error(err, "event not written", "reason", e.Reason, "note", e.Note)
-	}
+	attached := "the VirtualDisk " + a.Spec.BlockDeviceRef.Name + " is attached to the VM " + a.Spec.VirtualMachineName
+	publish.Write(r.ctx, r.opts.Client, publish.Event{
+		Kind: "VirtualMachineBlockDeviceAttachment", Key: a.ResourceVersion + "/" + string(is.Phase) + "/" + is.Reason,
+		Reason: cmp.Or(is.Reason, string(is.Phase)), Action: string(is.Phase), Warning: is.Phase == v1.AttachmentFailed,
+		Note: decide.Shorten(cmp.Or(is.Message, attached), publish.LongestNote),
+	}.Of(a, r.opts.Now(), r.opts.Instance))
 }
-
-// reportingController of the events that managers write, and how long their notes are, in bytes.
-const (
-	reportingController = v1.GroupName + "/vm-manager"
-	longestNote         = 1000
-)

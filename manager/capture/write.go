@@ -3,29 +3,23 @@ package capture
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/manager/publish"
 	"vmop/manager/snapshot"
 )
 
 // owner of the fields that the manager writes.
-const owner = client.FieldOwner("vm-operator")
+const owner = publish.Owner
 
 // refusal returns what an error of the API server means.
 func refusal(err error) snapshot.Outcome {
@@ -72,15 +66,7 @@ func (c *Controller) write(ctx context.Context, of *v1.VirtualDiskSnapshot, is v
 
 // writeStatus writes the status of a snapshot of a kind unless it has changed since it was read; next is an empty one.
 func (c maker) writeStatus(ctx context.Context, kind string, of metav1.Object, next client.Object, is any) error {
-	text, err := json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": of.GetResourceVersion()},
-		{"op": "add", "path": "/status", "value": is},
-	})
-	if err != nil {
-		return err
-	}
-	err = c.opts.Client.Status().Patch(ctx, next, client.RawPatch(types.JSONPatchType, text), owner)
-	if err != nil {
+	if err := publish.Status(ctx, c.opts.Client, of, next, is); err != nil {
 		return fmt.Errorf("write the status of the %s %s: %w", kind, of.GetName(), err)
 	}
 	return nil
@@ -95,30 +81,9 @@ type said struct {
 // event writes an event about what a snapshot of a kind has become. That it could not be written keeps
 // nothing else from being done.
 func (c maker) event(ctx context.Context, of metav1.Object, kind string, is said) {
-	sum := sha256.Sum256([]byte(string(of.GetUID()) + "/" + string(is.phase) + "/" + is.reason + "/" + is.message))
-	e := &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: of.GetName() + "." + hex.EncodeToString(sum[:8]), Namespace: c.opts.Namespace,
-		},
-		EventTime:           metav1.NewMicroTime(c.opts.Now()),
-		ReportingController: reportingController, ReportingInstance: cmp.Or(c.opts.Instance, objects.ManagerName),
-		Type: corev1.EventTypeNormal, Reason: cmp.Or(is.reason, string(is.phase)), Action: string(is.phase),
-		Note: decide.Shorten(cmp.Or(is.message, "the snapshot is "+string(is.phase)), longestNote),
-		Regarding: corev1.ObjectReference{
-			APIVersion: v1.GroupVersion().String(), Kind: kind,
-			Namespace: c.opts.Namespace, Name: of.GetName(), UID: of.GetUID(),
-		},
-	}
-	if is.phase == v1.SnapshotFailed {
-		e.Type = corev1.EventTypeWarning
-	}
-	if err := c.opts.Client.Create(ctx, e, owner); err != nil && !apierrors.IsAlreadyExists(err) {
-		log.FromContext(ctx).Error(err, "event not written", "reason", e.Reason, "note", e.Note)
-	}
+	publish.Write(ctx, c.opts.Client, publish.Event{
+		Kind: kind, Key: string(is.phase) + "/" + is.reason + "/" + is.message,
+		Reason: cmp.Or(is.reason, string(is.phase)), Action: string(is.phase), Warning: is.phase == v1.SnapshotFailed,
+		Note: decide.Shorten(cmp.Or(is.message, "the snapshot is "+string(is.phase)), publish.LongestNote),
+	}.Of(of, c.opts.Now(), c.opts.Instance))
 }
-
-// reportingController of the events that managers write, and how long their notes are, in bytes.
-const (
-	reportingController = v1.GroupName + "/vm-manager"
-	longestNote         = 1000
-)

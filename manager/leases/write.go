@@ -17,10 +17,11 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/addresses"
 	"vmop/manager/objects"
+	"vmop/manager/publish"
 )
 
 // owner of the fields that the manager writes.
-const owner = client.FieldOwner("vm-operator")
+const owner = publish.Owner
 
 // errNoneFree means that all addresses of the ranges are leased.
 var errNoneFree = errors.New("no address is free")

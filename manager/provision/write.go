@@ -3,28 +3,25 @@ package provision
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/disk"
 	"vmop/manager/objects"
+	"vmop/manager/publish"
 )
 
 // owner of the fields that the manager writes.
-const owner = client.FieldOwner("vm-operator")
+const owner = publish.Owner
 
 // labelsOf returns the labels of what belongs to a disk.
 func labelsOf(d *v1.VirtualDisk) map[string]string {
@@ -91,14 +88,7 @@ func (c *Controller) write(ctx context.Context, d *v1.VirtualDisk, is v1.Virtual
 	if c.kind == v1.KindVirtualImage {
 		next, status = &v1.VirtualImage{ObjectMeta: meta}, disk.ImageStatus(is)
 	}
-	text, err := json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": d.ResourceVersion},
-		{"op": "add", "path": "/status", "value": status},
-	})
-	if err != nil {
-		return err
-	}
-	err = c.opts.Client.Status().Patch(ctx, next, client.RawPatch(types.JSONPatchType, text), owner)
+	err := publish.Status(ctx, c.opts.Client, d, next, status)
 	if apierrors.IsNotFound(err) {
 		err = errors.Join(err, c.book.Forget(next))
 	}
@@ -111,33 +101,9 @@ func (c *Controller) write(ctx context.Context, d *v1.VirtualDisk, is v1.Virtual
 // event writes an event about what a disk has become. That it could not be written keeps nothing
 // else from being done.
 func (c *Controller) event(ctx context.Context, d *v1.VirtualDisk, is v1.VirtualDiskStatus) {
-	e := &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Name: eventName(d, is), Namespace: c.opts.Namespace},
-		EventTime:           metav1.NewMicroTime(c.opts.Now()),
-		ReportingController: reportingController, ReportingInstance: cmp.Or(c.opts.Instance, objects.ManagerName),
-		Type: corev1.EventTypeNormal, Reason: cmp.Or(is.Reason, string(is.Phase)), Action: string(is.Phase),
-		Note: decide.Shorten(cmp.Or(is.Message, "it is "+string(is.Phase)), longestNote),
-		Regarding: corev1.ObjectReference{
-			APIVersion: v1.GroupVersion().String(), Kind: string(c.kind),
-			Namespace: c.opts.Namespace, Name: d.Name, UID: d.UID,
-		},
-	}
-	if is.Phase == v1.DiskFailed {
-		e.Type = corev1.EventTypeWarning
-	}
-	if err := c.opts.Client.Create(ctx, e, owner); err != nil && !apierrors.IsAlreadyExists(err) {
-		log.FromContext(ctx).Error(err, "event not written", "reason", e.Reason, "note", e.Note)
-	}
+	publish.Write(ctx, c.opts.Client, publish.Event{
+		Kind: string(c.kind), Key: string(is.Phase) + "/" + is.Reason + "/" + is.Message,
+		Reason: cmp.Or(is.Reason, string(is.Phase)), Action: string(is.Phase), Warning: is.Phase == v1.DiskFailed,
+		Note: decide.Shorten(cmp.Or(is.Message, "it is "+string(is.Phase)), publish.LongestNote),
+	}.Of(d, c.opts.Now(), c.opts.Instance))
 }
-
-// eventName is another one for each thing that is said of a disk.
-func eventName(d *v1.VirtualDisk, is v1.VirtualDiskStatus) string {
-	sum := sha256.Sum256([]byte(string(d.UID) + "/" + string(is.Phase) + "/" + is.Reason + "/" + is.Message))
-	return d.Name + "." + hex.EncodeToString(sum[:8])
-}
-
-// reportingController of the events that managers write, and how long their notes are, in bytes.
-const (
-	reportingController = v1.GroupName + "/vm-manager"
-	longestNote         = 1000
-)

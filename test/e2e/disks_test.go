@@ -52,9 +52,9 @@ func containerDisks(t *testing.T, l *lab) {
 	}
 	create("boxed", "1", "--secret registry --ca-file "+file)
 	create("boxed-stranger", "1", "--secret registry")
-	create("boxed-nobody", "1", "--ca-file "+file)
+	create("boxed-anonymous", "1", "--ca-file "+file)
 	l.diskIs(t, "boxed", v1.DiskPending, disk.ReasonSecretMissing)
-	l.diskIs(t, "boxed-nobody", v1.DiskFailed, "SourceUnauthorized")
+	l.diskIs(t, "boxed-anonymous", v1.DiskFailed, "SourceUnauthorized")
 	u.types("kubectl create secret docker-registry registry --docker-server="+host+
 		" --docker-username=me --docker-password=canary-registry-5c02", "")
 	d := l.diskIs(t, "boxed", v1.DiskReady, "")

@@ -19,6 +19,7 @@ import (
 	"vmop/manager/decide"
 	"vmop/manager/fleet"
 	"vmop/manager/objects"
+	"vmop/manager/publish"
 	"vmop/printable"
 )
 
@@ -163,7 +164,7 @@ func eventOf(e *eventsv1.Event) fleet.Event {
 	if e.Regarding.Kind != kindOfVM {
 		made.About = line(e.Regarding.Kind + " " + e.Regarding.Name)
 	}
-	if user := e.Annotations[apply.AnnotationUser]; user != "" && e.ReportingController == apply.ReportingController {
+	if user := e.Annotations[apply.AnnotationUser]; user != "" && e.ReportingController == publish.ReportingController {
 		made.User, made.Action = line(user), strings.ToLower(line(e.Action))
 		made.Text = strings.TrimPrefix(made.Text, decide.RequestedBy(user))
 	}
