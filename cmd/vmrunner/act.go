@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,13 +68,7 @@ func newStop(f *flags) *cobra.Command {
 		if !wait {
 			return act(cmd.Context(), client, what)
 		}
-		ctx := cmd.Context()
-		if limit > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the VM did not stop within %s", limit))
-			defer cancel()
-		}
-		s, err := client.End(ctx, what)
+		s, err := endIn(cmd.Context(), client, what, limit)
 		if err != nil {
 			return err
 		}
@@ -81,6 +76,23 @@ func newStop(f *flags) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// endIn ends a VM, and waits for that as long as the limit says; 0: there is none.
+func endIn(ctx context.Context, client *control.Client, what control.Action, limit time.Duration) (
+	status.Status, error,
+) {
+	if limit == 0 {
+		return client.End(ctx, what)
+	}
+	in, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	s, err := client.End(in, what)
+	late := in.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) // a connection may notice it first
+	if err != nil && late && ctx.Err() == nil {
+		return s, fmt.Errorf("the VM did not stop within %s", limit)
+	}
+	return s, err
 }
 
 // how returns how a VM ended.

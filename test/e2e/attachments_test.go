@@ -22,13 +22,13 @@ const find = "D=; for b in /sys/block/vd*; do [ \"$(cat $b/serial)\" = data ] &&
 // A guest gets a disk while it runs, writes while its export is another pod, and lets go of it; another
 // VM reads what was written.
 func attachments(t *testing.T, l *lab) {
-	v := l.create(t, tiny("plugged"))
+	v := l.create(t, tiny("gets-disks"))
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: data},
   spec: {persistentVolumeClaim: {storageClassName: `+storage+`, size: 16Mi}}}`)
 	v.runs()
 	inside := v.console().booted()
 	began := time.Now()
-	l.applyText(t, attachmentOf("first", "plugged"))
+	l.applyText(t, attachmentOf("first", "gets-disks"))
 	inside.ask("until " + find + "[ -n \"$D\" ]; do usleep 50000; done; echo there")
 	t.Logf("the guest has the disk %.1f s after the attachment was made", time.Since(began).Seconds())
 	l.attachmentIs(t, "first", v1.AttachmentAttached)
@@ -48,7 +48,7 @@ func attachments(t *testing.T, l *lab) {
 		return errors.New("it is still there")
 	})
 
-	l.applyText(t, attachmentOf("second", "plugged"))
+	l.applyText(t, attachmentOf("second", "gets-disks"))
 	l.attachmentIs(t, "second", v1.AttachmentAttached)
 	require.Contains(t, inside.ask(find+"head -c 7 $D; dd if=$D bs=512 skip=1 count=1 2>/dev/null | head -c 5"), "written")
 }

@@ -91,7 +91,6 @@ func (l *lab) placesOfTheGuide(t *testing.T, unplaced func(*clusterVM, string), 
 	unplaced(onSSD, "spec.nodeSelector requires the labels disktype=ssd")
 	unplaced(byExpression, "spec.affinity.nodeAffinity")
 	l.kubectl(t, "label", "node", other, "disktype=ssd")
-	t.Cleanup(func() { l.kubectl(t, "label", "node", other, "disktype-") })
 	for v, want := range map[*clusterVM]string{onSSD: other, byExpression: other, prefers: node} {
 		is := v.until("to have a node", func(now *v1.VirtualMachine) bool { return now.Status.NodeName != "" })
 		require.Equal(t, want, is.Status.NodeName, is.Name)
