@@ -80,12 +80,12 @@ func (l *lab) export(t *testing.T, name string, mode corev1.PersistentVolumeMode
 	l.applyAny(t, pod)
 	l.waitFor(t, "pod/"+name)
 
-	out := l.qemuIO(t, made.Spec.ClusterIP, "write -P 1 0 64k", "flush")
+	out := l.qemuIO(t, name, made.Spec.ClusterIP, "write -P 1 0 64k", "flush")
 	require.Contains(t, out, "wrote 65536/65536")
 	// Another pod takes the place of this one while a client is connected.
 	used := make(chan string, 1)
 	go func() {
-		used <- l.qemuIO(t, made.Spec.ClusterIP, "read -P 1 0 64k", "sleep 5000", "write -P 2 1M 64k",
+		used <- l.qemuIO(t, name, made.Spec.ClusterIP, "read -P 1 0 64k", "sleep 5000", "write -P 2 1M 64k",
 			"read -P 1 0 64k")
 	}()
 	time.Sleep(time.Second) // so that it is connected before; if it isn't, it waits as well
@@ -151,7 +151,7 @@ func (l *lab) exportClient(t *testing.T, authority *nbdexport.Authority) {
 }
 
 // qemuIO uses the disk at an address by QEMU's client, and returns what that says.
-func (l *lab) qemuIO(t *testing.T, address string, commands ...string) string {
+func (l *lab) qemuIO(t *testing.T, name, address string, commands ...string) string {
 	args := []string{
 		"-n", exported, "exec", "client", "--", "qemu-io", "--object",
 		"tls-creds-x509,id=tls,endpoint=client,dir=/tls", "--image-opts",
@@ -160,7 +160,7 @@ func (l *lab) qemuIO(t *testing.T, address string, commands ...string) string {
 		args = append(args, "-c", c)
 	}
 	out, err := l.Kubectl(t.Context(), append(args, "driver=nbd,server.type=inet,server.host="+address+
-		",server.port=10809,export=disk,tls-creds=tls,reconnect-delay=120,open-timeout=60")...)
+		",server.port=10809,export="+name+",tls-creds=tls,reconnect-delay=120,open-timeout=60")...)
 	if err != nil {
 		out += err.Error()
 	}
