@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestMain lets more scenarios run at a time than there are processors: most wait
-// more than they compute.
+// TestMain lets more scenarios run at a time than there are processors, as most wait now and then. With more
+// than these the processors are busy anyway, and guests that get too little of them take minutes to boot.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
