@@ -14,7 +14,5 @@
 // accepts that key only. So there is no secret of a runner to be stored, mounted or
 // renewed, and no certificate of it that expires (docs/decisions/0065-runner-keys.md).
 //
-// A client has handshakeTime to show its certificate, and maxHandshakes may be about to; a
-// further one displaces the oldest, so that strangers who say nothing don't keep the
-// manager out.
+// Strangers who connect and say nothing don't keep the manager out: see package mutual.
 package remote
