@@ -19,7 +19,9 @@
 //	                        ◀──────── Loaded
 //	record Released
 //	Go ────────────────────────────────────▶ record Resumed; cont
-//	ends its QEMU           ◀─────── Resumed
+//	record Moved            ◀─────── Resumed
+//	Known ─────────────────────────────────▶ no record
+//	ends its QEMU
 //
 // Until Released is recorded whatever goes wrong ends with the guest continuing at the source. From then on
 // the source asks, by another Go, until it knows: Resumed, or Aborted, which is recorded before it is said,

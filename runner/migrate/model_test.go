@@ -453,7 +453,7 @@ func (p place) wrong() string {
 		return "two guests run"
 	case p.src.qemu == runs && p.taken:
 		return "the guest runs at the source, after it has been running at the target"
-	case p.tgt.qemu == runs && p.tgt.record != Taken:
+	case p.tgt.qemu == runs && p.tgt.record != Taken && !(p.tgt.record == NoRecord && p.src.record == Moved):
 		return "a guest runs that isn't the target's"
 	}
 	return ""

@@ -8,6 +8,7 @@ const (
 	Offer Message = "Offer" // with the plan: can the target have the guest?
 	Go    Message = "Go"    // the source has released the guest; also a question that can be repeated
 	Abort Message = "Abort" // the source keeps the guest
+	Known Message = "Known" // the source has recorded the answer to Go, and won't ask again
 )
 
 // Messages of the target.

@@ -105,12 +105,12 @@ func (s Source) released(e Event) (Source, []Action) {
 		return s, []Action{send(Go)}
 	case Heard(Resumed), Fenced: // who is gone may have resumed the guest, and it may have written to disks
 		s.Stage = Gone
-		return s, []Action{record(Moved), do(Quit)}
+		return s, []Action{record(Moved), send(Known), do(Quit)}
 	case Heard(Aborted):
 		if s.ended {
-			return Source{}, []Action{record(NoRecord)}
+			return Source{}, []Action{record(NoRecord), send(Known)}
 		}
-		return Source{}, []Action{do(Resume), record(NoRecord)}
+		return Source{}, []Action{do(Resume), record(NoRecord), send(Known)}
 	}
 	return s, nil
 }

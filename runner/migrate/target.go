@@ -52,9 +52,13 @@ func (t Target) On(e Event) (Target, []Action) {
 			return t, []Action{do(Resume), send(Resumed)}
 		case Heard(Go):
 			return t, []Action{send(Resumed)}
+		case Heard(Known):
+			return t, []Action{record(NoRecord)}
 		}
 	case Refused:
 		switch e {
+		case Heard(Known), Heard(Abort): // whoever says Abort will not say Go
+			return t, []Action{record(NoRecord)}
 		case Restarted:
 			return t, []Action{do(Quit)}
 		case Heard(Go):

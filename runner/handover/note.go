@@ -1,0 +1,59 @@
+package handover
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"vmop/durable"
+	"vmop/regular"
+	"vmop/runner/migrate"
+	"vmop/runner/migrate/link"
+)
+
+// File is the name of the file in the data directory that says how far a migration is.
+const File = "migration.json"
+
+// largest is how long the file may be, in bytes.
+const largest = 1 << 20
+
+// A Note is what a runner leaves to the next one. It has the keys of the migration.
+type Note struct {
+	Record migrate.Record `json:"record"`
+	Keys   link.Keys      `json:"keys"`
+}
+
+// Read reads the note in a data directory; without one, its record is migrate.NoRecord.
+func Read(dataDir string) (n Note, err error) {
+	path := filepath.Join(dataDir, File)
+	text, err := regular.ReadFile(path, largest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Note{}, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	if err != nil {
+		return Note{}, fmt.Errorf("read how far the migration is: %s: %w", path, err)
+	}
+	return n, nil
+}
+
+// Write writes the note, which is on the disk when it returns. Without a record the file is removed.
+func (n Note) Write(dataDir string) error {
+	path := filepath.Join(dataDir, File)
+	if n.Record == migrate.NoRecord {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return durable.SyncFolder(dataDir)
+	}
+	text, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return durable.Write(path, append(text, '\n'), 0o600, durable.Synced)
+}

@@ -1,0 +1,352 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"vmop/qmp"
+	"vmop/runner/migrate"
+	"vmop/runner/migrate/link"
+)
+
+const (
+	// offerTime is how long a target may not be reached before the migration is given up.
+	offerTime = 30 * time.Second
+	// redialTime is between two attempts to reach it.
+	redialTime = time.Second
+)
+
+// SourceConfig is what the side needs that has the guest. All are required.
+type SourceConfig struct {
+	Machine Machine
+	// DataDir is the VM's, where the note is.
+	DataDir string
+	Keys    link.Keys
+	// Offer is what the target compares, encoded as JSON.
+	Offer  any
+	Bounds Bounds
+	// Stop has the guest paused before its memory is sent: QEMU may miss what it writes meanwhile.
+	Stop bool
+	Log  *slog.Logger
+	// Tell is called often, from one goroutine.
+	Tell func(Progress)
+}
+
+// A Source moves its guest away.
+type Source struct {
+	side
+	cfg   SourceConfig
+	state migrate.Source
+
+	dialing bool
+	copying context.CancelFunc // ends the goroutines of a copy
+}
+
+// NewSource returns a source, for Run.
+func NewSource(cfg SourceConfig) *Source {
+	s := &Source{side: newSide(cfg.DataDir, Note{Keys: cfg.Keys}, cfg.Log, cfg.Tell), cfg: cfg, copying: func() {}}
+	s.machine = cfg.Machine
+	return s
+}
+
+// Cancel ends the migration, if the guest isn't released yet, for a reason.
+func (s *Source) Cancel(ctx context.Context, why error) {
+	s.happens(ctx, happening{event: migrate.Cancelled, err: why})
+}
+
+// Fenced takes in that nothing of the target runs any more, nor ever will.
+func (s *Source) Fenced(ctx context.Context) {
+	s.happens(ctx, happening{event: migrate.Fenced, err: errors.New("the target is gone")})
+}
+
+// Run moves the guest, or continues a migration of an earlier runner, of which there is a record. It returns
+// nil if the guest is the target's, and QEMU has ended; else why the guest stays, which continues. An error that
+// is the context's says neither.
+func (s *Source) Run(ctx context.Context, from migrate.Record) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer s.disconnect()
+	s.state = migrate.SourceOf(from)
+	begin := migrate.Begin
+	if from != migrate.NoRecord {
+		begin = migrate.Restarted
+	}
+	s.watch(ctx)
+	h := happening{event: begin}
+	for {
+		s.on(ctx, h)
+		switch s.state.Stage {
+		case migrate.Gone:
+			return nil
+		case migrate.Still:
+			if s.why == nil {
+				s.why = errors.New("the migration was interrupted")
+			}
+			return s.why
+		}
+		var err error
+		if h, err = s.next(ctx); err != nil {
+			return err
+		}
+		s.understand(ctx, &h)
+	}
+}
+
+// understand takes in what comes with an event.
+func (s *Source) understand(ctx context.Context, h *happening) {
+	s.log.Debug("migration: event", "event", string(h.event), "err", h.err)
+	switch h.event {
+	case migrate.Connected:
+		s.dialing = false
+		s.connect(ctx, h.conn)
+	case migrate.Heard(migrate.Refuse):
+		s.blame(fmt.Errorf("the target refuses the guest: %s", saidBy(h.data)))
+	case migrate.Heard(migrate.Aborted):
+		s.blame(fmt.Errorf("the target has given up: %s", saidBy(h.data)))
+	case migrate.Disconnected:
+		s.blame(errors.New("the connection with the target has ended"))
+	case migrate.QEMUEnded:
+		s.blame(errors.New("QEMU has ended"))
+	}
+}
+
+func (s *side) blame(err error) {
+	if s.why == nil {
+		s.why = err
+	}
+}
+
+// on takes in an event, and carries out what follows. A record that can't be written is as bad as a copy that
+// fails: nothing that depends on it is done.
+func (s *Source) on(ctx context.Context, h happening) {
+	before := s.state
+	var actions []migrate.Action
+	s.state, actions = s.state.On(h.event)
+	s.tell(Progress{Stage: s.state.Stage})
+	for _, a := range actions {
+		err := s.carryOut(ctx, a)
+		if err != nil && a.Do == migrate.Write && (a.Note == migrate.Migrating || a.Note == migrate.Released) {
+			s.blame(err)
+			s.state = before
+			if before.Stage == migrate.Still {
+				return
+			}
+			h = happening{event: migrate.Failed}
+			s.on(ctx, h)
+			return
+		}
+	}
+}
+
+func (s *Source) carryOut(ctx context.Context, a migrate.Action) error {
+	switch a.Do {
+	case migrate.Write:
+		return s.write(a.Note)
+	case migrate.Say:
+		switch a.Message {
+		case migrate.Offer:
+			s.send(a.Message, s.cfg.Offer)
+		case migrate.Go:
+			s.send(a.Message, s.machine.Paused())
+		default:
+			s.send(a.Message, s.reason())
+		}
+	case migrate.Connect:
+		s.dial(ctx)
+	case migrate.Copy:
+		if err := s.copy(ctx); err != nil {
+			s.later(ctx, happening{event: migrate.Failed, err: err})
+		}
+	case migrate.Switch:
+		limited, cancel := context.WithTimeout(ctx, replyTime)
+		defer cancel()
+		err := command(limited, s.machine, qmp.Command{
+			Execute: "migrate-continue", Arguments: members{"state": "pre-switchover"},
+		})
+		if err != nil {
+			s.later(ctx, happening{event: migrate.Failed, err: err})
+		}
+	case migrate.StopCopying:
+		s.stopCopying(ctx)
+	case migrate.Resume:
+		s.resume(ctx)
+	case migrate.Quit:
+		s.copying()
+		s.quit(ctx)
+	}
+	return nil
+}
+
+// resume has the guest continue here. As long as QEMU refuses, which is when the target still has the disks, it is
+// asked again: the target doesn't resume the guest.
+func (s *Source) resume(ctx context.Context) {
+	for attempt := 0; ; attempt++ {
+		limited, cancel := context.WithTimeout(ctx, replyTime)
+		err := s.machine.Continue(limited, s.machine.Paused())
+		cancel()
+		if err == nil {
+			return
+		}
+		if attempt == 0 {
+			s.log.Error("migration: the guest is not resumed yet", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.machine.Done():
+			return
+		case <-time.After(pollTime):
+		}
+	}
+}
+
+// later brings an event from the side's own goroutine.
+func (s *side) later(ctx context.Context, h happening) { go s.happens(ctx, h) }
+
+// dial reaches the target, again and again.
+func (s *Source) dial(ctx context.Context) {
+	if s.dialing {
+		return
+	}
+	s.dialing = true
+	since, offering := time.Now(), s.state.Stage == migrate.Offering
+	go func() {
+		for {
+			c, err := link.Dial(ctx, s.cfg.Keys, "")
+			if err == nil {
+				s.happens(ctx, happening{event: migrate.Connected, conn: c})
+				return
+			}
+			if offering && time.Since(since) > offerTime {
+				s.happens(ctx, happening{event: migrate.Cancelled, err: err})
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(redialTime):
+			}
+		}
+	}()
+}
+
+// copy has QEMU begin, and watches it.
+func (s *Source) copy(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	stream, err := link.Dial(limited, s.cfg.Keys, streamName)
+	if err != nil {
+		return err
+	}
+	ours, theirs, err := link.Pair()
+	if err != nil {
+		return errors.Join(err, stream.Close())
+	}
+	defer theirs.Close() // QEMU has its own
+	lasting, end := context.WithCancel(ctx)
+	s.copying = end
+	go func() {
+		if err := link.Carry(lasting, stream, ours); err != nil && lasting.Err() == nil {
+			s.log.Debug("migration: the stream has ended", "err", err)
+		}
+	}()
+	c := &convergence{bounds: s.cfg.Bounds}
+	list := []qmp.Command{capabilities(), parameters(s.cfg.Bounds, c.first())}
+	if s.cfg.Stop {
+		list = append(list, qmp.Command{Execute: "stop"})
+	}
+	for _, c := range list {
+		if err := command(limited, s.machine, c); err != nil {
+			return err
+		}
+	}
+	if err := hand(limited, s.machine, theirs, "migrate"); err != nil {
+		return err
+	}
+	go s.follow(lasting, c)
+	return nil
+}
+
+// follow brings what QEMU does as events, until it has sent everything or has given up.
+func (s *Source) follow(ctx context.Context, c *convergence) {
+	switching := false
+	for {
+		info, err := query(ctx, s.machine)
+		if err != nil {
+			s.happens(ctx, happening{event: migrate.Failed, err: err})
+			return
+		}
+		s.tell(Progress{
+			Transferred: info.RAM.Transferred, Remaining: info.RAM.Remaining, Total: info.RAM.Total,
+			Throttle: info.Throttle,
+		})
+		switch info.Status {
+		case "pre-switchover":
+			if !switching {
+				s.happens(ctx, happening{event: migrate.AtSwitch})
+			}
+			switching = true
+		case "completed":
+			s.happens(ctx, happening{event: migrate.Copied})
+			return
+		case "failed", "cancelled":
+			s.happens(ctx, happening{event: migrate.Failed, err: failure(info)})
+			return
+		}
+		downtime, giveUp := c.next(info)
+		if giveUp != nil {
+			s.happens(ctx, happening{event: migrate.Cancelled, err: giveUp})
+			return
+		}
+		if downtime != 0 {
+			if err := command(ctx, s.machine, setDowntime(downtime)); err != nil {
+				s.log.Warn("migration: the guest's pause stays as short as it is", "err", err)
+			}
+		}
+		pause := pollTime
+		if switching || info.RAM.Passes > 1 {
+			pause = switchTime
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func failure(info Migration) error {
+	if info.Error == "" {
+		return fmt.Errorf("QEMU has ended the migration (%s)", info.Status)
+	}
+	return fmt.Errorf("QEMU cannot send the guest: %s", info.Error)
+}
+
+// stopCopying returns when QEMU doesn't copy any more: only then it is known whether it has resumed the guest.
+func (s *Source) stopCopying(ctx context.Context) {
+	defer s.copying()
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	if err := command(ctx, s.machine, qmp.Command{Execute: "migrate_cancel"}); err != nil {
+		s.log.Warn("migration: QEMU is not asked to end the copy", "err", err)
+	}
+	for {
+		info, err := query(ctx, s.machine)
+		if err != nil {
+			s.log.Warn("migration: it is not known whether QEMU has ended the copy", "err", err)
+			return
+		}
+		switch info.Status {
+		case "", "none", "completed", "failed", "cancelled":
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(switchTime):
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package handover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"vmop/qmp"
+	"vmop/runner/migrate"
+	"vmop/runner/migrate/link"
+)
+
+// DefaultPatience is how long a target waits for a source that has vanished.
+const DefaultPatience = 30 * time.Second
+
+// alone is the event that the source has not come back in time.
+const alone migrate.Event = "alone"
+
+// TargetConfig is what the side needs that gets the guest. All are required.
+type TargetConfig struct {
+	// DataDir is the VM's, where the note is.
+	DataDir  string
+	Keys     link.Keys
+	Listener *link.Listener
+	// Compare returns why an offer can't be accepted.
+	Compare func(ctx context.Context, offer json.RawMessage) error
+	// Start starts QEMU with -S and -incoming defer, as it was compared.
+	Start func(ctx context.Context) (Machine, error)
+	// Take makes sure that the next runner finds the machine, whose guest is about to be resumed.
+	Take func() error
+	// Patience is how long it waits for a source that has vanished. A source that has released the guest asks again
+	// and again.
+	Patience time.Duration
+	Log      *slog.Logger
+	// Tell is called often.
+	Tell func(Progress)
+}
+
+// A Target gets a guest.
+type Target struct {
+	side
+	cfg   TargetConfig
+	state migrate.Target
+
+	decided  chan error
+	known    bool // decided has the answer
+	offer    json.RawMessage
+	ending   context.CancelFunc // of the goroutines that prepare and receive
+	starting chan struct{}      // closed when no QEMU is being started
+	streams  chan *link.Conn
+	started  chan Machine
+	loaded   bool               // it was said
+	paused   bool               // by a user
+	back     context.CancelFunc // of the wait for a source that has vanished
+}
+
+// NewTarget returns a target, for Run.
+func NewTarget(cfg TargetConfig) *Target {
+	t := &Target{
+		side: newSide(cfg.DataDir, Note{Keys: cfg.Keys}, cfg.Log, cfg.Tell), cfg: cfg, decided: make(chan error, 1),
+		streams: make(chan *link.Conn), started: make(chan Machine, 1), starting: make(chan struct{}),
+		ending: func() {}, back: func() {},
+	}
+	close(t.starting)
+	return t
+}
+
+// Decided gets nil when the guest is this side's, and was resumed, or why it never will be.
+func (t *Target) Decided() <-chan error { return t.decided }
+
+// Cancel gives up the migration, if the guest isn't this side's yet, for a reason.
+func (t *Target) Cancel(ctx context.Context, why error) {
+	t.happens(ctx, happening{event: migrate.Cancelled, err: why})
+}
+
+// Fenced takes in that nothing of the source runs any more, nor ever will.
+func (t *Target) Fenced(ctx context.Context) { t.happens(ctx, happening{event: migrate.Fenced}) }
+
+// Run receives the guest, or continues a migration of an earlier runner, of which there is a record; then
+// machine is what that runner has left, or nil. It answers the source until that knows the answer.
+func (t *Target) Run(ctx context.Context, from migrate.Record, machine Machine) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer t.disconnect()
+	defer func() {
+		cancel()
+		<-t.starting
+	}()
+	t.state, t.last, t.note.Record, t.machine = migrate.TargetOf(from), from, from, machine
+	go t.accept(ctx)
+	if machine != nil {
+		t.watch(ctx)
+	}
+	if from != migrate.NoRecord {
+		t.loaded = true // it may have been said
+		t.on(ctx, happening{event: migrate.Restarted})
+		t.wait(ctx)
+	}
+	for !t.over() {
+		h, err := t.next(ctx)
+		if err != nil {
+			return err
+		}
+		t.understand(ctx, &h)
+		t.on(ctx, h)
+	}
+	return nil
+}
+
+// over reports whether the source has nothing to ask any more.
+func (t *Target) over() bool {
+	switch t.state.Stage {
+	case migrate.Running:
+		return t.last == migrate.NoRecord
+	case migrate.Refused:
+		if !t.loaded && t.last != migrate.NoRecord { // it can't have been released
+			_ = t.write(migrate.NoRecord)
+		}
+		return t.last == migrate.NoRecord
+	}
+	return false
+}
+
+// accept brings connections as events, and streams to who waits for them.
+func (t *Target) accept(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-t.cfg.Listener.Accepted():
+			switch c.Stream {
+			case "":
+				t.happens(ctx, happening{event: migrate.Connected, conn: c})
+			case streamName:
+				select {
+				case t.streams <- c:
+				case <-ctx.Done():
+					_ = c.Close()
+				case <-time.After(replyTime): // nothing waits for it
+					_ = c.Close()
+				}
+			default:
+				_ = c.Close()
+			}
+		}
+	}
+}
+
+// understand takes in what comes with an event.
+func (t *Target) understand(ctx context.Context, h *happening) {
+	t.log.Debug("migration: event", "event", string(h.event), "err", h.err)
+	switch h.event {
+	case migrate.Connected:
+		t.back()
+		t.connect(ctx, h.conn)
+	case migrate.Heard(migrate.Offer):
+		t.offer = h.data
+	case migrate.Heard(migrate.Abort):
+		t.blame(fmt.Errorf("the source keeps the guest: %s", saidBy(h.data)))
+	case migrate.Heard(migrate.Go):
+		_ = json.Unmarshal(h.data, &t.paused) // whoever says nothing has not paused it
+	case migrate.Listens:
+		select {
+		case t.machine = <-t.started:
+			t.watch(ctx)
+		default: // it was given up meanwhile
+		}
+	case migrate.Disconnected:
+		t.wait(ctx)
+	case alone:
+		t.blame(errors.New("the connection with the source has ended"))
+		h.event = migrate.Cancelled
+		if t.state.Stage == migrate.Refused { // a source that has released the guest would have asked
+			_ = t.write(migrate.NoRecord)
+		}
+	case migrate.QEMUEnded:
+		t.blame(errors.New("QEMU has ended"))
+	}
+}
+
+// on takes in an event, and carries out what follows.
+func (t *Target) on(ctx context.Context, h happening) {
+	before := t.state
+	var actions []migrate.Action
+	t.state, actions = t.state.On(h.event)
+	t.tell(Progress{Stage: t.state.Stage})
+	for _, a := range actions {
+		err := t.carryOut(ctx, a)
+		if err != nil && a.Do == migrate.Write && (a.Note == migrate.Expecting || a.Note == migrate.Taken) {
+			t.blame(err)
+			t.state = before
+			t.on(ctx, happening{event: migrate.Cancelled})
+			return
+		}
+	}
+	t.decide()
+}
+
+// wait brings the event that the source has not come back.
+func (t *Target) wait(ctx context.Context) {
+	t.back()
+	ctx, t.back = context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(t.cfg.Patience):
+			t.happens(ctx, happening{event: alone})
+		}
+	}()
+}
+
+// decide says how it has ended, once.
+func (t *Target) decide() {
+	switch {
+	case t.known:
+	case t.state.Stage == migrate.Running:
+		t.known = true
+		t.decided <- nil
+	case t.state.Stage == migrate.Refused:
+		t.known = true
+		t.blame(errors.New("the migration was interrupted"))
+		t.decided <- t.why
+	}
+}
+
+func (t *Target) carryOut(ctx context.Context, a migrate.Action) error {
+	switch a.Do {
+	case migrate.Write:
+		if a.Note == migrate.Taken {
+			if err := t.cfg.Take(); err != nil {
+				return err
+			}
+		}
+		return t.write(a.Note)
+	case migrate.Say:
+		t.loaded = t.loaded || a.Message == migrate.Loaded
+		t.send(a.Message, t.reason())
+	case migrate.Compare:
+		h := happening{event: migrate.Suits}
+		if err := t.cfg.Compare(ctx, t.offer); err != nil {
+			h = happening{event: migrate.Differs, err: err}
+		}
+		t.later(ctx, h)
+	case migrate.Receive:
+		t.receive(ctx)
+	case migrate.Resume:
+		t.later(ctx, t.resume(ctx))
+	case migrate.Quit:
+		t.ending()
+		<-t.starting
+		select {
+		case m := <-t.started:
+			t.machine = m
+		default:
+		}
+		t.quit(ctx)
+	}
+	return nil
+}
+
+// resume has the guest continue here.
+func (t *Target) resume(ctx context.Context) happening {
+	select {
+	case <-t.machine.Done():
+		return happening{event: migrate.NotResumed, err: errors.New("QEMU has ended")}
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	err := t.machine.Continue(ctx, t.paused)
+	if refused := new(qmp.Error); errors.As(err, &refused) {
+		return happening{event: migrate.NotResumed, err: fmt.Errorf("QEMU does not resume the guest: %w", err)}
+	}
+	if err != nil {
+		t.log.Error("migration: it is not known whether the guest was resumed", "err", err)
+	}
+	return happening{event: migrate.Continues}
+}
+
+// receive starts QEMU, and brings how far it is as events.
+func (t *Target) receive(ctx context.Context) {
+	ctx, t.ending = context.WithCancel(ctx)
+	t.starting = make(chan struct{})
+	go func() {
+		m, err := t.prepare(ctx)
+		close(t.starting)
+		if err != nil {
+			t.happens(ctx, happening{event: migrate.Cancelled, err: err})
+			return
+		}
+		t.happens(ctx, happening{event: migrate.Listens})
+		t.follow(ctx, m)
+	}()
+}
+
+// prepare returns a QEMU that waits for the guest.
+func (t *Target) prepare(ctx context.Context) (Machine, error) {
+	m, err := t.cfg.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.started <- m
+	ours, theirs, err := link.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close() // QEMU has its own
+	limited, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	if err = command(limited, m, capabilities()); err == nil {
+		err = hand(limited, m, theirs, "migrate-incoming")
+	}
+	if err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	go func() {
+		select {
+		case c := <-t.streams:
+			if err := link.Carry(ctx, c, ours); err != nil && ctx.Err() == nil {
+				t.log.Debug("migration: the stream has ended", "err", err)
+			}
+		case <-ctx.Done():
+			_ = ours.Close()
+		}
+	}()
+	return m, nil
+}
+
+// follow waits until QEMU has all of the guest. One that can't load it ends by itself.
+func (t *Target) follow(ctx context.Context, m Machine) {
+	for {
+		info, err := query(ctx, m)
+		switch {
+		case err != nil:
+			return
+		case info.Status == "completed":
+			t.happens(ctx, happening{event: migrate.Complete})
+			return
+		case info.Status == "failed":
+			err := fmt.Errorf("QEMU cannot load the guest: %s", info.Error)
+			t.happens(ctx, happening{event: migrate.Cancelled, err: err})
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.Done():
+			return
+		case <-time.After(switchTime):
+		}
+	}
+}
