@@ -24,7 +24,8 @@
 // 0o14 and 010 silently into other numbers, and can't tell an absent list from
 // an empty one.
 //
-// [Write] is the way back.
+// [Write] is the way back. [Edit], [InsertItem] and [RemoveItem] change a file that its author has written, and
+// keep the rest of it.
 //
 // See docs/decisions/0002-yaml-module.md.
 //
