@@ -19,13 +19,18 @@ import (
 
 // openDisk opens a disk that is attached while the machine runs, so that QEMU, which may
 // read and write only what it was started with, gets the descriptor. An image that has a size is made where there
-// is none. An image that names other files is refused: QEMU couldn't open them. Of an NBD server is found out
-// whether it answers.
+// is none. An image that names other files is refused: QEMU couldn't open them. A disk that is made of an image must
+// have been made. Of an NBD server is found out whether it answers.
 //
 // See docs/decisions/0107-attached-disks.md.
 func openDisk(ctx context.Context, d vmspec.Drive, log *slog.Logger) (*os.File, error) {
 	if d.NBD != nil { // QEMU has the connection; there is no file
 		return nil, nbdexport.Probe(ctx, *d.NBD, serverTime)
+	}
+	if _, err := os.Lstat(d.File); d.Source != "" && errors.Is(err, fs.ErrNotExist) {
+		source, _, _ := vmspec.Credentials(d.Source)
+		return nil, fmt.Errorf("%s has not been made of %s yet; a restart of the VM makes it, or: vmrunner disk create",
+			d.File, source)
 	}
 	if faults := disks.MakeImages([]vmspec.Drive{d}, log); faults != nil {
 		return nil, errors.New(faults[0].Message)

@@ -72,8 +72,8 @@ func (vm *VM) likeNetworks(other *VM) bool {
 }
 
 // plugged are the drives that a running machine is to have besides those that it was
-// started with; nil if none were possible. They are known by their serial numbers. A disk that is made of an image is
-// made before a start. In a cluster the pod has no volume for more, but NBD servers have.
+// started with; nil if none were possible. They are known by their serial numbers. In a cluster the pod has no volume
+// for more, but NBD servers have.
 func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
 	files := vm.plugsFiles(running)
 	if files || running.Plan.Rules.Has("disks") {
@@ -90,7 +90,7 @@ func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
 		case d.NBD != nil:
 			w.Denied = running.deniedNBD(d)
 			list = append(list, w)
-		case files && d.Type == vmspec.DriveRaw && !was && d.Source == "" && d.File+d.Device != "":
+		case files && d.Type == vmspec.DriveRaw && !was && d.File+d.Device != "":
 			list = append(list, w)
 		}
 	}
