@@ -120,6 +120,42 @@ func (d *drives) next(want *Desired, now time.Time) {
 			return
 		}
 	}
+	for _, w := range d.want {
+		if p := d.find(w.Serial); p != nil && p.lacks(w) && d.job(w.Serial).ready(now) {
+			d.grow(*p, w, d.job(w.Serial))
+			return
+		}
+	}
+}
+
+// lacks reports whether a disk is to be larger than it is. A raw image grows in QEMU's hands; the size of
+// others is up to who has made them.
+func (p plugged) lacks(w Drive) bool {
+	return p.present && p.size > 0 && p.size < int64(w.Size) && p.mark == w.mark() && w.File != "" && !w.ReadOnly
+}
+
+// grow makes a disk larger, and its image with it. block_resize would as readily make it smaller, so QEMU is asked
+// for the size just before.
+func (d *drives) grow(p plugged, w Drive, j *driveJob) {
+	d.send(func(answers []answer, now time.Time) {
+		d.known = false
+		var devices []block
+		if err := answers[0].decode(&devices); err != nil {
+			j.fail(fmt.Sprintf("ask for the size of the disk: %v", err), now)
+			return
+		}
+		if !p.in(devices).lacks(w) {
+			return
+		}
+		d.send(func(answers []answer, now time.Time) {
+			d.known = false
+			if err := fault(answers); err != nil {
+				j.fail(fmt.Sprintf("make the disk larger: %v", err), now)
+				return
+			}
+			*j = driveJob{}
+		}, commandOf("block_resize", map[string]any{"node-name": p.name, "size": int64(w.Size)}))
+	}, commandOf("query-block", nil))
 }
 
 func (d *drives) job(serial string) *driveJob {
@@ -370,7 +406,8 @@ func (d *drives) wake() time.Time {
 	}
 	var first time.Time
 	for serial, j := range d.jobs {
-		settled := d.find(serial) != nil && d.find(serial).present && d.wanted(serial) != nil
+		p, w := d.find(serial), d.wanted(serial)
+		settled := p != nil && p.present && w != nil && !p.lacks(*w)
 		if !settled && !j.at.IsZero() && (first.IsZero() || j.at.Before(first)) {
 			first = j.at
 		}
@@ -407,6 +444,9 @@ func (d *drives) factOf(w Drive, f *Facts) status.Drive {
 		if p.mark != w.mark() {
 			fact.Message = "it is attached with another file, format or readOnly; this is changed by a restart of the VM, or by " +
 				"removing the disk from vm.drives and adding it again when it is detached"
+			f.add(w.Path(), fact.Message)
+		} else if p.lacks(w) && j.failed {
+			fact.Message = j.message
 			f.add(w.Path(), fact.Message)
 		}
 	case j.failed:

@@ -88,6 +88,10 @@ func TestARealGuestGetsAndReleasesDisks(t *testing.T) {
 	c.tells("until [ -b /dev/vdc ]; do usleep 100000; done; echo names $(cat /sys/block/vd?/serial)",
 		"^names data(logs)?a-name-of-20-letters(logs)?")
 	c.tells("echo kept | dd of=/dev/vda conv=fsync 2>/dev/null; echo written", "^written")
+	all[0].Size = 3 * vmspec.MiB
+	l.want.Drives = slices.Clone(all)
+	l.until("it grows", func(f reconcile.Facts) bool { return f.Drives[0].Capacity == 3<<20 })
+	c.tells("until [ $(cat /sys/block/vda/size) = 6144 ]; do usleep 100000; done; echo grown", "^grown")
 
 	again := func() { l.machine = reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true}) }
 	again()
