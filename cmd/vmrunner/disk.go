@@ -19,7 +19,8 @@ func newDisk(f *flags) *cobra.Command {
 			"configuration it is the name of its file. \"vmrunner disk list\" shows it.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskImport(f), newDiskResize(f), newDiskExport(f))
+	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskImport(f), newDiskResize(f), newDiskExport(f),
+		newDiskAttach(f), newDiskDetach(f))
 	return cmd
 }
 

@@ -74,13 +74,9 @@ func (inv *Inventory) review(ctx context.Context, vm *VM, text []byte) (*Review,
 		return nil, err
 	}
 	r := &Review{Warnings: warnings, Running: vm.Running(), Plan: made}
-	started, there, err := record.Read(vm.RuntimeDir)
-	if vm.Status == nil || err != nil || !there {
-		return r, nil
-	}
-	running, err := started.VM(ctx, vm.RuntimeDir)
-	if err != nil {
-		return nil, fmt.Errorf("what the running VM would do: %w", err)
+	running, err := vm.started(ctx)
+	if running == nil || err != nil {
+		return r, err
 	}
 	cfg, _, err := config.Parse(vm.File, text)
 	if err == nil && vm.Place != nil {
@@ -91,6 +87,19 @@ func (inv *Inventory) review(ctx context.Context, vm *VM, text []byte) (*Review,
 	}
 	r.Now, r.Later, err = follow.Forecast(ctx, inv.opts.Prepare, running, cfg)
 	return r, err
+}
+
+// started returns a VM as it was started; nil if it doesn't run, or if its runner is another user's.
+func (vm *VM) started(ctx context.Context) (*prepare.VM, error) {
+	started, there, err := record.Read(vm.RuntimeDir)
+	if vm.Status == nil || err != nil || !there {
+		return nil, nil
+	}
+	running, err := started.VM(ctx, vm.RuntimeDir)
+	if err != nil {
+		return nil, fmt.Errorf("what the running VM would do: %w", err)
+	}
+	return running, nil
 }
 
 // Edit gives a VM's configuration another text, after a review. before is the text that

@@ -41,6 +41,14 @@ type terminal struct {
 // console connects with the console of a VM, once its tiny guest is ready.
 func (h *here) console(name string) *terminal {
 	h.t.Helper()
+	c := h.connect(name)
+	c.await(`TINY \S+ READY`)
+	return c
+}
+
+// connect connects with the console of a VM.
+func (h *here) connect(name string) *terminal {
+	h.t.Helper()
 	client, err := h.find(name).Dial(h.t.Context())
 	require.NoError(h.t, err)
 	conn, err := client.Console(h.t.Context(), control.Type)
@@ -53,9 +61,7 @@ func (h *here) console(name string) *terminal {
 		}
 	}()
 	h.t.Cleanup(func() { conn.Close() })
-	c := &terminal{h.t, conn, lines}
-	c.await(`TINY \S+ READY`)
-	return c
+	return &terminal{h.t, conn, lines}
 }
 
 // await returns what a line has that matches.

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/runner/inventory"
+	"vmop/vmspec"
+)
+
+// attachTime is how long a guest may take to get a disk, or to release one.
+const attachTime = time.Minute
+
+func newDiskAttach(f *flags) *cobra.Command {
+	var d vmspec.Drive
+	var size, source, checksum string
+	limit := attachTime
+	cmd := &cobra.Command{
+		Use: "attach NAME [FILE]", Short: "Give a VM another disk", SuggestFor: []string{"add"},
+		Long: "attach adds a disk to the configuration of the VM, which keeps its comments: an image or a block\n" +
+			"device that is there, or a new image, of a size or made of another one. Without FILE that is in the\n" +
+			"VM's data directory. A guest that runs has the disk when the command returns; a Linux guest knows it\n" +
+			"as /dev/disk/by-id/virtio-SERIAL. If the disk can't be attached, the configuration is put back.",
+		Example: "  vmrunner disk attach web --size 20GiB --serial data\n" +
+			"  vmrunner disk attach web ~/tools.qcow2 --read-only\n" +
+			"  vmrunner disk attach web --source debian/12",
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: f.completeNameAndFile,
+	}
+	p := cmd.Flags()
+	p.StringVar(&size, "size", "", "`size` of the disk, which is made if it isn't there, such as 20GiB")
+	p.StringVar(&source, "source", "", "`image` that the disk is made of: a name such as debian/12, a URL or a path")
+	p.StringVar(&checksum, "checksum", "", "`checksum` of that image as it is transferred, sha256:…")
+	p.StringVar(&d.Format, "format", "", "`format` of FILE: raw or qcow2 (default by its name: .qcow2 is qcow2)")
+	p.StringVar(&d.Serial, "serial", "", "serial `number` by which the guest knows the disk (default the name of the file)")
+	p.BoolVar(&d.ReadOnly, "read-only", false, "the guest can't write to it")
+	p.DurationVar(&limit, "timeout", limit, "how long the guest may take to get it")
+	cli.CompleteFlag(cmd, "format", "raw", "qcow2")
+	if err := cmd.RegisterFlagCompletionFunc("source", completeImages); err != nil {
+		panic(err) // there is no such flag
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := completeDrive(&d, args[1:], size, source, checksum); err != nil {
+			return err
+		}
+		c, err := f.changeDisk(cmd, args[0], limit, func(
+			all *inventory.Inventory, r inventory.DiskRequest,
+		) (inventory.DiskChange, error) {
+			return all.AttachDisk(cmd.Context(), r, d)
+		})
+		if err == nil {
+			tellAttached(cmd, args[0], c)
+		}
+		return err
+	}
+	return cmd
+}
+
+// completeDrive completes a drive by what a user has typed.
+func completeDrive(d *vmspec.Drive, file []string, size, source, checksum string) (err error) {
+	if len(file) == 1 {
+		if d.File, err = filepath.Abs(file[0]); err != nil {
+			return err
+		}
+	} else if size == "" && source == "" {
+		return cli.UsageError{Err: errors.New("which disk? Specify its FILE, or for a new one --size or --source")}
+	}
+	if size != "" {
+		if d.Size, err = vmspec.ParseBytes(size); err != nil {
+			return cli.UsageError{Err: fmt.Errorf("--size: %w", err)}
+		}
+	}
+	if source == "" {
+		if checksum != "" {
+			return cli.UsageError{Err: errors.New("--checksum needs --source")}
+		}
+		return nil
+	}
+	from, err := sourceOf(source, checksum)
+	d.Source, d.SourceChecksum = from.Text, from.Checksum
+	return err
+}
+
+func tellAttached(cmd *cobra.Command, vm string, c inventory.DiskChange) {
+	name := cli.Printable(c.Disk.Name)
+	has := "saved: "
+	if c.Unchanged {
+		has = vm + " has it already: "
+	}
+	cmd.PrintErrf("%s%s, %s", has, name, cli.Printable(c.Disk.File))
+	if c.Disk.Size > 0 {
+		cmd.PrintErrf(", %s", amount(c.Disk.Size))
+	}
+	cmd.PrintErrln()
+	switch {
+	case !c.Running:
+		cmd.PrintErrln("the guest gets it when the VM starts")
+	case c.Later != "":
+		cmd.PrintErrln("the guest doesn't have it yet:", cli.Printable(c.Later))
+	default:
+		cmd.PrintErrf("the guest has it; in Linux it is /dev/disk/by-id/virtio-%s\n", name)
+	}
+}
+
+func newDiskDetach(f *flags) *cobra.Command {
+	limit := attachTime
+	cmd := &cobra.Command{
+		Use: "detach NAME DISK", Short: "Take a disk from a VM", SuggestFor: []string{"remove", "rm", "delete"},
+		Long: "detach removes a disk from the configuration of the VM, which keeps its comments. A guest that runs\n" +
+			"is asked to release it, and has done that when the command returns: unmount the disk first, for a\n" +
+			"Linux guest releases it though it is mounted. The disk's file stays. A disk that the VM was started\n" +
+			"with stays in the guest until the VM is restarted; the one that it boots from isn't detached.",
+		Args: cobra.ExactArgs(2), ValidArgsFunction: f.completeNameAndDisk,
+	}
+	cmd.Flags().DurationVar(&limit, "timeout", limit, "how long the guest may take to release it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.changeDisk(cmd, args[0], limit, func(
+			all *inventory.Inventory, r inventory.DiskRequest,
+		) (inventory.DiskChange, error) {
+			return all.DetachDisk(cmd.Context(), r, args[1])
+		})
+		if err != nil {
+			return err
+		}
+		switch name := cli.Printable(args[1]); {
+		case !c.Running:
+			cmd.PrintErrf("saved: the VM starts without %s\n", name)
+		case c.Later != "":
+			cmd.PrintErrf("saved, but the guest still has %s: %s\n", name, cli.Printable(c.Later))
+		default:
+			cmd.PrintErrf("the guest has released %s\n", name)
+		}
+		if c.Disk.File != "" {
+			cmd.PrintErrln("left:", cli.Printable(c.Disk.File))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// changeDisk attaches or detaches a disk, and shows what it waits for.
+func (f *flags) changeDisk(
+	cmd *cobra.Command, vm string, limit time.Duration,
+	do func(*inventory.Inventory, inventory.DiskRequest) (inventory.DiskChange, error),
+) (c inventory.DiskChange, err error) {
+	if limit <= 0 {
+		return c, cli.UsageError{Err: fmt.Errorf("--timeout %s: want more than 0", limit)}
+	}
+	all, err := f.checking(cmd)
+	if err != nil {
+		return c, err
+	}
+	shown := cli.NewProgress(cmd)
+	c, err = do(all, inventory.DiskRequest{VM: vm, Limit: limit, Tell: shown.Show})
+	shown.End()
+	for _, w := range c.Warnings {
+		cmd.PrintErrln("warning:", w)
+	}
+	return c, err
+}
+
+// completeNameAndFile completes NAME FILE.
+func (f *flags) completeNameAndFile(
+	cmd *cobra.Command, args []string, word string,
+) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 1 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return f.completeConfigured(cmd, args, word)
+}
+
+// completeNameAndDisk completes NAME DISK.
+func (f *flags) completeNameAndDisk(
+	cmd *cobra.Command, args []string, word string,
+) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.completeDisk(cmd, args, word)
+}
