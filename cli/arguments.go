@@ -39,7 +39,8 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 
 // AtMostOne has a command that is given more than one of some flags fail.
 func AtMostOne(cmd *cobra.Command, flags ...string) {
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+	check := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		var given []string
 		for _, name := range flags {
 			if cmd.Flags().Changed(name) {
@@ -48,6 +49,9 @@ func AtMostOne(cmd *cobra.Command, flags ...string) {
 		}
 		if len(given) > 1 {
 			return UsageError{Err: errors.New("give one of " + strings.Join(given, ", ") + ", not several")}
+		}
+		if check != nil {
+			return check(cmd, args)
 		}
 		return nil
 	}
