@@ -39,6 +39,9 @@ func needs() map[string]need {
 	} {
 		all["disk "+verb] = need{right, v1.GroupName, "virtualdisks", ""}
 	}
+	for verb, right := range map[string]string{"list": "list", "create": "create", "remove": "delete"} {
+		all["snapshot "+verb] = need{right, v1.GroupName, "virtualmachinesnapshots", ""}
+	}
 	for verb, right := range map[string]string{"attach": "create", "detach": "delete"} {
 		all["disk "+verb] = need{right, v1.GroupName, "virtualmachineblockdeviceattachments", ""}
 	}
@@ -100,9 +103,9 @@ func newCanI(f *flags) *cobra.Command {
 	return cmd
 }
 
-// canVerb takes the verb off the arguments: VERB, or disk VERB.
+// canVerb takes the verb off the arguments: VERB, or disk VERB and snapshot VERB.
 func canVerb(args []string) (verb string, rest []string) {
-	if len(args) > 1 && args[0] == "disk" {
+	if len(args) > 1 && (args[0] == "disk" || args[0] == "snapshot") {
 		return args[0] + " " + args[1], args[2:]
 	}
 	return args[0], args[1:]
@@ -143,7 +146,7 @@ func (c *cluster) missing(cmd *cobra.Command, verb, name string) (string, error)
 	switch {
 	case n.resource == "pods" && name != "":
 		name += "-0"
-	case n.resource != "vms" && n.resource != "virtualdisks" || n.verb == "create":
+	case !slices.Contains([]string{"vms", "virtualdisks", "virtualmachinesnapshots"}, n.resource) || n.verb == "create":
 		name = ""
 	}
 	var question review.SelfSubjectAccessReview

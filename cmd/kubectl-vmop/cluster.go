@@ -63,6 +63,8 @@ type cluster struct {
 	attachments *gentype.ClientWithList[
 		*v1.VirtualMachineBlockDeviceAttachment, *v1.VirtualMachineBlockDeviceAttachmentList,
 	]
+	vmSnapshots   *gentype.ClientWithList[*v1.VirtualMachineSnapshot, *v1.VirtualMachineSnapshotList]
+	diskSnapshots *gentype.ClientWithList[*v1.VirtualDiskSnapshot, *v1.VirtualDiskSnapshotList]
 }
 
 // connect makes the clients. It sends nothing yet.
@@ -100,30 +102,37 @@ func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	codec := runtime.NewParameterCodec(scheme)
-	c.vms = gentype.NewClientWithList[*v1.VirtualMachine, *v1.VirtualMachineList]("vms", client, codec, c.namespace,
-		func() *v1.VirtualMachine { return &v1.VirtualMachine{} },
-		func() *v1.VirtualMachineList { return &v1.VirtualMachineList{} })
-	c.operations = gentype.NewClientWithList[*v1.VirtualMachineOperation, *v1.VirtualMachineOperationList](
-		"virtualmachineoperations", client, codec, c.namespace,
-		func() *v1.VirtualMachineOperation { return &v1.VirtualMachineOperation{} },
-		func() *v1.VirtualMachineOperationList { return &v1.VirtualMachineOperationList{} })
-	c.disks = gentype.NewClientWithList[*v1.VirtualDisk, *v1.VirtualDiskList](
-		"virtualdisks", client, codec, c.namespace,
-		func() *v1.VirtualDisk { return &v1.VirtualDisk{} },
-		func() *v1.VirtualDiskList { return &v1.VirtualDiskList{} })
-	c.images = gentype.NewClientWithList[*v1.VirtualImage, *v1.VirtualImageList](
-		"virtualimages", client, codec, c.namespace,
-		func() *v1.VirtualImage { return &v1.VirtualImage{} },
-		func() *v1.VirtualImageList { return &v1.VirtualImageList{} })
-	c.attachments = gentype.NewClientWithList[
-		*v1.VirtualMachineBlockDeviceAttachment, *v1.VirtualMachineBlockDeviceAttachmentList,
-	]("virtualmachineblockdeviceattachments", client, codec, c.namespace,
-		func() *v1.VirtualMachineBlockDeviceAttachment { return &v1.VirtualMachineBlockDeviceAttachment{} },
-		func() *v1.VirtualMachineBlockDeviceAttachmentList {
-			return &v1.VirtualMachineBlockDeviceAttachmentList{}
-		})
+	from := origin{client, runtime.NewParameterCodec(scheme), c.namespace}
+	c.vms = clientOf[v1.VirtualMachine, v1.VirtualMachineList](from, "vms")
+	c.operations = clientOf[v1.VirtualMachineOperation, v1.VirtualMachineOperationList](
+		from, "virtualmachineoperations")
+	c.disks = clientOf[v1.VirtualDisk, v1.VirtualDiskList](from, "virtualdisks")
+	c.images = clientOf[v1.VirtualImage, v1.VirtualImageList](from, "virtualimages")
+	c.attachments = clientOf[v1.VirtualMachineBlockDeviceAttachment, v1.VirtualMachineBlockDeviceAttachmentList](
+		from, "virtualmachineblockdeviceattachments")
+	c.vmSnapshots = clientOf[v1.VirtualMachineSnapshot, v1.VirtualMachineSnapshotList](from, "virtualmachinesnapshots")
+	c.diskSnapshots = clientOf[v1.VirtualDiskSnapshot, v1.VirtualDiskSnapshotList](from, "virtualdisksnapshots")
 	return c, nil
+}
+
+// An origin is what the clients of a namespace have in common.
+type origin struct {
+	client    rest.Interface
+	codec     runtime.ParameterCodec
+	namespace string
+}
+
+// clientOf returns the client of a kind of resources.
+func clientOf[T, L any, P interface {
+	*T
+	runtime.Object
+	metav1.Object
+}, Q interface {
+	*L
+	runtime.Object
+}](from origin, resource string) *gentype.ClientWithList[P, Q] {
+	return gentype.NewClientWithList[P, Q](resource, from.client, from.codec, from.namespace,
+		func() P { return new(T) }, func() Q { return new(L) })
 }
 
 // reviews returns the client that asks the API server what the user may do.

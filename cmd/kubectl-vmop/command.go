@@ -22,7 +22,7 @@ const exitCodes = `Exit codes:
     0  success
     1  failure; diff: there are differences; can-i: no
     2  wrong usage
-    3  there is no such VM or disk
+    3  there is no such VM, disk or snapshot
     4  you may not do that
   124  --timeout has passed
   ssh, scp, get and describe have those of the program that they run.`
@@ -52,7 +52,8 @@ func newCommand() *cobra.Command {
 		newAction(&f, control.Resume, "resumed", "Resume a paused guest", "resume lets a paused guest continue."))
 	root.AddCommand(newConsole(&f), newVNC(&f), newSPICE(&f), newScreenshot(&f))
 	root.AddCommand(newSSH(&f), newSCP(&f), newPortForward(&f))
-	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDisk(&f), newImage(&f), newDelete(&f))
+	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDisk(&f), newImage(&f),
+		newSnapshot(&f), newDelete(&f))
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
@@ -78,6 +79,7 @@ func suggest(root *cobra.Command) {
 		"cd":             {"cdrom", "addvolume", "removevolume", "attach-disk"},
 		"disk":           {"vd", "virtualdisk", "volume", "image-upload", "vol-create"},
 		"expose":         {"service"},
+		"snapshot":       {"vmsnapshot", "vdsnapshot", "backup", "checkpoint", "snapshot-create", "snapshot-list"},
 		"get":            {"list", "ls", "ps", "status", "top", "guestosinfo", "userlist", "fslist"},
 		"describe":       {"info", "show", "inspect"},
 		"diff":           {"edit", "apply", "compare"},

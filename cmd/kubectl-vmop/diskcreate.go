@@ -21,7 +21,7 @@ import (
 type diskDraft struct {
 	name, size, class, mode                                          string
 	url, checksum, containerImage, snapshot, secretName, authorities string
-	ofImage, ofDisk                                                  string
+	ofImage, ofDisk, vmSnapshot                                      string
 	upload                                                           bool
 }
 
@@ -36,12 +36,13 @@ func newDiskCreate(f *flags) *cobra.Command {
 			"it, the import begins when that VM is to run, and is not waited for.",
 		Example: "  kubectl vmop disk create web-data --size 10Gi\n" +
 			"  kubectl vmop disk create web-root --size 20Gi --url https://cloud.example.org/debian-12.qcow2 --wait\n" +
-			"  kubectl vmop disk create web-root --size 20Gi --container-image registry.example.org/images/debian:12",
+			"  kubectl vmop disk create web-root --size 20Gi --container-image registry.example.org/images/debian:12\n" +
+			"  kubectl vmop disk create web-before --size 10Gi --vm-snapshot before-upgrade/web-data",
 	}
 	disks().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
-	d.add(cmd)
+	d.add(f, cmd)
 	cmd.Flags().StringVar(&dryRun, "dry-run", "none", "none; server: the API server only checks it; client: it isn't sent")
 	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
 	w.add(cmd, "VMs can have it")
@@ -104,7 +105,7 @@ func (d *diskDraft) addVolume(cmd *cobra.Command) {
 	cli.CompleteFlag(cmd, "storage-class")
 }
 
-func (d *diskDraft) add(cmd *cobra.Command) {
+func (d *diskDraft) add(f *flags, cmd *cobra.Command) {
 	d.addVolume(cmd)
 	p := cmd.Flags()
 	p.StringVar(&d.ofImage, "image", "", "`name` of a VirtualImage")
@@ -114,13 +115,18 @@ func (d *diskDraft) add(cmd *cobra.Command) {
 	p.StringVar(&d.checksum, "checksum", "", "`checksum` of what --url transfers: sha256:HEX, sha512:HEX or md5:HEX")
 	p.StringVar(&d.containerImage, "container-image", "", "container `image` with an image of a disk in its folder /disk")
 	p.StringVar(&d.snapshot, "snapshot", "", "`name` of a VirtualDiskSnapshot")
+	p.StringVar(&d.vmSnapshot, "vm-snapshot", "", "`SNAPSHOT/DISK`: a VirtualMachineSnapshot, and a VirtualDisk that is in it")
 	p.StringVar(&d.secretName, "secret", "", "`name` of the Secret with the credentials of the server or registry")
 	p.StringVar(&d.authorities, "ca-file", "", "`file` with authorities (PEM) that are trusted as well")
 	cli.CompleteFile(cmd, "ca-file", "pem", "crt")
-	for _, name := range []string{"url", "checksum", "container-image", "snapshot", "secret", "image", "disk"} {
+	for _, name := range []string{"url", "checksum", "container-image", "secret"} {
 		cli.CompleteFlag(cmd, name)
 	}
-	cli.AtMostOne(cmd, "url", "container-image", "snapshot", "image", "disk", "upload")
+	images().completeFlag(f, cmd, "image")
+	disks().completeFlag(f, cmd, "disk")
+	diskSnapshots().completeFlag(f, cmd, "snapshot")
+	vmSnapshots().completeFlag(f, cmd, "vm-snapshot")
+	cli.AtMostOne(cmd, "url", "container-image", "snapshot", "vm-snapshot", "image", "disk", "upload")
 }
 
 // disk returns the disk that the draft describes.
@@ -152,6 +158,14 @@ func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
 		return nil, errors.New("--secret and --ca-file need --url or --container-image")
 	case d.snapshot != "":
 		return ofObject(v1.KindVirtualDiskSnapshot, d.snapshot), nil
+	case d.vmSnapshot != "":
+		name, disk, both := strings.Cut(d.vmSnapshot, "/")
+		if !both || name == "" || disk == "" {
+			return nil, fmt.Errorf("--vm-snapshot %s: want SNAPSHOT/DISK, such as before-upgrade/web-data", d.vmSnapshot)
+		}
+		source := ofObject(v1.KindVMSnapshot, name)
+		source.ObjectRef.VirtualDiskName = disk
+		return source, nil
 	case d.ofImage != "":
 		return ofObject(string(v1.KindVirtualImage), d.ofImage), nil
 	case d.ofDisk != "":

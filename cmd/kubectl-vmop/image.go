@@ -110,7 +110,7 @@ func newImagePull(f *flags) *cobra.Command {
 	images().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
-	d.add(cmd)
+	d.add(f, cmd)
 	cmd.Flags().BoolVar(&shared, "many-nodes", false,
 		"VMs on different nodes can have it, if the storage lets them (ReadWriteMany)")
 	w.add(cmd, "VMs can have it")

@@ -3,14 +3,15 @@
 //	kubectl vmop start|stop|restart NAME       sets whether a VM runs
 //	kubectl vmop console|vnc|spice|ssh NAME    connects with the guest
 //	kubectl vmop disk list|create|resize       manages disks that outlive VMs
+//	kubectl vmop snapshot list|create|remove   manages snapshots of VMs and disks
 //	kubectl vmop plan|why|events|diff NAME     says what is, why, and what would be
 //
 // It changes resources with the rights of the user, and reaches a VM's runner by pods/exec: it
 // needs nothing in the cluster but the manager and a kubeconfig. With --manager it does both through the
 // manager's JSON API, with a token and no rights in the cluster. docs/kubectl.md has all verbs.
 //
-// It exits with 0 on success, 1 after a failure, 2 for wrong usage, 3 if there is no such VM or disk, 4
-// if the user may not do that, and 124 when --timeout has passed. diff exits with 1 if there are
+// It exits with 0 on success, 1 after a failure, 2 for wrong usage, 3 if there is no such VM, disk or
+// snapshot, 4 if the user may not do that, and 124 when --timeout has passed. diff exits with 1 if there are
 // differences, ssh and scp with the code of the program that they run.
 package main
 

@@ -90,6 +90,16 @@ func (n noun) names(f *flags, cmd *cobra.Command) (names []string) {
 	return names
 }
 
+// completeFlag makes shells complete a flag's value with the names of the objects.
+func (n noun) completeFlag(f *flags, cmd *cobra.Command, flag string) {
+	names := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return n.names(f, cmd), cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := cmd.RegisterFlagCompletionFunc(flag, names); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
 // explain adds to an error about an object what the user can do.
 func (n noun) explain(c *cluster, name string, err error) error {
 	if !absent(err) {

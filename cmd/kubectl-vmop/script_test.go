@@ -37,6 +37,8 @@ var shared clustertest.Shared
 //	exits CODE ARGUMENT...    runs kubectl-vmop, which must exit with a code
 //	status VM JSON            writes the status of a VM
 //	diskstatus DISK JSON      writes the status of a disk
+//	vmsnapstatus NAME JSON    writes the status of a VirtualMachineSnapshot
+//	vdsnapstatus NAME JSON    writes the status of a VirtualDiskSnapshot
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	k := shared.Get(t)
@@ -72,6 +74,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"vmop": verb("kubectl-vmop"), "kubectl": verb("kubectl"), "sh": verb("sh", "-c"),
 			"status": status("vm"), "diskstatus": status("vd"),
+			"vmsnapstatus": status("vmsnapshot"), "vdsnapstatus": status("vdsnapshot"),
 			"exits": func(ts *testscript.TestScript, _ bool, args []string) {
 				var exit *exec.ExitError
 				code := 0

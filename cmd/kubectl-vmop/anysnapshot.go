@@ -1,0 +1,237 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/manager/snapshot"
+	"vmop/spelling"
+)
+
+// vmSnapshots are VirtualMachineSnapshots.
+func vmSnapshots() noun {
+	list := func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
+		return c.vmSnapshots.List(ctx, o)
+	}
+	return noun{"snapshot", "vmsnapshot", "virtualmachinesnapshot." + v1.GroupName, list}
+}
+
+// diskSnapshots are VirtualDiskSnapshots.
+func diskSnapshots() noun {
+	list := func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
+		return c.diskSnapshots.List(ctx, o)
+	}
+	return noun{"snapshot", "vdsnapshot", "virtualdisksnapshot." + v1.GroupName, list}
+}
+
+// An anySnapshot is a snapshot of either kind.
+type anySnapshot struct {
+	noun
+
+	name, of        string // of is vm/NAME or vd/NAME
+	uid             types.UID
+	phase           v1.SnapshotPhase
+	reason, message string
+	consistent      *bool
+	why             string // why it isn't consistent
+	created         time.Time
+	object          metav1.Object
+}
+
+// ofDisk reports whether it is a VirtualDiskSnapshot.
+func (s anySnapshot) ofDisk() bool { return s.kind == diskSnapshots().kind }
+
+// String is the name by which the snapshot is meant, whatever others there are.
+func (s anySnapshot) String() string { return s.short + "/" + s.name }
+
+func viewOfVM(of *v1.VirtualMachineSnapshot) anySnapshot {
+	of.SetGroupVersionKind(v1.GroupVersion().WithKind(v1.KindVMSnapshot))
+	is := of.Status
+	return anySnapshot{
+		vmSnapshots(), of.Name, "vm/" + of.Spec.VirtualMachineName, of.UID, is.Phase, is.Reason, is.Message,
+		is.Consistent, whyNot(is.Conditions), of.CreationTimestamp.Time, of,
+	}
+}
+
+func viewOfDisk(of *v1.VirtualDiskSnapshot) anySnapshot {
+	of.SetGroupVersionKind(v1.GroupVersion().WithKind(v1.KindVirtualDiskSnapshot))
+	is := of.Status
+	return anySnapshot{
+		diskSnapshots(), of.Name, "vd/" + of.Spec.VirtualDiskName, of.UID, is.Phase, is.Reason, is.Message,
+		is.Consistent, whyNot(is.Conditions), of.CreationTimestamp.Time, of,
+	}
+}
+
+// whyNot says why a snapshot isn't consistent.
+func whyNot(conditions []metav1.Condition) string {
+	if c := meta.FindStatusCondition(conditions, v1.SnapshotConditionConsistent); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+// snapshots returns the snapshots of the namespace, those of VMs first.
+func (c *cluster) snapshots(ctx context.Context) (all []anySnapshot, err error) {
+	vms, err := c.vmSnapshots.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, unknownKind(err)
+	}
+	for i := range vms.Items {
+		all = append(all, viewOfVM(&vms.Items[i]))
+	}
+	disks, err := c.diskSnapshots.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, unknownKind(err)
+	}
+	for i := range disks.Items {
+		all = append(all, viewOfDisk(&disks.Items[i]))
+	}
+	return all, nil
+}
+
+// snapshot returns the snapshot that is meant by NAME, vmsnapshot/NAME or vdsnapshot/NAME.
+func (c *cluster) snapshot(ctx context.Context, text string) (anySnapshot, error) {
+	all, err := c.snapshots(ctx)
+	if err != nil {
+		return anySnapshot{}, err
+	}
+	var found, names []string
+	var is anySnapshot
+	for _, s := range all {
+		if s.noun.name(text) == s.name {
+			is, found = s, append(found, s.String())
+		}
+		names = append(names, s.name)
+	}
+	switch {
+	case len(found) > 1:
+		return anySnapshot{}, cli.UsageError{Err: fmt.Errorf("there are several snapshots %s: want %s", text,
+			strings.Join(found, " or "))}
+	case len(found) == 1:
+		return is, nil
+	}
+	hint := "list the snapshots by: kubectl vmop snapshot list"
+	if near := spelling.Nearest(text[strings.LastIndex(text, "/")+1:], names); near != "" {
+		hint = "did you mean " + near + "? kubectl vmop snapshot list shows all"
+	}
+	of := schema.GroupResource{Group: v1.GroupName, Resource: "virtualmachinesnapshots"}
+	return anySnapshot{}, hinted{
+		fmt.Errorf("there is no snapshot %s in namespace %s: %w", text, c.namespace, apierrors.NewNotFound(of, text)),
+		hint,
+	}
+}
+
+func printSnapshots(cmd *cobra.Command, form string, all []anySnapshot) error {
+	out := cmd.OutOrStdout()
+	var objects []metav1.Object
+	rows := [][]string{{"NAME", "OF", "PHASE", "CONSISTENT", "AGE", "REASON"}}
+	for _, s := range all {
+		if form == "name" {
+			if err := cli.WriteLine(out, s.kind+"/"+s.name); err != nil {
+				return err
+			}
+		}
+		s.object.SetManagedFields(nil) // as kubectl shows objects
+		objects = append(objects, s.object)
+		consistent := "-"
+		if s.consistent != nil {
+			consistent = fmt.Sprint(*s.consistent)
+		}
+		rows = append(rows, []string{
+			s.name, s.of, string(s.phase), consistent, duration.HumanDuration(time.Since(s.created)),
+			cmp.Or(s.reason, "-"),
+		})
+	}
+	switch {
+	case form == "name":
+		return nil
+	case form == "json", form == "yaml":
+		return cli.PrintValue(out, form, listOf(objects...))
+	case len(all) == 0:
+		cmd.PrintErrln("there are no snapshots in the namespace; make one by: kubectl vmop snapshot create VM")
+		return nil
+	}
+	return cli.Table(out, rows)
+}
+
+// listOf returns objects of any kinds as one.
+func listOf(objects ...metav1.Object) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": append([]metav1.Object{}, objects...)}
+}
+
+// awaitMade waits until a snapshot is ready, warns if it isn't consistent, and returns it.
+func (c *cluster) awaitMade(ctx context.Context, cmd *cobra.Command, s anySnapshot) (anySnapshot, error) {
+	now, err := c.awaitSnapshot(ctx, cmd, s, s.made)
+	switch {
+	case errors.As(err, new(cli.SignalError)), errors.Is(err, errTimeout):
+		cmd.PrintErrf("the snapshot %s is still being made: kubectl vmop snapshot list\n", s.name)
+	case err == nil && now.consistent != nil && !*now.consistent:
+		cmd.PrintErrf("warning: the snapshot %s is not consistent, but as after a power cut: %s\n", s.name,
+			cli.Printable(now.why))
+	}
+	return now, err
+}
+
+// made is the goal that a snapshot is ready.
+func (s anySnapshot) made(now *anySnapshot) (bool, error) {
+	switch {
+	case now == nil, now.uid != s.uid, now.phase == v1.SnapshotTerminating:
+		return false, fmt.Errorf("the snapshot %s has been deleted meanwhile", s.name)
+	case now.phase == v1.SnapshotFailed:
+		err := fmt.Errorf("snapshot %s has failed: %s: %s", s.name, now.reason, cli.Printable(now.message))
+		if now.reason == snapshot.ReasonNotConsistent {
+			return false, hinted{err, "it takes a guest agent or a VM that is off; or --" + consistencyFlag +
+				"=false, for one that is as after a power cut"}
+		}
+		return false, err
+	}
+	return now.phase == v1.SnapshotReady, nil
+}
+
+// awaitSnapshot waits until a snapshot, nil if there is none, is as wanted, shows how far it is, and returns it.
+func (c *cluster) awaitSnapshot(
+	ctx context.Context, cmd *cobra.Command, s anySnapshot, wanted func(*anySnapshot) (bool, error),
+) (anySnapshot, error) {
+	shown := cli.NewProgress(cmd)
+	defer shown.End()
+	check := func(now *anySnapshot) (bool, error) {
+		reached, err := wanted(now)
+		if now != nil && !reached && err == nil {
+			shown.Show(string(now.phase)+now.reason, "snapshot "+now.name+": "+cmp.Or(now.message, string(now.phase)))
+		}
+		return reached, err
+	}
+	if s.ofDisk() {
+		return awaitEither(ctx, c.diskSnapshots, viewOfDisk, s.name, check)
+	}
+	return awaitEither(ctx, c.vmSnapshots, viewOfVM, s.name, check)
+}
+
+func awaitEither[T any, P object[T]](
+	ctx context.Context, client source[P], view func(P) anySnapshot, name string,
+	check func(*anySnapshot) (bool, error),
+) (is anySnapshot, err error) {
+	_, err = awaitObject(ctx, client, name, func(now P) (bool, error) {
+		if now == nil {
+			return check(nil)
+		}
+		is = view(now)
+		return check(&is)
+	})
+	return is, err
+}
