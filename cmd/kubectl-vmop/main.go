@@ -4,6 +4,7 @@
 //	kubectl vmop console|vnc|spice|ssh NAME    connects with the guest
 //	kubectl vmop disk list|create|resize       manages disks that outlive VMs
 //	kubectl vmop snapshot list|create|remove   manages snapshots of VMs and disks
+//	kubectl vmop clone NAME NEW                makes a VM of another one
 //	kubectl vmop plan|why|events|diff NAME     says what is, why, and what would be
 //
 // It changes resources with the rights of the user, and reaches a VM's runner by pods/exec: it

@@ -21,7 +21,8 @@ func newSnapshot(f *flags) *cobra.Command {
 		Args: cli.NoArguments,
 		Long: "snapshot is about VirtualMachineSnapshots, which have all disks of a VM and its definition, and\n" +
 			"VirtualDiskSnapshots, which have one VirtualDisk. A snapshot is NAME, or vmsnapshot/NAME or\n" +
-			"vdsnapshot/NAME where there is one of both kinds. kubectl vmop disk create makes a disk of one.",
+			"vdsnapshot/NAME where there is one of both kinds. kubectl vmop clone makes a VM of a snapshot, and\n" +
+			"kubectl vmop disk create a disk.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.UsageError{Err: errors.New("want: kubectl vmop snapshot " + strings.Join(subcommands(cmd), "|"))}
 		},
@@ -156,13 +157,19 @@ func (c *cluster) snapshotVM(ctx context.Context, vm, name string, r consistency
 	if _, err := c.vm(ctx, vm); err != nil {
 		return anySnapshot{}, err // the manager would wait for one of that name
 	}
-	s := &v1.VirtualMachineSnapshot{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	s.Spec.VirtualMachineName, s.Spec.RequiredConsistency = vm, r.given()
-	s, err := c.vmSnapshots.Create(ctx, s, metav1.CreateOptions{FieldManager: fieldManager})
+	s, err := c.vmSnapshots.Create(ctx, newVMSnapshot(vm, name, r), metav1.CreateOptions{FieldManager: fieldManager})
 	if err != nil {
 		return anySnapshot{}, unknownKind(err)
 	}
 	return viewOfVM(s), nil
+}
+
+// newVMSnapshot returns a snapshot of a VM that is to be made.
+func newVMSnapshot(vm, name string, r consistency) *v1.VirtualMachineSnapshot {
+	s := &v1.VirtualMachineSnapshot{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.SetGroupVersionKind(v1.GroupVersion().WithKind(v1.KindVMSnapshot))
+	s.Spec.VirtualMachineName, s.Spec.RequiredConsistency = vm, r.given()
+	return s
 }
 
 // snapshotDisk makes a snapshot of a disk.

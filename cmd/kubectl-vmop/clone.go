@@ -1,0 +1,340 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/manager/objects"
+)
+
+// A cloning is what the user asks for.
+type cloning struct {
+	vm, snapshot, name, dryRun, form string
+	start                            bool
+	required                         consistency
+	w                                waiting
+}
+
+func newClone(f *flags) *cobra.Command {
+	var o cloning
+	cmd := &cobra.Command{
+		Use: "clone VM|--snapshot SNAPSHOT NEW", GroupID: groupChange,
+		Short: "Make a VM of another one, or of a snapshot",
+		Long: "clone makes a VM with the definition and the disks of another one, by a snapshot of the name NEW, which it\n" +
+			"makes first and leaves there; or of a snapshot of a VM that is there. What two VMs can't both have, such\n" +
+			"as hardware addresses, the new one doesn't get; clone says what that is. It is stopped without --start.\n" +
+			"--dry-run prints what would be made.",
+		Example: "  kubectl vmop clone web web-copy\n" +
+			"  kubectl vmop clone --snapshot before-upgrade web-before --start",
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if o.vm, o.name = o.arguments(args); o.name == "" || (o.vm == "") == (o.snapshot == "") {
+			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if o.snapshot != "" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f.completeNames(cmd, args, word)
+	}
+	doneFlag(cmd, &o.form)
+	p := cmd.Flags()
+	p.StringVar(&o.snapshot, "snapshot", "", "`name` of the VirtualMachineSnapshot")
+	vmSnapshots().completeFlag(f, cmd, "snapshot")
+	p.BoolVar(&o.start, "start", false, "start it")
+	o.required.add(cmd, "true")
+	p.StringVar(&o.dryRun, "dry-run", "none",
+		"none; client (also without =VALUE): print what would be made; server: the API server checks it, too")
+	p.Lookup("dry-run").NoOptDefVal = "client"
+	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
+	p.BoolVar(&o.w.wait, "wait", false, "wait until the guest is running; needs --start")
+	p.DurationVar(&o.w.limit, "timeout", 0, "limit for the snapshot and for --wait, such as 30m (0: none)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case o.dryRun != "none" && o.dryRun != "client" && o.dryRun != "server":
+			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: want none, server or client", o.dryRun)}
+		case o.w.wait && !o.start:
+			return cli.UsageError{Err: errors.New("--wait needs --start")}
+		case o.snapshot != "" && o.required.given() != nil:
+			return cli.UsageError{Err: errors.New("--" + consistencyFlag +
+				" is of a new snapshot: leave it or --snapshot out")}
+		}
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := o.w.context(cmd.Context())
+		defer cancel()
+		if o.dryRun != "none" {
+			return c.tryClone(ctx, cmd, o)
+		}
+		return c.clone(ctx, cmd, o)
+	}
+	return cmd
+}
+
+// arguments returns the VM, unless a snapshot is given, and the name of the new VM; "" if they are not right.
+func (o cloning) arguments(args []string) (vm, name string) {
+	var rest []string
+	if o.snapshot == "" {
+		if vm, rest = split(args); len(rest) == 1 {
+			name = bare(rest[0])
+		}
+		return vm, name
+	}
+	if name, rest = split(args); len(rest) > 0 {
+		name = ""
+	}
+	return "", name
+}
+
+// clone makes the VM, and the snapshot if there is none yet.
+func (c *cluster) clone(ctx context.Context, cmd *cobra.Command, o cloning) error {
+	if o.vm != "" { // before a guest is frozen for it
+		if p, err := c.sketch(ctx, o); err != nil {
+			return err
+		} else if err := c.check(ctx, p); err != nil {
+			return err
+		}
+	}
+	from, err := c.snapshotFor(ctx, cmd, o)
+	if err != nil {
+		return err
+	}
+	p, err := c.planOf(ctx, from, o)
+	if err == nil {
+		err = c.check(ctx, p)
+	}
+	if err == nil {
+		err = c.make(ctx, p)
+	}
+	if err != nil && o.vm != "" {
+		return hinted{err, fmt.Sprintf("the snapshot stays: kubectl vmop clone --snapshot %s %s", from.Name, o.name)}
+	} else if err != nil {
+		return err
+	}
+	for _, note := range p.notes {
+		cmd.PrintErrln("note:", cli.Printable(note))
+	}
+	cmd.PrintErrf("note: the snapshot %s stays, and is needed until all volumes are there, which may be at the first start; "+
+		"then: kubectl vmop snapshot remove %[1]s\n", from.Name)
+	if o.w.wait {
+		vm, err := c.await(ctx, p.vm.Name, settled(p.vm.Generation, v1.Running))
+		if err != nil {
+			return err
+		}
+		p.vm = vm
+	}
+	return p.print(cmd, o.form, "created")
+}
+
+// tryClone prints what clone would make.
+func (c *cluster) tryClone(ctx context.Context, cmd *cobra.Command, o cloning) (err error) {
+	var p *clonePlan
+	if o.vm != "" {
+		p, err = c.sketch(ctx, o)
+	} else {
+		var from *v1.VirtualMachineSnapshot
+		if from, err = c.snapshotFor(ctx, cmd, o); err == nil {
+			p, err = c.planOf(ctx, from, o)
+		}
+	}
+	if err == nil && o.dryRun == "server" {
+		err = c.check(ctx, p)
+	}
+	if err != nil {
+		return err
+	}
+	for _, note := range p.notes {
+		cmd.PrintErrln("note:", cli.Printable(note))
+	}
+	if o.form == "text" && o.dryRun == "client" {
+		o.form = "yaml"
+	}
+	return p.print(cmd, o.form, "created ("+o.dryRun+" dry run)")
+}
+
+// sketch returns what would be made of a VM, of which there is no snapshot yet.
+func (c *cluster) sketch(ctx context.Context, o cloning) (*clonePlan, error) {
+	vm, err := c.vm(ctx, o.vm)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := json.Marshal(vm.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("write the definition of VM %s: %w", o.vm, err)
+	}
+	maps.DeleteFunc(vm.Annotations, func(key, _ string) bool { return strings.Contains(key, "kubernetes.io/") })
+	from := &v1.VirtualMachineSnapshot{ObjectMeta: metav1.ObjectMeta{Name: o.name}}
+	from.Status.Definition = &v1.VirtualMachineDefinition{
+		Labels: vm.Labels, Annotations: vm.Annotations, Spec: runtime.RawExtension{Raw: spec},
+	}
+	for _, ref := range objects.DeviceRefs(vm) {
+		if ref.Kind != v1.KindVirtualDisk {
+			continue
+		}
+		d, err := c.disks.Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, disks().explain(c, ref.Name, err)
+		}
+		volume := v1.SnapshotVolume{VirtualDiskName: d.Name, VolumeMode: d.Spec.PersistentVolumeClaim.VolumeMode}
+		if class := d.Spec.PersistentVolumeClaim.StorageClassName; class != nil {
+			volume.StorageClassName = *class
+		}
+		volume.RestoreSize = d.Spec.PersistentVolumeClaim.Size.String()
+		from.Status.Volumes = append(from.Status.Volumes, volume)
+	}
+	p, err := planClone(from, o.name, string(uuid.NewUUID()), o.start, nil)
+	if err == nil {
+		p.snapshot = newVMSnapshot(o.vm, o.name, o.required)
+	}
+	return p, err
+}
+
+// snapshotFor returns the snapshot, which is ready. It makes it if it is to be of a VM.
+func (c *cluster) snapshotFor(ctx context.Context, cmd *cobra.Command, o cloning) (*v1.VirtualMachineSnapshot, error) {
+	var s anySnapshot
+	var err error
+	if o.vm != "" {
+		if s, err = c.snapshotVM(ctx, o.vm, o.name, o.required); apierrors.IsAlreadyExists(err) {
+			err = hinted{err, fmt.Sprintf("to make the VM of that snapshot: kubectl vmop clone --snapshot %s %[1]s", o.name)}
+		}
+	} else if s, err = c.snapshot(ctx, o.snapshot); err == nil && s.ofDisk() {
+		err = hinted{
+			fmt.Errorf("the snapshot %s is a VirtualDiskSnapshot, which has no definition of a VM", s.name),
+			fmt.Sprintf("kubectl vmop disk create NAME --size SIZE --snapshot %s makes a disk of it", s.name),
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s, err = c.awaitMade(ctx, cmd, s); err != nil {
+		if errors.As(err, new(cli.SignalError)) || errors.Is(err, errTimeout) {
+			cmd.PrintErrf("there is no VM %s yet; make it when the snapshot is ready, by: kubectl vmop clone --snapshot %s %[1]s\n",
+				o.name, s.name)
+		}
+		return nil, err
+	}
+	return s.object.(*v1.VirtualMachineSnapshot), nil
+}
+
+// planOf returns what is made of a snapshot that is ready.
+func (c *cluster) planOf(ctx context.Context, from *v1.VirtualMachineSnapshot, o cloning) (*clonePlan, error) {
+	sizes := map[string]resource.Quantity{}
+	for _, v := range from.Status.Volumes {
+		if v.VirtualDiskName == "" {
+			continue
+		}
+		d, err := c.disks.Get(ctx, v.VirtualDiskName, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err): // the snapshot has what was on it
+		case err != nil:
+			return nil, err
+		default:
+			sizes[d.Name] = d.Spec.PersistentVolumeClaim.Size
+		}
+	}
+	return planClone(from, o.name, string(uuid.NewUUID()), o.start, sizes)
+}
+
+// check asks the API server whether it would take the VM and its disks, and makes sure that the VM doesn't get what a
+// former VM of the name has left.
+func (c *cluster) check(ctx context.Context, p *clonePlan) error {
+	try := metav1.CreateOptions{
+		FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll},
+	}
+	if _, err := c.vms.Create(ctx, p.vm, try); err != nil {
+		return unknownKind(err)
+	}
+	for _, d := range p.disks {
+		if _, err := c.disks.Create(ctx, d, try); err != nil {
+			return err
+		}
+	}
+	for _, name := range objects.ClaimNames(p.vm) {
+		switch _, err := c.core.PersistentVolumeClaims(c.namespace).Get(ctx, name, metav1.GetOptions{}); {
+		case err == nil:
+			return hinted{
+				fmt.Errorf("the claim %s is there already: the VM %s would have what is on it, and not what is in the snapshot",
+					name, p.vm.Name),
+				"choose another name, or delete the claim if its data is not needed any more",
+			}
+		case !apierrors.IsNotFound(err):
+			return err
+		}
+	}
+	return nil
+}
+
+// tidyTime bounds the deletion of disks for which no VM could be made.
+const tidyTime = 10 * time.Second
+
+// make makes the disks and then the VM; or nothing, if one can't be made.
+func (c *cluster) make(ctx context.Context, p *clonePlan) (err error) {
+	create := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
+	var made []*v1.VirtualDisk
+	defer func() {
+		if err == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		defer cancel()
+		for _, d := range made {
+			if failed := c.disks.Delete(ctx, d.Name, metav1.DeleteOptions{
+				Preconditions: metav1.NewUIDPreconditions(string(d.UID)),
+			}); failed != nil {
+				err = errors.Join(err, fmt.Errorf("delete the disk %s, which is left over: %w", d.Name, failed))
+			}
+		}
+	}()
+	for i, d := range p.disks {
+		if p.disks[i], err = c.disks.Create(ctx, d, create); err != nil {
+			return err
+		}
+		made = append(made, p.disks[i])
+	}
+	p.vm, err = c.vms.Create(ctx, p.vm, create)
+	return err
+}
+
+// print reports what was made, in the form that -o says.
+func (p *clonePlan) print(cmd *cobra.Command, form, done string) error {
+	var all []metav1.Object
+	if p.snapshot != nil {
+		all = append(all, p.snapshot)
+	}
+	for _, d := range p.disks {
+		all = append(all, typedDisk(d))
+	}
+	all = append(all, typed(p.vm))
+	if form == "json" || form == "yaml" {
+		return cli.PrintValue(cmd.OutOrStdout(), form, listOf(all...))
+	}
+	if p.snapshot != nil {
+		if err := printDone(cmd, form, p.snapshot, vmSnapshots().kind, p.snapshot.Name, done); err != nil {
+			return err
+		}
+	}
+	for _, d := range p.disks {
+		if err := printDone(cmd, form, d, diskKind, d.Name, done); err != nil {
+			return err
+		}
+	}
+	return printDone(cmd, form, p.vm, vmKind, p.vm.Name, done)
+}
