@@ -59,6 +59,7 @@ func TestKubernetes(t *testing.T) {
 			{"Imports", imports},
 			{"Attachments", attachments},
 			{"ContainerDisks", containerDisks},
+			{"ServiceReachesGuest", serviceReachesGuest},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
@@ -74,6 +75,7 @@ func TestKubernetes(t *testing.T) {
 		{"ServerAway", serverAway},
 		{"ManagerKilled", managerKilled},
 		{"PowerCut", powerCut},
+		{"Snapshots", snapshots},
 	} {
 		t.Run(s.name, func(t *testing.T) { s.run(t, l) })
 	}

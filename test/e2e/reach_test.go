@@ -12,9 +12,7 @@ import (
 
 // A plain Service reaches the guest: at the ports of a user network, low ones too, which can change
 // while it is running, and at those of a masquerade. The status says where.
-func TestAServiceReachesTheGuest(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
+func serviceReachesGuest(t *testing.T, l *lab) {
 	ported := l.create(t, tiny("ported", onNode1, func(s *v1.VirtualMachineSpec) {
 		web := v1.Port{Port: 80, Protocol: corev1.ProtocolTCP}
 		s.VM.Networks = []v1.Network{{User: &v1.UserNetwork{Ports: []v1.Port{web}}}}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,9 +20,8 @@ import (
 	"vmop/test/program"
 )
 
-// TestSnapshots has the scenarios that need storage that makes snapshots.
-func TestSnapshots(t *testing.T) {
-	l := newLab(t)
+// What needs storage that makes snapshots: that of the driver, from now on for the runners' data too.
+func snapshots(t *testing.T, l *lab) {
 	require.NoError(t, program.LookInto("../../tools/csi"))
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -32,11 +33,16 @@ func TestSnapshots(t *testing.T) {
 			t.Logf("%s:\n%s", log, text[max(0, len(text)-4000):])
 		}
 		out, err := l.Kubectl(context.WithoutCancel(t.Context()), "-n", namespace, "get",
-			"vd,vdsnapshot,volumesnapshots,pvc", "-o", "wide")
+			"vd,vdsnapshot,vmsnapshot,volumesnapshots,pvc", "-o", "wide")
 		t.Log(out, err)
 	})
 	require.NoError(t, l.AddCSI(t.Context()))
+	config := l.kubectl(t, "get", "configmap", "vm-operator", "-o", "yaml")
+	l.applyText(t, strings.ReplaceAll(config, "storageClassName: "+storage, "storageClassName: "+cluster.CSIClass))
+	l.kubectl(t, "rollout", "restart", "deployment/vm-operator")
+	l.kubectl(t, "rollout", "status", "deployment/vm-operator", "--timeout=4m")
 	t.Run("Disk", func(t *testing.T) { snapshotOfADisk(t, l) })
+	t.Run("VM", func(t *testing.T) { snapshotOfAVM(t, l) })
 }
 
 // snapshotOfADisk takes a snapshot of the disk of a running guest, and boots another guest with a
@@ -55,13 +61,7 @@ func snapshotOfADisk(t *testing.T, l *lab) {
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDiskSnapshot, metadata: {name: moment},
   spec: {virtualDiskName: origin}}`)
 	var s v1.VirtualDiskSnapshot
-	clustertest.Eventually(t, "the snapshot", func() error {
-		err := l.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "moment"}, &s)
-		if err == nil && s.Status.Phase != v1.SnapshotReady {
-			err = fmt.Errorf("its status is %+v", s.Status)
-		}
-		return err
-	})
+	l.ready(t, "moment", &s, func() v1.SnapshotPhase { return s.Status.Phase })
 	require.False(t, *s.Status.Consistent, "the guest has no agent")
 	require.NotNil(t, s.Status.CreationTime)
 	after := inside.ask(writes(2))
@@ -78,6 +78,54 @@ func snapshotOfADisk(t *testing.T, l *lab) {
 	require.Equal(t, "33554432", copied.ask("blockdev --getsize64 /dev/vda"))
 	require.Equal(t, after, inside.ask(reads))
 }
+
+// snapshotOfAVM takes a snapshot of a running VM with two disks, and boots another one that is made of it: its disks
+// have what the first one has written before.
+func snapshotOfAVM(t *testing.T, l *lab) {
+	disks := func(s *v1.VirtualMachineSpec) {
+		withDisk("system", corev1.PersistentVolumeBlock)(s)
+		withDisk("data", corev1.PersistentVolumeBlock)(s)
+		for i := range s.VM.Disks {
+			s.VM.Disks[i].VolumeClaimTemplate.Spec.StorageClassName = new(cluster.CSIClass)
+		}
+	}
+	v := l.create(t, tiny("kept", disks))
+	v.runs()
+	inside := v.console().booted()
+	before := []string{inside.ask(writes(1)), inside.ask(onSecondDisk(writes(2)))}
+	require.NotEqual(t, before[0], before[1])
+	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineSnapshot, metadata: {name: all},
+  spec: {virtualMachineName: kept, requiredConsistency: false}}`)
+	var s v1.VirtualMachineSnapshot
+	l.ready(t, "all", &s, func() v1.SnapshotPhase { return s.Status.Phase })
+	require.False(t, *s.Status.Consistent, "the guest has no agent")
+	require.Len(t, s.Status.Volumes, 3, "two disks and the runner's data")
+	require.NotEqual(t, before[0], inside.ask(writes(3)))
+
+	again := l.create(t, tiny("again", disks, func(spec *v1.VirtualMachineSpec) {
+		spec.DataSource = &v1.VirtualMachineDataSource{Kind: "VirtualMachineSnapshot", Name: "all"}
+	}))
+	again.runs()
+	restored := again.console().booted()
+	require.Equal(t, before, []string{restored.ask(reads), restored.ask(onSecondDisk(reads))})
+	const uuid = "cat /sys/class/dmi/id/product_uuid"
+	require.Equal(t, inside.ask(uuid), restored.ask(uuid), "it is in the runner's data")
+}
+
+// ready waits until a snapshot is, with its phase by phase.
+func (l *lab) ready(t *testing.T, name string, s client.Object, phase func() v1.SnapshotPhase) {
+	t.Helper()
+	clustertest.Eventually(t, "the snapshot "+name, func() error {
+		err := l.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, s)
+		if err == nil && phase() != v1.SnapshotReady {
+			err = fmt.Errorf("its phase is %q: %+v", phase(), s)
+		}
+		return err
+	})
+}
+
+// onSecondDisk returns what does the same with the second disk.
+func onSecondDisk(command string) string { return strings.ReplaceAll(command, "/dev/vda", "/dev/vdb") }
 
 // withVirtualDisk adds a disk that is there for itself.
 func withVirtualDisk(name string) func(*v1.VirtualMachineSpec) {

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	unit        = 1 << 20 // sizes are multiples of it
+	unit        = 1 << 20  // sizes are multiples of it
+	leastFiles  = 32 << 20 // there is no xfs that is much smaller
 	defaultSize = 64 << 20
 	maximumSize = 16 << 40
 )
@@ -116,7 +117,11 @@ func (c controller) CreateVolume(_ context.Context, q *csi.CreateVolumeRequest) 
 	if err != nil {
 		return nil, err
 	}
-	size, err := sizeOf(q.CapacityRange, from.Size)
+	least := from.Size
+	if slices.ContainsFunc(q.VolumeCapabilities, func(way *csi.VolumeCapability) bool { return way.GetMount() != nil }) {
+		least = max(least, leastFiles)
+	}
+	size, err := sizeOf(q.CapacityRange, least)
 	if err != nil {
 		return nil, err
 	}
