@@ -19,6 +19,9 @@ import (
 // find sets D to the disk of a serial number in the guest, whose system has no udev.
 const find = "D=; for b in /sys/block/vd*; do [ \"$(cat $b/serial)\" = data ] && D=/dev/${b##*/}; done; "
 
+// awaits sets D when the guest has the disk.
+const awaits = "until " + find + "[ -n \"$D\" ]; do usleep 50000; done; "
+
 // A guest gets a disk while it runs, writes while its export is another pod, and lets go of it; another
 // VM reads what was written.
 func attachments(t *testing.T, l *lab) {
@@ -29,7 +32,7 @@ func attachments(t *testing.T, l *lab) {
 	inside := v.console().booted()
 	began := time.Now()
 	l.applyText(t, attachmentOf("first", "gets-disks"))
-	inside.ask("until " + find + "[ -n \"$D\" ]; do usleep 50000; done; echo there")
+	inside.ask(awaits + "echo there")
 	t.Logf("the guest has the disk %.1f s after the attachment was made", time.Since(began).Seconds())
 	l.attachmentIs(t, "first", v1.AttachmentAttached)
 	require.Contains(t, inside.ask(find+"echo written | dd of=$D conv=fsync 2>/dev/null; head -c 7 $D"), "written")
@@ -50,7 +53,7 @@ func attachments(t *testing.T, l *lab) {
 
 	l.applyText(t, attachmentOf("second", "gets-disks"))
 	l.attachmentIs(t, "second", v1.AttachmentAttached)
-	require.Contains(t, inside.ask(find+"head -c 7 $D; dd if=$D bs=512 skip=1 count=1 2>/dev/null | head -c 5"), "written")
+	require.Contains(t, inside.ask(awaits+"head -c 7 $D; dd if=$D bs=512 skip=1 count=1 2>/dev/null | head -c 5"), "written")
 }
 
 func attachmentOf(name, vm string) string {

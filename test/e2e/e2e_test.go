@@ -75,6 +75,7 @@ func TestKubernetes(t *testing.T) {
 		{"ServerAway", serverAway},
 		{"ManagerKilled", managerKilled},
 		{"PowerCut", powerCut},
+		{"Debian", debian},
 		{"Snapshots", snapshots},
 	} {
 		t.Run(s.name, func(t *testing.T) { s.run(t, l) })

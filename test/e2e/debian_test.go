@@ -1,0 +1,64 @@
+package e2e_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "vmop/api/v1"
+	"vmop/test/cluster/clustertest"
+	"vmop/test/guest"
+)
+
+// The example debian: from nothing to a Debian to log in to. A local server has the place of the publisher's.
+func debian(t *testing.T, l *lab) {
+	u := newUser(t, l)
+	image := guest.Debian(t)
+	listener, err := l.Listen(t.Context())
+	require.NoError(t, err)
+	serveOn(t, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, image) }))
+	u.types("mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519", "")
+	key, err := os.ReadFile(filepath.Join(u.home, ".ssh", "id_ed25519.pub"))
+	require.NoError(t, err)
+
+	const url = "https://cloud.debian.org/images/cloud/bookworm/latest/debian-12-generic-amd64.qcow2"
+	v := l.example(t, "debian", "debian", []string{"vm.yaml"}, url, "http://"+listener.Addr().String()+"/debian.qcow2",
+		"ssh-ed25519 AAAA…", strings.TrimSpace(string(key)), "state: Running", "state: Running\n    accelerator: tcg")
+	d := l.diskIs(t, "debian-root", v1.DiskReady, "")
+	require.Equal(t, "qcow2", d.Status.Import.Format)
+	v.runs()
+	log := "timeout 60 kubectl vmop ssh joe@debian -t '-o ConnectTimeout=10' --command "
+	clustertest.Eventually(t, "the guest lets its user in", func() error {
+		out, err := u.command(log + "true").CombinedOutput()
+		if err != nil {
+			t.Logf("%v: %s", err, out)
+		}
+		return err
+	})
+	require.Equal(t, "root", strings.TrimSpace(u.types(log+"'sudo whoami'", "")))
+	size := u.types(log+"'df --output=size -B1G / | tail -1'", "")
+	require.Equal(t, "10", strings.TrimSpace(size), "the file system is as large as the disk")
+	v.condition(v1.ConditionBooted, "True")
+
+	// As the document of Deckhouse has it, but for the name of the VM.
+	u.types("kubectl vmop disk create blank-disk --size 96Mi --wait", "")
+	u.types("kubectl apply -f -", `
+apiVersion: vmoperator.jdrupes.org/v1
+kind: VirtualMachineBlockDeviceAttachment
+metadata:
+  name: attach-blank-disk
+spec:
+  blockDeviceRef:
+    kind: VirtualDisk
+    name: blank-disk
+  virtualMachineName: debian
+`)
+	u.until("kubectl get vmbda attach-blank-disk", "(?m)^attach-blank-disk +Attached +debian ")
+	u.until(log+"lsblk", `(?m)^\w+ +\d+:\d+ +0 +96M +0 disk *$`)
+	u.types("kubectl delete vmbda attach-blank-disk --timeout=2m", "")
+	require.NotContains(t, u.types(log+"lsblk", ""), "96M")
+}
