@@ -44,6 +44,9 @@ func pagesInABrowser(t *testing.T, l *lab) {
 		browser.Holds(`document.querySelector("#vm-paged .state").textContent.includes("Running")`))
 	b.Picture("cluster-list")
 	v.runs()
+	c := v.console().booted() // which may take longer than a page may take for anything
+	_, err = io.WriteString(c.input, "\x1d")
+	require.NoError(t, err)
 
 	b.Open(address+"/vms/paged/console", "light", 1280)
 	b.Do("the guest's console is shown", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)),
