@@ -26,6 +26,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/httpstream"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"vmop/cli"
 )
@@ -34,6 +35,7 @@ import (
 var version = "devel"
 
 func main() {
+	utilruntime.ErrorHandlers = nil // of lost connections, which end what uses them with an error, too
 	ctx, stop := cli.UntilSignal(context.Background())
 	err := newCommand().ExecuteContext(ctx)
 	stop()

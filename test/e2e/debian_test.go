@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,8 +22,8 @@ func debian(t *testing.T, l *lab) {
 	listener, err := l.Listen(t.Context())
 	require.NoError(t, err)
 	serveOn(t, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, image) }))
-	u.types("mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519", "")
-	key, err := os.ReadFile(filepath.Join(u.home, ".ssh", "id_ed25519.pub"))
+	u.types("ssh-keygen -q -t ed25519 -N '' -f ~/key", "")
+	key, err := os.ReadFile(filepath.Join(u.home, "key.pub"))
 	require.NoError(t, err)
 
 	const url = "https://cloud.debian.org/images/cloud/bookworm/latest/debian-12-generic-amd64.qcow2"
@@ -31,13 +32,13 @@ func debian(t *testing.T, l *lab) {
 	d := l.diskIs(t, "debian-root", v1.DiskReady, "")
 	require.Equal(t, "qcow2", d.Status.Import.Format)
 	v.runs()
-	log := "timeout 60 kubectl vmop ssh joe@debian -t '-o ConnectTimeout=10' --command "
+	log := "timeout 60 kubectl vmop ssh joe@debian -i ~/key -t '-o ConnectTimeout=10' --command "
 	clustertest.Eventually(t, "the guest lets its user in", func() error {
 		out, err := u.command(log + "true").CombinedOutput()
 		if err != nil {
-			t.Logf("%v: %s", err, out)
+			return fmt.Errorf("%w: %s", err, out)
 		}
-		return err
+		return nil
 	})
 	require.Equal(t, "root", strings.TrimSpace(u.types(log+"'sudo whoami'", "")))
 	size := u.types(log+"'df --output=size -B1G / | tail -1'", "")
