@@ -32,6 +32,10 @@ func debian(t *testing.T, l *lab) {
 	d := l.diskIs(t, "debian-root", v1.DiskReady, "")
 	require.Equal(t, "qcow2", d.Status.Import.Format)
 	v.runs()
+	inside := v.console()
+	for _, said := range []string{`Linux version`, `Cloud-init v\..* running 'init-local'`, `Cloud-init v\..* finished at`} {
+		inside.await(said) // without KVM all of it takes two minutes of processor time
+	}
 	log := "timeout 60 kubectl vmop ssh joe@debian -i ~/key -t '-o ConnectTimeout=10' --command "
 	clustertest.Eventually(t, "the guest lets its user in", func() error {
 		out, err := u.command(log + "true").CombinedOutput()
