@@ -90,6 +90,7 @@ func (c *Controller) write(ctx context.Context, d *v1.VirtualDisk, is v1.Virtual
 	}
 	err := publish.Status(ctx, c.opts.Client, d, next, status)
 	if apierrors.IsNotFound(err) {
+		next.SetResourceVersion(d.ResourceVersion)
 		err = errors.Join(err, c.book.Forget(next))
 	}
 	if err != nil {

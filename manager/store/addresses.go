@@ -142,9 +142,9 @@ func (s *Addresses) Names() []string {
 func (s *Addresses) Learn(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualMachineIPAddress:
-		return learn(s.addresses, o)
+		return s.addresses.learn(o)
 	case *v1.VirtualMachineIPAddressLease:
-		return learn(s.leases, o)
+		return s.leases.learn(o)
 	}
 	return errors.New("store an object: there is no collection of its kind")
 }
@@ -153,22 +153,11 @@ func (s *Addresses) Learn(object client.Object) error {
 func (s *Addresses) Forget(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualMachineIPAddress:
-		return s.addresses.Delete(o)
+		return s.addresses.forget(o)
 	case *v1.VirtualMachineIPAddressLease:
-		return s.leases.Delete(o)
+		return s.leases.forget(o)
 	}
 	return errors.New("remove an object from the store: there is no collection of its kind")
-}
-
-func learn[T client.Object](c *collection[T], o T) error {
-	c.mu.RLock()
-	have := c.records[o.GetName()].version
-	c.mu.RUnlock()
-	n, err := c.pack(o.DeepCopyObject())
-	if err != nil || have >= n.record.version {
-		return err
-	}
-	return c.Add(n)
 }
 
 // Listing stores a first list of everything, as a watch does. It is for tests without an API

@@ -112,9 +112,9 @@ func (s *Attachments) VMs() []string { return append(s.attachments.groups(), s.p
 func (s *Attachments) Learn(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualMachineBlockDeviceAttachment:
-		return learn(s.attachments, o)
+		return s.attachments.learn(o)
 	case *corev1.Pod:
-		return learn(s.pods, o)
+		return s.pods.learn(o)
 	}
 	return errors.New("store an object: there is no collection of its kind")
 }

@@ -25,6 +25,7 @@ type collection[T client.Object] struct {
 
 	mu         sync.RWMutex // of what follows
 	records    map[string]record
+	seen       uint64              // the newest version that the watch has brought, of any object
 	irregulars map[string][]string // names of the irregular ones, by group
 	listed     chan struct{}       // closed after the first list
 	once       sync.Once
@@ -124,17 +125,40 @@ func within(text, part string) string {
 // Add implements cache.ReflectorStore.
 func (c *collection[T]) Add(object any) error {
 	n, err := c.pack(object)
-	if err != nil {
-		return err
+	if err == nil {
+		c.keep(n, false)
 	}
+	return err
+}
+
+// learn stores what a write has returned, so that what is decided next knows of it.
+func (c *collection[T]) learn(o T) error {
+	n, err := c.pack(o.DeepCopyObject())
+	if err == nil {
+		c.keep(n, true)
+	}
+	return err
+}
+
+// keep stores a record that the watch has brought or, learned, a write. What is older than what is there stays
+// out; so does what a write has returned if the watch is further: it has brought that, or that the object is gone,
+// and won't do so again. The watch brings the objects of a kind in the order of their versions.
+func (c *collection[T]) keep(n entry, learned bool) {
 	c.mu.Lock()
 	was, had := c.records[n.name]
-	c.put(n)
+	old := n.record.version < was.version
+	if learned {
+		old = n.record.version <= max(was.version, c.seen)
+	} else {
+		c.seen = max(c.seen, n.record.version)
+	}
+	if !old {
+		c.put(n)
+	}
 	c.mu.Unlock()
-	if !had || c.differs(was, n.record) {
+	if !old && (!had || c.differs(was, n.record)) {
 		c.report(n.name, was, n.record)
 	}
-	return nil
 }
 
 // Update implements cache.ReflectorStore.
@@ -146,19 +170,37 @@ func (c *collection[T]) Delete(object any) error {
 	if !ok {
 		return fmt.Errorf("remove an object from the store: unexpected type %T", object)
 	}
-	name := o.GetName()
+	c.remove(o, false)
+	return nil
+}
+
+// forget removes what a write has found to be gone since o was read.
+func (c *collection[T]) forget(o T) error {
+	c.remove(o, true)
+	return nil
+}
+
+// remove removes an object, unless there is a newer one of its name.
+func (c *collection[T]) remove(o T, learned bool) {
+	name, version := o.GetName(), objects.VersionOf(o)
 	c.mu.Lock()
+	if !learned {
+		c.seen = max(c.seen, version)
+	}
 	was, had := c.records[name]
-	c.drop(name)
+	had = had && was.version <= version
+	if had {
+		c.drop(name)
+	}
 	c.mu.Unlock()
 	if had {
 		c.changed(name, was)
 	}
-	return nil
 }
 
 // Replace implements cache.ReflectorStore: what is not in the list is gone.
-func (c *collection[T]) Replace(list []any, _ string) error {
+func (c *collection[T]) Replace(list []any, version string) error {
+	seen, _ := strconv.ParseUint(version, 10, 64) // tests have none
 	all := make([]entry, 0, len(list))
 	for _, object := range list {
 		n, err := c.pack(object)
@@ -169,6 +211,7 @@ func (c *collection[T]) Replace(list []any, _ string) error {
 	}
 	c.mu.Lock()
 	before := c.records
+	c.seen = seen
 	c.records, c.irregulars = make(map[string]record, len(all)), map[string][]string{}
 	for _, n := range all {
 		c.put(n)

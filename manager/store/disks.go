@@ -237,13 +237,13 @@ func (s *Disks) Class(name string) disk.Classes {
 func (s *Disks) Learn(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualDisk:
-		return learn(s.disks, o)
+		return s.disks.learn(o)
 	case *v1.VirtualImage:
-		return learn(s.images, o)
+		return s.images.learn(o)
 	case *corev1.PersistentVolumeClaim:
-		return learn(s.claims, o)
+		return s.claims.learn(o)
 	case *corev1.Pod:
-		return learn(s.pods, o)
+		return s.pods.learn(o)
 	}
 	return errors.New("store an object: there is no collection of its kind")
 }
@@ -252,13 +252,13 @@ func (s *Disks) Learn(object client.Object) error {
 func (s *Disks) Forget(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualDisk:
-		return s.disks.Delete(o)
+		return s.disks.forget(o)
 	case *v1.VirtualImage:
-		return s.images.Delete(o)
+		return s.images.forget(o)
 	case *corev1.PersistentVolumeClaim:
-		return s.claims.Delete(o)
+		return s.claims.forget(o)
 	case *corev1.Pod:
-		return s.pods.Delete(o)
+		return s.pods.forget(o)
 	}
 	return errors.New("remove an object from the store: there is no collection of its kind")
 }
