@@ -33,7 +33,9 @@ func debian(t *testing.T, l *lab) {
 	require.Equal(t, "qcow2", d.Status.Import.Format)
 	v.runs()
 	inside := v.console()
-	for _, said := range []string{`Linux version`, `Cloud-init v\..* running 'init-local'`, `Cloud-init v\..* finished at`} {
+	for _, said := range []string{
+		`Linux version`, `Cloud-init v\..* running 'init-local'`, `Cloud-init v\..* finished at`,
+	} {
 		inside.await(said) // without KVM all of it takes two minutes of processor time
 	}
 	log := "timeout 60 kubectl vmop ssh joe@debian -i ~/key -t '-o ConnectTimeout=10' --command "
