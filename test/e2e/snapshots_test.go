@@ -134,10 +134,10 @@ func withVirtualDisk(name string) func(*v1.VirtualMachineSpec) {
 	}
 }
 
-// writes fills 12 MiB of the first disk with text that n gives, syncs, and prints what reads does.
+// writes fills 4 MiB of the first disk with text that n gives, syncs, and prints what reads does.
 func writes(n int) string {
-	return fmt.Sprintf("yes text-%d | head -c 12582912 | dd of=/dev/vda bs=1M conv=fsync 2>/dev/null; ", n) + reads
+	return fmt.Sprintf("yes text-%d | head -c 4194304 | dd of=/dev/vda bs=1M conv=fsync 2>/dev/null; ", n) + reads
 }
 
-// reads prints the checksum of the first disk's first 12 MiB, as they are on the disk.
-const reads = "blockdev --flushbufs /dev/vda; head -c 12582912 /dev/vda | sha256sum"
+// reads prints the checksum of the first disk's first 4 MiB, as they are on the disk.
+const reads = "blockdev --flushbufs /dev/vda; head -c 4194304 /dev/vda | sha256sum"
