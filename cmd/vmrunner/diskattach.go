@@ -33,10 +33,10 @@ func newDiskAttach(f *flags) *cobra.Command {
 	}
 	p := cmd.Flags()
 	p.StringVar(&size, "size", "", "`size` of the disk, which is made if it isn't there, such as 20GiB")
-	p.StringVar(&source, "source", "", "`image` that the disk is made of: a name such as debian/12, a URL or a path")
+	p.StringVar(&source, "source", "", "`image` of which the disk is made: debian/12, a URL or a path")
 	p.StringVar(&checksum, "checksum", "", "`checksum` of that image as it is transferred, sha256:…")
 	p.StringVar(&d.Format, "format", "", "`format` of FILE: raw or qcow2 (default by its name: .qcow2 is qcow2)")
-	p.StringVar(&d.Serial, "serial", "", "serial `number` by which the guest knows the disk (default the name of the file)")
+	p.StringVar(&d.Serial, "serial", "", "serial `number` that the guest sees; default: the file's name")
 	p.BoolVar(&d.ReadOnly, "read-only", false, "the guest can't write to it")
 	p.DurationVar(&limit, "timeout", limit, "how long the guest may take to get it")
 	cli.CompleteFlag(cmd, "format", "raw", "qcow2")
