@@ -176,7 +176,7 @@ func (s *Shared) Run(tests interface{ Run() int }) int {
 const (
 	// patience is how long anything may take on a busy machine; it shows that what is
 	// waited for doesn't come.
-	patience = 6 * time.Minute
+	patience = 10 * time.Minute
 	tick     = 50 * time.Millisecond
 )
 
