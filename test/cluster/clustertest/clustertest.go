@@ -177,7 +177,9 @@ const (
 	// patience is how long anything may take on a busy machine; it shows that what is
 	// waited for doesn't come.
 	patience = 10 * time.Minute
-	tick     = 50 * time.Millisecond
+	// tick is how long it takes until the first look again, and lastTick until each after some seconds: the looks of
+	// several tests kept an API server busy.
+	tick, lastTick = 50 * time.Millisecond, 300 * time.Millisecond
 )
 
 // Eventually tries something until there is no error.
@@ -197,7 +199,7 @@ func Eventually(t *testing.T, what string, try func() error) {
 			require.FailNow(t, "waited in vain for "+what, "%v", err)
 		case <-t.Context().Done():
 			require.FailNow(t, "the test was ended while it waited for "+what, "%v", err)
-		case <-time.After(tick):
+		case <-time.After(min(tick+time.Since(begin)/20, lastTick)):
 		}
 	}
 }
