@@ -69,13 +69,7 @@ func newDelete(f *flags) *cobra.Command {
 
 // delete deletes a VM. Kubernetes then deletes its pod and the rest, but its claims.
 func (c *cluster) delete(ctx context.Context, vm *v1.VirtualMachine, wait bool) error {
-	how := metav1.DeletePropagationBackground
-	if wait {
-		how = metav1.DeletePropagationForeground
-	}
-	err := c.vms.Delete(ctx, vm.Name, metav1.DeleteOptions{
-		PropagationPolicy: &how, Preconditions: metav1.NewUIDPreconditions(string(vm.UID)),
-	})
+	err := c.vms.Delete(ctx, vm.Name, deletion(vm, wait))
 	if err != nil || !wait {
 		return c.explain(vm.Name, err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,20 +23,11 @@ func newDisk(f *flags) *cobra.Command {
 		Use: "disk", Short: "Make, list and change disks that outlive VMs", GroupID: groupChange, Args: cli.NoArguments,
 		Long: "disk is about VirtualDisks, which VMs have by spec.blockDeviceRefs, one after another. A disk is NAME or\n" +
 			"vd/NAME. Disks of spec.vm.disks are the VM's own, and not among them.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.UsageError{Err: errors.New("want: kubectl vmop disk " + strings.Join(subcommands(cmd), "|"))}
-		},
+		RunE: wantSubcommand,
 	}
 	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskUpload(f), newDiskResize(f), newDiskRemove(f),
 		newDiskAttach(f), newDiskDetach(f))
 	return cmd
-}
-
-func subcommands(cmd *cobra.Command) (names []string) {
-	for _, sub := range cmd.Commands() {
-		names = append(names, sub.Name())
-	}
-	return names
 }
 
 // onlyCluster returns the cluster for a verb that the manager has no request for.
@@ -58,27 +48,15 @@ func typedDisk(d *v1.VirtualDisk) *v1.VirtualDisk {
 }
 
 func newDiskList(f *flags) *cobra.Command {
-	var form string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the disks of the namespace", Args: cli.NoArguments,
-		Long: "list shows the disks of the namespace: their phase, how far the import of their data is, the VM that has\n" +
-			"them, and where their data comes from. kubectl get vd shows those of all namespaces (-A), and changes (-w).",
-		Example:           "  kubectl vmop disk list",
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	cli.OutputFlag(cmd, &form, "text", "name", "json", "yaml")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := f.onlyCluster(cmd)
-		if err != nil {
-			return err
-		}
+	const long = "list shows the disks of the namespace: their phase, how far the import of their data is, the VM that has\n" +
+		"them, and where their data comes from. kubectl get vd shows those of all namespaces (-A), and changes (-w)."
+	return newList(f, "disk", long, func(cmd *cobra.Command, c *cluster, form string) error {
 		list, err := c.disks.List(cmd.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		return printDisks(cmd, form, list)
-	}
-	return cmd
+	})
 }
 
 func printDisks(cmd *cobra.Command, form string, list *v1.VirtualDiskList) error {

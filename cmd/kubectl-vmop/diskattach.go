@@ -59,20 +59,15 @@ func newDiskAttach(f *flags) *cobra.Command {
 	f.vmAndDisk(cmd)
 	doneFlag(cmd, &form)
 	w.add(cmd, "the guest has the disk")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.onlyCluster(cmd)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := w.context(cmd.Context())
-		defer cancel()
+	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := split(args)
 		disk := disks().name(rest[0])
 		a := &v1.VirtualMachineBlockDeviceAttachment{ObjectMeta: metav1.ObjectMeta{Name: attachmentName(vm, disk)}}
 		a.Spec.VirtualMachineName = vm
 		a.Spec.BlockDeviceRef = v1.AttachedDeviceRef{Kind: v1.AttachedDeviceKind(v1.KindVirtualDisk), Name: disk}
 		create := metav1.CreateOptions{FieldManager: fieldManager}
-		if a, err = c.attachments.Create(ctx, typedAttachment(a), create); err != nil {
+		a, err := c.attachments.Create(ctx, typedAttachment(a), create)
+		if err != nil {
 			return unknownKind(err)
 		}
 		if w.wait {
@@ -81,7 +76,7 @@ func newDiskAttach(f *flags) *cobra.Command {
 			}
 		}
 		return printDone(cmd, form, typedAttachment(a), attachmentKind, a.Name, done(w.wait, "attached", "created"))
-	}
+	})
 	return cmd
 }
 
@@ -97,13 +92,7 @@ func newDiskDetach(f *flags) *cobra.Command {
 	f.vmAndDisk(cmd)
 	doneFlag(cmd, &form)
 	w.add(cmd, "the guest has let go of the disk")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.onlyCluster(cmd)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := w.context(cmd.Context())
-		defer cancel()
+	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := split(args)
 		disk := disks().name(rest[0])
 		all, err := c.attachmentsOf(ctx, vm, disk)
@@ -131,7 +120,7 @@ func newDiskDetach(f *flags) *cobra.Command {
 			}
 		}
 		return nil
-	}
+	})
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -69,25 +70,13 @@ func newDiskRemove(f *flags) *cobra.Command {
 	disks().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
 	w.add(cmd, "it is gone")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.onlyCluster(cmd)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := w.context(cmd.Context())
-		defer cancel()
+	cmd.RunE = f.inCluster(&w, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		name := disks().name(args[0])
 		d, err := c.disks.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return disks().explain(c, name, err)
 		}
-		how := metav1.DeletePropagationBackground
-		if w.wait {
-			how = metav1.DeletePropagationForeground // with its claim
-		}
-		if err := c.disks.Delete(ctx, name, metav1.DeleteOptions{
-			PropagationPolicy: &how, Preconditions: metav1.NewUIDPreconditions(string(d.UID)),
-		}); err != nil {
+		if err := c.disks.Delete(ctx, name, deletion(d, w.wait)); err != nil {
 			return disks().explain(c, name, err)
 		}
 		if w.wait {
@@ -98,6 +87,6 @@ func newDiskRemove(f *flags) *cobra.Command {
 			}
 		}
 		return printDone(cmd, form, typedDisk(d), diskKind, name, "removed")
-	}
+	})
 	return cmd
 }

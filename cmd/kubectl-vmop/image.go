@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,9 +25,7 @@ func newImage(f *flags) *cobra.Command {
 		Use: "image", Short: "Make, list and remove images that VMs share", GroupID: groupChange, Args: cli.NoArguments,
 		Long: "image is about VirtualImages, which any number of VMs have by spec.blockDeviceRefs, to read, and of which\n" +
 			"disks are made (kubectl vmop disk create --image). An image is NAME or vi/NAME.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.UsageError{Err: errors.New("want: kubectl vmop image " + strings.Join(subcommands(cmd), "|"))}
-		},
+		RunE: wantSubcommand,
 	}
 	cmd.AddCommand(newImageList(f), newImagePull(f), newImageUpload(f), newImageRemove(f))
 	return cmd
@@ -40,27 +37,15 @@ func typedImage(i *v1.VirtualImage) *v1.VirtualImage {
 }
 
 func newImageList(f *flags) *cobra.Command {
-	var form string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the images of the namespace", Args: cli.NoArguments,
-		Long: "list shows the images of the namespace: their phase, how far the import of their data is, how large the\n" +
-			"disk in them is, and where their data comes from. kubectl get vi shows those of all namespaces (-A).",
-		Example:           "  kubectl vmop image list",
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	cli.OutputFlag(cmd, &form, "text", "name", "json", "yaml")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := f.onlyCluster(cmd)
-		if err != nil {
-			return err
-		}
+	const long = "list shows the images of the namespace: their phase, how far the import of their data is, how large the\n" +
+		"disk in them is, and where their data comes from. kubectl get vi shows those of all namespaces (-A)."
+	return newList(f, "image", long, func(cmd *cobra.Command, c *cluster, form string) error {
 		list, err := c.images.List(cmd.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		return printImages(cmd, form, list)
-	}
-	return cmd
+	})
 }
 
 func printImages(cmd *cobra.Command, form string, list *v1.VirtualImageList) error {
@@ -206,22 +191,16 @@ func newImageRemove(f *flags) *cobra.Command {
 	}
 	images().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.onlyCluster(cmd)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = f.inCluster(&waiting{}, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		name := images().name(args[0])
-		i, err := c.images.Get(cmd.Context(), name, metav1.GetOptions{})
+		i, err := c.images.Get(ctx, name, metav1.GetOptions{})
 		if err == nil {
-			err = c.images.Delete(cmd.Context(), name, metav1.DeleteOptions{
-				Preconditions: metav1.NewUIDPreconditions(string(i.UID)),
-			})
+			err = c.images.Delete(ctx, name, deletion(i, false))
 		}
 		if err != nil {
 			return images().explain(c, name, err)
 		}
 		return printDone(cmd, form, typedImage(i), imageKind, name, "removed")
-	}
+	})
 	return cmd
 }

@@ -24,6 +24,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -37,7 +38,8 @@ var version = "devel"
 func main() {
 	utilruntime.ErrorHandlers = nil // of lost connections, which end what uses them with an error, too
 	ctx, stop := cli.UntilSignal(context.Background())
-	err := newCommand().ExecuteContext(ctx)
+	cmd, err := newCommand().ExecuteContextC(ctx)
+	err = limited(cmd, err)
 	stop()
 	if err != nil && !errors.As(err, new(cli.ExitError)) && !errors.As(err, new(cli.SignalError)) {
 		fmt.Fprintln(os.Stderr, "kubectl-vmop:", describe(err))
@@ -55,6 +57,15 @@ const (
 
 // errTimeout is why a wait ended.
 var errTimeout = errors.New("--timeout has passed")
+
+// limited says of a request that --timeout has ended that it has.
+func limited(cmd *cobra.Command, err error) error {
+	limit := cmd.Flags().Lookup("timeout")
+	if limit == nil || !limit.Changed || errors.Is(err, errTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errTimeout, err)
+}
 
 // hinted is an error, and what the user can do.
 type hinted struct {

@@ -100,6 +100,53 @@ func (n noun) completeFlag(f *flags, cmd *cobra.Command, flag string) {
 	}
 }
 
+// wantSubcommand is what a verb does without one.
+func wantSubcommand(cmd *cobra.Command, _ []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return cli.UsageError{Err: errors.New("want: " + cmd.CommandPath() + " " + strings.Join(names, "|"))}
+}
+
+// newList returns the verb that lists what is called by a word.
+func newList(f *flags, word, long string, list func(cmd *cobra.Command, c *cluster, form string) error) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the " + word + "s of the namespace", Args: cli.NoArguments, Long: long,
+		Example: "  kubectl vmop " + word + " list", ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cli.OutputFlag(cmd, &form, "text", "name", "json", "yaml")
+	cmd.RunE = f.inCluster(&waiting{}, func(_ context.Context, cmd *cobra.Command, c *cluster, _ []string) error {
+		return list(cmd, c, form)
+	})
+	return cmd
+}
+
+// inCluster returns what carries out a verb that the manager has no request for, within the limit of its wait.
+func (f *flags) inCluster(
+	w *waiting, do func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := w.context(cmd.Context())
+		defer cancel()
+		return do(ctx, cmd, c, args)
+	}
+}
+
+// deletion returns how an object is deleted, and no other of its name: if that is waited for, after what it owns.
+func deletion(of metav1.Object, wait bool) metav1.DeleteOptions {
+	how := metav1.DeletePropagationBackground
+	if wait {
+		how = metav1.DeletePropagationForeground
+	}
+	return metav1.DeleteOptions{PropagationPolicy: &how, Preconditions: metav1.NewUIDPreconditions(string(of.GetUID()))}
+}
+
 // explain adds to an error about an object what the user can do.
 func (n noun) explain(c *cluster, name string, err error) error {
 	if !absent(err) {

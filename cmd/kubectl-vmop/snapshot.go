@@ -23,36 +23,22 @@ func newSnapshot(f *flags) *cobra.Command {
 			"VirtualDiskSnapshots, which have one VirtualDisk. A snapshot is NAME, or vmsnapshot/NAME or\n" +
 			"vdsnapshot/NAME where there is one of both kinds. kubectl vmop clone makes a VM of a snapshot, and\n" +
 			"kubectl vmop disk create a disk.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.UsageError{Err: errors.New("want: kubectl vmop snapshot " + strings.Join(subcommands(cmd), "|"))}
-		},
+		RunE: wantSubcommand,
 	}
 	cmd.AddCommand(newSnapshotList(f), newSnapshotCreate(f), newSnapshotRemove(f))
 	return cmd
 }
 
 func newSnapshotList(f *flags) *cobra.Command {
-	var form string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the snapshots of the namespace", Args: cli.NoArguments,
-		Long: "list shows the snapshots of the namespace: the VM (vm/NAME) or disk (vd/NAME) that they are of, their\n" +
-			"phase with its reason, and whether they are consistent. kubectl describe vmsnapshot|vdsnapshot says more.",
-		Example:           "  kubectl vmop snapshot list",
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	cli.OutputFlag(cmd, &form, "text", "name", "json", "yaml")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := f.onlyCluster(cmd)
-		if err != nil {
-			return err
-		}
+	const long = "list shows the snapshots of the namespace: the VM (vm/NAME) or disk (vd/NAME) that they are of, their\n" +
+		"phase with its reason, and whether they are consistent. kubectl describe vmsnapshot|vdsnapshot says more."
+	return newList(f, "snapshot", long, func(cmd *cobra.Command, c *cluster, form string) error {
 		all, err := c.snapshots(cmd.Context())
 		if err != nil {
 			return err
 		}
 		return printSnapshots(cmd, form, all)
-	}
-	return cmd
+	})
 }
 
 func newSnapshotCreate(f *flags) *cobra.Command {
@@ -84,19 +70,14 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 	disks().completeFlag(f, cmd, "disk")
 	required.add(cmd, "true for a VM, false for a disk")
 	w.add(cmd, "VMs or disks can be made of it")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.onlyCluster(cmd)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := w.context(cmd.Context())
-		defer cancel()
+	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := snapshotArguments(disk, args)
 		name := strings.Join(rest, "")
 		if name == "" {
 			name = nameByTime(vm+disks().name(disk), time.Now())
 		}
 		var s anySnapshot
+		var err error
 		if disk != "" {
 			s, err = c.snapshotDisk(ctx, disks().name(disk), name, required)
 		} else {
@@ -109,7 +90,7 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 			return err
 		}
 		return printDone(cmd, form, s.object, s.kind, s.name, done(w.wait, "ready", "created"))
-	}
+	})
 	return cmd
 }
 
@@ -214,13 +195,7 @@ func newSnapshotRemove(f *flags) *cobra.Command {
 	doneFlag(cmd, &form)
 	cmd.Flags().BoolVar(&force, "force", false, "also while something is being made of it")
 	w.add(cmd, "it is gone, with its VolumeSnapshots")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.onlyCluster(cmd)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := w.context(cmd.Context())
-		defer cancel()
+	cmd.RunE = f.inCluster(&w, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		s, err := c.snapshot(ctx, args[0])
 		if err == nil && !force {
 			err = c.checkUnused(ctx, s)
@@ -232,22 +207,17 @@ func newSnapshotRemove(f *flags) *cobra.Command {
 			return err
 		}
 		return printDone(cmd, form, s.object, s.kind, s.name, "removed")
-	}
+	})
 	return cmd
 }
 
 // removeSnapshot deletes a snapshot, and waits until it is gone if that is wanted.
 func (c *cluster) removeSnapshot(ctx context.Context, cmd *cobra.Command, s anySnapshot, wait bool) error {
-	how := metav1.DeletePropagationBackground
-	if wait {
-		how = metav1.DeletePropagationForeground // with its VolumeSnapshots
-	}
-	options := metav1.DeleteOptions{PropagationPolicy: &how, Preconditions: metav1.NewUIDPreconditions(string(s.uid))}
 	remove := c.vmSnapshots.Delete
 	if s.ofDisk() {
 		remove = c.diskSnapshots.Delete
 	}
-	if err := remove(ctx, s.name, options); err != nil || !wait {
+	if err := remove(ctx, s.name, deletion(s.object, wait)); err != nil || !wait {
 		return err
 	}
 	_, err := c.awaitSnapshot(ctx, cmd, s, func(now *anySnapshot) (bool, error) {

@@ -32,13 +32,10 @@ func (e *refusedError) Error() string { return "the runner refuses the configura
 // attached waits until the guest has a disk by a configuration that was read after a generation, or notes why that
 // takes a restart.
 func (vm *VM) attached(ctx context.Context, r DiskRequest, c *DiskChange, what string, after int64) error {
-	running, err := vm.started(ctx)
+	running, err := vm.awaited(ctx, c, "attach")
 	switch {
-	case !c.Running || err != nil:
-		return err
 	case running == nil:
-		c.Later = vm.unseen("attach")
-		return nil
+		return err
 	case startedWith(running, c.Disk.Name):
 		if !c.Unchanged {
 			c.Later = "the VM was started with another disk of this serial number; the disk is there after a restart of the VM"
@@ -79,13 +76,10 @@ func (vm *VM) attached(ctx context.Context, r DiskRequest, c *DiskChange, what s
 
 // detached waits until the guest has let go of a disk.
 func (vm *VM) detached(ctx context.Context, r DiskRequest, c *DiskChange, what string, after int64) error {
-	running, err := vm.started(ctx)
+	running, err := vm.awaited(ctx, c, "detach")
 	switch {
-	case !c.Running || err != nil:
-		return err
 	case running == nil:
-		c.Later = vm.unseen("detach")
-		return nil
+		return err
 	case startedWith(running, c.Disk.Name):
 		c.Later = "the VM was started with the disk, and has it until it is restarted"
 		return nil
@@ -112,13 +106,20 @@ func (vm *VM) detached(ctx context.Context, r DiskRequest, c *DiskChange, what s
 	return nil
 }
 
-// unseen says that there is no runner that could do something now.
-func (vm *VM) unseen(what string) string {
-	text := "there is no runner that could " + what + " it now"
-	if vm.Problem != "" {
-		text += ": " + vm.Problem
+// awaited returns the VM, as it was started, that a runner is to attach a disk to or detach one from; nil if that
+// isn't to be waited for, of which c.Later says why.
+func (vm *VM) awaited(ctx context.Context, c *DiskChange, what string) (*prepare.VM, error) {
+	if !c.Running {
+		return nil, nil
 	}
-	return text
+	running, err := vm.started(ctx)
+	if running == nil && err == nil {
+		c.Later = "there is no runner that could " + what + " it now"
+		if vm.Problem != "" {
+			c.Later += ": " + vm.Problem
+		}
+	}
+	return running, err
 }
 
 // errLate says that the time is over in which something was to happen.
