@@ -22,7 +22,7 @@ driver=$!
 until [ -S "$DIR/csi.sock" ]; do sleep 0.1; done
 status=0
 "$PROGRAMS/csi-sanity" -csi.endpoint "$DIR/csi.sock" -csi.mountdir "$DIR/target" -csi.stagingdir "$DIR/staging" \
-    -csi.testvolumesize 16777216 -csi.testvolumeexpandsize 33554432 -csi.testvolumeaccesstype $MODE \
+    -csi.testvolumesize 33554432 -csi.testvolumeexpandsize 67108864 -csi.testvolumeaccesstype $MODE \
     -ginkgo.no-color || status=$?
 kill $driver
 wait $driver || status=$?

@@ -160,7 +160,7 @@ func (l *lab) qemuIO(t *testing.T, name, address string, commands ...string) str
 		args = append(args, "-c", c)
 	}
 	out, err := l.Kubectl(t.Context(), append(args, "driver=nbd,server.type=inet,server.host="+address+
-		",server.port=10809,export="+name+",tls-creds=tls,reconnect-delay=120,open-timeout=60")...)
+		",server.port=10809,export="+name+",tls-creds=tls,reconnect-delay=600,open-timeout=600")...)
 	if err != nil {
 		out += err.Error()
 	}

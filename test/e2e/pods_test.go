@@ -192,6 +192,13 @@ func kvmByPlugin(t *testing.T, l *lab) {
 // configure adds a setting to the manager's configuration until the test ends.
 func (l *lab) configure(t *testing.T, setting string) {
 	t.Helper()
+	l.reconfigure(t, "cpuOvercommit:", setting+"\n      cpuOvercommit:")
+}
+
+// reconfigure replaces a text in the manager's configuration until the test ends. The configuration
+// is changed by patches only: their manager of fields owns it from then on, and an apply would conflict.
+func (l *lab) reconfigure(t *testing.T, old, replacement string) {
+	t.Helper()
 	config := l.kubectl(t, "get", "configmap", "vm-operator", "-o", `jsonpath={.data.config\.yaml}`)
 	write := func(ctx context.Context, text string) {
 		patch, err := json.Marshal(map[string]any{"data": map[string]string{"config.yaml": text}})
@@ -200,7 +207,8 @@ func (l *lab) configure(t *testing.T, setting string) {
 			string(patch))
 		require.NoError(t, err)
 	}
-	write(t.Context(), strings.Replace(config, "cpuOvercommit:", setting+"\n      cpuOvercommit:", 1))
+	require.Contains(t, config, old)
+	write(t.Context(), strings.Replace(config, old, replacement, 1))
 	t.Cleanup(func() { write(context.WithoutCancel(t.Context()), config) })
 }
 
