@@ -19,6 +19,8 @@ const (
 	CauseCrashed Cause = "crashed" // QEMU crashed
 	CauseKilled  Cause = "killed"  // QEMU was killed by a signal from elsewhere
 	CauseStart   Cause = "start failed"
+	// CauseMoved: the guest was moved to another runner, where it continues.
+	CauseMoved Cause = "moved"
 	// CauseUnknown: the machine's pod ended without any report of its runner.
 	CauseUnknown Cause = "unknown"
 )

@@ -16,6 +16,7 @@
 //	connection.go  connects again with a QEMU whose monitor was lost; late replies
 //	start.go       makes the paused machine what is wanted, and lets the guest run
 //	runstate.go    asks what the machine does; pause, resume, reset: the only "cont"
+//	move.go        leaves it alone while its guest moves to another runner
 //	disks.go       resumes a VM that QEMU has stopped because of a disk (recovery.go)
 //	faults.go      what goes wrong with the guest and its disks (faultlog.go)
 //	helperloss.go  helper processes that end, and a guest without its TPM

@@ -31,8 +31,9 @@ type runState struct {
 	pid     int
 	version string
 
-	on        bool // the guest was let run
-	prelaunch bool // it may never have: the earlier runner was killed
+	held      Refusal // why the guest is neither paused nor resumed; "" if it may be
+	on        bool    // the guest was let run
+	prelaunch bool    // it may never have: the earlier runner was killed
 	last      string
 	asked     bool
 	again     bool
@@ -99,14 +100,22 @@ func (r *runState) is(state string, fresh bool, now time.Time) {
 	r.faults.report(now)
 }
 
-// cont lets the guest run: no other place sends this command.
+// cont lets the guest run: no other place sends this command, but Continue.
 func (r *runState) cont(now time.Time, then func(answer, time.Time)) {
+	if r.held != "" {
+		then(answer{err: r.held}, now)
+		return
+	}
 	r.order++
 	r.send(qmp.Command{Execute: "cont"}, now, then)
 }
 
 // pause stops the guest for a user.
 func (r *runState) pause(to Request, now time.Time) {
+	if r.held != "" {
+		r.do(Answer{To: to, Err: r.held})
+		return
+	}
 	r.keep.setPaused(true)
 	r.order++
 	r.send(qmp.Command{Execute: "stop"}, now, r.answerTo(to))
@@ -115,6 +124,10 @@ func (r *runState) pause(to Request, now time.Time) {
 // resume lets it run for a user, whatever it has waited for. A machine that is still being
 // started isn't let run before it is as it is to be: Release does that.
 func (r *runState) resume(to Request, now time.Time) {
+	if r.held != "" {
+		r.do(Answer{To: to, Err: r.held})
+		return
+	}
 	r.keep.setPaused(false)
 	if !r.on {
 		r.do(Answer{To: to})
@@ -125,6 +138,10 @@ func (r *runState) resume(to Request, now time.Time) {
 
 // reset presses the reset button for a user.
 func (r *runState) reset(to Request, now time.Time) {
+	if r.held != "" {
+		r.do(Answer{To: to, Err: r.held})
+		return
+	}
 	if why := r.helpers.tpm.noReset(); why != "" {
 		r.do(Answer{To: to, Err: Refusal(why)})
 		return

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"os"
 	"time"
@@ -49,6 +48,8 @@ type Config struct {
 	Misplaced []string
 	// Protected says that the displays have a password.
 	Protected bool
+	// Held says why the machine is held from the beginning, as by Hold; "" if it isn't.
+	Held string
 	// Grace is how long after a stop request the runner is killed; 0 means never.
 	Grace time.Duration
 }
@@ -61,6 +62,8 @@ type Booting struct {
 	Reason vmstatus.Reason
 	// Resource that the configuration was made of; "" if it was not.
 	Resource string
+	// Paused says that a user has paused the guest, which comes from another runner.
+	Paused bool
 }
 
 // A State is a VM that runs, and all that is decided about it. One goroutine
@@ -113,6 +116,7 @@ func New(cfg Config) *State {
 		serialBase: cfg.Progress.PasswordSerial, protected: cfg.Protected, cpus: cfg.CPUs, ram: cfg.RAM,
 		misplaced: cfg.Misplaced,
 	}
+	s.wanted.run, s.run.held = s.run, Refusal(cfg.Held)
 	s.start = &start{line: l, wanted: s.wanted}
 	if cfg.Start != nil {
 		s.wanted.rules = reconcile.New(cfg.Plan.Rules, *cfg.Start)
@@ -169,8 +173,9 @@ func (s *State) Release(to Request, b Booting, now time.Time) {
 	}
 	switch {
 	case s.stop.requested:
-		begin(answer{err: errors.New("the VM is being stopped")}, now)
-	case s.keep.progress.Paused:
+		begin(answer{err: Refusal("the VM is being stopped")}, now)
+	case s.keep.progress.Paused || b.Paused:
+		s.keep.setPaused(true)
 		s.begin(b, now)
 		s.line.publish(status.Pending{})
 		s.line.do(Answer{To: to})
@@ -409,6 +414,8 @@ func (s *State) Freeze(to Request, limit time.Duration, now time.Time) {
 	switch {
 	case s.stop.requested:
 		s.line.do(Answer{To: to, Err: Refusal("the VM is being stopped")})
+	case s.run.held != "":
+		s.line.do(Answer{To: to, Err: s.run.held})
 	case !s.run.on:
 		s.line.do(Answer{To: to, Err: Refusal("the guest does not run yet")})
 	default:

@@ -46,6 +46,7 @@ type wanted struct {
 	keep    *keeper
 	helpers *helpers
 	stop    *stop
+	run     *runState
 
 	plan  plan.Rules
 	rules *reconcile.Machine
@@ -79,7 +80,7 @@ func (w *wanted) knownAgain() {
 // next says what brings the machine nearer to what is wanted. A machine that is
 // being stopped is left alone.
 func (w *wanted) next(now time.Time) (wake time.Time) {
-	if w.stop.began || !w.connected {
+	if w.stop.began || !w.connected || w.run.held != "" {
 		return time.Time{}
 	}
 	want := w.wish.Desired
