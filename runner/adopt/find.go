@@ -64,6 +64,21 @@ func Find(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger
 	}
 }
 
+// End ends the processes of an earlier runner whose guest never ran, and takes the lock of the machine.
+func End(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger) error {
+	s := search{vm: vm, lock: held, log: log}
+	ctx = context.WithoutCancel(ctx)
+	for begin := time.Now(); ; time.Sleep(lock.Tick) {
+		free, err := held.Try()
+		if free || err != nil {
+			return err
+		}
+		if ended, err := s.endRemains(ctx); err != nil || ended == 0 && time.Since(begin) > remainsTime {
+			return errors.Join(err, fmt.Errorf("%w: %s", lock.ErrHeld, held.Path()))
+		}
+	}
+}
+
 // search is for the machine of a VM that may have been left.
 type search struct {
 	vm   *prepare.VM

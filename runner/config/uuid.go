@@ -49,10 +49,15 @@ func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
 		return PlaceholderUUID, nil
 	}
 	id := newUUID()
-	if err := durable.Write(file, []byte(id+"\n"), 0o644, durable.Synced); err != nil {
-		return "", fmt.Errorf("store the VM's uuid: %w", err)
+	return id, KeepUUID(dataDir, id)
+}
+
+// KeepUUID stores the uuid of the machine in its data directory.
+func KeepUUID(dataDir, id string) error {
+	if err := durable.Write(filepath.Join(dataDir, UUIDFile), []byte(id+"\n"), 0o644, durable.Synced); err != nil {
+		return fmt.Errorf("store the VM's uuid: %w", err)
 	}
-	return id, nil
+	return nil
 }
 
 // newUUID returns a random uuid (RFC 9562, version 4).

@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -15,8 +16,8 @@ import (
 type Machine interface {
 	// Command says a command and returns the reply: a *qmp.Error if QEMU refuses.
 	Command(ctx context.Context, c qmp.Command) (json.RawMessage, error)
-	// Continue lets the guest run, unless it does, or paused says that a user has paused it. The error of a QEMU
-	// that has refused is a *qmp.Error.
+	// Continue lets the guest run, unless it does, or paused says that a user has paused it. If it certainly doesn't
+	// run, the error is a *qmp.Error, or wraps ErrNotResumed.
 	Continue(ctx context.Context, paused bool) error
 	// Paused reports whether a user has paused the guest.
 	Paused() bool
@@ -25,6 +26,9 @@ type Machine interface {
 	// Done is closed when QEMU has ended.
 	Done() <-chan struct{}
 }
+
+// ErrNotResumed says that a guest was not resumed, and will not be.
+var ErrNotResumed = errors.New("the guest is not resumed")
 
 type members = map[string]any
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -164,7 +163,7 @@ func get[T any](t *testing.T, from <-chan T) (answer T) {
 func unrecorded(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
-		require.NoFileExists(t, filepath.Join(dir, File))
+		require.NoFileExists(t, Path(dir))
 	}
 }
 
@@ -183,7 +182,7 @@ func TestAGuestMoves(t *testing.T) {
 	note, err := Read(r.fromDir)
 	require.NoError(t, err)
 	require.Equal(t, migrate.Moved, note.Record)
-	info, err := os.Stat(filepath.Join(r.fromDir, File))
+	info, err := os.Stat(Path(r.fromDir))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "the note has a key")
 }

@@ -12,10 +12,8 @@ import (
 	"vmop/regular"
 	"vmop/runner/migrate"
 	"vmop/runner/migrate/link"
+	"vmop/runner/prepare"
 )
-
-// File is the name of the file in the data directory that says how far a migration is.
-const File = "migration.json"
 
 // largest is how long the file may be, in bytes.
 const largest = 1 << 20
@@ -26,9 +24,17 @@ type Note struct {
 	Keys   link.Keys      `json:"keys"`
 }
 
+// Path is that of the file in a data directory.
+func Path(dataDir string) string { return filepath.Join(dataDir, prepare.MigrationFile) }
+
+// OfSource reports whether it is about a guest that was to leave.
+func (n Note) OfSource() bool {
+	return n.Record == migrate.Migrating || n.Record == migrate.Released || n.Record == migrate.Moved
+}
+
 // Read reads the note in a data directory; without one, its record is migrate.NoRecord.
 func Read(dataDir string) (n Note, err error) {
-	path := filepath.Join(dataDir, File)
+	path := Path(dataDir)
 	text, err := regular.ReadFile(path, largest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Note{}, nil
@@ -44,7 +50,7 @@ func Read(dataDir string) (n Note, err error) {
 
 // Write writes the note, which is on the disk when it returns. Without a record the file is removed.
 func (n Note) Write(dataDir string) error {
-	path := filepath.Join(dataDir, File)
+	path := Path(dataDir)
 	if n.Record == migrate.NoRecord {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

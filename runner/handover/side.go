@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"time"
 
 	"vmop/printable"
@@ -45,7 +46,9 @@ type side struct {
 	dataDir string
 	note    Note
 	log     *slog.Logger
-	tell    func(Progress)
+
+	mu   sync.Mutex
+	tell func(Progress) // nil when Run has returned
 
 	inbox chan happening
 	conn  *link.Conn
@@ -53,8 +56,24 @@ type side struct {
 	last  migrate.Record
 }
 
-func newSide(dataDir string, n Note, log *slog.Logger, tell func(Progress)) side {
-	return side{dataDir: dataDir, note: n, log: log, tell: tell, inbox: make(chan happening, 16)}
+func newSide(dataDir string, n Note, log *slog.Logger, tell func(Progress)) *side {
+	return &side{dataDir: dataDir, note: n, log: log, tell: tell, inbox: make(chan happening, 16)}
+}
+
+// publish says how far it is, as long as Run lasts.
+func (s *side) publish(p Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tell != nil {
+		s.tell(p)
+	}
+}
+
+// hush ends that.
+func (s *side) hush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell = nil
 }
 
 // happens gives an event to the goroutine of the side.
@@ -111,7 +130,7 @@ func (s *side) disconnect() {
 
 // send sends a message; without a connection it is lost, and one that doesn't take it is closed.
 func (s *side) send(m migrate.Message, data any) {
-	s.log.Debug("migration: message", "say", string(m))
+	s.log.Debug("migration: message", "send", string(m))
 	if s.conn == nil {
 		return
 	}

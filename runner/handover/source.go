@@ -31,13 +31,13 @@ type SourceConfig struct {
 	// Stop has the guest paused before its memory is sent: QEMU may miss what it writes meanwhile.
 	Stop bool
 	Log  *slog.Logger
-	// Tell is called often, from one goroutine.
+	// Tell is called often, by one goroutine at a time, until Run returns.
 	Tell func(Progress)
 }
 
 // A Source moves its guest away.
 type Source struct {
-	side
+	*side
 	cfg   SourceConfig
 	state migrate.Source
 
@@ -69,6 +69,7 @@ func (s *Source) Run(ctx context.Context, from migrate.Record) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer s.disconnect()
+	defer s.hush()
 	s.state = migrate.SourceOf(from)
 	begin := migrate.Begin
 	if from != migrate.NoRecord {
@@ -125,7 +126,7 @@ func (s *Source) on(ctx context.Context, h happening) {
 	before := s.state
 	var actions []migrate.Action
 	s.state, actions = s.state.On(h.event)
-	s.tell(Progress{Stage: s.state.Stage})
+	s.publish(Progress{Stage: s.state.Stage})
 	for _, a := range actions {
 		err := s.carryOut(ctx, a)
 		if err != nil && a.Do == migrate.Write && (a.Note == migrate.Migrating || a.Note == migrate.Released) {
@@ -279,7 +280,7 @@ func (s *Source) follow(ctx context.Context, c *convergence) {
 			s.happens(ctx, happening{event: migrate.Failed, err: err})
 			return
 		}
-		s.tell(Progress{
+		s.publish(Progress{
 			Transferred: info.RAM.Transferred, Remaining: info.RAM.Remaining, Total: info.RAM.Total,
 			Throttle: info.Throttle,
 		})

@@ -35,13 +35,13 @@ type TargetConfig struct {
 	// and again.
 	Patience time.Duration
 	Log      *slog.Logger
-	// Tell is called often.
+	// Tell is called when the stage may have changed.
 	Tell func(Progress)
 }
 
 // A Target gets a guest.
 type Target struct {
-	side
+	*side
 	cfg   TargetConfig
 	state migrate.Target
 
@@ -85,6 +85,7 @@ func (t *Target) Run(ctx context.Context, from migrate.Record, machine Machine) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer t.disconnect()
+	defer t.hush()
 	defer func() {
 		cancel()
 		<-t.starting
@@ -186,7 +187,7 @@ func (t *Target) on(ctx context.Context, h happening) {
 	before := t.state
 	var actions []migrate.Action
 	t.state, actions = t.state.On(h.event)
-	t.tell(Progress{Stage: t.state.Stage})
+	t.publish(Progress{Stage: t.state.Stage})
 	for _, a := range actions {
 		err := t.carryOut(ctx, a)
 		if err != nil && a.Do == migrate.Write && (a.Note == migrate.Expecting || a.Note == migrate.Taken) {
@@ -271,8 +272,8 @@ func (t *Target) resume(ctx context.Context) happening {
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
 	err := t.machine.Continue(ctx, t.paused)
-	if refused := new(qmp.Error); errors.As(err, &refused) {
-		return happening{event: migrate.NotResumed, err: fmt.Errorf("QEMU does not resume the guest: %w", err)}
+	if refused := new(qmp.Error); errors.As(err, &refused) || errors.Is(err, ErrNotResumed) {
+		return happening{event: migrate.NotResumed, err: err}
 	}
 	if err != nil {
 		t.log.Error("migration: it is not known whether the guest was resumed", "err", err)
@@ -333,6 +334,10 @@ func (t *Target) prepare(ctx context.Context) (Machine, error) {
 func (t *Target) follow(ctx context.Context, m Machine) {
 	for {
 		info, err := query(ctx, m)
+		pause := pollTime
+		if info.Status == "active" { // the guest may be paused
+			pause = switchTime
+		}
 		switch {
 		case err != nil:
 			return
@@ -349,7 +354,7 @@ func (t *Target) follow(ctx context.Context, m Machine) {
 			return
 		case <-m.Done():
 			return
-		case <-time.After(switchTime):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -46,13 +46,15 @@ type Processes struct {
 // A Launch is the start of one machine. Whatever it does is noted to be undone, also
 // where it fails.
 type Launch struct {
-	vm      *prepare.VM
-	lock    *lock.Lock // of the machine; its processes inherit it
-	undo    *cleanup.List
-	log     *slog.Logger
-	seeding errgroup.Group      // writes the cloud-init image
-	files   map[string]*os.File // open descriptors, by their name in the plan
-	started Processes
+	vm   *prepare.VM
+	lock *lock.Lock // of the machine; its processes inherit it
+	undo *cleanup.List
+	log  *slog.Logger
+	// Incoming has QEMU wait for a guest that comes from another one.
+	Incoming bool
+	seeding  errgroup.Group      // writes the cloud-init image
+	files    map[string]*os.File // open descriptors, by their name in the plan
+	started  Processes
 	// inherited are descriptors that QEMU holds for others, without knowing.
 	inherited []*os.File
 }
@@ -293,6 +295,9 @@ func (l *Launch) startQEMU(ctx context.Context, monitor *os.File) error {
 		"-S",
 		"-chardev", "socket,id=" + monitorID + ",fd=" + strconv.Itoa(fd) + ",server=on,wait=off",
 		"-mon", monitorOption,
+	}
+	if l.Incoming {
+		own = append(own, "-incoming", "defer")
 	}
 	files := slices.Concat([]*os.File{monitor}, l.lock.Files(), l.inherited)
 	place := len(l.vm.Plan.Helpers)

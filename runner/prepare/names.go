@@ -38,6 +38,8 @@ const (
 	// see package snapshot.
 	SnapshotsFolder = "snapshots"
 	RestoreFile     = "restore.json"
+	// MigrationFile says how far the move of a guest to or from another runner is; see package handover.
+	MigrationFile = "migration.json"
 	// LogFile is the log of a runner that was started in the background.
 	LogFile = "runner.log"
 )
@@ -59,7 +61,7 @@ const (
 
 // ownData are the names of files that runners write in the data directory.
 func ownData() []string {
-	return []string{config.UUIDFile, pinnedType, PinnedMachines, basesFile, EndedFile}
+	return []string{config.UUIDFile, pinnedType, PinnedMachines, basesFile, EndedFile, MigrationFile}
 }
 
 // DataFiles are the names of files that runners write in the data directory, those of

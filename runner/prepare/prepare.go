@@ -143,6 +143,34 @@ func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
 	return vm.Judge(opts.Policy, opts.VMTypes, vm.Spec, vm.Plan)
 }
 
+// CompleteAs computes everything else of a VM whose guest comes from another runner, with a uuid and a type. Nothing
+// is kept before the guest is here.
+func (vm *VM) CompleteAs(ctx context.Context, opts Options, uuid string, pin *Pin) error {
+	if vm.Config.VM.UUID == "" {
+		vm.Config.VM.UUID = uuid
+	}
+	vm.Pin = pin
+	return vm.Complete(ctx, opts, false)
+}
+
+// KeepAll keeps uuid, type and machine versions in the data directory, synced.
+func (vm *VM) KeepAll() error {
+	if err := config.KeepUUID(vm.DataDir, vm.Spec.UUID); err != nil {
+		return err
+	}
+	if err := vm.Pin.Keep(vm.DataDir); err != nil {
+		return err
+	}
+	kept := Pin{Machines: map[string]string{}}
+	for alias, version := range vm.Pin.Machines {
+		if err := kept.KeepMachine(vm.DataDir, alias, version); err != nil {
+			return err
+		}
+		kept.Machines[alias] = version
+	}
+	return nil
+}
+
 // Again computes the plan that a VM was started by, from the type, facts and
 // directories that are set.
 func (vm *VM) Again(ctx context.Context) error {
@@ -237,6 +265,9 @@ func (vm *VM) readSecrets(dir, secret string) error {
 func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 	types := evaluate.NewGroup(ctx)
 	defer types.Close()
+	if vm.Pin != nil { // another runner's
+		return vm.launch(ctx, types.AddKept(vm.Pin.Archive))
+	}
 	var vmType *evaluate.Member
 	vm.Pin, vmType, err = loadPin(types, vmTypes, vm.DataDir, vm.Config.VMType, vm.Config.UpdateVMType)
 	if err != nil {

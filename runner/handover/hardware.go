@@ -1,0 +1,83 @@
+package handover
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
+)
+
+// Hardware returns what a guest sees of a plan, as lines: QEMU's options without what is the host's alone, such as
+// paths, descriptors and displays. An alias of a machine type is replaced by the version that it stands for, if that is
+// known.
+func Hardware(p *plan.Plan, machines map[string]string) (lines []string) {
+	for _, o := range p.QEMU.Args {
+		row := qemuopt.Flag(o.Flag)
+		if row == nil || hostOnly(row.Guest) || !isFront(row.Makes) {
+			continue
+		}
+		value := o.Value
+		if version := machines[value]; version != "" && value == p.MachineType() {
+			value = version
+		}
+		if isPath(row.Text) {
+			value = ""
+		}
+		line := strings.TrimSpace(o.Flag + " " + value)
+		own := qemuopt.Find(o.Flag, o.Value)
+		if own != nil && hostOnly(own.Guest) {
+			continue
+		}
+		separator := ","
+		if o.Value == "" {
+			separator = " "
+		}
+		for _, property := range o.Properties {
+			if property.Descriptor != "" || hostOnly(qemuopt.MeaningOf(o.Flag, o.Value, property.Key)) ||
+				isPath(own.Property(property.Key).Host) || isPath(row.Property(property.Key).Host) {
+				continue
+			}
+			line += separator + property.Key + "=" + property.Value
+			separator = ","
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// isFront reports whether what an option makes is the guest's, and not what is behind it.
+func isFront(k qemuopt.Kind) bool { return k == "" || k == qemuopt.DeviceID || k == qemuopt.Object }
+
+func hostOnly(m qemuopt.Meaning) bool {
+	switch m {
+	case qemuopt.HostOnly, qemuopt.Viewers, qemuopt.Isolation, qemuopt.FailureAction:
+		return true
+	}
+	return false
+}
+
+func isPath(e qemuopt.Effect) bool { return e >= qemuopt.Reads }
+
+// Differences returns an error that says what another hardware is, which a guest would have instead of its own.
+func Differences(own, other []string) error {
+	if slices.Equal(own, other) {
+		return nil
+	}
+	var list []string
+	for _, line := range own {
+		if !slices.Contains(other, line) {
+			list = append(list, "without "+line)
+		}
+	}
+	for _, line := range other {
+		if !slices.Contains(own, line) {
+			list = append(list, "with "+line)
+		}
+	}
+	if list == nil {
+		list = []string{"with its devices in another order"}
+	}
+	return fmt.Errorf("the guest would have other hardware: %s", strings.Join(list, "; "))
+}
