@@ -61,6 +61,9 @@ type Status struct {
 	// as the runner has frozen them.
 	Frozen *Frozen `json:"frozen,omitempty"`
 
+	// Migration tells that the guest is being moved; nil: it isn't.
+	Migration *Migration `json:"migration,omitempty"`
+
 	// Drives are those that were attached while the guest runs, are being attached or
 	// detached, or can't be.
 	Drives []Drive `json:"drives,omitempty"`

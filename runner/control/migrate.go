@@ -1,0 +1,133 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A Migrator moves the guest to another runner.
+type Migrator interface {
+	// Migrate returns nil if the guest continues there; this VM has ended then. If ctx ends before the guest has been
+	// released, it stays. tell is called often, also concurrently. It returns a Refusal if the guest can't be moved.
+	Migrate(ctx context.Context, r MigrationRequest, tell func(MigrationProgress)) error
+}
+
+// A MigrationRequest says where the guest is to go, and what that may cost it.
+type MigrationRequest struct {
+	// Invitation is what the target's runner has written.
+	Invitation json.RawMessage `json:"invitation"`
+	// Downtime is how long the guest may be paused at the end, in nanoseconds; 0 is the default.
+	Downtime time.Duration `json:"downtime,omitempty"`
+	// Bandwidth is the most that is sent per second, in bytes; 0 is no limit.
+	Bandwidth int64 `json:"bandwidth,omitempty"`
+}
+
+// MigrationProgress is how far a migration is. Sizes are bytes of the guest's memory.
+type MigrationProgress struct {
+	Stage       string `json:"stage,omitempty"`
+	Transferred int64  `json:"transferred,omitempty"`
+	Remaining   int64  `json:"remaining,omitempty"`
+	Total       int64  `json:"total,omitempty"`
+	// Throttle is by how much the guest is slowed down, in percent.
+	Throttle int `json:"throttle,omitempty"`
+}
+
+// migrationLine is a line of the answer: how far it has come, or the end.
+type migrationLine struct {
+	Progress *MigrationProgress `json:"progress,omitempty"`
+	Moved    bool               `json:"moved,omitempty"`
+	Error    string             `json:"error,omitempty"`
+}
+
+// postMigrate moves the guest. If the client doesn't wait for the end, the guest stays, unless it was
+// released already.
+func (s *Server) postMigrate(w http.ResponseWriter, r *http.Request) error {
+	if s.opts.Migrator == nil {
+		return notThere("this VM cannot be migrated")
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a unix socket has deadlines
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var request MigrationRequest
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(body))
+		dec.DisallowUnknownFields()
+		err = dec.Decode(&request)
+	}
+	if err == nil && (request.Downtime < 0 || request.Bandwidth < 0 || request.Invitation == nil) {
+		err = errors.New("want an invitation, and neither downtime nor bandwidth below 0")
+	}
+	if err != nil {
+		return badRequest{fmt.Errorf("read the request to migrate: %w", err)}
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	ctx, cancel := withdrawable(r.Context(), snapshotTime)
+	defer cancel()
+	client := who(r).String()
+	s.opts.Log.Info("requested by a user", "command", "migrate", "client", client)
+	var mu sync.Mutex
+	begun, over := false, false
+	write := func(l migrationLine) {
+		mu.Lock()
+		defer mu.Unlock()
+		if over { // the end was written, and w must not be used any more
+			return
+		}
+		over = l.Progress == nil
+		if !begun {
+			w.Header().Set("Content-Type", eventsType)
+			begun = true
+		}
+		_ = json.NewEncoder(w).Encode(l) // the client may have disconnected
+		_ = http.NewResponseController(w).Flush()
+	}
+	err = s.opts.Migrator.Migrate(ctx, request, func(p MigrationProgress) { write(migrationLine{Progress: &p}) })
+	mu.Lock()
+	early := err != nil && !begun
+	over = early
+	mu.Unlock()
+	switch {
+	case early:
+		return err
+	case err != nil:
+		write(migrationLine{Error: err.Error()})
+	default:
+		write(migrationLine{Moved: true})
+	}
+	return nil
+}
+
+// Migrate has the runner move its guest, and returns when it continues in the other runner, or why it stays. If ctx
+// ends before, the guest stays, unless it was released already: the error wraps the cause of ctx.
+func (c *Client) Migrate(ctx context.Context, request MigrationRequest, tell func(MigrationProgress)) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	r, err := c.do(ctx, http.MethodPost, "/v1/migrate", body, nil)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for lines := json.NewDecoder(r.Body); ; {
+		var l migrationLine
+		err := lines.Decode(&l)
+		switch {
+		case err != nil:
+			return fmt.Errorf("it is not known whether the guest has been moved: the runner's answer has ended: %w",
+				because(ctx, err))
+		case l.Error != "":
+			return errors.New(l.Error)
+		case l.Moved:
+			return nil
+		case l.Progress != nil:
+			tell(*l.Progress)
+		}
+	}
+}
