@@ -317,10 +317,10 @@ func forbidden(tr tree) []string {
 var optionWord = regexp.MustCompile(
 	`^(-[A-Za-z][A-Za-z_-]*([ =].*)?|virtserialport|virtconsole|(virtio|vhost|usb|scsi|ide|tpm)-[a-z0-9-]+)$`)
 
-// ownOptions are those of the runner's own monitor, and how often they may stand
-// below runner/. The last is no option but what QOM appends to a machine's name.
+// ownOptions are those of the runner's own monitor, and of a QEMU whose guest comes from another one, and how
+// often they may stand below runner/. The last is no option but what QOM appends to a machine's name.
 func ownOptions() map[string]int {
-	return map[string]int{`"-S"`: 1, `"-chardev"`: 1, `"-mon"`: 1, `"-machine"`: 1}
+	return map[string]int{`"-S"`: 1, `"-chardev"`: 1, `"-mon"`: 1, `"-incoming"`: 1, `"-machine"`: 1}
 }
 
 func optionsInRunner(tr tree) []string {

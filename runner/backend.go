@@ -148,7 +148,7 @@ func (m *run) serve(ctx context.Context) error {
 // takes a stop request.
 func (m *run) listen(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{
-		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Snapshotter: backend{m},
+		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Snapshotter: backend{m}, Migrator: backend{m},
 		Tracker: m.tracker, Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
 	})
 	if err != nil {

@@ -93,6 +93,10 @@ func (m *run) machineConfig() machine.Config {
 		Agents: agents.Roles(), GuestAgent: agents.GuestRole, Viewer: viewerName, Known: m.knownViewer,
 		CPUs: vm.Spec.CurrentCPUs,
 		RAM:  int64(vm.Spec.MaximumRAM), Protected: vm.Protected, Grace: m.opts.GracePeriod, Misplaced: vm.Misplaced,
+		Held: m.held,
+	}
+	if m.cpus > 0 {
+		cfg.Wish.Desired.CPUs, cfg.Wish.Desired.RAM = m.cpus, 0
 	}
 	for _, h := range m.processes.Helpers {
 		cfg.Running = append(cfg.Running, h.Name())
@@ -113,7 +117,24 @@ func (m *run) knownViewer(name string) bool { return control.IsScreenClient(name
 
 // boot waits until the paused machine is as it is to be, and lets the guest run.
 func (m *run) boot(ctx context.Context) error {
-	m.drive(ctx, m.processes.Monitor)
+	if err := m.settle(ctx); err != nil {
+		return err
+	}
+	if err := m.remember(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.opts.BootTime, bootTime))
+	defer cancel()
+	booting := machine.Booting{Began: m.began, Resource: m.vm.Config.Resource}
+	if err := m.driver.Release(ctx, booting, m.server.Event); err != nil {
+		return m.processes.Blame(ctx, m.vm, fmt.Errorf("let the guest run: %w", err))
+	}
+	return cleanup.RemoveSecrets(m.vm)
+}
+
+// settle waits until the paused machine is as it is to be.
+func (m *run) settle(ctx context.Context) error {
+	m.drive(m.ctx, m.processes.Monitor)
 	limit := cmp.Or(m.opts.BootTime, bootTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit,
 		m.processes.Suspects()))
@@ -142,17 +163,7 @@ func (m *run) boot(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.processes.Sync(); err != nil {
-		return err
-	}
-	if err := m.remember(); err != nil {
-		return err
-	}
-	booting := machine.Booting{Began: m.began, Resource: m.vm.Config.Resource}
-	if err := m.driver.Release(ctx, booting, m.server.Event); err != nil {
-		return m.processes.Blame(ctx, m.vm, fmt.Errorf("let the guest run: %w", err))
-	}
-	return cleanup.RemoveSecrets(m.vm)
+	return m.processes.Sync()
 }
 
 // remember writes the record; from now on the machine is carried on by another

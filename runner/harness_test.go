@@ -65,6 +65,7 @@ type vm struct {
 	cancel context.CancelCauseFunc
 	ended  chan struct{} // closed when outcome and err are set
 
+	receive  *runner.Receive
 	onPaused func(context.Context, *prepare.VM) error
 	bootTime time.Duration // of runner.Options
 	grace    time.Duration // of runner.Options
@@ -147,6 +148,7 @@ func (v *vm) options() runner.Options {
 		},
 		ImageCache: v.path("images"),
 		Log:        v.log.logger(), BootTime: v.bootTime, GracePeriod: v.grace, OnPaused: v.onPaused,
+		Receive: v.receive,
 	}
 }
 

@@ -38,6 +38,8 @@ type Options struct {
 	// GracePeriod is when the runner is killed after a stop request: the guest gets
 	// no more time than that leaves, whatever powerdownTimeout says. 0 means never.
 	GracePeriod time.Duration
+	// Receive has the runner wait for the guest of another one; nil: it starts the VM.
+	Receive *Receive
 	// Reread makes a VM that runs read its configuration again, where no
 	// change is noticed. It may be nil.
 	Reread <-chan struct{}

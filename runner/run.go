@@ -8,15 +8,18 @@ import (
 	"sync"
 	"time"
 
+	"vmop/process"
 	"vmop/runner/adopt"
 	"vmop/runner/agents"
 	"vmop/runner/cleanup"
 	"vmop/runner/control"
 	"vmop/runner/disks"
 	"vmop/runner/follow"
+	"vmop/runner/handover"
 	"vmop/runner/launch"
 	"vmop/runner/lock"
 	"vmop/runner/machine"
+	"vmop/runner/migrate"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
 	"vmop/runner/service"
@@ -61,6 +64,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	m.service = service.New(opts.Manager, log)
 	informed := m.service.Inform(ctx, m.tracker)
 	ctx, m.cancel = context.WithCancelCause(ctx)
+	m.ctx = ctx
 	result, err = m.run(ctx, fault)
 	// This is not deferred: a runner that panics leaves the machine to the next.
 	m.publishEnd(result, err)
@@ -108,10 +112,18 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 		m.report(ctx) // now that it is known how the VM is
 	case fault != nil:
 		err = fault
-	default:
-		if err = m.create(ctx); err != nil {
+	case m.opts.Receive != nil:
+		if err = m.receive(ctx); err != nil {
 			err = m.stopped(ctx, err)
 		}
+	default:
+		if err = m.notHere(); err == nil {
+			err = m.create(ctx)
+		}
+		if err != nil {
+			err = m.stopped(ctx, err)
+		}
+		m.took(ctx, nil)
 	}
 	if err != nil {
 		return Outcome{}, err
@@ -129,6 +141,11 @@ func (m *run) find(ctx context.Context) (*adopt.Remains, error) {
 	}
 	m.lock = held
 	m.undo.Add("lock of the machine", held.Release)
+	if note, err := handover.Read(m.vm.DataDir); err != nil {
+		return nil, err
+	} else if note.Record == migrate.Expecting || note.Record == migrate.Given {
+		return nil, adopt.End(ctx, m.vm, held, m.log) // its guest never ran here
+	}
 	return adopt.Find(ctx, m.vm, held, m.log)
 }
 
@@ -189,7 +206,7 @@ func (m *run) adopt(ctx context.Context, found *adopt.Remains) (err error) {
 	}
 	m.vm, m.wanted, m.processes, m.began, m.adopted = taken.VM, taken.Wanted, taken.Processes, taken.Began, true
 	m.readProgress()
-	return m.carryOn(ctx)
+	return m.carryOnMoving(ctx)
 }
 
 // stopped makes clear that a start was given up because of the user.
@@ -245,6 +262,9 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	}
 	m.keepPin(following)
 	result := Outcome{Outcome: <-m.outcome}
+	if m.moved.Load() && result.Cause == vmstatus.CauseKilled && result.Exit == (process.Exit{}) {
+		result.Cause, result.Reason = vmstatus.CauseMoved, "" // it was ended by the migration
+	}
 	if result.Cause == vmstatus.CauseKilled {
 		result.Note, _ = m.memory.OutOfMemory()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,11 @@ type run struct {
 	progress  machine.Progress    // where the driver begins
 	driver    *drive.Driver       // looks after the running machine
 	snapshots *snapshot.Live
+	moving    sync.Mutex           // held while the guest is being moved to another runner
+	moved     atomic.Bool          // it was, or is about to be
+	cpus      int                  // that a guest has which comes from another runner; 0: as configured
+	held      string               // why the machine is held from the beginning; "" if it isn't
+	ctx       context.Context      // done when the VM is to be stopped
 	outcome   chan machine.Outcome // gets how it has ended
 	sizes     *disks.Sizes
 

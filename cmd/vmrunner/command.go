@@ -59,7 +59,7 @@ func newCommand(args ...string) *cobra.Command {
 		newAction(&f, control.Pause, "Pause the guest",
 			"pause stops the guest's CPUs, and thereby its clock, until resume."),
 		newAction(&f, control.Resume, "Resume a paused guest", "resume lets a paused guest continue."),
-		newFreeze(&f), newThaw(&f),
+		newFreeze(&f), newThaw(&f), newMigrate(&f), newReceive(&f),
 		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newDiff(&f), newPipe(&f), newVMType())
 	suggest(root)
 	return root

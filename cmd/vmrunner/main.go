@@ -26,6 +26,7 @@
 //	vmrunner stop|reset|pause|resume NAME    acts on the VM
 //	vmrunner console|vnc|screenshot NAME     connects to the guest's serial port and screen
 //	vmrunner view|ssh|port-forward NAME      opens the screen, a log-in, ports of the guest
+//	vmrunner migrate NAME --to FILE          moves the guest to a runner that waits (vmrunner receive)
 //	vmrunner qmp NAME COMMAND                sends a command of QEMU's protocol
 //
 // They exit with 0 on success, with 2 for wrong usage, with 3 if the VM is not running,

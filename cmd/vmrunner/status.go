@@ -106,6 +106,7 @@ func facts(s status.Status, now time.Time) [][]string {
 		add("Address", addressOf(a))
 	}
 	add("File systems", frozenOf(s.Frozen, now))
+	add("Migration", migrationOf(s.Migration))
 	add("User", userOf(&s))
 	for _, c := range s.Consoles {
 		add("Console", consoleOf(c, now))

@@ -15,6 +15,8 @@ func suggest(root *cobra.Command) {
 		"restart":      {"reboot"},
 		"delete":       {"rm", "remove", "undefine", "purge", "unregistervm", "destroy"},
 		"status":       {"info", "dominfo", "domstate", "show", "describe", "inspect", "get", "domifaddr"},
+		"migrate":      {"move", "migrate-setspeed", "evacuate", "teleport"},
+		"receive":      {"incoming"},
 		"pause":        {"suspend"},
 		"freeze":       {"domfsfreeze", "fsfreeze", "quiesce"},
 		"thaw":         {"domfsthaw", "fsthaw", "unfreeze"},

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/handover"
+	"vmop/test/guest"
+	"vmop/test/invariants"
+)
+
+// journey is a VM that is to move from one folder to another.
+type journey struct {
+	t                  *testing.T
+	fromDir, toDir     string
+	sending, receiving *program
+}
+
+// invitation is the path of the target's.
+func (j *journey) invitation() string { return filepath.Join(j.toDir, "invitation") }
+
+// receive starts the target's runner.
+func (j *journey) receive() {
+	j.t.Helper()
+	p := newProgram(j.t, j.toDir, nil, "--log-level", "debug", "--invitation", j.invitation())
+	p.cmd.Args[1] = "receive"
+	p.launch()
+	j.receiving = p
+}
+
+// begin starts a VM with a disk, and a runner that waits for its guest.
+func begin(t *testing.T, section ...string) *journey {
+	t.Helper()
+	j := &journey{t: t, fromDir: folder(t, "standard", section...), toDir: folder(t, "standard", section...)}
+	j.sending = start(t, j.fromDir, nil, "--log-level", "debug")
+	j.sending.await(`booting`)
+	j.receive()
+	j.receiving.await(`waiting for a guest`)
+	return j
+}
+
+// migrate runs the verb.
+func (j *journey) migrate(args ...string) (string, error) {
+	out, err := exec.CommandContext(j.t.Context(), "vmrunner", append([]string{
+		"migrate", "--runtime-dir", filepath.Join(j.fromDir, "run"), "--to", j.invitation(),
+	}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+// runs reports whether the guest of a folder runs, as its runner says.
+func runs(t *testing.T, dir string) bool {
+	t.Helper()
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	if err != nil {
+		return false
+	}
+	s, err := client.Status(t.Context())
+	return err == nil && s.QEMU.RunState == "running" && s.Migration == nil
+}
+
+// counterSection is that of a guest that counts, on a disk of both.
+func counterSection(t *testing.T) []string {
+	t.Helper()
+	disk := filepath.Join(t.TempDir(), "disk.img")
+	require.NoError(t, os.WriteFile(disk, guest.Counter(false), 0o600))
+	return []string{
+		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0",
+		"drives: [{file: " + disk + ", bootindex: 1}]",
+	}
+}
+
+// A Linux moves with what it has in its memory, and doesn't notice.
+func TestALinuxIsMigrated(t *testing.T) {
+	t.Parallel()
+	j := begin(t, tiny(t, "")...)
+	from := console(t, j.fromDir)
+	from.await(`TINY \S+ READY`)
+	from.typeLine("sh cat /proc/sys/kernel/random/boot_id >/tmp/boot; echo kept >>/tmp/boot; cat /tmp/boot")
+	from.await(`kept\n`)
+
+	out, err := j.migrate("--downtime", "300ms")
+	require.NoError(t, err, out)
+	require.Empty(t, out)
+	require.Zero(t, j.sending.exit())
+	require.Contains(t, j.sending.out.String(), "outcome=moved")
+	to := console(t, j.toDir)
+	to.typeLine("sh grep -c -f /proc/sys/kernel/random/boot_id /tmp/boot; cat /tmp/boot")
+	to.await(`(?m)^1\r?$`) // it is the same boot
+	to.await(`kept`)
+	require.NoFileExists(t, j.invitation())
+
+	again := start(t, j.fromDir, nil)
+	require.Equal(t, 1, again.exit())
+	require.Contains(t, again.out.String(), "the guest was moved to the runner at 127.0.0.1:")
+	j.receiving.signal(syscall.SIGTERM)
+	require.Zero(t, j.receiving.exit(), "the guest obeys the power button")
+	invariants.NothingLeft(t, j.toDir)
+}
+
+// Whichever runner is killed, and whenever: when it has been started again, the guest runs at one side.
+func TestARunnerIsKilledWhileItMigrates(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ side, at string }{
+		{"source", `event=Connected`},
+		{"source", `"heard Accept"`},
+		{"source", `event=AtSwitch`},
+		{"source", `event=Copied`},
+		{"source", `send=Go`},
+		{"source", `"heard Resumed"`},
+		{"target", `"heard Offer"`},
+		{"target", `event=Suits`},
+		{"target", `event=Listens`},
+		{"target", `event=Complete`},
+		{"target", `"heard Go"`},
+		{"target", `event=Continues`},
+	} {
+		t.Run(c.side+" "+strings.Trim(c.at, `"`), func(t *testing.T) {
+			t.Parallel()
+			j := begin(t, counterSection(t)...)
+			victim := j.sending
+			if c.side == "target" {
+				victim = j.receiving
+			}
+			asked := make(chan string, 1)
+			go func() { out, _ := j.migrate(); asked <- out }()
+			victim.await(c.at)
+			victim.kill()
+			if c.side == "source" {
+				j.sending = start(t, j.fromDir, nil, "--log-level", "debug")
+			} else {
+				j.receive()
+			}
+			var here, there bool
+			require.Eventually(t, func() bool {
+				here, there = runs(t, j.fromDir), runs(t, j.toDir)
+				require.False(t, here && there, "two guests run")
+				return here || there
+			}, patience, 20*time.Millisecond)
+			if there {
+				require.Contains(t, []int{0, 1}, j.sending.exit())
+				if c.at == `event=Continues` { // the source knows, and what it has said last may be lost
+					return
+				}
+				require.Eventually(t, func() bool {
+					_, err := os.Stat(handover.Path(filepath.Join(j.toDir, "data")))
+					return os.IsNotExist(err)
+				}, patience, 20*time.Millisecond, "the target waits for the source, which knows all")
+			}
+			require.True(t, runs(t, j.fromDir) != runs(t, j.toDir))
+			t.Log("the guest runs at the target:", there)
+		})
+	}
+}
+
+// Ctrl-C leaves the guest where it is.
+func TestAMigrationIsInterrupted(t *testing.T) {
+	t.Parallel()
+	j := begin(t, counterSection(t)...)
+	cmd := exec.CommandContext(t.Context(), "vmrunner", "migrate", "--runtime-dir", filepath.Join(j.fromDir, "run"),
+		"--to", j.invitation(), "--bandwidth", "100 KiB")
+	require.NoError(t, cmd.Start())
+	j.sending.await(`heard Accept`)
+	require.Eventually(t, func() bool {
+		s := known(t, j.fromDir)
+		return s.Migration != nil && s.Migration.Stage == "Copying"
+	}, patience, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 1, j.receiving.exit())
+	require.Contains(t, j.receiving.out.String(), "the source keeps the guest: the migration was cancelled")
+	require.Eventually(t, func() bool { return runs(t, j.fromDir) }, patience, 10*time.Millisecond)
+	invariants.NothingLeft(t, j.toDir)
+}
+
+// The variables of the firmware come with the guest: QEMU writes them into the target's file.
+func TestFirmwareVariablesAreMigrated(t *testing.T) {
+	t.Parallel()
+	section := tiny(t, "")
+	for i, line := range section {
+		if strings.HasPrefix(line, "firmware:") {
+			section[i] = "firmware: uefi-4m"
+		}
+	}
+	j := begin(t, section...)
+	from := console(t, j.fromDir)
+	from.await(`TINY \S+ READY`) // by now the firmware has written some
+	out, err := j.migrate()
+	require.NoError(t, err, out)
+	require.Zero(t, j.sending.exit())
+	variables := func(dir string) []byte {
+		text, err := os.ReadFile(filepath.Join(dir, "data", "fw-vars.fd"))
+		require.NoError(t, err)
+		return text
+	}
+	require.True(t, bytes.Equal(variables(j.fromDir), variables(j.toDir)))
+	template, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.fd")
+	require.NoError(t, err, "Debian package ovmf")
+	require.False(t, bytes.Equal(template, variables(j.toDir)), "the firmware has written nothing that could get lost")
+	to := console(t, j.toDir)
+	to.typeLine("sh echo here")
+	to.await(`here`)
+}

@@ -1,0 +1,269 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"vmop/printable"
+	"vmop/qmp"
+	"vmop/runner/control"
+	"vmop/runner/drive"
+	"vmop/runner/handover"
+	"vmop/runner/migrate"
+	"vmop/runner/migrate/link"
+	"vmop/runner/prepare"
+	"vmop/runner/status"
+	"vmop/vmstatus"
+	"vmop/vmtypes/plan"
+)
+
+// heldText is what users get who want to do something with a guest that is being moved.
+const heldText = "the guest is being moved to another runner"
+
+// offer is what a source says about its VM, from which the target makes its plan.
+type offer struct {
+	UUID     string            `json:"uuid"`
+	VMType   string            `json:"vmType"`
+	Archive  []byte            `json:"archive"` // of the type
+	Machines map[string]string `json:"machines"`
+	Hardware []string          `json:"hardware"`
+	CPUs     int               `json:"cpus"`
+}
+
+// guest is the machine as a migration sees it.
+type guest struct {
+	*drive.Driver
+
+	m *run
+}
+
+// Continue implements handover.Machine.
+func (g guest) Continue(ctx context.Context, paused bool) error {
+	var state struct{ Status string }
+	if err := g.Query(ctx, qmp.Command{Execute: "query-status"}, &state); err != nil {
+		return err
+	}
+	if paused || state.Status == "running" {
+		g.Unhold()
+		return nil
+	}
+	return g.Driver.Continue(ctx)
+}
+
+// Quit implements handover.Machine.
+func (g guest) Quit(ctx context.Context) error {
+	_, err := g.Command(ctx, qmp.Command{Execute: "quit"})
+	select {
+	case <-g.Done():
+		return nil
+	case <-ctx.Done():
+		return errors.Join(err, context.Cause(ctx))
+	}
+}
+
+// Migrate implements control.Migrator.
+func (b backend) Migrate(
+	ctx context.Context, r control.MigrationRequest, tell func(control.MigrationProgress),
+) error {
+	m := b.m
+	var keys link.Keys
+	if err := json.Unmarshal(r.Invitation, &keys); err != nil {
+		return control.Refusal("read the invitation of the target: " + err.Error())
+	}
+	if !m.there.Load() {
+		return errNotThere
+	}
+	if !m.moving.TryLock() {
+		return control.Refusal("the guest is being moved already")
+	}
+	defer m.moving.Unlock()
+	if err := m.unmovable(ctx); err != nil {
+		return err
+	}
+	offered, err := m.offer(ctx)
+	if err != nil {
+		return err
+	}
+	stop, err := m.missesWrites(ctx)
+	if err != nil {
+		return err
+	}
+	m.log.Info("migrating", "target", keys.Address)
+	m.driver.Hold(heldText)
+	defer m.driver.Unhold()
+	bounds := handover.Bounds{
+		Downtime: cmp.Or(r.Downtime, handover.DefaultBounds().Downtime), Bandwidth: r.Bandwidth,
+	}
+	s := handover.NewSource(handover.SourceConfig{
+		Machine: guest{m.driver, m}, DataDir: m.vm.DataDir, Keys: keys, Offer: offered, Bounds: bounds,
+		Stop: stop, Log: m.log, Tell: m.teller(keys.Address, tell),
+	})
+	lasting := context.WithoutCancel(ctx) // a release is not undone by a client that has disconnected
+	defer context.AfterFunc(ctx, func() { s.Cancel(lasting, errors.New("the migration was cancelled")) })()
+	defer context.AfterFunc(m.ctx, func() { s.Cancel(lasting, errors.New("the VM is being stopped")) })()
+	return m.move(lasting, s, migrate.NoRecord)
+}
+
+// tellTime is how often the status says how much was sent.
+const tellTime = time.Second
+
+// teller publishes how far a migration is, and passes it on to the client.
+func (m *run) teller(address string, tell func(control.MigrationProgress)) func(handover.Progress) {
+	var published time.Time
+	now := status.Migration{Direction: status.Leaving, Address: address}
+	return func(p handover.Progress) {
+		before := now.Stage
+		if p.Stage != "" {
+			now.Stage = string(p.Stage)
+		} else {
+			now.Transferred, now.Remaining, now.Total, now.Throttle = p.Transferred, p.Remaining, p.Total, p.Throttle
+		}
+		if now.Stage != before || time.Since(published) > tellTime {
+			published = time.Now()
+			m.publish(status.Moves{Migration: &now})
+		}
+		tell(control.MigrationProgress{
+			Stage: now.Stage, Transferred: now.Transferred, Remaining: now.Remaining, Total: now.Total,
+			Throttle: now.Throttle,
+		})
+	}
+}
+
+// move moves the guest, or continues what an earlier runner has begun.
+func (m *run) move(ctx context.Context, s *handover.Source, from migrate.Record) error {
+	m.moved.Store(true) // its end, if it comes, is that
+	err := s.Run(ctx, from)
+	m.publish(status.Moves{})
+	if err != nil {
+		m.moved.Store(false)
+		m.log.Warn("the guest stays", "err", err)
+		return err
+	}
+	m.log.Info("the guest was moved, and continues in another runner")
+	return nil
+}
+
+// unmovable returns why the guest can't be moved; nil if it can.
+func (m *run) unmovable(ctx context.Context) error {
+	const what = control.Refusal("the guest cannot be moved: ")
+	switch state := m.tracker.Status().State; state {
+	case vmstatus.StateBooting, vmstatus.StateRunning, vmstatus.StateBooted:
+	default:
+		return what + control.Refusal("the VM is in the state "+string(state))
+	}
+	if m.vm.Plan.Helper(plan.RoleTPM) != "" {
+		return what + "it has a TPM, whose state is not moved"
+	}
+	var devices []struct {
+		Device, QDev string
+		Inserted     *struct {
+			Node string `json:"node-name"`
+		}
+	}
+	if err := m.driver.Query(ctx, qmp.Command{Execute: "query-block"}, &devices); err != nil {
+		return err
+	}
+	for _, d := range devices {
+		id, _, _ := strings.Cut(strings.TrimPrefix(d.QDev, "/machine/peripheral/"), "/")
+		if d.Inserted == nil || d.QDev == "" {
+			continue
+		}
+		if _, known := m.vm.Plan.Drive(d.Device, d.QDev, id, d.Inserted.Node); !known {
+			return what + control.Refusal("its disk "+printable.Line(id)+" was attached while it ran; detach it first")
+		}
+	}
+	return nil
+}
+
+// missesWrites reports whether QEMU may miss what the guest writes while its memory is sent: QEMU before 9.0 does
+// without KVM. See docs/decisions/0131-migration-stream.md.
+func (m *run) missesWrites(ctx context.Context) (bool, error) {
+	var kvm struct{ Enabled bool }
+	if err := m.driver.Query(ctx, qmp.Command{Execute: "query-kvm"}, &kvm); err != nil {
+		return false, err
+	}
+	major, _, _ := strings.Cut(m.tracker.Status().QEMU.Version, ".")
+	n, err := strconv.Atoi(major)
+	return !kvm.Enabled && (err != nil || n < 9), nil
+}
+
+// offer is what the target needs to know.
+func (m *run) offer(ctx context.Context) (o offer, err error) {
+	machines, err := prepare.ReadMachines(m.vm.DataDir)
+	if err != nil {
+		return o, err
+	}
+	var slots []struct {
+		Path string `json:"qom-path"`
+	}
+	if err := m.driver.Query(ctx, qmp.Command{Execute: "query-hotpluggable-cpus"}, &slots); err != nil {
+		return o, err
+	}
+	o = offer{
+		UUID: m.vm.Spec.UUID, VMType: m.vm.Config.VMType, Archive: m.vm.Pin.Archive, Machines: machines,
+		Hardware: handover.Hardware(m.vm.Plan, machines),
+	}
+	for _, s := range slots {
+		if s.Path != "" {
+			o.CPUs++
+		}
+	}
+	return o, nil
+}
+
+// carryOnMoving carries on a machine that was found running. If its guest was being moved, that is ended, in one way or
+// the other.
+func (m *run) carryOnMoving(ctx context.Context) error {
+	note, err := handover.Read(m.vm.DataDir)
+	if err != nil {
+		return err
+	}
+	if note.OfSource() {
+		m.held = heldText
+	}
+	if err := m.carryOn(ctx); err != nil {
+		return err
+	}
+	if note.OfSource() {
+		go m.continueMigration(context.WithoutCancel(ctx), note)
+	}
+	m.took(ctx, guest{m.driver, m})
+	return nil
+}
+
+// notHere refuses to start a VM whose guest runs elsewhere, or may.
+func (m *run) notHere() error {
+	note, err := handover.Read(m.vm.DataDir)
+	if err != nil {
+		return err
+	}
+	switch note.Record {
+	case migrate.Migrating: // it was this side's, and has ended
+		return handover.Note{}.Write(m.vm.DataDir)
+	case migrate.Released, migrate.Moved:
+		return fmt.Errorf("the guest was moved to the runner at %s, and may be running there: a second one here would "+
+			"write to the same disks; if it is certain that it is not, remove %s", note.Keys.Address,
+			handover.Path(m.vm.DataDir))
+	case migrate.Expecting, migrate.Given:
+		return fmt.Errorf("the guest was to come from another runner, and has not: it is there; start the VM there, or, if "+
+			"it is certain that it isn't running there, remove %s", handover.Path(m.vm.DataDir))
+	}
+	return nil
+}
+
+// continueMigration ends, in one way or the other, what an earlier runner has begun. The machine is held.
+func (m *run) continueMigration(ctx context.Context, note handover.Note) {
+	m.moving.Lock()
+	defer m.moving.Unlock()
+	s := handover.NewSource(handover.SourceConfig{
+		Machine: guest{m.driver, m}, DataDir: m.vm.DataDir, Keys: note.Keys, Bounds: handover.DefaultBounds(),
+		Log: m.log, Tell: m.teller(note.Keys.Address, func(control.MigrationProgress) {}),
+	})
+	_ = m.move(ctx, s, note.Record) // it is logged
+}

@@ -1,0 +1,166 @@
+package runner_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+	"vmop/runner/control"
+	"vmop/runner/handover"
+	"vmop/runner/status"
+	"vmop/test/guest"
+	"vmop/vmstatus"
+)
+
+// counting is a VM whose guest counts, and what it has said.
+type counting struct {
+	*vm
+
+	mu   sync.Mutex
+	said []uint64
+}
+
+// newCounting returns a VM with a disk, which may be another VM's, too.
+func newCounting(t *testing.T, disk string, section ...string) *counting {
+	t.Helper()
+	for _, line := range []string{
+		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "maximumCpus: 4",
+		"powerdownTimeout: 0",
+		"drives: [{file: " + disk + ", bootindex: 1}]",
+	} {
+		key, _, _ := strings.Cut(line, ":")
+		if !slices.ContainsFunc(section, func(own string) bool { return strings.HasPrefix(own, key+":") }) {
+			section = append(section, line)
+		}
+	}
+	return &counting{vm: newVM(t, "standard", section...)}
+}
+
+// counterDisk makes the disk of a guest that counts.
+func counterDisk(t *testing.T) string {
+	t.Helper()
+	disk := filepath.Join(t.TempDir(), "disk.img")
+	require.NoError(t, os.WriteFile(disk, guest.Counter(false), 0o600))
+	return disk
+}
+
+// hears reads what the guest says from now on.
+func (c *counting) hears() {
+	c.t.Helper()
+	conn, err := openConsole(c.t.Context(), c.path("run"))
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { conn.Close() })
+	go func() {
+		for scan := bufio.NewScanner(conn); scan.Scan(); {
+			if n, err := strconv.ParseUint(scan.Text(), 16, 32); err == nil && len(scan.Text()) == guest.CounterLength {
+				c.mu.Lock()
+				c.said = append(c.said, n)
+				c.mu.Unlock()
+			}
+		}
+	}()
+}
+
+func (c *counting) counts() []uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]uint64{}, c.said...)
+}
+
+// counted waits until the guest has counted on.
+func (c *counting) counted() {
+	c.t.Helper()
+	before := len(c.counts())
+	require.Eventually(c.t, func() bool { return len(c.counts()) > before+3 }, patience, 10*time.Millisecond)
+}
+
+// receives starts a runner that waits for the guest of another one, and returns its invitation.
+func (v *vm) receives() []byte {
+	v.t.Helper()
+	v.receive = &runner.Receive{Address: "127.0.0.1:0", Invitation: v.path("invitation")}
+	v.start()
+	v.log.await(v.t, v.ended, "waiting for a guest")
+	return []byte(v.read("invitation"))
+}
+
+// migrates has the guest moved.
+func (v *vm) migrates(ctx context.Context, invitation []byte) error {
+	v.t.Helper()
+	return v.client().Migrate(ctx, control.MigrationRequest{Invitation: invitation}, func(control.MigrationProgress) {})
+}
+
+func TestAGuestMovesToAnotherRunner(t *testing.T) {
+	t.Parallel()
+	disk := counterDisk(t)
+	from, to := newCounting(t, disk, "currentCpus: 2"), newCounting(t, disk)
+	from.runs()
+	from.hears()
+	from.counted()
+	before, err := from.client().Status(t.Context())
+	require.NoError(t, err)
+
+	require.NoError(t, from.migrates(t.Context(), to.receives()))
+	outcome, err := from.wait()
+	require.NoError(t, err)
+	require.Equal(t, vmstatus.CauseMoved, outcome.Cause)
+	require.Zero(t, outcome.ExitCode())
+	to.log.await(t, to.ended, "the guest was received, and continues here")
+	to.hears()
+	to.counted()
+	last, first := from.counts(), to.counts()
+	require.Greater(t, first[0], last[len(last)-1])
+	require.Less(t, first[0], last[len(last)-1]+100, "the guest was started anew")
+	after := to.becomes("running", func(s status.Status) bool { return s.QEMU.RunState == "running" })
+	require.Equal(t, before.UUID, after.UUID)
+	require.NoFileExists(t, handover.Path(to.path("data")))
+
+	from.start() // the source doesn't start it a second time
+	_, err = from.wait()
+	require.ErrorContains(t, err, "the guest was moved to the runner at 127.0.0.1:")
+
+	_, err = to.stop()
+	require.NoError(t, err)
+	to.nothingLeft()
+	to.receive = nil
+	to.runs() // from now on it is started here, as it is
+	again := to.becomes("running", func(s status.Status) bool { return s.QEMU.RunState == "running" })
+	require.Equal(t, before.UUID, again.UUID)
+	require.Equal(t, from.read("data", "machines.txt"), to.read("data", "machines.txt"))
+	require.Equal(t, from.read("data", "vmtype.txtar"), to.read("data", "vmtype.txtar"))
+}
+
+// What would give the guest other hardware or another disk is refused, and it continues where it is.
+func TestAGuestStaysWhereTheTargetDiffers(t *testing.T) {
+	t.Parallel()
+	disk := counterDisk(t)
+	for name, c := range map[string]struct {
+		section, disk, why string
+	}{
+		"hardware": {"maximumCpus: 5", disk, "the guest would have other hardware: without -smp cpus=1,maxcpus=4"},
+		"memory":   {"maximumRam: 80 MiB", disk, "with -m 80M"},
+		"disk":     {"maximumCpus: 4", counterDisk(t), "is not the disk of the guest that is to come"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := newCounting(t, disk), newCounting(t, c.disk, c.section)
+			from.runs()
+			from.hears()
+			require.ErrorContains(t, from.migrates(t.Context(), to.receives()), c.why)
+			_, err := to.wait()
+			require.ErrorContains(t, err, c.why)
+			to.nothingLeft()
+			from.counted()
+			_, err = from.stop()
+			require.NoError(t, err)
+		})
+	}
+}

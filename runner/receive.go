@@ -1,0 +1,261 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vmop/durable"
+	"vmop/runner/cleanup"
+	"vmop/runner/handover"
+	"vmop/runner/launch"
+	"vmop/runner/machine"
+	"vmop/runner/migrate"
+	"vmop/runner/migrate/link"
+	"vmop/runner/prepare"
+	"vmop/runner/status"
+	"vmop/vmspec"
+	"vmop/vmstatus"
+)
+
+// Receive has a runner wait for the guest of another one.
+type Receive struct {
+	// Address is where it listens, HOST:PORT; the source's runner reaches it there. Port 0 is any that is free.
+	Address string
+	// Invitation is the path of a file that is written when it listens, and removed in the end: link.Keys as JSON,
+	// which the source needs. It has a key.
+	Invitation string
+}
+
+// receiver is a run whose guest comes from another runner.
+type receiver struct {
+	*run
+
+	keys     link.Keys
+	listener *link.Listener
+	begun    *launch.Launch
+}
+
+// receive waits for the guest of another runner, up to the point where it runs here.
+func (m *run) receive(ctx context.Context) error {
+	note, err := handover.Read(m.vm.DataDir)
+	if err != nil {
+		return err
+	}
+	if note.Record == migrate.Taken || note.OfSource() {
+		return fmt.Errorf("the VM with its data in %s has a guest, or had one that has left: no other can come; if it is "+
+			"certain that it isn't running, remove %s", m.vm.DataDir, handover.Path(m.vm.DataDir))
+	}
+	r := &receiver{run: m, keys: note.Keys}
+	if err := r.listen(ctx, note.Record); err != nil {
+		return err
+	}
+	t := handover.NewTarget(handover.TargetConfig{
+		DataDir: m.vm.DataDir, Keys: r.keys, Listener: r.listener, Compare: r.compare, Start: r.start, Take: r.record,
+		Patience: handover.DefaultPatience, Log: m.log, Tell: r.publishStage,
+	})
+	following := context.WithoutCancel(ctx)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		m.answer(following, t, note.Record, nil, r.listener)
+	}()
+	defer context.AfterFunc(ctx, func() { t.Cancel(following, stoppedError{context.Cause(ctx)}) })()
+	err = <-t.Decided()
+	if gone := cleanup.Remove(m.opts.Receive.Invitation); gone != nil {
+		m.log.Warn("the invitation is not removed", "err", gone)
+	}
+	if err != nil {
+		<-answered // a source that has released the guest asks for it
+		return fmt.Errorf("receive the guest: %w", err)
+	}
+	m.publish(status.Moves{})
+	m.log.Info("the guest was received, and continues here", "state", "Booting")
+	m.cpus = 0
+	m.driver.Configured(machine.Reading{Wish: m.machineConfig().Wish})
+	return cleanup.RemoveSecrets(m.vm)
+}
+
+// answer receives a guest, and answers the source until that knows what has become of it.
+func (m *run) answer(
+	ctx context.Context, t *handover.Target, from migrate.Record, left handover.Machine, l *link.Listener,
+) {
+	if err := t.Run(ctx, from, left); err != nil {
+		m.log.Warn("the source of the guest is not answered any more", "err", err)
+	}
+	_ = l.Close()
+}
+
+// listen begins to listen, by the keys of an earlier runner that was killed, if there was one.
+func (r *receiver) listen(ctx context.Context, before migrate.Record) (err error) {
+	if r.begun, err = launch.Begin(r.vm, r.lock, r.undo, r.log); err != nil {
+		return err
+	}
+	var source link.Keys
+	if before == migrate.NoRecord {
+		if r.keys, source, err = link.NewKeys(r.opts.Receive.Address, time.Now()); err != nil {
+			return err
+		}
+	}
+	if r.listener, err = link.Listen(ctx, r.keys, r.log); err != nil {
+		return fmt.Errorf("listen for the source of the guest: %w", err)
+	}
+	r.undo.Add("listener of the migration", func() error {
+		_ = r.listener.Close() // it may be closed already
+		return nil
+	})
+	r.keys.Address, source.Address = r.listener.Address(), r.listener.Address()
+	if before == migrate.NoRecord {
+		text, err := json.Marshal(source)
+		if err != nil {
+			return err
+		}
+		if err := durable.Write(r.opts.Receive.Invitation, append(text, '\n'), 0o600, durable.Volatile); err != nil {
+			return err
+		}
+		r.undo.Add("invitation", func() error { return cleanup.Remove(r.opts.Receive.Invitation) })
+	}
+	r.log.Info("waiting for a guest", "address", r.keys.Address, "invitation", r.opts.Receive.Invitation)
+	return r.run.listen(ctx)
+}
+
+// publishStage publishes how far the migration is.
+func (r *receiver) publishStage(p handover.Progress) {
+	if p.Stage != migrate.Running {
+		r.publish(status.Moves{Migration: &status.Migration{
+			Direction: status.Arriving, Address: r.keys.Address, Stage: string(p.Stage),
+		}})
+	}
+}
+
+// compare makes the plan for the guest of another runner, and returns an error if that would be other hardware.
+func (r *receiver) compare(ctx context.Context, text json.RawMessage) error {
+	var o offer
+	if err := json.Unmarshal(text, &o); err != nil {
+		return fmt.Errorf("read the source's offer: %w", err)
+	}
+	vm := r.vm
+	if here := strings.TrimSuffix(filepath.Base(vm.Config.VMType), ".star"); here !=
+		strings.TrimSuffix(filepath.Base(o.VMType), ".star") {
+		return fmt.Errorf("vmType is %s here, and %s at the source", vm.Config.VMType, o.VMType)
+	}
+	pin := &prepare.Pin{Archive: o.Archive, Machines: o.Machines}
+	if err := vm.CompleteAs(ctx, r.opts.Options, o.UUID, pin); err != nil {
+		return err
+	}
+	if err := handover.Differences(o.Hardware, handover.Hardware(vm.Plan, o.Machines)); err != nil {
+		return err
+	}
+	if err := vm.Config.Locate(vm.MissingFiles()); err != nil {
+		return err
+	}
+	r.cpus = o.CPUs
+	return sharedDisks(vm.Spec.Drives)
+}
+
+// sharedDisks returns an error if a disk isn't the source's: QEMU has locks on those that it writes to. Of a block
+// device that isn't known.
+func sharedDisks(drives []vmspec.Drive) error {
+	for i, d := range drives {
+		if d.Type != vmspec.DriveRaw || d.File == "" || d.ReadOnly {
+			continue
+		}
+		locked, err := isLocked(d.File)
+		if err != nil {
+			return err
+		}
+		if !locked {
+			return fmt.Errorf("vm.drives[%d]: %s is not the disk of the guest that is to come: no QEMU has it open; disks "+
+				"are not copied, both runners must have the same", i, d.File)
+		}
+	}
+	return nil
+}
+
+// isLocked reports whether a QEMU has an image open. Its locks are on bytes from 100 on (RAW_LOCK_PERM_BASE).
+func isLocked(path string) (bool, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return err == nil, err
+	}
+	const base, count = 100, 64
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: base, Len: count}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err != nil {
+		return false, fmt.Errorf("query the locks of %s: %w", path, err)
+	}
+	return lock.Type != unix.F_UNLCK, nil
+}
+
+// start starts the machine, which waits for the guest.
+func (r *receiver) start(ctx context.Context) (handover.Machine, error) {
+	m := r.run
+	m.publish(status.Entered{State: vmstatus.StateStarting}, m.description())
+	m.log.Info("starting", "state", "Starting", "vmType", m.vm.Plan.Type, "uuid", m.vm.Spec.UUID)
+	r.begun.Incoming = true
+	var err error
+	if m.processes, err = r.begun.Start(ctx); err != nil {
+		return nil, err
+	}
+	m.wanted = m.vm
+	if err := m.settle(ctx); err != nil {
+		return nil, err
+	}
+	return arriving{guest{m.driver, m}}, nil
+}
+
+// record keeps what the next runner needs.
+func (r *receiver) record() error {
+	if err := r.vm.KeepAll(); err != nil {
+		return err
+	}
+	return r.remember()
+}
+
+// arriving is a guest that hasn't run here yet.
+type arriving struct{ guest }
+
+// Continue implements handover.Machine.
+func (a arriving) Continue(ctx context.Context, paused bool) error {
+	m := a.m
+	booting := machine.Booting{Began: m.began, Resource: m.vm.Config.Resource, Paused: paused}
+	err := m.driver.Release(ctx, booting, m.server.Event)
+	if refused := machine.Refusal(""); errors.As(err, &refused) && refused != machine.ErrExited {
+		err = fmt.Errorf("%w: %w", handover.ErrNotResumed, err)
+	}
+	return err
+}
+
+// took answers the source of a guest that an earlier runner has received, whose machine may have ended since.
+func (m *run) took(ctx context.Context, left handover.Machine) {
+	note, err := handover.Read(m.vm.DataDir)
+	if err != nil || note.Record != migrate.Taken {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	l, err := link.Listen(ctx, note.Keys, m.log)
+	if err != nil {
+		m.log.Warn("the source of the guest cannot ask whether it is running here", "err", err)
+		return
+	}
+	m.undo.Add("listener of the migration", func() error {
+		_ = l.Close() // it may be closed already
+		return nil
+	})
+	t := handover.NewTarget(handover.TargetConfig{
+		DataDir: m.vm.DataDir, Keys: note.Keys, Listener: l, Patience: handover.DefaultPatience, Log: m.log,
+		Compare: func(context.Context, json.RawMessage) error { return errors.New("the guest is here already") },
+		Tell:    func(handover.Progress) {},
+	})
+	go m.answer(ctx, t, note.Record, left, l)
+}
