@@ -22,7 +22,8 @@ import (
 const receiveText = "receive waits for the guest of another runner, and continues it as the VM NAME, or that of -c.\n" +
 	"It writes an invitation, a file that the other runner needs: give it to vmrunner migrate, and\n" +
 	"keep it secret, because it has a key. The configuration must give the guest the same hardware,\n" +
-	"and the same disks; paths, networks and displays may differ. From then on receive does what run does."
+	"and the same disks; paths, networks and displays may differ. From then on receive does what run\n" +
+	"does."
 
 func newReceive(f *flags) *cobra.Command {
 	var r runner.Receive
