@@ -81,6 +81,15 @@ type VirtualMachineSpec struct {
 	//
 	// +optional
 	DataSource *VirtualMachineDataSource `json:"dataSource,omitempty"`
+	// ClaimNameSuffix is what the names of the claims of those volumes end in, after a dot. With another one
+	// the VM has other volumes at its next start: claims of these names if there are any, otherwise
+	// new ones of the dataSource. The claims that it had stay, and are its own again with the
+	// suffix that it had. Default: none, and no dot.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	ClaimNameSuffix string `json:"claimNameSuffix,omitempty"`
 	// VirtualMachineClassName is the name of a VirtualMachineClass: what the VM leaves out is
 	// as the class says, and its size must be one that the class allows. A change takes
 	// effect at the next start. Default: for a new VM the default class, if there is one.

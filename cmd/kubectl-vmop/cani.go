@@ -32,7 +32,7 @@ func needs() map[string]need {
 		"get": {"get", v1.GroupName, "vms", ""}, "create": {"create", v1.GroupName, "vms", ""},
 		"delete": {"delete", v1.GroupName, "vms", ""}, "expose": {"create", "", "services", ""},
 		"events": {"list", "", "events", ""}, "diff": {"update", v1.GroupName, "vms", ""},
-		"clone":  {"create", v1.GroupName, "vms", ""},
+		"clone": {"create", v1.GroupName, "vms", ""}, "restore": {"patch", v1.GroupName, "vms", ""},
 		"resize": {"patch", v1.GroupName, "vms", ""}, "cd": {"patch", v1.GroupName, "vms", ""},
 	}
 	for verb, right := range map[string]string{

@@ -122,7 +122,10 @@ func (c *cluster) clone(ctx context.Context, cmd *cobra.Command, o cloning) erro
 		err = c.check(ctx, p)
 	}
 	if err == nil {
-		err = c.make(ctx, p)
+		err = c.make(ctx, p, func() (err error) {
+			p.vm, err = c.vms.Create(ctx, p.vm, creating)
+			return err
+		})
 	}
 	if err != nil && o.vm != "" {
 		return hinted{err, fmt.Sprintf("the snapshot stays: kubectl vmop clone --snapshot %s %s", from.Name, o.name)}
@@ -141,7 +144,7 @@ func (c *cluster) clone(ctx context.Context, cmd *cobra.Command, o cloning) erro
 		}
 		p.vm = vm
 	}
-	return p.print(cmd, o.form, "created")
+	return p.print(cmd, o.form, "created", "created")
 }
 
 // tryClone prints what clone would make.
@@ -167,7 +170,7 @@ func (c *cluster) tryClone(ctx context.Context, cmd *cobra.Command, o cloning) (
 	if o.form == "text" && o.dryRun == "client" {
 		o.form = "yaml"
 	}
-	return p.print(cmd, o.form, "created ("+o.dryRun+" dry run)")
+	return p.print(cmd, o.form, "created ("+o.dryRun+" dry run)", "created ("+o.dryRun+" dry run)")
 }
 
 // sketch returns what would be made of a VM, of which there is no snapshot yet.
@@ -236,6 +239,17 @@ func (c *cluster) snapshotFor(ctx context.Context, cmd *cobra.Command, o cloning
 
 // planOf returns what is made of a snapshot that is ready.
 func (c *cluster) planOf(ctx context.Context, from *v1.VirtualMachineSnapshot, o cloning) (*clonePlan, error) {
+	sizes, err := c.diskSizes(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	return planClone(from, o.name, string(uuid.NewUUID()), o.start, sizes)
+}
+
+// diskSizes returns the sizes of the VirtualDisks in a snapshot that are still there.
+func (c *cluster) diskSizes(ctx context.Context, from *v1.VirtualMachineSnapshot) (
+	map[string]resource.Quantity, error,
+) {
 	sizes := map[string]resource.Quantity{}
 	for _, v := range from.Status.Volumes {
 		if v.VirtualDiskName == "" {
@@ -250,7 +264,7 @@ func (c *cluster) planOf(ctx context.Context, from *v1.VirtualMachineSnapshot, o
 			sizes[d.Name] = d.Spec.PersistentVolumeClaim.Size
 		}
 	}
-	return planClone(from, o.name, string(uuid.NewUUID()), o.start, sizes)
+	return sizes, nil
 }
 
 // check asks the API server whether it would take the VM and its disks, and makes sure that the VM doesn't get what a
@@ -285,9 +299,11 @@ func (c *cluster) check(ctx context.Context, p *clonePlan) error {
 // tidyTime bounds the deletion of disks for which no VM could be made.
 const tidyTime = 10 * time.Second
 
-// make makes the disks and then the VM; or nothing, if one can't be made.
-func (c *cluster) make(ctx context.Context, p *clonePlan) (err error) {
-	create := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
+// creating is how objects are created.
+var creating = metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
+
+// make makes the disks, and then what has them; or nothing, if one can't be made.
+func (c *cluster) make(ctx context.Context, p *clonePlan, then func() error) (err error) {
 	var made []*v1.VirtualDisk
 	defer func() {
 		if err == nil {
@@ -304,17 +320,16 @@ func (c *cluster) make(ctx context.Context, p *clonePlan) (err error) {
 		}
 	}()
 	for i, d := range p.disks {
-		if p.disks[i], err = c.disks.Create(ctx, d, create); err != nil {
+		if p.disks[i], err = c.disks.Create(ctx, d, creating); err != nil {
 			return err
 		}
 		made = append(made, p.disks[i])
 	}
-	p.vm, err = c.vms.Create(ctx, p.vm, create)
-	return err
+	return then()
 }
 
-// print reports what was made, in the form that -o says.
-func (p *clonePlan) print(cmd *cobra.Command, form, done string) error {
+// print reports what was made, in the form that -o says, and what was done with the VM.
+func (p *clonePlan) print(cmd *cobra.Command, form, made, done string) error {
 	var all []metav1.Object
 	if p.snapshot != nil {
 		all = append(all, p.snapshot)
@@ -327,12 +342,12 @@ func (p *clonePlan) print(cmd *cobra.Command, form, done string) error {
 		return cli.PrintValue(cmd.OutOrStdout(), form, listOf(all...))
 	}
 	if p.snapshot != nil {
-		if err := printDone(cmd, form, p.snapshot, vmSnapshots().kind, p.snapshot.Name, done); err != nil {
+		if err := printDone(cmd, form, p.snapshot, vmSnapshots().kind, p.snapshot.Name, made); err != nil {
 			return err
 		}
 	}
 	for _, d := range p.disks {
-		if err := printDone(cmd, form, d, diskKind, d.Name, done); err != nil {
+		if err := printDone(cmd, form, d, diskKind, d.Name, made); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,7 @@ func planClone(
 		return nil, fmt.Errorf("read the definition in the snapshot %s (status.definition.spec), "+
 			"which a newer kubectl vmop may understand: %w", from.Name, err)
 	}
+	p.vm.Spec.ClaimNameSuffix = ""
 	p.vm.Spec.DataSource = &v1.VirtualMachineDataSource{Kind: v1.KindVMSnapshot, Name: from.Name}
 	p.vm.Spec.VM.MachineUUID = uuid
 	if len(definition.Labels)+len(definition.Annotations) > 0 {
@@ -55,7 +56,7 @@ func planClone(
 		return nil, err
 	}
 	p.clearVolumes()
-	return p, p.replaceDisks(from, sizes)
+	return p, p.replaceDisks(from, sizes, func(disk string) string { return name + "-" + disk })
 }
 
 // leaveOut tells the user that a field is left out, and why.
@@ -166,12 +167,15 @@ func (p *clonePlan) clearVolumes() {
 	}
 }
 
-// replaceDisks has the VM name disks that are made of the snapshot, in the place of the first VM's.
-func (p *clonePlan) replaceDisks(from *v1.VirtualMachineSnapshot, sizes map[string]resource.Quantity) error {
-	names := map[string]string{}
+// replaceDisks has the VM name disks that are made of the snapshot, in the place of those that it names; nameOf returns
+// the name of the disk for such a one.
+func (p *clonePlan) replaceDisks(
+	from *v1.VirtualMachineSnapshot, sizes map[string]resource.Quantity, nameOf func(disk string) string,
+) error {
+	named, names := diskNames(p.vm), map[string]string{}
 	for _, volume := range from.Status.Volumes {
 		of := volume.VirtualDiskName
-		if of == "" {
+		if !slices.ContainsFunc(named, func(name *string) bool { return *name == of }) {
 			continue
 		}
 		size, err := resource.ParseQuantity(volume.RestoreSize)
@@ -182,7 +186,7 @@ func (p *clonePlan) replaceDisks(from *v1.VirtualMachineSnapshot, sizes map[stri
 					"disk create NAME --size SIZE --vm-snapshot %[1]s/%[2]s", from.Name, of)
 			}
 		}
-		names[of] = p.vm.Name + "-" + of
+		names[of] = nameOf(of)
 		d := typedDisk(&v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: names[of]}})
 		d.Spec.PersistentVolumeClaim = v1.VirtualDiskClaim{Size: size, VolumeMode: volume.VolumeMode}
 		if volume.StorageClassName != "" {
@@ -193,23 +197,30 @@ func (p *clonePlan) replaceDisks(from *v1.VirtualMachineSnapshot, sizes map[stri
 		p.disks = append(p.disks, d)
 		p.notes = append(p.notes, fmt.Sprintf("the disk %s is %s, made of the snapshot", of, d.Name))
 	}
-	replace := func(name *string) error {
+	var err error
+	for _, name := range named {
 		if names[*name] == "" {
-			return fmt.Errorf("the snapshot %s doesn't have the VirtualDisk %s of its VM", from.Name, *name)
+			err = errors.Join(err, fmt.Errorf("the snapshot %s doesn't have the VirtualDisk %s of its VM", from.Name,
+				*name))
+			continue
 		}
 		*name = names[*name]
-		return nil
-	}
-	var err error
-	for i, d := range p.vm.Spec.VM.Disks {
-		if d.VirtualDisk != nil {
-			err = errors.Join(err, replace(&p.vm.Spec.VM.Disks[i].VirtualDisk.Name))
-		}
-	}
-	for i, ref := range p.vm.Spec.BlockDeviceRefs {
-		if ref.Kind == v1.KindVirtualDisk {
-			err = errors.Join(err, replace(&p.vm.Spec.BlockDeviceRefs[i].Name))
-		}
 	}
 	return err
+}
+
+// diskNames returns where a VM names VirtualDisks.
+func diskNames(vm *v1.VirtualMachine) []*string {
+	var names []*string
+	for i := range vm.Spec.VM.Disks {
+		if d := vm.Spec.VM.Disks[i].VirtualDisk; d != nil {
+			names = append(names, &d.Name)
+		}
+	}
+	for i := range vm.Spec.BlockDeviceRefs {
+		if ref := &vm.Spec.BlockDeviceRefs[i]; ref.Kind == v1.KindVirtualDisk {
+			names = append(names, &ref.Name)
+		}
+	}
+	return names
 }

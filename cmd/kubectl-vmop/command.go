@@ -53,7 +53,7 @@ func newCommand() *cobra.Command {
 	root.AddCommand(newConsole(&f), newVNC(&f), newSPICE(&f), newScreenshot(&f))
 	root.AddCommand(newSSH(&f), newSCP(&f), newPortForward(&f))
 	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDisk(&f), newImage(&f),
-		newSnapshot(&f), newClone(&f), newDelete(&f))
+		newSnapshot(&f), newClone(&f), newRestore(&f), newDelete(&f))
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
@@ -81,6 +81,7 @@ func suggest(root *cobra.Command) {
 		"expose":         {"service"},
 		"snapshot":       {"vmsnapshot", "vdsnapshot", "backup", "checkpoint", "snapshot-create", "snapshot-list"},
 		"clone":          {"copy", "cp", "duplicate"},
+		"restore":        {"revert", "rollback", "snapshot-revert"},
 		"get":            {"list", "ls", "ps", "status", "top", "guestosinfo", "userlist", "fslist"},
 		"describe":       {"info", "show", "inspect"},
 		"diff":           {"edit", "apply", "compare"},

@@ -41,6 +41,10 @@ func (m *Machines) planOf(of *v1.VirtualMachineSnapshot) (p plan, why *snapshot.
 		return fail(snapshot.ReasonMachine, "there is no VM %s, or it is being deleted: the snapshot is made "+
 			"when it is created", name)
 	}
+	if slices.ContainsFunc(p.vm.Status.RestartAwaitingChanges, objects.OtherVolumes) {
+		return fail(snapshot.ReasonBusy, "the VM %s gets other volumes at its next start (spec.claimNameSuffix): the "+
+			"snapshot is made of those, afterwards", name)
+	}
 	claims, err := m.claims(p.vm)
 	if err != nil {
 		return p, nil, err

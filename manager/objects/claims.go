@@ -83,13 +83,26 @@ type Existing struct {
 func ClaimNames(vm *v1.VirtualMachine) []string {
 	var names []string
 	for _, c := range claimsOf(vm) {
-		names = append(names, c.name, c.newer)
+		names = append(names, c.name)
+		if c.newer != "" {
+			names = append(names, c.newer)
+		}
+	}
+	return names
+}
+
+// VolumeNames returns the names of a VM's own volumes, by which a snapshot has them: the runner's
+// data, then the disks with a claim template.
+func VolumeNames(vm *v1.VirtualMachine) []string {
+	var names []string
+	for _, c := range claimsOf(vm) {
+		names = append(names, c.volume)
 	}
 	return names
 }
 
 // claimOf is a volume, and the two names that its claim can have: that of a claim
-// made by a StatefulSet, and that of later versions of the original.
+// made by a StatefulSet, and that of later versions of the original. With a suffix it has only the first one.
 type claimOf struct {
 	volume, name, newer, path string
 	mount                     string // where its file system is in the pod; "" for a block device
@@ -118,6 +131,11 @@ func claimsOf(vm *v1.VirtualMachine) []claimOf {
 		}
 		templates++
 		all = append(all, c)
+	}
+	if suffix := vm.Spec.ClaimNameSuffix; suffix != "" {
+		for i := range all {
+			all[i].name, all[i].newer = all[i].name+"."+suffix, "" // no other VM's: its name has no dot
+		}
 	}
 	return all
 }

@@ -21,6 +21,9 @@ import (
 // little time.
 const powerdownPath = "vm.powerdownTimeout"
 
+// claimSuffixPath is the path of what gives a VM other volumes.
+const claimSuffixPath = "claimNameSuffix"
+
 // longestValue bounds the JSON of a value, in bytes; longestText is how much is shown of a
 // longer one.
 const (
@@ -34,12 +37,16 @@ const (
 func OfPod(path string) bool {
 	switch path {
 	case "nodeName", "priorityClassName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
-		"vmType.configMap", "vm.display.secret", powerdownPath, "cpu.coreFraction", "virtualMachineClassName":
+		"vmType.configMap", "vm.display.secret", powerdownPath, "cpu.coreFraction", claimSuffixPath,
+		"virtualMachineClassName":
 		return true
 	}
 	return strings.HasPrefix(path, "image.") || strings.HasPrefix(path, "resources.") ||
 		strings.HasPrefix(path, classPath)
 }
+
+// OtherVolumes reports whether a pending change gives the VM other volumes.
+func OtherVolumes(c v1.RestartAwaitingChange) bool { return c.Path == claimSuffixPath }
 
 // definition returns what in a VM its pod must be made anew for, by path, as JSON.
 // What the runner compares itself (disks, networks, displays …) is not there, nor are
@@ -61,6 +68,7 @@ func definition(vm *v1.VirtualMachine, s Settings, secret string) (string, error
 		"tolerations":               vm.Spec.Tolerations,
 		"topologySpreadConstraints": vm.Spec.TopologySpreadConstraints,
 		"cpu.coreFraction":          coreFraction(vm),
+		claimSuffixPath:             vm.Spec.ClaimNameSuffix,
 	}
 	if own := vm.Spec.Resources; own != nil {
 		addResources(values, "resources.requests.", own.Requests)

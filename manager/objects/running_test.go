@@ -81,6 +81,7 @@ func TestPathsOfPods(t *testing.T) {
 	vm := sample(t, func(vm *v1.VirtualMachine) {
 		s := &vm.Spec
 		s.NodeName, s.PriorityClassName, s.VMType.ConfigMap, s.NodeSelector = "a", "a", "a", map[string]string{"a": "b"}
+		s.ClaimNameSuffix = "a"
 		s.Affinity, s.Tolerations = &v1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
 			[]corev1.Toleration{{Key: "a"}}
 		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "a"}}
@@ -89,7 +90,7 @@ func TestPathsOfPods(t *testing.T) {
 	})
 	var from map[string]any
 	require.NoError(t, json.Unmarshal([]byte(pod(t, vm).Annotations[objects.AnnotationDefinition]), &from))
-	require.Len(t, from, 12)
+	require.Len(t, from, 13)
 	for path := range from {
 		require.True(t, objects.OfPod(path), path)
 		for _, prefix := range []string{"image.", "resources."} {

@@ -344,6 +344,27 @@ func TestClaimsOfBothGenerations(t *testing.T) {
 	}, names)
 }
 
+// A VM whose claims have a suffix has others: those without one are as good as another VM's. It
+// keeps what is made of its snapshot apart from what it had.
+func TestClaimsWithSuffix(t *testing.T) {
+	t.Parallel()
+	vm := sample(t, func(vm *v1.VirtualMachine) { vm.Spec.ClaimNameSuffix = "r1" })
+	require.Equal(t, []string{"runner-data-test-vm-0.r1", "system-disk-test-vm-0.r1"}, objects.ClaimNames(vm)[:2])
+	require.Equal(t, []string{"runner-data", "system-disk"}, objects.VolumeNames(vm)[:2])
+	its := metav1.ObjectMeta{Labels: objects.Labels(vm)}
+	claims, err := objects.Claims(vm, settings(), objects.Existing{Claims: map[string]metav1.ObjectMeta{
+		"runner-data-test-vm-0.r1": its, "system-disk-test-vm-0": its, "test-vm-system-disk": its,
+	}})
+	require.NoError(t, err)
+	require.Nil(t, claims[0].Apply)
+	require.Equal(t, "system-disk-test-vm-0.r1", claims[1].Name)
+	require.NotNil(t, claims[1].Apply)
+	require.Equal(t, claims[1].Name, *claims[1].Apply.Name)
+	changes := objects.PodChanges(pod(t, sample(t, nil)), statefulSet(t, vm, settings(), "secret"))
+	require.Len(t, changes, 1)
+	require.True(t, objects.OtherVolumes(changes[0]))
+}
+
 // A claim is a VM's if its labels say so. The data of another VM or program is never
 // mounted, and a VM doesn't begin with an empty disk where its own may be meant.
 func TestClaimsOfOthers(t *testing.T) {

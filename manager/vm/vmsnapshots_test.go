@@ -2,9 +2,11 @@ package vm
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +14,7 @@ import (
 
 	v1 "vmop/api/v1"
 	diskof "vmop/manager/disk"
+	"vmop/manager/objects"
 	"vmop/manager/snapshot"
 	"vmop/runner/status"
 )
@@ -160,6 +163,34 @@ func TestSnapshotsOfAVM(t *testing.T) {
 	}
 	eventually(w, "copy", &v1.VirtualMachine{}, "trusts its claims", func(vm *v1.VirtualMachine) bool {
 		return len(vm.Status.Volumes) == 1 && vm.Status.Volumes[0].Untrusted == "" && vm.Status.Phase == v1.PhaseStopped
+	})
+
+	// The VM itself gets claims of it beside those that it has, which it keeps while it is running, and no snapshot is
+	// made of those that it will have.
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.ClaimNameSuffix = "r1"
+		vm.Spec.DataSource = &v1.VirtualMachineDataSource{Kind: v1.KindVMSnapshot, Name: "one"}
+	})
+	for name, want := range map[string]string{
+		"runner-data-web-0.r1": "vms-one-0", "system-disk-web-0.r1": "vms-one-1",
+	} {
+		claim := eventually(w, name, &corev1.PersistentVolumeClaim{}, "is there",
+			func(*corev1.PersistentVolumeClaim) bool { return true })
+		require.Equal(t, want, claim.Spec.DataSource.Name)
+	}
+	eventually(w, "web", &v1.VirtualMachine{}, "awaits a restart", func(vm *v1.VirtualMachine) bool {
+		return slices.ContainsFunc(vm.Status.RestartAwaitingChanges, objects.OtherVolumes)
+	})
+	set := eventually(w, "web", &appsv1.StatefulSet{}, "has the other claims", func(set *appsv1.StatefulSet) bool {
+		return objects.Mounts(&set.Spec.Template.Spec, "system-disk-web-0.r1")
+	})
+	require.False(t, objects.Mounts(&set.Spec.Template.Spec, "system-disk-web-0"))
+	w.vmSnapshot("three", false)
+	s = w.vmSnapshotIs("three", v1.SnapshotPending, snapshot.ReasonBusy)
+	require.Contains(t, s.Status.Message, "spec.claimNameSuffix")
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.ClaimNameSuffix = "" })
+	eventually(w, "web", &v1.VirtualMachine{}, "has its own again", func(vm *v1.VirtualMachine) bool {
+		return len(vm.Status.RestartAwaitingChanges) == 0 && vm.Status.ObservedGeneration == vm.Generation
 	})
 
 	// So does a disk.

@@ -109,6 +109,18 @@ func snapshotOfAVM(t *testing.T, l *lab) {
 	require.Equal(t, before, []string{restored.ask(reads), restored.ask(onSecondDisk(reads))})
 	const uuid = "cat /sys/class/dmi/id/product_uuid"
 	require.Equal(t, inside.ask(uuid), restored.ask(uuid), "it is in the runner's data")
+	again.set(v1.Stopped)
+	again.podGone()
+
+	// The first one goes back to it, and has both.
+	v.set(v1.Stopped)
+	v.podGone()
+	l.kubectl(t, "patch", "vms."+v1.GroupName, "kept", "--type=merge", "-p", `{"spec": {"claimNameSuffix": "r1",
+  "dataSource": {"kind": "VirtualMachineSnapshot", "name": "all"}, "vm": {"state": "Running"}}}`)
+	v.runs()
+	inside = v.console().booted()
+	require.Equal(t, before, []string{inside.ask(reads), inside.ask(onSecondDisk(reads))})
+	require.NotEmpty(t, l.kubectl(t, "get", "pvc", "system-disk-kept-0", "system-disk-kept-0.r1", "-o", "name"))
 }
 
 // ready waits until a snapshot is, with its phase by phase.
