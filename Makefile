@@ -7,7 +7,7 @@ TOOL     := go tool -modfile=tools/go.mod
 GOFUMPT  := $(TOOL) gofumpt
 FUZZTIME ?= 30s
 SOAKTIME ?= 20m
-TIMEOUT  ?= 40m
+TIMEOUT  ?= 60m
 CONFIG   ?= examples/standalone/config.yaml
 PREFIX   ?= /usr/local
 UNITDIR  ?= /etc/systemd/system
