@@ -3,7 +3,6 @@ package attach
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -106,21 +105,13 @@ func (c *Controller) VMChanged(vm string) {
 func (c *Controller) EnqueueAll() { c.opts.VMs.EnqueueAny(c.book.VMs()...) }
 
 // DiskChanged makes the VMs be looked at that have attachments of a disk.
-func (c *Controller) DiskChanged(disk string) {
-	for _, vm := range c.book.VMs() {
-		all, err := c.book.Of(vm)
-		if err != nil || slices.ContainsFunc(all, func(a *v1.VirtualMachineBlockDeviceAttachment) bool {
-			return a.Spec.BlockDeviceRef.Name == disk
-		}) {
-			c.opts.VMs.EnqueueAny(vm)
-		}
-	}
-}
+func (c *Controller) DiskChanged(disk string) { c.opts.VMs.EnqueueAny(c.book.UsersOf(disk)...) }
 
 // Times after which it is looked again at what nothing tells of.
 const (
 	unlistedRetry = 5 * time.Second        // without knowing the attachments
 	conflictRetry = 100 * time.Millisecond // for what the watch is about to bring
+	setRetry      = time.Second            // for the controller of stateful sets, which may not be running
 	refusedRetry  = time.Minute            // what the API server has refused: a quota may change
 	nameRetry     = 5 * time.Second        // an object of the same name that is not ours
 	patience      = 10 * time.Second       // how long VMs wait at most for the attachments to be known

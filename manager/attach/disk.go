@@ -1,12 +1,16 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/attachment"
@@ -44,14 +48,19 @@ func (r *round) disk(name string, all []*v1.VirtualMachineBlockDeviceAttachment)
 	if len(attachments) > 0 {
 		o.first = attachments[0]
 	}
-	err := o.observe(name)
-	if err == nil {
-		err = o.act()
+	if err := o.observe(name); err != nil {
+		// Without what there is, nothing is decided, nor said: what the guest may have stays as it is.
+		o.plan = attachment.Plan{Export: true, Drive: r.drives.Of(name) != nil}
+		r.did.Err = errors.Join(r.did.Err, err)
+		return o
 	}
+	err := o.act()
 	if err != nil {
-		o.plan.Done = false
+		o.plan.Done, o.plan.Drive = false, o.plan.Drive && o.Drive.Configured
 	}
 	switch {
+	case errors.Is(err, errUnsettled):
+		r.did.RetryAt(r.opts.Now().Add(setRetry))
 	case errors.Is(err, errStale):
 		r.did.RetryAt(r.opts.Now().Add(conflictRetry))
 	case errors.As(err, new(errTaken)):
@@ -91,13 +100,23 @@ func (o *one) observe(name string) (err error) {
 		return err
 	}
 	if o.export != nil && o.export.Annotations[objects.AnnotationVM] == r.Name {
-		s.Export = attachment.Export{
-			Exists: true, Ending: o.export.DeletionTimestamp != nil, Ready: isReady(o.export),
-		}
+		s.Export = stateOf(o.export, s.Disk)
 	}
 	s.Drive = r.driveState(name)
 	o.plan = attachment.Decide(*s)
 	return nil
+}
+
+// stateOf returns what there is of an export. That of an earlier disk of the same name, whose volume is another
+// one, is never ready; d is nil if there is no disk.
+func stateOf(pod *corev1.Pod, d *v1.VirtualDisk) attachment.Export {
+	e := attachment.Export{Exists: true, Ending: pod.DeletionTimestamp != nil, Over: disk.Finished(pod)}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	e.Ready = !e.Over && isReady(pod) && d != nil && owner != nil && owner.UID == d.UID
+	if !e.Ready {
+		e.Problem = decide.Readable(problemOf(pod))
+	}
+	return e
 }
 
 // isReady reports whether the container of an export serves.
@@ -111,6 +130,28 @@ func isReady(pod *corev1.Pod) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return !c.Ready })
 }
 
+// problemOf returns why an export isn't ready, a clause for people; "" if its status doesn't say.
+func problemOf(pod *corev1.Pod) string {
+	_, why := disk.Unstarted(pod)
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return "the pod " + pod.Name + " is being deleted: if it stays so, look after its node " + pod.Spec.NodeName
+	case disk.Finished(pod):
+		return "the pod " + pod.Name + " was ended: " + cmp.Or(strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": "),
+			"its node has not said why")
+	case why != "":
+		return why
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+		if ended != nil && !c.Ready {
+			return "the pod " + pod.Name + " has failed: " +
+				cmp.Or(ended.Message, ended.Reason+" with the code "+strconv.Itoa(int(ended.ExitCode)))
+		}
+	}
+	return ""
+}
+
 // driveState returns what is known of the drive of a disk.
 func (r *round) driveState(disk string) (d attachment.Drive) {
 	if r.VM == nil {
@@ -120,7 +161,8 @@ func (r *round) driveState(disk string) (d attachment.Drive) {
 	d.Configured = r.drives.Of(disk) != nil
 	runner := r.VM.Status.Runner
 	reported := r.pod != nil && runner != nil && runner.PodUID == r.pod.UID
-	d.Unseen = r.drives.Revision != 0 && (!reported || runner.DrivesRevision != r.drives.Revision)
+	d.Unseen = r.drives.Revision != 0 && (!reported || runner.DrivesRevision != r.drives.Revision) ||
+		r.pod != nil && r.pod.CreationTimestamp.Before(&r.VM.CreationTimestamp) // that of a VM before this one
 	if !reported {
 		return d
 	}
@@ -147,13 +189,18 @@ func (o *one) act() error {
 		o.plan = attachment.Decide(o.Situation)
 	}
 	switch {
+	case o.plan.Renew: // what serves it stays, but for the pod
+		o.Export.Ending = true
+		return r.remove(&corev1.Pod{}, o.export, o.export.UID)
+	case o.plan.Drive && o.Drive.State != attachment.DriveAttached && o.Export.Ready && !o.Export.Ending:
+		return r.reachable(o)
 	case o.plan.Export && !o.Export.Exists:
 		mounted, settled, err := r.opts.Disks.Mounted(r.ctx, r.Name, o.DiskName)
 		switch {
 		case err != nil:
 			return err
 		case !settled:
-			return errStale
+			return errUnsettled
 		case mounted:
 			o.Mounted = true
 			r.did.RetryAt(r.opts.Now().Add(nameRetry))

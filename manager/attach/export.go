@@ -27,6 +27,9 @@ func (e errTaken) Error() string {
 // errStale is what was decided upon something that is not so any more.
 var errStale = errors.New("the watch is late")
 
+// errUnsettled is a StatefulSet whose controller has not seen its last change.
+var errUnsettled = errors.New("the StatefulSet of the VM is changing")
+
 // serve makes what serves a disk, where it isn't there: an earlier manager may have been ended
 // before it was done. It returns the pod.
 func (r *round) serve(o *one) (*corev1.Pod, error) {
@@ -131,35 +134,47 @@ func (r *round) whose(kind, name string, disk types.UID, into client.Object, err
 	return err
 }
 
-// end deletes what serves a disk, the pod last: as long as it is there, the next manager does it.
-func (r *round) end(pod *corev1.Pod) error {
-	here := metav1.ObjectMeta{Namespace: r.opts.Namespace, Name: pod.Name}
-	for _, object := range []client.Object{
-		&corev1.Service{ObjectMeta: here}, &corev1.Secret{ObjectMeta: here}, &corev1.Pod{ObjectMeta: here},
-	} {
-		var unless []client.DeleteOption
-		if _, is := object.(*corev1.Pod); is {
-			unless = append(unless, client.Preconditions{UID: &pod.UID})
-		} else if err := r.ours(object, pod); err != nil {
-			return err
-		}
-		if err := r.opts.Client.Delete(r.ctx, object, unless...); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("end the export %s: %w", pod.Name, err)
-		}
+// reachable makes the Service of an export that is about to be used, if it is gone, at the address that the pod
+// has noted: a manager that was killed while it ended the export may have deleted it.
+func (r *round) reachable(o *one) error {
+	service, name := &corev1.Service{}, o.export.Name
+	err := r.opts.Live.Get(r.ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: name}, service)
+	if !apierrors.IsNotFound(err) {
+		return err
 	}
-	return nil
+	e := objects.NewExport(o.Disk, r.Name)
+	e.Address = o.export.Annotations[objects.AnnotationAddress]
+	_, err = r.service(e, o.Disk.UID)
+	return err
 }
 
-// ours returns an error unless an object, if there is one, has the owner of a pod.
-func (r *round) ours(object client.Object, pod *corev1.Pod) error {
-	into := object.DeepCopyObject().(client.Object)
-	err := r.opts.Live.Get(r.ctx, client.ObjectKeyFromObject(object), into)
-	if err != nil {
-		return client.IgnoreNotFound(err)
+// end deletes what serves a disk, the pod last: as long as it is there, the next manager does it.
+func (r *round) end(pod *corev1.Pod) error {
+	for _, object := range []client.Object{&corev1.Service{}, &corev1.Secret{}} {
+		err := r.opts.Live.Get(r.ctx, client.ObjectKeyFromObject(pod), object)
+		if apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("end the export %s: %w", pod.Name, err)
+		}
+		owner, mine := metav1.GetControllerOfNoCopy(object), metav1.GetControllerOfNoCopy(pod)
+		if owner == nil || mine == nil || owner.UID != mine.UID {
+			continue // someone has made one of that name: it stays, and keeps nothing from ending
+		}
+		if err := r.remove(object, pod, object.GetUID()); err != nil {
+			return err
+		}
 	}
-	owner, mine := metav1.GetControllerOfNoCopy(into), metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || mine == nil || owner.UID != mine.UID {
-		return errTaken{fmt.Sprintf("%T", object), object.GetName(), "an export of the disk"}
+	return r.remove(&corev1.Pod{}, pod, pod.UID)
+}
+
+// remove deletes an object of an export, unless there is another one of that name meanwhile.
+func (r *round) remove(object client.Object, of *corev1.Pod, uid types.UID) error {
+	object.SetNamespace(r.opts.Namespace)
+	object.SetName(of.Name)
+	err := r.opts.Client.Delete(r.ctx, object, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("end the export %s: %w", of.Name, err)
 	}
 	return nil
 }

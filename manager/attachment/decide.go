@@ -2,7 +2,6 @@ package attachment
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
@@ -67,6 +66,10 @@ type Export struct {
 	Exists bool
 	Ready  bool // it serves
 	Ending bool // it is being deleted
+	// Over: its pod has ended and is not started again, as one that was evicted.
+	Over bool
+	// Problem is why it isn't ready, a clause for people; "" if that isn't known.
+	Problem string
 }
 
 // A Situation is what the future of an attachment depends on.
@@ -95,6 +98,8 @@ type Plan struct {
 	Take bool
 	// Export: it is to exist. It is made only after the lock was taken.
 	Export bool
+	// Renew: its pod is to be deleted, as another one is to take its place.
+	Renew bool
 	// Drive is to be in the VM's configuration.
 	Drive bool
 	// Done: nothing is left of a deleted attachment.
@@ -121,10 +126,11 @@ func Decide(s Situation) Plan {
 	// that isn't served would stop the guest for as long as QEMU waits for the server.
 	if s.HasPod && held && s.Drive.Configured && !s.served() {
 		p.Export, p.Drive = true, true
-		p.Message = "waiting for the disk's export, which is started again"
-	} else if s.HasPod && held && s.Drive.inQEMU() && s.Export.Exists {
+		p.Message = s.again()
+	} else if s.HasPod && held && s.Drive.inQEMU() && (s.Export.Exists || s.Drive.State != DriveNone && !s.Mounted) {
 		p.Export = true
 	}
+	p.Renew = p.Export && s.Export.Over && !s.Export.Ending
 	p.Done = s.Deleted && !s.Export.Exists && !(s.HasPod && s.Drive.inQEMU())
 	return p
 }
@@ -190,7 +196,7 @@ func (s Situation) progress() (phase Phase, reason, message string) {
 	case s.Drive.State == DriveAttached && s.Drive.Configured && s.Export.Ready:
 		return Attached, ReasonAttached, ""
 	case s.Drive.State == DriveAttached && s.Drive.Configured:
-		return InProgress, ReasonExporting, "waiting for the disk's export, which is started again"
+		return InProgress, ReasonExporting, s.again()
 	case s.Drive.Configured && !s.Drive.Unseen && s.Drive.State == DriveNone:
 		return Failed, ReasonNotPlugged, "the runner can't attach it: the VM type of the machine has no place for disks that are " +
 			"attached while it runs (hotplug.disks), or the runner is of an earlier version"
@@ -202,7 +208,20 @@ func (s Situation) progress() (phase Phase, reason, message string) {
 		return InProgress, ReasonRequested, "the drive is being written into the VM's configuration: if that takes long, the " +
 			"condition Reconciled of the VM says why"
 	}
-	return InProgress, ReasonExporting, "the disk's export is being started"
+	return InProgress, ReasonExporting, s.because("the disk's export is being started")
+}
+
+// again says that a disk which the guest has is not served just now.
+func (s Situation) again() string {
+	return s.because("waiting for the disk's export, which is started again")
+}
+
+// because adds to a text about an export why it isn't ready.
+func (s Situation) because(text string) string {
+	if s.Export.Problem == "" {
+		return text
+	}
+	return text + ": " + s.Export.Problem
 }
 
 // detaching says what the end of an attachment waits for.
@@ -226,15 +245,4 @@ func Names(vm *v1.VirtualMachine, name string) bool {
 		}
 	}
 	return false
-}
-
-// MayMount reports whether a VM that has the disk's lock may get a pod that mounts the claim: not
-// as long as there is an export of it.
-func MayMount(e Export) bool { return !e.Exists }
-
-// MayRelease reports whether the disk's lock can be taken from its VM, whose definition doesn't
-// have the disk: plans are those of the attachments to that VM.
-func MayRelease(mounted bool, e Export, plans ...Plan) bool {
-	wanted := slices.ContainsFunc(plans, func(p Plan) bool { return p.Take || p.Export })
-	return !mounted && !e.Exists && !wanted
 }

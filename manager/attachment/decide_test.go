@@ -85,6 +85,30 @@ func TestDecide(t *testing.T) {
 			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
 			"started again",
 		},
+		"an export that was evicted": {
+			func(s *Situation) {
+				s.Export = Export{Exists: true, Over: true, Problem: "the pod vd-data was ended: Evicted"}
+			},
+			Plan{Export: true, Renew: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			"started again: the pod vd-data was ended: Evicted",
+		},
+		"an export that was evicted, and is being deleted": {
+			func(s *Situation) { s.Export = Export{Exists: true, Over: true, Ending: true} },
+			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			"started again",
+		},
+		"an export that no node takes": {
+			func(s *Situation) {
+				s.Drive, s.Export = Drive{}, Export{Exists: true, Problem: "no node takes the pod vd-data"}
+			},
+			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			"being started: no node takes the pod vd-data",
+		},
+		"evicted while it isn't wanted": {
+			func(s *Situation) { s.Deleted, s.Drive, s.Export = true, Drive{}, Export{Exists: true, Over: true} },
+			Plan{Phase: Terminating, Reason: ReasonDetaching},
+			"being ended",
+		},
 		"a runner that can't": {
 			func(s *Situation) { s.Drive.State, s.Drive.Message = DriveFailed, "no free slot" },
 			Plan{Export: true, Drive: true, Phase: Failed, Reason: ReasonNotPlugged},
@@ -104,6 +128,64 @@ func TestDecide(t *testing.T) {
 			func(s *Situation) { s.Deleted, s.Drive = true, Drive{State: DriveDetaching} },
 			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
 			"lets go",
+		},
+		"deleted, and the guest keeps a disk whose export is gone": {
+			func(s *Situation) { s.Deleted, s.Export, s.Drive = true, Export{}, Drive{State: DriveDetaching} },
+			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			"lets go",
+		},
+		"deleted, and the runner has not said that it is gone": {
+			func(s *Situation) { s.Deleted, s.Drive = true, Drive{Unseen: true} },
+			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			"the runner detaches",
+		},
+		"deleted with its disk": {
+			func(s *Situation) { s.Deleted, s.Disk, s.Export, s.HasPod = true, nil, Export{}, false },
+			Plan{Done: true, Phase: Terminating, Reason: ReasonDetaching},
+			"being ended",
+		},
+		"a disk that is gone while the guest has it": {
+			func(s *Situation) { s.Disk = nil },
+			Plan{Phase: Pending, Reason: disk.ReasonMissing},
+			"there is no VirtualDisk data",
+		},
+		"a disk whose claim is gone": {
+			func(s *Situation) {
+				s.Disk.Status.Phase, s.Disk.Status.Message = v1.DiskFailed, "its claim is gone"
+				s.Drive, s.Export = Drive{}, Export{}
+			},
+			Plan{Phase: Failed, Reason: disk.ReasonFailed},
+			"its claim is gone",
+		},
+		"a disk whose claim is gone while the guest has it": {
+			func(s *Situation) { s.Disk.Status.Phase = v1.DiskFailed },
+			Plan{Export: true, Drive: true, Phase: Attached, Reason: ReasonAttached},
+			"",
+		},
+		"an older attachment of the disk": {
+			func(s *Situation) { s.Other, s.Drive, s.Export = "first", Drive{}, Export{} },
+			Plan{Phase: Failed, Reason: ReasonConflict},
+			"the attachment first is for the VirtualDisk data, too",
+		},
+		"an older attachment that is being deleted": {
+			func(s *Situation) { s.Other, s.OtherEnds, s.Drive, s.Export = "first", true, Drive{}, Export{} },
+			Plan{Phase: Pending, Reason: ReasonConflict},
+			"waiting until",
+		},
+		"a pod of an earlier manager": {
+			func(s *Situation) { s.OldPod, s.Drive, s.Export = true, Drive{}, Export{} },
+			Plan{Phase: Pending, Reason: ReasonRestart},
+			"has been restarted",
+		},
+		"a VM type without places for disks": {
+			func(s *Situation) { s.Drive = Drive{Configured: true} },
+			Plan{Export: true, Drive: true, Phase: Failed, Reason: ReasonNotPlugged},
+			"hotplug.disks",
+		},
+		"mounted": {
+			func(s *Situation) { s.Mounted, s.Drive, s.Export = true, Drive{}, Export{} },
+			Plan{Phase: Pending, Reason: ReasonConflict},
+			"mounts the claim",
 		},
 		"deleted, and let go of": {
 			func(s *Situation) { s.Deleted, s.Drive = true, Drive{} },

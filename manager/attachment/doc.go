@@ -8,8 +8,8 @@
 // What is to be there is decided level triggered, from what there is: Decide returns the same for
 // the same situation, whatever has been before, so that a manager can be killed after any write.
 //
-// A disk is written by one VM, in one way at a time. Three functions hold to that, whose callers
-// must have read what they are about from the API server, and not from a watch: Decide for the
-// export, MayMount for a pod that mounts the claim, and MayRelease for the lock. See
+// A disk is written by one VM, in one way at a time. Decide holds to that for the export, and package
+// provision for a pod that mounts the claim (not while there is an export) and for the lock (it stays
+// as long as either is there): both ask the API server, and not a watch, before they act. See
 // docs/decisions/0108-nbd-exports.md and docs/decisions/0109-disk-lock.md.
 package attachment

@@ -134,7 +134,7 @@ func (w *world) vm(name string) {
 	for _, ref := range m.def.Spec.BlockDeviceRefs {
 		named = append(named, ref.Name)
 		what, _, _ := disk.ForVM(name, ref.Name, w.disks[ref.Name])
-		may = may && (what == disk.Has || what == disk.Take) && MayMount(w.of(name, ref.Name))
+		may = may && (what == disk.Has || what == disk.Take) && !w.of(name, ref.Name).Exists
 	}
 	if runs && may {
 		for _, d := range named {
@@ -147,13 +147,11 @@ func (w *world) vm(name string) {
 		if disk.Holder(is) != name || runs && slices.Contains(named, d) {
 			continue
 		}
-		var plans []Plan
+		wanted := false
 		for _, a := range w.wishes {
-			if a.vm == name && a.disk == d {
-				plans = append(plans, a.status)
-			}
+			wanted = wanted || a.vm == name && a.disk == d && (a.status.Take || a.status.Export)
 		}
-		if MayRelease(m.mounted(d), w.of(name, d), plans...) {
+		if !m.mounted(d) && !w.of(name, d).Exists && !wanted {
 			is.Status = disk.Unlock(is, time.Time{})
 		}
 	}

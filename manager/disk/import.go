@@ -145,7 +145,7 @@ func (s Situation) importOf() *v1.DiskImport {
 	case is.Pod == "":
 	case s.Pod == nil, s.Pod.UID != is.Pod:
 		s.fail(&is, Outcome{Reason: ReasonPodGone, Message: "the import pod was deleted before it had finished"})
-	case finished(s.Pod):
+	case Finished(s.Pod):
 		s.finish(&is, OutcomeOf(s.Pod))
 	case s.Progress != nil:
 		s.advance(&is)
@@ -254,8 +254,8 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 
 const longestReason = 60
 
-// finished reports whether a pod has ended.
-func finished(pod *corev1.Pod) bool {
+// Finished reports whether a pod has ended, and won't be started again.
+func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 

@@ -79,18 +79,30 @@ func (s Situation) running(is *v1.DiskImport) (phase v1.DiskPhase, reason, messa
 	if s.Pod.Status.Phase == corev1.PodRunning {
 		return phase, ReasonImporting, "the data is being imported" + last
 	}
-	for _, c := range s.Pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-			return phase, ReasonUnschedulable, "no node takes the pod " + name + ": " + readable(c.Message)
-		}
-	}
-	w := containerOf(s.Pod).State.Waiting
-	if w != nil && (strings.Contains(w.Reason, "Image") || w.Reason == "RegistryUnavailable") {
-		return phase, ReasonImagePull, "the image of the pod " + name + " can't be had: " +
-			readable(w.Reason+": "+w.Message) + "; it is set by image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment"
+	if reason, why := Unstarted(s.Pod); reason != "" {
+		return phase, reason, why
 	}
 	return phase, ReasonStarting, fmt.Sprintf("the pod %s is being started: if it stays so, its events say why "+
 		"(kubectl describe pod %[1]s)%s", name, last)
+}
+
+// Unstarted returns why no container of a pod of the manager's has started, a reason and a sentence; "" if its
+// status doesn't say.
+func Unstarted(pod *corev1.Pod) (reason, message string) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+			return ReasonUnschedulable, "no node takes the pod " + pod.Name + ": " + readable(c.Message)
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		w := c.State.Waiting
+		if w != nil && (strings.Contains(w.Reason, "Image") || w.Reason == "RegistryUnavailable") {
+			return ReasonImagePull, "the image of the pod " + pod.Name + " can't be had: " +
+				readable(w.Reason+": "+w.Message) +
+				"; it is set by image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment"
+		}
+	}
+	return "", ""
 }
 
 // readable makes a text of another program a line.

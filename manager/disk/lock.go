@@ -101,7 +101,7 @@ func CopyPod(by v1.DiskCopy) string {
 
 // Ended reports whether a pod, of a name that others may have had, doesn't read what the pod with this uid
 // was to copy, and never will.
-func Ended(pod *corev1.Pod, uid types.UID) bool { return pod.UID != uid || finished(pod) }
+func Ended(pod *corev1.Pod, uid types.UID) bool { return pod.UID != uid || Finished(pod) }
 
 // Copied returns the status of a disk that pods no longer read.
 func Copied(d *v1.VirtualDisk, ended func(v1.DiskCopy) bool) v1.VirtualDiskStatus {

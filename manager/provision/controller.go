@@ -135,7 +135,13 @@ func (c *Controller) ExportsAre(there Exports) { c.exports = there }
 func (c *Controller) OnChange(do func(disk string)) { c.also = append(c.also, do) }
 
 // Disk returns a disk; nil if there is none of that name.
-func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) { return c.book.Disk(name) }
+// It is an error as long as the disks have not been listed: one that isn't known yet is not missing.
+func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) {
+	if err := c.book.Listed(); err != nil {
+		return nil, fmt.Errorf("look for the VirtualDisk %s: %w", name, err)
+	}
+	return c.book.Disk(name)
+}
 
 // changed looks at a disk that has changed, and at the VMs that name it.
 func (c *Controller) changed(name string) {

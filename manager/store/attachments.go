@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,7 @@ func attachmentEncoding(namespace string) encoding[*v1.VirtualMachineBlockDevice
 		},
 		group:     func(a *v1.VirtualMachineBlockDeviceAttachment) string { return a.Spec.VirtualMachineName },
 		irregular: func(_, vm string) bool { return vm != "" },
+		data:      func(a *v1.VirtualMachineBlockDeviceAttachment) string { return a.Spec.BlockDeviceRef.Name },
 	}
 }
 
@@ -99,11 +101,29 @@ func (s *Attachments) Of(vm string) (all []*v1.VirtualMachineBlockDeviceAttachme
 	return all, nil
 }
 
+// UsersOf returns the VMs, which need not exist, that have attachments of a disk, sorted.
+func (s *Attachments) UsersOf(disk string) (vms []string) {
+	s.attachments.each(func(_ string, r record) {
+		if r.in().data == disk {
+			vms = append(vms, r.group)
+		}
+	})
+	slices.Sort(vms)
+	return slices.Compact(vms)
+}
+
 // Exports returns the names of the exports to a VM.
 func (s *Attachments) Exports(vm string) []string { return s.pods.irregularNames(vm) }
 
-// Export returns the pod of an export, as far as it is kept; nil if there is none.
-func (s *Attachments) Export(name string) (*corev1.Pod, error) { return s.pods.get(name) }
+// Export returns the pod of an export, as far as it is kept; nil if there is none, also where a pod of that name is
+// not a disk's.
+func (s *Attachments) Export(name string) (*corev1.Pod, error) {
+	pod, err := s.pods.get(name)
+	if pod == nil || objects.ExportName(disk.Owner(pod)) != name {
+		return nil, err
+	}
+	return pod, nil
+}
 
 // VMs returns those that have attachments or exports; they need not exist.
 func (s *Attachments) VMs() []string { return append(s.attachments.groups(), s.pods.groups()...) }
@@ -117,6 +137,11 @@ func (s *Attachments) Learn(object client.Object) error {
 		return s.pods.learn(o)
 	}
 	return errors.New("store an object: there is no collection of its kind")
+}
+
+// Listing stores a first list of everything, as a watch does. It is for tests without an API server.
+func (s *Attachments) Listing(attachments []*v1.VirtualMachineBlockDeviceAttachment, exports []*corev1.Pod) error {
+	return errors.Join(replace(s.attachments, attachments), replace(s.pods, exports))
 }
 
 // Follow keeps them as the API server has them, until ctx is done.

@@ -29,7 +29,7 @@ type encoding[T any] struct {
 	// permissions is who may do what with an object, as JSON. Nil: nothing.
 	permissions func(T) string
 	// data are the names of the Secrets from which a guest configures itself, and of its
-	// disks, each with a line end. Nil: nothing.
+	// disks, each with a line end; of an attachment it is its disk. Nil: nothing.
 	data func(T) string
 	// irregular reports that the name of an object doesn't follow from its group,
 	// by which it must be found nevertheless. Nil: none is.
