@@ -78,7 +78,8 @@ func TestTheStateOfAnExport(t *testing.T) {
 		},
 		"being created": {
 			func(p *corev1.Pod) { p.Status.ContainerStatuses = waits("ContainerCreating", "") },
-			attachment.Export{}, "",
+			attachment.Export{},
+			"",
 		},
 		"a disk that can't be opened": {
 			func(p *corev1.Pod) {
