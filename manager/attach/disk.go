@@ -137,8 +137,8 @@ func problemOf(pod *corev1.Pod) string {
 	case pod.DeletionTimestamp != nil:
 		return "the pod " + pod.Name + " is being deleted: if it stays so, look after its node " + pod.Spec.NodeName
 	case disk.Finished(pod):
-		return "the pod " + pod.Name + " was ended: " + cmp.Or(strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": "),
-			"its node has not said why")
+		said := strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": ")
+		return "the pod " + pod.Name + " was ended: " + cmp.Or(said, "its node has not said why")
 	case why != "":
 		return why
 	}

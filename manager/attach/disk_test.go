@@ -194,7 +194,8 @@ func TestTheStateOfADrive(t *testing.T) {
 
 func someAttachment(name, disk string, created time.Time) *vmbda {
 	a := &vmbda{ObjectMeta: metav1.ObjectMeta{
-		Name: name, UID: types.UID(name), Generation: 3, ResourceVersion: "5", CreationTimestamp: metav1.NewTime(created),
+		Name: name, UID: types.UID(name), Generation: 3, ResourceVersion: "5",
+		CreationTimestamp: metav1.NewTime(created),
 	}}
 	a.Spec.VirtualMachineName = "web"
 	a.Spec.BlockDeviceRef = v1.AttachedDeviceRef{Kind: v1.AttachedDeviceKind(v1.KindVirtualDisk), Name: disk}
