@@ -12,6 +12,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
+	"vmop/manager/act"
 )
 
 // diskKind is what kubectl calls a disk.
@@ -89,23 +90,9 @@ func printDisks(cmd *cobra.Command, form string, list *v1.VirtualDiskList) error
 		}
 		rows = append(rows, []string{
 			d.Name, string(d.Status.Phase), d.Spec.PersistentVolumeClaim.Size.String(), cmp.Or(d.Status.Progress, "-"),
-			cmp.Or(vm, "-"), sourceOf(d.Spec.DataSource), duration.HumanDuration(time.Since(d.CreationTimestamp.Time)),
+			cmp.Or(vm, "-"), cmp.Or(act.SourceOf(d.Spec.DataSource), "blank"),
+			duration.HumanDuration(time.Since(d.CreationTimestamp.Time)),
 		})
 	}
 	return cli.Table(out, rows)
-}
-
-// sourceOf says where the data of a disk comes from.
-func sourceOf(s *v1.VirtualDiskSource) string {
-	switch {
-	case s == nil:
-		return "blank"
-	case s.HTTP != nil:
-		return s.HTTP.URL
-	case s.ContainerImage != nil:
-		return s.ContainerImage.Image
-	case s.ObjectRef != nil:
-		return s.ObjectRef.Kind + "/" + s.ObjectRef.Name
-	}
-	return string(s.Type)
 }

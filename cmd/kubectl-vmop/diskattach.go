@@ -12,6 +12,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
+	"vmop/manager/act"
 )
 
 // attachmentKind is what kubectl calls an attachment.
@@ -62,9 +63,7 @@ func newDiskAttach(f *flags) *cobra.Command {
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := split(args)
 		disk := disks().name(rest[0])
-		a := &v1.VirtualMachineBlockDeviceAttachment{ObjectMeta: metav1.ObjectMeta{Name: attachmentName(vm, disk)}}
-		a.Spec.VirtualMachineName = vm
-		a.Spec.BlockDeviceRef = v1.AttachedDeviceRef{Kind: v1.AttachedDeviceKind(v1.KindVirtualDisk), Name: disk}
+		a := act.NewAttachment("", vm, disk)
 		create := metav1.CreateOptions{FieldManager: fieldManager}
 		a, err := c.attachments.Create(ctx, typedAttachment(a), create)
 		if err != nil {
@@ -130,15 +129,6 @@ func done(waited bool, is, asked string) string {
 		return is
 	}
 	return asked
-}
-
-// longestAttachment is how long the name of an attachment may be.
-const longestAttachment = 253
-
-// attachmentName returns the name of the attachment that attach makes.
-func attachmentName(vm, disk string) string {
-	name := vm + "-" + disk
-	return name[:min(len(name), longestAttachment)]
 }
 
 func typedAttachment(a *v1.VirtualMachineBlockDeviceAttachment) *v1.VirtualMachineBlockDeviceAttachment {

@@ -13,7 +13,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
-	"vmop/diskimage"
+	"vmop/manager/act"
 	"vmop/regular"
 )
 
@@ -188,10 +188,13 @@ func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
 			Image: d.containerImage, ImagePullSecret: secret, CABundle: bundle,
 		}}, nil
 	}
-	sum, err := checksumOf(d.checksum)
+	sum, err := act.Checksum(d.checksum)
+	if err != nil {
+		return nil, fmt.Errorf("--%w", err)
+	}
 	return &v1.VirtualDiskSource{Type: v1.DiskSourceHTTP, HTTP: &v1.HTTPSource{
 		URL: d.url, Checksum: sum, SecretRef: secret, CABundle: bundle,
-	}}, err
+	}}, nil
 }
 
 func ofObject(kind, name string) *v1.VirtualDiskSource {
@@ -210,20 +213,4 @@ func (d *diskDraft) bundle() ([]byte, error) {
 		return nil, fmt.Errorf("read --ca-file: %w", err)
 	}
 	return text, nil
-}
-
-func checksumOf(text string) (*v1.Checksum, error) {
-	sum, err := diskimage.ParseChecksum(text)
-	if err != nil {
-		return nil, fmt.Errorf("--%w", err)
-	}
-	switch algorithm, digits, _ := strings.Cut(sum.String(), ":"); algorithm {
-	case "sha256":
-		return &v1.Checksum{SHA256: digits}, nil
-	case "sha512":
-		return &v1.Checksum{SHA512: digits}, nil
-	case "md5":
-		return &v1.Checksum{MD5: digits}, nil
-	}
-	return nil, nil
 }

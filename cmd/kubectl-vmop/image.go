@@ -14,6 +14,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
+	"vmop/manager/act"
 )
 
 // imageKind is what kubectl calls an image.
@@ -64,7 +65,7 @@ func printImages(cmd *cobra.Command, form string, list *v1.VirtualImageList) err
 		}
 		rows = append(rows, []string{
 			of.Name, string(of.Status.Phase), cd, cmp.Or(of.Status.Progress, "-"), cmp.Or(of.Status.Size.Unpacked, "-"),
-			sourceOf(&of.Spec.DataSource), duration.HumanDuration(time.Since(of.CreationTimestamp.Time)),
+			act.SourceOf(&of.Spec.DataSource), duration.HumanDuration(time.Since(of.CreationTimestamp.Time)),
 		})
 	}
 	switch {

@@ -12,6 +12,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
+	"vmop/manager/act"
 )
 
 // newSnapshot returns the verb whose subcommands are about snapshots of VMs and of disks.
@@ -74,7 +75,7 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 		vm, rest := snapshotArguments(disk, args)
 		name := strings.Join(rest, "")
 		if name == "" {
-			name = nameByTime(vm+disks().name(disk), time.Now())
+			name = act.NameByTime(vm+disks().name(disk), time.Now())
 		}
 		var s anySnapshot
 		var err error
@@ -122,15 +123,6 @@ func (r *consistency) given() *bool {
 		return nil
 	}
 	return &r.required
-}
-
-// longestSnapshot is how long the name of a snapshot may be.
-const longestSnapshot = 59
-
-// nameByTime returns the name of a snapshot that the user gives none.
-func nameByTime(of string, now time.Time) string {
-	moment := now.UTC().Format("-20060102-150405")
-	return strings.TrimRight(of[:min(len(of), longestSnapshot-len(moment))], "-") + moment
 }
 
 // snapshotVM makes a snapshot of a VM.

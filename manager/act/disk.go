@@ -1,0 +1,69 @@
+package act
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/diskimage"
+)
+
+// SourceOf says where the data of a disk or an image comes from: an address, a container image, KIND/NAME, or "Upload";
+// "" means that the disk is blank.
+func SourceOf(s *v1.VirtualDiskSource) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.HTTP != nil:
+		return s.HTTP.URL
+	case s.ContainerImage != nil:
+		return s.ContainerImage.Image
+	case s.ObjectRef != nil:
+		return s.ObjectRef.Kind + "/" + s.ObjectRef.Name
+	}
+	return string(s.Type)
+}
+
+// Checksum reads a checksum: sha256:HEX, sha512:HEX, md5:HEX, or HEX alone; nil for an empty text.
+func Checksum(text string) (*v1.Checksum, error) {
+	sum, err := diskimage.ParseChecksum(text)
+	if err != nil {
+		return nil, err
+	}
+	switch algorithm, digits, _ := strings.Cut(sum.String(), ":"); algorithm {
+	case "sha256":
+		return &v1.Checksum{SHA256: digits}, nil
+	case "sha512":
+		return &v1.Checksum{SHA512: digits}, nil
+	case "md5":
+		return &v1.Checksum{MD5: digits}, nil
+	}
+	return nil, nil
+}
+
+// longestAttachment is how long the name of an attachment may be, longestSnapshot that of a snapshot.
+const longestAttachment, longestSnapshot = 253, 59
+
+// AttachmentName returns the name of the attachment of a disk to a VM.
+func AttachmentName(vm, disk string) string {
+	name := vm + "-" + disk
+	return name[:min(len(name), longestAttachment)]
+}
+
+// NewAttachment returns the attachment of a disk to a VM.
+func NewAttachment(namespace, vm, disk string) *v1.VirtualMachineBlockDeviceAttachment {
+	a := &v1.VirtualMachineBlockDeviceAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: AttachmentName(vm, disk), Namespace: namespace},
+	}
+	a.Spec.VirtualMachineName = vm
+	a.Spec.BlockDeviceRef = v1.AttachedDeviceRef{Kind: v1.AttachedDeviceKind(v1.KindVirtualDisk), Name: disk}
+	return a
+}
+
+// NameByTime returns the name of a snapshot of a VM or a disk that the user gives none.
+func NameByTime(of string, now time.Time) string {
+	moment := now.UTC().Format("-20060102-150405")
+	return strings.TrimRight(of[:min(len(of), longestSnapshot-len(moment))], "-") + moment
+}
