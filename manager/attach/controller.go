@@ -86,6 +86,9 @@ func New(opts Options) *Controller {
 	return c
 }
 
+// Book returns the attachments as this controller knows them.
+func (c *Controller) Book() *store.Attachments { return c.book }
+
 // Add adds the controller to a manager, with a client that watches.
 func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {
 	return mgr.Add(store.Always(func(ctx context.Context) error {

@@ -48,6 +48,9 @@ func (m *Machines) changed(name string) {
 // before Add.
 func (m *Machines) OnChange(do func(of *v1.VirtualMachineSnapshot)) { m.also = do }
 
+// Book returns the snapshots as this controller knows them.
+func (m *Machines) Book() *store.MachineSnapshots { return m.book }
+
 // Snapshot returns a snapshot of a VM; nil if there is none of that name.
 func (m *Machines) Snapshot(name string) *v1.VirtualMachineSnapshot { return m.book.Snapshot(name) }
 

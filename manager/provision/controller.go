@@ -134,6 +134,9 @@ func (c *Controller) ExportsAre(there Exports) { c.exports = there }
 // OnChange has a function called for each disk that has changed. It is to be called before Add.
 func (c *Controller) OnChange(do func(disk string)) { c.also = append(c.also, do) }
 
+// Book returns the disks, or images, as this controller knows them.
+func (c *Controller) Book() *store.Disks { return c.book }
+
 // Disk returns a disk; nil if there is none of that name.
 // It is an error as long as the disks have not been listed: one that isn't known yet is not missing.
 func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) {

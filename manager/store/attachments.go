@@ -21,6 +21,8 @@ import (
 // Attachments has the attachments of one namespace, and the pods that export disks. It is apart
 // from the Store, as a manager works without it. Its methods may be called by several goroutines.
 type Attachments struct {
+	notice
+
 	namespace   string
 	attachments *collection[*v1.VirtualMachineBlockDeviceAttachment]
 	pods        *collection[*corev1.Pod]
@@ -32,17 +34,16 @@ type Attachments struct {
 // NewAttachments returns one that is empty. changed is called with the VM, which need not exist, of
 // each attachment or export that is new, has changed, or is gone.
 func NewAttachments(namespace string, changed func(vm string)) *Attachments {
-	by := newCompressor()
+	by, s := newCompressor(), &Attachments{namespace: namespace}
+	changed = s.after(changed)
 	of := func(_ string, r record) {
 		if r.group != "" {
 			changed(r.group)
 		}
 	}
-	return &Attachments{
-		namespace:   namespace,
-		attachments: newCollection(attachmentEncoding(namespace), by, of),
-		pods:        newCollection(exportEncoding(namespace), by, of),
-	}
+	s.attachments = newCollection(attachmentEncoding(namespace), by, of)
+	s.pods = newCollection(exportEncoding(namespace), by, of)
+	return s
 }
 
 // attachmentEncoding is how attachments are kept: as JSON, found by the VM that they name.

@@ -23,6 +23,8 @@ import (
 // of Secrets for sources, and the storage classes of the cluster. It is apart from the Store, as a manager
 // works without it. Its methods may be called by several goroutines.
 type Disks struct {
+	notice
+
 	namespace string
 	disks     *collection[*v1.VirtualDisk]
 	images    *collection[*v1.VirtualImage] // in the place of disks; nil: none
@@ -41,6 +43,7 @@ type Disks struct {
 func NewDisks(namespace string, changed func(disk string), all func()) *Disks {
 	by := newCompressor()
 	s := &Disks{namespace: namespace}
+	changed = s.after(changed)
 	s.disks = newCollection(diskEncoding(namespace), by, func(name string, _ record) { changed(name) })
 	s.keepWork(by, changed)
 	s.secrets = newSourceSecrets(namespace, by, all)
@@ -57,6 +60,7 @@ func NewDisks(namespace string, changed func(disk string), all func()) *Disks {
 func NewImages(of *Disks, changed func(image string)) *Disks {
 	by := newCompressor()
 	s := &Disks{namespace: of.namespace, shared: true, secrets: of.secrets, classes: of.classes}
+	changed = s.after(changed)
 	s.images = newCollection(imageEncoding(of.namespace), by, func(name string, _ record) { changed(name) })
 	s.keepWork(by, changed)
 	return s

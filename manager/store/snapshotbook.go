@@ -16,6 +16,8 @@ type snapshotBook[T interface {
 	comparable
 	client.Object
 }] struct {
+	*notice
+
 	namespace string
 	app       string         // label of the VolumeSnapshots
 	of        func(T) string // the name of the disk or the VM
@@ -29,10 +31,15 @@ func newSnapshotBook[T interface {
 	comparable
 	client.Object
 }](namespace, app string, of func(T) string, changed func(name string), all func()) snapshotBook[T] {
+	n := &notice{}
+	show := n.after(func(string) {})
 	return snapshotBook[T]{
-		namespace: namespace, app: app, of: of,
+		notice: n, namespace: namespace, app: app, of: of,
 		snapshots: newFew(func(s T) { s.SetManagedFields(nil) },
-			func(was, is T) { changed(present(was, is).GetName()) }, all),
+			func(was, is T) {
+				changed(present(was, is).GetName())
+				show(of(present(was, is)))
+			}, all),
 		volumes: newFew(func(v *unstructured.Unstructured) { v.SetManagedFields(nil) },
 			func(was, is *unstructured.Unstructured) {
 				changed(present(was, is).GetLabels()[objects.LabelInstance])

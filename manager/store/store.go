@@ -268,6 +268,18 @@ func (s *Store) EnqueueAny(vms ...string) { s.enqueuer.add(vms...) }
 // UsersOf returns the VMs that name a disk.
 func (s *Store) UsersOf(disk objects.DeviceRef) []string { return s.usersOfData(disk.String()) }
 
+// Devices returns the names of the VMs that name a disk or an image, by objects.DeviceRef.String of that.
+func (s *Store) Devices() map[string][]string {
+	all := map[string][]string{}
+	s.vms.each(func(vm string, r record) {
+		for name := range strings.Lines(r.in().data) {
+			name = strings.TrimSuffix(name, "\n")
+			all[name] = append(all[name], vm)
+		}
+	})
+	return all
+}
+
 // usersOfTypes returns the VMs that use the VM types in a ConfigMap.
 func (s *Store) usersOfTypes(configMap, configured string) []string {
 	users := s.vms.irregularNames(configMap)

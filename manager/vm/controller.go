@@ -164,6 +164,15 @@ func (k known) WaitForSync(ctx context.Context) error {
 // Store returns what the manager knows of the namespace.
 func (c *Controller) Store() *store.Store { return c.store }
 
+// Volumes returns what the manager knows of the disks of the namespace.
+func (c *Controller) Volumes() store.Volumes {
+	disks := c.reconciler.disks
+	return store.Volumes{
+		Disks: disks.Book(), Images: disks.Images().Book(), Attachments: c.reconciler.attachments.Book(),
+		Snapshots: c.reconciler.machines.Book(),
+	}
+}
+
 // Modules returns the custom types that a VM can use: the texts of Starlark modules by their file
 // names. They must not be changed.
 func (c *Controller) Modules(ctx context.Context, vm *v1.VirtualMachine) (map[string]string, error) {
