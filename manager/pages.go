@@ -37,7 +37,7 @@ func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, name
 		return nil, fmt.Errorf("set up the pages: %w", err)
 	}
 	machines := cluster.New(cluster.Options{
-		Namespace: namespace, Store: vms.Store(), Client: direct, Keys: keys,
+		Namespace: namespace, Store: vms.Store(), Volumes: vms.Volumes(), Client: direct, Keys: keys,
 		Types: types, Instance: opts.Instance, Log: log,
 	})
 	pages, err := serve.New(serve.Options{

@@ -32,6 +32,20 @@ func (p *place) usedOnPages(m *process) {
 		_, page := admin.Get(address, "/")
 		return strings.Contains(page, `id="vm-doomed"`) && strings.Contains(page, `id="vm-web"`)
 	})
+	p.Apply(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: lent},
+  spec: {persistentVolumeClaim: {size: 1Gi, storageClassName: none-such}}}`)
+	p.usesDisksOnPages(func(to string, fields url.Values) int {
+		code, _ := admin.Post(address, to, fields)
+		return code
+	})
+	for _, to := range []string{"attach", "detach", "snapshot"} {
+		p.eventually(to+" is possible", func() bool {
+			code, _ := admin.Post(address, "/vms/doomed/"+to, url.Values{"disk": {"lent"}, "sure": {"1"}})
+			return code == http.StatusSeeOther
+		})
+	}
+	p.Kubectl("delete", "vmsnapshot", "--all")
+	p.Kubectl("delete", "vd", "lent")
 	p.eventually("the VM can be deleted", func() bool {
 		code, _ := admin.Post(address, "/vms/doomed/do", url.Values{"do": {"delete"}, "sure": {"1"}})
 		return code == http.StatusSeeOther
@@ -51,6 +65,27 @@ func (p *place) usedOnPages(m *process) {
 	code, _ = admin.Post(address, "/logout", url.Values{})
 	require.Equal(p.t, http.StatusSeeOther, code)
 	require.Equal(p.t, "0", m.metric("vmop_sessions"))
+}
+
+// usesDisksOnPages has a disk and an image made, grown and deleted.
+func (p *place) usesDisksOnPages(post func(to string, fields url.Values) int) {
+	p.t.Helper()
+	for _, kind := range []string{"VirtualDisk", "VirtualImage"} {
+		at := "/disks/" + kind + "/doomed"
+		fields := url.Values{
+			"name": {"doomed"}, "kind": {kind}, "from": {"upload"}, "size": {"1 GiB"}, "class": {"none-such"},
+		}
+		require.Equal(p.t, http.StatusSeeOther, post("/disks", fields))
+		p.eventually("the "+kind+" grows", func() bool {
+			return post(at+"/size", url.Values{"size": {"2 GiB"}}) == http.StatusSeeOther
+		})
+		size := p.Kubectl("get", kind, "doomed", "-o", "jsonpath={.spec.persistentVolumeClaim.size}")
+		require.Equal(p.t, "2Gi", size)
+		require.Equal(p.t, http.StatusSeeOther, post(at+"/delete", url.Values{"name": {"doomed"}}))
+		p.eventually("the "+kind+" is gone", func() bool {
+			return p.Kubectl("get", kind, "doomed", "--ignore-not-found") == ""
+		})
+	}
 }
 
 // Both of two managers serve pages, whichever leads, and know each other's sessions. A user who is

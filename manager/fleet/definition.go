@@ -44,8 +44,8 @@ type Definitions interface {
 	// Check returns what saving a definition would do, and changes nothing. A definition
 	// without a version is that of a new VM.
 	Check(ctx context.Context, name string, d *Definition) (*Check, error)
-	// Create makes a new VM, which Get returns from then on; it is not started. The error is
-	// ErrExists if there is one of that name.
+	// Create makes a new VM, which Get returns from then on; it is not started. Disks whose definitions precede that of
+	// the VM, in a cluster, are made with it, all or none. The error is ErrExists if there is a VM of that name.
 	Create(ctx context.Context, user, name, text string) error
 	// Replace gives a VM another definition. The error is ErrChanged if it is no longer the
 	// version that was edited.
@@ -68,6 +68,8 @@ type Offer struct {
 	RunPolicies []string
 	// Classes are the storage classes of disks; nil if disks have none.
 	Classes *Classes
+	// Sources are what disks that outlive the VM can be made of; nil if there are no such disks.
+	Sources *Sources
 	// VMClasses are the classes that a VM can have, sorted; nil if there are none.
 	VMClasses []VMClass
 }
@@ -102,6 +104,12 @@ type Classes struct {
 	Names []string
 	// Default is that of a disk without one; "" if there is none.
 	Default string
+}
+
+// Sources are what a disk of a VM can be made of, or can be, sorted by their names.
+type Sources struct {
+	// Images that are ready, without those of CDs; Disks that no VM has or names.
+	Images, Disks []Volume
 }
 
 // NoNetwork is the type of network of a VM without one.
@@ -159,6 +167,34 @@ type Disk struct {
 	Size  int64 // bytes
 	Image string
 	Class string
+	// From says what kind of disk it is; Of is the name of the image or of the disk, or the URL. Checksum is that of
+	// what is transferred from a URL (sha256:HEX), "" for none.
+	From         DiskFrom
+	Of, Checksum string
+}
+
+// DiskFrom says what kind of disk a new VM has.
+type DiskFrom string
+
+// The kinds. All but FromVM outlive the VM, and all of these but FromDisk are made with it.
+const (
+	FromVM    DiskFrom = ""      // the VM's own
+	FromBlank DiskFrom = "blank" // a blank one
+	FromImage DiskFrom = "image" // a copy of an image
+	FromURL   DiskFrom = "url"   // an image on a web server
+	FromDisk  DiskFrom = "disk"  // one that is there
+)
+
+// DiskName returns the name in the VM of the disk at a place; that of one that outlives it begins with the VM's.
+func (d *Draft) DiskName(place int) string {
+	name := "system"
+	if place > 0 {
+		name = fmt.Sprintf("disk%d", place+1)
+	}
+	if from := d.Disks[place].From; from != FromVM {
+		return d.Name + "-" + name
+	}
+	return name
 }
 
 // The fields of a Draft, as Draft.Field returns them: of a disk and an option with its number
@@ -178,6 +214,9 @@ const (
 	FieldUser    = "user"
 	FieldOption  = "option"
 )
+
+// PathOfDisk begins the path of a field of a disk that is made with a VM, before the disk's name.
+const PathOfDisk = "VirtualDisk "
 
 // Field returns the field that has what is at a path of the definition, in a file or in a resource:
 // "disk.0" for vm.drives[0].size or spec.vm.disks[0].volumeClaimTemplate; "" if none has.
@@ -209,15 +248,35 @@ func (d *Draft) Field(path string) string {
 		}
 		return FieldOption + "." + rest
 	}
-	var drive int
-	for _, format := range []string{"vm.drives[%d]", "vm.disks[%d]"} {
-		if _, err := fmt.Sscanf(path, format, &drive); err != nil {
+	return d.diskField(path)
+}
+
+// diskField returns the field of a disk or of the CD drive that has what is at a path.
+func (d *Draft) diskField(path string) string {
+	if rest, is := strings.CutPrefix(path, PathOfDisk); is {
+		for i := range d.Disks {
+			if name := d.DiskName(i); rest == name || strings.HasPrefix(rest, name+".") {
+				return FieldDisk + "." + strconv.Itoa(i)
+			}
+		}
+	}
+	var place int
+	for format, own := range map[string]bool{"vm.drives[%d]": true, "vm.disks[%d]": true, "blockDeviceRefs[%d]": false} {
+		if _, err := fmt.Sscanf(path, format, &place); err != nil {
 			continue
 		}
-		if drive < len(d.Disks) {
-			return FieldDisk + "." + strconv.Itoa(drive)
+		for i, disk := range d.Disks {
+			if own != (disk.From == FromVM) {
+				continue
+			}
+			if place == 0 {
+				return FieldDisk + "." + strconv.Itoa(i)
+			}
+			place--
 		}
-		return FieldCD
+		if own {
+			return FieldCD
+		}
 	}
 	return ""
 }

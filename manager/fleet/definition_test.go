@@ -26,6 +26,25 @@ func TestFieldOfAPath(t *testing.T) {
 	}
 }
 
+// With disks that outlive the VM, places in vm.disks and in blockDeviceRefs are those of the draft.
+func TestFieldsOfDisks(t *testing.T) {
+	t.Parallel()
+	d := Draft{Name: "web", Disks: []Disk{{From: FromImage}, {}, {From: FromDisk, Of: "data"}, {}, {From: FromURL}}}
+	for path, field := range map[string]string{
+		"spec.vm.disks[0].volumeClaimTemplate.spec": "disk.1", "spec.vm.disks[1]": "disk.3",
+		"spec.vm.disks[2].cdrom": "cd", "spec.blockDeviceRefs[0].name": "disk.0",
+		"spec.blockDeviceRefs[1]": "disk.2", "spec.blockDeviceRefs[2]": "disk.4",
+		"spec.blockDeviceRefs[3]": "", "spec.blockDeviceRefs": "",
+		PathOfDisk + "web-system.spec.persistentVolumeClaim.size": "disk.0",
+		PathOfDisk + "web-disk5.spec.dataSource.http.url":         "disk.4",
+		PathOfDisk + "web-disk5":                                  "disk.4",
+		PathOfDisk + "web-system2.metadata.name":                  "",
+	} {
+		require.Equal(t, field, d.Field(path), path)
+	}
+	require.Equal(t, "disk2", d.DiskName(1), "the VM's own needs no name of the VM")
+}
+
 func TestFaultsAsText(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "line 3: vm.name: want one\nit is late",

@@ -135,6 +135,8 @@ type Fleet interface {
 	// more, until ctx is done. What it is read for should be short: each call costs the cluster something.
 	Events(ctx context.Context, name string) (<-chan []Event, error)
 	Definitions
+	// Storage returns the disks that outlive VMs; nil if there are none here.
+	Storage() Storage
 
 	// Screenshot writes the screen as PNG.
 	Screenshot(ctx context.Context, w io.Writer, name string) error

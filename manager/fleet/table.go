@@ -90,5 +90,8 @@ func (t *Table) Changed() <-chan struct{} {
 	return t.changed
 }
 
+// Storage returns nil: VMs have files.
+func (t *Table) Storage() Storage { return nil }
+
 // Used returns what all guests have.
 func (t *Table) Used() Use { return UseOf(t.List()) }

@@ -51,6 +51,11 @@ type VM struct {
 	User string `json:"user,omitempty"`
 	// Viewers of screen and console.
 	Viewers []Viewer `json:"viewers,omitempty"`
+	// Volumes are the disks and CD drives, in the order of the definition, and then the disks that are attached while
+	// the guest runs.
+	Volumes []Volume `json:"disks,omitempty"`
+	// Snapshots of the VM, the latest first.
+	Snapshots []Snapshot `json:"snapshots,omitempty"`
 	// Drives for removable media.
 	Drives []Drive `json:"drives,omitempty"`
 	// Screen and Console report whether the running VM has them, SPICE whether native viewers can

@@ -151,17 +151,22 @@ func (s *Server) done(w http.ResponseWriter, r *http.Request, vm *fleet.VM, acti
 	return s.answer(w, r, "/vms/"+url.PathEscape(vm.Name))
 }
 
-// record logs who has done what.
+// record logs who has done what with a VM.
 func (s *Server) record(r *http.Request, vm, action string, err error) {
+	s.recordOf(r, "vm", vm, action, err)
+}
+
+// recordOf logs who has done what with something of a kind.
+func (s *Server) recordOf(r *http.Request, kind, name, action string, err error) {
 	var refusal fleet.Refusal
 	who := s.opts.Visitors.Of(r).User
 	switch {
 	case err == nil:
-		s.opts.Log.Info("action", "user", who, "vm", vm, "action", action)
+		s.opts.Log.Info("action", "user", who, kind, name, "action", action)
 	case errors.As(err, &refusal):
-		s.opts.Log.Info("action refused", "user", who, "vm", vm, "action", action, "because", err)
+		s.opts.Log.Info("action refused", "user", who, kind, name, "action", action, "because", err)
 	default:
-		s.opts.Log.Warn("action failed", "user", who, "vm", vm, "action", action, "err", err)
+		s.opts.Log.Warn("action failed", "user", who, kind, name, "action", action, "err", err)
 	}
 }
 

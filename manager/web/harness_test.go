@@ -37,7 +37,62 @@ type stage struct {
 	news    chan []fleet.Event       // of the VM whose page is open; nil: told has them
 	told    []fleet.Event
 	conns   chan net.Conn // the other ends of streams
+	disks   *disks        // nil: there are none
 	defined
+}
+
+// disks are those of a stage.
+type disks struct {
+	of   *stage
+	list []fleet.Volume
+}
+
+// Storage implements fleet.Fleet.
+func (f *stage) Storage() fleet.Storage {
+	if f.disks == nil {
+		return nil
+	}
+	return f.disks
+}
+
+// store gives a play disks and images.
+func (p *play) store(list ...fleet.Volume) {
+	p.disks = &disks{p.stage, list}
+}
+
+// stored has a disk or an image in each state.
+func stored() (list []fleet.Volume) {
+	for i, state := range fleet.VolumeStates() {
+		v := fleet.Volume{Kind: fleet.VirtualDisk, Name: "disk-" + strings.ToLower(state), Size: 20 << 30, State: state}
+		if i%2 == 1 {
+			v.Kind, v.Source = fleet.VirtualImage, "https://cloud.example.org/images/debian-12-generic-amd64.qcow2"
+		}
+		if state == "Ready" || state == "Resizing" {
+			v.UsedBy = []string{"web", "web-2"}
+		}
+		v.Message = "the reason of <b>" + state + "</b>"
+		list = append(list, v)
+	}
+	return list
+}
+
+func (d *disks) Disks() ([]fleet.Volume, error) {
+	d.of.mutex.Lock()
+	defer d.of.mutex.Unlock()
+	return d.list, nil
+}
+
+func (d *disks) CreateDisk(_ context.Context, user string, n fleet.NewDisk) error {
+	return d.of.record("%s creates %s %s %d %q %q %q %q", user, n.Kind, n.Name, n.Size, n.From, n.Of, n.Checksum,
+		n.Class)
+}
+
+func (d *disks) GrowDisk(_ context.Context, user string, kind fleet.VolumeKind, name string, size int64) error {
+	return d.of.record("%s grows %s %s %d", user, kind, name, size)
+}
+
+func (d *disks) DeleteDisk(_ context.Context, user string, kind fleet.VolumeKind, name string) error {
+	return d.of.record("%s deletes %s %s", user, kind, name)
 }
 
 func (f *stage) record(format string, values ...any) error {
@@ -157,6 +212,18 @@ func (f *stage) Forward(_ context.Context, user, name string, port int) (net.Con
 	return f.stream()
 }
 
+func (d *disks) Attach(_ context.Context, user, vm, disk string) error {
+	return d.of.record("%s attaches %s to %s", user, disk, vm)
+}
+
+func (d *disks) Detach(_ context.Context, user, vm, disk string) error {
+	return d.of.record("%s detaches %s from %s", user, disk, vm)
+}
+
+func (d *disks) Snapshot(_ context.Context, user, vm string) (string, error) {
+	return vm + "-1", d.of.record("%s makes a snapshot of %s", user, vm)
+}
+
 // guests are visitors whose name is in a header; "admin" may do everything, others what
 // permissions say.
 type guests struct {
@@ -274,9 +341,18 @@ func sample(name string, state fleet.State) *fleet.VM {
 		Labels: map[string]string{"team": "sales"}, File: "/etc/opt/vmrunner/" + name + ".yaml",
 		Can:    map[fleet.Action]bool{},
 		Drives: []fleet.Drive{{Name: "drive 0", Medium: "debian.iso"}},
+		Volumes: []fleet.Volume{
+			{
+				Kind: fleet.VirtualDisk, Name: name + "-system", Size: 20 << 30, State: "Ready",
+				Source: "VirtualImage/debian-12",
+			},
+			{Kind: fleet.CDDrive, Name: "drive 0", Source: "debian.iso"},
+		},
 	}
 	if state == fleet.Failed || state == fleet.Pending {
 		vm.Message, vm.Reason = "no <b>node</b> has the memory", "Unschedulable"
+		vm.Volumes[0].State, vm.Volumes[0].Progress = "Provisioning", "45%"
+		vm.Volumes[0].Message = "the image of <b>debian</b> is being imported"
 	}
 	if !state.Up() {
 		vm.Can[fleet.Start], vm.Can[fleet.Delete] = true, true

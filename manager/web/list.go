@@ -189,6 +189,8 @@ func (s *Server) liveView(r *http.Request) *watched {
 	case name != "":
 		w.parts = func() ([]part, error) { return s.visit(r).vmParts(name, w.events) }
 		s.visit(r).listen(name, w)
+	case r.URL.Query().Has("disks"):
+		w.parts = func() ([]part, error) { return s.visit(r).diskParts() }
 	case r.URL.Query().Has("portal"):
 		w.parts = func() ([]part, error) { return s.visit(r).portalParts() }
 	default:

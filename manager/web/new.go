@@ -21,8 +21,8 @@ const yes = "yes"
 // newFields are the fields of the form that an address can have as well; a password can't be in
 // one. Those of the VM type's options begin with optionField.
 var newFields = []string{
-	"name", "type", "vmclass", "share", "policy", "cpus", "ram", "disk", "class", "drive", "cd", "network", "screen",
-	"user", "key", "withpassword", "start",
+	"name", "type", "vmclass", "share", "policy", "cpus", "ram", "disk", "class", "from", "url", "checksum",
+	"drive", "cd", "network", "screen", "user", "key", "withpassword", "start",
 }
 
 const optionField = fleet.FieldOption + "."

@@ -53,43 +53,6 @@ func (n *newVM) readFields() {
 	}
 }
 
-// readDisks reads the disks; fields without text are none.
-func (n *newVM) readDisks() {
-	n.diskRows = nil
-	className := regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
-	for row, text := range n.values["disk"] {
-		text = strings.TrimSpace(text)
-		if text == "" {
-			continue
-		}
-		disk := fleet.Disk{Class: n.class(row)}
-		if disk.Class != "" && !className.MatchString(disk.Class) {
-			n.faults.add(classField(row), n.T("new.badclass"))
-		}
-		size, isSize := parseBytes(text)
-		switch {
-		case isSize && size >= 1<<20:
-			disk.Size = size >> 20 << 20
-		case n.offer.Images && strings.HasPrefix(text, "/"):
-			disk.Image = text
-		case n.offer.Images:
-			n.faults.add(diskField(row), n.T("new.nodisk"))
-		default:
-			n.faults.add(diskField(row), n.T("new.nosize"))
-		}
-		n.draft.Disks = append(n.draft.Disks, disk)
-		n.diskRows = append(n.diskRows, row)
-	}
-}
-
-// class returns the storage class that is chosen for a disk.
-func (n *newVM) class(row int) string {
-	if chosen := n.values["class"]; n.offer.Classes != nil && row < len(chosen) {
-		return strings.TrimSpace(chosen[row])
-	}
-	return ""
-}
-
 // vmClass returns the class that is chosen, or that of VMs that name none; without a name if that is
 // none, or isn't known.
 func (n *newVM) vmClass() fleet.VMClass {
@@ -110,20 +73,6 @@ func (n *newVM) typeName() string {
 	}
 	return name
 }
-
-// field returns the field of the form that has what is at a path of the definition.
-func (n *newVM) field(path string) string {
-	field := n.draft.Field(path)
-	if number, is := strings.CutPrefix(field, fleet.FieldDisk+"."); is {
-		if i, err := strconv.Atoi(number); err == nil {
-			return diskField(n.diskRows[i])
-		}
-	}
-	return field
-}
-
-func diskField(i int) string  { return fleet.FieldDisk + "." + strconv.Itoa(i) }
-func classField(i int) string { return "class." + strconv.Itoa(i) }
 
 // readUser reads the user whom cloud-init makes.
 func (n *newVM) readUser() {

@@ -24,6 +24,8 @@ type groupView struct {
 	words
 	ID, Legend, Hint string
 	Inputs           []inputView
+	// Rows are fields that are about the same thing.
+	Rows [][]inputView
 	// Button, if not "", sends the form to have more fields.
 	Button, ButtonDoes string
 	// Unscripted: the button is for browsers without scripts.
@@ -46,6 +48,8 @@ type inputView struct {
 	Placeholder                        string
 	Autocomplete                       string
 	Checked, Mandatory                 bool
+	// Class, if not "", says when the field counts.
+	Class string
 	// Rows of a textarea.
 	Rows    int
 	Choices []choiceView
@@ -106,7 +110,7 @@ func (n *newVM) view() newView {
 		view.Groups[0].Inputs = append(view.Groups[0].Inputs, n.policyInput())
 	}
 	for i := range view.Groups {
-		for _, in := range view.Groups[i].Inputs {
+		for _, in := range slices.Concat(append(view.Groups[i].Rows, view.Groups[i].Inputs)...) {
 			for _, text := range in.Faults {
 				view.Summary = append(view.Summary, faultView{in.ID, in.Label, text})
 			}
@@ -235,58 +239,6 @@ func (n *newVM) networkInput() inputView {
 	return in
 }
 
-// disks returns a field for each disk, at least one.
-func (n *newVM) disks() groupView {
-	g := n.group("disks")
-	g.Button, g.ButtonDoes = n.T("new.moredisks"), "disk"
-	g.Hint = n.T("new.disks.size")
-	if n.offer.Images {
-		g.Hint = n.T("new.disks.image")
-	}
-	texts := n.values["disk"]
-	if n.moreDisks || len(texts) == 0 {
-		texts = append(slices.Clone(texts), "")
-	}
-	for i, text := range texts {
-		g.Inputs = append(g.Inputs, inputView{
-			ID: "f-" + diskField(i), Name: fleet.FieldDisk, Kind: textInput, Label: n.T("new.field.disk", i+1),
-			Value: text, Faults: n.faults[diskField(i)], Autocomplete: "off",
-		})
-		if n.offer.Classes == nil {
-			continue
-		}
-		g.Inputs = append(g.Inputs, n.classInput(i))
-	}
-	return g
-}
-
-// classInput returns the field of a disk's storage class: a choice, or text if the classes are not known.
-func (n *newVM) classInput(row int) inputView {
-	in := inputView{
-		ID: "f-" + classField(row), Name: "class", Kind: textInput, Label: n.T("new.field.class", row+1),
-		Value: n.class(row), Faults: n.faults[classField(row)], Placeholder: n.T("new.default"), Autocomplete: "off",
-	}
-	classes := n.offer.Classes
-	if classes.Names == nil {
-		return in
-	}
-	in.Kind = choiceInput
-	usual := n.T("new.noclass")
-	if classes.Default != "" {
-		usual = n.T("new.defaultis", classes.Default)
-	}
-	in.Choices = []choiceView{{"", usual, false}}
-	if in.Value != "" && !slices.Contains(classes.Names, in.Value) {
-		in.Choices = append(in.Choices, choiceView{in.Value, in.Value, true})
-	}
-	for _, name := range classes.Names {
-		if name != classes.Default || name == in.Value {
-			in.Choices = append(in.Choices, choiceView{name, name, name == in.Value})
-		}
-	}
-	return in
-}
-
 // options returns the fields of the options that the VM type declares.
 func (n *newVM) options() groupView {
 	g := n.group("options")
@@ -388,15 +340,14 @@ func (n *newVM) link() string {
 	values := url.Values{}
 	for name, list := range n.values {
 		for _, value := range list {
-			if value != "" && name != "disk" && name != "class" {
+			if value != "" && !slices.Contains(n.diskFields(), name) {
 				values.Add(name, value)
 			}
 		}
 	}
 	for _, row := range n.diskRows {
-		values.Add("disk", n.values["disk"][row])
-		if n.offer.Classes != nil {
-			values.Add("class", n.class(row))
+		for _, field := range n.diskFields() {
+			values.Add(field, n.inRow(field, row))
 		}
 	}
 	for _, name := range []string{"screen", "start"} {

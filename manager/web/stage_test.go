@@ -70,7 +70,7 @@ func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
 // Draft returns a definition from which a test can read the draft.
 func (f *stage) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	text := fmt.Sprintf("name: %s\ntype: %s\ncpus: %d\nram: %d\ndisks: %v\ncd: %v %q\nnetwork: %s\nscreen: %v\n",
-		d.Name, d.Type, d.CPUs, d.RAM, d.Disks, d.CD, d.Medium, d.Network, d.Screen)
+		d.Name, d.Type, d.CPUs, d.RAM, drafted(d), d.CD, d.Medium, d.Network, d.Screen)
 	if d.Fraction != "" {
 		text += "share: " + d.Fraction + "\n"
 	}
@@ -87,6 +87,27 @@ func (f *stage) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 		text += "passwd: " + fleet.NewPassword + "\n"
 	}
 	return text + fmt.Sprintf("options: %v\n", d.Options), f.fails
+}
+
+// drafted returns the disks of a draft.
+func drafted(d *fleet.Draft) (disks []string) {
+	for _, one := range d.Disks {
+		text := fmt.Sprintf("{%d %s %s}", one.Size, one.Image, one.Class)
+		if one.From != fleet.FromVM {
+			text += fmt.Sprintf("{%s %s %s}", one.From, one.Of, one.Checksum)
+		}
+		disks = append(disks, text)
+	}
+	return disks
+}
+
+// offerSources offers an image and a disk of which a disk can be made, or that it can be.
+func (p *play) offerSources() {
+	p.offer.Images, p.offer.Classes = false, &fleet.Classes{Names: []string{"fast"}, Default: "fast"}
+	p.offer.Sources = &fleet.Sources{
+		Images: []fleet.Volume{{Kind: fleet.VirtualImage, Name: "debian-12", Size: 3 << 30, State: "Ready"}},
+		Disks:  []fleet.Volume{{Kind: fleet.VirtualDisk, Name: "data", Size: 10 << 30, State: "Ready"}},
+	}
 }
 
 func (f *stage) Definition(context.Context, string) (*fleet.Definition, error) {

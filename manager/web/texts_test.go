@@ -92,6 +92,15 @@ func TestNamesHaveTexts(t *testing.T) {
 		require.Contains(t, actions, a)
 		require.Equal(t, actions[a].ask, all[0].known("ask."+string(a)), a)
 	}
+	for _, k := range fleet.VolumeKinds() {
+		require.True(t, all[0].known("volume.kind."+string(k)), k)
+	}
+	for _, s := range fleet.VolumeStates() {
+		require.True(t, all[0].known("volume.state."+s), s)
+	}
+	for _, s := range fleet.SnapshotStates() {
+		require.True(t, all[0].known("snapshot.state."+s), s)
+	}
 	for key, text := range access.Texts() {
 		require.Equal(t, text, all[0].texts[key])
 	}

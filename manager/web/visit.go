@@ -99,6 +99,9 @@ func (v visit) frame(title string) frame {
 			f.Pages = append(f.Pages, pageLink{p.href, v.T(p.text)})
 		}
 	}
+	if v.s.opts.Fleet.Storage() != nil && v.mayUse(access.PageVMs) == nil && v.mayCreate() == nil {
+		f.Pages = append(f.Pages, pageLink{"/disks", v.T("disks.title")})
+	}
 	for _, tag := range languages {
 		f.Languages = append(f.Languages, languageChoice{tag.String(), display.Self.Name(tag), tag == v.tag})
 	}

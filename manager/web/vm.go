@@ -22,9 +22,13 @@ type vmView struct {
 	Picture pictureView
 	Size    sizeView
 	Media   mediaView
-	Pending pendingView
-	Usage   usageView
-	History historyView
+	Volumes volumesView
+	// Attach doesn't change by itself.
+	Attach    attachView
+	Snapshots snapshotsView
+	Pending   pendingView
+	Usage     usageView
+	History   historyView
 	// Links lead to pages with more.
 	Links []linkView
 }
@@ -96,6 +100,7 @@ func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	view := v.vmView(vm, nil)
+	view.Attach = v.attach(vm)
 	view.Live = "/live?vm=" + url.QueryEscape(vm.Name)
 	return s.show(w, http.StatusOK, "vm", view)
 }
@@ -103,7 +108,7 @@ func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
 func (v visit) vmView(vm *fleet.VM, events []fleet.Event) vmView {
 	return vmView{
 		frame: v.frame(vm.Name), Head: v.head(vm), Alerts: v.alerts(vm), Facts: v.facts(vm), Picture: v.picture(vm),
-		Size: v.size(vm), Media: v.media(vm), Pending: v.pending(vm),
+		Size: v.size(vm), Media: v.media(vm), Volumes: v.volumes(vm), Snapshots: v.snapshots(vm), Pending: v.pending(vm),
 		Usage: v.usage(vm), Links: v.links(vm), History: v.history(vm, events),
 	}
 }
@@ -134,6 +139,7 @@ func (v visit) vmParts(name string, events []fleet.Event) ([]part, error) {
 	return v.parts(map[string]any{
 		"vmhead": view.Head, "vmalerts": view.Alerts, "vmfacts": view.Facts, "vmpicture": view.Picture,
 		"vmsize": view.Size, "vmmedia": view.Media, "vmpending": view.Pending, "vmhistory": view.History,
+		"vmdisks": view.Volumes, "vmsnapshots": view.Snapshots,
 	})
 }
 

@@ -50,11 +50,30 @@ func documentOf(vm *v1.VirtualMachine) (*document, error) {
 
 // parse reads the definition of a VM of this name. The error is of type fleet.Faults.
 func parse(name, namespace, text string) (*document, error) {
+	d, err := decode(text)
+	if err == nil {
+		err = d.check(kindOfVM, name, namespace)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func decode(text string) (*document, error) {
 	d := &document{}
 	var err error
 	if d.text, err = yamlfile.Decode("definition", []byte(text), d); err != nil {
 		return nil, describe.Faults(err)
 	}
+	if d.Metadata == nil {
+		d.Metadata = map[string]any{}
+	}
+	return d, nil
+}
+
+// check returns what is wrong with a definition that is to be of this kind and name.
+func (d *document) check(kind, name, namespace string) error {
 	var faults fleet.Faults
 	want := func(path, is, want string) {
 		if is != want {
@@ -62,10 +81,7 @@ func parse(name, namespace, text string) (*document, error) {
 		}
 	}
 	want("apiVersion", d.APIVersion, v1.GroupVersion().String())
-	want("kind", d.Kind, kindOfVM)
-	if d.Metadata == nil {
-		d.Metadata = map[string]any{}
-	}
+	want("kind", d.Kind, kind)
 	is, _ := d.Metadata["name"].(string)
 	want("metadata.name", is, name)
 	if space, given := d.Metadata["namespace"].(string); given {
@@ -73,16 +89,19 @@ func parse(name, namespace, text string) (*document, error) {
 	}
 	d.Metadata["namespace"] = namespace
 	if faults != nil {
-		return nil, faults
+		return faults
 	}
-	return d, nil
+	return nil
 }
 
-// at returns a fault of a field, with its line.
+// at returns a fault of a field, with its line; of a disk its path begins with the name of the disk.
 func (d *document) at(path, message string) fleet.Fault {
 	fault := fleet.Fault{Path: path, Message: message}
 	if d.text != nil && path != "" {
 		fault.Line = d.text.Line(path)
+	}
+	if name, _ := d.Metadata["name"].(string); d.Kind == kindOfDisk {
+		fault.Path = strings.TrimSuffix(fleet.PathOfDisk+name+"."+path, ".")
 	}
 	return fault
 }

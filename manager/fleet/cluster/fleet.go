@@ -29,6 +29,8 @@ type Options struct {
 	Namespace string
 	// Store has the VMs and their pods. It must not be followed yet.
 	Store *store.Store
+	// Volumes has the disks of the namespace. It must not be followed yet.
+	Volumes store.Volumes
 	// Client patches and deletes VMs, deletes pods, creates, lists and watches events, and lists storage
 	// classes: without a cache, as they would all be in it.
 	Client client.WithWatch
@@ -73,16 +75,20 @@ func New(opts Options) *Fleet {
 		opts.Now = time.Now
 	}
 	f := &Fleet{opts: opts, heard: make(chan struct{}, mostHeard)}
-	opts.Store.OnChange(f.hasChanged)
+	opts.Store.OnChange(func(vm string) { f.hasChanged(vm) })
+	f.showVolumes(opts.Volumes)
 	return f
 }
 
-// hasChanged notes that a VM, or its pod, is not as it was.
-func (f *Fleet) hasChanged(name string) {
+// hasChanged notes that VMs, their pods or their disks are not as they were; without a name that a disk of no VM
+// isn't.
+func (f *Fleet) hasChanged(names ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.table != nil {
-		f.stale[name] = struct{}{}
+		for _, name := range names {
+			f.stale[name] = struct{}{}
+		}
 	}
 	if f.changed != nil {
 		close(f.changed)
@@ -329,6 +335,7 @@ func (f *Fleet) make(name string) made {
 	vm = f.resolved(vm, pod)
 	shown := view(vm, pod)
 	shown.Operations = operations(ops)
+	shown.Volumes, shown.Snapshots = f.volumesOf(vm, shown.State.Up()), f.snapshotsOf(name)
 	return made{shown, rightsOf(vm)}
 }
 

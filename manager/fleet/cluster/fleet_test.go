@@ -31,7 +31,7 @@ import (
 func many(t testing.TB, n int) *Fleet {
 	t.Helper()
 	s := store.New("vms", func() string { return "" })
-	f := New(Options{Namespace: "vms", Store: s, Log: slog.New(slog.DiscardHandler)})
+	f := New(Options{Namespace: "vms", Store: s, Volumes: volumes("vms"), Log: slog.New(slog.DiscardHandler)})
 	for i := range n {
 		put(t, f, i, 1, 2)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +101,16 @@ func (p *place) operates(refusal string) (seen func() []string) {
 	return func() []string { return strings.Split(strings.TrimSpace(taken.String()), "\n") }
 }
 
+// volumes are those of a namespace, which no controller makes.
+func volumes(namespace string) store.Volumes {
+	nothing := func(string) {}
+	disks := store.NewDisks(namespace, nothing, func() {})
+	return store.Volumes{
+		Disks: disks, Images: store.NewImages(disks, nothing), Attachments: store.NewAttachments(namespace, nothing),
+		Snapshots: store.NewMachineSnapshots(namespace, nothing, func() {}),
+	}
+}
+
 func newPlace(t *testing.T) *place {
 	t.Helper()
 	p := &place{Namespace: shared.Namespace(t), t: t}
@@ -118,8 +129,9 @@ func newPlace(t *testing.T) *place {
 	require.NoError(t, err)
 	log := slog.New(slog.NewTextHandler(&p.log, nil))
 	s := store.New(p.Name, func() string { return "" })
+	v := volumes(p.Name)
 	p.Fleet = New(Options{
-		Namespace: p.Name, Store: s, Client: ours, Instance: "test", Log: log, Types: stock{},
+		Namespace: p.Name, Store: s, Volumes: v, Client: ours, Instance: "test", Log: log, Types: stock{},
 		Keys: stream.NewKeys(core.Secrets(p.Name), core.ConfigMaps(p.Name), log),
 	})
 	require.NoError(t, p.opts.Keys.Refresh(t.Context()))
@@ -127,13 +139,22 @@ func newPlace(t *testing.T) *place {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.Follow(ctx, ours)
+		var following sync.WaitGroup
+		for _, of := range []interface {
+			Follow(ctx context.Context, from client.WithWatch)
+		}{s, v.Disks, v.Images, v.Attachments, v.Snapshots} {
+			following.Go(func() { of.Follow(ctx, ours) })
+		}
+		following.Wait()
 	}()
 	t.Cleanup(func() {
 		cancel()
 		<-done
 	})
 	require.NoError(t, s.Await(t.Context()))
+	v.Disks.Await(t.Context())
+	v.Images.Await(t.Context())
+	v.Attachments.Await(t.Context())
 	return p
 }
 

@@ -48,7 +48,7 @@ func (f *Fleet) Offer(ctx context.Context) (*fleet.Offer, error) {
 		Types: names, Type: defaultType, Networks: []string{"user", "masquerade", "tap", fleet.NoNetwork},
 		RunPolicies: []string{string(v1.AlwaysOnUnlessStoppedManually), string(v1.Manual), string(v1.AlwaysOff)},
 		Classes:     f.storageClasses(ctx),
-		VMClasses:   f.vmClasses(),
+		VMClasses:   f.vmClasses(), Sources: f.sources(),
 	}, nil
 }
 
@@ -78,28 +78,27 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	default:
 		machine["networks"] = []any{map[string]any{d.Network: map[string]any{}}}
 	}
-	if disks := drafted(d); disks != nil {
+	disks, refs, made, err := f.drafted(d)
+	if err != nil {
+		return "", err
+	}
+	if disks != nil {
 		machine["disks"] = disks
 	}
 	if !d.Screen {
 		machine["display"] = map[string]any{}
 	}
-	if len(d.Options) > 0 {
-		options := map[string]any{}
-		var faults fleet.Faults
-		for name, text := range d.Options {
-			var value any
-			if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-				faults = append(faults, fleet.Fault{Path: "spec.vm.options." + name, Message: err.Error()})
-			}
-			options[name] = value
-		}
-		if faults != nil {
-			return "", faults
-		}
+	options, err := optionsOf(d)
+	if err != nil {
+		return "", err
+	}
+	if options != nil {
 		machine["options"] = options
 	}
 	spec := map[string]any{"vm": machine}
+	if refs != nil {
+		spec["blockDeviceRefs"] = refs
+	}
 	if d.RunPolicy != "" {
 		spec["runPolicy"] = d.RunPolicy
 	}
@@ -119,31 +118,29 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 		APIVersion: v1.GroupVersion().String(), Kind: kindOfVM, Spec: spec,
 		Metadata: map[string]any{"name": d.Name, "namespace": f.opts.Namespace},
 	})
-	return string(text), err
+	return made + string(text), err
+}
+
+// optionsOf returns the options of a draft; nil if there are none.
+func optionsOf(d *fleet.Draft) (options map[string]any, err error) {
+	var faults fleet.Faults
+	for name, text := range d.Options {
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			faults = append(faults, fleet.Fault{Path: "spec.vm.options." + name, Message: err.Error()})
+		}
+		if options == nil {
+			options = map[string]any{}
+		}
+		options[name] = value
+	}
+	if faults != nil {
+		return nil, faults
+	}
+	return options, nil
 }
 
 func quantity(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
-
-// drafted returns the disks of a draft, and its CD drive.
-func drafted(d *fleet.Draft) (disks []any) {
-	for i, disk := range d.Disks {
-		name := "system"
-		if i > 0 {
-			name = fmt.Sprintf("disk%d", i+1)
-		}
-		spec := map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": quantity(disk.Size)}}}
-		if disk.Class != "" {
-			spec["storageClassName"] = disk.Class
-		}
-		disks = append(disks, map[string]any{"volumeClaimTemplate": map[string]any{
-			"metadata": map[string]any{"name": name}, "spec": spec,
-		}})
-	}
-	if d.CD {
-		disks = append(disks, map[string]any{"cdrom": map[string]any{"image": d.Medium}})
-	}
-	return disks
-}
 
 // user returns the user of a draft as cloud-init makes it.
 func user(d *fleet.Draft) map[string]any {
@@ -173,8 +170,10 @@ func (f *Fleet) check(ctx context.Context, name string, d *fleet.Definition) (*f
 	var is *fleet.VM
 	wanted, object, err := (*document)(nil), client.Object(nil), error(nil)
 	if d.Version == "" {
-		if wanted, err = f.parseNew(name, d.Text); err == nil {
-			object, err = f.create(ctx, wanted, client.DryRunAll)
+		var m *making
+		if m, err = f.parseNew(name, d.Text); err == nil {
+			wanted = m.vm
+			object, err = f.try(ctx, m)
 		}
 	} else if wanted, object, err = f.replace(ctx, name, d, client.DryRunAll); err == nil {
 		if is, err = f.Get(name); err == nil {
@@ -205,48 +204,6 @@ func (f *Fleet) check(ctx context.Context, name string, d *fleet.Definition) (*f
 		check.Now, check.Later = differences(before, after)
 	}
 	return check, nil
-}
-
-func (f *Fleet) parseNew(name, text string) (*document, error) {
-	d, err := parse(name, f.opts.Namespace, text)
-	if err != nil {
-		return nil, err
-	}
-	if d.Spec["runPolicy"] == string(v1.AlwaysOn) {
-		return nil, fleet.Refusal("spec.runPolicy: AlwaysOn would start the VM at once, which is another right: " +
-			"create it with another run policy, and edit it then")
-	}
-	if machine, ok := d.Spec["vm"].(map[string]any); ok {
-		machine["state"] = string(v1.Stopped) // to start it needs another right
-	}
-	return d, d.restore(&document{})
-}
-
-// Create implements fleet.Fleet.
-func (f *Fleet) Create(ctx context.Context, user, name, text string) error {
-	d, err := f.parseNew(name, text)
-	if err != nil {
-		return err
-	}
-	object, err := f.create(ctx, d)
-	if err != nil {
-		return err
-	}
-	vm, err := typed(object)
-	if err != nil {
-		return err
-	}
-	f.record(ctx, user, found{VirtualMachine: vm}, "create", "create")
-	return f.arrives(ctx, name)
-}
-
-func (f *Fleet) create(ctx context.Context, d *document, more ...client.CreateOption) (client.Object, error) {
-	object := d.object()
-	err := f.opts.Client.Create(ctx, object, append(more, owner, client.FieldValidation("Strict"))...)
-	if apierrors.IsAlreadyExists(err) {
-		return nil, fleet.ErrExists
-	}
-	return object, d.located(err)
 }
 
 // arrivalTime is how long a new VM may take until the store has it.

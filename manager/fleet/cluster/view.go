@@ -269,9 +269,6 @@ func details(vm *v1.VirtualMachine, pod *corev1.Pod) (all []fleet.Detail) {
 		all = append(all, fleet.Detail{Key: key, Value: fmt.Sprintf(format, values...)})
 	}
 	s := &vm.Status
-	for _, d := range objects.Disks(vm) {
-		add("disk", "%s %s", d.Claim, d.Size)
-	}
 	if pod != nil {
 		add("pod", "%s", pod.Name)
 	}

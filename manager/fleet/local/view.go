@@ -91,10 +91,17 @@ func configured(v *fleet.VM, s vmspec.Spec) {
 	v.CPUs = fleet.Amount{Wanted: int64(s.CurrentCPUs), Maximum: int64(s.MaximumCPUs)}
 	v.RAM = fleet.Amount{Wanted: int64(s.CurrentRAM), Maximum: int64(s.MaximumRAM)}
 	for i, d := range s.Drives {
+		medium, _, _ := vmspec.Credentials(d.File)
 		if d.Type == vmspec.DriveIDECD {
-			medium, _, _ := vmspec.Credentials(d.File)
-			v.Drives = append(v.Drives, fleet.Drive{Name: drivePrefix + strconv.Itoa(i), Medium: medium})
+			name := drivePrefix + strconv.Itoa(i)
+			v.Drives = append(v.Drives, fleet.Drive{Name: name, Medium: medium})
+			v.Volumes = append(v.Volumes, fleet.Volume{Kind: fleet.CDDrive, Name: name, Source: medium})
+			continue
 		}
+		source, _, _ := vmspec.Credentials(d.Source)
+		v.Volumes = append(v.Volumes, fleet.Volume{
+			Kind: fleet.FileDisk, Name: cmp.Or(medium, d.Device, d.Resource), Size: int64(d.Size), Source: source,
+		})
 	}
 	v.Screen = s.Display != nil
 	v.SPICE = v.Screen && s.Display.Spice != nil

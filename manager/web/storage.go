@@ -1,0 +1,344 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// disksView is the page with the disks and images that outlive VMs.
+type disksView struct {
+	frame
+	Table diskTable
+	New   []inputView
+}
+
+// diskTable is the part of the page that changes.
+type diskTable struct {
+	words
+	Rows []diskRow
+}
+
+// A diskRow is a disk or an image with what can be done with it.
+type diskRow struct {
+	volumeView
+	ID, At, UsedBy string
+	// Upload is the command that sends the data; "" if none is awaited.
+	Upload string
+	Delete linkView
+}
+
+// storage returns the disks, if the visitor may see and make them: who may make VMs can give them any disk. What else
+// must be allowed for all VMs are verbs.
+func (v visit) storage(verbs ...access.Verb) (fleet.Storage, error) {
+	all := v.s.opts.Fleet.Storage()
+	if all == nil {
+		return nil, errNoPage
+	}
+	for _, verb := range append([]access.Verb{access.Create}, verbs...) {
+		if d := v.s.opts.Visitors.Decide(v.ctx, v.who, verb, &fleet.VM{}); !d.Allowed {
+			return nil, forbidden{d}
+		}
+	}
+	return all, nil
+}
+
+func (s *Server) getDisks(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	view := disksView{frame: v.frame(v.T("disks.title"))}
+	list, err := v.diskList()
+	if err != nil {
+		return err
+	}
+	view.Table, view.New = v.diskTable(list), v.newDiskInputs(list)
+	view.Live, view.Here = "/live?disks=1", "/disks"
+	return s.show(w, http.StatusOK, "disks", view)
+}
+
+// diskList returns the disks that the visitor may see.
+func (v visit) diskList() ([]fleet.Volume, error) {
+	all, err := v.storage()
+	if err != nil {
+		return nil, err
+	}
+	return all.Disks()
+}
+
+// diskParts returns the part of the page that changes.
+func (v visit) diskParts() ([]part, error) {
+	list, err := v.diskList()
+	if err = cmp.Or(v.mayUse(access.PageVMs), err); err != nil {
+		return nil, err
+	}
+	return v.parts(map[string]any{"disktable": v.diskTable(list)})
+}
+
+func (v visit) diskTable(list []fleet.Volume) diskTable {
+	table, refused := diskTable{words: v.words}, v.refusal(access.Delete, &fleet.VM{})
+	for _, of := range list {
+		row := diskRow{
+			volumeView: v.volume(of), ID: string(of.Kind) + "-" + of.Name, UsedBy: strings.Join(of.UsedBy, ", "),
+			At: "/disks/" + string(of.Kind) + "/" + url.PathEscape(of.Name),
+		}
+		row.Delete = linkView{
+			ID: "delete-" + row.ID, Href: row.At + "/delete", Label: v.T("do.delete"), Class: "danger",
+			Refused: refused, Icon: v.Icon("delete"),
+		}
+		if refused == "" && row.UsedBy != "" {
+			row.Delete.Refused = v.T("disks.used", row.UsedBy)
+		}
+		if of.State == "WaitForUserUpload" {
+			row.Upload = "kubectl vmop disk upload " + of.Name + " FILE"
+			if of.Kind == fleet.VirtualImage {
+				row.Upload = "kubectl vmop image upload " + of.Name + " FILE"
+			}
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return table
+}
+
+// newDiskInputs returns the fields of a new disk.
+func (v visit) newDiskInputs(list []fleet.Volume) []inputView {
+	text := func(name, class string) inputView {
+		return inputView{
+			ID: "f-" + name, Name: name, Kind: textInput, Label: v.T("disks.field." + name), Autocomplete: "off",
+			Class: class,
+		}
+	}
+	kind, from := text("kind", ""), text("from", "")
+	kind.Kind, from.Kind = choiceInput, choiceInput
+	for _, k := range []fleet.VolumeKind{fleet.VirtualDisk, fleet.VirtualImage} {
+		choice := choiceView{string(k), v.T("volume.kind." + string(k)), k == fleet.VirtualDisk}
+		kind.Choices = append(kind.Choices, choice)
+	}
+	add := func(value, text string) { from.Choices = append(from.Choices, choiceView{value, text, false}) }
+	add(string(fleet.FromBlank), v.T("disks.from.blank"))
+	add(string(fleet.FromURL), v.T("disks.from.url"))
+	add(string(fleet.FromUpload), v.T("disks.from.upload"))
+	for _, of := range list {
+		switch {
+		case of.State != "Ready":
+		case of.Kind == fleet.VirtualImage:
+			add(string(fleet.FromImage)+":"+of.Name, v.T("disks.from.image", of.Name))
+		default:
+			add("disk:"+of.Name, v.T("disks.from.disk", of.Name))
+		}
+	}
+	name, size := text("name", ""), text("size", "")
+	name.Mandatory, size.Mandatory = true, true
+	size.Placeholder = "20 GiB"
+	class := text("class", "")
+	class.Placeholder = v.T("new.default")
+	return []inputView{name, kind, from, text("url", "forurl"), text("checksum", "forurl"), size, class}
+}
+
+// newDisk reads a new disk from fields, which a form and a program have alike.
+func (v visit) newDisk(get func(field string) string) (d fleet.NewDisk, err error) {
+	from, of, _ := strings.Cut(get("from"), ":")
+	d.Kind, d.Name, d.Class = fleet.VolumeKind(get("kind")), get("name"), get("class")
+	d.From, d.Of = fleet.DiskFrom(from), of
+	if d.From == fleet.FromURL {
+		d.Of, d.Checksum = get("url"), get("checksum")
+	}
+	var ok bool
+	if d.Size, ok = parseBytes(get("size")); !ok {
+		return d, fleet.Refusal(v.T("new.nosize"))
+	}
+	switch d.From {
+	case fleet.FromBlank, fleet.FromURL, fleet.FromUpload, fleet.FromImage, fleet.FromDisk:
+		return d, nil
+	}
+	return d, fleet.Refusal(v.T("new.nosource"))
+}
+
+func (s *Server) postDisk(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	return s.createDisk(w, r, func(field string) string { return strings.TrimSpace(r.PostForm.Get(field)) })
+}
+
+// createDisk makes a disk.
+func (s *Server) createDisk(w http.ResponseWriter, r *http.Request, get func(field string) string) error {
+	v := s.visit(r)
+	all, err := v.storage()
+	if err != nil {
+		return err
+	}
+	d, err := v.newDisk(get)
+	if err != nil {
+		return err
+	}
+	return s.changeDisk(w, r, d.Name, "create", func() error { return all.CreateDisk(r.Context(), v.who.User, d) })
+}
+
+func (s *Server) postDiskSize(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	return s.growDisk(w, r, r.PostForm.Get("size"))
+}
+
+// growDisk makes a disk larger.
+func (s *Server) growDisk(w http.ResponseWriter, r *http.Request, text string) error {
+	v := s.visit(r)
+	all, err := v.storage()
+	if err != nil {
+		return err
+	}
+	size, ok := parseBytes(text)
+	if !ok {
+		return fleet.Refusal(v.T("new.nosize"))
+	}
+	of, err := diskOf(r, all)
+	if err != nil {
+		return err
+	}
+	return s.changeDisk(w, r, of.Name, "grow", func() error {
+		return all.GrowDisk(r.Context(), v.who.User, of.Kind, of.Name, size)
+	})
+}
+
+// diskOf returns the disk that a request is about.
+func diskOf(r *http.Request, all fleet.Storage) (fleet.Volume, error) {
+	list, err := all.Disks()
+	for _, of := range list {
+		if string(of.Kind) == r.PathValue("kind") && of.Name == r.PathValue("disk") {
+			return of, nil
+		}
+	}
+	return fleet.Volume{}, cmp.Or(err, error(errNoDisk))
+}
+
+// changeDisk changes a disk unless that is only tried (dryRun), records it, and answers.
+func (s *Server) changeDisk(w http.ResponseWriter, r *http.Request, name, action string, do func() error) error {
+	dry, err := boolean(r, "dryRun")
+	if err != nil {
+		return err
+	}
+	if !dry {
+		err = do()
+		s.recordOf(r, "disk", name, action, err)
+	}
+	switch {
+	case errors.Is(err, fleet.ErrNotFound):
+		return errNoDisk
+	case err != nil:
+		return err
+	case isAPI(r):
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return s.answer(w, r, "/disks")
+}
+
+// diskDeletion is the page where a disk is deleted.
+type diskDeletion struct {
+	frame
+	Name, Kind, At, Size, Typed string
+	Wrong                       bool
+	// Blocked says why it can't be deleted now.
+	Blocked string
+}
+
+func (v visit) diskDeletion(of fleet.Volume) diskDeletion {
+	view := diskDeletion{
+		frame: v.frame(v.T("delete.title", of.Name)), Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)),
+		At: "/disks/" + string(of.Kind) + "/" + url.PathEscape(of.Name), Size: v.bytes(of.Size),
+	}
+	if len(of.UsedBy) > 0 {
+		view.Blocked = v.T("disks.used", strings.Join(of.UsedBy, ", "))
+	}
+	return view
+}
+
+func (s *Server) getDiskDelete(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	all, err := v.storage(access.Delete)
+	if err != nil {
+		return err
+	}
+	of, err := diskOf(r, all)
+	if err != nil {
+		return err
+	}
+	return s.show(w, http.StatusOK, "diskdelete", v.diskDeletion(of))
+}
+
+// postDiskDelete deletes a disk whose name was typed.
+func (s *Server) postDiskDelete(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	v := s.visit(r)
+	all, err := v.storage(access.Delete)
+	if err != nil {
+		return err
+	}
+	of, err := diskOf(r, all)
+	if err != nil {
+		return err
+	}
+	if typed := r.PostForm.Get("name"); typed != of.Name {
+		view := v.diskDeletion(of)
+		view.Wrong, view.Typed = true, typed
+		return s.show(w, http.StatusUnprocessableEntity, "diskdelete", view)
+	}
+	return s.deleteDisk(w, r, all, of)
+}
+
+func (s *Server) deleteDisk(w http.ResponseWriter, r *http.Request, all fleet.Storage, of fleet.Volume) error {
+	if len(of.UsedBy) > 0 {
+		return fleet.Refusal(s.visit(r).T("disks.used", strings.Join(of.UsedBy, ", ")))
+	}
+	return s.changeDisk(w, r, of.Name, "delete", func() error {
+		return all.DeleteDisk(r.Context(), s.visit(r).who.User, of.Kind, of.Name)
+	})
+}
+
+// apiDisks answers with the disks and images.
+func (s *Server) apiDisks(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.visit(r).diskList()
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, struct {
+		Items []fleet.Volume `json:"items"`
+	}{append([]fleet.Volume{}, list...)})
+}
+
+func (s *Server) apiCreateDisk(w http.ResponseWriter, r *http.Request) error {
+	fields := map[string]string{}
+	if err := bodyJSON(w, r, &fields); err != nil {
+		return err
+	}
+	return s.createDisk(w, r, func(field string) string { return fields[field] })
+}
+
+func (s *Server) apiGrowDisk(w http.ResponseWriter, r *http.Request) error {
+	var wanted struct {
+		Size string `json:"size"`
+	}
+	if err := bodyJSON(w, r, &wanted); err != nil {
+		return err
+	}
+	return s.growDisk(w, r, wanted.Size)
+}
+
+func (s *Server) apiDeleteDisk(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.visit(r).storage(access.Delete)
+	if err != nil {
+		return err
+	}
+	of, err := diskOf(r, all)
+	if err != nil {
+		return err
+	}
+	return s.deleteDisk(w, r, all, of)
+}

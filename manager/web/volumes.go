@@ -1,0 +1,216 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// volumesView are the disks of a VM.
+type volumesView struct {
+	words
+	Name, Refused string
+	Rows          []volumeView
+}
+
+// A volumeView is a disk as pages show it.
+type volumeView struct {
+	words
+	Name, Kind, Size string
+	// State is left out if it isn't known; Why says more of it.
+	State  stateView
+	Why    string
+	Source string
+	// Attached: it can be detached while the guest runs.
+	Attached bool
+}
+
+// attachView offers disks that can be attached to a VM while its guest runs.
+type attachView struct {
+	words
+	Name, Refused string
+	Disks         []string
+}
+
+// snapshotsView are the snapshots of a VM.
+type snapshotsView struct {
+	words
+	Name, Refused string
+	// Shown: there are snapshots here.
+	Shown bool
+	Rows  []snapshotView
+}
+
+type snapshotView struct {
+	Name  string
+	State stateView
+	Why   string
+	At    time.Time
+	// Consistent says whether all disks are as at one moment; "" if that isn't decided yet.
+	Consistent string
+}
+
+func (v visit) volumes(vm *fleet.VM) volumesView {
+	view := volumesView{words: v.words, Name: vm.Name, Refused: v.refusal(access.Edit, vm)}
+	for _, one := range vm.Volumes {
+		view.Rows = append(view.Rows, v.volume(one))
+	}
+	return view
+}
+
+// attach returns the disks that can be attached to a VM, as they are when its page is loaded.
+func (v visit) attach(vm *fleet.VM) attachView {
+	view := attachView{words: v.words, Name: vm.Name, Refused: v.refusal(access.Edit, vm)}
+	all := v.s.opts.Fleet.Storage()
+	if all == nil || view.Refused != "" {
+		return view
+	}
+	list, err := all.Disks()
+	if err != nil {
+		return view // the page of disks says why
+	}
+	for _, of := range list {
+		if of.Kind == fleet.VirtualDisk && len(of.UsedBy) == 0 && volumeClass(of.State) != "bad" {
+			view.Disks = append(view.Disks, of.Name)
+		}
+	}
+	return view
+}
+
+func (v visit) snapshots(vm *fleet.VM) snapshotsView {
+	view := snapshotsView{
+		words: v.words, Name: vm.Name, Refused: v.refusal(access.Edit, vm), Shown: v.s.opts.Fleet.Storage() != nil,
+	}
+	for _, of := range vm.Snapshots {
+		row := snapshotView{
+			Name: of.Name, State: stateView{volumeClass(of.State), v.T("snapshot.state." + of.State)}, At: of.At,
+		}
+		if of.State != "Ready" {
+			row.Why = of.Message
+		}
+		if of.Consistent != nil {
+			row.Consistent = v.T("snapshot.torn")
+			if *of.Consistent {
+				row.Consistent = v.T("snapshot.consistent")
+			}
+		}
+		view.Rows = append(view.Rows, row)
+	}
+	return view
+}
+
+// withDisk has something done with a VM and a disk, which takes what a change of its definition takes.
+func (s *Server) withDisk(r *http.Request) (visit, *fleet.VM, fleet.Storage, error) {
+	v, all := s.visit(r), s.opts.Fleet.Storage()
+	if all == nil {
+		return v, nil, nil, errNoPage
+	}
+	vm, err := v.vm(r, access.Edit)
+	return v, vm, all, err
+}
+
+func (s *Server) postAttach(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	v, vm, all, err := s.withDisk(r)
+	if err != nil {
+		return err
+	}
+	return s.done(w, r, vm, "attach", all.Attach(r.Context(), v.who.User, vm.Name, r.PostForm.Get("disk")))
+}
+
+func (s *Server) postDetach(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	v, vm, all, err := s.withDisk(r)
+	disk := r.PostForm.Get("disk")
+	switch {
+	case err != nil:
+		return err
+	case !fromScript(r) && r.PostForm.Get("sure") == "":
+		return s.confirm(w, r, v.T("disks.detach"), v.T("ask.detach", disk))
+	}
+	return s.done(w, r, vm, "detach", all.Detach(r.Context(), v.who.User, vm.Name, disk))
+}
+
+func (s *Server) postSnapshot(w http.ResponseWriter, r *http.Request) error {
+	v, vm, all, err := s.withDisk(r)
+	if err != nil {
+		return err
+	}
+	_, err = all.Snapshot(r.Context(), v.who.User, vm.Name)
+	return s.done(w, r, vm, "snapshot", err)
+}
+
+// apiAttach attaches a disk to a VM.
+func (s *Server) apiAttach(w http.ResponseWriter, r *http.Request) error {
+	v, vm, all, err := s.withDisk(r)
+	if err != nil {
+		return err
+	}
+	return s.carryOut(w, r, vm, "attach", func() error {
+		return all.Attach(r.Context(), v.who.User, vm.Name, r.PathValue("disk"))
+	})
+}
+
+func (s *Server) apiDetach(w http.ResponseWriter, r *http.Request) error {
+	v, vm, all, err := s.withDisk(r)
+	if err != nil {
+		return err
+	}
+	return s.carryOut(w, r, vm, "detach", func() error {
+		return all.Detach(r.Context(), v.who.User, vm.Name, r.PathValue("disk"))
+	})
+}
+
+func (s *Server) apiSnapshot(w http.ResponseWriter, r *http.Request) error {
+	v, vm, all, err := s.withDisk(r)
+	if err != nil {
+		return err
+	}
+	return s.carryOut(w, r, vm, "snapshot", func() error {
+		_, err := all.Snapshot(r.Context(), v.who.User, vm.Name)
+		return err
+	})
+}
+
+func (v visit) volume(of fleet.Volume) volumeView {
+	view := volumeView{words: v.words, Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)), Source: of.Source}
+	if view.Attached = of.Attachment != ""; view.Attached {
+		view.Kind += " – " + v.T("volume.attached")
+	}
+	if of.Size > 0 {
+		view.Size = v.bytes(of.Size)
+	}
+	if of.Source == "" && of.Kind != fleet.CDDrive && of.Kind != fleet.FileDisk && of.State != "Missing" {
+		view.Source = v.T("volume.blank")
+	}
+	if of.State == "" {
+		return view
+	}
+	view.State = stateView{volumeClass(of.State), strings.TrimSpace(v.T("volume.state."+of.State) + " " + of.Progress)}
+	if view.State.Class != "on" {
+		view.Why = of.Message
+	}
+	return view
+}
+
+// volumeClass returns how a state of a disk is shown.
+func volumeClass(state string) string {
+	switch state {
+	case "Ready", "Resizing":
+		return "on"
+	case "Failed", "Missing":
+		return "bad"
+	case "Provisioning", "InProgress", "Terminating":
+		return "busy"
+	case "WaitForUserUpload":
+		return "held"
+	}
+	return "off"
+}
