@@ -23,5 +23,5 @@
 // Programs have the same as JSON (api.go), below /api/v1/: by the same fleet, visitors and decisions, with errors as
 // problem details.
 //
-// See docs/decisions/0066-pages.md, 0070-definitions.md and 0075-api.md; of disks, 0135-disks-on-pages.md.
+// See docs/decisions/0066-pages.md, 0070-definitions.md and 0075-api.md.
 package web

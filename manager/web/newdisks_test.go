@@ -180,7 +180,8 @@ func TestDiskOfAnImageInBrowser(t *testing.T) {
 	b.Accessible("../..")
 	b.Picture("new-disks")
 	b.Do("one that is there", choose("disk:data"), shown("disk.0", "false"), shown("class.0", "false"))
-	b.Do("of an image", chromedp.SetValue(chromedp.CSS(`[name=disk]`), ""), choose("image:debian-12"),
+	b.Do("without a size", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("[name=disk]").value = "")`))
+	b.Do("of an image", choose("image:debian-12"),
 		shown("url.0", "false"), browser.Holds(`document.querySelector("#text")?.value.includes("{image debian-12 }")`),
 		chromedp.Click(chromedp.CSS("button[value=create]")), chromedp.WaitVisible(chromedp.CSS("#vmdisks")))
 	p.stage.mutex.Lock()

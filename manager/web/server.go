@@ -156,18 +156,10 @@ func (s *Server) routes() http.Handler {
 	page("GET /vms/{vm}/edit", s.forPage(access.PageVMs, s.getEdit))
 	page("GET /vms/{vm}/delete", s.forPage(access.PageVMs, s.getDelete))
 	page("GET /new", s.forPage(access.PageVMs, s.getNew))
-	page("GET /disks", s.forPage(access.PageVMs, s.getDisks))
-	page("POST /disks", s.forPage(access.PageVMs, s.postDisk))
-	page("POST /disks/{kind}/{disk}/size", s.forPage(access.PageVMs, s.postDiskSize))
-	page("GET /disks/{kind}/{disk}/delete", s.forPage(access.PageVMs, s.getDiskDelete))
-	page("POST /disks/{kind}/{disk}/delete", s.forPage(access.PageVMs, s.postDiskDelete))
 	page("GET /live", s.getLive)
 	page("POST /vms/{vm}/do", s.postAction)
 	page("POST /vms/{vm}/size", s.postSize)
 	page("POST /vms/{vm}/medium", s.postMedium)
-	page("POST /vms/{vm}/attach", s.forPage(access.PageVMs, s.postAttach))
-	page("POST /vms/{vm}/detach", s.forPage(access.PageVMs, s.postDetach))
-	page("POST /vms/{vm}/snapshot", s.forPage(access.PageVMs, s.postSnapshot))
 	page("POST /vms/{vm}/edit", s.forPage(access.PageVMs, s.postEdit))
 	page("POST /vms/{vm}/delete", s.forPage(access.PageVMs, s.postDelete))
 	page("POST /new", s.forPage(access.PageVMs, s.postNew))
@@ -180,6 +172,9 @@ func (s *Server) routes() http.Handler {
 		}
 		return errNoPage
 	})
+	for pattern, serve := range s.diskRoutes() {
+		page(pattern, s.forPage(access.PageVMs, serve))
+	}
 	for pattern, serve := range s.apiRoutes() {
 		page(pattern, serve)
 	}

@@ -11,6 +11,20 @@ import (
 	"vmop/manager/fleet"
 )
 
+// diskRoutes are the requests of pages about disks and snapshots.
+func (s *Server) diskRoutes() map[string]pageFunc {
+	return map[string]pageFunc{
+		"GET /disks":                       s.getDisks,
+		"POST /disks":                      s.postDisk,
+		"POST /disks/{kind}/{disk}/size":   s.postDiskSize,
+		"GET /disks/{kind}/{disk}/delete":  s.getDiskDelete,
+		"POST /disks/{kind}/{disk}/delete": s.postDiskDelete,
+		"POST /vms/{vm}/attach":            s.postAttach,
+		"POST /vms/{vm}/detach":            s.postDetach,
+		"POST /vms/{vm}/snapshot":          s.postSnapshot,
+	}
+}
+
 // disksView is the page with the disks and images that outlive VMs.
 type disksView struct {
 	frame
@@ -35,6 +49,8 @@ type diskRow struct {
 
 // storage returns the disks, if the visitor may see and make them: who may make VMs can give them any disk. What else
 // must be allowed for all VMs are verbs.
+//
+// See docs/decisions/0135-disks-on-pages.md.
 func (v visit) storage(verbs ...access.Verb) (fleet.Storage, error) {
 	all := v.s.opts.Fleet.Storage()
 	if all == nil {
