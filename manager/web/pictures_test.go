@@ -148,7 +148,7 @@ func showcase(t *testing.T) *play {
 		vm("lab", "microvm", "", "", fleet.Starting, 1, 1, 10*time.Second),
 		vm("archive", "standard", "", "", fleet.Stopped, 2, 2, 40*24*time.Hour))
 	p.picture = desktop(t)
-	p.told = happened(now)[:5]
+	p.told = happened(now)[:3]
 	p.began = now.Add(-time.Hour)
 	for i := range 60 {
 		use := fleet.Use{CPUs: 10 + int64(i)/9, RAM: (20 + int64(i)/5) << 30}
