@@ -261,7 +261,9 @@ func (d *Draft) diskField(path string) string {
 		}
 	}
 	var place int
-	for format, own := range map[string]bool{"vm.drives[%d]": true, "vm.disks[%d]": true, "blockDeviceRefs[%d]": false} {
+	for format, own := range map[string]bool{
+		"vm.drives[%d]": true, "vm.disks[%d]": true, "blockDeviceRefs[%d]": false,
+	} {
 		if _, err := fmt.Sscanf(path, format, &place); err != nil {
 			continue
 		}

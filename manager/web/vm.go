@@ -108,8 +108,8 @@ func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
 func (v visit) vmView(vm *fleet.VM, events []fleet.Event) vmView {
 	return vmView{
 		frame: v.frame(vm.Name), Head: v.head(vm), Alerts: v.alerts(vm), Facts: v.facts(vm), Picture: v.picture(vm),
-		Size: v.size(vm), Media: v.media(vm), Volumes: v.volumes(vm), Snapshots: v.snapshots(vm), Pending: v.pending(vm),
-		Usage: v.usage(vm), Links: v.links(vm), History: v.history(vm, events),
+		Size: v.size(vm), Media: v.media(vm), Volumes: v.volumes(vm), Snapshots: v.snapshots(vm),
+		Pending: v.pending(vm), Usage: v.usage(vm), Links: v.links(vm), History: v.history(vm, events),
 	}
 }
 

@@ -49,7 +49,7 @@ type snapshotView struct {
 	State stateView
 	Why   string
 	At    time.Time
-	// Consistent says whether all disks are as at one moment; "" if that isn't decided yet.
+	// Consistent is the word for whether all disks are as at one moment; "" if that isn't decided yet.
 	Consistent string
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -153,8 +155,8 @@ func TestNewVMWithDisks(t *testing.T) {
 			{From: fleet.FromImage, Of: "debian", Size: 3 << 30},
 			{Size: 1 << 30},
 			{
-				From: fleet.FromURL, Of: "https://example.org/a.qcow2", Checksum: strings.Repeat("AB", 32), Size: 5 << 30,
-				Class: "fast",
+				From: fleet.FromURL, Of: "https://example.org/a.qcow2", Checksum: strings.Repeat("AB", 32),
+				Size: 5 << 30, Class: "fast",
 			},
 			{From: fleet.FromDisk, Of: "data"},
 			{From: fleet.FromBlank, Size: 1 << 30},
@@ -202,20 +204,23 @@ func TestFaultsOfDisks(t *testing.T) {
 	require.ErrorContains(t, err, "VirtualDisk web-system.spec.dataSource.http.checksum: ")
 	const vm = "apiVersion: vmoperator.jdrupes.org/v1\nkind: VirtualMachine\nmetadata: {name: web}\nspec:\n  vm:\n    maximumCpus: 2\n"
 	disk := func(name, spec string) string {
-		return "apiVersion: vmoperator.jdrupes.org/v1\nkind: VirtualDisk\nmetadata: {name: " + name + "}\nspec: " + spec + "\n---\n"
+		return "apiVersion: vmoperator.jdrupes.org/v1\nkind: VirtualDisk\nmetadata: {name: " + name + "}\nspec: " +
+			spec + "\n---\n"
 	}
 	const size = "persistentVolumeClaim: {size: 1Gi}"
 	secret := disk("a", "{"+size+", dataSource: {type: HTTP, http: {url: 'https://x/y', secretRef: {name: s}}}}")
 	small := disk("a", "{persistentVolumeClaim: {size: 1}}")
+	const named = "line 3: VirtualDisk "
 	for text, want := range map[string]string{
 		small + vm + "    currentCpus: 3\n": "line 4: VirtualDisk a.spec.persistentVolumeClaim.size: want a size such as " +
 			"10Gi or 512Mi, at least 1Mi; a number without a unit counts bytes\nline 12: spec.vm.currentCpus: ",
-		disk("a", "{"+size+", odd: 1}") + vm:                           "line 4: VirtualDisk a.spec.odd: there is no such field",
-		disk("data", "{"+size+"}") + vm:                                "line 3: VirtualDisk data.metadata.name: there is a VirtualDisk of this name",
-		disk("''", "{"+size+"}") + vm:                                  "line 3: VirtualDisk .metadata.name: want a name",
-		secret + vm:                                                    "line 4: VirtualDisk a.spec.dataSource.http.secretRef: a disk that is made here can't use a Secret",
-		"---\n" + vm + "---\n" + vm:                                    "line 9: kind: there is another VM above",
-		disk("a, namespace: other", "{}") + vm:                         "line 3: VirtualDisk a.metadata.namespace: want " + p.Name,
+		disk("a", "{"+size+", odd: 1}") + vm: "line 4: VirtualDisk a.spec.odd: there is no such field",
+		disk("data", "{"+size+"}") + vm:      named + "data.metadata.name: there is a VirtualDisk of this name",
+		disk("''", "{"+size+"}") + vm:        named + ".metadata.name: want a name",
+		secret + vm: "line 4: VirtualDisk a.spec.dataSource.http.secretRef: a disk that is made here can't use a " +
+			"Secret",
+		"---\n" + vm + "---\n" + vm:                                    "line 10: kind: there is another VM above",
+		disk("a, namespace: other", "{}") + vm:                         named + "a.metadata.namespace: want " + p.Name,
 		strings.Replace(disk("a", "{}"), "VirtualDisk", "Pod", 1) + vm: "line 2: kind: want VirtualMachine",
 	} {
 		check, err := p.Check(ctx, "web", &fleet.Definition{Text: text})
@@ -227,13 +232,16 @@ func TestFaultsOfDisks(t *testing.T) {
 	_, err = p.Check(ctx, "web", &fleet.Definition{Text: strings.Repeat(disk("a", "{}"), mostDisks+1) + vm})
 	require.Contains(t, refused(t, err), "want at most 16")
 
-	// One more disk is allowed, and two are asked for: each can be made, and not both.
-	quota := &corev1.ResourceQuota{}
-	p.Apply(`{apiVersion: v1, kind: ResourceQuota, metadata: {name: few}, spec: {hard: {count/virtualdisks.vmoperator.jdrupes.org: 2}}}`)
-	require.Eventually(t, func() bool {
-		err := p.admin.Get(ctx, client.ObjectKey{Namespace: p.Name, Name: "few"}, quota)
-		return err == nil && len(quota.Status.Hard) > 0 && len(quota.Status.Used) > 0
-	}, patience, tick)
+	// One more disk is allowed, and two are asked for: each can be made, and not both. The status is what the
+	// controller of quotas would write.
+	const disks = "count/virtualdisks.vmoperator.jdrupes.org"
+	hard := corev1.ResourceList{disks: resource.MustParse("2")}
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Name, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
+	}
+	require.NoError(t, p.admin.Create(ctx, quota))
+	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{disks: resource.MustParse("1")}}
+	require.NoError(t, p.admin.Status().Update(ctx, quota))
 	two := disk("a", "{persistentVolumeClaim: {size: 1Gi}}") + disk("b", "{persistentVolumeClaim: {size: 1Gi}}") + vm
 	check, err := p.Check(ctx, "web", &fleet.Definition{Text: two})
 	require.NoError(t, err)
