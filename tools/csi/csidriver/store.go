@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -184,7 +185,7 @@ func (s store) create(kind, id, from string, size int64) (err error) {
 		}
 		defer func() { _ = in.Close() }()
 		if unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) != nil {
-			if err := copyData(out, in); err != nil {
+			if err := copyMoment(out, in); err != nil {
 				return fmt.Errorf("copy %s: %w", from, err)
 			}
 		}
@@ -192,8 +193,32 @@ func (s store) create(kind, id, from string, size int64) (err error) {
 	return out.Truncate(size)
 }
 
-// copyData copies what is data, and leaves holes.
-func copyData(out, in *os.File) error {
+// mostCopies bounds how often a file is copied that is written to all the time.
+const mostCopies = 10
+
+// copyMoment copies a file that may be written to: until two copies in a row are alike, so that it was so at one
+// moment. The parts of a file system from different ones may not fit together.
+func copyMoment(out, in *os.File) error {
+	var last []byte
+	for range mostCopies {
+		if err := out.Truncate(0); err != nil {
+			return err
+		}
+		sum := sha256.New()
+		if err := copyData(out, in, sum); err != nil {
+			return err
+		}
+		now := sum.Sum(nil)
+		if bytes.Equal(now, last) {
+			return nil
+		}
+		last = now
+	}
+	return nil
+}
+
+// copyData copies what is data, and leaves holes. The sum gets what is copied, and where it is.
+func copyData(out, in *os.File, sum io.Writer) error {
 	for at := int64(0); ; {
 		begin, err := in.Seek(at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
@@ -212,7 +237,8 @@ func copyData(out, in *os.File) error {
 		if _, err := out.Seek(begin, io.SeekStart); err != nil {
 			return err
 		}
-		if _, err := io.CopyN(out, in, end-begin); err != nil {
+		_, _ = fmt.Fprintln(sum, begin, end) // a hash takes everything
+		if _, err := io.CopyN(io.MultiWriter(out, sum), in, end-begin); err != nil {
 			return err
 		}
 		at = end
