@@ -56,6 +56,17 @@ type anySnapshot struct {
 // ofDisk reports whether it is a VirtualDiskSnapshot.
 func (s anySnapshot) ofDisk() bool { return s.kind == diskSnapshots().kind }
 
+// checkOfVM returns an error, which says what can be made of it, unless it is a VirtualMachineSnapshot.
+func (s anySnapshot) checkOfVM() error {
+	if !s.ofDisk() {
+		return nil
+	}
+	return hinted{
+		fmt.Errorf("the snapshot %s is a VirtualDiskSnapshot, which has no definition of a VM", s.name),
+		fmt.Sprintf("kubectl vmop disk create NAME --size SIZE --snapshot %s makes a disk of it", s.name),
+	}
+}
+
 // String is the name by which the snapshot is meant, whatever others there are.
 func (s anySnapshot) String() string { return s.short + "/" + s.name }
 

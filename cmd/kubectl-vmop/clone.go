@@ -218,11 +218,8 @@ func (c *cluster) snapshotFor(ctx context.Context, cmd *cobra.Command, o cloning
 		if s, err = c.snapshotVM(ctx, o.vm, o.name, o.required); apierrors.IsAlreadyExists(err) {
 			err = hinted{err, fmt.Sprintf("to make the VM of that snapshot: kubectl vmop clone --snapshot %s %[1]s", o.name)}
 		}
-	} else if s, err = c.snapshot(ctx, o.snapshot); err == nil && s.ofDisk() {
-		err = hinted{
-			fmt.Errorf("the snapshot %s is a VirtualDiskSnapshot, which has no definition of a VM", s.name),
-			fmt.Sprintf("kubectl vmop disk create NAME --size SIZE --snapshot %s makes a disk of it", s.name),
-		}
+	} else if s, err = c.snapshot(ctx, o.snapshot); err == nil {
+		err = s.checkOfVM()
 	}
 	if err != nil {
 		return nil, err

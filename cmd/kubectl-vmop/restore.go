@@ -103,11 +103,8 @@ func (c *cluster) restorable(ctx context.Context, vm *v1.VirtualMachine, name st
 	if err != nil {
 		return nil, err
 	}
-	if s.ofDisk() {
-		return nil, hinted{
-			fmt.Errorf("the snapshot %s is a VirtualDiskSnapshot, which has one disk", s.name),
-			fmt.Sprintf("kubectl vmop disk create NAME --size SIZE --snapshot %s makes a disk of it", s.name),
-		}
+	if err := s.checkOfVM(); err != nil {
+		return nil, err
 	}
 	from := s.object.(*v1.VirtualMachineSnapshot)
 	switch {
