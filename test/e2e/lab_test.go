@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +39,9 @@ type lab struct {
 	*cluster.Cluster
 	client  client.Client
 	volumes *volumes
+	// users are the tests that have created a VM of a name. Its claims stay, so another test's VM of that name
+	// would have them.
+	users sync.Map
 }
 
 // newLab starts the cluster and the manager. What it takes along is removed when

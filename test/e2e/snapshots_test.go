@@ -101,7 +101,7 @@ func snapshotOfAVM(t *testing.T, l *lab) {
 	require.Len(t, s.Status.Volumes, 3, "two disks and the runner's data")
 	require.NotEqual(t, before[0], inside.ask(writes(3)))
 
-	again := l.create(t, tiny("again", disks, func(spec *v1.VirtualMachineSpec) {
+	again := l.create(t, tiny("restored", disks, func(spec *v1.VirtualMachineSpec) {
 		spec.DataSource = &v1.VirtualMachineDataSource{Kind: "VirtualMachineSnapshot", Name: "all"}
 	}))
 	again.runs()

@@ -67,6 +67,8 @@ func withDisk(name string, mode corev1.PersistentVolumeMode) func(*v1.VirtualMac
 func (l *lab) create(t *testing.T, definition *v1.VirtualMachine) *clusterVM {
 	t.Helper()
 	v := &clusterVM{lab: l, t: t, name: definition.Name}
+	user, _ := l.users.LoadOrStore(v.name, t.Name())
+	require.Equal(t, user, t.Name(), "the test that has used the VM name %s, whose claims stay", v.name)
 	require.NoError(t, l.client.Create(t.Context(), definition))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
