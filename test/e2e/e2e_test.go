@@ -59,6 +59,7 @@ func TestKubernetes(t *testing.T) {
 			{"Imports", imports},
 			{"Attachments", attachments},
 			{"ContainerDisks", containerDisks},
+			{"Images", images},
 			{"ServiceReachesGuest", serviceReachesGuest},
 		} {
 			t.Run(s.name, func(t *testing.T) {

@@ -1,0 +1,55 @@
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "vmop/api/v1"
+)
+
+// A user sends an image to the cluster. Two VMs read it at the same time, and can't write to it; a third one has a
+// disk of it, which it can write to.
+func images(t *testing.T, l *lab) {
+	content := bytes.Repeat([]byte("what the user has sent\n"), 100_000)
+	content = content[:len(content)/4096*4096]
+	u := newUser(t, l)
+	raw, sent := filepath.Join(u.home, "sent.raw"), filepath.Join(u.home, "sent.qcow2")
+	require.NoError(t, os.WriteFile(raw, content, 0o600))
+	out, err := exec.CommandContext(t.Context(), "qemu-img", "convert", "-c", "-O", "qcow2", raw, sent).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	u.types("kubectl vmop image upload sent "+sent+" --size 16Mi --storage-class "+storage, "")
+	u.types("kubectl vmop disk create of-sent --size 16Mi --storage-class "+storage+" --image sent", "")
+
+	vm := func(name string, kind v1.BlockDeviceKind, of string) *clusterVM {
+		return l.create(t, tiny(name, func(s *v1.VirtualMachineSpec) {
+			s.BlockDeviceRefs = append(s.BlockDeviceRefs, v1.BlockDeviceRef{Kind: kind, Name: of})
+		}))
+	}
+	all := []*clusterVM{
+		vm("reads-image", v1.KindVirtualImage, "sent"), vm("reads-image-too", v1.KindVirtualImage, "sent"),
+		vm("has-copy", v1.KindVirtualDisk, "of-sent"),
+	}
+	want := fmt.Sprintf("%x  -", sha256.Sum256(content))
+	sum := fmt.Sprintf("head -c %d /dev/vda | sha256sum", len(content))
+	const write = "echo other | dd of=/dev/vda conv=fsync 2>/dev/null && echo written || echo refused"
+	for _, v := range all {
+		v.runs()
+	}
+	var first *console
+	for i, v := range all {
+		inside := v.console().booted()
+		require.Equal(t, want, inside.ask(sum))
+		require.Equal(t, []string{"refused", "refused", "written"}[i], inside.ask(write))
+		if i == 0 {
+			first = inside
+		}
+	}
+	require.Equal(t, want, first.ask("blockdev --flushbufs /dev/vda; "+sum))
+}
