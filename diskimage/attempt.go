@@ -27,12 +27,21 @@ func (a *attempted) run(ctx context.Context) error {
 		return err
 	}
 	a.report.phase(Connecting)
-	stream, err := a.Source.Open(ctx, a.network())
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	stream, err := a.Source.Open(reading, a.network())
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	a.transfer = newTransfer(a.Import, stream, a.Limits.transferFor(a.out.most), a.report)
+	var source io.Reader = stream
+	if !stream.ahead {
+		early := readAhead(reading, stream)
+		defer early.wait()
+		defer stop()
+		source = early
+	}
+	a.transfer = newTransfer(a.Import, stream, source, a.Limits.transferFor(a.out.most), a.report)
 	a.report.begin(Transferring, stream.Total)
 	plain, compression, done, err := a.plain()
 	if err != nil {
@@ -133,31 +142,33 @@ func (a *attempted) probe(image *bufio.Reader) (Info, error) {
 
 // stream writes a raw image, and returns the size of its disk. The last bytes of the image are
 // held back: they may be a VHD's.
-func (a *attempted) stream(image io.Reader) (at int64, err error) {
-	buf := make([]byte, chunkSize+vhdFooter)
-	have := 0
-	for {
+func (a *attempted) stream(image io.Reader) (size int64, err error) {
+	w := newWriter(a.out, vhdFooter)
+	size, err = a.streamTo(w, image)
+	return size, cmp.Or(w.end(), err)
+}
+
+func (a *attempted) streamTo(w *writer, image io.Reader) (at int64, err error) {
+	buf, err := w.buffer()
+	for have := 0; err == nil; {
 		n, err := fill(image, buf[have:])
-		if have += n; errors.Is(err, io.EOF) {
-			break
+		have += n
+		if errors.Is(err, io.EOF) {
+			rest := a.withoutFooter(buf[:have], at)
+			w.write(buf, len(rest), at)
+			return at + int64(len(rest)), nil
 		} else if err != nil {
 			return at, err
 		}
-		if err := a.out.writeAt(buf[:chunkSize], at); err != nil {
+		next, err := w.buffer()
+		if err != nil {
 			return at, err
 		}
-		at += chunkSize
-		have = copy(buf, buf[chunkSize:])
+		have = copy(next, buf[chunkSize:])
+		w.write(buf, chunkSize, at)
+		buf, at = next, at+chunkSize
 	}
-	rest := a.withoutFooter(buf[:have], at)
-	for len(rest) > 0 {
-		chunk := rest[:min(len(rest), chunkSize)]
-		if err := a.out.writeAt(chunk, at); err != nil {
-			return at, err
-		}
-		rest, at = rest[len(chunk):], at+int64(len(chunk))
-	}
-	return at, nil
+	return at, err
 }
 
 // withoutFooter returns the end of a raw image that begins at a place, without a VHD's footer.
@@ -202,33 +213,42 @@ func (a *attempted) copyFile(ctx context.Context, path string) (size int64, err 
 	if err := a.out.fits(size); err != nil {
 		return 0, err
 	}
-	buf := make([]byte, chunkSize)
-	for at := int64(0); at < size; {
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		data := nextData(file, at, size)
-		if at < data && !a.out.zeroed {
-			if err := a.out.zero(at, data-at); err != nil {
-				return 0, ofTarget("write", a.out.Path, err)
-			}
-		}
-		if at = data; at == size {
-			break
-		}
-		chunk := buf[:min(chunkSize, size-at)]
-		if _, err := file.ReadAt(chunk, at); err != nil {
-			return 0, Refuse(SourceRefused, "%w", err)
-		}
-		if err := a.out.writeAt(chunk, at); err != nil {
-			return 0, err
-		}
-		at += int64(len(chunk))
-		a.transfer.moved(at)
+	w := newWriter(a.out, 0)
+	err = a.copyTo(ctx, w, file, size)
+	if err = cmp.Or(w.end(), err); err != nil {
+		return 0, err
 	}
 	a.transfer.moved(a.transfer.total)
 	a.result.Transferred = a.transfer.total
 	return size, nil
+}
+
+func (a *attempted) copyTo(ctx context.Context, w *writer, file *os.File, size int64) error {
+	for at := int64(0); ; {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		data := nextData(file, at, size)
+		if at < data && !a.out.zeroed {
+			if err := a.out.zero(at, data-at); err != nil {
+				return ofTarget("write", a.out.Path, err)
+			}
+		}
+		if at = data; at == size {
+			return nil
+		}
+		buf, err := w.buffer()
+		if err != nil {
+			return err
+		}
+		n := int(min(chunkSize, size-at))
+		if _, err := file.ReadAt(buf[:n], at); err != nil {
+			return Refuse(SourceRefused, "%w", err)
+		}
+		w.write(buf, n, at)
+		at += int64(n)
+		a.transfer.moved(at)
+	}
 }
 
 // nextData returns where the next chunk with data begins, size if there is none.
@@ -240,7 +260,7 @@ func nextData(file *os.File, at, size int64) int64 {
 	case err != nil:
 		return at // the file system doesn't know holes
 	}
-	return max(at, min(data/chunkSize*chunkSize, size))
+	return max(at, min(data/block*block, size))
 }
 
 // scratch writes the image into a file of its own, for qemu-img.

@@ -36,7 +36,7 @@ func compressionOf(head []byte) string {
 // Decompress returns the bytes of an image, and what they were compressed with: gz, xz, zst, or "" if
 // they are as they were. The caller calls done when no more is read. Errors of r are returned as they are.
 func Decompress(r io.Reader) (plain io.Reader, compression string, done func(), err error) {
-	buffered := bufio.NewReaderSize(r, chunkSize)
+	buffered := bufio.NewReaderSize(r, HeaderSize)
 	head, err := buffered.Peek(len(xzMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, "", nil, err

@@ -88,6 +88,25 @@ func TestBlockDevicesAfterAFailure(t *testing.T) {
 	}
 }
 
+// Some file systems want all writes to pass the page cache; others those that are no whole blocks of
+// their device.
+func TestTargetsThatWantThePageCache(t *testing.T) {
+	t.Parallel()
+	data, dir := disk(), t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "mount", "-t", "ramfs", "ramfs", dir).CombinedOutput()
+	require.NoError(t, err, "mount, as root: %s", out)
+	t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
+	_, got := imported(t, into(filepath.Join(dir, "disk.img"), diskimage.HTTP{URL: served(t, data)}))
+	require.True(t, bytes.Equal(data, got))
+
+	file := filepath.Join(t.TempDir(), "disk.img")
+	chunk := bytes.Repeat([]byte("0123456789abcdef"), mib/16)
+	require.NoError(t, diskimage.WriteChunk(file, chunk, 100))
+	got, err = os.ReadFile(file)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(append(make([]byte, 100), chunk...), got))
+}
+
 // A device is a source, too: of a clone.
 func TestADeviceIsCopied(t *testing.T) {
 	t.Parallel()

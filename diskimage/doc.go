@@ -7,13 +7,13 @@
 //	}
 //	result, err := i.Run(ctx)
 //
-// What is transferred passes a chain of readers:
+// What is transferred passes a chain of readers, of which the first and the writer have a goroutine of their own:
 //
-//	Source ─▶ transfer: count, hash, limit ─▶ decompress ─▶ Probe
-//	                                                          │ raw, iso
-//	                                                          ├──────────▶ output: holes stay holes
-//	                                                          │ qcow2, vmdk, vhdx, vdi, vpc
-//	                                                          └─▶ scratch file ─▶ qemu-img ─▶ output
+//	Source ─▶ ahead ─▶ transfer: count, hash, limit ─▶ decompress ─▶ Probe
+//	                                                                   │ raw, iso
+//	                                                                   ├─▶ writer: holes stay holes ─▶ output
+//	                                                                   │ qcow2, vmdk, vhdx, vdi, vpc
+//	                                                                   └─▶ scratch file ─▶ qemu-img ─▶ output
 //
 // An image is hostile until it is raw. Headers are read by Probe, which refuses what can name
 // other files, before qemu-img sees the image; and qemu-img runs under limits, and can open

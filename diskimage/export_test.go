@@ -22,3 +22,19 @@ func ConvertUnchecked(ctx context.Context, image string, format Format, to strin
 	}
 	return c.run(ctx)
 }
+
+// WriteChunk writes a chunk of a disk into a new file, at any place.
+func WriteChunk(path string, chunk []byte, at int64) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w := newWriter(&output{Target: Target{Path: path}, file: file, most: at + int64(len(chunk)), zeroed: true}, 0)
+	buf, err := w.buffer()
+	if err != nil {
+		return err
+	}
+	w.write(buf, copy(buf, chunk), at)
+	return w.end()
+}

@@ -154,6 +154,34 @@ func TestImagesBecomeRawDisks(t *testing.T) {
 	}
 }
 
+// What is written in chunks is whole, wherever the image, or the footer of a fixed VHD, ends in the last one.
+func TestImagesOfManyChunks(t *testing.T) {
+	t.Parallel()
+	const chunk = 4 * mib
+	for _, size := range []int{
+		3 * chunk, 3*chunk - 512, 3*chunk + 512, 5*chunk - 1024, 5*chunk + 4096, 6*chunk + 1<<19,
+	} {
+		data := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+		for at := 0; at+mib < size; at += mib { // small holes and large ones, and small data between
+			clear(data[at : at+at/100&^4095])
+			data[at+at/200] = 1
+		}
+		vhd := image(t, data, "-O", "vpc", "-o", "force_size=on,subformat=fixed")
+		require.Len(t, vhd, size+512)
+		file := filepath.Join(t.TempDir(), "image")
+		require.NoError(t, os.WriteFile(file, vhd, 0o600))
+		for _, source := range []diskimage.Source{
+			diskimage.HTTP{URL: served(t, data)},
+			diskimage.HTTP{URL: served(t, packed(t, "zstd", data))},
+			diskimage.HTTP{URL: served(t, vhd)},
+			diskimage.File{Path: file},
+		} {
+			_, got := imported(t, to(t, source))
+			require.True(t, bytes.Equal(data, got), "%d bytes of %d", len(got), size)
+		}
+	}
+}
+
 func TestAnImportIsCanceled(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -143,8 +143,9 @@ type transfer struct {
 	err       error // the first of the stream
 }
 
-func newTransfer(i Import, s *Stream, most int64, report *reporter) *transfer {
-	t := &transfer{stream: s, total: s.Total, most: most, report: report}
+// newTransfer returns the transfer of a stream, whose bytes come from a reader.
+func newTransfer(i Import, s *Stream, from io.Reader, most int64, report *reporter) *transfer {
+	t := &transfer{stream: from, total: s.Total, most: most, report: report}
 	t.algorithm, t.hash = i.Checksum.newHash()
 	return t
 }

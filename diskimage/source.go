@@ -32,6 +32,8 @@ type Stream struct {
 	Digest string
 	// Path is the file that is read, if it is one.
 	Path string
+
+	ahead bool // it is read ahead already
 }
 
 // File is a source that is a file of the host, or a block device. A raw image in a file keeps
@@ -115,98 +117,43 @@ type Reader struct {
 
 // Open implements Source.
 func (r Reader) Open(ctx context.Context, n Network) (*Stream, error) {
-	u := &upload{
-		ctx: ctx, source: r, stall: n.Stall, chunks: make(chan []byte, chunks), free: make(chan []byte, chunks),
-	}
-	for range chunks {
-		u.free <- make([]byte, uploadChunk)
-	}
-	go u.read()
-	return &Stream{ReadCloser: u, Total: r.Size, EndUnknown: r.Size == 0}, nil
+	ctx, end := context.WithCancelCause(ctx)
+	u := &upload{ahead: readAhead(ctx, r.R), source: r, stall: n.Stall, cancel: end}
+	return &Stream{ReadCloser: u, Total: r.Size, EndUnknown: r.Size == 0, ahead: true}, nil
 }
 
-// upload is a Reader that is being read.
+// upload is a Reader that is being read. Its goroutine is left behind if the reader hangs.
 type upload struct {
-	ctx    context.Context
+	*ahead
 	source Reader
 	stall  time.Duration
-	chunks chan []byte // read and not yet taken
-	free   chan []byte
-	err    error  // why there are no more, once chunks is closed
-	chunk  []byte // that is being taken
-	rest   []byte // of chunk
+	cancel context.CancelCauseFunc
 	at     int64
 }
 
-// What is read from an upload at once, in bytes, and how often before it is taken.
-const (
-	uploadChunk = 256 << 10
-	chunks      = 2
-)
-
-// read reads in a goroutine of its own, which is left behind if the reader hangs.
-func (u *upload) read() {
-	defer close(u.chunks)
-	for {
-		var buf []byte
-		select {
-		case buf = <-u.free:
-		case <-u.ctx.Done():
-			return
-		}
-		n, err := u.source.R.Read(buf[:cap(buf)])
-		if n > 0 {
-			u.chunks <- buf[:n] // never waits: there are as many places as buffers
-		} else {
-			u.free <- buf
-		}
-		if err != nil {
-			u.err = err
-			return
-		}
-	}
-}
-
 func (u *upload) Read(p []byte) (int, error) {
-	for len(u.rest) == 0 {
-		late := time.NewTimer(u.stall)
-		defer late.Stop()
-		select {
-		case chunk, ok := <-u.chunks:
-			if !ok {
-				return 0, u.end()
-			}
-			u.chunk, u.rest = chunk, chunk
-		case <-u.ctx.Done():
-			return 0, u.ctx.Err()
-		case <-late.C:
-			return 0, Refuse(SourceStalled, "nothing came for %s, after %d bytes", u.stall, u.at)
-		}
-	}
-	n := copy(p, u.rest)
-	if u.at += int64(n); u.source.Size > 0 && u.at > u.source.Size {
-		return 0, Refuse(TransferBroken, "more bytes came than the %d that were announced", u.source.Size)
-	}
-	if u.rest = u.rest[n:]; len(u.rest) == 0 {
-		u.free <- u.chunk
-	}
-	return n, nil
-}
-
-// end returns how it has ended.
-func (u *upload) end() error {
+	at := u.at
+	late := time.AfterFunc(u.stall, func() {
+		u.cancel(Refuse(SourceStalled, "nothing came for %s, after %d bytes", u.stall, at))
+	})
+	n, err := u.ahead.Read(p)
+	late.Stop()
+	u.at += int64(n)
 	switch {
-	case u.ctx.Err() != nil:
-		return u.ctx.Err()
-	case !errors.Is(u.err, io.EOF):
-		return Refuse(TransferBroken, "the upload broke after %d bytes: %w", u.at, u.err)
+	case u.source.Size > 0 && u.at > u.source.Size:
+		return 0, Refuse(TransferBroken, "more bytes came than the %d that were announced", u.source.Size)
+	case err == nil || u.ctx.Err() != nil:
+		return n, err
+	case !errors.Is(err, io.EOF):
+		return n, Refuse(TransferBroken, "the upload broke after %d bytes: %w", u.at, err)
 	case u.at < u.source.Size:
-		return Refuse(TransferBroken, "the upload ended after %d of %d bytes", u.at, u.source.Size)
+		return n, Refuse(TransferBroken, "the upload ended after %d of %d bytes", u.at, u.source.Size)
 	}
-	return io.EOF
+	return n, io.EOF
 }
 
 func (u *upload) Close() error {
+	u.cancel(nil)
 	if c, ok := u.source.R.(io.Closer); ok {
 		return c.Close()
 	}

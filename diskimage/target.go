@@ -1,7 +1,6 @@
 package diskimage
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -139,53 +138,6 @@ func (o *output) fits(size int64) error {
 	}
 	return Refuse(ImageTooLarge, "the disk of the image has %s, more than the %s that there may be; make the disk larger",
 		Size(size), Size(o.most))
-}
-
-// block is the size, in bytes, of what is a hole or not.
-const block = 4096
-
-// chunkSize is how much is read and written at once, in bytes.
-const chunkSize = 1 << 20
-
-// zeros is a chunk of them; it is never written to.
-var zeros [chunkSize]byte
-
-// writeAt writes a chunk of at most chunkSize bytes that begins at a multiple of block; blocks
-// of zeros remain holes.
-func (o *output) writeAt(chunk []byte, at int64) error {
-	if err := o.fits(at + int64(len(chunk))); err != nil {
-		return err
-	}
-	for len(chunk) > 0 {
-		n, hole := run(chunk)
-		var err error
-		switch {
-		case !hole:
-			_, err = o.file.WriteAt(chunk[:n], at)
-		case !o.zeroed:
-			err = o.zero(at, int64(n))
-		}
-		if err != nil {
-			return ofTarget("write", o.Path, err)
-		}
-		chunk, at = chunk[n:], at+int64(n)
-	}
-	return nil
-}
-
-// run returns how many bytes at the beginning of a chunk are blocks of zeros, or blocks of
-// something else.
-func run(chunk []byte) (n int, hole bool) {
-	for n < len(chunk) {
-		b := chunk[n:min(n+block, len(chunk))]
-		if zero := bytes.Equal(b, zeros[:len(b)]); n == 0 {
-			hole = zero
-		} else if zero != hole {
-			break
-		}
-		n += len(b)
-	}
-	return n, hole
 }
 
 // zero zeroes a part of a device.

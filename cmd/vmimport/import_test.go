@@ -319,13 +319,13 @@ func TestClone(t *testing.T) {
 // keep the next from being whole.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	dir, data := t.TempDir(), disk()
+	dir, data := t.TempDir(), append(disk(), disk()...)
 	first := true
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
 		if first {
 			first = false
-			_, _ = w.Write(data[:3<<20])
+			_, _ = w.Write(data[:7<<20])
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 			return
