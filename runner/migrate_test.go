@@ -164,3 +164,14 @@ func TestAGuestStaysWhereTheTargetDiffers(t *testing.T) {
 		})
 	}
 }
+
+// A runner that waits for a guest ends when it is asked to, also before a source has said anything.
+func TestARunnerThatWaitsForAGuestIsStopped(t *testing.T) {
+	t.Parallel()
+	to := newCounting(t, counterDisk(t))
+	to.receives()
+	_, err := to.stop()
+	require.ErrorContains(t, err, "stopped while the VM was being started")
+	to.nothingLeft()
+	require.NoFileExists(t, to.path("invitation"))
+}

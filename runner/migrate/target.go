@@ -34,6 +34,8 @@ func (t Target) On(e Event) (Target, []Action) {
 		switch e {
 		case Heard(Offer):
 			return Target{Comparing}, []Action{do(Compare)}
+		case Cancelled:
+			return Target{Refused}, nil
 		case Heard(Go): // of a migration that isn't known here
 			return t.giveUp(Aborted)
 		}
