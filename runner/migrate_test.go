@@ -175,3 +175,36 @@ func TestARunnerThatWaitsForAGuestIsStopped(t *testing.T) {
 	to.nothingLeft()
 	require.NoFileExists(t, to.path("invitation"))
 }
+
+// A guest that has left may come back. Until it has, its VM isn't started, whatever has become of an attempt.
+func TestAGuestComesBack(t *testing.T) {
+	t.Parallel()
+	disk := counterDisk(t)
+	from, to := newCounting(t, disk), newCounting(t, disk)
+	from.runs()
+	require.NoError(t, from.migrates(t.Context(), to.receives()))
+	_, err := from.wait()
+	require.NoError(t, err)
+
+	from.receives()
+	_, err = from.stop()
+	require.ErrorContains(t, err, "stopped while the VM was being started")
+	from.receive = nil
+	from.start()
+	_, err = from.wait()
+	require.ErrorContains(t, err, "the guest was moved to the runner at 127.0.0.1:")
+
+	from.log.forget()
+	require.NoError(t, to.migrates(t.Context(), from.receives()))
+	outcome, err := to.wait()
+	require.NoError(t, err)
+	require.Equal(t, vmstatus.CauseMoved, outcome.Cause)
+	from.log.await(t, from.ended, "the guest was received, and continues here")
+	from.hears()
+	from.counted()
+	require.NoFileExists(t, handover.Path(from.path("data")))
+	to.receive = nil
+	to.start()
+	_, err = to.wait()
+	require.ErrorContains(t, err, "the guest was moved to the runner at 127.0.0.1:")
+}

@@ -49,8 +49,12 @@ func (m *run) receive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	left := note.Away()
+	if note.Record == migrate.Moved {
+		note = handover.Note{}
+	}
 	if note.Record == migrate.Taken || note.OfSource() {
-		return fmt.Errorf("the VM with its data in %s has a guest, or had one that has left: no other can come; if it is "+
+		return fmt.Errorf("the VM with its data in %s has a guest, or had one that may have left: no other can come; if it is "+
 			"certain that it isn't running, remove %s", m.vm.DataDir, handover.Path(m.vm.DataDir))
 	}
 	r := &receiver{run: m, keys: note.Keys}
@@ -58,8 +62,8 @@ func (m *run) receive(ctx context.Context) error {
 		return err
 	}
 	t := handover.NewTarget(handover.TargetConfig{
-		DataDir: m.vm.DataDir, Keys: r.keys, Listener: r.listener, Compare: r.compare, Start: r.start, Take: r.record,
-		Patience: handover.DefaultPatience, Log: m.log, Tell: r.publishStage,
+		DataDir: m.vm.DataDir, Keys: r.keys, Listener: r.listener, Left: left, Compare: r.compare, Start: r.start,
+		Take: r.record, Patience: handover.DefaultPatience, Log: m.log, Tell: r.publishStage,
 	})
 	following := context.WithoutCancel(ctx)
 	answered := make(chan struct{})

@@ -110,11 +110,15 @@ func (r *trial) asSource() run {
 func (r *trial) asTarget() (*Target, run) {
 	note, err := Read(r.toDir)
 	require.NoError(r.t, err)
+	from := note.Record
+	if from == migrate.Moved {
+		from = migrate.NoRecord
+	}
 	if r.closed.CompareAndSwap(true, false) {
 		r.listen()
 	}
 	t := NewTarget(TargetConfig{
-		DataDir: r.toDir, Keys: r.target, Listener: r.listener, Log: r.log.With("side", "target"),
+		DataDir: r.toDir, Keys: r.target, Listener: r.listener, Left: note.Away(), Log: r.log.With("side", "target"),
 		Patience: 2 * time.Second,
 		Tell:     func(p Progress) { r.at("target", p) },
 		Compare: func(_ context.Context, offer json.RawMessage) error {
@@ -132,7 +136,7 @@ func (r *trial) asTarget() (*Target, run) {
 		if m := r.there(); m != nil {
 			left = m
 		}
-		return t.Run(ctx, note.Record, left)
+		return t.Run(ctx, from, left)
 	})
 }
 

@@ -22,6 +22,8 @@ const largest = 1 << 20
 type Note struct {
 	Record migrate.Record `json:"record"`
 	Keys   link.Keys      `json:"keys"`
+	// Left is about a guest that has left before, and holds again if none comes; nil: there was none.
+	Left *Note `json:"left,omitempty"`
 }
 
 // Path is that of the file in a data directory.
@@ -30,6 +32,14 @@ func Path(dataDir string) string { return filepath.Join(dataDir, prepare.Migrati
 // OfSource reports whether it is about a guest that was to leave.
 func (n Note) OfSource() bool {
 	return n.Record == migrate.Migrating || n.Record == migrate.Released || n.Record == migrate.Moved
+}
+
+// Away returns the note of a guest that has left and hasn't come back; nil if there is none.
+func (n Note) Away() *Note {
+	if n.Record == migrate.Moved {
+		return &n
+	}
+	return n.Left
 }
 
 // Read reads the note in a data directory; without one, its record is migrate.NoRecord.
@@ -48,9 +58,13 @@ func Read(dataDir string) (n Note, err error) {
 	return n, nil
 }
 
-// Write writes the note, which is on the disk when it returns. Without a record the file is removed.
+// Write writes the note, which is on the disk when it returns. Without a record it is that of the guest that has left
+// before; without one of those, the file is removed.
 func (n Note) Write(dataDir string) error {
 	path := Path(dataDir)
+	if n.Record == migrate.NoRecord && n.Left != nil {
+		n = *n.Left
+	}
 	if n.Record == migrate.NoRecord {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

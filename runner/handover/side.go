@@ -142,6 +142,9 @@ func (s *side) send(m migrate.Message, data any) {
 
 // write records how far the migration is.
 func (s *side) write(r migrate.Record) error {
+	if r == migrate.NoRecord && s.last == migrate.Taken {
+		s.note.Left = nil // it has come back
+	}
 	s.note.Record = r
 	if err := s.note.Write(s.dataDir); err != nil {
 		s.log.Error("migration: it is not recorded how far it is", "record", string(r), "err", err)
