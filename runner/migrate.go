@@ -15,6 +15,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/drive"
 	"vmop/runner/handover"
+	"vmop/runner/launch"
 	"vmop/runner/migrate"
 	"vmop/runner/migrate/link"
 	"vmop/runner/prepare"
@@ -107,6 +108,15 @@ func (b backend) Migrate(
 	lasting := context.WithoutCancel(ctx) // a release is not undone by a client that has disconnected
 	defer context.AfterFunc(ctx, func() { s.Cancel(lasting, errors.New("the migration was cancelled")) })()
 	defer context.AfterFunc(m.ctx, func() { s.Cancel(lasting, errors.New("the VM is being stopped")) })()
+	moved := make(chan struct{})
+	defer close(moved)
+	go func() {
+		select {
+		case <-m.tpmEnds():
+			s.Cancel(lasting, errors.New("its TPM is lost"))
+		case <-moved:
+		}
+	}()
 	return m.move(lasting, s, migrate.NoRecord)
 }
 
@@ -157,8 +167,10 @@ func (m *run) unmovable(ctx context.Context) error {
 	default:
 		return what + control.Refusal("the VM is in the state "+string(state))
 	}
-	if m.vm.Plan.Helper(plan.RoleTPM) != "" {
-		return what + "it has a TPM, whose state is not moved"
+	select {
+	case <-m.tpmEnds():
+		return what + "its TPM is lost; stop the VM and start it again"
+	default:
 	}
 	var devices []struct {
 		Device, QDev string
@@ -179,6 +191,23 @@ func (m *run) unmovable(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tpmEnds is closed when the process has ended that emulates the machine's TPM: another one in its place has nothing of
+// it. It is nil if the machine has none.
+func (m *run) tpmEnds() <-chan struct{} {
+	name := m.vm.Plan.Helper(plan.RoleTPM)
+	if name == "" {
+		return nil
+	}
+	for _, h := range m.processes.Helpers {
+		if h.Name() == name {
+			return h.Done()
+		}
+	}
+	ended := make(chan struct{})
+	close(ended)
+	return ended
 }
 
 // missesWrites reports whether QEMU may miss what the guest writes while its memory is sent: QEMU before 9.0 does
@@ -246,6 +275,8 @@ func (m *run) notHere() error {
 	switch note.Record {
 	case migrate.Migrating: // it was this side's, and has ended
 		return handover.Note{}.Write(m.vm.DataDir)
+	case migrate.Taken:
+		return launch.AcceptTPM(m.vm.DataDir)
 	case migrate.Released, migrate.Moved:
 		return fmt.Errorf("the guest was moved to the runner at %s, and may be running there: a second one here would "+
 			"write to the same disks; if it is certain that it is not, remove %s", note.Keys.Address,

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"vmop/runner"
 	"vmop/runner/control"
 	"vmop/runner/handover"
+	"vmop/runner/migrate"
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/vmstatus"
@@ -148,6 +150,7 @@ func TestAGuestStaysWhereTheTargetDiffers(t *testing.T) {
 	}{
 		"hardware": {"maximumCpus: 5", disk, "the guest would have other hardware: without -smp cpus=1,maxcpus=4"},
 		"memory":   {"maximumRam: 80 MiB", disk, "with -m 80M"},
+		"TPM":      {"useTpm: true", disk, "the guest would have other hardware: with -device tpm-tis; with TPM 2.0"},
 		"disk":     {"maximumCpus: 4", counterDisk(t), "is not the disk of the guest that is to come"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,4 +210,27 @@ func TestAGuestComesBack(t *testing.T) {
 	to.start()
 	_, err = to.wait()
 	require.ErrorContains(t, err, "the guest was moved to the runner at 127.0.0.1:")
+}
+
+// A guest whose TPM is lost stays: another would have nothing of it.
+func TestAGuestStaysWithoutItsTPM(t *testing.T) {
+	t.Parallel()
+	disk := counterDisk(t)
+	from, to := newCounting(t, disk, "useTpm: true"), newCounting(t, disk, "useTpm: true")
+	from.runs()
+	from.hears()
+	from.counted() // its firmware doesn't use the TPM any more
+	r := control.MigrationRequest{Invitation: to.receives(), Bandwidth: 100 << 10}
+	var once sync.Once
+	err := from.client().Migrate(t.Context(), r, func(p control.MigrationProgress) {
+		if p.Stage == string(migrate.Copying) {
+			once.Do(func() { from.signal("swtpm", syscall.SIGKILL) })
+		}
+	})
+	require.EqualError(t, err, "its TPM is lost")
+	from.counted()
+	_, err = to.wait()
+	require.ErrorContains(t, err, "the source keeps the guest: its TPM is lost")
+	err = from.migrates(t.Context(), r.Invitation)
+	require.EqualError(t, err, "the guest cannot be moved: its TPM is lost; stop the VM and start it again")
 }

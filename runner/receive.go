@@ -39,6 +39,7 @@ type receiver struct {
 	*run
 
 	keys     link.Keys
+	left     *handover.Note // of a guest that has left from here before; nil: there was none
 	listener *link.Listener
 	begun    *launch.Launch
 }
@@ -57,7 +58,7 @@ func (m *run) receive(ctx context.Context) error {
 		return fmt.Errorf("the VM with its data in %s has a guest, or had one that may have left: no other can come; if it is "+
 			"certain that it isn't running, remove %s", m.vm.DataDir, handover.Path(m.vm.DataDir))
 	}
-	r := &receiver{run: m, keys: note.Keys}
+	r := &receiver{run: m, keys: note.Keys, left: left}
 	if err := r.listen(ctx, note.Record); err != nil {
 		return err
 	}
@@ -157,11 +158,25 @@ func (r *receiver) compare(ctx context.Context, text json.RawMessage) error {
 	if err := handover.Differences(o.Hardware, handover.Hardware(vm.Plan, o.Machines)); err != nil {
 		return err
 	}
+	if err := r.noOtherTPM(); err != nil {
+		return err
+	}
 	if err := vm.Config.Locate(vm.MissingFiles()); err != nil {
 		return err
 	}
 	r.cpus = o.CPUs
 	return sharedDisks(vm.Spec.Drives)
+}
+
+// noOtherTPM returns an error if the state of a TPM is here that may be the only one. That of a guest that has left is
+// older than the one that comes.
+func (r *receiver) noOtherTPM() error {
+	state, err := launch.TPMState(r.vm)
+	if err == nil && state != "" && r.left == nil {
+		err = fmt.Errorf("%s is the state of a TPM, and the guest brings its own: move it away, or take another data directory",
+			state)
+	}
+	return err
 }
 
 // sharedDisks returns an error if a disk isn't the source's: QEMU has locks on those that it writes to. Of a block
@@ -215,11 +230,19 @@ func (r *receiver) start(ctx context.Context) (handover.Machine, error) {
 	if err := m.settle(ctx); err != nil {
 		return nil, err
 	}
-	return arriving{guest{m.driver, m}}, nil
+	return arriving{guest{m.driver, m}, r.begun}, nil
 }
 
 // record keeps what the next runner needs.
 func (r *receiver) record() error {
+	select {
+	case <-r.tpmEnds():
+		return errors.New("the process of its TPM has ended")
+	default:
+	}
+	if err := r.processes.Sync(); err != nil {
+		return err
+	}
 	if err := r.vm.KeepAll(); err != nil {
 		return err
 	}
@@ -227,11 +250,18 @@ func (r *receiver) record() error {
 }
 
 // arriving is a guest that hasn't run here yet.
-type arriving struct{ guest }
+type arriving struct {
+	guest
+
+	begun *launch.Launch
+}
 
 // Continue implements handover.Machine.
 func (a arriving) Continue(ctx context.Context, paused bool) error {
 	m := a.m
+	if err := a.begun.AcceptTPM(); err != nil {
+		return fmt.Errorf("%w: take over the state of the TPM: %w", handover.ErrNotResumed, err)
+	}
 	booting := machine.Booting{Began: m.began, Resource: m.vm.Config.Resource, Paused: paused}
 	err := m.driver.Release(ctx, booting, m.server.Event)
 	if refused := machine.Refusal(""); errors.As(err, &refused) && refused != machine.ErrExited {
@@ -244,6 +274,10 @@ func (a arriving) Continue(ctx context.Context, paused bool) error {
 func (m *run) took(ctx context.Context, left handover.Machine) {
 	note, err := handover.Read(m.vm.DataDir)
 	if err != nil || note.Record != migrate.Taken {
+		return
+	}
+	if err := launch.AcceptTPM(m.vm.DataDir); err != nil {
+		m.log.Error("take over the state of the TPM", "err", err)
 		return
 	}
 	ctx = context.WithoutCancel(ctx)

@@ -106,10 +106,11 @@ func TestALinuxIsMigrated(t *testing.T) {
 	invariants.NothingLeft(t, j.toDir)
 }
 
-// Whichever runner is killed, and whenever: when it has been started again, the guest runs at one side.
-func TestARunnerIsKilledWhileItMigrates(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ side, at string }{
+// killMoment is when a runner is killed: its side has said something.
+type killMoment struct{ side, at string }
+
+func killMoments() []killMoment {
+	return []killMoment{
 		{"source", `event=Connected`},
 		{"source", `"heard Accept"`},
 		{"source", `event=AtSwitch`},
@@ -122,29 +123,43 @@ func TestARunnerIsKilledWhileItMigrates(t *testing.T) {
 		{"target", `event=Complete`},
 		{"target", `"heard Go"`},
 		{"target", `event=Continues`},
-	} {
+	}
+}
+
+// killsOne migrates, kills a runner at a moment, starts it again, and reports whether the guest is at the target then.
+func (j *journey) killsOne(side, at string) (there bool) {
+	j.t.Helper()
+	victim := j.sending
+	if side == "target" {
+		victim = j.receiving
+	}
+	asked := make(chan string, 1)
+	go func() { out, _ := j.migrate(); asked <- out }()
+	victim.await(at)
+	victim.kill()
+	if side == "source" {
+		j.sending = start(j.t, j.fromDir, nil, "--log-level", "debug")
+	} else {
+		j.receive()
+	}
+	require.Eventually(j.t, func() bool {
+		here := runs(j.t, j.fromDir)
+		there = runs(j.t, j.toDir)
+		require.False(j.t, here && there, "two guests run")
+		return here || there
+	}, patience, 20*time.Millisecond)
+	<-asked
+	return there
+}
+
+// Whichever runner is killed, and whenever: when it has been started again, the guest runs at one side.
+func TestARunnerIsKilledWhileItMigrates(t *testing.T) {
+	t.Parallel()
+	for _, c := range killMoments() {
 		t.Run(c.side+" "+strings.Trim(c.at, `"`), func(t *testing.T) {
 			t.Parallel()
 			j := begin(t, counterSection(t)...)
-			victim := j.sending
-			if c.side == "target" {
-				victim = j.receiving
-			}
-			asked := make(chan string, 1)
-			go func() { out, _ := j.migrate(); asked <- out }()
-			victim.await(c.at)
-			victim.kill()
-			if c.side == "source" {
-				j.sending = start(t, j.fromDir, nil, "--log-level", "debug")
-			} else {
-				j.receive()
-			}
-			var here, there bool
-			require.Eventually(t, func() bool {
-				here, there = runs(t, j.fromDir), runs(t, j.toDir)
-				require.False(t, here && there, "two guests run")
-				return here || there
-			}, patience, 20*time.Millisecond)
+			there := j.killsOne(c.side, c.at)
 			if there {
 				require.Contains(t, []int{0, 1}, j.sending.exit())
 				if c.at == `event=Continues` { // the source knows, and what it has said last may be lost

@@ -44,7 +44,20 @@ func Hardware(p *plan.Plan, machines map[string]string) (lines []string) {
 		}
 		lines = append(lines, line)
 	}
+	for _, h := range p.Helpers {
+		if h.Role == plan.RoleTPM {
+			lines = append(lines, versionOfTPM(h))
+		}
+	}
 	return lines
+}
+
+// versionOfTPM is what swtpm emulates.
+func versionOfTPM(swtpm plan.Process) string {
+	if slices.Contains(swtpm.Argv(), "--tpm2") {
+		return "TPM 2.0"
+	}
+	return "TPM 1.2"
 }
 
 // isFront reports whether what an option makes is the guest's, and not what is behind it.

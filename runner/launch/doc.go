@@ -4,6 +4,7 @@
 //	files.go       makes the guest's copies of files
 //	network.go     opens taps
 //	start.go       starts the helpers and QEMU, which inherit what was opened
+//	arrival.go     the TPM of a guest that comes from another runner
 //	again.go       starts a helper again that has ended while the guest runs
 //	starterror.go  says which option it was, if QEMU ends instead
 //

@@ -50,7 +50,7 @@ type Launch struct {
 	lock *lock.Lock // of the machine; its processes inherit it
 	undo *cleanup.List
 	log  *slog.Logger
-	// Incoming has QEMU wait for a guest that comes from another one.
+	// Incoming has QEMU wait for a guest that comes from another one; see AcceptTPM.
 	Incoming bool
 	seeding  errgroup.Group      // writes the cloud-init image
 	files    map[string]*os.File // open descriptors, by their name in the plan

@@ -92,6 +92,11 @@ func leadTo(before string) error {
 //
 // See docs/decisions/0051-power-cuts.md.
 func (l *Launch) findTPM() error {
+	if l.Incoming {
+		if err := l.expectTPM(); err != nil {
+			return fmt.Errorf("make room for the state of the TPM: %w", err)
+		}
+	}
 	file := tpmState(l.vm.Plan)
 	if file == "" {
 		return nil

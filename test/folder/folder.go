@@ -15,11 +15,13 @@ import (
 // Files are texts by the names of their files.
 type Files map[string]string
 
-// Fill writes files into a folder.
+// Fill writes files into a folder, and makes the folders that it doesn't have.
 func Fill(t testing.TB, dir string, files Files) {
 	t.Helper()
 	for name, text := range files {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 }
 

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/handover"
+	"vmop/runner/launch"
+	"vmop/runner/migrate"
+	"vmop/runner/migrate/link"
+	"vmop/runner/status"
+	"vmop/test/invariants"
+)
+
+// tpmUser is a guest that has something in its TPM: a register that is lost when the machine is reset, and a value that
+// is never lost.
+type tpmUser struct {
+	*serial
+
+	register [sha256.Size]byte
+	value    uint64
+}
+
+// The parts of commands of a TPM 2.0, in hexadecimal: the owner with an empty password, an index of eight bytes, and
+// the register that is for tests.
+const (
+	ownersPassword = "00000009" + "40000009" + "0000" + "00" + "0000"
+	tpmOwner       = "40000001"
+	tpmIndex       = "01500001"
+	testRegister   = "00000010"
+)
+
+// tpmUserOf waits for the guest of a folder, and has it begin to use its TPM.
+func tpmUserOf(t *testing.T, dir string) *tpmUser {
+	t.Helper()
+	u := &tpmUser{serial: console(t, dir)}
+	u.await(`TINY \S+ READY`)
+	const attributes = "02060006" // the owner, and who knows the password, read and write
+	u.says("8002", "0000012a"+tpmOwner+ownersPassword+"0000"+"000e"+tpmIndex+"000b"+attributes+"0000"+"0008", "")
+	u.writes()
+	return u
+}
+
+// says has the guest say a command to the TPM, which succeeds with an answer that ends so.
+func (u *tpmUser) says(tag, command, answer string) {
+	u.out.t.Helper()
+	text, err := hex.DecodeString(tag + fmt.Sprintf("%08x", 6+len(command)/2) + command)
+	require.NoError(u.out.t, err)
+	octal := ""
+	for _, b := range text {
+		octal += fmt.Sprintf(`\%03o`, b)
+	}
+	u.typeLine("sh printf '" + octal + "' >/tmp/c; exec 4<>/dev/tpm0; cat /tmp/c >&4; echo said $(bytes 4096 <&4)")
+	u.await(`said 8002[0-9a-f]{8}00000000` + answer)
+}
+
+// writes changes what is in the TPM.
+func (u *tpmUser) writes() {
+	u.out.t.Helper()
+	u.value++
+	u.says("8002", "00000137"+tpmOwner+tpmIndex+ownersPassword+"0008"+fmt.Sprintf("%016x", u.value)+"0000", "")
+	digest := sha256.Sum256(binary.BigEndian.AppendUint64(nil, u.value))
+	u.says("8002", "00000182"+testRegister+ownersPassword+"00000001"+"000b"+hex.EncodeToString(digest[:]), "")
+	u.register = sha256.Sum256(append(u.register[:], digest[:]...))
+}
+
+// finds requires that what the guest has written is in the TPM.
+func (u *tpmUser) finds() {
+	u.out.t.Helper()
+	u.says("8002", "0000014e"+tpmOwner+tpmIndex+ownersPassword+"0008"+"0000", fmt.Sprintf("0000000a0008%016x", u.value))
+	u.typeLine("sh cat /sys/class/tpm/tpm0/pcr-sha256/16")
+	u.await(strings.ToUpper(hex.EncodeToString(u.register[:])))
+}
+
+// works requires that the TPM has what the guest has written, and takes more.
+func (u *tpmUser) works() {
+	u.out.t.Helper()
+	u.finds()
+	u.writes()
+	u.finds()
+}
+
+// movedTo continues at the console in another folder, where the guest is now.
+func (u *tpmUser) movedTo(dir string) {
+	u.out.t.Helper()
+	u.serial = console(u.out.t, dir)
+	u.works()
+	require.Equal(u.out.t, status.TPMWorks, known(u.out.t, dir).TPM)
+	require.Equal(u.out.t, []string{"tpm"}, tpmFolders(u.out.t, dir))
+}
+
+// tpmFolders are those in a data directory.
+func tpmFolders(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "data", "tpm*"))
+	require.NoError(t, err)
+	for _, path := range found {
+		if info, err := os.Lstat(path); err == nil && info.IsDir() {
+			names = append(names, filepath.Base(path))
+		}
+	}
+	return names
+}
+
+// A guest has its TPM with it, with all that is in it, there and back again.
+func TestATPMIsMigrated(t *testing.T) {
+	t.Parallel()
+	j := begin(t, append(tiny(t, ""), "useTpm: true")...)
+	u := tpmUserOf(t, j.fromDir)
+	out, err := j.migrate()
+	require.NoError(t, err, out)
+	require.Zero(t, j.sending.exit())
+	u.movedTo(j.toDir)
+
+	// Back in the folder that has an older state.
+	back := &journey{t: t, fromDir: j.toDir, toDir: j.fromDir, sending: j.receiving}
+	back.receive()
+	back.receiving.await(`waiting for a guest`)
+	out, err = back.migrate()
+	require.NoError(t, err, out)
+	require.Zero(t, back.sending.exit())
+	u.movedTo(j.fromDir)
+	again := start(t, j.toDir, nil)
+	require.Equal(t, 1, again.exit())
+	require.Contains(t, again.out.String(), "the guest was moved to the runner at 127.0.0.1:")
+
+	// And after a restart only what TPMs keep.
+	back.receiving.signal(syscall.SIGTERM)
+	require.Zero(t, back.receiving.exit())
+	invariants.NothingLeft(t, j.fromDir)
+	start(t, j.fromDir, nil).await(`booting`)
+	u.serial, u.register = console(t, j.fromDir), [sha256.Size]byte{}
+	u.await(`TINY \S+ READY`)
+	u.works()
+}
+
+// Whatever keeps the guest from moving, before or after QEMU has saved the TPM: it stays with its guest, and works.
+func TestATPMStaysWithItsGuest(t *testing.T) {
+	t.Parallel()
+	j := begin(t, append(tiny(t, ""), "useTpm: true")...)
+	u := tpmUserOf(t, j.fromDir)
+	stays := func(why string, args ...string) {
+		t.Helper()
+		out, err := j.migrate(args...)
+		require.Error(t, err)
+		require.Contains(t, out, why)
+		require.Equal(t, 1, j.receiving.exit())
+		require.True(t, runs(t, j.fromDir))
+		u.works()
+		require.Empty(t, tpmFolders(t, j.toDir), "the target keeps the state of a TPM that isn't its own")
+	}
+	next := func() {
+		j.receive()
+		j.receiving.await(`waiting for a guest`)
+	}
+
+	// The process of the target's TPM ends before the state is there.
+	go func() {
+		j.receiving.await(`event=Listens`)
+		for _, pid := range invariants.Processes(t, j.toDir)["swtpm"] {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}()
+	stays("", "--bandwidth", "10 MiB")
+
+	// The target has all of the guest, and can't keep it.
+	next()
+	obstacle := filepath.Join(j.toDir, "data", "uuid.txt")
+	require.NoError(t, os.Mkdir(obstacle, 0o700))
+	stays("uuid.txt")
+	require.Contains(t, j.receiving.out.String(), "event=Complete")
+	require.NoError(t, os.Remove(obstacle))
+
+	// The target's folder has the TPM of another VM.
+	next()
+	other := filepath.Join(j.toDir, "data", "tpm", "tpm2-00.permall")
+	require.NoError(t, os.Mkdir(filepath.Dir(other), 0o700))
+	require.NoError(t, os.WriteFile(other, []byte("another's"), 0o600))
+	out, err := j.migrate()
+	require.Error(t, err)
+	require.Contains(t, out, other+" is the state of a TPM, and the guest brings its own")
+	require.Equal(t, 1, j.receiving.exit())
+	text, err := os.ReadFile(other)
+	require.NoError(t, err)
+	require.Equal(t, "another's", string(text))
+	u.works()
+	require.NoError(t, os.RemoveAll(filepath.Dir(other)))
+
+	next()
+	out, err = j.migrate()
+	require.NoError(t, err, out)
+	require.Zero(t, j.sending.exit())
+	u.movedTo(j.toDir)
+}
+
+// Whichever runner is killed, and whenever: the guest has its TPM where it is.
+func TestARunnerIsKilledWhileATPMIsMigrated(t *testing.T) {
+	t.Parallel()
+	for _, side := range []string{"source", "target"} {
+		t.Run(side, func(t *testing.T) {
+			t.Parallel()
+			section := append(tiny(t, ""), "useTpm: true")
+			j := begin(t, section...)
+			u := tpmUserOf(t, j.fromDir)
+			for _, c := range killMoments() {
+				if c.side != side {
+					continue
+				}
+				there := j.killsOne(c.side, c.at)
+				t.Log(c.at, "the guest is at the target:", there)
+				switch {
+				case there:
+					u.movedTo(j.toDir)
+					j.fromDir, j.sending = j.toDir, j.receiving
+				case side == "source": // the connection with the console has ended with the runner
+					u.movedTo(j.fromDir)
+				default:
+					u.works()
+				}
+				j.toDir = folder(t, "standard", section...)
+				j.receive()
+				j.receiving.await(`waiting for a guest`)
+			}
+		})
+	}
+}
+
+// A runner that is killed when the guest is its own, and before its TPM is in its place, leaves that to the next one,
+// whether the machine still runs or not.
+func TestTheNextRunnerTakesOverATPM(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", append(counterSection(t), "useTpm: true")...)
+	data := filepath.Join(dir, "data")
+	p := start(t, dir, nil)
+	p.await(`booting`)
+	state, err := os.Stat(filepath.Join(data, "tpm"))
+	require.NoError(t, err)
+	keys, _, err := link.NewKeys("127.0.0.1:0", time.Now())
+	require.NoError(t, err)
+	for _, ends := range []bool{false, true} {
+		p.kill()
+		if ends {
+			killAll(t, dir, p)
+		}
+		require.NoError(t, os.Rename(filepath.Join(data, "tpm"), filepath.Join(data, "tpm.arriving")))
+		require.NoError(t, os.Mkdir(filepath.Join(data, "tpm"), 0o700)) // which a restart would use
+		require.NoError(t, handover.Note{Record: migrate.Taken, Keys: keys}.Write(data))
+		p = start(t, dir, nil)
+		p.await(map[bool]string{false: `adopted`, true: `booting`}[ends])
+		require.Eventually(t, func() bool {
+			now, err := os.Stat(filepath.Join(data, "tpm"))
+			return err == nil && os.SameFile(state, now)
+		}, patience, tick)
+		require.Equal(t, []string{"tpm"}, tpmFolders(t, dir))
+		for _, pid := range invariants.Processes(t, dir)["swtpm"] {
+			works, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+			require.NoError(t, err)
+			require.Equal(t, filepath.Join(data, "tpm"), works)
+		}
+	}
+}
+
+// When the guest is the target's, its TPM survives a power cut there: the source's is of no use any more.
+func TestATPMThatHasComeSurvivesAPowerCut(t *testing.T) {
+	t.Parallel()
+	section := append(counterSection(t), "useTpm: true")
+	j := &journey{t: t, fromDir: folder(t, "standard", section...), toDir: folder(t, "standard", section...)}
+	mount := filepath.Join(j.toDir, "disk")
+	require.NoError(t, os.Mkdir(mount, 0o700))
+	m := newMedium(t, mount)
+	rewrite(t, j.toDir, "dataDir: data", "dataDir: disk/data")
+	j.sending = start(t, j.fromDir, nil)
+	j.sending.await(`booting`)
+	j.receive()
+	j.receiving.await(`waiting for a guest`)
+	began := m.now()
+	out, err := j.migrate()
+	ended := m.now()
+	require.NoError(t, err, out)
+	require.Zero(t, j.sending.exit())
+	state, err := os.ReadFile(filepath.Join(j.fromDir, "data", "tpm", "tpm2-00.permall"))
+	require.NoError(t, err)
+	j.receiving.signal(syscall.SIGTERM)
+	require.Zero(t, j.receiving.exit())
+	m.stopBystander()
+	unmount(t, mount)
+
+	count, random := chance(t, "VMOP_CUTS", 20)
+	var moments []int64
+	for n := range count {
+		moments = append(moments, began+(ended-began)*int64(n+1)/int64(count))
+	}
+	taken := 0
+	m.cuts(moments, random, func(c cut) {
+		image, data := filepath.Join(j.toDir, "cut.img"), filepath.Join(mount, "data")
+		writeSparse(t, image, c.image)
+		mountImage(t, image, mount)
+		note, err := handover.Read(data)
+		require.NoError(t, err)
+		if note.Record == migrate.Taken || c.at == ended {
+			taken++
+			require.NoError(t, launch.AcceptTPM(data))
+			left, err := os.ReadFile(filepath.Join(data, "tpm", "tpm2-00.permall"))
+			require.NoError(t, err)
+			require.Equal(t, state, left, "at %d of %d", c.at, ended)
+		}
+		unmount(t, mount)
+		require.NoError(t, os.Remove(image))
+	})
+	t.Logf("the guest was the target's at %d of %d moments", taken, count)
+}

@@ -1,0 +1,30 @@
+package handover
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes/plan"
+)
+
+// TPMs are alike if they are of one version, and devices of one model.
+func TestTPMsAreCompared(t *testing.T) {
+	t.Parallel()
+	with := func(model string, arguments ...string) []string {
+		p := &plan.Plan{Helpers: []plan.Process{{Role: plan.RoleTPM, Dir: model}}}
+		for _, a := range arguments {
+			p.Helpers[0].Args = append(p.Helpers[0].Args, plan.Option{Flag: a})
+		}
+		p.QEMU.Args = []plan.Option{{Flag: "-device", Value: model}}
+		return Hardware(p, nil)
+	}
+	own := with("tpm-tis", "socket", "--tpm2")
+	require.NoError(t, Differences(own, with("tpm-tis", "socket", "--tpm2", "--terminate")))
+	require.EqualError(t, Differences(own, with("tpm-crb", "socket", "--tpm2")),
+		"the guest would have other hardware: without -device tpm-tis; with -device tpm-crb")
+	require.EqualError(t, Differences(own, with("tpm-tis", "socket")),
+		"the guest would have other hardware: without TPM 2.0; with TPM 1.2")
+	require.EqualError(t, Differences(own, Hardware(&plan.Plan{}, nil)),
+		"the guest would have other hardware: without -device tpm-tis; without TPM 2.0")
+}

@@ -1,0 +1,32 @@
+package runner
+
+import (
+	"log/slog"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/process"
+	"vmop/runner/launch"
+	"vmop/runner/prepare"
+	"vmop/vmtypes/plan"
+)
+
+// A guest that has come stays the source's if the process of its TPM has ended meanwhile.
+func TestAGuestIsNotTakenWithoutItsTPM(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("true")
+	require.NoError(t, err)
+	p, err := process.Start(process.Spec{Name: "swtpm", Path: program}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	<-p.Done()
+	vm := &prepare.VM{Plan: &plan.Plan{Helpers: []plan.Process{{Name: "swtpm", Role: plan.RoleTPM}}}}
+	m := &run{vm: vm, processes: &launch.Processes{Helpers: []*process.Process{p}}}
+	require.EqualError(t, (&receiver{run: m}).record(), "the process of its TPM has ended")
+
+	m.processes.Helpers = nil // it has ended before this runner began
+	require.EqualError(t, (&receiver{run: m}).record(), "the process of its TPM has ended")
+	vm.Plan.Helpers = nil
+	require.Nil(t, m.tpmEnds(), "the machine has no TPM that could end")
+}
