@@ -88,7 +88,8 @@ func (m *metrics) counts() map[v1.Phase]int {
 		return nil
 	}
 	for _, phase := range []v1.Phase{
-		v1.PhaseStarting, v1.PhaseRunning, v1.PhaseStopping, v1.PhaseStopped, v1.PhaseTerminating, v1.PhaseFailed,
+		v1.PhaseStarting, v1.PhaseRunning, v1.PhaseMigrating, v1.PhaseStopping, v1.PhaseStopped, v1.PhaseTerminating,
+		v1.PhaseFailed,
 	} {
 		counts[phase] += 0 // phases without a VM are there, too
 	}

@@ -28,10 +28,12 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/capture"
+	"vmop/manager/migration"
 	"vmop/manager/serve"
 	"vmop/manager/store"
 	"vmop/manager/stream"
 	"vmop/manager/vm"
+	"vmop/runner/control"
 	"vmop/yamlfile"
 )
 
@@ -99,7 +101,8 @@ func Run(ctx context.Context, opts Options) error {
 	types := newTypeChecker()
 	vms, err := vm.Add(mgr, vm.Options{
 		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed,
-		Types: types, Kill: keys.Kill, Guest: guestOf(keys),
+		Types: types, Kill: keys.Kill, Guest: runners{keys}.guest,
+		Source: runners{keys}.source, Target: runners{keys}.target,
 	})
 	if err != nil {
 		return err
@@ -205,13 +208,27 @@ func logWarnings(log *slog.Logger, warnings []yamlfile.Warning) {
 	}
 }
 
-// guestOf returns the guests of VMs, of which snapshots are made.
-func guestOf(keys *stream.Keys) func(*v1.VirtualMachine, *corev1.Pod) (capture.Guest, error) {
-	return func(vm *v1.VirtualMachine, pod *corev1.Pod) (capture.Guest, error) {
-		target, err := stream.TargetOf(vm, pod.UID, pod.Status.PodIP)
-		if err != nil {
-			return nil, err
-		}
-		return keys.Client(target, ""), nil
+// runners are those of VMs, as keys reach them.
+type runners struct{ *stream.Keys }
+
+// guest returns the guest of a VM, of which a snapshot is made.
+func (r runners) guest(vm *v1.VirtualMachine, pod *corev1.Pod) (capture.Guest, error) {
+	return r.client(stream.TargetOf(vm, pod.UID, pod.Status.PodIP))
+}
+
+// source returns the runner whose guest is moved.
+func (r runners) source(vm *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error) {
+	return r.client(stream.TargetOf(vm, pod.UID, pod.Status.PodIP))
+}
+
+// target returns the runner to which it is moved.
+func (r runners) target(vm *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error) {
+	return r.client(stream.ArrivingOf(vm, pod.UID, pod.Status.PodIP))
+}
+
+func (r runners) client(at stream.Target, err error) (*control.Client, error) {
+	if err != nil {
+		return nil, err
 	}
+	return r.Client(at, ""), nil
 }

@@ -138,7 +138,7 @@ func (m *run) serve(ctx context.Context) error {
 		}
 	}
 	m.there.Store(true)
-	if m.opts.Control != nil {
+	if m.opts.Control != nil && !m.managed {
 		m.serveManager(ctx)
 	}
 	return nil
@@ -150,6 +150,7 @@ func (m *run) listen(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{
 		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Snapshotter: backend{m}, Migrator: backend{m},
 		Tracker: m.tracker, Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
+		Invitation: m.invited.get,
 	})
 	if err != nil {
 		return err
@@ -162,6 +163,7 @@ func (m *run) listen(ctx context.Context) error {
 
 // serveManager lets the manager reach the runner. A fault leaves the VM running, without.
 func (m *run) serveManager(ctx context.Context) {
+	m.managed = true
 	opts := remote.Options{
 		Authorities: filepath.Join(filepath.Dir(m.opts.ConfigFile), config.AuthoritiesFile),
 		Port:        *m.opts.Control, Log: m.log,

@@ -149,8 +149,8 @@ func (m *run) teller(address string, tell func(control.MigrationProgress)) func(
 func (m *run) move(ctx context.Context, s *handover.Source, from migrate.Record) error {
 	m.moved.Store(true) // its end, if it comes, is that
 	err := s.Run(ctx, from)
-	m.publish(status.Moves{})
-	if err != nil {
+	if err != nil { // otherwise the other runner speaks for the VM
+		m.publish(status.Moves{})
 		m.moved.Store(false)
 		m.log.Warn("the guest stays", "err", err)
 		return err

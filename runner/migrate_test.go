@@ -89,10 +89,13 @@ func (c *counting) counted() {
 // receives starts a runner that waits for the guest of another one, and returns its invitation.
 func (v *vm) receives() []byte {
 	v.t.Helper()
-	v.receive = &runner.Receive{Address: "127.0.0.1:0", Invitation: v.path("invitation")}
+	v.receive = &runner.Receive{Address: "127.0.0.1:0", Invitation: v.path("invitation"), Migration: "m-1"}
 	v.start()
 	v.log.await(v.t, v.ended, "waiting for a guest")
-	return []byte(v.read("invitation"))
+	text, err := v.client().Invitation(v.t.Context())
+	require.NoError(v.t, err)
+	require.JSONEq(v.t, v.read("invitation"), string(text))
+	return text
 }
 
 // migrates has the guest moved.
@@ -133,8 +136,9 @@ func TestAGuestMovesToAnotherRunner(t *testing.T) {
 	_, err = to.stop()
 	require.NoError(t, err)
 	to.nothingLeft()
-	to.receive = nil
-	to.runs() // from now on it is started here, as it is
+	to.runs() // from now on it is started here, as it is: of this migration no other guest comes
+	_, err = to.client().Invitation(t.Context())
+	require.ErrorContains(t, err, "doesn't wait for the guest of another one")
 	again := to.becomes("running", func(s status.Status) bool { return s.QEMU.RunState == "running" })
 	require.Equal(t, before.UUID, again.UUID)
 	require.Equal(t, from.read("data", "machines.txt"), to.read("data", "machines.txt"))

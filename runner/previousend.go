@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"vmop/runner/adopt"
+	"vmop/runner/handover"
+	"vmop/runner/migrate"
 	"vmop/runner/record"
 	"vmop/runner/status"
 	"vmop/vmstatus"
@@ -48,6 +50,31 @@ func (m *run) endedBefore() (o Outcome, ended bool) {
 		o.ending())
 	m.log.Info("the guest has ended in this pod; it is not started again", "outcome", o.String())
 	return o, true
+}
+
+// hasLeft returns the end of a guest that has been moved to another pod; a runner that is killed and started again in
+// this one waits for the pod's deletion, as that one did. A guest that may have been moved is another runner's to
+// report.
+func (m *run) hasLeft() (o Outcome, ended bool) {
+	if m.opts.Reporter == nil {
+		return o, false
+	}
+	note, err := handover.Read(m.vm.DataDir)
+	if err != nil {
+		return o, false // the start fails by it
+	}
+	switch note.Record {
+	case migrate.Moved:
+		o.Cause = vmstatus.CauseMoved
+		m.publish(o.ending())
+		m.log.Info("the guest was moved to another pod; it is not started here")
+		return o, true
+	case migrate.Released:
+		m.publish(status.Moves{Migration: &status.Migration{
+			Direction: status.Leaving, Stage: string(migrate.Asking), Address: note.Keys.Address,
+		}})
+	}
+	return o, false
 }
 
 // endedUnseen returns how the machine has ended that an earlier runner has left, if

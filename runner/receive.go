@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"vmop/durable"
+	"vmop/regular"
 	"vmop/runner/cleanup"
 	"vmop/runner/handover"
 	"vmop/runner/launch"
@@ -30,8 +33,25 @@ type Receive struct {
 	// Address is where it listens, HOST:PORT; the source's runner reaches it there. Port 0 is any that is free.
 	Address string
 	// Invitation is the path of a file that is written when it listens, and removed in the end: link.Keys as JSON,
-	// which the source needs. It has a key.
+	// which the source needs. It has a key. The manager of a cluster asks for it by the control interface.
 	Invitation string
+	// Migration is the name of the migration. A runner with one that has received its guest, and is started again,
+	// doesn't wait for another. "": the migration has none.
+	Migration string
+}
+
+// An invitation is what the source of a guest needs; it is good for one migration.
+type invitation struct {
+	text atomic.Pointer[json.RawMessage]
+}
+
+func (i *invitation) set(text json.RawMessage) { i.text.Store(&text) }
+
+func (i *invitation) get() json.RawMessage {
+	if text := i.text.Load(); text != nil {
+		return *text
+	}
+	return nil
 }
 
 // receiver is a run whose guest comes from another runner.
@@ -51,7 +71,7 @@ func (m *run) receive(ctx context.Context) error {
 		return err
 	}
 	left := note.Away()
-	if note.Record == migrate.Moved {
+	if m.isOver(note) {
 		note = handover.Note{}
 	}
 	if note.Record == migrate.Taken || note.OfSource() {
@@ -64,7 +84,8 @@ func (m *run) receive(ctx context.Context) error {
 	}
 	t := handover.NewTarget(handover.TargetConfig{
 		DataDir: m.vm.DataDir, Keys: r.keys, Listener: r.listener, Left: left, Compare: r.compare, Start: r.start,
-		Take: r.record, Patience: handover.DefaultPatience, Log: m.log, Tell: r.publishStage,
+		Take: r.record, Migration: m.opts.Receive.Migration, Patience: handover.DefaultPatience, Log: m.log,
+		Tell: r.publishStage,
 	})
 	following := context.WithoutCancel(ctx)
 	answered := make(chan struct{})
@@ -74,6 +95,7 @@ func (m *run) receive(ctx context.Context) error {
 	}()
 	defer context.AfterFunc(ctx, func() { t.Cancel(following, stoppedError{context.Cause(ctx)}) })()
 	err = <-t.Decided()
+	m.invited.set(nil)
 	if gone := cleanup.Remove(m.opts.Receive.Invitation); gone != nil {
 		m.log.Warn("the invitation is not removed", "err", gone)
 	}
@@ -86,6 +108,50 @@ func (m *run) receive(ctx context.Context) error {
 	m.cpus = 0
 	m.driver.Configured(machine.Reading{Wish: m.machineConfig().Wish})
 	return cleanup.RemoveSecrets(m.vm)
+}
+
+// isOver reports whether a note is about a migration that has nothing to do with the one that is to come: its guest has
+// left for good, or it was to come by an earlier one, of which the cluster's manager knows that it has failed.
+func (m *run) isOver(n handover.Note) bool {
+	switch n.Record {
+	case migrate.Moved:
+		return true
+	case migrate.Expecting, migrate.Given:
+		return m.opts.Receive.Migration != n.Migration
+	}
+	return false
+}
+
+// isToCome is that a guest is another runner's, for which this one doesn't speak yet.
+func isToCome() status.Moves {
+	return status.Moves{Migration: &status.Migration{Direction: status.Arriving, Stage: "Waiting"}}
+}
+
+// receives reports whether a guest is to come, and not to be started: an earlier runner may have received it.
+func (m *run) receives() (bool, error) {
+	if m.opts.Receive == nil {
+		return false, nil
+	}
+	received, err := m.hasReceived()
+	if !received || err != nil {
+		m.publish(isToCome())
+	}
+	return !received, err
+}
+
+// hasReceived reports whether an earlier runner has received the guest that this one is to receive.
+func (m *run) hasReceived() (bool, error) {
+	if m.opts.Receive.Migration == "" {
+		return false, nil
+	}
+	text, err := regular.ReadFile(filepath.Join(m.vm.DataDir, prepare.ReceivedFile), prepare.LargestNote)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("find out whether the guest has been received: %w", err)
+	}
+	return string(text) == m.opts.Receive.Migration, nil
 }
 
 // answer receives a guest, and answers the source until that knows what has become of it.
@@ -122,13 +188,20 @@ func (r *receiver) listen(ctx context.Context, before migrate.Record) (err error
 		if err != nil {
 			return err
 		}
+		r.invited.set(text)
 		if err := durable.Write(r.opts.Receive.Invitation, append(text, '\n'), 0o600, durable.Volatile); err != nil {
 			return err
 		}
 		r.undo.Add("invitation", func() error { return cleanup.Remove(r.opts.Receive.Invitation) })
 	}
 	r.log.Info("waiting for a guest", "address", r.keys.Address, "invitation", r.opts.Receive.Invitation)
-	return r.run.listen(ctx)
+	if err := r.run.listen(ctx); err != nil {
+		return err
+	}
+	if r.opts.Control != nil {
+		r.serveManager(ctx)
+	}
+	return nil
 }
 
 // publishStage publishes how far the migration is.
@@ -246,6 +319,12 @@ func (r *receiver) record() error {
 	if err := r.vm.KeepAll(); err != nil {
 		return err
 	}
+	if name := r.opts.Receive.Migration; name != "" {
+		path := filepath.Join(r.vm.DataDir, prepare.ReceivedFile)
+		if err := durable.Write(path, []byte(name), 0o600, durable.Synced); err != nil {
+			return err
+		}
+	}
 	return r.remember()
 }
 
@@ -291,7 +370,8 @@ func (m *run) took(ctx context.Context, left handover.Machine) {
 		return nil
 	})
 	t := handover.NewTarget(handover.TargetConfig{
-		DataDir: m.vm.DataDir, Keys: note.Keys, Listener: l, Patience: handover.DefaultPatience, Log: m.log,
+		DataDir: m.vm.DataDir, Keys: note.Keys, Listener: l, Migration: note.Migration,
+		Patience: handover.DefaultPatience, Log: m.log,
 		Compare: func(context.Context, json.RawMessage) error { return errors.New("the guest is here already") },
 		Tell:    func(handover.Progress) {},
 	})

@@ -48,7 +48,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	}
 	if fault != nil {
 		if vm = record.RunningBy(ctx, opts.ConfigFile); vm == nil {
-			reportFault(ctx, opts.Reporter, fault)
+			reportFault(ctx, opts, fault)
 			return Outcome{}, fault
 		}
 	}
@@ -89,7 +89,15 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 	}
 	m.undo.Add("lock", held.Release)
 	found, err := m.find(ctx)
+	receives := false
 	if found == nil && err == nil {
+		receives, err = m.receives()
+	}
+	if found == nil && err == nil && !receives {
+		if o, ended := m.hasLeft(); ended {
+			m.report(ctx)
+			return o, nil
+		}
 		if o, ended := m.endedBefore(); ended {
 			m.report(ctx)
 			return o, nil
@@ -112,7 +120,7 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 		m.report(ctx) // now that it is known how the VM is
 	case fault != nil:
 		err = fault
-	case m.opts.Receive != nil:
+	case receives:
 		if err = m.receive(ctx); err != nil {
 			err = m.stopped(ctx, err)
 		}

@@ -20,7 +20,8 @@ const stopWaitTime = 30 * time.Second
 // start it again, and the VM with it, before the manager has decided whether the VM
 // is to run. It waits after a crash as well where crashStops is set.
 //
-// With guestShutdownStops the VM stays off, for as long as it takes; otherwise
+// A guest that was moved to another pod isn't started here again, and with
+// guestShutdownStops the VM stays off, for as long as it takes; otherwise
 // AwaitStop waits for half a minute, so that the VM can be started in another pod, by
 // its newest definition. The configuration is followed meanwhile. A runner whose
 // reports no manager hears doesn't wait.
@@ -33,6 +34,7 @@ func AwaitStop(ctx context.Context, opts Options, outcome Outcome) {
 	}
 	w := stopWait{
 		file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, cause: outcome.Cause,
+		stays: outcome.Cause == vmstatus.CauseMoved,
 	}
 	w.await(ctx)
 	if ctx.Err() == nil && outcome.noted != "" {
@@ -52,7 +54,7 @@ func (o Outcome) awaitsStop(opts Options) bool {
 		stays, known := staysOff(config.NewSource(opts.ConfigFile, nil), o.Cause)
 		return known && stays
 	}
-	return o.Cause == vmstatus.CauseGuest || o.Cause == vmstatus.CauseReset
+	return o.Cause == vmstatus.CauseGuest || o.Cause == vmstatus.CauseReset || o.Cause == vmstatus.CauseMoved
 }
 
 // staysOff returns whether a VM stays off that has ended; a configuration with faults doesn't
@@ -110,7 +112,7 @@ func (w *stopWait) await(ctx context.Context) {
 // nothing.
 func (w *stopWait) read(source *config.Source, over *time.Timer) {
 	stays, known := staysOff(source, w.cause)
-	if !known || stays == w.stays {
+	if !known || stays == w.stays || w.cause == vmstatus.CauseMoved {
 		return
 	}
 	if w.stays = stays; !stays {

@@ -21,7 +21,6 @@ import (
 	"vmop/runner/service"
 	"vmop/runner/snapshot"
 	"vmop/runner/status"
-	"vmop/runner/status/k8s"
 	"vmop/vmstatus"
 )
 
@@ -42,6 +41,8 @@ type run struct {
 	snapshots *snapshot.Live
 	moving    sync.Mutex           // held while the guest is being moved to another runner
 	moved     atomic.Bool          // it was, or is about to be
+	invited   invitation           // for the source of a guest that is to come
+	managed   bool                 // the manager can reach the runner, or can't
 	cpus      int                  // that a guest has which comes from another runner; 0: as configured
 	held      string               // why the machine is held from the beginning; "" if it isn't
 	ctx       context.Context      // done when the VM is to be stopped
@@ -82,10 +83,15 @@ func (m *run) report(ctx context.Context) {
 }
 
 // reportFault has the cluster told why there is no VM.
-func reportFault(ctx context.Context, reporter *k8s.Reporter, fault error) {
-	if reporter != nil {
-		reporter.Follow(ctx, status.NewTracker(time.Now, startFailed(fault)), "")
+func reportFault(ctx context.Context, opts Options, fault error) {
+	if opts.Reporter == nil {
+		return
 	}
+	tracker := status.NewTracker(time.Now, startFailed(fault))
+	if opts.Receive != nil {
+		_ = tracker.Update(isToCome()) // it can always be
+	}
+	opts.Reporter.Follow(ctx, tracker, "")
 }
 
 // startFailed is the end of a VM that never ran. A stop request is no failure.

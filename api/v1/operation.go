@@ -54,22 +54,28 @@ const AnnotationRequestedBy = GroupName + "/requested-by"
 // VirtualMachineOperationSpec is what is to be done. It can't be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an operation can't be changed: delete it, which cancels it as far as possible, and create another one"
+// +kubebuilder:validation:XValidation:rule="!has(self.migrate) || self.type == 'Migrate'",fieldPath=".migrate",message="only Migrate has it: leave it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.force) || !self.force || self.type in ['Stop', 'Restart', 'Evict', 'Migrate']",fieldPath=".force",message="only Stop, Restart, Evict and Migrate can be forced: leave it out"
 type VirtualMachineOperationSpec struct {
 	// Type is what is done. Start: the VM is set to Running. Stop: it is set to Stopped, the
 	// guest is asked to shut down. Restart: the guest is asked to shut down, and starts in a
-	// new pod with all pending changes. Reset: the reset button. Evict, Migrate: the VM
-	// moves to another node while it is running; that is not possible yet, they fail.
+	// new pod with all pending changes. Reset: the reset button. Migrate: the guest moves to
+	// another pod while it is running. Evict: it moves away from its node.
 	Type OperationType `json:"type"`
 	// VirtualMachineName is the name of the VM, in the namespace of the operation.
 	//
 	// +kubebuilder:validation:MaxLength=48
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VM in this namespace: a-z, 0-9 and -"
 	VirtualMachineName string `json:"virtualMachineName"`
-	// Force of Stop and Restart ends the guest without asking it. Default: false.
+	// Force of Stop and Restart ends the guest without asking it. For Evict and Migrate it makes no
+	// difference: a guest that can't be moved otherwise is always slowed down. Default: false.
 	//
 	// +optional
 	Force bool `json:"force,omitempty"`
+	// Migrate says to where a guest moves.
+	//
+	// +optional
+	Migrate *MigrateOptions `json:"migrate,omitempty"`
 }
 
 // OperationType is what an operation does.

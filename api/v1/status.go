@@ -11,7 +11,7 @@ import (
 
 // Phase is the VM's state in one word.
 //
-// +kubebuilder:validation:Enum=Pending;Starting;Running;Stopping;Stopped;Terminating;Failed
+// +kubebuilder:validation:Enum=Pending;Starting;Running;Migrating;Stopping;Stopped;Terminating;Failed
 type Phase string
 
 // The phases of a VM.
@@ -19,6 +19,7 @@ const (
 	PhasePending     Phase = "Pending"     // it is to run, but its pod cannot exist yet: Reason says why
 	PhaseStarting    Phase = "Starting"    // its pod is starting, its guest is not running yet
 	PhaseRunning     Phase = "Running"     // its guest is running
+	PhaseMigrating   Phase = "Migrating"   // its guest is running, and is being moved to another pod
 	PhaseStopping    Phase = "Stopping"    // its guest has been asked to shut down
 	PhaseStopped     Phase = "Stopped"     // it has no pod, as spec.vm.state says
 	PhaseTerminating Phase = "Terminating" // the resource is being deleted
@@ -84,6 +85,20 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
+	// PodOrdinal is the number at the end of the name of the VM's pod. A migration changes it.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1
+	PodOrdinal int32 `json:"podOrdinal,omitempty"`
+	// Migration is the latest move of the guest to another pod. Absent: it has never been moved.
+	//
+	// +optional
+	Migration *Migration `json:"migration,omitempty"`
+	// Arriving is what the runner reports to which the guest is to move.
+	//
+	// +optional
+	Arriving *Arriving `json:"arriving,omitempty"`
 	// Runner is what the VM's runner last reported about itself.
 	//
 	// +optional

@@ -125,6 +125,13 @@ type VirtualMachineSpec struct {
 	//
 	// +optional
 	RunPolicy RunPolicy `json:"runPolicy,omitempty"`
+	// EvictionStrategy says what becomes of the VM when its pod is to be evicted, as by kubectl drain.
+	// LiveMigrate: the guest moves to another node, and the eviction waits for that, whatever it
+	// takes. LiveMigrateIfPossible: it moves; one that can't is shut down. Shutdown: it is shut down,
+	// and started on another node. Default: Shutdown.
+	//
+	// +optional
+	EvictionStrategy EvictionStrategy `json:"evictionStrategy,omitempty"`
 	// Disruptions are how the VM may be interrupted.
 	//
 	// +optional

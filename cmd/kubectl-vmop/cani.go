@@ -146,7 +146,11 @@ func (c *cluster) missing(cmd *cobra.Command, verb, name string) (string, error)
 	n := needs()[verb]
 	switch {
 	case n.resource == "pods" && name != "":
-		name += "-0"
+		vm, err := c.vm(cmd.Context(), name)
+		if err != nil { // the user may not read it
+			vm = &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		}
+		name = podNameOf(vm)
 	case !slices.Contains([]string{"vms", "virtualdisks", "virtualmachinesnapshots"}, n.resource) || n.verb == "create":
 		name = ""
 	}

@@ -57,8 +57,7 @@ func newCommand() *cobra.Command {
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
-	root.AddCommand(newMoves(&f)...)
-	root.AddCommand(missing("migrate-cancel"))
+	root.AddCommand(newMigrate(&f), newEvict(&f), missing("migrate-cancel"))
 	suggest(root)
 	return root
 }
@@ -96,14 +95,14 @@ func suggest(root *cobra.Command) {
 	}
 }
 
-// missing returns a verb of virtctl that this project can't do yet: it says so.
+// missing returns a verb of virtctl that this project has no verb for: it says what is used instead.
 func missing(name string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return hinted{
-				cli.UsageError{Err: fmt.Errorf("%s: VMs can't move between nodes while they are running", name)},
-				"kubectl drain moves them by a restart; kubectl vmop restart does if spec.nodeSelector says where",
+				cli.UsageError{Err: fmt.Errorf("%s: a migration is ended by deleting its operation", name)},
+				"kubectl get vmop, kubectl delete vmop OPERATION",
 			}
 		},
 	}

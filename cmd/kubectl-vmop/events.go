@@ -66,7 +66,7 @@ func newEvents(f *flags) *cobra.Command {
 
 // subjects returns the names of the objects of a VM that have events.
 func (c *cluster) subjects(ctx context.Context, vm *v1.VirtualMachine) ([]string, error) {
-	names := []string{vm.Name, vm.Name + "-0"} // the VM and its StatefulSet; its pod
+	names := []string{vm.Name, podNameOf(vm)} // the VM and its StatefulSet; its pod
 	if p, err := podOf(vm); err == nil && p.Name != names[1] {
 		names = append(names, p.Name)
 	}

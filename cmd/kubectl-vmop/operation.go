@@ -20,12 +20,11 @@ const takenTime = 10 * time.Second
 
 // operate carries out an operation in the user's name, and returns the VM when its signal was sent or, if that is
 // to be waited for, when it has had its effect.
-func (c *cluster) operate(ctx context.Context, cmd *cobra.Command, vm *v1.VirtualMachine, kind v1.OperationType,
-	force, wait bool,
+func (c *cluster) operate(ctx context.Context, cmd *cobra.Command, vm *v1.VirtualMachine,
+	spec v1.VirtualMachineOperationSpec, wait bool,
 ) (*v1.VirtualMachine, error) {
-	o := act.NewOperation(c.namespace, c.user(ctx), v1.VirtualMachineOperationSpec{
-		Type: kind, VirtualMachineName: vm.Name, Force: force,
-	})
+	spec.VirtualMachineName = vm.Name
+	o := act.NewOperation(c.namespace, c.user(ctx), spec)
 	o, err := c.operations.Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
 	if err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func (c *cluster) operate(ctx context.Context, cmd *cobra.Command, vm *v1.Virtua
 		return nil, err
 	case o.Status.Phase == v1.OperationFailed || o.Status.Phase == v1.OperationSuperseded:
 		return nil, hinted{
-			fmt.Errorf("%s %s: %s: %s", kind, vm.Name, o.Status.Reason, cli.Printable(o.Status.Message)),
+			fmt.Errorf("%s %s: %s: %s", spec.Type, vm.Name, o.Status.Reason, cli.Printable(o.Status.Message)),
 			"kubectl vmop why " + vm.Name,
 		}
 	}

@@ -49,6 +49,11 @@ func podOf(vm *v1.VirtualMachine) (pod, error) {
 	return pod{r.PodName, r.PodUID}, nil
 }
 
+// podNameOf is the name of a VM's pod, whether it has one or not.
+func podNameOf(vm *v1.VirtualMachine) string {
+	return fmt.Sprintf("%s-%d", vm.Name, vm.Status.PodOrdinal)
+}
+
 // runner returns a client of a VM's runner, by pods/exec. The runner shows the user's name to others, as one that it
 // can't check.
 func (c *cluster) runner(ctx context.Context, vm *v1.VirtualMachine) *control.Client {
@@ -254,7 +259,7 @@ func (f *flags) running(cmd *cobra.Command, args []string) (*cluster, *v1.Virtua
 		}
 		s := vm.Status
 		switch {
-		case s.Phase == v1.PhaseRunning || s.Phase == v1.PhaseStopping && s.Runner != nil:
+		case s.Phase == v1.PhaseRunning, s.Phase == v1.PhaseMigrating, s.Phase == v1.PhaseStopping && s.Runner != nil:
 			return true, nil
 		case vm.Spec.DesiredState() == v1.Stopped && s.ObservedGeneration >= vm.Generation:
 			_, err := podOf(vm)

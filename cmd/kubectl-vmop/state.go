@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -85,9 +84,9 @@ func (c *cluster) set(ctx context.Context, cmd *cobra.Command, name string, stat
 		}
 		return c.await(ctx, name, settled(vm.Generation, state))
 	case state == v1.Running:
-		return c.operate(ctx, cmd, vm, v1.OperationStart, false, wait)
+		return c.operate(ctx, cmd, vm, v1.VirtualMachineOperationSpec{Type: v1.OperationStart}, wait)
 	}
-	return c.operate(ctx, cmd, vm, v1.OperationStop, force, wait)
+	return c.operate(ctx, cmd, vm, v1.VirtualMachineOperationSpec{Type: v1.OperationStop, Force: force}, wait)
 }
 
 // settled is the goal that a VM is as it was set, which its definition has since a generation.
@@ -121,18 +120,20 @@ func newRestart(f *flags) *cobra.Command {
 	return cmd
 }
 
-// newMoves returns the verbs that would move a running VM to another node. They are not in the help as long as the
-// manager refuses their operations.
-func newMoves(f *flags) (verbs []*cobra.Command) {
-	for _, kind := range []v1.OperationType{v1.OperationEvict, v1.OperationMigrate} {
-		verb := strings.ToLower(string(kind))
-		cmd := f.newOperation(verb, kind, "", "moved", "the guest runs on another node")
-		cmd.Short, cmd.Hidden = "Move a running VM to another node", true
-		cmd.Long = verb + " is an operation that would move the running guest to another node. It fails: the manager can't do\n" +
-			"that yet. kubectl vmop restart lets the scheduler choose a node again."
-		verbs = append(verbs, cmd)
-	}
-	return verbs
+func newEvict(f *flags) *cobra.Command {
+	cmd := f.newOperation("evict", v1.OperationEvict, "", "moved", "the guest is running on another node")
+	cmd.Short = "Move a running guest away from its node"
+	cmd.Long = "evict moves the guest to another node while it is running, as migrate does."
+	return cmd
+}
+
+func newMigrate(f *flags) *cobra.Command {
+	cmd := f.newOperation("migrate", v1.OperationMigrate, "", "moved", "the guest is running in another pod")
+	cmd.Short = "Move a running guest to another node"
+	cmd.Long = "migrate moves the guest to another node while it is running; whatever goes wrong, it stays. With a\n" +
+		"--node-selector that its own node has, it may move to another pod there, which is made anew by the\n" +
+		"present definition."
+	return cmd
 }
 
 func newReset(f *flags) *cobra.Command {
@@ -146,6 +147,7 @@ func newReset(f *flags) *cobra.Command {
 func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action, done, until string) *cobra.Command {
 	var form string
 	var force bool
+	var nodes map[string]string
 	var w waiting
 	cmd := &cobra.Command{Use: verb + " NAME", GroupID: groupPower}
 	f.oneVM(cmd)
@@ -153,8 +155,8 @@ func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action,
 	switch kind {
 	case v1.OperationRestart:
 		cmd.Flags().BoolVar(&force, "force", false, "end the guest without asking it to shut down")
-	case v1.OperationEvict, v1.OperationMigrate:
-		cmd.Flags().BoolVar(&force, "force", false, "slow the guest down until it can be moved")
+	case v1.OperationMigrate:
+		cmd.Flags().StringToStringVar(&nodes, "node-selector", nil, "to a node with these `labels`: NAME=VALUE,…")
 	}
 	w.add(cmd, until)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -174,7 +176,11 @@ func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action,
 		}
 		ctx, cancel := w.context(cmd.Context())
 		defer cancel()
-		if vm, err = c.operate(ctx, cmd, vm, kind, force, w.wait); err != nil {
+		spec := v1.VirtualMachineOperationSpec{Type: kind, Force: force}
+		if len(nodes) > 0 {
+			spec.Migrate = &v1.MigrateOptions{NodeSelector: nodes}
+		}
+		if vm, err = c.operate(ctx, cmd, vm, spec, w.wait); err != nil {
 			return err
 		}
 		return printDone(cmd, form, vm, vmKind, vm.Name, done)

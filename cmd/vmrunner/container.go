@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 	"unicode/utf8"
 
@@ -35,6 +36,7 @@ type container struct {
 
 	grace    time.Duration // from TERM until the kubelet kills the container; 0: it is not killed
 	control  *int          // port for the manager; nil: none
+	receive  *runner.Receive
 	reporter *k8s.Reporter // nil: not in a cluster
 	log      *slog.Logger
 }
@@ -48,6 +50,15 @@ func (c *container) enter(log *slog.Logger) error {
 	}
 	if c.control, err = config.ControlPort(os.Getenv); err != nil {
 		return err
+	}
+	migration, address, err := config.Receive(os.Getenv)
+	if err != nil {
+		return err
+	}
+	if migration != "" {
+		c.receive = &runner.Receive{
+			Address: address, Migration: migration, Invitation: filepath.Join(os.TempDir(), "invitation"),
+		}
 	}
 	pod, err := k8s.FindPod(os.Getenv, c.account)
 	if err != nil {

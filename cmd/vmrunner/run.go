@@ -62,7 +62,8 @@ func newRun(f *flags) *cobra.Command {
 			defer stop()
 			opts := runner.Options{
 				Options: f.prepareBy(limits), PolicyFault: policyFault, Manager: manager, Reporter: box.reporter,
-				Control: box.control, GracePeriod: box.grace, Reread: reload, Log: log, Version: version,
+				Control: box.control, GracePeriod: box.grace, Receive: box.receive, Reread: reload, Log: log,
+				Version: version,
 			}
 			defer insist(cmd.Context(), f.config, notices)()
 			opts.DisplaySecret = os.Getenv(config.DisplaySecretVariable)

@@ -177,7 +177,7 @@ func (m *Memory) createdClaim(claim *objects.Claim, uid types.UID) {
 // needed, and reports whether it did: should this process be killed after it has created them,
 // the next one knows them.
 func (r *Round) AnnounceClaims(ctx context.Context, claims []objects.Claim) (bool, error) {
-	if onNode(r.Pod) {
+	if onNode(r.Pod) && !r.VM.Status.Migration.Active() {
 		return false, nil // what it has lost is not created
 	}
 	volumes, tokens := objects.Announce(r.VM, r.Settings, claims, r.memory.tokens, rand.Text)

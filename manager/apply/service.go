@@ -23,7 +23,7 @@ func (r *Round) Service(ctx context.Context) (did decide.Report) {
 	case service != nil:
 		did.Stop(r.ensureService(ctx, service))
 	default:
-		did.Stop(nil, r.deleteService(ctx))
+		did.Stop(nil, r.deleteObject(ctx, objects.KindService, r.Snapshot.Service))
 	}
 	return did
 }
@@ -55,15 +55,15 @@ func (r *Round) replacePorts(ctx context.Context, service *applycorev1.ServiceAp
 	return nil
 }
 
-func (r *Round) deleteService(ctx context.Context) error {
-	have := r.Snapshot.Service
-	if have == nil || have.DeletionTimestamp != nil || notOurs(objects.KindService, r.VM, have) != nil {
+// deleteObject deletes an object of the VM, if there is one.
+func (r *Round) deleteObject(ctx context.Context, k objects.Kind, have *objects.Metadata) error {
+	if have == nil || have.DeletionTimestamp != nil || notOurs(k, r.VM, have) != nil {
 		return nil
 	}
-	r.memory.written.forget(objects.KindService.String())
+	r.memory.written.forget(k.String())
 	err := r.w.client.Delete(ctx, have, client.Preconditions{UID: &have.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete service %s: %w", have.Name, err)
+		return fmt.Errorf("delete %s %s: %w", k, have.Name, err)
 	}
 	return nil
 }

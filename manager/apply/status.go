@@ -88,7 +88,7 @@ func (r *Round) FinalStatus(ctx context.Context) (bool, error) {
 	if !r.NeedsFinalStatus(r.Pod) {
 		return false, nil
 	}
-	name, live := objects.PodName(r.VM.Name), &corev1.Pod{}
+	name, live := objects.PodName(r.VM.Name, r.VM.Status.PodOrdinal), &corev1.Pod{}
 	err := r.w.live.Get(ctx, r.key(name), live)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -179,11 +179,22 @@ func (r *round) remove(object client.Object, of *corev1.Pod, uid types.UID) erro
 	return nil
 }
 
+// podName is the name of the VM's pod.
+func (r *round) podName() string {
+	switch {
+	case r.pod != nil:
+		return r.pod.Name
+	case r.VM != nil:
+		return objects.PodName(r.Name, r.VM.Status.PodOrdinal)
+	}
+	return objects.PodName(r.Name, 0)
+}
+
 // unchanged returns an error if the pod of the VM, or the drives in its configuration, are not those
 // upon which was decided: then a machine may get a disk of which nothing is known.
 func (r *round) unchanged() error {
 	pod := &corev1.Pod{}
-	err := r.opts.Live.Get(r.ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: objects.PodName(r.Name)}, pod)
+	err := r.opts.Live.Get(r.ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: r.podName()}, pod)
 	switch {
 	case apierrors.IsNotFound(err):
 		if r.pod != nil {

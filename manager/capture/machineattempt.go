@@ -194,7 +194,7 @@ func (m *Machines) wanted(ctx context.Context, of *v1.VirtualMachineSnapshot, p 
 
 // holder returns the VM's name if it is running, and else its stateful set's version; or why neither is so.
 func (m *Machines) holder(ctx context.Context, p plan) (name, version string, why *snapshot.Outcome) {
-	off, version, err := m.off(ctx, p.vm.Name)
+	off, version, err := m.off(ctx, p.vm)
 	switch {
 	case err != nil:
 		return "", "", new(refusal(err))
@@ -205,6 +205,10 @@ func (m *Machines) holder(ctx context.Context, p plan) (name, version string, wh
 	if err != nil {
 		return "", "", new(refusal(err))
 	}
+	if p.vm.Status.Migration.Active() {
+		return "", "", new(refuse(snapshot.ReasonBusy, "the guest of the VM %s is being moved: the snapshot is made "+
+			"afterwards", p.vm.Name))
+	}
 	if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
 		return "", "", new(refuse(snapshot.ReasonBusy, "the VM %s is starting or ending: the snapshot is made "+
 			"afterwards", p.vm.Name))
@@ -213,14 +217,14 @@ func (m *Machines) holder(ctx context.Context, p plan) (name, version string, wh
 }
 
 // off reports whether a VM has no pod and is to have none, with the version of the object that says so.
-func (m *Machines) off(ctx context.Context, vm string) (off bool, version string, err error) {
-	key := client.ObjectKey{Namespace: m.opts.Namespace, Name: vm}
+func (m *Machines) off(ctx context.Context, vm *v1.VirtualMachine) (off bool, version string, err error) {
+	key := client.ObjectKey{Namespace: m.opts.Namespace, Name: vm.Name}
 	var set appsv1.StatefulSet
 	if err := m.opts.Live.Get(ctx, key, &set); err != nil {
 		return apierrors.IsNotFound(err), "", client.IgnoreNotFound(err)
 	}
 	settled := set.Status.ObservedGeneration == set.Generation && (set.Spec.Replicas == nil || *set.Spec.Replicas == 0)
-	key.Name += "-0"
+	key.Name = objects.PodName(vm.Name, vm.Status.PodOrdinal)
 	err = m.opts.Live.Get(ctx, key, &corev1.Pod{})
 	return settled && apierrors.IsNotFound(err), fmt.Sprint(set.UID, " ", set.Generation), client.IgnoreNotFound(err)
 }
@@ -232,7 +236,7 @@ func (m *Machines) stayedOff(ctx context.Context, p plan, before string) bool {
 			return false
 		}
 	}
-	off, now, err := m.off(ctx, p.vm.Name)
+	off, now, err := m.off(ctx, p.vm)
 	return err == nil && off && now == before
 }
 

@@ -33,6 +33,8 @@ func Decide(s Situation) Decision {
 	switch {
 	case !s.Wanted():
 		return Decision{}
+	case s.Pod == nil && s.Other != nil && s.VM.Status.Migration.Active():
+		return Decision{Replicas: 1} // the guest may be in the other one
 	case s.staysOff() && s.VM.Annotations[AnnotationCarriedOut] != string(s.Pod.UID):
 		return Decision{Replicas: 1, Stop: true}
 	case gated(s.Pod) && s.Obstacle != nil:
@@ -41,7 +43,7 @@ func Decide(s Situation) Decision {
 		return Decision{Replicas: 1}
 	}
 	at := nextAttempt(s.Failures, s.Now)
-	mayStart := s.Obstacle == nil && len(s.Strays) == 0 && !s.Now.Before(at)
+	mayStart := s.Obstacle == nil && len(s.Strays) == 0 && s.Other == nil && !s.Now.Before(at)
 	if at.Before(s.Now) {
 		at = time.Time{}
 	}

@@ -317,6 +317,10 @@ func (s Situation) withRunner() Phase {
 	case runner == nil:
 		return starting()
 	}
+	if m := s.VM.Status.Migration; m.Active() && (runner.State == stateRunning || runner.State == stateBooting ||
+		runner.State == stateBooted) {
+		return Phase{v1.PhaseMigrating, string(m.Stage), m.Message, false}
+	}
 	switch runner.State {
 	case stateRunning:
 		return Phase{v1.PhaseRunning, ReasonNoGuestAgent, runner.Message, false}

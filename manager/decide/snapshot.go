@@ -21,11 +21,16 @@ type Snapshot struct {
 	Settings objects.Settings
 	// Pod is the one that the VM's stateful set has made, as [WithoutNode] returns it.
 	Pod *corev1.Pod
+	// Other is the second pod of the VM's stateful set: its guest is being moved from there, or to
+	// there, or has been.
+	Other *corev1.Pod
 	// Strays are running pods that have the VM's label, and that its stateful set
 	// has not made.
 	Strays []*corev1.Pod
 
-	StatefulSet, ConfigMap, Service *objects.Metadata
+	StatefulSet, ConfigMap, Service, DisruptionBudget *objects.Metadata
+	// Drained: the node of Pod takes no more pods.
+	Drained bool
 	// Types is the ConfigMap with the VM's custom types.
 	Types *objects.Metadata
 	// Secrets are the display secrets with the VM's label.

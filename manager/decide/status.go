@@ -90,7 +90,7 @@ func managerConditions(s Situation, found Findings) []metav1.Condition {
 		v1.ConditionVMTypeAccepted:  found.Type,
 		v1.ConditionRestartRequired: found.Restart.Condition,
 		v1.ConditionReconciled:      reconciled(found.Problems),
-		v1.ConditionMigratable:      notMigratable(),
+		v1.ConditionMigratable:      Migratable(s.Snapshot),
 		v1.ConditionSizingMatched:   s.Class.verdict(),
 	}
 	var conditions []metav1.Condition
@@ -105,11 +105,6 @@ func managerConditions(s Situation, found Findings) []metav1.Condition {
 		}, s.Now))
 	}
 	return conditions
-}
-
-// notMigratable is what every VM is.
-func notMigratable() Verdict {
-	return Verdict{metav1.ConditionFalse, "NotYet", "live migration is not built yet: to move the VM, restart it"}
 }
 
 // reconciled is whether the cluster holds what the definition asks for.

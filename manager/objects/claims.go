@@ -62,6 +62,7 @@ type Claim struct {
 	taint  string // why the record is to say that the files are not trusted; "" if it needn't
 
 	readOnly bool // the pod can't write to it
+	target   bool // it is for the pod to which the guest is being moved
 }
 
 // Existing is what there is of a VM's claims, each by the claim's name.
@@ -96,7 +97,9 @@ func ClaimNames(vm *v1.VirtualMachine) []string {
 func VolumeNames(vm *v1.VirtualMachine) []string {
 	var names []string
 	for _, c := range claimsOf(vm) {
-		names = append(names, c.volume)
+		if !c.target {
+			names = append(names, c.volume)
+		}
 	}
 	return names
 }
@@ -107,12 +110,20 @@ type claimOf struct {
 	volume, name, newer, path string
 	mount                     string // where its file system is in the pod; "" for a block device
 	disk                      *v1.VolumeClaimTemplate
+	target                    bool // it is for the pod to which the guest is being moved
+}
+
+// dataClaim is the volume for the data of the runner in the pod with an ordinal.
+func dataClaim(vm *v1.VirtualMachine, ordinal int32) claimOf {
+	c := claimOf{volume: dataVolume, name: dataVolume + "-" + PodName(vm.Name, ordinal), mount: DataDir}
+	if ordinal == 0 {
+		c.newer = vm.Name + "-" + dataVolume
+	}
+	return c
 }
 
 func claimsOf(vm *v1.VirtualMachine) []claimOf {
-	all := []claimOf{{
-		volume: dataVolume, name: dataVolume + "-" + vm.Name + "-0", newer: vm.Name + "-" + dataVolume, mount: DataDir,
-	}}
+	all := []claimOf{dataClaim(vm, vm.Status.PodOrdinal)}
 	templates := 0
 	for i, d := range vm.Spec.VM.Disks {
 		if d.VolumeClaimTemplate == nil {
@@ -132,6 +143,11 @@ func claimsOf(vm *v1.VirtualMachine) []claimOf {
 		templates++
 		all = append(all, c)
 	}
+	if vm.Status.Migration.Active() {
+		next := dataClaim(vm, OtherOrdinal(vm))
+		next.target = true
+		all = append(all, next)
+	}
 	if suffix := vm.Spec.ClaimNameSuffix; suffix != "" {
 		for i := range all {
 			all[i].name, all[i].newer = all[i].name+"."+suffix, "" // no other VM's: its name has no dot
@@ -149,7 +165,9 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing Existing) ([]Claim, erro
 		if err != nil {
 			return nil, err
 		}
-		c := Claim{Volume: of.volume, Path: of.path, wanted: wanted, mount: of.mount, fixed: of.fixed()}
+		c := Claim{
+			Volume: of.volume, Path: of.path, wanted: wanted, mount: of.mount, fixed: of.fixed(), target: of.target,
+		}
 		var exists bool
 		c.Name, exists = of.among(vm, existing.Claims)
 		have := existing.Claims[c.Name]
@@ -158,7 +176,9 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing Existing) ([]Claim, erro
 			c.compare(vm, have)
 		} else {
 			c.Apply, c.filled = wanted, of.filled()
-			c.fill(vm, existing.Source)
+			if !of.target {
+				c.fill(vm, existing.Source)
+			}
 		}
 		if of.mount != "" { // only then it has files
 			if exists {

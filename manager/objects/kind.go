@@ -20,6 +20,7 @@ const (
 	KindConfigMap
 	KindStatefulSet
 	KindService
+	KindDisruptionBudget
 	Kinds // how many there are
 )
 
@@ -27,12 +28,9 @@ const (
 func (k Kind) Version() schema.GroupVersionKind {
 	names := [...]string{
 		KindSecret: "Secret", KindClaim: "PersistentVolumeClaim", KindConfigMap: "ConfigMap",
-		KindStatefulSet: "StatefulSet", KindService: "Service",
+		KindStatefulSet: "StatefulSet", KindService: "Service", KindDisruptionBudget: "PodDisruptionBudget",
 	}
-	group := ""
-	if k == KindStatefulSet {
-		group = "apps"
-	}
+	group := map[Kind]string{KindStatefulSet: "apps", KindDisruptionBudget: "policy"}[k]
 	return schema.GroupVersionKind{Group: group, Version: "v1", Kind: names[k]}
 }
 
@@ -45,9 +43,6 @@ func NewMetadata(k Kind) *Metadata {
 	m.SetGroupVersionKind(k.Version())
 	return m
 }
-
-// PodName returns the name of the pod that the stateful set of a VM makes.
-func PodName(vm string) string { return vm + "-0" }
 
 // WrittenAt returns when an object was written last, its status aside.
 func WrittenAt(object *Metadata) *metav1.Time {

@@ -19,8 +19,8 @@ func gracePeriod(vm *v1.VirtualMachine) int64 {
 	return int64(powerdownTimeout(vm)) + int64(config.ForcedStop/time.Second)
 }
 
-// podTemplate returns the pod of a VM.
-func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, gated bool) (
+// podTemplate returns the pod of a VM, or the target of a move of its guest.
+func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, gated, target bool) (
 	*applycorev1.PodTemplateSpecApplyConfiguration, error,
 ) {
 	annotations, err := podAnnotations(vm, s, secret)
@@ -28,7 +28,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 		return nil, err
 	}
 	r := rightsOf(vm, s)
-	v := volumesOf(vm, s, r, claims, secret)
+	v := volumesOf(vm, s, r, mounted(claims, target), secret)
 	runner, err := container(vm, s, r, v, secret)
 	if err != nil {
 		return nil, err
@@ -45,6 +45,9 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	}
 	if err := place(vm, spec); err != nil {
 		return nil, err
+	}
+	if target {
+		receives(vm, spec)
 	}
 	if gated {
 		spec.NodeName = nil // it is not scheduled

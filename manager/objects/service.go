@@ -3,6 +3,7 @@ package objects
 import (
 	"maps"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
@@ -24,7 +25,10 @@ func Service(vm *v1.VirtualMachine, s Settings) (*applycorev1.ServiceApplyConfig
 	labels := merge(s.LoadBalancer.Labels, own.Labels)
 	maps.Copy(labels, Labels(vm))
 	service := applycorev1.ServiceSpec().WithType(corev1.ServiceTypeLoadBalancer).
-		WithSelector(map[string]string{LabelName: AppName, LabelInstance: vm.Name})
+		WithSelector(map[string]string{
+			LabelName: AppName, LabelInstance: vm.Name,
+			appsv1.StatefulSetPodNameLabel: PodName(vm.Name, vm.Status.PodOrdinal), // not that to which the guest moves
+		})
 	for _, p := range ports {
 		service.WithPorts(applycorev1.ServicePort().WithName(p.name).WithProtocol(corev1.ProtocolTCP).
 			WithPort(p.port).WithTargetPort(intstr.FromInt32(p.port)))

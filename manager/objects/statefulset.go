@@ -8,8 +8,9 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// StatefulSet returns the object that makes the pod of a VM: one replica if it is to run.
-// claims are those of Claims, secret is the name of the display secret, or empty.
+// StatefulSet returns the object that makes the pod of a VM: one replica if it is to run, and a second one while its
+// guest is being moved, whose template is that of the second pod then. claims are those of Claims, secret is the name
+// of the display secret, or empty.
 //
 // A StatefulSet makes no second pod as long as the object of the first one exists,
 // so no two pods ever have a VM's disks. It replaces no pod because its template
@@ -20,14 +21,19 @@ import (
 func StatefulSet(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, replicas int32, gated bool) (
 	*applyappsv1.StatefulSetApplyConfiguration, error,
 ) {
-	pod, err := podTemplate(vm, s, claims, secret, gated)
+	pods, start := scale(vm, replicas)
+	pod, err := podTemplate(vm, s, claims, secret, gated, pods > 1)
 	if err != nil {
 		return nil, err
 	}
+	spec := applyappsv1.StatefulSetSpec()
+	if start > 0 {
+		spec.WithOrdinals(applyappsv1.StatefulSetOrdinals().WithStart(start))
+	}
 	set, err := stamp(applyappsv1.StatefulSet(vm.Name, vm.Namespace).
 		WithLabels(Labels(vm)).WithOwnerReferences(owner(vm)).
-		WithSpec(applyappsv1.StatefulSetSpec().
-			WithReplicas(replicas).
+		WithSpec(spec.
+			WithReplicas(pods).
 			WithRevisionHistoryLimit(1).
 			WithPodManagementPolicy(appsv1.ParallelPodManagement).
 			WithUpdateStrategy(applyappsv1.StatefulSetUpdateStrategy().WithType(

@@ -10,6 +10,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
+	"vmop/manager/objects"
 )
 
 // Reasons of phases.
@@ -17,7 +18,6 @@ const (
 	ReasonAccepted               = "Accepted"
 	ReasonCompleted              = "OperationCompleted"
 	ReasonSuperseded             = "Superseded"
-	ReasonNotYet                 = "NotYet"
 	ReasonNotFound               = "VirtualMachineNotFound"
 	ReasonDeleted                = "VirtualMachineDeleted"
 	ReasonInProgress             = "OperationInProgress"
@@ -25,6 +25,8 @@ const (
 	ReasonNotApplicableForPhase  = "NotApplicableForPhase"
 	ReasonNotApplicableForType   = "NotApplicableForVMType"
 	ReasonOverruled              = "Overruled"
+	ReasonNotMigratable          = decide.ReasonNotMigratable
+	ReasonMigrationFailed        = "MigrationFailed"
 )
 
 // A Refusal is why an operation can't be carried out: a word for programs, and what would
@@ -36,10 +38,6 @@ func (r Refusal) Error() string { return r.Message }
 // Refuse returns why an operation can't be carried out on a VM, without regard to other
 // operations; nil if it can. The pod is nil if there is none.
 func Refuse(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
-	if o.Type == v1.OperationEvict || o.Type == v1.OperationMigrate {
-		return &Refusal{ReasonNotYet, "VMs can't move to another node while they are running yet: with Restart the " +
-			"scheduler chooses a node again"}
-	}
 	if vm.DeletionTimestamp != nil && (o.Type != v1.OperationStop || !o.Force || pod == nil) {
 		return phase("the VM is being deleted; Stop with force: true ends its guest at once")
 	}
@@ -50,6 +48,8 @@ func Refuse(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1
 		return refuseStop(o, vm, pod)
 	case v1.OperationRestart:
 		return refuseRestart(o, vm, pod)
+	case v1.OperationMigrate, v1.OperationEvict:
+		return refuseMigrate(o, vm, pod)
 	}
 	if vm.Status.Phase != v1.PhaseRunning || pod == nil || decide.Terminating(pod) {
 		return phase("the VM is %s: only a VM that is Running can be reset", phaseOf(vm))
@@ -103,6 +103,21 @@ func refuseRestart(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 	return nil
 }
 
+func refuseMigrate(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
+	if vm.Status.Phase != v1.PhaseRunning || pod == nil || decide.Terminating(pod) {
+		return phase("the VM is %s: only the guest of a VM that is Running can move", phaseOf(vm))
+	}
+	why := objects.Unmovable(vm)
+	if one := objects.OneNode(vm); why == "" && one != "" && (o.Migrate == nil || len(o.Migrate.NodeSelector) == 0) {
+		why = "it can't leave its node: " + one + "; with Restart, the scheduler chooses a node again, and to another pod on " +
+			"its node it moves with the nodeSelector kubernetes.io/hostname: " + pod.Spec.NodeName
+	}
+	if why != "" {
+		return &Refusal{ReasonNotMigratable, "the guest can't move: " + why}
+	}
+	return nil
+}
+
 func phase(format string, args ...any) *Refusal {
 	return &Refusal{ReasonNotApplicableForPhase, fmt.Sprintf(format, args...)}
 }
@@ -123,7 +138,7 @@ func supersedes(o, active v1.VirtualMachineOperationSpec) bool {
 	switch active.Type {
 	case v1.OperationStart:
 		return o.Type == v1.OperationStop
-	case v1.OperationReset:
+	case v1.OperationReset, v1.OperationMigrate, v1.OperationEvict:
 		return ends
 	}
 	return !active.Force && ends && o.Force

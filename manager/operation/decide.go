@@ -95,6 +95,15 @@ func (s Situation) active() *v1.VirtualMachineOperation {
 	return nil
 }
 
+// Moving returns the operation in progress by which a guest moves; nil if there is none.
+func Moving(all []*v1.VirtualMachineOperation) *v1.VirtualMachineOperation {
+	active := Situation{Operations: all}.active()
+	if active == nil || !IsMove(active.Spec.Type) || !Sent(active) || active.DeletionTimestamp != nil {
+		return nil
+	}
+	return active
+}
+
 // pending returns the operations that were not looked at yet, in the order in which they were made.
 func (s Situation) pending() (all []*v1.VirtualMachineOperation) {
 	for _, o := range s.Operations {
@@ -143,6 +152,8 @@ func awaited(o v1.VirtualMachineOperationSpec) string {
 		return "waiting until the guest is running"
 	case o.Type == v1.OperationReset:
 		return "waiting until the runner has reset the machine"
+	case IsMove(o.Type):
+		return "waiting until the guest has moved to another pod"
 	case o.Force && o.Type == v1.OperationStop:
 		return "waiting until the machine has ended"
 	case o.Type == v1.OperationStop:

@@ -117,11 +117,9 @@ func TestRefusals(t *testing.T) {
 		require.Error(t, r)
 		return r.Reason + ": " + r.Message
 	}
-	for o, want := range map[*v1.VirtualMachineOperation]string{
-		made(v1.OperationEvict):   "NotYet: VMs can't move to another node",
-		made(v1.OperationMigrate): "NotYet: VMs can't move to another node",
-	} {
-		require.Contains(t, refuse(o, "", "running"), want)
+	for _, o := range []*v1.VirtualMachineOperation{made(v1.OperationEvict), made(v1.OperationMigrate)} {
+		require.Equal(t, "NotApplicableForPhase: the VM is Stopped: only the guest of a VM that is Running can move",
+			refuse(o, "", "off"))
 	}
 	require.Equal(t, "NotApplicableForRunPolicy: spec.runPolicy is AlwaysOff: the VM can't be started before it is "+
 		"AlwaysOnUnlessStoppedManually or Manual", refuse(made(start), v1.AlwaysOff, "off"))

@@ -45,6 +45,8 @@ func outcomeOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1
 		return outcome{}
 	case o.Spec.Type == v1.OperationReset:
 		return outcomeOfReset(target, vm, pod)
+	case IsMove(o.Spec.Type):
+		return outcomeOfMove(o, vm)
 	case stop && vm.DeletionTimestamp == nil && wanted(vm):
 		return failed(ReasonOverruled, "the VM has been set to Running meanwhile")
 	case stop:
@@ -64,6 +66,23 @@ func outcomeOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1
 		return failed(cmp.Or(vm.Status.Reason, string(v1.PhaseFailed)), "the VM has failed: "+vm.Status.Message)
 	}
 	return outcome{}
+}
+
+// IsMove reports whether a guest moves by an operation of a type.
+func IsMove(t v1.OperationType) bool { return t == v1.OperationMigrate || t == v1.OperationEvict }
+
+// outcomeOfMove is that of a move of the guest.
+func outcomeOfMove(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine) outcome {
+	m := vm.Status.Migration
+	switch {
+	case m == nil || m.OperationUID != o.UID:
+		return outcome{}
+	case m.Stage == v1.MigrationCompleted:
+		return completed(m.Message)
+	case m.Stage == v1.MigrationFailed:
+		return failed(ReasonMigrationFailed, "the guest stays where it is: "+m.Message)
+	}
+	return outcome{v1.OperationInProgress, ReasonAccepted, m.Message}
 }
 
 // outcomeOfReset is that of a reset: its runner presses the button when it reads the counter.

@@ -25,6 +25,9 @@ type Signal struct {
 
 // SignalOf returns the signal of the active operation, whose status has its target.
 func SignalOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.Pod) (s Signal, err error) {
+	if IsMove(o.Spec.Type) {
+		return s, nil // package migration does the rest
+	}
 	s.AtOnce = o.Spec.Force
 	target := o.Status.Target
 	var state v1.State

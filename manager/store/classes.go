@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +32,23 @@ func (s *Store) DefaultClass() *v1.VirtualMachineClass {
 // They must not be changed.
 func (s *Store) Nodes() (all []*corev1.Node, unavailable string) {
 	return s.nodes.list(), s.nodes.why()
+}
+
+// drains reports whether a node takes no more pods, as one that is being drained.
+func drains(node *corev1.Node) bool {
+	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeUnschedulable
+	})
+}
+
+// Drained reports whether a node is known to take no more pods.
+func (s *Store) Drained(node string) bool {
+	for _, n := range s.nodes.list() {
+		if n.Name == node {
+			return drains(n)
+		}
+	}
+	return false
 }
 
 // UsersOfClasses returns the names of the VMs of each class. It goes through all records.

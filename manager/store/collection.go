@@ -40,6 +40,7 @@ type record struct {
 	ram     uint32 // that the guest has, in MiB
 	cpus    uint16 // likewise
 	urgency int8
+	ordinal uint8
 }
 
 // common is what many records have alike, whose memory they share: see encoding.
@@ -91,6 +92,9 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	})
 	if c.urgency != nil {
 		n.record.urgency = int8(c.urgency(o))
+	}
+	if c.ordinal != nil {
+		n.record.ordinal = uint8(c.ordinal(o))
 	}
 	if c.use != nil {
 		n.record.cpus, n.record.ram = c.use(o)
@@ -304,6 +308,13 @@ func (c *collection[T]) urgencyOf(name string) int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return int(c.records[name].urgency)
+}
+
+// ordinalOf returns the ordinal of an object's pod, 0 if there is no such object.
+func (c *collection[T]) ordinalOf(name string) int32 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return int32(c.records[name].ordinal)
 }
 
 // irregularNames returns the names of a group's irregular objects, sorted.

@@ -26,6 +26,8 @@ type encoding[T any] struct {
 	urgency func(T) int
 	// use is what an object uses: CPUs, and RAM in MiB. Nil: nothing.
 	use func(T) (cpus uint16, ram uint32)
+	// ordinal is the number in the name of an object's pod. Nil: it has none.
+	ordinal func(T) int32
 	// permissions is who may do what with an object, as JSON. Nil: nothing.
 	permissions func(T) string
 	// data are the names of the Secrets from which a guest configures itself, and of its
@@ -57,6 +59,7 @@ func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 		},
 		urgency: Urgency,
 		use:     useOf,
+		ordinal: func(vm *v1.VirtualMachine) int32 { return vm.Status.PodOrdinal },
 
 		permissions: permissionsOf,
 		data:        dataOf,
@@ -128,7 +131,7 @@ func podEncoding(namespace string) encoding[*corev1.Pod] {
 			return pod, err
 		},
 		group:     func(pod *corev1.Pod) string { return pod.Labels[objects.LabelInstance] },
-		irregular: func(name, vm string) bool { return name != objects.PodName(vm) },
+		irregular: func(name, vm string) bool { return name != objects.PodName(vm, 0) },
 		quiet:     true,
 	}
 }

@@ -45,7 +45,17 @@ type Store struct {
 func New(namespace string, configured func() string) *Store {
 	s, by := &Store{namespace: namespace, uses: make(chan struct{}, 1)}, newCompressor()
 	s.classes = newFew(trimClass, s.classChanged, func() { s.EnqueueAll() })
-	s.nodes = newFew(trimNode, func(_, _ *corev1.Node) { s.signal() }, s.signal)
+	s.nodes = newFew(trimNode, func(was, is *corev1.Node) {
+		s.signal()
+		if drains(was) != drains(is) {
+			s.EnqueueAll()
+		}
+	}, func() {
+		s.signal()
+		if slices.ContainsFunc(s.nodes.list(), drains) {
+			s.EnqueueAll()
+		}
+	})
 	s.enqueuer = &enqueuer{namespace: namespace, urgency: func(vm string) int { return s.vms.urgencyOf(vm) }}
 	s.vms = newCollection(vmEncoding(namespace), by, func(name string, r record) {
 		s.enqueuer.add(name)
@@ -140,9 +150,18 @@ func (s *Store) Permissions(name string) (list []v1.Permission, err error) {
 // VM returns a VM; nil if there is none of that name.
 func (s *Store) VM(name string) (*v1.VirtualMachine, error) { return s.vms.get(name) }
 
-// Pod returns the pod that the stateful set of a VM has made; nil if there is none.
+// Pod returns the pod of a VM; nil if there is none. That of a VM that is gone may have either ordinal.
 func (s *Store) Pod(vm string) (*corev1.Pod, error) {
-	pod, err := s.pods.get(objects.PodName(vm))
+	pod, err := s.PodAt(vm, s.vms.ordinalOf(vm))
+	if pod == nil && err == nil && !s.vms.has(vm) {
+		return s.PodAt(vm, 1)
+	}
+	return pod, err
+}
+
+// PodAt returns the pod that the stateful set of a VM has made with an ordinal; nil if there is none.
+func (s *Store) PodAt(vm string, ordinal int32) (*corev1.Pod, error) {
+	pod, err := s.pods.get(objects.PodName(vm, ordinal))
 	if err != nil || pod == nil || pod.Labels[objects.LabelInstance] != vm {
 		return nil, err
 	}
@@ -154,6 +173,9 @@ func (s *Store) Pod(vm string) (*corev1.Pod, error) {
 func (s *Store) Strays(vm string) ([]*corev1.Pod, error) {
 	var strays []*corev1.Pod
 	for _, name := range s.pods.irregularNames(vm) {
+		if name == objects.PodName(vm, 1) {
+			continue
+		}
 		pod, err := s.pods.get(name)
 		if err != nil {
 			return nil, err

@@ -13,7 +13,7 @@ import v1 "vmop/api/v1"
 // See docs/decisions/0056-urgency.md.
 func Urgency(vm *v1.VirtualMachine) int {
 	switch {
-	case vm.Status.Phase == v1.PhaseRunning, vm.Status.Phase == v1.PhaseStopping:
+	case vm.Status.Phase == v1.PhaseRunning, vm.Status.Phase == v1.PhaseMigrating, vm.Status.Phase == v1.PhaseStopping:
 		return urgencyRunning
 	case vm.Status.ObservedGeneration == 0:
 		return urgencyNew

@@ -49,6 +49,16 @@ func TargetOf(vm *v1.VirtualMachine, pod types.UID, ip string) (Target, error) {
 	}, nil
 }
 
+// ArrivingOf returns the runner that waits for the guest of a VM, in a pod with this uid and IP address. The error is
+// ErrUnreachable, and says why.
+func ArrivingOf(vm *v1.VirtualMachine, pod types.UID, ip string) (Target, error) {
+	of := vm.Status.Arriving
+	if ip == "" || of == nil || of.PodUID != pod || of.Control == nil {
+		return Target{}, fmt.Errorf("%w: the pod to which the guest is to move has not reported yet", ErrUnreachable)
+	}
+	return Target{Address: net.JoinHostPort(ip, strconv.Itoa(int(of.Control.Port))), Key: of.Control.Key}, nil
+}
+
 // ErrOther means that what answers is not the runner of the VM.
 var ErrOther = errors.New("this is not the runner of the VM: it has another key than the VM's status")
 

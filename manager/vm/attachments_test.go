@@ -201,7 +201,7 @@ func (w *world) hasCertificates(vm string, export *corev1.Pod) {
 	require.True(w.t, is)
 	require.Equal(w.t, own.Data[nbdexport.CAFile], server.Data[nbdexport.CAFile])
 	require.Len(w.t, server.Data, 3)
-	pod, _ := get(w, objects.PodName(vm), &corev1.Pod{})
+	pod, _ := get(w, objects.PodName(vm, 0), &corev1.Pod{})
 	for _, v := range pod.Spec.Volumes {
 		if v.Secret != nil {
 			var keys []string
@@ -332,7 +332,7 @@ func TestAnAttachmentOutlivesARestart(t *testing.T) {
 
 // mountedBy returns the claims in a VM's pod.
 func mountedBy(w *world, vm string) (claims string) {
-	pod, _ := get(w, objects.PodName(vm), &corev1.Pod{})
+	pod, _ := get(w, objects.PodName(vm, 0), &corev1.Pod{})
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {
 			claims += v.PersistentVolumeClaim.ClaimName + " "
@@ -386,7 +386,7 @@ func (w *world) plays(vm string) (end func()) {
 		}
 		of, pod := &v1.VirtualMachine{}, &corev1.Pod{}
 		if w.client.Get(w.playing(), client.ObjectKey{Namespace: w.Name, Name: vm}, of) != nil ||
-			w.client.Get(w.playing(), client.ObjectKey{Namespace: w.Name, Name: objects.PodName(vm)}, pod) != nil {
+			w.client.Get(w.playing(), client.ObjectKey{Namespace: w.Name, Name: objects.PodName(vm, 0)}, pod) != nil {
 			return
 		}
 		if _, revision := w.drives(vm); of.Status.Runner != nil && of.Status.Runner.DrivesRevision != revision {

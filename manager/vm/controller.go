@@ -21,6 +21,7 @@ import (
 	"vmop/manager/class"
 	"vmop/manager/decide"
 	"vmop/manager/leases"
+	"vmop/manager/migration"
 	"vmop/manager/objects"
 	"vmop/manager/provision"
 	"vmop/manager/store"
@@ -45,6 +46,8 @@ type Options struct {
 	Kill func(ctx context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error
 	// Guest returns the guest that is running in the pod of a VM, to be frozen for a snapshot.
 	Guest func(vm *v1.VirtualMachine, pod *corev1.Pod) (capture.Guest, error)
+	// Source and Target return the runner in the pod of a VM that has the guest, and in the one to which it moves.
+	Source, Target func(vm *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error)
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 

@@ -142,7 +142,7 @@ func (b *answerBody) Close() error {
 // uid returns the uid of a VM's pod.
 func (w *world) uid(vm string) apitypes.UID {
 	w.t.Helper()
-	pod, is := get(w, objects.PodName(vm), &corev1.Pod{})
+	pod, is := get(w, objects.PodName(vm, 0), &corev1.Pod{})
 	require.True(w.t, is, vm)
 	return pod.UID
 }
@@ -170,7 +170,7 @@ func TestFault35TheAPIServerIsAwayThenSlow(t *testing.T) {
 	require.Equal(t, "NotSeen", vm.Status.Reason)
 
 	l.set(false, 200*time.Millisecond)
-	eventually(w, objects.PodName("labeled"), &corev1.Pod{}, "it has the label", func(pod *corev1.Pod) bool {
+	eventually(w, objects.PodName("labeled", 0), &corev1.Pod{}, "it has the label", func(pod *corev1.Pod) bool {
 		return pod.Labels["tier"] == "front"
 	})
 	w.settled()
@@ -249,7 +249,7 @@ func TestFault41OthersWriteAtTheSameTime(t *testing.T) {
 	}
 	w.edit("web", running)
 	w.settled()
-	eventually(w, objects.PodName("web"), &corev1.Pod{}, "it has the last label", func(pod *corev1.Pod) bool {
+	eventually(w, objects.PodName("web", 0), &corev1.Pod{}, "it has the last label", func(pod *corev1.Pod) bool {
 		return pod.Labels["edit"] == "99" && pod.DeletionTimestamp == nil
 	})
 	eventually(w, "web", &corev1.ConfigMap{}, "it is the last definition", func(c *corev1.ConfigMap) bool {

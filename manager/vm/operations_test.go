@@ -96,7 +96,7 @@ func TestOperations(t *testing.T) {
 	w.is("reset", v1.OperationCompleted, operation.ReasonCompleted)
 
 	for name, want := range map[string]string{
-		"Start": "NotApplicableForPhase", "Evict": "NotYet", "Migrate": "NotYet",
+		"Start": "NotApplicableForPhase", "Evict": "NotMigratable", "Migrate": "NotMigratable",
 	} {
 		w.request(strings.ToLower(name)+"-again", name)
 		w.is(strings.ToLower(name)+"-again", v1.OperationFailed, want)

@@ -20,6 +20,7 @@ import (
 	"vmop/manager/capture"
 	"vmop/manager/decide"
 	"vmop/manager/leases"
+	"vmop/manager/migration"
 	"vmop/manager/objects"
 	"vmop/manager/provision"
 	"vmop/manager/store"
@@ -43,6 +44,7 @@ type reconciler struct {
 	snapshots   *capture.Controller
 	machines    *capture.Machines
 	operations  operationMemories
+	calls       *migration.Calls
 }
 
 func newReconciler(to apply.Client, live client.Reader, opts Options) *reconciler {
@@ -75,6 +77,9 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 		Namespace: opts.Namespace, Settings: opts.Settings, VMs: known, Disks: c.disks, Client: to, Live: live,
 		Instance: opts.Instance, Now: opts.Now,
 	})
+	c.calls = &migration.Calls{
+		Source: opts.Source, Target: opts.Target, Changed: func(vm string) { known.Enqueue(vm) }, Now: opts.Now,
+	}
 	c.disks.OnChange(c.attachments.DiskChanged)
 	c.disks.ExportsAre(c.attachments)
 	return c
@@ -90,6 +95,7 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if s == nil {
 		c.memories.forget(request.NamespacedName)
 		c.turns.set(request.Name, false, c.opts.Now())
+		c.calls.Gone(request.Name)
 		did := c.operate(ctx, request.Name, nil)
 		attached, more := c.attachments.Attach(ctx, attach.Subject{Name: request.Name})
 		did.Append(more)
@@ -131,7 +137,12 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		all.Append(c.publish(ctx, decide.Situation{Snapshot: s}, decide.Findings{}, nil, m, round))
 		return all
 	}
-	return c.follow(ctx, s, m, round)
+	written, all := c.migrate(ctx, s, round)
+	if written || all.Err != nil {
+		return all // the VM is reconciled again with its new status
+	}
+	all.Append(c.follow(ctx, s, m, round))
+	return all
 }
 
 // follow takes the steps of a VM that is not being deleted.
@@ -227,6 +238,7 @@ func (c *reconciler) carryOut(ctx context.Context, s *decide.Snapshot, round *ap
 		rest.run(func() decide.Report { return round.PatchPod(ctx, of.secret, of.config, of.diskTLS) })
 	}
 	rest.run(func() decide.Report { return round.Service(ctx) })
+	rest.run(func() decide.Report { return round.Eviction(ctx, decide.EvictionOf(s)) })
 	rest.run(func() decide.Report { return c.disks.Release(ctx, s.VM.Name, s.VM, kept) })
 	return rest.did
 }

@@ -38,7 +38,7 @@ func (w *world) needs(name, reason string) *v1.VirtualMachine {
 // otherPod waits until a VM runs in another pod.
 func (w *world) otherPod(name string, than apitypes.UID) {
 	w.t.Helper()
-	eventually(w, objects.PodName(name), &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool {
+	eventually(w, objects.PodName(name, 0), &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool {
 		return p.UID != than && p.DeletionTimestamp == nil
 	})
 	w.settled()
@@ -118,7 +118,7 @@ func TestAutomaticRestartOfAKilledManager(t *testing.T) {
 			w.manage(nil)
 			w.say("web", w.pod("web"), stateBooted, nil)
 		}
-		eventually(w, objects.PodName("web"), &corev1.Pod{}, "it was restarted", func(p *corev1.Pod) bool {
+		eventually(w, objects.PodName("web", 0), &corev1.Pod{}, "it was restarted", func(p *corev1.Pod) bool {
 			return p.Spec.PriorityClassName == "system-node-critical"
 		})
 		w.settled()

@@ -16,12 +16,8 @@ func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
 		return nil, err
 	}
 	s := &decide.Snapshot{VM: vm, Settings: c.opts.Settings(), Now: c.opts.Now()}
-	pod, err := c.store.Pod(vm.Name)
-	if err != nil {
+	if err := c.addPods(s); err != nil {
 		return nil, err
-	}
-	if pod != nil {
-		s.Pod = decide.WithoutNode(pod, s.Now)
 	}
 	if s.ConfigMap, err = c.store.Metadata(objects.KindConfigMap, vm.Name); err != nil {
 		return nil, err
@@ -37,6 +33,7 @@ func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
 	}{
 		{objects.KindStatefulSet, vm.Name, &s.StatefulSet},
 		{objects.KindService, vm.Name, &s.Service},
+		{objects.KindDisruptionBudget, vm.Name, &s.DisruptionBudget},
 		{objects.KindConfigMap, objects.TypesConfigMap(vm, s.Settings), &s.Types},
 	} {
 		if *get.into, err = c.store.Metadata(get.kind, get.name); err != nil {
@@ -63,6 +60,23 @@ func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// addPods adds the pods of the VM, and what is known of the node of its guest.
+func (c *reconciler) addPods(s *decide.Snapshot) error {
+	vm := s.VM
+	pod, err := c.store.PodAt(vm.Name, vm.Status.PodOrdinal)
+	if err != nil {
+		return err
+	}
+	if pod != nil {
+		s.Pod = decide.WithoutNode(pod, s.Now)
+	}
+	if pod != nil && vm.Spec.EvictionStrategy != "" {
+		s.Drained = c.store.Drained(pod.Spec.NodeName)
+	}
+	s.Other, err = c.store.PodAt(vm.Name, objects.OtherOrdinal(vm))
+	return err
 }
 
 // claims returns those that exist of the claims with the given names, and their records.

@@ -58,6 +58,7 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 		"POST /v1/freeze":    s.postFreeze,
 		"POST /v1/thaw":      s.postThaw,
 		"POST /v1/snapshots": s.postSnapshot,
+		"GET /v1/invitation": s.getInvitation,
 		"POST /v1/migrate":   s.postMigrate,
 		"POST /v1/qmp":       s.postQMP,
 	}

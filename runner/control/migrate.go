@@ -46,6 +46,34 @@ type migrationLine struct {
 	Error    string             `json:"error,omitempty"`
 }
 
+// getInvitation hands out the invitation.
+func (s *Server) getInvitation(w http.ResponseWriter, _ *http.Request) error {
+	var text json.RawMessage
+	if s.opts.Invitation != nil {
+		text = s.opts.Invitation()
+	}
+	if text == nil {
+		return notThere("this runner doesn't wait for the guest of another one")
+	}
+	w.Header().Set("Content-Type", jsonType)
+	_, _ = w.Write(text) // the client may have disconnected
+	return nil
+}
+
+// Invitation returns what the source needs to move its guest to this runner, which waits for one. It has a key.
+func (c *Client) Invitation(ctx context.Context) (json.RawMessage, error) {
+	r, err := c.do(ctx, http.MethodGet, "/v1/invitation", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return nil, fmt.Errorf("read the invitation: %w", because(ctx, err))
+	}
+	return text, nil
+}
+
 // postMigrate moves the guest. If the client doesn't wait for the end, the guest stays, unless it was
 // released already.
 func (s *Server) postMigrate(w http.ResponseWriter, r *http.Request) error {
@@ -103,6 +131,9 @@ func (s *Server) postMigrate(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// ErrMigrationUnknown is that a guest may have been moved.
+var ErrMigrationUnknown = errors.New("it is not known whether the guest has been moved")
+
 // Migrate has the runner move its guest, and returns when it continues in the other runner, or why it stays. If ctx
 // ends before, the guest stays, unless it was released already: the error wraps the cause of ctx.
 func (c *Client) Migrate(ctx context.Context, request MigrationRequest, tell func(MigrationProgress)) error {
@@ -120,8 +151,7 @@ func (c *Client) Migrate(ctx context.Context, request MigrationRequest, tell fun
 		err := lines.Decode(&l)
 		switch {
 		case err != nil:
-			return fmt.Errorf("it is not known whether the guest has been moved: the runner's answer has ended: %w",
-				because(ctx, err))
+			return fmt.Errorf("%w: the runner's answer has ended: %w", ErrMigrationUnknown, because(ctx, err))
 		case l.Error != "":
 			return errors.New(l.Error)
 		case l.Moved:

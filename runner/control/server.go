@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,6 +59,8 @@ type Options struct {
 	Snapshotter Snapshotter
 	// Migrator moves the guest to another runner; nil: that is not possible.
 	Migrator Migrator
+	// Invitation returns what the source of a guest needs that is to come, which has a key; nil: none is.
+	Invitation func() json.RawMessage
 	// SPICE gets the clients of the SPICE server; who shows QEMU's clients asks it.
 	SPICE *SPICE
 }
@@ -112,10 +115,10 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 
 // ServeRemote serves the manager, too, until Close. It accepts from the listener only what
 // has proved to be the manager's, and closes it in the end. Requests may name a user
-// (UserHeader), and have neither QMP nor snapshots nor migrations. It must be called at most once.
+// (UserHeader), and have neither QMP nor snapshots. It must be called at most once.
 func (s *Server) ServeRemote(l net.Listener) {
 	s.remote = s.newHTTP(withManager, func(pattern string) bool {
-		return pattern != "POST /v1/qmp" && pattern != "POST /v1/snapshots" && pattern != "POST /v1/migrate"
+		return pattern != "POST /v1/qmp" && pattern != "POST /v1/snapshots"
 	})
 	server := s.remote
 	go s.serve(server, &bounded{Listener: l, clients: &s.far})

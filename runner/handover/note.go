@@ -24,6 +24,8 @@ type Note struct {
 	Keys   link.Keys      `json:"keys"`
 	// Left is about a guest that has left before, and holds again if none comes; nil: there was none.
 	Left *Note `json:"left,omitempty"`
+	// Migration is the target's name of it; "" if it has none.
+	Migration string `json:"migration,omitempty"`
 }
 
 // Path is that of the file in a data directory.

@@ -19,7 +19,7 @@ const DefaultPatience = 30 * time.Second
 // alone is the event that the source has not come back in time.
 const alone migrate.Event = "alone"
 
-// TargetConfig is what the side needs that gets the guest. All but Left are required.
+// TargetConfig is what the side needs that gets the guest. All but Left and Migration are required.
 type TargetConfig struct {
 	// DataDir is the VM's, where the note is.
 	DataDir  string
@@ -27,6 +27,8 @@ type TargetConfig struct {
 	Listener *link.Listener
 	// Left is the note of a guest that has left from here before.
 	Left *Note
+	// Migration is its name in the note; it may be empty.
+	Migration string
 	// Compare returns why an offer can't be accepted.
 	Compare func(ctx context.Context, offer json.RawMessage) error
 	// Start starts QEMU with -S and -incoming defer, as it was compared.
@@ -62,7 +64,9 @@ type Target struct {
 // NewTarget returns a target, for Run.
 func NewTarget(cfg TargetConfig) *Target {
 	t := &Target{
-		side: newSide(cfg.DataDir, Note{Keys: cfg.Keys, Left: cfg.Left}, cfg.Log, cfg.Tell), cfg: cfg,
+		side: newSide(cfg.DataDir, Note{Keys: cfg.Keys, Left: cfg.Left, Migration: cfg.Migration}, cfg.Log,
+			cfg.Tell),
+		cfg:     cfg,
 		decided: make(chan error, 1),
 		streams: make(chan *link.Conn), started: make(chan Machine, 1), starting: make(chan struct{}),
 		ending: func() {}, back: func() {},

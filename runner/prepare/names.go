@@ -40,6 +40,8 @@ const (
 	RestoreFile     = "restore.json"
 	// MigrationFile says how far the move of a guest to or from another runner is; see package handover.
 	MigrationFile = "migration.json"
+	// ReceivedFile has the name of the migration by which the guest has come to this pod.
+	ReceivedFile = "received"
 	// LogFile is the log of a runner that was started in the background.
 	LogFile = "runner.log"
 )
@@ -61,7 +63,7 @@ const (
 
 // ownData are the names of files that runners write in the data directory.
 func ownData() []string {
-	return []string{config.UUIDFile, pinnedType, PinnedMachines, basesFile, EndedFile, MigrationFile}
+	return []string{config.UUIDFile, pinnedType, PinnedMachines, basesFile, EndedFile, MigrationFile, ReceivedFile}
 }
 
 // DataFiles are the names of files that runners write in the data directory, those of

@@ -28,7 +28,7 @@ type console struct {
 // console opens the console of a VM that runs.
 func (v *clusterVM) console() *console {
 	v.t.Helper()
-	return v.consoleOf(v.t, namespace, v.pod0())
+	return v.consoleOf(v.t, namespace, v.podName())
 }
 
 // consoleOf opens the console of the VM in a pod.

@@ -181,7 +181,7 @@ func powerCut(t *testing.T, l *lab) {
 	}
 	t.Logf("told after %.0f s", time.Since(cut).Seconds())
 	off := time.Now()
-	l.kubectl(t, "delete", "pod", deleted.pod0(), "--force", "--grace-period=0")
+	l.kubectl(t, "delete", "pod", deleted.podName(), "--force", "--grace-period=0")
 	deleted.moved(node)
 	t.Logf("the VM whose pod was deleted runs after %.0f s", time.Since(off).Seconds())
 	off = time.Now()

@@ -23,6 +23,12 @@ spec:
   virtualMachineName: %s
   %s
 `, name, v.name, spec))
+	return v.operationEnds(name)
+}
+
+// operationEnds waits until an operation has ended.
+func (v *clusterVM) operationEnds(name string) *v1.VirtualMachineOperation {
+	v.t.Helper()
 	var o v1.VirtualMachineOperation
 	clustertest.Eventually(v.t, "the end of operation "+name, func() error {
 		err := v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &o)
@@ -52,7 +58,6 @@ func operations(t *testing.T, l *lab) {
 	first := guest.ask(bootID)
 
 	ends(v.operate("refused", "type: Start"), v1.OperationFailed, "NotApplicableForPhase")
-	ends(v.operate("evicted", "type: Evict"), v1.OperationFailed, "NotYet")
 	require.Equal(t, first, guest.ask(bootID), "the guest has not noticed")
 
 	qemu := v.qemu()
@@ -78,7 +83,7 @@ func operations(t *testing.T, l *lab) {
 
 	table := l.kubectl(t, "get", "vmop", "-o", "wide")
 	require.Regexp(t, `NAME +PHASE +TYPE +VIRTUALMACHINE +AGE +REASON +REQUESTED-BY +MESSAGE\n`, table)
-	require.Regexp(t, `(?m)^evicted +Failed +Evict +operated .* NotYet `, table)
+	require.Regexp(t, `(?m)^refused +Failed +Start +operated .* NotApplicableForPhase `, table)
 	events := l.kubectl(t, "describe", "vm", v.name)
 	require.Contains(t, events, "requested: Restart (VirtualMachineOperation restarted)")
 }

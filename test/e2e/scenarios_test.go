@@ -152,7 +152,7 @@ func podDeleted(t *testing.T, l *lab) {
 	guest := v.console().booted()
 	guest.ask("echo kept >/dev/vda; sync")
 	pod := v.pod()
-	l.kubectl(t, "delete", "pod", v.pod0(), "--wait=false")
+	l.kubectl(t, "delete", "pod", v.podName(), "--wait=false")
 	guest.await(`TINY .* powerbutton pressed`)
 	v.podOtherThan(pod)
 	v.runs()
@@ -293,7 +293,7 @@ func (v *clusterVM) restricted() {
 // runner runs a verb of vmrunner in the pod.
 func (v *clusterVM) runner(args ...string) string {
 	v.t.Helper()
-	return v.kubectl(v.t, append([]string{"exec", v.pod0(), "--", "vmrunner"}, args...)...)
+	return v.kubectl(v.t, append([]string{"exec", v.podName(), "--", "vmrunner"}, args...)...)
 }
 
 // youngestRunner returns the number of the runner that looks after the VM: the

@@ -83,7 +83,7 @@ func (l *lab) searchFor(t *testing.T, v *clusterVM, canary string, places []stri
 	for place, text := range l.everything(t) {
 		look(place, text)
 	}
-	log := l.kubectl(t, "logs", v.pod0())
+	log := l.kubectl(t, "logs", v.podName())
 	require.Contains(t, log, "set_password", "the log has all commands to QEMU")
 	look("the runner's log", log)
 	look("the manager's log", l.managerLog(t.Context()))

@@ -55,7 +55,7 @@ func customType(t *testing.T, l *lab) {
 	l.types(t, "asset-types", "asset.star", strings.ReplaceAll(assetType, "ASSET", "two"))
 	v.condition(v1.ConditionRestartRequired, metav1.ConditionTrue)
 	require.Equal(t, "vmType.source", v.now().Status.RestartAwaitingChanges[0].Path)
-	l.kubectl(t, "delete", "pod", v.pod0())
+	l.kubectl(t, "delete", "pod", v.podName())
 	v.runs()
 	require.Equal(t, "two", v.console().await(`asset=(\S+)`)[1])
 	v.condition(v1.ConditionRestartRequired, metav1.ConditionFalse)

@@ -22,8 +22,9 @@ import (
 // clusterVM is a VM of a test.
 type clusterVM struct {
 	*lab
-	t    *testing.T
-	name string
+	t       *testing.T
+	name    string
+	ordinal int // of its pod
 }
 
 // tiny returns the definition of a VM that runs the tiny guest.
@@ -91,8 +92,8 @@ func (v *clusterVM) describe(ctx context.Context) string {
 		{"get", "vm", v.name, "-o", "yaml"},
 		{"get", "pods,statefulsets,persistentvolumeclaims", "-l", "app.kubernetes.io/instance=" + v.name, "-o", "wide"},
 		{"describe", "pods", "-l", "app.kubernetes.io/instance=" + v.name},
-		{"logs", v.pod0(), "--previous"},
-		{"logs", v.pod0()},
+		{"logs", v.podName(), "--previous"},
+		{"logs", v.podName()},
 		{"get", "events", "--field-selector", "involvedObject.name=" + v.name},
 	} {
 		out, err := v.Kubectl(ctx, append([]string{"-n", namespace}, args...)...)
@@ -105,7 +106,8 @@ func (v *clusterVM) describe(ctx context.Context) string {
 	return text.String()
 }
 
-func (v *clusterVM) pod0() string { return v.name + "-0" }
+// podName is the name of the VM's pod.
+func (v *clusterVM) podName() string { return fmt.Sprintf("%s-%d", v.name, v.ordinal) }
 
 // now returns the VM as it is.
 func (v *clusterVM) now() *v1.VirtualMachine {
@@ -119,7 +121,7 @@ func (v *clusterVM) now() *v1.VirtualMachine {
 func (v *clusterVM) pod() *corev1.Pod {
 	v.t.Helper()
 	var pod corev1.Pod
-	err := v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: v.pod0()}, &pod)
+	err := v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: v.podName()}, &pod)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -54,7 +54,7 @@ func (f *Fleet) Events(ctx context.Context, name string) (<-chan []fleet.Event, 
 	heard, shown := make(chan []eventsv1.Event), make(chan []fleet.Event, 1)
 	for _, about := range []client.MatchingFields{
 		{"regarding.kind": kindOfVM, "regarding.name": name},
-		{"regarding.kind": "Pod", "regarding.name": objects.PodName(name)},
+		{"regarding.kind": "Pod", "regarding.name": objects.PodName(name, vm.Status.PodOrdinal)},
 	} {
 		go f.follow(ctx, about, watched, heard) // each selector needs a watch of its own
 	}

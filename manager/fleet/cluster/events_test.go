@@ -63,7 +63,7 @@ func TestEventsOfAVM(t *testing.T) {
 	p.define("other", small)
 	p.report("web", map[string]any{"phase": "Stopped"})
 	p.await("web", "it is stopped", func(vm *fleet.VM) bool { return vm.State == fleet.Stopped })
-	pod := objects.PodName("web")
+	pod := objects.PodName("web", 0)
 	p.write("a", "Pod", pod, 17, "", "0/3 nodes\x1b[2J are available")
 	p.write("b", "VirtualMachine", "other", 3, "", "of another VM")
 	p.write("c", "VirtualMachine", "web", 0, "x/runner", "boss has requested: reset")

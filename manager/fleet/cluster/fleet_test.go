@@ -47,7 +47,7 @@ func put(t testing.TB, f *Fleet, number, version int, cpus int32) {
 	vm.Status.CPUs = cpus
 	require.NoError(t, f.opts.Store.Put(&vm))
 	pod := &corev1.Pod{}
-	pod.Name, pod.UID = objects.PodName(name), types.UID(name)
+	pod.Name, pod.UID = objects.PodName(name, 0), types.UID(name)
 	pod.Labels = map[string]string{objects.LabelInstance: name}
 	pod.ResourceVersion = fmt.Sprint(version)
 	require.NoError(t, f.opts.Store.Put(pod))

@@ -206,7 +206,7 @@ func (p *place) pod(name string) *corev1.Pod {
 	p.t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: objects.PodName(name), Namespace: p.Name,
+			Name: objects.PodName(name, 0), Namespace: p.Name,
 			Labels: map[string]string{objects.LabelName: objects.AppName, objects.LabelInstance: name},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: objects.ContainerName, Image: "none"}}},

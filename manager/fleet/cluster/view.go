@@ -115,11 +115,12 @@ func stateOf(vm *v1.VirtualMachine) fleet.State {
 		return fleet.Terminating
 	case s.Phase == "":
 		return fleet.Pending
-	case s.Phase == v1.PhaseRunning:
+	case s.Phase == v1.PhaseRunning, s.Phase == v1.PhaseMigrating:
 		if ready := condition(vm, v1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse &&
 			ready.Reason != string(vmstatus.ReasonVMStopped) {
 			return fleet.Paused
 		}
+		return fleet.Running
 	}
 	return fleet.State(s.Phase)
 }

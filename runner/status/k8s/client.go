@@ -79,8 +79,11 @@ type object struct {
 
 // apply makes the runner's part of the status what is said.
 func (c *client) apply(ctx context.Context, body []byte) (object, error) {
-	query := url.Values{"fieldManager": {FieldManager}, "force": {"true"}}
-	return c.patch(ctx, applyType, query, body)
+	return c.applyAs(ctx, FieldManager, body)
+}
+
+func (c *client) applyAs(ctx context.Context, manager string, body []byte) (object, error) {
+	return c.patch(ctx, applyType, url.Values{"fieldManager": {manager}, "force": {"true"}}, body)
 }
 
 // read returns the resource without a right to get it: by a patch of nothing.

@@ -133,7 +133,7 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 
 // runners is the part of the status that the runner writes; no other part is missing.
 var runners = []string{
-	"runner", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser",
+	"runner", "arriving", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser",
 	"displayPasswordSerial", "osinfo", "interfaces", "addresses",
 	"restartAwaitingArguments", "restartAwaitingChanges", "conditions", // some of which are the manager's
 }
@@ -158,6 +158,8 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	values := map[string]string{
 		"observedGeneration": "7", "phase": `"Failed"`, "reason": `"Because"`, "message": `"a message"`,
 		"nodeName":                    `"elsewhere"`,
+		"podOrdinal":                  "1",
+		"migration":                   `{"operation": "o", "operationUID": "u", "stage": "Failed", "source": {"pod": "web-0"}, "target": {"pod": "web-1"}, "startTime": "2026-01-02T03:04:05Z"}`,
 		"privileges":                  `[{"name": "root", "reason": "spec.x"}]`,
 		"volumes":                     `[{"claim": "runner-data-web-0", "uid": "u", "untrusted": ""}]`,
 		"automaticRestart":            `{"podUID": "u", "time": "2026-01-02T03:04:05Z"}`,

@@ -97,6 +97,9 @@ type follower struct {
 	looked   bool   // since has what the resource says
 	failures int    // in a row
 	trouble  string // that was logged
+
+	arrived bool      // the status says that the guest is to come
+	again   time.Time // when the same is reported again; zero: never
 }
 
 // follow reports until the VM has stopped or life is over; when patient is over it
@@ -105,7 +108,7 @@ func (f *follower) follow(life, patient context.Context, tracker *status.Tracker
 	sub := tracker.Subscribe(status.DefaultPace())
 	defer sub.Close()
 	for {
-		s, err := sub.Next(life)
+		s, err := f.next(life, sub)
 		if err != nil {
 			return // the end has been reported, or is not to be
 		}
@@ -156,6 +159,12 @@ func (f *follower) collect(ctx context.Context, sub *status.Subscription, limit 
 
 // report reports the newest status.
 func (f *follower) report(ctx context.Context) error {
+	switch {
+	case isLeaving(f.newest):
+		return nil
+	case isArriving(f.newest):
+		return f.reportArrival(ctx)
+	}
 	if !f.looked {
 		found, err := f.client.read(ctx)
 		if err != nil {
@@ -177,6 +186,7 @@ func (f *follower) report(ctx context.Context) error {
 	}
 	if err == nil {
 		f.since.remember(found.Status.Conditions)
+		f.afterArrival(ctx)
 		f.events.send(ctx, found.Metadata.UID)
 	}
 	return err

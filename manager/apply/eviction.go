@@ -1,0 +1,40 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"vmop/manager/decide"
+	"vmop/manager/objects"
+)
+
+// Eviction makes what keeps the VM's pod from being evicted, or removes it, and has the guest leave a node that is
+// being drained.
+func (r *Round) Eviction(ctx context.Context, e decide.Eviction) (did decide.Report) {
+	did.RetryAt(e.Again)
+	if !e.Held {
+		did.Stop(nil, r.deleteObject(ctx, objects.KindDisruptionBudget, r.Snapshot.DisruptionBudget))
+		return did
+	}
+	budget, err := objects.DisruptionBudget(r.VM, r.Settings)
+	if err != nil {
+		did.Err = err
+		return did
+	}
+	_, o, err := r.ensure(ctx, objects.KindDisruptionBudget, budget.Annotations[objects.AnnotationApplied], budget,
+		r.Snapshot.DisruptionBudget)
+	did.Stop(o, err)
+	switch {
+	case e.Why != "":
+		r.event(ctx, decide.DrainHeld(r.Snapshot, e))
+	case e.Move:
+		operation := decide.Leave(r.Snapshot)
+		err := r.w.client.Create(ctx, operation, managerOwner)
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			did.Stop(decide.Refused(err), fmt.Errorf("create VirtualMachineOperation %s: %w", operation.Name, err))
+		}
+	}
+	return did
+}

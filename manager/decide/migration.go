@@ -1,0 +1,52 @@
+package decide
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// Reasons of the condition Migratable, and of the phase Migrating.
+const (
+	ReasonMigratable    = "Migratable"
+	ReasonNotMigratable = "NotMigratable"
+	ReasonNotRunning    = "NotRunning"
+	ReasonOneNode       = "OneNode"
+)
+
+// Migratable is whether the guest of a VM can move to another node, as far as the definition tells. The runners compare
+// more when it is to move.
+func Migratable(s *Snapshot) Verdict {
+	if why := objects.Unmovable(s.VM); why != "" {
+		return Verdict{metav1.ConditionFalse, ReasonNotMigratable, why}
+	}
+	if why := objects.OneNode(s.VM); why != "" {
+		return Verdict{
+			metav1.ConditionFalse, ReasonOneNode, "the guest can only move to another pod on its node: " + why,
+		}
+	}
+	return Verdict{metav1.ConditionTrue, ReasonMigratable, ""}
+}
+
+// MigrationEvent is that a migration has come to a stage; nil for one that is passed through.
+func MigrationEvent(m *v1.Migration) *Event {
+	e := Event{Action: "Migrate", Initiator: ByUser, Key: string(m.OperationUID)}
+	switch m.Stage {
+	case v1.MigrationPreparing:
+		e.Reason = "Migrating"
+		e.Note = fmt.Sprintf("the guest is moved from node %s to the pod %s (VirtualMachineOperation %s)", m.Source.NodeName,
+			m.Target.Pod, m.Operation)
+	case v1.MigrationCompleted:
+		e.Reason, e.Note = "Migrated", fmt.Sprintf("the guest has moved from node %s to node %s, into the pod %s",
+			m.Source.NodeName, m.Target.NodeName, m.Target.Pod)
+	case v1.MigrationFailed:
+		e.Reason, e.Warning = "MigrationFailed", true
+		e.Note = "the guest stays on node " + m.Source.NodeName + ": " + m.Message
+	default:
+		return nil
+	}
+	return &e
+}

@@ -1,0 +1,107 @@
+package objects
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/runner/config"
+)
+
+// PodName returns the name of the pod that the stateful set of a VM makes with an ordinal.
+func PodName(vm string, ordinal int32) string { return fmt.Sprintf("%s-%d", vm, ordinal) }
+
+// OtherOrdinal returns the ordinal of the pod to which the guest of a VM moves next: it is one of two, so that there
+// are never more than two volumes for the data of its runners.
+//
+// See docs/decisions/0138-migration-in-the-cluster.md.
+func OtherOrdinal(vm *v1.VirtualMachine) int32 { return 1 - vm.Status.PodOrdinal }
+
+// scale returns how many pods a stateful set has, and the ordinal of the first one. While a guest is being moved, there
+// are two.
+func scale(vm *v1.VirtualMachine, replicas int32) (pods, start int32) {
+	if replicas > 0 && vm.Status.Migration.Active() {
+		return 2, 0
+	}
+	return replicas, vm.Status.PodOrdinal
+}
+
+// mounted returns the claims of a pod: of the two for the runners' data it has its own.
+func mounted(claims []Claim, target bool) []Claim {
+	return slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool {
+		return c.Volume == dataVolume && c.target != target
+	})
+}
+
+// receives makes a pod one to which the guest of the VM moves.
+func receives(vm *v1.VirtualMachine, spec *applycorev1.PodSpecApplyConfiguration) {
+	m := vm.Status.Migration
+	spec.Containers[0].WithEnv(
+		applycorev1.EnvVar().WithName(config.ReceiveVariable).WithValue(string(m.OperationUID)),
+		field(config.PodIPVariable, "status.podIP"),
+	)
+	if len(m.NodeSelector) > 0 {
+		spec.WithNodeSelector(m.NodeSelector)
+	} else {
+		restrict(spec, corev1.NodeSelectorOpNotIn, m.Source.NodeName)
+	}
+	if OneNode(vm) != "" {
+		restrict(spec, corev1.NodeSelectorOpIn, m.Source.NodeName)
+	}
+}
+
+// restrict keeps a pod on a node, or away from it, beside what else is required.
+func restrict(spec *applycorev1.PodSpecApplyConfiguration, op corev1.NodeSelectorOperator, node string) {
+	required := applycorev1.NodeSelectorRequirement().WithKey("metadata.name").WithOperator(op).WithValues(node)
+	if spec.Affinity == nil {
+		spec.WithAffinity(applycorev1.Affinity())
+	}
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.WithNodeAffinity(applycorev1.NodeAffinity())
+	}
+	of := spec.Affinity.NodeAffinity
+	if of.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		of.WithRequiredDuringSchedulingIgnoredDuringExecution(applycorev1.NodeSelector())
+	}
+	selector := of.RequiredDuringSchedulingIgnoredDuringExecution
+	if len(selector.NodeSelectorTerms) == 0 {
+		selector.WithNodeSelectorTerms(applycorev1.NodeSelectorTerm())
+	}
+	for i := range selector.NodeSelectorTerms { // one of them must match
+		selector.NodeSelectorTerms[i].WithMatchFields(required)
+	}
+}
+
+// Unmovable returns why the guest of a VM can't move to another pod; "" if nothing of the definition is known that
+// prevents it. The runners compare their plans, too.
+func Unmovable(vm *v1.VirtualMachine) string {
+	for _, d := range vm.Status.BlockDeviceRefs {
+		if d.Hotplugged {
+			return fmt.Sprintf("the %s %s was attached while the guest was running: detach it first", d.Kind, d.Name)
+		}
+	}
+	return ""
+}
+
+// OneNode returns why the guest of a VM can't leave its node; "" if nothing of the definition is known that prevents
+// it.
+func OneNode(vm *v1.VirtualMachine) string {
+	if vm.Spec.NodeName != "" {
+		return "spec.nodeName names it"
+	}
+	for i, d := range vm.Spec.VM.Disks {
+		of := d.VolumeClaimTemplate
+		if of != nil && !slices.Contains(of.Spec.AccessModes, corev1.ReadWriteMany) {
+			return fmt.Sprintf("spec.vm.disks[%d].volumeClaimTemplate.spec.accessModes doesn't have ReadWriteMany: other "+
+				"nodes can't use the disk at the same time", i)
+		}
+	}
+	if refs := DeviceRefs(vm); len(refs) > 0 {
+		first := refs[0]
+		return fmt.Sprintf("%s: other nodes can't use the %s %s at the same time", first.Path, first.Kind, first.Name)
+	}
+	return ""
+}

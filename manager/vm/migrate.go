@@ -1,0 +1,49 @@
+package vm
+
+import (
+	"context"
+
+	"vmop/manager/apply"
+	"vmop/manager/decide"
+	"vmop/manager/migration"
+	"vmop/manager/operation"
+)
+
+// migrate does what there is to do for a move of the VM's guest to another pod, and reports whether the VM's status
+// was to be written: then the VM is reconciled again.
+func (c *reconciler) migrate(ctx context.Context, s *decide.Snapshot, round *apply.Round) (
+	written bool, did decide.Report,
+) {
+	full := c.calls.Admit(s.VM, s.Pod)
+	all, err := c.store.Operations(s.VM.Name)
+	if err != nil {
+		did.Err = err
+		return false, did
+	}
+	moving := operation.Moving(all)
+	if moving == nil && !s.VM.Status.Migration.Active() {
+		return false, did
+	}
+	name := s.VM.Name
+	p := migration.Decide(migration.Situation{Snapshot: s, Operation: moving, Call: c.calls.Of(name), Full: full})
+	did.RetryAt(p.Again)
+	if p.Cancel {
+		c.calls.Cancel(name)
+	}
+	if p.Record != nil {
+		if written, err := round.Migration(ctx, p.Record, p.Ordinal); !written || err != nil {
+			did.Err = err
+			return true, did
+		}
+	}
+	if p.Forget {
+		c.calls.Forget(name)
+	}
+	switch {
+	case p.Begin:
+		c.calls.Begin(ctx, s.VM, s.Pod, s.Other)
+	case p.Query:
+		c.calls.Query(ctx, s.VM, s.Pod)
+	}
+	return p.Record != nil, did
+}

@@ -1,0 +1,104 @@
+package k8s
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"vmop/runner/migrate"
+	"vmop/runner/status"
+	"vmop/vmstatus"
+)
+
+// targetManager is the field manager of what the target of a migration says while the guest is another runner's.
+const targetManager = "vm-runner-target"
+
+// assertTime is when a runner that has got the guest reports again: what the source has sent before it released the
+// guest may arrive late.
+const assertTime = 5 * time.Second
+
+// arriving is the part of the resource that the target of a migration applies; nil withdraws it.
+type arriving struct {
+	PodName string          `json:"podName,omitempty"`
+	PodUID  string          `json:"podUID"`
+	Stage   string          `json:"stage"`
+	Message string          `json:"message,omitempty"`
+	Control *status.Control `json:"control,omitempty"`
+}
+
+// isArriving reports whether the guest is another runner's, and is to come here.
+func isArriving(s status.Status) bool {
+	return s.Migration != nil && s.Migration.Direction == status.Arriving
+}
+
+// isLeaving reports whether another runner speaks for the VM, or is about to: the guest has been moved, or is being
+// handed over.
+func isLeaving(s status.Status) bool {
+	if s.Outcome != nil && s.Outcome.Cause == vmstatus.CauseMoved {
+		return true
+	}
+	if s.Migration == nil || s.Migration.Direction != status.Leaving {
+		return false
+	}
+	switch migrate.Stage(s.Migration.Stage) {
+	case migrate.Switching, migrate.Asking, migrate.Gone:
+		return true
+	}
+	return false
+}
+
+// arrivingOf says of a status what the manager needs to know of a target.
+func arrivingOf(pod *Pod, s status.Status) *arriving {
+	a := &arriving{PodName: pod.Name, PodUID: pod.UID, Stage: s.Migration.Stage, Control: s.Control}
+	if s.State == vmstatus.StateStopped {
+		a.Stage, a.Message = "Failed", said(s.Message, longestText)
+	}
+	return a
+}
+
+// target applies what the target of a migration says, or withdraws it.
+func (c *client) target(ctx context.Context, a *arriving) error {
+	status := map[string]any{}
+	if a != nil {
+		status["arriving"] = a
+	}
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "metadata": metadata{c.pod.VM}, "status": status,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.applyAs(ctx, targetManager, body)
+	return err
+}
+
+// reportArrival reports how far a target is.
+func (f *follower) reportArrival(ctx context.Context) error {
+	f.arrived = true
+	return f.client.target(ctx, arrivingOf(f.client.pod, f.newest))
+}
+
+// afterArrival withdraws what was said before the guest was this runner's, once.
+func (f *follower) afterArrival(ctx context.Context) {
+	if !f.arrived {
+		return
+	}
+	f.arrived, f.again = false, time.Now().Add(assertTime)
+	if err := f.client.target(ctx, nil); err != nil {
+		f.log.Warn("the status says still that the guest is to come", "err", err)
+	}
+}
+
+// next returns what is to be reported next: something new, or the same again.
+func (f *follower) next(ctx context.Context, sub *status.Subscription) (status.Status, error) {
+	if f.again.IsZero() {
+		return sub.Next(ctx)
+	}
+	limited, cancel := context.WithDeadline(ctx, f.again)
+	defer cancel()
+	s, err := sub.Next(limited)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		s, err, f.again = f.newest, nil, time.Time{}
+	}
+	return s, err
+}

@@ -1,0 +1,65 @@
+package k8s_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "vmop/api/v1"
+	"vmop/runner/status"
+	"vmop/vmstatus"
+)
+
+// The target of a migration doesn't speak for the VM before it has the guest. What the source says late is said again.
+func TestATargetReportsForItselfUntilItHasTheGuest(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const source = `{"status": {"cpus": 3, "runner": {"podName": "web-1", "podUID": "of-the-source", "state": "Booted"}}}`
+	p.patch("vm-runner", source)
+	arriving := func(stage string) status.Moves {
+		return status.Moves{Migration: &status.Migration{Direction: status.Arriving, Stage: stage}}
+	}
+	tracker, _, _ := p.follow(arriving("Waiting"), status.Controlled{Port: 7, Key: "key"}, status.CPUs(1))
+	s := p.eventually("the target waits", func(s v1.VirtualMachineStatus) bool { return s.Arriving != nil })
+	require.Equal(t, "Waiting", s.Arriving.Stage)
+	require.Equal(t, &v1.RunnerControl{Port: 7, Key: "key"}, s.Arriving.Control)
+	require.NotEmpty(t, s.Arriving.PodUID)
+	pod := s.Arriving.PodUID
+	tell(t, tracker, arriving("Holding"))
+	s = p.eventually("the next stage", func(s v1.VirtualMachineStatus) bool { return s.Arriving.Stage == "Holding" })
+	require.Equal(t, "Booted", s.Runner.State)
+	require.EqualValues(t, 3, s.CPUs)
+
+	tell(t, tracker, status.Moves{}, status.Entered{State: vmstatus.StateStarting},
+		status.Entered{State: vmstatus.StateBooting})
+	speaks := func(s v1.VirtualMachineStatus) bool { return s.Runner.PodUID == pod && s.Arriving == nil }
+	s = p.eventually("the target speaks", speaks)
+	require.Equal(t, "Booting", s.Runner.State)
+	p.patch("vm-runner", source)
+	p.eventually("it is said again", func(s v1.VirtualMachineStatus) bool { return speaks(s) && s.CPUs == 1 })
+}
+
+// The source says nothing more when the guest is being handed over, unless it stays.
+func TestASourceIsSilentWhenTheGuestLeaves(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	tracker, r, _ := p.follow(status.Entered{State: vmstatus.StateBooting}, status.CPUs(1))
+	leaving := func(stage string) status.Moves {
+		return status.Moves{Migration: &status.Migration{Direction: status.Leaving, Stage: stage}}
+	}
+	tell(t, tracker, leaving("Copying"), status.CPUs(2))
+	p.eventually("the guest is copied", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
+	tell(t, tracker, leaving("Switching"), status.CPUs(3))
+	<-time.After(time.Second) // several times as long as changes are gathered
+	p.eventually("nothing is said", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
+	tell(t, tracker, status.Moves{})
+	p.eventually("the guest stays", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 3 })
+	tell(t, tracker, leaving("Asking"), status.CPUs(4))
+	tell(t, tracker, status.Moves{}, status.Ended{Cause: vmstatus.CauseMoved},
+		status.Entered{State: vmstatus.StateStopped})
+	r.Close(t.Context())
+	p.eventually("nothing is said of the end", func(s v1.VirtualMachineStatus) bool {
+		return s.CPUs == 3 && s.Runner.Outcome == nil
+	})
+}

@@ -1,0 +1,191 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/test/cluster/clustertest"
+)
+
+// A guest moves to the other node and back without noticing, with its disk, and starts where it is; one whose disk
+// other nodes can't use moves to another pod of its node (docs/migration.md).
+func migrations(t *testing.T, l *lab) {
+	v := l.create(t, tiny("moves", withDisk("shared", corev1.PersistentVolumeBlock), onAllNodes))
+	v.runs()
+	inside := v.console().booted()
+	const bootID = "cat /proc/sys/kernel/random/boot_id"
+	boot, written := inside.ask(bootID), inside.ask(writes(1))
+	v.condition(v1.ConditionMigratable, metav1.ConditionTrue)
+	source := v.pod()
+
+	inside = v.moves("moved", "type: Migrate")
+	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
+	now := v.now()
+	require.NotEqual(t, source.Spec.NodeName, now.Status.NodeName)
+	require.Equal(t, source.UID, now.Status.Migration.Source.PodUID)
+	require.Nil(t, now.Status.Arriving)
+	require.Contains(t, l.kubectl(t, "describe", "vm", v.name), "the guest has moved from node "+source.Spec.NodeName)
+	written = inside.ask(writes(2))
+
+	v.set(v1.Stopped)
+	v.podGone()
+	v.set(v1.Running)
+	v.runs()
+	inside = v.console().booted()
+	require.Equal(t, written, inside.ask(reads))
+	boot = inside.ask(bootID)
+	node := v.now().Status.NodeName // the scheduler has chosen again
+	inside = v.moves("evicted", "type: Evict")
+	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
+	require.NotEqual(t, node, v.now().Status.NodeName)
+
+	stays := l.create(t, tiny("stays", withDisk("own", corev1.PersistentVolumeBlock)))
+	stays.runs()
+	inside = stays.console().booted()
+	boot, written = inside.ask(bootID), inside.ask(writes(3))
+	o := stays.operate("refused-move", "type: Migrate")
+	require.Equal(t, "NotMigratable", o.Status.Reason)
+	require.Contains(t, o.Status.Message, "ReadWriteMany")
+	inside = stays.moves("on-its-node", "type: Migrate\n  migrate: {nodeSelector: {kubernetes.io/hostname: "+
+		stays.now().Status.NodeName+"}}")
+	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
+}
+
+// moves moves the guest by an operation, and returns its console in the other pod.
+func (v *clusterVM) moves(operation, spec string) *console {
+	v.t.Helper()
+	before := v.pod()
+	o := v.operate(operation, spec)
+	require.Equal(v.t, v1.OperationCompleted, o.Status.Phase, "%+v", o.Status)
+	v.ordinal = 1 - v.ordinal
+	v.runs()
+	require.NotEqual(v.t, before.UID, v.pod().UID)
+	return v.console()
+}
+
+// Whatever is killed while a guest moves, there is one guest afterwards, which has noticed nothing, and the operation
+// has ended. VMOP_KILLS is how often.
+func migrationsInterrupted(t *testing.T, l *lab) {
+	rounds := 3
+	if text := os.Getenv("VMOP_KILLS"); text != "" {
+		var err error
+		rounds, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	v := l.create(t, tiny("survives", withDisk("shared", corev1.PersistentVolumeBlock), onAllNodes))
+	v.runs()
+	inside := v.console().booted()
+	const bootID = "cat /proc/sys/kernel/random/boot_id"
+	boot, written := inside.ask(bootID), inside.ask(writes(1))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for round := range rounds {
+		victim := []string{"manager", "runner of the source", "runner of the target"}[round%3]
+		name, after := fmt.Sprint("interrupted-", round), time.Duration(random.IntN(4000))*time.Millisecond
+		source, target := v.pod(), fmt.Sprintf("%s-%d", v.name, 1-v.ordinal)
+		v.applyText(t, fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineOperation, "+
+			"metadata: {name: %s}, spec: {type: Migrate, virtualMachineName: %s}}", name, v.name))
+		<-time.After(after) // any moment
+		switch victim {
+		case "manager":
+			l.killManager(t)
+		case "runner of the source":
+			l.killRunner(t, source)
+		default:
+			var pod corev1.Pod
+			if l.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: target}, &pod) == nil {
+				l.killRunner(t, &pod)
+			}
+		}
+		o := v.operationEnds(name)
+		t.Logf("%s killed after %s: %s: %s", victim, after, o.Status.Phase, o.Status.Message)
+		v.ordinal = int(v.now().Status.PodOrdinal)
+		require.Equal(t, o.Status.Phase == v1.OperationCompleted, v.podName() == target)
+		v.runs()
+		clustertest.Eventually(t, "the end of the other pod", func() error {
+			if all := l.qemus(v.name); len(all) != 1 {
+				return fmt.Errorf("the VM has the QEMUs %v", all)
+			}
+			return nil
+		})
+		inside = v.console()
+		require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
+		written = inside.ask(fmt.Sprintf("echo %d | dd of=/dev/vda conv=fsync 2>/dev/null; ", round) + reads)
+	}
+}
+
+// killRunner kills the runner in a pod, if it has one.
+func (l *lab) killRunner(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	all := l.processesOf(string(pod.UID), "vmrunner")
+	if len(all) < 2 { // the first one is the container's
+		return
+	}
+	kill(t, all[len(all)-1])
+}
+
+// onAllNodes gives all nodes the first disk at a time.
+func onAllNodes(s *v1.VirtualMachineSpec) {
+	s.VM.Disks[0].VolumeClaimTemplate.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+}
+
+// A node is drained: guests that can move leave it without noticing, two at a time, and one that can't, and need not,
+// is shut down and started on the other node (docs/migration-in-the-cluster.md).
+func drainedNode(t *testing.T, l *lab) {
+	strategy := func(s v1.EvictionStrategy) func(*v1.VirtualMachineSpec) {
+		return func(spec *v1.VirtualMachineSpec) { spec.EvictionStrategy = s }
+	}
+	stays := l.create(t, tiny("drained-0", strategy(v1.EvictionLiveMigrate)))
+	stays.runs()
+	node := stays.pod().Spec.NodeName
+	there := func(s *v1.VirtualMachineSpec) { s.NodeSelector = map[string]string{corev1.LabelHostname: node} }
+	all := []*clusterVM{stays}
+	for i := range 3 {
+		all = append(all, l.create(t, lean(fmt.Sprint("drained-", 1+i), strategy(v1.EvictionLiveMigrate), there)))
+	}
+	restarts := l.create(t, lean("drained-by-restart", withDisk("own", corev1.PersistentVolumeBlock),
+		strategy(v1.EvictionLiveMigrateIfPossible), there))
+	inside := stays.console().booted()
+	const bootID = "cat /proc/sys/kernel/random/boot_id"
+	boot := inside.ask(bootID)
+	for _, v := range append(all[1:], restarts) {
+		v.runs()
+		v.change(func(s *v1.VirtualMachineSpec) { s.NodeSelector = nil }) // it may leave
+	}
+	for _, v := range all {
+		clustertest.Eventually(t, "the budget of "+v.name, func() error {
+			key := client.ObjectKey{Namespace: namespace, Name: v.name}
+			return l.client.Get(t.Context(), key, &policyv1.PodDisruptionBudget{})
+		})
+	}
+	t.Cleanup(func() { _, _ = l.Kubectl(context.WithoutCancel(t.Context()), "uncordon", node) })
+	begin := time.Now()
+	out := l.kubectl(t, "drain", node, "--pod-selector", "app.kubernetes.io/name=vm-runner", "--delete-emptydir-data",
+		"--timeout=5m")
+	t.Logf("drained after %.1f s:\n%s", time.Since(begin).Seconds(), out)
+	for _, v := range all {
+		now := v.until("to run on the other node", func(now *v1.VirtualMachine) bool {
+			return now.Status.Phase == v1.PhaseRunning && now.Status.NodeName != node
+		})
+		require.Equal(t, v1.MigrationCompleted, now.Status.Migration.Stage)
+		require.Equal(t, node, now.Status.Migration.Source.NodeName)
+		v.ordinal = int(now.Status.PodOrdinal)
+	}
+	require.Equal(t, boot, stays.console().ask(bootID))
+	restarts.until("to run on the other node", func(now *v1.VirtualMachine) bool {
+		return now.Status.Phase == v1.PhaseRunning && now.Status.NodeName != node && now.Status.Migration == nil
+	})
+}
