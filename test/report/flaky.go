@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -70,8 +71,8 @@ func (r *result) repeat(ctx context.Context, out io.Writer, args []string) error
 	return nil
 }
 
-// alone returns the arguments of go test that run only this test; the last of
-// two equal flags counts.
+// alone returns the arguments of go test that run only this test, and of its subtests only those that have failed; the
+// last of two equal flags counts.
 func (f failure) alone(args []string) []string {
 	var only []string
 	for _, arg := range args {
@@ -79,7 +80,32 @@ func (f failure) alone(args []string) []string {
 			only = append(only, arg)
 		}
 	}
-	return append(only, "-count=1", "-run=^"+f.test+"$", f.pkg)
+	return append(only, "-count=1", "-run="+f.pattern(), f.pkg)
+}
+
+// pattern matches the subtests that have failed, as deep as all of them are, as go test -run takes it.
+func (f failure) pattern() string {
+	depth, levels := 1, [][]string{{regexp.QuoteMeta(f.test)}}
+	for i, leaf := range f.leaves {
+		names := strings.Split(leaf, "/")
+		if i == 0 {
+			depth = len(names)
+		}
+		depth = min(depth, len(names))
+		for level, name := range names {
+			if level == len(levels) {
+				levels = append(levels, nil)
+			}
+			if quoted := regexp.QuoteMeta(name); !slices.Contains(levels[level], quoted) {
+				levels[level] = append(levels[level], quoted)
+			}
+		}
+	}
+	var all []string
+	for _, names := range levels[:depth] {
+		all = append(all, "^("+strings.Join(names, "|")+")$")
+	}
+	return strings.Join(all, "/")
 }
 
 // forgive counts the failures as flaky and prints them. The error says that the budget

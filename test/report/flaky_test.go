@@ -166,8 +166,25 @@ func TestAlone(t *testing.T) {
 	t.Parallel()
 	f := failure{name: name{"m/a", "TestX"}}
 	require.Equal(t,
-		[]string{"-race", "-timeout=20m", "-run=^Test", "-count=1", "-run=^TestX$", "m/a"},
+		[]string{"-race", "-timeout=20m", "-run=^Test", "-count=1", "-run=^(TestX)$", "m/a"},
 		f.alone([]string{"-race", "-timeout=20m", "-run=^Test", "./...", "m/b"}))
+}
+
+// Of its subtests, those run again that have failed.
+func TestPattern(t *testing.T) {
+	t.Parallel()
+	for want, failed := range map[string][]string{
+		"^(TestX)$":                      {"TestX"},
+		"^(TestX)$/^(a)$/^(b|c\\.1)$":    {"TestX/a/b", "TestX/a/c.1", "TestX/a", "TestX"},
+		"^(TestX)$/^(a|d)$":              {"TestX/a/b", "TestX/a", "TestX/d", "TestX"},
+		"^(TestX)$/^(a|d)$/^(b|e_f#01)$": {"TestX/a/b", "TestX/a", "TestX/d/e_f#01", "TestX/d", "TestX"},
+	} {
+		r := newResult()
+		for _, test := range failed {
+			r.fail(name{"m/a", test}, "")
+		}
+		require.Equal(t, want, r.failures[0].pattern())
+	}
 }
 
 // The list in the tree can be read and keeps its bounds.

@@ -60,6 +60,8 @@ type name struct{ pkg, test string }
 type failure struct {
 	name
 	output string
+	// leaves are the subtests that failed without one of their own that did, by their whole names.
+	leaves []string
 }
 
 // summary prints a line for each test that failed or did not end, since their output may be far above.
@@ -135,13 +137,18 @@ func (r *result) finishTest(out io.Writer, e event, key name) {
 // fail records a failure of a test or subtest.
 func (r *result) fail(key name, output string) {
 	r.failing[key.pkg] = true
+	whole := key.test
 	key.test, _, _ = strings.Cut(key.test, "/")
 	i := slices.IndexFunc(r.failures, func(f failure) bool { return f.name == key })
 	if i < 0 {
 		i = len(r.failures)
 		r.failures = append(r.failures, failure{name: key})
 	}
-	r.failures[i].output += output
+	f := &r.failures[i]
+	f.output += output
+	if !slices.ContainsFunc(f.leaves, func(leaf string) bool { return strings.HasPrefix(leaf, whole+"/") }) {
+		f.leaves = append(f.leaves, whole)
+	}
 }
 
 // finishPackage prints go test's line for a package, after the output of tests that
