@@ -68,6 +68,7 @@ type VirtualDiskSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="the storage class of a disk can't be changed: make another disk"
 // +kubebuilder:validation:XValidation:rule="self.volumeMode == oldSelf.volumeMode",fieldPath=".volumeMode",message="the volume mode of a disk can't be changed: make another disk"
+// +kubebuilder:validation:XValidation:rule="self.accessMode == oldSelf.accessMode",fieldPath=".accessMode",message="the access mode of a disk can't be changed: make another disk"
 type VirtualDiskClaim struct {
 	// StorageClassName is the storage class. Default: the cluster's default one.
 	//
@@ -87,6 +88,13 @@ type VirtualDiskClaim struct {
 	// +kubebuilder:default=Block
 	// +kubebuilder:validation:Enum=Block;Filesystem
 	VolumeMode corev1.PersistentVolumeMode `json:"volumeMode,omitempty"`
+	// AccessMode is ReadWriteOnce, the default: one node at a time can have the disk. With
+	// ReadWriteMany, where the storage has it, a VM with the disk can move to another node while it
+	// is running. Another VM can't have it in either case.
+	//
+	// +kubebuilder:default=ReadWriteOnce
+	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteMany
+	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
 }
 
 // DiskPhase is the state of a disk in one word.

@@ -307,6 +307,10 @@ type BlockDeviceStatusRef struct {
 	Size string `json:"size,omitempty"`
 	// Attached: the machine has the disk.
 	Attached bool `json:"attached"`
+	// AccessMode of its claim: with ReadWriteMany several nodes can have it at a time.
+	//
+	// +optional
+	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
 	// Serial is the number by which the guest knows the disk, in Linux in /dev/disk/by-id.
 	//
 	// +optional

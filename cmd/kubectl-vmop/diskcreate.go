@@ -22,7 +22,7 @@ type diskDraft struct {
 	name, size, class, mode                                          string
 	url, checksum, containerImage, snapshot, secretName, authorities string
 	ofImage, ofDisk, vmSnapshot                                      string
-	upload                                                           bool
+	upload, manyNodes                                                bool
 }
 
 func newDiskCreate(f *flags) *cobra.Command {
@@ -100,6 +100,8 @@ func (d *diskDraft) addVolume(cmd *cobra.Command) {
 	p.StringVar(&d.size, "size", "", "`size` of the volume, such as 20Gi")
 	p.StringVar(&d.class, "storage-class", "", "`class` of the volume; default: the cluster's default")
 	p.StringVar(&d.mode, "volume-mode", "", "Block (the default), or Filesystem: the disk is a file in the volume")
+	p.BoolVar(&d.manyNodes, "many-nodes", false,
+		"nodes can have it at the same time, if the storage lets them\n(ReadWriteMany): a VM with it can move while it is running")
 	cli.CompleteFlag(cmd, "volume-mode", "Block", "Filesystem")
 	cli.CompleteFlag(cmd, "size")
 	cli.CompleteFlag(cmd, "storage-class")
@@ -141,6 +143,9 @@ func (d *diskDraft) disk() (*v1.VirtualDisk, error) {
 	disk := typedDisk(&v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: d.name}})
 	claim := &disk.Spec.PersistentVolumeClaim
 	claim.Size, claim.VolumeMode = size, corev1.PersistentVolumeMode(d.mode)
+	if d.manyNodes {
+		claim.AccessMode = corev1.ReadWriteMany
+	}
 	if d.class != "" {
 		claim.StorageClassName = &d.class
 	}

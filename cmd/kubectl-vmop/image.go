@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -85,7 +84,6 @@ func printImages(cmd *cobra.Command, form string, list *v1.VirtualImageList) err
 func newImagePull(f *flags) *cobra.Command {
 	var form string
 	var d diskDraft
-	var shared bool
 	var w waiting
 	cmd := &cobra.Command{
 		Use: "pull NAME --size SIZE", Aliases: []string{"create"}, Short: "Make an image of one on a server",
@@ -97,12 +95,10 @@ func newImagePull(f *flags) *cobra.Command {
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
 	d.add(f, cmd)
-	cmd.Flags().BoolVar(&shared, "many-nodes", false,
-		"VMs on different nodes can have it, if the storage lets them (ReadWriteMany)")
 	w.add(cmd, "VMs can have it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.name = images().name(args[0])
-		image, err := d.image(shared)
+		image, err := d.image()
 		if err == nil && image.Spec.DataSource.Type == "" {
 			err = errors.New("where does it come from? give --url, --container-image, --image, --disk or --snapshot")
 		}
@@ -130,7 +126,7 @@ func newImagePull(f *flags) *cobra.Command {
 }
 
 // image returns the image that a draft describes; its source has no type if the draft says none.
-func (d *diskDraft) image(shared bool) (*v1.VirtualImage, error) {
+func (d *diskDraft) image() (*v1.VirtualImage, error) {
 	disk, err := d.disk()
 	if err != nil {
 		return nil, err
@@ -138,10 +134,7 @@ func (d *diskDraft) image(shared bool) (*v1.VirtualImage, error) {
 	image := typedImage(&v1.VirtualImage{ObjectMeta: metav1.ObjectMeta{Name: d.name}})
 	of := disk.Spec.PersistentVolumeClaim
 	image.Spec.PersistentVolumeClaim = v1.VirtualImageClaim{
-		StorageClassName: of.StorageClassName, Size: of.Size, VolumeMode: of.VolumeMode,
-	}
-	if shared {
-		image.Spec.PersistentVolumeClaim.AccessMode = corev1.ReadWriteMany
+		StorageClassName: of.StorageClassName, Size: of.Size, VolumeMode: of.VolumeMode, AccessMode: of.AccessMode,
 	}
 	if disk.Spec.DataSource != nil {
 		image.Spec.DataSource = *disk.Spec.DataSource

@@ -145,7 +145,7 @@ func (c *cluster) uploadImage(
 	ctx context.Context, cmd *cobra.Command, d *diskDraft, u *upload,
 ) (*v1.VirtualImage, error) {
 	if d.size != "" {
-		image, err := d.image(false)
+		image, err := d.image()
 		if err != nil {
 			return nil, cli.UsageError{Err: err}
 		}

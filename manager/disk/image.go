@@ -17,7 +17,7 @@ func AsDisk(i *v1.VirtualImage) *v1.VirtualDisk {
 	return &v1.VirtualDisk{
 		TypeMeta: metav1.TypeMeta{Kind: string(v1.KindVirtualImage)}, ObjectMeta: i.ObjectMeta,
 		Spec: v1.VirtualDiskSpec{DataSource: &i.Spec.DataSource, PersistentVolumeClaim: v1.VirtualDiskClaim{
-			StorageClassName: of.StorageClassName, Size: of.Size, VolumeMode: of.VolumeMode,
+			StorageClassName: of.StorageClassName, Size: of.Size, VolumeMode: of.VolumeMode, AccessMode: of.AccessMode,
 		}},
 		Status: v1.VirtualDiskStatus{
 			Phase: s.Phase, Reason: s.Reason, Message: s.Message, Capacity: s.Capacity, Progress: s.Progress,

@@ -89,6 +89,11 @@ func OnFileSystem(d *v1.VirtualDisk) bool {
 	return d.Spec.PersistentVolumeClaim.VolumeMode == corev1.PersistentVolumeFilesystem
 }
 
+// AccessMode returns that of the claim of a disk or image.
+func AccessMode(d *v1.VirtualDisk) corev1.PersistentVolumeAccessMode {
+	return cmp.Or(d.Spec.PersistentVolumeClaim.AccessMode, corev1.ReadWriteOnce)
+}
+
 // Next returns what is to be done with the claim of a disk.
 func Next(s Situation) Step {
 	d := s.Disk

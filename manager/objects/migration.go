@@ -99,9 +99,13 @@ func OneNode(vm *v1.VirtualMachine) string {
 				"nodes can't use the disk at the same time", i)
 		}
 	}
-	if refs := DeviceRefs(vm); len(refs) > 0 {
-		first := refs[0]
-		return fmt.Sprintf("%s: other nodes can't use the %s %s at the same time", first.Path, first.Kind, first.Name)
+	for _, ref := range DeviceRefs(vm) {
+		if !slices.ContainsFunc(vm.Status.BlockDeviceRefs, func(is v1.BlockDeviceStatusRef) bool {
+			return is.Kind == ref.Kind && is.Name == ref.Name && is.AccessMode == corev1.ReadWriteMany
+		}) {
+			return fmt.Sprintf("%s: the %s %s doesn't have the access mode ReadWriteMany: other nodes can't use it at the "+
+				"same time", ref.Path, ref.Kind, ref.Name)
+		}
 	}
 	return ""
 }

@@ -165,7 +165,7 @@ func (c *Controller) Refs(vm *v1.VirtualMachine, running *corev1.Pod) (all []v1.
 			of = c.images
 		}
 		if d, err := of.book.Disk(ref.Name); err == nil && d != nil {
-			is.Size = d.Status.Capacity
+			is.Size, is.AccessMode = d.Status.Capacity, disk.AccessMode(d)
 			is.Attached = running != nil && (of == c.images || disk.Holder(d) == vm.Name) &&
 				objects.Mounts(&running.Spec, disk.ClaimOf(d))
 		}

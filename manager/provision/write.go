@@ -49,7 +49,7 @@ func (c *Controller) create(ctx context.Context, d *v1.VirtualDisk, from *v1.Vir
 	claim.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
 	claim.Spec = corev1.PersistentVolumeClaimSpec{
 		StorageClassName: of.StorageClassName, VolumeMode: &of.VolumeMode, DataSource: disk.ClaimSource(d, from),
-		AccessModes: []corev1.PersistentVolumeAccessMode{c.book.AccessMode(d.Name)},
+		AccessModes: []corev1.PersistentVolumeAccessMode{disk.AccessMode(d)},
 		Resources: corev1.VolumeResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceStorage: of.Size},
 		},

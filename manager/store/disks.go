@@ -184,16 +184,6 @@ func (s *Disks) Disk(name string) (*v1.VirtualDisk, error) {
 	return disk.AsDisk(i), nil
 }
 
-// AccessMode returns that of the claim of a disk or image.
-func (s *Disks) AccessMode(name string) corev1.PersistentVolumeAccessMode {
-	if s.images != nil {
-		if i, err := s.images.get(name); err == nil && i != nil && i.Spec.PersistentVolumeClaim.AccessMode != "" {
-			return i.Spec.PersistentVolumeClaim.AccessMode
-		}
-	}
-	return corev1.ReadWriteOnce
-}
-
 // Claim returns the claim of a disk's name, as far as it is kept; nil if there is none.
 func (s *Disks) Claim(of string) (*corev1.PersistentVolumeClaim, error) {
 	if s.images != nil {

@@ -22,16 +22,21 @@ import (
 // A guest moves to the other node and back without noticing, with its disk, and starts where it is; one whose disk
 // other nodes can't use moves to another pod of its node (docs/migration.md).
 func migrations(t *testing.T, l *lab) {
-	v := l.create(t, tiny("moves", withDisk("shared", corev1.PersistentVolumeBlock), onAllNodes))
+	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: moves-data},
+  spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi, accessMode: ReadWriteMany}}}`)
+	v := l.create(t, tiny("moves", withDisk("shared", corev1.PersistentVolumeBlock), onAllNodes,
+		withVirtualDisk("moves-data")))
 	v.runs()
 	inside := v.console().booted()
 	const bootID = "cat /proc/sys/kernel/random/boot_id"
 	boot, written := inside.ask(bootID), inside.ask(writes(1))
+	second := inside.ask(onSecondDisk(writes(7)))
 	v.condition(v1.ConditionMigratable, metav1.ConditionTrue)
 	source := v.pod()
 
 	inside = v.moves("moved", "type: Migrate")
-	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
+	require.Equal(t, []string{boot, written, second},
+		[]string{inside.ask(bootID), inside.ask(reads), inside.ask(onSecondDisk(reads))})
 	now := v.now()
 	require.NotEqual(t, source.Spec.NodeName, now.Status.NodeName)
 	require.Equal(t, source.UID, now.Status.Migration.Source.PodUID)
