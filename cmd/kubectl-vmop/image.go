@@ -132,10 +132,7 @@ func (d *diskDraft) image() (*v1.VirtualImage, error) {
 		return nil, err
 	}
 	image := typedImage(&v1.VirtualImage{ObjectMeta: metav1.ObjectMeta{Name: d.name}})
-	of := disk.Spec.PersistentVolumeClaim
-	image.Spec.PersistentVolumeClaim = v1.VirtualImageClaim{
-		StorageClassName: of.StorageClassName, Size: of.Size, VolumeMode: of.VolumeMode, AccessMode: of.AccessMode,
-	}
+	image.Spec.PersistentVolumeClaim = v1.VirtualImageClaim(disk.Spec.PersistentVolumeClaim)
 	if disk.Spec.DataSource != nil {
 		image.Spec.DataSource = *disk.Spec.DataSource
 	}

@@ -13,12 +13,12 @@ import (
 // AsDisk returns an image as a disk of the kind VirtualImage. It is made as a disk is, at once, and
 // then no pod writes to it: it has no VM, and doesn't grow.
 func AsDisk(i *v1.VirtualImage) *v1.VirtualDisk {
-	of, s := i.Spec.PersistentVolumeClaim, i.Status
+	s := i.Status
 	return &v1.VirtualDisk{
 		TypeMeta: metav1.TypeMeta{Kind: string(v1.KindVirtualImage)}, ObjectMeta: i.ObjectMeta,
-		Spec: v1.VirtualDiskSpec{DataSource: &i.Spec.DataSource, PersistentVolumeClaim: v1.VirtualDiskClaim{
-			StorageClassName: of.StorageClassName, Size: of.Size, VolumeMode: of.VolumeMode, AccessMode: of.AccessMode,
-		}},
+		Spec: v1.VirtualDiskSpec{
+			DataSource: &i.Spec.DataSource, PersistentVolumeClaim: v1.VirtualDiskClaim(i.Spec.PersistentVolumeClaim),
+		},
 		Status: v1.VirtualDiskStatus{
 			Phase: s.Phase, Reason: s.Reason, Message: s.Message, Capacity: s.Capacity, Progress: s.Progress,
 			Import: s.Import, Target: s.Target, Untrusted: s.Untrusted, Conditions: s.Conditions,
