@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/objects"
 	"vmop/vmstatus"
 )
 
@@ -39,6 +40,8 @@ func Decide(s Situation) Decision {
 		return Decision{Replicas: 1, Stop: true}
 	case gated(s.Pod) && s.Obstacle != nil:
 		return Decision{}
+	case s.waitsInVain():
+		return Decision{Replicas: 1, Replace: "its runner waited for the guest of a migration that has failed"}
 	case s.failing() && !s.staysOff():
 		return Decision{Replicas: 1}
 	}
@@ -54,6 +57,18 @@ func Decide(s Situation) Decision {
 		return Decision{Replicas: 1, Again: s.failuresForgottenAt()}
 	}
 	return Decision{Again: at}
+}
+
+// waitsInVain reports whether the pod was made while a guest moved, in the place of the guest's, and its runner waits
+// for a guest that never comes. One that has got a guest has reported, or is the target of a migration that has
+// succeeded.
+func (s *Snapshot) waitsInVain() bool {
+	m := s.VM.Status.Migration
+	if s.Pod == nil || s.Pod.Annotations[objects.AnnotationReceives] == "" || Terminating(s.Pod) || m.Active() {
+		return false
+	}
+	of := s.Pod.UID
+	return reported(s.VM, s.Pod) == nil && (m == nil || m.Target.PodUID != of && m.Source.PodUID != of)
 }
 
 // staysOff reports whether the machine has ended in a way after which the VM stays off. Its

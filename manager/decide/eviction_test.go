@@ -7,8 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/objects"
 )
 
 func TestEvictionOf(t *testing.T) {
@@ -76,4 +78,40 @@ func TestLeave(t *testing.T) {
 		Source: v1.MigrationPod{PodUID: s.Pod.UID},
 	}
 	require.Equal(t, "drain-web-a7634501-6a0b", Leave(s).Name)
+}
+
+// What becomes of the pods of a VM whose guest moves, has moved, or has not.
+func TestPodsOfAMigration(t *testing.T) {
+	t.Parallel()
+	pod := func(uid types.UID) *corev1.Pod {
+		p := &corev1.Pod{}
+		p.UID, p.Name = uid, "web-0"
+		p.Annotations = map[string]string{objects.AnnotationReceives: "op"}
+		return p
+	}
+	s := Situation{Snapshot: &Snapshot{VM: &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}}
+	s.VM.Spec.VM.State = v1.Running
+	m := &v1.Migration{Stage: v1.MigrationMoving, Target: v1.MigrationPod{PodUID: "second"}}
+	s.VM.Status.Migration = m
+	s.Other = pod("second")
+	require.Equal(t, Decision{Replicas: 1}, Decide(s), "the guest may be in the second pod")
+	s.Pod = pod("third") // instead of the one that had the guest
+	require.Equal(t, Decision{Replicas: 1}, Decide(s), "that is decided when the migration has ended")
+	m.Stage = v1.MigrationFailed
+	require.NotEmpty(t, Decide(s).Replace)
+	s.Pod.DeletionTimestamp = &metav1.Time{Time: noon}
+	require.Empty(t, Decide(s).Replace)
+	s.Pod = pod("third")
+	s.VM.Status.Runner = &v1.RunnerStatus{PodUID: "third"}
+	require.Empty(t, Decide(s).Replace, "it has got its guest")
+	s.VM.Status.Runner, m.Stage, s.Pod = nil, v1.MigrationCompleted, pod("second")
+	require.Empty(t, Decide(s).Replace, "it has, and hasn't reported yet")
+
+	s.Pod, s.Other = nil, pod("first")
+	require.Equal(t, Decision{}, Decide(s), "no pod is made as long as the old one is there")
+	p := PhaseOf(s)
+	require.Equal(t, ReasonWaitingForOldPod, p.Reason)
+	require.Equal(t, "pod web-0, from which the guest has moved or was to come, is being removed", p.Message)
+	s.Other = nil
+	require.Equal(t, Decision{Replicas: 1}, Decide(s))
 }

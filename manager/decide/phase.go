@@ -151,6 +151,8 @@ func (s Situation) withoutPod() Phase {
 	switch at := nextAttempt(s.Failures, s.Now); {
 	case len(s.Strays) > 0:
 		return Phase{v1.PhasePending, ReasonWaitingForOldPod, s.strayMessage(), false}
+	case s.Other != nil:
+		return Phase{v1.PhasePending, ReasonWaitingForOldPod, s.otherMessage(), false}
 	case s.Now.Before(at):
 		return s.afterFailure(s.VM.Status.Runner)
 	}
@@ -161,6 +163,15 @@ func (s Situation) withoutPod() Phase {
 func (s Situation) strayMessage() string {
 	return fmt.Sprintf("pod %s has this VM's label but is not from its StatefulSet, and may use the same disks: "+
 		"delete it, or wait until it is gone", s.Strays[0].Name)
+}
+
+// otherMessage says what is awaited before the VM gets a pod again.
+func (s Situation) otherMessage() string {
+	message := fmt.Sprintf("pod %s, from which the guest has moved or was to come, is being removed", s.Other.Name)
+	if nodeSilent(s.Other) || overdue(s.Other, s.Now) {
+		message += fmt.Sprintf("; node %s has not confirmed it: %s", s.Other.Spec.NodeName, onceOff(s.Other))
+	}
+	return message
 }
 
 // afterFailure is for a VM that is started again after a delay.

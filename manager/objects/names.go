@@ -46,6 +46,9 @@ const (
 	// the Service, also in the Secret with the certificate for it.
 	AnnotationVM      = v1.GroupName + "/vm"
 	AnnotationAddress = v1.GroupName + "/address"
+	// AnnotationReceives of a pod is the migration (its operation's uid) for whose guest its runner waits, or has
+	// waited.
+	AnnotationReceives = v1.GroupName + "/receives"
 	// AnnotationTaken lists which of the pod's labels and annotations are the
 	// VM's; see PodPatch.
 	AnnotationTaken = v1.GroupName + "/taken"

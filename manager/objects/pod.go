@@ -48,6 +48,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	}
 	if target {
 		receives(vm, spec)
+		annotations[AnnotationReceives] = string(vm.Status.Migration.OperationUID)
 	}
 	if gated {
 		spec.NodeName = nil // it is not scheduled
