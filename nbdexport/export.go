@@ -3,13 +3,16 @@ package nbdexport
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,14 +24,16 @@ import (
 // Port is that of NBD (IANA).
 const Port = 10809
 
+// server is the program that serves.
+const server = "qemu-storage-daemon"
+
 const (
-	// restartPause is between the end of qemu-nbd and its next start.
+	// restartPause is between the end of the server and its next start.
 	restartPause = time.Second
-	// settled is how long a qemu-nbd must have run for its end to be an accident: what is wrong with
-	// disk, port or certificates ends it at once.
+	// settled is how long a server must have run for its end to be an accident: what is wrong with
+	// disk or certificates ends it at once.
 	settled = 2 * time.Second
-	// grace is how long qemu-nbd may take to end when it is asked to. One that has just been started
-	// forgets that it was.
+	// grace is how long the server may take to end when it is asked to.
 	grace = 5 * time.Second
 	// clients is how many connections there may be at once. One is the VM's; others are those that a
 	// broken network has left, probes, and strangers, who don't get past the handshake.
@@ -52,11 +57,11 @@ type Export struct {
 }
 
 // Run serves the disk until the context ends, which is no error. It waits for the lock of the disk
-// first. An error says that qemu-nbd can't serve it.
+// first. An error says that it can't be served.
 func (e Export) Run(ctx context.Context, logger *slog.Logger) error {
-	program, err := exec.LookPath("qemu-nbd")
+	program, err := exec.LookPath(server)
 	if err != nil {
-		return fmt.Errorf("find qemu-nbd (Debian: package qemu-utils): %w", err)
+		return fmt.Errorf("find %s (Debian: package qemu-system-common): %w", server, err)
 	}
 	disk, err := e.acquire(ctx, logger)
 	if disk == nil {
@@ -65,7 +70,7 @@ func (e Export) Run(ctx context.Context, logger *slog.Logger) error {
 	defer func() { _ = disk.Close() }() // it has written nothing
 	for {
 		began := time.Now()
-		p, err := process.Start(e.spec(program, disk), logger)
+		p, err := e.start(context.WithoutCancel(ctx), program, disk, logger)
 		if err != nil {
 			return err
 		}
@@ -76,9 +81,9 @@ func (e Export) Run(ctx context.Context, logger *slog.Logger) error {
 		case <-p.Done():
 		}
 		if time.Since(began) < settled {
-			return fmt.Errorf("serve %s: qemu-nbd ended: %s: %s", e.Disk, p.Exit(), strings.TrimSpace(p.Tail()))
+			return fmt.Errorf("serve %s: %s ended: %s: %s", e.Disk, server, p.Exit(), strings.TrimSpace(p.Tail()))
 		}
-		logger.Warn("qemu-nbd ended, and is started again", "exit", p.Exit().String(), "err", p.Tail())
+		logger.Warn(server+" ended, and is started again", "exit", p.Exit().String(), "err", p.Tail())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -87,37 +92,73 @@ func (e Export) Run(ctx context.Context, logger *slog.Logger) error {
 	}
 }
 
-func (e Export) spec(program string, disk *os.File) process.Spec {
-	return process.Spec{
-		Name: "qemu-nbd", Path: program, Dir: "/", Args: e.args(disk),
-		Env:   []string{"LC_ALL=C", "PATH=/usr/bin:/bin"},
-		Files: []*os.File{disk}, // the lock lives as long as one of us
-		Rules: e.rules(program),
+// start starts the server, which listens already.
+func (e Export) start(ctx context.Context, program string, disk *os.File, logger *slog.Logger) (
+	*process.Process, error,
+) {
+	socket, err := e.listen(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("serve %s: %w", e.Disk, err)
 	}
+	defer func() { _ = socket.Close() }() // the server's stays
+	return process.Start(process.Spec{
+		Name: server, Path: program, Dir: "/", Args: e.args(disk),
+		Env: []string{
+			"LC_ALL=C", "PATH=/usr/bin:/bin",
+			// The memory of large requests is kept: to get it anew takes as long as to encrypt it.
+			"MALLOC_MMAP_THRESHOLD_=33554432", "MALLOC_TRIM_THRESHOLD_=67108864",
+		},
+		Files: []*os.File{socket, disk}, // the disk's lock lives as long as one of us
+		Rules: e.rules(program),
+	}, logger)
 }
 
-// args are those of qemu-nbd.
+// listen makes the server's socket. QEMU before 8.1 leaves one as it is: the kernel then holds an answer
+// back until the client has acknowledged the one before, which takes 40 ms.
+func (e Export) listen(ctx context.Context) (*os.File, error) {
+	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+		var err error
+		failed := socket.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // what is accepted inherits it
+		})
+		return errors.Join(failed, err)
+	}}
+	config.SetMultipathTCP(false)
+	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(cmp.Or(e.Address, "0.0.0.0"), strconv.Itoa(int(e.Port))))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = l.Close() }()
+	return l.(*net.TCPListener).File()
+}
+
+// args are those of the server.
 func (e Export) args(disk *os.File) []string {
 	driver := "file"
 	if isDevice(disk) {
 		driver = "host_device"
 	}
-	args := []string{
-		"--object", "tls-creds-x509,id=tls,endpoint=server,verify-peer=on,dir=" + escaped(e.TLS), "--tls-creds", "tls",
-		"--object", "authz-simple,id=client,identity=CN=" + clientName, "--tls-authz", "client",
-		"--bind", cmp.Or(e.Address, "0.0.0.0"), "--port", strconv.Itoa(int(e.Port)),
-		"--export-name", e.Name, "--persistent", "--shared", strconv.Itoa(clients), "--discard", "unmap",
-	}
+	node := "driver=raw,node-name=disk,discard=unmap,file.discard=unmap,file.driver=" + driver +
+		",file.filename=" + escaped(e.Disk)
 	if direct(e.Disk) {
-		args = append(args, "--cache", "none")
+		node += ",cache.direct=on,file.cache.direct=on,file.aio=native"
 	}
+	export := "type=nbd,id=disk,node-name=disk,name=" + strings.ReplaceAll(e.Name, ",", ",,")
 	if e.ReadOnly {
-		args = append(args, "--read-only")
+		node += ",read-only=on"
+	} else {
+		export += ",writable=on"
 	}
-	return append(args, "--image-opts", "driver=raw,file.driver="+driver+",file.filename="+escaped(e.Disk))
+	return []string{
+		"--object", "tls-creds-x509,id=tls,endpoint=server,verify-peer=on,dir=" + escaped(e.TLS),
+		"--object", "authz-simple,id=client,identity=CN=" + clientName,
+		"--blockdev", node,
+		"--nbd-server", "addr.type=fd,addr.str=3,tls-creds=tls,tls-authz=client,max-connections=" + strconv.Itoa(clients),
+		"--export", export,
+	}
 }
 
-// escaped is a text in an option of QEMU.
+// escaped is a path in an option of QEMU.
 func escaped(text string) string { return strings.ReplaceAll(absolute(text), ",", ",,") }
 
 func absolute(name string) string {
@@ -137,7 +178,7 @@ func direct(name string) bool {
 	return unix.Close(fd) == nil
 }
 
-// rules are what qemu-nbd may use.
+// rules are what the server may use.
 func (e Export) rules(program string) *confine.Rules {
 	access := confine.Write
 	if e.ReadOnly {
@@ -149,7 +190,6 @@ func (e Export) rules(program string) *confine.Rules {
 			confine.Path{Name: "/etc/gnutls", Access: confine.Read},
 			confine.Path{Name: absolute(e.TLS), Access: confine.Read},
 			confine.Path{Name: absolute(e.Disk), Access: access}),
-		Listen: confine.Ports{}.With(e.Port),
 	}
 }
 

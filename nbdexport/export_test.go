@@ -3,6 +3,7 @@ package nbdexport_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"vmop/nbdexport"
 )
@@ -133,7 +135,7 @@ func (s *served) end(t *testing.T) {
 	require.NoError(t, <-s.ended)
 }
 
-// pids are the processes of qemu-nbd that there have been.
+// pids are the servers that there have been.
 func (s *served) pids() []int {
 	var all []int
 	for _, found := range regexp.MustCompile(`pid=(\d+)`).FindAllStringSubmatch(s.log.String(), -1) {
@@ -221,7 +223,51 @@ func TestStrangersAreRefused(t *testing.T) {
 	require.Empty(t, bytes.TrimLeft(data, "\x00"))
 }
 
-// The requests of a VM wait while qemu-nbd is started again, and none is lost.
+// Neither side waits for the other before it sends: a request would take 40 ms.
+func TestConnectionsSendAtOnce(t *testing.T) {
+	t.Parallel()
+	certs := certificates(t)
+	s := run(t, nbdexport.Export{Disk: disk(t), Name: "data", TLS: certs.server}).ready(t)
+	c := s.client(certs.client, "")
+	in, err := c.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = c.Wait()
+	})
+	for name, pid := range map[string]int{"server": s.pids()[0], "client": c.Process.Pid} {
+		require.Eventually(t, func() bool { return len(delays(t, pid)) == 1 }, patience, 20*time.Millisecond, name)
+		require.Equal(t, []int{1}, delays(t, pid), name)
+	}
+}
+
+// delays returns TCP_NODELAY of all connections of a process, which root can see.
+func delays(t *testing.T, pid int) (all []int) {
+	t.Helper()
+	process, err := unix.PidfdOpen(pid, 0)
+	require.NoError(t, err)
+	defer unix.Close(process)
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	require.NoError(t, err)
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		require.NoError(t, err)
+		socket, err := unix.PidfdGetfd(process, fd, 0)
+		if err != nil {
+			continue // it has been closed
+		}
+		if _, err = unix.Getpeername(socket); err == nil {
+			if value, err := unix.GetsockoptInt(socket, unix.IPPROTO_TCP, unix.TCP_NODELAY); err == nil {
+				all = append(all, value)
+			}
+		}
+		require.NoError(t, unix.Close(socket))
+	}
+	return all
+}
+
+// The requests of a VM wait while the server is started again, and none is lost.
 func TestRequestsWaitForARestart(t *testing.T) {
 	t.Parallel()
 	certs, image := certificates(t), disk(t)
@@ -329,11 +375,16 @@ func TestWhatCannotBeServed(t *testing.T) {
 		change(&e)
 		return e
 	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
 	for want, e := range map[string]nbdexport.Export{
-		"Address already in use":              good,
-		"no such file":                        with(func(e *nbdexport.Export) { e.Disk += "x" }),
-		"neither a file nor a block device":   with(func(e *nbdexport.Export) { e.Disk = "/dev/null" }),
-		"ca-cert.pem: No such file":           with(func(e *nbdexport.Export) { e.TLS = t.TempDir() }),
+		"address already in use":            good,
+		"no such file":                      with(func(e *nbdexport.Export) { e.Disk += "x" }),
+		"neither a file nor a block device": with(func(e *nbdexport.Export) { e.Disk = "/dev/null" }),
+		"ca-cert.pem: No such file": with(func(e *nbdexport.Export) {
+			e.TLS, e.Port = t.TempDir(), uint16(free.Addr().(*net.TCPAddr).Port)
+		}),
 		"/server is neither a file nor a blo": with(func(e *nbdexport.Export) { e.Disk = fifo(t) }),
 	} {
 		require.ErrorContains(t, e.Run(t.Context(), slog.New(slog.DiscardHandler)), want)

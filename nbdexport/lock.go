@@ -15,7 +15,7 @@ import (
 const (
 	// lockedByte is what is locked of a disk. It is far from the bytes that QEMU locks (100 to 300),
 	// and need not exist. A lock of the whole file (flock(2)) is one of all bytes on NFS, and would
-	// keep qemu-nbd out.
+	// keep the server out.
 	lockedByte = 1 << 60
 	// lockTick is between two attempts.
 	lockTick = 100 * time.Millisecond

@@ -60,7 +60,7 @@ func (s *transcript) String() string {
 }
 
 // start starts the program.
-func start(t *testing.T, stdin io.Reader, args ...string) *ran {
+func start(t testing.TB, stdin io.Reader, args ...string) *ran {
 	t.Helper()
 	r := &ran{exec.Command(os.Args[0], args...), &transcript{}, &transcript{}, make(chan struct{})}
 	r.Env = append(os.Environ(), "VMIMPORT=1")
@@ -78,7 +78,7 @@ func start(t *testing.T, stdin io.Reader, args ...string) *ran {
 }
 
 // end waits for the end, and returns the outcome and the exit code.
-func (r *ran) end(t *testing.T) (outcome, int) {
+func (r *ran) end(t testing.TB) (outcome, int) {
 	t.Helper()
 	select {
 	case <-r.ended:

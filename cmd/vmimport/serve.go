@@ -23,9 +23,9 @@ func newServe(log *cli.LogFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve a disk to a VM, by NBD with mutual TLS",
-		Long: "serve runs qemu-nbd for a disk, a file or a block device with raw bytes, until it\n" +
-			"gets a signal. It admits clients of the authority in the folder of --tls. While\n" +
-			"another one serves the disk for writing, this one waits.",
+		Long: "serve runs qemu-storage-daemon for a disk, a file or a block device with raw\n" +
+			"bytes, until it gets a signal. It admits clients of the authority in the folder\n" +
+			"of --tls. While another one serves the disk for writing, this one waits.",
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if e.Disk == "" || e.TLS == "" || e.Port == 0 {

@@ -16,17 +16,21 @@ import (
 	"vmop/nbdexport"
 )
 
-// servable returns the arguments by which an empty disk is served.
-func servable(t *testing.T) []string {
+// servable returns the arguments by which an empty disk is served, to clients with the certificate in the same
+// folder.
+func servable(t testing.TB) []string {
 	t.Helper()
 	dir := t.TempDir()
 	authority, err := nbdexport.NewAuthority("vm", time.Now())
 	require.NoError(t, err)
 	server, err := authority.Server(nil, []net.IP{net.IPv4(127, 0, 0, 1)}, time.Now())
 	require.NoError(t, err)
+	client, err := authority.Client(time.Now())
+	require.NoError(t, err)
 	for name, text := range map[string][]byte{
 		nbdexport.CAFile: authority.Certificate, nbdexport.ServerCertificateFile: server.Certificate,
-		nbdexport.ServerKeyFile: server.Key, "disk.img": make([]byte, 1<<20),
+		nbdexport.ServerKeyFile: server.Key, nbdexport.ClientCertificateFile: client.Certificate,
+		nbdexport.ClientKeyFile: client.Key, "disk.img": make([]byte, 1<<20),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
@@ -40,13 +44,13 @@ func servable(t *testing.T) []string {
 	}
 }
 
-func (r *ran) says(t *testing.T, what string) {
+func (r *ran) says(t testing.TB, what string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), what) }, patience, 10*time.Millisecond,
 		r.log)
 }
 
-// A vmimport that is killed leaves a qemu-nbd that writes: it keeps the lock.
+// A vmimport that is killed leaves a server that writes: it keeps the lock.
 func TestServeUntilASignal(t *testing.T) {
 	t.Parallel()
 	args := servable(t)
@@ -60,9 +64,15 @@ func TestServeUntilASignal(t *testing.T) {
 	second.says(t, "waiting for the end of another export")
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	second.says(t, "serving the disk")
-	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
-	_, code := second.end(t)
-	require.Zero(t, code, second.log)
+	second.terminate(t)
+}
+
+// terminate ends it. A server that it has started would survive the end of the test.
+func (r *ran) terminate(t testing.TB) {
+	t.Helper()
+	require.NoError(t, r.Process.Signal(syscall.SIGTERM))
+	_, code := r.end(t)
+	require.Zero(t, code, r.log)
 }
 
 // A disk in a file system that no VM has had yet is made.
@@ -75,8 +85,7 @@ func TestServeANewDisk(t *testing.T) {
 	info, err := os.Stat(args[2])
 	require.NoError(t, err)
 	require.EqualValues(t, 3<<20, info.Size())
-	require.NoError(t, r.Process.Signal(syscall.SIGTERM)) // a qemu-nbd would survive the end of the test
-	r.end(t)
+	r.terminate(t)
 }
 
 func TestServeWhatIsNotThere(t *testing.T) {
