@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -279,6 +281,38 @@ func TestUpload(t *testing.T) {
 		require.Equal(t, 1, code)
 		require.Equal(t, "ImageTooLarge", o.Reason)
 	}
+}
+
+// An import stays until its sender has the answer and is gone: in a container the sender would end with it.
+func TestAnUploadIsAnsweredBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "u") // short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	socket := filepath.Join(dir, "socket")
+	r := start(t, nil, "import", "--upload", "--target", filepath.Join(dir, "disk.img"), "--socket", socket,
+		"--log-format", "json")
+	r.await(t, "phase", "phase")
+	conn, err := net.Dial("unix", socket)
+	require.NoError(t, err)
+	data := disk()
+	_, err = fmt.Fprintf(conn, "{\"size\": %d}\n", len(data))
+	require.NoError(t, err)
+	_, err = conn.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, conn.(*net.UnixConn).CloseWrite())
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, answer, "Imported")
+	<-time.After(500 * time.Millisecond) // a sender that is slow
+	require.NoError(t, r.Process.Signal(syscall.Signal(0)), "the import has ended")
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.Process.Pid))
+	require.NoError(t, err)
+	require.NotContains(t, string(state), ") Z ", "the import has ended")
+	require.NoError(t, conn.Close())
+	o, code := r.end(t)
+	require.Zero(t, code)
+	require.Equal(t, "Imported", o.Reason)
 }
 
 // neverEnds is read without end.

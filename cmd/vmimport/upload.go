@@ -12,6 +12,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"vmop/diskimage"
 )
 
@@ -25,6 +27,7 @@ type announcement struct {
 const (
 	mostAnnouncement = 4 << 10
 	announcementTime = 10 * time.Second
+	hangupTick       = 100 // between two looks whether the import is canceled, in milliseconds
 )
 
 // receiveUpload waits at a socket for an image, and imports it. One whose transfer breaks, or that is no
@@ -86,8 +89,30 @@ func importFrom(ctx context.Context, conn *net.UnixConn, i diskimage.Import) (re
 	}
 	if err := conn.SetWriteDeadline(time.Now().Add(announcementTime)); err == nil {
 		_, _ = conn.Write(append(text, '\n')) // whoever sent it may have gone
+		awaitHangup(ctx, conn)
 	}
 	return result, errors.Join(err, conn.Close())
+}
+
+// awaitHangup waits until the sender has the answer, and closes the connection. In a container it would be ended with
+// this process, which is the first one, and who has started it would not learn the answer.
+func awaitHangup(ctx context.Context, conn *net.UnixConn) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return
+	}
+	for end := time.Now().Add(announcementTime); time.Now().Before(end) && ctx.Err() == nil; {
+		gone := false
+		err := raw.Control(func(fd uintptr) {
+			// The sender has closed its writing half before: only POLLHUP tells that it has closed both.
+			fds := []unix.PollFd{{Fd: int32(fd)}}
+			_, pollErr := unix.Poll(fds, hangupTick)
+			gone = fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0 || pollErr != nil && pollErr != unix.EINTR
+		})
+		if gone || err != nil {
+			return
+		}
+	}
 }
 
 func readAnnouncement(conn *net.UnixConn, r *bufio.Reader) (a announcement, err error) {
