@@ -29,7 +29,9 @@ func Probe(ctx context.Context, d vmspec.NBD, limit time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("NBD server %s: %w", address, err)
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	conn, err := connect(ctx, func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	})
 	if err == nil {
 		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 		err = negotiate(conn, d.Export, certificates)
@@ -43,6 +45,23 @@ func Probe(ctx context.Context, d vmspec.NBD, limit time.Duration) error {
 		return fmt.Errorf("NBD server %s: %w", address, err)
 	}
 	return nil
+}
+
+// firstConnect is how long is waited for a connection until another one is tried.
+const firstConnect = 250 * time.Millisecond
+
+// connect dials, and again if that takes long, ever more patiently: what is sent to an address that a cluster's
+// network is about to know is lost, and the kernel sends it again only after a second, and then after two.
+func connect(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	for limit := firstConnect; ; limit *= 2 {
+		once, cancel := context.WithTimeout(ctx, limit)
+		conn, err := dial(once)
+		late := once.Err() != nil
+		cancel()
+		if err == nil || !late || ctx.Err() != nil {
+			return conn, err
+		}
+	}
 }
 
 // maxPEM bounds the size of a file with certificates or a key.

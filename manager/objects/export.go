@@ -66,7 +66,7 @@ const ExportAppName = "vm-disk-export"
 const (
 	exportTLSDir   = "/etc/opt/vmimport"
 	exportDevice   = "/dev/disk"
-	exportEndSecs  = 15 // longer than qemu-nbd gets to end
+	exportEndSecs  = 15 // longer than the server gets to end
 	nbdPortName    = "nbd"
 	terminationLog = "/dev/termination-log"
 )
@@ -84,9 +84,11 @@ func (e Export) ServerNames() []string {
 	return []string{e.Name + "." + e.Namespace + ".svc", e.Name + "." + e.Namespace}
 }
 
-// Service returns the Service by which a VM reaches the export.
+// Service returns the Service by which a VM reaches the export. It knows the pod as soon as that has an address: what
+// makes its endpoints sees often that the pod is ready, just after, only at its next attempt, a second later.
 func (e Export) Service(s Settings) (*applycorev1.ServiceApplyConfiguration, error) {
 	spec := applycorev1.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(e.labels()).
+		WithPublishNotReadyAddresses(true).
 		WithPorts(applycorev1.ServicePort().WithName(nbdPortName).WithProtocol(corev1.ProtocolTCP).
 			WithPort(nbdexport.Port).WithTargetPort(intstr.FromString(nbdPortName)))
 	if e.Address != "" {

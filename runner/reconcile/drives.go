@@ -76,8 +76,9 @@ type plugged struct {
 type driveJob struct {
 	pace
 	attempts int
-	failed   bool // the last attempt, or the guest has refused
-	away     bool // its server has not answered
+	failed   bool      // the last attempt, or the guest has refused
+	away     bool      // its server has not answered
+	asked    time.Time // when its server was first found not to answer
 	message  string
 }
 
@@ -278,6 +279,9 @@ func (d *drives) open(w Drive, j *driveJob, now time.Time) {
 		d.opening = false
 		if err != nil {
 			j.fail("attach the disk: "+err.Error(), now)
+			if w.NBD != nil {
+				j.awaitServer(now)
+			}
 			return false
 		}
 		if w.NBD != nil {
@@ -315,7 +319,7 @@ func (d *drives) attach(
 	}))
 	j.attempts++
 	d.send(func(answers []answer, now time.Time) {
-		d.known = false
+		d.known, d.pace = false, pace{} // no guest has caused it
 		if err := fault(answers[min(1, len(before)):len(commands)]); err != nil {
 			j.fail(fmt.Sprintf("attach the disk: %v", err), now)
 			return

@@ -25,6 +25,24 @@ const (
 // it has lost, and some time for the attempt.
 const reconnectPause = 20 * time.Second
 
+// A server that is about to be there is soon asked again: the network of a cluster knows its address up to a second
+// later than that it serves.
+const (
+	serverPause = 100 * time.Millisecond
+	serverSoon  = 3 * time.Second
+)
+
+// awaitServer has a server that has not answered asked again, soon at first.
+func (j *driveJob) awaitServer(now time.Time) {
+	if j.asked.IsZero() {
+		j.asked = now
+	}
+	if now.Sub(j.asked) < serverSoon {
+		j.pause = 0
+		j.until(now.Add(serverPause), now)
+	}
+}
+
 // credentials is the name of the object with the certificates of a drive.
 func credentials(serial string) string { return "tls-" + serial }
 

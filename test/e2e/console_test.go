@@ -17,7 +17,7 @@ import (
 
 // console is the serial console of a guest, by kubectl exec.
 type console struct {
-	t     *testing.T
+	t     testing.TB
 	input io.Writer
 
 	mu   sync.Mutex
@@ -32,7 +32,7 @@ func (v *clusterVM) console() *console {
 }
 
 // consoleOf opens the console of the VM in a pod.
-func (l *lab) consoleOf(t *testing.T, namespace, pod string) *console {
+func (l *lab) consoleOf(t testing.TB, namespace, pod string) *console {
 	t.Helper()
 	c := &console{t: t}
 	command := l.KubectlCommand(t.Context(), "-n", namespace, "exec", "-i", pod, "--", "vmrunner", "console",

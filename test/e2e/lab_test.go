@@ -46,7 +46,7 @@ type lab struct {
 
 // newLab starts the cluster and the manager. What it takes along is removed when
 // the test ends.
-func newLab(t *testing.T) *lab {
+func newLab(t testing.TB) *lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "e2e")
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func newLab(t *testing.T) *lab {
 }
 
 // down ends the cluster. What was logged stays where a test has failed.
-func (l *lab) down(t *testing.T) {
+func (l *lab) down(t testing.TB) {
 	ctx := context.WithoutCancel(t.Context())
 	if t.Failed() {
 		t.Logf("the manager's log:\n%s", l.managerLog(ctx))
@@ -118,7 +118,7 @@ func (l *lab) managerLog(ctx context.Context) string {
 }
 
 // connect makes a client for the tests, who may do everything.
-func (l *lab) connect(t *testing.T) {
+func (l *lab) connect(t testing.TB) {
 	t.Helper()
 	config, err := clustertest.Config(l.Cluster)
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func (l *lab) connect(t *testing.T) {
 }
 
 // kubectl runs kubectl in the namespace of the VMs.
-func (l *lab) kubectl(t *testing.T, args ...string) string {
+func (l *lab) kubectl(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := l.Kubectl(t.Context(), append([]string{"-n", namespace}, args...)...)
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func (l *lab) kubectl(t *testing.T, args ...string) string {
 
 // deploy applies deploy/ by a kustomization such as users write, and waits for the
 // manager.
-func (l *lab) deploy(t *testing.T) {
+func (l *lab) deploy(t testing.TB) {
 	t.Helper()
 	overlay := l.overlay(t, "manager")
 	l.apply(t, "testdata/cluster.yaml")
@@ -149,7 +149,7 @@ func (l *lab) deploy(t *testing.T) {
 }
 
 // apply applies a file. REPOSITORY in it is the folder of the image repository.
-func (l *lab) apply(t *testing.T, file string) {
+func (l *lab) apply(t testing.TB, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func (l *lab) apply(t *testing.T, file string) {
 }
 
 // applyText applies resources.
-func (l *lab) applyText(t *testing.T, text string) {
+func (l *lab) applyText(t testing.TB, text string) {
 	t.Helper()
 	cmd := l.KubectlCommand(t.Context(), "-n", namespace, "apply", "--server-side", "-f", "-")
 	cmd.Stdin = strings.NewReader(text)
@@ -166,7 +166,7 @@ func (l *lab) applyText(t *testing.T, text string) {
 }
 
 // meanwhile does something again and again, as long as the test runs.
-func meanwhile(t *testing.T, do func(context.Context)) {
+func meanwhile(t testing.TB, do func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

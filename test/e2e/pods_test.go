@@ -70,7 +70,7 @@ func runnerAlone(t *testing.T, l *lab) {
 
 // overlay returns a copy of a kustomization of testdata in which DEPLOY is deploy/,
 // EXAMPLES is examples/, and REPOSITORY the folder of the image repository.
-func (l *lab) overlay(t *testing.T, name string) string {
+func (l *lab) overlay(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(l.Dir, name)
 	require.NoError(t, os.Mkdir(dir, 0o755))

@@ -22,7 +22,7 @@ import (
 // clusterVM is a VM of a test.
 type clusterVM struct {
 	*lab
-	t       *testing.T
+	t       testing.TB
 	name    string
 	ordinal int // of its pod
 }
@@ -65,7 +65,7 @@ func withDisk(name string, mode corev1.PersistentVolumeMode) func(*v1.VirtualMac
 
 // create makes a VM, which is deleted when the test ends. Where the test has failed
 // its description is logged.
-func (l *lab) create(t *testing.T, definition *v1.VirtualMachine) *clusterVM {
+func (l *lab) create(t testing.TB, definition *v1.VirtualMachine) *clusterVM {
 	t.Helper()
 	v := &clusterVM{lab: l, t: t, name: definition.Name}
 	user, _ := l.users.LoadOrStore(v.name, t.Name())

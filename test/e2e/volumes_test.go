@@ -33,7 +33,7 @@ type volumes struct {
 }
 
 // provision makes volumes until the test ends.
-func provision(t *testing.T, l *lab) *volumes {
+func provision(t testing.TB, l *lab) *volumes {
 	t.Helper()
 	v := &volumes{
 		client: l.client, cluster: l.Cluster, dir: filepath.Join(l.Dir, "volumes"),
@@ -106,7 +106,7 @@ func (v *volumes) volume(ctx context.Context, c *corev1.PersistentVolumeClaim) e
 func volumeName(namespace, claim string) string { return namespace + "-" + claim }
 
 // holds makes what the volume of a claim that will be made has in its beginning.
-func (v *volumes) holds(t *testing.T, claim string, data []byte) {
+func (v *volumes) holds(t testing.TB, claim string, data []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(v.dir, volumeName(namespace, claim)), data, 0o600))
 }

@@ -183,7 +183,7 @@ const (
 )
 
 // Eventually tries something until there is no error.
-func Eventually(t *testing.T, what string, try func() error) {
+func Eventually(t testing.TB, what string, try func() error) {
 	t.Helper()
 	begin := time.Now()
 	for over := time.After(patience); ; {
