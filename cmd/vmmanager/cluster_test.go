@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -167,6 +168,11 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.eventually("there is a service", func() bool { return p.get("web", &corev1.Service{}) })
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"loadBalancerService": {}}}`)
 	p.eventually("there is no service", func() bool { return !p.get("web", &corev1.Service{}) })
+	// It has a budget, which goes.
+	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"evictionStrategy": "LiveMigrate"}}`)
+	p.eventually("there is a budget", func() bool { return p.get("web", &policyv1.PodDisruptionBudget{}) })
+	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"evictionStrategy": null}}`)
+	p.eventually("there is no budget", func() bool { return !p.get("web", &policyv1.PodDisruptionBudget{}) })
 
 	// The guest shuts down, which makes a new pod; in that the machine crashes.
 	p.runnerSays("web", pod, `"state": "Stopped", "reason": "VmStopped", "outcome": {"cause": "guest shutdown", "exitCode": 0}`)

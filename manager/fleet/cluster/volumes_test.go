@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
@@ -240,8 +241,14 @@ func TestFaultsOfDisks(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Name, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
 	}
 	require.NoError(t, p.admin.Create(ctx, quota))
-	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{disks: resource.MustParse("1")}}
-	require.NoError(t, p.admin.Status().Update(ctx, quota))
+	status := corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{disks: resource.MustParse("1")}}
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the API server counts, too
+		if err := p.admin.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+			return err
+		}
+		quota.Status = status
+		return p.admin.Status().Update(ctx, quota)
+	}))
 	two := disk("a", "{persistentVolumeClaim: {size: 1Gi}}") + disk("b", "{persistentVolumeClaim: {size: 1Gi}}") + vm
 	check, err := p.Check(ctx, "web", &fleet.Definition{Text: two})
 	require.NoError(t, err)
