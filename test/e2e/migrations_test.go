@@ -56,7 +56,9 @@ func migrations(t *testing.T, l *lab) {
 	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
 	require.NotEqual(t, node, v.now().Status.NodeName)
 
-	stays := l.create(t, tiny("stays", withDisk("own", corev1.PersistentVolumeBlock)))
+	stays := l.create(t, tiny("stays", withDisk("own", corev1.PersistentVolumeBlock), func(s *v1.VirtualMachineSpec) {
+		s.VM.MaximumRAM = new(quantity("512Mi"))
+	}))
 	stays.runs()
 	inside = stays.console().booted()
 	boot, written = inside.ask(bootID), inside.ask(writes(3))
@@ -71,8 +73,9 @@ func migrations(t *testing.T, l *lab) {
 // moves moves the guest by an operation, and returns its console in the other pod.
 func (v *clusterVM) moves(operation, spec string) *console {
 	v.t.Helper()
-	before := v.pod()
+	before, begin := v.pod(), time.Now()
 	o := v.operate(operation, spec)
+	v.t.Logf("%s: %s after %.1f s", v.name, o.Status.Phase, time.Since(begin).Seconds())
 	require.Equal(v.t, v1.OperationCompleted, o.Status.Phase, "%+v", o.Status)
 	v.ordinal = 1 - v.ordinal
 	v.runs()
