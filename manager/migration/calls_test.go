@@ -1,0 +1,103 @@
+package migration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/runner/control"
+	"vmop/runner/status"
+	"vmop/vmstatus"
+)
+
+// played is a runner whose answers a test gives.
+type played struct {
+	answer chan error
+	status status.Status
+	fails  error // of Invitation and Status
+}
+
+func (p *played) Invitation(context.Context) (json.RawMessage, error) {
+	return json.RawMessage(`"key"`), p.fails
+}
+
+func (p *played) Migrate(
+	ctx context.Context, r control.MigrationRequest, tell func(control.MigrationProgress),
+) error {
+	if string(r.Invitation) != `"key"` {
+		return errors.New("another invitation")
+	}
+	tell(control.MigrationProgress{Transferred: 7})
+	select {
+	case err := <-p.answer:
+		return err
+	case <-ctx.Done():
+		return errors.New("the migration was cancelled")
+	}
+}
+
+func (p *played) Status(context.Context) (status.Status, error) { return p.status, p.fails }
+
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	of := &played{answer: make(chan error)}
+	changed := make(chan string, 1)
+	find := func(*v1.VirtualMachine, *corev1.Pod) (Runner, error) { return of, nil }
+	c := &Calls{
+		Source: find, Target: find, Changed: func(vm string) { changed <- vm },
+		Now: func() time.Time { return noon },
+	}
+	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	require.Equal(t, Call{}, c.Of("web"))
+	ended := func() Call {
+		require.Equal(t, "web", <-changed)
+		return c.Of("web")
+	}
+
+	c.Begin(t.Context(), vm, nil, nil)
+	require.True(t, c.Of("web").Running)
+	c.Begin(t.Context(), vm, nil, nil) // it is asked once
+	of.answer <- nil
+	require.Equal(t, Call{Result: Moved, Transferred: 7, At: noon}, ended())
+
+	c.Begin(t.Context(), vm, nil, nil)
+	c.Cancel("web")
+	require.Equal(t, Call{Result: Stayed, Message: "the migration was cancelled", At: noon}, withoutBytes(ended()))
+
+	c.Begin(t.Context(), vm, nil, nil)
+	of.answer <- fmt.Errorf("%w: the connection has ended", control.ErrMigrationUnknown)
+	require.Equal(t, Unknown, ended().Result)
+	c.Forget("web")
+	require.Equal(t, Call{}, c.Of("web"))
+
+	for want, is := range map[Result]status.Status{
+		Stayed:  {},
+		Unknown: {Migration: &status.Migration{Stage: "Copying"}},
+		Moved:   {Outcome: &status.Outcome{Cause: vmstatus.CauseMoved}},
+	} {
+		of.status = is
+		c.Query(t.Context(), vm, nil)
+		require.Equal(t, want, ended().Result)
+	}
+	of.fails = errors.New("it doesn't answer")
+	c.Query(t.Context(), vm, nil)
+	require.Equal(t, Unknown, ended().Result)
+	c.Begin(t.Context(), vm, nil, nil)
+	require.Equal(t, Stayed, ended().Result, "the source was not asked")
+	c.Gone("web")
+	require.Equal(t, Call{}, c.Of("web"))
+}
+
+// withoutBytes leaves out what may have been said before the request was withdrawn.
+func withoutBytes(c Call) Call {
+	c.Transferred = 0
+	return c
+}
