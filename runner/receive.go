@@ -194,13 +194,13 @@ func (r *receiver) listen(ctx context.Context, before migrate.Record) (err error
 		}
 		r.undo.Add("invitation", func() error { return cleanup.Remove(r.opts.Receive.Invitation) })
 	}
-	r.log.Info("waiting for a guest", "address", r.keys.Address, "invitation", r.opts.Receive.Invitation)
 	if err := r.run.listen(ctx); err != nil {
 		return err
 	}
 	if r.opts.Control != nil {
 		r.serveManager(ctx)
 	}
+	r.log.Info("waiting for a guest", "address", r.keys.Address, "invitation", r.opts.Receive.Invitation)
 	return nil
 }
 
