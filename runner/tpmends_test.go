@@ -21,7 +21,8 @@ func TestAGuestIsNotTakenWithoutItsTPM(t *testing.T) {
 	p, err := process.Start(process.Spec{Name: "swtpm", Path: program}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	<-p.Done()
-	vm := &prepare.VM{Plan: &plan.Plan{Helpers: []plan.Process{{Name: "swtpm", Role: plan.RoleTPM}}}}
+	swtpm := []plan.Process{{Name: "swtpm", Role: plan.RoleTPM}}
+	vm := &prepare.VM{DataDir: t.TempDir(), Plan: &plan.Plan{Helpers: swtpm}}
 	m := &run{vm: vm, processes: &launch.Processes{Helpers: []*process.Process{p}}}
 	require.EqualError(t, (&receiver{run: m}).record(), "the process of its TPM has ended")
 
