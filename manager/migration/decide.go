@@ -20,8 +20,10 @@ const (
 	prepareTime = 5 * time.Minute
 	// reportTime is how long the target's runner has to report, when the source's has said that the guest is there.
 	reportTime = 15 * time.Second
-	// askAgain is when a source is asked again that didn't answer.
+	// askAgain is when it is looked again whether a migration can begin, askPause when a source is asked again that didn't
+	// answer, or that is ending the migration.
 	askAgain = 5 * time.Second
+	askPause = time.Second
 )
 
 // A Situation is what is known of a VM whose guest is being moved, or may have to be.
@@ -88,7 +90,7 @@ func Decide(s Situation) Plan {
 	case call.Running:
 		return Plan{Cancel: s.unwanted() != ""}
 	case call.Result == Stayed:
-		return s.failed(cmp.Or(call.Message, s.unwanted(), "the guest has stayed"))
+		return s.failed(cmp.Or(s.unwanted(), call.Message))
 	case call.Result == Moved && s.Other != nil && s.Now.Before(call.At.Add(reportTime)):
 		return Plan{Again: call.At.Add(reportTime)}
 	case call.Result == Moved:
@@ -157,9 +159,9 @@ func (s Situation) interrupted() Plan {
 	case s.Pod != nil && decide.OutcomeIn(s.VM, s.Pod) == nil && s.Call.Result == None:
 		return Plan{Query: true}
 	case s.Other == nil, arriving != nil && arriving.PodUID == s.Other.UID && arriving.Stage == stageFailed:
-		return s.failed(cmp.Or(s.Call.Message, "it was interrupted"))
+		return s.failed(cmp.Or(s.unwanted(), s.Call.Message, "it was interrupted"))
 	}
-	return Plan{Forget: s.Call.Result == Unknown && s.Now.Sub(s.Call.At) >= askAgain, Again: s.Now.Add(askAgain)}
+	return Plan{Forget: s.Call.Result == Unknown && s.Now.Sub(s.Call.At) >= askPause, Again: s.Now.Add(askPause)}
 }
 
 // unwanted returns why the guest is not to move any more; "" if it is.

@@ -140,8 +140,10 @@ func TestAMigrationIsCancelled(t *testing.T) {
 	s.Operation = nil
 	require.Equal(t, Plan{Cancel: true}, Decide(s))
 	stayed := s
-	stayed.Call = Call{Result: Stayed, Message: "the migration was cancelled"}
-	require.Equal(t, "the migration was cancelled", Decide(stayed).Record.Message)
+	stayed.Call = Call{Result: Stayed, Message: "it was interrupted"}
+	require.Equal(t, "the operation was deleted, or another one has taken its place", Decide(stayed).Record.Message)
+	stayed.Operation = &v1.VirtualMachineOperation{}
+	require.Equal(t, "it was interrupted", Decide(stayed).Record.Message)
 	s.Call = Call{Result: Moved, At: noon.Add(-reportTime)}
 	require.Equal(t, v1.MigrationCompleted, Decide(s).Record.Stage)
 }
@@ -153,8 +155,8 @@ func TestAMigrationIsInterrupted(t *testing.T) {
 	s.Call = Call{}
 	require.Equal(t, Plan{Query: true}, Decide(s))
 	s.Call = Call{Result: Unknown, At: noon}
-	require.Equal(t, Plan{Again: noon.Add(askAgain)}, Decide(s))
-	s.Now = noon.Add(askAgain)
+	require.Equal(t, Plan{Again: noon.Add(askPause)}, Decide(s))
+	s.Now = noon.Add(askPause)
 	require.True(t, Decide(s).Forget, "it is asked again")
 
 	s.Pod = nil // with its node; the target may have the guest

@@ -107,7 +107,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	}
 	if err != nil {
 		r.close()
-		return nil, fmt.Errorf("send a request to the runner: %w", because(ctx, err))
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, because(ctx, err))
 	}
 	if r.StatusCode >= http.StatusBadRequest {
 		defer r.close()
@@ -115,6 +115,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	}
 	return r, nil
 }
+
+// errNoAnswer is that a request may have been carried out.
+var errNoAnswer = errors.New("send a request to the runner")
 
 // because returns the context's error if it explains err.
 func because(ctx context.Context, err error) error {

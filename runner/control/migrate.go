@@ -142,7 +142,9 @@ func (c *Client) Migrate(ctx context.Context, request MigrationRequest, tell fun
 		return err
 	}
 	r, err := c.do(ctx, http.MethodPost, "/v1/migrate", body, nil)
-	if err != nil {
+	if errors.Is(err, errNoAnswer) {
+		return fmt.Errorf("%w: %w", ErrMigrationUnknown, err)
+	} else if err != nil {
 		return err
 	}
 	defer r.close()
