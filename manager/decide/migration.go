@@ -13,7 +13,6 @@ import (
 const (
 	ReasonMigratable    = "Migratable"
 	ReasonNotMigratable = "NotMigratable"
-	ReasonNotRunning    = "NotRunning"
 	ReasonOneNode       = "OneNode"
 )
 

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	applypolicyv1 "k8s.io/client-go/applyconfigurations/policy/v1"
@@ -15,5 +16,6 @@ func DisruptionBudget(vm *v1.VirtualMachine, s Settings) (*applypolicyv1.PodDisr
 		WithLabels(Labels(vm)).WithOwnerReferences(owner(vm)).
 		WithSpec(applypolicyv1.PodDisruptionBudgetSpec().
 			WithMaxUnavailable(intstr.FromInt32(0)).
+			WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow). // one that crashes again and again has no guest
 			WithSelector(applymetav1.LabelSelector().WithMatchLabels(podSelector(vm)))), s)
 }

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"errors"
 
 	"vmop/manager/apply"
 	"vmop/manager/decide"
@@ -20,8 +21,11 @@ func (c *reconciler) migrate(ctx context.Context, s *decide.Snapshot, round *app
 		did.Err = err
 		return false, did
 	}
-	moving := operation.Moving(all)
-	if moving == nil && !s.VM.Status.Migration.Active() {
+	moving, active := operation.Moving(all), s.VM.Status.Migration.Active()
+	if s.VM.Status.Arriving != nil && s.Other == nil && !active {
+		did.Err = round.ForgetArrival(ctx)
+	}
+	if moving == nil && !active {
 		return false, did
 	}
 	name := s.VM.Name
@@ -32,8 +36,8 @@ func (c *reconciler) migrate(ctx context.Context, s *decide.Snapshot, round *app
 	}
 	if p.Record != nil {
 		if written, err := round.Migration(ctx, p.Record, p.Ordinal); !written || err != nil {
-			did.Err = err
-			return true, did
+			did.Err = errors.Join(did.Err, err)
+			return err == nil, did
 		}
 	}
 	if p.Forget {

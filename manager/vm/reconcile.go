@@ -137,11 +137,12 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		all.Append(c.publish(ctx, decide.Situation{Snapshot: s}, decide.Findings{}, nil, m, round))
 		return all
 	}
-	written, all := c.migrate(ctx, s, round)
-	if written || all.Err != nil {
-		return all // the VM is reconciled again with its new status
+	first := &steps{ctx: ctx, vm: s.VM}
+	if step(first, false, func() (bool, decide.Report) { return c.migrate(ctx, s, round) }) {
+		return first.did // the VM is reconciled again with its new status
 	}
-	all.Append(c.follow(ctx, s, m, round))
+	all = c.follow(ctx, s, m, round)
+	all.Append(first.did)
 	return all
 }
 
