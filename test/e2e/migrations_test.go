@@ -1,11 +1,14 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,11 +37,15 @@ func migrations(t *testing.T, l *lab) {
 	v.condition(v1.ConditionMigratable, metav1.ConditionTrue)
 	source := v.pod()
 
+	watched := v.watched()
 	inside = v.moves("moved", "type: Migrate")
 	require.Equal(t, []string{boot, written, second},
 		[]string{inside.ask(bootID), inside.ask(reads), inside.ask(onSecondDisk(reads))})
 	now := v.now()
 	require.NotEqual(t, source.Spec.NodeName, now.Status.NodeName)
+	require.Equal(t, []string{
+		"Running " + source.Spec.NodeName, "Migrating " + source.Spec.NodeName, "Running " + now.Status.NodeName,
+	}, watched(), "as kubectl get vm -w shows it")
 	require.Equal(t, source.UID, now.Status.Migration.Source.PodUID)
 	require.Nil(t, now.Status.Arriving)
 	require.Contains(t, l.kubectl(t, "describe", "vm", v.name), "the guest has moved from node "+source.Spec.NodeName)
@@ -68,6 +75,25 @@ func migrations(t *testing.T, l *lab) {
 	inside = stays.moves("on-its-node", "type: Migrate\n  migrate: {nodeSelector: {kubernetes.io/hostname: "+
 		stays.now().Status.NodeName+"}}")
 	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
+}
+
+// watched watches the VM by kubectl get -w. What it returns ends that, and returns the phases with their nodes.
+func (v *clusterVM) watched() func() []string {
+	v.t.Helper()
+	var out bytes.Buffer
+	cmd := v.KubectlCommand(v.t.Context(), "-n", namespace, "get", "vm", v.name, "--watch", "--no-headers")
+	cmd.Stdout = &out
+	require.NoError(v.t, cmd.Start())
+	return func() (seen []string) {
+		finish(cmd)
+		for line := range strings.Lines(out.String()) {
+			words := strings.Fields(line)
+			if is := words[1] + " " + words[2]; !slices.Contains(seen[max(len(seen)-1, 0):], is) {
+				seen = append(seen, is)
+			}
+		}
+		return seen
+	}
 }
 
 // moves moves the guest by an operation, and returns its console in the other pod.
