@@ -124,7 +124,7 @@ func (m *run) isOver(n handover.Note) bool {
 
 // isToCome is that a guest is another runner's, for which this one doesn't speak yet.
 func isToCome() status.Moves {
-	return status.Moves{Migration: &status.Migration{Direction: status.Arriving, Stage: "Waiting"}}
+	return status.Moves{Migration: &status.Migration{Direction: status.Arriving, Stage: vmstatus.ArrivalWaiting}}
 }
 
 // receives reports whether a guest is to come, and not to be started: an earlier runner may have received it.

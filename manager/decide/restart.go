@@ -27,6 +27,7 @@ const (
 	ReasonRestartRefused   = "TypeRefused"
 	ReasonRestartBlocked   = "CannotStart"
 	ReasonRestartNotUp     = "NotRunning"
+	ReasonRestartMigrating = "Migrating"
 )
 
 // A Restart is what becomes of changes that await one.
@@ -146,6 +147,8 @@ func (s Situation) mayNotRestart(found Findings) (reason, message string) {
 		return ReasonRestartNotUp, "the guest could not be asked to shut down now: it is " + runner.State
 	case !meta.IsStatusConditionTrue(s.VM.Status.Conditions, v1.ConditionReady):
 		return ReasonRestartNotUp, "the guest could not be asked to shut down now: it is not ready"
+	case s.VM.Status.Migration.Active():
+		return ReasonRestartMigrating, "the guest is being moved to another pod"
 	case found.Type.Status == metav1.ConditionFalse:
 		return ReasonRestartRefused, "the VM could not be started again: its type is not accepted (VMTypeAccepted)"
 	case s.Obstacle != nil:

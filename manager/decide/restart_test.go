@@ -73,6 +73,9 @@ func TestRestartOf(t *testing.T) {
 		"approved by hand by default": {func(s *Situation, _ *Findings) {
 			s.VM.Spec.Disruptions = &v1.Disruptions{}
 		}, "True ChangesPending"},
+		"it is being moved": {func(s *Situation, _ *Findings) {
+			s.VM.Status.Migration = &v1.Migration{Stage: v1.MigrationMoving}
+		}, "True Migrating"},
 		"nothing awaits": {none, "False NothingPending"},
 		"it is to stop": {
 			func(s *Situation, _ *Findings) { s.VM.Spec.VM.State = v1.Stopped },

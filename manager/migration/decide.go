@@ -11,6 +11,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/vmstatus"
 )
 
 // Times.
@@ -134,7 +135,7 @@ func (s Situation) prepare() Plan {
 	switch why := s.unwanted(); {
 	case why != "":
 		return s.failed(why)
-	case here && s.VM.Status.Arriving.Stage == stageFailed:
+	case here && s.VM.Status.Arriving.Stage == vmstatus.ArrivalFailed:
 		return s.failed("the target can't receive the guest: " + s.VM.Status.Arriving.Message)
 	case here && s.VM.Status.Arriving.Control != nil && target.Status.PodIP != "" && !decide.Terminating(target):
 		record := m.DeepCopy()
@@ -149,16 +150,13 @@ func (s Situation) prepare() Plan {
 	return Plan{Again: deadline}
 }
 
-// stageFailed is that of a target that has given up.
-const stageFailed = "Failed"
-
 // interrupted is a migration of which it is not known whether the guest has moved.
 func (s Situation) interrupted() Plan {
 	arriving := s.VM.Status.Arriving
 	switch {
 	case s.Pod != nil && decide.OutcomeIn(s.VM, s.Pod) == nil && s.Call.Result == None:
 		return Plan{Query: true}
-	case s.Other == nil, arriving != nil && arriving.PodUID == s.Other.UID && arriving.Stage == stageFailed:
+	case s.Other == nil, arriving != nil && arriving.PodUID == s.Other.UID && arriving.Stage == vmstatus.ArrivalFailed:
 		return s.failed(cmp.Or(s.unwanted(), s.Call.Message, "it was interrupted"))
 	}
 	return Plan{Forget: s.Call.Result == Unknown && s.Now.Sub(s.Call.At) >= askPause, Again: s.Now.Add(askPause)}

@@ -51,7 +51,7 @@ func isLeaving(s status.Status) bool {
 func arrivingOf(pod *Pod, s status.Status) *arriving {
 	a := &arriving{PodName: pod.Name, PodUID: pod.UID, Stage: s.Migration.Stage, Control: s.Control}
 	if s.State == vmstatus.StateStopped {
-		a.Stage, a.Message = "Failed", said(s.Message, longestText)
+		a.Stage, a.Message = vmstatus.ArrivalFailed, said(s.Message, longestText)
 	}
 	return a
 }
