@@ -29,6 +29,7 @@ spec: {`+fields+`}`), 0o600))
 	for name, fields := range map[string]string{
 		"start": "type: Start", "stop": "type: Stop, force: true", "restart": "type: Restart, force: true",
 		"reset": "type: Reset, force: false", "evict": "type: Evict, force: true", "migrate": "type: Migrate",
+		"migrate-to": "type: Migrate, migrate: {nodeSelector: {topology.kubernetes.io/zone: b, kubernetes.io/os: linux}}",
 	} {
 		_, err := apply(name, fields+", virtualMachineName: web")
 		require.NoError(t, err, name)
@@ -51,6 +52,10 @@ spec: {`+fields+`}`), 0o600))
 		{
 			"type: Pause, virtualMachineName: web",
 			`spec.type: Unsupported value: "Pause": supported values: "Start", "Stop", "Restart", "Reset", "Evict", "Migrate"`,
+		},
+		{
+			"type: Stop, virtualMachineName: web, migrate: {nodeSelector: {zone: b}}",
+			"spec.migrate: Invalid value: only Migrate has it: leave it out",
 		},
 		{"virtualMachineName: web", "spec.type: Required value"},
 		{"type: Start", "spec.virtualMachineName: Required value"},

@@ -21,8 +21,8 @@ const (
 	prepareTime = 5 * time.Minute
 	// reportTime is how long the target's runner has to report, when the source's has said that the guest is there.
 	reportTime = 15 * time.Second
-	// askAgain is when it is looked again whether a migration can begin, askPause when a source is asked again that didn't
-	// answer, or that is ending the migration.
+	// askAgain is when it is looked again whether a migration can begin, askPause when a source is asked again that
+	// didn't answer, or that is ending the migration.
 	askAgain = 5 * time.Second
 	askPause = time.Second
 )

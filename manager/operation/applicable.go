@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
@@ -107,13 +109,21 @@ func refuseMigrate(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 	if vm.Status.Phase != v1.PhaseRunning || pod == nil || decide.Terminating(pod) {
 		return phase("the VM is %s: only the guest of a VM that is Running can move", phaseOf(vm))
 	}
-	why := objects.Unmovable(vm)
-	if one := objects.OneNode(vm); why == "" && one != "" && (o.Migrate == nil || len(o.Migrate.NodeSelector) == 0) {
-		why = "it can't leave its node: " + one + "; with Restart, the scheduler chooses a node again, and to another pod on " +
-			"its node it moves with the nodeSelector kubernetes.io/hostname: " + pod.Spec.NodeName
+	var labels map[string]string
+	if o.Migrate != nil {
+		labels = o.Migrate.NodeSelector
 	}
-	if why != "" {
+	faults := validation.ValidateLabels(labels, field.NewPath("spec", "migrate", "nodeSelector"))
+	why, one := objects.Unmovable(vm), objects.OneNode(vm)
+	switch {
+	case len(faults) > 0:
+		return &Refusal{ReasonNotMigratable, faults.ToAggregate().Error()}
+	case why != "":
 		return &Refusal{ReasonNotMigratable, "the guest can't move: " + why}
+	case one != "" && len(labels) == 0:
+		return &Refusal{ReasonNotMigratable, fmt.Sprintf("the guest can't leave its node: %s. With Restart the "+
+			"scheduler chooses a node again; with migrate: {nodeSelector: {kubernetes.io/hostname: %s}} the guest "+
+			"moves to a new pod on its node", one, pod.Spec.NodeName)}
 	}
 	return nil
 }

@@ -121,6 +121,29 @@ func TestRefusals(t *testing.T) {
 		require.Equal(t, "NotApplicableForPhase: the VM is Stopped: only the guest of a VM that is Running can move",
 			refuse(o, "", "off"))
 	}
+	move := func(of *v1.VirtualMachine, labels map[string]string) string {
+		_, pod := machine("", "running")
+		of.Status.Phase = v1.PhaseRunning
+		to := &v1.MigrateOptions{NodeSelector: labels}
+		o := v1.VirtualMachineOperationSpec{Type: v1.OperationMigrate, Migrate: to}
+		if r := Refuse(o, of, pod); r != nil {
+			return r.Reason + ": " + r.Message
+		}
+		return ""
+	}
+	stuck := &v1.VirtualMachine{}
+	require.Empty(t, move(stuck, nil))
+	require.Contains(t, move(stuck, map[string]string{"zone": "b or c"}),
+		`NotMigratable: spec.migrate.nodeSelector: Invalid value: "b or c"`)
+	stuck.Spec.NodeName = "n1"
+	require.Equal(t, "NotMigratable: the guest can't leave its node: spec.nodeName names it. With Restart the "+
+		"scheduler chooses a node again; with migrate: {nodeSelector: {kubernetes.io/hostname: n1}} the guest moves to "+
+		"a new pod on its node", move(stuck, nil))
+	require.Empty(t, move(stuck, map[string]string{"kubernetes.io/hostname": "n1"}))
+	stuck.Status.BlockDeviceRefs = []v1.BlockDeviceStatusRef{{Kind: v1.KindVirtualDisk, Name: "data", Hotplugged: true}}
+	require.Equal(t, "NotMigratable: the guest can't move: the VirtualDisk data was attached while the guest was "+
+		"running: detach it first", move(stuck, map[string]string{"kubernetes.io/hostname": "n1"}))
+
 	require.Equal(t, "NotApplicableForRunPolicy: spec.runPolicy is AlwaysOff: the VM can't be started before it is "+
 		"AlwaysOnUnlessStoppedManually or Manual", refuse(made(start), v1.AlwaysOff, "off"))
 	require.Contains(t, refuse(made(start), v1.AlwaysOn, "running"), "is started by itself")
@@ -267,6 +290,11 @@ func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	another := func(_ *v1.VirtualMachine, pod *corev1.Pod) { pod.UID = "pod-2" }
 	type change = func(*v1.VirtualMachine, *corev1.Pod)
+	moved := func(by types.UID, stage v1.MigrationStage) change {
+		return func(vm *v1.VirtualMachine, _ *corev1.Pod) {
+			vm.Status.Migration = &v1.Migration{OperationUID: by, Stage: stage, Message: "why"}
+		}
+	}
 	reports := func(generation int64, reason vmstatus.Reason, ready metav1.ConditionStatus) change {
 		return func(vm *v1.VirtualMachine, _ *corev1.Pod) {
 			vm.Status.Conditions = []metav1.Condition{
@@ -322,6 +350,13 @@ func TestOutcomes(t *testing.T) {
 		{made(reset), "running", "running", reports(3, vmstatus.ReasonApplying, metav1.ConditionTrue), ""},
 		{made(reset), "running", "running", reports(3, vmstatus.ReasonNotReset, metav1.ConditionFalse), "waits"},
 		{made(reset), "running", "running", another, "Failed: Overruled: the guest has ended meanwhile"},
+		{made(v1.OperationEvict), "running", "running", moved("another", v1.MigrationCompleted), ""},
+		{made(v1.OperationEvict), "running", "running", moved("uid-Evict", v1.MigrationMoving), "waits"},
+		{made(v1.OperationEvict), "running", "running", moved("uid-Evict", v1.MigrationCompleted), "Completed: why"},
+		{
+			made(v1.OperationMigrate), "running", "off", moved("uid-Migrate", v1.MigrationFailed),
+			"Failed: MigrationFailed: the guest stays where it is: why",
+		},
 	} {
 		s := situation(row.is, active(row.o, row.before))
 		if row.change != nil {
@@ -362,6 +397,14 @@ func TestOneIsActive(t *testing.T) {
 	require.Equal(t, running.UID, p.Write[1].UID)
 	require.Equal(t, "the operation op-stop (Stop) has taken its place", p.Write[1].Status.Message)
 	require.Same(t, p.Send, p.Write[2])
+
+	moving := active(made(v1.OperationMigrate), "running")
+	for kind, takes := range map[v1.OperationType]bool{
+		stop: true, restart: true, reset: false, v1.OperationEvict: false,
+	} {
+		p = Decide(situation("running", moving, made(kind)))
+		require.Equal(t, takes, p.Send != nil, kind)
+	}
 
 	p = Decide(situation("off", made(restart), made(start), made(stop)))
 	require.Len(t, p.Write, 2, "the third one is decided about when the VM is known to be set to Running")
