@@ -147,7 +147,7 @@ func SameStatus(want, is v1.VirtualMachineStatus) bool {
 		!slices.EqualFunc(want.RestartAwaitingChanges, changesOfPod(is.RestartAwaitingChanges), sameChange) {
 		return false
 	}
-	for _, v := range want.Volumes { // those of former disks may stay
+	for _, v := range want.Volumes { // in any order
 		if !slices.Contains(is.Volumes, v) {
 			return false
 		}

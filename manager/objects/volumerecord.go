@@ -64,7 +64,9 @@ func foreign(vm *v1.VirtualMachine, have metav1.ObjectMeta, made types.UID, reco
 }
 
 // Volumes returns what the VM's status is to say of its claims. It is never empty, so that
-// the claims of a VM that a manager has seen are known.
+// the claims of a VM that a manager has seen are known. Former ones stay in it: an entry that
+// [Announce] has written belongs to two owners, of which one can't remove it, and a disk may
+// come back.
 func Volumes(vm *v1.VirtualMachine, claims []Claim) []v1.Volume {
 	var all []v1.Volume
 	for _, c := range claims {
@@ -79,11 +81,12 @@ func Volumes(vm *v1.VirtualMachine, claims []Claim) []v1.Volume {
 		}
 		all = append(all, volume)
 	}
-	switch {
-	case len(all) > 0:
-	case len(vm.Status.Volumes) > 0 || vm.Status.ObservedGeneration > 0:
-		return vm.Status.Volumes
-	default:
+	for _, former := range vm.Status.Volumes {
+		if !slices.ContainsFunc(all, func(v v1.Volume) bool { return v.Claim == former.Claim }) {
+			all = append(all, former)
+		}
+	}
+	if len(all) == 0 && vm.Status.ObservedGeneration == 0 {
 		all = []v1.Volume{{Claim: claimsOf(vm)[0].name}}
 	}
 	return all

@@ -1,6 +1,8 @@
 package vm
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -168,4 +170,27 @@ func TestTheRecordOfAnUntrustedVolume(t *testing.T) {
 	w.vm("x-disk-web", privileged)
 	require.Contains(t, w.phase("x-disk-web", v1.PhaseFailed, decide.ReasonNotTrusted).Status.Message,
 		"because of the image evil.example/x")
+}
+
+// A disk is taken out of the definition of a VM whose claims are announced: its status can be written as before.
+func TestAnAnnouncedDiskGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.manage(nil)
+	vm := w.vm("web", movable, func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
+	})
+	of := func(n int) []v1.Volume {
+		vm = eventually(w, "web", vm, "has claims", func(vm *v1.VirtualMachine) bool {
+			announced := func(v v1.Volume) bool { return strings.HasPrefix(v.UID, "creating:") }
+			return vm.Status.ObservedGeneration == vm.Generation && len(vm.Status.Volumes) == n &&
+				!slices.ContainsFunc(vm.Status.Volumes, announced)
+		})
+		return vm.Status.Volumes
+	}
+	former := of(2)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Name = "other" })
+	require.Subset(t, of(3), former)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks = nil })
+	require.Subset(t, of(3), former)
 }

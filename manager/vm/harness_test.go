@@ -83,7 +83,9 @@ func playNode(ctx context.Context, k *clustertest.Kubernetes) error {
 	if err != nil {
 		return err
 	}
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{
+		Taints: []corev1.Taint{{Key: "example.org/played", Effect: corev1.TaintEffectNoSchedule}},
+	}}
 	if err := c.Create(ctx, n); err != nil {
 		return err
 	}
@@ -129,6 +131,7 @@ type world struct {
 	rewriting apply.Rate
 	kill      func(vm *v1.VirtualMachine, pod *corev1.Pod, user string) error // the runner's part of it
 	guests    *guests                                                         // frozen for snapshots
+	movers    *movers                                                         // by which guests move
 	drives    func(vm string) ([]v1.RunnerDrive, int64)                       // that the runner reports; nil: none
 	log       logbook.Logbook
 }
@@ -225,8 +228,8 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 		Kill: func(_ context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error {
 			return kill(vm, pod, user)
 		},
-		Guest: guests.of,
-		Now:   func() time.Time { return time.Now().Add(ahead + time.Duration(w.clock.Load())) },
+		Guest: guests.of, Source: w.movers.of, Target: w.movers.of,
+		Now: func() time.Time { return time.Now().Add(ahead + time.Duration(w.clock.Load())) },
 	})
 	require.NoError(w.t, err)
 	done := make(chan error, 1)

@@ -1,0 +1,218 @@
+package vm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/migration"
+	"vmop/manager/objects"
+	"vmop/runner/control"
+	"vmop/runner/status"
+	"vmop/test/cluster/clustertest"
+	"vmop/vmstatus"
+)
+
+// movers are the runners of the VM web, whose guest moves.
+type movers struct {
+	w *world
+
+	mu     sync.Mutex
+	at     apitypes.UID // the pod that has the guest; "": none has had it yet
+	target *corev1.Pod  // whose runner waits
+}
+
+// of returns a runner, as Options.Source and Target do.
+func (m *movers) of(_ *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error) {
+	if m == nil {
+		return nil, errors.New("no runner is played")
+	}
+	return mover{m, pod.UID}, nil
+}
+
+type mover struct {
+	*movers
+
+	pod apitypes.UID
+}
+
+func (mover) Invitation(context.Context) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }
+
+func (m mover) Migrate(context.Context, control.MigrationRequest, func(control.MigrationProgress)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at != m.pod || m.target == nil {
+		return errors.New("there is no guest, or no target")
+	}
+	m.at = m.target.UID
+	m.w.say("web", m.target, stateBooted, nil)
+	return nil
+}
+
+func (m mover) Status(context.Context) (s status.Status, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at != m.pod {
+		s.Outcome = &status.Outcome{Cause: vmstatus.CauseMoved}
+	}
+	return s, nil
+}
+
+// playMoves plays scheduler, kubelet and runners for the VM web.
+func (w *world) playMoves() {
+	w.t.Helper()
+	w.movers = &movers{w: w}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	pods, err := w.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(w.Name))
+	require.NoError(w.t, err)
+	var done sync.WaitGroup
+	done.Go(func() {
+		seen := map[apitypes.UID]bool{}
+		for event := range pods.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok || event.Type == watch.Deleted || ctx.Err() != nil {
+				continue
+			}
+			switch known := seen[pod.UID]; {
+			case pod.DeletionTimestamp != nil:
+				w.remove(pod)
+			case !known:
+				seen[pod.UID] = true
+				w.bind(pod)
+				w.report(pod, runningSince(time.Now()))
+				w.movers.start(pod)
+			}
+		}
+	})
+	w.t.Cleanup(func() {
+		cancel()
+		pods.Stop()
+		done.Wait()
+	})
+}
+
+// start is a runner: it has the guest, or waits for it.
+func (m *movers) start(pod *corev1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pod.Annotations[objects.AnnotationReceives] == "" {
+		m.at = pod.UID
+		m.w.say("web", pod, stateBooted, nil)
+		return
+	}
+	m.target = pod
+	ip := []byte(`{"status": {"podIP": "192.0.2.9", "podIPs": [{"ip": "192.0.2.9"}]}}`)
+	err := m.w.client.Status().Patch(m.w.playing(), pod.DeepCopy(), client.RawPatch(apitypes.MergePatchType, ip))
+	require.NoError(m.w.t, client.IgnoreNotFound(err))
+	arriving := fmt.Appendf(nil, `{"apiVersion": %q, "kind": "VirtualMachine", "metadata": {"name": "web"}, "status": `+
+		`{"arriving": {"podUID": %q, "stage": "Waiting", "control": {"port": 7443, "key": "ab"}}}}`,
+		v1.GroupVersion().String(), pod.UID)
+	vm := &v1.VirtualMachine{}
+	vm.Name, vm.Namespace = "web", m.w.Name
+	patch := client.RawPatch(apitypes.ApplyPatchType, arriving)
+	require.NoError(m.w.t, m.w.client.Status().Patch(m.w.playing(), vm, patch, client.FieldOwner("vm-runner-target")))
+}
+
+// movable is a VM whose guest can move to another node, and whose pod has more rights than restricted.
+func movable(vm *v1.VirtualMachine) {
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.AccessModes = modes
+	vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{Bridge: "br0"}}}
+}
+
+// moved waits until an operation has ended, and the VM is as that says. It returns the VM.
+func (w *world) moved(operation string) (*v1.VirtualMachine, *v1.VirtualMachineOperation) {
+	w.t.Helper()
+	o := eventually(w, operation, &v1.VirtualMachineOperation{}, "has ended", func(o *v1.VirtualMachineOperation) bool {
+		return o.Status.Phase.Finished()
+	})
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "is settled", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.Phase == v1.PhaseRunning && vm.Status.Arriving == nil
+	})
+	clustertest.Eventually(w.t, "there is the pod of the guest, and no other", func() error {
+		var pods corev1.PodList
+		if err := w.client.List(w.t.Context(), &pods, client.InNamespace(w.Name)); err != nil {
+			return err
+		}
+		w.movers.mu.Lock()
+		defer w.movers.mu.Unlock()
+		if len(pods.Items) != 1 || pods.Items[0].UID != w.movers.at {
+			return fmt.Errorf("the guest is in %s, and the pods are %+v", w.movers.at, pods.Items)
+		}
+		return nil
+	})
+	require.Equal(w.t, objects.PodName("web", vm.Status.PodOrdinal), vm.Status.Runner.PodName)
+	return vm, o
+}
+
+// A guest moves there and back, and the volume of the runner that has waited for it is one that the manager has made.
+func TestAGuestMoves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.playMoves()
+	w.manage(nil)
+	w.vm("web", movable, func(vm *v1.VirtualMachine) { vm.Spec.EvictionStrategy = v1.EvictionLiveMigrate })
+	w.phase("web", v1.PhaseRunning, "")
+	eventually(w, "web", &policyv1.PodDisruptionBudget{}, "is there", func(b *policyv1.PodDisruptionBudget) bool {
+		return b.Spec.MaxUnavailable.IntValue() == 0
+	})
+	first := w.movers.at
+	w.request("there", "Migrate")
+	vm, o := w.moved("there")
+	require.Equal(t, v1.OperationCompleted, o.Status.Phase, "%+v", o.Status)
+	require.Equal(t, int32(1), vm.Status.PodOrdinal)
+	require.Equal(t, first, vm.Status.Migration.Source.PodUID)
+	require.NotNil(t, vm.Status.Migration.EndTime)
+	for _, v := range vm.Status.Volumes {
+		require.Empty(t, v.Untrusted, v.Claim)
+	}
+	require.Len(t, w.events("web", "Migrated"), 1)
+
+	w.request("back", "Evict")
+	vm, o = w.moved("back")
+	require.Equal(t, v1.OperationCompleted, o.Status.Phase, "%+v", o.Status)
+	require.Equal(t, int32(0), vm.Status.PodOrdinal)
+	require.Equal(t, "back", vm.Status.Migration.Operation)
+	require.Empty(t, vm.Status.Migration.NodeSelector)
+}
+
+// The manager is killed at each write of a migration, and the next one ends it: the guest is in one pod, and the
+// operation says in which.
+func TestFault33TheManagerIsKilledInAMigration(t *testing.T) {
+	t.Parallel()
+	for at := 1; at <= 20; at++ {
+		t.Run(fmt.Sprintf("write %d", at), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.playMoves()
+			end := w.manage(nil)
+			w.vm("web", movable)
+			w.phase("web", v1.PhaseRunning, "")
+			end()
+			via := cutWire(at, at%2 == 0)
+			end = w.manage(via)
+			w.request("move", "Migrate")
+			select {
+			case <-via.cut:
+			case <-time.After(patience):
+				require.Fail(t, "the manager has written less", "%v", via.written())
+			}
+			end()
+			w.manage(nil)
+			vm, o := w.moved("move")
+			require.Equal(t, vm.Status.PodOrdinal == 1, o.Status.Phase == v1.OperationCompleted, "%+v", o.Status)
+		})
+	}
+}
