@@ -66,7 +66,7 @@ func disksRule() Function {
 		Name: "hotplug.disks", Result: "Rule",
 		Parameters: []Parameter{
 			required("driver", "str", "the driver of their devices, `virtio-blk-pci` for example"),
-			required("buses", "list[str]", "the ids of the ports that they are plugged into, at most 10; each takes one"),
+			required("buses", "list[str]", "the ids of the ports that they are plugged into, at most 32; each takes one"),
 		},
 		Doc: "A rule: disks that are added to `vm.drives` are attached while the guest runs, and detached when they are " +
 			"removed. Those that the machine was started with stay. What removes a port (`replace`) removes it from the rule.",

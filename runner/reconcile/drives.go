@@ -214,11 +214,13 @@ func (d *drives) query() {
 	}, commandOf("query-block", nil), commandOf("query-named-block-nodes", map[string]any{"flat": true}))
 }
 
-// markLength is that of a disk's mark, in hexadecimal digits.
-const markLength = 7
+const (
+	markLength = 7 // of a disk's mark, in hexadecimal digits
+	placeBase  = plan.MaxPluggedDisks
+)
 
 func (p plugged) named() plugged {
-	p.name = fmt.Sprintf("h%d-%s-%s", p.place, p.mark, p.serial)
+	p.name = fmt.Sprintf("h%s-%s-%s", strconv.FormatInt(int64(p.place), placeBase), p.mark, p.serial)
 	return p
 }
 
@@ -226,11 +228,11 @@ func parsePlugged(name string) (plugged, bool) {
 	head, rest, _ := strings.Cut(name, "-")
 	mark, serial, _ := strings.Cut(rest, "-")
 	digit, isOurs := strings.CutPrefix(head, "h")
-	place, err := strconv.Atoi(digit)
-	if !isOurs || err != nil || place < 0 || len(mark) != markLength || serial == "" {
+	place, err := strconv.ParseUint(digit, placeBase, 8)
+	if !isOurs || err != nil || len(digit) != 1 || len(mark) != markLength || serial == "" {
 		return plugged{}, false
 	}
-	return plugged{name: name, place: place, mark: mark, serial: serial}, true
+	return plugged{name: name, place: int(place), mark: mark, serial: serial}, true
 }
 
 // SerialOf returns the serial number of a disk that was attached while the machine runs, by the name of its block

@@ -2,6 +2,8 @@ package reconcile_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"vmop/runner/reconcile"
 	"vmop/vmspec"
+	"vmop/vmtypes/plan"
 )
 
 // opens requires that these disks are opened now, and nothing is said, and returns the first.
@@ -52,26 +55,31 @@ func TestAServerIsSoonAskedAgain(t *testing.T) {
 	require.Equal(t, "blockdev-add", k.step().Requests[0].Command.Execute)
 }
 
-// A disk doesn't wait for the one before.
+// A disk doesn't wait for the one before, and as many as a machine can have are found again by names that QEMU takes.
 func TestDisksAreAttachedAtOnce(t *testing.T) {
 	t.Parallel()
-	rule, _ := threePorts()
+	rule := plan.Disks{Driver: "virtio-blk-pci"}
+	var want []reconcile.Drive
+	for i := range plan.MaxPluggedDisks {
+		rule.Buses = append(rule.Buses, fmt.Sprintf("hotplug%d", i))
+		want = append(want, served(i, fmt.Sprintf("a-long-serial-num-%02d", i)))
+	}
 	k := newTalk(t, reconcile.Start{}, rule)
-	k.want.Drives = []reconcile.Drive{served(0, "one"), served(1, "two"), served(2, "three")}
-	blocks, nodes := "", ""
-	for i, serial := range []string{"one", "two", "three"} {
-		k.machine.Opened(k.opens(serial), nil, nil, k.now)
+	k.want.Drives = want
+	var blocks, nodes []string
+	for i, d := range want {
+		k.machine.Opened(k.opens(d.Serial), nil, nil, k.now)
 		step := k.step()
 		k.open = step.Requests
 		k.isDone()
-		name := step.Requests[len(step.Requests)-1].Command.Arguments.(map[string]any)["id"].(string)
-		if i > 0 {
-			blocks, nodes = blocks+",", nodes+","
-		}
-		blocks += `{"qdev": "/machine/peripheral/` + name + `", "inserted": {"node-name": "` + name + `"}}`
-		nodes += `{"node-name": "` + name + `", "drv": "nbd", "file": "nbd://10.0.0.7:10809"}`
+		device := step.Requests[len(step.Requests)-1].Command.Arguments.(map[string]any)
+		name := device["id"].(string)
+		require.Equal(t, rule.Buses[i], device["bus"])
+		require.LessOrEqual(t, len(name), 31)
+		blocks = append(blocks, `{"qdev": "/machine/peripheral/`+name+`", "inserted": {"node-name": "`+name+`"}}`)
+		nodes = append(nodes, `{"node-name": "`+name+`", "drv": "nbd", "file": "nbd://10.0.0.7:10809"}`)
 		k.says("query-block", `query-named-block-nodes {"flat":true}`)
-		k.returns("["+blocks+"]", "["+nodes+"]")
+		k.returns("["+strings.Join(blocks, ",")+"]", "["+strings.Join(nodes, ",")+"]")
 	}
 	k.silent()
 }

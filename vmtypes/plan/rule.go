@@ -78,8 +78,9 @@ type Disks struct {
 	Buses []string `json:"buses"`
 }
 
-// MaxPluggedDisks is how many disks can be attached while a machine runs, at most.
-const MaxPluggedDisks = 10
+// MaxPluggedDisks is how many disks can be attached while a machine runs, at most: a place is one digit in the
+// names that the runner gives them, see docs/decisions/0107-attached-disks.md.
+const MaxPluggedDisks = 32
 
 // Password says that the password of a display can be set (set_password,
 // expire_password).
