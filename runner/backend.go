@@ -28,6 +28,9 @@ type backend struct{ m *run }
 
 // Act implements control.Backend.
 func (b backend) Act(ctx context.Context, what control.Action, by string) error {
+	if what == control.Reclaim {
+		return b.m.reclaim(ctx)
+	}
 	if !b.m.there.Load() {
 		return b.m.actEarly(what, fmt.Errorf("%w by %s", errAsked, by))
 	}
@@ -132,10 +135,8 @@ func (m *run) actEarly(what control.Action, cause error) error {
 
 // serve opens the control interface of a machine whose QEMU answers.
 func (m *run) serve(ctx context.Context) error {
-	if m.server == nil {
-		if err := m.listen(ctx); err != nil {
-			return err
-		}
+	if err := m.listen(ctx); err != nil {
+		return err
 	}
 	m.there.Store(true)
 	if m.opts.Control != nil && !m.managed {
@@ -144,9 +145,12 @@ func (m *run) serve(ctx context.Context) error {
 	return nil
 }
 
-// listen opens the control interface. As long as there is no machine, it shows the status, and
+// listen opens the control interface, unless it is open. As long as there is no machine, it shows the status, and
 // takes a stop request.
 func (m *run) listen(ctx context.Context) error {
+	if m.server != nil {
+		return nil
+	}
 	server, err := control.Start(ctx, control.Options{
 		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Snapshotter: backend{m}, Migrator: backend{m},
 		Tracker: m.tracker, Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,

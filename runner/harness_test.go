@@ -23,6 +23,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner"
 	"vmop/runner/prepare"
+	"vmop/runner/status/k8s"
 	"vmop/test/invariants"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/policy"
@@ -66,6 +67,7 @@ type vm struct {
 	ended  chan struct{} // closed when outcome and err are set
 
 	receive  *runner.Receive
+	reporter *k8s.Reporter
 	onPaused func(context.Context, *prepare.VM) error
 	bootTime time.Duration // of runner.Options
 	grace    time.Duration // of runner.Options
@@ -148,7 +150,7 @@ func (v *vm) options() runner.Options {
 		},
 		ImageCache: v.path("images"),
 		Log:        v.log.logger(), BootTime: v.bootTime, GracePeriod: v.grace, OnPaused: v.onPaused,
-		Receive: v.receive,
+		Receive: v.receive, Reporter: v.reporter,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"vmop/runner/drive"
 	"vmop/runner/handover"
 	"vmop/runner/launch"
+	"vmop/runner/machine"
 	"vmop/runner/migrate"
 	"vmop/runner/migrate/link"
 	"vmop/runner/prepare"
@@ -147,16 +148,50 @@ func (m *run) teller(address string, tell func(control.MigrationProgress)) func(
 
 // move moves the guest, or continues what an earlier runner has begun.
 func (m *run) move(ctx context.Context, s *handover.Source, from migrate.Record) error {
-	m.moved.Store(true) // its end, if it comes, is that
+	m.source.Store(s)
+	defer m.source.Store(nil)
 	err := s.Run(ctx, from)
-	if err != nil { // otherwise the other runner speaks for the VM
-		m.publish(status.Moves{})
-		m.moved.Store(false)
-		m.log.Warn("the guest stays", "err", err)
-		return err
+	if err == nil { // the other runner speaks for the VM
+		m.log.Info("the guest was moved, and continues in another runner")
+		return nil
 	}
-	m.log.Info("the guest was moved, and continues in another runner")
-	return nil
+	m.publish(status.Moves{})
+	text := "the guest stays"
+	if errors.Is(err, handover.ErrReclaimed) {
+		text = "the guest is lost, and may be started anew"
+	}
+	m.log.Warn(text, "err", err)
+	return err
+}
+
+// reclaim takes in that the target to which the guest was released is gone for good.
+func (m *run) reclaim(ctx context.Context) error {
+	s := m.source.Load()
+	if s == nil {
+		return control.Refusal(handover.ErrNotReleased.Error())
+	}
+	m.reclaims.Store(true) // before QEMU ends
+	err := s.Fence(ctx)
+	if err != nil && ctx.Err() == nil {
+		m.reclaims.Store(false)
+		err = control.Refusal(err.Error())
+	}
+	return err
+}
+
+// handedOver reports whether the guest, whose machine has ended, was moved, or was released and runs nowhere; then that
+// is recorded.
+func (m *run) handedOver() (moved, reclaimed bool) {
+	if m.reclaims.Load() {
+		m.moving.Lock()
+		defer m.moving.Unlock()
+	}
+	note, err := handover.Read(m.vm.DataDir)
+	if err != nil {
+		m.log.Warn("it is not known whether the guest was moved", "err", err)
+		return false, false
+	}
+	return note.Record == migrate.Moved, note.Record == migrate.NoRecord && m.reclaims.Load()
 }
 
 // unmovable returns why the guest can't be moved; nil if it can.
@@ -260,14 +295,14 @@ func (m *run) carryOnMoving(ctx context.Context) error {
 		return err
 	}
 	if note.OfSource() {
-		go m.continueMigration(context.WithoutCancel(ctx), note)
+		go m.continueMigration(context.WithoutCancel(ctx), note, guest{m.driver, m})
 	}
 	m.took(ctx, guest{m.driver, m})
 	return nil
 }
 
 // notHere refuses to start a VM whose guest runs elsewhere, or may.
-func (m *run) notHere() error {
+func (m *run) notHere(ctx context.Context) error {
 	note, err := handover.Read(m.vm.DataDir)
 	if err != nil {
 		return err
@@ -278,23 +313,60 @@ func (m *run) notHere() error {
 	case migrate.Taken:
 		return launch.AcceptTPM(m.vm.DataDir)
 	case migrate.Released, migrate.Moved:
+		if note.Record == migrate.Released && m.opts.Reporter != nil {
+			return m.query(ctx, note)
+		}
 		return fmt.Errorf("the guest was moved to the runner at %s, and may be running there: a second one here would "+
-			"write to the same disks; if it is certain that it is not, remove %s", note.Keys.Address,
-			handover.Path(m.vm.DataDir))
+			"write to the same disks; if it is certain that it is not: vmrunner reclaim", note.Keys.Address)
 	case migrate.Expecting, migrate.Given:
-		return fmt.Errorf("the guest was to come from another runner, and has not: it is there; start the VM there, or, if "+
-			"it is certain that it isn't running there, remove %s", handover.Path(m.vm.DataDir))
+		return errors.New("the guest was to come from another runner, and has not: it is there; start the VM there, or, if " +
+			"it is certain that it isn't running there: vmrunner reclaim")
 	}
 	return nil
 }
 
+// query asks the target to which a guest was released whose machine has ended here, until the answer, or a user, says
+// that the guest isn't there. A pod has no use for a runner that refuses to start again and again.
+func (m *run) query(ctx context.Context, note handover.Note) error {
+	if err := m.listen(ctx); err != nil {
+		return err
+	}
+	if m.opts.Control != nil && !m.managed {
+		m.serveManager(ctx)
+	}
+	m.log.Warn("the guest was released to another runner, and its machine has ended here: asking whether it runs there",
+		"target", note.Keys.Address)
+	m.continueMigration(ctx, note, ended{})
+	m.reclaims.Store(false)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return m.notHere(ctx)
+}
+
+// ended is a machine that has ended.
+type ended struct{}
+
+func (ended) Command(context.Context, qmp.Command) (json.RawMessage, error) {
+	return nil, machine.ErrExited
+}
+func (ended) Continue(context.Context, bool) error { return machine.ErrExited }
+func (ended) Paused() bool                         { return false }
+func (ended) Quit(context.Context) error           { return nil }
+
+func (ended) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
 // continueMigration ends, in one way or the other, what an earlier runner has begun. The machine is held.
-func (m *run) continueMigration(ctx context.Context, note handover.Note) {
+func (m *run) continueMigration(ctx context.Context, note handover.Note, of handover.Machine) {
 	m.moving.Lock()
 	defer m.moving.Unlock()
 	s := handover.NewSource(handover.SourceConfig{
-		Machine: guest{m.driver, m}, DataDir: m.vm.DataDir, Keys: note.Keys, Bounds: handover.DefaultBounds(),
-		Log: m.log, Tell: m.teller(note.Keys.Address, func(control.MigrationProgress) {}),
+		Machine: of, DataDir: m.vm.DataDir, Keys: note.Keys, Bounds: handover.DefaultBounds(), Log: m.log,
+		Tell: m.teller(note.Keys.Address, func(control.MigrationProgress) {}),
 	})
 	_ = m.move(ctx, s, note.Record) // it is logged
 }

@@ -76,7 +76,7 @@ func (m *run) receive(ctx context.Context) error {
 	}
 	if note.Record == migrate.Taken || note.OfSource() {
 		return fmt.Errorf("the VM with its data in %s has a guest, or had one that may have left: no other can come; if it is "+
-			"certain that it isn't running, remove %s", m.vm.DataDir, handover.Path(m.vm.DataDir))
+			"certain that it isn't running: vmrunner reclaim", m.vm.DataDir)
 	}
 	r := &receiver{run: m, keys: note.Keys, left: left}
 	if err := r.listen(ctx, note.Record); err != nil {

@@ -125,10 +125,7 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 			err = m.stopped(ctx, err)
 		}
 	default:
-		if err = m.notHere(); err == nil {
-			err = m.create(ctx)
-		}
-		if err != nil {
+		if err = m.create(ctx); err != nil {
 			err = m.stopped(ctx, err)
 		}
 		m.took(ctx, nil)
@@ -160,11 +157,14 @@ func (m *run) find(ctx context.Context) (*adopt.Remains, error) {
 // create starts the machine, up to the point where its guest runs.
 func (m *run) create(ctx context.Context) error {
 	vm := m.vm
-	if err := snapshot.Recover(ctx, vm.DataDir); err != nil {
-		return err
-	}
 	begun, err := launch.Begin(vm, m.lock, m.undo, m.log)
 	if err != nil {
+		return err
+	}
+	if err := m.notHere(ctx); err != nil {
+		return err
+	}
+	if err := snapshot.Recover(ctx, vm.DataDir); err != nil {
 		return err
 	}
 	if err := cleanup.Remove(record.EndFile(vm.DataDir)); err != nil {
@@ -270,10 +270,13 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	}
 	m.keepPin(following)
 	result := Outcome{Outcome: <-m.outcome}
-	if m.moved.Load() && result.Cause == vmstatus.CauseKilled && result.Exit == (process.Exit{}) {
+	switch moved, reclaimed := m.handedOver(); {
+	case reclaimed:
+		result.Note = handover.ErrReclaimed.Error()
+	case moved && result.Cause == vmstatus.CauseKilled && result.Exit == (process.Exit{}):
 		result.Cause, result.Reason = vmstatus.CauseMoved, "" // it was ended by the migration
 	}
-	if result.Cause == vmstatus.CauseKilled {
+	if result.Note == "" && result.Cause == vmstatus.CauseKilled {
 		result.Note, _ = m.memory.OutOfMemory()
 	}
 	cancel()

@@ -14,6 +14,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/disks"
 	"vmop/runner/drive"
+	"vmop/runner/handover"
 	"vmop/runner/launch"
 	"vmop/runner/lock"
 	"vmop/runner/machine"
@@ -39,14 +40,15 @@ type run struct {
 	progress  machine.Progress    // where the driver begins
 	driver    *drive.Driver       // looks after the running machine
 	snapshots *snapshot.Live
-	moving    sync.Mutex           // held while the guest is being moved to another runner
-	moved     atomic.Bool          // it was, or is about to be
-	invited   invitation           // for the source of a guest that is to come
-	managed   bool                 // the manager can reach the runner, or can't
-	cpus      int                  // that a guest has which comes from another runner; 0: as configured
-	held      string               // why the machine is held from the beginning; "" if it isn't
-	ctx       context.Context      // done when the VM is to be stopped
-	outcome   chan machine.Outcome // gets how it has ended
+	moving    sync.Mutex                      // held while the guest is being moved to another runner
+	source    atomic.Pointer[handover.Source] // by which it is; nil: it isn't
+	reclaims  atomic.Bool                     // its target is said to be gone for good
+	invited   invitation                      // for the source of a guest that is to come
+	managed   bool                            // the manager can reach the runner, or can't
+	cpus      int                             // that a guest has which comes from another runner; 0: as configured
+	held      string                          // why the machine is held from the beginning; "" if it isn't
+	ctx       context.Context                 // done when the VM is to be stopped
+	outcome   chan machine.Outcome            // gets how it has ended
 	sizes     *disks.Sizes
 
 	tracker *status.Tracker         // what is known, for others

@@ -57,7 +57,7 @@ func newCommand() *cobra.Command {
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
-	root.AddCommand(newMigrate(&f), newEvict(&f), missing("migrate-cancel"))
+	root.AddCommand(newMigrate(&f), newEvict(&f), newReclaim(&f), missing("migrate-cancel"))
 	suggest(root)
 	return root
 }

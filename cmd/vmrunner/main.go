@@ -12,6 +12,7 @@
 //	vmrunner create|edit|delete NAME         makes, changes, deletes a configuration
 //	vmrunner start|restart NAME              by a service of systemd, or detached
 //	vmrunner disk|image VERB                 makes disks of images, and manages both
+//	vmrunner reclaim NAME                    gives up a guest that is lost in a migration
 //	vmrunner autostart NAME on|off           has systemd start it with the computer
 //
 // run exits with 0 if the guest or the user ended the VM; with 2 for wrong usage or a

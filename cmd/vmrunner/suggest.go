@@ -17,6 +17,7 @@ func suggest(root *cobra.Command) {
 		"status":       {"info", "dominfo", "domstate", "show", "describe", "inspect", "get", "domifaddr"},
 		"migrate":      {"move", "migrate-setspeed", "evacuate", "teleport"},
 		"receive":      {"incoming"},
+		"reclaim":      {"fence", "unfence", "recover"},
 		"pause":        {"suspend"},
 		"freeze":       {"domfsfreeze", "fsfreeze", "quiesce"},
 		"thaw":         {"domfsthaw", "fsthaw", "unfreeze"},

@@ -13,6 +13,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/printable"
 	"vmop/runner/control"
+	"vmop/runner/migrate"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
@@ -170,6 +171,9 @@ func (c *Calls) Query(ctx context.Context, vm *v1.VirtualMachine, source *corev1
 			return Unknown, err
 		case s.Outcome != nil && s.Outcome.Cause == vmstatus.CauseMoved:
 			return Moved, nil
+		case s.Migration != nil && s.Migration.Stage == string(migrate.Asking):
+			return Unknown, errors.New("the guest was released to the other pod, which doesn't answer: it waits until it is " +
+				"known what has become of it there, or that it runs nowhere else: kubectl vmop reclaim")
 		case s.Migration != nil:
 			return Unknown, errors.New("the migration is being ended")
 		}

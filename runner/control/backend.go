@@ -40,6 +40,9 @@ const (
 	// Pause stops the guest's CPUs, Resume lets them continue.
 	Pause  Action = "pause"
 	Resume Action = "resume"
+	// Reclaim says that the target to which the guest was released is gone for good: it is not asked any more, and the
+	// VM ends.
+	Reclaim Action = "reclaim"
 )
 
 // A Refusal is the reason why the VM can't carry out a request now.

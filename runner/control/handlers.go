@@ -55,6 +55,7 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 		"POST /v1/reset":     s.act(Reset),
 		"POST /v1/pause":     s.act(Pause),
 		"POST /v1/resume":    s.act(Resume),
+		"POST /v1/reclaim":   s.act(Reclaim),
 		"POST /v1/freeze":    s.postFreeze,
 		"POST /v1/thaw":      s.postThaw,
 		"POST /v1/snapshots": s.postSnapshot,

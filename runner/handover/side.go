@@ -38,6 +38,8 @@ type happening struct {
 	conn  *link.Conn      // that has been made, or that it is of; nil: of none
 	data  json.RawMessage // of a message
 	err   error           // why it has happened
+	// answer gets whether it is taken in; nil: nothing waits for that.
+	answer chan error
 }
 
 // A side is what both have.

@@ -43,11 +43,27 @@ type Source struct {
 
 	dialing bool
 	copying context.CancelFunc // ends the goroutines of a copy
+	fenced  bool               // the target is gone for good, and the guest with it
+	ended   chan struct{}      // closed when Run has returned
 }
+
+// ErrReclaimed says that the guest was released to a target that is gone for good: it runs nowhere, and may be
+// started anew.
+var ErrReclaimed = errors.New("the guest was released to a target that is gone for good")
+
+// Reasons for which a guest is not reclaimed.
+var (
+	ErrNotReleased = errors.New("the guest is not released to another runner")
+	ErrAnswers     = errors.New("the target of the guest is connected: it is asked whether it has the guest; a " +
+		"connection with a computer that is gone ends within two minutes")
+)
 
 // NewSource returns a source, for Run.
 func NewSource(cfg SourceConfig) *Source {
-	s := &Source{side: newSide(cfg.DataDir, Note{Keys: cfg.Keys}, cfg.Log, cfg.Tell), cfg: cfg, copying: func() {}}
+	s := &Source{
+		side: newSide(cfg.DataDir, Note{Keys: cfg.Keys}, cfg.Log, cfg.Tell), cfg: cfg, copying: func() {},
+		ended: make(chan struct{}),
+	}
 	s.machine = cfg.Machine
 	return s
 }
@@ -57,17 +73,36 @@ func (s *Source) Cancel(ctx context.Context, why error) {
 	s.happens(ctx, happening{event: migrate.Cancelled, err: why})
 }
 
-// Fenced takes in that nothing of the target runs any more, nor ever will.
-func (s *Source) Fenced(ctx context.Context) {
-	s.happens(ctx, happening{event: migrate.Fenced, err: errors.New("the target is gone")})
+// Fence takes in that nothing of the target runs any more, nor ever will: then a guest that was released is lost, its
+// QEMU is ended, and Run returns ErrReclaimed. It returns ErrNotReleased or ErrAnswers if that isn't so. An error
+// that is the context's says neither.
+//
+// See docs/decisions/0140-reclaim.md.
+func (s *Source) Fence(ctx context.Context) error {
+	answer := make(chan error, 1)
+	s.happens(ctx, happening{event: migrate.Fenced, answer: answer})
+	select {
+	case err := <-answer:
+		return err
+	case <-s.ended:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-answer:
+		return err
+	default:
+		return ErrNotReleased
+	}
 }
 
 // Run moves the guest, or continues a migration of an earlier runner, of which there is a record. It returns
-// nil if the guest is the target's, and QEMU has ended; else why the guest stays, which continues. An error that
-// is the context's says neither.
+// nil if the guest is the target's, and QEMU has ended; ErrReclaimed if it is neither side's; else why the guest
+// stays, which continues. An error that is the context's says neither. It is called once.
 func (s *Source) Run(ctx context.Context, from migrate.Record) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer close(s.ended)
 	defer s.disconnect()
 	defer s.hush()
 	s.state = migrate.SourceOf(from)
@@ -81,7 +116,7 @@ func (s *Source) Run(ctx context.Context, from migrate.Record) error {
 		s.on(ctx, h)
 		switch s.state.Stage {
 		case migrate.Gone:
-			return nil
+			return s.gone()
 		case migrate.Still:
 			if s.why == nil {
 				s.why = errors.New("the migration was interrupted")
@@ -96,6 +131,35 @@ func (s *Source) Run(ctx context.Context, from migrate.Record) error {
 	}
 }
 
+// gone ends the migration of a guest that isn't the source's any more. As long as its QEMU is there, nothing may take
+// it for one that can be resumed.
+func (s *Source) gone() error {
+	if !s.fenced {
+		return nil
+	}
+	select {
+	case <-s.machine.Done():
+		return errors.Join(ErrReclaimed, s.write(migrate.NoRecord))
+	default:
+		return fmt.Errorf("%w, but its QEMU has not ended here", ErrReclaimed)
+	}
+}
+
+// fence decides whether the end of the target is taken in.
+func (s *Source) fence(h *happening) {
+	var err error
+	switch {
+	case s.state.Stage != migrate.Asking:
+		err = ErrNotReleased
+	case s.conn != nil:
+		err = ErrAnswers
+	}
+	if s.fenced = err == nil; !s.fenced {
+		h.event = ""
+	}
+	h.answer <- err
+}
+
 // understand takes in what comes with an event.
 func (s *Source) understand(ctx context.Context, h *happening) {
 	s.log.Debug("migration: event", "event", string(h.event), "err", h.err)
@@ -103,6 +167,8 @@ func (s *Source) understand(ctx context.Context, h *happening) {
 	case migrate.Connected:
 		s.dialing = false
 		s.connect(ctx, h.conn)
+	case migrate.Fenced:
+		s.fence(h)
 	case migrate.Heard(migrate.Refuse):
 		s.blame(fmt.Errorf("the target refuses the guest: %s", saidBy(h.data)))
 	case migrate.Heard(migrate.Aborted):

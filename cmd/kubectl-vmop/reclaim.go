@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/manager/objects"
+	"vmop/runner/control"
+)
+
+// newReclaim returns the verb by which an administrator ends what no runner can: see docs/decisions/0140-reclaim.md.
+func newReclaim(f *flags) *cobra.Command {
+	var form string
+	var sure bool
+	cmd := &cobra.Command{
+		Use: "reclaim NAME --runs-nowhere-else", Short: "Give up a guest that is lost in a migration",
+		Long: "reclaim is for a VM that waits because its guest was released to another pod that is gone for good: the guest\n" +
+			"may be running there. It ends what is left of the guest, and the VM is started anew, from its disks as\n" +
+			"they are. The other pod must be gone: if its node never comes back, delete it by\n" +
+			"kubectl delete pod --force.",
+		GroupID: groupPower,
+	}
+	f.oneVM(cmd)
+	doneFlag(cmd, &form)
+	cmd.Flags().BoolVar(&sure, "runs-nowhere-else", false,
+		"I know that the guest runs nowhere else: the node of the other\npod is off, or the pod has ended there")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch m, err := f.viaManager(cmd); {
+		case err != nil:
+			return err
+		case m != nil:
+			return cli.UsageError{Err: errors.New("reclaim: the manager has no request for it: leave --manager out")}
+		case !sure:
+			return cli.UsageError{Err: errors.New("the guest may be running in the other pod, and a second one would write to " +
+				"the same disks. If you know that it runs nowhere else, and never will: --runs-nowhere-else")}
+		}
+		c, vm, err := f.find(cmd, args)
+		if err != nil {
+			return err
+		}
+		if err := c.noOther(cmd.Context(), vm); err != nil {
+			return err
+		}
+		ctx, cancel := patient(cmd.Context())
+		defer cancel()
+		if err := c.runner(cmd.Context(), vm).Act(ctx, control.Reclaim); err != nil {
+			return err
+		}
+		return printDone(cmd, form, vm, vmKind, vm.Name, "reclaimed")
+	}
+	return cmd
+}
+
+// noOther returns an error if the pod to which a guest may have moved can be running.
+func (c *cluster) noOther(ctx context.Context, vm *v1.VirtualMachine) error {
+	name := objects.PodName(vm.Name, objects.OtherOrdinal(vm))
+	p, err := c.core.Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && p.Spec.NodeName == "":
+		return nil
+	case err != nil:
+		return err
+	}
+	return hinted{
+		fmt.Errorf("pod %s is there, on node %s: the guest may be running in it", name, p.Spec.NodeName),
+		"if that node is gone for good: kubectl delete pod " + name + " --force",
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"net"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/handover"
+	"vmop/runner/migrate"
+	"vmop/runner/migrate/link"
+	"vmop/test/invariants"
+)
+
+// reclaims runs the verb for the VM of a folder.
+func reclaims(t *testing.T, dir string, args ...string) (string, int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "vmrunner", append([]string{
+		"reclaim", "-c", filepath.Join(dir, "config.yaml"),
+	}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		require.ErrorAs(t, err, new(*exec.ExitError))
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// released writes the note of a guest that was released to a target that is gone.
+func released(t *testing.T, dir string, r migrate.Record) {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, source, err := link.NewKeys(free.Addr().String(), time.Now())
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	require.NoError(t, handover.Note{Record: r, Keys: source}.Write(filepath.Join(dir, "data")))
+}
+
+// A guest whose target is gone for good stays paused until a user says so. Then its VM can be started anew.
+func TestAGuestWhoseTargetIsGoneIsReclaimed(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", counterSection(t)...)
+	out, code := reclaims(t, dir, "--runs-nowhere-else")
+	require.Equal(t, 1, code, out)
+	require.Contains(t, out, "test has not released its guest, and waits for none: there is nothing to reclaim")
+	orphan(t, dir)
+	released(t, dir, migrate.Released)
+	p := start(t, dir, nil)
+	p.await("configuration read")
+	require.Eventually(t, func() bool {
+		s := known(t, dir)
+		return s.Migration != nil && s.Migration.Stage == string(migrate.Asking)
+	}, patience, tick)
+	out, code = reclaims(t, dir)
+	require.Equal(t, 2, code, out)
+	require.Contains(t, out, "If you know that it runs nowhere else, and never will: --runs-nowhere-else")
+	out, code = reclaims(t, dir, "--runs-nowhere-else")
+	require.Zero(t, code, out)
+	require.Equal(t, 1, p.exit())
+	require.Contains(t, p.out.String(), "the guest was released to a target that is gone for good")
+	require.NoFileExists(t, handover.Path(filepath.Join(dir, "data")))
+	runsAnew(t, dir)
+}
+
+// runsAnew starts a VM and ends it.
+func runsAnew(t *testing.T, dir string) {
+	t.Helper()
+	p := start(t, dir, nil)
+	p.await("booting")
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+	require.EqualError(t, client.Act(t.Context(), control.Reclaim), handover.ErrNotReleased.Error())
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.exit())
+	invariants.NothingLeft(t, dir)
+}
+
+// The same where nothing runs any more, of both sides.
+func TestAVMWhoseGuestIsLostIsReclaimed(t *testing.T) {
+	t.Parallel()
+	for _, r := range []migrate.Record{migrate.Released, migrate.Moved, migrate.Expecting, migrate.Given} {
+		t.Run(string(r), func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, "bare", "powerdownTimeout: 0")
+			orphan(t, dir)
+			released(t, dir, r)
+			out, code := reclaims(t, dir, "--runs-nowhere-else")
+			require.Equal(t, 1, code, out)
+			require.Contains(t, out, "QEMU is process")
+			end(t, syscall.SIGKILL, invariants.OneQEMU(t, dir))
+			refused := start(t, dir, nil)
+			require.Equal(t, 1, refused.exit())
+			require.Contains(t, refused.out.String(), "vmrunner reclaim")
+			out, code = reclaims(t, dir, "--runs-nowhere-else")
+			require.Zero(t, code, out)
+			runsAnew(t, dir)
+		})
+	}
+}

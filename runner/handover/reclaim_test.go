@@ -1,0 +1,50 @@
+package handover
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/migrate"
+)
+
+// A guest that was released to a target that is gone for good is lost, when a user says that the target is gone: it is
+// never resumed, and its QEMU ends.
+func TestAReleasedGuestIsReclaimed(t *testing.T) {
+	t.Parallel()
+	s := strike(t, moment{"source", migrate.Asking}, func(s *struck) {
+		s.receiving.cancel()
+		_ = s.listener.Close()
+		s.there().kill()
+	})
+	require.Eventually(t, func() bool {
+		err := s.source.Fence(t.Context())
+		require.True(t, err == nil || errors.Is(err, ErrAnswers), "%v", err)
+		return err == nil
+	}, patience, 10*time.Millisecond)
+	require.ErrorIs(t, get(t, s.sending.ended), ErrReclaimed)
+	<-s.from.done
+	unrecorded(t, s.fromDir)
+	require.ErrorIs(t, s.source.Fence(t.Context()), ErrNotReleased, "it has ended")
+}
+
+// As long as the guest is the source's own, or the target is there to be asked, nothing is given up.
+func TestAGuestIsNotReclaimedTooEarly(t *testing.T) {
+	t.Parallel()
+	var early, connected error
+	s := strike(t, moment{"target", migrate.Holding}, func(s *struck) { early = s.source.Fence(s.t.Context()) })
+	require.ErrorIs(t, early, ErrNotReleased)
+	require.NoError(t, get(t, s.target.Decided()))
+	require.NoError(t, get(t, s.sending.ended))
+	exactlyOne(t, s.to, s.from)
+
+	s = strike(t, moment{"target", migrate.Resuming}, func(s *struck) { connected = s.source.Fence(s.t.Context()) })
+	require.ErrorIs(t, connected, ErrAnswers)
+	require.NoError(t, get(t, s.sending.ended))
+	exactlyOne(t, s.to, s.from)
+	note, err := Read(s.fromDir)
+	require.NoError(t, err)
+	require.Equal(t, migrate.Moved, note.Record)
+}
