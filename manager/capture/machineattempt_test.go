@@ -13,7 +13,9 @@ func TestDisksOf(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{}
 	vm.Spec.VM.Disks = []v1.Disk{{VirtualDisk: &v1.VirtualDiskRef{Name: "system"}}}
-	vm.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualImage, Name: "tools"}, {Kind: v1.KindVirtualDisk, Name: "data"}}
+	vm.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{
+		{Kind: v1.KindVirtualImage, Name: "tools"}, {Kind: v1.KindVirtualDisk, Name: "data"},
+	}
 	vm.Status.BlockDeviceRefs = []v1.BlockDeviceStatusRef{
 		{Kind: v1.KindVirtualDisk, Name: "data", Attached: true},
 		{Kind: v1.KindVirtualDisk, Name: "former", Attached: true},
