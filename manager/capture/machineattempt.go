@@ -88,7 +88,8 @@ func (m *Machines) planOf(of *v1.VirtualMachineSnapshot) (p plan, why *snapshot.
 
 // disksOf returns the VirtualDisks that a VM names, and those that its guest has beside them.
 func disksOf(vm *v1.VirtualMachine) []objects.DeviceRef {
-	all := slices.DeleteFunc(objects.DeviceRefs(vm), func(r objects.DeviceRef) bool { return r.Kind != v1.KindVirtualDisk })
+	other := func(r objects.DeviceRef) bool { return r.Kind != v1.KindVirtualDisk }
+	all := slices.DeleteFunc(objects.DeviceRefs(vm), other)
 	for _, r := range vm.Status.BlockDeviceRefs {
 		named := slices.ContainsFunc(all, func(n objects.DeviceRef) bool { return n.Name == r.Name })
 		if r.Hotplugged && r.Attached && r.Kind == v1.KindVirtualDisk && !named {
