@@ -36,6 +36,7 @@ type offer struct {
 	Machines map[string]string `json:"machines"`
 	Hardware []string          `json:"hardware"`
 	CPUs     int               `json:"cpus"`
+	Disks    []offeredDisk     `json:"disks,omitempty"` // that can be copied
 }
 
 // guest is the machine as a migration sees it.
@@ -92,6 +93,11 @@ func (b backend) Migrate(
 	if err != nil {
 		return err
 	}
+	disks, list, err := m.copyable(ctx)
+	if err != nil {
+		return err
+	}
+	offered.Disks = list
 	stop, err := m.missesWrites(ctx)
 	if err != nil {
 		return err
@@ -104,7 +110,7 @@ func (b backend) Migrate(
 	}
 	s := handover.NewSource(handover.SourceConfig{
 		Machine: guest{m.driver, m}, DataDir: m.vm.DataDir, Keys: keys, Offer: offered, Bounds: bounds,
-		Stop: stop, Log: m.log, Tell: m.teller(keys.Address, tell),
+		Disks: disks, Socket: m.vm.CopySocket(), Stop: stop, Log: m.log, Tell: m.teller(keys.Address, tell),
 	})
 	lasting := context.WithoutCancel(ctx) // a release is not undone by a client that has disconnected
 	defer context.AfterFunc(ctx, func() { s.Cancel(lasting, errors.New("the migration was cancelled")) })()
@@ -134,6 +140,7 @@ func (m *run) teller(address string, tell func(control.MigrationProgress)) func(
 			now.Stage = string(p.Stage)
 		} else {
 			now.Transferred, now.Remaining, now.Total, now.Throttle = p.Transferred, p.Remaining, p.Total, p.Throttle
+			now.DiskCopied, now.DiskTotal = p.DiskCopied, p.DiskTotal
 		}
 		if now.Stage != before || time.Since(published) > tellTime {
 			published = time.Now()
@@ -141,7 +148,7 @@ func (m *run) teller(address string, tell func(control.MigrationProgress)) func(
 		}
 		tell(control.MigrationProgress{
 			Stage: now.Stage, Transferred: now.Transferred, Remaining: now.Remaining, Total: now.Total,
-			Throttle: now.Throttle,
+			Throttle: now.Throttle, DiskCopied: now.DiskCopied, DiskTotal: now.DiskTotal,
 		})
 	}
 }

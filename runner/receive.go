@@ -24,7 +24,6 @@ import (
 	"vmop/runner/migrate/link"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
-	"vmop/vmspec"
 	"vmop/vmstatus"
 )
 
@@ -38,6 +37,8 @@ type Receive struct {
 	// Migration is the name of the migration. A runner with one that has received its guest, and is started again,
 	// doesn't wait for another. "": the migration has none.
 	Migration string
+	// CopyDisks has disks copied whose images are not here, and those that are block devices.
+	CopyDisks bool
 }
 
 // An invitation is what the source of a guest needs; it is good for one migration.
@@ -82,10 +83,14 @@ func (m *run) receive(ctx context.Context) error {
 	if err := r.listen(ctx, note.Record); err != nil {
 		return err
 	}
+	if note.Whole {
+		m.log.Warn("the disks of a guest that has not come are here as a whole, and stay until its source says that it has " +
+			"the guest; if the source is gone for good: vmrunner reclaim")
+	}
 	t := handover.NewTarget(handover.TargetConfig{
 		DataDir: m.vm.DataDir, Keys: r.keys, Listener: r.listener, Left: left, Compare: r.compare, Start: r.start,
-		Take: r.record, Migration: m.opts.Receive.Migration, Patience: handover.DefaultPatience, Log: m.log,
-		Tell: r.publishStage,
+		Images: note.Images, Whole: note.Whole, Socket: m.vm.CopySocket(), Take: r.record,
+		Migration: m.opts.Receive.Migration, Patience: handover.DefaultPatience, Log: m.log, Tell: r.publishStage,
 	})
 	following := context.WithoutCancel(ctx)
 	answered := make(chan struct{})
@@ -213,32 +218,41 @@ func (r *receiver) publishStage(p handover.Progress) {
 	}
 }
 
-// compare makes the plan for the guest of another runner, and returns an error if that would be other hardware.
-func (r *receiver) compare(ctx context.Context, text json.RawMessage) error {
+// compare makes the plan for the guest of another runner, and returns the disks that are copied, or an error if the
+// guest would have other hardware, or other disks.
+func (r *receiver) compare(ctx context.Context, text json.RawMessage) ([]handover.Image, error) {
 	var o offer
 	if err := json.Unmarshal(text, &o); err != nil {
-		return fmt.Errorf("read the source's offer: %w", err)
+		return nil, fmt.Errorf("read the source's offer: %w", err)
 	}
 	vm := r.vm
 	if here := strings.TrimSuffix(filepath.Base(vm.Config.VMType), ".star"); here !=
 		strings.TrimSuffix(filepath.Base(o.VMType), ".star") {
-		return fmt.Errorf("vmType is %s here, and %s at the source", vm.Config.VMType, o.VMType)
+		return nil, fmt.Errorf("vmType is %s here, and %s at the source", vm.Config.VMType, o.VMType)
 	}
 	pin := &prepare.Pin{Archive: o.Archive, Machines: o.Machines}
 	if err := vm.CompleteAs(ctx, r.opts.Options, o.UUID, pin); err != nil {
-		return err
+		return nil, err
 	}
 	if err := handover.Differences(o.Hardware, handover.Hardware(vm.Plan, o.Machines)); err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.noOtherTPM(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := vm.Config.Locate(vm.MissingFiles()); err != nil {
-		return err
+	images, err := r.images(o)
+	if err != nil {
+		return nil, err
+	}
+	coming := make([]string, 0, len(images))
+	for _, i := range images {
+		coming = append(coming, i.Path)
+	}
+	if err := vm.Config.Locate(vm.MissingFiles(coming...)); err != nil {
+		return nil, err
 	}
 	r.cpus = o.CPUs
-	return sharedDisks(vm.Spec.Drives)
+	return images, nil
 }
 
 // noOtherTPM returns an error if the state of a TPM is here that may be the only one. That of a guest that has left is
@@ -250,25 +264,6 @@ func (r *receiver) noOtherTPM() error {
 			state)
 	}
 	return err
-}
-
-// sharedDisks returns an error if a disk isn't the source's: QEMU has locks on those that it writes to. Of a block
-// device that isn't known.
-func sharedDisks(drives []vmspec.Drive) error {
-	for i, d := range drives {
-		if d.Type != vmspec.DriveRaw || d.File == "" || d.ReadOnly {
-			continue
-		}
-		locked, err := isLocked(d.File)
-		if err != nil {
-			return err
-		}
-		if !locked {
-			return fmt.Errorf("vm.drives[%d]: %s is not the disk of the guest that is to come: no QEMU has it open; disks "+
-				"are not copied, both runners must have the same", i, d.File)
-		}
-	}
-	return nil
 }
 
 // isLocked reports whether a QEMU has an image open. Its locks are on bytes from 100 on (RAW_LOCK_PERM_BASE).
@@ -371,9 +366,11 @@ func (m *run) took(ctx context.Context, left handover.Machine) {
 	})
 	t := handover.NewTarget(handover.TargetConfig{
 		DataDir: m.vm.DataDir, Keys: note.Keys, Listener: l, Migration: note.Migration,
-		Patience: handover.DefaultPatience, Log: m.log,
-		Compare: func(context.Context, json.RawMessage) error { return errors.New("the guest is here already") },
-		Tell:    func(handover.Progress) {},
+		Images: note.Images, Socket: m.vm.CopySocket(), Patience: handover.DefaultPatience, Log: m.log,
+		Compare: func(context.Context, json.RawMessage) ([]handover.Image, error) {
+			return nil, errors.New("the guest is here already")
+		},
+		Tell: func(handover.Progress) {},
 	})
 	go m.answer(ctx, t, note.Record, left, l)
 }

@@ -22,8 +22,9 @@ import (
 const receiveText = "receive waits for the guest of another runner, and continues it as the VM NAME, or that of -c.\n" +
 	"It writes an invitation, a file that the other runner needs: give it to vmrunner migrate, and\n" +
 	"keep it secret, because it has a key. The configuration must give the guest the same hardware,\n" +
-	"and the same disks; paths, networks and displays may differ. From then on receive does what run\n" +
-	"does."
+	"and the same disks; paths, networks and displays may differ. With --copy-disks, disks are copied\n" +
+	"whose files are not there, and those that are block devices, which must be blank; all other files\n" +
+	"must be the guest's own. From then on receive does what run does."
 
 func newReceive(f *flags) *cobra.Command {
 	var r runner.Receive
@@ -54,6 +55,7 @@ func newReceive(f *flags) *cobra.Command {
 	cmd.Flags().StringVar(&r.Address, "listen", "127.0.0.1:0",
 		"listen at this `address`, HOST:PORT, where the other runner\nreaches it; port 0 is any that is free")
 	cmd.Flags().StringVar(&r.Invitation, "invitation", "", "write the invitation to this `file`")
+	cmd.Flags().BoolVar(&r.CopyDisks, "copy-disks", false, "copy the disks that are not there")
 	cli.CompleteFile(cmd, "invitation")
 	return cmd
 }
@@ -64,10 +66,10 @@ func newMigrate(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate [NAME] --to FILE", Short: "Move a running guest to another runner",
 		Long: "migrate moves the guest to a runner that waits for it (vmrunner receive), with its memory, and\n" +
-			"returns when it continues there; this VM has ended then. Both must have the same disks. Until the\n" +
-			"guest is released to the other runner, Ctrl-C and every fault leave it here. A guest that writes its\n" +
-			"memory faster than it is sent is slowed down, then paused for longer, up to --downtime, and stays if\n" +
-			"that is not enough.",
+			"returns when it continues there; this VM has ended then. Both must have the same disks, or the\n" +
+			"other one has them copied (vmrunner receive --copy-disks). Until the guest is released to the other\n" +
+			"runner, Ctrl-C and every fault leave it here. A guest that writes its memory faster than it is sent\n" +
+			"is slowed down, then paused for longer, up to --downtime, and stays if that is not enough.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().StringVar(&to, "to", "", "the `file` with the invitation of the other runner")
@@ -117,6 +119,9 @@ func migrationOf(m *status.Migration) string {
 	if m.Transferred > 0 {
 		text += ", " + amount(m.Transferred) + " sent"
 	}
+	if m.DiskTotal > 0 {
+		text += ", " + amount(m.DiskCopied) + " of " + amount(m.DiskTotal) + " of the disks copied"
+	}
 	return text
 }
 
@@ -137,11 +142,18 @@ func readInvitation(path string) (json.RawMessage, error) {
 // migrating returns what shows how far a migration is, on a terminal.
 func migrating(p *cli.Progress) func(control.MigrationProgress) {
 	return func(now control.MigrationProgress) {
-		if !p.OnTerminal() || now.Total == 0 {
+		var text string
+		switch {
+		case !p.OnTerminal():
+			return
+		case now.Total > 0:
+			text = fmt.Sprintf("%s: %s sent, %s of %s left", now.Stage, amount(now.Transferred), amount(now.Remaining),
+				amount(now.Total))
+		case now.DiskTotal > 0:
+			text = fmt.Sprintf("%s: %s of %s of the disks", now.Stage, amount(now.DiskCopied), amount(now.DiskTotal))
+		default:
 			return
 		}
-		text := fmt.Sprintf("%s: %s sent, %s of %s left", now.Stage, amount(now.Transferred), amount(now.Remaining),
-			amount(now.Total))
 		if now.Throttle > 0 {
 			text += fmt.Sprintf(", the guest is slowed down by %d %%", now.Throttle)
 		}

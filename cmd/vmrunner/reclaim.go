@@ -20,7 +20,8 @@ const reclaimText = "reclaim is for a VM whose guest was released to another run
 	"was to come from one. Such a VM is not started, and a guest that is still here stays paused: the\n" +
 	"guest may be running there, and a second one would write to the same disks. reclaim ends what is\n" +
 	"here, and lets the VM be started anew, from its disks as they are now, with the TPM and the\n" +
-	"firmware variables in its data directory. What the guest had in its memory is lost."
+	"firmware variables in its data directory. What the guest had in its memory is lost. Disks of which\n" +
+	"only a part was copied are removed."
 
 // newReclaim returns the verb by which a user ends what no runner can: see docs/decisions/0140-reclaim.md.
 func newReclaim(f *flags) *cobra.Command {
@@ -88,7 +89,10 @@ func reclaim(ctx context.Context, vm *prepare.VM) error {
 		err = errors.New("a process of the VM is left: start the VM by vmrunner start or run, and reclaim it then")
 	}
 	if err == nil { // the record may have changed
-		_, err = reclaimable(vm)
+		var note handover.Note
+		if note, err = reclaimable(vm); err == nil {
+			err = note.Settle()
+		}
 	}
 	if err == nil {
 		err = handover.Note{}.Write(vm.DataDir)

@@ -35,6 +35,9 @@ func EmptyRuntimeDir(vm *prepare.VM) error {
 			return fmt.Errorf("remove what an earlier run left: %w", err)
 		}
 	}
+	if err := os.RemoveAll(filepath.Dir(vm.CopySocket())); err != nil {
+		return fmt.Errorf("remove what an earlier run left: %w", err)
+	}
 	return RemoveSecrets(vm)
 }
 
@@ -73,6 +76,8 @@ func (l *List) AddRuntimeDir(vm *prepare.VM) {
 		}
 		return removeDir(dir)
 	})
+	copies := filepath.Dir(vm.CopySocket())
+	l.AddMachine(copies, func() error { return os.RemoveAll(copies) })
 	for _, name := range ownFiles {
 		path := filepath.Join(dir, name)
 		l.AddMachine(path, func() error { return Remove(path) })

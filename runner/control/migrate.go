@@ -29,7 +29,7 @@ type MigrationRequest struct {
 	Bandwidth int64 `json:"bandwidth,omitempty"`
 }
 
-// MigrationProgress is how far a migration is. Sizes are bytes of the guest's memory.
+// MigrationProgress is how far a migration is. Sizes are bytes, of the guest's memory where nothing else is said.
 type MigrationProgress struct {
 	Stage       string `json:"stage,omitempty"`
 	Transferred int64  `json:"transferred,omitempty"`
@@ -37,6 +37,9 @@ type MigrationProgress struct {
 	Total       int64  `json:"total,omitempty"`
 	// Throttle is by how much the guest is slowed down, in percent.
 	Throttle int `json:"throttle,omitempty"`
+	// DiskCopied and DiskTotal are bytes of disks that are copied. What the guest writes meanwhile is added to both.
+	DiskCopied int64 `json:"diskCopied,omitempty"`
+	DiskTotal  int64 `json:"diskTotal,omitempty"`
 }
 
 // migrationLine is a line of the answer: how far it has come, or the end.

@@ -3,6 +3,9 @@
 //
 //	source.go    the side that has the guest
 //	target.go    the side that gets it
+//	mirror.go    the copies of disks, at the source
+//	export.go    the same at the target
+//	image.go     what disks are copied to
 //	note.go      what survives a runner that is killed: migration.json in the data directory
 //	commands.go  what is said to QEMU
 //	converge.go  whether a migration gets anywhere, and what is done if it doesn't: pure

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,11 +20,12 @@ import (
 
 // trial is a migration between two machines, and what happens to its runners.
 type trial struct {
-	t              *testing.T
+	t              testing.TB
 	from, to       *machine
 	options        []string // of the target's QEMU
-	disk           string
-	fromDir, toDir string // the data directories
+	disk, toDisk   string
+	images         []Image // to which the disk is copied
+	fromDir, toDir string  // the data directories
 	bounds         Bounds
 	refusal        error // by the target's comparison
 	takeFault      error
@@ -45,13 +47,20 @@ type run struct {
 
 func (r run) kill() { r.cancel(); <-r.ended }
 
-func newTrial(t *testing.T, busy bool) *trial {
+func newTrial(t testing.TB, busy bool) *trial {
+	t.Helper()
+	return newTrialOf(t, disk(t, busy))
+}
+
+// newTrialOf is of a guest with a disk, which both sides have.
+func newTrialOf(t testing.TB, disk string) *trial {
 	t.Helper()
 	r := &trial{
-		t: t, fromDir: t.TempDir(), toDir: t.TempDir(), disk: disk(t, busy), bounds: DefaultBounds(),
+		t: t, fromDir: t.TempDir(), toDir: t.TempDir(), disk: disk, bounds: DefaultBounds(),
 		options: []string{"-incoming", "defer"}, at: func(string, Progress) {},
 		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+	r.toDisk = r.disk
 	r.boot()
 	var err error
 	r.target, r.keys, err = link.NewKeys("127.0.0.1:0", time.Now())
@@ -82,7 +91,7 @@ func (r *trial) listen() {
 	}, patience, 10*time.Millisecond)
 }
 
-func begin(t *testing.T, do func(ctx context.Context) error) run {
+func begin(t testing.TB, do func(ctx context.Context) error) run {
 	ctx, cancel := context.WithCancel(t.Context())
 	started := run{cancel, make(chan error, 1)}
 	go func() {
@@ -100,7 +109,8 @@ func (r *trial) asSource() run {
 	require.NoError(r.t, err)
 	r.source = NewSource(SourceConfig{
 		Machine: r.from, DataDir: r.fromDir, Keys: r.keys, Offer: "an offer", Bounds: r.bounds,
-		Log:  r.log.With("side", "source"),
+		Log:   r.log.With("side", "source"),
+		Disks: []Disk{{ID: "a", Node: "r"}}, Socket: filepath.Join(r.fromDir, "d"),
 		Tell: func(p Progress) { r.at("source", p) },
 	})
 	return begin(r.t, func(ctx context.Context) error { return r.source.Run(ctx, note.Record) })
@@ -121,12 +131,13 @@ func (r *trial) asTarget() (*Target, run) {
 		DataDir: r.toDir, Keys: r.target, Listener: r.listener, Left: note.Away(), Log: r.log.With("side", "target"),
 		Patience: 2 * time.Second,
 		Tell:     func(p Progress) { r.at("target", p) },
-		Compare: func(_ context.Context, offer json.RawMessage) error {
+		Compare: func(_ context.Context, offer json.RawMessage) ([]Image, error) {
 			require.Equal(r.t, `"an offer"`, string(offer))
-			return r.refusal
+			return r.images, r.refusal
 		},
+		Images: note.Images, Whole: note.Whole, Socket: filepath.Join(r.toDir, "d"),
 		Start: func(context.Context) (Machine, error) {
-			r.set(start(r.t, r.disk, r.options...))
+			r.set(start(r.t, r.toDisk, r.options...))
 			return r.to, nil
 		},
 		Take: func() error { return r.takeFault },
@@ -153,7 +164,7 @@ func (r *trial) there() *machine {
 }
 
 // get waits for an answer.
-func get[T any](t *testing.T, from <-chan T) (answer T) {
+func get[T any](t testing.TB, from <-chan T) (answer T) {
 	t.Helper()
 	select {
 	case answer = <-from:
@@ -164,7 +175,7 @@ func get[T any](t *testing.T, from <-chan T) (answer T) {
 }
 
 // unrecorded requires that no note is left.
-func unrecorded(t *testing.T, dirs ...string) {
+func unrecorded(t testing.TB, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
 		require.NoFileExists(t, Path(dir))

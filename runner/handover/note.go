@@ -26,6 +26,10 @@ type Note struct {
 	Left *Note `json:"left,omitempty"`
 	// Migration is the target's name of it; "" if it has none.
 	Migration string `json:"migration,omitempty"`
+	// Images are those of the target to which disks are copied.
+	Images []Image `json:"images,omitempty"`
+	// Whole says that they have all that the source's disks had when the guest was paused.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // Path is that of the file in a data directory.
@@ -58,6 +62,19 @@ func Read(dataDir string) (n Note, err error) {
 		return Note{}, fmt.Errorf("read how far the migration is: %s: %w", path, err)
 	}
 	return n, nil
+}
+
+// Settle is for a guest that will not come, as its source is gone: images that are whole are the VM's own now, and
+// others are removed. No QEMU has them open.
+func (n Note) Settle() (err error) {
+	for _, i := range n.Images {
+		if n.Whole {
+			err = errors.Join(err, i.Keep())
+		} else {
+			err = errors.Join(err, i.Drop())
+		}
+	}
+	return err
 }
 
 // Write writes the note, which is on the disk when it returns. Without a record it is that of the guest that has left

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ const patience = 2 * time.Minute
 
 // machine is a QEMU whose guest counts.
 type machine struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	cmd     *exec.Cmd
 	session *qmp.Session
@@ -33,18 +34,27 @@ type machine struct {
 
 	mu   sync.Mutex
 	said []uint64 // by the guest
+	lost bool     // the guest has found its memory or its disk wrong
 }
 
 // disk makes a disk of a guest that counts.
-func disk(t *testing.T, busy bool) string {
+func disk(t testing.TB, busy bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "disk")
 	require.NoError(t, os.WriteFile(path, guest.Counter(busy), 0o600))
 	return path
 }
 
+// formatOf is the format of a disk.
+func formatOf(disk string) string {
+	if filepath.Ext(disk) == ".qcow2" {
+		return "qcow2"
+	}
+	return "raw"
+}
+
 // start starts a QEMU, paused. Both sides of a migration have the same disk, which QEMU locks.
-func start(t *testing.T, disk string, options ...string) *machine {
+func start(t testing.TB, disk string, options ...string) *machine {
 	t.Helper()
 	binary, err := exec.LookPath("qemu-system-x86_64")
 	require.NoError(t, err, "Debian package qemu-system-x86")
@@ -65,7 +75,8 @@ func start(t *testing.T, disk string, options ...string) *machine {
 		"-S", "-nodefaults", "-display", "none", "-accel", "tcg", "-machine", "pc", "-cpu", "qemu64", "-m", ram,
 		"-chardev", "socket,id=m,fd=3,server=on,wait=off", "-mon", "chardev=m,mode=control",
 		"-chardev", "socket,id=c,server=on,wait=off,path=" + filepath.Join(dir, "c"), "-serial", "chardev:c",
-		"-blockdev", "file,node-name=f,filename=" + disk, "-blockdev", "raw,node-name=r,file=f",
+		"-blockdev", "file,node-name=f,discard=unmap,filename=" + disk,
+		"-blockdev", formatOf(disk) + ",node-name=r,discard=unmap,file=f",
 		"-device", "virtio-blk-pci,drive=r,bootindex=1",
 	}, options...)...)
 	m.cmd.ExtraFiles = []*os.File{listener}
@@ -101,6 +112,11 @@ func (m *machine) kill() {
 func (m *machine) listen(console net.Conn) {
 	for scan := bufio.NewScanner(console); scan.Scan(); {
 		text := scan.Text()
+		if strings.HasSuffix(text, guest.RecorderFails) {
+			m.mu.Lock()
+			m.lost = true
+			m.mu.Unlock()
+		}
 		// The first line of a target may be the end of one that began at the source.
 		if n, err := strconv.ParseUint(text, 16, 32); err == nil && len(text) == guest.CounterLength {
 			m.mu.Lock()
@@ -175,7 +191,7 @@ func (m *machine) Quit(ctx context.Context) error {
 func (m *machine) Done() <-chan struct{} { return m.done }
 
 // exactlyOne requires that the guest runs in the first of two machines, and not in the other, if there is one.
-func exactlyOne(t *testing.T, here, there *machine) {
+func exactlyOne(t testing.TB, here, there *machine) {
 	t.Helper()
 	require.Eventually(t, func() bool { return here.state() == "running" }, patience, 5*time.Millisecond)
 	if there == nil {
@@ -191,7 +207,7 @@ func exactlyOne(t *testing.T, here, there *machine) {
 
 // continues requires that what a guest has said in its second machine follows on what it has said in the first: at
 // most one line was cut in two.
-func continues(t *testing.T, first, second *machine) {
+func continues(t testing.TB, first, second *machine) {
 	t.Helper()
 	before, after := first.counts(), second.counts()
 	require.NotEmpty(t, before)

@@ -17,8 +17,9 @@ const (
 	replyTime = 20 * time.Second       // for what is said to QEMU
 	endTime   = 20 * time.Second       // for the end of a QEMU, or of what it does
 	pollTime  = 100 * time.Millisecond // between two questions how far QEMU is, unless its events say more
-	// switchTime is the same while the guest is paused, or about to be.
-	switchTime = 10 * time.Millisecond
+	// switchTime is the same while the guest may be paused at any moment, and pausedTime while it is.
+	switchTime = 5 * time.Millisecond
+	pausedTime = 2 * time.Millisecond
 )
 
 // Progress is how far a migration is.
@@ -30,6 +31,9 @@ type Progress struct {
 	Total       int64 `json:"total,omitempty"`
 	// Throttle is how much QEMU slows the guest down, in percent.
 	Throttle int `json:"throttle,omitempty"`
+	// DiskCopied and DiskTotal are bytes of disks that are copied. What the guest writes meanwhile is added to both.
+	DiskCopied int64 `json:"diskCopied,omitempty"`
+	DiskTotal  int64 `json:"diskTotal,omitempty"`
 }
 
 // A happening is an event, and what comes with it.
@@ -58,8 +62,8 @@ type side struct {
 	last  migrate.Record
 }
 
-func newSide(dataDir string, n Note, log *slog.Logger, tell func(Progress)) *side {
-	return &side{dataDir: dataDir, note: n, log: log, tell: tell, inbox: make(chan happening, 16)}
+func newSide(m Machine, dataDir string, n Note, log *slog.Logger, tell func(Progress)) *side {
+	return &side{machine: m, dataDir: dataDir, note: n, log: log, tell: tell, inbox: make(chan happening, 16)}
 }
 
 // publish says how far it is, as long as Run lasts.
@@ -93,6 +97,9 @@ func (s *side) next(ctx context.Context) (happening, error) {
 		case <-ctx.Done():
 			return happening{}, context.Cause(ctx)
 		case h := <-s.inbox:
+			if ctx.Err() != nil { // what it has ended is not what has happened
+				return happening{}, context.Cause(ctx)
+			}
 			if h.event != migrate.Connected && h.conn != nil && h.conn != s.conn {
 				continue
 			}

@@ -19,7 +19,7 @@ const (
 	redialTime = time.Second
 )
 
-// SourceConfig is what the side needs that has the guest. All are required.
+// SourceConfig is what the side needs that has the guest. All are required, but Socket without Disks.
 type SourceConfig struct {
 	Machine Machine
 	// DataDir is the VM's, where the note is.
@@ -28,6 +28,9 @@ type SourceConfig struct {
 	// Offer is what the target compares, encoded as JSON.
 	Offer  any
 	Bounds Bounds
+	// Disks are those that can be copied, and Socket is the path of a socket that the machine's QEMU can connect with.
+	Disks  []Disk
+	Socket string
 	// Stop has the guest paused before its memory is sent: QEMU may miss what it writes meanwhile.
 	Stop bool
 	Log  *slog.Logger
@@ -42,9 +45,13 @@ type Source struct {
 	state migrate.Source
 
 	dialing bool
-	copying context.CancelFunc // ends the goroutines of a copy
-	fenced  bool               // the target is gone for good, and the guest with it
-	ended   chan struct{}      // closed when Run has returned
+	copies  []Disk   // that the target wants to have copied
+	far     Progress // of memory and disks; that of the goroutine that copies
+	// halt ends the goroutine that copies. cut ends the streams of the disks, and copying all streams.
+	halt, cut, copying func()
+
+	fenced bool          // the target is gone for good, and the guest with it
+	ended  chan struct{} // closed when Run has returned
 }
 
 // ErrReclaimed says that the guest was released to a target that is gone for good: it runs nowhere, and may be
@@ -60,12 +67,11 @@ var (
 
 // NewSource returns a source, for Run.
 func NewSource(cfg SourceConfig) *Source {
-	s := &Source{
-		side: newSide(cfg.DataDir, Note{Keys: cfg.Keys}, cfg.Log, cfg.Tell), cfg: cfg, copying: func() {},
-		ended: make(chan struct{}),
+	nothing := func() {}
+	return &Source{
+		side: newSide(cfg.Machine, cfg.DataDir, Note{Keys: cfg.Keys}, cfg.Log, cfg.Tell), cfg: cfg,
+		halt: nothing, cut: nothing, copying: nothing, ended: make(chan struct{}),
 	}
-	s.machine = cfg.Machine
-	return s
 }
 
 // Cancel ends the migration, if the guest isn't released yet, for a reason.
@@ -169,6 +175,11 @@ func (s *Source) understand(ctx context.Context, h *happening) {
 		s.connect(ctx, h.conn)
 	case migrate.Fenced:
 		s.fence(h)
+	case migrate.Heard(migrate.Accept):
+		if err := s.agree(h.data); err != nil {
+			s.blame(err)
+			h.event = migrate.Cancelled
+		}
 	case migrate.Heard(migrate.Refuse):
 		s.blame(fmt.Errorf("the target refuses the guest: %s", saidBy(h.data)))
 	case migrate.Heard(migrate.Aborted):
@@ -224,15 +235,16 @@ func (s *Source) carryOut(ctx context.Context, a migrate.Action) error {
 	case migrate.Connect:
 		s.dial(ctx)
 	case migrate.Copy:
-		if err := s.copy(ctx); err != nil {
-			s.later(ctx, happening{event: migrate.Failed, err: err})
-		}
+		s.copy(ctx)
 	case migrate.Switch:
 		limited, cancel := context.WithTimeout(ctx, replyTime)
 		defer cancel()
-		err := command(limited, s.machine, qmp.Command{
-			Execute: "migrate-continue", Arguments: members{"state": "pre-switchover"},
-		})
+		err := s.endCopies(limited)
+		if err == nil {
+			err = command(limited, s.machine, qmp.Command{
+				Execute: "migrate-continue", Arguments: members{"state": "pre-switchover"},
+			})
+		}
 		if err != nil {
 			s.later(ctx, happening{event: migrate.Failed, err: err})
 		}
@@ -241,6 +253,7 @@ func (s *Source) carryOut(ctx context.Context, a migrate.Action) error {
 	case migrate.Resume:
 		s.resume(ctx)
 	case migrate.Quit:
+		s.halt()
 		s.copying()
 		s.quit(ctx)
 	}
@@ -300,8 +313,31 @@ func (s *Source) dial(ctx context.Context) {
 	}()
 }
 
-// copy has QEMU begin, and watches it.
-func (s *Source) copy(ctx context.Context) error {
+// copy begins to copy the guest, and brings how far that is as events: the disks while it runs and then, with all in
+// step, its memory.
+func (s *Source) copy(ctx context.Context) {
+	lasting, end := context.WithCancel(ctx)
+	disks, cut := context.WithCancel(lasting)
+	working, stop := context.WithCancel(lasting)
+	ended := make(chan struct{})
+	s.copying, s.cut, s.halt = end, cut, func() { stop(); <-ended }
+	go func() {
+		defer close(ended)
+		c := &convergence{bounds: s.cfg.Bounds}
+		err := s.copyDisks(working, disks)
+		if err == nil {
+			err = s.sendMemory(working, lasting, c)
+		}
+		if err != nil {
+			s.happens(working, happening{event: migrate.Failed, err: err})
+			return
+		}
+		s.follow(working, c)
+	}()
+}
+
+// sendMemory has QEMU begin to send the guest's memory. The stream lasts as long as lasting.
+func (s *Source) sendMemory(ctx, lasting context.Context, c *convergence) error {
 	limited, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
 	stream, err := link.Dial(limited, s.cfg.Keys, streamName)
@@ -313,14 +349,11 @@ func (s *Source) copy(ctx context.Context) error {
 		return errors.Join(err, stream.Close())
 	}
 	defer theirs.Close() // QEMU has its own
-	lasting, end := context.WithCancel(ctx)
-	s.copying = end
 	go func() {
 		if err := link.Carry(lasting, stream, ours); err != nil && lasting.Err() == nil {
 			s.log.Debug("migration: the stream has ended", "err", err)
 		}
 	}()
-	c := &convergence{bounds: s.cfg.Bounds}
 	list := []qmp.Command{capabilities(), parameters(s.cfg.Bounds, c.first())}
 	if s.cfg.Stop {
 		list = append(list, qmp.Command{Execute: "stop"})
@@ -330,11 +363,7 @@ func (s *Source) copy(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := hand(limited, s.machine, theirs, "migrate"); err != nil {
-		return err
-	}
-	go s.follow(lasting, c)
-	return nil
+	return hand(limited, s.machine, theirs, "migrate")
 }
 
 // follow brings what QEMU does as events, until it has sent everything or has given up.
@@ -346,10 +375,9 @@ func (s *Source) follow(ctx context.Context, c *convergence) {
 			s.happens(ctx, happening{event: migrate.Failed, err: err})
 			return
 		}
-		s.publish(Progress{
-			Transferred: info.RAM.Transferred, Remaining: info.RAM.Remaining, Total: info.RAM.Total,
-			Throttle: info.Throttle,
-		})
+		s.far.Transferred, s.far.Remaining, s.far.Total = info.RAM.Transferred, info.RAM.Remaining, info.RAM.Total
+		s.far.Throttle = info.Throttle
+		s.publish(s.far)
 		switch info.Status {
 		case "pre-switchover":
 			if !switching {
@@ -362,6 +390,11 @@ func (s *Source) follow(ctx context.Context, c *convergence) {
 		case "failed", "cancelled":
 			s.happens(ctx, happening{event: migrate.Failed, err: failure(info)})
 			return
+		case "active":
+			if err := s.fallenBehind(ctx); err != nil {
+				s.happens(ctx, happening{event: migrate.Failed, err: err})
+				return
+			}
 		}
 		downtime, giveUp := c.next(info)
 		if giveUp != nil {
@@ -373,14 +406,10 @@ func (s *Source) follow(ctx context.Context, c *convergence) {
 				s.log.Warn("migration: the guest's pause stays as short as it is", "err", err)
 			}
 		}
-		pause := pollTime
-		if switching || info.RAM.Passes > 1 {
-			pause = switchTime
-		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(pauseAfter(info)):
 		}
 	}
 }
@@ -395,8 +424,13 @@ func failure(info Migration) error {
 // stopCopying returns when QEMU doesn't copy any more: only then it is known whether it has resumed the guest.
 func (s *Source) stopCopying(ctx context.Context) {
 	defer s.copying()
+	s.halt()
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
+	s.cut()
+	if err := s.dropCopies(ctx); err != nil {
+		s.log.Warn("migration: the copies of disks have not ended", "err", err)
+	}
 	if err := command(ctx, s.machine, qmp.Command{Execute: "migrate_cancel"}); err != nil {
 		s.log.Warn("migration: QEMU is not asked to end the copy", "err", err)
 	}

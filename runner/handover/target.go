@@ -19,7 +19,8 @@ const DefaultPatience = 30 * time.Second
 // alone is the event that the source has not come back in time.
 const alone migrate.Event = "alone"
 
-// TargetConfig is what the side needs that gets the guest. All but Left and Migration are required.
+// TargetConfig is what the side needs that gets the guest. All but Left, Migration and what is about disks are
+// required.
 type TargetConfig struct {
 	// DataDir is the VM's, where the note is.
 	DataDir  string
@@ -29,8 +30,13 @@ type TargetConfig struct {
 	Left *Note
 	// Migration is its name in the note; it may be empty.
 	Migration string
-	// Compare returns why an offer can't be accepted.
-	Compare func(ctx context.Context, offer json.RawMessage) error
+	// Images and Whole are those of the note that an earlier runner has left.
+	Images []Image
+	Whole  bool
+	// Socket is the path of a socket that is made if disks are copied.
+	Socket string
+	// Compare returns the disks that are to be copied, or why an offer can't be accepted.
+	Compare func(ctx context.Context, offer json.RawMessage) ([]Image, error)
 	// Start starts QEMU with -S and -incoming defer, as it was compared.
 	Start func(ctx context.Context) (Machine, error)
 	// Take makes sure that the next runner finds the machine, whose guest is about to be resumed.
@@ -64,8 +70,9 @@ type Target struct {
 // NewTarget returns a target, for Run.
 func NewTarget(cfg TargetConfig) *Target {
 	t := &Target{
-		side: newSide(cfg.DataDir, Note{Keys: cfg.Keys, Left: cfg.Left, Migration: cfg.Migration}, cfg.Log,
-			cfg.Tell),
+		side: newSide(nil, cfg.DataDir, Note{
+			Keys: cfg.Keys, Left: cfg.Left, Migration: cfg.Migration, Images: cfg.Images, Whole: cfg.Whole,
+		}, cfg.Log, cfg.Tell),
 		cfg:     cfg,
 		decided: make(chan error, 1),
 		streams: make(chan *link.Conn), started: make(chan Machine, 1), starting: make(chan struct{}),
@@ -150,6 +157,8 @@ func (t *Target) accept(ctx context.Context) {
 				case <-time.After(replyTime): // nothing waits for it
 					_ = c.Close()
 				}
+			case diskStream:
+				go t.carryDisk(ctx, c)
 			default:
 				_ = c.Close()
 			}
@@ -166,7 +175,10 @@ func (t *Target) understand(ctx context.Context, h *happening) {
 		t.connect(ctx, h.conn)
 	case migrate.Heard(migrate.Offer):
 		t.offer = h.data
+	case migrate.Complete:
+		t.note.Whole = len(t.note.Images) > 0 && t.state.Stage == migrate.Receiving
 	case migrate.Heard(migrate.Abort):
+		t.note.Whole = false // the source has them
 		t.blame(fmt.Errorf("the source keeps the guest: %s", saidBy(h.data)))
 	case migrate.Heard(migrate.Go):
 		_ = json.Unmarshal(h.data, &t.paused) // whoever says nothing has not paused it
@@ -181,7 +193,7 @@ func (t *Target) understand(ctx context.Context, h *happening) {
 	case alone:
 		t.blame(errors.New("the connection with the source has ended"))
 		h.event = migrate.Cancelled
-		if t.state.Stage == migrate.Refused { // a source that has released the guest would have asked
+		if t.state.Stage == migrate.Refused && !t.note.Whole { // a source that has released the guest would have asked
 			_ = t.write(migrate.NoRecord)
 		}
 	case migrate.QEMUEnded:
@@ -227,11 +239,20 @@ func (t *Target) decide() {
 	case t.state.Stage == migrate.Running:
 		t.known = true
 		t.decided <- nil
+		t.settleImages(true)
 	case t.state.Stage == migrate.Refused:
 		t.known = true
 		t.blame(errors.New("the migration was interrupted"))
 		t.decided <- t.why
 	}
+}
+
+// write records how far the migration is. What is forgotten leaves no image that isn't the VM's own.
+func (t *Target) write(r migrate.Record) error {
+	if r == migrate.NoRecord {
+		t.settleImages(t.last == migrate.Taken)
+	}
+	return t.side.write(r)
 }
 
 func (t *Target) carryOut(ctx context.Context, a migrate.Action) error {
@@ -245,12 +266,18 @@ func (t *Target) carryOut(ctx context.Context, a migrate.Action) error {
 		return t.write(a.Note)
 	case migrate.Say:
 		t.loaded = t.loaded || a.Message == migrate.Loaded
+		if a.Message == migrate.Accept {
+			t.send(a.Message, t.copies())
+			return nil
+		}
 		t.send(a.Message, t.reason())
 	case migrate.Compare:
 		h := happening{event: migrate.Suits}
-		if err := t.cfg.Compare(ctx, t.offer); err != nil {
+		images, err := t.cfg.Compare(ctx, t.offer)
+		if err != nil {
 			h = happening{event: migrate.Differs, err: err}
 		}
+		t.note.Images = images
 		t.later(ctx, h)
 	case migrate.Receive:
 		t.receive(ctx)
@@ -265,6 +292,9 @@ func (t *Target) carryOut(ctx context.Context, a migrate.Action) error {
 		default:
 		}
 		t.quit(ctx)
+		if !t.note.Whole { // else the source may be gone for good, with its disks
+			t.settleImages(false)
+		}
 	}
 	return nil
 }
@@ -293,40 +323,47 @@ func (t *Target) receive(ctx context.Context) {
 	ctx, t.ending = context.WithCancel(ctx)
 	t.starting = make(chan struct{})
 	go func() {
-		m, err := t.prepare(ctx)
+		m, comes, err := t.prepare(ctx)
 		close(t.starting)
 		if err != nil {
 			t.happens(ctx, happening{event: migrate.Cancelled, err: err})
 			return
 		}
 		t.happens(ctx, happening{event: migrate.Listens})
-		t.follow(ctx, m)
+		t.follow(ctx, m, comes)
 	}()
 }
 
-// prepare returns a QEMU that waits for the guest.
-func (t *Target) prepare(ctx context.Context) (Machine, error) {
-	m, err := t.cfg.Start(ctx)
-	if err != nil {
-		return nil, err
+// prepare returns a QEMU that waits for the guest. comes is closed when its memory comes.
+func (t *Target) prepare(ctx context.Context) (m Machine, comes <-chan struct{}, err error) {
+	if err := t.makeImages(ctx); err != nil {
+		return nil, nil, err
+	}
+	if m, err = t.cfg.Start(ctx); err != nil {
+		return nil, nil, err
 	}
 	t.started <- m
 	ours, theirs, err := link.Pair()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer theirs.Close() // QEMU has its own
 	limited, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
-	if err = command(limited, m, capabilities()); err == nil {
+	if err = t.export(limited, m); err == nil {
+		err = command(limited, m, capabilities())
+	}
+	if err == nil {
 		err = hand(limited, m, theirs, "migrate-incoming")
 	}
 	if err != nil {
-		return nil, errors.Join(err, ours.Close())
+		return nil, nil, errors.Join(err, ours.Close())
 	}
+	coming := make(chan struct{})
 	go func() {
 		select {
 		case c := <-t.streams:
+			close(coming)
 			if err := link.Carry(ctx, c, ours); err != nil && ctx.Err() == nil {
 				t.log.Debug("migration: the stream has ended", "err", err)
 			}
@@ -334,22 +371,29 @@ func (t *Target) prepare(ctx context.Context) (Machine, error) {
 			_ = ours.Close()
 		}
 	}()
-	return m, nil
+	return m, coming, nil
 }
 
 // follow waits until QEMU has all of the guest. One that can't load it ends by itself.
-func (t *Target) follow(ctx context.Context, m Machine) {
+func (t *Target) follow(ctx context.Context, m Machine, comes <-chan struct{}) {
+	select {
+	case <-comes:
+	case <-ctx.Done():
+		return
+	case <-m.Done():
+		return
+	}
 	for {
 		info, err := query(ctx, m)
-		pause := pollTime
-		if info.Status == "active" { // the guest may be paused
-			pause = switchTime
-		}
 		switch {
 		case err != nil:
 			return
 		case info.Status == "completed":
-			t.happens(ctx, happening{event: migrate.Complete})
+			h := happening{event: migrate.Complete}
+			if err := t.endExport(ctx, m); err != nil {
+				h = happening{event: migrate.Cancelled, err: fmt.Errorf("keep the disks that were copied: %w", err)}
+			}
+			t.happens(ctx, h)
 			return
 		case info.Status == "failed":
 			err := fmt.Errorf("QEMU cannot load the guest: %s", info.Error)
@@ -361,7 +405,7 @@ func (t *Target) follow(ctx context.Context, m Machine) {
 			return
 		case <-m.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(switchTime): // the guest may be paused at any moment
 		}
 	}
 }

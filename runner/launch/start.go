@@ -95,6 +95,9 @@ func (l *Launch) Start(ctx context.Context) (*Processes, error) {
 	if err := l.makeFiles(); err != nil {
 		return nil, err
 	}
+	if err := os.Mkdir(filepath.Dir(l.vm.CopySocket()), 0o700); err != nil {
+		return nil, err
+	}
 	if err := l.openDescriptors(ctx); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package prepare
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"vmop/vmspec"
@@ -28,6 +29,7 @@ func (vm *VM) beyondThePlan() confinement.Facts {
 	}
 	return confinement.Facts{
 		Media: vm.media(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.bases, NBD: vm.nbd(),
+		Copies: filepath.Dir(vm.CopySocket()),
 	}
 }
 

@@ -15,6 +15,9 @@ const (
 	CloudInitImage = "cloud-init.img"
 	SysprepImage   = "sysprep.img"
 
+	// CopyFolder is for a socket by which QEMU writes to the target of a guest that moves; see VM.CopySocket.
+	CopyFolder = "copy"
+
 	RecordFile   = "machine.json"
 	ProgressFile = "runner.json"
 	// TypeFile is the archive of the machine's type: a file of its own, because it is
@@ -66,6 +69,10 @@ func ownData() []string {
 	return []string{config.UUIDFile, pinnedType, PinnedMachines, basesFile, EndedFile, MigrationFile, ReceivedFile}
 }
 
+// CopySocket is the path of the socket by which disks of a guest that moves are copied, on either side. Its folder is
+// there as long as the machine.
+func (vm *VM) CopySocket() string { return filepath.Join(vm.RuntimeDir, CopyFolder, "nbd.sock") }
+
 // DataFiles are the names of files that runners write in the data directory, those of
 // the plan included.
 func (vm *VM) DataFiles() []string {
@@ -78,7 +85,9 @@ func (vm *VM) DataFiles() []string {
 
 // reserved are the paths of a VM that no plan may give to a process.
 func (vm *VM) reserved() (paths []string) {
-	for _, name := range []string{MonitorSocket, control.SocketName, RecordFile, ProgressFile, TypeFile, ConfigFile} {
+	for _, name := range []string{
+		MonitorSocket, control.SocketName, RecordFile, ProgressFile, TypeFile, ConfigFile, CopyFolder,
+	} {
 		paths = append(paths, filepath.Join(vm.RuntimeDir, name))
 	}
 	for _, name := range append(ownData(), lock.RunnerFile, lock.MachineFile, RuntimeLink, LogFile,

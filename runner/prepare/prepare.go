@@ -220,9 +220,12 @@ func (vm *VM) resolve(dataDir string, keep bool) (err error) {
 	return vm.Config.Locate(faults)
 }
 
-// MissingFiles are faults of the files that a start needs and that aren't there.
-func (vm *VM) MissingFiles() []vmspec.Fault {
+// MissingFiles are faults of the files that a start needs and that aren't there, without those that are made before.
+func (vm *VM) MissingFiles(made ...string) []vmspec.Fault {
 	return vmspec.MissingFiles(vm.Spec, func(path string) (fs.FileMode, error) {
+		if slices.Contains(made, path) {
+			return 0, nil
+		}
 		if path == vm.DataDir || path == vm.RuntimeDir { // a start makes them
 			return fs.ModeDir, nil
 		}

@@ -16,6 +16,9 @@ type Migration struct {
 	Total       int64 `json:"total,omitempty"`
 	// Throttle is by how much the guest is slowed down, in percent.
 	Throttle int `json:"throttle,omitempty"`
+	// DiskCopied and DiskTotal are bytes of disks that are copied. What the guest writes meanwhile is added to both.
+	DiskCopied int64 `json:"diskCopied,omitempty"`
+	DiskTotal  int64 `json:"diskTotal,omitempty"`
 }
 
 // Direction is that of a migration.

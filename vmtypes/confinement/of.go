@@ -22,6 +22,8 @@ type Facts struct {
 	Bases func(image string) []string
 	// NBD is what drives of NBD servers need, which are attached while the machine runs.
 	NBD NBD
+	// Copies is the folder of the socket by which disks are copied to where the guest moves; "": they never are.
+	Copies string
 }
 
 // NBD is what QEMU needs of the host for drives of NBD servers.

@@ -50,6 +50,10 @@ func qemu(p *plan.Plan, facts Facts) Domain {
 		}
 	}
 	r.nbd(facts.NBD)
+	if facts.Copies != "" {
+		r.because("disks are copied to where the guest moves", nil)
+		r.add(Reach, facts.Copies)
+	}
 	return Domain{Process: p.QEMU.Name, Rules: sorted(r.list)}
 }
 

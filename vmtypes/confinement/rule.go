@@ -20,7 +20,7 @@ const (
 	Write      Kind = "write"      // read and write a file, or all in a folder, and make files there
 	Create     Kind = "create"     // write a file that the runner makes if it isn't there
 	Sockets    Kind = "sockets"    // make sockets in a folder
-	Reach      Kind = "reach"      // connect to a unix socket
+	Reach      Kind = "reach"      // connect to a unix socket, or to those in a folder
 	Listen     Kind = "listen"     // on a TCP port
 	Connect    Kind = "connect"    // to a TCP port
 	Capability Kind = "capability" // one of capabilities(7), if the runner has it

@@ -1,0 +1,303 @@
+package handover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"vmop/printable"
+	"vmop/qmp"
+	"vmop/runner/migrate/link"
+)
+
+// A Disk of the source may be copied.
+type Disk struct {
+	// ID is that of the device, by which both sides know the disk. Node is what the source's QEMU calls it.
+	ID   string
+	Node string
+}
+
+// accepted is what a target says besides that it accepts the guest.
+type accepted struct {
+	// Copy has the ids of the disks that it has not.
+	Copy []string `json:"copy,omitempty"`
+}
+
+// own begins all names in QEMU that are a migration's: of jobs, block nodes and exports.
+const own = "vmop-move-"
+
+// Names of what belongs to the i-th disk that is copied.
+func jobName(i int) string    { return own + "job" + strconv.Itoa(i) }
+func nodeName(i int) string   { return own + "node" + strconv.Itoa(i) }
+func filterName(i int) string { return own + "filter" + strconv.Itoa(i) }
+
+// diskStream is the name of the streams of disks.
+const diskStream = "disk"
+
+// connectTime is for QEMU to connect with a socket of this computer.
+const connectTime = 10 * time.Second
+
+// agree takes in which disks the target wants to have copied.
+func (s *Source) agree(data json.RawMessage) error {
+	var a accepted
+	if len(data) > 0 {
+		if err := json.Unmarshal(data, &a); err != nil {
+			return fmt.Errorf("read which disks are to be copied: %w", err)
+		}
+	}
+	for _, id := range a.Copy {
+		found := false
+		for _, d := range s.cfg.Disks {
+			if d.ID == id {
+				s.copies, found = append(s.copies, d), true
+			}
+		}
+		if !found {
+			return fmt.Errorf("the target wants a copy of the disk %s, which was not offered", printable.Line(id))
+		}
+	}
+	return nil
+}
+
+// copyDisks begins to copy the disks that the target has not, and returns when each is in step: from then on what the
+// guest writes is there before it learns that it is written. The streams last as long as lasting.
+func (s *Source) copyDisks(ctx, lasting context.Context) error {
+	if len(s.copies) == 0 {
+		return nil
+	}
+	gate, err := listen(s.cfg.Socket)
+	if err != nil {
+		return fmt.Errorf("copy the disks: %w", err)
+	}
+	defer gate.Close() // with its path: QEMU can't connect again
+	for i, d := range s.copies {
+		if err := s.mirror(ctx, lasting, gate, i, d); err != nil {
+			return fmt.Errorf("copy the disk %s: %w", d.ID, err)
+		}
+	}
+	for {
+		ready, err := s.diskProgress(ctx)
+		if ready || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pollTime):
+		}
+	}
+}
+
+// listen makes a socket in a folder where there may be an old one.
+func listen(path string) (*net.UnixListener, error) {
+	if err := os.Remove(path); ignoreAbsent(err) != nil {
+		return nil, err
+	}
+	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+}
+
+// mirror begins to copy one disk. The way to the target is there before QEMU, which waits for it in its main loop,
+// needs it.
+func (s *Source) mirror(ctx, lasting context.Context, gate *net.UnixListener, i int, d Disk) error {
+	stream, err := link.Dial(ctx, s.cfg.Keys, diskStream)
+	if err != nil {
+		return err
+	}
+	if err := gate.SetDeadline(time.Now().Add(connectTime)); err != nil {
+		return errors.Join(err, stream.Close())
+	}
+	go func() {
+		local, err := gate.AcceptUnix()
+		if err == nil {
+			err = link.Carry(lasting, stream, local)
+		} else {
+			_ = stream.Close()
+		}
+		if err != nil && lasting.Err() == nil {
+			s.log.Debug("migration: the stream of a disk has ended", "disk", d.ID, "err", err)
+		}
+	}()
+	limited, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	for _, c := range []qmp.Command{
+		{Execute: "blockdev-add", Arguments: members{
+			"driver": "nbd", "node-name": nodeName(i), "export": d.ID, "discard": "unmap",
+			"server": members{"type": "unix", "path": s.cfg.Socket},
+		}},
+		{Execute: "blockdev-mirror", Arguments: members{
+			"job-id": jobName(i), "device": d.Node, "target": nodeName(i), "filter-node-name": filterName(i),
+			"sync": "full", "copy-mode": "write-blocking", "speed": s.cfg.Bounds.Bandwidth, "auto-dismiss": false,
+		}},
+	} {
+		if err := command(limited, s.machine, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// job is a job of QEMU's; see JobInfo in its QMP reference.
+type job struct {
+	ID      string `json:"id"`
+	Status  string `json:"status"`
+	Current int64  `json:"current-progress"`
+	Total   int64  `json:"total-progress"`
+	Error   string `json:"error"`
+}
+
+const concluded = "concluded"
+
+// jobs returns the copies that QEMU makes.
+func (s *Source) jobs(ctx context.Context) (list []job, err error) {
+	reply, err := s.machine.Command(ctx, qmp.Command{Execute: "query-jobs"})
+	var all []job
+	if err == nil {
+		err = json.Unmarshal(reply, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("query-jobs: %w", err)
+	}
+	for _, j := range all {
+		if strings.HasPrefix(j.ID, own) {
+			list = append(list, j)
+		}
+	}
+	return list, nil
+}
+
+// countJobs returns an error if a copy has failed, else how many have the status.
+func (s *Source) countJobs(ctx context.Context, status string) (list []job, count int, err error) {
+	if list, err = s.jobs(ctx); err != nil {
+		return nil, 0, err
+	}
+	for _, j := range list {
+		switch {
+		case j.Error != "":
+			return nil, 0, fmt.Errorf("QEMU cannot copy the disks: %s", printable.Line(j.Error))
+		case j.Status == status:
+			count++
+		case j.Status == concluded:
+			return nil, 0, errors.New("QEMU has ended the copy of a disk")
+		}
+	}
+	if len(list) < len(s.copies) {
+		return nil, 0, errors.New("QEMU has forgotten the copy of a disk")
+	}
+	return list, count, nil
+}
+
+// diskProgress publishes how far the copies are, and reports whether all are in step with the guest.
+func (s *Source) diskProgress(ctx context.Context) (ready bool, err error) {
+	list, count, err := s.countJobs(ctx, "ready")
+	if err != nil {
+		return false, err
+	}
+	s.far.DiskCopied, s.far.DiskTotal = 0, 0
+	for _, j := range list {
+		s.far.DiskCopied += j.Current
+		s.far.DiskTotal += j.Total
+	}
+	s.publish(s.far)
+	return count == len(list), nil
+}
+
+// fallenBehind returns an error if a copy has failed while the memory is sent.
+func (s *Source) fallenBehind(ctx context.Context) error {
+	if len(s.copies) == 0 {
+		return nil
+	}
+	_, err := s.diskProgress(ctx)
+	return err
+}
+
+// endCopies ends the copies of a guest that is paused: the target has all that it has written.
+func (s *Source) endCopies(ctx context.Context) error {
+	if len(s.copies) == 0 {
+		return nil
+	}
+	switch _, count, err := s.countJobs(ctx, "ready"); {
+	case err != nil:
+		return err
+	case count < len(s.copies):
+		return errors.New("a disk is not in step with its copy any more")
+	}
+	for i := range s.copies {
+		// As the job is ready, it ends in step.
+		end := qmp.Command{Execute: "block-job-cancel", Arguments: members{"device": jobName(i)}}
+		if err := command(ctx, s.machine, end); err != nil {
+			return err
+		}
+	}
+	for {
+		_, count, err := s.countJobs(ctx, concluded)
+		if err != nil {
+			return err
+		}
+		if count == len(s.copies) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	for i := range s.copies {
+		for _, c := range []qmp.Command{
+			{Execute: "job-dismiss", Arguments: members{"id": jobName(i)}},
+			{Execute: "blockdev-del", Arguments: members{"node-name": nodeName(i)}},
+		} {
+			if err := command(ctx, s.machine, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dropCopies ends all copies, also those that an earlier runner has begun. Their streams have ended, so QEMU doesn't
+// wait for the target.
+func (s *Source) dropCopies(ctx context.Context) error {
+	for {
+		list, err := s.jobs(ctx)
+		if err != nil {
+			return err
+		}
+		for _, j := range list {
+			c := qmp.Command{Execute: "block-job-cancel", Arguments: members{"device": j.ID, "force": true}}
+			if j.Status == concluded {
+				c = qmp.Command{Execute: "job-dismiss", Arguments: members{"id": j.ID}}
+			}
+			_, _ = s.machine.Command(ctx, c) // it may be about to end; it is asked again
+		}
+		if len(list) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(switchTime):
+		}
+	}
+	var nodes []struct {
+		Name string `json:"node-name"`
+	}
+	all := qmp.Command{Execute: "query-named-block-nodes", Arguments: members{"flat": true}}
+	reply, err := s.machine.Command(ctx, all)
+	if err == nil {
+		err = json.Unmarshal(reply, &nodes)
+	}
+	for _, n := range nodes {
+		if strings.HasPrefix(n.Name, own) {
+			remove := qmp.Command{Execute: "blockdev-del", Arguments: members{"node-name": n.Name}}
+			err = errors.Join(err, command(ctx, s.machine, remove))
+		}
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vmop/qmp"
+	"vmop/runner/handover"
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+)
+
+// offeredDisk is a disk that the source can copy to the target.
+type offeredDisk struct {
+	// ID is that of the device, which both plans have.
+	ID string `json:"id"`
+	// Size is what the guest sees, in bytes.
+	Size int64 `json:"size"`
+	// Blank says that the file or device begins and ends with zeros. Then it isn't certain that a blank device of the
+	// target is another one.
+	Blank bool `json:"blank,omitempty"`
+}
+
+// isWritten reports whether a drive is a disk that the guest can write, and that isn't a server's.
+func isWritten(d vmspec.Drive) bool { return d.Type == vmspec.DriveRaw && !d.ReadOnly && d.NBD == nil }
+
+// nodeOf returns the device of a disk, and what QEMU calls it; "" if the VM type doesn't say it.
+func nodeOf(p *plan.Plan, drive int) (device, node string) {
+	at := slices.IndexFunc(p.Drives, func(d plan.Drive) bool { return d.Index == drive })
+	if at < 0 || len(p.Drives[at].Nodes) == 0 {
+		return "", ""
+	}
+	return p.Drives[at].Device, p.Drives[at].Nodes[0]
+}
+
+// copyable returns the disks that can be copied: none of a machine that was started by a version that couldn't.
+func (m *run) copyable(ctx context.Context) (disks []handover.Disk, offered []offeredDisk, err error) {
+	if _, err := os.Stat(filepath.Dir(m.vm.CopySocket())); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	var nodes []struct {
+		Name  string `json:"node-name"`
+		Image struct {
+			Size int64 `json:"virtual-size"`
+		} `json:"image"`
+	}
+	if err := m.driver.Query(ctx, qmp.Command{Execute: "query-named-block-nodes"}, &nodes); err != nil {
+		return nil, nil, err
+	}
+	sizes := map[string]int64{}
+	for _, n := range nodes {
+		sizes[n.Name] = n.Image.Size
+	}
+	for i, d := range m.vm.Spec.Drives {
+		device, node := nodeOf(m.vm.Plan, i)
+		if !isWritten(d) || device == "" || sizes[node] == 0 {
+			continue
+		}
+		blank, _, err := handover.IsBlank(cmp.Or(d.File, d.Device, d.Resource), os.O_RDONLY)
+		if err != nil {
+			return nil, nil, fmt.Errorf("look at a disk that may be copied: %w", err)
+		}
+		disks = append(disks, handover.Disk{ID: device, Node: node})
+		offered = append(offered, offeredDisk{ID: device, Size: sizes[node], Blank: blank})
+	}
+	return disks, offered, nil
+}
+
+// images decides which disks of a guest are copied, and to what: to files that aren't here yet, and to devices that
+// are blank. Other files must be the source's.
+func (r *receiver) images(o offer) (list []handover.Image, err error) {
+	for i, d := range r.vm.Spec.Drives {
+		var image *handover.Image
+		switch {
+		case !isWritten(d):
+		case r.opts.Receive.CopyDisks:
+			if image, err = imageFor(r.vm.Plan, o.Disks, i, d); image != nil {
+				list = append(list, *image)
+			}
+		default:
+			if err = isShared(d); errors.Is(err, fs.ErrNotExist) && r.opts.Receive.Migration == "" {
+				err = fmt.Errorf("%w; receive --copy-disks has the disks copied that are not there", err)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("vm.drives[%d]: %w", i, err)
+		}
+	}
+	return list, nil
+}
+
+// imageFor returns what a disk is copied to; nil if it is shared.
+func imageFor(p *plan.Plan, all []offeredDisk, drive int, d vmspec.Drive) (*handover.Image, error) {
+	device, node := nodeOf(p, drive)
+	at := slices.IndexFunc(all, func(offered offeredDisk) bool { return offered.ID == device && device != "" })
+	path := cmp.Or(d.File, d.Device)
+	if d.File != "" {
+		if _, err := os.Lstat(d.File); err == nil {
+			if err := isShared(d); err != nil {
+				return nil, fmt.Errorf("%w; disks are copied only to files that are not there: move it away", err)
+			}
+			return nil, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if at < 0 {
+		return nil, fmt.Errorf("%s cannot be copied: the source's QEMU was started by a version of vmrunner that copies no disks, "+
+			"or the VM type does not say which of QEMU's drives it is", path)
+	}
+	offered := all[at]
+	if d.File != "" {
+		image := handover.NewFile(device, node, d.File, d.Format, offered.Size)
+		return &image, nil
+	}
+	image := handover.Image{ID: device, Node: node, Path: d.Device, Format: d.Format, Size: offered.Size}
+	switch {
+	case d.Format == "qcow2":
+		return nil, fmt.Errorf("%s: no disk is copied to a device that has the format qcow2; want raw", path)
+	case offered.Blank:
+		return nil, fmt.Errorf("the source's disk is blank, so it is not certain that %s is another one: have the guest write "+
+			"to it before it is moved", path)
+	}
+	return &image, image.CheckDevice()
+}
+
+// isShared returns an error if a disk isn't the source's: QEMU has locks on those that it writes to. Of a block
+// device that isn't known.
+func isShared(d vmspec.Drive) error {
+	if d.File == "" {
+		return nil
+	}
+	locked, err := isLocked(d.File)
+	if err == nil && !locked {
+		err = fmt.Errorf("%s is not the disk of the guest that is to come: no QEMU has it open", d.File)
+	}
+	return err
+}
