@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
@@ -30,11 +31,16 @@ func (r *Round) Eviction(ctx context.Context, e decide.Eviction) (did decide.Rep
 	case e.Why != "":
 		r.event(ctx, decide.DrainHeld(r.Snapshot, e))
 	case e.Move:
-		operation := decide.Leave(r.Snapshot)
-		err := r.w.client.Create(ctx, operation, managerOwner)
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			did.Stop(decide.Refused(err), fmt.Errorf("create VirtualMachineOperation %s: %w", operation.Name, err))
-		}
+		did.Append(r.Request(ctx, decide.Leave(r.Snapshot)))
+	}
+	return did
+}
+
+// Request creates an operation of the manager's, unless it is there.
+func (r *Round) Request(ctx context.Context, o *v1.VirtualMachineOperation) (did decide.Report) {
+	err := r.w.client.Create(ctx, o, managerOwner)
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		did.Stop(decide.Refused(err), fmt.Errorf("create VirtualMachineOperation %s: %w", o.Name, err))
 	}
 	return did
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,16 +21,25 @@ import (
 // the versions of the files it mounts, which makes the kubelet update these at once.
 // secret is the name of the display secret, configVersion the version of the ConfigMap if
 // it was written in this round, else 0, and diskTLS that of the Secret of certificates for disks, ""
-// if it is none that the pod may not know.
-func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint64, diskTLS string) (did decide.Report) {
+// if it is none that the pod may not know, drives the revision of the drives in the configuration.
+//
+// A kubelet that is writing files when it is made to look at them again forgets that, and would find what has changed
+// in a minute (syncFrequency). So it is made to look until the runner reports about the present configuration.
+func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint64, diskTLS string, drives int64) (
+	did decide.Report,
+) {
 	const what = "Pod"
 	if r.Pod == nil || decide.Terminating(r.Pod) {
 		return did
 	}
-	if last, _ := r.memory.written.of(what); objects.VersionOf(r.Pod) < last.version {
+	last, _ := r.memory.written.of(what)
+	if objects.VersionOf(r.Pod) < last.version {
 		return did // the snapshot is older than the last patch
 	}
 	versions := r.fileVersions(secret, configVersion)
+	if decide.Unseen(r.Snapshot, drives) {
+		r.lookAgain(versions, last.at)
+	}
 	if diskTLS != "" && objects.HasDiskTLS(&r.Pod.ObjectMeta) {
 		versions[objects.AnnotationDiskTLSVersion] = diskTLS
 	}
@@ -47,6 +58,22 @@ func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint6
 		r.memory.written.set(what, written{version: objects.VersionOf(pod), at: r.Now})
 	}
 	return did
+}
+
+// lookAgain changes the version of the configuration, which the pod has had since a time, if it is time for that.
+func (r *Round) lookAgain(versions map[string]string, since time.Time) {
+	known := r.Pod.Annotations[objects.AnnotationConfigVersion]
+	after, may := objects.LookAgain(known)
+	if !may || versions[objects.AnnotationConfigVersion] != known {
+		return
+	}
+	if at := since.Add(after); r.Now.Before(at) {
+		r.retryAt(at)
+		return
+	}
+	r.retryAt(r.Now.Add(2 * after))
+	version, _, _ := strings.Cut(known, ".")
+	versions[objects.AnnotationConfigVersion] = objects.FileVersion(known, version, true)
 }
 
 // RestartPod deletes the VM's pod, and no other, after the event about it: its runner asks the
@@ -68,7 +95,8 @@ func (r *Round) fileVersions(secret string, configVersion uint64) map[string]str
 	var last *objects.Metadata
 	r.addFileVersion(versions, objects.AnnotationConfigVersion, r.Snapshot.ConfigMap)
 	if configVersion != 0 {
-		versions[objects.AnnotationConfigVersion] = strconv.FormatUint(configVersion, 10)
+		versions[objects.AnnotationConfigVersion] = objects.FileVersion(
+			r.Pod.Annotations[objects.AnnotationConfigVersion], strconv.FormatUint(configVersion, 10), false)
 	}
 	r.addFileVersion(versions, objects.AnnotationTypesVersion, r.Types)
 	for i := range r.Secrets {
@@ -91,7 +119,7 @@ func (r *Round) addFileVersion(versions map[string]string, annotation string, of
 	}
 	known := r.Pod.Annotations[annotation]
 	if known != "" || writtenAfter(of, r.Pod.CreationTimestamp) {
-		versions[annotation] = of.ResourceVersion
+		versions[annotation] = objects.FileVersion(known, of.ResourceVersion, false)
 	}
 }
 

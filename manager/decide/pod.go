@@ -197,3 +197,11 @@ const (
 	reasonChangesPending = string(vmstatus.ReasonChangesPending)
 	reasonNothingPending = string(vmstatus.ReasonNothingPending)
 )
+
+// Unseen reports whether the runner in the VM's pod has reported, but not about the present definition, or not about
+// the drives of a revision; 0: of any.
+func Unseen(s *Snapshot, drives int64) bool {
+	runner := s.VM.Status.Runner
+	return runner != nil && runner.PodUID == s.Pod.UID && runner.State != stateStopped &&
+		(runner.ComparedGeneration != s.VM.Generation || drives != 0 && runner.DrivesRevision != drives)
+}

@@ -42,6 +42,10 @@ type Restart struct {
 	Busy bool
 	// Delete means that the pod is to be deleted, whose restart is recorded.
 	Delete bool
+	// Update is the operation by which the guest gets the changes without a restart; nil if it needs one. Create means
+	// that it is to be created.
+	Update *v1.VirtualMachineOperation
+	Create bool
 
 	changes []string // hashes
 	awaits  string   // which changes await a restart, for people
@@ -78,6 +82,7 @@ func RestartOf(s Situation, found Findings) Restart {
 			"revert the changes, or restart the VM yourself"
 	default:
 		reason, r.Due = ReasonRestartRate, true
+		r.Update = updateOf(s, changes, r.changes)
 		message = "the manager restarts the VM when it is its turn (automaticRestarts of the manager's configuration)"
 	}
 	r.explain(reason, message)
@@ -89,16 +94,21 @@ func (r *Restart) explain(reason, message string) {
 	r.Condition.Reason, r.Condition.Message = reason, Shorten(r.awaits+"; "+message, MaxMessage)
 }
 
-// Advance takes the next step of a restart that is due, when it is the VM's turn.
-func (r *Restart) Advance(s Situation) {
-	if r.Record != nil && r.Record.PodUID == s.Pod.UID && slices.Equal(r.Record.Changes, r.changes) {
-		r.Delete = true
-	} else {
+const restartsNow = "the manager restarts the VM now"
+
+// Advance takes the next step of a restart that is due, when it is the VM's turn. all are the VM's operations.
+func (r *Restart) Advance(s Situation, all []*v1.VirtualMachineOperation) {
+	r.explain(ReasonRestarting, restartsNow)
+	switch {
+	case r.Record == nil || r.Record.PodUID != s.Pod.UID || !slices.Equal(r.Record.Changes, r.changes):
 		r.Record = &v1.AutomaticRestart{
 			PodUID: s.Pod.UID, Changes: r.changes, Time: metav1.NewTime(s.Now.Truncate(time.Second)),
 		}
+	case r.Update == nil:
+		r.Delete = true
+	default:
+		r.update(all)
 	}
-	r.explain(ReasonRestarting, "the manager restarts the VM now")
 }
 
 // awaiting returns the changes that await a restart, those found by the manager and those

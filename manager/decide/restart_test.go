@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -161,7 +162,7 @@ func TestTakeARestart(t *testing.T) {
 	t.Parallel()
 	s, found := awaitsRestart()
 	r := RestartOf(s, found)
-	r.Advance(s)
+	r.Advance(s, nil)
 	require.False(t, r.Delete)
 	require.Equal(t, ReasonRestarting, r.Condition.Reason)
 	require.Contains(t, r.Condition.Message, "waiting for a restart: vm.maximumCpus; the manager restarts the VM now")
@@ -169,17 +170,95 @@ func TestTakeARestart(t *testing.T) {
 	s.VM.Status.AutomaticRestart = r.Record
 	again := RestartOf(s, found)
 	require.True(t, again.Due)
-	again.Advance(s)
+	again.Advance(s, nil)
 	require.True(t, again.Delete)
 	require.Equal(t, r.Record, again.Record)
 
 	found.Changes = []v1.RestartAwaitingChange{{Path: "nodeName"}}
 	more := RestartOf(s, found)
-	more.Advance(s)
+	more.Advance(s, nil)
 	require.False(t, more.Delete, "what it is for is recorded first")
 	require.Len(t, more.Record.Changes, 2)
 
 	s.Pod.UID, s.VM.Status.Runner.PodUID = "next", "next"
 	s.VM.Status.RestartAwaitingChanges[0].DesiredValue.Raw = []byte("3")
 	require.True(t, RestartOf(s, found).Due, "the change is another one")
+}
+
+// What a pod is made with reaches the guest by a move, and by a restart only if that has failed.
+func TestUpdateOf(t *testing.T) {
+	t.Parallel()
+	awaits := func(paths ...string) (Situation, Findings) {
+		s, found := awaitsRestart()
+		s.VM.Status.RestartAwaitingChanges = nil
+		s.Pod.Spec.NodeName = "node1"
+		for _, path := range paths {
+			found.Changes = append(found.Changes, v1.RestartAwaitingChange{Path: path})
+		}
+		r := RestartOf(s, found)
+		require.True(t, r.Due)
+		s.VM.Status.AutomaticRestart = &v1.AutomaticRestart{PodUID: "now", Changes: r.changes}
+		return s, found
+	}
+	oneNode := func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Disks = []v1.Disk{{VolumeClaimTemplate: &v1.VolumeClaimTemplate{}}}
+	}
+	for what, tt := range map[string]struct {
+		paths []string
+		edit  func(*v1.VirtualMachine)
+		want  string
+	}{
+		"an image":                          {[]string{"image.source"}, nil, "node1"},
+		"an image, with disks of its node":  {[]string{"image.source"}, oneNode, "node1"},
+		"several":                           {[]string{"image.source", "resources.limits.cpu"}, nil, "node1"},
+		"where it is to run":                {[]string{"nodeSelector"}, nil, "elsewhere"},
+		"that, with disks of its node":      {[]string{"nodeSelector"}, oneNode, "restart"},
+		"a named node":                      {[]string{"nodeName"}, nil, "restart"},
+		"other volumes":                     {[]string{"claimNameSuffix"}, nil, "restart"},
+		"a class":                           {[]string{"virtualMachineClass.cpu"}, nil, "restart"},
+		"an image, and what is the runners": {[]string{"image.source", "vm.maximumCpus"}, nil, "restart"},
+		"an image, with an attached disk": {[]string{"image.source"}, func(vm *v1.VirtualMachine) {
+			vm.Status.BlockDeviceRefs = []v1.BlockDeviceStatusRef{{Hotplugged: true}}
+		}, "restart"},
+	} {
+		s, found := awaits(tt.paths...)
+		if tt.edit != nil {
+			tt.edit(s.VM)
+		}
+		r := RestartOf(s, found)
+		r.Advance(s, nil)
+		got := "restart"
+		if r.Create {
+			got = cmp.Or(r.Update.Spec.Migrate.NodeSelector[corev1.LabelHostname], "elsewhere")
+		}
+		require.Equal(t, tt.want, got, what)
+		require.Equal(t, got == "restart", r.Delete, what)
+	}
+
+	s, found := awaits("image.source")
+	r := RestartOf(s, found)
+	has := func(change func(*v1.VirtualMachineOperation)) (create, restart bool) {
+		o := r.Update.DeepCopy()
+		change(o)
+		again := RestartOf(s, found)
+		again.Advance(s, []*v1.VirtualMachineOperation{o})
+		return again.Create, again.Delete
+	}
+	for phase, restarts := range map[v1.OperationPhase]bool{
+		"": false, v1.OperationInProgress: false, v1.OperationCompleted: false, v1.OperationFailed: true,
+		v1.OperationSuperseded: true,
+	} {
+		create, restart := has(func(o *v1.VirtualMachineOperation) { o.Status.Phase = phase })
+		require.Equal(t, []bool{false, restarts}, []bool{create, restart}, phase)
+	}
+	create, restart := has(func(o *v1.VirtualMachineOperation) {
+		o.Name, o.Status.Phase = "other", v1.OperationInProgress
+	})
+	require.Equal(t, []bool{false, false}, []bool{create, restart}, "a user is doing something")
+	create, restart = has(func(o *v1.VirtualMachineOperation) { o.Name, o.Status.Phase = "other", v1.OperationFailed })
+	require.Equal(t, []bool{true, false}, []bool{create, restart})
+	_, restart = has(func(o *v1.VirtualMachineOperation) {
+		o.Spec.Type, o.Status.Phase = v1.OperationStart, v1.OperationCompleted
+	})
+	require.True(t, restart, "someone has taken the name")
 }

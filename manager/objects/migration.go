@@ -109,3 +109,30 @@ func OneNode(vm *v1.VirtualMachine) string {
 	}
 	return ""
 }
+
+// Update returns how the running guest of a VM on a node gets what awaits a restart without one: it is moved to a pod
+// that is made of the present definition. Where that pod may be on another node isn't changed, it is on the same one,
+// which can mount what the first one has, and needs no other node. If a restart is needed, why says so.
+//
+// See docs/decisions/0141-updates-by-migration.md.
+func Update(vm *v1.VirtualMachine, changes []v1.RestartAwaitingChange, node string) (
+	how *v1.MigrateOptions, why string,
+) {
+	place := false
+	for _, c := range changes {
+		if !reachesGuest(c) {
+			return nil, c.Path + " takes a restart"
+		}
+		place = place || ofPlace(c)
+	}
+	if why = Unmovable(vm); why == "" && place {
+		why = OneNode(vm)
+	}
+	switch {
+	case why != "":
+		return nil, why
+	case place:
+		return &v1.MigrateOptions{}, ""
+	}
+	return &v1.MigrateOptions{NodeSelector: map[string]string{corev1.LabelHostname: node}}, ""
+}

@@ -48,6 +48,25 @@ func OfPod(path string) bool {
 // OtherVolumes reports whether a pending change gives the VM other volumes.
 func OtherVolumes(c v1.RestartAwaitingChange) bool { return c.Path == claimSuffixPath }
 
+// reachesGuest reports whether a pending change reaches a running guest that is moved to another pod. Classes decide
+// about the machine, other volumes have other files, and a node that is named is where the guest is already.
+func reachesGuest(c v1.RestartAwaitingChange) bool {
+	switch c.Path {
+	case claimSuffixPath, "nodeName", "virtualMachineClassName":
+		return false
+	}
+	return OfPod(c.Path) && !strings.HasPrefix(c.Path, classPath)
+}
+
+// ofPlace reports whether a pending change may be that the VM is to run on another node.
+func ofPlace(c v1.RestartAwaitingChange) bool {
+	switch c.Path {
+	case "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints":
+		return true
+	}
+	return false
+}
+
 // definition returns what in a VM its pod must be made anew for, by path, as JSON.
 // What the runner compares itself (disks, networks, displays …) is not there, nor are
 // computed requests: the next pod gets others, the running one needs none. Each path

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -121,4 +123,29 @@ func difference(have, wanted map[string]string, given []string) map[string]any {
 		}
 	}
 	return changes
+}
+
+// FileVersion returns the value of the annotation of a pod for the version of a file that it mounts, of which the pod
+// knows one. With again it is another one, so that the kubelet looks once more.
+func FileVersion(known, version string, again bool) string {
+	base, looks, _ := strings.Cut(known, ".")
+	switch {
+	case base != version:
+		return version
+	case again:
+		n, _ := strconv.Atoi(looks)
+		return fmt.Sprintf("%s.%d", version, n+1)
+	}
+	return known
+}
+
+// mostLooks is how often a kubelet is made to look at a file again that it may have missed.
+const mostLooks = 5
+
+// LookAgain returns how long after the last time a kubelet is made to look at a file again, by the annotation of the
+// pod; false: it isn't.
+func LookAgain(known string) (after time.Duration, is bool) {
+	_, looks, _ := strings.Cut(known, ".")
+	n, _ := strconv.Atoi(looks)
+	return 2 * time.Second << n, known != "" && n < mostLooks
 }

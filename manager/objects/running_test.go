@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -165,4 +166,25 @@ func TestPodPatch(t *testing.T) {
 		}
 	}
 	require.Empty(t, patch(after, nil), "the patch has brought all")
+}
+
+// A version of a file is another one for the kubelet each time that it is to look again, five times in a minute.
+func TestFilesAreLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "7", objects.FileVersion("", "7", false))
+	require.Equal(t, "8", objects.FileVersion("7.3", "8", true))
+	require.Equal(t, "7.3", objects.FileVersion("7.3", "7", false))
+	known, total := "7", time.Duration(0)
+	for range 5 {
+		after, is := objects.LookAgain(known)
+		require.True(t, is)
+		total += after
+		known = objects.FileVersion(known, "7", true)
+	}
+	require.Equal(t, "7.5", known)
+	require.Equal(t, 62*time.Second, total)
+	_, is := objects.LookAgain(known)
+	require.False(t, is)
+	_, is = objects.LookAgain("")
+	require.False(t, is, "the pod was made with the file as it is")
 }

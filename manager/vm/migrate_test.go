@@ -29,9 +29,10 @@ import (
 type movers struct {
 	w *world
 
-	mu     sync.Mutex
-	at     apitypes.UID // the pod that has the guest; "": none has had it yet
-	target *corev1.Pod  // whose runner waits
+	mu      sync.Mutex
+	at      apitypes.UID // the pod that has the guest; "": none has had it yet
+	target  *corev1.Pod  // whose runner waits
+	refuses bool         // guests don't move
 }
 
 // of returns a runner, as Options.Source and Target do.
@@ -53,8 +54,8 @@ func (mover) Invitation(context.Context) (json.RawMessage, error) { return json.
 func (m mover) Migrate(context.Context, control.MigrationRequest, func(control.MigrationProgress)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.at != m.pod || m.target == nil {
-		return errors.New("there is no guest, or no target")
+	if m.at != m.pod || m.target == nil || m.refuses {
+		return errors.New("there is no guest, or no target, or it stays")
 	}
 	m.at = m.target.UID
 	m.w.say("web", m.target, stateBooted, nil)
@@ -186,6 +187,44 @@ func TestAGuestMoves(t *testing.T) {
 	require.Equal(t, int32(0), vm.Status.PodOrdinal)
 	require.Equal(t, "back", vm.Status.Migration.Operation)
 	require.Empty(t, vm.Status.Migration.NodeSelector)
+}
+
+// What a pod is made with reaches a running guest without a restart, and with one if the guest can't be moved.
+func TestAnImageReachesAGuest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.settings.Load().Restarts.Pause = 0
+	w.playMoves()
+	w.manage(nil)
+	w.vm("web", automatic) // its disk is one of its node
+	w.phase("web", v1.PhaseRunning, "")
+	compared := func(image string) {
+		w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.Image = &v1.Image{Source: image} })
+		vm, _ := get(w, "web", &v1.VirtualMachine{})
+		w.needs("web", "NotFresh")
+		pod, _ := get(w, objects.PodName("web", vm.Status.PodOrdinal), &corev1.Pod{})
+		w.say("web", pod, stateBooted, nil)
+	}
+	runs := func(image string) (vm *v1.VirtualMachine) {
+		w.needs("web", "")
+		vm = w.phase("web", v1.PhaseRunning, "")
+		pod, _ := get(w, objects.PodName("web", vm.Status.PodOrdinal), &corev1.Pod{})
+		require.Equal(t, image, pod.Spec.Containers[0].Image)
+		return vm
+	}
+	compared("example.org/runner:2")
+	vm := runs("example.org/runner:2")
+	require.Equal(t, int32(1), vm.Status.PodOrdinal)
+	require.Equal(t, v1.MigrationCompleted, vm.Status.Migration.Stage)
+	require.Equal(t, map[string]string{"kubernetes.io/hostname": node}, vm.Status.Migration.NodeSelector)
+
+	w.movers.mu.Lock()
+	w.movers.refuses = true
+	w.movers.mu.Unlock()
+	compared("example.org/runner:3")
+	vm = runs("example.org/runner:3")
+	require.Equal(t, v1.MigrationFailed, vm.Status.Migration.Stage)
+	require.Len(t, w.events("web", "AutomaticRestart"), 1)
 }
 
 // The manager is killed at each write of a migration, and the next one ends it: the guest is in one pod, and the

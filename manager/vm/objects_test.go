@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -377,4 +378,27 @@ func TestKeptType(t *testing.T) {
 	require.Equal(t, decide.ReasonTypeKept, meta.FindStatusCondition(vm.Status.Conditions,
 		v1.ConditionVMTypeAccepted).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
+}
+
+// A kubelet that has missed a change of the configuration is made to look again, until the runner has seen it.
+func TestAMissedConfigurationIsSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.manage(nil)
+	w.vm("web")
+	pod := w.boot("web")
+	version := func(vary string) string {
+		p := eventually(w, pod.Name, &corev1.Pod{}, "has "+vary, func(p *corev1.Pod) bool {
+			matched, _ := regexp.MatchString("^[0-9]+"+vary+"$", p.Annotations[objects.AnnotationConfigVersion])
+			return matched
+		})
+		return p.Annotations[objects.AnnotationConfigVersion]
+	}
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(1)) })
+	first := version("")
+	require.Equal(t, first+".1", version(`\.1`))
+	require.Equal(t, first+".2", version(`\.2`))
+	w.say("web", pod, stateBooted, nil)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(2)) })
+	require.NotEqual(t, first, version(""))
 }

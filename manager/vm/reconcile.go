@@ -196,7 +196,7 @@ func (c *reconciler) follow(ctx context.Context, s *decide.Snapshot, m *memory, 
 		decision.Replace = next.Replace
 	}
 
-	done := c.carryOut(ctx, s, round, decision, files{secret, config, attached.TLSVersion}, attached.Kept)
+	done := c.carryOut(ctx, s, round, decision, files{secret, config, attached})
 	situation.Obstacle, found.Applied = start.did.Obstacle, next.Applied
 	found.Changes = slices.Concat(next.Changes, s.Class.Changes)
 	found.Problems = slices.Concat(start.did.Problems, done.Problems)
@@ -217,11 +217,11 @@ func situationOf(s *decide.Snapshot, o decide.Obstacle) decide.Situation {
 }
 
 // files are what a pod has that may change: the name of the display secret, the version of the
-// ConfigMap if it was written in this round, and that of the certificates for attached disks.
+// ConfigMap if it was written in this round, and attached disks.
 type files struct {
-	secret  string
-	config  uint64
-	diskTLS string
+	secret   string
+	config   uint64
+	attached attach.Attached
 }
 
 // subject is a VM whose disks are attached and detached.
@@ -231,16 +231,18 @@ func subject(s *decide.Snapshot) attach.Subject {
 
 // carryOut does what was decided about the VM's pod and its guest, and keeps its service.
 func (c *reconciler) carryOut(ctx context.Context, s *decide.Snapshot, round *apply.Round, decision decide.Decision,
-	of files, kept []string,
+	of files,
 ) decide.Report {
 	rest := &steps{ctx: ctx, vm: s.VM}
 	rest.run(func() decide.Report { return round.GuestEnd(ctx, decision) })
 	if decision.Replace == "" {
-		rest.run(func() decide.Report { return round.PatchPod(ctx, of.secret, of.config, of.diskTLS) })
+		rest.run(func() decide.Report {
+			return round.PatchPod(ctx, of.secret, of.config, of.attached.TLSVersion, of.attached.Drives.Revision)
+		})
 	}
 	rest.run(func() decide.Report { return round.Service(ctx) })
 	rest.run(func() decide.Report { return round.Eviction(ctx, decide.EvictionOf(s)) })
-	rest.run(func() decide.Report { return c.disks.Release(ctx, s.VM.Name, s.VM, kept) })
+	rest.run(func() decide.Report { return c.disks.Release(ctx, s.VM.Name, s.VM, of.attached.Kept) })
 	return rest.did
 }
 
@@ -259,7 +261,15 @@ func (c *reconciler) restart(ctx context.Context, s decide.Situation, found *dec
 		did.RetryAt(again)
 		return did
 	}
-	if found.Restart.Advance(s); found.Restart.Delete {
+	all, err := c.store.Operations(name)
+	if err != nil {
+		did.Err = err
+		return did
+	}
+	switch found.Restart.Advance(s, all); {
+	case found.Restart.Create:
+		did.Append(round.Request(ctx, found.Restart.Update))
+	case found.Restart.Delete:
 		did.Err = round.RestartPod(ctx)
 	}
 	return did

@@ -3,6 +3,8 @@ package vm
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +23,13 @@ import (
 
 func automatic(vm *v1.VirtualMachine) {
 	vm.Spec.Disruptions = &v1.Disruptions{RestartApprovalMode: v1.RestartAutomatic}
+}
+
+// hasOtherVolumes reports whether a pod was made for what only a restart brings.
+func hasOtherVolumes(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && strings.HasSuffix(v.PersistentVolumeClaim.ClaimName, ".r1")
+	})
 }
 
 // needs waits until a VM says why it needs a restart; "" is that it doesn't.
@@ -54,7 +63,7 @@ func TestAutomaticRestart(t *testing.T) {
 	w.vm("web")
 	w.settled()
 	first := w.uid("web")
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.PriorityClassName = "system-node-critical" })
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.ClaimNameSuffix = "r1" })
 	w.needs("web", "ChangesPending")
 	require.Equal(t, first, w.uid("web"))
 	w.types.refuse("broken", TypeRefused{"no such type"})
@@ -69,7 +78,7 @@ func TestAutomaticRestart(t *testing.T) {
 	w.otherPod("web", first)
 	vm := w.needs("web", "")
 	require.Empty(t, vm.Status.RestartAwaitingChanges)
-	require.Equal(t, "system-node-critical", w.pod("web").Spec.PriorityClassName)
+	require.True(t, hasOtherVolumes(w.pod("web")))
 	require.Len(t, w.events("web", "AutomaticRestart"), 1)
 	eventually(w, "web", &v1.VirtualMachine{}, "it has helped", func(vm *v1.VirtualMachine) bool {
 		return vm.Status.AutomaticRestart == nil
@@ -104,7 +113,7 @@ func TestAutomaticRestartOfAKilledManager(t *testing.T) {
 		w.vm("web", automatic)
 		w.settled()
 		end()
-		w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.PriorityClassName = "system-node-critical" })
+		w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.ClaimNameSuffix = "r1" })
 		first := cutWire(at, after)
 		end = w.manage(first)
 		w.say("web", w.pod("web"), stateBooted, nil) // the runner has the new definition
@@ -118,9 +127,7 @@ func TestAutomaticRestartOfAKilledManager(t *testing.T) {
 			w.manage(nil)
 			w.say("web", w.pod("web"), stateBooted, nil)
 		}
-		eventually(w, objects.PodName("web", 0), &corev1.Pod{}, "it was restarted", func(p *corev1.Pod) bool {
-			return p.Spec.PriorityClassName == "system-node-critical"
-		})
+		eventually(w, objects.PodName("web", 0), &corev1.Pod{}, "it was restarted", hasOtherVolumes)
 		w.settled()
 		w.needs("web", "")
 		stop()
@@ -164,8 +171,8 @@ func (w *world) pods() (stop func(), seen func() map[string]map[apitypes.UID]boo
 	}
 }
 
-// Fifty VMs that need a restart at once, because the manager has another image, are restarted a
-// few at a time, each once, although managers are killed meanwhile.
+// Fifty VMs that need a restart at once are restarted a few at a time, each once, although managers are killed
+// meanwhile.
 func TestAutomaticRestartsAreLimited(t *testing.T) {
 	t.Parallel()
 	const count, atOnce = 50, 4
@@ -178,7 +185,12 @@ func TestAutomaticRestartsAreLimited(t *testing.T) {
 		w.vm(fmt.Sprint("vm", i), automatic)
 	}
 	w.settled()
-	w.set(func(s *objects.Settings) { s.Image = "vmrunner:next" })
+	for i := range count {
+		name := fmt.Sprint("vm", i)
+		pod := w.pod(name)
+		w.edit(name, func(vm *v1.VirtualMachine) { vm.Spec.ClaimNameSuffix = "r1" })
+		w.say(name, pod, stateBooted, nil)
+	}
 	most, kills := 0, 0
 	require.Eventually(t, func() bool {
 		var pods corev1.PodList
@@ -188,7 +200,7 @@ func TestAutomaticRestartsAreLimited(t *testing.T) {
 			p := &pods.Items[i]
 			if p.DeletionTimestamp == nil && len(p.Status.ContainerStatuses) > 0 {
 				down--
-				if p.Spec.Containers[0].Image == "vmrunner:next" {
+				if hasOtherVolumes(p) {
 					next++
 				}
 			}
