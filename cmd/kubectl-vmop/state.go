@@ -132,7 +132,10 @@ func newMigrate(f *flags) *cobra.Command {
 	cmd.Short = "Move a running guest to another node"
 	cmd.Long = "migrate moves the guest to another node while it is running; whatever goes wrong, it stays. With a\n" +
 		"--node-selector that its own node has, it may move to another pod there, which is made anew by the\n" +
-		"present definition."
+		"present definition. With --all --outdated all VMs of the namespace do so for which that is all that\n" +
+		"awaits a restart, such as another image of the runner; of the others it says what they need."
+	cmd.Example = "  kubectl vmop migrate web --wait\n  kubectl vmop migrate --all --outdated --dry-run"
+	f.bringUpToDate(cmd)
 	return cmd
 }
 
