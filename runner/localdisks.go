@@ -22,8 +22,8 @@ type offeredDisk struct {
 	ID string `json:"id"`
 	// Size is what the guest sees, in bytes.
 	Size int64 `json:"size"`
-	// Blank says that the file or device begins and ends with zeros. Then it isn't certain that a blank device of the
-	// target is another one.
+	// Blank says that the file or device begins and ends with zeros, or can't be read. Then it isn't certain that a
+	// blank device of the target is another one.
 	Blank bool `json:"blank,omitempty"`
 }
 
@@ -63,11 +63,8 @@ func (m *run) copyable(ctx context.Context) (disks []handover.Disk, offered []of
 			continue
 		}
 		blank, _, err := handover.IsBlank(cmp.Or(d.File, d.Device, d.Resource), os.O_RDONLY)
-		if err != nil {
-			return nil, nil, fmt.Errorf("look at a disk that may be copied: %w", err)
-		}
 		disks = append(disks, handover.Disk{ID: device, Node: node})
-		offered = append(offered, offeredDisk{ID: device, Size: sizes[node], Blank: blank})
+		offered = append(offered, offeredDisk{ID: device, Size: sizes[node], Blank: blank || err != nil})
 	}
 	return disks, offered, nil
 }

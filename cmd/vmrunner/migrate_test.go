@@ -23,6 +23,7 @@ type journey struct {
 	t                  *testing.T
 	fromDir, toDir     string
 	sending, receiving *program
+	receiveArgs        []string
 }
 
 // invitation is the path of the target's.
@@ -31,7 +32,7 @@ func (j *journey) invitation() string { return filepath.Join(j.toDir, "invitatio
 // receive starts the target's runner.
 func (j *journey) receive() {
 	j.t.Helper()
-	p := newProgram(j.t, j.toDir, nil, "--log-level", "debug", "--invitation", j.invitation())
+	p := newProgram(j.t, j.toDir, nil, append(j.receiveArgs, "--log-level", "debug", "--invitation", j.invitation())...)
 	p.cmd.Args[1] = "receive"
 	p.launch()
 	j.receiving = p

@@ -2,12 +2,16 @@ package handover
 
 import (
 	"context"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/guest"
 )
 
 // await returns when QEMU says that something has happened, by the host's clock.
@@ -49,5 +53,28 @@ func BenchmarkDowntime(b *testing.B) {
 			b.ReportMetric(float64(pauses[len(pauses)/2].Microseconds())/1000, "median-ms")
 			b.ReportMetric(float64(pauses[len(pauses)*95/100].Microseconds())/1000, "p95-ms")
 		})
+	}
+}
+
+// BenchmarkCopy measures how fast a disk is copied that has something everywhere.
+func BenchmarkCopy(b *testing.B) {
+	const size = 1 << 30
+	from := filepath.Join(b.TempDir(), "disk")
+	text := make([]byte, size)
+	_, err := rand.NewChaCha8([32]byte{}).Read(text)
+	require.NoError(b, err)
+	copy(text, guest.Counter(false))
+	require.NoError(b, os.WriteFile(from, text, 0o600))
+	b.SetBytes(size)
+	for b.Loop() {
+		r := newTrialOf(b, from)
+		r.toDisk = filepath.Join(b.TempDir(), "disk")
+		r.images = []Image{NewFile("a", "r", r.toDisk, "raw", size)}
+		target, _ := r.asTarget()
+		require.NoError(b, get(b, r.asSource().ended))
+		require.NoError(b, get(b, target.Decided()))
+		r.from.kill()
+		r.to.kill()
+		require.NoError(b, os.Remove(r.toDisk))
 	}
 }

@@ -71,6 +71,12 @@ func (s *Source) copyDisks(ctx, lasting context.Context) error {
 	if len(s.copies) == 0 {
 		return nil
 	}
+	limited, cancel := context.WithTimeout(ctx, endTime)
+	err := s.dropCopies(limited) // that an earlier migration could not end
+	cancel()
+	if err != nil {
+		return fmt.Errorf("end earlier copies of the disks: %w", err)
+	}
 	gate, err := listen(s.cfg.Socket)
 	if err != nil {
 		return fmt.Errorf("copy the disks: %w", err)

@@ -110,6 +110,14 @@ func writesAndPrints() []byte {
 	}
 }
 
+// LastRecord returns the highest number of a record on a disk of Recorder; 0 if there is none.
+func LastRecord(disk []byte) (last uint32) {
+	for at := ringStart; at+recordSize <= len(disk); at += recordSize {
+		last = max(last, binary.LittleEndian.Uint32(disk[at:]))
+	}
+	return last
+}
+
 // CheckRecords returns an error unless a disk of Recorder, or its beginning, has all records up to the last that was
 // printed, as far as the ring has room for them, each once and whole. The one after that may be there.
 func CheckRecords(disk []byte, last uint32) error {

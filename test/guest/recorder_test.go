@@ -24,6 +24,7 @@ func TestRecordsAreChecked(t *testing.T) {
 			write(disk, n)
 		}
 		require.NoError(t, guest.CheckRecords(disk, last))
+		require.Equal(t, last, guest.LastRecord(disk))
 		write(disk, last+1)
 		require.NoError(t, guest.CheckRecords(disk, last))
 		write(disk, last+2)

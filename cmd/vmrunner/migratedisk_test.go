@@ -1,0 +1,135 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/handover"
+	"vmop/test/guest"
+	"vmop/test/invariants"
+)
+
+// beginWithDisk starts a VM of a guest that writes records to a disk of its own, and a runner that waits for both.
+func beginWithDisk(t *testing.T, format string) *journey {
+	t.Helper()
+	section := []string{
+		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0",
+		"drives: [{file: PATH/disk." + format + ", format: " + format + ", serial: records, bootindex: 1}]",
+	}
+	j := &journey{
+		t: t, fromDir: folder(t, "standard", section...), toDir: folder(t, "standard", section...),
+		receiveArgs: []string{"--copy-disks"},
+	}
+	raw := filepath.Join(t.TempDir(), "raw")
+	require.NoError(t, os.WriteFile(raw, guest.Recorder(), 0o600))
+	convert(t, raw, "raw", filepath.Join(j.fromDir, "disk."+format), format)
+	j.sending = start(t, j.fromDir, nil, "--log-level", "debug")
+	j.sending.await(`booting`)
+	j.receive()
+	j.receiving.await(`waiting for a guest`)
+	return j
+}
+
+func convert(t *testing.T, from, format, to, toFormat string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "qemu-img", "convert", "-f", format, "-O", toFormat, from,
+		to).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// disksOf are the images of a folder, and what a migration has made there besides.
+func disksOf(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "disk.") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// hasAllRecords requires that the guest of a folder has lost nothing, and ends its VM.
+func hasAllRecords(t *testing.T, dir, format string, p *program) {
+	t.Helper()
+	c := console(t, dir)
+	c.await(`[0-9a-f]{8}\n[0-9a-f]{8}\n`)
+	said := strings.Fields(c.out.out.String())
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.exit())
+	require.NotContains(t, c.out.out.String(), guest.RecorderFails)
+	raw := filepath.Join(t.TempDir(), "raw")
+	convert(t, filepath.Join(dir, "disk."+format), format, raw, "raw")
+	text, err := os.ReadFile(raw)
+	require.NoError(t, err)
+	least, err := strconv.ParseUint(said[len(said)-1], 16, 32)
+	require.NoError(t, err)
+	last := guest.LastRecord(text) // it may have said more than was heard
+	require.GreaterOrEqual(t, last, uint32(least))
+	require.NoError(t, guest.CheckRecords(text, last))
+}
+
+// A guest takes its disk along, and its runner says how much of it is copied.
+func TestADiskIsMigrated(t *testing.T) {
+	t.Parallel()
+	j := beginWithDisk(t, "qcow2")
+	out, err := j.migrate()
+	require.NoError(t, err, out)
+	require.Zero(t, j.sending.exit())
+	require.Equal(t, []string{"disk.qcow2"}, disksOf(t, j.toDir))
+	hasAllRecords(t, j.toDir, "qcow2", j.receiving)
+	invariants.NothingLeft(t, j.toDir)
+	invariants.NothingLeft(t, j.fromDir)
+}
+
+// Without the option nothing is copied, and the error names it.
+func TestADiskThatIsNotThereIsNotCopiedUnasked(t *testing.T) {
+	t.Parallel()
+	j := beginWithDisk(t, "raw")
+	j.receiving.signal(syscall.SIGTERM)
+	require.Equal(t, 143, j.receiving.exit())
+	j.receiveArgs = nil
+	j.receive()
+	j.receiving.await(`waiting for a guest`)
+	out, err := j.migrate()
+	require.Error(t, err)
+	require.Contains(t, out, "no such file or directory; receive --copy-disks has the disks copied that are not there")
+	require.Equal(t, 1, j.receiving.exit())
+	require.Empty(t, disksOf(t, j.toDir))
+	hasAllRecords(t, j.fromDir, "raw", j.sending)
+}
+
+// Whichever runner is killed, and whenever: one guest runs, with all that it has written, and nothing looks like its
+// disk that isn't.
+func TestARunnerIsKilledWhileADiskIsMigrated(t *testing.T) {
+	t.Parallel()
+	moments := append(killMoments(), killMoment{"source", `event=BLOCK_JOB_READY`},
+		killMoment{"source", `command="blockdev-mirror`}, killMoment{"target", `command="block-export-add`})
+	for _, c := range moments {
+		t.Run(c.side+" "+strings.Trim(c.at, `"`), func(t *testing.T) {
+			t.Parallel()
+			j := beginWithDisk(t, "raw")
+			if j.killsOne(c.side, c.at) {
+				require.Eventually(t, func() bool { return len(disksOf(t, j.toDir)) == 1 }, patience,
+					20*time.Millisecond)
+				hasAllRecords(t, j.toDir, "raw", j.receiving)
+				return
+			}
+			require.Eventually(t, func() bool {
+				note, err := handover.Read(filepath.Join(j.toDir, "data"))
+				require.NoError(t, err)
+				return len(disksOf(t, j.toDir)) == 0 || note.Whole // the source says no more, and may be gone for good
+			}, patience, 20*time.Millisecond)
+			hasAllRecords(t, j.fromDir, "raw", j.sending)
+		})
+	}
+}
