@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"vmop/runner"
 	"vmop/runner/control"
@@ -178,4 +179,44 @@ func TestAGuestMovesToABlockDevice(t *testing.T) {
 	_, err = to.stop()
 	require.NoError(t, err)
 	to.hasAllRecords(blank, "raw")
+}
+
+// Each disk of a VM is judged by itself: what is shared stays where it is, and the others are copied, one beside the
+// other.
+func TestAGuestMovesWithSomeOfItsDisks(t *testing.T) {
+	t.Parallel()
+	boot := recorderDisk(t)
+	shared, large := filepath.Join(t.TempDir(), "shared"), filepath.Join(t.TempDir(), "large")
+	there := t.TempDir()
+	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
+	for _, name := range []string{shared, large} {
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+		require.NoError(t, os.Truncate(name, 1<<30)) // a hole
+	}
+	drives := func(boot, large string) string {
+		return "drives: [{file: " + shared + ", serial: a}, {file: " + boot + ", serial: b, bootindex: 1}, " +
+			"{file: " + large + ", serial: c}]"
+	}
+	from := newCounting(t, boot, drives(boot, large))
+	to := newCounting(t, boot, drives(filepath.Join(there, "boot"), filepath.Join(there, "large")))
+	from.runs()
+	require.NoError(t, from.migrates(t.Context(), to.awaitsDisks()))
+	_, err := from.wait()
+	require.NoError(t, err)
+	to.log.await(t, to.ended, "the guest was received, and continues here")
+	to.hears()
+	to.counted()
+	_, err = to.stop()
+	require.NoError(t, err)
+	to.hasAllRecords(filepath.Join(there, "boot"), "raw")
+	out, err := exec.CommandContext(t.Context(), "qemu-img", "compare", "-f", "raw", "-F", "raw", large,
+		filepath.Join(there, "large")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	var s unix.Stat_t
+	require.NoError(t, unix.Stat(filepath.Join(there, "large"), &s))
+	require.Less(t, s.Blocks*512, int64(len(text)+1<<20), "the hole takes no room")
+	entries, err := os.ReadDir(there)
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+	to.nothingLeft()
 }
