@@ -56,7 +56,7 @@ func newCommand() *cobra.Command {
 		newSnapshot(&f), newClone(&f), newRestore(&f), newDelete(&f))
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
-		newWhy(&f), newEvents(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
+		newWhy(&f), newEvents(&f), newTop(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
 	root.AddCommand(newMigrate(&f), newEvict(&f), newReclaim(&f), missing("migrate-cancel"))
 	suggest(root)
 	return root
@@ -81,7 +81,7 @@ func suggest(root *cobra.Command) {
 		"snapshot":       {"vmsnapshot", "vdsnapshot", "backup", "checkpoint", "snapshot-create", "snapshot-list"},
 		"clone":          {"copy", "cp", "duplicate"},
 		"restore":        {"revert", "rollback", "snapshot-revert"},
-		"get":            {"list", "ls", "ps", "status", "top", "guestosinfo", "userlist", "fslist"},
+		"get":            {"list", "ls", "ps", "status", "guestosinfo", "userlist", "fslist"},
 		"describe":       {"info", "show", "inspect"},
 		"diff":           {"edit", "apply", "compare"},
 		"can-i":          {"auth", "permissions"},

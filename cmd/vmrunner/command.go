@@ -53,7 +53,7 @@ func newCommand(args ...string) *cobra.Command {
 	root.AddCommand(newList(&f), newCreate(&f), newStart(&f), newRestart(&f), newEdit(&f), newDelete(&f),
 		newAutostart(&f), newDisk(&f), newImage(), newSnapshot(&f), newReclaim(&f))
 	root.AddCommand(newView(&f), newSSH(&f), newCopy(&f), newPortForward(&f))
-	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newStatus(&f), newStop(&f),
+	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newTop(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button",
 			"reset restarts the machine immediately, without notice to the guest."),
 		newAction(&f, control.Pause, "Pause the guest",

@@ -291,10 +291,13 @@ func (s *Server) getSource(w http.ResponseWriter, r *http.Request) error {
 	return notThere(fmt.Sprintf("the VM type has no module %q", name))
 }
 
-func (s *Server) getMetrics(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) error {
 	st := s.opts.Tracker.Status()
 	proc := os.DirFS("/proc")
+	t, _ := s.traffic(r.Context()) // there is none while QEMU is starting or ending, or doesn't answer
 	return give(w, metricsType, metrics(st, sample{
+		cpu:         processorTime(proc, st.QEMU.PID),
+		traffic:     t,
 		now:         time.Now(),
 		dropped:     s.opts.Backend.Dropped(),
 		clients:     int(s.clients.Load() + s.far.Load()),

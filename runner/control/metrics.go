@@ -19,7 +19,9 @@ type sample struct {
 	clients      int
 	runner, qemu int64 // resident memory in bytes, 0 if not known
 	goroutines   int
-	descriptors  int // open ones of the runner, 0 if not known
+	descriptors  int     // open ones of the runner, 0 if not known
+	cpu          float64 // processor time of QEMU in seconds
+	traffic      traffic
 }
 
 // metrics returns the VM's metrics in Prometheus' text format
@@ -43,6 +45,9 @@ func metrics(s status.Status, m sample) []byte {
 	w.value(float64(s.CPUs))
 	w.family("vmop_vm_memory_bytes", "gauge", "Memory of the guest, less what the balloon has taken.")
 	w.value(float64(s.RAM))
+	w.family("vmop_vm_cpu_usage_seconds_total", "counter", "Processor time of QEMU, the guest's CPUs included.")
+	w.value(m.cpu)
+	m.traffic.write(w)
 	w.family("vmop_vm_uptime_seconds", "gauge", "Time since the guest was started, 0 if it is not running.")
 	w.value(uptime(s, m.now).Seconds())
 	w.family("vmop_vm_consoles", "gauge", "Viewers of the VM.")

@@ -85,9 +85,17 @@ func TestUsageOfQEMU(t *testing.T) {
 		require.NoError(t, err)
 		if now[0].Read >= 512 {
 			require.Greater(t, now[0].At, before[0].At)
-			return
+			break
 		}
 	}
+	var text bytes.Buffer
+	require.NoError(t, s.client.Metrics(ctx, &text))
+	require.Regexp(t, `(?m)^vmop_vm_storage_read_traffic_bytes_total\{name="[^"]*",drive="ide0-hd0"\} [1-9]`, text.String())
+	require.Regexp(t, `(?m)^vmop_vm_cpu_usage_seconds_total\{name="[^"]*"\} [0-9.]+$`, text.String())
+	r, err := s.client.Rate(ctx)
+	require.NoError(t, err)
+	require.Positive(t, r.Memory)
+	require.Nil(t, r.Sent)
 }
 
 // A module of the type is found by the name that the plan has for it.

@@ -3,8 +3,6 @@ package control
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -13,9 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"vmop/qmp"
-	"vmop/vmtypes/plan"
 )
 
 // A Usage is what a VM has used from the start of QEMU to a time. The rates of its counters
@@ -82,40 +77,29 @@ func (s *Server) keepUsage(ctx context.Context) {
 
 // measure returns the usage by now.
 func (s *Server) measure(ctx context.Context) (Usage, error) {
-	ctx, cancel := context.WithTimeout(ctx, usageTime)
-	defer cancel()
-	reply, err := s.opts.Backend.Run(ctx, qmp.Command{Execute: "query-blockstats"})
+	t, err := s.traffic(ctx)
 	if err != nil {
 		return Usage{}, err
 	}
 	pid, proc := s.opts.Tracker.Status().QEMU.PID, os.DirFS("/proc")
 	one := Usage{At: time.Now(), CPUSeconds: processorTime(proc, pid), Memory: resident(proc, pid)}
-	if one.Read, one.Written, err = blockBytes(reply); err != nil {
-		return Usage{}, err
-	}
-	if p := s.opts.Backend.Plan(); p != nil {
-		one.Received, one.Sent = tapBytes(os.DirFS("/sys/class/net"), p.Taps)
-	}
+	one.add(t)
 	return one, nil
 }
 
-// blockBytes returns what a reply to query-blockstats says that all drives have read and
-// written.
-func blockBytes(reply json.RawMessage) (read, written int64, err error) {
-	var drives []struct {
-		Stats struct {
-			Read    int64 `json:"rd_bytes"`
-			Written int64 `json:"wr_bytes"`
-		} `json:"stats"`
+// add adds up what there has been on all drives and taps.
+func (u *Usage) add(t traffic) {
+	for _, d := range t.drives {
+		u.Read += d.Stats.Read
+		u.Written += d.Stats.Written
 	}
-	if err := json.Unmarshal(reply, &drives); err != nil {
-		return 0, 0, fmt.Errorf("query-blockstats: reply of QEMU: %w", err)
+	for _, tap := range t.taps {
+		if u.Received == nil {
+			u.Received, u.Sent = new(int64), new(int64)
+		}
+		*u.Received += tap.received.bytes
+		*u.Sent += tap.sent.bytes
 	}
-	for _, d := range drives {
-		read += d.Stats.Read
-		written += d.Stats.Written
-	}
-	return read, written, nil
 }
 
 // ticks is the unit of times in /proc/PID/stat: the kernel's ABI has it on all architectures
@@ -141,24 +125,6 @@ func processorTime(proc fs.FS, pid int) float64 {
 		return 0
 	}
 	return float64(user+system) / ticks
-}
-
-// tapBytes returns what the guest has received and sent through taps: what the host has sent
-// and received. net is /sys/class/net.
-func tapBytes(net fs.FS, taps []plan.Tap) (received, sent *int64) {
-	for _, t := range taps {
-		out, errOut := counter(net, t.Name, "tx_bytes")
-		in, errIn := counter(net, t.Name, "rx_bytes")
-		if errOut != nil || errIn != nil {
-			continue
-		}
-		if received == nil {
-			received, sent = new(int64), new(int64)
-		}
-		*received += out
-		*sent += in
-	}
-	return received, sent
 }
 
 func counter(net fs.FS, name, what string) (int64, error) {

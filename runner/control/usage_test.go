@@ -14,12 +14,15 @@ import (
 // What QEMU and the kernel count is read as they write it; what is missing is not made up.
 func TestCountersAreRead(t *testing.T) {
 	t.Parallel()
-	read, written, err := blockBytes(json.RawMessage(`[
-		{"device": "disk", "stats": {"rd_bytes": 1000, "wr_bytes": 20}, "parent": {"stats": {"rd_bytes": 7}}},
-		{"device": "cd", "stats": {"rd_bytes": 5, "wr_bytes": 0}}]`))
+	drives, err := driveTraffics(json.RawMessage(`[
+		{"device": "", "qdev": "/machine/peripheral/disk0/virtio-backend", "parent": {"stats": {"rd_bytes": 7}}, "stats":
+			{"rd_bytes": 1000, "wr_bytes": 20, "rd_operations": 3, "flush_total_time_ns": 1500000000}},
+		{"device": "cd0", "qdev": "/machine/unattached/device[7]", "stats": {"rd_bytes": 5, "wr_bytes": 0}},
+		{"node-name": "other", "stats": {"rd_bytes": 100}}]`))
 	require.NoError(t, err)
-	require.Equal(t, []int64{1005, 20}, []int64{read, written})
-	_, _, err = blockBytes(json.RawMessage(`{}`))
+	require.Len(t, drives, 2)
+	require.Equal(t, "disk0", drives[0].Device)
+	_, err = driveTraffics(json.RawMessage(`{}`))
 	require.ErrorContains(t, err, "query-blockstats")
 
 	proc := fstest.MapFS{
@@ -30,15 +33,34 @@ func TestCountersAreRead(t *testing.T) {
 	require.Zero(t, processorTime(proc, 8))
 	require.Zero(t, processorTime(proc, 9))
 
-	net := fstest.MapFS{
-		"tap0/statistics/tx_bytes": {Data: []byte("100\n")}, "tap0/statistics/rx_bytes": {Data: []byte("7\n")},
-		"tap1/statistics/tx_bytes": {Data: []byte("1\n")}, "tap1/statistics/rx_bytes": {Data: []byte("2\n")},
+	net := fstest.MapFS{}
+	for name, n := range map[string]string{"tap0": "100", "tap1": "1"} {
+		for _, what := range []string{"bytes", "packets", "errors", "dropped"} {
+			net[name+"/statistics/tx_"+what] = &fstest.MapFile{Data: []byte(n + "\n")}
+			net[name+"/statistics/rx_"+what] = &fstest.MapFile{Data: []byte("7\n")}
+		}
 	}
-	received, sent := tapBytes(net, []plan.Tap{{Name: "tap0"}, {Name: "gone"}, {Name: "tap1"}})
-	require.EqualValues(t, 101, *received, "what the host sends")
-	require.EqualValues(t, 9, *sent)
-	received, _ = tapBytes(net, nil)
-	require.Nil(t, received)
+	taps := tapTraffics(net, []plan.Tap{{Name: "tap0"}, {Name: "gone"}, {Name: "tap1"}})
+	var u Usage
+	u.add(traffic{drives, taps})
+	require.Equal(t, []int64{1005, 20}, []int64{u.Read, u.Written})
+	require.EqualValues(t, 101, *u.Received, "what the host sends")
+	require.EqualValues(t, 14, *u.Sent)
+
+	u = Usage{}
+	u.add(traffic{drives: drives})
+	require.Nil(t, u.Received)
+	w := &metricsWriter{vm: "web"}
+	traffic{drives, taps}.write(w)
+	for _, line := range []string{
+		`vmop_vm_storage_read_traffic_bytes_total{name="web",drive="cd0"} 5`,
+		`vmop_vm_storage_iops_read_total{name="web",drive="disk0"} 3`,
+		`vmop_vm_storage_flush_times_seconds_total{name="web",drive="disk0"} 1.5`,
+		`vmop_vm_network_receive_bytes_total{name="web",interface="tap0"} 100`,
+		`vmop_vm_network_transmit_packets_dropped_total{name="web",interface="tap1"} 7`,
+	} {
+		require.Contains(t, w.String(), line+"\n")
+	}
 }
 
 // An hour is kept, and no more.

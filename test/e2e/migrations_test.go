@@ -75,6 +75,21 @@ func migrations(t *testing.T, l *lab) {
 	inside = stays.moves("on-its-node", "type: Migrate\n  migrate: {nodeSelector: {kubernetes.io/hostname: "+
 		stays.now().Status.NodeName+"}}")
 	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
+
+	// What is of the pod reaches a running guest, when its definition approves of restarts.
+	stays.change(func(s *v1.VirtualMachineSpec) {
+		s.Disruptions = &v1.Disruptions{RestartApprovalMode: v1.RestartAutomatic}
+		s.Resources = &v1.Resources{Requests: corev1.ResourceList{corev1.ResourceCPU: quantity("77m")}}
+	})
+	stays.ordinal = 1 - stays.ordinal
+	stays.until("to need no restart", func(now *v1.VirtualMachine) bool {
+		return now.Status.PodOrdinal == int32(stays.ordinal) && now.Status.AutomaticRestart == nil &&
+			now.Status.Phase == v1.PhaseRunning
+	})
+	stays.condition(v1.ConditionRestartRequired, metav1.ConditionFalse)
+	require.Equal(t, "77m", stays.pod().Spec.Containers[0].Resources.Requests.Cpu().String())
+	inside = stays.console()
+	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
 }
 
 // watched watches the VM by kubectl get -w. What it returns ends that, and returns the phases with their nodes.
