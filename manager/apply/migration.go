@@ -5,10 +5,12 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
+	"vmop/manager/objects"
 )
 
 // The owners of what the status says of a migration: the manager's part, which it writes by itself, and that of the
@@ -18,8 +20,8 @@ const (
 	targetOwner    = client.FieldOwner("vm-runner-target")
 )
 
-// Migration writes how far the migration of the VM's guest is, and the ordinal of its pod, and reports whether it did:
-// not if the VM has been changed since the snapshot.
+// Migration writes how far the migration of the VM's guest is, if there is one, and the ordinal of its pod, and reports
+// whether it did: not if the VM has been changed since the snapshot.
 func (r *Round) Migration(ctx context.Context, record *v1.Migration, ordinal int32) (written bool, err error) {
 	status := v1.VirtualMachineStatus{Migration: record, PodOrdinal: ordinal}
 	version, err := r.writeStatus(ctx, r.VM.ResourceVersion, status, migrationOwner)
@@ -31,10 +33,25 @@ func (r *Round) Migration(ctx context.Context, record *v1.Migration, ordinal int
 		return false, fmt.Errorf("write into the status of VM %s how far its migration is: %w", r.VM.Name, err)
 	}
 	r.memory.status = version
-	if e := decide.MigrationEvent(record); e != nil {
-		r.event(ctx, *e)
+	if record != nil {
+		if e := decide.MigrationEvent(record); e != nil {
+			r.event(ctx, *e)
+		}
 	}
 	return true, nil
+}
+
+// MarkGuest writes into the claim for the data of the guest's runner that the guest has come there, if it has.
+func (r *Round) MarkGuest(ctx context.Context) error {
+	claim, patch := objects.MarkGuest(r.VM, r.Snapshot.Claims)
+	if patch == nil {
+		return nil
+	}
+	_, err := r.patch(ctx, objects.KindClaim, claim, types.MergePatchType, patch)
+	if err != nil {
+		return fmt.Errorf("write into PersistentVolumeClaim %s that the guest has come there: %w", claim, err)
+	}
+	return nil
 }
 
 // ForgetArrival removes from the VM's status what a runner has said that waited for its guest, and is gone.

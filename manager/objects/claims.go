@@ -148,12 +148,18 @@ func claimsOf(vm *v1.VirtualMachine) []claimOf {
 		next.target = true
 		all = append(all, next)
 	}
-	if suffix := vm.Spec.ClaimNameSuffix; suffix != "" {
-		for i := range all {
-			all[i].name, all[i].newer = all[i].name+"."+suffix, "" // no other VM's: its name has no dot
-		}
+	for i := range all {
+		all[i] = all[i].suffixed(vm)
 	}
 	return all
+}
+
+// suffixed is a claim of a VM that may have been restored.
+func (of claimOf) suffixed(vm *v1.VirtualMachine) claimOf {
+	if suffix := vm.Spec.ClaimNameSuffix; suffix != "" {
+		of.name, of.newer = of.name+"."+suffix, "" // no other VM's: its name has no dot
+	}
+	return of
 }
 
 // Claims returns the claims of a VM: the runner's data, then the disks in their

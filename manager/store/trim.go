@@ -97,7 +97,7 @@ func trimOwned(m *objects.Metadata) {
 func trimClaim(m *objects.Metadata) {
 	trimMetadata(&m.TypeMeta, &m.ObjectMeta, []string{objects.LabelName, objects.LabelInstance}, []string{
 		objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationKept, objects.AnnotationUntrusted,
-		objects.AnnotationToken,
+		objects.AnnotationToken, objects.AnnotationGuestSince,
 	})
 }
 

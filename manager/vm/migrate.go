@@ -7,14 +7,37 @@ import (
 	"vmop/manager/apply"
 	"vmop/manager/decide"
 	"vmop/manager/migration"
+	"vmop/manager/objects"
 	"vmop/manager/operation"
 )
+
+// recall returns the ordinal of the VM's pod. If the VM's status says nothing of migrations, which may be because it is
+// lost, the claims do.
+func (c *reconciler) recall(s *decide.Snapshot) (int32, error) {
+	if s.VM.Status.Migration != nil || s.VM.Status.PodOrdinal != 0 {
+		return s.VM.Status.PodOrdinal, nil
+	}
+	claims, _, err := c.claims(objects.DataClaimNames(s.VM))
+	return objects.OrdinalByClaims(s.VM, claims), err
+}
 
 // migrate does what there is to do for a move of the VM's guest to another pod, and reports whether the VM's status
 // was to be written: then the VM is reconciled again.
 func (c *reconciler) migrate(ctx context.Context, s *decide.Snapshot, round *apply.Round) (
 	written bool, did decide.Report,
 ) {
+	ordinal, err := c.recall(s)
+	switch {
+	case err != nil:
+		did.Err = err
+		return false, did
+	case ordinal != s.VM.Status.PodOrdinal:
+		written, did.Err = round.Migration(ctx, nil, ordinal)
+		return written, did
+	}
+	if did.Err = round.MarkGuest(ctx); did.Err != nil {
+		return false, did
+	}
 	full := c.calls.Admit(s.VM, s.Pod)
 	all, err := c.store.Operations(s.VM.Name)
 	if err != nil {

@@ -227,6 +227,40 @@ func TestAnImageReachesAGuest(t *testing.T) {
 	require.Len(t, w.events("web", "AutomaticRestart"), 1)
 }
 
+// A VM whose status is lost finds its guest by what the claims say, also when it has moved twice: it is started from
+// the data that it has had last, and in no other pod.
+func TestAVMWithoutItsStatusFindsItsGuest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.playMoves()
+	w.manage(nil)
+	w.vm("web", movable)
+	w.phase("web", v1.PhaseRunning, "")
+	for i, operation := range []string{"there", "back"} {
+		ordinal := int32(1 - i)
+		w.request(operation, "Migrate")
+		vm, _ := w.moved(operation)
+		require.Equal(t, ordinal, vm.Status.PodOrdinal)
+		claim := "runner-data-" + objects.PodName("web", ordinal)
+		eventually(w, claim, &corev1.PersistentVolumeClaim{}, "it says so", func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Annotations[objects.AnnotationGuestSince] == vm.Status.Migration.EndTime.UTC().Format(time.RFC3339)
+		})
+		require.NoError(t, w.client.Delete(t.Context(), vm))
+		require.Eventually(t, func() bool {
+			_, is := get(w, vm.Status.Runner.PodName, &corev1.Pod{})
+			return !is
+		}, patience, tick)
+
+		w.vm("web", movable)
+		again := w.phase("web", v1.PhaseRunning, "")
+		require.NotEqual(t, vm.UID, again.UID)
+		require.Equal(t, ordinal, again.Status.PodOrdinal)
+		require.Equal(t, objects.PodName("web", ordinal), again.Status.Runner.PodName)
+		_, is := get(w, objects.PodName("web", 1-ordinal), &corev1.Pod{})
+		require.False(t, is)
+	}
+}
+
 // The manager is killed at each write of a migration, and the next one ends it: the guest is in one pod, and the
 // operation says in which.
 func TestFault33TheManagerIsKilledInAMigration(t *testing.T) {
