@@ -189,6 +189,10 @@ type SnapshotVolume struct {
 	StorageClassName string `json:"storageClassName,omitempty"`
 	// +optional
 	VolumeMode corev1.PersistentVolumeMode `json:"volumeMode,omitempty"`
+	// AccessMode is ReadWriteMany if the claim has that. Unset: it hasn't.
+	//
+	// +optional
+	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
 	// RestoreSize is how large a volume must be at least that is made of it.
 	//
 	// +optional

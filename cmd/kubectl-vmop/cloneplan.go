@@ -188,7 +188,9 @@ func (p *clonePlan) replaceDisks(
 		}
 		names[of] = nameOf(of)
 		d := typedDisk(&v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: names[of]}})
-		d.Spec.PersistentVolumeClaim = v1.VirtualDiskClaim{Size: size, VolumeMode: volume.VolumeMode}
+		d.Spec.PersistentVolumeClaim = v1.VirtualDiskClaim{
+			Size: size, VolumeMode: volume.VolumeMode, AccessMode: volume.AccessMode,
+		}
 		if volume.StorageClassName != "" {
 			d.Spec.PersistentVolumeClaim.StorageClassName = &volume.StorageClassName
 		}

@@ -64,6 +64,9 @@ func newDiskCreate(f *flags) *cobra.Command {
 		}
 		ctx, cancel := w.context(cmd.Context())
 		defer cancel()
+		if err := c.keepAccessMode(ctx, disk); err != nil {
+			return err
+		}
 		if disk, err = c.createDisk(ctx, cmd, disk, dryRun == "server", w.wait); err != nil {
 			return err
 		}
@@ -71,6 +74,27 @@ func newDiskCreate(f *flags) *cobra.Command {
 		return printDone(cmd, form, typedDisk(disk), diskKind, disk.Name, done)
 	}
 	return cmd
+}
+
+// keepAccessMode gives a disk of a VM's snapshot the access mode of the one that is in it, unless it has one.
+func (c *cluster) keepAccessMode(ctx context.Context, disk *v1.VirtualDisk) error {
+	from, claim := disk.Spec.DataSource, &disk.Spec.PersistentVolumeClaim
+	if claim.AccessMode != "" || from == nil || from.ObjectRef == nil || from.ObjectRef.Kind != v1.KindVMSnapshot {
+		return nil
+	}
+	s, err := c.vmSnapshots.Get(ctx, from.ObjectRef.Name, metav1.GetOptions{})
+	if absent(err) {
+		return nil // the disk waits for it
+	}
+	if err != nil {
+		return fmt.Errorf("find out which access mode the disk had: %w", err)
+	}
+	for _, v := range s.Status.Volumes {
+		if v.VirtualDiskName == from.ObjectRef.VirtualDiskName {
+			claim.AccessMode = v.AccessMode
+		}
+	}
+	return nil
 }
 
 // createDisk makes a disk, unless that is only tried, and waits until VMs can have it if that is wanted.

@@ -178,6 +178,9 @@ func (m *Machines) wanted(ctx context.Context, of *v1.VirtualMachineSnapshot, p 
 		if claim.Spec.VolumeMode != nil {
 			v.VolumeMode = *claim.Spec.VolumeMode
 		}
+		if slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) {
+			v.AccessMode = corev1.ReadWriteMany
+		}
 		if claim.Status.Phase != corev1.ClaimBound {
 			return nil, new(refuse(snapshot.ReasonDiskNotReady, "the claim %s has no volume yet", claim.Name))
 		}

@@ -59,8 +59,8 @@ const (
 	// AnnotationToken of a claim is what proves that the manager has created it: the hash
 	// is in the VM's status.
 	AnnotationToken = v1.GroupName + "/token"
-	// AnnotationGuestSince of a claim for a runner's data is since when the guest has been in the pod with it, if it has
-	// come there by a migration: what the VM's status says of that may be lost.
+	// AnnotationGuestSince of a claim for a runner's data is since when the guest has been in the pod with it, if it
+	// has come there by a migration: what the VM's status says of that may be lost.
 	AnnotationGuestSince = v1.GroupName + "/guest-since"
 	// AnnotationStorage of a claim is the size that it is known to have requested.
 	AnnotationStorage = v1.GroupName + "/storage"

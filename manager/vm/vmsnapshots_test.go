@@ -91,6 +91,7 @@ func snapshotWorld(t *testing.T, g *guests) (w *world, class string, end func())
 		vm.Labels = map[string]string{"team": "green"}
 		own := disk("system", "1Gi")
 		own.Spec.StorageClassName = &class
+		own.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteMany}
 		vm.Spec.VM.Disks = []v1.Disk{{VolumeClaimTemplate: own}}
 	})
 	w.boundByClass(class)
@@ -124,10 +125,12 @@ func TestSnapshotsOfAVM(t *testing.T) {
 		require.Equal(t, volumes[i].GetUID(), v.VolumeSnapshotUID)
 		require.True(t, metav1.IsControlledBy(volumes[i], s), "they go with the snapshot")
 		require.Equal(t, class, v.StorageClassName)
-		of = append(of, v.Name+v.VirtualDiskName+" "+v.PersistentVolumeClaimName+" "+string(v.VolumeMode))
+		kind := string(v.VolumeMode) + string(v.AccessMode)
+		of = append(of, v.Name+v.VirtualDiskName+" "+v.PersistentVolumeClaimName+" "+kind)
 	}
 	require.Equal(t, []string{
-		"runner-data runner-data-web-0 Filesystem", "system-disk system-disk-web-0 Block", "data vd-data Block",
+		"runner-data runner-data-web-0 Filesystem", "system-disk system-disk-web-0 BlockReadWriteMany",
+		"data vd-data Block",
 	}, of)
 	require.Equal(t, "green", s.Status.Definition.Labels["team"])
 	require.Contains(t, string(s.Status.Definition.Spec.Raw),
