@@ -45,6 +45,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 	}
 	if first != nil {
 		start := m.vm.Beginning()
+		start.Arriving = m.cpus > 0
 		cfg.Machine.Start = &start
 	}
 	for _, h := range m.processes.Helpers {

@@ -50,6 +50,8 @@ type Start struct {
 	// Running tells a machine that was found running from one that was started
 	// a moment ago, is paused, and is as the plan made it.
 	Running bool
+	// Arriving: its guest comes from another runner, and with it how much memory it has.
+	Arriving bool
 	// Media are the files in the CD drives, by their index in vm.drives; "" is
 	// an empty drive. What is in a drive that isn't listed is asked for.
 	Media map[int]string

@@ -51,8 +51,8 @@ type ram struct {
 }
 
 func newRAM(device memoryDevice, state *runState, start Start) *ram {
-	r := &ram{device: device, state: state, unsure: start.Running}
-	if !start.Running {
+	r := &ram{device: device, state: state, unsure: start.Running || start.Arriving}
+	if !r.unsure {
 		r.told, r.actual = device.start()
 	}
 	return r

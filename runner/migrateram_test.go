@@ -1,0 +1,103 @@
+package runner_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/status"
+)
+
+// moving are two VMs of one definition, between which a Linux moves.
+type moving struct {
+	from, to *vm
+	types    string // the folder of their VM type; "": that of the tests
+}
+
+// newMoving starts the first one, with lines that both have.
+func newMoving(t *testing.T, types, vmType, maximum string, section ...string) *moving {
+	t.Helper()
+	m := &moving{types: types}
+	lines := append(kernel(t, ""), append([]string{"network: []", "maximumCpus: 4"}, section...)...)
+	lines[2] = "maximumRam: " + maximum
+	for _, v := range []**vm{&m.from, &m.to} {
+		*v = newVM(t, vmType, lines...)
+		if types != "" {
+			(*v).types = types
+		}
+	}
+	c := attach(m.from)
+	m.from.runs()
+	c.await(`READY`)
+	return m
+}
+
+// moves moves the guest, and waits until it runs there.
+func (m *moving) moves(t *testing.T) {
+	t.Helper()
+	require.NoError(t, m.from.migrates(t.Context(), m.to.receives()))
+	m.to.log.await(t, m.to.ended, "the guest was received, and continues here")
+	m.to.becomes("running", func(s status.Status) bool { return s.QEMU.RunState == "running" })
+}
+
+// CPUs that were plugged and memory that the balloon has are the same after a move, and follow the configuration of the
+// other side from then on.
+func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
+	t.Parallel()
+	defer takePlace(t)()
+	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
+	eventually(t, 192<<20, m.from.balloon)
+	require.Equal(t, 2, m.from.running())
+	m.moves(t)
+	require.Equal(t, int64(192<<20), m.to.balloon())
+	require.Equal(t, 2, m.to.running())
+	m.to.becomes("as configured", func(s status.Status) bool { return s.CPUs == 2 && s.RAM == 192<<20 })
+
+	rewrite := func(cpus, ram string) {
+		section := append(kernel(t, ""), "network: []", "maximumCpus: 4", "currentCpus: "+cpus, "currentRam: "+ram)
+		section[2] = "maximumRam: 256 MiB"
+		m.to.configure("standard", nil, section...)
+	}
+	rewrite("3", "256 MiB")
+	eventually(t, 256<<20, m.to.balloon)
+	eventually(t, 3, m.to.running)
+	rewrite("4", "224 MiB")
+	eventually(t, 224<<20, m.to.balloon)
+	eventually(t, 4, m.to.running)
+	m.to.ends()
+}
+
+// What the other side's configuration says differently takes effect when the guest is there.
+func TestTheSizeIsThatOfTheTarget(t *testing.T) {
+	t.Parallel()
+	defer takePlace(t)()
+	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
+	eventually(t, 192<<20, m.from.balloon)
+	section := append(kernel(t, ""), "network: []", "maximumCpus: 4", "currentCpus: 3", "currentRam: 256 MiB")
+	section[2] = "maximumRam: 256 MiB"
+	m.to.configure("standard", nil, section...)
+	m.moves(t)
+	eventually(t, 256<<20, m.to.balloon)
+	eventually(t, 3, m.to.running)
+	m.to.becomes("as configured", func(s status.Status) bool { return s.CPUs == 3 && s.RAM == 256<<20 })
+	m.to.ends()
+}
+
+// The same with memory by virtio-mem.
+func TestPluggedMemoryMovesWithTheGuest(t *testing.T) {
+	t.Parallel()
+	defer takePlace(t)()
+	const base = "options: {base: 256 MiB}"
+	m := newMoving(t, "../examples/vmtypes", "virtiomem", "1 GiB", base, "currentRam: 512 MiB")
+	eventually(t, 256, m.from.plugged)
+	m.moves(t)
+	require.Equal(t, int64(256), m.to.plugged())
+	m.to.becomes("as configured", func(s status.Status) bool { return s.RAM == 512<<20 })
+	for ram, want := range map[string]int64{"1 GiB": 768, "256 MiB": 0} {
+		section := append(kernel(t, ""), "network: []", "maximumCpus: 4", base, "currentRam: "+ram)
+		section[2] = "maximumRam: 1 GiB"
+		m.to.configure("virtiomem", nil, section...)
+		eventually(t, want, m.to.plugged)
+	}
+	m.to.ends()
+}
