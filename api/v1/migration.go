@@ -40,6 +40,10 @@ type Migration struct {
 	//
 	// +optional
 	Transferred int64 `json:"transferred,omitempty"`
+	// Progress is how much of the guest's memory the target has, in percent.
+	//
+	// +optional
+	Progress int32 `json:"progress,omitempty"`
 }
 
 // MigrationPod is a pod from which or to which a guest moves.

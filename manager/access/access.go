@@ -9,8 +9,8 @@ import (
 // A Verb is what a subject wants to do with a VM. All but View are actions of spec.permissions.
 type Verb string
 
-// The verbs. To pause is to stop, to resume is to start, to change the medium of a CD drive
-// is to edit.
+// The verbs. To pause is to stop, and so is to move to another node; to resume is to start, to change the medium of a
+// CD drive is to edit.
 const (
 	// View is to see that the VM exists, and its state.
 	View Verb = "view"

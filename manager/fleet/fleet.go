@@ -36,11 +36,13 @@ const (
 	Pause  Action = "pause"
 	Resume Action = "resume"
 	Delete Action = "delete" // its disks stay
+	// Migrate moves the running guest to another node.
+	Migrate Action = "migrate"
 )
 
 // Actions returns all actions.
 func Actions() []Action {
-	return []Action{Start, Stop, Kill, Restart, ForceRestart, Reset, Pause, Resume, Delete}
+	return []Action{Start, Stop, Kill, Restart, ForceRestart, Reset, Pause, Resume, Migrate, Delete}
 }
 
 // A Size is what a guest is to have; nil leaves a value as it is.

@@ -68,6 +68,10 @@ type VM struct {
 	RestartAwaitingChanges []Change `json:"restartAwaitingChanges,omitempty"`
 	// Operations are what users have asked for last, the latest first; none on this computer.
 	Operations []Operation `json:"operations,omitempty"`
+	// Migration is that of a guest that is being moved to another node; nil: it isn't.
+	Migration *Migration `json:"migration,omitempty"`
+	// Unmovable says why a guest that runs can't be moved to another node; empty if it can.
+	Unmovable string `json:"-"`
 	// Problems are what keeps the VM from being as it should be.
 	Problems []Problem `json:"problems,omitempty"`
 	// Conditions in the form of Kubernetes.
@@ -210,6 +214,17 @@ type Operation struct {
 	// Phase is Pending, InProgress, Completed, Failed or Superseded; Reason and Message say why.
 	Phase   string `json:"phase"`
 	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// A Migration moves a guest from a node to another one.
+type Migration struct {
+	From string `json:"from"`
+	// To is empty until it is chosen.
+	To string `json:"to,omitempty"`
+	// Progress is how much of the guest's memory is there, in percent.
+	Progress int `json:"progress"`
+	// Message says what is being done, for people.
 	Message string `json:"message,omitempty"`
 }
 

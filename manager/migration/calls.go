@@ -24,6 +24,9 @@ const (
 	mostOutward = 2 // away from a node
 )
 
+// progressStep is by how much percent the progress of a migration grows in the status.
+const progressStep = 5
+
 // askTime bounds what is asked of a runner and answered at once.
 const askTime = 15 * time.Second
 
@@ -142,9 +145,9 @@ func (c *Calls) Begin(ctx context.Context, vm *v1.VirtualMachine, source, target
 			return Stayed, fmt.Errorf("get the invitation of the target: %w", err)
 		}
 		err = from.Migrate(ctx, control.MigrationRequest{Invitation: invitation}, func(p control.MigrationProgress) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			is.Transferred = max(is.Transferred, p.Transferred)
+			if c.advance(is, p) {
+				c.Changed(vm.Name)
+			}
 		})
 		switch {
 		case err == nil:
@@ -154,6 +157,19 @@ func (c *Calls) Begin(ctx context.Context, vm *v1.VirtualMachine, source, target
 		}
 		return Stayed, err
 	})
+}
+
+// advance takes in how far a request is, and reports whether that is worth to be said.
+func (c *Calls) advance(is *call, p control.MigrationProgress) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is.Transferred = max(is.Transferred, p.Transferred)
+	if p.Total <= 0 {
+		return false
+	}
+	before := is.Progress
+	is.Progress = max(before, min(99, int32(100*(p.Total-p.Remaining)/p.Total)))
+	return is.Progress/progressStep != before/progressStep
 }
 
 // Query asks the source's runner what has become of a request that an earlier process has made.

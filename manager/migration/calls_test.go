@@ -35,7 +35,9 @@ func (p *played) Migrate(
 	if string(r.Invitation) != `"key"` {
 		return errors.New("another invitation")
 	}
-	tell(control.MigrationProgress{Transferred: 7})
+	for _, left := range []int64{100, 97, 42, 90} { // what the guest has written is sent again
+		tell(control.MigrationProgress{Transferred: 7, Remaining: left, Total: 100})
+	}
 	select {
 	case err := <-p.answer:
 		return err
@@ -49,7 +51,7 @@ func (p *played) Status(context.Context) (status.Status, error) { return p.statu
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	of := &played{answer: make(chan error)}
-	changed := make(chan string, 1)
+	changed := make(chan string, 2)
 	find := func(*v1.VirtualMachine, *corev1.Pod) (Runner, error) { return of, nil }
 	c := &Calls{
 		Source: find, Target: find, Changed: func(vm string) { changed <- vm },
@@ -57,6 +59,10 @@ func TestCalls(t *testing.T) {
 	}
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	require.Equal(t, Call{}, c.Of("web"))
+	progressed := func() {
+		require.Equal(t, "web", <-changed)
+		require.Equal(t, int32(58), c.Of("web").Progress)
+	}
 	ended := func() Call {
 		require.Equal(t, "web", <-changed)
 		return c.Of("web")
@@ -66,13 +72,16 @@ func TestCalls(t *testing.T) {
 	require.True(t, c.Of("web").Running)
 	c.Begin(t.Context(), vm, nil, nil) // it is asked once
 	of.answer <- nil
-	require.Equal(t, Call{Result: Moved, Transferred: 7, At: noon}, ended())
+	progressed()
+	require.Equal(t, Call{Result: Moved, Transferred: 7, Progress: 58, At: noon}, ended())
 
 	c.Begin(t.Context(), vm, nil, nil)
+	progressed()
 	c.Cancel("web")
 	require.Equal(t, Unknown, ended().Result, "it may have been released before")
 
 	c.Begin(t.Context(), vm, nil, nil)
+	progressed()
 	of.answer <- fmt.Errorf("%w: the connection has ended", control.ErrMigrationUnknown)
 	require.Equal(t, Unknown, ended().Result)
 	c.Forget("web")

@@ -46,8 +46,9 @@ type Call struct {
 	Result Result
 	// Message says why the guest has stayed, or how far it is.
 	Message string
-	// Transferred is in bytes.
+	// Transferred is in bytes, Progress in percent.
 	Transferred int64
+	Progress    int32
 	// At is when it was answered.
 	At time.Time
 }
@@ -88,8 +89,14 @@ func Decide(s Situation) Plan {
 		return s.prepare()
 	}
 	switch call := s.Call; {
+	case call.Running && s.unwanted() != "":
+		return Plan{Cancel: true}
+	case call.Running && call.Progress/progressStep > m.Progress/progressStep:
+		record := m.DeepCopy()
+		record.Progress = call.Progress
+		return s.write(record)
 	case call.Running:
-		return Plan{Cancel: s.unwanted() != ""}
+		return Plan{}
 	case call.Result == Stayed:
 		return s.failed(cmp.Or(s.unwanted(), call.Message))
 	case call.Result == Moved && s.Other != nil && s.Now.Before(call.At.Add(reportTime)):
@@ -188,7 +195,7 @@ func (s Situation) completed() Plan {
 	if s.Other != nil {
 		record.Target = podOf(s.Other)
 	}
-	record.Message = "the guest is running on node " + record.Target.NodeName
+	record.Message, record.Progress = "the guest is running on node "+record.Target.NodeName, 100
 	p := s.write(record)
 	p.Ordinal, p.Forget = objects.OtherOrdinal(s.VM), true
 	return p

@@ -70,6 +70,13 @@ func moving(t *testing.T) Situation {
 func TestAMigrationGoesWell(t *testing.T) {
 	t.Parallel()
 	s := moving(t)
+	s.Call.Progress = 4
+	require.Equal(t, Plan{}, Decide(s), "it is not worth a write")
+	s.Call.Progress = 42
+	s.takes(t, Decide(s))
+	require.Equal(t, int32(42), s.VM.Status.Migration.Progress)
+	require.Equal(t, v1.MigrationMoving, s.VM.Status.Migration.Stage)
+	require.Equal(t, Plan{}, Decide(s))
 	s.Call = Call{Result: Moved, At: noon, Transferred: 7}
 	require.Equal(t, Plan{Again: noon.Add(reportTime)}, Decide(s), "the target reports next")
 	s.VM.Status.Runner = &v1.RunnerStatus{PodUID: "uid-web-1", State: "Running"}
@@ -81,6 +88,7 @@ func TestAMigrationGoesWell(t *testing.T) {
 	require.Equal(t, v1.MigrationCompleted, m.Stage)
 	require.Equal(t, v1.MigrationPod{Pod: "web-1", PodUID: "uid-web-1", NodeName: "n2"}, m.Target)
 	require.Equal(t, int64(7), m.Transferred)
+	require.Equal(t, int32(100), m.Progress)
 	s.Pod, s.Other, s.Call = s.Other, s.Pod, Call{}
 	require.Equal(t, Plan{}, Decide(s), "of one operation there is one migration")
 

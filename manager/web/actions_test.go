@@ -22,6 +22,7 @@ func TestActions(t *testing.T) {
 		{"/vms/web/do", "do=reset", "reset", "guest reset web"},
 		{"/vms/web/do", "do=pause", "stop", "guest pause web"},
 		{"/vms/web/do", "do=resume", "start", "guest resume web"},
+		{"/vms/web/do", "do=migrate", "stop", "guest migrate web"},
 		{"/vms/web/do", "do=delete", "delete", "guest delete web"},
 		{"/vms/web/size", "cpus=3&ram=1,25+GiB", "resize", "guest resize web cpus 3 ram 1342177280"},
 		{"/vms/web/size", "cpus=2&ram=512m", "resize", "guest resize web ram 536870912"},

@@ -37,6 +37,7 @@ var actions = map[fleet.Action]struct {
 	fleet.Reset:        {access.Reset, "reset", true, true},
 	fleet.Pause:        {access.Stop, "pause", false, false},
 	fleet.Resume:       {access.Start, "play", false, false},
+	fleet.Migrate:      {access.Stop, "move", false, false},
 	fleet.Delete:       {access.Delete, "delete", true, true},
 }
 
@@ -61,6 +62,9 @@ func (v visit) button(vm *fleet.VM, a fleet.Action) button {
 
 // impossible says why an action isn't possible now, whoever wants it.
 func (v visit) impossible(vm *fleet.VM, a fleet.Action) string {
+	if a == fleet.Migrate && vm.Unmovable != "" {
+		return vm.Unmovable
+	}
 	if vm.Fixed && (a == fleet.Start && !vm.Wanted || (a == fleet.Stop || a == fleet.Kill) && vm.Wanted) {
 		return v.T("refused.policy", vm.RunPolicy)
 	}
@@ -101,11 +105,13 @@ func first(vm *fleet.VM) fleet.Action {
 	return fleet.Stop
 }
 
-// others returns the actions that a menu offers beside the first. To delete has a page of its own.
+// others returns the actions that a menu offers beside the first. To delete has a page of its own. Of a guest that
+// can't move the menu says why.
 func others(vm *fleet.VM) []fleet.Action {
 	var list []fleet.Action
 	for _, a := range fleet.Actions() {
-		if a != first(vm) && a != fleet.Delete && vm.Can[a] {
+		shown := vm.Can[a] || a == fleet.Migrate && vm.Unmovable != ""
+		if a != first(vm) && a != fleet.Delete && shown {
 			list = append(list, a)
 		}
 	}
@@ -126,6 +132,9 @@ func (v visit) state(vm *fleet.VM) stateView {
 		class = "held"
 	case s.Changing():
 		class = "busy"
+	}
+	if vm.Migration != nil && vm.State == fleet.Running {
+		return stateView{"busy", v.T("state.Migrating")}
 	}
 	return stateView{class, v.T("state." + string(vm.State))}
 }

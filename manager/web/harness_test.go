@@ -384,7 +384,7 @@ func sample(name string, state fleet.State) *fleet.VM {
 	for _, a := range fleet.Actions() {
 		vm.Can[a] = a != fleet.Start && a != fleet.Delete && (a == fleet.Resume) == (state == fleet.Paused)
 	}
-	vm.Can[fleet.Stop] = state != fleet.Stopping
+	vm.Can[fleet.Stop], vm.Can[fleet.Migrate] = state != fleet.Stopping, false
 	return vm
 }
 

@@ -173,6 +173,9 @@ func (v visit) alerts(vm *fleet.VM) alertsView {
 	case vm.State != fleet.Running:
 		a.Why = vm.Message
 	}
+	if m := vm.Migration; m != nil {
+		a.Why = strings.TrimSuffix(v.T("vm.moving", m.From, cmp.Or(m.To, "…"), m.Progress)+": "+m.Message, ": ")
+	}
 	if a.Why == "" && vm.State == fleet.Failed {
 		a.Why = vm.Reason
 	}

@@ -88,6 +88,8 @@ func operationOf(a fleet.Action, vm string) (spec v1.VirtualMachineOperationSpec
 		spec.Type, spec.Force = v1.OperationRestart, a == fleet.ForceRestart
 	case fleet.Reset:
 		spec.Type = v1.OperationReset
+	case fleet.Migrate:
+		spec.Type = v1.OperationMigrate
 	}
 	return spec, spec.Type != ""
 }

@@ -74,8 +74,27 @@ func view(vm *v1.VirtualMachine, pod *corev1.Pod) *fleet.VM {
 	}
 	v.Problems = problems(vm, v)
 	v.Details = details(vm, pod)
+	movable := move(v, vm)
 	v.Can = can(v, pod != nil, reachable)
+	v.Can[fleet.Migrate] = movable && pod != nil
 	return v
+}
+
+// move fills in what becomes of a guest that is being moved, and reports whether one that isn't can be.
+func move(v *fleet.VM, vm *v1.VirtualMachine) (movable bool) {
+	if m := vm.Status.Migration; v.State.Up() && m.Active() {
+		v.Migration = &fleet.Migration{
+			From: m.Source.NodeName, To: m.Target.NodeName, Progress: int(m.Progress), Message: m.Message,
+		}
+	}
+	c := condition(vm, v1.ConditionMigratable)
+	if c == nil || v.State != fleet.Running {
+		return false
+	}
+	if movable = c.Status == metav1.ConditionTrue; !movable {
+		v.Unmovable = c.Message
+	}
+	return movable && v.Migration == nil
 }
 
 // rightsOf returns what a decision about a VM depends on. Its screen is used by whoever types there, not
@@ -301,8 +320,8 @@ func can(v *fleet.VM, pod, reachable bool) map[fleet.Action]bool {
 		fleet.Kill:         pod && (running || s.Changing()) && !(v.Wanted && v.Fixed),
 		fleet.Restart:      v.Wanted && pod && running,
 		fleet.ForceRestart: v.Wanted && pod && (running || s.Changing()),
-		fleet.Reset:        running,
-		fleet.Pause:        reachable && s == fleet.Running,
+		fleet.Reset:        running && v.Migration == nil,
+		fleet.Pause:        reachable && s == fleet.Running && v.Migration == nil,
 		fleet.Resume:       reachable && s == fleet.Paused && v.Reason == string(vmstatus.ReasonPaused),
 		fleet.Delete:       s == fleet.Stopped || s == fleet.Failed || s == fleet.Pending,
 	}

@@ -115,6 +115,36 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// A guest that can move may be moved, once at a time; of another one it is known why it can't.
+func TestMigrationsOfAVM(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "p"}}
+	vm := &v1.VirtualMachine{Status: v1.VirtualMachineStatus{Phase: v1.PhaseRunning, Runner: runnerOf(pod)}}
+	vm.Status.Conditions = conditions(is("Migratable", "True", "Migratable", "", then))
+	shown := view(vm, pod)
+	require.True(t, shown.Can[fleet.Migrate])
+	require.Nil(t, shown.Migration)
+	require.False(t, view(vm, nil).Can[fleet.Migrate])
+
+	vm.Status.Phase = v1.PhaseMigrating
+	vm.Status.Migration = &v1.Migration{
+		Stage: v1.MigrationMoving, Source: v1.MigrationPod{NodeName: "n1"}, Target: v1.MigrationPod{NodeName: "n2"},
+		Progress: 45, Message: "it moves",
+	}
+	shown = view(vm, pod)
+	require.Equal(t, &fleet.Migration{From: "n1", To: "n2", Progress: 45, Message: "it moves"}, shown.Migration)
+	for _, a := range []fleet.Action{fleet.Migrate, fleet.Pause, fleet.Reset} {
+		require.False(t, shown.Can[a], a)
+	}
+
+	vm.Status.Phase, vm.Status.Migration.Stage = v1.PhaseRunning, v1.MigrationFailed
+	vm.Status.Conditions = conditions(is("Migratable", "False", "NotMigratable", "a disk", then))
+	shown = view(vm, pod)
+	require.Nil(t, shown.Migration)
+	require.False(t, shown.Can[fleet.Migrate])
+	require.Equal(t, "a disk", shown.Unmovable)
+}
+
 // A run policy that leaves no choice keeps users from what it would undo.
 func TestRunPoliciesOfActions(t *testing.T) {
 	t.Parallel()
