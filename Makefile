@@ -35,7 +35,7 @@ OTHERS = ./test/e2e ./cmd/vmrunner ./test/scale $$(go list ./... | grep -vE '^vm
 export CGO_ENABLED = 0
 
 .PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-scale pictures fuzz faults mutants soak \
-	e2e generate images kills powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+	e2e generate images kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,10 @@ powercut: packages-test ## Let the power fail 200 times in a VM's life (SEED=n r
 
 kills: packages-test ## Kill the runner of a VM 1000 times, at any moment (SEED=n repeats a run); 10 minutes.
 	VMOP_KILLS=1000 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestKillsAtAnyMoment$$' ./cmd/vmrunner
+
+kills-migration: packages-test ## Kill a runner or a QEMU of 200 migrations, at any moment (SEED=n repeats a run); 3 minutes.
+	VMOP_MIGRATION_KILLS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) \
+	-run '^TestMigrationsAreKilledAtAnyMoment$$' ./cmd/vmrunner
 
 soak: packages-test ## Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak

@@ -27,6 +27,7 @@ type trial struct {
 	images         []Image // to which the disk is copied
 	fromDir, toDir string  // the data directories
 	bounds         Bounds
+	silence        time.Duration
 	refusal        error // by the target's comparison
 	takeFault      error
 	log            *slog.Logger
@@ -108,7 +109,7 @@ func (r *trial) asSource() run {
 	note, err := Read(r.fromDir)
 	require.NoError(r.t, err)
 	r.source = NewSource(SourceConfig{
-		Machine: r.from, DataDir: r.fromDir, Keys: r.keys, Offer: "an offer", Bounds: r.bounds,
+		Silence: r.silence, Machine: r.from, DataDir: r.fromDir, Keys: r.keys, Offer: "an offer", Bounds: r.bounds,
 		Log:   r.log.With("side", "source"),
 		Disks: []Disk{{ID: "a", Node: "r"}}, Socket: filepath.Join(r.fromDir, "d"),
 		Tell: func(p Progress) { r.at("source", p) },

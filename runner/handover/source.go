@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ const (
 	redialTime = time.Second
 )
 
-// SourceConfig is what the side needs that has the guest. All are required, but Socket without Disks.
+// SourceConfig is what the side needs that has the guest. All are required, but Silence, and Socket without Disks.
 type SourceConfig struct {
 	Machine Machine
 	// DataDir is the VM's, where the note is.
@@ -33,7 +34,9 @@ type SourceConfig struct {
 	Socket string
 	// Stop has the guest paused before its memory is sent: QEMU may miss what it writes meanwhile.
 	Stop bool
-	Log  *slog.Logger
+	// Silence is how long the target may say nothing while the guest is paused; 0 is DefaultSilence.
+	Silence time.Duration
+	Log     *slog.Logger
 	// Tell is called often, by one goroutine at a time, until Run returns.
 	Tell func(Progress)
 }
@@ -49,6 +52,7 @@ type Source struct {
 	far     Progress // of memory and disks; that of the goroutine that copies
 	// halt ends the goroutine that copies. cut ends the streams of the disks, and copying all streams.
 	halt, cut, copying func()
+	unlimited          func() // ends the time that the stage has
 
 	fenced bool          // the target is gone for good, and the guest with it
 	ended  chan struct{} // closed when Run has returned
@@ -68,9 +72,10 @@ var (
 // NewSource returns a source, for Run.
 func NewSource(cfg SourceConfig) *Source {
 	nothing := func() {}
+	cfg.Silence = cmp.Or(cfg.Silence, DefaultSilence)
 	return &Source{
 		side: newSide(cfg.Machine, cfg.DataDir, Note{Keys: cfg.Keys}, cfg.Log, cfg.Tell), cfg: cfg,
-		halt: nothing, cut: nothing, copying: nothing, ended: make(chan struct{}),
+		halt: nothing, cut: nothing, copying: nothing, unlimited: nothing, ended: make(chan struct{}),
 	}
 }
 
@@ -203,6 +208,9 @@ func (s *Source) on(ctx context.Context, h happening) {
 	before := s.state
 	var actions []migrate.Action
 	s.state, actions = s.state.On(h.event)
+	if s.state.Stage != before.Stage {
+		s.limit(ctx)
+	}
 	s.publish(Progress{Stage: s.state.Stage})
 	for _, a := range actions {
 		err := s.carryOut(ctx, a)
@@ -229,6 +237,7 @@ func (s *Source) carryOut(ctx context.Context, a migrate.Action) error {
 			s.send(a.Message, s.cfg.Offer)
 		case migrate.Go:
 			s.send(a.Message, s.machine.Paused())
+			s.expectAnswer()
 		default:
 			s.send(a.Message, s.reason())
 		}
@@ -368,7 +377,7 @@ func (s *Source) sendMemory(ctx, lasting context.Context, c *convergence) error 
 
 // follow brings what QEMU does as events, until it has sent everything or has given up.
 func (s *Source) follow(ctx context.Context, c *convergence) {
-	switching := false
+	switching, stalled := false, stall{limit: 2 * s.cfg.Silence}
 	for {
 		info, err := query(ctx, s.machine)
 		if err != nil {
@@ -391,7 +400,11 @@ func (s *Source) follow(ctx context.Context, c *convergence) {
 			s.happens(ctx, happening{event: migrate.Failed, err: failure(info)})
 			return
 		case "active":
-			if err := s.fallenBehind(ctx); err != nil {
+			err := stalled.next(info.RAM.Transferred, time.Now())
+			if err == nil {
+				err = s.fallenBehind(ctx)
+			}
+			if err != nil {
 				s.happens(ctx, happening{event: migrate.Failed, err: err})
 				return
 			}

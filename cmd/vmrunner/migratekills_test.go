@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/invariants"
+)
+
+// A strike is when a migration is struck: a while after its source has said something, or, if that is "", after the
+// request.
+type strike struct {
+	after   string
+	longest time.Duration
+}
+
+// strikes are those from which one is drawn. The guest is released within the last three.
+func strikes() []strike {
+	return []strike{
+		{"", time.Second}, // it takes about as long
+		{`event=AtSwitch`, 200 * time.Millisecond},
+		{`"heard Loaded"`, 50 * time.Millisecond},
+		{`send=Go`, 20 * time.Millisecond},
+	}
+}
+
+// A runner or a QEMU of a migration is killed at any moment. The guest continues at one side, or, if it was its QEMU
+// that was killed, its VM can be started at one side: there are never two of it, and it never can't be started.
+//
+// VMOP_MIGRATION_KILLS is how often, SEED repeats the victims and the moments.
+func TestMigrationsAreKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	count, random := chance(t, "VMOP_MIGRATION_KILLS", 8)
+	var mu sync.Mutex
+	fates := map[string]int{}
+	t.Cleanup(func() { t.Logf("%d kills, no guest lost or doubled: %v", count, fates) })
+	for n := range count {
+		victim := []string{"source", "target", "source's QEMU", "target's QEMU"}[n%4]
+		at := strikes()[random.IntN(len(strikes()))]
+		delay := time.Duration(random.Int64N(int64(at.longest)))
+		t.Run(fmt.Sprintf("%d %s %s+%s", n, victim, at.after, delay.Round(time.Millisecond)), func(t *testing.T) {
+			t.Parallel()
+			j := begin(t, counterSection(t)...)
+			fate := j.struck(victim, at.after, delay)
+			mu.Lock()
+			defer mu.Unlock()
+			fates[victim+": "+fate]++
+		})
+	}
+}
+
+// struck migrates, kills, and returns what has become of the guest.
+func (j *journey) struck(victim, after string, delay time.Duration) (fate string) {
+	j.t.Helper()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		_, _ = j.migrate() // its answer may be lost with its runner
+	}()
+	if after != "" {
+		j.sending.await(after)
+	}
+	time.Sleep(delay)
+	switch victim {
+	case "source":
+		j.sending.kill()
+		j.sending = start(j.t, j.fromDir, nil, "--log-level", "debug")
+	case "target":
+		j.receiving.kill()
+		j.receive()
+	case "source's QEMU":
+		killQEMU(j.t, j.fromDir)
+	case "target's QEMU":
+		killQEMU(j.t, j.toDir)
+	}
+	fate = j.settles()
+	<-asked
+	return fate
+}
+
+// killQEMU kills the one of a folder, if there is one, and waits until its runner has noticed.
+func killQEMU(t *testing.T, dir string) {
+	t.Helper()
+	victims := invariants.Processes(t, dir)[invariants.QEMU]
+	for _, pid := range victims {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+	require.Eventually(t, func() bool { return len(victims) == 0 || !runs(t, dir) }, patience, tick)
+}
+
+// settles waits until the guest runs at one side. Where its QEMU has ended, its VM is started again as a user would:
+// where its guest is.
+func (j *journey) settles() (fate string) {
+	j.t.Helper()
+	quiet := time.Now()
+	require.Eventually(j.t, func() bool {
+		here, there := runs(j.t, j.fromDir), runs(j.t, j.toDir)
+		require.False(j.t, here && there, "two guests run")
+		switch {
+		case here:
+			fate = "it is at the source"
+		case there:
+			fate = "it is at the target"
+		case j.receiving.hasEnded() && (j.sending.hasEnded() || time.Since(quiet) > 10*time.Second):
+			fate = j.startsAnew() // a source that asks is answered by the target that is started again
+		}
+		return fate != ""
+	}, patience, 50*time.Millisecond, "the guest is lost")
+	return fate
+}
+
+// hasEnded reports whether a program has.
+func (p *program) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// startsAnew starts the VM where that is possible.
+func (j *journey) startsAnew() string {
+	j.t.Helper()
+	if j.sending.hasEnded() {
+		j.sending = start(j.t, j.fromDir, nil)
+		if j.sending.boots() {
+			return "it is started anew at the source"
+		}
+	}
+	j.receiving = start(j.t, j.toDir, nil)
+	require.True(j.t, j.receiving.boots(), "it can be started at neither side")
+	return "it is started anew at the target"
+}
+
+// boots waits until a guest is started, or the program has ended, and reports which of them.
+func (p *program) boots() (booted bool) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		booted = strings.Contains(p.out.String(), "INF booting")
+		return booted || p.hasEnded()
+	}, patience, tick)
+	return booted
+}
