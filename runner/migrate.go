@@ -163,6 +163,9 @@ func (m *run) move(ctx context.Context, s *handover.Source, from migrate.Record)
 		return nil
 	}
 	m.publish(status.Moves{})
+	if ctx.Err() != nil { // it is not known
+		return err
+	}
 	text := "the guest stays"
 	if errors.Is(err, handover.ErrReclaimed) {
 		text = "the guest is lost, and may be started anew"
@@ -319,12 +322,10 @@ func (m *run) notHere(ctx context.Context) error {
 		return handover.Note{}.Write(m.vm.DataDir)
 	case migrate.Taken:
 		return launch.AcceptTPM(m.vm.DataDir)
-	case migrate.Released, migrate.Moved:
-		if note.Record == migrate.Released && m.opts.Reporter != nil {
-			return m.query(ctx, note)
-		}
-		return fmt.Errorf("the guest was moved to the runner at %s, and may be running there: a second one here would "+
-			"write to the same disks; if it is certain that it is not: vmrunner reclaim", note.Keys.Address)
+	case migrate.Released:
+		return m.query(ctx, note)
+	case migrate.Moved:
+		return moved(note)
 	case migrate.Expecting, migrate.Given:
 		return errors.New("the guest was to come from another runner, and has not: it is there; start the VM there, or, if " +
 			"it is certain that it isn't running there: vmrunner reclaim")
@@ -332,8 +333,18 @@ func (m *run) notHere(ctx context.Context) error {
 	return nil
 }
 
+// moved is why a VM is not started whose guest has left.
+func moved(note handover.Note) error {
+	return fmt.Errorf("the guest was moved to the runner at %s, and may be running there: a second one here would "+
+		"write to the same disks; if it is certain that it is not: vmrunner reclaim", note.Keys.Address)
+}
+
+// askTime is how long a runner that isn't in a pod asks for a guest before it refuses to start the VM. A pod has no use
+// for a runner that refuses again and again.
+const askTime = 10 * time.Second
+
 // query asks the target to which a guest was released whose machine has ended here, until the answer, or a user, says
-// that the guest isn't there. A pod has no use for a runner that refuses to start again and again.
+// that the guest isn't there. A target that has all of it resumes it then.
 func (m *run) query(ctx context.Context, note handover.Note) error {
 	if err := m.listen(ctx); err != nil {
 		return err
@@ -343,10 +354,22 @@ func (m *run) query(ctx context.Context, note handover.Note) error {
 	}
 	m.log.Warn("the guest was released to another runner, and its machine has ended here: asking whether it runs there",
 		"target", note.Keys.Address)
-	m.continueMigration(ctx, note, ended{})
+	asking, cancel := ctx, func() {}
+	if m.opts.Reporter == nil {
+		asking, cancel = context.WithTimeout(ctx, askTime)
+	}
+	defer cancel()
+	m.continueMigration(asking, note, ended{})
 	m.reclaims.Store(false)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	now, err := handover.Read(m.vm.DataDir)
+	switch {
+	case err != nil:
+		return err
+	case now.Record == migrate.Released:
+		return moved(note)
 	}
 	return m.notHere(ctx)
 }

@@ -109,6 +109,9 @@ func (j *journey) settles() (fate string) {
 			fate = "it is at the target"
 		case j.receiving.hasEnded() && (j.sending.hasEnded() || time.Since(quiet) > 10*time.Second):
 			fate = j.startsAnew() // a source that asks is answered by the target that is started again
+		case j.sending.hasEnded() && time.Since(quiet) > 10*time.Second:
+			j.sending = start(j.t, j.fromDir, nil, "--log-level", "debug") // a target that waits is asked by it
+			quiet = time.Now()
 		}
 		return fate != ""
 	}, patience, 50*time.Millisecond, "the guest is lost")
