@@ -47,6 +47,7 @@ type Restart struct {
 	Update *v1.VirtualMachineOperation
 	Create bool
 
+	stays   string   // why the guest can't be ended now
 	changes []string // hashes
 	awaits  string   // which changes await a restart, for people
 }
@@ -74,15 +75,19 @@ func RestartOf(s Situation, found Findings) Restart {
 		return r
 	}
 	reason, message := s.mayNotRestart(found)
+	if reason == "" {
+		r.Update, r.stays = updateOf(s, changes, r.changes), s.mayNotEnd()
+	}
 	switch {
 	case reason != "":
+	case r.stays != "" && r.Update == nil:
+		reason, message = ReasonRestartNotUp, r.stays
 	case inPast && !slices.ContainsFunc(r.changes, func(h string) bool { return !slices.Contains(done.Changes, h) }):
 		reason = ReasonRestartedAlready
 		message = "the manager has restarted the VM for that, and it has not helped: " +
 			"revert the changes, or restart the VM yourself"
 	default:
 		reason, r.Due = ReasonRestartRate, true
-		r.Update = updateOf(s, changes, r.changes)
 		message = "the manager restarts the VM when it is its turn (automaticRestarts of the manager's configuration)"
 	}
 	r.explain(reason, message)
@@ -153,10 +158,6 @@ func (s Situation) mayNotRestart(found Findings) (reason, message string) {
 		return ReasonRestartNotUp, "the VM is not running"
 	case runner == nil || runner.PodUID != s.Pod.UID || !running(s.Pod):
 		return ReasonRestartNotUp, "the VM's runner has not reported yet"
-	case !s.up():
-		return ReasonRestartNotUp, "the guest could not be asked to shut down now: it is " + runner.State
-	case !meta.IsStatusConditionTrue(s.VM.Status.Conditions, v1.ConditionReady):
-		return ReasonRestartNotUp, "the guest could not be asked to shut down now: it is not ready"
 	case s.VM.Status.Migration.Active():
 		return ReasonRestartMigrating, "the guest is being moved to another pod"
 	case found.Type.Status == metav1.ConditionFalse:
@@ -168,6 +169,18 @@ func (s Situation) mayNotRestart(found Findings) (reason, message string) {
 			"of the definition yet", s.VM.Generation)
 	}
 	return "", ""
+}
+
+// mayNotEnd says why the guest of a VM whose runner has reported can't be asked to shut down now; "" if it can.
+func (s Situation) mayNotEnd() string {
+	const not = "the guest could not be asked to shut down now: it is "
+	switch {
+	case !s.up():
+		return not + s.VM.Status.Runner.State
+	case !meta.IsStatusConditionTrue(s.VM.Status.Conditions, v1.ConditionReady):
+		return not + "not ready"
+	}
+	return ""
 }
 
 // up reports whether the guest in the present pod has booted, as far as can be known.

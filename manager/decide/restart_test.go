@@ -257,6 +257,12 @@ func TestUpdateOf(t *testing.T) {
 	require.Equal(t, []bool{false, false}, []bool{create, restart}, "a user is doing something")
 	create, restart = has(func(o *v1.VirtualMachineOperation) { o.Name, o.Status.Phase = "other", v1.OperationFailed })
 	require.Equal(t, []bool{true, false}, []bool{create, restart})
+	s.VM.Status.Runner.State = "Booting"
+	create, restart = has(func(o *v1.VirtualMachineOperation) { o.Name, o.Status.Phase = "other", v1.OperationFailed })
+	require.Equal(t, []bool{true, false}, []bool{create, restart}, "a guest that boots can be moved")
+	_, restart = has(func(o *v1.VirtualMachineOperation) { o.Status.Phase = v1.OperationFailed })
+	require.False(t, restart, "and not be asked to shut down")
+	s.VM.Status.Runner.State = "Booted"
 	_, restart = has(func(o *v1.VirtualMachineOperation) {
 		o.Spec.Type, o.Status.Phase = v1.OperationStart, v1.OperationCompleted
 	})

@@ -25,7 +25,7 @@ func updateOf(s Situation, changes []v1.RestartAwaitingChange, hashes []string) 
 }
 
 // update decides about the operation of a restart whose record is written: it is created, waited for, or has failed,
-// and the pod is deleted.
+// and the pod is deleted as soon as the guest can be asked to shut down.
 func (r *Restart) update(all []*v1.VirtualMachineOperation) {
 	at := slices.IndexFunc(all, func(o *v1.VirtualMachineOperation) bool { return o.Name == r.Update.Name })
 	underWay := slices.ContainsFunc(all, func(o *v1.VirtualMachineOperation) bool { return !o.Status.Phase.Finished() })
@@ -35,6 +35,9 @@ func (r *Restart) update(all []*v1.VirtualMachineOperation) {
 		r.Create = true
 	case at >= 0 && all[at].Spec.Type == v1.OperationMigrate && all[at].Status.Phase == v1.OperationCompleted:
 	case underWay:
+	case r.stays != "":
+		r.explain(ReasonRestartNotUp, r.stays)
+		return
 	default:
 		r.Delete, message = true, restartsNow
 	}
