@@ -205,6 +205,8 @@ func TestCreateAsks(t *testing.T) {
 		{"panic [shutdown]: ", "never"},
 		{"want one of ", "none"},
 		{"watchdog [none]: ", ""},
+		{"hotplugPorts [8]: ", "7"},
+		{"want 8 to 24", ""},
 		{"secureBoot [true]: ", "false"},
 		{"tpm [true]: ", "false"},
 	} {

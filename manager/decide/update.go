@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -18,8 +20,10 @@ func updateOf(s Situation, changes []v1.RestartAwaitingChange, hashes []string) 
 		return nil
 	}
 	uid, _, _ := strings.Cut(string(s.Pod.UID), "-")
+	sum := sha256.Sum256([]byte(strings.Join(hashes, " ")))
 	o := &v1.VirtualMachineOperation{}
-	o.Name, o.Namespace = updatePrefix+s.VM.Name+"-"+uid+"-"+hashes[len(hashes)-1], s.VM.Namespace
+	o.Name = updatePrefix + s.VM.Name + "-" + uid + "-" + hex.EncodeToString(sum[:6])
+	o.Namespace = s.VM.Namespace
 	o.Spec = v1.VirtualMachineOperationSpec{Type: v1.OperationMigrate, VirtualMachineName: s.VM.Name, Migrate: how}
 	return o
 }

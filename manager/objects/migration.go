@@ -45,7 +45,8 @@ func receives(vm *v1.VirtualMachine, spec *applycorev1.PodSpecApplyConfiguration
 	)
 	if len(m.NodeSelector) > 0 {
 		spec.WithNodeSelector(m.NodeSelector)
-	} else {
+	}
+	if len(m.NodeSelector) == 0 || usesHost(vm) {
 		restrict(spec, corev1.NodeSelectorOpNotIn, m.Source.NodeName)
 	}
 	if OneNode(vm) != "" {
@@ -83,7 +84,15 @@ func Unmovable(vm *v1.VirtualMachine) string {
 			return fmt.Sprintf("the %s %s was attached while the guest was running: detach it first", d.Kind, d.Name)
 		}
 	}
+	if one := OneNode(vm); one != "" && usesHost(vm) {
+		return "it has a tap, which two of its pods can't have on one node, and can't leave that: " + one
+	}
 	return ""
+}
+
+// usesHost reports whether the pods of a VM can't be on one node: a tap has the same name in both.
+func usesHost(vm *v1.VirtualMachine) bool {
+	return slices.ContainsFunc(vm.Spec.VM.Networks, func(n v1.Network) bool { return n.Tap != nil })
 }
 
 // OneNode returns why the guest of a VM can't leave its node; "" if nothing of the definition is known that prevents
@@ -111,14 +120,14 @@ func OneNode(vm *v1.VirtualMachine) string {
 }
 
 // Update returns how the running guest of a VM on a node gets what awaits a restart without one: it is moved to a pod
-// that is made of the present definition. Where that pod may be on another node isn't changed, it is on the same one,
-// which can mount what the first one has, and needs no other node. If a restart is needed, why says so.
+// that is made of the present definition. If both pods can be on that node, they are: the second one can mount what the
+// first one has, and needs no other node. If a restart is needed, why says so.
 //
 // See docs/decisions/0141-updates-by-migration.md.
 func Update(vm *v1.VirtualMachine, changes []v1.RestartAwaitingChange, node string) (
 	how *v1.MigrateOptions, why string,
 ) {
-	place := false
+	place := usesHost(vm)
 	for _, c := range changes {
 		if !reachesGuest(c) {
 			return nil, c.Path + " takes a restart"

@@ -108,3 +108,22 @@ func TestOneNode(t *testing.T) {
 	vm.Spec.NodeName = "n1"
 	require.Equal(t, "spec.nodeName names it", objects.OneNode(vm))
 }
+
+// Two pods with one tap are never on one node.
+func TestTapsAreOfANode(t *testing.T) {
+	t.Parallel()
+	image := []v1.RestartAwaitingChange{{Path: "image.source"}}
+	vm := &v1.VirtualMachine{}
+	how, why := objects.Update(vm, image, "node1")
+	require.Equal(t, &v1.MigrateOptions{NodeSelector: map[string]string{"kubernetes.io/hostname": "node1"}}, how, why)
+	vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}}
+	how, why = objects.Update(vm, image, "node1")
+	require.Equal(t, &v1.MigrateOptions{}, how, why)
+	vm.Spec.NodeName = "node1"
+	how, why = objects.Update(vm, image, "node1")
+	require.Nil(t, how)
+	require.Equal(t, "it has a tap, which two of its pods can't have on one node, and can't leave that: spec.nodeName names it", why)
+	require.Equal(t, why, objects.Unmovable(vm))
+	_, why = objects.Update(vm, append(image, v1.RestartAwaitingChange{Path: "vm.firmware"}), "node1")
+	require.Equal(t, "vm.firmware takes a restart", why)
+}
