@@ -346,6 +346,8 @@ func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 				return errors.New("the VM type needs it")
 			case answer != standard && option.Values != nil && !isOneOf(answer, option.Values):
 				return fmt.Errorf("want one of %v", option.Values)
+			case answer != standard && option.Type == "int" && !isIn(answer, option.Minimum, option.Maximum):
+				return fmt.Errorf("want a number, %s", option.Range())
 			}
 			return nil
 		})
@@ -365,6 +367,12 @@ func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 
 func isOneOf(text string, values []any) bool {
 	return slices.ContainsFunc(values, func(v any) bool { return fmt.Sprint(v) == text })
+}
+
+// isIn reports whether a text is a number within bounds; nil is none.
+func isIn(text string, least, most *int64) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && (least == nil || n >= *least) && (most == nil || n <= *most)
 }
 
 func (c *creation) isImage(text string) error {

@@ -206,7 +206,7 @@ func TestCreateAsks(t *testing.T) {
 		{"want one of ", "none"},
 		{"watchdog [none]: ", ""},
 		{"hotplugPorts [8]: ", "7"},
-		{"want 8 to 24", ""},
+		{"want a number, 8 to 24", ""},
 		{"secureBoot [true]: ", "false"},
 		{"tpm [true]: ", "false"},
 	} {
