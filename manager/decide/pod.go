@@ -202,6 +202,10 @@ const (
 // the drives of a revision; 0: of any.
 func Unseen(s *Snapshot, drives int64) bool {
 	runner := s.VM.Status.Runner
-	return runner != nil && runner.PodUID == s.Pod.UID && runner.State != stateStopped &&
-		(runner.ComparedGeneration != s.VM.Generation || drives != 0 && runner.DrivesRevision != drives)
+	if runner == nil {
+		return false
+	}
+	compared := runner.ComparedGeneration // 0: the runner is of a version that doesn't say
+	return runner.PodUID == s.Pod.UID && runner.State != stateStopped &&
+		(compared != 0 && compared != s.VM.Generation || drives != 0 && runner.DrivesRevision != drives)
 }
