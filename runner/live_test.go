@@ -134,7 +134,8 @@ func TestAFaultyOptionChangesNothing(t *testing.T) {
 	require.Regexp(t, `config\.yaml:\d+:\d+: vm\.options\.panik: the VM type wrapped has no such option \(did you mean panic\?\)$`, r["err"])
 	v.log.forget()
 	v.configure("standard", nil, v.section("currentCpus: 3")...)
-	v.log.await(t, v.ended, refused, "err", "vm.options.qemu: the VM type standard has no such option (it takes panic, watchdog)")
+	v.log.await(t, v.ended, refused, "err",
+		"vm.options.qemu: the VM type standard has no such option (it takes panic, watchdog, hotplugPorts)")
 	require.Equal(t, 2, v.cpus())
 	v.configure("wrapped", nil, v.section("currentCpus: 3")...)
 	eventually(t, 3, v.cpus)
