@@ -176,6 +176,10 @@ func (p *clonePlan) replaceDisks(
 	for _, volume := range from.Status.Volumes {
 		of := volume.VirtualDiskName
 		if !slices.ContainsFunc(named, func(name *string) bool { return *name == of }) {
+			if of != "" {
+				p.notes = append(p.notes, fmt.Sprintf("the disk %s was attached while the VM ran, and stays in the snapshot: make one "+
+					"of it by kubectl vmop disk create NAME --size SIZE --vm-snapshot %s/%[1]s", of, from.Name))
+			}
 			continue
 		}
 		size, err := resource.ParseQuantity(volume.RestoreSize)

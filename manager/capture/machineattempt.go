@@ -62,7 +62,7 @@ func (m *Machines) planOf(of *v1.VirtualMachineSnapshot) (p plan, why *snapshot.
 			PersistentVolumeClaimName: c.Name, PersistentVolumeClaimUID: c.UID, Untrusted: c.Untrusted,
 		})
 	}
-	for _, ref := range objects.DeviceRefs(p.vm) {
+	for _, ref := range disksOf(p.vm) {
 		d, err := m.opts.Disks.Disk(ref.Name)
 		switch {
 		case err != nil:
@@ -84,6 +84,19 @@ func (m *Machines) planOf(of *v1.VirtualMachineSnapshot) (p plan, why *snapshot.
 		})
 	}
 	return p, nil, nil
+}
+
+// disksOf returns the VirtualDisks that a VM names, and those that its guest has beside them.
+func disksOf(vm *v1.VirtualMachine) []objects.DeviceRef {
+	other := func(r objects.DeviceRef) bool { return r.Kind != v1.KindVirtualDisk }
+	all := slices.DeleteFunc(objects.DeviceRefs(vm), other)
+	for _, r := range vm.Status.BlockDeviceRefs {
+		named := slices.ContainsFunc(all, func(n objects.DeviceRef) bool { return n.Name == r.Name })
+		if r.Hotplugged && r.Attached && r.Kind == v1.KindVirtualDisk && !named {
+			all = append(all, objects.DeviceRef{Kind: r.Kind, Name: r.Name, Path: "attached while the VM runs"})
+		}
+	}
+	return all
 }
 
 // claims returns those of a VM, as far as they exist.

@@ -38,23 +38,29 @@ func (w *world) storage(late, grows bool, sizes ...string) string {
 	w.create(class)
 	w.t.Cleanup(func() { _ = w.client.Delete(w.playing(), class) })
 	for i, size := range sizes {
-		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", w.Name, i)}}
-		volume.Spec = corev1.PersistentVolumeSpec{
-			StorageClassName: class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity:   corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
-			VolumeMode: new(corev1.PersistentVolumeBlock),
-			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{
-				Path: "/dev/none",
-			}},
-		}
-		there := corev1.NodeSelectorRequirement{Key: "a", Operator: corev1.NodeSelectorOpExists}
-		volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{there}}},
-		}}
-		w.create(volume)
-		w.t.Cleanup(func() { _ = w.client.Delete(w.playing(), volume) })
+		w.volume(fmt.Sprintf("%s-%d", w.Name, i), size)
 	}
 	return class.Name
+}
+
+// volume makes a volume of the storage class, for blocks.
+func (w *world) volume(name, size string) {
+	w.t.Helper()
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	volume.Spec = corev1.PersistentVolumeSpec{
+		StorageClassName: w.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Capacity:   corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
+		VolumeMode: new(corev1.PersistentVolumeBlock),
+		PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{
+			Path: "/dev/none",
+		}},
+	}
+	there := corev1.NodeSelectorRequirement{Key: "a", Operator: corev1.NodeSelectorOpExists}
+	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{there}}},
+	}}
+	w.create(volume)
+	w.t.Cleanup(func() { _ = w.client.Delete(w.playing(), volume) })
 }
 
 // blankDisk makes a VirtualDisk.

@@ -34,10 +34,10 @@ func (w *world) vmSnapshotIs(name string, phase v1.SnapshotPhase, reason string)
 	return eventually(w, name, &v1.VirtualMachineSnapshot{}, string(phase)+" "+reason, is)
 }
 
-// volumeSnapshotsOf waits for those of a snapshot of the VM "web", and its disk "data".
-func (w *world) volumeSnapshotsOf(of string) (all []*unstructured.Unstructured) {
+// volumeSnapshotsOf waits for those of a snapshot of the VM "web", its disk "data", and more.
+func (w *world) volumeSnapshotsOf(of string, more ...string) (all []*unstructured.Unstructured) {
 	w.t.Helper()
-	for i := range 3 {
+	for i := range 3 + len(more) {
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(snapshot.VolumeKind)
 		all = append(all, eventually(w, snapshot.MachineVolumeName(of, i), o, "is there",
@@ -214,6 +214,38 @@ func TestSnapshotsOfAVM(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), volumes[1]))
 	s = w.vmSnapshotIs("one", v1.SnapshotFailed, snapshot.ReasonLost)
 	require.Contains(t, s.Status.Message, "vms-one-1 is gone")
+}
+
+// What the guest has beside the definition's disks is captured with them, at the same moment.
+func TestASnapshotOfAVMHasAttachedDisks(t *testing.T) {
+	t.Parallel()
+	g := &guests{answer: status.FreezeAnswer{Frozen: true, FileSystems: 3}, thawed: 3}
+	w, class, _ := snapshotWorld(t, g)
+	w.volume(w.Name+"-more", "1Gi")
+	w.blankDisk("more", class, "1Gi")
+	w.diskIs("more", v1.DiskReady, "")
+	pod := w.boot("web")
+	w.attach("att", "web", "more")
+	w.serve("more")
+	w.reports("web", pod, w.configured("web", "more").Revision, "more", "Attached")
+	w.attachmentIs("att", v1.AttachmentAttached, "", "")
+	eventually(w, "web", &v1.VirtualMachine{}, "has both disks", func(vm *v1.VirtualMachine) bool {
+		return len(vm.Status.BlockDeviceRefs) == 2 && vm.Status.BlockDeviceRefs[1].Attached
+	})
+	w.vmSnapshot("one", true)
+	volumes := w.volumeSnapshotsOf("one", "more")
+	for _, o := range volumes {
+		w.driver(o, stored())
+	}
+	s := w.vmSnapshotIs("one", v1.SnapshotReady, "")
+	require.True(t, *s.Status.Consistent)
+	require.Equal(t, []string{"freeze", "thaw"}, g.did())
+	last := s.Status.Volumes[3]
+	d, _ := get(w, "more", &v1.VirtualDisk{})
+	require.Equal(t, "more", last.VirtualDiskName)
+	require.Equal(t, d.Status.Target.UID, last.PersistentVolumeClaimUID)
+	claim, _, _ := unstructured.NestedString(volumes[3].Object, "spec", "source", "persistentVolumeClaimName")
+	require.Equal(t, d.Status.Target.PersistentVolumeClaimName, claim)
 }
 
 // A VM that is off needs no freeze; one whose guest can't be frozen is captured disk by disk, if that is allowed.
