@@ -67,7 +67,7 @@ func (f *flags) bringUpToDate(cmd *cobra.Command) {
 		case atOnce < 1:
 			return cli.UsageError{Err: fmt.Errorf("--at-once is %d: want at least 1", atOnce)}
 		}
-		return nil
+		return cmd.Flags().Set("wait", "true") // it does, so --timeout needs no --wait
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !all {
