@@ -12,6 +12,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/handover"
+	"vmop/runner/reconcile"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -39,8 +40,11 @@ func nodeOf(p *plan.Plan, drive int) (device, node string) {
 	return p.Drives[at].Device, p.Drives[at].Nodes[0]
 }
 
-// copyable returns the disks that can be copied: none of a machine that was started by a version that couldn't.
-func (m *run) copyable(ctx context.Context) (disks []handover.Disk, offered []offeredDisk, err error) {
+// copyable returns the disks that can be copied, those that were attached while the guest ran among them: none of a
+// machine that was started by a version that couldn't.
+func (m *run) copyable(ctx context.Context, plugs []plug) (
+	disks []handover.Disk, offered []offeredDisk, err error,
+) {
 	if _, err := os.Stat(filepath.Dir(m.vm.CopySocket())); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -57,14 +61,21 @@ func (m *run) copyable(ctx context.Context) (disks []handover.Disk, offered []of
 	for _, n := range nodes {
 		sizes[n.Name] = n.Image.Size
 	}
-	for i, d := range m.vm.Spec.Drives {
-		device, node := nodeOf(m.vm.Plan, i)
+	offer := func(d vmspec.Drive, device, node string) {
 		if !isWritten(d) || device == "" || sizes[node] == 0 {
-			continue
+			return
 		}
 		blank, _, err := handover.IsBlank(cmp.Or(d.File, d.Device, d.Resource), os.O_RDONLY)
 		disks = append(disks, handover.Disk{ID: device, Node: node})
 		offered = append(offered, offeredDisk{ID: device, Size: sizes[node], Blank: blank || err != nil})
+	}
+	for i, d := range m.vm.Spec.Drives {
+		device, node := nodeOf(m.vm.Plan, i)
+		offer(d, device, node)
+	}
+	rule, _ := m.vm.Plan.Rules.Disks()
+	for _, p := range plugs {
+		offer(p.Drive.Drive, pluggedID(p.Serial), reconcile.AttachmentOf(rule, p.Drive, p.place, nil).Node)
 	}
 	return disks, offered, nil
 }
@@ -73,28 +84,45 @@ func (m *run) copyable(ctx context.Context) (disks []handover.Disk, offered []of
 // are blank. Other files must be the source's.
 func (r *receiver) images(o offer) (list []handover.Image, err error) {
 	for i, d := range r.vm.Spec.Drives {
-		var image *handover.Image
-		switch {
-		case !isWritten(d):
-		case r.opts.Receive.CopyDisks:
-			if image, err = imageFor(r.vm.Plan, o.Disks, i, d); image != nil {
-				list = append(list, *image)
-			}
-		default:
-			if err = isShared(d); errors.Is(err, fs.ErrNotExist) && r.opts.Receive.Migration == "" {
-				err = fmt.Errorf("%w; receive --copy-disks has the disks copied that are not there", err)
-			}
-		}
-		if err != nil {
+		device, node := nodeOf(r.vm.Plan, i)
+		if list, err = r.addImage(list, o.Disks, d, device, node); err != nil {
 			return nil, fmt.Errorf("vm.drives[%d]: %w", i, err)
+		}
+	}
+	rule, _ := r.vm.Plan.Rules.Disks()
+	for _, p := range r.plugs {
+		node := reconcile.AttachmentOf(rule, p.Drive, p.place, nil).Node
+		if list, err = r.addImage(list, o.Disks, p.Drive.Drive, pluggedID(p.Serial), node); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Path(), err)
 		}
 	}
 	return list, nil
 }
 
+// addImage adds what a disk is copied to, unless it is the source's.
+func (r *receiver) addImage(list []handover.Image, all []offeredDisk, d vmspec.Drive, device, node string) (
+	[]handover.Image, error,
+) {
+	switch {
+	case !isWritten(d):
+	case r.opts.Receive.CopyDisks:
+		image, err := imageFor(all, d, device, node)
+		if image != nil {
+			list = append(list, *image)
+		}
+		return list, err
+	default:
+		err := isShared(d)
+		if errors.Is(err, fs.ErrNotExist) && r.opts.Receive.Migration == "" {
+			err = fmt.Errorf("%w; receive --copy-disks has the disks copied that are not there", err)
+		}
+		return list, err
+	}
+	return list, nil
+}
+
 // imageFor returns what a disk is copied to; nil if it is shared.
-func imageFor(p *plan.Plan, all []offeredDisk, drive int, d vmspec.Drive) (*handover.Image, error) {
-	device, node := nodeOf(p, drive)
+func imageFor(all []offeredDisk, d vmspec.Drive, device, node string) (*handover.Image, error) {
 	at := slices.IndexFunc(all, func(offered offeredDisk) bool { return offered.ID == device && device != "" })
 	path := cmp.Or(d.File, d.Device)
 	if d.File != "" {

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"vmop/printable"
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/drive"
@@ -20,6 +20,7 @@ import (
 	"vmop/runner/migrate"
 	"vmop/runner/migrate/link"
 	"vmop/runner/prepare"
+	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
@@ -37,6 +38,7 @@ type offer struct {
 	Hardware []string          `json:"hardware"`
 	CPUs     int               `json:"cpus"`
 	Disks    []offeredDisk     `json:"disks,omitempty"` // that can be copied
+	Plugged  []reconcile.Slot  `json:"plugged,omitempty"`
 }
 
 // guest is the machine as a migration sees it.
@@ -86,14 +88,18 @@ func (b backend) Migrate(
 		return control.Refusal("the guest is being moved already")
 	}
 	defer m.moving.Unlock()
-	if err := m.unmovable(ctx); err != nil {
-		return err
-	}
-	offered, err := m.offer(ctx)
+	m.driver.Hold(heldText) // nothing is attached any more
+	defer m.driver.Unhold()
+	want := m.driver.Wanted()
+	slots, err := m.movable(ctx, want)
 	if err != nil {
 		return err
 	}
-	disks, list, err := m.copyable(ctx)
+	offered, err := m.offer(ctx, slots)
+	if err != nil {
+		return err
+	}
+	disks, list, err := m.copyable(ctx, plugsOf(slots, want))
 	if err != nil {
 		return err
 	}
@@ -103,14 +109,13 @@ func (b backend) Migrate(
 		return err
 	}
 	m.log.Info("migrating", "target", keys.Address)
-	m.driver.Hold(heldText)
-	defer m.driver.Unhold()
 	bounds := handover.Bounds{
 		Downtime: cmp.Or(r.Downtime, handover.DefaultBounds().Downtime), Bandwidth: r.Bandwidth,
 	}
 	s := handover.NewSource(handover.SourceConfig{
 		Machine: guest{m.driver, m}, DataDir: m.vm.DataDir, Keys: keys, Offer: offered, Bounds: bounds,
 		Disks: disks, Socket: m.vm.CopySocket(), Stop: stop, Log: m.log, Tell: m.teller(keys.Address, tell),
+		Check: func(ctx context.Context) error { return m.hasStill(ctx, slots, want) },
 	})
 	lasting := context.WithoutCancel(ctx) // a release is not undone by a client that has disconnected
 	defer context.AfterFunc(ctx, func() { s.Cancel(lasting, errors.New("the migration was cancelled")) })()
@@ -204,38 +209,24 @@ func (m *run) handedOver() (moved, reclaimed bool) {
 	return note.Record == migrate.Moved, note.Record == migrate.NoRecord && m.reclaims.Load()
 }
 
-// unmovable returns why the guest can't be moved; nil if it can.
-func (m *run) unmovable(ctx context.Context) error {
+// movable returns where the disks are that were attached to the guest while it ran, or why it can't be moved.
+func (m *run) movable(ctx context.Context, want []reconcile.Drive) ([]reconcile.Slot, error) {
 	const what = control.Refusal("the guest cannot be moved: ")
 	switch state := m.tracker.Status().State; state {
 	case vmstatus.StateBooting, vmstatus.StateRunning, vmstatus.StateBooted:
 	default:
-		return what + control.Refusal("the VM is in the state "+string(state))
+		return nil, what + control.Refusal("the VM is in the state "+string(state))
 	}
 	select {
 	case <-m.tpmEnds():
-		return what + "its TPM is lost; stop the VM and start it again"
+		return nil, what + "its TPM is lost; stop the VM and start it again"
 	default:
 	}
-	var devices []struct {
-		Device, QDev string
-		Inserted     *struct {
-			Node string `json:"node-name"`
-		}
+	slots, err := m.slots(ctx, want)
+	if refused := control.Refusal(""); errors.As(err, &refused) {
+		err = what + refused
 	}
-	if err := m.driver.Query(ctx, qmp.Command{Execute: "query-block"}, &devices); err != nil {
-		return err
-	}
-	for _, d := range devices {
-		id, _, _ := strings.Cut(strings.TrimPrefix(d.QDev, "/machine/peripheral/"), "/")
-		if d.Inserted == nil || d.QDev == "" {
-			continue
-		}
-		if _, known := m.vm.Plan.Drive(d.Device, d.QDev, id, d.Inserted.Node); !known {
-			return what + control.Refusal("its disk "+printable.Line(id)+" was attached while it ran; detach it first")
-		}
-	}
-	return nil
+	return slots, err
 }
 
 // tpmEnds is closed when the process has ended that emulates the machine's TPM: another one in its place has nothing of
@@ -268,7 +259,7 @@ func (m *run) missesWrites(ctx context.Context) (bool, error) {
 }
 
 // offer is what the target needs to know.
-func (m *run) offer(ctx context.Context) (o offer, err error) {
+func (m *run) offer(ctx context.Context, plugged []reconcile.Slot) (o offer, err error) {
 	machines, err := prepare.ReadMachines(m.vm.DataDir)
 	if err != nil {
 		return o, err
@@ -281,7 +272,8 @@ func (m *run) offer(ctx context.Context) (o offer, err error) {
 	}
 	o = offer{
 		UUID: m.vm.Spec.UUID, VMType: m.vm.Config.VMType, Archive: m.vm.Pin.Archive, Machines: machines,
-		Hardware: handover.Hardware(m.vm.Plan, machines),
+		Hardware: slices.Concat(handover.Hardware(m.vm.Plan, machines), pluggedHardware(m.vm.Plan, plugged)),
+		Plugged:  plugged,
 	}
 	for _, s := range slots {
 		if s.Path != "" {

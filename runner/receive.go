@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,7 @@ type receiver struct {
 	left     *handover.Note // of a guest that has left from here before; nil: there was none
 	listener *link.Listener
 	begun    *launch.Launch
+	plugs    []plug // disks that the guest had attached while it ran
 }
 
 // receive waits for the guest of another runner, up to the point where it runs here.
@@ -231,10 +233,17 @@ func (r *receiver) compare(ctx context.Context, text json.RawMessage) ([]handove
 		return nil, fmt.Errorf("vmType is %s here, and %s at the source", vm.Config.VMType, o.VMType)
 	}
 	pin := &prepare.Pin{Archive: o.Archive, Machines: o.Machines}
+	for _, s := range o.Plugged {
+		vm.Plugged = append(vm.Plugged, s.Serial)
+	}
 	if err := vm.CompleteAs(ctx, r.opts.Options, o.UUID, pin); err != nil {
 		return nil, err
 	}
-	if err := handover.Differences(o.Hardware, handover.Hardware(vm.Plan, o.Machines)); err != nil {
+	own := slices.Concat(handover.Hardware(vm.Plan, o.Machines), pluggedHardware(vm.Plan, o.Plugged))
+	if err := handover.Differences(o.Hardware, own); err != nil {
+		return nil, err
+	}
+	if err := r.findPlugs(o.Plugged); err != nil {
 		return nil, err
 	}
 	if err := r.noOtherTPM(); err != nil {
@@ -294,8 +303,10 @@ func (r *receiver) start(ctx context.Context) (handover.Machine, error) {
 	if m.processes, err = r.begun.Start(ctx); err != nil {
 		return nil, err
 	}
-	m.wanted = m.vm
 	if err := m.settle(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.plugIn(ctx); err != nil {
 		return nil, err
 	}
 	return arriving{guest{m.driver, m}, r.begun}, nil

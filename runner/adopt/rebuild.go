@@ -20,6 +20,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/launch"
 	"vmop/runner/prepare"
+	"vmop/runner/reconcile"
 	"vmop/runner/record"
 	"vmop/vmtypes/plan"
 )
@@ -54,8 +55,11 @@ func (f *finding) qemu() process.ID {
 
 func (f *finding) monitor() string { return filepath.Join(f.dir, prepare.MonitorSocket) }
 
-// identity is who QEMU says it is.
-type identity struct{ name, uuid, status string }
+// identity is who QEMU says it is, and which disks it has got since it was started, by their serial numbers.
+type identity struct {
+	name, uuid, status string
+	plugged            []string
+}
 
 // noUUID is what QEMU says whose VM type gives it none.
 const noUUID = "00000000-0000-0000-0000-000000000000"
@@ -82,7 +86,21 @@ func (f *finding) query(ctx context.Context, limit time.Duration) (who identity,
 			return who, fmt.Errorf("%s: %w", question, err)
 		}
 	}
-	return identity{printable.Line(said.Name), printable.Line(said.UUID), printable.Line(said.Status)}, nil
+	who.name, who.uuid, who.status = printable.Line(said.Name), printable.Line(said.UUID), printable.Line(said.Status)
+	var nodes []struct {
+		Name string `json:"node-name"`
+	}
+	all := qmp.Command{Execute: "query-named-block-nodes", Arguments: map[string]bool{"flat": true}}
+	reply, err := session.Run(ctx, all)
+	if err == nil {
+		err = json.Unmarshal(reply, &nodes)
+	}
+	for _, n := range nodes {
+		if serial, attached := reconcile.SerialOf(n.Name); attached {
+			who.plugged = append(who.plugged, serial)
+		}
+	}
+	return who, err
 }
 
 // unrecorded returns the machine that runs without a record and a link to it; nil if its
@@ -191,6 +209,7 @@ func (f *finding) drafts(who identity) (drafts []record.Machine, err error) {
 	_, err = os.Stat(kept)
 	configured := record.Of(f.vm, time.Time{})
 	configured.UUID, configured.VMType, configured.Unpinned = who.uuid, string(vmType), err != nil
+	configured.Plugged = who.plugged
 	if who.uuid == noUUID {
 		if configured.UUID, err = config.EnsureUUID(f.vm.DataDir, f.vm.Config.VM.UUID, false); err != nil {
 			return nil, err

@@ -50,7 +50,7 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 		}()
 	case machine.OpenDisk:
 		go func() {
-			file, err := openDisk(d.closed, a.Drive.Drive, d.cfg.Log)
+			file, err := OpenDisk(d.closed, a.Drive.Drive, d.cfg.Log)
 			asked := d.call(d.closed, func(now time.Time) { d.state.DiskOpened(a.Drive, file, err, now) })
 			if !asked && file != nil {
 				_ = file.Close()

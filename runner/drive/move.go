@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"vmop/runner/machine"
+	"vmop/runner/reconcile"
 )
 
 // Hold leaves the machine as it is, because its guest is being moved, for the reason that users get.
@@ -23,4 +24,10 @@ func (d *Driver) Continue(ctx context.Context) error {
 func (d *Driver) Paused() (paused bool) {
 	d.Do(func() { paused = d.state.Progress().Paused })
 	return paused
+}
+
+// Wanted are the disks that the configuration in force wants to be attached to the machine.
+func (d *Driver) Wanted() (list []reconcile.Drive) {
+	d.Do(func() { list = d.state.Wanted() })
+	return list
 }

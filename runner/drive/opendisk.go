@@ -17,13 +17,13 @@ import (
 	"vmop/vmspec"
 )
 
-// openDisk opens a disk that is attached while the machine runs, so that QEMU, which may
+// OpenDisk opens a disk that is attached while the machine runs, so that QEMU, which may
 // read and write only what it was started with, gets the descriptor. An image that has a size is made where there
 // is none. An image that names other files is refused: QEMU couldn't open them. A disk that is made of an image must
-// have been made. Of an NBD server is found out whether it answers.
+// have been made. Of an NBD server is found out whether it answers; then the file is nil.
 //
 // See docs/decisions/0107-attached-disks.md.
-func openDisk(ctx context.Context, d vmspec.Drive, log *slog.Logger) (*os.File, error) {
+func OpenDisk(ctx context.Context, d vmspec.Drive, log *slog.Logger) (*os.File, error) {
 	if d.NBD != nil { // QEMU has the connection; there is no file
 		return nil, nbdexport.Probe(ctx, *d.NBD, serverTime)
 	}

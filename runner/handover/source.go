@@ -32,6 +32,8 @@ type SourceConfig struct {
 	// Disks are those that can be copied, and Socket is the path of a socket that the machine's QEMU can connect with.
 	Disks  []Disk
 	Socket string
+	// Check returns an error if the guest, which is paused, is not as it was offered any more. It may be nil.
+	Check func(ctx context.Context) error
 	// Stop has the guest paused before its memory is sent: QEMU may miss what it writes meanwhile.
 	Stop bool
 	// Silence is how long the target may say nothing while the guest is paused; 0 is DefaultSilence.
@@ -248,7 +250,13 @@ func (s *Source) carryOut(ctx context.Context, a migrate.Action) error {
 	case migrate.Switch:
 		limited, cancel := context.WithTimeout(ctx, replyTime)
 		defer cancel()
-		err := s.endCopies(limited)
+		err := error(nil)
+		if s.cfg.Check != nil {
+			err = s.cfg.Check(limited)
+		}
+		if err == nil {
+			err = s.endCopies(limited)
+		}
 		if err == nil {
 			err = command(limited, s.machine, qmp.Command{
 				Execute: "migrate-continue", Arguments: members{"state": "pre-switchover"},

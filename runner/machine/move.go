@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"vmop/qmp"
+	"vmop/runner/reconcile"
 )
 
 // Hold leaves the machine as it is, because its guest is being moved to another runner, and says so to users: the
@@ -29,3 +30,6 @@ func (s *State) Continue(to Request, now time.Time) {
 		s.line.do(Answer{to, a.reply, a.err})
 	})
 }
+
+// Wanted are the disks that the configuration in force wants to be attached.
+func (s *State) Wanted() []reconcile.Drive { return s.wanted.wish.Desired.Drives }

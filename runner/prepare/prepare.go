@@ -48,6 +48,9 @@ type VM struct {
 	Warnings []string
 	// Facts are what the plan was made from that this computer has said.
 	Facts HostFacts
+	// Plugged are the serial numbers of disks that are in the configuration, and not in the plan: a guest that has come
+	// from another runner had them attached.
+	Plugged []string
 	// Pin is the type that the plan was made by.
 	Pin *Pin
 	// Seed is for the cloud-init image; nil: no cloud-init.
@@ -215,6 +218,9 @@ func (vm *VM) resolve(dataDir string, keep bool) (err error) {
 		spec.Network = []vmspec.Network{{Type: vmspec.NetworkUser}}
 	}
 	spec = spec.WithDefaults().Within(vm.folder())
+	spec.Drives = slices.DeleteFunc(spec.Drives, func(d vmspec.Drive) bool {
+		return d.NBD == nil && slices.Contains(vm.Plugged, d.Serial)
+	})
 	spec, faults := vmspec.ResolveResources(spec, vm.Facts.mode)
 	vm.Spec = spec
 	return vm.Config.Locate(faults)

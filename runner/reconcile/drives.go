@@ -83,7 +83,7 @@ type driveJob struct {
 }
 
 func newDrives(r plan.Disks, o *opener, start Start) *drives {
-	return &drives{rule: r, opener: o, known: !start.Running, jobs: map[string]*driveJob{}}
+	return &drives{rule: r, opener: o, known: !start.Running && !start.Arriving, jobs: map[string]*driveJob{}}
 }
 
 func (d *drives) next(want *Desired, now time.Time) {
@@ -286,63 +286,23 @@ func (d *drives) open(w Drive, j *driveJob, now time.Time) {
 			}
 			return false
 		}
-		if w.NBD != nil {
-			d.attachNBD(w, place, j)
-		} else {
-			d.attachFile(w, place, j, file)
-		}
+		d.attach(w, place, j, file)
 		return true
 	})
 }
 
-// firstSet is the number of the set of descriptors for the first place: QEMU gives others
-// the smallest that is free.
-const firstSet = 1000
-
-func (d *drives) attachFile(w Drive, place int, j *driveJob, file *os.File) {
-	set := firstSet + place
-	name := plugged{place: place, mark: w.mark(), serial: w.Serial}.named().name
-	add := commandOf("add-fd", map[string]any{"fdset-id": set, "opaque": name})
-	add.File = file
-	remove := commandOf("remove-fd", map[string]any{"fdset-id": set}) // QEMU has a copy in the node
-	node := nodeOf(w, name, fmt.Sprintf("/dev/fdset/%d", set))
-	d.attach(w, place, j, []qmp.Command{remove, add}, node, []qmp.Command{remove})
-}
-
-// attach adds a block node and its device. The first of the commands before removes what an earlier
-// attempt may have left.
-func (d *drives) attach(
-	w Drive, place int, j *driveJob, before []qmp.Command, node map[string]any, after []qmp.Command,
-) {
-	name := node["node-name"]
-	commands := append(before, commandOf("blockdev-add", node), commandOf("device_add", map[string]any{
-		"driver": d.rule.Driver, "id": name, "bus": d.rule.Buses[place], "drive": name, "serial": w.Serial,
-		"werror": "stop", "rerror": "stop",
-	}))
+// attach adds a block node and its device.
+func (d *drives) attach(w Drive, place int, j *driveJob, file *os.File) {
+	a := AttachmentOf(d.rule, w, place, file)
 	j.attempts++
 	d.send(func(answers []answer, now time.Time) {
 		d.known, d.pace = false, pace{} // no guest has caused it
-		if err := fault(answers[min(1, len(before)):len(commands)]); err != nil {
+		if err := fault(answers[len(a.Clear) : len(answers)-len(a.After)]); err != nil {
 			j.fail(fmt.Sprintf("attach the disk: %v", err), now)
 			return
 		}
 		*j = driveJob{}
-	}, append(commands, after...)...)
-}
-
-// nodeOf returns the arguments of blockdev-add for a disk, as the stock types have them.
-func nodeOf(w Drive, name, file string) map[string]any {
-	place := map[string]any{"driver": "file", "filename": file, "read-only": w.ReadOnly, "discard": "unmap"}
-	if w.Device != "" {
-		place["driver"], place["aio"], place["cache"] = "host_device", "native", map[string]any{"direct": true}
-	}
-	node := map[string]any{
-		"node-name": name, "driver": w.Format, "file": place, "read-only": w.ReadOnly, "discard": "unmap",
-	}
-	if w.Format != "raw" {
-		node["backing"] = nil // it has none
-	}
-	return node
+	}, slices.Concat(a.Clear, a.Do, a.After)...)
 }
 
 // detach asks the guest to release a disk. The request is repeated: a guest that is
@@ -366,7 +326,7 @@ func (d *drives) detach(p plugged, j *driveJob) {
 func (d *drives) removeNode(p plugged, j *driveJob) {
 	commands := []qmp.Command{commandOf("blockdev-del", map[string]any{"node-name": p.name})}
 	if p.server != nil {
-		commands = append(commands, d.removeCredentials(p.serial))
+		commands = append(commands, removeCredentials(p.serial))
 	}
 	d.send(func(answers []answer, now time.Time) {
 		d.known = false

@@ -46,29 +46,7 @@ func (j *driveJob) awaitServer(now time.Time) {
 // credentials is the name of the object with the certificates of a drive.
 func credentials(serial string) string { return "tls-" + serial }
 
-// attachNBD attaches a disk of a server that has answered.
-func (d *drives) attachNBD(w Drive, place int, j *driveJob) {
-	p := plugged{place: place, mark: w.mark(), serial: w.Serial}.named()
-	node := map[string]any{
-		"node-name": p.name, "driver": "nbd", "export": w.NBD.Export, "read-only": w.ReadOnly, "discard": "unmap",
-		"server":          map[string]any{"type": "inet", "host": w.NBD.Host, "port": strconv.Itoa(w.NBD.Port)},
-		"reconnect-delay": reconnectDelay, "open-timeout": openTimeout,
-	}
-	if w.NBD.Export == "" {
-		delete(node, "export")
-	}
-	var before []qmp.Command
-	if w.NBD.TLS != "" {
-		node["tls-creds"] = credentials(w.Serial)
-		before = []qmp.Command{d.removeCredentials(w.Serial), commandOf("object-add", map[string]any{
-			"qom-type": "tls-creds-x509", "id": credentials(w.Serial), "endpoint": "client", "verify-peer": true,
-			"dir": w.NBD.TLS,
-		})}
-	}
-	d.attach(w, place, j, before, node, nil)
-}
-
-func (d *drives) removeCredentials(serial string) qmp.Command {
+func removeCredentials(serial string) qmp.Command {
 	return commandOf("object-del", map[string]any{"id": credentials(serial)})
 }
 

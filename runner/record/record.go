@@ -41,10 +41,12 @@ type Machine struct {
 	// no file of it.
 	VMType string `json:"vmType,omitempty"`
 	// Unpinned: the type isn't in the data directory yet.
-	Unpinned  bool              `json:"unpinned,omitempty"`
-	Machines  map[string]string `json:"machines,omitempty"`
-	Host      prepare.HostFacts `json:"host"`
-	Protected bool              `json:"protected"`
+	Unpinned bool              `json:"unpinned,omitempty"`
+	Machines map[string]string `json:"machines,omitempty"`
+	Host     prepare.HostFacts `json:"host"`
+	// Plugged are the serial numbers of disks of the configuration that the plan leaves out.
+	Plugged   []string `json:"plugged,omitempty"`
+	Protected bool     `json:"protected"`
 	// Held is what the kernel holds the processes to.
 	Held *status.Confinement `json:"held,omitempty"`
 	// Misplaced says why processes don't run on the CPUs that the plan has for them.
@@ -58,6 +60,7 @@ func Of(vm *prepare.VM, began time.Time) Machine {
 		Version: version, Began: began,
 		ConfigFile: vm.File, Config: string(vm.Config.Text()), DataDir: vm.DataDir, UUID: vm.Spec.UUID,
 		Host: vm.Facts, Protected: vm.Protected, Held: vm.Held, Misplaced: vm.Misplaced,
+		Plugged: vm.Plugged,
 	}
 	if vm.Pin != nil {
 		r.Unpinned, r.Machines = !vm.Pin.Kept, vm.Pin.Machines
@@ -173,7 +176,7 @@ func (r *Machine) VM(ctx context.Context, runtimeDir string) (*prepare.VM, error
 		return nil, err
 	}
 	vm.DataDir, vm.RuntimeDir, vm.Facts, vm.Protected = r.DataDir, runtimeDir, r.Host, r.Protected
-	vm.Held, vm.Misplaced = r.Held, r.Misplaced
+	vm.Held, vm.Misplaced, vm.Plugged = r.Held, r.Misplaced, r.Plugged
 	if vm.Pin, err = r.pin(runtimeDir); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,16 @@ func (rs Rules) Has(kind string) bool {
 	return slices.ContainsFunc(rs, func(r Rule) bool { return r.Kind() == kind })
 }
 
+// Disks returns the rule of that kind, and whether there is one.
+func (rs Rules) Disks() (Disks, bool) {
+	for _, r := range rs {
+		if d, is := r.(Disks); is {
+			return d, true
+		}
+	}
+	return Disks{}, false
+}
+
 // CPUs says that CPUs can be plugged and unplugged (device_add, device_del).
 type CPUs struct {
 	// Boot is how many CPUs QEMU starts with, Maximum how many there may be.

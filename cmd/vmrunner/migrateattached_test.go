@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"crypto/md5"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/nbdexport"
+	"vmop/runner/control"
+	"vmop/runner/status"
+	"vmop/test/invariants"
+)
+
+// exported serves an image by NBD as long as the test runs, and returns a drive of it. A folder of certificates is made
+// in dir.
+func exported(t *testing.T, image, serial, dir string) (drive string) {
+	t.Helper()
+	now := time.Now()
+	authority, err := nbdexport.NewAuthority("vm", now)
+	require.NoError(t, err)
+	server, err := authority.Server(nil, []net.IP{net.IPv4(127, 0, 0, 1)}, now)
+	require.NoError(t, err)
+	client, err := authority.Client(now)
+	require.NoError(t, err)
+	of := t.TempDir()
+	for name, text := range map[string][]byte{
+		of + "/" + nbdexport.CAFile:                 authority.Certificate,
+		of + "/" + nbdexport.ServerCertificateFile:  server.Certificate,
+		of + "/" + nbdexport.ServerKeyFile:          server.Key,
+		dir + "/" + nbdexport.CAFile:                authority.Certificate,
+		dir + "/" + nbdexport.ClientCertificateFile: client.Certificate,
+		dir + "/" + nbdexport.ClientKeyFile:         client.Key,
+	} {
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	require.NoError(t, l.Close())
+	e := nbdexport.Export{Disk: image, Name: "disk", TLS: of, Address: "127.0.0.1", Port: uint16(port)}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = e.Run(ctx, slog.New(slog.DiscardHandler))
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return fmt.Sprintf("{serial: %s, nbd: {host: 127.0.0.1, port: %d, export: disk, tls: %s}}", serial, port, dir)
+}
+
+// drives changes the drives in the configuration of a folder.
+func drives(t *testing.T, dir string, list ...string) {
+	t.Helper()
+	file := filepath.Join(dir, "config.yaml")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	changed := "drives: [" + strings.Join(list, ", ") + "]"
+	changed = regexp.MustCompile(`drives: .*`).ReplaceAllLiteralString(string(text), changed)
+	require.NoError(t, os.WriteFile(file, []byte(changed), 0o600))
+}
+
+// attachedDrives waits until the disks of the VM in a folder are attached.
+func attachedDrives(t *testing.T, dir string, count int) (s status.Status) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+		if err != nil {
+			return false
+		}
+		s, err = client.Status(t.Context())
+		return err == nil && len(s.Drives) == count && !slices.ContainsFunc(s.Drives, func(d status.Drive) bool {
+			return d.State != status.DriveAttached
+		})
+	}, patience, 20*time.Millisecond, "%+v", s.Drives)
+	return s
+}
+
+// records has the guest write records to the disk with a serial number, one after the other, without end.
+const records = `(until for b in /sys/block/vd*; do [ "$(cat $b/serial)" = %[1]s ] && D=/dev/${b##*/}; done; ` +
+	`[ -n "$D" ]; do usleep 50000; done; i=0; while :; do i=$((i+1)); echo $i $(echo $i | md5sum) | ` +
+	`dd of=$D bs=512 seek=$i conv=fsync 2>/dev/null && echo %[1]s wrote $i >/dev/console; done) &`
+
+// attached is a VM whose guest writes to disks that it has got while it runs: in a file of both sides, in one that is
+// copied, and of a server.
+type attached struct {
+	*journey
+
+	disks []string // their images in the end, in the order of their serial numbers
+}
+
+var serials = []string{"common", "copied", "served"}
+
+// beginAttached starts one, and a runner that waits for its guest.
+func beginAttached(t *testing.T) *attached {
+	t.Helper()
+	common, served := filepath.Join(t.TempDir(), "common"), filepath.Join(t.TempDir(), "served")
+	require.NoError(t, os.WriteFile(served, make([]byte, 1<<20), 0o600))
+	certificates := t.TempDir()
+	far := exported(t, served, "served", certificates)
+	section := append(tiny(t, ""), "drives: []")
+	j := &journey{t: t, fromDir: folder(t, "standard", section...), toDir: folder(t, "standard", section...)}
+	for _, dir := range []string{j.fromDir, j.toDir} {
+		file := filepath.Join(dir, "config.yaml")
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		with := strings.Replace(string(text), "  vm:\n", "  nbdCertificates: "+certificates+"\n  vm:\n", 1)
+		require.NoError(t, os.WriteFile(file, []byte(with), 0o600))
+	}
+	j.receiveArgs = []string{"--copy-disks"}
+	j.sending = start(t, j.fromDir, nil, "--log-level", "debug")
+	j.sending.await(`booting`)
+	from := console(t, j.fromDir)
+	from.await(`TINY \S+ READY`)
+	list := []string{"{file: " + common + ", size: 1 MiB, serial: common}", "", far}
+	for _, dir := range []string{j.fromDir, j.toDir} {
+		list[1] = "{file: " + dir + "/copied, size: 1 MiB, serial: copied}"
+		drives(t, dir, list...)
+	}
+	attachedDrives(t, j.fromDir, len(serials))
+	for _, serial := range serials {
+		from.typeLine("sh " + fmt.Sprintf(records, serial))
+		from.await(serial + ` wrote \d+`)
+	}
+	require.NoError(t, from.conn.Close()) // there is one console at a time
+	j.receive()
+	j.receiving.await(`waiting for a guest`)
+	return &attached{j, []string{common, filepath.Join(j.toDir, "copied"), served}}
+}
+
+// goesOn requires that the guest of a folder still writes to all disks.
+func (a *attached) goesOn(dir string) {
+	a.t.Helper()
+	c := console(a.t, dir)
+	for _, serial := range serials {
+		c.await(serial + ` wrote \d+`)
+	}
+}
+
+// hasAll requires that the guest has lost no record, and written none twice in another place. It has ended.
+func (a *attached) hasAll() {
+	a.t.Helper()
+	for i, disk := range a.disks {
+		text, err := os.ReadFile(disk)
+		require.NoError(a.t, err)
+		n := 0
+		for at := 512; at < len(text) && text[at] != 0; at += 512 {
+			n++
+			line := strings.TrimRight(string(text[at:at+512]), "\x00")
+			require.Equal(a.t, fmt.Sprintf("%d %x -\n", n, md5.Sum([]byte(strconv.Itoa(n)+"\n"))), line, serials[i])
+		}
+		require.Greater(a.t, n, 1, serials[i])
+		require.Equal(a.t, len(text)-512*(n+1), strings.Count(string(text[512*(n+1):]), "\x00"), "all is in order")
+	}
+}
+
+// Disks that a guest has got while it ran move with it, wherever they are, and stay as they are for the next runner.
+func TestAttachedDisksAreMigrated(t *testing.T) {
+	t.Parallel()
+	a := beginAttached(t)
+	out, err := a.migrate()
+	require.NoError(t, err, out)
+	require.Zero(t, a.sending.exit())
+	a.goesOn(a.toDir)
+	s := attachedDrives(t, a.toDir, len(serials))
+	require.Empty(t, s.RestartAwaitingChanges)
+	require.Empty(t, s.Problems)
+
+	next := a.receiving
+	for _, spoilt := range []bool{false, true} {
+		next.kill()
+		if spoilt { // then it is made again
+			require.NoError(t, os.Truncate(filepath.Join(a.toDir, "run", "machine.json"), 0))
+		}
+		next = start(t, a.toDir, nil)
+		next.await(`adopted`)
+		s = attachedDrives(t, a.toDir, len(serials))
+		require.Empty(t, s.RestartAwaitingChanges)
+		require.Empty(t, s.Problems)
+	}
+	a.goesOn(a.toDir)
+	next.signal(syscall.SIGTERM)
+	require.Zero(t, next.exit())
+	a.hasAll()
+	invariants.NothingLeft(t, a.toDir)
+	invariants.NothingLeft(t, a.fromDir)
+}
+
+// Whichever runner is killed: one guest writes to the disks, and has lost nothing.
+func TestARunnerIsKilledWhileAttachedDisksAreMigrated(t *testing.T) {
+	t.Parallel()
+	for _, c := range []killMoment{
+		{"source", `event=Copied`}, {"target", `command="device_add`}, {"target", `"heard Go"`},
+	} {
+		t.Run(c.side+" "+strings.Trim(c.at, `"`), func(t *testing.T) {
+			t.Parallel()
+			a := beginAttached(t)
+			dir, with := a.fromDir, a.sending
+			if a.killsOne(c.side, c.at) {
+				dir, with = a.toDir, a.receiving
+			} else {
+				a.disks[1] = filepath.Join(a.fromDir, "copied")
+				with = a.sending // it may be another one now
+			}
+			a.goesOn(dir)
+			attachedDrives(t, dir, len(serials))
+			with.signal(syscall.SIGTERM)
+			require.Zero(t, with.exit())
+			a.hasAll()
+		})
+	}
+}

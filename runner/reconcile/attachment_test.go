@@ -1,0 +1,41 @@
+package reconcile_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/reconcile"
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+)
+
+// Where a disk is, its name says, as long as it is the one that is wanted.
+func TestSlotOf(t *testing.T) {
+	t.Parallel()
+	data := reconcile.Drive{Index: 2}
+	data.Drive = vmspec.Drive{File: "/data.img", Format: "raw", Serial: "a-b", ReadOnly: true}
+	rule := plan.Disks{Driver: "virtio-blk-pci", Buses: make([]string, 32)}
+	id := reconcile.AttachmentOf(rule, data, 31, nil).Node
+	slot, err := reconcile.SlotOf(id, []reconcile.Drive{{}, data})
+	require.NoError(t, err)
+	require.Equal(t, reconcile.Slot{Place: 31, Serial: "a-b", ReadOnly: true}, slot)
+	other := data
+	other.File = "/other.img"
+	for _, c := range []struct {
+		id   string
+		want []reconcile.Drive
+		why  string
+	}{
+		{"usb0", []reconcile.Drive{data}, "its disk usb0 was attached by hand; detach it first"},
+		{
+			id,
+			[]reconcile.Drive{other},
+			"its disk a-b is attached with another file, format or readOnly than vm.drives[2] has",
+		},
+		{id, nil, "its disk a-b is to be detached, and the guest has not released it yet"},
+	} {
+		_, err := reconcile.SlotOf(c.id, c.want)
+		require.EqualError(t, err, c.why)
+	}
+}
