@@ -219,7 +219,7 @@ func TestUpdateOf(t *testing.T) {
 		"an image, and what is the runners": {[]string{"image.source", "vm.maximumCpus"}, nil, "restart"},
 		"an image, with an attached disk": {[]string{"image.source"}, func(vm *v1.VirtualMachine) {
 			vm.Status.BlockDeviceRefs = []v1.BlockDeviceStatusRef{{Hotplugged: true}}
-		}, "restart"},
+		}, "node1"},
 	} {
 		s, found := awaits(tt.paths...)
 		if tt.edit != nil {

@@ -113,7 +113,9 @@ func TestAMigrationFailsEarly(t *testing.T) {
 		"the guest has ended": func(s *Situation) {
 			s.VM.Status.Runner.State, s.VM.Status.Runner.Outcome = "Stopped", &v1.Outcome{Cause: "guest shutdown"}
 		},
-		"the VirtualDisk data was attached while the guest was running: detach it first": func(s *Situation) {
+		"spec.blockDeviceRefs[0]: the VirtualDisk data is attached while the guest runs, and another pod would mount it: " +
+			"detach it first, or restart the VM": func(s *Situation) {
+			s.VM.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualDisk, Name: "data"}}
 			data := v1.BlockDeviceStatusRef{Kind: v1.KindVirtualDisk, Name: "data", Hotplugged: true}
 			s.VM.Status.BlockDeviceRefs = []v1.BlockDeviceStatusRef{data}
 		},

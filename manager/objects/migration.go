@@ -79,9 +79,12 @@ func restrict(spec *applycorev1.PodSpecApplyConfiguration, op corev1.NodeSelecto
 // Unmovable returns why the guest of a VM can't move to another pod; "" if nothing of the definition is known that
 // prevents it. The runners compare their plans, too.
 func Unmovable(vm *v1.VirtualMachine) string {
-	for _, d := range vm.Status.BlockDeviceRefs {
-		if d.Hotplugged {
-			return fmt.Sprintf("the %s %s was attached while the guest was running: detach it first", d.Kind, d.Name)
+	for _, ref := range DeviceRefs(vm) {
+		if slices.ContainsFunc(vm.Status.BlockDeviceRefs, func(is v1.BlockDeviceStatusRef) bool {
+			return is.Hotplugged && is.Kind == ref.Kind && is.Name == ref.Name
+		}) {
+			return fmt.Sprintf("%s: the %s %s is attached while the guest runs, and another pod would mount it: detach it "+
+				"first, or restart the VM", ref.Path, ref.Kind, ref.Name)
 		}
 	}
 	if one := OneNode(vm); one != "" && usesHost(vm) {

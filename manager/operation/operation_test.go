@@ -141,8 +141,11 @@ func TestRefusals(t *testing.T) {
 		"a new pod on its node", move(stuck, nil))
 	require.Empty(t, move(stuck, map[string]string{"kubernetes.io/hostname": "n1"}))
 	stuck.Status.BlockDeviceRefs = []v1.BlockDeviceStatusRef{{Kind: v1.KindVirtualDisk, Name: "data", Hotplugged: true}}
-	require.Equal(t, "NotMigratable: the guest can't move: the VirtualDisk data was attached while the guest was "+
-		"running: detach it first", move(stuck, map[string]string{"kubernetes.io/hostname": "n1"}))
+	require.Empty(t, move(stuck, map[string]string{"kubernetes.io/hostname": "n1"}))
+	stuck.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualDisk, Name: "data"}}
+	require.Equal(t, "NotMigratable: the guest can't move: spec.blockDeviceRefs[0]: the VirtualDisk data is attached while "+
+		"the guest runs, and another pod would mount it: detach it first, or restart the VM",
+		move(stuck, map[string]string{"kubernetes.io/hostname": "n1"}))
 
 	require.Equal(t, "NotApplicableForRunPolicy: spec.runPolicy is AlwaysOff: the VM can't be started before it is "+
 		"AlwaysOnUnlessStoppedManually or Manual", refuse(made(start), v1.AlwaysOff, "off"))

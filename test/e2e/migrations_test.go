@@ -22,8 +22,8 @@ import (
 	"vmop/test/cluster/clustertest"
 )
 
-// A guest moves to the other node and back without noticing, with its disk, and starts where it is; one whose disk
-// other nodes can't use moves to another pod of its node (docs/migration.md).
+// A guest moves to the other node and back without noticing, with its disk and with one that it has got while it ran,
+// and starts where it is; one whose disk other nodes can't use moves to another pod of its node (docs/migration.md).
 func migrations(t *testing.T, l *lab) {
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: moves-data},
   spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi, accessMode: ReadWriteMany}}}`)
@@ -36,11 +36,24 @@ func migrations(t *testing.T, l *lab) {
 	second := inside.ask(onSecondDisk(writes(7)))
 	v.condition(v1.ConditionMigratable, metav1.ConditionTrue)
 	source := v.pod()
+	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: moves-more},
+  spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi}}}
+---
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineBlockDeviceAttachment, metadata: {name: moves-more},
+  spec: {virtualMachineName: moves, blockDeviceRef: {kind: VirtualDisk, name: moves-more}}}`)
+	const readsThird = "; blockdev --flushbufs /dev/vdc; head -c 6 /dev/vdc"
+	third := inside.ask("until [ -b /dev/vdc ]; do usleep 50000; done; echo third | dd of=/dev/vdc conv=fsync 2>/dev/null" + readsThird)
+	l.attachmentIs(t, "moves-more", v1.AttachmentAttached)
+	v.condition(v1.ConditionMigratable, metav1.ConditionTrue)
 
 	watched := v.watched()
 	inside = v.moves("moved", "type: Migrate")
-	require.Equal(t, []string{boot, written, second},
-		[]string{inside.ask(bootID), inside.ask(reads), inside.ask(onSecondDisk(reads))})
+	require.Equal(t, []string{boot, written, second, third}, []string{
+		inside.ask(bootID), inside.ask(reads), inside.ask(onSecondDisk(reads)), inside.ask(readsThird[2:]),
+	})
+	l.attachmentIs(t, "moves-more", v1.AttachmentAttached)
+	require.Contains(t, inside.ask("echo moved | dd of=/dev/vdc conv=fsync 2>/dev/null"+readsThird), "moved")
+	l.kubectl(t, "delete", "vmbda", "moves-more", "--timeout=2m")
 	now := v.now()
 	require.NotEqual(t, source.Spec.NodeName, now.Status.NodeName)
 	require.Equal(t, []string{
