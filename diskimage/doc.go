@@ -23,5 +23,5 @@
 // a device on which an import failed loses its first MiB. A transfer that breaks is resumed, or
 // the import begins again, for a limited number of times
 // (docs/decisions/0105-whole-imports.md). Errors have a Reason, and a text for the user. Export copies a
-// disk of the user to an image.
+// disk of the user to an image; Transmit sends a disk of a cluster, and an Arrival takes it.
 package diskimage

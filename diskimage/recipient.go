@@ -1,0 +1,106 @@
+package diskimage
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"vmop/durable"
+)
+
+// A NewFile is a disk that becomes a file, raw or qcow2, which is whole or not there.
+type NewFile struct {
+	Recipient
+
+	path string
+	part *os.File
+	done bool
+}
+
+// Create begins a file that must not be there. The caller calls Close.
+func Create(path string, as Format) (*NewFile, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return nil, Refuse(TargetExists, "%s is there already", path)
+	}
+	part, err := os.OpenFile(path+partSuffix, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, Refuse(TargetBusy, "%s is there: another export writes it, or was killed: then delete it", path+partSuffix)
+	} else if err != nil {
+		return nil, ofTarget("make", path+partSuffix, err)
+	}
+	f := &NewFile{path: path, part: part, Recipient: rawFile{part}}
+	if as == QCOW2 {
+		f.Recipient = &qcow2Writer{file: part}
+	}
+	return f, nil
+}
+
+// End gives the file its name.
+func (f *NewFile) End(size int64) error {
+	err := f.Recipient.End(size)
+	if err == nil {
+		err = f.part.Sync()
+	}
+	if err == nil {
+		err = durable.Rename(f.part.Name(), f.path)
+	}
+	f.done = err == nil
+	return ofTarget("write", f.path, err)
+}
+
+// Put writes to the file.
+func (f *NewFile) Put(data []byte, at int64) error {
+	return ofTarget("write", f.part.Name(), f.Recipient.Put(data, at))
+}
+
+// Close removes the file unless it is whole.
+func (f *NewFile) Close() error {
+	if f.done {
+		return f.part.Close()
+	}
+	return errors.Join(os.Remove(f.part.Name()), f.part.Close())
+}
+
+// rawFile is a disk as a file with holes.
+type rawFile struct{ *os.File }
+
+// Put implements Recipient.
+func (f rawFile) Put(data []byte, at int64) error {
+	_, err := f.WriteAt(data, at)
+	return err
+}
+
+// End implements Recipient.
+func (f rawFile) End(size int64) error { return f.Truncate(size) }
+
+// Plain is a disk whose bytes are written one after another, to a pipe: holes are zeros.
+type Plain struct {
+	W io.Writer
+
+	at int64
+}
+
+// Put implements Recipient.
+func (p *Plain) Put(data []byte, at int64) error {
+	if err := p.End(at); err != nil {
+		return err
+	}
+	n, err := p.W.Write(data)
+	p.at += int64(n)
+	return plainError(err)
+}
+
+// End implements Recipient.
+func (p *Plain) End(size int64) error {
+	for p.at < size {
+		n, err := p.W.Write(zeros[:min(chunkSize, size-p.at)])
+		p.at += int64(n)
+		if err != nil {
+			return plainError(err)
+		}
+	}
+	return nil
+}
+
+func plainError(err error) error { return ofTarget("write", "the disk", err) }
