@@ -36,7 +36,7 @@ func newCommand() *cobra.Command {
 	}
 	cli.SetUp(root, version)
 	log.Add(root)
-	root.AddCommand(newImport(&log), newClone(&log), newReceive(), newServe(&log))
+	root.AddCommand(newImport(&log), newClone(&log), newReceive(), newExport(&log), newFetch(), newServe(&log))
 	return root
 }
 

@@ -6,6 +6,8 @@
 //	vmimport import --upload --target FILE      waits for vmimport receive, and imports what that sends
 //	vmimport receive --size BYTES <IMAGE        sends an image to a vmimport that waits for it
 //	vmimport clone FROM TO                      copies a disk, whatever is in it
+//	vmimport export DISK                        waits for vmimport fetch, and sends that the disk
+//	vmimport fetch                              prints what vmimport export sends
 //	vmimport serve --disk FILE --tls FOLDER     serves a disk by NBD with mutual TLS
 //
 // The last that an import says is a JSON object, on standard output and in the file of

@@ -118,18 +118,10 @@ func (r *reporter) listen(ctx context.Context, address string) error {
 // end reports how the import ended.
 func (r *reporter) end(out io.Writer, result diskimage.Result, err error) error {
 	o := outcomeOf(result, err)
-	text, marshalErr := json.Marshal(o)
-	if marshalErr != nil {
-		return marshalErr
-	}
 	for _, warning := range result.Warnings {
 		r.log.Warn(warning)
 	}
-	_, writeErr := fmt.Fprintf(out, "%s\n", text)
-	if r.termination != "" {
-		// The kubelet has made the file; it can't be replaced.
-		writeErr = errors.Join(writeErr, os.WriteFile(r.termination, text, 0o600))
-	}
+	writeErr := r.publish(out, o)
 	if err == nil {
 		r.log.Info("imported", "format", string(result.Format), "size", result.VirtualSize, "checksum", result.Checksum)
 		return writeErr
@@ -139,4 +131,18 @@ func (r *reporter) end(out io.Writer, result diskimage.Result, err error) error 
 	r.progress(p)
 	r.log.Error("import failed", "reason", o.Reason, "err", o.Message)
 	return errors.Join(reported{err}, writeErr)
+}
+
+// publish prints an outcome, and writes it where Kubernetes reads it.
+func (r *reporter) publish(out io.Writer, o outcome) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", text)
+	if r.termination != "" {
+		// The kubelet has made the file; it can't be replaced.
+		err = errors.Join(err, os.WriteFile(r.termination, text, 0o600))
+	}
+	return err
 }
