@@ -161,6 +161,11 @@ type VirtualDiskStatus struct {
 	// +listMapKey=pod
 	// +kubebuilder:validation:MaxItems=64
 	CopiedBy []DiskCopy `json:"copiedBy,omitempty"`
+	// Export is that of the data to a user's computer, which the annotation
+	// vmoperator.jdrupes.org/export asks for.
+	//
+	// +optional
+	Export *DiskExport `json:"export,omitempty"`
 	// Untrusted says why the files in a volume of the mode Filesystem are not trusted: who
 	// has had it. Empty: they are.
 	//

@@ -154,6 +154,11 @@ type VirtualImageStatus struct {
 	//
 	// +optional
 	Target DiskTarget `json:"target,omitzero"`
+	// Export is that of the data to a user's computer, which the annotation
+	// vmoperator.jdrupes.org/export asks for.
+	//
+	// +optional
+	Export *DiskExport `json:"export,omitempty"`
 	// Untrusted says why the file in a volume of the mode Filesystem is not trusted: what it was
 	// made of. Empty: it is.
 	//

@@ -66,7 +66,7 @@ func TestCopyOfAnImage(t *testing.T) {
 
 	p := disk.Pod(s.Disk, s.From, worker(), nil)
 	require.Equal(t, []string{
-		"clone", "--log-format=json", "--listen=:8080", "--termination-log=/dev/termination-log", "--scratch=/scratch",
+		"clone", "--log-format=json", "--termination-log=/dev/termination-log", "--listen=:8080", "--scratch=/scratch",
 		"--length=3221225472", "/dev/source", "/dev/target",
 	}, p.Spec.Containers[0].Args)
 	require.Equal(t, []string{"scratch", "target", "source"}, volumes(p))

@@ -7,6 +7,7 @@
 //	pod.go     the pod that imports
 //	copy.go    of which image or other disk a disk is a copy
 //	restore.go of which snapshot
+//	export.go  how a user gets the data of a disk, or an image
 //	lock.go    which VM may have a disk, and which pod may copy it
 //	image.go   images, which are made as disks are
 //

@@ -21,7 +21,7 @@ func AsDisk(i *v1.VirtualImage) *v1.VirtualDisk {
 		},
 		Status: v1.VirtualDiskStatus{
 			Phase: s.Phase, Reason: s.Reason, Message: s.Message, Capacity: s.Capacity, Progress: s.Progress,
-			Import: s.Import, Target: s.Target, Untrusted: s.Untrusted, Conditions: s.Conditions,
+			Import: s.Import, Target: s.Target, Export: s.Export, Untrusted: s.Untrusted, Conditions: s.Conditions,
 			ObservedGeneration: s.ObservedGeneration,
 		},
 	}
@@ -31,7 +31,7 @@ func AsDisk(i *v1.VirtualImage) *v1.VirtualDisk {
 func ImageStatus(s v1.VirtualDiskStatus) v1.VirtualImageStatus {
 	is := v1.VirtualImageStatus{
 		Phase: s.Phase, Reason: s.Reason, Message: s.Message, Capacity: s.Capacity, Progress: s.Progress,
-		Import: s.Import, Target: s.Target, Untrusted: s.Untrusted, Conditions: s.Conditions,
+		Import: s.Import, Target: s.Target, Export: s.Export, Untrusted: s.Untrusted, Conditions: s.Conditions,
 		ObservedGeneration: s.ObservedGeneration,
 	}
 	of := s.Import

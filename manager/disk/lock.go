@@ -70,6 +70,8 @@ func Available(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message
 		by := d.Status.CopiedBy[0]
 		return Wait, ReasonCopied, fmt.Sprintf("the VirtualDisk %s is being copied into the %s %s",
 			name, by.Kind, by.Name)
+	case Exported(d):
+		return Wait, ReasonCopied, fmt.Sprintf("the VirtualDisk %s is being exported", name)
 	}
 	return Take, "", ""
 }

@@ -60,7 +60,24 @@ func PodOf(d *v1.VirtualDisk) string {
 	return PodName(d.Name)
 }
 
-const importSuffix = "-import"
+const (
+	importSuffix = "-import"
+	exportSuffix = "-export"
+)
+
+// ExporterName returns the name of the pod that exports a disk to a user, ImageExporterName of an image.
+func ExporterName(disk string) string { return ClaimName(disk) + exportSuffix }
+
+// ImageExporterName returns the name of the pod that exports an image to a user.
+func ImageExporterName(image string) string { return "vi-" + image + exportSuffix }
+
+// ExporterOf returns the name of the pod that exports a disk, or an image (AsDisk), to a user.
+func ExporterOf(d *v1.VirtualDisk) string {
+	if isImage(d) {
+		return ImageExporterName(d.Name)
+	}
+	return ExporterName(d.Name)
+}
 
 // Owner returns the name of the disk or image that owns an object; "" if none does.
 func Owner(object metav1.Object) string {

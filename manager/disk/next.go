@@ -62,6 +62,12 @@ type Situation struct {
 	Source *v1.VirtualDiskSnapshot
 	// From is the disk, or the image (AsDisk), of which the disk is to be a copy; nil: there is none.
 	From *v1.VirtualDisk
+	// Exporter is the pod that exports the disk, by its name; nil: there is none. ExporterGone: the one
+	// that the status names has certainly ended, or is gone. NoExporter is what the API server had against
+	// it; nil if there is nothing.
+	Exporter     *corev1.Pod
+	ExporterGone bool
+	NoExporter   *Refusal
 	// Wanted: a VM that is to run waits for the disk.
 	Wanted bool
 	Now    time.Time
@@ -82,6 +88,7 @@ const (
 	MakePod        // that imports, and can't start yet
 	StartPod       // which the status has
 	RemovePod      // which the status doesn't have, or not any more
+	Forget         // a request to export that came to nothing
 )
 
 // OnFileSystem reports whether a disk is a file in its volume.
@@ -136,7 +143,7 @@ func StatusOf(s Situation) v1.VirtualDiskStatus {
 		Untrusted: d.Status.Untrusted,
 		Target:    d.Status.Target, Capacity: d.Status.Capacity, ObservedGeneration: d.Generation,
 	}
-	is.Import = s.importOf()
+	is.Import, is.Export = s.importOf(), s.exportOf()
 	is.Phase, is.Reason, is.Message = s.phase(is.Import)
 	switch {
 	case is.Import == nil, is.Phase != v1.DiskProvisioning && is.Import.CompletionTime == nil:

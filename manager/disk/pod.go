@@ -61,38 +61,10 @@ const (
 // "restricted", and can't start before its gate is removed. from is the disk or the image of which it
 // makes a copy, if it does. near is nil where the volume is there.
 func Pod(d, from *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: PodOf(d), Namespace: d.Namespace, Labels: w.Labels,
-		OwnerReferences: []metav1.OwnerReference{
-			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(kindOf(d)))),
-		},
-	}}
-	pod.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
-	c := corev1.Container{
-		Name: containerName, Image: w.Image, ImagePullPolicy: w.PullPolicy, Command: []string{program},
-		Args: []string{
-			verbOf(d), "--log-format=json", fmt.Sprintf("--listen=:%d", ProgressPort),
-			"--termination-log=" + corev1.TerminationMessagePathDefault, "--scratch=" + scratchFolder,
-		},
-		Resources:              resources(d),
-		TerminationMessagePath: corev1.TerminationMessagePathDefault,
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
-	}
-	pod.Spec = corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: new(int64(deadline)),
-		ServiceAccountName: w.ServiceAccount, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
-		SchedulingGates: []corev1.PodSchedulingGate{{Name: w.Gate}},
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: new(int64(user)), RunAsGroup: new(int64(user)),
-			FSGroup:            new(int64(user)),
-			SupplementalGroups: []int64{diskGroup},
-			SeccompProfile:     &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-	}
+	pod, c := begin(d, PodOf(d), verbOf(d), w)
+	c.Resources = resources(d)
 	b := builder{d, pod, &c}
+	b.args(fmt.Sprintf("--listen=:%d", ProgressPort), "--scratch="+scratchFolder)
 	to := b.target()
 	if copied(d) {
 		b.args(b.origin(from), to)
@@ -105,6 +77,39 @@ func Pod(d, from *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
 	}
 	pod.Spec.Containers = []corev1.Container{c}
 	return pod
+}
+
+// begin returns a pod that runs a verb of vmimport, and its container, without volumes.
+func begin(d *v1.VirtualDisk, name, verb string, w Worker) (*corev1.Pod, corev1.Container) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: d.Namespace, Labels: w.Labels,
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(kindOf(d)))),
+		},
+	}}
+	pod.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
+	pod.Spec = corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: new(int64(deadline)),
+		ServiceAccountName: w.ServiceAccount, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+		SchedulingGates: []corev1.PodSchedulingGate{{Name: w.Gate}},
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: new(true), RunAsUser: new(int64(user)), RunAsGroup: new(int64(user)),
+			FSGroup:            new(int64(user)),
+			SupplementalGroups: []int64{diskGroup},
+			SeccompProfile:     &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}
+	return pod, corev1.Container{
+		Name: containerName, Image: w.Image, ImagePullPolicy: w.PullPolicy, Command: []string{program},
+		Args: []string{
+			verb, "--log-format=json", "--termination-log=" + corev1.TerminationMessagePathDefault,
+		},
+		TerminationMessagePath: corev1.TerminationMessagePathDefault,
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
 }
 
 // scratchOf returns how much room there is for a copy of an image that must be converted, in bytes:
@@ -120,15 +125,20 @@ func resources(d *v1.VirtualDisk) corev1.ResourceRequirements {
 	if scratch.Cmp(*requested) < 0 {
 		requested = scratch
 	}
+	r := memoryAndCPU()
+	r.Requests[corev1.ResourceEphemeralStorage] = *requested
+	// and logs
+	r.Limits[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(scratch.Value()+64*mebibyte, resource.BinarySI)
+	return r
+}
+
+func memoryAndCPU() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
-			corev1.ResourceEphemeralStorage: *requested,
 		},
 		Limits: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse(memoryLimit),
-			// and logs
-			corev1.ResourceEphemeralStorage: *resource.NewQuantity(scratch.Value()+64*mebibyte, resource.BinarySI),
 		},
 	}
 }

@@ -28,7 +28,7 @@ func TestPodOfAWebServer(t *testing.T) {
 	pod := disk.Pod(d, nil, worker(), nil)
 	c := pod.Spec.Containers[0]
 	require.Equal(t, []string{
-		"import", "--log-format=json", "--listen=:8080", "--termination-log=/dev/termination-log", "--scratch=/scratch",
+		"import", "--log-format=json", "--termination-log=/dev/termination-log", "--listen=:8080", "--scratch=/scratch",
 		"--target=/dev/target", "--url=https://example.org/x", "--checksum=sha512:ab",
 		"--auth-folder=/etc/vmimport/secret",
 		"--ca-file=/etc/vmimport/ca/ca.pem",

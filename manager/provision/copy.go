@@ -2,9 +2,11 @@ package provision
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
@@ -50,20 +52,23 @@ func (c *Controller) releaseCopies(ctx context.Context, name string) error {
 		return err
 	}
 	is := disk.Copied(d, func(by v1.DiskCopy) bool {
-		var pod corev1.Pod
-		failed := c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: disk.CopyPod(by)}, &pod)
-		switch {
-		case apierrors.IsNotFound(failed):
-			return true
-		case failed != nil:
-			err = failed
-			return false
-		}
-		return disk.Ended(&pod, by.Pod)
+		ended, failed := c.ended(ctx, disk.CopyPod(by), by.Pod)
+		err = errors.Join(err, failed)
+		return ended
 	})
 	if err != nil || len(is.CopiedBy) == len(d.Status.CopiedBy) {
 		return err
 	}
 	err = c.write(ctx, d, is)
 	return err
+}
+
+// ended reports whether a pod has certainly ended, or is gone.
+func (c *Controller) ended(ctx context.Context, name string, uid types.UID) (bool, error) {
+	var pod corev1.Pod
+	err := c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: name}, &pod)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && disk.Ended(&pod, uid), err
 }

@@ -80,8 +80,12 @@ func (c *Controller) serve(ctx context.Context, d *v1.VirtualDisk) (again time.D
 		c.refuse(d, *s.Refused)
 		again = refusedRetry
 	}
+	later, err := c.export(ctx, &s)
+	if err != nil {
+		return 0, err
+	}
 	is := disk.StatusOf(s)
-	return sooner(again, untilRetry(is, s.Now)), c.publish(ctx, d, is)
+	return sooner(sooner(again, later), untilRetry(is, s.Now)), c.publish(ctx, d, is)
 }
 
 // claim returns the claim of a disk's name; of one that is not a disk's only the metadata is known.

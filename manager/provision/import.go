@@ -68,38 +68,47 @@ func (c *Controller) attempt(ctx context.Context, step disk.Step, s *disk.Situat
 		}
 	case disk.RemovePod:
 		err = c.removePod(ctx, s.Pod)
-	case disk.Nothing, disk.Create, disk.Grow, disk.Confirm:
+	case disk.Nothing, disk.Create, disk.Grow, disk.Confirm, disk.Forget:
 	}
 	return err
 }
 
 // makePod makes a pod that can't start.
 func (c *Controller) makePod(ctx context.Context, s *disk.Situation) (*corev1.Pod, error) {
-	settings := c.opts.Settings()
 	var near *disk.Place
 	if s.Claim.Status.Phase != corev1.ClaimBound {
 		place, _ := c.wanted.place(s.Disk.Name)
 		near = &place
 	}
-	pod := disk.Pod(s.Disk, s.From, disk.Worker{
+	return c.createPod(ctx, s.Disk, disk.Pod(s.Disk, s.From, c.worker(s.Disk), near))
+}
+
+// worker says how the pods of a disk are run.
+func (c *Controller) worker(d *v1.VirtualDisk) disk.Worker {
+	settings := c.opts.Settings()
+	return disk.Worker{
 		Image: settings.Image, PullPolicy: settings.ImagePullPolicy, ServiceAccount: objects.ServiceAccount,
-		Labels: labelsOf(s.Disk), Gate: objects.SchedulingGate,
-	}, near)
+		Labels: labelsOf(d), Gate: objects.SchedulingGate,
+	}
+}
+
+// createPod creates a pod of a disk.
+func (c *Controller) createPod(ctx context.Context, d *v1.VirtualDisk, pod *corev1.Pod) (*corev1.Pod, error) {
 	err := c.opts.Client.Create(ctx, pod, owner)
 	if apierrors.IsAlreadyExists(err) {
-		err = c.inTheWay(ctx, s.Disk, err)
+		err = c.inTheWay(ctx, d, pod.Name, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create the pod %s: %w", disk.PodOf(s.Disk), err)
+		return nil, fmt.Errorf("create the pod %s: %w", pod.Name, err)
 	}
 	return pod, c.book.Learn(pod.DeepCopy())
 }
 
 // inTheWay returns err, if the pod that is there already is one of the disk, of which the watch is
 // about to tell, and otherwise an errTaken.
-func (c *Controller) inTheWay(ctx context.Context, d *v1.VirtualDisk, err error) error {
+func (c *Controller) inTheWay(ctx context.Context, d *v1.VirtualDisk, name string, err error) error {
 	var there corev1.Pod
-	key := client.ObjectKey{Namespace: c.opts.Namespace, Name: disk.PodOf(d)}
+	key := client.ObjectKey{Namespace: c.opts.Namespace, Name: name}
 	if c.opts.Live.Get(ctx, key, &there) == nil && !metav1.IsControlledBy(&there, d) {
 		return errTaken{}
 	}

@@ -41,12 +41,15 @@ func (w *world) createWork(pod *corev1.Pod) error {
 	return nil
 }
 
-// Patch removes the gate of a pod that imports.
+// Patch removes the gate of a pod, or the request to export a disk or an image.
 func (w *world) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.PatchOption) error {
 	text, err := p.Data(o)
 	require.NoError(w.t, err)
 	var fields struct{ Metadata metav1.ObjectMeta }
 	require.NoError(w.t, json.Unmarshal(text, &fields))
+	if _, is := o.(*corev1.Pod); !is {
+		return w.writeWork(func() error { return w.forget(o, fields.Metadata.ResourceVersion) })
+	}
 	return w.writeWork(func() error {
 		have := w.works[o.GetName()]
 		switch {

@@ -63,6 +63,7 @@ type world struct {
 	late   []func() error         // writes of managers that believe that they lead
 	fails  float64                // how many imports fail
 	copies int                    // that were begun
+	sent   int                    // exports that were begun
 
 	manager *Controller
 }
@@ -354,7 +355,7 @@ func (w *world) keepSet(name string) {
 // act does something at random: a user, a controller, a kubelet, the watch, or the manager.
 func (w *world) act() {
 	name, data := fmt.Sprintf("vm-%d", w.random.IntN(vmCount)), fmt.Sprintf("disk-%d", w.random.IntN(diskCount))
-	switch w.random.IntN(23) {
+	switch w.random.IntN(25) {
 	case 0:
 		w.define(name)
 	case 1:
@@ -409,6 +410,11 @@ func (w *world) act() {
 			_ = w.late[0]() // its manager waits no more
 			w.late = w.late[1:]
 		}
+	case 23:
+		w.askForExport(data)
+	case 24:
+		w.send(disk.ExporterName(data))
+		w.send(disk.ImageExporterName(imageName))
 	}
 	if w.cut {
 		w.start()
@@ -444,7 +450,7 @@ func (w *world) defineDisk(name string) {
 		d.UID = types.UID("disk-" + d.ResourceVersion)
 		w.disks[name] = d
 		w.see(d, false)
-	case disk.Holder(d) == "" && len(d.Status.CopiedBy) == 0 && w.random.IntN(4) == 0:
+	case disk.Holder(d) == "" && len(d.Status.CopiedBy) == 0 && !disk.Exported(d) && w.random.IntN(4) == 0:
 		delete(w.disks, name)
 		w.see(d, true)
 	}
@@ -519,6 +525,7 @@ func (w *world) settle() {
 		for range 3 {
 			w.reconcileImage(imageName)
 			w.work(disk.ImagePodName(imageName))
+			w.send(disk.ImageExporterName(imageName))
 		}
 		for i := range diskCount {
 			name := fmt.Sprintf("disk-%d", i)
@@ -532,6 +539,7 @@ func (w *world) settle() {
 			for range 3 {
 				w.reconcileDisk(name)
 				w.work(disk.PodName(name))
+				w.send(disk.ExporterName(name))
 			}
 		}
 		w.now = w.now.Add(10 * time.Minute)
@@ -557,7 +565,7 @@ func (w *world) settle() {
 // killed: no two pods have a disk, and in the end a VM has what no other has.
 func TestNoDiskHasTwoVMs(t *testing.T) {
 	t.Parallel()
-	shared, copies := 0, 0
+	shared, copies, sent := 0, 0, 0
 	for seed := range uint64(60) {
 		w := newWorld(t, seed, 0.2)
 		for range 2000 {
@@ -565,8 +573,9 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 			w.check()
 			shared += len(w.pods)
 		}
-		copies += w.copies
+		copies, sent = copies+w.copies, sent+w.sent
 		w.settle()
+		w.noExportIsLeft()
 		for name, vm := range w.vms {
 			pod := w.pods[name]
 			if vm.Spec.DesiredState() != v1.Running || pod != nil && len(pod.Spec.SchedulingGates) == 0 {
@@ -590,7 +599,8 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 		}
 	}
 	require.Greater(t, shared, 10000, "pods are made")
-	require.Greater(t, copies, 100, "disks are copied")
+	require.Greater(t, copies, 50, "disks are copied")
+	require.Greater(t, sent, 100, "disks are exported")
 }
 
 // noExports is that no disk is attached while a guest runs.

@@ -119,7 +119,7 @@ func imageEncoding(namespace string) encoding[*v1.VirtualImage] {
 func trimmedDisk(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
-		DeletionTimestamp: m.DeletionTimestamp,
+		DeletionTimestamp: m.DeletionTimestamp, Annotations: entries(m.Annotations, []string{v1.AnnotationExport}),
 	}
 }
 

@@ -37,6 +37,14 @@ func (s *Disks) Pod(of string) (*corev1.Pod, error) {
 	return s.pods.get(disk.PodName(of))
 }
 
+// Exporter returns the pod that exports a disk to a user, as far as it is kept; nil if there is none.
+func (s *Disks) Exporter(of string) (*corev1.Pod, error) {
+	if s.images != nil {
+		return s.pods.get(disk.ImageExporterName(of))
+	}
+	return s.pods.get(disk.ExporterName(of))
+}
+
 // SecretVersion returns the version of a Secret for a source; "" if there is none of that type.
 func (s *Disks) SecretVersion(of corev1.SecretType, name string) (string, error) {
 	c := s.secrets[of]
