@@ -26,8 +26,8 @@ func newDisk(f *flags) *cobra.Command {
 			"vd/NAME. Disks of spec.vm.disks are the VM's own, and not among them.",
 		RunE: wantSubcommand,
 	}
-	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskUpload(f), newDiskResize(f), newDiskRemove(f),
-		newDiskAttach(f), newDiskDetach(f))
+	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskUpload(f), newDiskExport(f), newDiskResize(f),
+		newDiskRemove(f), newDiskAttach(f), newDiskDetach(f))
 	return cmd
 }
 

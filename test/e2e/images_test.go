@@ -26,6 +26,7 @@ func images(t *testing.T, l *lab) {
 	require.NoError(t, err, "%s", out)
 	u.types("kubectl vmop image upload sent "+sent+" --size 16Mi --storage-class "+storage, "")
 	u.types("kubectl vmop disk create of-sent --size 16Mi --storage-class "+storage+" --image sent", "")
+	u.exports(raw, int64(len(content)))
 
 	vm := func(name string, kind v1.BlockDeviceKind, of string) *clusterVM {
 		return l.create(t, tiny(name, func(s *v1.VirtualMachineSpec) {
@@ -52,4 +53,25 @@ func images(t *testing.T, l *lab) {
 		}
 	}
 	require.Equal(t, want, first.ask("blockdev --flushbufs /dev/vda; "+sum))
+}
+
+// exports fetches the disk, and the image, in each format. The disk is larger than what was sent, by zeros.
+func (u *user) exports(raw string, size int64) {
+	u.t.Helper()
+	u.types("kubectl vmop disk export of-sent ~/disk.qcow2 && kubectl vmop image export sent ~/image.raw --format raw && "+
+		"kubectl vmop image export sent - >~/piped.raw", "")
+	for _, name := range []string{"image.raw", "piped.raw"} {
+		u.types("cmp ~/"+name+" "+raw, "")
+	}
+	disk := filepath.Join(u.home, "disk.qcow2")
+	for _, line := range []string{
+		"qemu-img check -q " + disk, "qemu-img compare -f qcow2 -F raw " + disk + " " + raw,
+	} {
+		out, err := exec.CommandContext(u.t.Context(), "sh", "-c", line).CombinedOutput()
+		require.NoError(u.t, err, "%s: %s", line, out)
+	}
+	info, err := os.Stat(disk)
+	require.NoError(u.t, err)
+	require.Less(u.t, info.Size(), size+1<<20, "bytes of a disk of 16 MiB")
+	require.Empty(u.t, u.types("kubectl get vd,vi -o jsonpath={.items[*].metadata.annotations.vmoperator\\.jdrupes\\.org/export}", ""))
 }

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/diskimage"
+	diskof "vmop/manager/disk"
+)
+
+// Times of an export.
+const (
+	exportBegins  = 10 * time.Minute // within which it begins, unless --timeout says less
+	exportRetry   = 2 * time.Second  // before a connection that broke is made again
+	exportRetries = 5                // in a row that bring nothing
+	withdrawTime  = 10 * time.Second
+)
+
+// An exportable is a disk or an image in the cluster, as far as exports need it.
+type exportable struct {
+	noun
+
+	object string // its name
+	pod    string
+	get    func(ctx context.Context) (metav1.Object, error)
+	patch  func(ctx context.Context, as types.PatchType, text []byte) error
+	// await waits until the export is as wanted; gone says that there is no such object.
+	await func(ctx context.Context, wanted func(gone bool, is *v1.DiskExport) (bool, error)) error
+}
+
+func (c *cluster) exportableDisk(name string) exportable {
+	return exportable{
+		noun: disks(), object: name, pod: diskof.ExporterName(name),
+		get: func(ctx context.Context) (metav1.Object, error) { return c.disks.Get(ctx, name, metav1.GetOptions{}) },
+		patch: func(ctx context.Context, as types.PatchType, text []byte) error {
+			_, err := c.disks.Patch(ctx, name, as, text, metav1.PatchOptions{FieldManager: fieldManager})
+			return err
+		},
+		await: func(ctx context.Context, wanted func(bool, *v1.DiskExport) (bool, error)) error {
+			_, err := awaitObject(ctx, c.disks, name, func(d *v1.VirtualDisk) (bool, error) {
+				if d == nil {
+					return wanted(true, nil)
+				}
+				return wanted(false, d.Status.Export)
+			})
+			return err
+		},
+	}
+}
+
+func (c *cluster) exportableImage(name string) exportable {
+	return exportable{
+		noun: images(), object: name, pod: diskof.ImageExporterName(name),
+		get: func(ctx context.Context) (metav1.Object, error) { return c.images.Get(ctx, name, metav1.GetOptions{}) },
+		patch: func(ctx context.Context, as types.PatchType, text []byte) error {
+			_, err := c.images.Patch(ctx, name, as, text, metav1.PatchOptions{FieldManager: fieldManager})
+			return err
+		},
+		await: func(ctx context.Context, wanted func(bool, *v1.DiskExport) (bool, error)) error {
+			_, err := awaitObject(ctx, c.images, name, func(i *v1.VirtualImage) (bool, error) {
+				if i == nil {
+					return wanted(true, nil)
+				}
+				return wanted(false, i.Status.Export)
+			})
+			return err
+		},
+	}
+}
+
+func newDiskExport(f *flags) *cobra.Command {
+	return newExport(f, disks(), "A disk is exported while no VM has it, and no VM gets it meanwhile; of a running VM take a snapshot,\n"+
+		"make a disk of that, and export that one.", (*cluster).exportableDisk)
+}
+
+func newImageExport(f *flags) *cobra.Command {
+	return newExport(f, images(), "VMs can have the image meanwhile.", (*cluster).exportableImage)
+}
+
+func newExport(f *flags, n noun, more string, of func(*cluster, string) exportable) *cobra.Command {
+	var format string
+	var w waiting
+	cmd := &cobra.Command{
+		Use: "export NAME FILE", Short: "Copy " + map[string]string{"disk": "a disk", "image": "an image"}[n.word] +
+			" to a file of this computer",
+		Long: "export copies the data to a file that isn't there, in the format qcow2 or raw, or as raw to the standard\n" +
+			"output (-). Holes stay holes. " + more + " A connection that breaks is made again. It needs the\n" +
+			"right to execute programs in pods (pods/exec).",
+		Example: "  kubectl vmop " + n.word + " export web-root web-root.qcow2\n" +
+			"  kubectl vmop " + n.word + " export web-root - | zstd > web-root.zst",
+	}
+	n.takes(f, cmd, 1, cobra.ShellCompDirectiveDefault)
+	cmd.Flags().StringVar(&format, "format", "", "`format` of the file: qcow2 or raw (default qcow2; raw for -)")
+	cli.CompleteFlag(cmd, "format", "qcow2", "raw")
+	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit, such as 30m (0: none)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		to, err := formatFor(format, args[1])
+		if err != nil {
+			return err
+		}
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := w.context(cmd.Context())
+		defer cancel()
+		e := of(c, n.name(args[0]))
+		if err := c.export(ctx, cmd, e, args[1], to); err != nil {
+			return err
+		}
+		if args[1] == "-" {
+			return nil
+		}
+		return cli.WriteLine(cmd.OutOrStdout(), n.kind+"/"+e.object+" exported")
+	}
+	return cmd
+}
+
+// formatFor returns the format of a file.
+func formatFor(format, file string) (diskimage.Format, error) {
+	switch {
+	case format == "" && file == "-":
+		return diskimage.Raw, nil
+	case format == "":
+		return diskimage.QCOW2, nil
+	case format != "qcow2" && format != "raw":
+		return "", cli.UsageError{Err: fmt.Errorf("--format %s: want qcow2 or raw", cli.Printable(format))}
+	case format == "qcow2" && file == "-":
+		return "", cli.UsageError{Err: errors.New("--format qcow2: the standard output gets raw bytes; name a file")}
+	}
+	return diskimage.Format(format), nil
+}
+
+// export makes a file of a disk or an image.
+func (c *cluster) export(
+	ctx context.Context, cmd *cobra.Command, e exportable, file string, as diskimage.Format,
+) (err error) {
+	arrival := diskimage.Arrival{To: &diskimage.Plain{W: cmd.OutOrStdout()}}
+	if file != "-" {
+		f, err := diskimage.Create(file, as)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		arrival.To = f
+	}
+	request, until, err := e.request(ctx)
+	if err != nil {
+		return e.explain(c, e.object, err)
+	}
+	defer func() { err = errors.Join(err, e.withdraw(ctx, request)) }()
+	shown := cli.NewProgress(cmd)
+	defer shown.End()
+	arrival.Progress = func(at, size int64) {
+		shown.Show("exporting", fmt.Sprintf("%s %s: exporting, %d%% of %s", e.word, e.object, at*100/size,
+			diskimage.Size(size)))
+	}
+	late := errors.New("the export has not begun in time")
+	begins, cancel := context.WithDeadlineCause(ctx, until.Add(time.Second), late) // the user's limit comes first
+	err = e.ready(begins, request, shown)
+	cancel()
+	for failures, reached := 0, int64(0); err == nil; err = e.ready(ctx, request, shown) {
+		err := c.fetch(ctx, e.pod, &arrival)
+		switch {
+		case err == nil, errors.As(err, new(*diskimage.Error)), ctx.Err() != nil:
+			return because(ctx, err)
+		case arrival.Reached() > reached:
+			failures, reached = 0, arrival.Reached()
+		case failures == exportRetries:
+			return err
+		default:
+			failures++
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(exportRetry):
+		}
+	}
+	return err
+}
+
+// fetch fetches what has not arrived yet.
+func (c *cluster) fetch(ctx context.Context, pod string, arrival *diskimage.Arrival) error {
+	command := []string{
+		"vmimport", "fetch", "--socket", diskof.UploadSocket, "--from", strconv.FormatInt(arrival.Reached(), 10),
+	}
+	inside, outside := io.Pipe()
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = outside.CloseWithError(c.execIn(ctx, pod, "import", command, nil, outside)) // of nil is the end
+	}()
+	err := arrival.Receive(inside)
+	_ = inside.Close()
+	cancel()
+	<-ended
+	return err
+}
+
+// request asks for an export, unless there is one, and returns the request, and until when it begins.
+func (e exportable) request(ctx context.Context) (request string, until time.Time, err error) {
+	now, err := e.get(ctx)
+	if err != nil {
+		return "", until, err
+	}
+	if before := now.GetAnnotations()[v1.AnnotationExport]; before != "" {
+		if until, err = time.Parse(time.RFC3339Nano, before); err == nil && time.Now().Before(until) {
+			return "", until, hinted{
+				fmt.Errorf("%s %s is being exported already", e.word, e.object),
+				"if that was broken off, cancel it by: kubectl annotate " + e.short + " " + e.object + " " +
+					v1.AnnotationExport + "-",
+			}
+		}
+	}
+	until = time.Now().Add(exportBegins)
+	if limit, limited := ctx.Deadline(); limited && limit.Before(until) {
+		until = limit
+	}
+	request = until.UTC().Format(time.RFC3339Nano)
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": now.GetUID(), "resourceVersion": now.GetResourceVersion(),
+		"annotations": map[string]string{v1.AnnotationExport: request},
+	}})
+	if err != nil {
+		return "", until, err
+	}
+	return request, until, e.patch(ctx, types.MergePatchType, text)
+}
+
+// withdraw removes the request, also after the context has ended, unless there is another one.
+func (e exportable) withdraw(ctx context.Context, request string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
+	defer cancel()
+	now, err := e.get(ctx)
+	if absent(err) || err == nil && now.GetAnnotations()[v1.AnnotationExport] != request {
+		return nil
+	}
+	const path = "/metadata/annotations/vmoperator.jdrupes.org~1export"
+	text, marshalErr := json.Marshal([]map[string]string{
+		{"op": "test", "path": path, "value": request}, {"op": "remove", "path": path},
+	})
+	if err = errors.Join(err, marshalErr); err == nil {
+		err = e.patch(ctx, types.JSONPatchType, text)
+	}
+	if err != nil {
+		return fmt.Errorf("end the export, which otherwise ends in two minutes: %w", err)
+	}
+	return nil
+}
+
+// ready waits until the data can be fetched, and shows what that waits for.
+func (e exportable) ready(ctx context.Context, request string, shown *cli.Progress) error {
+	what := e.word + " " + e.object
+	return e.await(ctx, func(gone bool, is *v1.DiskExport) (bool, error) {
+		switch {
+		case gone:
+			return false, fmt.Errorf("%s has been deleted meanwhile", what)
+		case is == nil || is.Request != request:
+			return false, nil
+		case is.Phase == v1.DiskExportEnded, is.Reason == diskof.ReasonSourceInUse, is.Reason == diskof.ReasonDeletion:
+			return false, fmt.Errorf("%s can't be exported: %s: %s", what, is.Reason, cli.Printable(is.Message))
+		case is.Phase == v1.DiskExportPending:
+			shown.Show(is.Reason, what+": "+is.Message)
+		}
+		return is.Phase == v1.DiskExportReady, nil
+	})
+}
