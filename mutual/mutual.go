@@ -29,12 +29,14 @@ const (
 	maxHandshakes = 64
 )
 
-// Options configure a Listener. All are required.
+// Options configure a Listener. All but Under are required.
 type Options struct {
 	// Address to listen at, HOST:PORT. An empty host is every address, and port 0 any that is free.
 	Address string
 	// TLS is what a server needs. Whether clients are asked for certificates it says, too.
 	TLS *tls.Config
+	// Under returns what TLS is to have in place of a connection.
+	Under func(net.Conn) net.Conn
 	// Refusal is the log line about a connection that is refused: whose it is not.
 	Refusal string
 	// Log gets who is refused, and why.
@@ -94,7 +96,11 @@ func (l *Listener) accept() {
 func (l *Listener) handshake(conn net.Conn) {
 	ctx, cancel := context.WithTimeout(l.ctx, handshakeTime)
 	defer cancel()
-	secured := tls.Server(conn, l.opts.TLS)
+	under := conn
+	if l.opts.Under != nil {
+		under = l.opts.Under(conn)
+	}
+	secured := tls.Server(under, l.opts.TLS)
 	err := secured.HandshakeContext(ctx)
 	l.mu.Lock()
 	l.begun = slices.DeleteFunc(l.begun, func(c net.Conn) bool { return c == conn })

@@ -35,8 +35,8 @@ func Carry(ctx context.Context, stream *Conn, local *net.UnixConn) error {
 	end := func() { _, _ = stream.Close(), local.Close() }
 	defer context.AfterFunc(ctx, end)()
 	ended := make(chan error, 2)
-	go func() { ended <- pass(stream.tls, local) }()
-	go func() { ended <- pass(local, stream.in) }()
+	go func() { ended <- stream.send(local) }()
+	go func() { ended <- stream.receive(local) }()
 	err := <-ended
 	if err != nil {
 		end()
@@ -46,16 +46,47 @@ func Carry(ctx context.Context, stream *Conn, local *net.UnixConn) error {
 	return err
 }
 
-// pass copies until the end, which it passes on.
-func pass(to interface {
-	io.Writer
-	CloseWrite() error
-}, from io.Reader,
-) error {
-	// The sockets' own ways of copying are of no use here: one end is encrypted.
-	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, chunk))
-	if err != nil {
-		return err
+// send copies what comes from a socket into a stream, until the end, which it passes on.
+func (c *Conn) send(from *net.UnixConn) error {
+	buffer, under := make([]byte, chunk), c.tls.NetConn().(*buffered)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if err := under.together(func() error { _, err := c.tls.Write(buffer[:n]); return err }); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return c.tls.CloseWrite()
+		case err != nil:
+			return err
+		}
 	}
-	return to.CloseWrite()
+}
+
+// receive copies what comes from a stream into a socket, until the end, which it passes on.
+func (c *Conn) receive(to *net.UnixConn) error {
+	buffer, under := make([]byte, chunk), c.tls.NetConn().(*buffered)
+	var from io.Reader = c.in // has what came with the first line
+	for {
+		n, err := from.Read(buffer)
+		if c.in.Buffered() == 0 {
+			from = c.tls
+		}
+		for from == c.tls && err == nil && n < len(buffer) && under.in.Buffered() > 0 {
+			var more int
+			more, err = from.Read(buffer[n:])
+			n += more
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return err
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return to.CloseWrite()
+		case err != nil:
+			return err
+		}
+	}
 }

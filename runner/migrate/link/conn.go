@@ -59,12 +59,15 @@ func dial(ctx context.Context, keys Keys, stream string) (*Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	dialer := tls.Dialer{NetDialer: alive.Minute.Dialer(), Config: config}
-	conn, err := dialer.DialContext(ctx, "tcp", keys.Address)
+	conn, err := alive.Minute.Dialer().DialContext(ctx, "tcp", keys.Address)
 	if err != nil {
 		return nil, err
 	}
-	c := newConn(conn.(*tls.Conn))
+	secured := tls.Client(newBuffered(conn), config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	c := newConn(secured)
 	c.Stream = stream
 	if err := c.write(hello{stream}); err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -30,6 +30,7 @@ func Listen(ctx context.Context, keys Keys, log *slog.Logger) (*Listener, error)
 	}
 	l, err := mutual.Listen(ctx, mutual.Options{
 		Address: keys.Address, TLS: config, Log: log, Refusal: "a connection that is not of the migration was refused",
+		Under: newBuffered,
 	})
 	if err != nil {
 		return nil, err
