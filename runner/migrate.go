@@ -375,6 +375,7 @@ func (ended) Command(context.Context, qmp.Command) (json.RawMessage, error) {
 func (ended) Continue(context.Context, bool) error { return machine.ErrExited }
 func (ended) Paused() bool                         { return false }
 func (ended) Quit(context.Context) error           { return nil }
+func (ended) Happened() <-chan struct{}            { return nil }
 
 func (ended) Done() <-chan struct{} {
 	done := make(chan struct{})

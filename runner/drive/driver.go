@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -71,6 +72,7 @@ type Driver struct {
 	replies  chan reply
 	requests chan request
 	done     chan struct{} // closed when Run has returned
+	happened chan struct{} // gets something when a migration may be further
 	close    context.CancelFunc
 	closed   context.Context
 
@@ -118,7 +120,7 @@ func New(ctx context.Context, cfg Config) *Driver {
 	d := &Driver{
 		cfg: cfg, replies: make(chan reply), requests: make(chan request), done: make(chan struct{}),
 		state: machine.New(cfg.Machine), asking: map[machine.Request]chan<- machine.Answer{},
-		settled: make(chan error, 1),
+		settled: make(chan error, 1), happened: make(chan struct{}, 1),
 		onEvent: func(qmp.Event) {},
 	}
 	d.closed, d.close = context.WithCancel(context.WithoutCancel(ctx))
@@ -280,6 +282,12 @@ func (d *Driver) disconnect() {
 
 func (d *Driver) observe(e qmp.Event) {
 	d.onEvent(e)
+	if strings.HasPrefix(e.Name, "MIGRATION") {
+		select {
+		case d.happened <- struct{}{}:
+		default:
+		}
+	}
 	if dropped := d.session.Dropped(); dropped != d.dropped {
 		d.dropped = dropped
 		d.state.EventsLost()

@@ -31,3 +31,6 @@ func (d *Driver) Wanted() (list []reconcile.Drive) {
 	d.Do(func() { list = d.state.Wanted() })
 	return list
 }
+
+// Happened gets something when QEMU may be further with a migration, by its events, of which some may be lost.
+func (d *Driver) Happened() <-chan struct{} { return d.happened }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -21,38 +20,13 @@ func (m *machine) await(event string) time.Time {
 	defer cancel()
 	for {
 		select {
-		case e := <-m.session.Events():
+		case e := <-m.events:
 			if e.Name == event {
 				return e.Time
 			}
 		case <-ctx.Done():
 			require.FailNow(m.t, "no "+event)
 		}
-	}
-}
-
-// BenchmarkDowntime measures for how long an idle guest is paused that moves, from QEMU's STOP to its RESUME.
-func BenchmarkDowntime(b *testing.B) {
-	for _, kind := range []string{"shared", "local"} {
-		b.Run(kind, func(b *testing.B) {
-			var pauses []time.Duration
-			for b.Loop() {
-				r := newTrial(b, false)
-				if kind == "local" {
-					r.toDisk = filepath.Join(b.TempDir(), "disk")
-					r.images = []Image{NewFile("a", "r", r.toDisk, "raw", 1<<20)}
-				}
-				target, _ := r.asTarget()
-				require.NoError(b, get(b, r.asSource().ended))
-				require.NoError(b, get(b, target.Decided()))
-				pauses = append(pauses, r.to.await("RESUME").Sub(r.from.await("STOP")))
-				r.from.kill()
-				r.to.kill()
-			}
-			slices.Sort(pauses)
-			b.ReportMetric(float64(pauses[len(pauses)/2].Microseconds())/1000, "median-ms")
-			b.ReportMetric(float64(pauses[len(pauses)*95/100].Microseconds())/1000, "p95-ms")
-		})
 	}
 }
 

@@ -23,6 +23,9 @@ type Machine interface {
 	Paused() bool
 	// Quit ends QEMU, with a guest that isn't its own any more, and returns when it has ended.
 	Quit(ctx context.Context) error
+	// Happened gets something when QEMU may be further with a migration, by its events MIGRATION and MIGRATION_PASS, of
+	// which some may be lost.
+	Happened() <-chan struct{}
 	// Done is closed when QEMU has ended.
 	Done() <-chan struct{}
 }
@@ -40,11 +43,11 @@ const unlimited = 1 << 40
 
 // capabilities are what both sides need. Without return-path the source says "completed" for a guest that the
 // target couldn't load; without late-block-activate the target locks the disks before it is to resume the guest, and
-// the source couldn't resume it any more.
+// the source couldn't resume it any more; with events QEMU says how far it is, and is asked the less.
 func capabilities() qmp.Command {
 	var list []members
 	for _, name := range []string{
-		"pause-before-switchover", "return-path", "late-block-activate", "auto-converge",
+		"pause-before-switchover", "return-path", "late-block-activate", "auto-converge", "events",
 	} {
 		list = append(list, members{"capability": name, "state": true})
 	}

@@ -47,18 +47,6 @@ type Migration struct {
 	} `json:"ram"`
 }
 
-// pauseAfter is how long a source need not ask again: only the first pass is sure not to end before it is through.
-func pauseAfter(m Migration) time.Duration {
-	switch {
-	case m.Status == "pre-switchover" || m.Status == "device":
-		return pausedTime
-	case m.Status != "active" || m.RAM.Passes > 1 || m.RAM.Megabits <= 0:
-		return switchTime
-	}
-	left := time.Duration(float64(m.RAM.Remaining) * 8 / (m.RAM.Megabits * 1e6) * float64(time.Second))
-	return min(max(left/2, switchTime), pollTime)
-}
-
 // convergence sees to it that a migration ends. A guest may write its memory faster than it can be sent: QEMU
 // slows the guest down, step by step (auto-converge), and here the downtime is raised up to the bound. What helps
 // neither way is given up.

@@ -47,21 +47,3 @@ func TestBoundsAreKept(t *testing.T) {
 	_, err = c.next(m)
 	require.Error(t, err)
 }
-
-// QEMU is asked often when it may have paused the guest, and not while a pass still takes its time.
-func TestHowOftenQEMUIsAsked(t *testing.T) {
-	t.Parallel()
-	var m Migration
-	asked := func(status string, passes, remaining int64, megabits float64) time.Duration {
-		m.Status, m.RAM.Passes, m.RAM.Remaining, m.RAM.Megabits = status, passes, remaining, megabits
-		return pauseAfter(m)
-	}
-	require.Equal(t, switchTime, asked("setup", 0, 0, 0))
-	require.Equal(t, switchTime, asked("active", 1, 1<<30, 0), "the speed isn't known yet")
-	require.Equal(t, pollTime, asked("active", 1, 1<<30, 1000))
-	require.Equal(t, 40*time.Millisecond, asked("active", 1, 10_000_000, 1000))
-	require.Equal(t, switchTime, asked("active", 1, 1000, 1000))
-	require.Equal(t, switchTime, asked("active", 2, 1<<30, 1000))
-	require.Equal(t, pausedTime, asked("pre-switchover", 2, 0, 1000))
-	require.Equal(t, pausedTime, asked("device", 2, 0, 0))
-}

@@ -288,7 +288,7 @@ func (s *Source) dropCopies(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(switchTime):
+		case <-time.After(endPause):
 		}
 	}
 	var nodes []struct {

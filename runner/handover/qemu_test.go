@@ -32,6 +32,9 @@ type machine struct {
 	done    chan struct{}
 	paused  bool
 
+	events   chan qmp.Event
+	happened chan struct{}
+
 	mu   sync.Mutex
 	said []uint64 // by the guest
 	lost bool     // the guest has found its memory or its disk wrong
@@ -67,6 +70,8 @@ func start(t testing.TB, disk string, options ...string) *machine {
 	conn, err := net.Dial("unix", filepath.Join(dir, "m"))
 	require.NoError(t, err)
 	m := &machine{t: t, dir: dir, session: qmp.New(conn), done: make(chan struct{})}
+	m.events, m.happened = make(chan qmp.Event, 1000), make(chan struct{}, 1)
+	go m.observe()
 	t.Cleanup(func() { m.session.Close() })
 	// Without KVM, QEMU 7.2 misses what a guest writes while it is migrated, unless the size of its memory is odd: see
 	// docs/decisions/0131-migration-stream.md.
@@ -189,6 +194,25 @@ func (m *machine) Quit(ctx context.Context) error {
 }
 
 func (m *machine) Done() <-chan struct{} { return m.done }
+
+func (m *machine) Happened() <-chan struct{} { return m.happened }
+
+// observe keeps the events for await.
+func (m *machine) observe() {
+	for e := range m.session.Events() {
+		if strings.HasPrefix(e.Name, "MIGRATION") {
+			select {
+			case m.happened <- struct{}{}:
+			default:
+			}
+			continue
+		}
+		select {
+		case m.events <- e:
+		default: // nothing waits for so many
+		}
+	}
+}
 
 // exactlyOne requires that the guest runs in the first of two machines, and not in the other, if there is one.
 func exactlyOne(t testing.TB, here, there *machine) {

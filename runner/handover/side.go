@@ -17,9 +17,7 @@ const (
 	replyTime = 20 * time.Second       // for what is said to QEMU
 	endTime   = 20 * time.Second       // for the end of a QEMU, or of what it does
 	pollTime  = 100 * time.Millisecond // between two questions how far QEMU is, unless its events say more
-	// switchTime is the same while the guest may be paused at any moment, and pausedTime while it is.
-	switchTime = 5 * time.Millisecond
-	pausedTime = 2 * time.Millisecond
+	endPause  = 5 * time.Millisecond   // the same when it is to end what it does
 )
 
 // Progress is how far a migration is.

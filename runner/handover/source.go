@@ -430,7 +430,8 @@ func (s *Source) follow(ctx context.Context, c *convergence) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pauseAfter(info)):
+		case <-s.machine.Happened():
+		case <-time.After(pollTime):
 		}
 	}
 }
@@ -468,7 +469,7 @@ func (s *Source) stopCopying(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(switchTime):
+		case <-time.After(endPause):
 		}
 	}
 }

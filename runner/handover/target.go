@@ -405,7 +405,8 @@ func (t *Target) follow(ctx context.Context, m Machine, comes <-chan struct{}) {
 			return
 		case <-m.Done():
 			return
-		case <-time.After(switchTime): // the guest may be paused at any moment
+		case <-m.Happened():
+		case <-time.After(pollTime):
 		}
 	}
 }
