@@ -34,7 +34,7 @@ OTHERS = ./test/e2e ./cmd/vmrunner ./test/scale $$(go list ./... | grep -vE '^vm
 # needs C.
 export CGO_ENABLED = 0
 
-.PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-scale pictures fuzz faults mutants soak \
+.PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
 	e2e generate images kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
@@ -101,6 +101,9 @@ bench: packages-test build ## Run the benchmarks, then compare with other tools,
 
 bench-web: packages-test ## Measure the pages: a change until a browser shows it, consoles, screens.
 	go test ./manager/web ./manager/fleet/cluster -run '^$$' -bench . -benchtime 20x
+
+bench-migration: packages-test ## Move a guest with 512 MiB by runners and by hand, in turns, and compare; 3 minutes.
+	go test ./runner/handover -run '^$$' -bench Migration -benchtime $(or $(ROUNDS),15)x | grep -v level=DEBUG
 
 pictures: ## Make the pictures of docs/pictures again, after a change of the pages they show.
 	go test ./manager/web -count=1 -run TestPicturesAreCurrent -update
