@@ -115,6 +115,7 @@ func (b backend) Migrate(
 	s := handover.NewSource(handover.SourceConfig{
 		Machine: guest{m.driver, m}, DataDir: m.vm.DataDir, Keys: keys, Offer: offered, Bounds: bounds,
 		Disks: disks, Socket: m.vm.CopySocket(), Stop: stop, Log: m.log, Tell: m.teller(keys.Address, tell),
+		SPICE: m.hasSPICE(),
 		Check: func(ctx context.Context) error { return m.hasStill(ctx, slots, want) },
 	})
 	lasting := context.WithoutCancel(ctx) // a release is not undone by a client that has disconnected
@@ -227,6 +228,13 @@ func (m *run) movable(ctx context.Context, want []reconcile.Drive) ([]reconcile.
 		err = what + refused
 	}
 	return slots, err
+}
+
+// hasSPICE reports whether the machine has a server of SPICE whose clients can go to another one. In a cluster they
+// come by way of the manager, or of the API server.
+func (m *run) hasSPICE() bool {
+	d := m.vm.Spec.Display
+	return d != nil && d.Spice != nil && m.vm.Config.Resource == ""
 }
 
 // tpmEnds is closed when the process has ended that emulates the machine's TPM: another one in its place has nothing of

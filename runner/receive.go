@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"vmop/runner/migrate/link"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
+	"vmop/vmspec"
 	"vmop/vmstatus"
 )
 
@@ -91,6 +93,7 @@ func (m *run) receive(ctx context.Context) error {
 	}
 	t := handover.NewTarget(handover.TargetConfig{
 		DataDir: m.vm.DataDir, Keys: r.keys, Listener: r.listener, Left: left, Compare: r.compare, Start: r.start,
+		Screen: r.screen,
 		Images: note.Images, Whole: note.Whole, Socket: m.vm.CopySocket(), Take: r.record,
 		Migration: m.opts.Receive.Migration, Patience: handover.DefaultPatience, Log: m.log, Tell: r.publishStage,
 	})
@@ -262,6 +265,29 @@ func (r *receiver) compare(ctx context.Context, text json.RawMessage) ([]handove
 	}
 	r.cpus = o.CPUs
 	return images, nil
+}
+
+// screen returns where clients of SPICE reach the machine that is to be; nil if those of the source can't.
+func (r *receiver) screen() *handover.Screen {
+	reached, _, err := net.SplitHostPort(r.keys.Address) // by the source
+	if err != nil || !r.hasSPICE() {
+		return nil
+	}
+	at := r.vm.Spec.Display.Spice
+	host := at.Address
+	if isEvery(host) {
+		host = reached
+	}
+	if isEvery(host) || vmspec.IsLoopback(host) && !vmspec.IsLoopback(reached) {
+		return nil
+	}
+	return &handover.Screen{Host: host, Port: at.Port}
+}
+
+// isEvery reports whether an address stands for all of the computer.
+func isEvery(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
 // noOtherTPM returns an error if the state of a TPM is here that may be the only one. That of a guest that has left is

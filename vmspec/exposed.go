@@ -17,7 +17,7 @@ type Exposed struct {
 // Exposed returns the displays that listen on other addresses than loopback ones.
 func (d *Display) Exposed() (list []Exposed) {
 	add := func(path, address string, port int) {
-		if isLoopback(address) {
+		if IsLoopback(address) {
 			return
 		}
 		if isWildcard(address) {
@@ -34,7 +34,8 @@ func (d *Display) Exposed() (list []Exposed) {
 	return list
 }
 
-func isLoopback(address string) bool {
+// IsLoopback reports whether only the users of this computer reach an address.
+func IsLoopback(address string) bool {
 	ip, err := netip.ParseAddr(address)
 	return address == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }

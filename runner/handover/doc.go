@@ -5,6 +5,7 @@
 //	target.go    the side that gets it
 //	mirror.go    the copies of disks, at the source
 //	export.go    the same at the target
+//	viewers.go   clients of SPICE, who go with the guest
 //	image.go     what disks are copied to
 //	note.go      what survives a runner that is killed: migration.json in the data directory
 //	commands.go  what is said to QEMU

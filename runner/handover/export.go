@@ -25,10 +25,13 @@ func (t *Target) makeImages(ctx context.Context) error {
 	return nil
 }
 
-// copies is what the source needs to know of the disks.
-func (t *Target) copies() (a accepted) {
+// accepts is what the source needs to know of the disks and the screen.
+func (t *Target) accepts() (a accepted) {
 	for _, i := range t.note.Images {
 		a.Copy = append(a.Copy, i.ID)
+	}
+	if t.cfg.Screen != nil {
+		a.Screen = t.cfg.Screen()
 	}
 	return a
 }

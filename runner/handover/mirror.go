@@ -27,6 +27,8 @@ type Disk struct {
 type accepted struct {
 	// Copy has the ids of the disks that it has not.
 	Copy []string `json:"copy,omitempty"`
+	// Screen is where its clients of SPICE are to go; nil if they can't.
+	Screen *Screen `json:"screen,omitempty"`
 }
 
 // own begins all names in QEMU that are a migration's: of jobs, block nodes and exports.
@@ -43,7 +45,7 @@ const diskStream = "disk"
 // connectTime is for QEMU to connect with a socket of this computer.
 const connectTime = 10 * time.Second
 
-// agree takes in which disks the target wants to have copied.
+// agree takes in which disks the target wants to have copied, and where its screen is.
 func (s *Source) agree(data json.RawMessage) error {
 	var a accepted
 	if len(data) > 0 {
@@ -51,6 +53,7 @@ func (s *Source) agree(data json.RawMessage) error {
 			return fmt.Errorf("read which disks are to be copied: %w", err)
 		}
 	}
+	s.screen = a.Screen
 	for _, id := range a.Copy {
 		found := false
 		for _, d := range s.cfg.Disks {

@@ -32,6 +32,8 @@ type SourceConfig struct {
 	// Disks are those that can be copied, and Socket is the path of a socket that the machine's QEMU can connect with.
 	Disks  []Disk
 	Socket string
+	// SPICE: the machine has a server of SPICE, whose clients are to be sent to the target.
+	SPICE bool
 	// Check returns an error if the guest, which is paused, is not as it was offered any more. It may be nil.
 	Check func(ctx context.Context) error
 	// Stop has the guest paused before its memory is sent: QEMU may miss what it writes meanwhile.
@@ -50,8 +52,11 @@ type Source struct {
 	state migrate.Source
 
 	dialing bool
-	copies  []Disk   // that the target wants to have copied
-	far     Progress // of memory and disks; that of the goroutine that copies
+	copies  []Disk  // that the target wants to have copied
+	screen  *Screen // of the target
+	// directed: the clients of SPICE know it.
+	directed bool
+	far      Progress // of memory and disks; that of the goroutine that copies
 	// halt ends the goroutine that copies. cut ends the streams of the disks, and copying all streams.
 	halt, cut, copying func()
 	unlimited          func() // ends the time that the stage has
@@ -272,6 +277,7 @@ func (s *Source) carryOut(ctx context.Context, a migrate.Action) error {
 	case migrate.Quit:
 		s.halt()
 		s.copying()
+		s.awaitViewers(ctx)
 		s.quit(ctx)
 	}
 	return nil
@@ -380,6 +386,7 @@ func (s *Source) sendMemory(ctx, lasting context.Context, c *convergence) error 
 			return err
 		}
 	}
+	s.directViewers(limited)
 	return hand(limited, s.machine, theirs, "migrate")
 }
 

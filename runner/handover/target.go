@@ -37,6 +37,8 @@ type TargetConfig struct {
 	Socket string
 	// Compare returns the disks that are to be copied, or why an offer can't be accepted.
 	Compare func(ctx context.Context, offer json.RawMessage) ([]Image, error)
+	// Screen returns where clients of SPICE reach the machine, which was compared; nil if they can't. It may be nil.
+	Screen func() *Screen
 	// Start starts QEMU with -S and -incoming defer, as it was compared.
 	Start func(ctx context.Context) (Machine, error)
 	// Take makes sure that the next runner finds the machine, whose guest is about to be resumed.
@@ -267,7 +269,7 @@ func (t *Target) carryOut(ctx context.Context, a migrate.Action) error {
 	case migrate.Say:
 		t.loaded = t.loaded || a.Message == migrate.Loaded
 		if a.Message == migrate.Accept {
-			t.send(a.Message, t.copies())
+			t.send(a.Message, t.accepts())
 			return nil
 		}
 		t.send(a.Message, t.reason())

@@ -49,17 +49,29 @@ const Refused = 7
 // patience is how long the server may take for all of it.
 const patience = time.Minute
 
+// SemiSeamless is a capability of the main channel's client: it can connect with the target of a migration before the
+// guest is there (SPICE_MAIN_CAP_SEMI_SEAMLESS_MIGRATE).
+const SemiSeamless = 1 << 0
+
 // Login opens a channel on a connection. session is 0 for the main channel; the others belong to
-// that one's session. It returns 0 or why the server refuses.
-func Login(t testing.TB, conn net.Conn, channel uint8, session uint32, password string) (result uint32) {
+// that one's session. It returns 0 or why the server refuses. The client has the capabilities, one word of them at
+// most.
+func Login(
+	t testing.TB, conn net.Conn, channel uint8, session uint32, password string, capabilities ...uint32,
+) (result uint32) {
 	t.Helper()
 	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 
 	var hello bytes.Buffer
-	hi := link{Connection: session, Channel: channel, CapsOffset: uint32(binary.Size(link{}))}
+	hi := link{
+		Connection: session, Channel: channel, OwnCaps: uint32(len(capabilities)),
+		CapsOffset: uint32(binary.Size(link{})),
+	}
 	write := func(w io.Writer, value any) { require.NoError(t, binary.Write(w, binary.LittleEndian, value)) }
-	write(&hello, header{[4]byte([]byte("REDQ")), 2, 2, uint32(binary.Size(hi))})
+	size := binary.Size(hi) + 4*len(capabilities)
+	write(&hello, header{[4]byte([]byte("REDQ")), 2, 2, uint32(size)})
 	write(&hello, hi)
+	write(&hello, capabilities)
 	write(conn, hello.Bytes())
 
 	var head header
@@ -80,14 +92,46 @@ func Login(t testing.TB, conn net.Conn, channel uint8, session uint32, password 
 	return result
 }
 
+// Messages of the main channel.
+const (
+	MigrateBegin = 101 // names the target of a migration
+	first        = 103 // SPICE_MSG_MAIN_INIT
+	SwitchHost   = 111 // names a server that the client is to connect with instead
+)
+
 // Session reads the first message of the main channel, SPICE_MSG_MAIN_INIT,
 // which begins with the session's number.
 func Session(t testing.TB, conn net.Conn) (session uint32) {
 	t.Helper()
-	head := make([]byte, 18) // serial, type, size and a list of others
-	_, err := io.ReadFull(conn, head)
+	kind, data := Message(t, conn)
+	require.Equal(t, uint16(first), kind)
+	return binary.LittleEndian.Uint32(data)
+}
+
+// Message reads the next message of a channel.
+func Message(t testing.TB, conn net.Conn) (kind uint16, data []byte) {
+	t.Helper()
+	var head struct {
+		Serial    uint64
+		Kind      uint16
+		Size, Sub uint32
+	}
+	require.NoError(t, binary.Read(conn, binary.LittleEndian, &head))
+	require.Less(t, head.Size, uint32(1<<20))
+	data = make([]byte, head.Size)
+	_, err := io.ReadFull(conn, data)
 	require.NoError(t, err)
-	require.Equal(t, uint16(103), binary.LittleEndian.Uint16(head[8:]))
-	require.NoError(t, binary.Read(conn, binary.LittleEndian, &session))
-	return session
+	return head.Kind, data
+}
+
+// Host returns what a message says about the other server, of MigrateBegin or SwitchHost.
+func Host(t testing.TB, data []byte) (host string, port uint16) {
+	t.Helper()
+	var to struct {
+		Port, TLSPort uint16
+		Size, Offset  uint32
+	}
+	require.NoError(t, binary.Read(bytes.NewReader(data), binary.LittleEndian, &to))
+	require.LessOrEqual(t, uint64(to.Offset)+uint64(to.Size), uint64(len(data)))
+	return string(bytes.TrimRight(data[to.Offset:to.Offset+to.Size], "\x00")), to.Port
 }
