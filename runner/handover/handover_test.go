@@ -30,6 +30,7 @@ type trial struct {
 	silence        time.Duration
 	refusal        error // by the target's comparison
 	takeFault      error
+	check          func(context.Context) error // of the source's guest
 	log            *slog.Logger
 	target         link.Keys
 	keys           link.Keys
@@ -110,7 +111,7 @@ func (r *trial) asSource() run {
 	require.NoError(r.t, err)
 	r.source = NewSource(SourceConfig{
 		Silence: r.silence, Machine: r.from, DataDir: r.fromDir, Keys: r.keys, Offer: "an offer", Bounds: r.bounds,
-		Log:   r.log.With("side", "source"),
+		Log: r.log.With("side", "source"), Check: r.check,
 		Disks: []Disk{{ID: "a", Node: "r"}}, Socket: filepath.Join(r.fromDir, "d"),
 		Tell: func(p Progress) { r.at("source", p) },
 	})
@@ -216,6 +217,25 @@ func TestAPausedGuestMoves(t *testing.T) {
 	require.Empty(t, r.to.fault(t.Context(), "cont"))
 	exactlyOne(t, r.to, r.from)
 	continues(t, r.from, r.to)
+}
+
+// A guest that is not as it was offered any more when it is paused for the switch stays.
+func TestAGuestThatHasChangedStays(t *testing.T) {
+	t.Parallel()
+	r := newTrial(t, false)
+	changed := errors.New("it has released a disk")
+	r.check = func(ctx context.Context) error {
+		info, err := query(ctx, r.from)
+		require.NoError(t, err)
+		require.Equal(t, "pre-switchover", info.Status)
+		return changed
+	}
+	target, receiving := r.asTarget()
+	require.ErrorIs(t, get(t, r.asSource().ended), changed)
+	require.ErrorContains(t, get(t, target.Decided()), "the source keeps the guest: it has released a disk")
+	require.NoError(t, get(t, receiving.ended))
+	exactlyOne(t, r.from, nil)
+	unrecorded(t, r.fromDir, r.toDir)
 }
 
 // What the target can't have stays at the source: one that would be other hardware, one that QEMU
