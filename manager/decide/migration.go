@@ -43,7 +43,7 @@ func MigrationEvent(m *v1.Migration) *Event {
 			m.Source.NodeName, m.Target.NodeName, m.Target.Pod)
 	case v1.MigrationFailed:
 		e.Reason, e.Warning = "MigrationFailed", true
-		e.Note = "the guest stays on node " + m.Source.NodeName + ": " + m.Message
+		e.Note = "the guest has not moved from node " + m.Source.NodeName + ": " + m.Message
 	default:
 		return nil
 	}

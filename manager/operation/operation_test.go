@@ -358,7 +358,7 @@ func TestOutcomes(t *testing.T) {
 		{made(v1.OperationEvict), "running", "running", moved("uid-Evict", v1.MigrationCompleted), "Completed: why"},
 		{
 			made(v1.OperationMigrate), "running", "off", moved("uid-Migrate", v1.MigrationFailed),
-			"Failed: MigrationFailed: the guest stays where it is: why",
+			"Failed: MigrationFailed: the guest has not moved: why",
 		},
 	} {
 		s := situation(row.is, active(row.o, row.before))

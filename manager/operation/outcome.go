@@ -80,7 +80,7 @@ func outcomeOfMove(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine) outcome
 	case m.Stage == v1.MigrationCompleted:
 		return completed(m.Message)
 	case m.Stage == v1.MigrationFailed:
-		return failed(ReasonMigrationFailed, "the guest stays where it is: "+m.Message)
+		return failed(ReasonMigrationFailed, "the guest has not moved: "+m.Message)
 	}
 	return outcome{v1.OperationInProgress, ReasonAccepted, m.Message}
 }

@@ -77,6 +77,7 @@ func TestKubernetes(t *testing.T) {
 		{"ServerAway", serverAway},
 		{"ManagerKilled", managerKilled},
 		{"MigrationsInterrupted", migrationsInterrupted},
+		{"TargetLost", targetLost},
 		{"DrainedNode", drainedNode},
 		{"PowerCut", powerCut},
 		{"Debian", debian},

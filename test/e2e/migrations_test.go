@@ -192,11 +192,9 @@ func migrationsInterrupted(t *testing.T, l *lab) {
 // killRunner kills the runner in a pod, if it has one.
 func (l *lab) killRunner(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	all := l.processesOf(string(pod.UID), "vmrunner")
-	if len(all) < 2 { // the first one is the container's
-		return
+	if pid := l.runnerIn(pod); pid != 0 {
+		kill(t, pid)
 	}
-	kill(t, all[len(all)-1])
 }
 
 // onAllNodes gives all nodes the first disk at a time.
