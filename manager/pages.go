@@ -38,10 +38,10 @@ func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, name
 	}
 	machines := cluster.New(cluster.Options{
 		Namespace: namespace, Store: vms.Store(), Volumes: vms.Volumes(), Client: direct, Keys: keys,
-		Types: types, Instance: opts.Instance, Log: log,
+		Types: types, Instance: opts.Instance, Log: log, Assign: vms.Pools(),
 	})
 	pages, err := serve.New(serve.Options{
-		Fleet: machines, Rights: machines.Rights, Namespace: namespace,
+		Fleet: machines, Rights: machines.Rights, PoolRights: machines.PoolRights, Namespace: namespace,
 		Secrets: secrets, Reviews: reviews.SubjectAccessReviews(), Tokens: tokens.TokenReviews(),
 		Title:     strings.TrimPrefix(live.source.current.GUI.ClusterName+"/"+namespace, "/"),
 		FirstStep: "kubectl -n " + namespace + " apply -f vm.yaml",

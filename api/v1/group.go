@@ -23,7 +23,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&VirtualMachineClass{}, &VirtualMachineClassList{},
 		&VirtualDisk{}, &VirtualDiskList{}, &VirtualDiskSnapshot{}, &VirtualDiskSnapshotList{},
 		&VirtualImage{}, &VirtualImageList{}, &VirtualMachineSnapshot{}, &VirtualMachineSnapshotList{},
-		&VirtualMachineBlockDeviceAttachment{}, &VirtualMachineBlockDeviceAttachmentList{})
+		&VirtualMachineBlockDeviceAttachment{}, &VirtualMachineBlockDeviceAttachmentList{},
+		&VmPool{}, &VmPoolList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

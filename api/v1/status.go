@@ -478,6 +478,15 @@ type Assignment struct {
 	Pool string `json:"pool"`
 	// User to whom it is assigned.
 	User string `json:"user"`
-	// LastUsed is when the user last used it.
+	// LastUsed is when the user last used it: when they got it, or their last viewer came or went.
 	LastUsed metav1.Time `json:"lastUsed"`
+	// Since is when the user got it.
+	//
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// Released is when it was given back, if the pool makes VMs anew: it is about to be deleted, and no
+	// one gets it.
+	//
+	// +optional
+	Released *metav1.Time `json:"released,omitempty"`
 }

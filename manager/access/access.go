@@ -61,14 +61,55 @@ type Identity struct {
 type VM struct {
 	// Name of the VM; "" in a question about none in particular.
 	Name string
-	// Permissions are those of the VM, or of the pool from which a user has it.
+	// Permissions are those of the VM.
 	Permissions []v1.Permission
+	// Pool is the one from which a user has the VM; without a name none has it.
+	Pool Pool
+	// Assignee is that user.
+	Assignee string
 	// ConsoleUser is the user who uses its screen or console now; "" if there is none.
 	ConsoleUser string
 	// LogInRequested reports that a user is logged in to the guest's desktop automatically,
 	// and LoggedInUser who has been, "" until then.
 	LogInRequested bool
 	LoggedInUser   string
+}
+
+// Pool is what a decision about a pool depends on, or about a VM that a user has from it.
+type Pool struct {
+	Name        string
+	Permissions []v1.PoolPermission
+}
+
+// grants reports whether the permissions of the pool allow a subject something with a VM that is an assignee's. Of the
+// VMs of others they allow to take over consoles, and to see them for that.
+func (p Pool) grants(s Subject, verb Verb, assignee string) (Reason, bool) {
+	for _, of := range p.Permissions {
+		permission := v1.Permission{User: of.User, Role: of.Role}
+		for _, action := range of.May {
+			permission.May = append(permission.May, v1.Action(action))
+		}
+		reason, matches := match(permission, s)
+		if !matches {
+			continue
+		}
+		if s.User != assignee {
+			takes := includes(permission.May, TakeConsole)
+			if takes && (verb == View || verb == TakeConsole) {
+				return reason, true
+			}
+			continue
+		}
+		if poolVerb(verb) && includes(permission.May, verb) {
+			return reason, true
+		}
+	}
+	return Reason{}, false
+}
+
+// poolVerb reports whether permissions of pools can allow a verb: a VM of a pool is changed by its administrators.
+func poolVerb(verb Verb) bool {
+	return slices.Contains([]Verb{View, Start, Stop, Reset, AccessConsole, TakeConsole}, verb)
 }
 
 // Decision is the answer to whether a subject may do something.

@@ -29,13 +29,13 @@ func (k Kubernetes) Review(ctx context.Context, who Identity, what Right) (bool,
 		User: who.User, UID: who.UID, Groups: who.Groups, Extra: extra,
 		ResourceAttributes: &authorization.ResourceAttributes{
 			Namespace: k.Namespace, Verb: what.Verb, Group: v1.GroupName, Version: v1.GroupVersion().Version,
-			Resource: "vms", Subresource: what.Subresource, Name: what.Name,
+			Resource: what.Resource, Subresource: what.Subresource, Name: what.Name,
 		},
 	}}
 	answered, err := k.Client.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return false, "", fmt.Errorf("ask the cluster whether %q may %s vms/%s: %w", who.User, what.Verb,
-			what.Subresource, err)
+		return false, "", fmt.Errorf("ask the cluster whether %q may %s %s/%s: %w", who.User, what.Verb,
+			what.Resource, what.Subresource, err)
 	}
 	return answered.Status.Allowed, answered.Status.Reason, nil
 }

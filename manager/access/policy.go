@@ -38,16 +38,16 @@ func Decide(p Policy, s Subject, verb Verb, vm VM) Decision {
 }
 
 func (p Policy) grants(s Subject, verb Verb, vm VM) (Reason, bool) {
-	if slices.Contains(p.Administrators.Users, s.User) {
+	if p.administers(s) {
 		return Reason{Key: Administrator}, true
-	}
-	for _, role := range s.Roles {
-		if role != "" && slices.Contains(p.Administrators.Roles, role) {
-			return Reason{Key: Administrator}, true
-		}
 	}
 	if p.Mode == ByRBAC {
 		return Reason{}, false
+	}
+	if vm.Pool.Name != "" {
+		if reason, granted := vm.Pool.grants(s, verb, vm.Assignee); granted {
+			return reason, true
+		}
 	}
 	for _, permissions := range [][]v1.Permission{vm.Permissions, p.Permissions} {
 		for _, permission := range permissions {
@@ -57,6 +57,13 @@ func (p Policy) grants(s Subject, verb Verb, vm VM) (Reason, bool) {
 		}
 	}
 	return Reason{}, false
+}
+
+// administers reports whether a subject is an administrator.
+func (p Policy) administers(s Subject) bool {
+	return slices.Contains(p.Administrators.Users, s.User) || slices.ContainsFunc(s.Roles, func(role string) bool {
+		return role != "" && slices.Contains(p.Administrators.Roles, role)
+	})
 }
 
 // match reports whether a permission is the subject's. One of both a user and a role, which

@@ -29,15 +29,23 @@ type Reviewer interface {
 	Review(ctx context.Context, who Identity, what Right) (allowed bool, reason string, err error)
 }
 
-// Right is one that RBAC can grant for VMs.
+// Right is one that RBAC can grant for VMs or pools.
 type Right struct {
 	// Verb is one of RBAC.
 	Verb string
-	// Subresource of the VM, which exists only as the object of rights; "" means the VM itself.
+	// Resource is vms or vmpools.
+	Resource string
+	// Subresource of that, which exists only as the object of rights; "" means the VM or pool itself.
 	Subresource string
-	// Name of the VM; "" means all of the namespace.
+	// Name of the VM or pool; "" means all of the namespace.
 	Name string
 }
+
+// Resources.
+const (
+	vms   = "vms"
+	pools = "vmpools"
+)
 
 // right returns the right that a verb needs. Reading, changing, creating and deleting are RBAC's
 // own verbs, and so mean the same as with kubectl.
@@ -86,14 +94,15 @@ func NewReviews(reviewer Reviewer, now func() time.Time) *Reviews {
 	}
 }
 
-// grants asks for the right for all VMs first: the answer serves every VM.
-func (r *Reviews) grants(ctx context.Context, s Subject, verb Verb, vm VM) (Reason, bool) {
+// grants asks for the right for all VMs or pools first: the answer serves each of them.
+func (r *Reviews) grants(ctx context.Context, s Subject, verb Verb, resource, of string) (Reason, bool) {
 	if s.Cluster.User == "" {
 		return Reason{}, false
 	}
 	what := right(verb)
-	names := []string{"", vm.Name}
-	if verb == Create || vm.Name == "" { // RBAC can't grant create by name
+	what.Resource = resource
+	names := []string{"", of}
+	if verb == Create || of == "" { // RBAC can't grant create by name
 		names = names[:1]
 	}
 	for _, name := range names {

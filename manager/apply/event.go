@@ -12,12 +12,6 @@ import (
 	"vmop/manager/publish"
 )
 
-// LabelInitiator of an event says who caused it.
-const LabelInitiator = v1.GroupName + "/initiator"
-
-// AnnotationUser of an event has the name of the user who has requested something.
-const AnnotationUser = v1.GroupName + "/user"
-
 // event writes an event, if it hasn't been written before. That it could not be written
 // keeps nothing else from being done.
 func (r *Round) event(ctx context.Context, e decide.Event) { r.eventOf(ctx, e, "") }
@@ -26,7 +20,7 @@ func (r *Round) event(ctx context.Context, e decide.Event) { r.eventOf(ctx, e, "
 func (r *Round) eventOf(ctx context.Context, e decide.Event, user string) {
 	object := NewEvent(r.VM, e, r.Now, r.w.instance)
 	if user != "" {
-		object.Annotations = map[string]string{AnnotationUser: user}
+		object.Annotations = map[string]string{publish.AnnotationUser: user}
 	}
 	publish.Write(ctx, r.w.client, object)
 }
@@ -38,7 +32,7 @@ func NewEvent(vm *v1.VirtualMachine, e decide.Event, now time.Time, instance str
 		Kind: "VirtualMachine", Key: e.Reason + "/" + e.Key, Reason: e.Reason, Action: e.Action,
 		Note: decide.Shorten(e.Note, publish.LongestNote), Warning: e.Warning,
 	}.Of(vm, now, instance)
-	object.Labels = map[string]string{objects.LabelInstance: vm.Name, LabelInitiator: e.Initiator}
+	object.Labels = map[string]string{objects.LabelInstance: vm.Name, publish.LabelInitiator: e.Initiator}
 	object.Regarding.ResourceVersion = vm.ResourceVersion
 	return object
 }

@@ -15,7 +15,6 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/operation"
-	"vmop/printable"
 )
 
 // OperationStatus writes the status of an operation, and reports whether it has it now: not
@@ -81,16 +80,10 @@ func (w *Writer) Signal(ctx context.Context, s operation.Signal, vm *v1.VirtualM
 	return generation, nil
 }
 
-// longestUser bounds the name of a user in an event, in bytes.
-const longestUser = 256
-
-// User returns the name of a user as events have it.
-func User(name string) string { return decide.Shorten(printable.Line(name), longestUser) }
-
 // Requester returns the name of the user who has asked for an operation, for people; "" if it
 // is not known.
 func Requester(o *v1.VirtualMachineOperation) string {
-	return User(o.Annotations[v1.AnnotationRequestedBy])
+	return decide.User(o.Annotations[v1.AnnotationRequestedBy])
 }
 
 // OperationRequested writes an event about an operation whose signal was sent.

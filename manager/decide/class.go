@@ -21,7 +21,7 @@ const (
 	ReasonSizingMatched    = "Matched"
 )
 
-// Classes are those that the manager knows.
+// Classes are those that the manager knows, and its pools.
 type Classes interface {
 	// Class returns a class; nil if there is none of that name.
 	Class(name string) *v1.VirtualMachineClass
@@ -29,6 +29,8 @@ type Classes interface {
 	DefaultClass() *v1.VirtualMachineClass
 	// ClassesUnavailable says why classes are not known; "" if they are.
 	ClassesUnavailable() string
+	// LogsIn reports whether a pool logs in the users to whom it assigns VMs.
+	LogsIn(pool string) bool
 }
 
 // ClassOf is what is known of a VM's class.
@@ -48,7 +50,7 @@ type ClassOf struct {
 }
 
 // Resolve returns a VM, whose definition is the one that its user wrote, with what its class
-// gives it, and what is known of that class. The pod and the ConfigMap may be nil. An error
+// gives it and the user whom its pool logs in, and what is known of that class. The pod and the ConfigMap may be nil. An error
 // means that the VM and its class together can't be understood.
 //
 // See docs/decisions/0090-classes.md.
@@ -60,6 +62,11 @@ func Resolve(vm *v1.VirtualMachine, pod *corev1.Pod, config *objects.Metadata, k
 		return nil, c, err
 	}
 	resolved, err := class.Resolve(vm, c.Taken)
+	if a := vm.Status.Assignment; err == nil && a != nil && known.LogsIn(a.Pool) {
+		display := *resolved.Spec.VM.Display
+		display.LoggedInUser = a.User
+		resolved.Spec.VM.Display = &display
+	}
 	return resolved, c, err
 }
 

@@ -23,6 +23,7 @@ type known struct {
 func (k known) Class(name string) *v1.VirtualMachineClass { return k.all[name] }
 func (k known) DefaultClass() *v1.VirtualMachineClass     { return k.all[k.preset] }
 func (k known) ClassesUnavailable() string                { return k.unavailable }
+func (k known) LogsIn(pool string) bool                   { return pool == "desktops" }
 
 // What a VM has of its class depends on what it took, on its pod, and on what is known.
 func TestResolveClass(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/printable"
 )
 
 // Initiators: who caused an event.
@@ -152,6 +153,12 @@ func RestartedFor(s *Snapshot) Event {
 func Requested(what, user, note, key string) Event {
 	return Event{"Requested", what, ByUser, Readable(RequestedBy(user) + note), key, false}
 }
+
+// longestUser bounds the name of a user in an event, in bytes.
+const longestUser = 256
+
+// User returns the name of a user as events have it.
+func User(name string) string { return Shorten(printable.Line(name), longestUser) }
 
 // RequestedBy is how the note of Requested begins.
 func RequestedBy(user string) string { return user + " has requested: " }

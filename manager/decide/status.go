@@ -12,6 +12,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/manager/pool"
 )
 
 // Findings are what the steps of a reconciliation have found that is in the VM's status.
@@ -45,6 +46,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 		Phase:              p.Phase, Reason: p.Reason, Message: Shorten(p.Message, MaxMessage),
 		Failures: s.Failures, Volumes: found.Volumes, VirtualMachineIPAddressName: found.IPAddress,
 		VirtualMachineClassName: s.Class.inForce(), BlockDeviceRefs: found.BlockDevices,
+		ConsoleUser: pool.ConsoleUser(s.VM),
 	}
 	if s.Pod != nil {
 		status.NodeName = s.Pod.Spec.NodeName
@@ -139,7 +141,7 @@ func SameStatus(want, is v1.VirtualMachineStatus) bool {
 	if want.ObservedGeneration != is.ObservedGeneration || want.Phase != is.Phase ||
 		want.Reason != is.Reason || want.Message != is.Message || want.NodeName != is.NodeName ||
 		want.VirtualMachineIPAddressName != is.VirtualMachineIPAddressName ||
-		want.VirtualMachineClassName != is.VirtualMachineClassName ||
+		want.VirtualMachineClassName != is.VirtualMachineClassName || want.ConsoleUser != is.ConsoleUser ||
 		!equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
 		!slices.Equal(want.BlockDeviceRefs, is.BlockDeviceRefs) ||
 		!equality.Semantic.DeepEqual(want.AutomaticRestart, is.AutomaticRestart) ||

@@ -139,6 +139,8 @@ type Fleet interface {
 	Definitions
 	// Storage returns the disks that outlive VMs; nil if there are none here.
 	Storage() Storage
+	// Pools returns the pools of VMs; nil if there can be none here.
+	Pools() Pools
 
 	// Screenshot writes the screen as PNG.
 	Screenshot(ctx context.Context, w io.Writer, name string) error

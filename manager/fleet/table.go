@@ -95,3 +95,6 @@ func (t *Table) Storage() Storage { return nil }
 
 // Used returns what all guests have.
 func (t *Table) Used() Use { return UseOf(t.List()) }
+
+// Pools returns nil: there are none.
+func (t *Table) Pools() Pools { return nil }

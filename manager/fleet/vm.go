@@ -49,6 +49,8 @@ type VM struct {
 	OSID string `json:"osId,omitempty"`
 	// User is logged in to the guest's desktop.
 	User string `json:"user,omitempty"`
+	// Assigned is who has the VM from a pool; nil: no one has.
+	Assigned *Assigned `json:"assigned,omitempty"`
 	// Viewers of screen and console.
 	Viewers []Viewer `json:"viewers,omitempty"`
 	// Volumes are the disks and CD drives, in the order of the definition, and then the disks that are attached while

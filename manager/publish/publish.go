@@ -27,6 +27,12 @@ const Owner = client.FieldOwner("vm-operator")
 // ReportingController of the events that managers write.
 const ReportingController = v1.GroupName + "/vm-manager"
 
+// LabelInitiator of an event says who caused it.
+const LabelInitiator = v1.GroupName + "/initiator"
+
+// AnnotationUser of an event has the name of the user who has requested something.
+const AnnotationUser = v1.GroupName + "/user"
+
 // LongestNote is how long the note of an event may be: a little less than the API server allows, in bytes.
 const LongestNote = 1000
 

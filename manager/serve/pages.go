@@ -24,6 +24,8 @@ type Options struct {
 	// Fleet has the VMs, and Rights what a decision about one depends on.
 	Fleet  fleet.Fleet
 	Rights func(vm *fleet.VM) access.VM
+	// PoolRights returns what a decision about a pool depends on. Nil: there are no pools.
+	PoolRights func(pool string) access.Pool
 	// Namespace of the VMs.
 	Namespace string
 	// Secrets of the managers' namespace has what they share.
@@ -89,7 +91,7 @@ func New(opts Options, config Config) (*Pages, error) {
 		return nil, err
 	}
 	guard := &web.Guard{
-		Login: p.visitors, Rights: opts.Rights,
+		Login: p.visitors, Rights: opts.Rights, PoolRights: opts.PoolRights,
 		Access:   func() access.Authorizer { return *p.authorizer.Load() },
 		Callback: func() string { return p.config.Load().Login.CallbackPath() },
 	}

@@ -44,7 +44,10 @@ type record struct {
 }
 
 // common is what many records have alike, whose memory they share: see encoding.
-type common struct{ state, class, permissions, data string }
+type common struct {
+	state, class, permissions, data string
+	pooled                          bool
+}
 
 // in returns what a record, which may be zero, has in common with others.
 func (r record) in() common {
@@ -89,6 +92,7 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	}
 	n.record.common = unique.Make(common{
 		state: of(c.state, o), class: of(c.class, o), permissions: of(c.permissions, o), data: of(c.data, o),
+		pooled: c.pooled != nil && c.pooled(o),
 	})
 	if c.urgency != nil {
 		n.record.urgency = int8(c.urgency(o))

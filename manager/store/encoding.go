@@ -10,6 +10,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/manager/pool"
 )
 
 // encoding says how objects of a kind are kept.
@@ -33,6 +34,8 @@ type encoding[T any] struct {
 	// data are the names of the Secrets from which a guest configures itself, and of its
 	// disks, each with a line end; of an attachment it is its disk. Nil: nothing.
 	data func(T) string
+	// pooled reports whether an object is in a pool, or was made by one, or is assigned. Nil: none is.
+	pooled func(T) bool
 	// irregular reports that the name of an object doesn't follow from its group,
 	// by which it must be found nevertheless. Nil: none is.
 	irregular func(name, group string) bool
@@ -63,6 +66,7 @@ func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 
 		permissions: permissionsOf,
 		data:        dataOf,
+		pooled:      pool.Concerns,
 	}
 }
 

@@ -35,6 +35,7 @@ type Store struct {
 	data      map[corev1.SecretType]*collection[*objects.Metadata] // from which guests configure themselves
 	classes   *few[*v1.VirtualMachineClass]
 	nodes     *few[*corev1.Node]
+	pools     *Pools
 	enqueuer  *enqueuer
 	shown     []func(vm string)
 	uses      chan struct{} // see ClassesChanged
@@ -93,7 +94,17 @@ func New(namespace string, configured func() string) *Store {
 			s.enqueue(s.usersOfData(name)...)
 		})
 	}
+	s.pools = newPools(namespace, s)
 	return s
+}
+
+// Pools returns the pools, and the VMs in them.
+func (s *Store) Pools() *Pools { return s.pools }
+
+// LogsIn reports whether a pool logs in the users to whom it assigns VMs.
+func (s *Store) LogsIn(pool string) bool {
+	p := s.pools.Pool(pool)
+	return p != nil && p.Spec.LoginOnAssignment
 }
 
 // OnChange makes the store call what shows VMs with the name of each of which the VM, its pod
@@ -146,6 +157,16 @@ func (s *Store) Permissions(name string) (list []v1.Permission, err error) {
 	}
 	return list, nil
 }
+
+// Pooled reports whether a VM is in a pool, or was made by one, or is assigned, without decoding the VM.
+func (s *Store) Pooled(name string) bool {
+	s.vms.mu.RLock()
+	defer s.vms.mu.RUnlock()
+	return s.vms.records[name].in().pooled
+}
+
+// LearnVM stores what a write of a VM has returned.
+func (s *Store) LearnVM(vm *v1.VirtualMachine) error { return s.vms.learn(vm) }
 
 // VM returns a VM; nil if there is none of that name.
 func (s *Store) VM(name string) (*v1.VirtualMachine, error) { return s.vms.get(name) }
@@ -262,6 +283,8 @@ func (s *Store) Put(object client.Object) error {
 		return s.ops.Add(o)
 	case *v1.VirtualMachineClass:
 		return s.classes.Add(o)
+	case *v1.VmPool:
+		return s.pools.pools.Add(o)
 	case *objects.Metadata:
 		for k, c := range s.others {
 			if objects.Kind(k).String() == o.Kind {
@@ -329,6 +352,7 @@ func (s *Store) Follow(ctx context.Context, from client.WithWatch) {
 		followFew(ctx, from, s.classes, &v1.VirtualMachineClass{},
 			func() client.ObjectList { return &v1.VirtualMachineClassList{} })
 	})
+	running.Go(func() { s.pools.follow(ctx, from) })
 	running.Go(func() {
 		followFew(ctx, from, s.nodes, &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} })
 	})
@@ -388,7 +412,7 @@ func follow[T client.Object](ctx context.Context, running *sync.WaitGroup, from 
 func (s *Store) collections() map[string]<-chan struct{} {
 	all := map[string]<-chan struct{}{
 		"VirtualMachine": s.vms.listed, "Pod": s.pods.listed, "VirtualMachineOperation": s.ops.listed,
-		"VirtualMachineClass": s.classes.tried,
+		"VirtualMachineClass": s.classes.tried, "VmPool": s.pools.pools.tried,
 	}
 	for k, c := range s.others {
 		all[objects.Kind(k).String()] = c.listed

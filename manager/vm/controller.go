@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
+	"vmop/manager/assign"
 	"vmop/manager/attach"
 	"vmop/manager/capture"
 	"vmop/manager/class"
@@ -137,7 +138,7 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 		store: c.store, writer: apply.ClassWriter{Client: mgr.GetClient(), Namespace: opts.Namespace},
 		types: opts.Types, now: opts.Now, last: map[string]class.Last{},
 	}
-	if err := mgr.Add(keeper); err != nil {
+	if err := errors.Join(mgr.Add(keeper), mgr.Add(c.pools)); err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
 	return &Controller{c.store, c}, nil
@@ -175,6 +176,9 @@ func (c *Controller) Volumes() store.Volumes {
 		Snapshots: c.reconciler.machines.Book(),
 	}
 }
+
+// Pools gives VMs of pools to users.
+func (c *Controller) Pools() *assign.Controller { return c.reconciler.pools }
 
 // Modules returns the custom types that a VM can use: the texts of Starlark modules by their file
 // names. They must not be changed.

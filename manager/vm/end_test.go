@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/apply"
 	"vmop/manager/decide"
+	"vmop/manager/publish"
 )
 
 func shutsDown(vm *v1.VirtualMachine) { vm.Spec.GuestShutdownStops = true }
@@ -32,7 +32,7 @@ func TestGuestShutdownStops(t *testing.T) {
 	w.phase("web", v1.PhaseStopped, decide.ReasonGuestShutdown)
 	events := w.events("web", "Stopped")
 	require.Len(t, events, 1)
-	require.Equal(t, decide.ByGuest, events[0].Labels[apply.LabelInitiator])
+	require.Equal(t, decide.ByGuest, events[0].Labels[publish.LabelInitiator])
 	_, is := get(w, pod.Name, &corev1.Pod{})
 	require.False(t, is)
 
@@ -72,7 +72,7 @@ func TestGuestShutdownRestarts(t *testing.T) {
 	require.NotEqual(t, pod.UID, w.boot("web").UID)
 	events := w.events("web", "Restarting")
 	require.Len(t, events, 1)
-	require.Equal(t, decide.ByGuest, events[0].Labels[apply.LabelInitiator])
+	require.Equal(t, decide.ByGuest, events[0].Labels[publish.LabelInitiator])
 	require.Contains(t, events[0].Note, causeGuest)
 	require.Eventually(t, func() bool { return len(w.events("web", "Started")) == 2 }, patience, tick)
 }
@@ -87,7 +87,7 @@ func TestDeletedPod(t *testing.T) {
 	w.phase("web", v1.PhaseStopping, decide.ReasonPodDeleted)
 	w.gone("web", pod)
 	require.NotEqual(t, pod.UID, w.boot("web").UID)
-	require.Equal(t, decide.ByUser, w.events("web", "Restarting")[0].Labels[apply.LabelInitiator])
+	require.Equal(t, decide.ByUser, w.events("web", "Restarting")[0].Labels[publish.LabelInitiator])
 }
 
 // A machine that fails is started again after a time that grows, or when its

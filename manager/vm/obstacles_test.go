@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/apply"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
 	"vmop/manager/operation"
+	"vmop/manager/publish"
 )
 
 // What keeps a pod from its start is reported, in the words of scheduler or kubelet.
@@ -95,7 +95,7 @@ func TestNoSuchNode(t *testing.T) {
 	eventually(w, "web", &appsv1.StatefulSet{}, "no replicas", func(s *appsv1.StatefulSet) bool {
 		return *s.Spec.Replicas == 0
 	})
-	require.Equal(t, decide.ByUser, w.events("web", decide.ReasonNodeMissing)[0].Labels[apply.LabelInitiator])
+	require.Equal(t, decide.ByUser, w.events("web", decide.ReasonNodeMissing)[0].Labels[publish.LabelInitiator])
 	w.remove(pod)
 	eventually(w, "web", &v1.VirtualMachine{}, "no pod is", func(vm *v1.VirtualMachine) bool {
 		return vm.Status.NodeName == ""
@@ -134,7 +134,7 @@ func TestOldPod(t *testing.T) {
 	require.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(vm.Status.Conditions,
 		v1.ConditionRunning).Status, "it is not known")
 	require.Len(t, w.events("web", decide.ReasonNodeLost), 1)
-	require.Equal(t, decide.ByNode, w.events("web", decide.ReasonNodeLost)[0].Labels[apply.LabelInitiator])
+	require.Equal(t, decide.ByNode, w.events("web", decide.ReasonNodeLost)[0].Labels[publish.LabelInitiator])
 	w.remove(pod)
 	w.boot("web")
 }

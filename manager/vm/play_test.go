@@ -118,8 +118,12 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 		status.Runner.Drives, status.Runner.DrivesRevision = w.drives(vm)
 	}
 	for _, name := range v1.MachineConditions() {
+		is := alive
+		if name == v1.ConditionConsoleConnected {
+			is = metav1.ConditionFalse
+		}
 		status.Conditions = append(status.Conditions, metav1.Condition{
-			Type: name, Status: alive, Reason: "Vm" + state,
+			Type: name, Status: is, Reason: "Vm" + state,
 			ObservedGeneration: 1, LastTransitionTime: metav1.Now(),
 		})
 	}

@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
+	"vmop/manager/assign"
 	"vmop/manager/attach"
 	"vmop/manager/capture"
 	"vmop/manager/decide"
@@ -45,6 +46,7 @@ type reconciler struct {
 	machines    *capture.Machines
 	operations  operationMemories
 	calls       *migration.Calls
+	pools       *assign.Controller
 }
 
 func newReconciler(to apply.Client, live client.Reader, opts Options) *reconciler {
@@ -80,6 +82,10 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 	c.calls = &migration.Calls{
 		Source: opts.Source, Target: opts.Target, Changed: func(vm string) { known.Enqueue(vm) }, Now: opts.Now,
 	}
+	c.pools = assign.New(assign.Options{
+		Namespace: opts.Namespace, Pools: known.Pools(), VMs: known, Disks: c.disks, Client: to, Live: live,
+		Instance: opts.Instance, Now: opts.Now,
+	})
 	c.disks.OnChange(c.attachments.DiskChanged)
 	c.disks.ExportsAre(c.attachments)
 	return c

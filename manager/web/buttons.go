@@ -2,6 +2,7 @@ package web
 
 import (
 	"html/template"
+	"net/url"
 
 	"vmop/manager/access"
 	"vmop/manager/fleet"
@@ -9,7 +10,8 @@ import (
 
 // A button carries out an action.
 type button struct {
-	VM     string
+	// Path is where it is requested.
+	Path   string
 	Action fleet.Action
 	ID     string
 	Class  string
@@ -45,7 +47,7 @@ var actions = map[fleet.Action]struct {
 func (v visit) button(vm *fleet.VM, a fleet.Action) button {
 	of := actions[a]
 	b := button{
-		VM: vm.Name, Action: a, ID: string(a) + "-" + vm.Name, Label: v.T("do." + string(a)), Icon: v.Icon(of.icon),
+		Path: "/vms/" + url.PathEscape(vm.Name) + "/do", Action: a, ID: string(a) + "-" + vm.Name, Label: v.T("do." + string(a)), Icon: v.Icon(of.icon),
 		Refused: v.refusal(of.verb, vm),
 	}
 	if of.ask {

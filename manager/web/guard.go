@@ -20,6 +20,8 @@ type Guard struct {
 	Access func() access.Authorizer
 	// Rights returns what a decision about a VM depends on.
 	Rights func(vm *fleet.VM) access.VM
+	// PoolRights returns what a decision about a pool depends on. Nil: there are no pools.
+	PoolRights func(pool string) access.Pool
 	// Callback returns the path to which providers of OpenID Connect send browsers back; nil
 	// if there are none.
 	Callback func() string
@@ -78,6 +80,15 @@ func (g *Guard) Of(r *http.Request) access.Subject {
 // Decide implements Visitors.
 func (g *Guard) Decide(ctx context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision {
 	return g.Access().Decide(ctx, who, verb, g.Rights(vm))
+}
+
+// DecidePool implements Visitors.
+func (g *Guard) DecidePool(ctx context.Context, who access.Subject, verb access.Verb, pool string) access.Decision {
+	rights := access.Pool{Name: pool}
+	if g.PoolRights != nil {
+		rights = g.PoolRights(pool)
+	}
+	return g.Access().DecidePool(ctx, who, verb, rights)
 }
 
 // MayUse implements Visitors.

@@ -229,6 +229,7 @@ func (d *disks) Snapshot(_ context.Context, user, vm string) (string, error) {
 type guests struct {
 	mutex       sync.Mutex
 	permissions []v1.Permission
+	ofPools     []v1.PoolPermission
 	conlets     map[string][]string
 	ended       chan struct{}
 	touched     atomic.Int32
@@ -252,6 +253,13 @@ func (g *guests) Decide(_ context.Context, who access.Subject, verb access.Verb,
 	}
 	rights.ConsoleUser = vm.Labels["used-by"]
 	return access.Decide(administered, who, verb, rights)
+}
+
+func (g *guests) DecidePool(ctx context.Context, who access.Subject, verb access.Verb, pool string) access.Decision {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	rights := access.Pool{Name: pool, Permissions: g.ofPools}
+	return access.Authorizer{Policy: administered}.DecidePool(ctx, who, verb, rights)
 }
 
 // administered is the policy of tests.

@@ -191,6 +191,8 @@ func (s *Server) liveView(r *http.Request) *watched {
 		s.visit(r).listen(name, w)
 	case r.URL.Query().Has("disks"):
 		w.parts = func() ([]part, error) { return s.visit(r).diskParts() }
+	case r.URL.Query().Has("pools"):
+		w.parts = func() ([]part, error) { return s.visit(r).poolParts() }
 	case r.URL.Query().Has("portal"):
 		w.parts = func() ([]part, error) { return s.visit(r).portalParts() }
 	default:

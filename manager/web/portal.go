@@ -21,6 +21,7 @@ type portalView struct {
 type cardsView struct {
 	words
 	Cards []cardView
+	Pools []poolCard
 }
 
 // A cardView is a VM in the portal.
@@ -36,7 +37,10 @@ type cardView struct {
 	// Badge is the icon of the guest's operating system, OS its name.
 	Badge, OS string
 	// UsedBy is another user who uses its screen or console, or its desktop.
-	UsedBy  string
+	UsedBy string
+	// Pool is the one that the visitor has the VM from; "" if it is none. Until is how long it is kept if it isn't used.
+	Pool    string
+	Until   time.Time
 	Windows []windowLink
 	Buttons []button
 }
@@ -101,6 +105,13 @@ func (v visit) portalParts() ([]part, error) {
 		return nil, err
 	}
 	cards := part{id: "cards", html: whole}
+	for _, pool := range view.Pools {
+		html, err := v.s.execute("poolcard", pool)
+		if err != nil {
+			return nil, err
+		}
+		cards.children = append(cards.children, part{id: "pool-" + pool.Name, html: html})
+	}
 	for _, card := range view.Cards {
 		html, err := v.s.execute("card", card)
 		if err != nil {
@@ -113,7 +124,7 @@ func (v visit) portalParts() ([]part, error) {
 
 // cards returns the VMs that the visitor may use.
 func (v visit) cards() cardsView {
-	view := cardsView{words: v.words}
+	view := cardsView{words: v.words, Pools: v.poolCards()}
 	for _, vm := range v.visible() {
 		view.Cards = append(view.Cards, v.card(vm))
 	}
@@ -133,6 +144,10 @@ func (v visit) card(vm *fleet.VM) cardView {
 		start = fleet.Resume
 	}
 	c.Buttons = v.buttons(vm, start, fleet.Stop, fleet.Reset) // all of them always, so that none moves
+	if a := vm.Assigned; a != nil && a.User == v.who.User {
+		c.Pool, c.Until = a.Pool, a.Until
+		c.Buttons = append(c.Buttons, *v.releaseButton(vm.Name, a))
+	}
 	refused := v.refusal(access.AccessConsole, vm)
 	for _, w := range []struct {
 		kind string

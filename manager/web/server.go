@@ -46,6 +46,8 @@ type Visitors interface {
 	Of(r *http.Request) access.Subject
 	// Decide reports whether a visitor may do something with a VM.
 	Decide(ctx context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision
+	// DecidePool reports whether a visitor may do something with a pool, by its name.
+	DecidePool(ctx context.Context, who access.Subject, verb access.Verb, pool string) access.Decision
 	// MayUse reports whether a visitor may use a page.
 	MayUse(who access.Subject, page access.Page) bool
 	// Ended returns a channel that is closed when the visitor's session ends.
@@ -175,6 +177,9 @@ func (s *Server) routes() http.Handler {
 	for pattern, serve := range s.diskRoutes() {
 		page(pattern, s.forPage(access.PageVMs, serve))
 	}
+	for pattern, serve := range s.poolRoutes() {
+		page(pattern, serve)
+	}
 	for pattern, serve := range s.apiRoutes() {
 		page(pattern, serve)
 	}
@@ -230,6 +235,7 @@ func (f failure) Error() string { return f.key }
 var (
 	errNoPage      = failure{http.StatusNotFound, "error.nopage"}
 	errNoVM        = failure{http.StatusNotFound, "error.novm"}
+	errNoPool      = failure{http.StatusNotFound, "error.nopool"}
 	errNoDisk      = failure{http.StatusNotFound, "error.nodisk"}
 	errForeign     = failure{http.StatusForbidden, "error.foreign"}
 	errNotYourPage = failure{http.StatusForbidden, "error.notyourpage"}

@@ -102,6 +102,9 @@ func (v visit) frame(title string) frame {
 	if v.s.opts.Fleet.Storage() != nil && v.mayUse(access.PageVMs) == nil && v.mayCreate() == nil {
 		f.Pages = append(f.Pages, pageLink{"/disks", v.T("disks.title")})
 	}
+	if v.mayUse(access.PageVMs) == nil && len(v.pools(access.Edit)) > 0 {
+		f.Pages = append(f.Pages, pageLink{"/pools", v.T("pools.title")})
+	}
 	for _, tag := range languages {
 		f.Languages = append(f.Languages, languageChoice{tag.String(), display.Self.Name(tag), tag == v.tag})
 	}

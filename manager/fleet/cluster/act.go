@@ -23,6 +23,7 @@ import (
 	"vmop/manager/fleet"
 	"vmop/manager/objects"
 	"vmop/manager/operation"
+	"vmop/manager/publish"
 	"vmop/runner/control"
 	"vmop/vmspec"
 )
@@ -224,10 +225,10 @@ func (f *Fleet) patch(ctx context.Context, vm found, form types.PatchType, patch
 // record writes an event about what a user has requested. That it could not be written keeps
 // nothing from being done.
 func (f *Fleet) record(ctx context.Context, user string, vm found, what, note string) {
-	user = apply.User(user)
+	user = decide.User(user)
 	e := decide.Requested(strings.ToUpper(what[:1])+what[1:], user, note, rand.Text())
 	object := apply.NewEvent(vm.VirtualMachine, e, f.opts.Now(), f.opts.Instance)
-	object.Annotations = map[string]string{apply.AnnotationUser: user}
+	object.Annotations = map[string]string{publish.AnnotationUser: user}
 	if err := f.opts.Client.Create(context.WithoutCancel(ctx), object, owner); err != nil {
 		f.opts.Log.Error("event not written", "vm", vm.Name, "reason", e.Reason, "note", object.Note, "err", err)
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"vmop/manager/apply"
 	"vmop/manager/decide"
 	"vmop/manager/fleet"
 	"vmop/manager/objects"
@@ -164,7 +163,7 @@ func eventOf(e *eventsv1.Event) fleet.Event {
 	if e.Regarding.Kind != kindOfVM {
 		made.About = line(e.Regarding.Kind + " " + e.Regarding.Name)
 	}
-	if user := e.Annotations[apply.AnnotationUser]; user != "" && e.ReportingController == publish.ReportingController {
+	if user := e.Annotations[publish.AnnotationUser]; user != "" && e.ReportingController == publish.ReportingController {
 		made.User, made.Action = line(user), strings.ToLower(line(e.Action))
 		made.Text = strings.TrimPrefix(made.Text, decide.RequestedBy(user))
 	}

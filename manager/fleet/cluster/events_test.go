@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"vmop/manager/apply"
 	"vmop/manager/fleet"
 	"vmop/manager/objects"
+	"vmop/manager/publish"
 )
 
 // heard waits until the events that are shown are as they should be.
@@ -47,7 +47,7 @@ func (p *place) write(name, kind, about string, count int32, controller, note st
 	}
 	require.NoError(p.t, p.admin.Create(p.t.Context(), &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: p.Name, Annotations: map[string]string{apply.AnnotationUser: "boss"},
+			Name: name, Namespace: p.Name, Annotations: map[string]string{publish.AnnotationUser: "boss"},
 		},
 		EventTime: metav1.NowMicro(), ReportingController: controller, ReportingInstance: "x", Action: "Reset",
 		Reason: "R", Regarding: regarding, Type: "Normal", Note: note,

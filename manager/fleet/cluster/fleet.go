@@ -16,6 +16,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/access"
 	"vmop/manager/apply"
+	"vmop/manager/assign"
 	"vmop/manager/decide"
 	"vmop/manager/fleet"
 	"vmop/manager/objects"
@@ -34,6 +35,8 @@ type Options struct {
 	// Client patches and deletes VMs, deletes pods, creates, lists and watches events, and lists storage
 	// classes: without a cache, as they would all be in it.
 	Client client.WithWatch
+	// Assign gives VMs of pools to users.
+	Assign *assign.Controller
 	// Keys open connections to runners.
 	Keys *stream.Keys
 	// Types are the VM types.
@@ -76,6 +79,7 @@ func New(opts Options) *Fleet {
 	}
 	f := &Fleet{opts: opts, heard: make(chan struct{}, mostHeard)}
 	opts.Store.OnChange(func(vm string) { f.hasChanged(vm) })
+	opts.Store.Pools().OnChange(func() { f.hasChanged() })
 	f.showVolumes(opts.Volumes)
 	return f
 }
@@ -230,7 +234,11 @@ func (f *Fleet) Rights(vm *fleet.VM) access.VM {
 		if err != nil {
 			f.opts.Log.Error("the permissions of a VM are not known", "vm", vm.Name, "err", err)
 		}
-		return access.VM{Name: vm.Name, Permissions: permissions}
+		rights := access.VM{Name: vm.Name, Permissions: permissions}
+		if a := f.opts.Store.Pools().Assignment(vm.Name); a != nil {
+			rights.Assignee, rights.Pool = a.User, f.PoolRights(a.Pool)
+		}
+		return rights
 	}
 	if made := f.make(vm.Name); made.vm != nil { // it has been kept by a page for longer than here
 		return made.rights
@@ -336,7 +344,12 @@ func (f *Fleet) make(name string) made {
 	shown := view(vm, pod)
 	shown.Operations = operations(ops)
 	shown.Volumes, shown.Snapshots = f.volumesOf(vm, shown.State.Up()), f.snapshotsOf(name)
-	return made{shown, rightsOf(vm)}
+	shown.Assigned = f.assignedTo(vm)
+	rights := rightsOf(vm)
+	if a := vm.Status.Assignment; a != nil {
+		rights.Assignee, rights.Pool = a.User, f.PoolRights(a.Pool)
+	}
+	return made{shown, rights}
 }
 
 // operations returns the operations of a VM as they are shown.

@@ -190,6 +190,10 @@ func (deskUsers) Ended(*http.Request) <-chan struct{}     { return nil }
 func (deskUsers) Check(*http.Request)                     {}
 func (deskUsers) Touch(*http.Request)                     {}
 func (deskUsers) Scheme(*http.Request) string             { return "https" }
+func (deskUsers) DecidePool(context.Context, access.Subject, access.Verb, string) access.Decision {
+	return access.Decision{}
+}
+
 func (u deskUsers) Decide(_ context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision {
 	return access.Decide(access.Policy{}, who, verb, u.fleet.Rights(vm))
 }

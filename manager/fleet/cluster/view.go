@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"vmop/manager/fleet"
 	"vmop/manager/fleet/describe"
 	"vmop/manager/objects"
+	"vmop/manager/pool"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmstatus"
@@ -228,31 +228,13 @@ func ssh(vm *v1.VirtualMachine, all []fleet.Address) string {
 	return describe.SSH(own, fmt.Sprintf("kubectl vmop ssh %s -n %s", vm.Name, vm.Namespace))
 }
 
-// viewers returns who looks at the screen and the console: the runner names them in its condition
-// (runner/status, viewers), with the kind of connection. When they came is known if there is only one.
+// viewers returns who looks at the screen and the console. When they came is known if there is only one.
 func viewers(vm *v1.VirtualMachine) (all []fleet.Viewer) {
-	c := condition(vm, v1.ConditionConsoleConnected)
-	if c == nil {
-		return nil
-	}
-	if c.Message == "" && c.Status == metav1.ConditionTrue { // VM-Operator's runners say nothing
-		who := cmp.Or(vm.Status.ConsoleUser, vm.Status.ConsoleClient)
-		return []fleet.Viewer{{Kind: status.SPICE, Who: who, Since: known(c.LastTransitionTime)}}
-	}
-	for text := range strings.SplitSeq(c.Message, status.Separator) {
-		text, watches := strings.CutPrefix(text, status.Watching)
-		kind, who, _ := strings.Cut(text, " ")
-		switch kind {
-		case status.SPICE:
-			who = cmp.Or(vm.Status.ConsoleUser, who) // QEMU knows no users
-		case status.VNC, status.Serial:
-		default:
-			continue // and more, or said by another program
-		}
-		all = append(all, fleet.Viewer{Kind: kind, Who: who, Watches: watches})
+	for _, v := range pool.Viewers(vm) {
+		all = append(all, fleet.Viewer{Kind: v.Kind, Who: v.Who, Watches: v.Watches})
 	}
 	if len(all) == 1 {
-		all[0].Since = known(c.LastTransitionTime)
+		all[0].Since = known(condition(vm, v1.ConditionConsoleConnected).LastTransitionTime)
 	}
 	return all
 }
@@ -295,8 +277,8 @@ func details(vm *v1.VirtualMachine, pod *corev1.Pod) (all []fleet.Detail) {
 	if s.RunnerVersion != "" {
 		add("runner", "%s", s.RunnerVersion)
 	}
-	if s.Assignment != nil {
-		add("assigned", "%s", s.Assignment.User)
+	if a := s.Assignment; a != nil {
+		add("assigned", "%s (%s)", a.User, a.Pool)
 	}
 	for _, p := range s.Privileges {
 		add("privilege", "%s (%s)", p.Name, p.Reason)

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/access"
+	"vmop/manager/assign"
+	"vmop/manager/decide"
+	"vmop/manager/fleet"
+	"vmop/manager/pool"
+)
+
+// pools implements fleet.Pools.
+type pools struct{ *Fleet }
+
+// Pools implements fleet.Fleet. While pools are not known, or their kind is not installed, there are none.
+func (f *Fleet) Pools() fleet.Pools { return pools{f} }
+
+// Pools implements fleet.Pools.
+func (f pools) Pools() (all []*fleet.Pool) {
+	from := f.opts.Store.Pools()
+	members, now := from.Members(), f.opts.Now()
+	for _, is := range from.All() {
+		p, err := pool.Of(is)
+		if err != nil {
+			all = append(all, &fleet.Pool{Name: is.Name, Message: err.Error()})
+			continue
+		}
+		s := p.Plan(members, now).Status // as of now: the leader writes it a little later
+		shown := &fleet.Pool{
+			Name: p.Name, VMs: int(s.VMs), Free: int(s.Free), Assigned: int(s.Assigned), InUse: int(s.InUse),
+			Retained: int(s.Retained), Message: p.Status.Message,
+		}
+		shown.Available = p.Available(members, now)
+		for _, m := range members {
+			if m.In(p.Name) || m.Assignment != nil && m.Assignment.Pool == p.Name {
+				shown.Members = append(shown.Members, fleet.PoolMember{
+					VM: m.Name, State: string(p.StateOf(m, now)), Assigned: assigned(m, p),
+				})
+			}
+		}
+		all = append(all, shown)
+	}
+	return all
+}
+
+// assigned returns who has a VM; nil if no one has, or by another pool.
+func assigned(m pool.Member, p pool.Pool) *fleet.Assigned {
+	a := m.Assignment
+	if a == nil || a.Pool != p.Name {
+		return nil
+	}
+	shown := &fleet.Assigned{Pool: a.Pool, User: a.User, LastUsed: a.LastUsed.Time, Until: p.KeptUntil(m)}
+	if a.Since != nil {
+		shown.Since = a.Since.Time
+	}
+	return shown
+}
+
+// assignedTo returns who has a VM, as far as that is known.
+func (f *Fleet) assignedTo(vm *v1.VirtualMachine) *fleet.Assigned {
+	a := vm.Status.Assignment
+	if a == nil {
+		return nil
+	}
+	if is := f.opts.Store.Pools().Pool(a.Pool); is != nil {
+		if p, err := pool.Of(is); err == nil {
+			return assigned(pool.MemberOf(vm), p)
+		}
+	}
+	return &fleet.Assigned{Pool: a.Pool, User: a.User, LastUsed: a.LastUsed.Time}
+}
+
+// PoolRights returns what a decision about a pool depends on.
+func (f *Fleet) PoolRights(name string) access.Pool {
+	rights := access.Pool{Name: name}
+	if p := f.opts.Store.Pools().Pool(name); p != nil {
+		rights.Permissions = p.Spec.Permissions
+	}
+	return rights
+}
+
+// giveTime bounds how long a user waits for a VM of a pool.
+const giveTime = 20 * time.Second
+
+// Claim implements fleet.Pools.
+func (f pools) Claim(ctx context.Context, user, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, giveTime)
+	defer cancel()
+	machine, _, err := f.opts.Assign.Claim(ctx, user, name)
+	if err != nil {
+		return "", ofPool(err)
+	}
+	vm, err := f.find(machine)
+	if err != nil || vm.Spec.DesiredState() == v1.Running && vm.Status.Phase != v1.PhaseFailed {
+		return machine, err
+	}
+	return machine, f.operate(ctx, user, vm, v1.VirtualMachineOperationSpec{
+		Type: v1.OperationStart, VirtualMachineName: machine,
+	})
+}
+
+// Release implements fleet.Pools.
+func (f pools) Release(ctx context.Context, user, vm string) error {
+	return ofPool(f.opts.Assign.Release(ctx, decide.User(user), vm))
+}
+
+// ofPool returns an error as pages know it.
+func ofPool(err error) error {
+	switch {
+	case errors.Is(err, assign.ErrNoPool):
+		return fleet.ErrNotFound
+	case errors.Is(err, assign.ErrNone), errors.Is(err, assign.ErrNotAssigned):
+		return fleet.Refusal(err.Error())
+	case err != nil:
+		return explain(err)
+	}
+	return nil
+}
