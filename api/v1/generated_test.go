@@ -25,7 +25,8 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		filepath.Join(dir, "vmoperator.jdrupes.org_vms.yaml"),
 		filepath.Join(dir, "vmoperator.jdrupes.org_virtualmachineclasses.yaml"),
 		filepath.Join(dir, "vmoperator.jdrupes.org_virtualdisks.yaml"),
-		filepath.Join(dir, "vmoperator.jdrupes.org_virtualimages.yaml")).CombinedOutput()
+		filepath.Join(dir, "vmoperator.jdrupes.org_virtualimages.yaml"),
+		filepath.Join(dir, "vmoperator.jdrupes.org_vmpools.yaml")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	kept, err := filepath.Glob("../../deploy/crds/*.yaml")
 	require.NoError(t, err)

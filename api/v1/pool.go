@@ -6,7 +6,7 @@ import (
 
 // A VmPool gives VMs to users: whoever may start a VM of the pool gets one that is free, and the same one
 // again until it is given to another user. VMs are members by their spec.pools, or are made of the
-// pool's template. Who has a VM is in the status of the VM.
+// pool's template. The status of a VM says which user has it.
 //
 // See docs/decisions/0145-pools.md.
 //
@@ -77,8 +77,8 @@ type VmPoolSpec struct {
 	//
 	// +optional
 	LoginOnAssignment bool `json:"loginOnAssignment,omitempty"`
-	// Permissions say who gets a VM of the pool, and what they may do with it. They add up. Who may take
-	// over consoles (takeConsole) sees all VMs of the pool that are assigned.
+	// Permissions say who gets a VM of the pool, and what they may do with it. They add up. Users who
+	// may take over consoles (takeConsole) see all VMs of the pool that are assigned.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	Permissions []PoolPermission `json:"permissions"`

@@ -210,7 +210,7 @@ type VirtualMachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	Permissions []Permission `json:"permissions,omitempty"`
-	// Pools are the VmPools that the VM belongs to. Who has permissions of a pool may get the VM.
+	// Pools are the VmPools that the VM belongs to. Users with permissions of a pool may get the VM.
 	//
 	// +optional
 	Pools []string `json:"pools,omitempty"`

@@ -205,6 +205,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.usesDisks()
 	p.usesSnapshots()
 	p.usesAttachments()
+	p.usesPools()
 
 	// Its pod is refused, and the VM says why.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "none-such", "vm": {"state": "Running"}}}`)
@@ -239,6 +240,17 @@ const blocksDeletion = "vms/finalizers.vmoperator.jdrupes.org update"
 // writesStatus is the right for a subresource that doesn't exist, for which the policy for
 // addresses asks.
 const writesStatus = "virtualmachineipaddresses/status.vmoperator.jdrupes.org patch"
+
+// usesPools has a pool give a VM away that is gone, and say what it has.
+func (p *place) usesPools() {
+	p.t.Helper()
+	p.Apply(`
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VmPool, metadata: {name: desktops}, spec: {permissions: []}}`)
+	p.eventually("the pool says that it is empty", func() bool {
+		var pool v1.VmPool
+		return p.get("desktops", &pool) && strings.Contains(pool.Status.Message, "no VM")
+	})
+}
 
 // usesAddresses has a VM at a tap get an address that was asked for, and give it back.
 func (p *place) usesAddresses() {

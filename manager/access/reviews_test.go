@@ -64,6 +64,7 @@ func TestRBACDecidesAsPermissionsDo(t *testing.T) {
 				if set&(1<<i) != 0 && (verb != Create || scope == "") {
 					granted[v1.Action(verb)] = true
 					what := right(verb)
+					what.Resource = vms
 					what.Name = scope
 					rights.allowed[what] = true
 				}
@@ -98,7 +99,8 @@ func TestRightsByVerb(t *testing.T) {
 // In mode both either is enough; no review is made for what permissions grant.
 func TestBothAddUp(t *testing.T) {
 	t.Parallel()
-	rights := &cluster{allowed: map[Right]bool{{Verb: "create", Subresource: "stop", Name: "web"}: true}}
+	stop := Right{Resource: "vms", Verb: "create", Subresource: "stop", Name: "web"}
+	rights := &cluster{allowed: map[Right]bool{stop: true}}
 	var c clock
 	a := Authorizer{Policy{Mode: ByBoth}, NewReviews(rights, c.now)}
 	vm := VM{Name: "web", Permissions: []v1.Permission{{User: "ann", May: []v1.Action{"start"}}}}
@@ -114,7 +116,7 @@ func TestBothAddUp(t *testing.T) {
 
 func TestAnAnswerIsRememberedFor10Seconds(t *testing.T) {
 	t.Parallel()
-	everywhere := Right{Verb: "get", Subresource: "view"}
+	everywhere := Right{Resource: "vms", Verb: "get", Subresource: "view"}
 	rights := &cluster{allowed: map[Right]bool{everywhere: true}}
 	var c clock
 	a := Authorizer{Policy{Mode: ByRBAC}, NewReviews(rights, c.now)}
@@ -139,7 +141,7 @@ func TestAnAnswerIsRememberedFor10Seconds(t *testing.T) {
 // that it is not final.
 func TestAClusterThatIsAway(t *testing.T) {
 	t.Parallel()
-	everywhere := Right{Verb: "create", Subresource: "console"}
+	everywhere := Right{Resource: "vms", Verb: "create", Subresource: "console"}
 	rights := &cluster{allowed: map[Right]bool{everywhere: true}}
 	var c clock
 	a := Authorizer{Policy{Mode: ByRBAC}, NewReviews(rights, c.now)}
@@ -168,7 +170,7 @@ func TestAClusterThatIsAway(t *testing.T) {
 // A caller that gives up doesn't spoil the answer for others, and is not kept.
 func TestACallerGivesUp(t *testing.T) {
 	t.Parallel()
-	everywhere := Right{Verb: "get", Subresource: "view"}
+	everywhere := Right{Resource: "vms", Verb: "get", Subresource: "view"}
 	rights := &cluster{allowed: map[Right]bool{everywhere: true}, block: make(chan struct{})}
 	var c clock
 	a := Authorizer{Policy{Mode: ByRBAC}, NewReviews(rights, c.now)}

@@ -51,9 +51,8 @@ type Options struct {
 	Pools     *store.Pools
 	VMs       VMs
 	Disks     Disks
-	// Client writes; Live reads a VM from the API server, after it has changed.
+	// Client writes.
 	Client Client
-	Live   client.Reader
 	// Instance is the name of this manager's process in events.
 	Instance string
 	// Now is the clock.
@@ -112,8 +111,8 @@ var (
 	ErrNotAssigned = errors.New("the VM is not assigned to a user")
 )
 
-// Claim gives a user a VM of a pool, and returns its name: the one that they have (mine), or another one. Who may have
-// one is the caller's matter.
+// Claim gives a user a VM of a pool, and returns its name: the one that they have (mine), or another one. The
+// caller has decided that they may.
 func (c *Controller) Claim(ctx context.Context, user, name string) (vm string, mine bool, err error) {
 	result := ResultFailed
 	defer func() {
@@ -196,7 +195,8 @@ func (c *Controller) Release(ctx context.Context, by, vm string) error {
 	}
 }
 
-// change writes who has a VM, and reports whether the VM was as it had been looked at; if not, it is known as it is now.
+// change writes who has a VM, and reports whether the VM was as it had been looked at; if not, it is
+// known as it is now.
 func (c *Controller) change(ctx context.Context, change pool.Change, by string) (changed bool, err error) {
 	patch, err := change.Patch()
 	if err != nil {
@@ -207,7 +207,7 @@ func (c *Controller) change(ctx context.Context, change pool.Change, by string) 
 	err = c.opts.Client.Status().Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), publish.Owner)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return false, c.look(ctx, change.Member)
+		return false, c.heard(ctx, change.Member)
 	case err != nil:
 		return false, fmt.Errorf("write who has VM %s: %w", change.Name, err)
 	}
@@ -218,33 +218,25 @@ func (c *Controller) change(ctx context.Context, change pool.Change, by string) 
 	return true, nil
 }
 
-// look reads a VM that is not as it was known to be, and waits until the watch has brought that one is gone.
-func (c *Controller) look(ctx context.Context, m pool.Member) error {
-	live := &v1.VirtualMachine{}
-	err := c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: m.Name}, live)
-	if err == nil && live.UID == m.UID {
-		return c.opts.VMs.LearnVM(live)
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read VM %s: %w", m.Name, err)
-	}
-	wait, cancel := context.WithTimeout(ctx, goneTime)
+// heard waits until the watch has brought what a VM is that has changed, or that it is gone.
+func (c *Controller) heard(ctx context.Context, m pool.Member) error {
+	wait, cancel := context.WithTimeout(ctx, hearTime)
 	defer cancel()
 	for {
 		is, err := c.opts.VMs.VM(m.Name)
-		if err != nil || is == nil || is.UID != m.UID {
+		if err != nil || is == nil || is.UID != m.UID || is.ResourceVersion != m.Version {
 			return err
 		}
 		select {
 		case <-wait.Done():
-			return fmt.Errorf("VM %s is gone, and the manager has not heard of it yet: try again", m.Name)
-		case <-time.After(goneStep):
+			return fmt.Errorf("VM %s has changed, and the manager has not heard of it yet: try again", m.Name)
+		case <-time.After(hearStep):
 		}
 	}
 }
 
-// How long it may take until the watch brings that a VM is gone, and how often it is looked.
-const goneTime, goneStep = 10 * time.Second, 50 * time.Millisecond
+// How long it may take until the watch brings a change, and how often it is looked.
+const hearTime, hearStep = 10 * time.Second, 10 * time.Millisecond
 
 // record writes an event about who has got or lost a VM.
 func (c *Controller) record(ctx context.Context, vm *v1.VirtualMachine, change pool.Change, by string) {
@@ -253,7 +245,8 @@ func (c *Controller) record(ctx context.Context, vm *v1.VirtualMachine, change p
 	}
 	now, note := c.opts.Now(), noteOf(change, by)
 	e := publish.Event{
-		Kind: "VirtualMachine", Key: change.Why + "/" + vm.ResourceVersion, Reason: change.Why, Action: "Assign", Note: note,
+		Kind: "VirtualMachine", Key: change.Why + "/" + vm.ResourceVersion,
+		Reason: change.Why, Action: "Assign", Note: note,
 	}.Of(vm, now, c.opts.Instance)
 	e.Labels = map[string]string{objects.LabelInstance: vm.Name, publish.LabelInitiator: decide.ByManager}
 	if by != "" {

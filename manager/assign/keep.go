@@ -109,7 +109,8 @@ func (c *Controller) keepOne(ctx context.Context, of *v1.VmPool, all []pool.Memb
 		_, err := c.change(ctx, change, "")
 		problems = append(problems, err)
 	}
-	problems = append(problems, c.operate(ctx, p, plan.Start, v1.OperationStart), c.operate(ctx, p, plan.Stop, v1.OperationStop))
+	problems = append(problems, c.operate(ctx, p, plan.Start, v1.OperationStart),
+		c.operate(ctx, p, plan.Stop, v1.OperationStop))
 	for _, m := range plan.Delete {
 		problems = append(problems, c.remove(ctx, m))
 	}
@@ -179,7 +180,8 @@ func (c *Controller) operate(ctx context.Context, p pool.Pool, vms []pool.Member
 		if slices.ContainsFunc(have, unfinished) || !c.pace(string(kind)+"/"+string(m.UID)) {
 			continue
 		}
-		o := act.NewOperation(c.opts.Namespace, "", v1.VirtualMachineOperationSpec{Type: kind, VirtualMachineName: m.Name})
+		what := v1.VirtualMachineOperationSpec{Type: kind, VirtualMachineName: m.Name}
+		o := act.NewOperation(c.opts.Namespace, "", what)
 		o.GenerateName += "by-pool-" // which events tell
 		o.Labels = map[string]string{v1.LabelPool: p.Name}
 		if err := c.opts.Client.Create(ctx, o, publish.Owner); err != nil {
@@ -207,7 +209,8 @@ func (c *Controller) remove(ctx context.Context, m pool.Member) error {
 		}
 		claim := &corev1.PersistentVolumeClaim{}
 		claim.Name, claim.Namespace = name, c.opts.Namespace
-		err = c.opts.Client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, ownedBy(is.UID, *owner)), publish.Owner)
+		patch := client.RawPatch(types.MergePatchType, ownedBy(is.UID, *owner))
+		err = c.opts.Client.Patch(ctx, claim, patch, publish.Owner)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("make PersistentVolumeClaim %s go with VM %s: %w", name, m.Name, err)
 		}

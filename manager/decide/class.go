@@ -50,8 +50,8 @@ type ClassOf struct {
 }
 
 // Resolve returns a VM, whose definition is the one that its user wrote, with what its class
-// gives it and the user whom its pool logs in, and what is known of that class. The pod and the ConfigMap may be nil. An error
-// means that the VM and its class together can't be understood.
+// gives it and the user whom its pool logs in, and what is known of that class. The pod and the ConfigMap may be nil.
+// An error means that the VM and its class together can't be understood.
 //
 // See docs/decisions/0090-classes.md.
 func Resolve(vm *v1.VirtualMachine, pod *corev1.Pod, config *objects.Metadata, known Classes) (

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pools give VMs to users. All methods may be called concurrently; errors are those of Fleet, where ErrNotFound means that
-// there is no such pool.
+// Pools give VMs to users. All methods may be called concurrently; errors are those of Fleet, where ErrNotFound
+// means that there is no such pool.
 type Pools interface {
 	// Pools returns all pools, sorted by their names. They must not be changed.
 	Pools() []*Pool
@@ -60,7 +60,8 @@ func PoolStates() []string { return []string{"free", "inUse", "retained", "expir
 type Assigned struct {
 	Pool string `json:"pool"`
 	User string `json:"user"`
-	// Since is when they got it, LastUsed when they last used it. Until is how long it is kept for them if they don't use it.
+	// Since is when they got it, LastUsed when they last used it. Until is how long it is kept for them if they
+	// don't use it.
 	Since    time.Time `json:"since,omitzero"`
 	LastUsed time.Time `json:"lastUsed"`
 	Until    time.Time `json:"until,omitzero"`

@@ -12,7 +12,7 @@
 //	 │                              └──────── the same user again ────────┴─────────────────────────────┤
 //	 └─────────── released: by a user, by spec.afterRetention, or given to the next user ───────────────┘
 //
-// Who has a VM is one field of its status (v1.Assignment), which is written with the version of the VM
+// The user who has a VM is one field of its status (v1.Assignment), which is written with the version of the VM
 // on which the decision depends. Package assign writes it.
 //
 // See docs/decisions/0145-pools.md.

@@ -22,9 +22,9 @@ func (p Pool) Machine(number int32) *v1.VirtualMachine {
 		vm.Labels = map[string]string{}
 	}
 	vm.Labels[v1.LabelPool] = p.Name
-	vm.OwnerReferences = []metav1.OwnerReference{
-		*metav1.NewControllerRef(p.VmPool, v1.GroupVersion().WithKind("VmPool")),
-	}
+	owner := metav1.NewControllerRef(p.VmPool, v1.GroupVersion().WithKind("VmPool"))
+	owner.BlockOwnerDeletion = nil // the pool may be gone before its VMs
+	vm.OwnerReferences = []metav1.OwnerReference{*owner}
 	if !slices.Contains(vm.Spec.Pools, p.Name) {
 		vm.Spec.Pools = append(vm.Spec.Pools, p.Name)
 	}

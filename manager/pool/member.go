@@ -17,8 +17,7 @@ import (
 // A Viewer looks at the screen or the console of a VM.
 type Viewer struct {
 	Kind string // status.SPICE, status.VNC or status.Serial
-	// Who is a user, or the address of a client that has come to the screen by itself.
-	Who string
+	Who  string // a user, or the address of a client that has come to the screen by itself
 	// Watches: another viewer of this kind types.
 	Watches bool
 }
@@ -40,7 +39,8 @@ func Viewers(vm *v1.VirtualMachine) (all []Viewer) {
 	for text := range strings.SplitSeq(c.Message, status.Separator) {
 		text, watches := strings.CutPrefix(text, status.Watching)
 		kind, who, _ := strings.Cut(text, " ")
-		if slices.Contains([]string{status.SPICE, status.VNC, status.Serial}, kind) { // else: and more, or another program's
+		kinds := []string{status.SPICE, status.VNC, status.Serial}
+		if slices.Contains(kinds, kind) { // else: and more, or another program's
 			all = append(all, Viewer{Kind: kind, Who: who, Watches: watches})
 		}
 	}

@@ -15,7 +15,7 @@ type Change struct {
 	Member
 	// To is the new assignment; nil: no one has it.
 	To *v1.Assignment
-	// Why is the reason of the event about it; "" is none, as nobody gets or loses the VM.
+	// Why is the reason of the event about it; "" is none, as no user gets or loses the VM.
 	Why string
 }
 
@@ -86,11 +86,16 @@ func (plan *Plan) keep(p Pool, m, kept Member, now time.Time) {
 		to := *m.Assignment
 		to.LastUsed = metav1.NewTime(m.Used)
 		plan.Changes = append(plan.Changes, Change{Member: m, To: &to})
-	case state == Expired && (p.Spec.AfterRetention != v1.KeepAssigned && p.Spec.AfterRetention != "" || p.Recreates(m)):
+	case state == Expired && (p.releases() || p.Recreates(m)):
 		release(Ended)
 	case state == Retained:
 		plan.LookAt(p.KeptUntil(m))
 	}
+}
+
+// releases reports whether VMs that are no longer kept for their users become free.
+func (p Pool) releases() bool {
+	return p.Spec.AfterRetention == v1.ReleaseVM || p.Spec.AfterRetention == v1.StopVM
 }
 
 // Release returns the change by which a VM is no longer its user's.
@@ -209,13 +214,14 @@ func Orphans(all []Member, exists func(pool string) bool) (changes []Change) {
 	return changes
 }
 
-// Patch returns the change as a merge patch of the VM's status. The API server refuses it if the VM has changed since
-// it was decided.
+// Patch returns the change as a merge patch of the VM's status. The API server refuses it if the VM has changed
+// since it was decided.
 func (c Change) Patch() ([]byte, error) {
 	var to any
 	if c.To != nil {
 		to = map[string]any{
-			"pool": c.To.Pool, "user": c.To.User, "lastUsed": c.To.LastUsed, "since": c.To.Since, "released": c.To.Released,
+			"pool": c.To.Pool, "user": c.To.User,
+			"lastUsed": c.To.LastUsed, "since": c.To.Since, "released": c.To.Released,
 		}
 	}
 	return json.Marshal(map[string]any{

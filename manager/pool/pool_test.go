@@ -41,9 +41,8 @@ func machine(name string, edits ...func(*Member)) Member {
 // has makes a VM a user's, who last used it so long ago.
 func has(user string, ago time.Duration) func(*Member) {
 	return func(m *Member) {
-		m.Assignment = &v1.Assignment{
-			Pool: "desktops", User: user, LastUsed: metav1.NewTime(noon.Add(-ago)), Since: new(metav1.NewTime(noon.Add(-ago))),
-		}
+		at := metav1.NewTime(noon.Add(-ago))
+		m.Assignment = &v1.Assignment{Pool: "desktops", User: user, LastUsed: at, Since: &at}
 	}
 }
 
@@ -54,7 +53,8 @@ func viewed(m *Member) { m.Viewed = true }
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
-		"": time.Hour, "PT1h": time.Hour, "PT30M": 30 * time.Minute, "P2W": 14 * 24 * time.Hour, "P1DT2H": 26 * time.Hour,
+		"": time.Hour, "PT1h": time.Hour, "PT30M": 30 * time.Minute, "P2W": 14 * 24 * time.Hour,
+		"P1DT2H": 26 * time.Hour,
 		"PT1.5S": 1500 * time.Millisecond, "PT0S": 0, "p1d": 24 * time.Hour, "PT1,5S": 1500 * time.Millisecond,
 	} {
 		got, err := ParseRetention(text)
@@ -85,23 +85,36 @@ func TestChoose(t *testing.T) {
 		spec func(*v1.VmPoolSpec)
 		want string
 	}{
-		"none":                      {want: ""},
-		"a free one":                {of: []Member{machine("a")}, want: "a"},
-		"one that runs":             {of: []Member{machine("a"), machine("b", runs)}, want: "b"},
-		"their own, kept or not":    {of: []Member{machine("a", runs), machine("b", has("alice", 99*time.Hour))}, want: "b"},
-		"not one that is kept":      {of: []Member{machine("a", has("bob", 59*time.Minute))}, want: ""},
-		"one that is kept no more":  {of: []Member{machine("a", has("bob", time.Hour))}, want: "a"},
-		"a free one before another": {of: []Member{machine("a", has("bob", 9*time.Hour), runs), machine("b")}, want: "b"},
+		"none":          {want: ""},
+		"a free one":    {of: []Member{machine("a")}, want: "a"},
+		"one that runs": {of: []Member{machine("a"), machine("b", runs)}, want: "b"},
+		"their own, kept or not": {
+			of: []Member{machine("a", runs), machine("b", has("alice", 99*time.Hour))}, want: "b",
+		},
+		"not one that is kept":     {of: []Member{machine("a", has("bob", 59*time.Minute))}, want: ""},
+		"one that is kept no more": {of: []Member{machine("a", has("bob", time.Hour))}, want: "a"},
+		"a free one before another": {
+			of: []Member{machine("a", has("bob", 9*time.Hour), runs), machine("b")}, want: "b",
+		},
 		"the one used longest ago": {
 			of: []Member{machine("a", has("bob", 2*time.Hour)), machine("b", has("eve", 3*time.Hour))}, want: "b",
 		},
-		"not one in use":          {of: []Member{machine("a", viewed, runs)}, want: ""},
-		"not one left just now":   {of: []Member{machine("a", has("bob", 2*time.Hour), func(m *Member) { m.Left = noon.Add(-time.Minute) })}, want: ""},
+		"not one in use": {of: []Member{machine("a", viewed, runs)}, want: ""},
+		"not one left just now": {
+			of: []Member{machine("a", has("bob", 2*time.Hour), func(m *Member) { m.Left = noon.Add(-time.Minute) })},
+		},
 		"not one being deleted":   {of: []Member{machine("a", func(m *Member) { m.Deleting = true })}, want: ""},
 		"not one that never runs": {of: []Member{machine("a", func(m *Member) { m.Fixed = true })}, want: ""},
-		"not one of another pool": {of: []Member{machine("a", func(m *Member) { m.Pools = []string{"servers"} })}, want: ""},
-		"not another pool's user": {of: []Member{machine("a", has("alice", 9*time.Hour), func(m *Member) { m.Assignment.Pool = "servers" })}, want: ""},
-		"a failed one last":       {of: []Member{machine("a", func(m *Member) { m.Wanted, m.Phase = true, v1.PhaseFailed }), machine("b")}, want: "b"},
+		"not one of another pool": {
+			of: []Member{machine("a", func(m *Member) { m.Pools = []string{"servers"} })},
+		},
+		"not another pool's user": {
+			of: []Member{machine("a", has("alice", 9*time.Hour), func(m *Member) { m.Assignment.Pool = "servers" })},
+		},
+		"a failed one last": {
+			of:   []Member{machine("a", func(m *Member) { m.Wanted, m.Phase = true, v1.PhaseFailed }), machine("b")},
+			want: "b",
+		},
 		"until a time": {
 			of: []Member{machine("a", has("bob", 99*time.Hour))}, want: "",
 			spec: func(s *v1.VmPoolSpec) { s.Retention = "2026-03-01T12:00:01Z" },
@@ -141,7 +154,8 @@ func TestPlan(t *testing.T) {
 	t.Parallel()
 	stop := func(s *v1.VmPoolSpec) { s.AfterRetention = v1.StopVM }
 	p := desktops(t, stop)
-	plan := p.Plan([]Member{machine("a", has("bob", 2*time.Hour), runs), machine("b", has("eve", time.Minute), runs)}, noon)
+	both := []Member{machine("a", has("bob", 2*time.Hour), runs), machine("b", has("eve", time.Minute), runs)}
+	plan := p.Plan(both, noon)
 	require.Len(t, plan.Changes, 1)
 	require.Equal(t, "a", plan.Changes[0].Name)
 	require.Nil(t, plan.Changes[0].To)
@@ -194,7 +208,9 @@ func TestTemplates(t *testing.T) {
 	released.Deleting = true
 	require.Equal(t, 3, p.Plan([]Member{released}, noon).Make)
 
-	four := []Member{machine("a", made), machine("b", made, has("bob", 0)), machine("c", made, runs), machine("d", made)}
+	four := []Member{
+		machine("a", made), machine("b", made, has("bob", 0)), machine("c", made, runs), machine("d", made),
+	}
 	require.Equal(t, []string{"d"}, names(p.Plan(four, noon).Delete), "a free one that doesn't run")
 	p.Spec.Replicas = new(int32(0))
 	require.Equal(t, []string{"d", "a", "c"}, names(p.Plan(four, noon).Delete), "none that a user has")
@@ -236,12 +252,15 @@ func TestUse(t *testing.T) {
 	vm.Status.ConsoleUser = "alice"
 	require.Equal(t, noon, say(false, "").Used)
 	require.Equal(t, "boss", ConsoleUser(&v1.VirtualMachine{Status: v1.VirtualMachineStatus{
-		Conditions: []metav1.Condition{{Type: v1.ConditionConsoleConnected, Status: metav1.ConditionTrue, Message: "vnc boss"}},
+		Conditions: []metav1.Condition{
+			{Type: v1.ConditionConsoleConnected, Status: metav1.ConditionTrue, Message: "vnc boss"},
+		},
 	}}))
 }
 
-// P08: users come, go, look and give back, VMs come, start and vanish, at random, in a world that refuses what was decided
-// by an old version: no VM is ever given away that is another's, in use or kept, and every user has one at most.
+// P08: users come, go, look and give back, VMs come, start and vanish, at random, in a world that refuses what was
+// decided by an old version: no VM is ever given away that is another's, in use or kept, and every user has
+// one at most.
 func TestRandomWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -349,8 +368,8 @@ func (w *walk) claim(all []Member, user string) {
 		return
 	}
 	for _, m := range all {
-		require.False(w.t, m.Assignment != nil && m.Assignment.User == user && m.Assignment.Released == nil && !m.Deleting,
-			"%s has another one", user)
+		has := m.Assignment != nil && m.Assignment.User == user && m.Assignment.Released == nil && !m.Deleting
+		require.False(w.t, has, "%s has another one", user)
 	}
 	require.False(w.t, one.Viewed || one.Deleting)
 	if one.Assignment != nil {

@@ -2,10 +2,8 @@ package pool
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -19,13 +17,6 @@ type Retention struct {
 // defaultRetention is that of a pool without one.
 const defaultRetention = time.Hour
 
-// durations are those that the definition of the resource accepts: ISO 8601 without years and months, which
-// have no fixed length.
-var durations = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(
-		`^P(?:(\d{1,4})W)?(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9}(?:\.\d{1,9})?)S)?)?$`)
-})
-
 // ParseRetention reads spec.retention: a duration of ISO 8601, or a time of RFC 3339, with or without seconds. ""
 // is the default.
 func ParseRetention(text string) (Retention, error) {
@@ -38,21 +29,36 @@ func ParseRetention(text string) (Retention, error) {
 			return Retention{Until: at}, nil
 		}
 	}
-	parts := durations().FindStringSubmatch(upper)
-	if parts == nil || upper == "P" || strings.HasSuffix(upper, "T") {
+	r := Retention{}
+	rest, is := strings.CutPrefix(upper, "P")
+	date, clock, timed := strings.Cut(rest, "T")
+	if !is || rest == "" || timed && clock == "" || !r.add(date, "WD") || !r.add(clock, "HMS") {
 		return Retention{}, fmt.Errorf("spec.retention is %q: want a duration such as PT1h, or a time such as "+
 			"2026-12-24T18:00:00Z", text)
 	}
-	var r Retention
-	day := 24 * time.Hour
-	for i, unit := range []time.Duration{7 * day, day, time.Hour, time.Minute, time.Second} {
-		number, err := strconv.ParseFloat(parts[i+1], 64)
-		if err != nil {
-			number = 0 // left out
-		}
-		r.For += time.Duration(number * float64(unit))
-	}
 	return r, nil
+}
+
+// add adds a part of a duration, whose units are some of those in the order given. Years and months have no
+// fixed length.
+func (r *Retention) add(text, units string) (ok bool) {
+	lengths := map[rune]time.Duration{
+		'W': 7 * 24 * time.Hour, 'D': 24 * time.Hour, 'H': time.Hour, 'M': time.Minute, 'S': time.Second,
+	}
+	for _, unit := range units {
+		number, rest, has := strings.Cut(text, string(unit))
+		if !has {
+			continue
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || n < 0 || n >= 1e9 || strings.Trim(number, "0123456789.") != "" ||
+			unit != 'S' && strings.Contains(number, ".") {
+			return false
+		}
+		r.For += time.Duration(n * float64(lengths[unit]))
+		text = rest
+	}
+	return text == ""
 }
 
 // End returns until when a VM is kept that was last used at a time.

@@ -174,7 +174,9 @@ func TestPoolLife(t *testing.T) {
 	w.looks("d2", "")
 
 	w.looks("d1", "vnc alice")
-	eventually(w, "d1", &v1.VirtualMachine{}, "who looks", func(vm *v1.VirtualMachine) bool { return vm.Status.ConsoleUser == "alice" })
+	eventually(w, "d1", &v1.VirtualMachine{}, "who looks", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.ConsoleUser == "alice"
+	})
 	w.clock.Add(int64(3 * time.Hour))
 	w.looks("d1", "")
 	eventually(w, "d1", &v1.VirtualMachine{}, "P13: last used when alice went", func(vm *v1.VirtualMachine) bool {
@@ -294,7 +296,8 @@ func TestPoolDefinitions(t *testing.T) {
 		return err
 	}
 	for _, good := range []string{
-		"", "PT1h", "PT30M", "P2W", "P1DT2H", "PT1.5S", "PT0S", "P400D", "2026-12-24T18:00:00Z", "2026-12-24T18:00+02:00",
+		"", "PT1h", "PT30M", "P2W", "P1DT2H", "PT1.5S", "PT0S", "P400D",
+		"2026-12-24T18:00:00Z", "2026-12-24T18:00+02:00",
 		"2026-12-24t18:00:00.5z",
 	} {
 		require.NoError(t, try(func(s *v1.VmPoolSpec) { s.Retention = good }), good)

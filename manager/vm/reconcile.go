@@ -83,7 +83,7 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 		Source: opts.Source, Target: opts.Target, Changed: func(vm string) { known.Enqueue(vm) }, Now: opts.Now,
 	}
 	c.pools = assign.New(assign.Options{
-		Namespace: opts.Namespace, Pools: known.Pools(), VMs: known, Disks: c.disks, Client: to, Live: live,
+		Namespace: opts.Namespace, Pools: known.Pools(), VMs: known, Disks: c.disks, Client: to,
 		Instance: opts.Instance, Now: opts.Now,
 	})
 	c.disks.OnChange(c.attachments.DiskChanged)

@@ -47,8 +47,8 @@ var actions = map[fleet.Action]struct {
 func (v visit) button(vm *fleet.VM, a fleet.Action) button {
 	of := actions[a]
 	b := button{
-		Path: "/vms/" + url.PathEscape(vm.Name) + "/do", Action: a, ID: string(a) + "-" + vm.Name, Label: v.T("do." + string(a)), Icon: v.Icon(of.icon),
-		Refused: v.refusal(of.verb, vm),
+		Path: "/vms/" + url.PathEscape(vm.Name) + "/do", Action: a, ID: string(a) + "-" + vm.Name,
+		Label: v.T("do." + string(a)), Icon: v.Icon(of.icon), Refused: v.refusal(of.verb, vm),
 	}
 	if of.ask {
 		b.Question = v.T("ask."+string(a), vm.Name)

@@ -109,8 +109,8 @@ func (v visit) nextFree(p *fleet.Pool) string {
 	return v.T("pool.none.until", next.UTC().Format("2006-01-02 15:04 UTC"))
 }
 
-// releaseButton returns the button by which a visitor gives back a VM that is theirs, or that they administer the pool of;
-// nil if it is not for them.
+// releaseButton returns the button by which a visitor gives back a VM that is theirs, or of whose pool they are an
+// administrator; nil if it is not for them.
 func (v visit) releaseButton(vm string, a *fleet.Assigned) *button {
 	if a == nil || a.User != v.who.User && !v.decidePool(access.Edit, a.Pool).Allowed {
 		return nil

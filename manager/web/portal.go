@@ -38,7 +38,8 @@ type cardView struct {
 	Badge, OS string
 	// UsedBy is another user who uses its screen or console, or its desktop.
 	UsedBy string
-	// Pool is the one that the visitor has the VM from; "" if it is none. Until is how long it is kept if it isn't used.
+	// Pool is the one that the visitor has the VM from; "" if it is none. Until is how long it is kept if it
+	// isn't used.
 	Pool    string
 	Until   time.Time
 	Windows []windowLink

@@ -163,7 +163,8 @@ func eventOf(e *eventsv1.Event) fleet.Event {
 	if e.Regarding.Kind != kindOfVM {
 		made.About = line(e.Regarding.Kind + " " + e.Regarding.Name)
 	}
-	if user := e.Annotations[publish.AnnotationUser]; user != "" && e.ReportingController == publish.ReportingController {
+	user := e.Annotations[publish.AnnotationUser]
+	if user != "" && e.ReportingController == publish.ReportingController {
 		made.User, made.Action = line(user), strings.ToLower(line(e.Action))
 		made.Text = strings.TrimPrefix(made.Text, decide.RequestedBy(user))
 	}
