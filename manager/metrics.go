@@ -31,7 +31,7 @@ type metrics struct {
 	api     *reach
 	pages   pageMetrics
 
-	build, phases, generation, faulty, away *prometheus.Desc
+	build, phases, generation, faulty, away, pools, claims *prometheus.Desc
 }
 
 func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach,
@@ -50,13 +50,17 @@ func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, 
 			"1 if the configuration has faults, so an earlier one is in force.", nil, nil),
 		away: prometheus.NewDesc("vmop_apiserver_away",
 			"1 if the API server does not answer.", nil, nil),
+		pools: prometheus.NewDesc("vmop_pool_vms", "VMs of a pool by state, as the leader sees them.",
+			[]string{"pool", "state"}, nil),
+		claims: prometheus.NewDesc("vmop_pool_claims_total",
+			"How often users have asked this manager for a VM of a pool, by the result.", []string{"result"}, nil),
 	}
 	return m.serve
 }
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.build, m.phases, m.generation, m.faulty, m.away} {
+	for _, d := range []*prometheus.Desc{m.build, m.phases, m.generation, m.faulty, m.away, m.pools, m.claims} {
 		to <- d
 	}
 }
@@ -74,13 +78,32 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	for phase, count := range m.counts() {
 		gauge(m.phases, float64(count), string(phase))
 	}
+	for result, count := range m.vms.Pools().Claims() {
+		to <- prometheus.MustNewConstMetric(m.claims, prometheus.CounterValue, float64(count), string(result))
+	}
+	if !m.isLeader() {
+		return // a sum over all managers must count each VM once
+	}
+	for name, states := range m.vms.Pools().States() {
+		for state, count := range states {
+			gauge(m.pools, float64(count), name, string(state))
+		}
+	}
+}
+
+// isLeader reports whether this manager leads.
+func (m *metrics) isLeader() bool {
+	select {
+	case <-m.leads:
+		return true
+	default:
+		return false
+	}
 }
 
 // counts are VMs by phase; none if another manager leads, or they are not known yet.
 func (m *metrics) counts() map[v1.Phase]int {
-	select {
-	case <-m.leads:
-	default:
+	if !m.isLeader() {
 		return nil // a sum over all managers must count each VM once
 	}
 	counts := m.vms.Phases()

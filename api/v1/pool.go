@@ -8,7 +8,7 @@ import (
 // again until it is given to another user. VMs are members by their spec.pools, or are made of the
 // pool's template. The status of a VM says which user has it.
 //
-// See docs/decisions/0145-pools.md.
+// See docs/decisions/0146-pools.md.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

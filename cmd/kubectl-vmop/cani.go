@@ -46,6 +46,9 @@ func needs() map[string]need {
 	for verb, right := range map[string]string{"attach": "create", "detach": "delete"} {
 		all["disk "+verb] = need{right, v1.GroupName, "virtualmachineblockdeviceattachments", ""}
 	}
+	for _, verb := range []string{"claim", "release"} {
+		all["pool "+verb] = need{"patch", v1.GroupName, "vms", "status"}
+	}
 	for _, verb := range []string{"start", "stop", "restart", "reset"} {
 		all[verb] = need{"create", v1.GroupName, "virtualmachineoperations", ""}
 	}
@@ -106,7 +109,7 @@ func newCanI(f *flags) *cobra.Command {
 
 // canVerb takes the verb off the arguments: VERB, or disk VERB and snapshot VERB.
 func canVerb(args []string) (verb string, rest []string) {
-	if len(args) > 1 && (args[0] == "disk" || args[0] == "snapshot") {
+	if len(args) > 1 && slices.Contains([]string{"disk", "pool", "snapshot"}, args[0]) {
 		return args[0] + " " + args[1], args[2:]
 	}
 	return args[0], args[1:]

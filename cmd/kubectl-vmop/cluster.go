@@ -63,6 +63,7 @@ type cluster struct {
 	attachments *gentype.ClientWithList[
 		*v1.VirtualMachineBlockDeviceAttachment, *v1.VirtualMachineBlockDeviceAttachmentList,
 	]
+	pools         *gentype.ClientWithList[*v1.VmPool, *v1.VmPoolList]
 	vmSnapshots   *gentype.ClientWithList[*v1.VirtualMachineSnapshot, *v1.VirtualMachineSnapshotList]
 	diskSnapshots *gentype.ClientWithList[*v1.VirtualDiskSnapshot, *v1.VirtualDiskSnapshotList]
 }
@@ -110,6 +111,7 @@ func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 	c.images = clientOf[v1.VirtualImage, v1.VirtualImageList](from, "virtualimages")
 	c.attachments = clientOf[v1.VirtualMachineBlockDeviceAttachment, v1.VirtualMachineBlockDeviceAttachmentList](
 		from, "virtualmachineblockdeviceattachments")
+	c.pools = clientOf[v1.VmPool, v1.VmPoolList](from, "vmpools")
 	c.vmSnapshots = clientOf[v1.VirtualMachineSnapshot, v1.VirtualMachineSnapshotList](from, "virtualmachinesnapshots")
 	c.diskSnapshots = clientOf[v1.VirtualDiskSnapshot, v1.VirtualDiskSnapshotList](from, "virtualdisksnapshots")
 	return c, nil

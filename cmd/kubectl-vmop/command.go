@@ -53,7 +53,7 @@ func newCommand() *cobra.Command {
 	root.AddCommand(newConsole(&f), newVNC(&f), newSPICE(&f), newScreenshot(&f))
 	root.AddCommand(newSSH(&f), newSCP(&f), newPortForward(&f))
 	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDisk(&f), newImage(&f),
-		newSnapshot(&f), newClone(&f), newRestore(&f), newDelete(&f))
+		newSnapshot(&f), newClone(&f), newRestore(&f), newDelete(&f), newPool(&f))
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newTop(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))

@@ -102,6 +102,28 @@ func (c *Controller) Claims() map[Result]int64 {
 	return counts
 }
 
+// States counts the VMs of each pool by their state.
+func (c *Controller) States() map[string]map[pool.State]int {
+	members, counts := c.opts.Pools.Members(), map[string]map[pool.State]int{}
+	for _, is := range c.opts.Pools.All() {
+		p, err := pool.Of(is)
+		if err != nil {
+			continue
+		}
+		states := map[pool.State]int{}
+		for _, state := range pool.States() {
+			states[state] = 0
+		}
+		for _, m := range members {
+			if m.In(p.Name) {
+				states[p.StateOf(m, c.opts.Now())]++
+			}
+		}
+		counts[p.Name] = states
+	}
+	return counts
+}
+
 var (
 	// ErrNoPool means that there is no pool of that name, or that it isn't known.
 	ErrNoPool = errors.New("there is no such pool")

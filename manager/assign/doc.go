@@ -10,5 +10,5 @@
 // else has to be locked. That a user gets two VMs by two managers at the same moment is possible; the one that
 // leads takes one of them back. Only that one starts, stops, makes and deletes VMs.
 //
-// See docs/decisions/0145-pools.md.
+// See docs/decisions/0146-pools.md.
 package assign

@@ -50,6 +50,9 @@ const (
 	Unavailable State = "unavailable"
 )
 
+// States returns all states.
+func States() []State { return []State{Free, InUse, Retained, Expired, Unavailable} }
+
 // StateOf returns the state of a VM in the pool.
 func (p Pool) StateOf(m Member, now time.Time) State {
 	switch {

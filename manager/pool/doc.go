@@ -15,5 +15,5 @@
 // The user who has a VM is one field of its status (v1.Assignment), which is written with the version of the VM
 // on which the decision depends. Package assign writes it.
 //
-// See docs/decisions/0145-pools.md.
+// See docs/decisions/0146-pools.md.
 package pool

@@ -17,11 +17,6 @@ func (s *Server) poolRoutes() map[string]pageFunc {
 		"GET /pools":               s.getPools,
 		"POST /pools/{pool}/claim": s.postClaim,
 		"POST /vms/{vm}/release":   s.postRelease,
-		"GET /api/v1/pools":        s.apiPools,
-		"GET /api/v1/pools/{pool}": s.apiPool,
-
-		"POST /api/v1/pools/{pool}/claim": s.apiClaim,
-		"POST /api/v1/vms/{vm}/release":   s.apiRelease,
 	}
 }
 

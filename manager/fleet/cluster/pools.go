@@ -10,6 +10,7 @@ import (
 	"vmop/manager/assign"
 	"vmop/manager/decide"
 	"vmop/manager/fleet"
+	"vmop/manager/fleet/describe"
 	"vmop/manager/pool"
 )
 
@@ -29,35 +30,9 @@ func (f pools) Pools() (all []*fleet.Pool) {
 			all = append(all, &fleet.Pool{Name: is.Name, Message: err.Error()})
 			continue
 		}
-		s := p.Plan(members, now).Status // as of now: the leader writes it a little later
-		shown := &fleet.Pool{
-			Name: p.Name, VMs: int(s.VMs), Free: int(s.Free), Assigned: int(s.Assigned), InUse: int(s.InUse),
-			Retained: int(s.Retained), Message: p.Status.Message,
-		}
-		shown.Available = p.Available(members, now)
-		for _, m := range members {
-			if m.In(p.Name) || m.Assignment != nil && m.Assignment.Pool == p.Name {
-				shown.Members = append(shown.Members, fleet.PoolMember{
-					VM: m.Name, State: string(p.StateOf(m, now)), Assigned: assigned(m, p),
-				})
-			}
-		}
-		all = append(all, shown)
+		all = append(all, describe.Pool(p, members, now))
 	}
 	return all
-}
-
-// assigned returns who has a VM; nil if no one has, or by another pool.
-func assigned(m pool.Member, p pool.Pool) *fleet.Assigned {
-	a := m.Assignment
-	if a == nil || a.Pool != p.Name {
-		return nil
-	}
-	shown := &fleet.Assigned{Pool: a.Pool, User: a.User, LastUsed: a.LastUsed.Time, Until: p.KeptUntil(m)}
-	if a.Since != nil {
-		shown.Since = a.Since.Time
-	}
-	return shown
 }
 
 // assignedTo returns who has a VM, as far as that is known.
@@ -68,7 +43,7 @@ func (f *Fleet) assignedTo(vm *v1.VirtualMachine) *fleet.Assigned {
 	}
 	if is := f.opts.Store.Pools().Pool(a.Pool); is != nil {
 		if p, err := pool.Of(is); err == nil {
-			return assigned(pool.MemberOf(vm), p)
+			return describe.Assigned(p, pool.MemberOf(vm))
 		}
 	}
 	return &fleet.Assigned{Pool: a.Pool, User: a.User, LastUsed: a.LastUsed.Time}
