@@ -38,6 +38,7 @@ type stage struct {
 	told    []fleet.Event
 	conns   chan net.Conn // the other ends of streams
 	disks   *disks        // nil: there are none
+	pools   *poolsOf      // nil: there are none
 	defined
 }
 
@@ -53,6 +54,14 @@ func (f *stage) Storage() fleet.Storage {
 		return nil
 	}
 	return f.disks
+}
+
+// Pools implements fleet.Fleet.
+func (f *stage) Pools() fleet.Pools {
+	if f.pools == nil {
+		return nil
+	}
+	return f.pools
 }
 
 // store gives a play disks and images.

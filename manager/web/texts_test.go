@@ -101,6 +101,9 @@ func TestNamesHaveTexts(t *testing.T) {
 	for _, s := range fleet.SnapshotStates() {
 		require.True(t, all[0].known("snapshot.state."+s), s)
 	}
+	for _, s := range fleet.PoolStates() {
+		require.True(t, all[0].known("pool.state."+s), s)
+	}
 	for key, text := range access.Texts() {
 		require.Equal(t, text, all[0].texts[key])
 	}

@@ -3,10 +3,13 @@ package e2e_test
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,6 +61,72 @@ func pagesInABrowser(t *testing.T, l *lab) {
 		browser.Holds(`document.querySelector("#terminal").textContent.includes("read 42 back")`))
 	b.Picture("cluster-console")
 	require.Contains(t, l.managerLog(t.Context()), `"msg":"stream opened","user":"admin","vm":"paged"`)
+	desktopOfAPool(t, l, b, address)
+}
+
+// As docs/pools.md has it: in the portal one gets a VM of a pool, which starts; the agent in the guest logs one in; the
+// screen is there; one gives the VM back, and is logged out.
+func desktopOfAPool(t *testing.T, l *lab, b *browser.Browser, address string) {
+	v := l.create(t, tiny("desk", func(s *v1.VirtualMachineSpec) {
+		s.VM.State, s.Pools = v1.Stopped, []string{"desks"}
+		s.VM.Display = &v1.Display{Spice: &v1.Spice{Port: 5900}}
+	}))
+	l.applyText(t, `
+apiVersion: vmoperator.jdrupes.org/v1
+kind: VmPool
+metadata: {name: desks, namespace: `+namespace+`}
+spec: {loginOnAssignment: true, permissions: [{user: admin, may: [start, accessConsole]}]}`)
+	b.Open(address+"/portal", "light", 1280)
+	b.Do("get a VM", chromedp.Click(chromedp.CSS("#claim-desks")),
+		browser.Holds(`document.querySelector("#card-desk")?.textContent.includes("From the pool desks")`))
+	v.runs()
+	guest := v.console().booted()
+	log := guest.installLogInAgent()
+	require.Equal(t, "log-in admin", log())
+	v.until("to have its user logged in", func(now *v1.VirtualMachine) bool { return now.Status.LoggedInUser == "admin" })
+	b.Do("the screen may be used", browser.Holds(`document.querySelector("a#screen-desk") !== null`))
+	b.Picture("portal-pool")
+	b.Open(address+"/vms/desk/screen", "light", 1280)
+	v.until("to know who looks", func(now *v1.VirtualMachine) bool { return now.Status.ConsoleUser == "admin" })
+	require.Equal(t, "1", l.kubectl(t, "get", "vmpool", "desks", "-o", "jsonpath={.status.assigned}"))
+	b.Open(address+"/pools", "light", 1280)
+	b.Picture("pools")
+	b.Do("give it back", chromedp.Click(chromedp.CSS("#release-desk")),
+		chromedp.WaitVisible(chromedp.CSS("#question")), chromedp.Click(chromedp.CSS("#question button[value=yes]")))
+	v.until("to be free", func(now *v1.VirtualMachine) bool { return now.Status.Assignment == nil })
+	require.Equal(t, "log-out admin", log())
+}
+
+// installLogInAgent starts the agent of docs/guest-agents.md in a guest, and returns what waits for the next user to be
+// logged in or out.
+func (c *console) installLogInAgent() (next func() string) {
+	c.t.Helper()
+	page, err := os.ReadFile("../../docs/guest-agents.md")
+	require.NoError(c.t, err)
+	_, script, _ := strings.Cut(string(page), "```sh\n")
+	script, _, _ = strings.Cut(script, "```")
+	const device = "/dev/virtio-ports/org.jdrupes.vmop_agent.0"
+	require.Contains(c.t, script, "port="+device+"\n")
+	c.ask("mkdir -p /dev/virtio-ports; ln -s $(grep -l vmop_agent /sys/class/virtio-ports/*/name | " +
+		"sed 's,/sys/class/virtio-ports\\(.*\\)/name,/dev\\1,') " + device) // as udev does
+	act := "#!/bin/sh\necho ${0##*/} $* >>/tmp/log-ins\n"
+	for name, text := range map[string]string{"agent": script, "log-in": act, "log-out": act} {
+		encoded := base64.StdEncoding.EncodeToString([]byte(text))
+		c.ask("echo " + encoded + " | base64 -d >/bin/" + name + " && chmod +x /bin/" + name)
+	}
+	c.ask("agent >/dev/null 2>&1 &")
+	line := 0
+	return func() (said string) {
+		c.t.Helper()
+		line++
+		clustertest.Eventually(c.t, "a user to be logged in or out", func() error {
+			if said = c.ask(fmt.Sprintf("sed -n %dp /tmp/log-ins", line)); said == "" {
+				return errors.New("none is")
+			}
+			return nil
+		})
+		return said
+	}
 }
 
 // awaitUsers waits until the manager has the users in their Secret, which its kubelet brings.
