@@ -29,7 +29,7 @@ func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	kustomizations, err := filepath.Glob(filepath.Join("*", "kustomization.yaml"))
 	require.NoError(t, err)
-	require.Len(t, kustomizations, 14)
+	require.Len(t, kustomizations, 15)
 	require.NoError(t, errors.Join(program.LookInto("."), program.LookInto("../deploy")))
 	c, err := cluster.Up(t.Context(), cluster.Options{})
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func try(t *testing.T, c *cluster.Cluster, name string) {
 		require.Contains(t, said, "pod/demo serverside-applied")
 		return
 	}
-	for _, resource := range []string{"vms.", "virtualmachineclasses.", "virtualdisks."} {
+	for _, resource := range []string{"vms.", "virtualmachineclasses.", "virtualdisks.", "vmpools."} {
 		require.NoError(t, c.AwaitResource(t.Context(), resource+v1.GroupName))
 	}
 	files, err := filepath.Glob(filepath.Join(name, "v*.yaml"))
