@@ -19,7 +19,7 @@ type Pools struct {
 	namespace string
 	vms       *Store
 	pools     *few[*v1.VmPool]
-	shown     []func()
+	shown     []func(vms ...string)
 	wake      chan struct{}
 
 	mu      sync.Mutex // of what follows
@@ -30,28 +30,35 @@ type Pools struct {
 func newPools(namespace string, vms *Store) *Pools {
 	s := &Pools{namespace: namespace, vms: vms, wake: make(chan struct{}, 1), members: map[string]pool.Member{}}
 	changed := func(was, is *v1.VmPool) {
+		var given []string // who is logged in to them, and may do what, depends on the pool
 		if was == nil || is == nil || was.Generation != is.Generation {
-			name := present(was, is).Name
-			for _, m := range s.Members() {
-				if m.Assignment != nil && m.Assignment.Pool == name {
-					vms.enqueue(m.Name) // who is logged in to it depends on the pool
-				}
-			}
+			given = s.givenBy(present(was, is).Name)
+			vms.enqueue(given...)
 		}
-		s.signal()
+		s.signal(given...)
 	}
-	s.pools = newFew(func(p *v1.VmPool) { p.ManagedFields = nil }, changed, s.signal)
+	s.pools = newFew(func(p *v1.VmPool) { p.ManagedFields = nil }, changed, func() { s.signal() })
 	vms.OnChange(s.vmChanged)
 	return s
 }
 
-// OnChange makes it call what shows pools when one of them, or a VM in one, has changed. It must return at once,
-// and OnChange be called before Follow.
-func (s *Pools) OnChange(show func()) { s.shown = append(s.shown, show) }
+// OnChange makes it call what shows pools when one of them, or a VM in one, has changed, with the names of the VMs
+// of which another thing is to be shown by that. It must return at once, and OnChange be called before Follow.
+func (s *Pools) OnChange(show func(vms ...string)) { s.shown = append(s.shown, show) }
 
-func (s *Pools) signal() {
+// givenBy returns the names of the VMs that users have from a pool.
+func (s *Pools) givenBy(pool string) (vms []string) {
+	for _, m := range s.Members() {
+		if m.Assignment != nil && m.Assignment.Pool == pool {
+			vms = append(vms, m.Name)
+		}
+	}
+	return vms
+}
+
+func (s *Pools) signal(vms ...string) {
 	for _, show := range s.shown {
-		show()
+		show(vms...)
 	}
 	select {
 	case s.wake <- struct{}{}:

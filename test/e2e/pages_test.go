@@ -94,7 +94,7 @@ spec: {loginOnAssignment: true, permissions: [{user: admin, may: [start, accessC
 	b.Do("give it back", chromedp.Click(chromedp.CSS("#release-desk")),
 		chromedp.WaitVisible(chromedp.CSS("#question")), chromedp.Click(chromedp.CSS("#question button[value=yes]")))
 	v.until("to be free", func(now *v1.VirtualMachine) bool { return now.Status.Assignment == nil })
-	require.Equal(t, "log-out admin", log())
+	require.Equal(t, "log-out", log())
 }
 
 // installLogInAgent starts the agent of docs/guest-agents.md in a guest, and returns what waits for the next user to be

@@ -79,7 +79,7 @@ func New(opts Options) *Fleet {
 	}
 	f := &Fleet{opts: opts, heard: make(chan struct{}, mostHeard)}
 	opts.Store.OnChange(func(vm string) { f.hasChanged(vm) })
-	opts.Store.Pools().OnChange(func() { f.hasChanged() })
+	opts.Store.Pools().OnChange(f.hasChanged)
 	f.showVolumes(opts.Volumes)
 	return f
 }
