@@ -3,15 +3,19 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
+	"vmop/test/browser"
 )
 
 // poolsOf are pools whose VMs go to whoever claims one.
@@ -81,7 +85,7 @@ func TestPortalOfPools(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
 	_, page = p.call("GET", "/portal", "", as...)
 	require.Contains(t, page, `id="card-d1"`)
-	require.Contains(t, page, "From the pool desktops, kept until")
+	require.Contains(t, page, "From the pool desktops.")
 	require.Contains(t, page, `id="release-d1"`)
 	require.NotContains(t, page, `id="pool-desktops"`)
 
@@ -158,4 +162,26 @@ func TestPoolsOfAdministrators(t *testing.T) {
 	require.Contains(t, p.done, "admin releases d1")
 	answer, _ = p.call("POST", "/api/v1/vms/d1/release", "", "Test-User", "stranger")
 	require.Equal(t, http.StatusNotFound, answer.StatusCode)
+}
+
+// The pages of pools can be read on every screen, by everyone, and change without being loaded again.
+func TestPoolsInBrowser(t *testing.T) {
+	t.Parallel()
+	p := newPools(t, "start", "accessConsole")
+	b := browser.New(t)
+	b.Open(p.http.URL+"/portal", "light", 1280)
+	b.Do("get one", chromedp.Click(chromedp.CSS("#claim-desktops")),
+		browser.Holds(`document.querySelector("#card-d1") && !document.querySelector("#pool-desktops")`))
+	for _, page := range []string{"/portal", "/pools"} {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{390, 1280} {
+				b.Open(p.http.URL+page, scheme, width)
+				b.Picture(fmt.Sprintf("pools%s-%s-%d", strings.ReplaceAll(page, "/", "-"), scheme, width))
+				b.Accessible("../..")
+			}
+		}
+	}
+	b.Do("release it", chromedp.Click(chromedp.CSS("#release-d1")), chromedp.WaitVisible(chromedp.CSS("#question")),
+		chromedp.Click(chromedp.CSS("#question button[value=yes]")))
+	require.Eventually(t, func() bool { return p.has("admin releases d1") }, browser.Patience, 10*time.Millisecond)
 }
