@@ -64,14 +64,14 @@ func newPools(t *testing.T, may ...v1.PoolAction) *play {
 	t.Helper()
 	p := newPlay(t)
 	p.pools = &poolsOf{of: p.stage, all: []*fleet.Pool{{
-		Name: "desktops", Available: 1, VMs: 1, Free: 1, Members: []fleet.PoolMember{{VM: "d1", State: "free"}},
+		Name: "desktops", Available: 1, VMs: 1, Free: 1, Members: []fleet.PoolMember{{VM: "corner", State: "free"}},
 	}}}
 	p.ofPools = []v1.PoolPermission{{User: "guest", May: may}, {User: "bob", May: []v1.PoolAction{"start"}}}
 	return p
 }
 
-// P07, P09, P15: who may start a VM of a pool gets one from the portal, sees its name, and how long it is kept; the next
-// one reads that none is free, and when one may be.
+// P07, P09, P15: who may start a VM of a pool gets one from the portal, sees its name, and how long it is kept; the
+// next one reads that none is free, and when one may be.
 func TestPortalOfPools(t *testing.T) {
 	t.Parallel()
 	p := newPools(t, "start", "accessConsole")
@@ -80,32 +80,32 @@ func TestPortalOfPools(t *testing.T) {
 	_, page := p.call("GET", "/portal", "", as...)
 	require.Contains(t, page, `id="pool-desktops"`)
 	require.Contains(t, page, "1 available")
-	require.NotContains(t, page, "d1")
+	require.NotContains(t, page, "corner")
 	answer, _ := p.call("POST", "/pools/desktops/claim", "do=start", as...)
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
 	_, page = p.call("GET", "/portal", "", as...)
-	require.Contains(t, page, `id="card-d1"`)
+	require.Contains(t, page, `id="card-corner"`)
 	require.Contains(t, page, "From the pool desktops.")
-	require.Contains(t, page, `id="release-d1"`)
+	require.Contains(t, page, `id="release-corner"`)
 	require.NotContains(t, page, `id="pool-desktops"`)
 
 	bob := []string{"Test-User", "bob", "Sec-Fetch-Mode", "navigate"}
 	_, page = p.call("GET", "/portal", "", bob...)
-	require.NotContains(t, page, "d1", "it is another user's")
+	require.NotContains(t, page, "corner", "it is another user's")
 	require.Contains(t, page, "The next one may be at 2026-03-01 12:00 UTC")
 	answer, page = p.call("POST", "/pools/desktops/claim", "do=start", bob...)
 	require.Equal(t, http.StatusConflict, answer.StatusCode)
 	require.Contains(t, page, "None is free now.")
 
-	_, question := p.call("POST", "/vms/d1/release", "do=", as...)
-	require.Contains(t, question, "Give d1 back?")
-	answer, _ = p.call("POST", "/vms/d1/release", "sure=yes", as...)
+	_, question := p.call("POST", "/vms/corner/release", "do=", as...)
+	require.Contains(t, question, "Give corner back?")
+	answer, _ = p.call("POST", "/vms/corner/release", "sure=yes", as...)
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
-	require.Contains(t, p.done, "guest releases d1")
+	require.Contains(t, p.done, "guest releases corner")
 }
 
-// P10, P11: permission is checked where a VM is given, whatever a request looks like; of a pool that one may not see there
-// is nothing.
+// P10, P11: permission is checked where a VM is given, whatever a request looks like; of a pool that one may not see
+// there is nothing.
 func TestPoolsNeedPermission(t *testing.T) {
 	t.Parallel()
 	p := newPools(t, "accessConsole")
@@ -125,13 +125,13 @@ func TestPoolsNeedPermission(t *testing.T) {
 
 	_, err := p.pools.Claim(t.Context(), "bob", "desktops")
 	require.NoError(t, err)
-	answer, _ := p.call("POST", "/api/v1/vms/d1/release", "", "Test-User", "guest")
+	answer, _ := p.call("POST", "/api/v1/vms/corner/release", "", "Test-User", "guest")
 	require.Equal(t, http.StatusForbidden, answer.StatusCode, "it is bob's")
 	_, text := p.call("GET", "/api/v1/pools", "", "Test-User", "guest")
 	require.NotContains(t, text, "bob")
-	require.NotContains(t, text, "d1")
+	require.NotContains(t, text, "corner")
 	_, text = p.call("GET", "/pools", "", "Test-User", "guest", "Sec-Fetch-Mode", "navigate")
-	require.NotContains(t, text, "d1")
+	require.NotContains(t, text, "corner")
 }
 
 // The page of pools has who has which VM, and releases one; so does the JSON interface.
@@ -140,11 +140,11 @@ func TestPoolsOfAdministrators(t *testing.T) {
 	p := newPools(t, "start")
 	answer, text := p.call("POST", "/api/v1/pools/desktops/claim", "", "Test-User", "guest")
 	require.Equal(t, http.StatusOK, answer.StatusCode)
-	require.JSONEq(t, `{"vm": "d1"}`, text)
+	require.JSONEq(t, `{"vm": "corner"}`, text)
 	_, page := p.call("GET", "/pools", "", "Sec-Fetch-Mode", "navigate")
 	require.Contains(t, page, `<td>guest</td>`)
 	require.Contains(t, page, "Kept for its user")
-	require.Contains(t, page, "Take d1 from guest?")
+	require.Contains(t, page, "Take corner from guest?")
 	_, list := p.call("GET", "/", "", "Sec-Fetch-Mode", "navigate")
 	require.Contains(t, list, `href="/pools"`)
 	name, parts := p.follow("/live?pools=1").next()
@@ -155,12 +155,12 @@ func TestPoolsOfAdministrators(t *testing.T) {
 	var pool fleet.Pool
 	require.NoError(t, json.Unmarshal([]byte(text), &pool))
 	require.Equal(t, "guest", pool.Members[0].Assigned.User)
-	_, text = p.call("GET", "/api/v1/vms/d1", "")
+	_, text = p.call("GET", "/api/v1/vms/corner", "")
 	require.Contains(t, text, `"assigned":{"pool":"desktops","user":"guest"`)
-	answer, _ = p.call("POST", "/api/v1/vms/d1/release", "")
+	answer, _ = p.call("POST", "/api/v1/vms/corner/release", "")
 	require.Equal(t, http.StatusNoContent, answer.StatusCode)
-	require.Contains(t, p.done, "admin releases d1")
-	answer, _ = p.call("POST", "/api/v1/vms/d1/release", "", "Test-User", "stranger")
+	require.Contains(t, p.done, "admin releases corner")
+	answer, _ = p.call("POST", "/api/v1/vms/corner/release", "", "Test-User", "stranger")
 	require.Equal(t, http.StatusNotFound, answer.StatusCode)
 }
 
@@ -171,7 +171,7 @@ func TestPoolsInBrowser(t *testing.T) {
 	b := browser.New(t)
 	b.Open(p.http.URL+"/portal", "light", 1280)
 	b.Do("get one", chromedp.Click(chromedp.CSS("#claim-desktops")),
-		browser.Holds(`document.querySelector("#card-d1") && !document.querySelector("#pool-desktops")`))
+		browser.Holds(`document.querySelector("#card-corner") && !document.querySelector("#pool-desktops")`))
 	for _, page := range []string{"/portal", "/pools"} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 1280} {
@@ -181,7 +181,7 @@ func TestPoolsInBrowser(t *testing.T) {
 			}
 		}
 	}
-	b.Do("release it", chromedp.Click(chromedp.CSS("#release-d1")), chromedp.WaitVisible(chromedp.CSS("#question")),
+	b.Do("release it", chromedp.Click(chromedp.CSS("#release-corner")), chromedp.WaitVisible(chromedp.CSS("#question")),
 		chromedp.Click(chromedp.CSS("#question button[value=yes]")))
-	require.Eventually(t, func() bool { return p.has("admin releases d1") }, browser.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.has("admin releases corner") }, browser.Patience, 10*time.Millisecond)
 }

@@ -83,7 +83,9 @@ spec: {loginOnAssignment: true, permissions: [{user: admin, may: [start, accessC
 	guest := v.console().booted()
 	log := guest.installLogInAgent()
 	require.Equal(t, "log-in admin", log())
-	v.until("to have its user logged in", func(now *v1.VirtualMachine) bool { return now.Status.LoggedInUser == "admin" })
+	v.until("to have its user logged in", func(now *v1.VirtualMachine) bool {
+		return now.Status.LoggedInUser == "admin"
+	})
 	b.Do("the screen may be used", browser.Holds(`document.querySelector("a#screen-desk") !== null`))
 	b.Picture("portal-pool")
 	b.Open(address+"/vms/desk/screen", "light", 1280)

@@ -7,8 +7,8 @@ import (
 	"vmop/manager/pool"
 )
 
-// Pool returns a pool with its VMs as it is shown. all are the VMs of the namespace that are in any pool. Its numbers are
-// those of now: the manager that leads writes them into its status a little later.
+// Pool returns a pool with its VMs as it is shown. all are the VMs of the namespace that are in any pool. Its numbers
+// are those of now: the manager that leads writes them into its status a little later.
 func Pool(p pool.Pool, all []pool.Member, now time.Time) *fleet.Pool {
 	s := p.Plan(all, now).Status
 	shown := &fleet.Pool{
