@@ -91,9 +91,10 @@ func attachedDrives(t *testing.T, dir string, count int) (s status.Status) {
 	return s
 }
 
-// records has the guest write records to the disk with a serial number, one after the other, without end.
+// records has the guest write records to the disk with a serial number, one after the other, without end. A device is
+// in /sys before its node is there, and dd would make a file.
 const records = `(until for b in /sys/block/vd*; do [ "$(cat $b/serial)" = %[1]s ] && D=/dev/${b##*/}; done; ` +
-	`[ -n "$D" ]; do usleep 50000; done; i=0; while :; do i=$((i+1)); echo $i $(echo $i | md5sum) | ` +
+	`[ -b "$D" ]; do usleep 50000; done; i=0; while :; do i=$((i+1)); echo $i $(echo $i | md5sum) | ` +
 	`dd of=$D bs=512 seek=$i conv=fsync 2>/dev/null && echo %[1]s wrote $i >/dev/console; done) &`
 
 // attached is a VM whose guest writes to disks that it has got while it runs: in a file of both sides, in one that is
