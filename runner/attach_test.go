@@ -43,6 +43,36 @@ func TestADiskIsAttachedByTheConfiguration(t *testing.T) {
 	v.nothingLeft()
 }
 
+// A CD drive likewise; its medium has to be a file of this computer. A drive without a medium awaits a restart.
+func TestACDDriveIsAttachedByTheConfiguration(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	require.NoError(t, os.WriteFile(v.path("other.iso"), make([]byte, 1<<20), 0o600))
+	v.runs()
+	v.configure("wrapped", nil, v.section("drives: [{type: ide-cd, file: other.iso, serial: setup}]")...)
+	s := v.becomes("the drive is attached", func(s status.Status) bool {
+		return len(s.Drives) == 1 && s.Drives[0].Name == "setup" && s.Drives[0].State == status.DriveAttached
+	})
+	require.EqualValues(t, 1<<20, s.Drives[0].Capacity)
+	require.Empty(t, s.RestartAwaitingChanges)
+
+	v.configure("wrapped", nil, v.section("drives: [{type: ide-cd, file: other.iso, serial: setup}, "+
+		"{type: ide-cd, file: 'https://example.org/x.iso'}]")...)
+	v.becomes("a server is refused", func(s status.Status) bool {
+		return slices.ContainsFunc(s.Problems, func(p status.Problem) bool {
+			return p.Path == "vm.drives[1]" && strings.Contains(p.Message, "has no medium of a server")
+		})
+	})
+	v.configure("wrapped", nil, v.section("drives: [{type: ide-cd}]")...)
+	v.becomes("the guest is asked", func(s status.Status) bool {
+		return len(s.Drives) == 1 && s.Drives[0].Message == "waiting for the guest to release the CD drive" &&
+			len(s.RestartAwaitingChanges) > 0
+	})
+	_, err := v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
+
 // silence is a server that takes connections and says nothing.
 func silence(t *testing.T) (port int) {
 	t.Helper()

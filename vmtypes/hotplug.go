@@ -85,7 +85,8 @@ func hotplugDisks(
 ) (starlark.Value, error) {
 	var r plan.Disks
 	var buses *starlark.List
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "driver", &r.Driver, "buses", &buses); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "driver", &r.Driver, "buses", &buses,
+		"cd_driver?", &r.CDDriver, "cd_bus?", &r.CDBus, "cd_holder?", &r.CDHolder); err != nil {
 		return nil, err
 	}
 	for i := range buses.Len() {

@@ -58,9 +58,13 @@ func (p *partValue) removeOption(sel string) string {
 	return ""
 }
 
-// withoutBus returns rules by which no disk is attached to a device that is gone.
+// withoutBus returns rules by which no disk, and no CD drive, is attached to a device that is gone.
 func withoutBus(rules []plan.Rule, device string) (left []plan.Rule) {
 	for _, r := range rules {
+		if disks, ok := r.(plan.Disks); ok && strings.HasPrefix(disks.CDBus, device+".") {
+			disks.CDDriver, disks.CDBus, disks.CDHolder = "", "", ""
+			r = disks
+		}
 		if disks, ok := r.(plan.Disks); ok && slices.Contains(disks.Buses, device) {
 			disks.Buses = slices.DeleteFunc(slices.Clone(disks.Buses), func(bus string) bool { return bus == device })
 			if len(disks.Buses) == 0 {

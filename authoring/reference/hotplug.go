@@ -67,9 +67,14 @@ func disksRule() Function {
 		Parameters: []Parameter{
 			required("driver", "str", "the driver of their devices, `virtio-blk-pci` for example"),
 			required("buses", "list[str]", "the ids of the ports that they are plugged into, at most 32; each takes one"),
+			optional("cd_driver", "str", `""`, "the driver of CD drives, `scsi-cd`; without one they can't be attached"),
+			optional("cd_bus", "str", `""`, "the bus to which they are attached: of a SCSI controller, `scsi0.0` for example, "+
+				"or of USB, `usb.0`"),
+			optional("cd_holder", "str", `""`, "the driver of the device in which each of them is on USB, `usb-bot`"),
 		},
-		Doc: "A rule: disks that are added to `vm.drives` are attached while the guest runs, and detached when they are " +
-			"removed. Those that the machine was started with stay. What removes a port (`replace`) removes it from the rule.",
+		Doc: "A rule: disks and CD drives that are added to `vm.drives` are attached while the guest runs, and detached when " +
+			"they are removed. Those that the machine was started with stay. What removes a port (`replace`) removes it from " +
+			"the rule.",
 		Example: `hotplug.disks("virtio-blk-pci", buses = ["hotplug0", "hotplug1"])` + "\n",
 	}
 }

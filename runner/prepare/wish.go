@@ -3,6 +3,7 @@ package prepare
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"vmop/runner/reconcile"
 	"vmop/runner/usernet"
@@ -80,6 +81,7 @@ func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
 		list = []reconcile.Drive{}
 	}
 	started := running.Spec.WithoutNBD().Drives
+	rule, _ := running.Plan.Rules.Disks()
 	for i, d := range vm.Spec.Drives {
 		was := slices.ContainsFunc(started, func(r vmspec.Drive) bool { return r.Serial == d.Serial })
 		w := reconcile.Drive{Index: i, Drive: d}
@@ -92,9 +94,23 @@ func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
 			list = append(list, w)
 		case files && d.Type == vmspec.DriveRaw && !was && d.File+d.Device != "":
 			list = append(list, w)
+		case files && rule.CDDriver != "" && d.Type == vmspec.DriveIDECD && !was && d.File != "":
+			list = append(list, pluggedCD(w))
 		}
 	}
 	return list
+}
+
+// pluggedCD returns a CD drive as QEMU is given it while it runs.
+func pluggedCD(w reconcile.Drive) reconcile.Drive {
+	w.ReadOnly, w.Format = true, "raw"
+	switch {
+	case strings.Contains(w.File, "://"):
+		w.Denied = "a CD drive that is attached while the guest runs has no medium of a server; it is there after a restart of the VM"
+	case strings.HasPrefix(w.File, "/dev/") && !strings.HasPrefix(w.File, "/dev/shm/"):
+		w.File, w.Device = "", w.File
+	}
+	return w
 }
 
 // plugsFiles reports whether files and devices can be attached to a running machine.

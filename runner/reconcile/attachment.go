@@ -14,7 +14,7 @@ import (
 
 // An Attachment is how a disk is attached to a running machine.
 type Attachment struct {
-	// Node is the name of the block node, and the id of the device.
+	// Node is the name of the block node, and the id of the device, or of what a CD drive is in.
 	Node string
 	// Clear removes what an earlier attempt may have left, and After what isn't needed any more; QEMU may refuse both.
 	// With Do in between the disk is attached.
@@ -28,7 +28,8 @@ const firstSet = 1000
 // AttachmentOf returns how a disk gets into a place of a rule's buses. file is that of the disk, nil for one of an NBD
 // server; it may be closed when QEMU has answered.
 func AttachmentOf(rule plan.Disks, w Drive, place int, file *os.File) (a Attachment) {
-	a.Node = plugged{place: place, mark: w.mark(), serial: w.Serial}.named().name
+	p := plugged{place: place, mark: w.mark(), serial: w.Serial, cd: w.isCD()}.named()
+	a.Node = p.name
 	var node map[string]any
 	if w.NBD != nil {
 		node = serverNode(*w.NBD, a.Node, w.ReadOnly)
@@ -48,11 +49,40 @@ func AttachmentOf(rule plan.Disks, w Drive, place int, file *os.File) (a Attachm
 		node = fileNode(w, a.Node, fmt.Sprintf("/dev/fdset/%d", set))
 		a.Clear, a.Do, a.After = []qmp.Command{remove}, []qmp.Command{add}, []qmp.Command{remove}
 	}
-	a.Do = append(a.Do, commandOf("blockdev-add", node), commandOf("device_add", map[string]any{
+	a.Do = append(a.Do, commandOf("blockdev-add", node))
+	if p.cd {
+		a.Clear = append(a.Clear, unplug(rule, p))
+		a.Do = append(a.Do, cdDevices(rule, p)...)
+		return a
+	}
+	a.Do = append(a.Do, commandOf("device_add", map[string]any{
 		"driver": rule.Driver, "id": a.Node, "bus": rule.Buses[place], "drive": a.Node, "serial": w.Serial,
 		"werror": "stop", "rerror": "stop",
 	}))
 	return a
+}
+
+// cdDevices returns the commands that attach a CD drive. The guest sees one on USB by drives.show.
+func cdDevices(rule plan.Disks, p plugged) (commands []qmp.Command) {
+	bus := rule.CDBus
+	if rule.CDHolder != "" {
+		commands = append(commands, commandOf("device_add", map[string]any{
+			"driver": rule.CDHolder, "id": p.name, "bus": bus,
+		}))
+		bus = p.name + ".0"
+	}
+	return append(commands, commandOf("device_add", map[string]any{
+		"driver": rule.CDDriver, "id": p.device(), "bus": bus, "drive": p.name, "serial": p.serial,
+	}))
+}
+
+// unplug returns the command that asks for the removal of a disk, or removes a CD drive, with what it is in.
+func unplug(rule plan.Disks, p plugged) qmp.Command {
+	id := p.name
+	if p.cd && rule.CDHolder == "" {
+		id = p.device()
+	}
+	return commandOf("device_del", map[string]any{"id": id})
 }
 
 // fileNode returns the arguments of blockdev-add for a disk, as the stock types have them.
@@ -99,6 +129,9 @@ func SlotOf(id string, want []Drive) (Slot, error) {
 	p, ours := parsePlugged(id)
 	if !ours {
 		return Slot{}, errors.New("its disk " + printable.Line(id) + " was attached by hand; detach it first")
+	}
+	if p.cd {
+		return Slot{}, fmt.Errorf("its CD drive %s was attached while it ran; remove it from vm.drives first", p.serial)
 	}
 	for _, w := range want {
 		switch {

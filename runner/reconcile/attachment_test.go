@@ -20,6 +20,16 @@ func TestSlotOf(t *testing.T) {
 	slot, err := reconcile.SlotOf(id, []reconcile.Drive{{}, data})
 	require.NoError(t, err)
 	require.Equal(t, reconcile.Slot{Place: 31, Serial: "a-b", ReadOnly: true}, slot)
+	cd := data
+	cd.Type, cd.File = vmspec.DriveIDECD, "/cd.iso"
+	onUSB := plan.Disks{CDDriver: "scsi-cd", CDBus: "usb.0", CDHolder: "usb-bot"}
+	inCD := reconcile.AttachmentOf(onUSB, cd, 0, nil).Node
+	require.NotEqual(t, id, inCD)
+	for _, name := range []string{inCD, "cd-" + inCD} {
+		serial, attached := reconcile.SerialOf(name)
+		require.True(t, attached, name)
+		require.Equal(t, "a-b", serial)
+	}
 	other := data
 	other.File = "/other.img"
 	for _, c := range []struct {
@@ -33,6 +43,7 @@ func TestSlotOf(t *testing.T) {
 			[]reconcile.Drive{other},
 			"its disk a-b is attached with another file, format or readOnly than vm.drives[2] has",
 		},
+		{"cd-" + inCD, []reconcile.Drive{cd}, "its CD drive a-b was attached while it ran; remove it from vm.drives first"},
 		{id, nil, "its disk a-b is to be detached, and the guest has not released it yet"},
 	} {
 		_, err := reconcile.SlotOf(c.id, c.want)

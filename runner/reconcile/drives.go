@@ -46,7 +46,9 @@ func (d Drive) mark() string {
 // is, and its serial number. A node without a device is what was left of an attachment, or of a detachment: it
 // is removed, and what is wanted then begins anew.
 //
-// See docs/decisions/0107-attached-disks.md.
+// CD drives are attached so, too, to SCSI or USB. One with another medium is another one.
+//
+// See docs/decisions/0107-attached-disks.md, and docs/decisions/0143-attached-cds.md.
 type drives struct {
 	dialogue
 	pace
@@ -60,12 +62,14 @@ type drives struct {
 	opening  bool
 	have     []plugged
 	jobs     map[string]*driveJob // by serial number
+	shown    map[string]bool      // CD drives that the guest has been shown, by their names
 	fault    string               // why have is not known
 }
 
-// plugged is a disk that was attached.
+// plugged is a disk, or a CD drive, that was attached.
 type plugged struct {
 	name, mark, serial string
+	cd                 bool
 	place              int // of the rule's buses
 	present            bool
 	size               int64
@@ -83,7 +87,10 @@ type driveJob struct {
 }
 
 func newDrives(r plan.Disks, o *opener, start Start) *drives {
-	return &drives{rule: r, opener: o, known: !start.Running && !start.Arriving, jobs: map[string]*driveJob{}}
+	return &drives{
+		rule: r, opener: o, known: !start.Running && !start.Arriving, jobs: map[string]*driveJob{},
+		shown: map[string]bool{},
+	}
 }
 
 func (d *drives) next(want *Desired, now time.Time) {
@@ -110,8 +117,14 @@ func (d *drives) next(want *Desired, now time.Time) {
 		}
 	}
 	for _, p := range d.have {
-		if j := d.job(p.serial); p.present && d.wanted(p.serial) == nil && j.ready(now) {
-			d.served(p, j, d.detach)
+		if j := d.job(p.serial); p.present && !d.stays(p) && j.ready(now) {
+			d.served(p, j, d.release)
+			return
+		}
+	}
+	for _, p := range d.have {
+		if j := d.job(p.serial); d.hidden(p) && p.present && j.ready(now) {
+			d.show(p, j)
 			return
 		}
 	}
@@ -129,10 +142,13 @@ func (d *drives) next(want *Desired, now time.Time) {
 	}
 }
 
+// is reports whether it is what is wanted.
+func (p plugged) is(w Drive) bool { return p.mark == w.mark() && p.cd == w.isCD() }
+
 // lacks reports whether a disk is to be larger than it is. A raw image grows in QEMU's hands; the size of
 // others is up to who has made them.
 func (p plugged) lacks(w Drive) bool {
-	return p.present && p.size > 0 && p.size < int64(w.Size) && p.mark == w.mark() && w.File != "" && !w.ReadOnly
+	return p.present && p.size > 0 && p.size < int64(w.Size) && p.is(w) && w.File != "" && !w.ReadOnly
 }
 
 // grow makes a disk larger, and its image with it. block_resize would as readily make it smaller, so QEMU is asked
@@ -220,19 +236,25 @@ const (
 )
 
 func (p plugged) named() plugged {
-	p.name = fmt.Sprintf("h%s-%s-%s", strconv.FormatInt(int64(p.place), placeBase), p.mark, p.serial)
+	kind := "h"
+	if p.cd {
+		kind = "c"
+	}
+	p.name = fmt.Sprintf("%s%s-%s-%s", kind, strconv.FormatInt(int64(p.place), placeBase), p.mark, p.serial)
 	return p
 }
 
 func parsePlugged(name string) (plugged, bool) {
+	name = strings.TrimPrefix(name, cdPrefix)
 	head, rest, _ := strings.Cut(name, "-")
 	mark, serial, _ := strings.Cut(rest, "-")
-	digit, isOurs := strings.CutPrefix(head, "h")
+	digit, isCD := strings.CutPrefix(head, "c")
+	digit, isDisk := strings.CutPrefix(digit, "h")
 	place, err := strconv.ParseUint(digit, placeBase, 8)
-	if !isOurs || err != nil || len(digit) != 1 || len(mark) != markLength || serial == "" {
+	if isCD == isDisk || err != nil || len(digit) != 1 || len(mark) != markLength || serial == "" {
 		return plugged{}, false
 	}
-	return plugged{name: name, place: int(place), mark: mark, serial: serial}, true
+	return plugged{name: name, place: int(place), mark: mark, serial: serial, cd: isCD}, true
 }
 
 // SerialOf returns the serial number of a disk that was attached while the machine runs, by the name of its block
@@ -245,7 +267,7 @@ func SerialOf(name string) (serial string, attached bool) {
 // in returns the disk with what QEMU's block devices say of it.
 func (p plugged) in(devices []block) plugged {
 	for _, b := range devices {
-		if p.present = b.belongs(p.name); p.present {
+		if p.present = b.belongs(p.device()); p.present {
 			if b.Inserted != nil {
 				p.size = b.Inserted.Image.Size
 			}
@@ -259,7 +281,7 @@ func (p plugged) in(devices []block) plugged {
 func (d *drives) open(w Drive, j *driveJob, now time.Time) {
 	var free []int
 	for place := range d.rule.Buses {
-		if !slices.ContainsFunc(d.have, func(p plugged) bool { return p.place == place }) {
+		if !slices.ContainsFunc(d.have, func(p plugged) bool { return !p.cd && p.place == place }) {
 			free = append(free, place)
 		}
 	}
@@ -267,6 +289,11 @@ func (d *drives) open(w Drive, j *driveJob, now time.Time) {
 	case w.Denied != "":
 		j.fail(w.Denied, now)
 		return
+	case w.isCD() && d.rule.CDDriver == "":
+		j.fail("the machine takes no CD drives while the guest runs; that is up to its VM type", now)
+		return
+	case w.isCD():
+		free = []int{0} // QEMU finds one
 	case len(d.rule.Buses) == 0:
 		j.fail("the machine has no places for disks that are attached while the guest runs; that is up to its VM type", now)
 		return
@@ -305,32 +332,37 @@ func (d *drives) attach(w Drive, place int, j *driveJob, file *os.File) {
 	}, slices.Concat(a.Clear, a.Do, a.After)...)
 }
 
-// detach asks the guest to release a disk. The request is repeated: a guest that is
+// detach asks the guest to release a disk; a CD drive is gone at once. The request is repeated: a guest that is
 // only starting doesn't see it.
 func (d *drives) detach(p plugged, j *driveJob) {
 	d.send(func(answers []answer, now time.Time) {
 		d.known = false
 		if err := answers[0].err; err != nil && !strings.Contains(err.Error(), "already in the process of unplug") {
-			j.fail(fmt.Sprintf("detach the disk: %v", err), now)
+			j.fail(fmt.Sprintf("detach the %s: %v", p.noun(), err), now)
 			return
 		}
 		if !j.failed {
-			j.message = "waiting for the guest to release the disk"
+			j.message = "waiting for the guest to release the " + p.noun()
 		}
 		j.pause = min(max(2*j.pause, firstUnplug), lastUnplug)
 		j.until(now.Add(j.pause), now)
-	}, commandOf("device_del", map[string]any{"id": p.name}))
+	}, unplug(d.rule, p))
 }
 
 // removeNode closes the file of a disk that the guest doesn't have.
 func (d *drives) removeNode(p plugged, j *driveJob) {
-	commands := []qmp.Command{commandOf("blockdev-del", map[string]any{"node-name": p.name})}
+	var commands []qmp.Command
+	if p.cd { // what was left of an attachment
+		commands = append(commands, unplug(d.rule, p))
+	}
+	at := len(commands)
+	commands = append(commands, commandOf("blockdev-del", map[string]any{"node-name": p.name}))
 	if p.server != nil {
 		commands = append(commands, removeCredentials(p.serial))
 	}
 	d.send(func(answers []answer, now time.Time) {
 		d.known = false
-		if err := answers[0].err; err != nil { // QEMU has not finished with the device
+		if err := answers[at].err; err != nil { // QEMU has not finished with the device
 			const text = "close the disk's file: "
 			if !strings.HasPrefix(j.message, text) {
 				j.pause = 0 // the guest's were longer
@@ -339,6 +371,7 @@ func (d *drives) removeNode(p plugged, j *driveJob) {
 			return
 		}
 		delete(d.jobs, p.serial)
+		delete(d.shown, p.name)
 	}, commands...)
 }
 
@@ -348,8 +381,10 @@ func (j *driveJob) fail(message string, now time.Time) {
 }
 
 func (d *drives) observe(e event, now time.Time) {
-	p, is := parsePlugged(e.data.Device)
+	p, is := parsePlugged(cmp.Or(e.data.Device, e.data.ID))
 	switch {
+	case e.name == "DEVICE_TRAY_MOVED" && is && e.data.TrayOpen:
+		d.job(p.serial).hurry()
 	case e.name == "RESET": // QEMU takes what it was asked to take
 	case e.name == "DEVICE_DELETED" && is:
 	case e.name == "DEVICE_UNPLUG_GUEST_ERROR" && is:
@@ -373,7 +408,7 @@ func (d *drives) wake() time.Time {
 	var first time.Time
 	for serial, j := range d.jobs {
 		p, w := d.find(serial), d.wanted(serial)
-		settled := p != nil && p.present && w != nil && !p.lacks(*w)
+		settled := p != nil && p.present && d.stays(*p) && !p.lacks(*w)
 		if !settled && !j.at.IsZero() && (first.IsZero() || j.at.Before(first)) {
 			first = j.at
 		}
@@ -405,9 +440,12 @@ func (d *drives) factOf(w Drive, f *Facts) status.Drive {
 	j, p := d.job(w.Serial), d.find(w.Serial)
 	fact := status.Drive{Name: w.Serial, State: status.DriveAttaching, Message: j.message}
 	switch {
+	case p != nil && p.cd && !j.failed && (!d.stays(*p) || d.hidden(*p)): // before it comes with another medium
+		fact.Capacity = p.size
+		f.add(w.Path(), j.message)
 	case p != nil && p.present:
 		fact.State, fact.Capacity, fact.Message = status.DriveAttached, p.size, ""
-		if p.mark != w.mark() {
+		if !p.is(w) {
 			fact.Message = "it is attached with another file, format or readOnly; this is changed by a restart of the VM, or by " +
 				"removing the disk from vm.drives and adding it again when it is detached"
 			f.add(w.Path(), fact.Message)

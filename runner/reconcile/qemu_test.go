@@ -113,7 +113,11 @@ func (l *live) step() reconcile.Step {
 		if d.NBD != nil {
 			err = nbdexport.Probe(ctx, *d.NBD, 3*time.Second)
 		} else {
-			file, err = os.OpenFile(d.File, os.O_RDWR, 0)
+			mode := os.O_RDWR
+			if d.ReadOnly {
+				mode = os.O_RDONLY
+			}
+			file, err = os.OpenFile(d.File, mode, 0)
 		}
 		if !l.machine.Opened(d, file, err, time.Now()) && file != nil {
 			file.Close()

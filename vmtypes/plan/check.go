@@ -388,13 +388,7 @@ func (c *checker) rules() {
 		case Disk:
 			device("disk", r.Device)
 		case Disks:
-			for _, bus := range r.Buses {
-				device("disks", bus)
-			}
-			if r.Driver == "" || len(r.Buses) < 1 || len(r.Buses) > MaxPluggedDisks {
-				c.fault(nil, "hotplug.disks: driver = %q and %d buses; want a driver and 1 to %d buses", r.Driver,
-					len(r.Buses), MaxPluggedDisks)
-			}
+			c.pluggable(r, device)
 			c.onlyOne(r, &disks, "would both attach the drives")
 		case Affinity:
 			c.affinity(r)
@@ -408,6 +402,25 @@ func (c *checker) rules() {
 				c.fault(nil, "hotplug.password: protocol = %q, want spice or vnc", r.Protocol)
 			}
 		}
+	}
+}
+
+// pluggable checks that there is what disks and CD drives are plugged into.
+func (c *checker) pluggable(r Disks, device func(kind, id string)) {
+	for _, bus := range r.Buses {
+		device("disks", bus)
+	}
+	if r.Driver == "" || len(r.Buses) < 1 || len(r.Buses) > MaxPluggedDisks {
+		c.fault(nil, "hotplug.disks: driver = %q and %d buses; want a driver and 1 to %d buses", r.Driver, len(r.Buses),
+			MaxPluggedDisks)
+	}
+	controller, _, isBus := strings.Cut(r.CDBus, ".")
+	switch {
+	case r.CDDriver == "" && r.CDBus+r.CDHolder == "":
+	case r.CDDriver == "" || !isBus:
+		c.fault(nil, "hotplug.disks: cd_driver = %q, cd_bus = %q; want a driver and a bus, such as usb.0", r.CDDriver, r.CDBus)
+	default:
+		device("disks", controller)
 	}
 }
 

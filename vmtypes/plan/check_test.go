@@ -65,6 +65,12 @@ func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
 		make change
 		want string // "": it is right
 	}{
+		"CD drives without a bus": {func(p *plan.Plan) {
+			p.Rules = plan.Rules{plan.Disks{Driver: "virtio-blk-pci", CDDriver: "scsi-cd"}}
+		}, `hotplug.disks: cd_driver = "scsi-cd", cd_bus = ""; want a driver and a bus, such as usb.0`},
+		"CD drives on a bus that isn't there": {func(p *plan.Plan) {
+			p.Rules = plan.Rules{plan.Disks{Driver: "virtio-blk-pci", CDDriver: "scsi-cd", CDBus: "usb.0"}}
+		}, `there is no device with the id "usb"`},
 		"one TPM":          {func(p *plan.Plan) { p.Helpers = []plan.Process{helper("a", plan.RoleTPM)} }, ""},
 		"helpers, no role": {func(p *plan.Plan) { p.Helpers = []plan.Process{helper("a", ""), helper("b", "")} }, ""},
 		"two networks": {func(p *plan.Plan) {

@@ -86,6 +86,11 @@ type Disks struct {
 	// Buses are the ids of the ports that have a place for one device each, at most
 	// MaxPluggedDisks.
 	Buses []string `json:"buses"`
+	// CDDriver is that of CD drives, CDBus the bus to which they are attached; "": they can't be. CDHolder is the
+	// driver of what each is in on that bus, which has a SCSI bus of its own; "" if the drive is on CDBus.
+	CDDriver string `json:"cdDriver,omitempty"`
+	CDBus    string `json:"cdBus,omitempty"`
+	CDHolder string `json:"cdHolder,omitempty"`
 }
 
 // MaxPluggedDisks is how many disks can be attached while a machine runs, at most: a place is one digit in the
@@ -159,7 +164,14 @@ func (r Disk) String() string {
 }
 
 func (r Disks) String() string {
-	return fmt.Sprintf("disks driver=%s buses=%s", r.Driver, strings.Join(r.Buses, ","))
+	text := fmt.Sprintf("disks driver=%s buses=%s", r.Driver, strings.Join(r.Buses, ","))
+	if r.CDDriver != "" {
+		text += " cdDriver=" + r.CDDriver + " cdBus=" + r.CDBus
+	}
+	if r.CDHolder != "" {
+		text += " cdHolder=" + r.CDHolder
+	}
+	return text
 }
 
 func (r Password) String() string {

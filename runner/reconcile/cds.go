@@ -1,0 +1,79 @@
+package reconcile
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"vmop/vmspec"
+)
+
+// What is different of CD drives that are attached while the machine runs.
+//
+// See docs/decisions/0143-attached-cds.md.
+
+// isCD reports whether it is a CD drive.
+func (d Drive) isCD() bool { return d.Type == vmspec.DriveIDECD }
+
+// stays reports whether a disk is wanted, be it another one, or this CD drive with this medium.
+func (d *drives) stays(p plugged) bool {
+	w := d.wanted(p.serial)
+	return w != nil && (!p.cd || p.is(*w))
+}
+
+func (p plugged) noun() string {
+	if p.cd {
+		return "CD drive"
+	}
+	return "disk"
+}
+
+// device returns the id of the device that has the block node. That of a CD drive may be in a USB device, which has
+// the name of the node.
+func (p plugged) device() string {
+	if p.cd {
+		return cdPrefix + p.name
+	}
+	return p.name
+}
+
+const cdPrefix = "cd-"
+
+// hidden reports whether a CD drive is on a USB device that may not be plugged in.
+func (d *drives) hidden(p plugged) bool { return p.cd && d.rule.CDHolder != "" && !d.shown[p.name] }
+
+// show plugs in the USB device of a CD drive, now that the drive is in it. A runner that finds one does so again.
+func (d *drives) show(p plugged, j *driveJob) {
+	d.send(func(answers []answer, now time.Time) {
+		if err := answers[0].err; err != nil {
+			d.known = false
+			j.fail(fmt.Sprintf("plug in the CD drive: %v", err), now)
+			return
+		}
+		d.shown[p.name] = true
+	}, commandOf("qom-set", map[string]any{"path": peripheral + p.name, "property": "attached", "value": true}))
+}
+
+// release asks the guest to release a disk, or to open the tray of a CD drive, before that goes.
+func (d *drives) release(p plugged, j *driveJob) {
+	if !p.cd {
+		d.detach(p, j)
+		return
+	}
+	d.send(func(answers []answer, now time.Time) {
+		var devices []block
+		err := cmp.Or(answers[0].err, answers[1].decode(&devices))
+		b, findErr := find(devices, p.device(), err)
+		switch {
+		case findErr != nil:
+			d.known = false
+			j.fail(fmt.Sprintf("open the tray: %v", findErr), now)
+		case b.Locked && !b.TrayOpen: // it was asked to open it
+			d.known, j.message = false, "waiting for the guest to open the tray, which it has locked"
+			j.pause = min(max(2*j.pause, firstUnplug), lastUnplug)
+			j.until(now.Add(j.pause), now)
+		default:
+			d.detach(p, j)
+		}
+	}, commandOf("blockdev-open-tray", map[string]any{"id": p.device()}), commandOf("query-block", nil))
+}

@@ -1,0 +1,114 @@
+package reconcile_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/reconcile"
+	"vmop/runner/status"
+	"vmop/test/guest"
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+)
+
+// A real guest gets CD drives, reads them, gets another medium, and keeps a drive as long as it has locked its
+// tray, also when the runner is killed in between.
+func TestARealGuestGetsAndLosesCDDrives(t *testing.T) {
+	t.Parallel()
+	t.Run("SCSI", func(t *testing.T) {
+		t.Parallel()
+		getsAndLosesCDDrives(t, guest.Tiny(t), "", "scsi0.0")
+	})
+	t.Run("USB", func(t *testing.T) {
+		t.Parallel()
+		getsAndLosesCDDrives(t, guest.PC(t), "usb-bot", "usb.0")
+	})
+}
+
+func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
+	rule, options := threePorts()
+	rule.CDDriver, rule.CDBus, rule.CDHolder = "scsi-cd", bus, holder
+	options = append(options, "-m", "256M", "-device", "qemu-xhci,id=usb,p2=15,p3=15",
+		"-object", "iothread,id=thread", "-device", "virtio-scsi-pci,id=scsi0,iothread=thread",
+		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
+	l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, options...)
+	cd := func(serial, content string) reconcile.Drive {
+		file := filepath.Join(l.dir, content)
+		require.NoError(t, os.WriteFile(file, bytes.Repeat([]byte(content+"\n"), 1<<17), 0o600))
+		return reconcile.Drive{Index: 1, Drive: vmspec.Drive{
+			Type: vmspec.DriveIDECD, File: file, Format: "raw", Serial: serial, ReadOnly: true,
+		}}
+	}
+	disk := filepath.Join(l.dir, "data")
+	require.NoError(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))
+	l.want.Drives = []reconcile.Drive{}
+	l.settles("nothing")
+	c := l.console()
+	l.ask("cont", nil)
+	c.await(`TINY \S+ READY`)
+
+	first, other := cd("cd0", "medium1"), cd("cd-1", "medium2")
+	l.want.Drives = []reconcile.Drive{first}
+	l.become("cd0 Attached")
+	// The device is there before it can be read.
+	read := func(device, text string) {
+		c.tells("until head -n 1 /dev/"+device+" 2>/dev/null | grep "+text+"; do usleep 100000; done", "^"+text)
+	}
+	read("sr0", "medium1")
+	l.want.Drives = []reconcile.Drive{first, other, wantedDisk(3, disk, "data")}
+	l.become("cd0 Attached", "cd-1 Attached", "data Attached")
+	read("sr1", "medium2")
+
+	again := func() { l.machine = reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true}) }
+	again()
+	l.become("cd0 Attached", "cd-1 Attached", "data Attached")
+	l.want.Drives = []reconcile.Drive{first}
+	l.become("cd0 Attached")
+	c.tells("while [ -b /dev/sr1 ]; do usleep 100000; done; echo gone", "^gone")
+
+	// Another medium is another drive: the first one stays until the guest has let go of it.
+	pid := c.tells("sleep 1000 </dev/sr0 >/dev/null 2>&1 & echo pid=$!", `pid=(\d+)`)
+	c.tells("until [ -b /proc/"+pid+"/fd/0 ]; do usleep 10000; done; echo locked", "^locked")
+	l.want.Drives = []reconcile.Drive{cd("cd0", "medium3")}
+	f := l.until("the tray is locked", func(f reconcile.Facts) bool {
+		return len(f.Drives) == 1 && f.Drives[0].Message != ""
+	})
+	require.Equal(t, status.DriveAttaching, f.Drives[0].State)
+	require.Equal(t, "waiting for the guest to open the tray, which it has locked", f.Drives[0].Message)
+	again()
+	l.until("it is asked again", func(f reconcile.Facts) bool {
+		return len(f.Drives) == 1 && strings.HasPrefix(f.Drives[0].Message, "waiting")
+	})
+	c.tells("kill "+pid+"; echo unlocked", "^unlocked")
+	l.become("cd0 Attached")
+	read("sr0", "medium3")
+
+	// What is left of an attachment is removed, and the guest sees a drive that an earlier runner has not plugged in.
+	l.want.Drives = []reconcile.Drive{}
+	l.become()
+	require.NotContains(t, l.nodes(), `"c0-`)
+	c.tells("while [ -b /dev/sr0 ]; do usleep 100000; done; echo gone", "^gone")
+	for at, state := range []string{"without a drive", "not plugged in"} {
+		file, err := os.Open(first.File)
+		require.NoError(t, err)
+		a := reconcile.AttachmentOf(rule, first, 0, file)
+		for _, command := range a.Do[:len(a.Do)-1+at] {
+			_, err := l.session.Run(t.Context(), command)
+			require.NoError(t, err, state)
+		}
+		require.NoError(t, file.Close())
+		again()
+		l.want.Drives = []reconcile.Drive{first}
+		l.become("cd0 Attached")
+		read("sr0", "medium1")
+		l.want.Drives = []reconcile.Drive{}
+		l.become()
+		c.tells("while [ -b /dev/sr0 ]; do usleep 100000; done; echo gone", "^gone")
+	}
+}
