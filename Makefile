@@ -35,7 +35,7 @@ OTHERS = ./test/e2e ./cmd/vmrunner ./test/scale $$(go list ./... | grep -vE '^vm
 export CGO_ENABLED = 0
 
 .PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
-	e2e generate images kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+	e2e generate images packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,21 +47,50 @@ build: ## Build the programs into BIN=bin.
 sbom: build ## List the components of the programs, and of the images if they were built, into build/sbom (CycloneDX).
 	go run ./deploy/sbom -version $(VERSION) $(PROGRAMS:%=bin/%) $(wildcard build/images/*.tar)
 
+# Those of vmtype are those of vmrunner vmtype.
 man: ## Write man pages into MAN=build/man.
 	@mkdir -p $(MAN)
-	@for program in $(PROGRAMS); do \
+	@for program in $(filter-out vmtype,$(PROGRAMS)); do \
 		go run -tags man -ldflags '-X main.version=$(VERSION)' ./cmd/$$program man $(MAN) || exit 1; \
 	done
 
-install: build man ## Install programs, man pages, completion and the systemd unit below PREFIX=/usr/local (DESTDIR=).
+install: build man ## Install programs, man pages, completion and the systemd units below PREFIX=/usr/local (DESTDIR=).
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(UNITDIR) \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -m 755 $(PROGRAMS:%=$(BIN)/%) cmd/kubectl-vmop/kubectl_complete-vmop $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(MAN)/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -m 644 cmd/vmrunner/systemd/vmrunner@.service $(DESTDIR)$(UNITDIR)/
+	install -m 644 cmd/vmrunner/systemd/vmrunner@.service cmd/vmmanager/systemd/vmmanager-local.service \
+		$(DESTDIR)$(UNITDIR)/
 	for program in vmrunner vmmanager vmimport kubectl-vmop; do \
 		$(BIN)/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program || exit 1; \
 	done
+
+# Of a commit without a tag the package's version has the time of the commit, so that a later one is newer.
+PACKAGE_VERSION ?= $(shell echo "$(VERSION)" | grep -qE '^v?[0-9]+\.[0-9]' && echo "$(VERSION)" | sed 's/^v//; s/-/+/g' || \
+	git log -1 --format=0~%cd.%h --date=format:%Y%m%d%H%M 2>/dev/null || echo 0~unknown)
+PACKAGES ?= build/packages
+KINDS    ?= deb rpm apk
+
+packages: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+packages: ## Build the Debian, RPM and Alpine packages into PACKAGES=build/packages.
+	rm -rf $(PACKAGES)/staging
+	$(MAKE) --no-print-directory install DESTDIR=$(PACKAGES)/staging PREFIX=/usr UNITDIR=/usr/lib/systemd/system
+	install -d $(PACKAGES)/staging/usr/share/doc/vmop $(PACKAGES)/staging/usr/share/lintian/overrides
+	install -m 644 deploy/packages/copyright third_party/NOTICES.txt CHANGELOG.md $(PACKAGES)/staging/usr/share/doc/vmop/
+	install -m 644 deploy/packages/lintian-overrides $(PACKAGES)/staging/usr/share/lintian/overrides/vmop
+	printf 'vmop (%s) unstable; urgency=medium\n\n  * CHANGELOG.md.gz beside this file says what is new.\n\n -- %s  %s\n' \
+		'$(PACKAGE_VERSION)' 'The vmop authors <maintainers@vmop.invalid>' "$$(date -u -R -d @$$SOURCE_DATE_EPOCH)" \
+		>$(PACKAGES)/staging/usr/share/doc/vmop/changelog
+	gzip -9n $(PACKAGES)/staging/usr/share/man/man1/*.1 $(PACKAGES)/staging/usr/share/doc/vmop/changelog \
+		$(PACKAGES)/staging/usr/share/doc/vmop/CHANGELOG.md
+	cd $(PACKAGES)/staging/usr/share/man/man1 && ln -s vmrunner-vmtype.1.gz vmtype.1.gz && \
+		ln -s kubectl-vmop.1.gz kubectl_complete-vmop.1.gz
+	@$(MAKE) --no-print-directory pack
+
+pack: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+pack:
+	@for kind in $(KINDS); do STAGING=$(PACKAGES)/staging PACKAGE_VERSION='$(PACKAGE_VERSION)' \
+		ARCH=$$(go env GOARCH) $(TOOL) nfpm package -f deploy/packages/nfpm.yaml -p $$kind -t $(PACKAGES)/ || exit 1; done
 
 run: packages-run build guest ## Boot a small Linux guest with its console (Ctrl-C powers it off) and a link to its screen.
 	@bin/vmmanager local --log-level error & trap "kill $$!" EXIT; \

@@ -47,6 +47,17 @@ exec /lib/systemd/systemd --system --unit=basic.target --log-target=console --sh
 // newManager starts a systemd with the unit of vmrunner, and vmrunner.
 func newManager(t *testing.T) *manager {
 	t.Helper()
+	return newManagerBy(t, birth, func(m *manager) {
+		require.NoError(t, os.Rename(build(t), m.path("bin")))
+		unit, err := os.ReadFile("systemd/vmrunner@.service")
+		require.NoError(t, err)
+		m.write("units/vmrunner@.service", string(unit))
+	})
+}
+
+// newManagerBy starts a systemd by a script, in a folder that has what the script needs.
+func newManagerBy(t *testing.T, birth string, prepare func(m *manager)) *manager {
+	t.Helper()
 	m := &manager{t: t}
 	var err error
 	m.dir, err = os.MkdirTemp("", "s")
@@ -56,12 +67,11 @@ func newManager(t *testing.T) *manager {
 		require.NoError(t, os.MkdirAll(m.path(dir), 0o755))
 	}
 	m.write("birth", birth)
-	require.NoError(t, os.Rename(build(t), m.path("bin")))
-	unit, err := os.ReadFile("systemd/vmrunner@.service")
-	require.NoError(t, err)
-	m.write("units/vmrunner@.service", string(unit))
-	// No journal runs.
-	m.write("units/vmrunner@.service.d/log.conf", "[Service]\nStandardError=append:/run/vmrunner.log\n")
+	prepare(m)
+	for _, unit := range []string{"vmrunner@", "vmmanager-local"} { // no journal runs
+		m.write("units/"+unit+".service.d/log.conf",
+			"[Service]\nStandardOutput=append:/run/vmrunner.log\nStandardError=append:/run/vmrunner.log\n")
+	}
 
 	said := newTranscript()
 	// The shell ends systemd when its input ends: also with a test that is killed.
@@ -173,7 +183,7 @@ func (m *manager) eventually(is func() bool, otherwise string) {
 
 // command is one that runs where systemd is.
 func (m *manager) command(words ...string) *exec.Cmd {
-	return exec.Command("nsenter", append([]string{"--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--"},
+	return exec.Command("nsenter", append([]string{"--target", strconv.Itoa(m.pid), "--root", "--mount", "--pid", "--net", "--"},
 		words...)...)
 }
 
@@ -196,9 +206,14 @@ func (m *manager) property(unit, name string) string {
 // configure writes the configuration of a VM.
 func (m *manager) configure(name string, section ...string) {
 	m.t.Helper()
+	m.write("etc/vmrunner/"+name+"/config.yaml", configuration(name, section...))
+}
+
+// configuration is that of a VM.
+func configuration(name string, section ...string) string {
 	text := "\"/Runner\":\n  vm:\n    name: " + name + "\n"
 	for _, line := range section {
 		text += "    " + line + "\n"
 	}
-	m.write("etc/vmrunner/"+name+"/config.yaml", text)
+	return text
 }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// packaged makes a systemd in a root of the test's own, which has all of this machine and, above it, what is written
+// there.
+const packaged = `set -e
+mount --make-rprivate /
+mkdir root upper work
+mount -t overlay overlay -o lowerdir=/,upperdir=$PWD/upper,workdir=$PWD/work root
+mount -t proc proc root/proc
+mount -t tmpfs tmpfs root/run
+mount --rbind /sys root/sys
+mount --rbind /dev root/dev
+mount --bind packages root/mnt
+mkdir -p root/run/systemd/system
+for unit in sysinit basic shutdown network-online network remote-fs multi-user; do
+	printf "[Unit]\nDefaultDependencies=no\n" >root/run/systemd/system/$unit.target
+done
+cp -r units/* root/run/systemd/system/
+ip link set lo up
+cd root
+export container=test SYSTEMD_UNIT_PATH=/run/systemd/system:/etc/systemd/system:/usr/lib/systemd/system
+exec chroot . /lib/systemd/systemd --system --unit=basic.target --log-target=console --show-status=no
+`
+
+// The Debian package: lintian has nothing to say of it; it is installed, runs a VM, shows it on a page, is upgraded while
+// the VM runs, which keeps running, and is removed: the guest shuts down, and its data stays.
+func TestPackage(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	pack := func(version string, targets ...string) string {
+		arguments := append([]string{
+			"-C", "../..", "--no-print-directory", "PACKAGES=" + folder, "PACKAGE_VERSION=" + version, "VERSION=" + version,
+			"BIN=" + filepath.Join(folder, "bin"), "MAN=" + filepath.Join(folder, "man"),
+			"PATHS=", // so that the build has in its cache what tests have
+		}, targets...)
+		make := exec.CommandContext(t.Context(), "make", arguments...)
+		make.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1790000000")
+		out, err := make.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		file := filepath.Join(folder, "vmop_"+version+"_amd64.deb")
+		require.FileExists(t, file)
+		return file
+	}
+	first := pack("1.0", "packages")
+	said, err := exec.CommandContext(t.Context(), "lintian", "--fail-on", "error,warning", first).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	before, err := os.ReadFile(first)
+	require.NoError(t, err)
+	pack("1.0", "pack", "KINDS=deb")
+	after, err := os.ReadFile(first)
+	require.NoError(t, err)
+	require.Equal(t, before, after, "the same input makes the same package")
+	pack("1.1", "pack", "KINDS=deb")
+	for _, other := range []string{"vmop-1.0-1.x86_64.rpm", "vmop_1.0_x86_64.apk"} {
+		require.FileExists(t, filepath.Join(folder, other))
+	}
+
+	m := newManagerBy(t, packaged, func(m *manager) {
+		require.NoError(t, os.Symlink(folder, m.path("packages")))
+	})
+	m.run("dpkg", "-i", "/mnt/vmop_1.0_amd64.deb")
+	m.write("packages/web.yaml", configuration("web", tiny(t, "")...))
+	m.run("cp", "/mnt/web.yaml", "/etc/opt/vmrunner/")
+	m.run("systemctl", "enable", "--now", "vmrunner@web")
+	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
+	require.Contains(t, m.run("vmrunner", "--version"), "1.0")
+	require.Contains(t, m.run("man", "--path", "vmrunner"), "/usr/share/man/man1/vmrunner.1.gz")
+	qemu := m.run("pgrep", "-f", "qemu-system-x86_64.*web")
+
+	m.run("systemctl", "start", "vmmanager-local")
+	link := ""
+	m.eventually(func() bool {
+		said, _ := m.command("cat", "/run/vmrunner.log").CombinedOutput()
+		_, after, found := strings.Cut(string(said), "http://127.0.0.1:8080/link/")
+		link, _, _ = strings.Cut(after, "\n")
+		return found && after != link
+	}, "there is no link to log in")
+	page := m.run("curl", "-sSL", "-c", "/run/cookies", "-b", "/run/cookies",
+		"http://127.0.0.1:8080/link/"+strings.TrimSpace(link))
+	require.Contains(t, page, `id="vm-web"`)
+
+	m.run("dpkg", "-i", "/mnt/vmop_1.1_amd64.deb")
+	require.Equal(t, "1.1", m.run("dpkg-query", "--show", "--showformat=${Version}", "vmop"))
+	require.Equal(t, qemu, m.run("pgrep", "-f", "qemu-system-x86_64.*web"), "the VM lives")
+	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
+	m.run("systemctl", "restart", "vmrunner@web")
+	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
+
+	m.run("dpkg", "-r", "vmop")
+	require.Error(t, m.try("pgrep", "-f", "qemu-system-x86_64.*web"))
+	m.run("test", "-d", "/var/lib/vmrunner/web")
+	m.run("test", "-f", "/etc/opt/vmrunner/web.yaml")
+}
