@@ -183,8 +183,9 @@ func (m *manager) eventually(is func() bool, otherwise string) {
 
 // command is one that runs where systemd is.
 func (m *manager) command(words ...string) *exec.Cmd {
-	return exec.Command("nsenter", append([]string{"--target", strconv.Itoa(m.pid), "--root", "--mount", "--pid", "--net", "--"},
-		words...)...)
+	return exec.Command("nsenter", append([]string{
+		"--target", strconv.Itoa(m.pid), "--root", "--mount", "--pid", "--net", "--",
+	}, words...)...)
 }
 
 func (m *manager) try(words ...string) error { return m.command(words...).Run() }

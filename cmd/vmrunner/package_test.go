@@ -32,14 +32,15 @@ export container=test SYSTEMD_UNIT_PATH=/run/systemd/system:/etc/systemd/system:
 exec chroot . /lib/systemd/systemd --system --unit=basic.target --log-target=console --show-status=no
 `
 
-// The Debian package: lintian has nothing to say of it; it is installed, runs a VM, shows it on a page, is upgraded while
-// the VM runs, which keeps running, and is removed: the guest shuts down, and its data stays.
+// The Debian package: lintian has nothing to say of it; it is installed, runs a VM, shows it on a page, is upgraded
+// while the VM runs, which keeps running, and is removed: the guest shuts down, and its data stays.
 func TestPackage(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	pack := func(version string, targets ...string) string {
 		arguments := append([]string{
-			"-C", "../..", "--no-print-directory", "PACKAGES=" + folder, "PACKAGE_VERSION=" + version, "VERSION=" + version,
+			"-C", "../..", "--no-print-directory",
+			"PACKAGES=" + folder, "PACKAGE_VERSION=" + version, "VERSION=" + version,
 			"BIN=" + filepath.Join(folder, "bin"), "MAN=" + filepath.Join(folder, "man"),
 			"PATHS=", // so that the build has in its cache what tests have
 		}, targets...)
