@@ -15,6 +15,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/decide"
 	"vmop/manager/serve"
 	"vmop/manager/store"
 	"vmop/manager/vm"
@@ -30,16 +31,17 @@ type metrics struct {
 	live    *live
 	api     *reach
 	pages   pageMetrics
+	starts  starts
 
 	build, phases, generation, faulty, away, pools, claims *prometheus.Desc
 }
 
 func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach,
-	pages *serve.Pages,
+	pages *serve.Pages, starts starts,
 ) store.Always {
 	m := &metrics{
 		address: opts.MetricsAddress, version: opts.Version,
-		vms: vms, leads: mgr.Elected(), live: live, api: api, pages: newPageMetrics(pages.Figures),
+		vms: vms, leads: mgr.Elected(), live: live, api: api, pages: newPageMetrics(pages.Figures), starts: starts,
 		build: prometheus.NewDesc("vmop_build_info", "The program; always 1.",
 			[]string{"version", "go_version"}, nil),
 		phases: prometheus.NewDesc("vmop_vms", "VMs by phase, as the leader sees them.",
@@ -56,6 +58,22 @@ func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, 
 			"How often users have asked this manager for a VM of a pool, by the result.", []string{"result"}, nil),
 	}
 	return m.serve
+}
+
+// starts are how long VMs took to start.
+type starts struct{ *prometheus.HistogramVec }
+
+func newStarts() starts {
+	return starts{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "vmop_vm_start_seconds",
+		Help:    "How long VMs took to start: until the container ran (pod), and from then until the guest did (machine).",
+		Buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600},
+	}, []string{"step"})}
+}
+
+func (s starts) observe(t decide.StartTime) {
+	s.WithLabelValues("pod").Observe(t.Pod.Seconds())
+	s.WithLabelValues("machine").Observe(t.Machine.Seconds())
 }
 
 // Describe implements prometheus.Collector.
@@ -127,7 +145,7 @@ func (m *metrics) serve(ctx context.Context) error {
 		return nil
 	}
 	own := prometheus.NewRegistry()
-	if err := errors.Join(own.Register(m), own.Register(m.pages)); err != nil {
+	if err := errors.Join(own.Register(m), own.Register(m.pages), own.Register(m.starts)); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", m.address)

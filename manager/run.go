@@ -99,10 +99,11 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
 	types := newTypeChecker()
+	starts := newStarts()
 	vms, err := vm.Add(mgr, vm.Options{
 		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed,
 		Types: types, Kill: keys.Kill, Guest: runners{keys}.guest,
-		Source: runners{keys}.source, Target: runners{keys}.target,
+		Source: runners{keys}.source, Target: runners{keys}.target, Started: starts.observe,
 	})
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(newPresets(mgr, namespace, log)),
 		mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(store.Always(live.follow)), mgr.Add(store.Always(keys.Run)),
-		mgr.Add(store.Always(pages.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages)))
+		mgr.Add(store.Always(pages.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages, starts)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}

@@ -36,13 +36,18 @@ type Writer struct {
 	instance string
 	random   io.Reader
 	pace     pace
+	started  func(decide.StartTime)
 }
 
 // NewWriter returns a Writer. live reads the few things that no snapshot has from the API
 // server, instance is the name of the manager's process in events, rewriting limits the
-// rate of writes that are not urgent.
-func NewWriter(to Client, live client.Reader, instance string, rewriting Rate) *Writer {
-	return &Writer{client: to, live: live, instance: instance, random: rand.Reader, pace: pace{Rate: rewriting}}
+// rate of writes that are not urgent. started is called after each start of a VM.
+func NewWriter(to Client, live client.Reader, instance string, rewriting Rate,
+	started func(decide.StartTime),
+) *Writer {
+	return &Writer{
+		client: to, live: live, instance: instance, random: rand.Reader, pace: pace{Rate: rewriting}, started: started,
+	}
 }
 
 // Memory is what is remembered of the writing of a VM from one round to the next. The

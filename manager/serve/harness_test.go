@@ -46,6 +46,7 @@ func (s *stage) Get(name string) (*fleet.VM, error) { return s.table.Get(name) }
 func (s *stage) Changed() <-chan struct{}           { return s.table.Changed() }
 func (s *stage) Used() fleet.Use                    { return fleet.UseOf(s.table.List()) }
 func (s *stage) Storage() fleet.Storage             { return nil }
+func (s *stage) Pools() fleet.Pools                 { return nil }
 
 // Console is one that repeats what is typed.
 func (*stage) Console(context.Context, string, string, fleet.Mode) (net.Conn, error) {

@@ -28,8 +28,8 @@ import (
 	"vmop/manager/store"
 )
 
-// Options are what the controller needs besides a manager. Only Instance, Kill and Now can
-// be left out.
+// Options are what the controller needs besides a manager. Only Instance, Kill, Started and
+// Now can be left out.
 type Options struct {
 	// Namespace whose VMs are controlled.
 	Namespace string
@@ -49,6 +49,8 @@ type Options struct {
 	Guest func(vm *v1.VirtualMachine, pod *corev1.Pod) (capture.Guest, error)
 	// Source and Target return the runner in the pod of a VM that has the guest, and in the one to which it moves.
 	Source, Target func(vm *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error)
+	// Started is called after each start of a VM. Nil: nothing is.
+	Started func(decide.StartTime)
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
@@ -93,6 +95,9 @@ type Controller struct {
 func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Started == nil {
+		opts.Started = func(decide.StartTime) {}
 	}
 	if opts.rewriting.Interval == 0 {
 		opts.rewriting = apply.Unhurried()

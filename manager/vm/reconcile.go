@@ -53,7 +53,7 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 	known := store.New(opts.Namespace, func() string { return opts.Settings().VMTypes })
 	c := &reconciler{
 		store:  known,
-		writer: apply.NewWriter(to, live, opts.Instance, opts.rewriting),
+		writer: apply.NewWriter(to, live, opts.Instance, opts.rewriting, opts.Started),
 		live:   live, opts: opts,
 		memories: memories{all: map[types.NamespacedName]*memory{}},
 		modules:  modules{all: map[types.NamespacedName]moduleSet{}},
