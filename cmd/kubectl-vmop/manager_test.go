@@ -47,6 +47,7 @@ func (f *vms) Get(name string) (*fleet.VM, error) { return f.table.Get(name) }
 func (f *vms) Changed() <-chan struct{}           { return f.table.Changed() }
 func (f *vms) Used() fleet.Use                    { return fleet.UseOf(f.table.List()) }
 func (f *vms) Storage() fleet.Storage             { return nil }
+func (f *vms) Pools() fleet.Pools                 { return nil }
 
 func (f *vms) put(name string, state fleet.State, change ...func(*fleet.VM)) {
 	up := state.Up()
