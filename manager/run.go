@@ -98,8 +98,7 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
 	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
-	types := newTypeChecker()
-	starts := newStarts()
+	types, starts := newTypeChecker(), newStarts()
 	vms, err := vm.Add(mgr, vm.Options{
 		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed,
 		Types: types, Kill: keys.Kill, Guest: runners{keys}.guest,
