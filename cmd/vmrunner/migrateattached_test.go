@@ -211,12 +211,12 @@ func TestARunnerIsKilledWhileAttachedDisksAreMigrated(t *testing.T) {
 		t.Run(c.side+" "+strings.Trim(c.at, `"`), func(t *testing.T) {
 			t.Parallel()
 			a := beginAttached(t)
-			dir, with := a.fromDir, a.sending
-			if a.killsOne(c.side, c.at) {
+			moved := a.killsOne(c.side, c.at)
+			dir, with := a.fromDir, a.sending // which may be another one now
+			if moved {
 				dir, with = a.toDir, a.receiving
 			} else {
 				a.disks[1] = filepath.Join(a.fromDir, "copied")
-				with = a.sending // it may be another one now
 			}
 			a.goesOn(dir)
 			attachedDrives(t, dir, len(serials))
