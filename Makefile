@@ -35,7 +35,7 @@ OTHERS = ./test/e2e ./cmd/vmrunner ./test/scale $$(go list ./... | grep -vE '^vm
 export CGO_ENABLED = 0
 
 .PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
-	e2e generate images packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+	e2e generate alerts images packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -169,6 +169,9 @@ e2e: packages-test ## Run VMs on a real Kubernetes, and crash its nodes.
 
 generate: ## Regenerate the generated files.
 	go generate ./...
+
+alerts: ## Have the alerts evaluated by Prometheus' promtool, which is built first.
+	go test -count=1 -tags promtool ./deploy/monitoring
 
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 images: ## Build the container images into build/images/, without a container engine.

@@ -19,9 +19,17 @@ func TestTheInterfaceIsDocumented(t *testing.T) {
 	for request := range (&Server{}).handlers() {
 		require.Contains(t, page, "\n| `"+request+"` |")
 	}
-	for line := range strings.Lines(string(metrics(status.Status{}, sample{}))) {
+	exported := string(metrics(status.Status{}, sample{}))
+	for line := range strings.Lines(exported) {
 		if rest, found := strings.CutPrefix(line, "# TYPE "); found {
 			require.Contains(t, page, "\n| `"+strings.Fields(rest)[0]+"` |")
+		}
+	}
+	_, table, _ := strings.Cut(page, "\n## Metrics\n")
+	for line := range strings.Lines(table) {
+		if row, found := strings.CutPrefix(line, "| `"); found {
+			name, _, _ := strings.Cut(row, "`")
+			require.Contains(t, exported, "# TYPE "+name+" ", "alerts may use it")
 		}
 	}
 }

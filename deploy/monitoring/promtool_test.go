@@ -1,0 +1,244 @@
+//go:build promtool
+
+package monitoring_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/pool"
+	"vmop/runner/status"
+	"vmop/test/program"
+	"vmop/vmstatus"
+)
+
+// prometheus is the module of Prometheus' programs, in the project.
+const prometheus = "../../tools/prometheus"
+
+// build builds promtool. Alerts need no discovery of services.
+func build(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	require.NoError(t, program.LookInto(prometheus))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "remove_all_sd", "-o", dir+"/",
+		"github.com/prometheus/prometheus/cmd/promtool")
+	cmd.Dir, cmd.Env = prometheus, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return dir
+}
+
+func run(t *testing.T, words ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// lasts is how long an alert's expression must be true. Go doesn't know days.
+func (a alert) lasts(t *testing.T) time.Duration {
+	t.Helper()
+	days, isDays := strings.CutSuffix(a.For, "d")
+	if isDays {
+		hours, err := time.ParseDuration(days + "h")
+		require.NoError(t, err)
+		return 24 * hours
+	}
+	d, err := time.ParseDuration(a.For)
+	require.NoError(t, err)
+	return d
+}
+
+// began is the first minute in which something is wrong.
+const began = 61 * time.Minute
+
+// always and since are values of a series, one a minute.
+func always(v string) string { return v + "x20000" }
+
+func since(before, then string) string { return before + "x60 " + then + "x20000" }
+
+func condition(vm string, c vmstatus.ConditionType) string {
+	return fmt.Sprintf("vmop_vm_condition{name=%q,condition=%q}", vm, c)
+}
+
+func inPhase(p v1.Phase) string { return fmt.Sprintf("vmop_vms{%s,phase=%q}", leader, p) }
+
+func inPool(state pool.State) string {
+	return fmt.Sprintf("vmop_pool_vms{%s,pool=%q,state=%q}", leader, "desktops", state)
+}
+
+const (
+	leader  = `namespace="demo",pod="a"`
+	standby = `namespace="demo",pod="b"`
+	leads   = "leader_election_master_status"
+	errs    = `controller_runtime_reconcile_errors_total{` + leader + `,controller="vm"}`
+)
+
+// healthy are the series of two managers and of VMs with nothing wrong.
+func healthy() map[string]string {
+	all := map[string]string{
+		"vmop_build_info{" + leader + "}": always("1"), "vmop_build_info{" + standby + "}": always("1"),
+		leads + "{" + leader + "}": always("1"), leads + "{" + standby + "}": always("0"),
+		"vmop_apiserver_away{" + leader + "}": always("0"), "vmop_config_faulty{" + leader + "}": always("0"),
+		errs:                                  "0+1x10 10x20000", // some, and then no more
+		inPhase(v1.PhaseFailed):               always("0"),
+		inPhase(v1.PhaseMigrating):            always("0"),
+		inPhase(v1.PhaseRunning):              always("7"),
+		`vmop_vm_problems{name="web"}`:        always("0"),
+		`vmop_vm_pending_changes{name="web"}`: always("0"),
+	}
+	for i, state := range pool.States() {
+		all[inPool(state)] = always(fmt.Sprint(i + 1))
+	}
+	for _, c := range status.Derive(status.Status{}) {
+		is := "0"
+		if slices.Contains([]vmstatus.ConditionType{
+			vmstatus.ConditionRunning, vmstatus.ConditionReady, vmstatus.ConditionVmopAgent,
+		}, c.Type) {
+			is = "1"
+		}
+		all[condition("web", c.Type)] = always(is)
+	}
+	// A VM without log-in agent, and one that ends.
+	all[condition("plain", vmstatus.ConditionRunning)] = always("1")
+	all[condition("plain", vmstatus.ConditionReady)] = always("1")
+	all[condition("plain", vmstatus.ConditionVmopAgent)] = always("0")
+	for _, c := range []vmstatus.ConditionType{
+		vmstatus.ConditionRunning, vmstatus.ConditionReady, vmstatus.ConditionVmopAgent,
+	} {
+		all[condition("ends", c)] = since("1", "0")
+	}
+	return all
+}
+
+// A fault is what makes an alert fire.
+type fault struct {
+	labels string // of the alert
+	series map[string]string
+	late   time.Duration // from the first sample that is wrong until the expression is true
+}
+
+// faults are by alert.
+func faults() map[string]fault {
+	demo, web := `namespace="demo"`, `name="web"`
+	one := func(labels, series, values string) fault {
+		return fault{labels: labels, series: map[string]string{series: values}}
+	}
+	agent, running := condition("web", vmstatus.ConditionVmopAgent), `condition="Running",name="web"`
+	away := one(demo, "vmop_apiserver_away{"+leader+"}", since("0", "1"))
+	away.late = 2 * time.Minute // three of five minutes
+	return map[string]fault{
+		"VmopStartFails": one(demo, inPhase(v1.PhaseFailed), since("0", "1")),
+		"VmopManagerAway": {labels: demo, series: map[string]string{
+			"vmop_build_info{" + leader + "}": "1x60 stale", "vmop_build_info{" + standby + "}": "1x60 stale",
+		}},
+		"VmopNoLeader":            one(demo, leads+"{"+leader+"}", since("1", "0")),
+		"VmopAPIServerAway":       away,
+		"VmopConfigurationFaulty": one(demo, "vmop_config_faulty{"+leader+"}", since("0", "1")),
+		"VmopPoolEmpty": {labels: demo + `,pool="desktops"`, series: map[string]string{
+			inPool(pool.Free): since("1", "0"), inPool(pool.Expired): since("2", "0"),
+		}},
+		"VmopReconcileErrors": one(`controller="vm",`+demo, errs, "0x60 1+1x20000"),
+		"VmopMigrationLasts":  one(demo, inPhase(v1.PhaseMigrating), since("0", "1")),
+		"VmopLogInAgentLost":  one(`condition="VmopAgentConnected",`+web, agent, since("1", "0")),
+		"VmopTPMLost": one(`condition="TPMLost",`+web,
+			condition("web", vmstatus.ConditionTPMLost), since("0", "1")),
+		"VmopNotReady": one(running, condition("web", vmstatus.ConditionReady), since("1", "0")),
+		"VmopProblems": one(web, `vmop_vm_problems{name="web"}`, since("0", "2")),
+		"VmopRestartAwaited": one(`condition="RestartRequired",`+web,
+			condition("web", vmstatus.ConditionRestartRequired), since("0", "1")),
+	}
+}
+
+// Forms of promtool's file of tests.
+type (
+	series struct{ Series, Values string }
+	sample struct {
+		Labels string
+		Value  int
+	}
+	query struct {
+		Expr    string
+		At      string   `yaml:"eval_time"`
+		Samples []sample `yaml:"exp_samples"`
+	}
+	unit struct {
+		Name    string
+		Step    string   `yaml:"interval"`
+		Series  []series `yaml:"input_series"`
+		Queries []query  `yaml:"promql_expr_test"`
+	}
+)
+
+// firing asks for all alerts that fire.
+func firing(at time.Duration, expected ...sample) query {
+	return query{`ALERTS{alertstate="firing"}`, fmt.Sprintf("%dm", int(at.Minutes())), expected}
+}
+
+// Each alert fires when what it is for has lasted as long as it says, not a minute earlier, and no other with it. Where
+// nothing is wrong, none does in eight days.
+func TestAlertsFire(t *testing.T) {
+	t.Parallel()
+	alerts, rules := read(t)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(alerts)), slices.Collect(maps.Keys(faults())))
+	const week = 8 * 24 * time.Hour
+	units := []unit{newUnit("healthy", nil, firing(time.Minute), firing(began+time.Hour), firing(week))}
+	for name, f := range faults() {
+		a := alerts[name]
+		at := began + f.late + a.lasts(t)
+		units = append(units, newUnit(name, f.series, firing(at-time.Minute), firing(at, sample{
+			fmt.Sprintf(`ALERTS{alertname=%q,alertstate="firing",severity=%q,%s}`, name, a.Labels["severity"],
+				f.labels), 1,
+		})))
+	}
+	programs := build(t)
+	require.Contains(t, run(t, filepath.Join(programs, "promtool"), "check", "rules", "--lint-fatal", rules), "SUCCESS")
+	text, err := yaml.Marshal(map[string]any{
+		"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": units,
+	})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "tests.yaml")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	run(t, filepath.Join(programs, "promtool"), "test", "rules", file)
+}
+
+func newUnit(name string, wrong map[string]string, queries ...query) unit {
+	all := healthy()
+	maps.Copy(all, wrong)
+	u := unit{Name: name, Step: "1m", Queries: queries}
+	for _, s := range slices.Sorted(maps.Keys(all)) {
+		u.Series = append(u.Series, series{s, all[s]})
+	}
+	return u
+}
+
+// The component adds both resources to a kustomization.
+func TestComponent(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, program.LookInto("../manager"))
+	dir := t.TempDir()
+	deploy, err := filepath.Abs("..")
+	require.NoError(t, err)
+	base, err := filepath.Rel(dir, deploy)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), fmt.Appendf(nil,
+		"namespace: demo\nresources: [%s/manager]\ncomponents: [%[1]s/monitoring]\n", base), 0o600))
+	built := run(t, "kubectl", "kustomize", dir)
+	for _, kind := range []string{"PodMonitor", "PrometheusRule"} {
+		require.Regexp(t, `kind: `+kind+`\nmetadata:\n  name: vm-operator\n  namespace: demo\n`, built)
+	}
+	require.Regexp(t, `- containerPort: 8082\n +name: metrics\n`, built)
+	require.Regexp(t, `(?s)kind: Deployment\n.* template:\n +metadata:\n +labels:\n(?: +\S+: \S+\n)*? +`+
+		`app.kubernetes.io/name: vm-operator\n`, built)
+}
