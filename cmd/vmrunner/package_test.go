@@ -14,8 +14,10 @@ import (
 // there.
 const packaged = `set -e
 mount --make-rprivate /
-mkdir root upper work
-mount -t overlay overlay -o lowerdir=/,upperdir=$PWD/upper,workdir=$PWD/work root
+mkdir root over
+mount -t tmpfs tmpfs over # also where the root is an overlay itself
+mkdir over/upper over/work
+mount -t overlay overlay -o lowerdir=/,upperdir=$PWD/over/upper,workdir=$PWD/over/work root
 mount -t proc proc root/proc
 mount -t tmpfs tmpfs root/run
 mount --rbind /sys root/sys
