@@ -96,6 +96,12 @@ func TestPackage(t *testing.T) {
 	require.Equal(t, "1.1", m.run("dpkg-query", "--show", "--showformat=${Version}", "vmop"))
 	require.Equal(t, qemu, m.run("pgrep", "-f", "qemu-system-x86_64.*web"), "the VM lives")
 	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
+	runner := m.property("vmrunner@web", "MainPID") // as docs/packages.md has it
+	m.run("systemctl", "kill", "--kill-who=main", "-s", "KILL", "vmrunner@web")
+	m.eventually(func() bool {
+		return m.property("vmrunner@web", "SubState") == "running" && m.property("vmrunner@web", "MainPID") != runner
+	}, "there is no other runner")
+	require.Equal(t, qemu, m.run("pgrep", "-f", "qemu-system-x86_64.*web"), "it has adopted the VM")
 	m.run("systemctl", "restart", "vmrunner@web")
 	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
 
