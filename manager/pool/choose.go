@@ -70,9 +70,12 @@ func (p Pool) StateOf(m Member, now time.Time) State {
 	return Expired
 }
 
+// made reports whether the pool has made a VM of its template.
+func (p Pool) made(m Member) bool { return m.Made == p.UID && m.Made != "" }
+
 // Recreates reports whether a VM is to be replaced by a new one before another user gets it.
 func (p Pool) Recreates(m Member) bool {
-	return p.Spec.Recreate == v1.RecreateOnRelease && m.Made == p.Name
+	return p.Spec.Recreate == v1.RecreateOnRelease && p.made(m)
 }
 
 // Choose returns which VM of the pool a user gets: the one that they have (mine), else a free one, else the one

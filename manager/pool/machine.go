@@ -22,7 +22,7 @@ func (p Pool) Machine(number int32) *v1.VirtualMachine {
 		vm.Labels = map[string]string{}
 	}
 	vm.Labels[v1.LabelPool] = p.Name
-	owner := metav1.NewControllerRef(p.VmPool, v1.GroupVersion().WithKind("VmPool"))
+	owner := metav1.NewControllerRef(p.VmPool, v1.GroupVersion().WithKind(kindOfPool))
 	owner.BlockOwnerDeletion = nil // the pool may be gone before its VMs
 	vm.OwnerReferences = []metav1.OwnerReference{*owner}
 	if !slices.Contains(vm.Spec.Pools, p.Name) {
@@ -39,7 +39,7 @@ func diskName(vm string, d v1.DiskTemplate) string { return vm + "-" + d.Name }
 
 // Disks returns the disks that a VM of the pool is to have, which go with it.
 func (p Pool) Disks(m Member) (disks []*v1.VirtualDisk) {
-	if p.Spec.Template == nil || m.Made != p.Name {
+	if p.Spec.Template == nil || !p.made(m) {
 		return nil
 	}
 	owner := metav1.ObjectMeta{Name: m.Name, UID: m.UID}

@@ -89,16 +89,25 @@ type Member struct {
 	Used   time.Time
 	// Left is when the last viewer went, whoever it was; zero if that is not known.
 	Left time.Time
-	// Made is the pool that has made the VM of its template; "" if none has.
-	Made string
-	// Created is when the VM was.
-	Created time.Time
+	// Made is the uid of the pool that has made the VM of its template; "" if none has. It is the VM's owner: a label
+	// is copied with a definition, and what a pool has made it deletes with its disks.
+	Made types.UID
 }
 
 // Concerns reports whether a VM is in pools, or assigned.
 func Concerns(vm *v1.VirtualMachine) bool {
-	return len(vm.Spec.Pools) > 0 || vm.Status.Assignment != nil || vm.Labels[v1.LabelPool] != ""
+	return len(vm.Spec.Pools) > 0 || vm.Status.Assignment != nil || makerOf(vm) != ""
 }
+
+// makerOf returns the uid of the pool that owns a VM; "" if none does.
+func makerOf(vm *v1.VirtualMachine) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(vm); owner != nil && owner.Kind == kindOfPool {
+		return owner.UID
+	}
+	return ""
+}
+
+const kindOfPool = "VmPool"
 
 // MemberOf returns a VM as pools look at it.
 func MemberOf(vm *v1.VirtualMachine) Member {
@@ -106,7 +115,7 @@ func MemberOf(vm *v1.VirtualMachine) Member {
 		Name: vm.Name, UID: vm.UID, Version: vm.ResourceVersion, Pools: vm.Spec.Pools,
 		Assignment: vm.Status.Assignment.DeepCopy(),
 		Phase:      vm.Status.Phase, Wanted: vm.Spec.DesiredState() == v1.Running, Fixed: !vm.Spec.StateIsFree(),
-		Deleting: vm.DeletionTimestamp != nil, Made: vm.Labels[v1.LabelPool], Created: vm.CreationTimestamp.Time,
+		Deleting: vm.DeletionTimestamp != nil, Made: makerOf(vm),
 	}
 	viewers := Viewers(vm)
 	m.Viewed = slices.ContainsFunc(viewers, func(v Viewer) bool { return !v.Watches })

@@ -19,14 +19,13 @@ type Change struct {
 	Why string
 }
 
-// Why a VM is no longer its user's, as reasons of events.
+// Why a VM is a user's, or no longer, as reasons of events.
 const (
 	Assigned  = "PoolAssigned"
-	Released  = "PoolReleased"         // by the user, or an administrator
-	Ended     = "PoolRetentionEnded"   // by spec.afterRetention
-	Left      = "PoolLeft"             // the VM is no longer in the pool, or the pool is gone
-	Duplicate = "PoolAssignedTwice"    // the user has got two at once
-	Replaced  = "PoolAssignmentPassed" // another user has got it
+	Released  = "PoolReleased"       // by the user, or an administrator
+	Ended     = "PoolRetentionEnded" // by spec.afterRetention
+	Left      = "PoolLeft"           // the VM is no longer in the pool, or the pool is gone
+	Duplicate = "PoolAssignedTwice"  // the user has got two at once
 )
 
 // A Plan is what is to be done with the VMs of a pool without a user.
@@ -74,7 +73,7 @@ func (plan *Plan) keep(p Pool, m, kept Member, now time.Time) {
 	release := func(why string) { plan.Changes = append(plan.Changes, p.Release(m, why, now)) }
 	state := p.StateOf(m, now)
 	switch {
-	case m.released() && m.Made == p.Name:
+	case m.released() && p.made(m):
 		plan.Delete = append(plan.Delete, m)
 	case m.released():
 		plan.Changes = append(plan.Changes, Change{Member: m})
@@ -157,7 +156,7 @@ func (plan *Plan) make(p Pool, all []Member, now time.Time) {
 	var free []*Member
 	for i := range all {
 		m := &all[i]
-		if m.Made != p.Name || m.Deleting {
+		if !p.made(*m) || m.Deleting {
 			continue
 		}
 		have++

@@ -20,7 +20,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func desktops(t *testing.T, edit func(*v1.VmPoolSpec)) Pool {
 	t.Helper()
 	is := &v1.VmPool{}
-	is.Name = "desktops"
+	is.Name, is.UID = "desktops", "pool"
 	if edit != nil {
 		edit(&is.Spec)
 	}
@@ -124,7 +124,7 @@ func TestChoose(t *testing.T) {
 			spec: func(s *v1.VmPoolSpec) { s.Retention = "2026-03-01T12:00:00Z" },
 		},
 		"not one that is to be made anew": {
-			of:   []Member{machine("a", has("bob", 9*time.Hour), func(m *Member) { m.Made = "desktops" })},
+			of:   []Member{machine("a", has("bob", 9*time.Hour), func(m *Member) { m.Made = "pool" })},
 			spec: func(s *v1.VmPoolSpec) { s.Recreate = v1.RecreateOnRelease }, want: "",
 		},
 	}
@@ -189,7 +189,7 @@ func TestPlan(t *testing.T) {
 // VMs of a template are made, replaced and taken away.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
-	made := func(m *Member) { m.Made = "desktops" }
+	made := func(m *Member) { m.Made = "pool" }
 	p := desktops(t, func(s *v1.VmPoolSpec) {
 		s.Template, s.Replicas, s.Recreate = &v1.VmPoolTemplate{}, new(int32(3)), v1.RecreateOnRelease
 		s.Template.Spec.RunPolicy = v1.Manual
@@ -220,6 +220,9 @@ func TestTemplates(t *testing.T) {
 	require.Equal(t, []string{"desktops"}, vm.Spec.Pools)
 	require.Equal(t, "desktops-7-system", vm.Spec.BlockDeviceRefs[0].Name)
 	require.Equal(t, "VmPool", vm.OwnerReferences[0].Kind)
+	copied := vm.DeepCopy()
+	copied.OwnerReferences = nil
+	require.Empty(t, p.Disks(MemberOf(copied)), "a copy of the definition, with its label, is not the pool's")
 	disks := p.Disks(MemberOf(vm))
 	require.Equal(t, "desktops-7-system", disks[0].Name)
 	require.Equal(t, "desktops-7", disks[0].OwnerReferences[0].Name)
@@ -301,7 +304,7 @@ func (w *walk) add() {
 	w.next++
 	m := machine(fmt.Sprint("vm", w.next))
 	if w.p.Spec.Template != nil {
-		m.Made = w.p.Name
+		m.Made = w.p.UID
 	}
 	w.all[m.Name] = m
 }
