@@ -170,6 +170,9 @@ func (c *Controller) Claim(ctx context.Context, user, name string) (vm string, m
 			result = ResultAssigned
 			return one.Name, false, nil
 		}
+		if err := c.heard(ctx, *one); err != nil {
+			return "", false, err
+		}
 	}
 }
 
@@ -214,11 +217,14 @@ func (c *Controller) Release(ctx context.Context, by, vm string) error {
 		if changed, err := c.change(ctx, change, by); changed || err != nil {
 			return err
 		}
+		if err := c.heard(ctx, m); err != nil {
+			return err
+		}
 	}
 }
 
-// change writes who has a VM, and reports whether the VM was as it had been looked at; if not, it is
-// known as it is now.
+// change writes who has a VM, and reports whether the VM was as it had been looked at. If not, the watch brings what
+// it is.
 func (c *Controller) change(ctx context.Context, change pool.Change, by string) (changed bool, err error) {
 	patch, err := change.Patch()
 	if err != nil {
@@ -229,7 +235,7 @@ func (c *Controller) change(ctx context.Context, change pool.Change, by string) 
 	err = c.opts.Client.Status().Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), publish.Owner)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return false, c.heard(ctx, change.Member)
+		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("write who has VM %s: %w", change.Name, err)
 	}

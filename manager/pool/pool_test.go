@@ -56,6 +56,7 @@ func TestRetention(t *testing.T) {
 		"": time.Hour, "PT1h": time.Hour, "PT30M": 30 * time.Minute, "P2W": 14 * 24 * time.Hour,
 		"P1DT2H": 26 * time.Hour,
 		"PT1.5S": 1500 * time.Millisecond, "PT0S": 0, "p1d": 24 * time.Hour, "PT1,5S": 1500 * time.Millisecond,
+		"P9999W99999DT999999H": longest,
 	} {
 		got, err := ParseRetention(text)
 		require.NoError(t, err, text)

@@ -17,6 +17,9 @@ type Retention struct {
 // defaultRetention is that of a pool without one.
 const defaultRetention = time.Hour
 
+// longest is what a longer duration counts as: 100 years, which a time.Duration can hold twice.
+const longest = 100 * 365 * 24 * time.Hour
+
 // ParseRetention reads spec.retention: a duration of ISO 8601, or a time of RFC 3339, with or without seconds. ""
 // is the default.
 func ParseRetention(text string) (Retention, error) {
@@ -55,7 +58,7 @@ func (r *Retention) add(text, units string) (ok bool) {
 			unit != 'S' && strings.Contains(number, ".") {
 			return false
 		}
-		r.For += time.Duration(n * float64(lengths[unit]))
+		r.For = min(longest, r.For+time.Duration(min(n*float64(lengths[unit]), float64(longest))))
 		text = rest
 	}
 	return text == ""

@@ -58,7 +58,7 @@ func (f *Fleet) PoolRights(name string) access.Pool {
 	return rights
 }
 
-// giveTime bounds how long a user waits for a VM of a pool.
+// giveTime bounds how long a user waits for a VM of a pool, or to give one back.
 const giveTime = 20 * time.Second
 
 // Claim implements fleet.Pools.
@@ -80,6 +80,8 @@ func (f pools) Claim(ctx context.Context, user, name string) (string, error) {
 
 // Release implements fleet.Pools.
 func (f pools) Release(ctx context.Context, user, vm string) error {
+	ctx, cancel := context.WithTimeout(ctx, giveTime)
+	defer cancel()
 	return ofPool(f.opts.Assign.Release(ctx, decide.User(user), vm))
 }
 
