@@ -484,8 +484,8 @@ type Assignment struct {
 	//
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// Released is when it was given back, if the pool makes VMs anew: it is about to be deleted, and no
-	// one gets it.
+	// Released is from when on no user gets the VM, because its pool is about to delete it: it was given back, and the
+	// pool makes VMs anew, or it is one too many. Then there may be no user.
 	//
 	// +optional
 	Released *metav1.Time `json:"released,omitempty"`

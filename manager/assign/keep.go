@@ -191,7 +191,7 @@ func (c *Controller) operate(ctx context.Context, p pool.Pool, vms []pool.Member
 	return nil
 }
 
-// remove deletes a VM that the pool has made, with its volumes.
+// remove deletes a VM that the pool has made, with its volumes. It has been released, so no user gets it any more.
 func (c *Controller) remove(ctx context.Context, m pool.Member) error {
 	vm, err := c.opts.VMs.VM(m.Name)
 	if err != nil || vm == nil || vm.UID != m.UID {
@@ -215,7 +215,7 @@ func (c *Controller) remove(ctx context.Context, m pool.Member) error {
 			return fmt.Errorf("make PersistentVolumeClaim %s go with VM %s: %w", name, m.Name, err)
 		}
 	}
-	err = c.opts.Client.Delete(ctx, vm, client.Preconditions{UID: &m.UID, ResourceVersion: &m.Version})
+	err = c.opts.Client.Delete(ctx, vm, client.Preconditions{UID: &m.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete VM %s: %w", m.Name, err)
 	}

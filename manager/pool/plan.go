@@ -32,7 +32,8 @@ const (
 type Plan struct {
 	// Changes of assignments.
 	Changes []Change
-	// Start, Stop and Delete are VMs of which that is to be done.
+	// Start, Stop and Delete are VMs of which that is to be done. Those that are deleted are released before, which no
+	// claim of a user can cross.
 	Start, Stop, Delete []Member
 	// Make is how many VMs are to be made of the template.
 	Make int
@@ -156,7 +157,7 @@ func (plan *Plan) make(p Pool, all []Member, now time.Time) {
 	var free []*Member
 	for i := range all {
 		m := &all[i]
-		if !p.made(*m) || m.Deleting {
+		if !p.made(*m) || m.Deleting || m.released() {
 			continue
 		}
 		have++
@@ -168,7 +169,9 @@ func (plan *Plan) make(p Pool, all []Member, now time.Time) {
 	slices.SortFunc(free, better)
 	slices.Reverse(free)
 	for _, m := range free[:min(len(free), mostMade, max(0, have-want))] {
-		plan.Delete = append(plan.Delete, *m)
+		at := metav1.NewTime(now) // from then on no user gets it, and it can be deleted
+		to := &v1.Assignment{Pool: p.Name, LastUsed: at, Released: &at}
+		plan.Changes = append(plan.Changes, Change{Member: *m, To: to})
 	}
 }
 
@@ -182,7 +185,7 @@ func (plan *Plan) count(p Pool, all []Member, now time.Time) {
 		}
 		s.VMs++
 		state := p.StateOf(m, now)
-		if m.of(p.Name) {
+		if m.of(p.Name) && !m.released() {
 			s.Assigned++
 		}
 		switch {

@@ -150,6 +150,16 @@ func names(all []Member) (list []string) {
 	return list
 }
 
+// given returns the names of VMs that a plan takes from their pool, to be deleted.
+func given(plan Plan) (list []string) {
+	for _, c := range plan.Changes {
+		if c.To != nil && c.To.Released != nil {
+			list = append(list, c.Name)
+		}
+	}
+	return list
+}
+
 // P13, P14, P16: what is done without a user.
 func TestPlan(t *testing.T) {
 	t.Parallel()
@@ -212,9 +222,11 @@ func TestTemplates(t *testing.T) {
 	four := []Member{
 		machine("a", made), machine("b", made, has("bob", 0)), machine("c", made, runs), machine("d", made),
 	}
-	require.Equal(t, []string{"d"}, names(p.Plan(four, noon).Delete), "a free one that doesn't run")
+	require.Equal(t, []string{"d"}, given(p.Plan(four, noon)), "a free one that doesn't run")
 	p.Spec.Replicas = new(int32(0))
-	require.Equal(t, []string{"d", "a", "c"}, names(p.Plan(four, noon).Delete), "none that a user has")
+	require.Equal(t, []string{"d", "a", "c"}, given(p.Plan(four, noon)), "none that a user has")
+	four[3].Assignment = p.Plan(four, noon).Changes[0].To
+	require.Equal(t, []string{"d"}, names(p.Plan(four, noon).Delete), "which no user gets any more")
 
 	vm := p.Machine(7)
 	require.Equal(t, "desktops-7", vm.Name)
@@ -401,7 +413,7 @@ func (w *walk) plan(all []Member) {
 		w.put(m, runs)
 	}
 	for _, m := range plan.Delete {
-		require.True(w.t, m.Assignment == nil || m.Assignment.Released != nil)
+		require.NotNil(w.t, m.Assignment.Released)
 		w.put(m, func(m *Member) { m.Deleting = true })
 	}
 }

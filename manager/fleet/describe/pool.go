@@ -28,7 +28,7 @@ func Pool(p pool.Pool, all []pool.Member, now time.Time) *fleet.Pool {
 // Assigned returns the user who has a VM from a pool; nil if it is none, or by another pool.
 func Assigned(p pool.Pool, m pool.Member) *fleet.Assigned {
 	a := m.Assignment
-	if a == nil || a.Pool != p.Name {
+	if a == nil || a.Pool != p.Name || a.Released != nil {
 		return nil
 	}
 	shown := &fleet.Assigned{Pool: a.Pool, User: a.User, LastUsed: a.LastUsed.Time, Until: p.KeptUntil(m)}
