@@ -47,7 +47,31 @@ func (f *vms) Get(name string) (*fleet.VM, error) { return f.table.Get(name) }
 func (f *vms) Changed() <-chan struct{}           { return f.table.Changed() }
 func (f *vms) Used() fleet.Use                    { return fleet.UseOf(f.table.List()) }
 func (f *vms) Storage() fleet.Storage             { return nil }
-func (f *vms) Pools() fleet.Pools                 { return nil }
+func (f *vms) Pools() fleet.Pools                 { return onePool{f} }
+
+// onePool has a pool with the VM d1, which goes to whoever claims it.
+type onePool struct{ of *vms }
+
+func (p onePool) Pools() []*fleet.Pool {
+	one := &fleet.Pool{Name: "desktops", Available: 1}
+	if vm, err := p.of.Get("d1"); err == nil {
+		one.Available = 0
+		one.Members = []fleet.PoolMember{{VM: "d1", State: "retained", Assigned: vm.Assigned}}
+	}
+	return []*fleet.Pool{one}
+}
+
+func (p onePool) Claim(_ context.Context, user, name string) (string, error) {
+	p.of.record("%s claim %s", user, name)
+	p.of.put("d1", fleet.Running, func(vm *fleet.VM) { vm.Assigned = &fleet.Assigned{Pool: name, User: user} })
+	return "d1", nil
+}
+
+func (p onePool) Release(_ context.Context, user, vm string) error {
+	p.of.record("%s release %s", user, vm)
+	p.of.table.Remove(vm)
+	return nil
+}
 
 func (f *vms) put(name string, state fleet.State, change ...func(*fleet.VM)) {
 	up := state.Up()
@@ -198,6 +222,10 @@ func newPlace(t *testing.T) *place {
 				may = "start"
 			}
 			return access.VM{Name: vm.Name, Permissions: []v1.Permission{{User: "ann", May: []v1.Action{may}}}}
+		},
+		PoolRights: func(name string) access.Pool {
+			may := []v1.PoolPermission{{User: "ann", May: []v1.PoolAction{"start"}}}
+			return access.Pool{Name: name, Permissions: may}
 		},
 	}})
 	require.NoError(t, err)
@@ -357,4 +385,29 @@ func TestTokensStayWhereTheyBelong(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.NotErrorAs(t, err, new(cli.UsageError))
 	}
+}
+
+// Pools through the manager: by the permissions of the pool, for the user whose token it is.
+func TestPoolsThroughTheManager(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, c := range []struct{ line, out, done string }{
+		{"pool list", `desktops   0     1           0          0        0`, ""},
+		{"pool claim desktops", "d1 assigned to you\n", "ann claim desktops"},
+		{"pool get desktops", `d1   retained   ann`, ""},
+		{"pool release d1", "d1 released\n", "ann release d1"},
+	} {
+		out, err := p.run("", strings.Fields(c.line)...)
+		require.NoError(t, err, c.line)
+		require.Contains(t, out, c.out, c.line)
+		require.Equal(t, c.done, strings.Join(p.took(), "; "), c.line)
+	}
+	for line, code := range map[string]int{
+		"pool claim servers": exitNotFound, "pool get servers": exitNotFound, "pool release d9": exitNotFound,
+	} {
+		_, err := p.run("", strings.Fields(line)...)
+		require.Error(t, err, line)
+		require.Equal(t, code, exitCode(err), line)
+	}
+	require.Empty(t, p.took())
 }
