@@ -178,8 +178,9 @@ func (s Situation) unwanted() string {
 		return "the VM is to be stopped"
 	case s.Pod == nil, decide.Terminating(s.Pod):
 		return "the VM's pod is being deleted"
-	case decide.OutcomeIn(s.VM, s.Pod) != nil:
-		return "the guest has ended"
+	}
+	if o := decide.OutcomeIn(s.VM, s.Pod); o != nil {
+		return "the guest has ended: " + cmp.Or(o.Message, o.Cause)
 	}
 	return objects.Unmovable(s.VM)
 }

@@ -110,8 +110,12 @@ func TestAMigrationFailsEarly(t *testing.T) {
 		"the VM is to be stopped":        func(s *Situation) { s.VM.Spec.VM.State = v1.Stopped },
 		"the VM's pod is being deleted":  func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: noon} },
 		"the VM's pod is being deleted ": func(s *Situation) { s.Pod = nil },
-		"the guest has ended": func(s *Situation) {
+		"the guest has ended: guest shutdown": func(s *Situation) {
 			s.VM.Status.Runner.State, s.VM.Status.Runner.Outcome = "Stopped", &v1.Outcome{Cause: "guest shutdown"}
+		},
+		"the guest has ended: it was released to a target that is gone": func(s *Situation) {
+			s.VM.Status.Runner.State = "Stopped"
+			s.VM.Status.Runner.Outcome = &v1.Outcome{Cause: "killed", Message: "it was released to a target that is gone"}
 		},
 		"spec.blockDeviceRefs[0]: the VirtualDisk data is attached while the guest runs, and another pod would mount it: " +
 			"detach it first, or restart the VM": func(s *Situation) {

@@ -74,12 +74,6 @@ func (s *Source) copyDisks(ctx, lasting context.Context) error {
 	if len(s.copies) == 0 {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, endTime)
-	err := s.dropCopies(limited) // that an earlier migration could not end
-	cancel()
-	if err != nil {
-		return fmt.Errorf("end earlier copies of the disks: %w", err)
-	}
 	gate, err := listen(s.cfg.Socket)
 	if err != nil {
 		return fmt.Errorf("copy the disks: %w", err)
@@ -142,6 +136,7 @@ func (s *Source) mirror(ctx, lasting context.Context, gate *net.UnixListener, i 
 		{Execute: "blockdev-mirror", Arguments: members{
 			"job-id": jobName(i), "device": d.Node, "target": nodeName(i), "filter-node-name": filterName(i),
 			"sync": "full", "copy-mode": "write-blocking", "speed": s.cfg.Bounds.Bandwidth, "auto-dismiss": false,
+			"on-source-error": "stop", "on-target-error": "stop", // see dropCopies
 		}},
 	} {
 		if err := command(limited, s.machine, c); err != nil {
@@ -151,26 +146,40 @@ func (s *Source) mirror(ctx, lasting context.Context, gate *net.UnixListener, i 
 	return nil
 }
 
-// job is a job of QEMU's; see JobInfo in its QMP reference.
+// job is a copy that QEMU makes; see BlockJobInfo in its QMP reference.
 type job struct {
-	ID      string `json:"id"`
-	Status  string `json:"status"`
-	Current int64  `json:"current-progress"`
-	Total   int64  `json:"total-progress"`
-	Error   string `json:"error"`
+	ID       string `json:"device"`
+	Status   string `json:"status"`
+	Current  int64  `json:"offset"`
+	Total    int64  `json:"len"`
+	IOStatus string `json:"io-status"` // "ok", or why the job is paused
+	Error    string `json:"error"`
 }
 
 const concluded = "concluded"
 
+// fault returns why the copy has failed; "" if it hasn't.
+func (j job) fault() string {
+	switch {
+	case j.Error != "":
+		return printable.Line(j.Error)
+	case j.IOStatus == "nospace":
+		return "no space left on device"
+	case j.IOStatus == "failed":
+		return "a disk can't be read or written, or the target is gone"
+	}
+	return ""
+}
+
 // jobs returns the copies that QEMU makes.
 func (s *Source) jobs(ctx context.Context) (list []job, err error) {
-	reply, err := s.machine.Command(ctx, qmp.Command{Execute: "query-jobs"})
+	reply, err := s.machine.Command(ctx, qmp.Command{Execute: "query-block-jobs"})
 	var all []job
 	if err == nil {
 		err = json.Unmarshal(reply, &all)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("query-jobs: %w", err)
+		return nil, fmt.Errorf("query-block-jobs: %w", err)
 	}
 	for _, j := range all {
 		if strings.HasPrefix(j.ID, own) {
@@ -187,8 +196,8 @@ func (s *Source) countJobs(ctx context.Context, status string) (list []job, coun
 	}
 	for _, j := range list {
 		switch {
-		case j.Error != "":
-			return nil, 0, fmt.Errorf("QEMU cannot copy the disks: %s", printable.Line(j.Error))
+		case j.fault() != "":
+			return nil, 0, fmt.Errorf("QEMU cannot copy the disks: %s", j.fault())
 		case j.Status == status:
 			count++
 		case j.Status == concluded:
@@ -270,9 +279,17 @@ func (s *Source) endCopies(ctx context.Context) error {
 	return nil
 }
 
-// dropCopies ends all copies, also those that an earlier runner has begun. Their streams have ended, so QEMU doesn't
-// wait for the target.
+// dropCopies ends all copies, also those that an earlier runner has begun, with the guest paused: a job that ends while
+// the guest writes to its disk frees what that write needs, and QEMU may die of it. So an error doesn't end a job
+// either, but pauses it. See docs/decisions/0147-copies-end-with-the-guest-paused.md.
 func (s *Source) dropCopies(ctx context.Context) error {
+	list, err := s.jobs(ctx)
+	if err == nil && len(list) > 0 {
+		err = command(ctx, s.machine, qmp.Command{Execute: "stop"}) // returns when all writes have ended
+	}
+	if err != nil {
+		return err
+	}
 	for {
 		list, err := s.jobs(ctx)
 		if err != nil {

@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -159,6 +160,31 @@ func TestTheNetworkIsCut(t *testing.T) {
 			unrecorded(t, s.fromDir)
 		})
 	}
+}
+
+// The copy of a disk is given up while the target doesn't answer, and the guest's writes wait for it: they end, and the
+// guest continues.
+func TestACopyIsCancelledWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	r := newLocal(t, "raw", "raw")
+	r.bounds.Bandwidth = 1 << 20
+	n := newNetwork(t, r)
+	var once sync.Once
+	r.at = func(side string, p Progress) {
+		if side == "source" && p.DiskCopied > 1<<20 {
+			once.Do(func() {
+				n.cut()
+				go r.source.Cancel(t.Context(), errors.New("cancelled"))
+			})
+		}
+	}
+	target, _ := r.asTarget()
+	require.ErrorContains(t, get(t, r.asSource().ended), "cancelled")
+	exactlyOne(t, r.from, r.there())
+	r.nothingOfQEMU(r.from)
+	n.heal()
+	require.Error(t, get(t, target.Decided()))
+	r.stays()
 }
 
 // A guest of which nothing can be sent any more is not waited for.

@@ -456,8 +456,10 @@ func (s *Source) stopCopying(ctx context.Context) {
 	s.halt()
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
+	defer time.AfterFunc(wholeTime, s.cut).Stop() // QEMU doesn't wait for a target that doesn't answer
+	err := s.dropCopies(ctx)
 	s.cut()
-	if err := s.dropCopies(ctx); err != nil {
+	if err != nil {
 		s.log.Warn("migration: the copies of disks have not ended", "err", err)
 	}
 	if err := command(ctx, s.machine, qmp.Command{Execute: "migrate_cancel"}); err != nil {

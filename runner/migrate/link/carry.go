@@ -32,7 +32,7 @@ func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 // Carry copies bytes between a stream and a socket, both ways, until both have ended or one has failed, or
 // ctx ends. It closes both.
 func Carry(ctx context.Context, stream *Conn, local *net.UnixConn) error {
-	end := func() { _, _ = stream.Close(), local.Close() }
+	end := func() { _, _ = local.Close(), stream.Close() } // that of the stream may take 5 s if the peer is silent
 	defer context.AfterFunc(ctx, end)()
 	ended := make(chan error, 2)
 	go func() { ended <- stream.send(local) }()
