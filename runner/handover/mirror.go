@@ -164,7 +164,7 @@ func (j job) fault() string {
 	case j.Error != "":
 		return printable.Line(j.Error)
 	case j.IOStatus == "nospace":
-		return "no space left on device"
+		return "No space left on device" // as QEMU says it
 	case j.IOStatus == "failed":
 		return "a disk can't be read or written, or the target is gone"
 	}
