@@ -52,6 +52,9 @@ func (r *Round) StatefulSet(ctx context.Context, from PodSource, d decide.Decisi
 	if d.Stop {
 		return next, did // the next reconciliation has a VM that is Stopped
 	}
+	if r.ForeignStatefulSet() {
+		return next, r.foreignStatefulSet(ctx, d)
+	}
 	have, hash := r.trustedStatefulSet(d), set.Annotations[objects.AnnotationApplied]
 	next.Applied = have != nil && have.Annotations[objects.AnnotationApplied] == hash
 	version, o, err := r.ensure(ctx, objects.KindStatefulSet, hash, set, have)
@@ -67,6 +70,24 @@ func (r *Round) StatefulSet(ctx context.Context, from PodSource, d decide.Decisi
 	}
 	did.Stop(o, err)
 	return next, did
+}
+
+// foreignStatefulSet leaves one alone that this manager has not made, except that it ends the pod of a VM that must not
+// run. Were it changed, its pod could get a second runner beside the one that it has.
+func (r *Round) foreignStatefulSet(ctx context.Context, d decide.Decision) (did decide.Report) {
+	taken := notOurs(objects.KindStatefulSet, r.VM, r.Snapshot.StatefulSet)
+	if taken != nil {
+		did.Stop(taken, nil)
+		return did
+	}
+	var err error
+	if d.Replicas == 0 && r.Pod != nil && !decide.Terminating(r.Pod) {
+		err = r.scaleDown(ctx)
+	}
+	did.Stop(decide.Stalled{Reason: decide.ReasonNameTaken, Message: fmt.Sprintf("StatefulSet %s is not this manager's, "+
+		"but of a VM-Operator before 3.4: stop the VM, then delete it (kubectl delete statefulset %[1]s); claims stay",
+		r.VM.Name)}, err)
+	return did
 }
 
 // scaleDown ends the pod of a VM that must not run, and whose definition the API server

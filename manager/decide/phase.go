@@ -70,6 +70,8 @@ func PhaseOf(s Situation) Phase {
 	switch {
 	case s.VM.DeletionTimestamp != nil:
 		return Phase{v1.PhaseTerminating, ReasonDeleted, s.deletion(), false}
+	case s.Pod == nil && !s.Wanted() && len(s.Strays) > 0:
+		return Phase{v1.PhaseStopping, ReasonWaitingForOldPod, s.notWanted() + "; " + s.strayMessage(), false}
 	case s.Pod == nil && !s.Wanted():
 		return s.stopped()
 	case s.Pod == nil:

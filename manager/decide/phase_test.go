@@ -194,6 +194,10 @@ func TestPhase(t *testing.T) {
 			is(noPodYet, stray), v1.PhasePending, ReasonWaitingForOldPod,
 			"pod web has",
 		},
+		"a stray pod, and is to be off": {
+			is(noPodYet, notWanted, stray), v1.PhaseStopping, ReasonWaitingForOldPod,
+			"spec.vm.state is Stopped; pod web has",
+		},
 		"looks for a node": {is(unscheduledFor("", "")), v1.PhasePending, ReasonUnschedulable, ""},
 		"finds none": {
 			is(unscheduledFor("Unschedulable",

@@ -60,6 +60,18 @@ type Situation struct {
 // Wanted reports whether the VM is to run, as its definition says.
 func (s *Snapshot) Wanted() bool { return s.VM.Spec.DesiredState() == v1.Running }
 
+// Elsewhere reports whether the guest may be running in a pod that this manager has not made, whose runner reads
+// the VM's ConfigMap: that of VM-Operator, say. What such a pod depends on is left alone.
+//
+// See docs/decisions/0148-takeover.md.
+func (s *Snapshot) Elsewhere() bool { return len(s.Strays) > 0 || s.ForeignStatefulSet() }
+
+// ForeignStatefulSet reports whether the StatefulSet of the VM's name was made by another: VM-Operator before 3.4 had
+// one for each VM, and its pod has the name that ours has.
+func (s *Snapshot) ForeignStatefulSet() bool {
+	return s.StatefulSet != nil && s.StatefulSet.Annotations[objects.AnnotationApplied] == ""
+}
+
 // Settled reports whether the VM is as its user wants it, as far as the user can see:
 // then whatever is to be written has time.
 func (s *Snapshot) Settled() bool {

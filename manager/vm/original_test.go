@@ -1,10 +1,13 @@
 package vm
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,4 +102,115 @@ func TestFromTheOriginal(t *testing.T) {
 	require.Contains(t, now.Data[objects.ConfigKey], "vmType: standard")
 	same, _ := get(w, secret.Name, &corev1.Secret{})
 	require.Equal(t, secret.ResourceVersion, same.ResourceVersion)
+}
+
+// originalPod is the pod of a VM as VM-Operator 4 makes it, which reads its ConfigMap and has its disks.
+func originalPod(vm *v1.VirtualMachine, name string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: vm.Namespace,
+		Labels:      map[string]string{objects.LabelComponent: objects.ComponentRunner},
+		Annotations: map[string]string{objects.AnnotationVersion: "4.0.3", objects.AnnotationConfigVersion: "1"},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: v1.GroupVersion().String(), Kind: "VirtualMachine", Name: vm.Name, UID: vm.UID,
+			BlockOwnerDeletion: new(true),
+		}},
+	}}
+	maps.Copy(pod.Labels, objects.Labels(vm))
+	pod.Spec.NodeName, pod.Spec.HostNetwork = node, true
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(905))
+	pod.Spec.Containers = []corev1.Container{{
+		Name: vm.Name, Image: "ghcr.io/mnlipp/org.jdrupes.vmoperator.runner.qemu-arch:latest",
+		SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
+	}}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "runner-data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: vm.Name + "-runner-data"},
+	}}}
+	return pod
+}
+
+// A VM that runs under VM-Operator 4 gets no second pod beside the one that it has, and what
+// the runner in it reads stays as it is, until that pod is gone.
+func TestRunsUnderTheOriginal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vm := w.vm("web")
+	configuration := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name, Labels: objects.Labels(vm)},
+		Data:       map[string]string{objects.ConfigKey: `"/Runner": {vm: {name: web}}`},
+	}
+	w.create(configuration)
+	old := originalPod(vm, "web")
+	w.create(old)
+	w.manage(nil)
+	single := func() {
+		w.look()
+		var pods corev1.PodList
+		require.NoError(t, w.client.List(t.Context(), &pods, client.InNamespace(w.Name)))
+		require.Len(t, pods.Items, 1)
+		require.Equal(t, old.UID, pods.Items[0].UID)
+		now, _ := get(w, "web", &corev1.ConfigMap{})
+		require.Equal(t, configuration.ResourceVersion, now.ResourceVersion)
+	}
+	w.phase("web", v1.PhasePending, decide.ReasonWaitingForOldPod)
+	single()
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(1)) })
+	eventually(w, "web", &v1.VirtualMachine{}, "the change is seen", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.ObservedGeneration == vm.Generation
+	})
+	single()
+	w.edit("web", stopped)
+	w.phase("web", v1.PhaseStopping, decide.ReasonWaitingForOldPod)
+	single()
+	w.edit("web", running)
+	w.phase("web", v1.PhasePending, decide.ReasonWaitingForOldPod)
+	w.remove(old)
+	w.boot("web")
+	now, _ := get(w, "web", &corev1.ConfigMap{})
+	require.Contains(t, now.Data[objects.ConfigKey], "vmType: standard")
+}
+
+// Before version 3.4 VM-Operator had a StatefulSet for each VM, whose pod has the name of ours.
+// It is left alone, with the runner in its pod, and isn't mixed with one of ours.
+func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vm := w.vm("web")
+	old := originalPod(vm, "")
+	old.Spec.NodeName = ""
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name, Labels: objects.Labels(vm)},
+		Spec: appsv1.StatefulSetSpec{
+			// as near to one of ours as can be: the API server would accept a mixture
+			Selector: &metav1.LabelSelector{MatchLabels: old.Labels}, PodManagementPolicy: appsv1.ParallelPodManagement,
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: old.Labels}, Spec: old.Spec},
+		},
+	}
+	delete(set.Spec.Selector.MatchLabels, objects.LabelManagedBy)
+	w.create(set)
+	pod := w.pod("web")
+	w.bind(pod)
+	w.manage(nil)
+	eventually(w, "web", &v1.VirtualMachine{}, "the StatefulSet is in the way", func(vm *v1.VirtualMachine) bool {
+		c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == decide.ReasonNameTaken
+	})
+	now, _ := get(w, "web", &appsv1.StatefulSet{})
+	require.Equal(t, set.Generation, now.Generation)
+	same, _ := get(w, "web-0", &corev1.Pod{})
+	require.Equal(t, pod.UID, same.UID)
+	require.Nil(t, same.DeletionTimestamp)
+	_, made := get(w, "web", &corev1.ConfigMap{})
+	require.False(t, made, "its runner would read it")
+
+	w.edit("web", stopped)
+	eventually(w, "web-0", &corev1.Pod{}, "it is being deleted", func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp != nil
+	})
+	w.remove(pod)
+	w.edit("web", running)
+	w.phase("web", v1.PhaseFailed, decide.ReasonNameTaken)
+	require.NoError(t, w.client.Delete(t.Context(), now))
+	booted := w.boot("web")
+	require.Len(t, booted.Spec.Containers, 1)
+	require.Equal(t, objects.ContainerName, booted.Spec.Containers[0].Name)
 }

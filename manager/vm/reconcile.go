@@ -293,7 +293,7 @@ func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []object
 		return c.addresses.Attach(start.ctx, s.VM)
 	})
 	version = step(start, 0, func() (uint64, decide.Report) {
-		stays := !trusted || address.Unknown || disks.Unknown && !disks.Exported || attached.Unknown ||
+		stays := !trusted || s.Elsewhere() || address.Unknown || disks.Unknown && !disks.Exported || attached.Unknown ||
 			!s.Class.Follows()
 		version, did := round.ConfigMap(start.ctx, stays, objects.Given{
 			Lease: address.Lease, Devices: disks.Devices, Drives: attached.Drives,
