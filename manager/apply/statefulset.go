@@ -84,8 +84,9 @@ func (r *Round) foreignStatefulSet(ctx context.Context, d decide.Decision) (did 
 	if d.Replicas == 0 && r.Pod != nil && !decide.Terminating(r.Pod) {
 		err = r.scaleDown(ctx)
 	}
-	did.Stop(decide.Stalled{Reason: decide.ReasonNameTaken, Message: fmt.Sprintf("StatefulSet %s is not this manager's, "+
-		"but of a VM-Operator before 3.4: stop the VM, then delete it (kubectl delete statefulset %[1]s); claims stay",
+	did.Stop(decide.Stalled{Reason: decide.ReasonNameTaken, Message: fmt.Sprintf(
+		"StatefulSet %s is not this manager's, but of a VM-Operator before 3.4: stop the VM, then delete it "+
+			"(kubectl delete statefulset %[1]s); claims stay",
 		r.VM.Name)}, err)
 	return did
 }

@@ -115,7 +115,9 @@ func TestAMigrationFailsEarly(t *testing.T) {
 		},
 		"the guest has ended: it was released to a target that is gone": func(s *Situation) {
 			s.VM.Status.Runner.State = "Stopped"
-			s.VM.Status.Runner.Outcome = &v1.Outcome{Cause: "killed", Message: "it was released to a target that is gone"}
+			s.VM.Status.Runner.Outcome = &v1.Outcome{
+				Cause: "killed", Message: "it was released to a target that is gone",
+			}
 		},
 		"spec.blockDeviceRefs[0]: the VirtualDisk data is attached while the guest runs, and another pod would mount it: " +
 			"detach it first, or restart the VM": func(s *Situation) {
