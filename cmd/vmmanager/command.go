@@ -44,7 +44,7 @@ func newCommand() *cobra.Command {
 	f.log.Add(root)
 	root.Flags().AddFlagSet(run.Flags())
 	cli.CompleteFile(run, "config", "yaml", "yml", "json")
-	root.AddCommand(run, newLocal(&f.log), newCheckConfig(), newHashPassword())
+	root.AddCommand(run, newLocal(&f.log), newCheckConfig(), newTakeover(), newHashPassword())
 	return root
 }
 
@@ -52,7 +52,7 @@ func newCommand() *cobra.Command {
 const exitCodes = `Exit codes:
   0  stopped by a signal (TERM, INT), or a configuration without faults
   1  failed: the API server can't be reached or has no VirtualMachines, or
-     another manager has become the leader
+     another manager has become the leader; takeover: something is blocked
   2  wrong usage, faults in the configuration, or no namespace to manage or no
      API server is given`
 

@@ -4,13 +4,14 @@
 //	vmmanager [run] [-c FILE]     manages VMs until it is stopped by a signal
 //	vmmanager local               shows the VMs of this computer in a browser
 //	vmmanager check-config FILE   checks a configuration
+//	vmmanager takeover            takes the VMs of a VM-Operator over
 //	vmmanager hash-password       prints the hash of a password, for a local user
 //	vmmanager version             prints the version
 //
 // It exits with 0 after a signal (TERM, INT), and for a configuration without faults; with 2
 // for wrong usage, a configuration that is missing or has faults, or if no namespace to
 // manage or no API server is given; and with 1 for other failures: the API server can't be
-// reached or has no VirtualMachines, or another manager has become the leader.
+// reached or has no VirtualMachines, another manager has become the leader, or something blocks a takeover.
 package main
 
 import (

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/manager"
+	"vmop/manager/takeover"
+	"vmop/regular"
+	"vmop/yamlfile"
+)
+
+const takeoverText = `takeover reads a namespace of VM-Operator, or files with its resources, and says of each VM,
+each pool and the manager's configuration what stays as it is, what changes, and what doesn't work
+and why. It changes nothing without --apply or --undo. It exits with 1 if something doesn't work.
+
+--apply hands VMs over, one by one: all, or those that are named. VM-Operator's manager must have no
+pods. A guest that runs keeps running, in VM-Operator's pod, unless --stop has it shut down. Only
+pods and StatefulSets of VM-Operator are deleted. Definitions, disks and data stay.
+
+--undo is the way back, when our manager has no pods: it deletes the StatefulSets that it has made,
+so that VM-Operator's manager can have the VMs again.`
+
+const takeoverExamples = `  vmmanager takeover -n vms
+  vmmanager takeover -f vms.yaml -f config.yaml -o json
+  vmmanager takeover -n vms --print-config > config.yaml
+  vmmanager takeover -n vms --apply --stop web`
+
+// takeoverFlags are those of takeover.
+type takeoverFlags struct {
+	files       []string
+	rules       *clientcmd.ClientConfigLoadingRules
+	overrides   clientcmd.ConfigOverrides
+	form        string
+	printConfig bool
+	apply, undo bool
+	stop        bool
+	timeout     time.Duration
+}
+
+func newTakeover() *cobra.Command {
+	f := takeoverFlags{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+	cmd := &cobra.Command{
+		Use: "takeover [VM...]", Short: "Take the VMs of a VM-Operator over",
+		Long: takeoverText, Example: takeoverExamples, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: func(cmd *cobra.Command, vms []string) error {
+			switch changes := f.apply || f.undo; {
+			case f.apply && f.undo:
+				return cli.UsageError{Err: errors.New("--apply and --undo are opposites")}
+			case changes && (len(f.files) > 0 || f.printConfig || f.form != "text"):
+				return cli.UsageError{Err: errors.New("--apply and --undo change a cluster: " +
+					"want neither -f, -o nor --print-config")}
+			case !changes && (len(vms) > 0 || f.stop || cmd.Flags().Changed("timeout")):
+				return cli.UsageError{Err: errors.New("names of VMs, --stop and --timeout are for --apply and --undo")}
+			case f.form != "text" && f.form != "json":
+				return cli.UsageError{Err: fmt.Errorf("-o %s: want text or json", f.form)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, vms []string) error { return f.run(cmd, vms) },
+	}
+	p := cmd.Flags()
+	p.StringArrayVarP(&f.files, "filename", "f", nil,
+		"`file` with resources, or with the configuration of a manager,\n"+
+			"in place of a namespace; \"-\" is standard input")
+	p.StringVar(&f.rules.ExplicitPath, "kubeconfig", "",
+		"kubeconfig `file`; default KUBECONFIG, then ~/.kube/config,\nthen the pod")
+	p.StringVar(&f.overrides.CurrentContext, "context", "", "`name` of the kubeconfig's context")
+	p.StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "`namespace`; default that of the context")
+	p.StringVarP(&f.form, "output", "o", "text", "`form`: text or json")
+	p.BoolVar(&f.printConfig, "print-config", false,
+		"print the configuration for our manager only, with its secrets")
+	p.BoolVar(&f.apply, "apply", false, "hand VMs over to our manager")
+	p.BoolVar(&f.undo, "undo", false, "hand VMs back to VM-Operator's manager")
+	p.BoolVar(&f.stop, "stop", false, "shut running guests down, with --apply or --undo")
+	p.DurationVar(&f.timeout, "timeout", 30*time.Minute, "`time` for each guest to shut down")
+	cli.CompleteFile(cmd, "filename", "yaml", "yml", "json")
+	return cmd
+}
+
+func (f *takeoverFlags) run(cmd *cobra.Command, vms []string) error {
+	var all []unstructured.Unstructured
+	var in *namespaceClient
+	var err error
+	if len(f.files) > 0 {
+		all, err = readResources(f.files, cmd.InOrStdin())
+	} else if in, err = f.connect(); err == nil {
+		all, err = in.list(cmd.Context())
+	}
+	if err != nil {
+		return err
+	}
+	if f.undo {
+		return in.undo(cmd, all, vms, f.stop, f.timeout)
+	}
+	n, err := takeover.Sort(all)
+	if err != nil {
+		return err
+	}
+	settings, found := configured(n.Config)
+	report := takeover.Assess(n, takeover.Options{
+		Settings: settings.Settings, Config: found,
+		Check: func(vm *v1.VirtualMachine) []takeover.Finding { return checked(cmd, vm) },
+	})
+	switch {
+	case f.printConfig:
+		text, err := takeover.Convert(n.Config, report.TrustedClaims)
+		fmt.Fprint(cmd.OutOrStdout(), text)
+		return err
+	case f.apply:
+		return in.apply(cmd, report, vms, f.stop, f.timeout)
+	case f.form == "json":
+		e := json.NewEncoder(cmd.OutOrStdout())
+		e.SetIndent("", "  ")
+		err = e.Encode(report)
+	default:
+		printReport(cmd.OutOrStdout(), report)
+	}
+	if err == nil && report.Blocked() {
+		err = errors.New("not everything works without further ado: see what \"blocks\"")
+	}
+	return err
+}
+
+// configured returns a configuration, and what there is to say of it.
+func configured(text string) (c manager.Config, found []takeover.Finding) {
+	c, warnings, err := manager.Parse(takeover.ConfigKey, []byte(text))
+	var faults yamlfile.Faults
+	switch {
+	case errors.As(err, &faults):
+		for _, fault := range faults {
+			found = append(found, takeover.Finding{
+				Effect: takeover.Blocks, Path: fault.Path, Message: fault.Message, Hint: fault.Hint,
+			})
+		}
+	case err != nil:
+		found = append(found, takeover.Finding{Effect: takeover.Blocks, Message: err.Error()})
+	}
+	if err != nil {
+		c = manager.Defaults()
+	}
+	for _, w := range warnings {
+		found = append(found, takeover.Finding{
+			Effect: takeover.Changes, Path: w.Path, Message: w.Message, Hint: w.Hint,
+		})
+	}
+	for _, path := range c.Unused {
+		found = append(found, takeover.Finding{
+			Effect: takeover.Changes, Path: path,
+			Message: "has no effect, but for deleteConnectionFile: viewers connect through the manager",
+		})
+	}
+	if err == nil && text != "" {
+		found = append(found, takeover.Finding{
+			Effect: takeover.Kept, Message: "the configuration, with its users and roles",
+		})
+	}
+	c.Settings.Image = cmp.Or(c.Settings.Image, os.Getenv(imageVariable), "vmop/runner:"+version)
+	return c, found
+}
+
+// checked returns what the VM's type finds wrong with a VM; a type of one's own isn't known here.
+func checked(cmd *cobra.Command, vm *v1.VirtualMachine) (found []takeover.Finding) {
+	if vm.Spec.VMType.ConfigMap != "" {
+		return nil
+	}
+	faults, err := manager.CheckStock(cmd.Context(), vm)
+	if err != nil {
+		return []takeover.Finding{{Effect: takeover.Blocks, Message: err.Error()}}
+	}
+	for _, fault := range faults {
+		found = append(found, takeover.Finding{
+			Effect: takeover.Blocks, Path: fault.Path, Message: fault.Message,
+		})
+	}
+	return found
+}
+
+// readResources reads documents of YAML. One that has the section /Manager is the configuration of a manager.
+func readResources(files []string, stdin io.Reader) (all []unstructured.Unstructured, err error) {
+	for _, name := range files {
+		var text []byte
+		if name == "-" {
+			text, err = io.ReadAll(io.LimitReader(stdin, largestInput))
+		} else {
+			text, err = regular.ReadFile(name, largestInput)
+		}
+		if err != nil {
+			return nil, cli.UsageError{Err: fmt.Errorf("read resources: %w", err)}
+		}
+		for document := range strings.SplitSeq("\n"+string(text), "\n---") {
+			var content map[string]any
+			if err := yaml.Unmarshal([]byte(document), &content); err != nil {
+				return nil, cli.UsageError{Err: fmt.Errorf("read %s: %w", name, err)}
+			}
+			all = append(all, resourcesOf(content, document)...)
+		}
+	}
+	return all, nil
+}
+
+// resourcesOf returns the resources in a document.
+func resourcesOf(content map[string]any, text string) (all []unstructured.Unstructured) {
+	u := unstructured.Unstructured{Object: content}
+	items, _ := content["items"].([]any)
+	switch {
+	case len(items) > 0:
+		for _, item := range items {
+			if object, is := item.(map[string]any); is {
+				all = append(all, unstructured.Unstructured{Object: object})
+			}
+		}
+		return all
+	case u.GetKind() != "":
+		return append(all, u)
+	case slices.ContainsFunc(slices.Collect(maps.Keys(content)), func(key string) bool {
+		return strings.HasPrefix(key, "/Manager") || strings.HasPrefix(key, "_Manager")
+	}):
+		return append(all, unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": takeover.ManagerName},
+			"data": map[string]any{takeover.ConfigKey: text},
+		}})
+	}
+	return nil
+}
+
+// largestInput is how much of a file is read, in bytes.
+const largestInput = 64 << 20
+
+func printReport(out io.Writer, r *takeover.Report) {
+	counts := map[takeover.Effect]int{}
+	for _, s := range r.Subjects {
+		fmt.Fprintf(out, "%s %s\n", s.Kind, cli.Printable(s.Name))
+		counts[s.Worst()]++
+		for _, f := range s.Findings {
+			path := ""
+			if f.Path != "" {
+				path = f.Path + ": "
+			}
+			fmt.Fprintf(out, "  %-8s %s\n", f.Effect, cli.Printable(path+f.Message))
+			if f.Hint != "" {
+				fmt.Fprintf(out, "           -> %s\n", cli.Printable(f.Hint))
+			}
+		}
+	}
+	fmt.Fprintf(out, "%d stay as they are, %d change, %d are blocked\n",
+		counts[takeover.Kept], counts[takeover.Changes], counts[takeover.Blocks])
+}
