@@ -35,7 +35,7 @@ OTHERS = ./test/e2e ./cmd/vmrunner ./test/scale $$(go list ./... | grep -vE '^vm
 export CGO_ENABLED = 0
 
 .PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
-	e2e generate alerts images packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+	e2e generate alerts test-newer-qemu images packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ test-short: ## Run the tests that need no cluster and boot no guest: 3 minutes o
 
 race: packages-test ## Run the tests of runner, control and manager under the race detector.
 	CGO_ENABLED=1 go run ./test/report -race -timeout=$(TIMEOUT) -skip='$(NORACE)' $(RACE)
+
+test-newer-qemu: packages-test ## Run the tests of runners with the QEMU of Debian's backports, and beside the older; as root.
+	scripts/newer-qemu go test -tags newerqemu -timeout 20m ./runner ./runner/handover ./runner/reconcile ./cmd/vmrunner
 
 check: ## Check formatting, vet, lint, and that generated files are current.
 	@unformatted=$$($(GOFUMPT) -l .); test -z "$$unformatted" || { echo "make format would change:"; echo "$$unformatted"; exit 1; }

@@ -177,7 +177,7 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 	c.typeLine("ping")
 	c.await(`pong`)
 
-	// QEMU 7.2 can't unplug a CPU with TCG, or the guest may refuse: it is said,
+	// QEMU can't unplug a CPU with TCG, or the guest may refuse: it is said,
 	// and more CPUs are plugged all the same.
 	v.configure("standard", nil, section("currentCpus: 1")...)
 	s = v.becomes("a problem", func(s status.Status) bool {

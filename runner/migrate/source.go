@@ -88,13 +88,12 @@ func (s Source) before(e Event) (Source, []Action) {
 	return s, nil
 }
 
-// keep ends the migration: the source has never sent Go to the target. That hears of it when nothing is copied any
-// more: the copies of disks end best with a target that answers.
+// keep ends the migration: the source has never sent Go to the target.
 func (s Source) keep() (Source, []Action) {
 	if s.ended {
 		return Source{}, []Action{send(Abort), record(NoRecord)}
 	}
-	return Source{}, []Action{do(StopCopying), send(Abort), do(Resume), record(NoRecord)}
+	return Source{}, []Action{send(Abort), do(StopCopying), do(Resume), record(NoRecord)}
 }
 
 // released is the time in which the guest may be the target's.

@@ -172,8 +172,6 @@ func (s *sim) execute(name string, args map[string]any) (any, error) {
 	switch name {
 	case "query-status":
 		return map[string]bool{"running": s.running}, nil
-	case "query-version":
-		return json.RawMessage(qemu72), nil
 	case "query-kvm":
 		return json.RawMessage(kvm), nil
 	case "query-hotpluggable-cpus":

@@ -115,7 +115,7 @@ func (r *rules) program(p *plan.Process) {
 	r.because("the program", nil)
 	r.add(Read, p.Executable)
 	if prefix, ok := strings.CutSuffix(path.Dir(p.Executable), "/bin"); ok && prefix != "" && prefix != "/usr" {
-		r.add(Read, prefix+"/lib", prefix+"/lib64", prefix+"/libexec", prefix+"/share/qemu")
+		r.add(Read, prefix+"/lib", prefix+"/lib64", prefix+"/libexec", prefix+"/share/qemu", prefix+"/share/seabios")
 	}
 	for _, a := range p.Access {
 		r.because("access("+a.Path+", "+a.Mode+")", a.Origin)

@@ -1,0 +1,76 @@
+//go:build newerqemu
+
+package runner_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmstatus"
+)
+
+// located returns a VM that is run by a QEMU, in a folder of programs.
+func located(t *testing.T, programs, disk string) *counting {
+	t.Helper()
+	v := newCounting(t, disk)
+	v.configure("located", nil, "accelerator: tcg", "firmware: bios", "network: []",
+		"maximumRam: 64 MiB", "maximumCpus: 4", "currentCpus: 1", "powerdownTimeout: 0", "useTpm: true", "drives: [{file: "+disk+", bootindex: 1}]",
+		"options: {qemu: "+filepath.Join(programs, "qemu-system-x86_64")+"}")
+	return v
+}
+
+// both returns a VM that is run by the older QEMU, and one that is run by the newer: scripts/newer-qemu has both.
+func both(t *testing.T) (older, newer *counting) {
+	t.Helper()
+	folder := os.Getenv("VMOP_OLDER_QEMU")
+	require.NotEmpty(t, folder, "make test-newer-qemu")
+	disk := counterDisk(t)
+	return located(t, folder+"/bin", disk), located(t, "/usr/bin", disk)
+}
+
+// goes moves a guest to another runner.
+func (c *counting) goes(to *counting) {
+	c.t.Helper()
+	require.NoError(c.t, c.migrates(c.t.Context(), to.receives()))
+	outcome, err := c.wait()
+	require.NoError(c.t, err)
+	require.Equal(c.t, vmstatus.CauseMoved, outcome.Cause)
+	to.log.await(c.t, to.ended, "the guest was received, and continues here")
+	to.hears()
+	to.counted()
+}
+
+// A guest moves to a newer QEMU, where its machine keeps its version, and so it can go back.
+func TestAGuestMovesToANewerQEMU(t *testing.T) {
+	t.Parallel()
+	older, newer := both(t)
+	older.runs()
+	older.hears()
+	older.counted()
+	older.goes(newer)
+	newer.goes(older)
+	_, err := older.stop()
+	require.NoError(t, err)
+	older.nothingLeft()
+}
+
+// An older QEMU has no machine of the version that a newer one has made, and refuses the guest, which stays.
+func TestAnOlderQEMURefusesANewerMachine(t *testing.T) {
+	t.Parallel()
+	older, newer := both(t)
+	newer.runs()
+	newer.hears()
+	newer.counted()
+	const want = "which this QEMU doesn't have (is it an older one?)"
+	err := newer.migrates(t.Context(), older.receives())
+	require.ErrorContains(t, err, want)
+	_, err = older.wait()
+	require.ErrorContains(t, err, want)
+	newer.counted()
+	_, err = newer.stop()
+	require.NoError(t, err)
+	newer.nothingLeft()
+}
