@@ -96,6 +96,34 @@ func (k *Keys) Client(to Target, user string) *control.Client {
 	return control.NewClient(func(ctx context.Context) (net.Conn, error) { return k.Dial(ctx, to) }, user)
 }
 
+// Bounded returns a client of a runner whose answers have at most so many bytes, header included: a guest may have
+// broken out into the runner.
+func (k *Keys) Bounded(to Target, bytes int) *control.Client {
+	return control.NewClient(func(ctx context.Context) (net.Conn, error) {
+		conn, err := k.Dial(ctx, to)
+		if err != nil {
+			return nil, err
+		}
+		return &bounded{Conn: conn, most: bytes, left: bytes}, nil
+	}, "")
+}
+
+// bounded is a connection from which only so many bytes are read.
+type bounded struct {
+	net.Conn
+	most, left int
+}
+
+// Read implements net.Conn.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, fmt.Errorf("the runner's answer is longer than %d bytes", b.most)
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
 // Kill ends the machine of a VM in its pod without asking the guest, in the name of a user.
 func (k *Keys) Kill(ctx context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error {
 	target, err := TargetOf(vm, pod.UID, pod.Status.PodIP)

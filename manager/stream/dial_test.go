@@ -127,6 +127,19 @@ func TestManagerReachesARunner(t *testing.T) {
 	require.NotContains(t, metrics.String(), "alice")
 }
 
+// A runner that sends more than was asked for is not listened to.
+func TestAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	var text strings.Builder
+	require.NoError(t, l.keys.Bounded(l.target, 64<<10).Metrics(t.Context(), &text))
+	require.Greater(t, text.Len(), 2000)
+	const few = 1000
+	var cut strings.Builder
+	require.ErrorContains(t, l.keys.Bounded(l.target, few).Metrics(t.Context(), &cut), "longer than 1000 bytes")
+	require.Less(t, cut.Len(), few)
+}
+
 // Whoever is not the manager is refused, and the log says why.
 func TestOnlyTheManagerIsLetIn(t *testing.T) {
 	t.Parallel()

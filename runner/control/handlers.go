@@ -294,7 +294,9 @@ func (s *Server) getSource(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) error {
 	st := s.opts.Tracker.Status()
 	proc := os.DirFS("/proc")
-	t, _ := s.traffic(r.Context()) // there is none while QEMU is starting or ending, or doesn't answer
+	ctx, cancel := context.WithTimeout(r.Context(), metricsTime)
+	defer cancel()
+	t, _ := s.traffic(ctx) // there is none while QEMU is starting or ending, or doesn't answer
 	return give(w, metricsType, metrics(st, sample{
 		cpu:         processorTime(proc, st.QEMU.PID),
 		traffic:     t,

@@ -26,20 +26,26 @@ type sample struct {
 
 // metrics returns the VM's metrics in Prometheus' text format
 // (https://prometheus.io/docs/instrumenting/exposition_formats/).
-func metrics(s status.Status, m sample) []byte {
-	w := &metricsWriter{vm: s.Name}
-	w.family("vmop_vm_info", "gauge", "Describes the VM.")
-	w.value(1, "uuid", s.UUID, "vm_type", s.VMType, "qemu_version", s.QEMU.Version, "runner_version", s.Runner.Version)
-	w.family("vmop_vm_state", "gauge", "1 for the state the VM is in, 0 for the others.")
+func metrics(s status.Status, m sample) []byte { return writeMetrics(s, m).Bytes() }
+
+// Families returns the families of the metrics of VMs, in the order in which a runner has them.
+func Families() []Family { return writeMetrics(status.Status{}, sample{}).families }
+
+func writeMetrics(s status.Status, m sample) *metricsWriter {
+	w := &metricsWriter{escapes: strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)}
+	w.vm = w.quoted(s.Name)
+	w.family("vmop_vm_info", "gauge", "Describes the VM.", "uuid", "vm_type", "qemu_version", "runner_version")
+	w.value(1, s.UUID, s.VMType, s.QEMU.Version, s.Runner.Version)
+	w.family("vmop_vm_state", "gauge", "1 for the state the VM is in, 0 for the others.", "state")
 	for _, state := range [...]vmstatus.State{
 		vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateRunning,
 		vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped,
 	} {
-		w.value(one(s.State == state), "state", string(state))
+		w.value(one(s.State == state), string(state))
 	}
-	w.family("vmop_vm_condition", "gauge", "1 for a condition that is true.")
+	w.family("vmop_vm_condition", "gauge", "1 for a condition that is true.", "condition")
 	for _, c := range s.Conditions {
-		w.value(one(c.Status == vmstatus.True), "condition", string(c.Type))
+		w.value(one(c.Status == vmstatus.True), string(c.Type))
 	}
 	w.family("vmop_vm_cpus", "gauge", "CPUs of the guest.")
 	w.value(float64(s.CPUs))
@@ -50,9 +56,9 @@ func metrics(s status.Status, m sample) []byte {
 	m.traffic.write(w)
 	w.family("vmop_vm_uptime_seconds", "gauge", "Time since the guest was started, 0 if it is not running.")
 	w.value(uptime(s, m.now).Seconds())
-	w.family("vmop_vm_consoles", "gauge", "Viewers of the VM.")
+	w.family("vmop_vm_consoles", "gauge", "Viewers of the VM.", "kind")
 	for _, kind := range [...]string{status.SPICE, status.VNC, status.Serial} {
-		w.value(float64(viewers(s.Consoles, kind)), "kind", kind)
+		w.value(float64(viewers(s.Consoles, kind)), kind)
 	}
 	w.family("vmop_vm_pending_changes", "gauge", "Changes of the configuration that await a restart.")
 	w.value(float64(len(s.RestartAwaitingChanges)))
@@ -62,9 +68,9 @@ func metrics(s status.Status, m sample) []byte {
 	w.value(float64(m.dropped))
 	w.family("vmop_control_clients", "gauge", "Connections to the control socket.")
 	w.value(float64(m.clients))
-	w.family("vmop_process_resident_memory_bytes", "gauge", "Resident memory of a process of the VM.")
-	w.value(float64(m.runner), "process", "runner")
-	w.value(float64(m.qemu), "process", "qemu")
+	w.family("vmop_process_resident_memory_bytes", "gauge", "Resident memory of a process of the VM.", "process")
+	w.value(float64(m.runner), "runner")
+	w.value(float64(m.qemu), "qemu")
 	// The names that Prometheus' client libraries use for every process.
 	w.family("process_resident_memory_bytes", "gauge", "Resident memory of the runner.")
 	w.value(float64(m.runner))
@@ -72,7 +78,7 @@ func metrics(s status.Status, m sample) []byte {
 	w.value(float64(m.descriptors))
 	w.family("go_goroutines", "gauge", "Goroutines of the runner.")
 	w.value(float64(m.goroutines))
-	return w.Bytes()
+	return w
 }
 
 func one(is bool) float64 {
@@ -99,29 +105,46 @@ func viewers(consoles []status.Console, kind string) int {
 	return n
 }
 
+// A Family is metrics of one name.
+type Family struct {
+	// Name of the metrics, their type ("gauge", "counter"), and what they are.
+	Name, Type, Help string
+	// Labels are names of labels, besides that of the VM ("name").
+	Labels []string
+}
+
+// Head returns the lines that precede the metrics in Prometheus' text format.
+func (f Family) Head() string {
+	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + f.Type + "\n"
+}
+
 // metricsWriter writes families of metrics; every metric names the VM.
 type metricsWriter struct {
 	bytes.Buffer
-	vm, name string
+	escapes  *strings.Replacer // the format knows three
+	vm       string            // quoted
+	families []Family
 }
 
-func (w *metricsWriter) family(name, kind, help string) {
-	w.name = name
-	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+func (w *metricsWriter) family(name, kind, help string, labels ...string) {
+	f := Family{name, kind, help, labels}
+	w.families = append(w.families, f)
+	w.WriteString(f.Head())
 }
 
-// value writes a metric of the family; labels are names and values in turn.
+// value writes a metric of the last family, with values for its labels.
 func (w *metricsWriter) value(v float64, labels ...string) {
-	fmt.Fprintf(w, "%s{name=%s", w.name, quoted(w.vm))
-	for i := 0; i+1 < len(labels); i += 2 {
-		fmt.Fprintf(w, ",%s=%s", labels[i], quoted(labels[i+1]))
+	f := w.families[len(w.families)-1]
+	fmt.Fprintf(w, "%s{name=%s", f.Name, w.vm)
+	for i, name := range f.Labels {
+		fmt.Fprintf(w, ",%s=%s", name, w.quoted(labels[i]))
 	}
 	fmt.Fprintf(w, "} %s\n", strconv.FormatFloat(v, 'f', -1, 64))
 }
 
-// quoted returns a label's value: the format knows three escapes.
-func quoted(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "�")) + `"`
+// quoted returns a label's value.
+func (w *metricsWriter) quoted(s string) string {
+	return `"` + w.escapes.Replace(strings.ToValidUTF8(s, "�")) + `"`
 }
 
 // resident returns the resident memory of a process in bytes (VmRSS of proc(5)), 0 if it

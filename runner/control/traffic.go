@@ -137,19 +137,19 @@ func (c counts) values() [len(networkMetrics)]float64 {
 // write writes the metrics.
 func (t traffic) write(w *metricsWriter) {
 	for i, m := range storageMetrics {
-		w.family("vmop_vm_storage_"+m[0]+"_total", "counter", m[1]+", by the drive's device.")
+		w.family("vmop_vm_storage_"+m[0]+"_total", "counter", m[1]+", by the drive's device.", "drive")
 		for _, d := range t.drives {
-			w.value(d.values()[i], "drive", d.Device)
+			w.value(d.values()[i], d.Device)
 		}
 	}
 	for i, m := range networkMetrics {
-		w.family("vmop_vm_network_receive_"+m[0]+"_total", "counter", m[1]+" to the guest, by the tap.")
+		w.family("vmop_vm_network_receive_"+m[0]+"_total", "counter", m[1]+" to the guest, by the tap.", "interface")
 		for _, tap := range t.taps {
-			w.value(tap.received.values()[i], "interface", tap.name)
+			w.value(tap.received.values()[i], tap.name)
 		}
-		w.family("vmop_vm_network_transmit_"+m[0]+"_total", "counter", m[1]+" from the guest, by the tap.")
+		w.family("vmop_vm_network_transmit_"+m[0]+"_total", "counter", m[1]+" from the guest, by the tap.", "interface")
 		for _, tap := range t.taps {
-			w.value(tap.sent.values()[i], "interface", tap.name)
+			w.value(tap.sent.values()[i], tap.name)
 		}
 	}
 }

@@ -35,6 +35,8 @@ const (
 	usageStep  = 30 * time.Second
 	usageCount = int(time.Hour / usageStep)
 	usageTime  = 5 * time.Second // for QEMU to answer
+	// metricsTime is for QEMU to answer who asks for metrics, and has the rest without it. The manager waits for two seconds.
+	metricsTime = time.Second
 )
 
 // usages are the latest, oldest first.

@@ -54,37 +54,17 @@ func (f *Fleet) dial(user, name string) (*control.Client, error) {
 	return f.opts.Keys.Client(target, user), nil
 }
 
-// query returns a client of the runner of a VM, for answers that end up in the manager's memory: a
-// guest may have broken out into the runner.
+// query returns a client of the runner of a VM, for answers that end up in the manager's memory.
 func (f *Fleet) query(vm found) (*control.Client, error) {
 	target, err := vm.target()
 	if err != nil {
 		return nil, explain(err)
 	}
-	return control.NewClient(func(ctx context.Context) (net.Conn, error) {
-		conn, err := f.opts.Keys.Dial(ctx, target)
-		return &bounded{Conn: conn, left: largestAnswer}, err
-	}, ""), nil
+	return f.opts.Keys.Bounded(target, largestAnswer), nil
 }
 
 // largestAnswer bounds an answer of a runner, in bytes.
 const largestAnswer = 20 << 20
-
-// bounded is a connection from which only so many bytes are read.
-type bounded struct {
-	net.Conn
-	left int
-}
-
-// Read implements net.Conn.
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left == 0 {
-		return 0, fmt.Errorf("the runner's answer is longer than %d bytes", largestAnswer)
-	}
-	n, err := b.Conn.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
 
 // isUp reports whether there is a machine, so that its runner knows it best.
 func (vm found) isUp() bool { return stateOf(vm.VirtualMachine).Up() }
