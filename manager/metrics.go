@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
@@ -16,13 +17,15 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
+	"vmop/manager/scrape"
 	"vmop/manager/serve"
 	"vmop/manager/store"
+	"vmop/manager/stream"
 	"vmop/manager/vm"
 )
 
 // metrics serves /metrics: those of the libraries (reconciliations, queue, API calls, Go)
-// and the manager's own. It implements prometheus.Collector.
+// and the manager's own; and /metrics/vms, those of VMs. It implements prometheus.Collector.
 type metrics struct {
 	address string
 	version string
@@ -32,12 +35,13 @@ type metrics struct {
 	api     *reach
 	pages   pageMetrics
 	starts  starts
+	scraper *scrape.Scraper
 
 	build, phases, generation, faulty, away, pools, claims *prometheus.Desc
 }
 
 func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach,
-	pages *serve.Pages, starts starts,
+	pages *serve.Pages, starts starts, namespace string, keys *stream.Keys, log *slog.Logger,
 ) store.Always {
 	m := &metrics{
 		address: opts.MetricsAddress, version: opts.Version,
@@ -57,6 +61,7 @@ func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, 
 		claims: prometheus.NewDesc("vmop_pool_claims_total",
 			"How often users have asked this manager for a VM of a pool, by the result.", []string{"result"}, nil),
 	}
+	m.scraper = newScraper(namespace, vms.Store(), keys, m.isLeader, log)
 	return m.serve
 }
 
@@ -155,6 +160,7 @@ func (m *metrics) serve(ctx context.Context) error {
 	mux := http.NewServeMux()
 	all := prometheus.Gatherers{ctrlmetrics.Registry, own}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics/vms", m.scraper)
 	const patience = 10 * time.Second
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: patience, WriteTimeout: 3 * patience,

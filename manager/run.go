@@ -53,7 +53,7 @@ type Options struct {
 	// Instance is the name of this manager among them, in the lease and in events.
 	Instance string
 	// HealthAddress is where /healthz and /readyz are served, MetricsAddress where
-	// /metrics is; "" means nowhere.
+	// /metrics and /metrics/vms are; "" means nowhere.
 	HealthAddress, MetricsAddress string
 	// Handler takes what is logged, at all levels. Levels filter it.
 	Handler slog.Handler
@@ -116,9 +116,9 @@ func Run(ctx context.Context, opts Options) error {
 		log.Info("became the leader", "instance", opts.Instance)
 		return nil
 	}
-	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(newPresets(mgr, namespace, log)),
-		mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(store.Always(live.follow)), mgr.Add(store.Always(keys.Run)),
-		mgr.Add(store.Always(pages.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages, starts)))
+	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(store.Always(live.follow)),
+		mgr.Add(newPresets(mgr, namespace, log)), mgr.Add(store.Always(keys.Run)), mgr.Add(store.Always(pages.Run)),
+		mgr.Add(newMetrics(opts, mgr, vms, live, api, pages, starts, namespace, keys, log)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}

@@ -35,7 +35,7 @@ const (
 	usageStep  = 30 * time.Second
 	usageCount = int(time.Hour / usageStep)
 	usageTime  = 5 * time.Second // for QEMU to answer
-	// metricsTime is for QEMU to answer who asks for metrics, and has the rest without it. The manager waits for two seconds.
+	// metricsTime is the same for metrics, which have the rest without it: the manager waits for two seconds.
 	metricsTime = time.Second
 )
 

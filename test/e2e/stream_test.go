@@ -2,9 +2,12 @@ package e2e_test
 
 import (
 	"bytes"
+	"fmt"
 	"image/png"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -77,8 +80,36 @@ func managerReachesRunner(t *testing.T, l *lab) {
 		return c != nil && c.Message == "watching vnc alice; watching serial alice"
 	})
 
+	l.hasMetrics(t, "streamed")
+
 	lie := target
 	lie.Key = strings.Repeat("0", 64)
 	_, err = keys.Client(lie, "").Status(ctx)
 	require.ErrorIs(t, err, stream.ErrOther)
+}
+
+// hasMetrics requires that the manager has a VM's metrics for Prometheus.
+func (l *lab) hasMetrics(t *testing.T, vm string) {
+	t.Helper()
+	manager := l.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/name=vm-operator",
+		"-o", "jsonpath={.items[0].status.podIP}")
+	prometheus := &http.Client{Transport: &http.Transport{DialContext: l.Dial}}
+	labels := `{name="` + vm + `",namespace="` + namespace + `"`
+	clustertest.Eventually(t, "the VM's metrics at the manager", func() error {
+		answer, err := prometheus.Get("http://" + net.JoinHostPort(manager, "8082") + "/metrics/vms")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		for _, metric := range []string{
+			`vmop_vm_scraped` + labels + "} 1\n", `vmop_vm_condition` + labels + `,condition="Running"} 1` + "\n",
+			`vmop_vm_consoles` + labels + `,kind="serial"} 1` + "\n",
+		} {
+			if err == nil && !strings.Contains(string(text), "\n"+metric) {
+				err = fmt.Errorf("%s is missing in:\n%s", metric, text)
+			}
+		}
+		return err
+	})
 }
