@@ -68,8 +68,16 @@ func always(v string) string { return v + "x20000" }
 
 func since(before, then string) string { return before + "x60 " + then + "x20000" }
 
-func condition(vm string, c vmstatus.ConditionType) string {
-	return fmt.Sprintf("vmop_vm_condition{name=%q,condition=%q}", vm, c)
+// of are the labels of a VM: without namespace, where there is no Kubernetes.
+func of(vm, namespace string) string {
+	if namespace == "" {
+		return fmt.Sprintf("name=%q", vm)
+	}
+	return fmt.Sprintf("name=%q,namespace=%q", vm, namespace)
+}
+
+func condition(labels string, c vmstatus.ConditionType) string {
+	return fmt.Sprintf("vmop_vm_condition{condition=%q,%s}", c, labels)
 }
 
 func inPhase(p v1.Phase) string { return fmt.Sprintf("vmop_vms{%s,phase=%q}", leader, p) }
@@ -91,16 +99,25 @@ func healthy() map[string]string {
 		"vmop_build_info{" + leader + "}": always("1"), "vmop_build_info{" + standby + "}": always("1"),
 		leads + "{" + leader + "}": always("1"), leads + "{" + standby + "}": always("0"),
 		"vmop_apiserver_away{" + leader + "}": always("0"), "vmop_config_faulty{" + leader + "}": always("0"),
-		errs:                                  "0+1x10 10x20000", // some, and then no more
-		inPhase(v1.PhaseFailed):               always("0"),
-		inPhase(v1.PhaseMigrating):            always("0"),
-		inPhase(v1.PhaseRunning):              always("7"),
-		`vmop_vm_problems{name="web"}`:        always("0"),
-		`vmop_vm_pending_changes{name="web"}`: always("0"),
+		errs:                       "0+1x10 10x20000", // some, and then no more
+		inPhase(v1.PhaseFailed):    always("0"),
+		inPhase(v1.PhaseMigrating): always("0"),
+		inPhase(v1.PhaseRunning):   always("7"),
 	}
 	for i, state := range pool.States() {
 		all[inPool(state)] = always(fmt.Sprint(i + 1))
 	}
+	for _, namespace := range []string{"", "demo"} {
+		addVMs(all, namespace)
+	}
+	return all
+}
+
+// addVMs adds the series of VMs with nothing wrong.
+func addVMs(all map[string]string, namespace string) {
+	web, plain, ends := of("web", namespace), of("plain", namespace), of("ends", namespace)
+	all["vmop_vm_problems{"+web+"}"], all["vmop_vm_pending_changes{"+web+"}"] = always("0"), always("0")
+	all["vmop_vm_scraped{"+web+"}"] = always("1")
 	for _, c := range status.Derive(status.Status{}) {
 		is := "0"
 		if slices.Contains([]vmstatus.ConditionType{
@@ -108,18 +125,17 @@ func healthy() map[string]string {
 		}, c.Type) {
 			is = "1"
 		}
-		all[condition("web", c.Type)] = always(is)
+		all[condition(web, c.Type)] = always(is)
 	}
 	// A VM without log-in agent, and one that ends.
-	all[condition("plain", vmstatus.ConditionRunning)] = always("1")
-	all[condition("plain", vmstatus.ConditionReady)] = always("1")
-	all[condition("plain", vmstatus.ConditionVmopAgent)] = always("0")
+	all[condition(plain, vmstatus.ConditionRunning)] = always("1")
+	all[condition(plain, vmstatus.ConditionReady)] = always("1")
+	all[condition(plain, vmstatus.ConditionVmopAgent)] = always("0")
 	for _, c := range []vmstatus.ConditionType{
 		vmstatus.ConditionRunning, vmstatus.ConditionReady, vmstatus.ConditionVmopAgent,
 	} {
-		all[condition("ends", c)] = since("1", "0")
+		all[condition(ends, c)] = since("1", "0")
 	}
-	return all
 }
 
 // A fault is what makes an alert fire.
@@ -129,13 +145,13 @@ type fault struct {
 	late   time.Duration // from the first sample that is wrong until the expression is true
 }
 
-// faults are by alert.
-func faults() map[string]fault {
-	demo, web := `namespace="demo"`, `name="web"`
+// faults are by alert. A VM is in a namespace, or there is none.
+func faults(namespace string) map[string]fault {
+	demo, web := `namespace="demo"`, of("web", namespace)
 	one := func(labels, series, values string) fault {
 		return fault{labels: labels, series: map[string]string{series: values}}
 	}
-	agent, running := condition("web", vmstatus.ConditionVmopAgent), `condition="Running",name="web"`
+	agent, running := condition(web, vmstatus.ConditionVmopAgent), `condition="Running",`+web
 	away := one(demo, "vmop_apiserver_away{"+leader+"}", since("0", "1"))
 	away.late = 2 * time.Minute // three of five minutes
 	return map[string]fault{
@@ -153,11 +169,12 @@ func faults() map[string]fault {
 		"VmopMigrationLasts":  one(demo, inPhase(v1.PhaseMigrating), since("0", "1")),
 		"VmopLogInAgentLost":  one(`condition="VmopAgentConnected",`+web, agent, since("1", "0")),
 		"VmopTPMLost": one(`condition="TPMLost",`+web,
-			condition("web", vmstatus.ConditionTPMLost), since("0", "1")),
-		"VmopNotReady": one(running, condition("web", vmstatus.ConditionReady), since("1", "0")),
-		"VmopProblems": one(web, `vmop_vm_problems{name="web"}`, since("0", "2")),
+			condition(web, vmstatus.ConditionTPMLost), since("0", "1")),
+		"VmopNotReady":   one(running, condition(web, vmstatus.ConditionReady), since("1", "0")),
+		"VmopProblems":   one(web, "vmop_vm_problems{"+web+"}", since("0", "2")),
+		"VmopNotScraped": one(web, "vmop_vm_scraped{"+web+"}", since("1", "0")),
 		"VmopRestartAwaited": one(`condition="RestartRequired",`+web,
-			condition("web", vmstatus.ConditionRestartRequired), since("0", "1")),
+			condition(web, vmstatus.ConditionRestartRequired), since("0", "1")),
 	}
 }
 
@@ -191,16 +208,18 @@ func firing(at time.Duration, expected ...sample) query {
 func TestAlertsFire(t *testing.T) {
 	t.Parallel()
 	alerts, rules := read(t)
-	require.ElementsMatch(t, slices.Collect(maps.Keys(alerts)), slices.Collect(maps.Keys(faults())))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(alerts)), slices.Collect(maps.Keys(faults(""))))
 	const week = 8 * 24 * time.Hour
 	units := []unit{newUnit("healthy", nil, firing(time.Minute), firing(began+time.Hour), firing(week))}
-	for name, f := range faults() {
-		a := alerts[name]
-		at := began + f.late + a.lasts(t)
-		units = append(units, newUnit(name, f.series, firing(at-time.Minute), firing(at, sample{
-			fmt.Sprintf(`ALERTS{alertname=%q,alertstate="firing",severity=%q,%s}`, name, a.Labels["severity"],
-				f.labels), 1,
-		})))
+	for _, namespace := range []string{"", "demo"} {
+		for name, f := range faults(namespace) {
+			a := alerts[name]
+			at := began + f.late + a.lasts(t)
+			units = append(units, newUnit(name+" in "+namespace, f.series, firing(at-time.Minute), firing(at, sample{
+				fmt.Sprintf(`ALERTS{alertname=%q,alertstate="firing",severity=%q,%s}`, name, a.Labels["severity"],
+					f.labels), 1,
+			})))
+		}
 	}
 	programs := build(t)
 	require.Contains(t, run(t, filepath.Join(programs, "promtool"), "check", "rules", "--lint-fatal", rules), "SUCCESS")
