@@ -17,7 +17,8 @@ func located(t *testing.T, programs, disk string) *counting {
 	t.Helper()
 	v := newCounting(t, disk)
 	v.configure("located", nil, "accelerator: tcg", "firmware: bios", "network: []",
-		"maximumRam: 64 MiB", "maximumCpus: 4", "currentCpus: 1", "powerdownTimeout: 0", "useTpm: true", "drives: [{file: "+disk+", bootindex: 1}]",
+		"maximumRam: 64 MiB", "maximumCpus: 4", "currentCpus: 1", "powerdownTimeout: 0", "useTpm: true",
+		"drives: [{file: "+disk+", bootindex: 1}]",
 		"options: {qemu: "+filepath.Join(programs, "qemu-system-x86_64")+"}")
 	return v
 }
