@@ -208,3 +208,43 @@ func TestType(t *testing.T) {
 	})
 	require.Contains(t, with(r.Subjects[2], takeover.Blocks), "spec.vm.cpuModel: no")
 }
+
+// What is wrong with a VM is said with its field, whatever it is.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	text := read(t, "testdata/namespace.yaml")
+	for name, change := range map[string]struct {
+		from, to string
+		effect   takeover.Effect
+		want     string
+	}{
+		"a shape": {"maximumCpus: 4", "maximumCpus: {}", takeover.Blocks, "it can't be read"},
+		"two sizes": {
+			"maximumCpus: 4", "maximumCpus: 4\n    cpuTopology: {sockets: 2}", takeover.Blocks,
+			"spec.vm: want either maximumCpus or cpuTopology",
+		},
+		"a scheme": {"debian-12.iso", "ftp://example.org/x.iso", takeover.Blocks, "spec.vm.disks[3].cdrom.image: is"},
+		"no labels": {
+			"labels: {app.kubernetes.io/name: vm-runner, app.kubernetes.io/instance: test-vm, ", "labels: {",
+			takeover.Blocks, "spec.vm.disks[0].volumeClaimTemplate: the claim test-vm-system-disk does not have",
+		},
+		"an image": {
+			"ghcr.io/mnlipp/org.jdrupes.vmoperator.runner.qemu-arch:latest\", pull", "registry.example/own:1\", pull",
+			takeover.Changes, "spec.image: it must contain vmrunner",
+		},
+		"no service": {
+			"{labels: {label1: label1}, annotations: {metallb.universe.tf/loadBalancerIPs: 192.168.168.1}}", "{}",
+			takeover.Changes, "spec.loadBalancerService: a Service that is there is removed",
+		},
+	} {
+		require.Contains(t, text, change.from, name)
+		_, of := assessed(t, strings.ReplaceAll(text, change.from, change.to))
+		require.Contains(t, strings.Join(with(of["test-vm"], change.effect), "\n"), change.want, name)
+	}
+	_, of := assessed(t, strings.ReplaceAll(text, `retention: "PT1m"`, "retention: [1]"))
+	require.True(t, new(of["test-pool"]).Blocked())
+	r, _ := assessed(t, strings.ReplaceAll(text, "ghcr.io/mnlipp/org.jdrupes.vmoperator.manager:latest", "mirror/manager"))
+	require.Equal(t, []string{"vm-operator"}, r.Managers, "by its name")
+	_, err := takeover.Sort(objectsOf(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: 1}"))
+	require.ErrorContains(t, err, "read StatefulSet x: ")
+}

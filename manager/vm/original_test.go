@@ -2,6 +2,8 @@ package vm
 
 import (
 	"maps"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,11 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/manager/takeover"
 )
 
 // A template of VM-Operator isn't replaced by the standard type without a word.
@@ -213,4 +218,66 @@ func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
 	booted := w.boot("web")
 	require.Len(t, booted.Spec.Containers, 1)
 	require.Equal(t, objects.ContainerName, booted.Spec.Containers[0].Name)
+}
+
+// What a takeover says of the claims of VM-Operator's VMs is what the manager does: it uses these, makes no others, and
+// starts no VM whose claims the configuration would have to trust.
+func TestTakeoverIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text, err := os.ReadFile("../takeover/testdata/namespace.yaml")
+	require.NoError(t, err)
+	var all []unstructured.Unstructured
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var u unstructured.Unstructured
+		require.NoError(t, yaml.Unmarshal([]byte(document), &u.Object))
+		if u.GetName() == "old" && u.GetKind() == "VirtualMachine" { // with the type that its template asks for
+			require.NoError(t, unstructured.SetNestedField(u.Object, "windows", "spec", "vmType", "source"))
+		}
+		switch u.GetKind() {
+		case "PersistentVolumeClaim":
+			require.NoError(t, unstructured.SetNestedField(u.Object, []any{"ReadWriteOnce"}, "spec", "accessModes"))
+			require.NoError(t, unstructured.SetNestedField(u.Object, "1Mi", "spec", "resources", "requests", "storage"))
+			if !strings.Contains(u.GetName(), "runner-data") {
+				require.NoError(t, unstructured.SetNestedField(u.Object, "Block", "spec", "volumeMode"))
+			}
+		case "Pod", "Deployment", "StatefulSet", "VmPool":
+			continue // they have ended
+		}
+		if u.GetName() == "bare" {
+			continue
+		}
+		all = append(all, u)
+		made := u.DeepCopy()
+		made.SetNamespace(w.Name)
+		made.SetUID("")
+		w.create(made)
+	}
+	n, err := takeover.Sort(all)
+	require.NoError(t, err)
+	report := takeover.Assess(n, takeover.Options{Settings: *w.settings.Load()})
+	require.Equal(t, []string{"runner-data-old-0", "test-vm-runner-data"}, report.TrustedClaims)
+	w.manage(nil)
+	for _, name := range []string{"test-vm", "old"} {
+		w.phase(name, v1.PhaseFailed, decide.ReasonNotTrusted)
+	}
+	w.set(func(s *objects.Settings) { s.Trust.Claims = report.TrustedClaims })
+	for _, s := range report.Subjects {
+		if s.Kind != "VirtualMachine" {
+			continue
+		}
+		pod := w.boot(s.Name)
+		var kept string
+		for _, f := range s.Findings {
+			kept += string(f.Effect) + " " + f.Message + "\n"
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != "vmop-image-repository" {
+				require.Contains(t, kept, "kept the claim "+v.PersistentVolumeClaim.ClaimName+"\n")
+			}
+		}
+	}
+	var claims corev1.PersistentVolumeClaimList
+	require.NoError(t, w.client.List(t.Context(), &claims, client.InNamespace(w.Name)))
+	require.Len(t, claims.Items, 5, "none is made beside them")
 }
