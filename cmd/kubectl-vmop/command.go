@@ -57,7 +57,10 @@ func newCommand() *cobra.Command {
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newTop(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
-	root.AddCommand(newMigrate(&f), newEvict(&f), newReclaim(&f), missing("migrate-cancel"))
+	root.AddCommand(newMigrate(&f), newEvict(&f), newReclaim(&f), missing("migrate-cancel",
+		"a migration is ended by deleting its operation", "kubectl get vmop, kubectl delete vmop OPERATION"))
+	root.AddCommand(missing("takeover",
+		"VMs of VM-Operator are taken over by the program of the manager", "vmmanager takeover"))
 	suggest(root)
 	return root
 }
@@ -95,15 +98,12 @@ func suggest(root *cobra.Command) {
 	}
 }
 
-// missing returns a verb of virtctl that this project has no verb for: it says what is used instead.
-func missing(name string) *cobra.Command {
+// missing returns a verb that users look for here, and that isn't here: it says why, and what to use instead.
+func missing(name, why, instead string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			return hinted{
-				cli.UsageError{Err: fmt.Errorf("%s: a migration is ended by deleting its operation", name)},
-				"kubectl get vmop, kubectl delete vmop OPERATION",
-			}
+			return hinted{cli.UsageError{Err: fmt.Errorf("%s: %s", name, why)}, instead}
 		},
 	}
 }
