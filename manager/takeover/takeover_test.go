@@ -243,7 +243,8 @@ func TestFaults(t *testing.T) {
 	}
 	_, of := assessed(t, strings.ReplaceAll(text, `retention: "PT1m"`, "retention: [1]"))
 	require.True(t, new(of["test-pool"]).Blocked())
-	r, _ := assessed(t, strings.ReplaceAll(text, "ghcr.io/mnlipp/org.jdrupes.vmoperator.manager:latest", "mirror/manager"))
+	original := "ghcr.io/mnlipp/org.jdrupes.vmoperator.manager:latest"
+	r, _ := assessed(t, strings.ReplaceAll(text, original, "mirror/manager"))
 	require.Equal(t, []string{"vm-operator"}, r.Managers, "by its name")
 	_, err := takeover.Sort(objectsOf(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: 1}"))
 	require.ErrorContains(t, err, "read StatefulSet x: ")
