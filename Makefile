@@ -173,7 +173,7 @@ e2e: packages-test ## Run VMs on a real Kubernetes, and crash its nodes.
 generate: ## Regenerate the generated files.
 	go generate ./...
 
-alerts: ## Have the alerts evaluated by Prometheus' promtool, which is built first.
+alerts: ## Have the alerts and dashboards evaluated by Prometheus' promtool, which is built first.
 	go test -count=1 -tags promtool ./deploy/monitoring
 
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)

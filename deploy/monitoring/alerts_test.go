@@ -1,4 +1,5 @@
-// Package monitoring_test checks the alerts. make alerts has them evaluated by Prometheus' own promtool.
+// Package monitoring_test checks the alerts, and has the dashboards made. make alerts has both evaluated by Prometheus'
+// own promtool.
 package monitoring_test
 
 import (
@@ -43,9 +44,9 @@ func read(t *testing.T) (alerts map[string]alert, file string) {
 	return alerts, file
 }
 
-// A metric that an alert refers to is in the tables of metrics. The runner's is compared with what it exports by a test
-// of runner/control.
-func TestAlertsAreAboutWhatIsExported(t *testing.T) {
+// A metric that an alert or a dashboard refers to is in the tables of metrics. The runner's is compared with what it
+// exports by a test of runner/control.
+func TestWhatIsExportedIsReferredTo(t *testing.T) {
 	t.Parallel()
 	var pages string
 	for _, page := range []string{"manager", "control"} {
@@ -54,13 +55,22 @@ func TestAlertsAreAboutWhatIsExported(t *testing.T) {
 		pages += string(text)
 	}
 	pages = strings.NewReplacer("`", "", ", ", "\n| ", "{", " ").Replace(pages)
-	metric := regexp.MustCompile(`\b(vmop|controller_runtime|leader_election)_[a-z_]+`)
-	alerts, _ := read(t)
-	for name, a := range alerts {
-		all := metric.FindAllString(a.Expr, -1)
-		require.NotEmpty(t, all, name)
+	metric := regexp.MustCompile(`\b(vmop|controller_runtime|leader_election|workqueue|rest_client)_[a-z_]+`)
+	refersToWhatIsThere := func(expr string) {
+		all := metric.FindAllString(expr, -1)
 		for _, name := range all {
-			require.Contains(t, pages, "\n| "+name+" ")
+			row := "\n| " + strings.TrimSuffix(name, "_bucket")
+			require.True(t, strings.Contains(pages, row+" ") || strings.Contains(pages, row+"\n"), name)
+		}
+		require.True(t, len(all) > 0 || strings.Contains(expr, "ALERTS{"), expr)
+	}
+	alerts, _ := read(t)
+	for _, a := range alerts {
+		refersToWhatIsThere(a.Expr)
+	}
+	for _, d := range dashboards() {
+		for _, expr := range d.expressions() {
+			refersToWhatIsThere(expr)
 		}
 	}
 }

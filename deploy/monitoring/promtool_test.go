@@ -148,32 +148,32 @@ type fault struct {
 // faults are by alert. A VM is in a namespace, or there is none.
 func faults(namespace string) map[string]fault {
 	demo, web := `namespace="demo"`, of("web", namespace)
-	one := func(labels, series, values string) fault {
+	single := func(labels, series, values string) fault {
 		return fault{labels: labels, series: map[string]string{series: values}}
 	}
 	agent, running := condition(web, vmstatus.ConditionVmopAgent), `condition="Running",`+web
-	away := one(demo, "vmop_apiserver_away{"+leader+"}", since("0", "1"))
+	away := single(demo, "vmop_apiserver_away{"+leader+"}", since("0", "1"))
 	away.late = 2 * time.Minute // three of five minutes
 	return map[string]fault{
-		"VmopStartFails": one(demo, inPhase(v1.PhaseFailed), since("0", "1")),
+		"VmopStartFails": single(demo, inPhase(v1.PhaseFailed), since("0", "1")),
 		"VmopManagerAway": {labels: demo, series: map[string]string{
 			"vmop_build_info{" + leader + "}": "1x60 stale", "vmop_build_info{" + standby + "}": "1x60 stale",
 		}},
-		"VmopNoLeader":            one(demo, leads+"{"+leader+"}", since("1", "0")),
+		"VmopNoLeader":            single(demo, leads+"{"+leader+"}", since("1", "0")),
 		"VmopAPIServerAway":       away,
-		"VmopConfigurationFaulty": one(demo, "vmop_config_faulty{"+leader+"}", since("0", "1")),
+		"VmopConfigurationFaulty": single(demo, "vmop_config_faulty{"+leader+"}", since("0", "1")),
 		"VmopPoolEmpty": {labels: demo + `,pool="desktops"`, series: map[string]string{
 			inPool(pool.Free): since("1", "0"), inPool(pool.Expired): since("2", "0"),
 		}},
-		"VmopReconcileErrors": one(`controller="vm",`+demo, errs, "0x60 1+1x20000"),
-		"VmopMigrationLasts":  one(demo, inPhase(v1.PhaseMigrating), since("0", "1")),
-		"VmopLogInAgentLost":  one(`condition="VmopAgentConnected",`+web, agent, since("1", "0")),
-		"VmopTPMLost": one(`condition="TPMLost",`+web,
+		"VmopReconcileErrors": single(`controller="vm",`+demo, errs, "0x60 1+1x20000"),
+		"VmopMigrationLasts":  single(demo, inPhase(v1.PhaseMigrating), since("0", "1")),
+		"VmopLogInAgentLost":  single(`condition="VmopAgentConnected",`+web, agent, since("1", "0")),
+		"VmopTPMLost": single(`condition="TPMLost",`+web,
 			condition(web, vmstatus.ConditionTPMLost), since("0", "1")),
-		"VmopNotReady":   one(running, condition(web, vmstatus.ConditionReady), since("1", "0")),
-		"VmopProblems":   one(web, "vmop_vm_problems{"+web+"}", since("0", "2")),
-		"VmopNotScraped": one(web, "vmop_vm_scraped{"+web+"}", since("1", "0")),
-		"VmopRestartAwaited": one(`condition="RestartRequired",`+web,
+		"VmopNotReady":   single(running, condition(web, vmstatus.ConditionReady), since("1", "0")),
+		"VmopProblems":   single(web, "vmop_vm_problems{"+web+"}", since("0", "2")),
+		"VmopNotScraped": single(web, "vmop_vm_scraped{"+web+"}", since("1", "0")),
+		"VmopRestartAwaited": single(`condition="RestartRequired",`+web,
 			condition(web, vmstatus.ConditionRestartRequired), since("0", "1")),
 	}
 }
@@ -242,7 +242,7 @@ func newUnit(name string, wrong map[string]string, queries ...query) unit {
 	return u
 }
 
-// The component adds both resources to a kustomization.
+// The component adds its resources to a kustomization.
 func TestComponent(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, program.LookInto("../manager"))
@@ -254,6 +254,8 @@ func TestComponent(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), fmt.Appendf(nil,
 		"namespace: demo\nresources: [%s/manager]\ncomponents: [%[1]s/monitoring]\n", base), 0o600))
 	built := run(t, "kubectl", "kustomize", dir)
+	require.Regexp(t, `kind: ConfigMap\nmetadata:\n  labels:\n    grafana_dashboard: "1"\n  name: vm-operator-dashboards\n  namespace: demo\n`,
+		built)
 	for _, kind := range []string{"PodMonitor", "PrometheusRule"} {
 		require.Regexp(t, `kind: `+kind+`\nmetadata:\n  name: vm-operator\n  namespace: demo\n`, built)
 	}
