@@ -67,9 +67,10 @@ func (s *Snapshot) Wanted() bool { return s.VM.Spec.DesiredState() == v1.Running
 func (s *Snapshot) Elsewhere() bool { return len(s.Strays) > 0 || s.ForeignStatefulSet() }
 
 // ForeignStatefulSet reports whether the StatefulSet of the VM's name was made by another: VM-Operator before 3.4 had
-// one for each VM, and its pod has the name that ours has.
+// one for each VM, and its pod has the name that ours has. One of ours that has lost its hash has a controller still.
 func (s *Snapshot) ForeignStatefulSet() bool {
-	return s.StatefulSet != nil && s.StatefulSet.Annotations[objects.AnnotationApplied] == ""
+	return s.StatefulSet != nil && s.StatefulSet.Annotations[objects.AnnotationApplied] == "" &&
+		metav1.GetControllerOfNoCopy(s.StatefulSet) == nil
 }
 
 // Settled reports whether the VM is as its user wants it, as far as the user can see:

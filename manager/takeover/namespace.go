@@ -140,7 +140,7 @@ func (n *Namespace) runsIn(vm string) string {
 // StatefulSetOfOriginal reports whether a StatefulSet is one of VM-Operator before 3.4: of a VM, and not made by us.
 func StatefulSetOfOriginal(s *appsv1.StatefulSet) bool {
 	return s.Labels[objects.LabelName] == objects.AppName && s.Labels[objects.LabelInstance] == s.Name &&
-		s.Annotations[objects.AnnotationApplied] == ""
+		s.Annotations[objects.AnnotationApplied] == "" && metav1.GetControllerOfNoCopy(s) == nil
 }
 
 // secretOf returns the name of the display secret of a VM; "" if there is none.

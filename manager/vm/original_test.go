@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -216,6 +218,12 @@ func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
 	w.phase("web", v1.PhaseFailed, decide.ReasonNameTaken)
 	require.NoError(t, w.client.Delete(t.Context(), now))
 	booted := w.boot("web")
+	lost := fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, objects.AnnotationApplied)
+	ours, _ := get(w, "web", &appsv1.StatefulSet{})
+	require.NoError(t, w.client.Patch(t.Context(), ours, client.RawPatch(types.MergePatchType, []byte(lost))))
+	eventually(w, "web", &appsv1.StatefulSet{}, "one of ours gets its hash again", func(set *appsv1.StatefulSet) bool {
+		return set.Annotations[objects.AnnotationApplied] != ""
+	})
 	require.Len(t, booted.Spec.Containers, 1)
 	require.Equal(t, objects.ContainerName, booted.Spec.Containers[0].Name)
 }
