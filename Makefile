@@ -117,7 +117,7 @@ race: packages-test ## Run the tests of runner, control and manager under the ra
 	CGO_ENABLED=1 go run ./test/report -race -timeout=$(TIMEOUT) -skip='$(NORACE)' $(RACE)
 
 test-newer-qemu: packages-test ## Run the tests of runners with the QEMU of Debian's backports, and beside the older; as root.
-	scripts/newer-qemu go test -tags newerqemu -timeout 20m ./runner ./runner/handover ./runner/reconcile ./cmd/vmrunner
+	scripts/newer-qemu go test -tags newerqemu -timeout 20m ./runner ./runner/handover ./runner/reconcile ./nbdexport ./cmd/vmrunner
 
 check: ## Check formatting, vet, lint, and that generated files are current.
 	@unformatted=$$($(GOFUMPT) -l .); test -z "$$unformatted" || { echo "make format would change:"; echo "$$unformatted"; exit 1; }

@@ -99,7 +99,8 @@ func template(name string, now time.Time) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:   pkix.Name{CommonName: name},
 		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.AddDate(years, 0, 0), // clocks differ
-		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
+		// Many QEMUs, such as 10.0.2, want the latter, which TLS 1.3 has no use for.
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment, BasicConstraintsValid: true,
 	}
 }
 
