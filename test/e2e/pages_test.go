@@ -116,7 +116,7 @@ func (c *console) installLogInAgent() (next func() string) {
 		encoded := base64.StdEncoding.EncodeToString([]byte(text))
 		c.ask("echo " + encoded + " | base64 -d >/bin/" + name + " && chmod +x /bin/" + name)
 	}
-	c.ask("(agent >/dev/null 2>&1 &)")
+	c.ask("touch /tmp/log-ins; (agent >/dev/null 2>&1 &)")
 	line := 0
 	return func() (said string) {
 		c.t.Helper()
