@@ -32,8 +32,7 @@ func metrics(s status.Status, m sample) []byte { return writeMetrics(s, m).Bytes
 func Families() []Family { return writeMetrics(status.Status{}, sample{}).families }
 
 func writeMetrics(s status.Status, m sample) *metricsWriter {
-	w := &metricsWriter{escapes: strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)}
-	w.vm = w.quoted(s.Name)
+	w := newMetricsWriter(s.Name)
 	w.family("vmop_vm_info", "gauge", "Describes the VM.", "uuid", "vm_type", "qemu_version", "runner_version")
 	w.value(1, s.UUID, s.VMType, s.QEMU.Version, s.Runner.Version)
 	w.family("vmop_vm_state", "gauge", "1 for the state the VM is in, 0 for the others.", "state")
@@ -124,6 +123,12 @@ type metricsWriter struct {
 	escapes  *strings.Replacer // the format knows three
 	vm       string            // quoted
 	families []Family
+}
+
+func newMetricsWriter(vm string) *metricsWriter {
+	w := &metricsWriter{escapes: strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)}
+	w.vm = w.quoted(vm)
+	return w
 }
 
 func (w *metricsWriter) family(name, kind, help string, labels ...string) {

@@ -50,7 +50,7 @@ func TestCountersAreRead(t *testing.T) {
 	u = Usage{}
 	u.add(traffic{drives: drives})
 	require.Nil(t, u.Received)
-	w := &metricsWriter{vm: "web"}
+	w := newMetricsWriter("web")
 	traffic{drives, taps}.write(w)
 	for _, line := range []string{
 		`vmop_vm_storage_read_traffic_bytes_total{name="web",drive="cd0"} 5`,
