@@ -69,7 +69,8 @@ func (s *Source) agree(data json.RawMessage) error {
 }
 
 // copyDisks begins to copy the disks that the target has not, and returns when each is in step: from then on what the
-// guest writes is there before it learns that it is written. The streams last as long as lasting.
+// guest writes is there before it learns that it is written. The streams last as long as lasting. It fails if
+// copies are left that an earlier migration couldn't end, which are ended by that.
 func (s *Source) copyDisks(ctx, lasting context.Context) error {
 	if len(s.copies) == 0 {
 		return nil
@@ -283,15 +284,12 @@ func (s *Source) endCopies(ctx context.Context) error {
 // the guest writes to its disk frees what that write needs, and QEMU may die of it. So an error doesn't end a job
 // either, but pauses it. See docs/decisions/0147-copies-end-with-the-guest-paused.md.
 func (s *Source) dropCopies(ctx context.Context) error {
-	list, err := s.jobs(ctx)
-	if err == nil && len(list) > 0 {
-		err = command(ctx, s.machine, qmp.Command{Execute: "stop"}) // returns when all writes have ended
-	}
-	if err != nil {
-		return err
-	}
-	for {
+	for paused := false; ; {
 		list, err := s.jobs(ctx)
+		if err == nil && len(list) > 0 && !paused {
+			err = command(ctx, s.machine, qmp.Command{Execute: "stop"}) // returns when all writes have ended
+			paused = true
+		}
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ const (
 	replyTime = 20 * time.Second       // for what is said to QEMU
 	endTime   = 20 * time.Second       // for the end of a QEMU, or of what it does
 	pollTime  = 100 * time.Millisecond // between two questions how far QEMU is, unless its events say more
-	wholeTime = 2 * time.Second        // after which the copies of disks end without the target
+	cutTime   = 2 * time.Second        // after which the copies of disks end without the target
 	endPause  = 5 * time.Millisecond   // the same when it is to end what it does
 )
 

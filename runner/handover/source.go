@@ -456,7 +456,7 @@ func (s *Source) stopCopying(ctx context.Context) {
 	s.halt()
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	defer time.AfterFunc(wholeTime, s.cut).Stop() // QEMU doesn't wait for a target that doesn't answer
+	defer time.AfterFunc(cutTime, s.cut).Stop() // QEMU doesn't wait for a target that doesn't answer
 	err := s.dropCopies(ctx)
 	s.cut()
 	if err != nil {
