@@ -182,7 +182,8 @@ images: ## Build the container images into build/images/, without a container en
 
 install-yaml: ## Write build/install.yaml, which installs a manager in NAMESPACE=vms with the images REGISTRY/manager and runner.
 	@mkdir -p build
-	scripts/install-yaml "$(REGISTRY)" "$(VERSION)" "$(NAMESPACE)" > build/install.yaml
+	scripts/install-yaml "$(REGISTRY)" "$(VERSION)" "$(NAMESPACE)" > build/install.yaml.new
+	mv build/install.yaml.new build/install.yaml
 
 cluster-load: ## Build the images and load them into the cluster's nodes.
 	@test -L build/cluster || { echo "no cluster is running; make cluster-up starts one"; exit 1; }

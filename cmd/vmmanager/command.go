@@ -13,10 +13,8 @@ import (
 	"vmop/cli"
 	"vmop/logging"
 	"vmop/manager"
+	"vmop/manager/takeover"
 )
-
-// imageVariable has the image of runners if nothing else names one.
-const imageVariable = "VMOP_RUNNER_IMAGE"
 
 // flags are those of run.
 type flags struct {
@@ -81,8 +79,8 @@ func newRun(f *flags) *cobra.Command {
 	p.StringVarP(&f.config, "config", "c", manager.DefaultConfigFile, "configuration `file`; the default may be absent")
 	p.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file`; default KUBECONFIG, then the pod, then\n~/.kube/config")
 	p.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context")
-	p.StringVar(&f.runnerImage, "runner-image", cmp.Or(os.Getenv(imageVariable), "vmop/runner:"+version),
-		"`image` of runners if neither the VM nor the configuration\nnames one; default "+imageVariable)
+	p.StringVar(&f.runnerImage, "runner-image", cmp.Or(os.Getenv(takeover.RunnerImageVariable), "vmop/runner:"+version),
+		"`image` of runners if neither the VM nor the configuration\nnames one; default "+takeover.RunnerImageVariable)
 	p.BoolVar(&f.leaderElect, "leader-elect", false, "manage only while holding the namespace's lease; default\ntrue in a pod")
 	p.StringVar(&f.health, "health-address", ":8081", "`address` of /healthz and /readyz; \"\" for none")
 	p.StringVar(&f.metrics, "metrics-address", "127.0.0.1:8082", "`address` of /metrics; \"\" for none")

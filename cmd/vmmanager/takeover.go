@@ -170,7 +170,7 @@ func configured(text string) (c manager.Config, found []takeover.Finding) {
 			Effect: takeover.Kept, Message: "the configuration, with its users and roles",
 		})
 	}
-	c.Settings.Image = cmp.Or(c.Settings.Image, os.Getenv(imageVariable), "vmop/runner:"+version)
+	c.Settings.Image = cmp.Or(c.Settings.Image, os.Getenv(takeover.RunnerImageVariable), "vmop/runner:"+version)
 	return c, found
 }
 

@@ -72,7 +72,7 @@ func decode(u *unstructured.Unstructured, into any, s *Subject, longest int) boo
 		err = nil
 	}
 	if err != nil {
-		s.add(Blocks, "", "it can't be read: "+err.Error(), "")
+		s.add(Blocks, "", "it can't be read: "+err.Error(), "kubectl apply --dry-run=server says in which field")
 		return false
 	}
 	if name := u.GetName(); len(name) > longest || len(validation.IsDNS1123Label(name)) > 0 {

@@ -22,8 +22,8 @@ const ManagerName = "vm-operator"
 // ConfigKey is the key of the ConfigMap with the manager's configuration.
 const ConfigKey = "config.yaml"
 
-// RunnerImageVariable is an environment variable that the Deployment of our manager has, and that of VM-Operator has
-// not.
+// RunnerImageVariable is the environment variable with the image of runners if nothing else names one. The Deployment
+// of our manager has it, and that of VM-Operator has not.
 const RunnerImageVariable = "VMOP_RUNNER_IMAGE"
 
 // A Namespace is what there is of VM-Operator in a namespace, as far as it matters.
