@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// hosts are two network namespaces, and a router between them, which are this thread's.
+type hosts struct {
+	t                    *testing.T
+	source, router, goal *os.File
+}
+
+// newHosts makes them; the source's address is 192.0.2.1, the target's 198.51.100.1. The goroutine must not be used for
+// anything else afterwards: its thread ends with it, and the namespaces.
+func newHosts(t *testing.T) *hosts {
+	t.Helper()
+	runtime.LockOSThread()
+	h := &hosts{t: t, source: newNamespace(t), goal: newNamespace(t), router: newNamespace(t)}
+	for _, end := range []struct {
+		of              *os.File
+		address, router string
+	}{{h.source, "192.0.2.1", "192.0.2.254"}, {h.goal, "198.51.100.1", "198.51.100.254"}} {
+		h.in(h.router)
+		name := "to" + end.address[:3]
+		h.ip("link add %s type veth peer name eth0 netns /proc/%d/fd/%d", name, os.Getpid(), end.of.Fd())
+		h.ip("address add %s/24 dev %s", end.router, name)
+		h.ip("link set %s up", name)
+		h.in(end.of)
+		h.ip("address add %s/24 dev eth0", end.address)
+		h.ip("link set eth0 up")
+		h.ip("link set lo up")
+		h.ip("route add default via %s", end.router)
+	}
+	h.pass(true)
+	return h
+}
+
+// newNamespace makes one, which the thread is in then.
+func newNamespace(t *testing.T) *os.File {
+	t.Helper()
+	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET), "this test needs root")
+	f, err := os.Open("/proc/thread-self/ns/net")
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// in makes a namespace the thread's, in which it starts processes.
+func (h *hosts) in(namespace *os.File) {
+	h.t.Helper()
+	require.NoError(h.t, unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET))
+}
+
+func (h *hosts) ip(format string, args ...any) {
+	h.t.Helper()
+	words := fmt.Sprintf(format, args...)
+	out, err := exec.CommandContext(h.t.Context(), "ip", strings.Fields(words)...).CombinedOutput()
+	require.NoError(h.t, err, "ip %s: %s", words, out)
+}
+
+// pass sets whether the router passes packets on. If not, it says nothing of that, and all links stay up.
+func (h *hosts) pass(on bool) {
+	h.t.Helper()
+	h.in(h.router)
+	value := map[bool]string{true: "1", false: "0"}[on]
+	require.NoError(h.t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte(value), 0), "this is of the namespace")
+}
+
+// beginBetween is begin with a runner on each of the hosts.
+func (h *hosts) beginBetween() *journey {
+	h.t.Helper()
+	section := counterSection(h.t)
+	j := &journey{
+		t: h.t, fromDir: folder(h.t, "standard", section...), toDir: folder(h.t, "standard", section...),
+		receiveArgs: []string{"--listen", "198.51.100.1:0"},
+	}
+	h.in(h.source)
+	j.sending = start(h.t, j.fromDir, nil, "--log-level", "debug")
+	j.sending.await(`booting`)
+	h.in(h.goal)
+	j.receive()
+	j.receiving.await(`waiting for a guest`)
+	return j
+}
+
+// cutMoment is when the network is cut: a side has said something.
+type cutMoment struct {
+	killMoment
+	keeps bool // the guest can't be at the target then
+	args  []string
+}
+
+func cutMoments() []cutMoment {
+	slowly := []string{"--bandwidth", "100 KiB"}
+	return []cutMoment{
+		{killMoment{"target", `"heard Offer"`}, true, slowly},
+		{killMoment{"target", `event=Listens`}, true, slowly},
+		{killMoment{"source", `event=AtSwitch`}, false, nil},
+		{killMoment{"source", `send=Go`}, false, nil}, // most often it has been sent
+	}
+}
+
+// oneRuns waits until the guest runs at one side, at most for a time, and reports where. It never runs at both.
+func (j *journey) oneRuns(within time.Duration) (here, there bool) {
+	j.t.Helper()
+	for end := time.Now().Add(within); !here && !there && time.Now().Before(end); time.Sleep(2 * tick) {
+		here, there = runs(j.t, j.fromDir), runs(j.t, j.toDir)
+		require.False(j.t, here && there, "two guests run")
+	}
+	return here, there
+}
+
+// A router between two hosts stops passing packets on, and begins again when the source has its guest back, or has
+// waited for a while with the guest paused. The guest runs at one of them, never at both, and can move then.
+func TestTheNetworkIsCutWhileAGuestMigrates(t *testing.T) {
+	t.Parallel()
+	for _, c := range cutMoments() {
+		t.Run(c.side+" "+strings.Trim(c.at, `"`), func(t *testing.T) {
+			t.Parallel()
+			h := newHosts(t)
+			j := h.beginBetween()
+			told := make(chan string, 1)
+			go func() { out, _ := j.migrate(c.args...); told <- out }()
+			side := j.sending
+			if c.side == "target" {
+				side = j.receiving
+			}
+			side.await(c.at)
+			h.pass(false)
+			here, there := j.oneRuns(map[bool]time.Duration{true: patience, false: time.Minute}[c.keeps])
+			if c.keeps {
+				require.True(t, here, "the source has its guest")
+			}
+			t.Logf("cut, the guest runs at the source: %t, at the target: %t", here, there)
+			h.pass(true)
+			here, there = j.oneRuns(patience)
+			require.True(t, here != there, "one guest runs")
+			t.Logf("the guest runs at the source: %t, at the target: %t; %s", here, there, <-told)
+			if there {
+				require.Zero(t, j.sending.exit())
+				require.Contains(t, j.sending.out.String(), "outcome=moved")
+				return
+			}
+			require.Equal(t, 1, j.receiving.exit())
+			h.in(h.goal)
+			j.receive()
+			j.receiving.await(`waiting for a guest`)
+			out, err := j.migrate()
+			require.NoError(t, err, out)
+			require.True(t, runs(t, j.toDir))
+		})
+	}
+}
