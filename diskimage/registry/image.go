@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -34,25 +33,17 @@ type Image struct {
 
 // Open implements diskimage.Source. It reads layers until it has found the disk.
 func (i Image) Open(ctx context.Context, n diskimage.Network) (*diskimage.Stream, error) {
-	var options []name.Option
-	if i.Insecure {
-		options = append(options, name.Insecure)
-	}
-	ref, err := name.ParseReference(i.Reference, options...)
+	access := Access{DockerConfig: i.DockerConfig, CABundle: i.CABundle, Insecure: i.Insecure, UserAgent: "vmimport"}
+	ref, err := access.Parse(i.Reference)
 	if err != nil {
 		return nil, diskimage.Refuse(diskimage.InvalidSource, "container image: %w", err)
 	}
-	auth, err := credentials(i.DockerConfig, ref.Context())
+	options, err := access.Options(ctx, n, ref.Context())
 	if err != nil {
 		return nil, err
 	}
-	rt, err := n.Transport(i.CABundle)
-	if err != nil {
-		return nil, err
-	}
-	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(rt), remote.WithAuth(auth),
-		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}), remote.WithUserAgent("vmimport"),
-		remote.WithRetryStatusCodes(), remote.WithRetryPredicate(func(error) bool { return false }))
+	platform := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+	desc, err := remote.Get(ref, append(options, remote.WithPlatform(platform))...)
 	if err != nil {
 		return nil, i.explain(err)
 	}
@@ -95,34 +86,7 @@ func imageOf(desc *remote.Descriptor) (v1.Image, error) {
 }
 
 // explain returns an error of the registry, or of what it sends.
-func (i Image) explain(err error) error {
-	var e *diskimage.Error
-	var answer *transport.Error
-	switch {
-	case errors.As(err, &e), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	case errors.As(err, &answer):
-		return i.ofAnswer(answer)
-	case strings.Contains(err.Error(), "error verifying"): // go-containerregistry exports no such error
-		return diskimage.Refuse(diskimage.ChecksumMismatch, "container image %s: %w", i.Reference, err)
-	}
-	return diskimage.Refuse(diskimage.SourceRefused, "container image %s: %w", i.Reference, err)
-}
-
-func (i Image) ofAnswer(err *transport.Error) error {
-	reason := diskimage.SourceRefused
-	switch s := err.StatusCode; {
-	case s == http.StatusNotFound:
-		reason = diskimage.SourceNotFound
-	case s == http.StatusUnauthorized || s == http.StatusForbidden:
-		reason = diskimage.SourceUnauthorized
-	case s >= http.StatusInternalServerError || s == http.StatusTooManyRequests:
-		return diskimage.Refuse(diskimage.SourceUnreachable, "container image %s: the registry answers %d %s",
-			i.Reference, s, http.StatusText(s)).Again()
-	}
-	return diskimage.Refuse(reason, "container image %s: the registry answers %d %s%s", i.Reference, err.StatusCode,
-		http.StatusText(err.StatusCode), details(err))
-}
+func (i Image) explain(err error) error { return Explain("container image "+i.Reference, err) }
 
 // ofContent returns an error of what a layer has.
 func (i Image) ofContent(err error) error {

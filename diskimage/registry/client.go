@@ -1,0 +1,146 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"vmop/diskimage"
+)
+
+// Access is how a registry is reached. The zero value is without credentials, by https only.
+type Access struct {
+	// DockerConfig is a file .dockerconfigjson, as in a Secret for pulling images, or
+	// .dockercfg; empty for no credentials.
+	DockerConfig []byte
+	// Keychain has the credentials if it is not nil: those of the user who calls a program.
+	Keychain authn.Keychain
+	// CABundle has authorities that are trusted beside those of the system, as PEM.
+	CABundle []byte
+	// Insecure permits http; without it, http is for this computer only.
+	Insecure bool
+	// Most bounds each answer of a registry, in bytes; 0 is no bound.
+	Most int64
+	// UserAgent is the program.
+	UserAgent string
+}
+
+// Parse reads REGISTRY/REPOSITORY:TAG, or @sha256:… in the place of the tag. The errors of all
+// methods are of the type *diskimage.Error.
+func (a Access) Parse(reference string) (name.Reference, error) {
+	var options []name.Option
+	if a.Insecure {
+		options = append(options, name.Insecure)
+	}
+	ref, err := name.ParseReference(reference, options...)
+	if err != nil {
+		return nil, diskimage.Refuse(diskimage.InvalidSource, "%w", err)
+	}
+	return ref, nil
+}
+
+// Options returns those of requests about a repository. What is not answered is not asked again.
+func (a Access) Options(ctx context.Context, n diskimage.Network, of name.Repository) ([]remote.Option, error) {
+	auth, err := credentials(a.DockerConfig, of)
+	if err == nil && a.Keychain != nil {
+		if auth, err = authn.Resolve(ctx, a.Keychain, of); err != nil {
+			err = diskimage.Refuse(diskimage.InvalidSource, "credentials for %s: %w", of.RegistryStr(), err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	rt, err := n.Transport(a.CABundle)
+	if err != nil {
+		return nil, err
+	}
+	return []remote.Option{
+		remote.WithContext(ctx), remote.WithTransport(&guard{rt, a.Insecure, a.Most}), remote.WithAuth(auth),
+		remote.WithUserAgent(a.UserAgent), remote.WithRetryStatusCodes(),
+		remote.WithRetryPredicate(func(error) bool { return false }),
+	}, nil
+}
+
+// guard keeps requests to what Access permits: go-containerregistry tries http by itself where
+// it takes a registry for a local one, which is every private address.
+type guard struct {
+	base     http.RoundTripper
+	insecure bool
+	most     int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if host := req.URL.Hostname(); req.URL.Scheme != "https" && !g.insecure && !isThisComputer(host) {
+		return nil, diskimage.Refuse(diskimage.SourceRefused,
+			"%s is not reached by https, and http is not permitted", host)
+	}
+	resp, err := g.base.RoundTrip(req)
+	if err == nil && g.most > 0 {
+		resp.Body = &bounded{resp.Body, g.most, g.most, req.URL.Host}
+	}
+	return resp, err
+}
+
+// isThisComputer reports whether a host is the one on which the program runs.
+func isThisComputer(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// bounded is a body that ends with an error beyond its bound.
+type bounded struct {
+	io.ReadCloser
+	left, most int64
+	host       string
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
+	if b.left -= int64(n); b.left < 0 {
+		return 0, diskimage.Refuse(diskimage.TransferTooLarge, "%s sends more than %d bytes", b.host, b.most)
+	}
+	return n, err
+}
+
+// Explain returns an error of a registry, or of what it sends, as a *diskimage.Error that begins
+// with what was asked for; the end of a context stays what it is.
+func Explain(what string, err error) error {
+	var e *diskimage.Error
+	var answer *transport.Error
+	switch {
+	case errors.As(err, &e): // wrapped in one with the URL, whose query may be secret
+		return e
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, &answer):
+		return ofAnswer(what, answer)
+	case strings.Contains(err.Error(), "error verifying"): // go-containerregistry exports no such error
+		return diskimage.Refuse(diskimage.ChecksumMismatch, "%s: %w", what, err)
+	}
+	return diskimage.Refuse(diskimage.SourceRefused, "%s: %w", what, err)
+}
+
+func ofAnswer(what string, err *transport.Error) error {
+	reason := diskimage.SourceRefused
+	switch s := err.StatusCode; {
+	case s == http.StatusNotFound:
+		reason = diskimage.SourceNotFound
+	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+		reason = diskimage.SourceUnauthorized
+	case s >= http.StatusInternalServerError || s == http.StatusTooManyRequests:
+		return diskimage.Refuse(diskimage.SourceUnreachable, "%s: the registry answers %d %s",
+			what, s, http.StatusText(s)).Again()
+	}
+	return diskimage.Refuse(reason, "%s: the registry answers %d %s%s", what, err.StatusCode,
+		http.StatusText(err.StatusCode), details(err))
+}
