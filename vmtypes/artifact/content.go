@@ -1,0 +1,238 @@
+package artifact
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"vmop/vmtypes"
+)
+
+// Type is the type of the artifacts.
+const Type = "application/vnd.vmop.vmtype.v1"
+
+// What is in their manifests.
+const (
+	emptyType = "application/vnd.oci.empty.v1+json"
+	emptyJSON = "{}"
+
+	titleKey       = "org.opencontainers.image.title"
+	descriptionKey = "org.opencontainers.image.description"
+	// apiVersionKey is the version of the language of VM types that the type is written for.
+	apiVersionKey = "org.jdrupes.vmop.vmtype.api-version"
+)
+
+// The bounds of an artifact: files, bytes of a file that is no module, bytes of all files. A
+// module has vmtypes.MaxModule.
+const (
+	MaxFiles = 200
+	MaxFile  = 1 << 20
+	MaxSize  = 4 << 20
+)
+
+// samples is the folder that may have samples besides that of the modules.
+const samples = "testdata"
+
+// Content is a VM type as it is in an artifact.
+type Content struct {
+	// Name is what a configuration calls the type: its module is Name + ".star".
+	Name string
+	// Description is a sentence, "" if there is none.
+	Description string
+	// APIVersion is that of the language of VM types, from 1 on.
+	APIVersion int
+	// Files are the texts, by their names: "asset.star", "testdata/asset.yaml".
+	Files map[string]string
+	// Annotations are those of the manifest that are not made of the rest.
+	Annotations map[string]string
+}
+
+// Modules returns the files that are loaded to run a VM: no tests, no samples.
+func (c *Content) Modules() map[string]string {
+	modules := map[string]string{}
+	for name, text := range c.Files {
+		if strings.HasSuffix(name, ".star") && !strings.HasSuffix(name, "_test.star") {
+			modules[name] = text
+		}
+	}
+	return modules
+}
+
+// Image returns the artifact. The same content has the same digest. The error says what can't
+// be in one.
+func (c *Content) Image() (v1.Image, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	data, err := pack(c.Files)
+	if err != nil {
+		return nil, err
+	}
+	layer := static.NewLayer(data, types.OCIUncompressedLayer)
+	config := static.NewLayer([]byte(emptyJSON), emptyType)
+	manifest := v1.Manifest{
+		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, ArtifactType: Type,
+		Annotations: map[string]string{},
+	}
+	maps.Copy(manifest.Annotations, c.Annotations)
+	manifest.Annotations[titleKey] = c.Name
+	manifest.Annotations[apiVersionKey] = strconv.Itoa(c.APIVersion)
+	if c.Description != "" {
+		manifest.Annotations[descriptionKey] = c.Description
+	}
+	for _, blob := range []v1.Layer{config, layer} {
+		d, err := partial.Descriptor(blob)
+		if err != nil {
+			return nil, fmt.Errorf("describe a blob of the artifact: %w", err)
+		}
+		manifest.Layers = append(manifest.Layers, *d)
+	}
+	manifest.Config, manifest.Layers = manifest.Layers[0], manifest.Layers[1:]
+	text, err := json.Marshal(manifest) // which sorts the annotations
+	if err != nil {
+		return nil, fmt.Errorf("write the manifest of the artifact: %w", err)
+	}
+	return partial.CompressedToImage(&image{text, layer})
+}
+
+// image implements partial.CompressedImageCore.
+type image struct {
+	manifest []byte
+	layer    v1.Layer
+}
+
+// RawManifest implements partial.WithRawManifest.
+func (i *image) RawManifest() ([]byte, error) { return i.manifest, nil }
+
+// RawConfigFile implements partial.WithRawConfigFile.
+func (i *image) RawConfigFile() ([]byte, error) { return []byte(emptyJSON), nil }
+
+// MediaType implements partial.CompressedImageCore.
+func (i *image) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
+
+// LayerByDigest implements partial.CompressedImageCore.
+func (i *image) LayerByDigest(v1.Hash) (partial.CompressedLayer, error) { return i.layer, nil }
+
+// check returns what must not be in an artifact.
+func (c *Content) check() error {
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+		if err := checkFile(name, c.Files[name]); err != nil {
+			return err
+		}
+		size += len(c.Files[name])
+	}
+	switch _, there := c.Files[c.Name+".star"]; {
+	case vmtypes.IsStock(c.Name):
+		return fmt.Errorf("%s is the name of a stock type, which would be used instead", c.Name)
+	case !there || strings.HasSuffix(c.Name, "_test"):
+		return fmt.Errorf("there is no module %s.star of the type", c.Name)
+	case len(c.Files) > MaxFiles || size > MaxSize:
+		return fmt.Errorf("there are %d files with %d bytes; the most are %d files with %d bytes",
+			len(c.Files), size, MaxFiles, MaxSize)
+	case c.APIVersion < 1:
+		return fmt.Errorf("the version of the language is %d; want a number from 1 on", c.APIVersion)
+	}
+	return nil
+}
+
+// checkFile returns why a file can't be one of a type.
+func checkFile(name, text string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	most := MaxFile
+	if strings.HasSuffix(name, ".star") {
+		most = vmtypes.MaxModule
+	}
+	switch {
+	case len(text) > most:
+		return fmt.Errorf("file %s has %d bytes; the most are %d", name, len(text), most)
+	case !utf8.ValidString(text):
+		return fmt.Errorf("file %s is no text in UTF-8", name)
+	}
+	return nil
+}
+
+// CheckName returns an error for a name that no file of a type has.
+func CheckName(name string) error {
+	if why := badName(name); why != "" {
+		return fmt.Errorf("file %q: %s", name, why)
+	}
+	return nil
+}
+
+// badName returns why a file can't have a name; "" if it can.
+func badName(name string) string {
+	folder, base := path.Split(name)
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+	switch ending := path.Ext(base); {
+	case folder != "" && folder != samples+"/":
+		return "files are beside the type, or in " + samples
+	case strings.Trim(base, letters) != "" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "-"):
+		return "want letters, digits, -, _ and ., and one of the first or _ at the beginning"
+	case len(name) > 100:
+		return "the name is longer than 100 bytes"
+	case ending == ".star" && folder != "":
+		return "modules are not in " + samples
+	case base == ending || !slices.Contains([]string{".star", ".txtar", ".yaml"}, ending):
+		return "want a module (.star) or a sample (.txtar, .yaml)"
+	}
+	return ""
+}
+
+// contentOf returns what a manifest and its layer say.
+func contentOf(m *v1.Manifest, layer []byte) (*Content, error) {
+	c := &Content{
+		Name: m.Annotations[titleKey], Description: m.Annotations[descriptionKey], Annotations: map[string]string{},
+	}
+	maps.Copy(c.Annotations, m.Annotations)
+	for _, key := range []string{titleKey, descriptionKey, apiVersionKey} {
+		delete(c.Annotations, key)
+	}
+	version := m.Annotations[apiVersionKey]
+	var err error
+	if c.APIVersion, err = strconv.Atoi(version); err != nil {
+		return nil, fmt.Errorf("annotation %s: want a number, got %q", apiVersionKey, version)
+	}
+	if c.APIVersion > vmtypes.APIVersion {
+		return nil, fmt.Errorf("the type is for version %d of the language of VM types, and this program knows version %d",
+			c.APIVersion, vmtypes.APIVersion)
+	}
+	if c.Files, err = unpack(layer); err != nil {
+		return nil, err
+	}
+	return c, c.check()
+}
+
+// layerOf returns the layer of a manifest that is one of a VM type.
+func layerOf(text []byte, kind types.MediaType) (m *v1.Manifest, layer *v1.Descriptor, err error) {
+	if kind != types.OCIManifestSchema1 {
+		return nil, nil, fmt.Errorf("it is no VM type: its media type is %q", kind)
+	}
+	if err := json.Unmarshal(text, &m); err != nil || m == nil {
+		return nil, nil, errors.Join(errors.New("its manifest can't be read"), err)
+	}
+	switch {
+	case m.MediaType != "" && m.MediaType != types.OCIManifestSchema1:
+		return nil, nil, fmt.Errorf("it is no VM type: its media type is %q", m.MediaType)
+	case m.ArtifactType != Type:
+		return nil, nil, fmt.Errorf("it is no VM type: its artifactType is %q, want %q", m.ArtifactType, Type)
+	case len(m.Layers) != 1 || m.Layers[0].MediaType != types.OCIUncompressedLayer:
+		return nil, nil, fmt.Errorf("want one layer, of type %s", types.OCIUncompressedLayer)
+	case m.Layers[0].Size < 0 || m.Layers[0].Size > mostLayer:
+		return nil, nil, fmt.Errorf("its layer has %d bytes; the most are %d", m.Layers[0].Size, mostLayer)
+	}
+	return m, &m.Layers[0], nil
+}

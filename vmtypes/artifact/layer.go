@@ -1,0 +1,72 @@
+package artifact
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// mostLayer is how many bytes a layer has at most: with the headers of the files.
+const mostLayer = MaxSize + (MaxFiles+4)*1024
+
+// pack returns an archive of files that depends on nothing but them.
+func pack(files map[string]string) ([]byte, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: name, Size: int64(len(files[name])), Mode: 0o644, Format: tar.FormatUSTAR,
+		}
+		err := w.WriteHeader(header)
+		if err == nil {
+			_, err = io.WriteString(w, files[name])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("pack %s: %w", name, err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("pack the files of a VM type: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// unpack returns the files of an archive that may be anything. It has no more than mostLayer
+// bytes; what it says of itself is not believed.
+func unpack(layer []byte) (map[string]string, error) {
+	files, size := map[string]string{}, 0
+	for r := tar.NewReader(bytes.NewReader(layer)); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the layer: %w", err)
+		}
+		name := header.Name
+		_, twice := files[name]
+		switch {
+		case header.Typeflag != tar.TypeReg:
+			return nil, fmt.Errorf("file %q is no regular file", name)
+		case twice:
+			return nil, fmt.Errorf("file %q is there twice", name)
+		case len(files) == MaxFiles:
+			return nil, fmt.Errorf("there are more than %d files", MaxFiles)
+		}
+		text, err := io.ReadAll(io.LimitReader(r, MaxFile+1)) // a sparse file may be longer than its archive
+		if err != nil {
+			return nil, fmt.Errorf("read file %q of the layer: %w", name, err)
+		}
+		if err := checkFile(name, string(text)); err != nil {
+			return nil, err
+		}
+		if size += len(text); size > MaxSize {
+			return nil, fmt.Errorf("the files have more than %d bytes", MaxSize)
+		}
+		files[name] = string(text)
+	}
+}

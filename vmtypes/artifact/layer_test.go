@@ -1,0 +1,130 @@
+package artifact
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// archive returns a layer of entries; a text is the content.
+func archive(t testing.TB, text string, headers ...tar.Header) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range headers {
+		if h.Typeflag == tar.TypeReg {
+			h.Size = int64(len(text))
+		}
+		require.NoError(t, w.WriteHeader(&h))
+		if h.Typeflag == tar.TypeReg {
+			_, err := io.WriteString(w, text)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+func named(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name} }
+
+// special is an entry that is no regular file; to is where a link leads.
+func special(kind byte, to string) tar.Header {
+	return tar.Header{Typeflag: kind, Name: "a.star", Linkname: to}
+}
+
+func TestHostileLayers(t *testing.T) {
+	t.Parallel()
+	var many []tar.Header
+	for i := range MaxFiles + 1 {
+		many = append(many, named(fmt.Sprintf("x%d.star", i)))
+	}
+	whole := archive(t, strings.Repeat("x", 5000), named("a.star"))
+	for name, c := range map[string]struct {
+		layer []byte
+		text  string
+	}{
+		"a link":      {archive(t, "", special(tar.TypeSymlink, "/etc/passwd")), "no regular file"},
+		"a hard link": {archive(t, "", special(tar.TypeLink, "b.star")), "no regular file"},
+		"a folder":    {archive(t, "", tar.Header{Typeflag: tar.TypeDir, Name: "testdata/"}), "no regular file"},
+		"a device":    {archive(t, "", special(tar.TypeBlock, "")), "no regular file"},
+		"a pipe":      {archive(t, "", special(tar.TypeFifo, "")), "no regular file"},
+		"global settings": {
+			archive(t, "", tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"path": "a"}}),
+			"no regular file",
+		},
+		"above":        {archive(t, "", named("../a.star")), "files are beside the type"},
+		"far above":    {archive(t, "", named("testdata/../../a.yaml")), "files are beside the type"},
+		"absolute":     {archive(t, "", named("/a.star")), "files are beside the type"},
+		"here":         {archive(t, "", named("./a.star")), "files are beside the type"},
+		"no name":      {archive(t, "", named(".star")), "want letters"},
+		"hidden":       {archive(t, "", named(".a.star")), "want letters"},
+		"an option":    {archive(t, "", named("-a.star")), "want letters"},
+		"a line's end": {archive(t, "", named("a\nb.star")), "want letters"},
+		"a comment": {
+			archive(t, "", tar.Header{
+				Typeflag: tar.TypeReg, Name: "a.star", PAXRecords: map[string]string{"comment": "x"},
+			}), "",
+		},
+		"another kind":    {archive(t, "", named("a.so")), "want a module"},
+		"a module deeper": {archive(t, "", named("testdata/a.star")), "modules are not in"},
+		"a long name":     {archive(t, "", named(strings.Repeat("a", 200)+".star")), "longer than 100"},
+		"twice":           {archive(t, "", named("a.star"), named("a.star")), "there twice"},
+		"many":            {archive(t, "", many...), "more than 200 files"},
+		"large":           {archive(t, strings.Repeat("x", MaxFile+1), named("a.yaml")), "the most are"},
+		"a large module":  {archive(t, strings.Repeat("x", MaxFile), named("a.star")), "the most are"},
+		"all large": {
+			archive(t, strings.Repeat("x", MaxFile),
+				named("a.yaml"), named("b.yaml"), named("c.yaml"), named("d.yaml"), named("e.yaml")),
+			"more than 4194304 bytes",
+		},
+		"no text":         {archive(t, "\x00\xff", named("a.star")), "UTF-8"},
+		"the end is gone": {whole[:3000], "unexpected EOF"},
+		"no archive":      {bytes.Repeat([]byte("x"), 2048), "read the layer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files, err := unpack(c.layer)
+			if c.text == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.text)
+			require.Nil(t, files)
+		})
+	}
+}
+
+// Whatever a layer has, what comes out of it are files of a type, within the bounds, and packed
+// again they are the same.
+func FuzzUnpack(f *testing.F) {
+	f.Add(archive(f, "x", named("a.star"), named("testdata/b.yaml")))
+	f.Add(archive(f, "", special(tar.TypeSymlink, "/etc/passwd")))
+	sparse := archive(f, "", tar.Header{Typeflag: tar.TypeReg, Name: "a.star"})
+	sparse[156] = 'S' // of GNU, with an extension that says where there is data
+	f.Add(sparse)
+	f.Fuzz(func(t *testing.T, layer []byte) {
+		files, err := unpack(layer)
+		if err != nil {
+			require.Nil(t, files)
+			return
+		}
+		size := 0
+		for name, text := range files {
+			require.NoError(t, checkFile(name, text))
+			size += len(text)
+		}
+		require.LessOrEqual(t, size, MaxSize)
+		require.LessOrEqual(t, len(files), MaxFiles)
+		packed, err := pack(files)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(packed), mostLayer)
+		again, err := unpack(packed)
+		require.NoError(t, err)
+		require.Equal(t, files, again)
+	})
+}
