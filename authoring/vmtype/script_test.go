@@ -51,7 +51,9 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")
 			return err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "junit": junit},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "junit": junit, "registry": serveRegistry,
+		},
 	})
 }
 

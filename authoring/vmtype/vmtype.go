@@ -82,6 +82,7 @@ func newCommand(f Flags) *cobra.Command {
 		{"Write:", []*cobra.Command{newNew(f), newFmt(f), newLint(f), newRepl(f), newLSP(f), newStubs(f)}},
 		{"Look:", []*cobra.Command{newList(f), newShow(f), newExplain(f), newDoc(f), newRender(f), newWhy(f)}},
 		{"Prove:", []*cobra.Command{newTest(f), newCheck(f), newDiff(f)}},
+		{"Share:", []*cobra.Command{newPush(f), newPull(f), newVendor(f)}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, verb := range group.verbs {

@@ -1,0 +1,116 @@
+package share
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vmop/authoring/sample"
+	"vmop/regular"
+	"vmop/vmtypes"
+	"vmop/vmtypes/artifact"
+)
+
+// Gather returns what belongs to a type in a folder: the modules that it loads, but for those of
+// the stock library, the tests of these, with what only tests load, and the samples of the type.
+// source has the modules of the folder.
+func Gather(dir string, source vmtypes.Source, about vmtypes.Description) (*artifact.Content, error) {
+	c := &artifact.Content{Name: about.Name, APIVersion: max(about.APIVersion, 1), Files: map[string]string{}}
+	own := map[string]bool{}
+	for _, m := range about.Modules {
+		if !strings.HasPrefix(m.Name, vmtypes.StockPrefix) {
+			own[m.Name] = true
+		}
+	}
+	for name := range source.Modules {
+		if !strings.HasSuffix(name, "_test.star") {
+			continue
+		}
+		if loaded := closure(source, name); belongs(source, loaded, own) {
+			for name := range loaded {
+				c.Files[name] = source.Modules[name]
+			}
+		}
+	}
+	for name := range own {
+		c.Files[name] = source.Modules[name]
+	}
+	return c, addSamples(c, dir)
+}
+
+// closure returns what a module loads of its folder, also through others, and itself.
+func closure(source vmtypes.Source, name string) map[string]bool {
+	all, next := map[string]bool{}, []string{name}
+	for len(next) > 0 {
+		name, next = next[0], next[1:]
+		text, there := source.Modules[name]
+		if !there || all[name] {
+			continue
+		}
+		all[name] = true
+		next = append(next, vmtypes.DescribeModule(name, text).Loads...)
+	}
+	return all
+}
+
+// belongs reports whether a test that loads so much is one of the type: it tests a module of the
+// type, and no other type.
+func belongs(source vmtypes.Source, loaded, own map[string]bool) bool {
+	tested := false
+	for name := range loaded {
+		tested = tested || own[name]
+		if !own[name] && definesLaunch(name, source.Modules[name]) {
+			return false
+		}
+	}
+	return tested
+}
+
+// definesLaunch reports whether a module is a type.
+func definesLaunch(name, text string) bool {
+	m := vmtypes.DescribeModule(name, text)
+	return slices.ContainsFunc(m.Functions, func(f vmtypes.Function) bool { return f.Name == "launch" }) ||
+		slices.ContainsFunc(m.Values, func(v vmtypes.Value) bool { return v.Name == "launch" })
+}
+
+// Types returns the names of the types among the modules of a folder, sorted.
+func Types(source vmtypes.Source) []string {
+	var names []string
+	for _, file := range slices.Sorted(maps.Keys(source.Modules)) {
+		name := strings.TrimSuffix(file, ".star")
+		if !strings.HasSuffix(name, "_test") && !vmtypes.IsStock(name) && definesLaunch(file, source.Modules[file]) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// addSamples adds those of the type. A sample that can't be read is an error: whose it is isn't
+// known then.
+func addSamples(c *artifact.Content, dir string) error {
+	paths, err := sample.Find(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		s, err := sample.Read(path)
+		if err != nil {
+			return fmt.Errorf("sample %s: %w", path, err)
+		}
+		if s.Type != c.Name {
+			continue
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return fmt.Errorf("sample %s: %w", path, err)
+		}
+		text, err := regular.ReadFile(path, artifact.MaxFile)
+		if err != nil {
+			return fmt.Errorf("sample %s: %w", path, err)
+		}
+		c.Files[filepath.ToSlash(name)] = string(text)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package share
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vmop/durable"
+	"vmop/regular"
+	"vmop/vmtypes/artifact"
+)
+
+// LockFile is the name of the lock file in a folder of VM types.
+const LockFile = "vmtypes.lock.json"
+
+// mostLock is how many bytes a lock file has at most.
+const mostLock = 4 << 20
+
+// A Lock has the types of a folder that came from registries.
+type Lock struct {
+	// Types are sorted by their names.
+	Types []Locked `json:"types"`
+}
+
+// Locked is one of the types.
+type Locked struct {
+	Name string `json:"name"`
+	// Image is the reference by which it was taken, Digest what that has meant: "sha256:…".
+	Image  string `json:"image"`
+	Digest string `json:"digest"`
+	// Files have the checksums of the files, by their names.
+	Files map[string]string `json:"files"`
+}
+
+// ReadLock reads the lock file of a folder. If there is none, there are no types.
+func ReadLock(dir string) (*Lock, error) {
+	path := filepath.Join(dir, LockFile)
+	text, err := regular.ReadFile(path, mostLock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Lock{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the lock file: %w", err)
+	}
+	var l Lock
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return nil, fmt.Errorf("lock file %s: %w", path, err)
+	}
+	for _, t := range l.Types {
+		if _, err := artifact.Pinned(t.Image, t.Digest); err != nil || !strings.HasPrefix(t.Digest, "sha256:") {
+			return nil, errors.Join(fmt.Errorf("lock file %s: type %s has no digest of an image", path, t.Name), err)
+		}
+		for name := range t.Files {
+			if err := artifact.CheckName(name); err != nil {
+				return nil, fmt.Errorf("lock file %s: %w", path, err)
+			}
+		}
+	}
+	return &l, nil
+}
+
+// write writes the lock file.
+func (l *Lock) write(dir string) error {
+	slices.SortFunc(l.Types, func(a, b Locked) int { return strings.Compare(a.Name, b.Name) })
+	text, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the lock file: %w", err)
+	}
+	return durable.Write(filepath.Join(dir, LockFile), append(text, '\n'), 0o644, durable.Synced)
+}
+
+// Differences says what in a folder is not as the lock file has it, a line for each file.
+func (l *Lock) Differences(dir string) ([]string, error) {
+	var all []string
+	for _, t := range l.Types {
+		for _, name := range sorted(t.Files) {
+			switch sum, err := checksumIn(dir, name); {
+			case err != nil:
+				return nil, err
+			case sum == "":
+				all = append(all, fmt.Sprintf("%s: of type %s, is missing", name, t.Name))
+			case sum != t.Files[name]:
+				all = append(all, fmt.Sprintf("%s: of type %s, was changed", name, t.Name))
+			}
+		}
+	}
+	return all, nil
+}
+
+// checksumIn returns the checksum of a file; "" if it isn't there.
+func checksumIn(dir, name string) (string, error) {
+	text, err := regular.ReadFile(filepath.Join(dir, filepath.FromSlash(name)), artifact.MaxFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case errors.As(err, new(*regular.SizeError)):
+		return "another", nil
+	case err != nil:
+		return "", fmt.Errorf("read a file of a VM type: %w", err)
+	}
+	return checksum(text), nil
+}
+
+func checksum(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

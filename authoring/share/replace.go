@@ -1,0 +1,135 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vmop/durable"
+	"vmop/vmtypes/artifact"
+)
+
+// A Taken is a type that was read from a registry by a reference.
+type Taken struct {
+	*artifact.Fetched
+	Image string
+}
+
+// Write writes the files of a type into a folder, which is made if it is not there. If one of them
+// is there with another content, nothing is written.
+func Write(dir string, c *artifact.Content) error {
+	if err := keepOthers(dir, c.Files, nil); err != nil {
+		return err
+	}
+	return writeAll(dir, c.Files)
+}
+
+// Replace writes types into a folder and its lock file. A type of the same name is replaced, with
+// the files that the new one has no more. Nothing is written if a file would be replaced that is
+// of another type, that was changed, or that the lock file doesn't have.
+func (l *Lock) Replace(dir string, types ...Taken) error {
+	after := Lock{Types: slices.Clone(l.Types)}
+	files := map[string]string{}
+	for _, t := range types {
+		t.lock(&after)
+		for name, text := range t.Files {
+			if other, twice := files[name]; twice && other != text {
+				return fmt.Errorf("two of the types have a file %s", name)
+			}
+			files[name] = text
+		}
+	}
+	old, now := l.owners(), after.owners()
+	for name, text := range files {
+		for _, t := range now[name] {
+			if t.Files[name] != checksum([]byte(text)) {
+				return fmt.Errorf("the type %s has another file %s", t.Name, name)
+			}
+		}
+	}
+	if err := keepOthers(dir, files, old); err != nil {
+		return err
+	}
+	gone := map[string]string{}
+	for name := range old {
+		if _, stays := now[name]; !stays {
+			gone[name] = ""
+		}
+	}
+	if err := keepOthers(dir, gone, old); err != nil {
+		return err
+	}
+	if err := writeAll(dir, files); err != nil {
+		return err
+	}
+	for name := range gone {
+		if err := os.Remove(inFolder(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove a file that the type has no more: %w", err)
+		}
+	}
+	l.Types = after.Types
+	return l.write(dir)
+}
+
+// lock puts the type into a lock, in the place of one of its name.
+func (t Taken) lock(l *Lock) {
+	entry := Locked{Name: t.Name, Image: t.Image, Digest: t.Digest, Files: map[string]string{}}
+	for name, text := range t.Files {
+		entry.Files[name] = checksum([]byte(text))
+	}
+	l.Types = slices.DeleteFunc(l.Types, func(other Locked) bool { return other.Name == t.Name })
+	l.Types = append(l.Types, entry)
+}
+
+// owners returns which types have a file, by its name.
+func (l *Lock) owners() map[string][]Locked {
+	all := map[string][]Locked{}
+	for _, t := range l.Types {
+		for name := range t.Files {
+			all[name] = append(all[name], t)
+		}
+	}
+	return all
+}
+
+// keepOthers returns an error if a file is there that must not be replaced: it is neither as it
+// is to be, nor as the lock file has it.
+func keepOthers(dir string, files map[string]string, owners map[string][]Locked) error {
+	for _, name := range sorted(files) {
+		sum, err := checksumIn(dir, name)
+		if err != nil {
+			return err
+		}
+		as := func(t Locked) bool { return t.Files[name] == sum }
+		switch path := inFolder(dir, name); {
+		case sum == "", sum == checksum([]byte(files[name])), slices.ContainsFunc(owners[name], as):
+		case owners[name] != nil:
+			return fmt.Errorf("%s was changed since it was vendored; nothing was written: remove or rename it", path)
+		default:
+			return fmt.Errorf("%s is there, with another content; nothing was written: remove or rename it", path)
+		}
+	}
+	return nil
+}
+
+// writeAll writes files.
+func writeAll(dir string, files map[string]string) error {
+	for _, name := range sorted(files) {
+		path := inFolder(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("make the folder of a VM type: %w", err)
+		}
+		if err := durable.Write(path, []byte(files[name]), 0o644, durable.Synced); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func inFolder(dir, name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
+
+func sorted(files map[string]string) []string { return slices.Sorted(maps.Keys(files)) }

@@ -1,0 +1,212 @@
+package vmtype
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/share"
+	"vmop/authoring/vmtypestest"
+	"vmop/cli"
+	"vmop/vmtypes"
+	"vmop/vmtypes/artifact"
+)
+
+func newPush(f Flags) *cobra.Command {
+	p := push{folder: f.Folder}
+	cmd := &cobra.Command{
+		Use:   "push REF [TYPE]",
+		Short: "Put a VM type into a registry",
+		Long: "push writes a VM type to a registry of containers, as an OCI artifact, and prints the\n" +
+			"reference with its digest. TYPE is a file, the name of a type, or a folder with one type; the\n" +
+			"current folder by default. With it go the modules that it loads, but for the stock library,\n" +
+			"its tests and its samples. The same files have the same digest.\n\n" +
+			"The files are tested first as \"test\" does, apart from others of the folder. If a test fails,\n" +
+			"nothing is written.\n\n" + registryHelp + "\n\n" +
+			"Exit codes: 0 success, 1 a test or the registry has failed, 2 wrong usage.",
+		Example: "  vmrunner vmtype push registry.example.org/types/asset:1.2\n" +
+			"  vmrunner vmtype push registry.example.org/types/asset:1.2 types/asset.star --dry-run\n" +
+			"  vmrunner vmtype push types/asset:1.2 asset --layout out && oras cp …",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return cli.UsageError{Err: fmt.Errorf("push takes a reference, as registry.example.org/types/asset:1.2, "+
+					"and a VM type; got %d arguments", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.out, p.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return p.run(cmd.Context(), args[0], slices.Concat(args, []string{"."})[1])
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(args) != 1 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeTypes(f)(cmd, nil, word)
+		},
+	}
+	p.policy = newPolicyCheck(f, cmd)
+	p.registry.add(cmd)
+	cmd.Flags().BoolVar(&p.dry, "dry-run", false, "write nothing; list the files")
+	cmd.Flags().BoolVar(&p.skip, "skip-tests", false, "do not run tests and samples")
+	cmd.Flags().StringVar(&p.layout, "layout", "", "write an OCI image layout into this `folder`, not to the registry")
+	cmd.Flags().StringArrayVar(&p.annotations, "annotation", nil,
+		"add a `key=value` to the manifest: org.opencontainers.image.source=…")
+	cli.CompleteFolder(cmd, "layout")
+	cli.AtMostOne(cmd, "dry-run", "layout")
+	return cmd
+}
+
+// push is one call of the verb.
+type push struct {
+	folder      *string
+	policy      *policyCheck
+	registry    registryFlags
+	dry, skip   bool
+	layout      string
+	annotations []string
+	out, errs   io.Writer
+}
+
+func (p *push) run(ctx context.Context, reference, what string) error {
+	if err := artifact.CheckReference(reference); err != nil {
+		return cli.UsageError{Err: err}
+	}
+	to, err := p.registry.open()
+	if err != nil {
+		return err
+	}
+	c, err := p.gather(ctx, what)
+	if err != nil {
+		return err
+	}
+	if !p.skip {
+		if err := p.test(ctx, c); err != nil {
+			return err
+		}
+	}
+	var pushed string
+	switch {
+	case p.dry:
+		return p.list(reference, c)
+	case p.layout != "":
+		if pushed, err = c.WriteLayout(p.layout, reference); err == nil {
+			pushed, err = artifact.Pinned(reference, pushed)
+		}
+	default:
+		pushed, err = to.Push(ctx, reference, c)
+		err = hinted(err)
+	}
+	if err != nil {
+		return err
+	}
+	return cli.WriteLine(p.out, pushed)
+}
+
+// gather returns what is to be written.
+func (p *push) gather(ctx context.Context, what string) (*artifact.Content, error) {
+	dir, name, err := typeToShare(*p.folder, what)
+	if err != nil {
+		return nil, err
+	}
+	if vmtypes.IsStock(name) {
+		return nil, cli.UsageError{Err: fmt.Errorf("%s is a stock type: every vmrunner has it", name)}
+	}
+	source, err := vmtypes.ReadSource(dir)
+	if err != nil {
+		return nil, err
+	}
+	about, err := bounded{}.Describe(ctx, source, name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := share.Gather(dir, source, about)
+	if err != nil {
+		return nil, err
+	}
+	c.Description, c.Annotations = summary(name, about.Doc), map[string]string{}
+	for _, pair := range p.annotations {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, cli.UsageError{Err: fmt.Errorf("--annotation: want key=value, got %q", pair)}
+		}
+		c.Annotations[key] = value
+	}
+	_, err = c.Image()
+	return c, err
+}
+
+// test runs the tests and samples where there is nothing but what is to be written.
+func (p *push) test(ctx context.Context, c *artifact.Content) (err error) {
+	dir, err := os.MkdirTemp("", "vmtype")
+	if err != nil {
+		return fmt.Errorf("make a folder for tests: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := share.Write(dir, c); err != nil {
+		return err
+	}
+	folder, err := vmtypestest.Find(dir)
+	if err != nil {
+		return err
+	}
+	in, err := containedIn(dir, p.policy)
+	if err != nil {
+		return err
+	}
+	page := page{Paint: cli.PaintFor(p.errs), w: p.errs}
+	var results []vmtypestest.Result
+	if err := folder.Run(ctx, in, vmtypestest.Options{}, func(some []vmtypestest.Result) {
+		for _, r := range some {
+			page.result(r)
+		}
+		results = append(results, some...)
+	}); err != nil {
+		return err
+	}
+	summary := vmtypestest.Summarize(results)
+	if summary.Failed > 0 {
+		page.closing(summary.String()+"; nothing was written", true)
+		return cli.ExitError{Code: exitFailed}
+	}
+	if len(results) == 0 {
+		page.line("note: %s has neither tests nor samples", c.Name)
+	} else {
+		page.closing(summary.String(), false)
+	}
+	return page.err
+}
+
+// list prints what would be written.
+func (p *push) list(reference string, c *artifact.Content) error {
+	image, err := c.Image()
+	if err != nil {
+		return err
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return fmt.Errorf("digest of the artifact: %w", err)
+	}
+	pinned, err := artifact.Pinned(reference, digest.String())
+	if err != nil {
+		return err
+	}
+	return cli.WriteLine(p.out, pinned+"\n"+files(".", c))
+}
+
+// files lists the files of a type below a folder.
+func files(dir string, c *artifact.Content) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+		fmt.Fprintf(&b, "  %s\n", filepath.Join(dir, name))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,108 @@
+package vmtype
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/share"
+	"vmop/cli"
+	"vmop/diskimage"
+	"vmop/regular"
+	"vmop/vmtypes"
+	"vmop/vmtypes/artifact"
+	"vmop/vmtypes/evaluate"
+)
+
+// registryHelp is for the help of the verbs that use registries.
+const registryHelp = "REF is REGISTRY/REPOSITORY:TAG, or @sha256:… in the place of the tag. Credentials are those of\n" +
+	"\"docker login\" (or podman, oras), credential helpers included."
+
+// mostCA is how many bytes a file with authorities has at most.
+const mostCA = 1 << 20
+
+// registryFlags are how registries are reached.
+type registryFlags struct {
+	plain bool
+	ca    string
+}
+
+func (r *registryFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&r.plain, "plain-http", false, "permit http with other computers, too")
+	cmd.Flags().StringVar(&r.ca, "ca", "", "trust the authorities in this `file` (PEM), too")
+	cli.CompleteFile(cmd, "ca", "pem", "crt")
+}
+
+// open returns the registry.
+func (r *registryFlags) open() (artifact.Registry, error) {
+	a := artifact.Registry{Keychain: authn.DefaultKeychain, PlainHTTP: r.plain}
+	if r.ca == "" {
+		return a, nil
+	}
+	var err error
+	if a.CABundle, err = regular.ReadFile(r.ca, mostCA); err != nil {
+		err = cli.UsageError{Err: fmt.Errorf("--ca: %w", err)}
+	}
+	return a, err
+}
+
+// hinted returns an error of a registry with the flag that may help.
+func hinted(err error) error {
+	switch diskimage.ReasonOf(err) {
+	case diskimage.InvalidSource:
+		return cli.UsageError{Err: err}
+	case diskimage.SourceUnauthorized:
+		return fmt.Errorf("%w (docker login, podman login or oras login stores credentials)", err)
+	case diskimage.CertificateInvalid:
+		return fmt.Errorf("%w (--ca FILE)", err)
+	case diskimage.SourceRefused:
+		if strings.Contains(err.Error(), "does not speak TLS") {
+			return fmt.Errorf("%w (--plain-http permits http)", err)
+		}
+	}
+	return err
+}
+
+// typeToShare finds a type: the only one of a folder, a file, or one by its name.
+func typeToShare(installed, what string) (dir, name string, err error) {
+	if what == "." || strings.ContainsRune(what, filepath.Separator) && !strings.HasSuffix(what, ".star") {
+		if err := there("push", "folder", what); err != nil {
+			return "", "", err
+		}
+		source, err := vmtypes.ReadSource(what)
+		if err != nil {
+			return "", "", err
+		}
+		switch names := share.Types(source); len(names) {
+		case 1:
+			return what, names[0], nil
+		case 0:
+			return "", "", cli.UsageError{Err: fmt.Errorf("there is no VM type in %s", what)}
+		default:
+			return "", "", cli.UsageError{Err: fmt.Errorf("there are several VM types in %s: name one of %s", what,
+				strings.Join(names, ", "))}
+		}
+	}
+	if strings.HasSuffix(what, ".star") {
+		dir, name = filepath.Dir(what), strings.TrimSuffix(filepath.Base(what), ".star")
+		return dir, name, there("push", "file", what)
+	}
+	return folderOf(installed, what), what, nil
+}
+
+// fetchUsable fetches a type, and requires that it can be loaded.
+func fetchUsable(ctx context.Context, from artifact.Registry, reference, image string) (share.Taken, error) {
+	f, err := from.Fetch(ctx, reference)
+	if err != nil {
+		return share.Taken{}, hinted(err)
+	}
+	t := evaluate.Type{Source: vmtypes.Source{Dir: image, Modules: f.Modules()}, Name: f.Name}
+	if _, err := t.Describe(ctx); err != nil {
+		return share.Taken{}, fmt.Errorf("VM type %s can't be loaded: %w", image, err)
+	}
+	return share.Taken{Fetched: f, Image: image}, nil
+}
