@@ -1,0 +1,99 @@
+{{/*
+The objects are those of deploy/, which kustomize takes as well: base/ has links to them (docs/decisions/0152-chart.md). Each is read, changed by
+the values and written, so that there is one source of both, and values change what they say only.
+*/}}
+
+{{/* vmop.label adds the chart's labels to an object. */}}
+{{- define "vmop.label" -}}
+{{- $labels := dict "app.kubernetes.io/part-of" "vm-operator" "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- $_ := set .object.metadata "labels" (merge (default dict .object.metadata.labels) $labels) -}}
+{{- end -}}
+
+{{/* vmop.image is an image by its name at the registry. */}}
+{{- define "vmop.image" -}}
+{{- printf "%s/%s:%s" .root.Values.registry .name (default .root.Chart.AppVersion .root.Values.tag) -}}
+{{- end -}}
+
+{{/* vmop.subjects names the namespace of the accounts of a binding. */}}
+{{- define "vmop.subjects" -}}
+{{- range .object.subjects }}{{ $_ := set . "namespace" $.root.Release.Namespace }}{{ end -}}
+{{- end -}}
+
+{{- define "vmop.RoleBinding" }}{{ include "vmop.subjects" . }}{{ end -}}
+
+{{/* A cluster role and its binding have the name of the namespace: each has a manager. */}}
+{{- define "vmop.ClusterRole" -}}
+{{- $_ := set .object.metadata "name" (printf "%s-%s" .object.metadata.name .root.Release.Namespace) -}}
+{{- end -}}
+
+{{- define "vmop.ClusterRoleBinding" -}}
+{{- include "vmop.ClusterRole" . -}}
+{{- if not (hasPrefix "system:" .object.roleRef.name) -}}
+{{- $_ := set .object.roleRef "name" .object.metadata.name -}}
+{{- end -}}
+{{- include "vmop.subjects" . -}}
+{{- end -}}
+
+{{- define "vmop.ConfigMap" -}}
+{{- $values := .root.Values -}}
+{{- $config := fromYaml (index .object.data "config.yaml") -}}
+{{- $own := mergeOverwrite (index $config "/Manager") (deepCopy $values.config) -}}
+{{- $_ := set .object.data "config.yaml" (toYaml $config) -}}
+{{- with $values.loggingProperties }}{{ $_ := set $.object.data "logging.properties" . }}{{ end -}}
+{{- end -}}
+
+{{- define "vmop.Deployment" -}}
+{{- $values := .root.Values -}}
+{{- $_ := set .object.spec "replicas" $values.manager.replicas -}}
+{{- with $values.manager.podAnnotations }}{{ $_ = set $.object.spec.template.metadata "annotations" . }}{{ end -}}
+{{- $pod := .object.spec.template.spec -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
+{{- with index $values.manager $key }}{{ $_ = set $pod $key . }}{{ end -}}
+{{- end -}}
+{{- range $values.imagePullSecrets -}}
+{{- $_ = set $pod "imagePullSecrets" (append (default list $pod.imagePullSecrets) (dict "name" .)) -}}
+{{- end -}}
+{{- $container := index $pod.containers 0 -}}
+{{- $image := include "vmop.image" (dict "root" .root "name" "manager") -}}
+{{- $_ = set $container "image" (default $image $values.manager.image) -}}
+{{- with $values.imagePullPolicy }}{{ $_ = set $container "imagePullPolicy" . }}{{ end -}}
+{{- $image = include "vmop.image" (dict "root" .root "name" "runner") -}}
+{{- $_ = set (index $container.env 0) "value" (default $image $values.runner.image) -}}
+{{- $_ = set $container "resources" $values.manager.resources -}}
+{{- $_ = set $container "volumeMounts" (concat $container.volumeMounts $values.manager.extraVolumeMounts) -}}
+{{- range $pod.volumes -}}
+{{- if eq .name "users" }}{{ $_ = set .secret "secretName" $values.usersSecret }}{{ end -}}
+{{- if eq .name "tls" }}{{ $_ = set .secret "secretName" $values.tlsSecret }}{{ end -}}
+{{- end -}}
+{{- $_ = set $pod "volumes" (concat $pod.volumes $values.manager.extraVolumes) -}}
+{{- end -}}
+
+{{- define "vmop.Service" -}}
+{{- $_ := set .object.spec "type" .root.Values.service.type -}}
+{{- with .root.Values.service.annotations }}{{ $_ := set $.object.metadata "annotations" . }}{{ end -}}
+{{- end -}}
+
+{{/* vmop.keep has an object stay when the release is uninstalled: without it, VMs or data would be lost. */}}
+{{- define "vmop.keep" -}}
+{{- $keep := dict "helm.sh/resource-policy" "keep" -}}
+{{- $_ := set .object.metadata "annotations" (merge $keep (default dict .object.metadata.annotations)) -}}
+{{- end -}}
+
+{{- define "vmop.PersistentVolumeClaim" -}}
+{{- include "vmop.keep" . -}}
+{{- $_ := set .object.spec.resources.requests "storage" .root.Values.imageRepositorySize -}}
+{{- with .root.Values.imageRepositoryStorageClass }}{{ $_ := set $.object.spec "storageClassName" . }}{{ end -}}
+{{- end -}}
+
+{{/* vmop.write writes the objects of files, changed by the template of their kind. */}}
+{{- define "vmop.write" -}}
+{{- range $file := .files -}}
+{{- range splitList "\n---\n" (required (printf "the chart lacks %s" $file) ($.root.Files.Get $file)) -}}
+{{- $object := fromYaml . -}}
+{{- with $object.Error }}{{ fail (printf "%s: %s" $file .) }}{{ end -}}
+{{- include "vmop.label" (dict "root" $.root "object" $object) -}}
+{{- with get $.changes $object.kind }}{{ include . (dict "root" $.root "object" $object) }}{{ end -}}
+{{- printf "---\n%s\n" (toYaml $object) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
