@@ -2,13 +2,8 @@ package alive
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // A Limit is about how long the other end of a connection may neither answer nor accept what
@@ -34,18 +29,4 @@ func (l Limit) Dialer() *net.Dialer {
 func (l Limit) keepAlive() net.KeepAliveConfig {
 	d := time.Duration(l)
 	return net.KeepAliveConfig{Enable: true, Idle: d / 2, Interval: d / 6, Count: 3}
-}
-
-// set limits a socket that is about to listen or to connect.
-func (l Limit) set(_, _ string, socket syscall.RawConn) error {
-	var err error
-	if failed := socket.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(time.Duration(l).Milliseconds()))
-	}); failed != nil {
-		return failed
-	}
-	if err != nil {
-		return fmt.Errorf("limit how long the other end may be silent: %w", os.NewSyscallError("setsockopt", err))
-	}
-	return nil
 }

@@ -1,12 +1,6 @@
 package confine
 
-import (
-	"fmt"
-	"os"
-	"slices"
-
-	"golang.org/x/sys/unix"
-)
+import "slices"
 
 // Access is what may be done with a path.
 type Access int
@@ -62,45 +56,4 @@ type Held struct {
 	Root bool `json:"root,omitempty"`
 	// Lacks says in words what does not hold, and why.
 	Lacks []string `json:"lacks,omitempty"`
-}
-
-func (h *Held) lack(format string, args ...any) {
-	h.Lacks = append(h.Lacks, fmt.Sprintf(format, args...))
-}
-
-// Hold puts the calling thread under the rules, for good. The thread must be locked,
-// and end soon.
-func (r *Rules) Hold() (held Held, err error) {
-	if err := r.makeFiles(); err != nil {
-		return held, err
-	}
-	alone := ownRoot(r.Paths)
-	if held.Root = alone == nil; !held.Root {
-		held.lack("no root folder of its own: %v", alone)
-	}
-	if err := keepOnly(r.Capabilities); err != nil {
-		return held, err
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return held, fmt.Errorf("forbid new privileges: %w", os.NewSyscallError("prctl", err))
-	}
-	return held, r.landlock(&held)
-}
-
-// makeFiles makes what is to be written, and can't be made by the process: that would
-// take leave for the whole folder. An error is left to the process to report.
-func (r *Rules) makeFiles() error {
-	for _, p := range r.Paths {
-		if !p.Make {
-			continue
-		}
-		f, err := os.OpenFile(p.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			continue
-		}
-		if err := f.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

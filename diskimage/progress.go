@@ -144,9 +144,9 @@ type transfer struct {
 }
 
 // newTransfer returns the transfer of a stream, whose bytes come from a reader.
-func newTransfer(i Import, s *Stream, from io.Reader, most int64, report *reporter) *transfer {
+func newTransfer(c Checksum, s *Stream, from io.Reader, most int64, report *reporter) *transfer {
 	t := &transfer{stream: from, total: s.Total, most: most, report: report}
-	t.algorithm, t.hash = i.Checksum.newHash()
+	t.algorithm, t.hash = c.newHash()
 	return t
 }
 

@@ -1,12 +1,10 @@
 package diskimage
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -20,63 +18,11 @@ import (
 
 const pieceHeader = 12
 
-// Transmit writes to w the data of a disk of so many bytes that isn't zero, from an offset: a multiple of
-// block that an earlier Arrival has reached. Nothing else may write to the disk meanwhile.
-func Transmit(ctx context.Context, w io.Writer, disk *os.File, from, size int64) error {
-	if from < 0 || from > size {
-		return Refuse(InvalidSource, "transmit a disk of %d bytes from byte %d: it has no such byte", size, from)
-	}
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return err
-	}
-	err = transmit(ctx, z, disk, from, size)
-	return errors.Join(err, z.Close())
-}
-
-func transmit(ctx context.Context, w io.Writer, disk *os.File, from, size int64) error {
-	if err := binary.Write(w, binary.BigEndian, size); err != nil {
-		return err
-	}
-	buf := make([]byte, pieceHeader+chunkSize)
-	for at := from; ; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if at = nextData(disk, at, size); at >= size {
-			_, err := w.Write(pieceOf(buf, size, 0))
-			return err
-		}
-		chunk := buf[pieceHeader : pieceHeader+min(chunkSize, size-at)]
-		if _, err := disk.ReadAt(chunk, at); err != nil {
-			return Refuse(SourceRefused, "%w", err)
-		}
-		for len(chunk) > 0 {
-			n, hole := run(chunk)
-			if !hole {
-				if err := sendPiece(w, chunk[:n], at); err != nil {
-					return err
-				}
-			}
-			chunk, at = chunk[n:], at+int64(n)
-		}
-	}
-}
-
 // pieceOf writes the header of a piece into the beginning of buf, and returns it.
 func pieceOf(buf []byte, at int64, length int) []byte {
 	binary.BigEndian.PutUint64(buf, uint64(at))
 	binary.BigEndian.PutUint32(buf[8:], uint32(length))
 	return buf[:pieceHeader]
-}
-
-func sendPiece(w io.Writer, data []byte, at int64) error {
-	var header [pieceHeader]byte
-	if _, err := w.Write(pieceOf(header[:], at, len(data))); err != nil {
-		return err
-	}
-	_, err := w.Write(data)
-	return err
 }
 
 // A Recipient is a disk that is written from its beginning to its end.

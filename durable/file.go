@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -92,11 +93,8 @@ func rewrite(path string, data []byte) error {
 		return err
 	}
 	return replace(path, Synced, func(file *os.File) error {
-		if old, ok := info.Sys().(*syscall.Stat_t); ok {
-			err := file.Chown(int(old.Uid), int(old.Gid))
-			if err != nil && !errors.Is(err, fs.ErrPermission) {
-				return err
-			}
+		if err := keepOwner(file, info); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
 		}
 		if _, err := file.Write(data); err != nil {
 			return err
@@ -147,7 +145,7 @@ func temporary(path string) string { return "." + filepath.Base(path) + "." }
 // for example, can't do that for a folder alone; there the rename is as durable as
 // they make it.
 func syncFolder(folder string, lifetime Lifetime) error {
-	if lifetime == Volatile {
+	if lifetime == Volatile || runtime.GOOS == "windows" { // which has no such thing
 		return nil
 	}
 	dir, err := os.Open(folder)

@@ -11,3 +11,6 @@
 //
 // See docs/decisions/0108-nbd-exports.md.
 package nbdexport
+
+// Port is that of NBD (IANA).
+const Port = 10809

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"syscall"
 	"time"
 )
 
@@ -27,7 +26,7 @@ func (s *Session) enqueue(p *Pending, c Command) error {
 	}
 	p.id, p.line = s.lastID, line
 	if c.File != nil {
-		p.rights = syscall.UnixRights(int(c.File.Fd()))
+		p.rights = rights(c.File)
 	}
 	s.waiting[p.id] = p
 	s.outbox = append(s.outbox, p)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"vmop/netsetup"
 	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/control"
@@ -154,7 +155,7 @@ func (m *run) listen(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{
 		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Snapshotter: backend{m}, Migrator: backend{m},
 		Tracker: m.tracker, Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
-		Invitation: m.invited.get,
+		Invitation: m.invited.get, IsNeighbor: netsetup.IsNeighbor, GuestBehind: netsetup.GuestBehind,
 	})
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // ElsewhereDir is the folder, beside the runtime directories of VMs, of links to
@@ -153,16 +152,4 @@ func mine(dir string) bool {
 func rootsAlone(dir string) bool {
 	owner, mode, ok := directory(dir)
 	return ok && owner == 0 && mode&0o022 == 0
-}
-
-func directory(path string) (owner int, mode fs.FileMode, ok bool) {
-	info, err := os.Lstat(path)
-	if err != nil || !info.IsDir() {
-		return 0, 0, false
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, 0, false
-	}
-	return int(stat.Uid), info.Mode(), true
 }

@@ -7,7 +7,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"syscall"
 )
 
 // programDir is the name of a runner's directories below those of the user.
@@ -37,7 +36,6 @@ func HostEnv() Env {
 }
 
 func writable(dir string) bool {
-	const write, search = 2, 1 // W_OK and X_OK of access(2)
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
@@ -45,7 +43,7 @@ func writable(dir string) bool {
 	case err != nil || !info.IsDir():
 		return false
 	}
-	return syscall.Access(dir, write|search) == nil
+	return accessible(dir)
 }
 
 // DataDirectory returns the directory that holds what must survive a restart:

@@ -11,7 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
+	"time"
 
 	"vmop/printable"
 	"vmop/qmp"
@@ -57,17 +57,17 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return c, conn.Close()
 }
 
+// AnswerTime bounds a request to a runner. It is longer than the runner's own limit for
+// any action.
+const AnswerTime = 45 * time.Second
+
 // Connect returns a connection with the socket at a path, as Dial makes them.
 func Connect(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := dial(ctx, path, "")
 	if err != nil {
 		return nil, unreachable(path, err)
 	}
-	cred, err := credentials(conn)
-	if err == nil && os.Geteuid() != 0 && int(cred.Uid) != os.Geteuid() {
-		err = fmt.Errorf("%s belongs to user %d", path, cred.Uid)
-	}
-	if err != nil {
+	if err := isOwn(conn, path); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil

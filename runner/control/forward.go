@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"vmop/netsetup"
 	"vmop/qmp"
 	"vmop/runner/usernet"
 	"vmop/vmtypes/plan"
@@ -153,7 +152,7 @@ func (s *Server) dialAddress(ctx context.Context, dialer net.Dialer, port int) (
 		conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(address, uint16(port)).String())
 		if err == nil {
 			var is bool
-			if is, err = netsetup.IsNeighbor(address, links, cards); is {
+			if is, err = s.opts.IsNeighbor(address, links, cards); is {
 				return conn, nil
 			}
 			_ = conn.Close()
@@ -183,7 +182,7 @@ func (s *Server) places() (links, cards []string, addresses []netip.Addr) {
 			continue
 		}
 		links = append(links, t.Name)
-		if guest, err := netsetup.GuestBehind(t.Name); err == nil {
+		if guest, err := s.opts.GuestBehind(t.Name); err == nil {
 			addresses = append(addresses, guest)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/netsetup"
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
@@ -104,6 +105,7 @@ func serve(t *testing.T, change ...func(*control.Options)) *served {
 		status.Entered{State: vmstatus.StateBooting}, status.CPUs(2), status.RAM(1<<30))
 	opts := control.Options{
 		Dir: dir, Backend: s.backend, Tracker: s.tracker,
+		IsNeighbor: netsetup.IsNeighbor, GuestBehind: netsetup.GuestBehind,
 		Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range change {

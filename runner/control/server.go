@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -61,6 +62,9 @@ type Options struct {
 	Migrator Migrator
 	// Invitation returns what the source of a guest needs that is to come, which has a key; nil: none is.
 	Invitation func() json.RawMessage
+	// IsNeighbor and GuestBehind are netsetup's: they find the guest at an interface of this computer.
+	IsNeighbor  func(address netip.Addr, interfaces, cards []string) (bool, error)
+	GuestBehind func(tap string) (netip.Addr, error)
 	// SPICE gets the clients of the SPICE server; who shows QEMU's clients asks it.
 	SPICE *SPICE
 }

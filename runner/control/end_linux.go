@@ -5,15 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
-
-// AnswerTime bounds a request to a runner. It is longer than the runner's own limit for
-// any action.
-const AnswerTime = 45 * time.Second
 
 // End requests Stop or Kill, waits until the VM and its runner have ended, and returns the
 // last status. It subscribes to the status before that, so that it misses nothing.

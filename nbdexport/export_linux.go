@@ -21,9 +21,6 @@ import (
 	"vmop/process"
 )
 
-// Port is that of NBD (IANA).
-const Port = 10809
-
 // server is the program that serves.
 const server = "qemu-storage-daemon"
 

@@ -41,7 +41,7 @@ func (a *attempted) run(ctx context.Context) error {
 		defer stop()
 		source = early
 	}
-	a.transfer = newTransfer(a.Import, stream, source, a.Limits.transferFor(a.out.most), a.report)
+	a.transfer = newTransfer(a.Checksum, stream, source, a.Limits.transferFor(a.out.most), a.report)
 	a.report.begin(Transferring, stream.Total)
 	plain, compression, done, err := a.plain()
 	if err != nil {

@@ -1,7 +1,6 @@
 package diskimage
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"strconv"
@@ -10,18 +9,11 @@ import (
 )
 
 const (
-	// block is the size, in bytes, of what is a hole or not.
-	block = 4096
-	// chunkSize is how much is read and written at once, in bytes.
-	chunkSize = 4 << 20
 	// writerBuffers is how many chunks are filled or written at the same time.
 	writerBuffers = 3
 	// leastDirect is the least, in bytes, that is written past the page cache. What is smaller is collected there.
 	leastDirect = 64 << 10
 )
-
-// zeros is a chunk of them; it is never written to.
-var zeros [chunkSize]byte
 
 // writer writes chunks of a disk in a goroutine of its own, while the next ones are read. An image
 // passes once, so it is written past the page cache where that is possible: the cache would take
@@ -129,19 +121,4 @@ func (w *writer) data(data []byte, at int64) error {
 	}
 	_, err := w.out.file.WriteAt(data, at)
 	return err
-}
-
-// run returns how many bytes at the beginning of a chunk are blocks of zeros, or blocks of
-// something else.
-func run(chunk []byte) (n int, hole bool) {
-	for n < len(chunk) {
-		b := chunk[n:min(n+block, len(chunk))]
-		if zero := bytes.Equal(b, zeros[:len(b)]); n == 0 {
-			hole = zero
-		} else if zero != hole {
-			break
-		}
-		n += len(b)
-	}
-	return n, hole
 }

@@ -2,7 +2,6 @@ package diskimage
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -27,12 +26,6 @@ type Target struct {
 	// Replace permits that a file is there already.
 	Replace bool
 }
-
-// What a file is called until it is whole, and a copy that is to be converted.
-const (
-	partSuffix    = ".part"
-	scratchSuffix = ".scratch"
-)
 
 // RemoveLeftovers removes what an import to a file that was killed has left. It is to be called
 // only if no import to it is running.
@@ -170,9 +163,6 @@ func (o *output) reserve(size int64) error {
 	return ofTarget("make room in", o.Path, o.file.Truncate(roundUp(size)))
 }
 
-// roundUp returns the size in whole sectors: QEMU's disks have no others.
-func roundUp(size int64) int64 { return (size + sectorSize - 1) / sectorSize * sectorSize }
-
 // finish makes the target whole, with a disk of so many bytes of the image.
 func (o *output) finish(size int64) error {
 	if o.device {
@@ -237,23 +227,4 @@ func (o *output) abandon() error {
 		return errors.Join(err, o.file.Sync(), o.file.Close())
 	}
 	return errors.Join(os.Remove(o.part), o.file.Close())
-}
-
-// Size is a number of bytes that is written for people.
-type Size int64
-
-// String returns "20 GiB", "1.5 MiB" or "100 bytes".
-func (s Size) String() string {
-	for _, unit := range []struct {
-		bytes int64
-		name  string
-	}{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if int64(s) >= unit.bytes {
-			if int64(s)%unit.bytes == 0 {
-				return fmt.Sprintf("%d %s", int64(s)/unit.bytes, unit.name)
-			}
-			return fmt.Sprintf("%.2f %s", float64(s)/float64(unit.bytes), unit.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", int64(s))
 }

@@ -1,0 +1,20 @@
+//go:build !linux
+
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Runners are on Linux: here are clients only.
+
+func isGone(context.Context) bool { return false }
+
+func peerOf(net.Conn) string { return "unknown" }
+
+func isOwn(net.Conn, string) error {
+	return fmt.Errorf("runners are on Linux: %w", errors.ErrUnsupported)
+}
