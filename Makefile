@@ -35,7 +35,7 @@ OTHERS = ./test/e2e ./cmd/vmrunner ./test/scale $$(go list ./... | grep -vE '^vm
 export CGO_ENABLED = 0
 
 .PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
-	e2e generate alerts test-newer-qemu images install-yaml chart packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+	e2e generate alerts test-newer-qemu images install-yaml chart release packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -188,6 +188,9 @@ install-yaml: ## Write build/install.yaml, which installs a manager in NAMESPACE
 chart: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 chart: ## Pack the Helm chart into build/, for the images REGISTRY/manager:VERSION and runner.
 	@scripts/chart "$(VERSION)" "$(REGISTRY)"
+
+release: packages-test ## Build all of a release into build/release/VERSION; REGISTRY and URL say where it will be published.
+	@scripts/release "$(filter v%,$(VERSION))" "$(REGISTRY)" "$(URL)"
 
 cluster-load: ## Build the images and load them into the cluster's nodes.
 	@test -L build/cluster || { echo "no cluster is running; make cluster-up starts one"; exit 1; }
