@@ -120,8 +120,17 @@ func whyNoKVM() string {
 		return noKVM(err)
 	}
 	_ = f.Close() // it has served its purpose
+	if why := CPUWithoutKVM(); why != "" {
+		return "/dev/kvm opens, but " + why
+	}
+	return ""
+}
+
+// CPUWithoutKVM says why this computer's CPUs run no ordinary guest by KVM, though there may
+// be one; empty if they do, or don't say.
+func CPUWithoutKVM() string {
 	if alias, err := os.ReadFile(cpuAlias); err == nil && lacksVirtualization(string(alias)) {
-		return "/dev/kvm opens, but the CPU has neither vmx nor svm: a KVM that does without them stops ordinary guests with an internal error"
+		return "the CPU has neither vmx nor svm: a KVM that does without them stops ordinary guests with an internal error"
 	}
 	return ""
 }
