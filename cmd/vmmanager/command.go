@@ -42,7 +42,7 @@ func newCommand() *cobra.Command {
 	f.log.Add(root)
 	root.Flags().AddFlagSet(run.Flags())
 	cli.CompleteFile(run, "config", "yaml", "yml", "json")
-	root.AddCommand(run, newLocal(&f.log), newCheckConfig(), newTakeover(), newHashPassword())
+	root.AddCommand(run, newLocal(&f.log), newDevices(&f.log), newCheckConfig(), newTakeover(), newHashPassword())
 	return root
 }
 

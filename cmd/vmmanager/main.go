@@ -3,6 +3,7 @@
 //
 //	vmmanager [run] [-c FILE]     manages VMs until it is stopped by a signal
 //	vmmanager local               shows the VMs of this computer in a browser
+//	vmmanager devices             offers /dev/kvm and others to the pods of a node
 //	vmmanager check-config FILE   checks a configuration
 //	vmmanager takeover            takes the VMs of a VM-Operator over
 //	vmmanager hash-password       prints the hash of a password, for a local user

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/manager/devices"
+	"vmop/runner/prepare"
+)
+
+// deviceFlags are those of devices.
+type deviceFlags struct {
+	log     *cli.LogFlags
+	devices []string
+	slots   int
+	folder  string
+	health  string
+}
+
+func newDevices(log *cli.LogFlags) *cobra.Command {
+	f := deviceFlags{log: log}
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "Offer /dev/kvm and others to the pods of a node",
+		Long: "devices is a device plugin for the kubelet of the node that it runs on: pods ask\n" +
+			"for a device by a limit, and get it without being privileged. It offers\n\n" +
+			"  vmop/kvm        /dev/kvm, where the CPU runs ordinary guests by it\n" +
+			"  vmop/vhost-net  /dev/vhost-net\n\n" +
+			"where their drivers are loaded, until it is stopped by a signal. deploy/device-plugin\n" +
+			"has it on each node.",
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	p := cmd.Flags()
+	p.StringArrayVar(&f.devices, "device", nil, "`resource=path` of a device that is offered in place of those,\n"+
+		"wherever there is one; may be repeated")
+	p.IntVar(&f.slots, "slots", devices.DefaultSlots, "how many pods of the node can have a device at a time")
+	p.StringVar(&f.folder, "folder", devices.DefaultFolder, "`folder` of the kubelet's device plugins")
+	p.StringVar(&f.health, "health-address", ":8081", "`address` of /readyz; \"\" for none")
+	return cmd
+}
+
+// offered are the devices that this program is for, or those of the flags.
+func (f *deviceFlags) offered() ([]devices.Device, error) {
+	if len(f.devices) == 0 {
+		return []devices.Device{
+			{Resource: "vmop/kvm", Path: "/dev/kvm", Unusable: prepare.CPUWithoutKVM},
+			{Resource: "vmop/vhost-net", Path: "/dev/vhost-net"},
+		}, nil
+	}
+	var all []devices.Device
+	for _, text := range f.devices {
+		resource, path, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("--device %s: it must be RESOURCE=PATH", text)
+		}
+		all = append(all, devices.Device{Resource: resource, Path: path})
+	}
+	return all, nil
+}
+
+// run offers the devices until a signal.
+func (f *deviceFlags) run(cmd *cobra.Command) error {
+	level, err := f.log.ParseLevel()
+	if err != nil {
+		return err
+	}
+	handler, err := f.log.Handler(level, os.Stderr)
+	if err != nil {
+		return err
+	}
+	all, err := f.offered()
+	var plugin *devices.Plugin
+	if err == nil {
+		plugin, err = devices.New(devices.Options{
+			Devices: all, Slots: f.slots, Folder: f.folder, Sys: "/sys", Log: slog.New(handler),
+		})
+	}
+	if err != nil {
+		return cli.UsageError{Err: err}
+	}
+	err = f.serve(cmd.Context(), plugin)
+	if f.log.Form == "json" && err != nil {
+		slog.New(handler).Error("stopped", "err", err.Error())
+		return loggedError{err}
+	}
+	return err
+}
+
+func (f *deviceFlags) serve(ctx context.Context, plugin *devices.Plugin) error {
+	if f.health == "" {
+		return plugin.Run(ctx)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.health)
+	if err != nil {
+		return fmt.Errorf("serve /readyz: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /readyz", plugin)
+	return serve(ctx, listener, mux, plugin.Run)
+}

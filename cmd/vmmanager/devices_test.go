@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vmop/test/program"
+)
+
+// The API server takes the device plugin, and says what its pod has beyond those without any right: it is what
+// docs/device-plugin.md has, and no more.
+func TestDevicePlugin(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, program.LookInto("../../deploy"))
+	p := newPlace(t, "restricted")
+	text, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", "../../deploy/device-plugin").Output()
+	require.NoError(t, err)
+	apply := p.KubectlCommand(t.Context(), "apply", "--server-side", "-f", "-")
+	apply.Stdin = bytes.NewReader(text)
+	out, err := apply.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	var plugin appsv1.DaemonSet
+	key := client.ObjectKey{Namespace: "vmop-devices", Name: "vmop-devices"}
+	require.NoError(t, p.client.Get(t.Context(), key, &plugin))
+	require.Equal(t, "vmop/manager:devel", plugin.Spec.Template.Spec.Containers[0].Image)
+	require.False(t, *plugin.Spec.Template.Spec.AutomountServiceAccountToken)
+
+	try := func(namespace string) (string, error) {
+		pod, err := json.Marshal(&corev1.Pod{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+			ObjectMeta: metav1.ObjectMeta{Name: "try", Namespace: namespace}, Spec: plugin.Spec.Template.Spec,
+		})
+		require.NoError(t, err)
+		cmd := p.KubectlCommand(t.Context(), "create", "--namespace", namespace, "--dry-run=server", "-f", "-")
+		cmd.Stdin = bytes.NewReader(pod)
+		said, err := cmd.CombinedOutput()
+		return strings.TrimSpace(string(said)), err
+	}
+	p.eventually("a pod of the plugin is admitted", func() bool { // when the namespace has its account
+		_, err := try("vmop-devices")
+		return err == nil
+	})
+	said, err := try(p.Name)
+	require.Error(t, err)
+	_, beyond, _ := strings.Cut(said, `violates PodSecurity "restricted:latest": `)
+	require.Equal(t, `unrestricted capabilities (container "devices" must not include "MKNOD" in securityContext.capabilities.add), `+
+		`restricted volume types (volume "device-plugins" uses restricted volume type "hostPath"), `+
+		`runAsNonRoot != true (pod or container "devices" must set securityContext.runAsNonRoot=true), `+
+		`runAsUser=0 (pod must not set runAsUser=0)`, beyond)
+}
