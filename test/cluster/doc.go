@@ -16,9 +16,6 @@
 // distribution's packages, into the user's cache folder: minutes for the first
 // time, nothing later.
 //
-// Where the machine has KVM, nodes offer it by a device plugin, as the resource
-// [KVMResource].
-//
 // [Cluster.AddCSI] adds storage whose volumes grow, have snapshots and are cloned, in
 // both modes: a CSI driver for tests (tools/csi/csidriver) on each node, and what
 // Kubernetes runs beside one: external-provisioner, -attacher, -resizer and -snapshotter

@@ -70,16 +70,9 @@ until_ok ctr version
 for image in "$IMAGES"/*.tar; do
     ctr -n k8s.io images import "$image"
 done
-plugins=/var/lib/kubelet/device-plugins
-rm -rf $plugins # of before a power cut
-kubelet --config "$DIR/kubelet.yaml" --kubeconfig "$DIR/kubelet.kubeconfig" \
-    --hostname-override "$NAME" --node-ip "$ADDRESS" >"$DIR/kubelet.log" 2>&1 &
-if [ -e /dev/kvm ]; then # for pods that are not root
-    rm -f "$DIR/kvm"
-    # shellcheck disable=SC2046 # two words
-    mknod -m 666 "$DIR/kvm" c $(stat -c '0x%t 0x%T' /dev/kvm)
-    until_ok [ -S $plugins/kubelet.sock ]
-    kvmplugin "$DIR/kvm" >"$DIR/kvmplugin.log" 2>&1 &
-fi
+while :; do # as a service manager does, when it has ended
+    kubelet --config "$DIR/kubelet.yaml" --kubeconfig "$DIR/kubelet.kubeconfig" \
+        --hostname-override "$NAME" --node-ip "$ADDRESS" >>"$DIR/kubelet.log" 2>&1 || sleep 1
+done &
 kube-proxy --config "$DIR/proxy.yaml" --hostname-override "$NAME" >"$DIR/proxy.log" 2>&1 &
 wait

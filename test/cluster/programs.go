@@ -18,10 +18,6 @@ import (
 // requires the same.
 const KubernetesVersion = "v1.35.4"
 
-// KVMResource is what /dev/kvm is called as a resource of nodes; tools/kubernetes/kvmplugin
-// offers it.
-const KVMResource = "example.test/kvm"
-
 // programs are what kubeall can be called as.
 var programs = []string{
 	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet",
@@ -98,7 +94,6 @@ type source struct{ pkg, module string }
 var sources = []source{
 	{"./kubeall", "tools/kubernetes"},
 	{"./pause", "tools/kubernetes"},
-	{"./kvmplugin", "tools/kubernetes"},
 	{"./test/cluster/clusterctl", "."},
 }
 

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster"
 	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
 	"vmop/test/invariants"
@@ -175,18 +174,6 @@ func kvm(t *testing.T, l *lab) {
 	})
 	v.set(v1.Running)
 	v.runsByKVM()
-}
-
-// With a device plugin it has the device without any right.
-func kvmByPlugin(t *testing.T, l *lab) {
-	l.configure(t, "kvmResource: "+cluster.KVMResource)
-	v := l.fast(t, "frugal")
-	v.until("to get a device", func(now *v1.VirtualMachine) bool {
-		return len(now.Status.Privileges) == 1 && now.Status.Privileges[0].Name == "device "+cluster.KVMResource
-	})
-	v.set(v1.Running)
-	v.runsByKVM()
-	v.restricted()
 }
 
 // configure adds a setting to the manager's configuration until the test ends.
