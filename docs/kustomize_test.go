@@ -85,3 +85,27 @@ func TestKustomizationsInDocuments(t *testing.T) {
 	require.Contains(t, built, manager)
 	require.Contains(t, built, runner)
 }
+
+// The page's kustomization names the image of the plugin, and leaves it its namespace.
+func TestKustomizationOfTheDevicePlugin(t *testing.T) {
+	t.Parallel()
+	deploy, err := filepath.Abs("../deploy")
+	require.NoError(t, errors.Join(err, program.LookInto("../deploy")))
+	count := 0
+	for _, b := range blocks(t, "device-plugin.md") {
+		if !strings.Contains(b.text, "kind: Kustomization") {
+			continue
+		}
+		count++
+		dir := t.TempDir()
+		base, err := filepath.Rel(dir, deploy)
+		require.NoError(t, err)
+		text := strings.ReplaceAll(b.text, "../../deploy", base)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
+		out, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", dir).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "image: registry.example/vmop/manager:v1.0.0\n")
+		require.Regexp(t, `(?s)kind: DaemonSet\n.*\n  namespace: vmop-devices\n`, string(out))
+	}
+	require.Equal(t, 1, count)
+}
