@@ -86,6 +86,7 @@ type reconcilerPart struct {
 	ImageRepository  *string      `yaml:"imageRepository"`
 	VMTypesConfigMap string       `yaml:"vmTypesConfigMap"`
 	KVMResource      string       `yaml:"kvmResource"`
+	VhostNetResource string       `yaml:"vhostNetResource"`
 	TrustedImages    []string     `yaml:"trustedImages"`
 	TrustedVMTypes   []string     `yaml:"trustedVMTypes"`
 	TrustedClaims    []string     `yaml:"trustedClaims"`
@@ -197,12 +198,9 @@ func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 	faults.name(at("imageRepository"), s.ImageRepository, validation.IsDNS1123Subdomain)
 	s.VMTypes = p.VMTypesConfigMap
 	faults.name(at("vmTypesConfigMap"), s.VMTypes, validation.IsDNS1123Subdomain)
-	s.KVMResource = p.KVMResource
-	qualified := len(validation.IsQualifiedName(s.KVMResource)) == 0 && strings.Contains(s.KVMResource, "/")
-	if s.KVMResource != "" && !qualified {
-		message := fmt.Sprintf("%q is not an extended resource", s.KVMResource)
-		faults.add(at("kvmResource"), message, "such as devices.kubevirt.io/kvm")
-	}
+	s.KVMResource, s.VhostNetResource = p.KVMResource, p.VhostNetResource
+	faults.resource(at("kvmResource"), s.KVMResource, "vmop/kvm")
+	faults.resource(at("vhostNetResource"), s.VhostNetResource, "vmop/vhost-net")
 	s.Restarts = objects.Restarts{AtOnce: p.Restarts.AtOnce, Pause: time.Duration(p.Restarts.Pause) * time.Second}
 	s.Trust = trust(p, faults)
 	if n := p.OperationsKept; n != nil {
@@ -290,6 +288,13 @@ func (f *faults) name(path, name string, check func(string) []string) {
 	if wrong := check(name); name != "" && len(wrong) > 0 {
 		f.add(path, fmt.Sprintf("%q is not a Kubernetes name", name),
 			"lower case letters and digits, with - between them")
+	}
+}
+
+// resource checks for the name of an extended resource, or "".
+func (f *faults) resource(path, name, example string) {
+	if name != "" && (len(validation.IsQualifiedName(name)) > 0 || !strings.Contains(name, "/")) {
+		f.add(path, fmt.Sprintf("%q is not an extended resource", name), "such as "+example)
 	}
 }
 

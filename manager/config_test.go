@@ -78,6 +78,7 @@ const whole = `
       imageRepository: images
       vmTypesConfigMap: types
       kvmResource: devices.kubevirt.io/kvm
+      vhostNetResource: vmop/vhost-net
       trustedImages: [registry.example/vmop/*, "example.org/runner:2"]
       trustedVMTypes: [ours, "*"]
       trustedClaims: [runner-data-web-0]
@@ -107,7 +108,7 @@ func wholeConfig() Config {
 	}
 	s.LoggingProperties = ".level=FINE\n"
 	s.Image, s.ImagePullPolicy, s.ImageRepository = "example.org/runner:1", "Always", "images"
-	s.VMTypes, s.KVMResource = "types", "devices.kubevirt.io/kvm"
+	s.VMTypes, s.KVMResource, s.VhostNetResource = "types", "devices.kubevirt.io/kvm", "vmop/vhost-net"
 	s.Trust = objects.Trust{
 		Images:  []objects.ImagePattern{"registry.example/vmop/*", "example.org/runner:2"},
 		VMTypes: []string{"ours", "*"}, Claims: []string{"runner-data-web-0"},

@@ -42,11 +42,11 @@ func resources(vm *v1.VirtualMachine, s Settings, r *rights) (
 			limits = reserve(requests, m.WithDefaults(), percent)
 		}
 	}
-	if r.kvm {
-		if limits == nil {
-			limits = corev1.ResourceList{}
-		}
-		limits[corev1.ResourceName(s.KVMResource)] = resource.MustParse("1")
+	if limits == nil {
+		limits = corev1.ResourceList{}
+	}
+	for _, name := range r.resources {
+		limits[corev1.ResourceName(name)] = resource.MustParse("1")
 	}
 	c := applycorev1.ResourceRequirements()
 	if len(limits) > 0 {

@@ -21,8 +21,8 @@ type rights struct {
 	hostNetwork  bool
 	capabilities []corev1.Capability
 	devices      []string
-	kvm          bool // by a device plugin
-	networked    bool // for a network
+	resources    []string // of device plugins
+	networked    bool     // for a network
 	reasons      []v1.Privilege
 }
 
@@ -38,9 +38,9 @@ func rightsOf(vm *v1.VirtualMachine, s Settings) *rights {
 	for i, n := range vm.Spec.VM.Networks {
 		switch {
 		case n.Tap != nil:
-			r.tap(fmt.Sprintf("spec.vm.networks[%d].tap", i), true)
+			r.tap(fmt.Sprintf("spec.vm.networks[%d].tap", i), true, s.VhostNetResource)
 		case n.Masquerade != nil:
-			r.tap(fmt.Sprintf("spec.vm.networks[%d].masquerade", i), false)
+			r.tap(fmt.Sprintf("spec.vm.networks[%d].masquerade", i), false, s.VhostNetResource)
 		}
 	}
 	return r
@@ -59,8 +59,7 @@ func (r *rights) acceleration(accelerator, plugin string) {
 		reason += " (" + accelerator + ")"
 	}
 	if plugin != "" {
-		r.kvm = true
-		r.because("device "+plugin, reason)
+		r.resource(plugin, reason)
 		return
 	}
 	r.privileged = true
@@ -69,7 +68,7 @@ func (r *rights) acceleration(accelerator, plugin string) {
 }
 
 // tap gives a pod what taps need. On a bridge, they are in the node's network.
-func (r *rights) tap(reason string, onBridge bool) {
+func (r *rights) tap(reason string, onBridge bool, vhost string) {
 	r.networked = true
 	if onBridge && !r.hostNetwork {
 		r.hostNetwork = true
@@ -88,7 +87,16 @@ func (r *rights) tap(reason string, onBridge bool) {
 	if len(r.devices) == 0 {
 		r.devices = []string{tunDevice}
 		r.because("device "+tunDevice, reason)
+		if vhost != "" {
+			r.resource(vhost, reason)
+		}
 	}
+}
+
+// resource asks a device plugin for a device.
+func (r *rights) resource(name, reason string) {
+	r.resources = append(r.resources, name)
+	r.because("device "+name, reason)
 }
 
 // becomeRoot: other users don't get the capabilities of their container.

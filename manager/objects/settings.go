@@ -35,8 +35,11 @@ type Settings struct {
 	// LoggingProperties are the runner's, for VMs that have none of their own.
 	LoggingProperties string
 	// KVMResource is the name under which a device plugin offers /dev/kvm, such
-	// as devices.kubevirt.io/kvm. Empty: pods that may use KVM are privileged.
+	// as vmop/kvm. Empty: pods that may use KVM are privileged.
 	KVMResource string
+	// VhostNetResource is the name under which a device plugin offers /dev/vhost-net, by
+	// which the kernel moves the packets of taps. Empty: QEMU does, except in privileged pods.
+	VhostNetResource string
 	// Ranges are the subnets whose addresses VMs get. Empty: they get none.
 	Ranges addresses.Ranges
 	// LeaseRetention is how long an address is kept for its namespace that no object has

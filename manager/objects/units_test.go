@@ -233,7 +233,19 @@ func TestResources(t *testing.T) {
 	require.Equal(t, `{"limits":{"example.test/kvm":"1"},"requests":{"cpu":"7"}}`,
 		requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
 			vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"cpu": resource.MustParse("7")}}
-			s.KVMResource = "example.test/kvm"
+			s.KVMResource, s.VhostNetResource = "example.test/kvm", "example.test/vhost-net" // of taps
+		}))
+	require.Equal(t, `{"limits":{"example.test/kvm":"1","example.test/vhost-net":"1"},"requests":{"cpu":"7"}}`,
+		requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
+			vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"cpu": resource.MustParse("7")}}
+			vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {Masquerade: &v1.PrivateNetwork{}}}
+			s.KVMResource, s.VhostNetResource = "example.test/kvm", "example.test/vhost-net"
+		}))
+	require.Equal(t, `{"requests":{"cpu":"7"}}`,
+		requests(func(vm *v1.VirtualMachine, s *objects.Settings) { // a privileged pod has all devices
+			vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"cpu": resource.MustParse("7")}}
+			vm.Spec.VM.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}}
+			s.VhostNetResource = "example.test/vhost-net"
 		}))
 }
 
