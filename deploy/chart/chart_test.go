@@ -32,7 +32,8 @@ func TestChart(t *testing.T) {
 	run := helm(t)
 	require.Contains(t, output(t, run("lint", "--strict", ".")), "0 chart(s) failed")
 	for name, test := range map[string]func(*testing.T, runner){
-		"kustomization": isTheKustomization, "package": isPacked, "values": takesValues,
+		"kustomization": isTheKustomization, "device plugin": hasTheDevicePlugin, "package": isPacked,
+		"values":       takesValues,
 		"wrong values": refusesOthers, "install": installs,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,6 +161,30 @@ func isTheKustomization(t *testing.T, run runner) {
 	}
 }
 
+// With the device plugin, it has the objects of that kustomization, too, and the manager uses it.
+func hasTheDevicePlugin(t *testing.T, run runner) {
+	text := output(t, run("template", "-n", "demo", "vms", ".", "--set", "devicePlugin=true"))
+	require.Equal(t, "vmop-devices", read(t, text)["DaemonSet/vmop-devices"].GetNamespace())
+	chart := plain(t, read(t, text))
+	base := plain(t, read(t, output(t, exec.CommandContext(t.Context(), "kubectl", "kustomize", "../device-plugin"))))
+	require.Len(t, base, 2)
+	for key, o := range base {
+		require.Equal(t, o.Object, chart[key].Object, key)
+	}
+	config, _, err := unstructured.NestedFieldNoCopy(chart["ConfigMap/vm-operator"].Object, "data", "config.yaml")
+	require.NoError(t, err)
+	name, _, err := unstructured.NestedString(config.(map[string]any), "/Manager", "/Controller", "/Reconciler",
+		"kvmResource")
+	require.NoError(t, err)
+	require.Equal(t, "vmop/kvm", name)
+
+	text = output(t, run("template", "-n", "demo", "vms", ".", "--set",
+		"devicePlugin=true,imagePullSecrets={a},registry=r/v,config./Controller./Reconciler.kvmResource=theirs/kvm"))
+	require.Contains(t, text, "kvmResource: theirs/kvm\n")
+	require.Equal(t, 2, strings.Count(text, "image: r/v/manager:devel\n"))
+	require.Equal(t, 2, strings.Count(text, "imagePullSecrets:\n"))
+}
+
 // A packed chart is the same each time, has the version and the registry, and no links.
 func isPacked(t *testing.T, run runner) {
 	const script, file = "../../scripts/chart", "../../build/vm-operator-0.0.1-test.tgz"
@@ -177,6 +202,7 @@ func isPacked(t *testing.T, run runner) {
 	text := output(t, run("template", "vms", file))
 	require.Contains(t, text, "image: registry.example/vmop/manager:v0.0.1-test\n")
 	require.Equal(t, len(read(t, output(t, run("template", "vms", ".")))), len(read(t, text)))
+	require.Contains(t, output(t, run("template", "vms", file, "--set", "devicePlugin=true")), "kind: DaemonSet\n")
 
 	out, err := exec.CommandContext(t.Context(), script, "791fdf71").CombinedOutput()
 	require.Error(t, err)

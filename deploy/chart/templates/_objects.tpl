@@ -37,12 +37,32 @@ the values and written, so that there is one source of both, and values change w
 {{- define "vmop.ConfigMap" -}}
 {{- $values := .root.Values -}}
 {{- $config := fromYaml (index .object.data "config.yaml") -}}
+{{- if $values.devicePlugin -}}
+{{- $kvm := dict "/Controller" (dict "/Reconciler" (dict "kvmResource" "vmop/kvm")) -}}
+{{- $_ := mergeOverwrite (index $config "/Manager") $kvm -}}
+{{- end -}}
 {{- $own := mergeOverwrite (index $config "/Manager") (deepCopy $values.config) -}}
 {{- $_ := set .object.data "config.yaml" (toYaml $config) -}}
 {{- with $values.loggingProperties }}{{ $_ := set $.object.data "logging.properties" . }}{{ end -}}
 {{- end -}}
 
+{{/* vmop.program is the manager's image in the pod of an object, and what it takes to pull it. */}}
+{{- define "vmop.program" -}}
+{{- $values := .root.Values -}}
+{{- $pod := .object.spec.template.spec -}}
+{{- range $values.imagePullSecrets -}}
+{{- $_ := set $pod "imagePullSecrets" (append (default list $pod.imagePullSecrets) (dict "name" .)) -}}
+{{- end -}}
+{{- $container := index $pod.containers 0 -}}
+{{- $image := include "vmop.image" (dict "root" .root "name" "manager") -}}
+{{- $_ := set $container "image" (default $image $values.manager.image) -}}
+{{- with $values.imagePullPolicy }}{{ $_ = set $container "imagePullPolicy" . }}{{ end -}}
+{{- end -}}
+
+{{- define "vmop.DaemonSet" }}{{ include "vmop.program" . }}{{ end -}}
+
 {{- define "vmop.Deployment" -}}
+{{- include "vmop.program" . -}}
 {{- $values := .root.Values -}}
 {{- $_ := set .object.spec "replicas" $values.manager.replicas -}}
 {{- with $values.manager.podAnnotations }}{{ $_ = set $.object.spec.template.metadata "annotations" . }}{{ end -}}
@@ -50,14 +70,8 @@ the values and written, so that there is one source of both, and values change w
 {{- range $key := list "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
 {{- with index $values.manager $key }}{{ $_ = set $pod $key . }}{{ end -}}
 {{- end -}}
-{{- range $values.imagePullSecrets -}}
-{{- $_ = set $pod "imagePullSecrets" (append (default list $pod.imagePullSecrets) (dict "name" .)) -}}
-{{- end -}}
 {{- $container := index $pod.containers 0 -}}
-{{- $image := include "vmop.image" (dict "root" .root "name" "manager") -}}
-{{- $_ = set $container "image" (default $image $values.manager.image) -}}
-{{- with $values.imagePullPolicy }}{{ $_ = set $container "imagePullPolicy" . }}{{ end -}}
-{{- $image = include "vmop.image" (dict "root" .root "name" "runner") -}}
+{{- $image := include "vmop.image" (dict "root" .root "name" "runner") -}}
 {{- $_ = set (index $container.env 0) "value" (default $image $values.runner.image) -}}
 {{- $_ = set $container "resources" $values.manager.resources -}}
 {{- $_ = set $container "volumeMounts" (concat $container.volumeMounts $values.manager.extraVolumeMounts) -}}
