@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
 
 	"vmop/cli"
 	"vmop/manager/devices"
@@ -104,7 +104,9 @@ func (f *deviceFlags) serve(ctx context.Context, plugin *devices.Plugin) error {
 	if err != nil {
 		return fmt.Errorf("serve /readyz: %w", err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /readyz", plugin)
-	return serve(ctx, listener, mux, plugin.Run)
+	return serve(ctx, netutil.LimitListener(listener, mostAsking), plugin, plugin.Run)
 }
+
+// mostAsking is how many connections there are at a time for /readyz: whoever reaches its port can't take the
+// memory of the node.
+const mostAsking = 16

@@ -2,7 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"vmop/manager/devices"
+	"vmop/test/cluster/clustertest"
 	"vmop/test/program"
 )
 
@@ -56,4 +64,51 @@ func TestDevicePlugin(t *testing.T) {
 		`restricted volume types (volume "device-plugins" uses restricted volume type "hostPath"), `+
 		`runAsNonRoot != true (pod or container "devices" must set securityContext.runAsNonRoot=true), `+
 		`runAsUser=0 (pod must not set runAsUser=0)`, beyond)
+}
+
+// Whoever reaches the port of /readyz keeps some connections, and the rest waits.
+func TestFewAskAtATime(t *testing.T) {
+	t.Parallel()
+	folder, err := os.MkdirTemp("", "dp") // a socket's path is short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
+	plugin, err := devices.New(devices.Options{
+		Slots: 1, Folder: folder, Sys: "/sys", Log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	f := deviceFlags{health: fmt.Sprintf("127.0.0.1:%d", 30000+ports.Add(1))}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.serve(ctx, plugin) }()
+
+	ask := func(conn net.Conn) string {
+		_, err := io.WriteString(conn, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		answer := make([]byte, 1024)
+		n, err := conn.Read(answer)
+		require.NoError(t, err)
+		return string(answer[:n])
+	}
+	var all []net.Conn
+	for range mostAsking {
+		var conn net.Conn
+		clustertest.Eventually(t, "a connection", func() (err error) {
+			conn, err = new(net.Dialer).DialContext(t.Context(), "tcp", f.health)
+			return err
+		})
+		require.Contains(t, ask(conn), "200 OK")
+		all = append(all, conn)
+	}
+	more, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.health)
+	require.NoError(t, err)
+	answered := make(chan string, 1)
+	go func() { answered <- ask(more) }()
+	for range 200 {
+		require.Contains(t, ask(all[0]), "200 OK")
+	}
+	require.Empty(t, answered)
+	require.NoError(t, all[0].Close())
+	require.Contains(t, <-answered, "200 OK")
+	cancel()
+	require.NoError(t, <-ended)
 }

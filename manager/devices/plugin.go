@@ -120,8 +120,12 @@ func (p *Plugin) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// ServeHTTP answers whether the kubelet knows each device that there is.
-func (p *Plugin) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+// ServeHTTP answers /readyz: whether the kubelet knows each device that there is.
+func (p *Plugin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/readyz" {
+		http.NotFound(w, r)
+		return
+	}
 	for _, f := range p.offers {
 		if !f.ready() {
 			http.Error(w, "the kubelet does not know "+f.Resource+" yet", http.StatusServiceUnavailable)

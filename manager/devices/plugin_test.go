@@ -224,6 +224,9 @@ func TestADeviceComesAndGoes(t *testing.T) {
 	k.says("vmop/vhost-net: 3 Healthy")
 	require.NoFileExists(t, filepath.Join(n.folder, "vmop_kvm.sock"), "there is none")
 	require.Equal(t, "200 ok", answer(p), "what isn't there need not be known")
+	r := httptest.NewRecorder()
+	p.ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	require.Equal(t, http.StatusNotFound, r.Code)
 
 	n.has("misc", "kvm", 10, 232)
 	k.says("vmop/kvm: 3 Healthy")
