@@ -35,7 +35,7 @@ OTHERS = ./test/e2e ./cmd/vmrunner ./test/scale $$(go list ./... | grep -vE '^vm
 export CGO_ENABLED = 0
 
 .PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
-	e2e generate alerts test-newer-qemu images install-yaml chart release packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+	e2e generate alerts test-newer-qemu images install-yaml docs chart release packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -184,6 +184,10 @@ install-yaml: ## Write build/install.yaml, which installs a manager in NAMESPACE
 	@mkdir -p build
 	scripts/install-yaml "$(REGISTRY)" "$(VERSION)" "$(NAMESPACE)" > build/install.yaml.new
 	mv build/install.yaml.new build/install.yaml
+
+docs: ## Write the documents as a site into build/docs; links lead to the project's files below SOURCE=.
+	rm -rf build/docs
+	go run ./docs/site/write -o build/docs -version "$(VERSION)" -source "$(SOURCE)"
 
 chart: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 chart: ## Pack the Helm chart into build/, for the images REGISTRY/manager:VERSION and runner.

@@ -86,7 +86,7 @@ func keys(path string, of reflect.Type) []string {
 func TestEveryPageIsListed(t *testing.T) {
 	t.Parallel()
 	for pages, list := range map[string]struct{ file, prefix string }{
-		"*.md": {"../README.md", "docs/"}, "decisions/0*.md": {"decisions/README.md", ""},
+		"[a-z]*.md": {"README.md", ""}, "decisions/0*.md": {"decisions/README.md", ""},
 		"vm-types/[a-z]*.md": {"vm-types/README.md", ""},
 	} {
 		files, err := filepath.Glob(pages)

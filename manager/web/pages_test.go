@@ -30,6 +30,7 @@ func TestEveryPage(t *testing.T) {
 	p.allow("guest", "start", "accessConsole", "edit")
 	addresses := []string{
 		"/", "/portal", "/?q=sales", "/?q=nothing&sort=-ram", "/about", "/nopage", "/vms/novm",
+		"/help/index.html", "/help/search?q=" + url.QueryEscape(evil), "/help/search?q=reset",
 		"/new", "/new?name=web&user=joe",
 		"/new?type=novel&name=" + url.QueryEscape(evil) + "&disk=x&key=y&network=z&class=c&option.tags=" +
 			url.QueryEscape(evil),

@@ -6,10 +6,12 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/text/language"
 
+	"vmop/docs/site"
 	"vmop/manager/access"
 	"vmop/manager/fleet"
 )
@@ -69,6 +71,7 @@ type Server struct {
 	templates *template.Template
 	handler   http.Handler
 	static    *assets
+	documents func() (*site.Site, error)
 	series    series
 	pictures  pictures
 	tickets   tickets
@@ -88,7 +91,10 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: opts, tongues: tongues, matcher: language.NewMatcher(languages), static: static}
+	s := &Server{
+		opts: opts, tongues: tongues, matcher: language.NewMatcher(languages), static: static,
+		documents: sync.OnceValues(readDocuments),
+	}
 	if s.templates, err = parseTemplates(); err != nil {
 		return nil, err
 	}
@@ -177,11 +183,10 @@ func (s *Server) routes() http.Handler {
 	for pattern, serve := range s.diskRoutes() {
 		page(pattern, s.forPage(access.PageVMs, serve))
 	}
-	for pattern, serve := range s.poolRoutes() {
-		page(pattern, serve)
-	}
-	for pattern, serve := range s.apiRoutes() {
-		page(pattern, serve)
+	for _, routes := range []map[string]pageFunc{s.helpRoutes(), s.poolRoutes(), s.apiRoutes()} {
+		for pattern, serve := range routes {
+			page(pattern, serve)
+		}
 	}
 
 	outer := http.NewServeMux()

@@ -57,6 +57,8 @@ type frame struct {
 	Here  string
 	// Script of the page. Window is the class of a page that is a window of its own.
 	Script, Window string
+	// Documents says that the page shows one.
+	Documents bool
 	// Nonce that style elements of scripts must have; "" if there are none.
 	Nonce     string
 	LogOut    bool

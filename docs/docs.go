@@ -1,0 +1,10 @@
+// Package docs has the documents for users, as the manager's pages have them.
+package docs
+
+import "embed"
+
+//go:embed *.md decisions vm-types pictures/*.png
+var files embed.FS
+
+// Files returns the documents and their pictures.
+func Files() embed.FS { return files }

@@ -1,0 +1,194 @@
+package site
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"strings"
+	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// A Page is a document.
+type Page struct {
+	// Name is its path below docs/: "vm-types/tutorial.md".
+	Name string
+	// Href is its path in the site: "vm-types/tutorial.html". That of a README.md ends with index.html.
+	Href  string
+	Title string
+	Body  template.HTML
+	// Sections are what begins with a heading, in their order. The first is the page's.
+	Sections []Section
+}
+
+// A Section is what is found by a search.
+type Section struct {
+	// Anchor is the id of its heading.
+	Anchor, Title string
+	// Text is what it says, without form.
+	Text string
+}
+
+// hrefOf returns the path of a document in the site.
+func hrefOf(name string) string {
+	if path.Base(name) == "README.md" {
+		return path.Join(path.Dir(name), "index.html")
+	}
+	return strings.TrimSuffix(name, ".md") + ".html"
+}
+
+// read renders a document. Links to other documents lead to their pages, those to files of the project to the source.
+func (s *Site) read(files fs.FS, name string) (*Page, error) {
+	data, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("read document %s: %w", name, err)
+	}
+	p := &Page{Name: name, Href: hrefOf(name), Title: name}
+	leads := util.Prioritized(&links{site: s, page: name, files: files}, 1)
+	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(leads)))
+	context := parser.NewContext(parser.WithIDs(ids{}))
+	document := markdown.Parser().Parse(text.NewReader(data), parser.WithContext(context))
+	p.divide(document, data)
+	// What is wider than the window is scrolled by keys, too; the head of a table that has none is no head.
+	usable := strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<table tabindex="0">`,
+		"<th></th>", "<td></td>")
+	var body bytes.Buffer
+	if err := markdown.Renderer().Render(&body, data, document); err != nil {
+		return nil, fmt.Errorf("render document %s: %w", name, err)
+	}
+	p.Body = template.HTML(usable.Replace(body.String())) // of documents of the project, whose HTML goldmark leaves out
+	return p, nil
+}
+
+// divide finds the sections.
+func (p *Page) divide(document ast.Node, source []byte) {
+	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
+		words := plain(n, source)
+		if h, is := n.(*ast.Heading); is {
+			id, _ := h.AttributeString("id")
+			anchor, _ := id.([]byte)
+			p.Sections = append(p.Sections, Section{Anchor: string(anchor), Title: words})
+			if h.Level == 1 {
+				p.Title = words
+			}
+			continue
+		}
+		if last := len(p.Sections) - 1; last >= 0 {
+			p.Sections[last].Text = strings.TrimSpace(p.Sections[last].Text + " " + words)
+		}
+	}
+}
+
+// plain returns the words of a node.
+func plain(n ast.Node, source []byte) string {
+	var b strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		switch n := n.(type) {
+		case *ast.Text:
+			if entering {
+				b.Write(n.Segment.Value(source))
+				if n.SoftLineBreak() || n.HardLineBreak() {
+					b.WriteByte(' ')
+				}
+			}
+		case *ast.FencedCodeBlock, *ast.CodeBlock:
+			if entering {
+				b.Write(n.Lines().Value(source))
+			}
+		default:
+			if !entering && n.Type() == ast.TypeBlock {
+				b.WriteByte(' ')
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// ids makes the ids of headings as GitHub makes them, so that links hold in both.
+type ids map[string]int
+
+// Generate implements parser.IDs.
+func (i ids) Generate(value []byte, _ ast.NodeKind) []byte {
+	id := strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, strings.TrimSpace(string(value)))
+	count := i[id]
+	i[id]++
+	if count > 0 {
+		id = fmt.Sprintf("%s-%d", id, count)
+	}
+	return []byte(id)
+}
+
+// Put implements parser.IDs.
+func (i ids) Put(value []byte) { i[string(value)]++ }
+
+// links makes the links of a document those of its page.
+type links struct {
+	site  *Site
+	page  string
+	files fs.FS
+}
+
+// Transform implements parser.ASTTransformer.
+func (l *links) Transform(document *ast.Document, _ text.Reader, _ parser.Context) {
+	var gone []*ast.Link
+	_ = ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if link, is := n.(*ast.Link); is && entering {
+			if to := l.lead(string(link.Destination)); to != "" {
+				link.Destination = []byte(to)
+			} else {
+				gone = append(gone, link)
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	for _, link := range gone {
+		parent := link.Parent()
+		for link.FirstChild() != nil {
+			parent.InsertBefore(parent, link, link.FirstChild())
+		}
+		parent.RemoveChild(parent, link)
+	}
+}
+
+// lead returns where a link leads in the site; "" if nowhere.
+func (l *links) lead(to string) string {
+	if strings.Contains(to, "://") || strings.HasPrefix(to, "#") || strings.HasPrefix(to, "mailto:") {
+		return to
+	}
+	file, anchor, found := strings.Cut(to, "#")
+	if found {
+		anchor = "#" + anchor
+	}
+	target := path.Join(path.Dir(l.page), file)
+	if !fs.ValidPath(target) { // it is above docs/
+		if l.site.Source == "" {
+			return ""
+		}
+		return strings.TrimSuffix(l.site.Source, "/") + "/" + path.Join("docs", target) + anchor
+	}
+	if info, err := fs.Stat(l.files, target); err == nil && info.IsDir() {
+		file, target = path.Join(file, "README.md"), path.Join(target, "README.md")
+	}
+	if path.Ext(target) != ".md" {
+		return to
+	}
+	return path.Join(path.Dir(file), path.Base(hrefOf(target))) + anchor
+}

@@ -1,0 +1,101 @@
+// Command write writes the documents as a site, which needs no server:
+//
+//	go run ./docs/site/write -o build/docs -version v1.0.0
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"vmop/docs"
+	"vmop/docs/site"
+)
+
+//go:embed page.html
+var pageTemplate string
+
+//go:embed site.css
+var siteStyle []byte
+
+//go:embed search.js
+var searchScript []byte
+
+func main() {
+	out := flag.String("o", "build/docs", "`folder` to write to")
+	version := flag.String("version", "devel", "that of the programs")
+	source := flag.String("source", "", "`URL` of the project's files; without, links to them are plain text")
+	flag.Parse()
+	if err := write(*out, *version, *source); err != nil {
+		fmt.Fprintln(os.Stderr, "write:", err)
+		os.Exit(1)
+	}
+}
+
+func write(out, version, source string) error {
+	s, err := site.Read(docs.Files(), source)
+	if err != nil {
+		return err
+	}
+	index, err := indexOf(s)
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{
+		"site.css": siteStyle, "doc.css": site.Style(), "search.js": searchScript, "index.js": index,
+	}
+	frame, err := template.New("page").Parse(pageTemplate)
+	if err != nil {
+		return err
+	}
+	for _, p := range s.Pages() {
+		var text bytes.Buffer
+		if err := frame.Execute(&text, map[string]any{
+			"Page": p, "Version": version, "Root": strings.Repeat("../", strings.Count(p.Href, "/")),
+		}); err != nil {
+			return fmt.Errorf("write the page of %s: %w", p.Name, err)
+		}
+		files[p.Href] = text.Bytes()
+	}
+	pictures, err := fs.Glob(docs.Files(), "pictures/*.png")
+	if err != nil {
+		return err
+	}
+	for _, name := range pictures {
+		if files[name], err = fs.ReadFile(docs.Files(), name); err != nil {
+			return err
+		}
+	}
+	for name, text := range files {
+		file := filepath.Join(out, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Join(out, filepath.FromSlash(path.Dir(name))), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexOf is what search.js searches: pages with their sections.
+func indexOf(s *site.Site) ([]byte, error) {
+	var pages [][3]any
+	for _, p := range s.Pages() {
+		sections := [][3]string{}
+		for _, section := range p.Sections {
+			sections = append(sections, [3]string{section.Anchor, section.Title, section.Text})
+		}
+		pages = append(pages, [3]any{p.Href, p.Title, sections})
+	}
+	text, err := json.Marshal(pages)
+	return append(append([]byte("window.vmopDocuments = "), text...), ";\n"...), err
+}

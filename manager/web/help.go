@@ -1,0 +1,64 @@
+package web
+
+import (
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"vmop/docs"
+	"vmop/docs/site"
+)
+
+// readDocuments renders the documents, which takes some tenths of a second: with the first request for one.
+func readDocuments() (*site.Site, error) { return site.Read(docs.Files(), "") }
+
+func (s *Server) helpRoutes() map[string]pageFunc {
+	return map[string]pageFunc{
+		"GET /help/{page...}": s.getHelp, "GET /help/doc.css": s.getHelpStyle,
+		"GET /help": func(w http.ResponseWriter, r *http.Request) error {
+			http.Redirect(w, r, "/help/"+site.Index, http.StatusFound)
+			return nil
+		},
+	}
+}
+
+// helpView is a document, or what a search for Query has found in all.
+type helpView struct {
+	frame
+	Query string
+	Hits  []site.Hit
+	Page  *site.Page
+}
+
+// getHelp shows a document of this version, a picture of one, or what is found.
+func (s *Server) getHelp(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("page")
+	if picture, err := fs.ReadFile(docs.Files(), name); err == nil && strings.HasSuffix(name, ".png") {
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = w.Write(picture) // the browser has gone, or not
+		return nil
+	}
+	documents, err := s.documents()
+	if err != nil {
+		return err
+	}
+	v := s.visit(r)
+	view := helpView{frame: v.frame(v.T("help.title")), Query: r.URL.Query().Get("q")}
+	if name == "search" {
+		view.Hits = documents.Search(view.Query)
+	} else if view.Page = documents.Page(name); view.Page == nil {
+		return errNoPage
+	}
+	view.Here, view.Documents = "/help/"+site.Index, true
+	if view.Page != nil {
+		view.Title = view.Page.Title + " – " + view.Title
+	}
+	return s.show(w, http.StatusOK, "help", view)
+}
+
+// getHelpStyle has the look of documents.
+func (s *Server) getHelpStyle(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	_, _ = w.Write(site.Style()) // as above
+	return nil
+}

@@ -1,0 +1,44 @@
+package web
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/browser"
+)
+
+// Each page leads to the documents of this version, which are searched without a script.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	answer, text := p.call("GET", "/help/pools.html", "")
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Contains(t, text, `<a href="manager.html`)
+	for address, code := range map[string]int{
+		"/help/pictures/list.png": http.StatusOK, "/help/doc.css": http.StatusOK,
+		"/help/nothing.html": http.StatusNotFound, "/help/..%2Fserver.go": http.StatusNotFound,
+		"/help/pools.md": http.StatusNotFound,
+	} {
+		answer, _ := p.call("GET", address, "")
+		require.Equal(t, code, answer.StatusCode, address)
+	}
+	_, text = p.call("GET", "/help/search?q=%3Cscript%3E", "")
+	require.Contains(t, text, `value="&lt;script&gt;"`)
+
+	b := browser.New(t)
+	for _, width := range []int64{390, 1280} {
+		for _, page := range []string{"index.html", "virtual-machines.html", "search?q=reset", "search?q=nowhere"} {
+			b.Open(p.http.URL+"/help/"+page, "dark", width)
+			b.Accessible("../..")
+		}
+	}
+	b.Open(p.http.URL+"/", "light", 1280)
+	b.Do("find", chromedp.Click(chromedp.CSS(`header a[href^="/help"]`)),
+		chromedp.SendKeys(chromedp.CSS("input[name=q]"), "helm uninstall\n"),
+		chromedp.Click(chromedp.CSS(`.hits a[href="/help/kubernetes-images.html#helm"]`)),
+		chromedp.WaitVisible(chromedp.CSS("h2#helm")))
+	b.Picture("help")
+}
