@@ -81,7 +81,8 @@ func TestDocument(t *testing.T) {
 		require.Equal(t, "<h1 id=\"all\">All</h1>\n"+
 			`<p><a href="one.html#a-head">one</a> `+code+` <a href="types/index.html">type</a> `+
 			"<!-- raw HTML omitted -->x<!-- raw HTML omitted --></p>\n", string(s.Page("index.html").Body))
-		require.Contains(t, s.Page("types/index.html").Body, `<a href="../index.html">back</a>, <a href="../one.html#a-head-1">one</a>`)
+		require.Contains(t, s.Page("types/index.html").Body,
+			`<a href="../index.html">back</a>, <a href="../one.html#a-head-1">one</a>`)
 		require.Equal(t, []site.Section{
 			{Anchor: "one", Title: "One"},
 			{Anchor: "a-head", Title: "A head!", Text: "Text of code and more. a block"},
