@@ -117,13 +117,14 @@ func (b *bounded) Read(p []byte) (int, error) {
 func Explain(what string, err error) error {
 	var e *diskimage.Error
 	var answer *transport.Error
+	isOurs, answered := errors.As(err, &e), errors.As(err, &answer)
 	switch {
-	case errors.As(err, &e): // wrapped in one with the URL, whose query may be secret
+	case answered && (!isOurs || e.Reason == diskimage.SourceRefused): // it doesn't speak TLS, but http
+		return ofAnswer(what, answer)
+	case isOurs: // wrapped in one with the URL, whose query may be secret
 		return e
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.As(err, &answer):
-		return ofAnswer(what, answer)
 	case strings.Contains(err.Error(), "error verifying"): // go-containerregistry exports no such error
 		return diskimage.Refuse(diskimage.ChecksumMismatch, "%s: %w", what, err)
 	}

@@ -264,6 +264,7 @@ func TestRegistriesThatAreRefused(t *testing.T) {
 		"silent layer":     {"/blobs/", silent, diskimage.TimedOut},
 		"another layer":    {"/blobs/", text("other bytes"), diskimage.ChecksumMismatch},
 		"no manifest":      {"/manifests/", http.NotFound, diskimage.SourceNotFound},
+		"no registry":      {"/v2/", status(http.StatusBadGateway), diskimage.SourceUnreachable},
 		"out of order":     {"/manifests/", status(http.StatusBadGateway), diskimage.SourceUnreachable},
 		"a redirect by http": {
 			"/manifests/", http.RedirectHandler("http://registry.invalid/x", 302).ServeHTTP,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -164,12 +165,14 @@ func unfit(err error) error { return diskimage.Refuse(diskimage.ImageCorrupt, "%
 
 // explain returns an error with the reference.
 func explain(reference string, err error) error {
-	var e *diskimage.Error
-	switch {
-	case err == nil, errors.Is(err, context.Canceled):
+	if err == nil || errors.Is(err, context.Canceled) {
 		return err
-	case errors.As(err, &e):
-		return diskimage.Refuse(e.Reason, "VM type %s: %w", reference, e)
 	}
-	return registry.Explain("VM type "+reference, err)
+	var e *diskimage.Error
+	what := "VM type " + reference
+	err = registry.Explain(what, err)
+	if errors.As(err, &e) && !strings.HasPrefix(e.Message, what) {
+		return diskimage.Refuse(e.Reason, "%s: %w", what, e)
+	}
+	return err
 }
