@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -83,15 +84,16 @@ type reconcilerPart struct {
 		Source     string `yaml:"source"`
 		PullPolicy string `yaml:"pullPolicy"`
 	} `yaml:"image"`
-	ImageRepository  *string      `yaml:"imageRepository"`
-	VMTypesConfigMap string       `yaml:"vmTypesConfigMap"`
-	KVMResource      string       `yaml:"kvmResource"`
-	VhostNetResource string       `yaml:"vhostNetResource"`
-	TrustedImages    []string     `yaml:"trustedImages"`
-	TrustedVMTypes   []string     `yaml:"trustedVMTypes"`
-	TrustedClaims    []string     `yaml:"trustedClaims"`
-	TrustedURLs      []string     `yaml:"trustedURLs"`
-	Restarts         restartsPart `yaml:"automaticRestarts"`
+	ImageRepository   *string      `yaml:"imageRepository"`
+	VMTypesConfigMap  string       `yaml:"vmTypesConfigMap"`
+	KVMResource       string       `yaml:"kvmResource"`
+	VhostNetResource  string       `yaml:"vhostNetResource"`
+	TrustedImages     []string     `yaml:"trustedImages"`
+	TrustedVMTypes    []string     `yaml:"trustedVMTypes"`
+	TrustedTypeImages []string     `yaml:"trustedVMTypeImages"`
+	TrustedClaims     []string     `yaml:"trustedClaims"`
+	TrustedURLs       []string     `yaml:"trustedURLs"`
+	Restarts          restartsPart `yaml:"automaticRestarts"`
 
 	// Ranges and LeaseRetention are Deckhouse's virtualMachineCIDRs, and its
 	// VIRTUAL_MACHINE_IP_LEASES_RETENTION_DURATION.
@@ -236,14 +238,19 @@ const (
 // trust returns what the administrator trusts.
 func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
 	at := func(key string, i int) string { return fmt.Sprintf("%s.%s[%d]", reconcilerPath, key, i) }
-	for i, text := range p.TrustedImages {
-		pattern := objects.ImagePattern(text)
-		if err := pattern.Validate(); err != nil {
-			faults.add(at("trustedImages", i), err.Error(),
-				"such as registry.example/vmop/runner, for all its tags and digests, or registry.example/vmop/*")
+	patterns := func(key, example string, texts []string) (all []objects.ImagePattern) {
+		for i, text := range texts {
+			pattern := objects.ImagePattern(text)
+			if err := pattern.Validate(); err != nil {
+				faults.add(at(key, i), err.Error(),
+					"such as "+example+", for all its tags and digests, or "+path.Dir(example)+"/*")
+			}
+			all = append(all, pattern)
 		}
-		t.Images = append(t.Images, pattern)
+		return all
 	}
+	t.Images = patterns("trustedImages", "registry.example/vmop/runner", p.TrustedImages)
+	t.TypeImages = patterns("trustedVMTypeImages", "registry.example/types/asset", p.TrustedTypeImages)
 	names := func(key string, names []string) []string {
 		for i, name := range names {
 			if name != "*" {

@@ -81,6 +81,7 @@ const whole = `
       vhostNetResource: vmop/vhost-net
       trustedImages: [registry.example/vmop/*, "example.org/runner:2"]
       trustedVMTypes: [ours, "*"]
+      trustedVMTypeImages: [registry.example/types/*]
       trustedClaims: [runner-data-web-0]
       trustedURLs: [https://images.example/]
       operationsKept: 3
@@ -112,7 +113,8 @@ func wholeConfig() Config {
 	s.Trust = objects.Trust{
 		Images:  []objects.ImagePattern{"registry.example/vmop/*", "example.org/runner:2"},
 		VMTypes: []string{"ours", "*"}, Claims: []string{"runner-data-web-0"},
-		URLs: []objects.URLPattern{"https://images.example/"},
+		TypeImages: []objects.ImagePattern{"registry.example/types/*"},
+		URLs:       []objects.URLPattern{"https://images.example/"},
 	}
 	s.OperationsKept, s.OperationsKeptFor = 3, 10*time.Minute
 	s.Restarts = objects.Restarts{AtOnce: 3, Pause: time.Minute}

@@ -159,7 +159,8 @@ const typePath = "spec.vmType.source"
 const anyUUID = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
 
 // ofYourOwn says where custom types come from to users, who don't see the pod's folders.
-const ofYourOwn = "custom types come from a ConfigMap (spec.vmType.configMap, or vmTypesConfigMap of the manager's configuration)"
+const ofYourOwn = "custom types come from a ConfigMap (spec.vmType.configMap, or vmTypesConfigMap of the manager's " +
+	"configuration) or a registry (spec.vmType.image)"
 
 // launch lets a type compute a plan.
 func (c *typeChecker) launch(ctx context.Context, source vmtypes.Source, name string,

@@ -327,6 +327,17 @@ func refused() map[string]refusal {
 		"what is derived is no action": {
 			`{spec: {permissions: [{user: a, may: [view]}]}}`, `Unsupported value: "view"`,
 		},
+		"VM type of two places": {
+			`{spec: {vmType: {source: a, image: r.example/a:1, configMap: b}}}`,
+			"spec.vmType.image: Invalid value: configMap is given as well: leave one of the two out",
+		},
+		"image without a type": {`{spec: {vmType: {image: r.example/a:1}}}`, "wants source as well"},
+		"keys without an image": {
+			`{spec: {vmType: {source: a, imagePullSecret: {name: b}}}}`, "are for an image",
+		},
+		"image with a space": {
+			`{spec: {vmType: {source: a, image: r.example/a 1}}}`, "want the name of a VM type in a registry",
+		},
 		"VM type as a path": {`{spec: {vmType: {source: ../../etc/passwd}}}`, `spec.vmType.source: Invalid value: "../../etc/passwd": want the name of a VM type, such as standard`},
 		"no label":          {`{metadata: {name: a.b}}`, "metadata: Invalid value: metadata.name must be a DNS label"},
 		"too long a name": {
@@ -407,6 +418,7 @@ func accepted() map[string]string {
 		"permissions":          `{spec: {permissions: [{user: me, may: ["*"]}, {role: admin, may: [start, stop, reset, accessConsole, takeConsole, resize, edit, create, delete]}, {role: idle}], pools: [a]}}`,
 		"image in parts":       `{spec: {image: {repository: example.test, path: a/b, version: "1", pullPolicy: IfNotPresent}}}`,
 		"options of the type":  `{spec: {vmType: {source: gaming, update: false, configMap: types}, vm: {options: {sound: true, deep: {er: [1, 2]}}}}}`,
+		"type of an image":     `{spec: {vmType: {source: a, image: "r.example/a@sha256:1", imagePullSecret: {name: b}, caBundle: UEVN}}}`,
 		"class":                `{spec: {virtualMachineClassName: generic, cpu: {coreFraction: 5%}, resources: null}}`,
 		"all of the CPUs":      `{spec: {cpu: {coreFraction: 100%}, resources: null}}`,
 		"unnamed disks":        `{spec: {vm: {disks: [{volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}, {volumeClaimTemplate: {spec: {}}}, {cdrom: {image: a.iso}, bootindex: 0}]}}}`,

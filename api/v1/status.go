@@ -116,6 +116,11 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	VMType string `json:"vmType,omitempty"`
+	// VMTypeImage is what spec.vmType.image has meant when it was looked up last. Absent: it has no
+	// image, or it hasn't been looked up.
+	//
+	// +optional
+	VMTypeImage *VMTypeImage `json:"vmTypeImage,omitempty"`
 	// UUID is the machine's.
 	//
 	// +optional

@@ -246,9 +246,13 @@ type RunnerTemplate struct {
 }
 
 // VMType is a VM type, which computes QEMU's arguments.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.configMap)",fieldPath=".image",message="configMap is given as well: leave one of the two out"
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || has(self.source)",fieldPath=".image",message="wants source as well, the name of a type that it has"
+// +kubebuilder:validation:XValidation:rule="has(self.image) || !has(self.imagePullSecret) && !has(self.caBundle)",fieldPath=".image",message="imagePullSecret and caBundle are for an image"
 type VMType struct {
 	// Source is the name of the type: standard, cloud, windows, microvm, pc, arm64, or one of
-	// a ConfigMap. Default: the class's, else standard.
+	// a ConfigMap or an image. Default: the class's, else standard.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][-_.a-zA-Z0-9]*$')",message="want the name of a VM type, such as standard: letters, digits, -, _ and ., no path"
@@ -264,6 +268,33 @@ type VMType struct {
 	//
 	// +optional
 	ConfigMap string `json:"configMap,omitempty"`
+	// Image is a VM type in a registry (vmrunner vmtype push), as REGISTRY/NAME:TAG, or @sha256:…
+	// instead of the tag. The manager's configuration (trustedVMTypeImages) says from where. What a
+	// tag means is looked up at each start, or with update: false once. It is none of VM-Operator's
+	// fields.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][^ ]*$')",message="want the name of a VM type in a registry, such as registry.example.org/types/asset:1.2"
+	Image string `json:"image,omitempty"`
+	// ImagePullSecret is a Secret of the type kubernetes.io/dockerconfigjson, for the image.
+	//
+	// +optional
+	ImagePullSecret *LocalSecretRef `json:"imagePullSecret,omitempty"`
+	// CABundle has authorities that are trusted beside the well-known ones for the image's
+	// registry, as PEM, encoded by base64.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=131072
+	CABundle []byte `json:"caBundle,omitempty"`
+}
+
+// VMTypeImage is a VM type in a registry.
+type VMTypeImage struct {
+	// Image is the reference, as in spec.vmType.image.
+	Image string `json:"image"`
+	// Digest is that of the manifest, sha256:….
+	Digest string `json:"digest"`
 }
 
 // Image names a container image.

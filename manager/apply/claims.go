@@ -4,18 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
@@ -184,27 +180,13 @@ func (r *Round) AnnounceClaims(ctx context.Context, claims []objects.Claim) (boo
 	if tokens == nil {
 		return false, nil
 	}
-	vm := &metav1.PartialObjectMetadata{}
-	vm.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualMachine"))
-	vm.Name, vm.Namespace = r.VM.Name, r.VM.Namespace
-	text, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": r.VM.UID, "resourceVersion": r.VM.ResourceVersion},
-		"status":   map[string]any{"volumes": volumes},
-	})
+	version, err := r.patchStatus(ctx, map[string]any{"volumes": volumes})
 	if err != nil {
-		return false, err
-	}
-	err = r.w.client.Status().Patch(ctx, vm, client.RawPatch(types.MergePatchType, text), managerOwner)
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case apierrors.IsConflict(err):
-		r.retryAt(r.Now.Add(staleRetry))
-		return true, nil
-	case err != nil:
 		return false, fmt.Errorf("write into the status of VM %s which claims are created: %w", r.VM.Name, err)
 	}
-	maps.Copy(tokens, r.memory.tokens)
-	r.memory.status, r.memory.tokens = objects.VersionOf(vm), tokens
+	if version != 0 {
+		maps.Copy(tokens, r.memory.tokens)
+		r.memory.tokens = tokens
+	}
 	return true, nil
 }

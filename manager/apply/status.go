@@ -117,6 +117,32 @@ func (r *Round) FinalStatus(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// patchStatus changes a part of the VM's status before what depends on it is done, unless the snapshot
+// is out of date, and returns the version that the VM has then; 0 if nothing was changed.
+func (r *Round) patchStatus(ctx context.Context, part map[string]any) (uint64, error) {
+	vm := &metav1.PartialObjectMetadata{}
+	vm.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualMachine"))
+	vm.Name, vm.Namespace = r.VM.Name, r.VM.Namespace
+	text, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": r.VM.UID, "resourceVersion": r.VM.ResourceVersion}, "status": part,
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = r.w.client.Status().Patch(ctx, vm, client.RawPatch(types.MergePatchType, text), managerOwner)
+	switch {
+	case apierrors.IsNotFound(err):
+		return 0, nil
+	case apierrors.IsConflict(err):
+		r.retryAt(r.Now.Add(staleRetry))
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	r.memory.status = objects.VersionOf(vm)
+	return r.memory.status, nil
+}
+
 // writeStatus applies a part of the VM's status, and returns the version that the VM has
 // then. With a version it is a conflict if the VM has another one.
 func (r *Round) writeStatus(ctx context.Context, version string, status any, owner client.FieldOwner) (uint64, error) {

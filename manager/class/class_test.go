@@ -85,6 +85,17 @@ func resolved() map[string]resolving {
 			    {matchExpressions: [{key: x, operator: Exists}, {key: a, operator: In, values: [b]}, {key: c, operator: Exists}]},
 			    {matchFields: [{key: metadata.name, operator: In, values: [n]}], matchExpressions: [{key: a, operator: In, values: [b]}, {key: c, operator: Exists}]}]}}}}`,
 		},
+		"an image of the class": {
+			`{cpu: {type: Host}, vmType: {source: a, image: r/a:1, imagePullSecret: {name: s}, caBundle: UEVN}}`,
+			`{vm: {maximumCpus: 1, display: {}}}`,
+			`{vm: {maximumCpus: 1, cpuModel: host, display: {}},
+			  vmType: {source: a, update: true, image: r/a:1, imagePullSecret: {name: s}, caBundle: UEVN}}`,
+		},
+		"an image of the VM": {
+			`{cpu: {type: Host}, vmType: {source: a, image: r/a:1, imagePullSecret: {name: s}}}`,
+			`{vm: {maximumCpus: 1, display: {}}, vmType: {source: b, image: r/b:1}}`,
+			`{vm: {maximumCpus: 1, cpuModel: host, display: {}}, vmType: {source: b, update: true, image: r/b:1}}`,
+		},
 		"resources are the VM's word": {
 			`{cpu: {type: HostPassthrough}, sizingPolicies: [{cores: {min: 1, max: 8}, defaultCoreFraction: 10%}]}`,
 			`{vm: {cpuTopology: {sockets: 2, coresPerDie: 2}, display: {}}, resources: {requests: {cpu: 1}}}`,

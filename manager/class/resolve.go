@@ -52,13 +52,16 @@ func value[T any](of *T) (v T) {
 	return v
 }
 
-// vmType adds what a VM leaves out of its type. The ConfigMap of a class is that of its type,
+// vmType adds what a VM leaves out of its type. The ConfigMap or image of a class is that of its type,
 // and none of a VM's own.
 func vmType(own v1.VMType, of *v1.VMType) v1.VMType {
 	class := value(of)
 	if own.Source == "" {
 		own.Source = class.Source
-		fill(&own.ConfigMap, class.ConfigMap)
+		if own.ConfigMap == "" {
+			own.ConfigMap, own.Image = class.ConfigMap, class.Image
+			own.ImagePullSecret, own.CABundle = class.ImagePullSecret, class.CABundle
+		}
 	}
 	fill(&own.Source, stockType)
 	fillPointer(&own.Update, class.Update)

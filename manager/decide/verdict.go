@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/objects"
 )
 
 // A Verdict is what a condition of the manager says.
@@ -21,6 +22,10 @@ const (
 	ReasonTypesMissing = "TypesMissing"
 	ReasonTypeKept     = "Kept"
 	ReasonNotChecked   = "NotChecked"
+
+	// Those of a type in a registry.
+	ReasonFetchingType   = "FetchingType"
+	ReasonTypeNotFetched = "TypeNotFetched"
 )
 
 // TypeUnknown is the verdict about a type that could not be checked.
@@ -51,6 +56,9 @@ func PreviewType(s *Snapshot) *Verdict {
 	}
 	if kept := s.VM.Spec.VMType.Update; kept != nil && !*kept && s.VM.Status.VMType != "" {
 		return &Verdict{metav1.ConditionUnknown, ReasonTypeKept, "the VM keeps the type of its first start"}
+	}
+	if fault := objects.TypeImageFault(s.VM, s.Settings); fault != nil {
+		return &Verdict{metav1.ConditionFalse, ReasonNotTrusted, Readable(fault.String())}
 	}
 	if name := s.VM.Spec.VMType.ConfigMap; name != "" && s.Types == nil {
 		message := "spec.vmType.configMap: there is no ConfigMap " + name

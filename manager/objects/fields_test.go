@@ -49,6 +49,8 @@ var notForThePod = map[string]string{
 	"runnerTemplate.source":           "manager/vm: another than VM-Operator's own needs a vmType",
 	"runnerTemplate.update":           "not used",
 	"pools":                           "the web GUI",
+	"vmType.imagePullSecret.name":     "manager/fetch: how the registry is reached",
+	"vmType.caBundle":                 "manager/fetch: how the registry is reached",
 	"dataSource.kind":                 "there is one kind",
 	"dataSource.name":                 "the claims, if they are made of it",
 }

@@ -39,6 +39,8 @@ const (
 	// AnnotationClass of a ConfigMap is what the VM has taken of its class for the
 	// configuration in it; see class.Taken. It is absent without a class.
 	AnnotationClass = v1.GroupName + "/class"
+	// AnnotationTypeImage of a ConfigMap is the image, with its digest, whose VM types it has.
+	AnnotationTypeImage = v1.GroupName + "/vmtype-image"
 	// AnnotationDrives of a ConfigMap are the drives in it of disks that are attached while the guest
 	// runs, with their revision; see Drives. It is absent if there have never been any.
 	AnnotationDrives = v1.GroupName + "/drives"

@@ -37,7 +37,7 @@ const (
 func OfPod(path string) bool {
 	switch path {
 	case "nodeName", "priorityClassName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
-		"vmType.configMap", "vm.display.secret", powerdownPath, "cpu.coreFraction", claimSuffixPath,
+		"vmType.configMap", "vmType.image", "vm.display.secret", powerdownPath, "cpu.coreFraction", claimSuffixPath,
 		"virtualMachineClassName":
 		return true
 	}
@@ -79,7 +79,8 @@ func definition(vm *v1.VirtualMachine, s Settings, secret string) (string, error
 		"image.pullPolicy":          policy,
 		"nodeName":                  vm.Spec.NodeName,
 		"priorityClassName":         vm.Spec.PriorityClassName,
-		"vmType.configMap":          TypesConfigMap(vm, s),
+		"vmType.configMap":          "",
+		"vmType.image":              pinnedTypes(vm),
 		"vm.display.secret":         secret,
 		powerdownPath:               powerdownTimeout(vm),
 		"nodeSelector":              vm.Spec.NodeSelector,
@@ -88,6 +89,9 @@ func definition(vm *v1.VirtualMachine, s Settings, secret string) (string, error
 		"topologySpreadConstraints": vm.Spec.TopologySpreadConstraints,
 		"cpu.coreFraction":          coreFraction(vm),
 		claimSuffixPath:             vm.Spec.ClaimNameSuffix,
+	}
+	if vm.Spec.VMType.Image == "" {
+		values["vmType.configMap"] = TypesConfigMap(vm, s)
 	}
 	if own := vm.Spec.Resources; own != nil {
 		addResources(values, "resources.requests.", own.Requests)

@@ -19,6 +19,8 @@ type Trust struct {
 	Images []ImagePattern
 	// VMTypes are the names of ConfigMaps with VM types; "*" is each.
 	VMTypes []string
+	// TypeImages are those from which VM types are taken at all.
+	TypeImages []ImagePattern
 	// Claims are the names of claims whose files are trusted, whoever has written them;
 	// "*" is each.
 	Claims []string
@@ -33,13 +35,16 @@ func (r *rights) beyondRestricted() bool {
 }
 
 // Distrust returns why a VM must not run as it is defined: what its pod gets is not
-// for what is named there. claims are those of Claims.
+// for what is named there, or its VM types are from where none are taken. claims are those of Claims.
 func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
+	var all []Problem
+	if fault := TypeImageFault(vm, s); fault != nil {
+		all = append(all, *fault)
+	}
 	r := rightsOf(vm, s)
 	if !r.beyondRestricted() {
-		return nil
+		return all
 	}
-	var all []Problem
 	add := func(path, what, trust string) {
 		all = append(all, Problem{Path: path, Fatal: true, Message: fmt.Sprintf(
 			"%s, and the VM's pod gets %s; run the VM %s, or ask the administrator to %s", what, r.listed(), r.less(), trust)})

@@ -174,6 +174,14 @@ func TestDistrust(t *testing.T) {
 		"trusted types":         {types, func(s *objects.Settings) { s.Trust.VMTypes = []string{"a", "mine"} }, nil},
 		"all types":             {types, func(s *objects.Settings) { s.Trust.VMTypes = []string{"*"} }, nil},
 		"the manager's types":   {types, func(s *objects.Settings) { s.VMTypes = "mine" }, nil},
+		"types of an image, emulated": {func(vm *v1.VirtualMachine) {
+			vm.Spec.VMType.Image, vm.Spec.VM.Accelerator = "r.example/types/a:1", "tcg"
+		}, nil, []string{"spec.vmType.image: VM types are not taken from r.example/types/a:1; ask the administrator to add " +
+			"its repository to trustedVMTypeImages in the manager's configuration"}},
+		"trusted types of an image": {
+			func(vm *v1.VirtualMachine) { vm.Spec.VMType.Image = "r.example/types/a:1" },
+			func(s *objects.Settings) { s.Trust.TypeImages = []objects.ImagePattern{"r.example/types/*"} }, nil,
+		},
 		"a user network beside a tap": {func(vm *v1.VirtualMachine) {
 			vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {User: &v1.UserNetwork{}}}
 		}, nil, []string{"spec.vm.networks[1].user: together with a tap, it reaches what listens on the node's loopback addresses; use masquerade, or no tap"}},

@@ -119,6 +119,9 @@ func hasFileName(value any) bool {
 // TypesConfigMap is the name of the ConfigMap with the custom types that a VM can
 // use; "" if there is none.
 func TypesConfigMap(vm *v1.VirtualMachine, s Settings) string {
+	if vm.Spec.VMType.Image != "" {
+		return TypeImageName(vm.Name)
+	}
 	return cmp.Or(vm.Spec.VMType.ConfigMap, s.VMTypes)
 }
 

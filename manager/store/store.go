@@ -82,6 +82,9 @@ func New(namespace string, configured func() string) *Store {
 		case objects.KindConfigMap:
 			changed = func(name string, _ record) {
 				s.enqueue(name)
+				if vm, is := objects.UserOfTypeImage(name); is {
+					s.enqueue(vm)
+				}
 				s.enqueue(s.usersOfTypes(name, configured())...)
 				s.enqueue(s.usersOfClassTypes(name)...)
 			}

@@ -20,6 +20,7 @@ import (
 	"vmop/manager/attach"
 	"vmop/manager/capture"
 	"vmop/manager/decide"
+	"vmop/manager/fetch"
 	"vmop/manager/leases"
 	"vmop/manager/migration"
 	"vmop/manager/objects"
@@ -47,6 +48,7 @@ type reconciler struct {
 	operations  operationMemories
 	calls       *migration.Calls
 	pools       *assign.Controller
+	types       *fetch.Fetcher
 }
 
 func newReconciler(to apply.Client, live client.Reader, opts Options) *reconciler {
@@ -82,6 +84,9 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 	c.calls = &migration.Calls{
 		Source: opts.Source, Target: opts.Target, Changed: func(vm string) { known.Enqueue(vm) }, Now: opts.Now,
 	}
+	c.types = &fetch.Fetcher{
+		Secret: c.pullSecret, Changed: func(vm string) { known.Enqueue(vm) }, Now: opts.Now,
+	}
 	c.pools = assign.New(assign.Options{
 		Namespace: opts.Namespace, Pools: known.Pools(), VMs: known, Disks: c.disks, Client: to,
 		Instance: opts.Instance, Now: opts.Now,
@@ -102,6 +107,7 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		c.memories.forget(request.NamespacedName)
 		c.turns.set(request.Name, false, c.opts.Now())
 		c.calls.Gone(request.Name)
+		c.types.Forget(request.Name)
 		did := c.operate(ctx, request.Name, nil)
 		attached, more := c.attachments.Attach(ctx, attach.Subject{Name: request.Name})
 		did.Append(more)
@@ -158,9 +164,10 @@ func (c *reconciler) follow(ctx context.Context, s *decide.Snapshot, m *memory, 
 ) {
 	// Without what a VM needs to start, one that is running continues, and no other is started.
 	start := &steps{ctx: ctx, vm: s.VM}
-	start.run(s.Class.Check)
-	unknown := decide.TypeUnknown("")
-	verdict := step(start, unknown, func() (decide.Verdict, decide.Report) { return c.checkType(ctx, s) })
+	verdict, written := c.vmType(start, s, round)
+	if written {
+		return start.did // the VM is reconciled again with its new status
+	}
 	secret := step(start, "", func() (string, decide.Report) { return round.DisplaySecret(ctx) })
 	start.run(func() decide.Report { return decide.Data(s) })
 	claims := step(start, nil, func() ([]objects.Claim, decide.Report) { return decide.Claims(s) })
@@ -177,7 +184,6 @@ func (c *reconciler) follow(ctx context.Context, s *decide.Snapshot, m *memory, 
 		return c.attachments.Attach(start.ctx, subject(s))
 	})
 	trusted, address, config := c.configure(start, s, mounted, disks, attached, round)
-
 	if written, err := round.FinalStatus(ctx); written || err != nil {
 		start.did.Append(decide.Report{Err: err})
 		return start.did // the VM is reconciled again with its new status

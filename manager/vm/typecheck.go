@@ -5,8 +5,34 @@ import (
 	"errors"
 	"fmt"
 
+	"vmop/manager/apply"
 	"vmop/manager/decide"
 )
+
+// vmType takes the steps about a VM's class and type. It reports whether something was written.
+func (c *reconciler) vmType(start *steps, s *decide.Snapshot, round *apply.Round) (
+	verdict decide.Verdict, written bool,
+) {
+	start.run(s.Class.Check)
+	var known *decide.Verdict
+	written = step(start, false, func() (written bool, did decide.Report) {
+		written, known, did = c.typeImage(start.ctx, s, round)
+		return written, did
+	})
+	if known != nil || written {
+		return value(known), written
+	}
+	unknown := decide.TypeUnknown("")
+	return step(start, unknown, func() (decide.Verdict, decide.Report) { return c.checkType(start.ctx, s) }), false
+}
+
+// value returns what a pointer points to; the zero value for nil.
+func value[T any](of *T) (v T) {
+	if of != nil {
+		v = *of
+	}
+	return v
+}
 
 // checkType checks whether the VM's type makes a machine of it.
 func (c *reconciler) checkType(ctx context.Context, s *decide.Snapshot) (verdict decide.Verdict, did decide.Report) {
