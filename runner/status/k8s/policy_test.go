@@ -166,6 +166,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		"failures":                    `{"count": 3, "lastTime": "2026-01-02T03:04:05Z"}`,
 		"virtualMachineIPAddressName": `"eves"`,
 		"virtualMachineClassName":     `"eves"`,
+		"vmTypeImage":                 `{"image": "eves.example/a:1", "digest": "sha256:1"}`,
 		"consoleUser":                 `"eve"`,
 		"blockDeviceRefs":             `[{"kind": "VirtualDisk", "name": "eves", "attached": true}]`,
 		"assignment":                  `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,
@@ -193,7 +194,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	managers := v1.ManagerConditions()
 	paths := []string{
 		"image.source", "resources.limits.memory", "nodeName", "nodeSelector",
-		"vmType.configMap", "vm.display.secret",
+		"vmType.configMap", "vmType.image", "vm.display.secret",
 	}
 	list := func(key string, entries ...string) string {
 		return `{"apiVersion": "` + v1.GroupVersion().String() + `", "kind": "VirtualMachine", "status": {"` + key +
