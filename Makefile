@@ -88,7 +88,8 @@ packages: ## Build the Debian, RPM and Alpine packages into PACKAGES=build/packa
 	@$(MAKE) --no-print-directory pack
 
 pack: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-pack:
+pack: # Alpine's has the times of files.
+	@find $(PACKAGES)/staging deploy/packages -exec touch -h -d @$$SOURCE_DATE_EPOCH {} +
 	@for kind in $(KINDS); do STAGING=$(PACKAGES)/staging PACKAGE_VERSION='$(PACKAGE_VERSION)' \
 		ARCH=$$(go env GOARCH) $(TOOL) nfpm package -f deploy/packages/nfpm.yaml -p $$kind -t $(PACKAGES)/ || exit 1; done
 
@@ -178,7 +179,7 @@ alerts: ## Have the alerts and dashboards evaluated by Prometheus' promtool, whi
 
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 images: ## Build the container images into build/images/, without a container engine.
-	go run ./deploy/images -version $(VERSION) $(UPDATE)
+	go run ./deploy/images -version $(VERSION) -arch $(or $(ARCH),amd64) $(UPDATE)
 
 install-yaml: ## Write build/install.yaml, which installs a manager in NAMESPACE=vms with the images REGISTRY/manager and runner.
 	@mkdir -p build

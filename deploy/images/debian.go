@@ -19,8 +19,11 @@ import (
 	"time"
 )
 
-// architecture is what images are built for, by Go's and by Debian's name.
-const architecture = "amd64"
+// The architectures that images are built for, by Go's and by Debian's names.
+const (
+	amd64 = "amd64"
+	arm64 = "arm64"
+)
 
 // current is how long it is believed which packages there are.
 const current = 24 * time.Hour
@@ -31,9 +34,12 @@ var sources []byte
 //go:embed packages
 var packageList string
 
+//go:embed packages.arm64
+var packageListARM string
+
 // apt finds packages as if nothing were installed, with all its state in a folder
 // of its own: what is on this machine does not matter.
-type apt struct{ dir string }
+type apt struct{ dir, architecture string }
 
 // deb is a package's file.
 type deb struct {
@@ -75,7 +81,7 @@ func (a apt) get(ctx context.Context, args ...string) (string, error) {
 		"Dir::Etc::SourceParts=-",
 		"-o", "Dir::State=" + filepath.Join(a.dir, "state"), "-o", "Dir::State::Lists=" + filepath.Join(a.dir, "lists"),
 		"-o", "Dir::State::status=" + filepath.Join(a.dir, "status"), "-o", "Dir::Cache=" + a.dir,
-		"-o", "APT::Architecture=" + architecture, "-o", "APT::Architectures=" + architecture, "-o",
+		"-o", "APT::Architecture=" + a.architecture, "-o", "APT::Architectures=" + a.architecture, "-o",
 		"APT::Install-Recommends=false",
 		"-o", "APT::Sandbox::User=root", // another user could not write to this one's cache folder
 		"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",

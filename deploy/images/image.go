@@ -20,7 +20,7 @@ import (
 type image struct {
 	v1.Image
 	name    string // vmop/runner
-	version string
+	c       compiler
 	created time.Time
 	debs    int // how many packages are in it
 	blobs   []blob
@@ -36,8 +36,8 @@ type blob struct {
 }
 
 // assemble makes an image of layers, the lowest first.
-func assemble(r recipe, files []string, version string, created time.Time, debs int) (*image, error) {
-	i := &image{name: "vmop/" + r.name, version: version, created: created, debs: debs}
+func assemble(r recipe, files []string, c compiler, created time.Time, debs int) (*image, error) {
+	i := &image{name: "vmop/" + r.name, c: c, created: created, debs: debs}
 	made := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -58,13 +58,13 @@ func assemble(r recipe, files []string, version string, created time.Time, debs 
 		return nil, fmt.Errorf("image %s: %w", i.name, err)
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created, config.History = "linux", architecture, v1.Time{Time: created}, nil
+	config.OS, config.Architecture, config.Created, config.History = "linux", c.architecture, v1.Time{Time: created}, nil
 	config.Config = v1.Config{
 		Entrypoint: []string{"/" + r.path()}, Cmd: r.arguments, User: user,
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
 		Labels: map[string]string{
 			"org.opencontainers.image.title": i.name, "org.opencontainers.image.description": r.title,
-			"org.opencontainers.image.version": version,
+			"org.opencontainers.image.version": c.version,
 		},
 	}
 	if i.Image, err = mutate.ConfigFile(made, config); err != nil {
@@ -111,10 +111,10 @@ func (i *image) describe() error {
 		SchemaVersion: 2, MediaType: types.OCIImageIndex,
 		Manifests: []v1.Descriptor{{
 			MediaType: types.OCIManifestSchema1, Size: manifest.size, Digest: manifest.digest,
-			Platform: &v1.Platform{OS: "linux", Architecture: architecture},
+			Platform: &v1.Platform{OS: "linux", Architecture: i.c.architecture},
 			Annotations: map[string]string{
-				"io.containerd.image.name":          "docker.io/" + i.name + ":" + i.version,
-				"org.opencontainers.image.ref.name": i.version,
+				"io.containerd.image.name":          "docker.io/" + i.name + ":" + i.c.version,
+				"org.opencontainers.image.ref.name": i.c.version,
 			},
 		}},
 	})
@@ -123,7 +123,7 @@ func (i *image) describe() error {
 	}
 	i.list, err = json.Marshal([]map[string]any{{
 		"Config":   blobPath(config.digest),
-		"RepoTags": []string{i.name + ":" + i.version}, "Layers": paths,
+		"RepoTags": []string{i.name + ":" + i.c.version}, "Layers": paths,
 	}})
 	if err != nil {
 		return fmt.Errorf("image %s: %w", i.name, err)
@@ -199,6 +199,6 @@ func (i *image) summary(file string) string {
 		size += b.size
 	}
 	return fmt.Sprintf("%s: %s:%s, %.1f MB, of it %.1f MB for the program, packages: %d, digest %s",
-		file, i.name, i.version, float64(size)/1e6, float64(i.blobs[len(i.blobs)-3].size)/1e6, i.debs,
+		file, i.name, i.c.version, float64(size)/1e6, float64(i.blobs[len(i.blobs)-3].size)/1e6, i.debs,
 		i.blobs[len(i.blobs)-1].digest)
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/x509"
+	"debug/elf"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -31,11 +32,14 @@ type built struct {
 }
 
 // build builds an image as people do, and unpacks it.
-func build(t *testing.T, name string) built {
+func build(t *testing.T, name string, flags ...string) built {
 	t.Helper()
 	out := t.TempDir()
-	require.NoError(t, run(t.Context(), []string{"-version", "v1.2.3", "-o", out, name}))
-	b := built{file: filepath.Join(out, name+".tar"), archive: map[string][]byte{}, root: filepath.Join(out, "root")}
+	require.NoError(t, run(t.Context(), append(flags, "-version", "v1.2.3", "-o", out, name)))
+	files, err := filepath.Glob(filepath.Join(out, "*.tar"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	b := built{file: files[0], archive: map[string][]byte{}, root: filepath.Join(out, "root")}
 	f, err := os.Open(b.file)
 	require.NoError(t, err)
 	defer f.Close()
@@ -84,6 +88,37 @@ func TestRunner(t *testing.T) {
 	b.consistent(t, "runner")
 	b.known(t)
 	b.again(t, "runner")
+}
+
+// The runner's image for arm64 has the programs of that architecture, which find their libraries and say their versions
+// when they are emulated.
+func TestRunnerForARM(t *testing.T) {
+	t.Parallel()
+	b := build(t, "runner", "-arch", "arm64")
+	require.Equal(t, "runner-arm64.tar", filepath.Base(b.file))
+	require.Equal(t, "arm64", b.config.Architecture)
+	for want, args := range map[string][]string{
+		"vmrunner v1.2.3":       {"usr/local/bin/vmrunner", "version"},
+		"vmimport v1.2.3":       {"usr/local/bin/vmimport", "version"},
+		"QEMU emulator version": {"usr/bin/qemu-system-aarch64", "--version"},
+		"virt-7.2":              {"usr/bin/qemu-system-aarch64", "-machine", "help"},
+		"TPM emulator version":  {"usr/bin/swtpm", "--version"},
+		"qemu-img version":      {"usr/bin/qemu-img", "--version"},
+	} {
+		program, err := elf.Open(filepath.Join(b.root, args[0]))
+		require.NoError(t, err)
+		require.Equal(t, elf.EM_AARCH64, program.Machine, args[0])
+		require.NoError(t, program.Close())
+		words := append([]string{"-L", b.root, filepath.Join(b.root, args[0])}, args[1:]...)
+		out, err := exec.CommandContext(t.Context(), "qemu-aarch64", words...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), want)
+	}
+	require.FileExists(t, filepath.Join(b.root, "usr/share/AAVMF/AAVMF_CODE.fd"))
+	require.NoFileExists(t, filepath.Join(b.root, "usr/bin/qemu-system-x86_64"))
+	b.harmless(t)
+
+	require.ErrorContains(t, run(t.Context(), []string{"-arch", "aarch64"}), `"aarch64": want amd64 or arm64`)
 }
 
 // The manager's image has its program and the certificates of authorities, no more.
@@ -239,16 +274,16 @@ func (b built) known(t *testing.T) {
 
 func TestSamePackagesSameLayer(t *testing.T) {
 	t.Parallel()
-	a, unlock, err := open()
+	a, unlock, err := open(amd64)
 	require.NoError(t, err)
 	defer unlock()
 	require.NoError(t, a.update(t.Context(), false))
-	debs, err := a.install(t.Context(), recipes()[0].packages)
+	debs, err := a.install(t.Context(), recipes(amd64)[0].packages)
 	require.NoError(t, err)
-	kept, err := recipes()[0].system(t.Context(), a, debs)
+	kept, err := recipes(amd64)[0].system(t.Context(), a, debs)
 	require.NoError(t, err)
 	again := filepath.Join(t.TempDir(), "layer.tar.gz")
-	require.NoError(t, recipes()[0].writeSystem(t.Context(), a, debs, again))
+	require.NoError(t, recipes(amd64)[0].writeSystem(t.Context(), a, debs, again))
 	require.Equal(t, sum(t, kept), sum(t, again))
 }
 
@@ -265,7 +300,7 @@ func sum(t *testing.T, path string) string {
 // The Containerfiles build the same images.
 func TestContainerfiles(t *testing.T) {
 	t.Parallel()
-	for _, r := range recipes() {
+	for _, r := range recipes(amd64) {
 		text, err := os.ReadFile(r.name + ".Containerfile")
 		require.NoError(t, err)
 		require.Contains(t, string(text), fmt.Sprintf("\nENTRYPOINT [%q]\nCMD [%q]\n", "/"+r.path(), r.arguments[0]))

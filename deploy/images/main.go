@@ -58,10 +58,14 @@ func run(ctx context.Context, args []string) error {
 	paths := flags.Bool("paths", false,
 		"leave the paths of this machine in the programs, which are built faster where tests have been built")
 	fresh := flags.Bool("update", false, "ask for packages now, though it was done today")
+	architecture := flags.String("arch", amd64, "of the nodes: amd64 or arm64, whose files are NAME-arm64.tar")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	wanted, err := named(flags.Args())
+	if *architecture != amd64 && *architecture != arm64 {
+		return fmt.Errorf("there are no images for %q: want amd64 or arm64", *architecture)
+	}
+	wanted, err := named(flags.Args(), *architecture)
 	if err != nil {
 		return err
 	}
@@ -72,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return fmt.Errorf("folder for images: %w", err)
 	}
-	a, unlock, err := open()
+	a, unlock, err := open(*architecture)
 	if err != nil {
 		return err
 	}
@@ -81,11 +85,14 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, r := range wanted {
-		made, err := r.image(ctx, a, compiler{*version, *paths}, created)
+		made, err := r.image(ctx, a, compiler{*version, *architecture, *paths}, created)
 		if err != nil {
 			return err
 		}
 		file := filepath.Join(*out, r.name+".tar")
+		if *architecture != amd64 {
+			file = filepath.Join(*out, r.name+"-"+*architecture+".tar")
+		}
 		if err := made.write(file); err != nil {
 			return err
 		}
@@ -95,28 +102,32 @@ func run(ctx context.Context, args []string) error {
 }
 
 // named returns the recipes of these names, all if there are none.
-func named(names []string) ([]recipe, error) {
+func named(names []string, architecture string) ([]recipe, error) {
+	all := recipes(architecture)
 	if len(names) == 0 {
-		return recipes(), nil
+		return all, nil
 	}
 	var wanted []recipe
 	for _, name := range names {
-		found := slices.IndexFunc(recipes(), func(r recipe) bool { return r.name == name })
+		found := slices.IndexFunc(all, func(r recipe) bool { return r.name == name })
 		if found < 0 {
 			return nil, fmt.Errorf("there is no image %q: want runner or manager", name)
 		}
-		wanted = append(wanted, recipes()[found])
+		wanted = append(wanted, all[found])
 	}
 	return wanted, nil
 }
 
 // open finds the cache folder, and keeps other builds out until unlock is called.
-func open() (a apt, unlock func(), err error) {
+func open(architecture string) (a apt, unlock func(), err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return a, nil, fmt.Errorf("folder for packages: %w", err)
 	}
-	a = apt{dir: filepath.Join(cache, "vmop", "images")}
+	a = apt{filepath.Join(cache, "vmop", "images"), architecture}
+	if architecture != amd64 {
+		a.dir = filepath.Join(a.dir, architecture)
+	}
 	if err := os.MkdirAll(a.dir, 0o755); err != nil {
 		return a, nil, fmt.Errorf("folder for packages: %w", err)
 	}
@@ -144,14 +155,15 @@ func epoch(text string) (time.Time, error) {
 
 // compiler builds our programs for the images.
 type compiler struct {
-	version string
-	paths   bool // of this machine may be in them
+	version      string
+	architecture string
+	paths        bool // of this machine may be in them
 }
 
 func (c compiler) build(ctx context.Context, program, file string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", fmt.Sprintf("-trimpath=%t", !c.paths), "-buildvcs=false",
 		"-ldflags", "-s -w -X main.version="+c.version, "-o", file, "vmop/cmd/"+program)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+c.architecture)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", program, err, out)
 	}

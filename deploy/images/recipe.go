@@ -43,10 +43,14 @@ type recipe struct {
 	arguments []string               // if the container has none of its own
 }
 
-func recipes() []recipe {
+func recipes(architecture string) []recipe {
+	list := packageList
+	if architecture == arm64 {
+		list = packageListARM
+	}
 	return []recipe{
 		{
-			name: "runner", title: "Runs a virtual machine by QEMU", packages: strings.Fields(packageList),
+			name: "runner", title: "Runs a virtual machine by QEMU", packages: strings.Fields(list),
 			want: needed, linked: true,
 			program: "vmrunner", others: []string{"vmimport"}, arguments: []string{"init"},
 		},
@@ -77,7 +81,7 @@ func (r recipe) image(ctx context.Context, a apt, c compiler, created time.Time)
 	if err := r.own(ctx, upper, dir, c, created); err != nil {
 		return nil, err
 	}
-	return assemble(r, []string{lower, upper}, c.version, created, len(debs))
+	return assemble(r, []string{lower, upper}, c, created, len(debs))
 }
 
 // system returns the file of the layer of Debian's packages. It is kept under a
