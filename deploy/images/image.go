@@ -58,7 +58,8 @@ func assemble(r recipe, files []string, c compiler, created time.Time, debs int)
 		return nil, fmt.Errorf("image %s: %w", i.name, err)
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created, config.History = "linux", c.architecture, v1.Time{Time: created}, nil
+	config.OS, config.Architecture, config.Created = "linux", c.architecture, v1.Time{Time: created}
+	config.History = nil
 	config.Config = v1.Config{
 		Entrypoint: []string{"/" + r.path()}, Cmd: r.arguments, User: user,
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
