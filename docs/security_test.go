@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests that the table of claims names are there.
+// The tests that tables of claims name are there.
 func TestNamedTestsAreThere(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}
@@ -26,16 +26,23 @@ func TestNamedTestsAreThere(t *testing.T) {
 		}
 		return err
 	}))
-	claims, named := 0, regexp.MustCompile("`(\\w+)`")
-	for line := range strings.Lines(section(t, "security.md", "What each could do to others")) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 6 {
-			continue
+	for _, table := range []struct {
+		file, section string
+		column, least int
+	}{
+		{"security.md", "What each could do to others", 3, 20}, {"coming-from.md", "VM-Operator", 4, 30},
+	} {
+		claims, named := 0, regexp.MustCompile("`(Test\\w+|[A-Z][a-z]\\w+)`")
+		for line := range strings.Lines(section(t, table.file, table.section)) {
+			cells := strings.Split(line, "|")
+			if len(cells) != 6 {
+				continue
+			}
+			for _, name := range named.FindAllStringSubmatch(cells[table.column], -1) {
+				claims++
+				require.True(t, there[name[1]], "no test is called %s", name[1])
+			}
 		}
-		for _, name := range named.FindAllStringSubmatch(cells[3], -1) {
-			claims++
-			require.True(t, there[name[1]], "no test is called %s", name[1])
-		}
+		require.Greater(t, claims, table.least)
 	}
-	require.Greater(t, claims, 20)
 }

@@ -109,6 +109,9 @@ func TestChoose(t *testing.T) {
 		"not one of another pool": {
 			of: []Member{machine("a", func(m *Member) { m.Pools = []string{"servers"} })},
 		},
+		"one of several pools": { // P02
+			of: []Member{machine("a", func(m *Member) { m.Pools = []string{"servers", "desktops"} })}, want: "a",
+		},
 		"not another pool's user": {
 			of: []Member{machine("a", has("alice", 9*time.Hour), func(m *Member) { m.Assignment.Pool = "servers" })},
 		},
