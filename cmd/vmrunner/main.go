@@ -10,6 +10,7 @@
 //
 //	vmrunner list                            lists all VMs, whether they run or not
 //	vmrunner create|edit|delete NAME         makes, changes, deletes a configuration
+//	vmrunner convert FILE                    makes a configuration of another program's VM
 //	vmrunner start|restart NAME              by a service of systemd, or detached
 //	vmrunner disk|image VERB                 makes disks of images, and manages both
 //	vmrunner reclaim NAME                    gives up a guest that is lost in a migration
