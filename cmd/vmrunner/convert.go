@@ -61,7 +61,8 @@ func newConvert() *cobra.Command {
 	p.StringVarP(&c.to, "output", "o", "", "write the configuration into this new `file`")
 	p.StringToStringVar(&c.bridges, "bridge", nil, "`network=bridge`: the host's bridge of a network that the definition\n"+
 		"names; may be repeated")
-	p.StringArrayVar(&c.without, "without", nil, "leave out the part of this `path`, as the report has it; may be repeated")
+	p.StringArrayVar(&c.without, "without", nil,
+		"leave out the part of this `path`, as the report has it; may be\nrepeated")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "report only what changes or blocks")
 	cli.CompleteFlag(cmd, "from", formats...)
 	cli.CompleteFile(cmd, "output", "yaml", "yml")
