@@ -1,6 +1,7 @@
 package comingfrom
 
 import (
+	"cmp"
 	"encoding/xml"
 	"flag"
 	"fmt"
@@ -54,6 +55,7 @@ func planned(t *testing.T, text []byte) (*config.Config, *plan.Plan) {
 	require.NoError(t, err)
 	vmType, err := library.Load(t.Context(), cfg.VMType)
 	require.NoError(t, err)
+	cfg.VM.UUID = cmp.Or(cfg.VM.UUID, "252938de-ec18-4ad3-89ed-64a283a7cc98") // names of taps derive from it
 	p, err := vmType.Launch(t.Context(), cfg.VM.WithDefaults().WithoutNBD(), sample.HostFacts{}.Host())
 	require.NoError(t, err)
 	return cfg, p
@@ -63,7 +65,8 @@ func planned(t *testing.T, text []byte) (*config.Config, *plan.Plan) {
 func samples() map[string]Options {
 	return map[string]Options{
 		"libvirt/windows11.xml": {}, "libvirt/oldpc.xml": {},
-		"libvirt/network.xml": {},
+		"libvirt/network.xml":        {},
+		"quickemu/ubuntu-24.04.conf": {}, "quickemu/windows-11.conf": {}, "quickemu/macos.conf": {},
 		"libvirt/network.xml+": {Bridges: map[string]string{"lab": "br-lab"}, Without: []string{
 			"memoryBacking/hugepages", "devices/disk[1]", "devices/disk[3]", "devices/disk[4]", "devices/filesystem",
 			"devices/interface[2]", "devices/hostdev", "devices/warpdrive", "qemu:commandline",

@@ -41,11 +41,12 @@ type Format string
 
 // The formats.
 const (
-	Libvirt Format = "libvirt" // the XML of a domain
+	Libvirt  Format = "libvirt"  // the XML of a domain
+	Quickemu Format = "quickemu" // a file NAME.conf
 )
 
 // Formats returns all formats.
-func Formats() []Format { return []Format{Libvirt} }
+func Formats() []Format { return []Format{Libvirt, Quickemu} }
 
 // Options say how a definition is read.
 type Options struct {
@@ -116,6 +117,9 @@ func formatOf(text []byte) Format {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
 		return Libvirt
 	}
+	if isShell(string(text)) {
+		return Quickemu
+	}
 	return ""
 }
 
@@ -133,6 +137,9 @@ func (c *conversion) parse(text []byte) (root *node, read func(*node), err error
 	case Libvirt:
 		root, err = parseXML(c.file, text)
 		return root, func(n *node) { (&domain{conversion: c}).read(n) }, err
+	case Quickemu:
+		root, err = parseShell(c.file, text)
+		return root, func(n *node) { (&quickemu{conversion: c}).read(n) }, err
 	}
 	return nil, nil, fmt.Errorf("%s: %q is no format that can be read", c.file, c.options.Format)
 }

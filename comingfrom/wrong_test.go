@@ -35,6 +35,19 @@ func TestWrongFiles(t *testing.T) {
 		require.ErrorContains(t, err, test.want)
 		require.Nil(t, r)
 	}
+	for _, test := range []struct{ text, want string }{
+		{"guest_os=\"linux\"\nrm -rf /\n", "/d/f:2: want NAME=\"TEXT\": nothing else is read, and nothing is executed"},
+		{"guest_os=$(id)", "/d/f:1: want a text in quotes"},
+		{"guest_os=\"`id`\"", "/d/f:1: $, ` and \\ would have to be executed"},
+		{"guest_os=\"$HOME\"", "/d/f:1: $, ` and \\ would have to be executed"},
+		{"\nguest_os=linux; id", "/d/f:2: after the assignment there is something that would have to be executed"},
+		{"guest_os=\"linux\nx=1", "/d/f:1: the quote isn't closed on its line"},
+		{"guest_os=(\"a\"", "/d/f:1: the file ends in an assignment"},
+		{"guest_os=" + strings.Repeat("\na=1", 1001), "too many assignments"},
+	} {
+		_, err := Convert("/d/f", []byte(test.text), Options{})
+		require.ErrorContains(t, err, test.want)
+	}
 	_, err := Convert("/d/f", []byte("<a/>"), Options{Format: "xen"})
 	require.ErrorContains(t, err, `"xen" is no format`)
 	_, err = Convert("/d/f", []byte("<domain><name>x</name></domain>"), Options{Without: []string{"nme"}})
