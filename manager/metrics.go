@@ -76,9 +76,9 @@ func newStarts() starts {
 	}, []string{"step"})}
 }
 
-func (s starts) observe(t decide.StartTime) {
-	s.WithLabelValues("pod").Observe(t.Pod.Seconds())
-	s.WithLabelValues("machine").Observe(t.Machine.Seconds())
+func (s starts) observe(t decide.Start) {
+	s.WithLabelValues("pod").Observe(t.Preparation().Seconds())
+	s.WithLabelValues("machine").Observe(t.Machine().Seconds())
 }
 
 // Describe implements prometheus.Collector.

@@ -28,10 +28,12 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/capture"
+	"vmop/manager/decide"
 	"vmop/manager/migration"
 	"vmop/manager/serve"
 	"vmop/manager/store"
 	"vmop/manager/stream"
+	"vmop/manager/trace"
 	"vmop/manager/vm"
 	"vmop/runner/control"
 	"vmop/yamlfile"
@@ -99,12 +101,19 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
 	types, starts := newTypeChecker(), newStarts()
+	var tracer *trace.Tracer // made when there is a store
 	vms, err := vm.Add(mgr, vm.Options{
 		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed,
 		Types: types, Kill: keys.Kill, Guest: runners{keys}.guest,
-		Source: runners{keys}.source, Target: runners{keys}.target, Started: starts.observe,
+		Source: runners{keys}.source, Target: runners{keys}.target, Started: func(s decide.Start) {
+			starts.observe(s)
+			tracer.Started(s)
+		},
 	})
 	if err != nil {
+		return err
+	}
+	if tracer, err = newTracer(ctx, opts.Version, namespace, vms, log); err != nil {
 		return err
 	}
 	plans := planner{types, vms.Modules, vms.Resolve}
@@ -118,7 +127,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(store.Always(live.follow)),
 		mgr.Add(newPresets(mgr, namespace, log)), mgr.Add(store.Always(keys.Run)), mgr.Add(store.Always(pages.Run)),
-		mgr.Add(newMetrics(opts, mgr, vms, live, api, pages, starts, namespace, keys, log)))
+		mgr.Add(store.Always(tracer.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages, starts, namespace, keys, log)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}

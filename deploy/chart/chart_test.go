@@ -229,6 +229,7 @@ manager:
   tolerations: [{key: vms}]
   affinity: {podAntiAffinity: {}}
   priorityClassName: high
+  extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://collector:4318"}]
   extraVolumes: [{name: oidc, secret: {secretName: oidc}}]
   extraVolumeMounts: [{name: oidc, mountPath: /etc/opt/vmoperator/oidc}]
 service: {type: LoadBalancer, annotations: {c: d}}
@@ -261,6 +262,7 @@ func takesValues(t *testing.T, run runner) {
 	require.Equal(t, "registry.example:5000/vmop/manager:v1.2.3", container.Image)
 	require.Equal(t, "Always", string(container.ImagePullPolicy))
 	require.Equal(t, "registry.example/runner@sha256:0123", container.Env[0].Value)
+	require.Equal(t, "http://collector:4318", container.Env[len(container.Env)-1].Value)
 	require.Equal(t, "1Gi", container.Resources.Limits.Memory().String())
 	require.Len(t, pod.ImagePullSecrets, 2)
 	require.Equal(t, "fast", pod.NodeSelector["disk"])

@@ -36,14 +36,14 @@ type Writer struct {
 	instance string
 	random   io.Reader
 	pace     pace
-	started  func(decide.StartTime)
+	started  func(decide.Start)
 }
 
 // NewWriter returns a Writer. live reads the few things that no snapshot has from the API
 // server, instance is the name of the manager's process in events, rewriting limits the
 // rate of writes that are not urgent. started is called after each start of a VM.
 func NewWriter(to Client, live client.Reader, instance string, rewriting Rate,
-	started func(decide.StartTime),
+	started func(decide.Start),
 ) *Writer {
 	return &Writer{
 		client: to, live: live, instance: instance, random: rand.Reader, pace: pace{Rate: rewriting}, started: started,

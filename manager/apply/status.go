@@ -52,8 +52,8 @@ func (r *Round) Status(ctx context.Context, s decide.Situation, found decide.Fin
 		return fmt.Errorf("write the status of VM %s: %w", r.VM.Name, err)
 	}
 	r.memory.status = version
-	if t, ended := decide.StartTimeOf(r.Snapshot, p); ended {
-		r.w.started(t)
+	if start, ended := decide.StartOf(r.Snapshot, p); ended {
+		r.w.started(start)
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ func trimPod(pod *corev1.Pod) {
 	}
 	kept.Status = corev1.PodStatus{
 		Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message, PodIP: pod.Status.PodIP,
+		StartTime: pod.Status.StartTime,
 	}
 	for _, condition := range pod.Status.Conditions {
 		if explains(condition) {

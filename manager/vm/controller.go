@@ -50,7 +50,7 @@ type Options struct {
 	// Source and Target return the runner in the pod of a VM that has the guest, and in the one to which it moves.
 	Source, Target func(vm *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error)
 	// Started is called after each start of a VM. Nil: nothing is.
-	Started func(decide.StartTime)
+	Started func(decide.Start)
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
@@ -97,7 +97,7 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 		opts.Now = time.Now
 	}
 	if opts.Started == nil {
-		opts.Started = func(decide.StartTime) {}
+		opts.Started = func(decide.Start) {}
 	}
 	if opts.rewriting.Interval == 0 {
 		opts.rewriting = apply.Unhurried()

@@ -73,6 +73,7 @@ the values and written, so that there is one source of both, and values change w
 {{- $container := index $pod.containers 0 -}}
 {{- $image := include "vmop.image" (dict "root" .root "name" "runner") -}}
 {{- $_ = set (index $container.env 0) "value" (default $image $values.runner.image) -}}
+{{- $_ = set $container "env" (concat $container.env $values.manager.extraEnv) -}}
 {{- $_ = set $container "resources" $values.manager.resources -}}
 {{- $_ = set $container "volumeMounts" (concat $container.volumeMounts $values.manager.extraVolumeMounts) -}}
 {{- range $pod.volumes -}}
