@@ -127,7 +127,8 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(store.Always(live.follow)),
 		mgr.Add(newPresets(mgr, namespace, log)), mgr.Add(store.Always(keys.Run)), mgr.Add(store.Always(pages.Run)),
-		mgr.Add(store.Always(tracer.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages, starts, namespace, keys, log)))
+		mgr.Add(store.Always(tracer.Run)),
+		mgr.Add(newMetrics(opts, mgr, vms, live, api, pages, starts, namespace, keys, log)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}

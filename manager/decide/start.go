@@ -25,8 +25,8 @@ func (s Start) Preparation() time.Duration { return s.Ran.Sub(s.Made) }
 // Machine is from then until QEMU executed the guest.
 func (s Start) Machine() time.Duration { return s.Guest.Sub(s.Ran) }
 
-// StartOf returns the start that ends with a new phase; false if none does, or if the times don't fit together, as after
-// a repeated start of the container.
+// StartOf returns the start that ends with a new phase; false if none does, or if the times don't fit together, as
+// after a repeated start of the container.
 func StartOf(s *Snapshot, p Phase) (start Start, ended bool) {
 	was := s.VM.Status.Phase
 	if p.Phase != v1.PhaseRunning || was == v1.PhaseRunning || was == v1.PhaseMigrating || !running(s.Pod) {
