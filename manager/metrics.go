@@ -21,6 +21,7 @@ import (
 	"vmop/manager/serve"
 	"vmop/manager/store"
 	"vmop/manager/stream"
+	"vmop/manager/trace"
 	"vmop/manager/vm"
 )
 
@@ -34,14 +35,14 @@ type metrics struct {
 	live    *live
 	api     *reach
 	pages   pageMetrics
-	starts  starts
+	starts  *starts
 	scraper *scrape.Scraper
 
 	build, phases, generation, faulty, away, pools, claims *prometheus.Desc
 }
 
 func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach,
-	pages *serve.Pages, starts starts, namespace string, keys *stream.Keys, log *slog.Logger,
+	pages *serve.Pages, starts *starts, namespace string, keys *stream.Keys, log *slog.Logger,
 ) store.Always {
 	m := &metrics{
 		address: opts.MetricsAddress, version: opts.Version,
@@ -66,17 +67,22 @@ func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, 
 }
 
 // starts are how long VMs took to start.
-type starts struct{ *prometheus.HistogramVec }
+type starts struct {
+	*prometheus.HistogramVec
 
-func newStarts() starts {
-	return starts{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	tracer *trace.Tracer // nil: none is wanted
+}
+
+func newStarts() *starts {
+	return &starts{HistogramVec: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "vmop_vm_start_seconds",
 		Help:    "How long VMs took to start: until the container ran (pod), and from then until the guest did (machine).",
 		Buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600},
 	}, []string{"step"})}
 }
 
-func (s starts) observe(t decide.Start) {
+func (s *starts) observe(t decide.Start) {
+	s.tracer.Started(t)
 	s.WithLabelValues("pod").Observe(t.Preparation().Seconds())
 	s.WithLabelValues("machine").Observe(t.Machine().Seconds())
 }

@@ -28,12 +28,10 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/capture"
-	"vmop/manager/decide"
 	"vmop/manager/migration"
 	"vmop/manager/serve"
 	"vmop/manager/store"
 	"vmop/manager/stream"
-	"vmop/manager/trace"
 	"vmop/manager/vm"
 	"vmop/runner/control"
 	"vmop/yamlfile"
@@ -101,19 +99,12 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
 	types, starts := newTypeChecker(), newStarts()
-	var tracer *trace.Tracer // made when there is a store
 	vms, err := vm.Add(mgr, vm.Options{
 		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed,
 		Types: types, Kill: keys.Kill, Guest: runners{keys}.guest,
-		Source: runners{keys}.source, Target: runners{keys}.target, Started: func(s decide.Start) {
-			starts.observe(s)
-			tracer.Started(s)
-		},
+		Source: runners{keys}.source, Target: runners{keys}.target, Started: starts.observe,
 	})
 	if err != nil {
-		return err
-	}
-	if tracer, err = newTracer(ctx, opts.Version, namespace, vms, log); err != nil {
 		return err
 	}
 	plans := planner{types, vms.Modules, vms.Resolve}
@@ -121,13 +112,9 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	leads := func(ctx context.Context) error {
-		log.Info("became the leader", "instance", opts.Instance)
-		return nil
-	}
-	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(store.Always(live.follow)),
-		mgr.Add(newPresets(mgr, namespace, log)), mgr.Add(store.Always(keys.Run)), mgr.Add(store.Always(pages.Run)),
-		mgr.Add(store.Always(tracer.Run)),
+	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(leads(log, opts.Instance)),
+		mgr.Add(store.Always(live.follow)), mgr.Add(newPresets(mgr, namespace, log)), mgr.Add(store.Always(keys.Run)),
+		mgr.Add(store.Always(pages.Run)), starts.trace(ctx, mgr, opts.Version, namespace, vms.Store(), log),
 		mgr.Add(newMetrics(opts, mgr, vms, live, api, pages, starts, namespace, keys, log)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
@@ -140,6 +127,14 @@ func Run(ctx context.Context, opts Options) error {
 		return nil
 	}
 	return err
+}
+
+// leads says when this manager leads.
+func leads(log *slog.Logger, instance string) ctrl.RunnableFunc {
+	return func(context.Context) error {
+		log.Info("became the leader", "instance", instance)
+		return nil
+	}
 }
 
 // newScheme returns a scheme with the kinds that VMs consist of.

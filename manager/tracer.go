@@ -5,21 +5,24 @@ import (
 	"fmt"
 	"log/slog"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"vmop/manager/store"
 	"vmop/manager/trace"
-	"vmop/manager/vm"
 )
 
-// newTracer returns who makes traces of the starts of VMs; nil if none are wanted.
-func newTracer(ctx context.Context, version, namespace string, vms *vm.Controller,
+// trace has traces made of starts, if they are wanted. The store must not be followed yet.
+func (s *starts) trace(ctx context.Context, mgr ctrl.Manager, version, namespace string, vms *store.Store,
 	log *slog.Logger,
-) (*trace.Tracer, error) {
-	t, err := trace.New(ctx, trace.Options{Version: version, Namespace: namespace, VM: vms.Store().VM, Log: log})
+) (err error) {
+	s.tracer, err = trace.New(ctx, trace.Options{Version: version, Namespace: namespace, VM: vms.VM, Log: log})
 	if err != nil {
-		return nil, fmt.Errorf("set up traces: %w", err)
+		return fmt.Errorf("set up traces: %w", err)
 	}
-	if t != nil {
-		vms.Store().OnChange(t.Changed)
-		log.Info("traces of starts are sent") // where to, and as whom, may be secret
+	if s.tracer == nil {
+		return nil
 	}
-	return t, nil
+	vms.OnChange(s.tracer.Changed)
+	log.Info("traces of starts are sent") // where to, and as whom, may be secret
+	return mgr.Add(store.Always(s.tracer.Run))
 }
