@@ -58,6 +58,7 @@ type Tracer struct {
 	opts     Options
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
+	base     context.Context // of all spans
 	changes  chan string
 
 	mu    sync.Mutex
@@ -92,7 +93,7 @@ func New(ctx context.Context, opts Options) (*Tracer, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { opts.Log.Warn("traces are lost", "err", err) }))
 	t := &Tracer{
 		opts: opts, provider: sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(what)),
-		changes: make(chan string, most), boots: map[string]boot{},
+		base: context.WithoutCancel(ctx), changes: make(chan string, most), boots: map[string]boot{},
 	}
 	t.tracer = t.provider.Tracer("vmop/manager")
 	return t, nil
@@ -121,7 +122,7 @@ func (t *Tracer) Started(s decide.Start) {
 	if t == nil {
 		return
 	}
-	ctx, whole := t.tracer.Start(context.Background(), "vm.start", trace.WithTimestamp(s.Made), trace.WithAttributes(
+	ctx, whole := t.tracer.Start(t.base, "vm.start", trace.WithTimestamp(s.Made), trace.WithAttributes(
 		attribute.String("vmop.vm.name", s.VM), attribute.String("k8s.pod.uid", string(s.Pod)),
 		attribute.String("k8s.node.name", s.Node)))
 	ready := s.Made
