@@ -186,7 +186,6 @@ func (d *domain) size(n *node, to string) vmspec.Bytes {
 		d.block(n, fmt.Sprintf("%q %q is no size of a RAM", n.text, unit), "")
 		return 0
 	}
-	const mebi = 1 << 20
 	whole := (number*factor + mebi - 1) / mebi * mebi
 	if whole != number*factor {
 		d.change(n, fmt.Sprintf("%s, rounded up to whole MiB", to), "")

@@ -48,18 +48,7 @@ func (q *quickemu) onlyLast() {
 }
 
 // given returns an assignment that isn't empty; nil if there is none.
-func (q *quickemu) given(name string) *node {
-	n := q.root.one(name)
-	if n == nil {
-		return nil
-	}
-	n.textSeen = true
-	if n.text == "" && len(n.children) == 0 {
-		q.drop(n, "is empty")
-		return nil
-	}
-	return n
-}
+func (q *quickemu) given(name string) *node { return q.conversion.given(q.root, name) }
 
 func (q *quickemu) guestOS() {
 	n := q.given("guest_os")
@@ -79,10 +68,13 @@ func (q *quickemu) guestOS() {
 		q.keep(a, "the VM type arm64")
 	} else if a.value() == "x86_64" {
 		q.keep(a, "the VM type's")
-	} else {
-		q.block(a, "no stock type is for "+a.value(), "")
+	} else if a != nil {
+		q.find(Blocks, a, "no stock type is for "+a.value(), "")
 	}
 }
+
+// mebiBits is how many bits a number without a unit is shifted by: QEMU takes it for MiB.
+const mebiBits = 20
 
 // sizes reads CPUs and RAM, which quickemu chooses by the computer if nothing is said.
 func (q *quickemu) sizes() {
@@ -101,22 +93,7 @@ func (q *quickemu) sizes() {
 		q.find(Changes, &node{path: "ram", line: 1}, chosen+"4 GiB", "vm.maximumRam")
 		return
 	}
-	q.vm().MaximumRAM = q.bytes(n, "vm.maximumRam")
-}
-
-// bytes reads a size as QEMU writes it: M, unless there is a unit, which is of 1024.
-func (q *quickemu) bytes(n *node, to string) vmspec.Bytes {
-	number := strings.TrimSuffix(strings.ToUpper(n.value()), "B")
-	unit := strings.TrimLeft(number, "0123456789")
-	shift := map[string]uint{"": 20, "M": 20, "MI": 20, "G": 30, "GI": 30, "T": 40, "TI": 40}
-	value, err := strconv.ParseUint(strings.TrimSuffix(number, unit), 10, 64)
-	const most = 1 << 50
-	if bits, isKnown := shift[unit]; isKnown && err == nil && value > 0 && value <= most>>bits {
-		q.keep(n, to)
-		return vmspec.Bytes(value << bits)
-	}
-	q.block(n, "want a size such as 4G", "")
-	return 0
+	q.vm().MaximumRAM = q.binary(n, mebiBits, "vm.maximumRam")
 }
 
 func (q *quickemu) firmware() {
@@ -171,7 +148,7 @@ func (q *quickemu) disks() {
 	q.keep(n, "vm.drives[0], relative to the folder of this file")
 	switch {
 	case drive.Format == "raw" && size != nil:
-		drive.Format, drive.Size = "", q.bytes(size, "vm.drives[0].size")
+		drive.Format, drive.Size = "", q.binary(size, mebiBits, "vm.drives[0].size")
 	case drive.Format == "qcow2":
 		q.drop(size, "the image must be there: qemu-img create -f qcow2 makes one")
 	case drive.Format != "raw":

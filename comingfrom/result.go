@@ -43,10 +43,12 @@ type Format string
 const (
 	Libvirt  Format = "libvirt"  // the XML of a domain
 	Quickemu Format = "quickemu" // a file NAME.conf
+	Lima     Format = "lima"     // lima.yaml of an instance, or a template
+	Incus    Format = "incus"    // what "incus config show --expanded" prints
 )
 
 // Formats returns all formats.
-func Formats() []Format { return []Format{Libvirt, Quickemu} }
+func Formats() []Format { return []Format{Libvirt, Quickemu, Lima, Incus} }
 
 // Options say how a definition is read.
 type Options struct {
@@ -120,7 +122,7 @@ func formatOf(text []byte) Format {
 	if isShell(string(text)) {
 		return Quickemu
 	}
-	return ""
+	return yamlFormat(text)
 }
 
 // conversion makes a configuration.
@@ -140,6 +142,12 @@ func (c *conversion) parse(text []byte) (root *node, read func(*node), err error
 	case Quickemu:
 		root, err = parseShell(c.file, text)
 		return root, func(n *node) { (&quickemu{conversion: c}).read(n) }, err
+	case Lima:
+		root, err = parseYAML(c.file, text)
+		return root, func(n *node) { (&lima{conversion: c}).read(n) }, err
+	case Incus:
+		root, err = parseYAML(c.file, text)
+		return root, func(n *node) { (&incus{conversion: c}).read(n) }, err
 	}
 	return nil, nil, fmt.Errorf("%s: %q is no format that can be read", c.file, c.options.Format)
 }

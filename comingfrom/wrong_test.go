@@ -48,6 +48,16 @@ func TestWrongFiles(t *testing.T) {
 		_, err := Convert("/d/f", []byte(test.text), Options{})
 		require.ErrorContains(t, err, test.want)
 	}
+	for _, test := range []struct{ text, want string }{
+		{"images: [", "/d/f: whose definition it is can't be seen"},
+		{"images: 1\nimages: 2", "/d/f: whose definition it is can't be seen"},
+	} {
+		_, err := Convert("/d/f", []byte(test.text), Options{})
+		require.ErrorContains(t, err, test.want)
+		_, err = Convert("/d/f", []byte(test.text), Options{Format: Lima})
+		require.ErrorContains(t, err, "/d/f:")
+		require.NotContains(t, err.Error(), "|", "a line of the file")
+	}
 	_, err := Convert("/d/f", []byte("<a/>"), Options{Format: "xen"})
 	require.ErrorContains(t, err, `"xen" is no format`)
 	_, err = Convert("/d/f", []byte("<domain><name>x</name></domain>"), Options{Without: []string{"nme"}})
