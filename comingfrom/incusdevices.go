@@ -78,7 +78,8 @@ func (i *incus) disk(n *node) {
 			strings.HasPrefix(child.name, "initial."), child.name == "shift", child.name == "propagation":
 			i.drop(child, "the VM type's matter, or Incus's")
 		case strings.HasPrefix(child.name, "limits."):
-			i.drop(child, "the disk's speed has no limit; the example type throttled has limits: examples/vmtypes")
+			child.see()
+			i.change(child, "the disk's speed has no limit", "the example type throttled: examples/vmtypes")
 		}
 	}
 	i.vm().Drives = append(i.vm().Drives, drive)

@@ -247,7 +247,8 @@ func (d *domain) tuning(n *node) {
 				true: "the image knows its base itself", false: "the VM type gives each device its place",
 			}[child.name == "backingStore"])
 		case "iotune":
-			d.drop(child, "the disk's speed has no limit; the example type throttled has limits: examples/vmtypes")
+			child.seeAll()
+			d.change(child, "the disk's speed has no limit", "the example type throttled: examples/vmtypes")
 		case "wwn", "vendor", "product", "geometry":
 			child.seeAll()
 			d.change(child, "as QEMU has it", "")

@@ -119,7 +119,7 @@ func (d *domain) tap(n *node, net *vmspec.Network) {
 	d.drop(n.one("target").attribute("managed"), "the runner makes the tap")
 	for _, child := range n.children {
 		switch child.name {
-		case "address", "alias", "rom", "acpi", "guest":
+		case "address", "rom", "acpi", "guest":
 			d.drop(child, "the VM type gives each device its place")
 		case "driver":
 			d.drop(child, "the VM type's matter; networks(vm, host, queues = …) has queues: docs/vm-types/library.md")

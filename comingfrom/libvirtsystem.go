@@ -56,8 +56,10 @@ func (d *domain) firmware(n *node) {
 			secure = secure || on
 			d.keep(f, "vm.firmware")
 		case "enrolled-keys":
-			if d.keep(f, "vm.firmware"); !on {
-				d.change(f, "the variables of secure firmware begin with Microsoft's keys", "")
+			if on {
+				d.keep(f, "the variables of secure firmware begin with Microsoft's keys")
+			} else {
+				d.change(f, "if it is secure firmware, its variables begin with Microsoft's keys", "")
 			}
 		default:
 			d.drop(f, "is not known here")
