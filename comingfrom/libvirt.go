@@ -12,7 +12,6 @@ import (
 type domain struct {
 	*conversion
 	x86, pc, windows bool
-	graphics         []*node // those that a viewer of the network can use
 	disks            []*node // those that became drives, in the order of the drives
 }
 

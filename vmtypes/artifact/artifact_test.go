@@ -267,7 +267,7 @@ func TestRegistriesThatAreRefused(t *testing.T) {
 		"no registry":      {"/v2/", status(http.StatusBadGateway), diskimage.SourceUnreachable},
 		"out of order":     {"/manifests/", status(http.StatusBadGateway), diskimage.SourceUnreachable},
 		"a redirect by http": {
-			"/manifests/", http.RedirectHandler("http://registry.invalid/x", 302).ServeHTTP,
+			"/manifests/", http.RedirectHandler("http://registry.invalid/x", http.StatusFound).ServeHTTP,
 			diskimage.SourceRefused,
 		},
 	} {
