@@ -96,7 +96,7 @@ func Convert(file string, text []byte, o Options) (*Result, error) {
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 	if o.Format == "" {
 		if o.Format = formatOf(text); o.Format == "" {
-			return nil, fmt.Errorf("%s: whose definition it is can't be seen; --from says it", file)
+			return nil, fmt.Errorf("%s: whose definition it is can't be seen; --from libvirt, quickemu, lima or incus says it", file)
 		}
 	}
 	c := &conversion{file: file, options: o, result: &Result{Format: o.Format}}
