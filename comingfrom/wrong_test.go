@@ -18,7 +18,7 @@ func TestWrongFiles(t *testing.T) {
 		{"", "/d/f: the file is empty"},
 		{" \n", "/d/f: the file is empty"},
 		{"QFI\xfb\x00\x00", "/d/f: this is no text in UTF-8: want a definition, not a disk"},
-		{"hello world\n", "/d/f: whose definition it is can't be seen; --from libvirt, "+
+		{"hello world\n", "/d/f: whose definition it is can't be seen; --from libvirt, " +
 			"quickemu, lima or incus says it"},
 		{strings.Repeat("<", LargestInput+1), "/d/f: the definition has more than 1 MiB"},
 		{"<domain type='kvm'>\n  <name>x</na", "/d/f:2: not well-formed XML, or not whole: "},
