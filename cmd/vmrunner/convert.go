@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,13 +40,9 @@ type conversion struct {
 
 func newConvert() *cobra.Command {
 	var c conversion
-	var formats []string
-	for _, format := range comingfrom.Formats() {
-		formats = append(formats, string(format))
-	}
 	cmd := &cobra.Command{
 		Use: "convert FILE", Short: "Make a configuration of another program's VM",
-		Long: fmt.Sprintf(convertText, strings.Join(formats, ", ")), Example: convertExamples,
+		Long: fmt.Sprintf(convertText, strings.Join(formats(), ", ")), Example: convertExamples,
 		GroupID: groupNamed,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -57,16 +54,25 @@ func newConvert() *cobra.Command {
 	}
 	p := cmd.Flags()
 	p.StringVar(&c.from, "from", "",
-		"whose definition it is: "+strings.Join(formats, ", ")+"\n(default: as its content says)")
+		"whose definition it is: "+strings.Join(formats(), ", ")+"\n(default: as its content says)")
 	p.StringVarP(&c.to, "output", "o", "", "write the configuration into this new `file`")
 	p.StringToStringVar(&c.bridges, "bridge", nil, "`network=bridge`: the host's bridge of a network that the definition\n"+
 		"names; may be repeated")
 	p.StringArrayVar(&c.without, "without", nil,
 		"leave out the part of this `path`, as the report has it; may be\nrepeated")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "report only what changes or blocks")
-	cli.CompleteFlag(cmd, "from", formats...)
+	cli.CompleteFlag(cmd, "from", formats()...)
 	cli.CompleteFile(cmd, "output", "yaml", "yml")
 	return cmd
+}
+
+// formats are the names of what can be read.
+func formats() []string {
+	var all []string
+	for _, format := range comingfrom.Formats() {
+		all = append(all, string(format))
+	}
+	return all
 }
 
 func (c *conversion) run(cmd *cobra.Command, file string) error {
@@ -74,14 +80,8 @@ func (c *conversion) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	if c.from != "" {
-		found := false
-		for _, format := range comingfrom.Formats() {
-			found = found || string(format) == c.from
-		}
-		if !found {
-			return cli.UsageError{Err: fmt.Errorf("--from %s: want one of %v", c.from, comingfrom.Formats())}
-		}
+	if c.from != "" && !slices.Contains(formats(), c.from) {
+		return cli.UsageError{Err: fmt.Errorf("--from %s: want one of %s", c.from, strings.Join(formats(), ", "))}
 	}
 	result, err := comingfrom.Convert(file, text, comingfrom.Options{
 		Format: comingfrom.Format(c.from), Without: c.without, Bridges: c.bridges,

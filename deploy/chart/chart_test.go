@@ -127,14 +127,9 @@ func orNone(m map[string]string) map[string]string {
 // kustomized is what kustomize makes for the namespace demo.
 func kustomized(t *testing.T, lines string) string {
 	t.Helper()
-	dir := t.TempDir()
-	deploy, err := filepath.Abs("..")
+	built, err := program.Kustomize(t.Context(), "namespace: demo\nresources: [DEPLOY]\n"+lines, "DEPLOY")
 	require.NoError(t, err)
-	base, err := filepath.Rel(dir, deploy)
-	require.NoError(t, err)
-	text := strings.ReplaceAll("namespace: demo\nresources: [DEPLOY]\n"+lines, "DEPLOY", base)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
-	return output(t, exec.CommandContext(t.Context(), "kubectl", "kustomize", dir))
+	return built
 }
 
 // The chart has the objects of kustomize, with all components and without.

@@ -245,15 +245,9 @@ func newUnit(name string, wrong map[string]string, queries ...query) unit {
 // The component adds its resources to a kustomization.
 func TestComponent(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, program.LookInto("../manager"))
-	dir := t.TempDir()
-	deploy, err := filepath.Abs("..")
+	built, err := program.Kustomize(t.Context(),
+		"namespace: demo\nresources: [DEPLOY/manager]\ncomponents: [DEPLOY/monitoring]\n", "DEPLOY")
 	require.NoError(t, err)
-	base, err := filepath.Rel(dir, deploy)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), fmt.Appendf(nil,
-		"namespace: demo\nresources: [%s/manager]\ncomponents: [%[1]s/monitoring]\n", base), 0o600))
-	built := run(t, "kubectl", "kustomize", dir)
 	require.Regexp(t, `kind: ConfigMap\nmetadata:\n  labels:\n    grafana_dashboard: "1"\n  name: vm-operator-dashboards\n  namespace: demo\n`,
 		built)
 	for _, kind := range []string{"PodMonitor", "PrometheusRule"} {
