@@ -187,8 +187,10 @@ install-yaml: ## Write build/install.yaml, which installs a manager in NAMESPACE
 	mv build/install.yaml.new build/install.yaml
 
 docs: ## Write the documents as a site into build/docs; links lead to the project's files below SOURCE=.
-	rm -rf build/docs
-	go run ./docs/site/write -o build/docs -version "$(VERSION)" -source "$(SOURCE)"
+	rm -rf build/docs build/reference
+	@mkdir -p build/reference
+	@for program in $(PROGRAMS); do go run -tags man ./cmd/$$program man build/reference/$$program.md || exit 1; done
+	go run ./docs/site/write -o build/docs -version "$(VERSION)" -source "$(SOURCE)" -programs build/reference
 
 chart: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 chart: ## Pack the Helm chart into build/, for the images REGISTRY/manager:VERSION and runner.

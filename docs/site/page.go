@@ -46,11 +46,7 @@ func hrefOf(name string) string {
 }
 
 // read renders a document. Links to other documents lead to their pages, those to files of the project to the source.
-func (s *Site) read(files fs.FS, name string) (*Page, error) {
-	data, err := fs.ReadFile(files, name)
-	if err != nil {
-		return nil, fmt.Errorf("read document %s: %w", name, err)
-	}
+func (s *Site) read(files fs.FS, name string, data []byte) (*Page, error) {
 	p := &Page{Name: name, Href: hrefOf(name), Title: name}
 	leads := util.Prioritized(&links{site: s, page: name, files: files}, 1)
 	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM),

@@ -7,6 +7,7 @@ package site
 import (
 	"cmp"
 	_ "embed"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -32,21 +33,38 @@ func Style() []byte { return []byte(style) }
 // Index is the Href of the first page.
 const Index = "index.html"
 
-// Read reads all documents of a folder.
-func Read(files fs.FS, source string) (*Site, error) {
+// Read reads all documents of a folder, and those that were made, which have the paths of files in it.
+func Read(files fs.FS, made map[string][]byte, source string) (*Site, error) {
 	s := &Site{Source: source, pages: map[string]*Page{}}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || path.Ext(name) != ".md" {
 			return err
 		}
-		p, err := s.read(files, name)
-		if err == nil {
-			s.pages[p.Href] = p
-			s.sorted = append(s.sorted, p)
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return fmt.Errorf("read document %s: %w", name, err)
 		}
-		return err
+		return s.add(files, name, data)
 	})
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	for name, data := range made {
+		if err := s.add(files, name, data); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(s.sorted, func(a, b *Page) int { return cmp.Compare(a.Name, b.Name) })
+	return s, nil
+}
+
+func (s *Site) add(files fs.FS, name string, data []byte) error {
+	p, err := s.read(files, name, data)
+	if err == nil {
+		s.pages[p.Href] = p
+		s.sorted = append(s.sorted, p)
+	}
+	return err
 }
 
 // Page returns a page by its Href; nil if there is none.
@@ -71,7 +89,7 @@ const (
 )
 
 // Search returns the sections that have all words of a query, in their text or titles, the best first, 30 at most.
-// Decisions come behind what is for users.
+// The reference comes behind what is for users, and decisions behind that.
 func (s *Site) Search(query string) []Hit {
 	words := strings.Fields(strings.ToLower(query))
 	words = words[:min(len(words), mostWords)]
@@ -103,8 +121,11 @@ func (p *Page) find(s Section, words []string) (Hit, bool) {
 		}
 		h.weight += weight
 	}
-	if strings.HasPrefix(p.Name, "decisions/") {
+	switch path.Dir(p.Name) {
+	case "decisions":
 		h.weight -= 100
+	case "reference":
+		h.weight -= 50
 	}
 	h.cite(s.Text, text, words)
 	return h, true

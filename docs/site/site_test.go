@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"vmop/deploy/crds"
 	"vmop/docs"
 	"vmop/docs/site"
 )
@@ -29,10 +30,18 @@ func elements(t *testing.T, body, attribute string) (all []string) {
 	return all
 }
 
+// made returns the documents of the project's resources.
+func made(t testing.TB) map[string][]byte {
+	t.Helper()
+	resources, err := site.Definitions(crds.Files())
+	require.NoError(t, err)
+	return resources
+}
+
 // Each link of each page leads to a page, a heading of it, or a picture.
 func TestLinksArrive(t *testing.T) {
 	t.Parallel()
-	s, err := site.Read(docs.Files(), "")
+	s, err := site.Read(docs.Files(), made(t), "")
 	require.NoError(t, err)
 	require.NotNil(t, s.Page(site.Index))
 	count := 0
@@ -76,7 +85,7 @@ func TestDocument(t *testing.T) {
 	for source, code := range map[string]string{
 		"": "code", "https://example.org/v1": `<a href="https://example.org/v1/cmd/main.go">code</a>`,
 	} {
-		s, err := site.Read(files, source)
+		s, err := site.Read(files, nil, source)
 		require.NoError(t, err)
 		require.Equal(t, "<h1 id=\"all\">All</h1>\n"+
 			`<p><a href="one.html#a-head">one</a> `+code+` <a href="types/index.html">type</a> `+
@@ -101,7 +110,7 @@ func TestDocument(t *testing.T) {
 // What people look for is found first.
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	s, err := site.Read(docs.Files(), "")
+	s, err := site.Read(docs.Files(), made(t), "")
 	require.NoError(t, err)
 	for query, want := range map[string]string{
 		"helm install":      "kubernetes-images.html#helm",
@@ -121,7 +130,7 @@ func TestSearch(t *testing.T) {
 }
 
 func FuzzSearch(f *testing.F) {
-	s, err := site.Read(fstest.MapFS{"a.md": {Data: []byte("# Ⱥ ß\n\nİstanbul ẞ ab\xff c\n")}}, "")
+	s, err := site.Read(fstest.MapFS{"a.md": {Data: []byte("# Ⱥ ß\n\nİstanbul ẞ ab\xff c\n")}}, nil, "")
 	require.NoError(f, err)
 	for _, query := range []string{"ab", "i̇", "ß c", "\xff"} {
 		f.Add(query)

@@ -5,12 +5,19 @@ import (
 	"net/http"
 	"strings"
 
+	"vmop/deploy/crds"
 	"vmop/docs"
 	"vmop/docs/site"
 )
 
 // readDocuments renders the documents, which takes some tenths of a second: with the first request for one.
-func readDocuments() (*site.Site, error) { return site.Read(docs.Files(), "") }
+func readDocuments() (*site.Site, error) {
+	resources, err := site.Definitions(crds.Files())
+	if err != nil {
+		return nil, err
+	}
+	return site.Read(docs.Files(), resources, "")
+}
 
 func (s *Server) helpRoutes() map[string]pageFunc {
 	return map[string]pageFunc{

@@ -1,6 +1,6 @@
 // Command write writes the documents as a site, which needs no server:
 //
-//	go run ./docs/site/write -o build/docs -version v1.0.0
+//	go run ./docs/site/write -o build/docs -version v1.0.0 -programs build/reference
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vmop/deploy/crds"
 	"vmop/docs"
 	"vmop/docs/site"
 )
@@ -33,15 +34,20 @@ func main() {
 	out := flag.String("o", "build/docs", "`folder` to write to")
 	version := flag.String("version", "devel", "that of the programs")
 	source := flag.String("source", "", "`URL` of the project's files; without, links to them are plain text")
+	programs := flag.String("programs", "", "`folder` with the documents of programs: what \"PROGRAM man PROGRAM.md\" writes")
 	flag.Parse()
-	if err := write(*out, *version, *source); err != nil {
+	if err := write(*out, *version, *source, *programs); err != nil {
 		fmt.Fprintln(os.Stderr, "write:", err)
 		os.Exit(1)
 	}
 }
 
-func write(out, version, source string) error {
-	s, err := site.Read(docs.Files(), source)
+func write(out, version, source, programs string) error {
+	made, err := reference(programs)
+	if err != nil {
+		return err
+	}
+	s, err := site.Read(docs.Files(), made, source)
 	if err != nil {
 		return err
 	}
@@ -84,6 +90,28 @@ func write(out, version, source string) error {
 		}
 	}
 	return nil
+}
+
+// reference returns the documents of the resources, and those of programs.
+func reference(programs string) (map[string][]byte, error) {
+	documents, err := site.Definitions(crds.Files())
+	if err != nil || programs == "" {
+		return documents, err
+	}
+	names, err := filepath.Glob(filepath.Join(programs, "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	list := "\n# Programs\n\n"
+	for _, file := range names {
+		name := filepath.Base(file)
+		if documents["reference/"+name], err = os.ReadFile(file); err != nil {
+			return nil, err
+		}
+		list += fmt.Sprintf("- [%s](%s)\n", strings.TrimSuffix(name, ".md"), name)
+	}
+	documents[site.Reference] = append(documents[site.Reference], list...)
+	return documents, nil
 }
 
 // indexOf is what search.js searches: pages with their sections.

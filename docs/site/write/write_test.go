@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -15,14 +16,17 @@ import (
 // A browser shows the site from a folder, narrow and wide, and its search leads to a section of a page in a folder.
 func TestSite(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	require.NoError(t, write(dir, "v1.2.3", "https://example.org/vmop/"))
+	dir, programs := t.TempDir(), t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "man", "../../../cmd/vmimport", "man",
+		filepath.Join(programs, "vmimport.md")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, write(dir, "v1.2.3", "https://example.org/vmop/", programs))
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	t.Cleanup(server.Close)
 	b := browser.New(t)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{390, 1280} {
-			for _, page := range []string{"index.html", "migration.html", "vm-types/tutorial.html"} {
+			for _, page := range []string{"index.html", "reference/virtualdisk.html", "vm-types/tutorial.html"} {
 				b.Open(server.URL+"/"+page, scheme, width)
 				b.Accessible("../../..")
 			}
@@ -35,6 +39,9 @@ func TestSite(t *testing.T) {
 		chromedp.WaitVisible(chromedp.CSS("h2#helm")))
 	b.Do("search in vain", chromedp.SendKeys(chromedp.CSS("input"), "nowhere-to-be-found"),
 		browser.Holds(`document.querySelector(".hits").textContent === "Nothing is found." && document.querySelector(".doc").hidden`))
+	b.Do("find the help of a verb", chromedp.Click(chromedp.CSS(`header a[href$="reference/index.html"]`)),
+		chromedp.Click(chromedp.CSS(`a[href="vmimport.html"]`)),
+		chromedp.WaitVisible(chromedp.CSS("h2#vmimport-fetch")))
 	b.Open("file://"+filepath.Join(dir, "kubernetes-images.html"), "light", 1280)
 	require.NotEmpty(t, browser.Value[string](b, `document.querySelector("a[href^='https://example.org/vmop/deploy']").href`))
 }

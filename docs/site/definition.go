@@ -1,0 +1,234 @@
+package site
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A definition is what is shown of a CustomResourceDefinition of apiextensions.k8s.io/v1.
+type definition struct {
+	Spec struct {
+		Group string
+		Names struct {
+			Kind, Plural string
+			ShortNames   []string `json:"shortNames"`
+		}
+		Scope    string
+		Versions []struct {
+			Name   string
+			Schema struct {
+				Root schema `json:"openAPIV3Schema"`
+			}
+		}
+	}
+}
+
+// A schema is what is shown of a schema of OpenAPI, for a field.
+type schema struct {
+	Description, Type, Format string
+	Default                   any
+	Enum                      []string
+	Minimum, Maximum          *float64
+	MaxItems                  *int `json:"maxItems"`
+	MaxLength                 *int `json:"maxLength"`
+	Properties                map[string]*schema
+	Items                     *schema
+	Additional                *schema `json:"additionalProperties"`
+	Required                  []string
+	IntOrString               bool                       `json:"x-kubernetes-int-or-string"`
+	Rules                     []struct{ Message string } `json:"x-kubernetes-validations"`
+}
+
+// Reference is the document that lists those of resources.
+const Reference = "reference/README.md"
+
+// Definitions returns a document for each resource that files define, which are *.yaml of CustomResourceDefinitions,
+// and Reference, which lists them.
+func Definitions(files fs.FS) (map[string][]byte, error) {
+	names, err := fs.Glob(files, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	documents, list := map[string][]byte{}, []string{}
+	for _, name := range names {
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, fmt.Errorf("read definition %s: %w", name, err)
+		}
+		var d definition
+		if err := yaml.Unmarshal(data, &d); err != nil {
+			return nil, fmt.Errorf("read definition %s: %w", name, err)
+		}
+		if len(d.Spec.Versions) == 0 {
+			return nil, fmt.Errorf("read definition %s: it has no version", name)
+		}
+		kind := d.Spec.Names.Kind
+		document := path.Join("reference", strings.ToLower(kind)+".md")
+		documents[document] = []byte(d.document())
+		first := firstSentence(d.Spec.Versions[0].Schema.Root.text())
+		list = append(list, fmt.Sprintf("| [%s](%s) | %s |\n", kind, path.Base(document), first))
+	}
+	slices.Sort(list)
+	documents[Reference] = []byte("# Resources\n\nEach field of each resource, as the API server knows it: " +
+		"`kubectl explain` has the same texts.\n\n| | |\n|---|---|\n" + strings.Join(list, ""))
+	return documents, nil
+}
+
+func (d *definition) document() string {
+	var b strings.Builder
+	names, version := d.Spec.Names, d.Spec.Versions[0]
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n", names.Kind, version.Schema.Root.text())
+	for i, name := range append([]string{names.Plural}, names.ShortNames...) {
+		b.WriteString([]string{"`kubectl get ", "`, or `"}[min(i, 1)] + name)
+	}
+	fmt.Fprintf(&b, "`; `apiVersion: %s/%s`; %s.\n", d.Spec.Group, version.Name,
+		map[string]string{"Namespaced": "in a namespace", "Cluster": "of the cluster"}[d.Spec.Scope])
+	for _, part := range []string{"spec", "status"} {
+		if s := version.Schema.Root.Properties[part]; s != nil {
+			s.section(&b, part, 2)
+		}
+	}
+	return b.String()
+}
+
+// large is from how many fields on an object within spec or status has a section of its own.
+const large = 8
+
+// section writes a heading and the fields of an object or a list of objects, with the large ones in sections behind.
+func (s *schema) section(b *strings.Builder, where string, level int) {
+	fmt.Fprintf(b, "\n%s %s\n\n%s\n\n| Field | Type | |\n|---|---|---|\n", strings.Repeat("#", level), where, s.text())
+	var behind []func()
+	var rows func(of *schema, below string)
+	rows = func(of *schema, below string) {
+		of, below = of.inner(below)
+		for _, name := range slices.Sorted(maps.Keys(of.Properties)) {
+			field, at := of.Properties[name], below+name
+			required := ""
+			if slices.Contains(of.Required, name) {
+				required = "required. "
+			}
+			whole := where + "." + at
+			if level < 5 && field.count() >= large {
+				fmt.Fprintf(b, "| [`%s`](#%s) | %s | %s%s |\n", at, ids{}.Generate([]byte(whole), 0), field.kind(),
+					required, firstSentence(field.text()))
+				behind = append(behind, func() { field.section(b, whole, level+1) })
+				continue
+			}
+			shown := strings.ReplaceAll(at, "|", `\|`)
+			fmt.Fprintf(b, "| `%s` | %s | %s%s |\n", shown, field.kind(), required, field.meaning())
+			rows(field, at+".")
+		}
+	}
+	rows(s, "")
+	for _, write := range behind {
+		write()
+	}
+}
+
+// inner returns what has the fields of an object, of the objects in a list, or of the values of a map, and how they are
+// written behind its name.
+func (s *schema) inner(below string) (*schema, string) {
+	for {
+		mark := ""
+		switch {
+		case s.Items != nil:
+			s, mark = s.Items, "[]."
+		case s.Additional != nil:
+			s, mark = s.Additional, ".*."
+		default:
+			return s, below
+		}
+		if below != "" {
+			below = strings.TrimSuffix(below, ".") + mark
+		}
+	}
+}
+
+// count returns how many fields are within.
+func (s *schema) count() int {
+	s, _ = s.inner("")
+	n := 0
+	for _, field := range s.Properties {
+		n += 1 + field.count()
+	}
+	return n
+}
+
+// kind returns the type of a field for people.
+func (s *schema) kind() string {
+	switch {
+	case s.Items != nil:
+		return "list of " + s.Items.kind()
+	case s.Additional != nil:
+		return "map to " + s.Additional.kind()
+	case s.IntOrString:
+		return "integer or string"
+	case len(s.Enum) > 0:
+		return "`" + strings.Join(s.Enum, "`, `") + "`"
+	case s.Format != "":
+		return s.Type + " (" + s.Format + ")"
+	case s.Type == "":
+		return "any"
+	}
+	return s.Type
+}
+
+// meaning returns what a field is, and its bounds as far as they are not said.
+func (s *schema) meaning() string {
+	text := []string{s.text()}
+	switch s.Default.(type) {
+	case string, bool, float64:
+		if !strings.Contains(text[0], "Default: ") {
+			text = append(text, fmt.Sprintf("Default: `%v`.", s.Default))
+		}
+	}
+	if s.Minimum != nil {
+		text = append(text, fmt.Sprintf("At least %g.", *s.Minimum))
+	}
+	if s.Maximum != nil {
+		text = append(text, fmt.Sprintf("At most %g.", *s.Maximum))
+	}
+	if s.MaxLength != nil {
+		text = append(text, fmt.Sprintf("At most %d characters.", *s.MaxLength))
+	}
+	if s.MaxItems != nil {
+		text = append(text, fmt.Sprintf("At most %d of them.", *s.MaxItems))
+	}
+	for _, rule := range s.Rules {
+		if rule.Message != "" {
+			text = append(text, "Rule: "+escape(rule.Message)+".")
+		}
+	}
+	return strings.TrimSpace(strings.Join(text, " "))
+}
+
+// text returns the description in one line.
+func (s *schema) text() string { return escape(strings.Join(strings.Fields(s.Description), " ")) }
+
+// firstSentence returns a text up to a point before a large letter.
+func firstSentence(text string) string {
+	for i := range len(text) - 2 {
+		if text[i] == '.' && text[i+1] == ' ' && text[i+2] >= 'A' && text[i+2] <= 'Z' {
+			return text[:i+1]
+		}
+	}
+	return text
+}
+
+// escape returns a text that says the same as Markdown, also in a table.
+func escape(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune("|<*_[`\\", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
