@@ -1,0 +1,120 @@
+package docs_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"vmop/test/pages"
+)
+
+// A shell reads every block of commands, and what it would call is there: targets of make, kinds of kubectl, files
+// of the project. Calls of the project's own programs are compared with their verbs and flags by the tests of each.
+func TestCommandsOfDocuments(t *testing.T) {
+	t.Parallel()
+	documents, err := pages.All("..")
+	require.NoError(t, err)
+	makefile, known := read(t, "../Makefile"), kinds(t)
+	programs := strings.Fields("make kubectl vmrunner vmmanager vmimport curl")
+	count := map[string]int{}
+	for _, page := range documents {
+		for _, b := range page.Blocks {
+			first, _, _ := strings.Cut(b.Text, " ")
+			if b.Language == "" && slices.Contains(programs, first) {
+				t.Errorf("%s:%d: a block of commands has the language sh", page.File, b.Line)
+			}
+		}
+		commands, err := page.Commands("make", "kubectl")
+		if err != nil {
+			t.Error(err)
+		}
+		for _, c := range commands {
+			fault := ""
+			switch c.Words[0] {
+			case "make":
+				fault = makeFault(makefile, c.Words[1:])
+			case "kubectl":
+				fault = kubectlFault(known, c.Words[1:])
+			}
+			if fault != "" {
+				t.Errorf("%s: %s: %s", c.At, strings.Join(c.Words, " "), fault)
+			}
+			count[c.Words[0]]++
+		}
+	}
+	require.Greater(t, count["make"], 40)
+	require.Greater(t, count["kubectl"], 60)
+}
+
+// makeFault returns which target or variable the Makefile doesn't have.
+func makeFault(makefile string, args []string) string {
+	for i, word := range args {
+		variable, _, sets := strings.Cut(word, "=")
+		switch {
+		case strings.HasPrefix(word, "-") || i > 0 && args[i-1] == "-C":
+		case sets && !strings.Contains(makefile, "$("+variable):
+			return "make has no variable " + variable
+		case !sets && !strings.Contains("\n"+makefile, "\n"+word+":") && !strings.Contains(makefile, " "+word+":") &&
+			!strings.Contains(makefile, "\n"+word+" "):
+			return "make has no target " + word
+		}
+	}
+	return ""
+}
+
+// kinds returns what kubectl calls the resources of the project, and those of Kubernetes that the pages name.
+func kinds(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../deploy/crds/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	all := strings.Fields("configmap deploy deployment events events.events.k8s.io lease namespace nodes pod pods pvc " +
+		"pdb secret service vmi") // the last is KubeVirt's
+	for _, file := range files {
+		var crd apiextensions.CustomResourceDefinition
+		require.NoError(t, yaml.Unmarshal([]byte(read(t, file)), &crd))
+		names := crd.Spec.Names
+		all = append(append(all, names.ShortNames...), names.Plural, names.Singular)
+	}
+	return all
+}
+
+// kubectlFault returns which resource the API wouldn't have, or which file the project hasn't.
+func kubectlFault(known, args []string) string {
+	withValue := strings.Fields("-c -n -o -l -p --type --patch --replicas --context --raw")
+	var words []string
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		value := args[min(i+1, len(args)-1)]
+		switch flag := args[i]; {
+		case flag == "-f" || flag == "-k":
+			found, _ := filepath.Glob(filepath.Join("..", value))
+			if found == nil && !strings.HasPrefix(value, "build/") {
+				return "the project has no " + value
+			}
+			i++
+		case flag == "--for": // of events; a condition is after a "="
+			words = append(words, value)
+			i++
+		case slices.Contains(withValue, flag):
+			i++
+		case !strings.HasPrefix(flag, "-"):
+			words = append(words, flag)
+		}
+	}
+	ofKinds := strings.Fields("get describe delete patch wait label edit events annotate")
+	if len(words) < 2 || !slices.Contains(ofKinds, words[0]) {
+		return ""
+	}
+	kind, _, _ := strings.Cut(words[1], "/")
+	for one := range strings.SplitSeq(kind, ",") {
+		if !slices.Contains(known, one) {
+			return "kubectl has no resource " + one
+		}
+	}
+	return ""
+}

@@ -1,0 +1,58 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Check returns the calls of a program in pages that it wouldn't take: each verb and flag must exist, the values of
+// flags must be readable, and the number of arguments accepted. Program is what is typed, "kubectl vmop" for
+// example, and root makes its commands. None of them is executed. Count is how many calls there are.
+func Check(all []Page, program string, root func() *cobra.Command) (count int, err error) {
+	words := strings.Fields(program)
+	var faults []error
+	for _, page := range all {
+		commands, err := page.Commands(words[0])
+		faults = append(faults, err)
+		for _, c := range commands {
+			if len(c.Words) <= len(words) || !slices.Equal(c.Words[:len(words)], words) {
+				continue
+			}
+			count++
+			if err := fault(root(), c.Words[len(words):], c.Mention); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %s: %w", c.At, strings.Join(c.Words, " "), err))
+			}
+		}
+	}
+	return count, errors.Join(faults...)
+}
+
+// fault returns what is wrong with the arguments of a command. A mention may be without arguments.
+func fault(root *cobra.Command, args []string, mention bool) error {
+	root.InitDefaultCompletionCmd()
+	cmd, rest, err := root.Find(args)
+	if err != nil || cmd.DisableFlagParsing {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); errors.Is(err, pflag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	args = cmd.Flags().Args()
+	if mention && len(args) == 0 {
+		return nil
+	}
+	if err := cmd.ValidateArgs(args); err != nil {
+		return err
+	}
+	if cmd.PreRunE != nil {
+		return cmd.PreRunE(cmd, args)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package pages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A Command is a program that a page has its reader call.
+type Command struct {
+	// At is the page and the line: docs/images.md:59.
+	At string
+	// Words are the program without its folder, and its arguments, without their quotes. What a shell would
+	// replace, such as $HOME, stays.
+	Words []string
+	// Mention is whether it stands in the text, where "vmrunner stop" without a VM names the verb.
+	Mention bool
+}
+
+// Commands returns the commands of a page, in their order, and then those of codes in its text that begin with
+// one of the programs. The errors are the scripts that a shell wouldn't read.
+func (p Page) Commands(programs ...string) ([]Command, error) {
+	var all []Command
+	var faults []error
+	add := func(line int, script string, mention bool) {
+		found, err := p.parse(line, script, mention)
+		all, faults = append(all, found...), append(faults, err)
+	}
+	for _, b := range p.Blocks {
+		switch b.Language {
+		case Shell:
+			add(b.Line, b.Text, false)
+		case "console", "":
+			for _, call := range b.Calls() {
+				add(b.Line, call.Command(), false)
+			}
+		}
+	}
+	for _, s := range p.Spans {
+		program, _, arguments := strings.Cut(s.Text, " ")
+		if arguments && slices.Contains(programs, path.Base(program)) {
+			add(s.Line, choice(s.Text), true)
+		}
+	}
+	return all, errors.Join(faults...)
+}
+
+// choice makes one command of a form such as "stop NAME [--force] FILE…".
+func choice(form string) string {
+	form = regexp.MustCompile(`<\w+>|…|\.\.\.`).ReplaceAllString(form, "")
+	return strings.NewReplacer("[", "", "]", "").Replace(form)
+}
+
+// parse returns the commands of a script that begins at a line.
+func (p Page) parse(line int, script string, mention bool) ([]Command, error) {
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	if err != nil {
+		return nil, fmt.Errorf("%s:%d: no shell reads this: %w\n%s", p.File, line, err, script)
+	}
+	var all []Command
+	syntax.Walk(file, func(node syntax.Node) bool {
+		call, ok := node.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		words := make([]string, 0, len(call.Args))
+		for _, word := range call.Args {
+			words = append(words, plain(word))
+		}
+		at := fmt.Sprintf("%s:%d", p.File, line+int(call.Pos().Line())-1)
+		for words != nil { // "kubectl exec web-0 -- vmrunner console" are two
+			words[0] = path.Base(words[0])
+			all = append(all, Command{At: at, Words: words, Mention: mention})
+			end := slices.Index(words, "--")
+			if end < 0 || end == len(words)-1 || words[0] != "kubectl" {
+				break
+			}
+			words = slices.Clone(words[end+1:])
+		}
+		return true
+	})
+	return all, nil
+}
+
+// plain returns a word without its quotes.
+func plain(word *syntax.Word) string {
+	var b bytes.Buffer
+	var write func(parts []syntax.WordPart)
+	write = func(parts []syntax.WordPart) {
+		for _, part := range parts {
+			switch part := part.(type) {
+			case *syntax.Lit:
+				b.WriteString(part.Value)
+			case *syntax.SglQuoted:
+				b.WriteString(part.Value)
+			case *syntax.DblQuoted:
+				write(part.Parts)
+			default:
+				_ = syntax.NewPrinter().Print(&b, part) // to memory
+			}
+		}
+	}
+	write(word.Parts)
+	return b.String()
+}
