@@ -37,42 +37,50 @@ type typeChecker struct {
 	child chan struct{} // a semaphore of one: processes
 
 	mu       sync.Mutex
-	verdicts map[verdictKey]string // "" is acceptance
+	verdicts map[verdictKey]verdict
 	stock    map[string]*vmtypes.Type
 }
 
 type verdictKey [sha256.Size]byte
 
+// verdict is what a type makes of a machine.
+type verdict struct {
+	refusal      string // why it makes no plan; "" is acceptance
+	architecture string // of the guest, in Kubernetes' words
+}
+
 func newTypeChecker() *typeChecker {
 	return &typeChecker{
-		child: make(chan struct{}, 1), verdicts: map[verdictKey]string{}, stock: map[string]*vmtypes.Type{},
+		child: make(chan struct{}, 1), verdicts: map[verdictKey]verdict{}, stock: map[string]*vmtypes.Type{},
 	}
 }
 
 // CheckType implements vm.TypeChecker.
-func (c *typeChecker) CheckType(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) error {
+func (c *typeChecker) CheckType(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (
+	architecture string, err error,
+) {
 	key, err := keyOf(m, modules)
 	if err != nil {
-		return err
+		return "", err
 	}
 	c.mu.Lock()
-	refusal, known := c.verdicts[key]
+	is, known := c.verdicts[key]
 	c.mu.Unlock()
 	if !known {
-		if refusal, err = c.refusal(ctx, m, modules); err != nil {
-			return err
+		if is, err = c.verdict(ctx, m, modules); err != nil {
+			return "", err
 		}
 		c.mu.Lock()
 		if len(c.verdicts) >= mostVerdicts {
 			clear(c.verdicts)
 		}
-		c.verdicts[key] = refusal
+		c.verdicts[key] = is
 		c.mu.Unlock()
 	}
-	if refusal != "" {
-		return vm.TypeRefused{Message: refusal}
+	if is.refusal != "" {
+		return "", vm.TypeRefused{Message: is.refusal}
 	}
-	return nil
+	return is.architecture, nil
 }
 
 // keyOf returns the hash of what a verdict depends on: the machine, and the modules of a
@@ -95,15 +103,29 @@ func keyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictKey, err
 	return key, nil
 }
 
-// refusal returns why the type makes no plan; "" if it does. An error means that this is
-// not known.
-func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (string, error) {
-	_, err := c.plan(ctx, m, modules)
+// verdict asks the type. An error means that the verdict is not known.
+func (c *typeChecker) verdict(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (verdict, error) {
+	made, err := c.plan(ctx, m, modules)
 	var refused *noPlan
-	if errors.As(err, &refused) {
-		return refused.text, nil
+	switch {
+	case errors.As(err, &refused):
+		return verdict{refusal: refused.text}, nil
+	case err != nil:
+		return verdict{}, err
 	}
-	return "", err
+	return verdict{architecture: nodeArchitecture(made.GuestArchitecture())}, nil
+}
+
+// nodeArchitecture returns the architecture of the nodes that run a guest by KVM, which QEMU and Kubernetes have
+// different names for; "" if there are none.
+func nodeArchitecture(guest string) string {
+	switch guest {
+	case "x86_64", "i386":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	}
+	return ""
 }
 
 // noPlan is why a type makes no plan of a VM.

@@ -99,7 +99,7 @@ func TestTypeChecker(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			for range 2 { // evaluated, and remembered
-				err := c.CheckType(t.Context(), row.vm, modules)
+				_, err := c.CheckType(t.Context(), row.vm, modules)
 				if row.want == "" {
 					require.NoError(t, err)
 					continue
@@ -118,7 +118,8 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	t.Parallel()
 	c := newTypeChecker()
 	check := func(ctx context.Context, m *v1.VirtualMachine, text string) error {
-		return c.CheckType(ctx, m, map[string]string{"mine.star": text})
+		_, err := c.CheckType(ctx, m, map[string]string{"mine.star": text})
+		return err
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -141,13 +142,32 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	require.Len(t, c.verdicts, 3)
 }
 
+// A type says by the program that it starts for which architecture its guest is, whatever the type is called.
+func TestArchitectureOfTheGuest(t *testing.T) {
+	t.Parallel()
+	modules := map[string]string{
+		"mine.star":  "load(\"@vmtypes//arm64.star\", arm64 = \"launch\")\n\ndef launch(vm, host):\n    return arm64(vm, host)\n",
+		"riscv.star": "def launch(vm, host):\n    return part(executable = \"/usr/bin/qemu-system-riscv64\", machine = {\"type\": \"virt\"})\n",
+	}
+	c := newTypeChecker()
+	for source, want := range map[string]string{
+		"standard": "amd64", "windows": "amd64", "arm64": "arm64", "mine": "arm64", "riscv": "",
+	} {
+		for range 2 { // evaluated, and remembered
+			architecture, err := c.CheckType(t.Context(), machine("a", source), modules)
+			require.NoError(t, err, source)
+			require.Equal(t, want, architecture, source)
+		}
+	}
+}
+
 // What the API server lets through although no runner takes it is refused, with the
 // paths of the definition.
 func TestWhatNoRunnerTakes(t *testing.T) {
 	t.Parallel()
 	m := machine("a", "standard")
 	m.Spec.VM.Firmware = "coreboot"
-	err := newTypeChecker().CheckType(t.Context(), m, nil)
+	_, err := newTypeChecker().CheckType(t.Context(), m, nil)
 	var refused vm.TypeRefused
 	require.ErrorAs(t, err, &refused)
 	require.Contains(t, refused.Message, "vm.firmware")
@@ -160,7 +180,7 @@ func BenchmarkCheckType(b *testing.B) {
 	for n := 0; b.Loop(); n++ {
 		m := machine("a", "standard")
 		m.Spec.VM.MachineUUID = fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
-		if err := c.CheckType(b.Context(), m, nil); err != nil {
+		if _, err := c.CheckType(b.Context(), m, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

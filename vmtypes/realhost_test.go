@@ -208,7 +208,7 @@ func qemuOf(t *testing.T, p *plan.Plan) string {
 	return program(t, "qemu-system-x86_64", "qemu-system-x86")
 }
 
-func isARM(p *plan.Plan) bool { return filepath.Base(p.QEMU.Executable) == "qemu-system-aarch64" }
+func isARM(p *plan.Plan) bool { return p.GuestArchitecture() == "aarch64" }
 
 func program(t *testing.T, name, debianPackage string) string {
 	t.Helper()

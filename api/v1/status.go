@@ -121,6 +121,11 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	VMTypeImage *VMTypeImage `json:"vmTypeImage,omitempty"`
+	// Architecture is that of the guest by its VM type, as nodes have it in the label
+	// kubernetes.io/arch: amd64, arm64. Absent: it isn't known, or no node's.
+	//
+	// +optional
+	Architecture string `json:"architecture,omitempty"`
 	// UUID is the machine's.
 	//
 	// +optional
@@ -432,30 +437,6 @@ type AddressPort struct {
 	Guest int32 `json:"guest"`
 	// Protocol is TCP or UDP.
 	Protocol corev1.Protocol `json:"protocol"`
-}
-
-// RestartAwaitingChange is a difference between the running VM and its definition.
-type RestartAwaitingChange struct {
-	// Path of the difference below spec, such as vm.disks[0]. The last one of too many is
-	// called "...", and its desiredValue says how many more there are.
-	Path string `json:"path"`
-	// Operation: add, remove or replace.
-	//
-	// +kubebuilder:validation:Enum=add;remove;replace
-	Operation string `json:"operation"`
-	// CurrentValue is what the VM runs with: a number, a text, an object, as in spec. A long
-	// one is the beginning of its JSON, as a text. Absent: there is none.
-	//
-	// +optional
-	// +kubebuilder:validation:Schemaless
-	// +kubebuilder:pruning:PreserveUnknownFields
-	CurrentValue *runtime.RawExtension `json:"currentValue,omitempty"`
-	// DesiredValue is what it will run with after a restart.
-	//
-	// +optional
-	// +kubebuilder:validation:Schemaless
-	// +kubebuilder:pruning:PreserveUnknownFields
-	DesiredValue *runtime.RawExtension `json:"desiredValue,omitempty"`
 }
 
 // Volume is a claim with files, as the manager knows it.

@@ -19,6 +19,8 @@ type PodSource struct {
 	Claims []objects.Claim
 	// Secret is the name of the display secret; "" for none.
 	Secret string
+	// Architecture of the guest, as in the VM's status.
+	Architecture string
 	// Frozen: no pod must be started from this.
 	Frozen bool
 }
@@ -38,7 +40,8 @@ func (r *Round) StatefulSet(ctx context.Context, from PodSource, d decide.Decisi
 	if from.Claims == nil {
 		return next, did // it is not known what the pod would mount
 	}
-	set, err := objects.StatefulSet(r.VM, r.Settings, from.Claims, from.Secret, d.Replicas, from.Frozen)
+	vm := objects.ForArchitecture(r.VM, from.Architecture)
+	set, err := objects.StatefulSet(vm, r.Settings, from.Claims, from.Secret, d.Replicas, from.Frozen)
 	if err != nil {
 		did.Stop(decide.Stalled{Reason: decide.ReasonRefused, Message: decide.Readable(err.Error())}, nil)
 		return next, did

@@ -103,6 +103,10 @@ func TestUnplaced(t *testing.T) {
 		require.Contains(t, Unplaced(s, said), want)
 	}
 	require.Empty(t, Unplaced(s, "0/1 nodes are available: 1 node(s) were unschedulable."))
+
+	vm.Status.Architecture = "arm64"
+	require.Contains(t, Unplaced(s, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."),
+		"; a guest for arm64 needs nodes with kubernetes.io/arch=arm64 (docs/placement.md)")
 }
 
 // The cells of docs/virtual-machines.md, Run policies, that the end of a machine decides.

@@ -55,6 +55,10 @@ func Unplaced(s *Snapshot, message string) string {
 		if a := s.VM.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 			all = append(all, "spec.affinity.nodeAffinity restricts the nodes")
 		}
+		if of := objects.NodeArchitecture(s.VM); of != "" {
+			all = append(all, fmt.Sprintf("a guest for %s needs nodes with %s=%[1]s (docs/placement.md)", of,
+				corev1.LabelArchStable))
+		}
 	}
 	for _, known := range []struct{ said, field string }{
 		{"pod affinity rules", "spec.affinity.virtualMachineAndPodAffinity or podAffinity requires what no such node runs"},

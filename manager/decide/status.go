@@ -19,6 +19,8 @@ import (
 type Findings struct {
 	// Type is the condition VMTypeAccepted.
 	Type Verdict
+	// Architecture of the guest; "": it is not known, or no node's.
+	Architecture string
 	// Changes need a new pod. Applied means that the VM's stateful set is known to make one of
 	// the present definition.
 	Changes []v1.RestartAwaitingChange
@@ -46,14 +48,14 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 		Phase:              p.Phase, Reason: p.Reason, Message: Shorten(p.Message, MaxMessage),
 		Failures: s.Failures, Volumes: found.Volumes, VirtualMachineIPAddressName: found.IPAddress,
 		VirtualMachineClassName: s.Class.inForce(), BlockDeviceRefs: found.BlockDevices,
-		ConsoleUser: pool.ConsoleUser(s.VM),
+		ConsoleUser: pool.ConsoleUser(s.VM), Architecture: found.Architecture,
 	}
 	if s.Pod != nil {
 		status.NodeName = s.Pod.Spec.NodeName
 	}
 	if s.VM.DeletionTimestamp != nil { // no step was taken
 		status.Privileges, status.Failures, status.AutomaticRestart = is.Privileges, is.Failures, is.AutomaticRestart
-		status.RestartAwaitingChanges = changesOfPod(is.RestartAwaitingChanges)
+		status.RestartAwaitingChanges, status.Architecture = changesOfPod(is.RestartAwaitingChanges), is.Architecture
 		status.VirtualMachineIPAddressName, status.BlockDeviceRefs = is.VirtualMachineIPAddressName, is.BlockDeviceRefs
 		for _, name := range v1.ManagerConditions() {
 			if have := meta.FindStatusCondition(is.Conditions, name); have != nil {
@@ -142,6 +144,7 @@ func SameStatus(want, is v1.VirtualMachineStatus) bool {
 		want.Reason != is.Reason || want.Message != is.Message || want.NodeName != is.NodeName ||
 		want.VirtualMachineIPAddressName != is.VirtualMachineIPAddressName ||
 		want.VirtualMachineClassName != is.VirtualMachineClassName || want.ConsoleUser != is.ConsoleUser ||
+		want.Architecture != is.Architecture ||
 		!equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
 		!slices.Equal(want.BlockDeviceRefs, is.BlockDeviceRefs) ||
 		!equality.Semantic.DeepEqual(want.AutomaticRestart, is.AutomaticRestart) ||

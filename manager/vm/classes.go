@@ -126,7 +126,7 @@ func (k *classes) fault(ctx context.Context, c *v1.VirtualMachineClass) string {
 	vm.Spec.VM.MaximumRAM = new(resource.MustParse("1Gi"))
 	resolved, err := class.Resolve(vm, class.Extract(c, vm))
 	if err == nil {
-		err = k.types.CheckType(ctx, resolved, nil)
+		_, err = k.types.CheckType(ctx, resolved, nil)
 	}
 	var refused TypeRefused
 	if err == nil || !errors.As(err, &refused) && ctx.Err() != nil {

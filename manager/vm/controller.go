@@ -59,11 +59,13 @@ type Options struct {
 
 // A TypeChecker checks whether a VM type makes a machine of a VM.
 type TypeChecker interface {
-	// CheckType returns nil if the VM's type makes a launch plan of it, and a
+	// CheckType returns no error if the VM's type makes a launch plan of it, and a
 	// [TypeRefused] if it doesn't. Any other error means that this is not known: it
 	// is tried again. Modules are the custom types that the VM can use: the texts of
-	// Starlark modules by their file names. They must not be changed.
-	CheckType(ctx context.Context, vm *v1.VirtualMachine, modules map[string]string) error
+	// Starlark modules by their file names. They must not be changed. The guest's
+	// architecture is that of nodes that run it by KVM, in Kubernetes' words: amd64,
+	// arm64; "" if no node's is.
+	CheckType(ctx context.Context, vm *v1.VirtualMachine, modules map[string]string) (architecture string, err error)
 }
 
 // TypeRefused says why a VM type makes no machine of a VM.

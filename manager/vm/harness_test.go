@@ -136,18 +136,22 @@ type world struct {
 	log       logbook.Logbook
 }
 
-// fakeTypes is a TypeChecker that refuses given types.
+// fakeTypes is a TypeChecker that refuses given types. It says of arm64 only for which architecture it is.
 type fakeTypes struct {
 	mu      sync.Mutex
 	refused map[string]error
 	modules map[string]map[string]string // seen last, by type
 }
 
-func (c *fakeTypes) CheckType(_ context.Context, vm *v1.VirtualMachine, modules map[string]string) error {
+func (c *fakeTypes) CheckType(_ context.Context, vm *v1.VirtualMachine, modules map[string]string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.modules[vm.Spec.VMType.Source] = maps.Clone(modules)
-	return c.refused[vm.Spec.VMType.Source]
+	architecture := ""
+	if vm.Spec.VMType.Source == "arm64" {
+		architecture = "arm64"
+	}
+	return architecture, c.refused[vm.Spec.VMType.Source]
 }
 
 func (c *fakeTypes) refuse(source string, err error) {

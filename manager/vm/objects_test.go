@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"fmt"
 	"regexp"
 	"testing"
 
@@ -65,6 +66,52 @@ func TestTypeRefused(t *testing.T) {
 			meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired).Status == metav1.ConditionFalse
 	})
 	w.boot("late")
+}
+
+// The pod of a VM, and that which imports its disk, are for nodes of the guest's architecture; what is known of that
+// stays while it can't be found out.
+func TestArchitectureOfTheGuest(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	forARM := func(pod *corev1.Pod) {
+		t.Helper()
+		terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		require.Equal(t, []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}},
+		}}}, terms)
+	}
+	arm := func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "arm64" }
+	w.vm("arm", arm)
+	forARM(w.boot("arm"))
+	status := func(what, want string, is func(*v1.VirtualMachine) bool) {
+		t.Helper()
+		vm := eventually(w, "arm", &v1.VirtualMachine{}, what, is)
+		require.Equal(t, want, vm.Status.Architecture)
+	}
+	typeIs := func(want metav1.ConditionStatus) func(*v1.VirtualMachine) bool {
+		return func(vm *v1.VirtualMachine) bool {
+			c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
+			return c != nil && c.Status == want && c.ObservedGeneration == vm.Generation
+		}
+	}
+	status("is accepted", "arm64", typeIs(metav1.ConditionTrue))
+	w.types.refuse("arm64", TypeRefused{"no"})
+	w.edit("arm", func(vm *v1.VirtualMachine) { vm.Spec.VM.MaximumCPUs = new(int32(3)) })
+	status("is refused", "arm64", typeIs(metav1.ConditionFalse))
+	set, _ := get(w, "arm", &appsv1.StatefulSet{})
+	forARM(&corev1.Pod{Spec: set.Spec.Template.Spec})
+	w.edit("arm", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "other" })
+	status("has another type", "", typeIs(metav1.ConditionTrue))
+	eventually(w, "arm", &appsv1.StatefulSet{}, "is for any node", func(s *appsv1.StatefulSet) bool {
+		return s.Spec.Template.Spec.Affinity == nil
+	})
+
+	w.types.refuse("arm64", nil)
+	w.Apply(fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: root}, spec: {"+
+		"persistentVolumeClaim: {storageClassName: %q, size: 1Gi}, "+
+		"dataSource: {type: HTTP, http: {url: 'https://example.org/x'}}}}", w.storage(true, false, "1Gi")))
+	w.vm("imported", arm, withDisks("root"))
+	forARM(eventually(w, "vd-root-import", &corev1.Pod{}, "is there", func(*corev1.Pod) bool { return true }))
 }
 
 // Custom types come from a ConfigMap. When it changes, the VMs that use it are

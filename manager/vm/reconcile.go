@@ -164,7 +164,7 @@ func (c *reconciler) follow(ctx context.Context, s *decide.Snapshot, m *memory, 
 ) {
 	// Without what a VM needs to start, one that is running continues, and no other is started.
 	start := &steps{ctx: ctx, vm: s.VM}
-	verdict, written := c.vmType(start, s, round)
+	is, written := c.vmType(start, s, round)
 	if written {
 		return start.did // the VM is reconciled again with its new status
 	}
@@ -177,7 +177,7 @@ func (c *reconciler) follow(ctx context.Context, s *decide.Snapshot, m *memory, 
 	}
 	frozen := step(start, true, func() (bool, decide.Report) { return round.Claims(ctx, claims) })
 	disks := step(start, provision.Attached{Unknown: true}, func() (provision.Attached, decide.Report) {
-		return c.disks.Attach(start.ctx, s.VM, s.Settings)
+		return c.disks.Attach(start.ctx, objects.ForArchitecture(s.VM, is.architecture), s.Settings)
 	})
 	mounted := slices.Concat(claims, objects.DeviceClaims(s.VM, disks.Devices))
 	attached := step(start, attach.Attached{Unknown: true}, func() (attach.Attached, decide.Report) {
@@ -189,15 +189,15 @@ func (c *reconciler) follow(ctx context.Context, s *decide.Snapshot, m *memory, 
 		return start.did // the VM is reconciled again with its new status
 	}
 	had, situation := s.VM.Status.Failures, situationOf(s, start.did.Obstacle)
-	found := decide.Findings{Type: verdict, Problems: start.did.Problems, IPAddress: address.Name}
-	found.BlockDevices = slices.Concat(c.disks.Refs(s.VM, s.Pod), attached.Refs)
-	found.Restart = decide.RestartOf(situation, found)
+	refs := slices.Concat(c.disks.Refs(s.VM, s.Pod), attached.Refs)
+	found := findings(situation, is, start.did.Problems, address.Name, refs)
 	if f := situation.Failures; f != nil && (had == nil || f.LastTime != had.LastTime) {
 		start.did.Append(c.publish(ctx, situation, found, claims, m, round)) // before the failure is gone with its pod
 		return start.did
 	}
 	decision := decide.Decide(situation)
-	from := apply.PodSource{Secret: secret, Frozen: frozen || !trusted || s.Class.Frozen() || disks.Unknown}
+	from := apply.PodSource{Secret: secret, Architecture: is.architecture}
+	from.Frozen = frozen || !trusted || s.Class.Frozen() || disks.Unknown
 	if claims != nil {
 		from.Claims = mounted
 	}
@@ -218,6 +218,17 @@ func (c *reconciler) follow(ctx context.Context, s *decide.Snapshot, m *memory, 
 	all.Append(c.restart(ctx, situation, &found, round))
 	all.Append(c.publish(ctx, situation, found, claims, m, round))
 	return all
+}
+
+// findings are what the steps before the decision have found.
+func findings(s decide.Situation, is typed, problems []decide.Problem, ip string, refs []v1.BlockDeviceStatusRef) (
+	found decide.Findings,
+) {
+	found = decide.Findings{
+		Type: is.verdict, Architecture: is.architecture, Problems: problems, IPAddress: ip, BlockDevices: refs,
+	}
+	found.Restart = decide.RestartOf(s, found)
+	return found
 }
 
 // situationOf returns what the future of a VM depends on, with the failure of its present pod.

@@ -9,10 +9,16 @@ import (
 	"vmop/manager/decide"
 )
 
+// typed is what is known of a VM's type.
+type typed struct {
+	verdict decide.Verdict
+	// architecture of the guest; as long as it isn't known anew, what the status has.
+	architecture string
+}
+
 // vmType takes the steps about a VM's class and type. It reports whether something was written.
-func (c *reconciler) vmType(start *steps, s *decide.Snapshot, round *apply.Round) (
-	verdict decide.Verdict, written bool,
-) {
+func (c *reconciler) vmType(start *steps, s *decide.Snapshot, round *apply.Round) (is typed, written bool) {
+	is.architecture = s.VM.Status.Architecture
 	start.run(s.Class.Check)
 	var known *decide.Verdict
 	written = step(start, false, func() (written bool, did decide.Report) {
@@ -20,10 +26,11 @@ func (c *reconciler) vmType(start *steps, s *decide.Snapshot, round *apply.Round
 		return written, did
 	})
 	if known != nil || written {
-		return value(known), written
+		is.verdict = value(known)
+		return is, written
 	}
-	unknown := decide.TypeUnknown("")
-	return step(start, unknown, func() (decide.Verdict, decide.Report) { return c.checkType(start.ctx, s) }), false
+	is.verdict = decide.TypeUnknown("")
+	return step(start, is, func() (typed, decide.Report) { return c.checkType(start.ctx, s) }), false
 }
 
 // value returns what a pointer points to; the zero value for nil.
@@ -34,26 +41,29 @@ func value[T any](of *T) (v T) {
 	return v
 }
 
-// checkType checks whether the VM's type makes a machine of it.
-func (c *reconciler) checkType(ctx context.Context, s *decide.Snapshot) (verdict decide.Verdict, did decide.Report) {
+// checkType checks whether the VM's type makes a machine of it, and for which architecture.
+func (c *reconciler) checkType(ctx context.Context, s *decide.Snapshot) (is typed, did decide.Report) {
+	is.architecture = s.VM.Status.Architecture
 	if known := decide.PreviewType(s); known != nil {
+		is.verdict = *known
 		did.Stop(known.Obstacle(), nil)
-		return *known, did
+		return is, did
 	}
+	var architecture string
 	modules, err := c.modules.of(ctx, c.live, s.Types)
 	if err == nil {
-		err = c.opts.Types.CheckType(ctx, s.VM, modules)
+		architecture, err = c.opts.Types.CheckType(ctx, s.VM, modules)
 	}
 	var refusal TypeRefused
 	switch {
 	case err == nil:
-		verdict = decide.TypeAccepted()
+		is = typed{decide.TypeAccepted(), architecture}
 	case errors.As(err, &refusal):
-		verdict = decide.TypeRefused(refusal.Message)
-		did.Stop(verdict.Obstacle(), nil)
+		is.verdict = decide.TypeRefused(refusal.Message)
+		did.Stop(is.verdict.Obstacle(), nil)
 	default:
-		verdict = decide.TypeUnknown(decide.Readable(err.Error()))
+		is.verdict = decide.TypeUnknown(decide.Readable(err.Error()))
 		did.Stop(nil, fmt.Errorf("check the type of VM %s: %w", s.VM.Name, err))
 	}
-	return verdict, did
+	return is, did
 }

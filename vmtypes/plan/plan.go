@@ -1,6 +1,10 @@
 package plan
 
-import "slices"
+import (
+	"path"
+	"slices"
+	"strings"
+)
 
 // A Plan is all it takes to run one VM.
 type Plan struct {
@@ -22,6 +26,16 @@ type Plan struct {
 	Drives []Drive `json:"drives,omitempty"`
 	// Rules say what may change while the VM runs.
 	Rules Rules `json:"rules,omitempty"`
+}
+
+// GuestArchitecture returns the architecture of the guest as QEMU spells it, such as x86_64 and aarch64, by the name of
+// QEMU's program; "" if that doesn't say it.
+func (p *Plan) GuestArchitecture() string {
+	architecture, is := strings.CutPrefix(path.Base(p.QEMU.Executable), "qemu-system-")
+	if !is {
+		return ""
+	}
+	return architecture
 }
 
 // A Process is a command of the plan.

@@ -167,6 +167,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		"virtualMachineIPAddressName": `"eves"`,
 		"virtualMachineClassName":     `"eves"`,
 		"vmTypeImage":                 `{"image": "eves.example/a:1", "digest": "sha256:1"}`,
+		"architecture":                `"eves"`,
 		"consoleUser":                 `"eve"`,
 		"blockDeviceRefs":             `[{"kind": "VirtualDisk", "name": "eves", "attached": true}]`,
 		"assignment":                  `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,
