@@ -47,6 +47,8 @@ func TestKubernetes(t *testing.T) {
 			{"OrphanedAndAdopted", orphanedAndAdopted},
 			{"CustomType", customType},
 			{"FaultyType", faultyType},
+			{"RegistryType", registryType},
+			{"TakenOver", takenOver},
 			{"RunnerKilled", runnerKilled},
 			{"SecretsStay", secretsStay},
 			{"MediumByPassword", mediumByPassword},
