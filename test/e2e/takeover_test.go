@@ -94,7 +94,8 @@ func takenOver(t *testing.T, l *lab) {
 	says, _ := u.command("vmmanager takeover -n " + namespace).Output() // other tests' VMs may block
 	require.Contains(t, string(says), "it runs in the pod moved-in of VM-Operator")
 	require.Nil(t, v.pod())
-	require.Equal(t, "moved-in: handed over\n", u.types("vmmanager takeover -n "+namespace+" --apply --stop moved-in", ""))
+	require.Equal(t, "moved-in: handed over\n",
+		u.types("vmmanager takeover -n "+namespace+" --apply --stop moved-in", ""))
 	v.runs()
 	v.console().await(guest.SectorSays)
 	var pods corev1.PodList

@@ -101,7 +101,8 @@ func registryType(t *testing.T, l *lab) {
 	push := func(asset string) (digest string) {
 		file := filepath.Join(u.home, "shared.star")
 		require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(assetType, "ASSET", asset)), 0o600))
-		pushed := author.types("vmtype vmtype push "+here.Listener.Addr().String()+"/types/shared:1 shared --vmtypes "+u.home, "")
+		to := here.Listener.Addr().String() + "/types/shared:1"
+		pushed := author.types("vmtype vmtype push "+to+" shared --vmtypes "+u.home, "")
 		_, digest, _ = strings.Cut(strings.TrimSpace(pushed), "@")
 		return digest
 	}
