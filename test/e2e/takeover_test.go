@@ -91,8 +91,8 @@ func takenOver(t *testing.T, l *lab) {
 	})
 	l.applyText(t, movedIn)
 	v.until("to be seen", func(now *v1.VirtualMachine) bool { return now.Status.Phase != "" })
-	says, _ := u.command("vmmanager takeover -n " + namespace).Output() // other tests' VMs may block
-	require.Contains(t, string(says), "it runs in the pod moved-in of VM-Operator")
+	require.Contains(t, u.types("vmmanager takeover -n "+namespace+" moved-in", ""),
+		"it runs in the pod moved-in of VM-Operator")
 	require.Nil(t, v.pod())
 	require.Equal(t, "moved-in: handed over\n",
 		u.types("vmmanager takeover -n "+namespace+" --apply --stop moved-in", ""))
