@@ -100,8 +100,8 @@ func (p planner) Plan(ctx context.Context, m *v1.VirtualMachine) (*plan.Plan, er
 	return nil, faults
 }
 
-// Check returns what is wrong with a VM of a stock type, or of one in modules, as the manager would say it; its class is
-// not considered. An error means that it isn't known.
+// Check returns what is wrong with a VM of a stock type, or of one in modules, as the manager would say it; its class
+// is not considered. An error means that it isn't known.
 func Check(ctx context.Context, vm *v1.VirtualMachine, modules map[string]string) (faults fleet.Faults, err error) {
 	p := planner{
 		types:   newTypeChecker(),

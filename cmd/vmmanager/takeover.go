@@ -155,7 +155,9 @@ func limit(r *takeover.Report, vms []string) error {
 	all := r.Subjects
 	r.Subjects = nil
 	for _, name := range vms {
-		at := slices.IndexFunc(all, func(s takeover.Subject) bool { return s.Kind == "VirtualMachine" && s.Name == name })
+		at := slices.IndexFunc(all, func(s takeover.Subject) bool {
+			return s.Kind == "VirtualMachine" && s.Name == name
+		})
 		if at < 0 {
 			return cli.UsageError{Err: fmt.Errorf("there is no VM %s", cli.Printable(name))}
 		}
@@ -201,8 +203,8 @@ func configured(text string) (c manager.Config, found []takeover.Finding) {
 	return c, found
 }
 
-// checked returns what the VM's type finds wrong with a VM. One in a registry isn't known here, nor is one in a ConfigMap
-// that isn't there.
+// checked returns what the VM's type finds wrong with a VM. One in a registry isn't known here, nor is one in a
+// ConfigMap that isn't there.
 func checked(cmd *cobra.Command, vm *v1.VirtualMachine, modules map[string]string) (found []takeover.Finding) {
 	of := vm.Spec.VMType
 	if of.Image != "" || modules == nil && of.ConfigMap != "" {

@@ -69,7 +69,8 @@ func TestPackage(t *testing.T) {
 	files := packed(t, "dpkg-deb --fsys-tarfile "+first+" | tar -t")
 	require.Contains(t, files, "usr/bin/vmrunner")
 	require.Equal(t, files, packed(t, "rpm -qlp "+filepath.Join(folder, redHat)))
-	require.Equal(t, files, packed(t, "tar --warning=no-unknown-keyword -tzf "+filepath.Join(folder, "vmop_1.0_x86_64.apk")))
+	alpine := filepath.Join(folder, "vmop_1.0_x86_64.apk")
+	require.Equal(t, files, packed(t, "tar --warning=no-unknown-keyword -tzf "+alpine))
 
 	m := newManagerBy(t, packaged, func(m *manager) {
 		require.NoError(t, os.Symlink(folder, m.path("packages")))

@@ -22,8 +22,8 @@ type Options struct {
 	Settings objects.Settings
 	// Config is what was found in that configuration.
 	Config []Finding
-	// Check returns what the VM's type finds wrong with it. The modules are those of the ConfigMap with its custom types;
-	// nil without one.
+	// Check returns what the VM's type finds wrong with it. The modules are those of the ConfigMap with its custom
+	// types; nil without one.
 	Check func(vm *v1.VirtualMachine, modules map[string]string) []Finding
 }
 
