@@ -272,21 +272,14 @@ func (m *run) offer(ctx context.Context, plugged []reconcile.Slot) (o offer, err
 	if err != nil {
 		return o, err
 	}
-	var slots []struct {
-		Path string `json:"qom-path"`
-	}
-	if err := m.driver.Query(ctx, qmp.Command{Execute: "query-hotpluggable-cpus"}, &slots); err != nil {
+	var cpus []struct{} // of machines without places for CPUs, too
+	if err := m.driver.Query(ctx, qmp.Command{Execute: "query-cpus-fast"}, &cpus); err != nil {
 		return o, err
 	}
 	o = offer{
 		UUID: m.vm.Spec.UUID, VMType: m.vm.Config.VMType, Archive: m.vm.Pin.Archive, Machines: machines,
 		Hardware: slices.Concat(handover.Hardware(m.vm.Plan, machines), pluggedHardware(m.vm.Plan, plugged)),
-		Plugged:  plugged,
-	}
-	for _, s := range slots {
-		if s.Path != "" {
-			o.CPUs++
-		}
+		Plugged:  plugged, CPUs: len(cpus),
 	}
 	return o, nil
 }

@@ -36,7 +36,8 @@ func Hardware(p *plan.Plan, machines map[string]string) (lines []string) {
 		}
 		for _, property := range o.Properties {
 			if property.Descriptor != "" || hostOnly(qemuopt.MeaningOf(o.Flag, o.Value, property.Key)) ||
-				isPath(own.Property(property.Key).Host) || isPath(row.Property(property.Key).Host) {
+				isPath(own.Property(property.Key).Host) || isPath(row.Property(property.Key).Host) ||
+				isMedium(row, property.Key) {
 				continue
 			}
 			line += separator + property.Key + "=" + property.Value
@@ -50,6 +51,12 @@ func Hardware(p *plan.Plan, machines map[string]string) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// isMedium reports whether a property of a device names what is behind a drive. Disks have the same names in both
+// plans; a CD drive has one or none, since its medium can come and go while the guest runs.
+func isMedium(row *qemuopt.Option, property string) bool {
+	return row.Makes == qemuopt.DeviceID && row.Property(property).Refers == qemuopt.BlockNode
 }
 
 // versionOfTPM is what swtpm emulates.

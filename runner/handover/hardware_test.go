@@ -28,3 +28,18 @@ func TestTPMsAreCompared(t *testing.T) {
 	require.EqualError(t, Differences(own, Hardware(&plan.Plan{}, nil)),
 		"the guest would have other hardware: without -device tpm-tis; without TPM 2.0")
 }
+
+// A CD drive is the same with a medium and without one: it may have changed while the guest ran.
+func TestMediaAreNoHardware(t *testing.T) {
+	t.Parallel()
+	with := func(id string, medium ...plan.Property) []string {
+		properties := append([]plan.Property{{Key: "id", Value: id}}, medium...)
+		return Hardware(&plan.Plan{QEMU: plan.Process{Args: []plan.Option{
+			{Flag: "-device", Value: "scsi-cd", Properties: properties},
+		}}}, nil)
+	}
+	empty := with("cd0")
+	require.NoError(t, Differences(empty, with("cd0", plan.Property{Key: "drive", Value: "cd0-medium"})))
+	require.EqualError(t, Differences(empty, with("cd1")),
+		"the guest would have other hardware: without -device scsi-cd,id=cd0; with -device scsi-cd,id=cd1")
+}
