@@ -11,7 +11,8 @@ import (
 
 // InResource returns a message in which places of the configuration ("vm.drives[0].file",
 // also behind "config.yaml:12:7:") are those of the resource: whoever reads it there has
-// never seen the file. Quoted lines of a source stay as their author wrote them.
+// never seen the file. Quoted lines of a source stay as their author wrote them. What a VM
+// type misses on the host is missing in the runner's image.
 func InResource(message string) string {
 	var b strings.Builder
 	for line := range strings.Lines(message) {
@@ -21,8 +22,15 @@ func InResource(message string) string {
 			b.WriteString(lineInResource(line))
 		}
 	}
-	return b.String()
+	if text := b.String(); !strings.Contains(text, inPackage) {
+		return text
+	}
+	return strings.NewReplacer("on this host", "in the runner's image",
+		inPackage, "docs/kubernetes-images.md says how an image gets Debian's package").Replace(b.String())
 }
+
+// inPackage is how the stock types say what would have a file (vmtypes/lib).
+const inPackage = "on Debian it is in the package"
 
 func lineInResource(message string) string {
 	var b strings.Builder

@@ -113,6 +113,9 @@ func TestMessagesNameTheResource(t *testing.T) {
 			"desk.star:3:16: no option spec.vm.options.keybords\n    3 | for n in range(vm.options.keybords):\n      |                ^\n    called from spec.vm.networks",
 		"a.yaml:1:2: ": "a.yaml:1:2: ", "a.yaml:1:2:": "a.yaml:1:2:", "": "", "vm.name": "metadata.name",
 		"/vm.name/vm.uuid": "/vm.name/vm.uuid",
+		"none of these files exists on this host: /bin/swtpm; on Debian it is in the package swtpm\n": "none of these " +
+			"files exists in the runner's image: /bin/swtpm; docs/kubernetes-images.md says how an image gets Debian's " +
+			"package swtpm\n",
 
 		"config.yaml:9:1: cloudInit.networkConfigFile: x":          "spec.cloudInit.networkDataFrom: x",
 		"config.yaml:9:1: cloudInit.userData: got a list":          "spec.cloudInit.userData: got a list",
