@@ -33,8 +33,12 @@ func image(file, version string) (*cdx.BOM, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := strings.TrimSuffix(path.Base(file), ".tar")
-	purl := "pkg:oci/" + name + "@" + url.QueryEscape(digest.String())
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimSuffix(strings.TrimSuffix(path.Base(file), ".tar"), "-"+config.Architecture)
+	purl := "pkg:oci/" + name + "@" + url.QueryEscape(digest.String()) + "?arch=" + config.Architecture
 	of := component(cdx.ComponentTypeContainer, "vmop/"+name, version, purl)
 	contents := mutate.Extract(img)
 	defer contents.Close()

@@ -13,6 +13,7 @@ import (
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -113,7 +114,9 @@ func TestPartsOfAnImage(t *testing.T) {
 	require.NoError(t, err)
 	img, err := mutate.AppendLayers(empty.Image, l)
 	require.NoError(t, err)
-	archive := filepath.Join(t.TempDir(), "runner.tar")
+	img, err = mutate.ConfigFile(img, armConfig(t, img))
+	require.NoError(t, err)
+	archive := filepath.Join(t.TempDir(), "runner-arm64.tar")
 	require.NoError(t, tarball.WriteToFile(archive, name.MustParseReference("vmop/runner:v1.2.3"), img))
 
 	list, components := listed(t, archive)
@@ -121,6 +124,8 @@ func TestPartsOfAnImage(t *testing.T) {
 	slices.Sort(want)
 	require.Equal(t, want, components)
 	require.Equal(t, cdx.ComponentTypeContainer, list.Metadata.Component.Type)
+	require.Equal(t, "vmop/runner", list.Metadata.Component.Name)
+	require.Regexp(t, `^pkg:oci/runner@sha256%3A[0-9a-f]{64}\?arch=arm64$`, list.Metadata.Component.PackageURL)
 	var deb []string
 	for _, c := range *list.Components {
 		if strings.HasPrefix(c.PackageURL, "pkg:deb/") {
@@ -131,6 +136,15 @@ func TestPartsOfAnImage(t *testing.T) {
 		"pkg:deb/debian/libc6@2.36-9%2Bdeb12u10?arch=amd64&distro=bookworm",
 		"pkg:deb/debian/libstdc%2B%2B6@1%3A12.2~a?arch=amd64&distro=bookworm",
 	}, deb)
+}
+
+// armConfig is the configuration of an image, for arm64.
+func armConfig(t *testing.T, img v1.Image) *v1.ConfigFile {
+	t.Helper()
+	config, err := img.ConfigFile()
+	require.NoError(t, err)
+	config.Architecture = "arm64"
+	return config
 }
 
 // The release is that of the images' packages.
