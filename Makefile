@@ -179,7 +179,7 @@ alerts: ## Have the alerts and dashboards evaluated by Prometheus' promtool, whi
 
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 images: ## Build the container images into build/images/, without a container engine.
-	go run ./deploy/images -version $(VERSION) -arch $(or $(ARCH),amd64) $(UPDATE)
+	go run ./deploy/images -version $(VERSION) -arch $(or $(ARCH),amd64) -with "$(WITH)" $(UPDATE)
 
 install-yaml: ## Write build/install.yaml, which installs a manager in NAMESPACE=vms with the images REGISTRY/manager and runner.
 	@mkdir -p build

@@ -287,6 +287,15 @@ func TestSamePackagesSameLayer(t *testing.T) {
 	require.Equal(t, sum(t, kept), sum(t, again))
 }
 
+// Further packages are in the runner's image only, and its layer is kept beside the one without them.
+func TestMorePackages(t *testing.T) {
+	t.Parallel()
+	plain, more := recipes(amd64), recipes(amd64, "qemu-system-arm", "qemu-efi-aarch64")
+	require.Equal(t, append(plain[0].packages, "qemu-system-arm", "qemu-efi-aarch64"), more[0].packages)
+	require.NotEqual(t, plain[0].kept, more[0].kept)
+	require.Equal(t, plain[1].packages, more[1].packages)
+}
+
 func sum(t *testing.T, path string) string {
 	t.Helper()
 	f, err := os.Open(path)

@@ -30,6 +30,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -59,13 +60,14 @@ func run(ctx context.Context, args []string) error {
 		"leave the paths of this machine in the programs, which are built faster where tests have been built")
 	fresh := flags.Bool("update", false, "ask for packages now, though it was done today")
 	architecture := flags.String("arch", amd64, "of the nodes: amd64 or arm64, whose files are NAME-arm64.tar")
+	with := flags.String("with", "", "further `packages` of Debian for the runner's image, separated by spaces")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *architecture != amd64 && *architecture != arm64 {
 		return fmt.Errorf("there are no images for %q: want amd64 or arm64", *architecture)
 	}
-	wanted, err := named(flags.Args(), *architecture)
+	wanted, err := named(flags.Args(), *architecture, strings.Fields(*with))
 	if err != nil {
 		return err
 	}
@@ -102,8 +104,8 @@ func run(ctx context.Context, args []string) error {
 }
 
 // named returns the recipes of these names, all if there are none.
-func named(names []string, architecture string) ([]recipe, error) {
-	all := recipes(architecture)
+func named(names []string, architecture string, with []string) ([]recipe, error) {
+	all := recipes(architecture, with...)
 	if len(names) == 0 {
 		return all, nil
 	}

@@ -36,6 +36,7 @@ type recipe struct {
 	name      string // runner, of vmop/runner
 	title     string
 	packages  []string               // Debian's
+	kept      string                 // how the name of the layer of packages begins that is kept
 	want      func(name string) bool // which of their files
 	linked    bool                   // whether these expect /lib to be a link to /usr/lib
 	program   string                 // cmd/…, the entry point
@@ -43,19 +44,24 @@ type recipe struct {
 	arguments []string               // if the container has none of its own
 }
 
-func recipes(architecture string) []recipe {
-	list := packageList
+// recipes returns all. with are further packages of the runner's.
+func recipes(architecture string, with ...string) []recipe {
+	list, kept := packageList, "runner-"
 	if architecture == arm64 {
 		list = packageListARM
 	}
+	if len(with) > 0 {
+		kept = "with-runner-"
+	}
 	return []recipe{
 		{
-			name: "runner", title: "Runs a virtual machine by QEMU", packages: strings.Fields(list),
-			want: needed, linked: true,
+			name: "runner", title: "Runs a virtual machine by QEMU", packages: append(strings.Fields(list), with...),
+			kept: kept, want: needed, linked: true,
 			program: "vmrunner", others: []string{"vmimport"}, arguments: []string{"init"},
 		},
 		{
 			name: "manager", title: "Manages virtual machines on Kubernetes", packages: []string{"ca-certificates"},
+			kept:    "manager-",
 			want:    func(name string) bool { return strings.HasPrefix(name, authorities) },
 			program: "vmmanager", arguments: []string{"run"},
 		},
@@ -98,14 +104,14 @@ func (r recipe) system(ctx context.Context, a apt, debs []deb) (string, error) {
 	for _, d := range debs {
 		fmt.Fprintln(hash, d.file, d.sha256)
 	}
-	file := filepath.Join(a.dir, "layers", r.name+"-"+hex.EncodeToString(hash.Sum(nil))[:16]+".tar.gz")
+	file := filepath.Join(a.dir, "layers", r.kept+hex.EncodeToString(hash.Sum(nil))[:16]+".tar.gz")
 	if _, err := os.Stat(file); err == nil {
 		return file, nil
 	}
 	if err := r.writeSystem(ctx, a, debs, file+".new"); err != nil {
 		return "", err
 	}
-	old, err := filepath.Glob(filepath.Join(a.dir, "layers", r.name+"-*.tar.gz"))
+	old, err := filepath.Glob(filepath.Join(a.dir, "layers", r.kept+"*.tar.gz"))
 	for _, name := range old {
 		err = errors.Join(err, os.Remove(name))
 	}
