@@ -56,9 +56,7 @@ func Main(parent context.Context, args []string) (code int) {
 
 // newRoot returns vmrunner as far as authors use it.
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
-		Use: "vmrunner", Args: cli.NoArguments, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	root := &cobra.Command{Use: "vmrunner", Args: cli.NoArguments}
 	cli.SetUp(root, "")
 	var types cli.TypeFlags
 	types.Add(root)

@@ -98,11 +98,7 @@ func (f *flags) started(
 		return err
 	}
 	if !console && !wait {
-		screen := ""
-		if vm.Config != nil && vm.Config.VM.Display != nil {
-			screen = "its screen: vmrunner view " + name + ", "
-		}
-		cmd.PrintErrf("%s is running; %sits console: vmrunner console %[1]s\n", name, screen)
+		cmd.PrintErrf("%s is running; its screen: vmrunner view %[1]s, its console: vmrunner console %[1]s\n", name)
 		return nil
 	}
 	client, err := vm.Dial(cmd.Context())

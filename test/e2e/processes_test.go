@@ -34,7 +34,7 @@ func (l *lab) qemus(vm string) []int {
 // guestOf returns the VM that a process is the QEMU of, or "".
 func guestOf(words []string) string {
 	at := slices.Index(words, "-name")
-	if filepath.Base(words[0]) != invariants.QEMU || at < 0 || at+1 == len(words) {
+	if !strings.HasPrefix(filepath.Base(words[0]), "qemu-system-") || at < 0 || at+1 == len(words) {
 		return ""
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(words[at+1], "guest="), ",")
