@@ -1,18 +1,23 @@
 package docs_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/pages"
 	"vmop/test/program"
 )
 
@@ -20,46 +25,77 @@ import (
 const (
 	readersHome    = "/home/you"
 	readersRuntime = "/run/user/1000"
+	registryName   = "registry.example.org"
 )
 
 // A reader does what a page says, from top to bottom: saves the examples that
-// have a name, and types the commands of console blocks.
+// have a name, and types the commands.
 type reader struct {
 	t    *testing.T
 	root string // holds the home and the runtime directory
-	dir  string // where the shell is
+	// server has images and a registry.
+	server string
+	dir    string // where the shell is
+	walk   walk
+	done   map[string]bool // exceptions that there were
 }
 
-// TestCommandsInDocuments reads each page that has console blocks as its reader
-// would, in a home of its own with the project built in ~/vmop, and compares
-// what the commands print with what the page says they do.
+// TestCommandsInDocuments reads each page with commands as its reader would, in a home of its own
+// with the project built in ~/vmop, or as its walk says. Commands of console blocks print what the
+// page says they do, and those of other blocks succeed.
 //
 // A line that is "…" stands for lines that don't matter, and "…" within a line for
 // any text. When something was, how long it took, and at which line of the library it
 // was made, is not compared. With -update the pages get what the commands print now.
 func TestCommandsInDocuments(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	vmrunner := filepath.Join(dir, "vmrunner")
-	require.NoError(t, program.Build(t.Context(), vmrunner, "vmop/cmd/vmrunner"))
-	require.NoError(t, program.Build(t.Context(), filepath.Join(dir, "vmtype"), "vmop/cmd/vmtype"))
-	var pages []string
+	bin, all, count := built(t), walks(t), 0
 	for _, file := range documents(t) {
-		if slices.ContainsFunc(blocks(t, file), func(b block) bool { return b.language == "console" }) {
-			pages = append(pages, file)
+		has := func(language string) bool {
+			return slices.ContainsFunc(blocks(t, file), func(b pages.Block) bool { return b.Language == language })
 		}
-	}
-	require.NotEmpty(t, pages)
-	for _, file := range pages {
+		w, known := all[file]
+		delete(all, file)
+		switch {
+		case has(pages.Shell) && !known:
+			t.Errorf("%s has commands: say in testdata/walks.yaml how they are run, or why not", file)
+		case has(pages.Shell), has("console"):
+			require.False(t, w.Elsewhere != "" && has("console"), "%s: its console blocks are run", file)
+		case known:
+			t.Errorf("%s has no commands", file)
+		default:
+			continue
+		}
+		if w.Elsewhere != "" {
+			continue
+		}
+		count++
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			newReader(t, vmrunner).follow(file)
+			newReader(t, bin, w).follow(file)
 		})
 	}
+	require.Empty(t, all, "there are no such pages")
+	require.Greater(t, count, 20)
+}
+
+// built returns a folder with the programs, and the tiny guest.
+func built(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // readers use it
+	for _, name := range []string{"vmrunner", "vmtype", "vmmanager", "vmimport"} {
+		require.NoError(t, program.Build(t.Context(), filepath.Join(dir, name), "vmop/cmd/"+name))
+	}
+	image := guest.Tiny(t)
+	for name, from := range map[string]string{"vmlinuz": image.Kernel, "initrd.gz": image.Initrd} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(read(t, from)), 0o644))
+	}
+	return dir
 }
 
 // newReader moves a reader in: ~/vmop is the project after make build guest.
-func newReader(t *testing.T, program string) *reader {
+func newReader(t *testing.T, bin string, w walk) *reader {
 	t.Helper()
 	root, err := os.MkdirTemp("", "d") // short, for the paths of sockets
 	require.NoError(t, err)
@@ -67,24 +103,34 @@ func newReader(t *testing.T, program string) *reader {
 		invariants.NoProcess(t, root)
 		require.NoError(t, os.RemoveAll(root))
 	})
-	r := &reader{t: t, root: root, dir: filepath.Join(root, "home")}
+	r := &reader{t: t, root: root, dir: filepath.Join(root, "home"), walk: w, done: map[string]bool{}}
 	project := filepath.Join(r.dir, "vmop")
-	for _, dir := range []string{
-		filepath.Join(project, "bin"), filepath.Join(project, "build", "guest"),
-		filepath.Join(root, "run"),
-	} {
+	for _, dir := range []string{filepath.Join(project, "build"), filepath.Join(root, "run")} {
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 	}
-	image := guest.Tiny(t)
-	examples, err := filepath.Abs("../examples")
-	require.NoError(t, err)
-	for to, from := range map[string]string{
-		"bin/vmrunner": program, "examples": examples,
-		"build/guest/vmlinuz": image.Kernel, "build/guest/initrd.gz": image.Initrd,
-	} {
-		require.NoError(t, os.Symlink(from, filepath.Join(project, to)))
-	}
+	require.NoError(t, os.CopyFS(filepath.Join(project, "examples"), os.DirFS("../examples")))
+	require.NoError(t, os.Symlink(bin, filepath.Join(project, "bin")))
+	require.NoError(t, os.Symlink(bin, filepath.Join(project, "build", "guest")))
+	r.publish()
+	r.own()
 	return r
+}
+
+// unprivileged is the user of readers where root runs the tests: what a page has root do would
+// change the computer.
+const unprivileged = 64101
+
+// demoted reports whether the reader is another user than the one who runs the tests.
+func (r *reader) demoted() bool { return os.Getuid() == 0 && !r.walk.Root }
+
+// own gives the reader all that is in the home.
+func (r *reader) own() {
+	if !r.demoted() {
+		return
+	}
+	require.NoError(r.t, filepath.WalkDir(r.root, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, unprivileged, unprivileged))
+	}))
 }
 
 // follow does what a page says. Faults don't stop it: one run tells them all.
@@ -93,19 +139,32 @@ func (r *reader) follow(file string) {
 	text := read(r.t, file)
 	var page strings.Builder
 	end := 0
-	for _, at := range blockPattern().FindAllStringSubmatchIndex(text, -1) {
-		page.WriteString(text[end:at[6]])
-		body := text[at[6]:at[7]]
-		if at[2] >= 0 {
-			path := filepath.Join(r.dir, text[at[2]:at[3]])
+	r.succeed(file, r.walk.functions+r.walk.Before)
+	for _, b := range blocks(r.t, file) {
+		if b.Name != "" {
+			path := filepath.Join(r.dir, b.Name)
 			require.NoError(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
-			require.NoError(r.t, os.WriteFile(path, []byte(body), 0o644))
+			require.NoError(r.t, os.WriteFile(path, []byte(b.Text), 0o644))
+			r.own()
 		}
-		if text[at[4]:at[5]] == "console" {
-			body = r.work(file, body)
+		switch b.Language {
+		case pages.Shell:
+			statements, err := b.Statements()
+			require.NoError(r.t, err, file)
+			for _, s := range statements {
+				r.carryOut(file, s)
+			}
+		case "console":
+			page.WriteString(text[end:b.Start] + r.work(file, b))
+			end = b.End
 		}
-		page.WriteString(body)
-		end = at[7]
+	}
+	r.succeed(file, "for dir in $XDG_RUNTIME_DIR/vmrunner/*/ $XDG_RUNTIME_DIR/other/vmrunner/*/; do\n"+
+		"test ! -e $dir/control.sock || vmrunner stop --runtime-dir $dir --force --wait\ndone")
+	for _, e := range r.walk.Except {
+		if !r.done[e.Command] {
+			r.t.Errorf("%s has no command %q any more", file, e.Command)
+		}
 	}
 	page.WriteString(text[end:])
 	if *update && page.String() != text {
@@ -114,63 +173,116 @@ func (r *reader) follow(file string) {
 }
 
 // work types the commands of a block and returns the block as it should be.
-func (r *reader) work(file, block string) string {
+func (r *reader) work(file string, b pages.Block) string {
 	var should strings.Builder
-	lines := strings.SplitAfter(block, "\n")
-	lines = lines[:len(lines)-1] // nothing follows the last newline
-	require.True(r.t, strings.HasPrefix(block, "$ "), "%s: this block doesn't begin with a command:\n%s", file, block)
-	for len(lines) > 0 {
-		count := 1
-		for count < len(lines) && strings.HasPrefix(lines[count], "> ") {
-			count++
-		}
-		typed := strings.Join(lines[:count], "")
-		lines = lines[count:]
-		answer := len(lines)
-		if next := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "$ ") }); next >= 0 {
-			answer = next
-		}
-		want := strings.Join(lines[:answer], "")
-		lines = lines[answer:]
-		got := r.enter(strings.ReplaceAll(strings.TrimPrefix(typed, "$ "), "\n> ", "\n"))
+	require.True(r.t, strings.HasPrefix(b.Text, "$ "), "%s: this block doesn't begin with a command:\n%s", file, b.Text)
+	for _, call := range b.Calls() {
+		want := call.Answer
+		got, _ := r.enter(call.Command())
 		if !says(want, got) {
 			if !*update {
 				r.t.Errorf(
 					"%s:\n%s%s\n--- but the page says (go test ./docs -run TestCommands -update takes it over)\n%s",
-					file, typed, got, want)
+					file, call.Typed, got, want)
 			}
 			want = got
 		}
-		should.WriteString(typed + want)
+		should.WriteString(call.Typed + want)
 	}
 	return should.String()
 }
 
-// enter runs a command in the reader's shell, which keeps its directory and
-// variables from one command to the next, and returns all that it printed, in whole
-// lines. Those of a guest's console end in CR LF.
-func (r *reader) enter(command string) string {
-	r.t.Helper()
-	state, here := filepath.Join(r.root, "state"), filepath.Join(r.root, "here")
-	script := "test ! -e " + state + " || . " + state + "\n" + command + "\nexport -p > " + state + "\npwd > " + here
-	shell := exec.CommandContext(r.t.Context(), "bash", "-c", script)
-	shell.Dir = r.dir
+// carryOut types a command that has to succeed, or what is typed in its place.
+func (r *reader) carryOut(file, command string) {
+	for _, e := range r.walk.Except {
+		if !strings.HasPrefix(command, e.Command) {
+			continue
+		}
+		r.done[e.Command] = true
+		if e.Until != "" {
+			r.interrupt(file, command, e.Until)
+		} else {
+			r.succeed(file, e.Instead)
+		}
+		return
+	}
+	r.succeed(file, command)
+}
+
+// succeed types a command that exits with 0.
+func (r *reader) succeed(file, command string) {
+	if text, code := r.enter(command); code != 0 {
+		r.t.Errorf("%s: this ends with %d: %s\n%s", file, code, command, text)
+	}
+}
+
+// shell returns the reader's shell, which writes into a file.
+func (r *reader) shell(script string) (*exec.Cmd, *os.File) {
+	out, err := os.Create(filepath.Join(r.root, "out"))
+	require.NoError(r.t, err)
 	home := filepath.Join(r.root, "home")
+	others := []string{
+		readersHome, home, readersRuntime, filepath.Join(r.root, "run"), registryName, r.server, "https://example.org",
+		"http://" + r.server,
+	}
+	for from, to := range r.walk.Replace {
+		others = append(others, from, to)
+	}
+	script = strings.NewReplacer(others...).Replace(script)
+	shell := exec.CommandContext(r.t.Context(), "bash", "-c", script)
+	shell.Dir, shell.Stdout, shell.Stderr = r.dir, out, out
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if r.demoted() {
+		shell.SysProcAttr.Credential = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
+	}
 	shell.Env = []string{
 		"HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(r.root, "run"), "USER=you", "LANG=C.UTF-8", "TZ=UTC",
-		"PATH=" + filepath.Join(home, "vmop", "bin") + ":" + os.Getenv("PATH"),
+		"TMPDIR=" + r.root, "PATH=" + filepath.Join(r.root, "played") + ":" + filepath.Join(home, "vmop", "bin") + ":" +
+			os.Getenv("PATH"),
 	}
-	out, err := shell.CombinedOutput()
+	return shell, out
+}
+
+// enter runs a command in the reader's shell, which keeps its directory and
+// variables from one command to the next, and returns all that it printed, in whole
+// lines, and the exit code. Those of a guest's console end in CR LF.
+func (r *reader) enter(command string) (string, int) {
+	r.t.Helper()
+	state, here := filepath.Join(r.root, "state"), filepath.Join(r.root, "here")
+	shell, out := r.shell("test ! -e " + state + " || . " + state + "\n" + command + "\ncode=$?\nexport -p > " +
+		state + "\npwd > " + here + "\nexit $code")
+	defer out.Close()
+	err := shell.Run()
 	if _, isExit := err.(*exec.ExitError); err != nil && !isExit {
 		require.NoError(r.t, err)
 	}
 	r.dir = strings.TrimSpace(read(r.t, here))
-	text := strings.NewReplacer(home, readersHome, filepath.Join(r.root, "run"), readersRuntime, "\r\n",
-		"\n").Replace(string(out))
+	text := strings.NewReplacer(filepath.Join(r.root, "home"), readersHome, filepath.Join(r.root, "run"),
+		readersRuntime, r.server, registryName, "\r\n", "\n").Replace(read(r.t, out.Name()))
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	return text
+	return text, shell.ProcessState.ExitCode()
+}
+
+// interrupt types a command that lasts, and Ctrl-C when it has written a text.
+func (r *reader) interrupt(file, command, until string) {
+	shell, out := r.shell(command)
+	defer out.Close()
+	require.NoError(r.t, shell.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- shell.Wait() }()
+	for !strings.Contains(read(r.t, out.Name()), until) {
+		select {
+		case err := <-ended:
+			text := read(r.t, out.Name())
+			r.t.Errorf("%s: %s ended before it has written %q: %v\n%s", file, command, until, err, text)
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	require.NoError(r.t, syscall.Kill(-shell.Process.Pid, syscall.SIGINT))
+	<-ended
 }
 
 // says reports whether an output is what a page says it is.

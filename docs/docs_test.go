@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +23,7 @@ import (
 
 	"vmop/authoring/reference"
 	"vmop/runner/config"
+	"vmop/test/pages"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 )
@@ -138,22 +138,9 @@ func documents(t *testing.T) []string {
 	return all
 }
 
-// A block is an example in a document. Its name is what a comment before it
-// says: <!-- file: first.star -->.
-type block struct{ name, language, text string }
-
-// blockPattern finds the blocks of a document: name, language, text.
-func blockPattern() *regexp.Regexp {
-	return regexp.MustCompile("(?m)(?:^<!-- file: (\\S+) -->\n+)?^```([a-z]*)\n((?:.*\n)*?)```$")
-}
-
-func blocks(t *testing.T, file string) []block {
+func blocks(t *testing.T, file string) []pages.Block {
 	t.Helper()
-	var all []block
-	for _, match := range blockPattern().FindAllStringSubmatch(read(t, file), -1) {
-		all = append(all, block{match[1], match[2], match[3]})
-	}
-	return all
+	return pages.Read(file, []byte(read(t, file))).Blocks
 }
 
 func TestConfigurationsInDocumentsAreRead(t *testing.T) {
@@ -161,12 +148,12 @@ func TestConfigurationsInDocumentsAreRead(t *testing.T) {
 	count := 0
 	for _, file := range documents(t) {
 		for _, b := range blocks(t, file) {
-			if b.language != "yaml" || !strings.Contains(b.text, "/Runner") {
+			if b.Language != "yaml" || !strings.Contains(b.Text, "/Runner") {
 				continue
 			}
 			count++
-			_, _, err := config.Parse(file, []byte(b.text))
-			require.NoError(t, err, b.text)
+			_, _, err := config.Parse(file, []byte(b.Text))
+			require.NoError(t, err, b.Text)
 		}
 	}
 	require.NotZero(t, count)
@@ -180,15 +167,15 @@ func TestTypesInDocumentsAreTypes(t *testing.T) {
 	for _, file := range documents(t) {
 		dir := t.TempDir()
 		for _, b := range blocks(t, file) {
-			if filepath.Ext(b.name) != ".star" {
+			if filepath.Ext(b.Name) != ".star" {
 				continue
 			}
 			count++
-			name := filepath.Base(b.name)
-			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(b.text), 0o644))
-			parsed, err := build.ParseDefault(name, []byte(b.text))
+			name := filepath.Base(b.Name)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(b.Text), 0o644))
+			parsed, err := build.ParseDefault(name, []byte(b.Text))
 			require.NoError(t, err)
-			require.Equal(t, string(build.Format(parsed)), b.text, "the format of %s in %s", name, file)
+			require.Equal(t, string(build.Format(parsed)), b.Text, "the format of %s in %s", name, file)
 			if strings.HasSuffix(name, "_test.star") {
 				continue
 			}

@@ -17,8 +17,8 @@ func kustomized(t *testing.T, document string) string {
 	t.Helper()
 	var all []string
 	for _, b := range blocks(t, document) {
-		if strings.Contains(b.text, "kind: Kustomization") {
-			built, err := program.Kustomize(t.Context(), b.text, "../../deploy")
+		if strings.Contains(b.Text, "kind: Kustomization") {
+			built, err := program.Kustomize(t.Context(), b.Text, "../../deploy")
 			require.NoError(t, err)
 			all = append(all, built)
 		}

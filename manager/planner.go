@@ -100,12 +100,12 @@ func (p planner) Plan(ctx context.Context, m *v1.VirtualMachine) (*plan.Plan, er
 	return nil, faults
 }
 
-// CheckStock returns what is wrong with a VM of a stock type, as the manager would say it; its class is not considered.
-// An error means that it isn't known.
-func CheckStock(ctx context.Context, vm *v1.VirtualMachine) (faults fleet.Faults, err error) {
+// Check returns what is wrong with a VM of a stock type, or of one in modules, as the manager would say it; its class
+// is not considered. An error means that it isn't known.
+func Check(ctx context.Context, vm *v1.VirtualMachine, modules map[string]string) (faults fleet.Faults, err error) {
 	p := planner{
 		types:   newTypeChecker(),
-		modules: func(context.Context, *v1.VirtualMachine) (map[string]string, error) { return nil, nil },
+		modules: func(context.Context, *v1.VirtualMachine) (map[string]string, error) { return modules, nil },
 		resolve: func(vm *v1.VirtualMachine) (*v1.VirtualMachine, string, error) { return vm, "", nil },
 	}
 	if _, err = p.Plan(ctx, vm); errors.As(err, &faults) {

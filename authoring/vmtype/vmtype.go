@@ -56,7 +56,9 @@ func Main(parent context.Context, args []string) (code int) {
 
 // newRoot returns vmrunner as far as authors use it.
 func newRoot() *cobra.Command {
-	root := &cobra.Command{Use: "vmrunner", Args: cli.NoArguments}
+	root := &cobra.Command{
+		Use: "vmrunner", Args: cli.NoArguments, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	cli.SetUp(root, "")
 	var types cli.TypeFlags
 	types.Add(root)

@@ -26,8 +26,9 @@ import (
 )
 
 const takeoverText = `takeover reads a namespace of VM-Operator, or files with its resources, and says of each VM,
-each pool and the manager's configuration what stays as it is, what changes, and what doesn't work
-and why. It changes nothing without --apply or --undo. It exits with 1 if something doesn't work.
+each pool and the manager's configuration, or of the VMs that are named, what stays as it is, what
+changes, and what doesn't work and why. It changes nothing without --apply or --undo. It exits with 1
+if something doesn't work.
 
 --apply hands VMs over, one by one: all, or those that are named. VM-Operator's manager must have no
 pods. A guest that runs keeps running, in VM-Operator's pod, unless --stop has it shut down. Only
@@ -65,8 +66,10 @@ func newTakeover() *cobra.Command {
 			case changes && (len(f.files) > 0 || f.printConfig || f.form != "text"):
 				return cli.UsageError{Err: errors.New("--apply and --undo change a cluster: " +
 					"want neither -f, -o nor --print-config")}
-			case !changes && (len(vms) > 0 || f.stop || cmd.Flags().Changed("timeout")):
-				return cli.UsageError{Err: errors.New("names of VMs, --stop and --timeout are for --apply and --undo")}
+			case f.printConfig && len(vms) > 0:
+				return cli.UsageError{Err: errors.New("--print-config is about no VM")}
+			case !changes && (f.stop || cmd.Flags().Changed("timeout")):
+				return cli.UsageError{Err: errors.New("--stop and --timeout are for --apply and --undo")}
 			case f.form != "text" && f.form != "json":
 				return cli.UsageError{Err: fmt.Errorf("-o %s: want text or json", f.form)}
 			}
@@ -115,8 +118,15 @@ func (f *takeoverFlags) run(cmd *cobra.Command, vms []string) error {
 	settings, found := configured(n.Config)
 	report := takeover.Assess(n, takeover.Options{
 		Settings: settings.Settings, Config: found,
-		Check: func(vm *v1.VirtualMachine) []takeover.Finding { return checked(cmd, vm) },
+		Check: func(vm *v1.VirtualMachine, modules map[string]string) []takeover.Finding {
+			return checked(cmd, vm, modules)
+		},
 	})
+	if !f.apply {
+		if err := limit(report, vms); err != nil {
+			return err
+		}
+	}
 	switch {
 	case f.printConfig:
 		text, err := takeover.Convert(n.Config, report.TrustedClaims)
@@ -135,6 +145,25 @@ func (f *takeoverFlags) run(cmd *cobra.Command, vms []string) error {
 		err = errors.New("not everything works without further ado: see what \"blocks\"")
 	}
 	return err
+}
+
+// limit leaves the VMs of some names in a report; all, if there are no names.
+func limit(r *takeover.Report, vms []string) error {
+	if len(vms) == 0 {
+		return nil
+	}
+	all := r.Subjects
+	r.Subjects = nil
+	for _, name := range vms {
+		at := slices.IndexFunc(all, func(s takeover.Subject) bool {
+			return s.Kind == "VirtualMachine" && s.Name == name
+		})
+		if at < 0 {
+			return cli.UsageError{Err: fmt.Errorf("there is no VM %s", cli.Printable(name))}
+		}
+		r.Subjects = append(r.Subjects, all[at])
+	}
+	return nil
 }
 
 // configured returns a configuration, and what there is to say of it.
@@ -174,12 +203,14 @@ func configured(text string) (c manager.Config, found []takeover.Finding) {
 	return c, found
 }
 
-// checked returns what the VM's type finds wrong with a VM; a type of one's own isn't known here.
-func checked(cmd *cobra.Command, vm *v1.VirtualMachine) (found []takeover.Finding) {
-	if vm.Spec.VMType.ConfigMap != "" {
+// checked returns what the VM's type finds wrong with a VM. One in a registry isn't known here, nor is one in a
+// ConfigMap that isn't there.
+func checked(cmd *cobra.Command, vm *v1.VirtualMachine, modules map[string]string) (found []takeover.Finding) {
+	of := vm.Spec.VMType
+	if of.Image != "" || modules == nil && of.ConfigMap != "" {
 		return nil
 	}
-	faults, err := manager.CheckStock(cmd.Context(), vm)
+	faults, err := manager.Check(cmd.Context(), vm, modules)
 	if err != nil {
 		return []takeover.Finding{{Effect: takeover.Blocks, Message: err.Error()}}
 	}

@@ -91,7 +91,11 @@ func (c *creation) run(cmd *cobra.Command) error {
 		return err
 	}
 	if slices.Contains(all.Names(), c.draft.Name) {
-		return fmt.Errorf("create %s: %w; edit it by: vmrunner edit %[1]s", c.draft.Name, inventory.ErrExists)
+		err := fmt.Errorf("create %s: %w", c.draft.Name, inventory.ErrExists)
+		if vm, e := all.Find(cmd.Context(), c.draft.Name); e == nil && vm.Place == nil {
+			return fmt.Errorf("%w; it runs, or has run, by a configuration in none of the folders: %s", err, vm.RuntimeDir)
+		}
+		return fmt.Errorf("%w; edit it by: vmrunner edit %s", err, c.draft.Name)
 	}
 	text, err := c.text(cmd, all)
 	if err != nil {

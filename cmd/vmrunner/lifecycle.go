@@ -98,7 +98,11 @@ func (f *flags) started(
 		return err
 	}
 	if !console && !wait {
-		cmd.PrintErrf("%s is running; its screen: vmrunner view %[1]s, its console: vmrunner console %[1]s\n", name)
+		screen := ""
+		if vm.Config != nil && vm.Config.VM.Display != nil {
+			screen = "its screen: vmrunner view " + name + ", "
+		}
+		cmd.PrintErrf("%s is running; %sits console: vmrunner console %[1]s\n", name, screen)
 		return nil
 	}
 	client, err := vm.Dial(cmd.Context())

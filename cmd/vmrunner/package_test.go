@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +36,8 @@ exec chroot . /lib/systemd/systemd --system --unit=basic.target --log-target=con
 `
 
 // The Debian package: lintian has nothing to say of it; it is installed, runs a VM, shows it on a page, is upgraded
-// while the VM runs, which keeps running, and is removed: the guest shuts down, and its data stays.
+// while the VM runs, which keeps running, and is removed: the guest shuts down, and its data stays. The other packages
+// have the same files; that for RPM is installed and removed, too.
 func TestPackage(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -64,9 +66,11 @@ func TestPackage(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before, after, "the same input makes the same package")
 	pack("1.1", "pack", "KINDS=deb")
-	for _, other := range []string{"vmop-1.0-1.x86_64.rpm", "vmop_1.0_x86_64.apk"} {
-		require.FileExists(t, filepath.Join(folder, other))
-	}
+	files := packed(t, "dpkg-deb --fsys-tarfile "+first+" | tar -t")
+	require.Contains(t, files, "usr/bin/vmrunner")
+	require.Equal(t, files, packed(t, "rpm -qlp "+filepath.Join(folder, redHat)))
+	alpine := filepath.Join(folder, "vmop_1.0_x86_64.apk")
+	require.Equal(t, files, packed(t, "tar --warning=no-unknown-keyword -tzf "+alpine))
 
 	m := newManagerBy(t, packaged, func(m *manager) {
 		require.NoError(t, os.Symlink(folder, m.path("packages")))
@@ -109,4 +113,40 @@ func TestPackage(t *testing.T) {
 	require.Error(t, m.try("pgrep", "-f", "qemu-system-x86_64.*web"))
 	m.run("test", "-d", "/var/lib/vmrunner/web")
 	m.run("test", "-f", "/etc/opt/vmrunner/web.yaml")
+
+	rpm := func(args ...string) { m.run(append([]string{"rpm", "--dbpath", "/run/rpm", "--nodeps"}, args...)...) }
+	rpm("--force-debian", "-i", "/mnt/"+redHat)
+	rpm("-V", "vmop")
+	require.Contains(t, m.run("vmrunner", "--version"), "1.0")
+	m.run("systemctl", "start", "vmrunner@web")
+	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
+	rpm("--force-debian", "-e", "vmop")
+	require.Error(t, m.try("pgrep", "-f", "qemu-system-x86_64.*web"))
+	require.Error(t, m.try("test", "-e", "/usr/bin/vmrunner"))
+	m.run("test", "-f", "/etc/opt/vmrunner/web.yaml")
+}
+
+// redHat is the file of the RPM package.
+const redHat = "vmop-1.0-1.x86_64.rpm"
+
+// packed returns the files of a package as a command lists them, sorted; the packages' formats differ in folders, and
+// in the files that describe the package.
+func packed(t *testing.T, list string) (files []string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", list).Output()
+	require.NoError(t, err)
+	var all []string
+	for name := range strings.FieldsSeq(string(out)) {
+		name = strings.Trim(strings.TrimPrefix(name, "."), "/")
+		if strings.HasPrefix(name, "usr/") || strings.HasPrefix(name, "etc/") {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	for i, name := range all {
+		if i+1 == len(all) || !strings.HasPrefix(all[i+1], name+"/") {
+			files = append(files, name)
+		}
+	}
+	return files
 }

@@ -55,7 +55,7 @@ func Definitions(files fs.FS) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	documents, list := map[string][]byte{}, []string{}
+	documents, rows := map[string][]byte{}, map[string]string{} // of the list, by kinds
 	for _, name := range names {
 		data, err := fs.ReadFile(files, name)
 		if err != nil {
@@ -72,11 +72,14 @@ func Definitions(files fs.FS) (map[string][]byte, error) {
 		document := path.Join("reference", strings.ToLower(kind)+".md")
 		documents[document] = []byte(d.document())
 		first := firstSentence(d.Spec.Versions[0].Schema.Root.text())
-		list = append(list, fmt.Sprintf("| [%s](%s) | %s |\n", kind, path.Base(document), first))
+		rows[kind] = fmt.Sprintf("| [%s](%s) | %s |\n", kind, path.Base(document), first)
 	}
-	slices.Sort(list)
+	list := ""
+	for _, kind := range slices.Sorted(maps.Keys(rows)) {
+		list += rows[kind]
+	}
 	documents[Reference] = []byte("# Resources\n\nEach field of each resource, as the API server knows it: " +
-		"`kubectl explain` has the same texts.\n\n| | |\n|---|---|\n" + strings.Join(list, ""))
+		"`kubectl explain` has the same texts.\n\n| | |\n|---|---|\n" + list)
 	return documents, nil
 }
 
@@ -111,7 +114,7 @@ func (s *schema) section(b *strings.Builder, where string, level int) {
 			field, at := of.Properties[name], below+name
 			required := ""
 			if slices.Contains(of.Required, name) {
-				required = "required. "
+				required = "Required. "
 			}
 			whole := where + "." + at
 			if level < 5 && field.count() >= large {

@@ -54,7 +54,7 @@ spec:
 	require.NoError(t, err)
 	require.Equal(t, "# Thing\n\nA Thing. More.\n\n`kubectl get things`; `apiVersion: example.org/v1`; of the cluster.\n"+
 		"\n## spec\n\nWhat it is.\n\n| Field | Type | |\n|---|---|---|\n"+
-		"| `list` | list of object | required. At most 3 of them. |\n"+
+		"| `list` | list of object | Required. At most 3 of them. |\n"+
 		"| `list[].a\\|b` | `x`, `*` | With \\<marks>, a\\_b and \\*. Default: `x`. |\n"+
 		"| `map` | map to object |  |\n"+
 		"| `map.*.number` | integer | At least 1. At most 9.5. |\n"+

@@ -22,8 +22,9 @@ type Options struct {
 	Settings objects.Settings
 	// Config is what was found in that configuration.
 	Config []Finding
-	// Check returns what the VM's type finds wrong with it.
-	Check func(vm *v1.VirtualMachine) []Finding
+	// Check returns what the VM's type finds wrong with it. The modules are those of the ConfigMap with its custom
+	// types; nil without one.
+	Check func(vm *v1.VirtualMachine, modules map[string]string) []Finding
 }
 
 // Assess returns what becomes of a namespace.
@@ -117,15 +118,23 @@ func (n *Namespace) assessVM(u *unstructured.Unstructured, o Options) (s Subject
 			"vmmanager takeover --apply deletes it; claims stay")
 	}
 	contradictions(&vm, &s)
-	if v := decide.PreviewType(&decide.Snapshot{VM: &vm}); v != nil && v.Obstacle() != nil {
-		path, message, _ := strings.Cut(v.Message, ": ")
-		s.add(Blocks, path, message, "vmrunner vmtype new NAME begins one from standard")
+	types, known := n.configMaps[cmp.Or(vm.Spec.VMType.ConfigMap, o.Settings.VMTypes)]
+	before := &decide.Snapshot{VM: &vm, Settings: o.Settings}
+	if known {
+		before.Types = &objects.Metadata{}
+	}
+	if v := decide.PreviewType(before); v != nil && v.Obstacle() != nil && v.Reason != decide.ReasonNotTrusted {
+		path, message, _ := strings.Cut(v.Message, ": ") // what isn't trusted is a difference, below
+		s.add(Blocks, path, message, map[string]string{
+			decide.ReasonTypeRefused:  "vmrunner vmtype new NAME begins one from standard",
+			decide.ReasonTypesMissing: "kubectl create configmap " + vm.Spec.VMType.ConfigMap + " --from-file=FOLDER",
+		}[v.Reason])
 	}
 	if _, err := objects.Config(&vm, objects.Given{}); err != nil {
 		path, message, _ := strings.Cut(err.Error(), " ")
 		s.add(Blocks, strings.TrimSuffix(path, ":"), message, "")
 	} else if o.Check != nil {
-		s.Findings = append(s.Findings, o.Check(&vm)...)
+		s.Findings = append(s.Findings, o.Check(&vm, types.Data)...)
 	}
 	untrusted = n.disks(&vm, o.Settings, &s)
 	n.differences(&vm, &s)

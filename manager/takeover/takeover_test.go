@@ -201,7 +201,7 @@ func TestType(t *testing.T) {
 	require.NoError(t, err)
 	r := takeover.Assess(n, takeover.Options{
 		Settings: manager.Defaults().Settings,
-		Check: func(vm *v1.VirtualMachine) []takeover.Finding {
+		Check: func(vm *v1.VirtualMachine, _ map[string]string) []takeover.Finding {
 			require.Equal(t, "standard", vm.Spec.VMType.Source)
 			return []takeover.Finding{{Effect: takeover.Blocks, Path: "spec.vm.cpuModel", Message: "no"}}
 		},

@@ -22,14 +22,11 @@ import (
 func (inv *Inventory) CloneSnapshot(
 	ctx context.Context, name, called, to string, tell func(snapshot.Progress),
 ) (file string, err error) {
-	vm, err := inv.Find(ctx, name)
+	vm, err := inv.placed(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	what := fmt.Sprintf("make %s of the snapshot %s of %s", to, called, name)
-	if vm.Place == nil {
-		return "", fmt.Errorf("%s: %[2]s runs by a configuration in none of the folders", what, name)
-	}
 	if err := checkName(to); err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 // Snapshots returns the snapshots of a VM, the oldest first. Those that can't be read are in the
 // error.
 func (inv *Inventory) Snapshots(ctx context.Context, name string) ([]snapshot.Description, error) {
-	vm, err := inv.Find(ctx, name)
+	vm, err := inv.placed(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (inv *Inventory) Snapshots(ctx context.Context, name string) ([]snapshot.De
 func (inv *Inventory) CreateSnapshot(
 	ctx context.Context, name, called string, freeze bool, tell func(snapshot.Progress),
 ) (d snapshot.Description, err error) {
-	vm, err := inv.Find(ctx, name)
+	vm, err := inv.placed(ctx, name)
 	if err != nil {
 		return d, err
 	}
@@ -66,7 +66,7 @@ func (inv *Inventory) CreateSnapshot(
 func (inv *Inventory) RestoreSnapshot(
 	ctx context.Context, name, called string, withConfig bool, tell func(snapshot.Progress),
 ) (err error) {
-	vm, err := inv.Find(ctx, name)
+	vm, err := inv.placed(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (inv *Inventory) RestoreSnapshot(
 
 // RemoveSnapshot removes a snapshot of a VM.
 func (inv *Inventory) RemoveSnapshot(ctx context.Context, name, called string) (err error) {
-	vm, err := inv.Find(ctx, name)
+	vm, err := inv.placed(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -368,3 +368,20 @@ func TestWhatIsNotCloned(t *testing.T) {
 	_, err := cloned("/etc/web.yaml", []byte("/Runner:\n  dataDir: /srv\n  vm:\n    name: web\n"), "copy", "/data/copy")
 	require.ErrorContains(t, err, "dataDir")
 }
+
+// Where a VM that runs by any file has its data isn't known: nothing is made of it, and no snapshots are made up.
+func TestSnapshotsOfAVMInNoFolder(t *testing.T) {
+	t.Parallel()
+	h := newHere(t)
+	h.play("web", "run/vmrunner/web")
+	ctx := t.Context()
+	_, err := h.Snapshots(ctx, "web")
+	_, created := h.CreateSnapshot(ctx, "web", "one", true, quiet)
+	_, cloned := h.CloneSnapshot(ctx, "web", "one", "copy", quiet)
+	for _, err := range []error{
+		err, created, cloned, h.RestoreSnapshot(ctx, "web", "one", false, quiet), h.RemoveSnapshot(ctx, "web", "one"),
+	} {
+		require.EqualError(t, err,
+			"web runs by a configuration in none of the folders for VMs: there is no such VM")
+	}
+}

@@ -44,9 +44,23 @@ func (inv *Inventory) mayStart(vm *VM) error {
 	case vm.Fault != nil:
 		return vm.Fault
 	case vm.Place == nil:
-		return fmt.Errorf("%s runs by a configuration in none of the folders for VMs: %w", vm.Name, ErrUnknown)
+		return vm.elsewhere()
 	}
 	return nil
+}
+
+// elsewhere is the error for a VM without a Place, whose data directory isn't known.
+func (vm *VM) elsewhere() error {
+	return fmt.Errorf("%s runs by a configuration in none of the folders for VMs: %w", vm.Name, ErrUnknown)
+}
+
+// placed returns a VM that has a Place.
+func (inv *Inventory) placed(ctx context.Context, name string) (*VM, error) {
+	vm, err := inv.Find(ctx, name)
+	if err == nil && vm.Place == nil {
+		err = vm.elsewhere()
+	}
+	return vm, err
 }
 
 // Stop asks the guest of a VM to shut down, or with force ends the VM at once. It does not

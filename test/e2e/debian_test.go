@@ -15,9 +15,10 @@ import (
 	"vmop/test/guest"
 )
 
-// The example debian: from nothing to a Debian to log in to. A local server has the place of the publisher's.
+// The example debian: from nothing to a Debian to log in to. A local server has the place of the publisher's. A
+// collector gets the trace of its start.
 func debian(t *testing.T, l *lab) {
-	u := newUser(t, l)
+	u, starts := newUser(t, l), l.trace(t)
 	image := guest.Debian(t)
 	listener, err := l.Listen(t.Context())
 	require.NoError(t, err)
@@ -50,6 +51,7 @@ func debian(t *testing.T, l *lab) {
 	size := u.types(log+"'df --output=size -B1G / | tail -1'", "")
 	require.Equal(t, "10", strings.TrimSpace(size), "the file system is as large as the disk")
 	v.condition(v1.ConditionBooted, "True")
+	starts.have(t, "vm.start", "pod.schedule", "pod.prepare", "machine.start", "guest.boot")
 
 	// As the document of Deckhouse has it, but for the name of the VM.
 	u.types("kubectl vmop disk create blank-disk --size 96Mi --wait", "")

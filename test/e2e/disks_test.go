@@ -42,7 +42,9 @@ func serveOn(t *testing.T, listener net.Listener, handler http.Handler) {
 // VM boots from it. Where the authority, the password or the image is missing, the disk says so.
 func containerDisks(t *testing.T, l *lab) {
 	u := newUser(t, l)
-	host, authority := registryWithPassword(t, l)
+	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	pushSector(t, store)
+	host, authority := registryWithPassword(t, l, store)
 	file := filepath.Join(u.home, "ca.pem")
 	require.NoError(t, os.WriteFile(file, authority, 0o600))
 	create := func(name, tag, more string) {
@@ -72,12 +74,10 @@ func containerDisks(t *testing.T, l *lab) {
 	require.NotContains(t, v.managerLog(t.Context()), "canary-registry")
 }
 
-// registryWithPassword serves the container image images/sector:1 in the cluster's network, by TLS, and returns the
-// registry's address and its authority.
-func registryWithPassword(t *testing.T, l *lab) (host string, authority []byte) {
+// registryWithPassword serves a registry in the cluster's network, by TLS, to the user me with the password
+// canary-registry-5c02, and returns its address and its authority.
+func registryWithPassword(t *testing.T, l *lab, store http.Handler) (host string, authority []byte) {
 	t.Helper()
-	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	pushSector(t, store)
 	listener, err := l.Listen(t.Context())
 	require.NoError(t, err)
 	own, err := nbdexport.NewAuthority("registry of a test", time.Now())

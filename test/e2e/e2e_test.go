@@ -48,6 +48,8 @@ func TestKubernetes(t *testing.T) {
 			{"CustomType", customType},
 			{"Arm64", onARM64},
 			{"FaultyType", faultyType},
+			{"RegistryType", registryType},
+			{"TakenOver", takenOver},
 			{"RunnerKilled", runnerKilled},
 			{"SecretsStay", secretsStay},
 			{"MediumByPassword", mediumByPassword},

@@ -2,15 +2,22 @@ package e2e_test
 
 import (
 	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/test/program"
 )
 
 func quantity(text string) resource.Quantity {
@@ -79,4 +86,45 @@ func faultyType(t *testing.T, l *lab) {
 	l.types(t, "faulty-types", "faulty.star", strings.ReplaceAll(assetType, "ASSET", "repaired"))
 	v.runs()
 	require.Equal(t, "repaired", v.console().await(`asset=(\S+)`)[1])
+}
+
+// A user pushes a VM type to a registry that wants a password, and a VM has it from there. When the tag means another
+// one, the VM has that at its next start.
+func registryType(t *testing.T, l *lab) {
+	u := newUser(t, l)
+	author := &user{lab: l, t: t, home: u.home, env: u.env, outside: true}
+	require.NoError(t, program.Build(t.Context(), filepath.Join(u.home, "vmtype"), "vmop/cmd/vmtype"))
+	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	here := httptest.NewServer(store) // pods reach the same registry by TLS
+	t.Cleanup(here.Close)
+	host, authority := registryWithPassword(t, l, store)
+	push := func(asset string) (digest string) {
+		file := filepath.Join(u.home, "shared.star")
+		require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(assetType, "ASSET", asset)), 0o600))
+		to := here.Listener.Addr().String() + "/types/shared:1"
+		pushed := author.types("vmtype vmtype push "+to+" shared --vmtypes "+u.home, "")
+		_, digest, _ = strings.Cut(strings.TrimSpace(pushed), "@")
+		return digest
+	}
+	first := push("first")
+	v := l.create(t, tiny("shared-type", func(s *v1.VirtualMachineSpec) {
+		s.VMType = v1.VMType{
+			Source: "shared", Image: host + "/types/shared:1",
+			ImagePullSecret: &v1.LocalSecretRef{Name: "types"}, CABundle: authority,
+		}
+	}))
+	v.until("to miss the secret", func(now *v1.VirtualMachine) bool {
+		return now.Status.Phase == v1.PhaseFailed && strings.Contains(now.Status.Message, "imagePullSecret types")
+	})
+	u.types("kubectl create secret docker-registry types --docker-server="+host+
+		" --docker-username=me --docker-password=canary-registry-5c02", "")
+	v.runs()
+	require.Equal(t, "first", v.console().await(`asset=(\S+)`)[1])
+	require.Equal(t, first, v.now().Status.VMTypeImage.Digest)
+	second := push("second")
+	u.types("kubectl vmop restart shared-type --wait --timeout 4m", "")
+	v.runs()
+	require.Equal(t, "second", v.console().await(`asset=(\S+)`)[1])
+	require.Equal(t, second, v.now().Status.VMTypeImage.Digest)
+	require.NotContains(t, v.managerLog(t.Context()), "canary-registry")
 }

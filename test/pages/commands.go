@@ -57,9 +57,28 @@ func choice(form string) string {
 	return strings.NewReplacer("[", "", "]", "").Replace(form)
 }
 
+// Statements returns the commands of a block, one after the other, as they are typed: a pipe, a list or a loop is one.
+// Comments are left out.
+func (b Block) Statements() ([]string, error) {
+	file, err := read(b.Text)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, 0, len(file.Stmts))
+	for _, s := range file.Stmts {
+		all = append(all, b.Text[s.Pos().Offset():s.End().Offset()])
+	}
+	return all, nil
+}
+
+// read reads a script.
+func read(script string) (*syntax.File, error) {
+	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+}
+
 // parse returns the commands of a script that begins at a line.
 func (p Page) parse(line int, script string, mention bool) ([]Command, error) {
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	file, err := read(script)
 	if err != nil {
 		return nil, fmt.Errorf("%s:%d: no shell reads this: %w\n%s", p.File, line, err, script)
 	}

@@ -102,7 +102,7 @@ func reference(programs string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := "\n# Programs\n\n"
+	list := "\n## Programs\n\n"
 	for _, file := range names {
 		name := filepath.Base(file)
 		if documents["reference/"+name], err = os.ReadFile(file); err != nil {

@@ -1,0 +1,86 @@
+package docs_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"vmop/test/guest"
+)
+
+// A walk is how the commands of a page are run; testdata/walks.yaml has them, and what each field means.
+type walk struct {
+	Elsewhere string            `json:"elsewhere"`
+	Before    string            `json:"before"`
+	Replace   map[string]string `json:"replace"`
+	Root      bool              `json:"root"`
+	Except    []exception       `json:"except"`
+	functions string
+}
+
+// An exception is a command of a page that isn't run as it stands.
+type exception struct {
+	Command string `json:"command"`
+	Reason  string `json:"reason"`
+	Until   string `json:"until"`
+	Instead string `json:"instead"`
+}
+
+// walks returns those of all pages with blocks of commands, and of others that need something.
+func walks(t *testing.T) map[string]walk {
+	t.Helper()
+	var all struct {
+		Functions string          `json:"functions"`
+		Pages     map[string]walk `json:"pages"`
+	}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(read(t, "testdata/walks.yaml")), &all))
+	for page, w := range all.Pages {
+		w.functions = all.Functions
+		all.Pages[page] = w
+		for _, e := range w.Except {
+			require.True(t, (e.Reason == "") != (e.Until == ""), "%s: %s: why?", page, e.Command)
+		}
+	}
+	return all.Pages
+}
+
+// publish starts a server with an image and a registry, has a list of images name it, and makes programs that act
+// a part on the reader's computer.
+func (r *reader) publish() {
+	raw, qcow2 := filepath.Join(r.root, "disk.img"), filepath.Join(r.root, "disk.qcow2")
+	require.NoError(r.t, os.WriteFile(raw, append(guest.Sector(), make([]byte, 2<<20-512)...), 0o600))
+	out, err := exec.CommandContext(r.t.Context(), "qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw,
+		qcow2).CombinedOutput()
+	require.NoError(r.t, err, "%s", out)
+	mux := http.NewServeMux()
+	mux.Handle("/v2/", registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) { http.ServeFile(w, q, qcow2) })
+	server := httptest.NewServer(mux)
+	r.t.Cleanup(server.Close)
+	r.server = server.Listener.Addr().String()
+	list := fmt.Sprintf("images:\n- {name: debian/12, url: %s/disk.qcow2, checksum: \"sha256:%x\"}\n", server.URL,
+		sha256.Sum256([]byte(read(r.t, qcow2))))
+	home := filepath.Join(r.root, "home")
+	for path, text := range map[string]string{
+		filepath.Join(home, ".config/vmrunner/images.yaml"): list,
+		filepath.Join(home, ".ssh/id_ed25519.pub"):          "ssh-ed25519 AAAA you@here\n",
+		filepath.Join(r.root, "played/ssh"):                 "#!/bin/sh\necho ssh \"$@\"\n",
+		filepath.Join(r.root, "played/systemctl"):           "#!/bin/sh\necho systemctl \"$@\" >>~/systemctl.log\n",
+		filepath.Join(r.root, "played/xtigervncviewer"): "#!/usr/bin/env python3\nimport socket, sys\n" +
+			"s = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\nassert s.recv(12) == b'RFB 003.008\\n'\n",
+	} {
+		require.NoError(r.t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(r.t, os.WriteFile(path, []byte(text), 0o755))
+	}
+}
