@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"cmp"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,7 +41,7 @@ func TestCommandsOfDocuments(t *testing.T) {
 			case "make":
 				fault = makeFault(makefile, c.Words[1:])
 			case "kubectl":
-				fault = kubectlFault(known, c.Words[1:])
+				fault = cmp.Or(kubectlFault(known, c.Words[1:]), flagFault(t, c.Words))
 			}
 			if fault != "" {
 				t.Errorf("%s: %s: %s", c.At, strings.Join(c.Words, " "), fault)
@@ -82,6 +84,22 @@ func kinds(t *testing.T) []string {
 		all = append(append(all, names.ShortNames...), names.Plural, names.Singular)
 	}
 	return all
+}
+
+// flagFault returns which verb or flag kubectl doesn't have: with --help it reads its flags, and does nothing. A
+// plugin's are compared by its own test.
+func flagFault(t *testing.T, words []string) string {
+	t.Helper()
+	if len(words) < 2 || words[1] == "vmop" || words[1] == "krew" {
+		return ""
+	}
+	end := slices.Index(append(slices.Clone(words), "--"), "--")
+	args := append(slices.Clone(words[1:end]), "--help")
+	out, err := exec.CommandContext(t.Context(), "kubectl", args...).CombinedOutput()
+	if err != nil {
+		return string(out)
+	}
+	return ""
 }
 
 // kubectlFault returns which resource the API wouldn't have, or which file the project hasn't.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +44,14 @@ func newFreeze(f *flags) *cobra.Command {
 		case !a.Frozen:
 			return errors.New(a.Message)
 		}
-		cmd.PrintErrf("%d file systems are frozen for at most %s; thaw them: vmrunner thaw\n", a.FileSystems, limit)
+		thaw := append([]string{"vmrunner", "thaw"}, args...)
+		for _, flag := range []string{"config", "runtime-dir"} {
+			if cmd.Flags().Changed(flag) {
+				thaw = append(thaw, "--"+flag, cmd.Flag(flag).Value.String())
+			}
+		}
+		cmd.PrintErrf("%d file systems are frozen for at most %s; thaw them: %s\n", a.FileSystems, limit,
+			cli.Printable(strings.Join(thaw, " ")))
 		return nil
 	}
 	return cmd

@@ -98,10 +98,11 @@ func TestAGuestNeverStaysFrozen(t *testing.T) {
 	becomes(t, dir, thawed)
 	do("echo y >/disk/file")
 
-	said, err := exec.CommandContext(t.Context(), "vmrunner", "freeze", "-c", filepath.Join(dir, "config.yaml"),
-		"--time", "60s").CombinedOutput()
+	config := filepath.Join(dir, "config.yaml")
+	said, err := exec.CommandContext(t.Context(), "vmrunner", "freeze", "-c", config, "--time", "60s").CombinedOutput()
 	require.NoError(t, err, string(said))
-	require.Contains(t, string(said), "1 file systems are frozen for at most 1m0s")
+	require.Contains(t, string(said), "1 file systems are frozen for at most 1m0s; thaw them: vmrunner thaw --config "+
+		config+"\n")
 	second.signal(syscall.SIGTERM)
 	second.await(`the guest's file systems are thawed`)
 	second.await(`stopping.*guest agent`)

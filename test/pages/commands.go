@@ -53,7 +53,7 @@ func (p Page) Commands(programs ...string) ([]Command, error) {
 
 // choice makes one command of a form such as "stop NAME [--force] FILE…".
 func choice(form string) string {
-	form = regexp.MustCompile(`<\w+>|…|\.\.\.`).ReplaceAllString(form, "")
+	form = regexp.MustCompile(`<(\w+)>|…|\.\.\.`).ReplaceAllString(form, "$1")
 	return strings.NewReplacer("[", "", "]", "").Replace(form)
 }
 
