@@ -48,14 +48,16 @@ func TestUsersComeAndGo(t *testing.T) {
 		code, _ := stranger.Get(address, path, "Sec-Fetch-Mode", "cors")
 		require.Equal(t, http.StatusUnauthorized, code, path)
 	}
-	code, _ = stranger.Post(address, "/login", url.Values{"user": {"ann"}, "password": {"wrong"}})
+	code, page := stranger.Post(address, "/login", url.Values{"user": {"ann"}, "password": {"wrong"}})
 	require.Equal(t, http.StatusUnauthorized, code)
+	require.NotContains(t, page, `href="/help`, "strangers get no documents")
 
 	c.Access.Administrators.Users = []string{"ann"}
 	r.Configure(c)
-	code, page := ann.LogIn(address, "ann", "ann").Get(address, "/")
+	code, page = ann.LogIn(address, "ann", "ann").Get(address, "/")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, page, `id="vm-alpha"`)
+	require.Contains(t, page, `href="/help`)
 	require.Equal(t, int64(1), r.Figures().Login.LogIns)
 	require.Equal(t, int64(1), r.Figures().Login.Refused["password"])
 	r.logs(`msg="user logged in" user=ann method=password address=127.0.0.1`)
