@@ -117,7 +117,7 @@ func newReader(t *testing.T, bin string, w walk) *reader {
 }
 
 // unprivileged is the user of readers where root runs the tests: what a page has root do would
-// change the computer.
+// change the computer. See docs/decisions/0157-commands-of-documents.md.
 const unprivileged = 64101
 
 // demoted reports whether the reader is another user than the one who runs the tests.
