@@ -10,7 +10,6 @@ import (
 	"vmop/cli"
 	"vmop/runner/inventory"
 	"vmop/runner/status"
-	"vmop/vmspec"
 	"vmop/yamlfile"
 )
 
@@ -101,7 +100,7 @@ func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
 		}
 		if s := vm.Status; s != nil {
 			row = []string{
-				vm.Name, stateOf(s), strconv.Itoa(s.CPUs), vmspec.Bytes(s.RAM).String(),
+				vm.Name, stateOf(s), strconv.Itoa(s.CPUs), or(ramOf(s), "-"),
 				primary(s), or(s.LoggedInUser, "-"), uptime(s, now),
 			}
 			vmType, guest = s.VMType, or(guestOf(s), "-")

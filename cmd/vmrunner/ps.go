@@ -116,6 +116,14 @@ func statusOf(ctx context.Context, dir string) (status.Status, error) {
 	return client.Status(ctx)
 }
 
+// ramOf returns what the guest has; "" until QEMU has said so to the runner.
+func ramOf(s *status.Status) string {
+	if s.RAM == 0 {
+		return ""
+	}
+	return vmspec.Bytes(s.RAM).String()
+}
+
 // listing returns the rows of the list.
 func listing(entries []entry, wide bool, now time.Time) [][]string {
 	head := []string{"NAME", "STATE", "CPUS", "RAM", "USER", "AGE"}
@@ -134,7 +142,7 @@ func listing(entries []entry, wide bool, now time.Time) [][]string {
 		}
 		s := e.Status
 		row := []string{
-			e.Name, stateOf(s), strconv.Itoa(s.CPUs), vmspec.Bytes(s.RAM).String(),
+			e.Name, stateOf(s), strconv.Itoa(s.CPUs), or(ramOf(s), "-"),
 			or(s.LoggedInUser, "-"), uptime(s, now),
 		}
 		if wide {

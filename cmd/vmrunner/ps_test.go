@@ -13,6 +13,7 @@ import (
 	"vmop/process"
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/status"
 )
 
 // The list tells a QEMU that runs without a runner, a runner that is stopped, and the
@@ -43,4 +44,6 @@ func TestTheListTellsWhatThereIsInPlaceOfARunner(t *testing.T) {
 	for i, row := range listing(entries, true, time.Now())[1:] {
 		require.Equal(t, entries[i].Runner, row[1])
 	}
+	rows := listing([]entry{{Name: "d", Status: &status.Status{CPUs: 2}}}, false, time.Now())
+	require.Equal(t, "-", rows[1][3], "QEMU hasn't said it yet")
 }

@@ -91,7 +91,7 @@ func facts(s status.Status, now time.Time) [][]string {
 		add("Running for", uptime(&s, now))
 	}
 	add("CPUs", fmt.Sprint(s.CPUs))
-	add("RAM", vmspec.Bytes(s.RAM).String())
+	add("RAM", ramOf(&s))
 	if s.QEMU.PID != 0 {
 		add("QEMU", strings.TrimPrefix(fmt.Sprintf("%s, process %d", s.QEMU.Version, s.QEMU.PID), ", "))
 	}
