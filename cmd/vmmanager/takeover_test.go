@@ -123,6 +123,7 @@ spec:
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "privileged")
+	p.eventually("the account of pods is there", func() bool { return p.get("default", &corev1.ServiceAccount{}) })
 	p.Apply(originals)
 	p.awaitPod("old", "")
 	ours := p.start(p.config(`trustedClaims: ["*"]`))
