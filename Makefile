@@ -108,8 +108,7 @@ test: test-says packages-test check ## Install what tests need, check, and run a
 test-says:
 	@echo "make test installs packages of the distribution, checks the code, and runs all tests against the real"
 	@echo "QEMU and a Kubernetes built from source, concurrent packages under the race detector. On 2 CPUs that takes"
-	@echo "half an hour, and more"
-	@echo "the first time; packages whose tests have passed are not tested again. make test-short takes 3 minutes."
+	@echo "nearly an hour, and more the first time; packages whose tests have passed are not tested again. make test-short takes 3 minutes."
 
 test-short: ## Run the tests that need no cluster and boot no guest: 3 minutes on 2 CPUs.
 	go test $$(go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -vE '$(LONG)' | cut -d ' ' -f 1)
