@@ -120,7 +120,7 @@ func FuzzCommand(f *testing.F) {
 		`{"execute": "a", "id": 7}`, `{"execute": "a"} {"execute": "b"}`, "{\"execute\": \"a\nb\"}",
 		`{"execute": "a", "arguments": [1, 1e400]}`,
 		`{"execute": "a", "execute": "b"}`, `{"EXECUTE": "a"}`, "{\"execute\": \"\xff\"}",
-		`{"execute": "a", "arguments": ` + strings.Repeat("[", 20000),
+		`{"execute": "a", "arguments": ` + strings.Repeat("[", 20000), `{"` + strings.Repeat("a", 3000) + `": 1}`,
 	} {
 		f.Add([]byte(body))
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"vmop/printable"
 	"vmop/qmp"
 	"vmop/runner/status"
 	"vmop/vmtypes"
@@ -340,6 +341,9 @@ type commandBody struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
+// mostQuoted bounds what an answer says of a command that can't be read, in characters.
+const mostQuoted = 300
+
 func readCommand(w http.ResponseWriter, r *http.Request) (qmp.Command, error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a unix socket has deadlines
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -350,7 +354,7 @@ func readCommand(w http.ResponseWriter, r *http.Request) (qmp.Command, error) {
 	dec.DisallowUnknownFields()
 	var c commandBody
 	if err := dec.Decode(&c); err != nil {
-		return qmp.Command{}, fmt.Errorf("read the QMP command: %w", err)
+		return qmp.Command{}, errors.New("read the QMP command: " + printable.Clip(err.Error(), mostQuoted))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return qmp.Command{}, errors.New("read the QMP command: data after the JSON object")

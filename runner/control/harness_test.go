@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -8,8 +9,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -169,8 +172,11 @@ func (s *served) http(t *testing.T, method, path, body string) (code, text strin
 	t.Helper()
 	answer := s.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: vm\r\nContent-Length: %d\r\n\r\n%s", method, path,
 		len(body), body))
-	head, text, _ := strings.Cut(answer, "\r\n\r\n")
-	return strings.Fields(head)[1], text
+	response, err := http.ReadResponse(bufio.NewReader(strings.NewReader(answer)), nil)
+	require.NoError(t, err, "%q", answer)
+	content, err := io.ReadAll(response.Body)
+	require.NoError(t, err, "%q", answer)
+	return strconv.Itoa(response.StatusCode), string(content)
 }
 
 // expect reads until a text has come, and returns everything read.

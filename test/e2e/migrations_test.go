@@ -42,7 +42,8 @@ func migrations(t *testing.T, l *lab) {
 {apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineBlockDeviceAttachment, metadata: {name: moves-more},
   spec: {virtualMachineName: moves, blockDeviceRef: {kind: VirtualDisk, name: moves-more}}}`)
 	const readsThird = "; blockdev --flushbufs /dev/vdc; head -c 6 /dev/vdc"
-	third := inside.ask("until [ -b /dev/vdc ]; do usleep 50000; done; echo third | dd of=/dev/vdc conv=fsync 2>/dev/null" + readsThird)
+	const isThere = "until head -c 1 /dev/vdc >/dev/null 2>&1; do usleep 50000; done; "
+	third := inside.ask(isThere + "echo third | dd of=/dev/vdc conv=fsync 2>/dev/null" + readsThird)
 	l.attachmentIs(t, "moves-more", v1.AttachmentAttached)
 	v.condition(v1.ConditionMigratable, metav1.ConditionTrue)
 
