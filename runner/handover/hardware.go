@@ -37,7 +37,7 @@ func Hardware(p *plan.Plan, machines map[string]string) (lines []string) {
 		for _, property := range o.Properties {
 			if property.Descriptor != "" || hostOnly(qemuopt.MeaningOf(o.Flag, o.Value, property.Key)) ||
 				isPath(own.Property(property.Key).Host) || isPath(row.Property(property.Key).Host) ||
-				isMedium(o.Value, property.Key) {
+				isMedium(row, property.Key) {
 				continue
 			}
 			line += separator + property.Key + "=" + property.Value
@@ -53,10 +53,10 @@ func Hardware(p *plan.Plan, machines map[string]string) (lines []string) {
 	return lines
 }
 
-// isMedium reports whether a property of a device names the medium in a CD drive, which can come and go while the guest
-// runs, so that one of two plans may have none.
-func isMedium(device, property string) bool {
-	return strings.HasSuffix(device, "-cd") && property == "drive"
+// isMedium reports whether a property of a device names what is behind a drive. Disks have the same names in both
+// plans; a CD drive has one or none, since its medium can come and go while the guest runs.
+func isMedium(row *qemuopt.Option, property string) bool {
+	return row.Makes == qemuopt.DeviceID && row.Property(property).Refers == qemuopt.BlockNode
 }
 
 // versionOfTPM is what swtpm emulates.
