@@ -90,8 +90,7 @@ func TestPortsOfQEMU(t *testing.T) {
 	datagrams := usernet.Forward{Protocol: "udp", Address: "127.0.0.1", Host: first, Guest: 53}
 	l.want.Ports = portsWanted(datagrams, tcp(second, 80))
 	l.settles("other ports")
-	require.False(t, listening(first))
-	require.True(t, listening(second))
+	require.True(t, listening(second)) // another program may have the first port by now
 	var said string
 	require.NoError(t, json.Unmarshal(l.ask(usernet.List().Execute, usernet.List().Arguments), &said))
 	require.ElementsMatch(t, l.want.Ports[1], usernet.Parse(said)["net1"])
