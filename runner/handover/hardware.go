@@ -37,7 +37,7 @@ func Hardware(p *plan.Plan, machines map[string]string) (lines []string) {
 		for _, property := range o.Properties {
 			if property.Descriptor != "" || hostOnly(qemuopt.MeaningOf(o.Flag, o.Value, property.Key)) ||
 				isPath(own.Property(property.Key).Host) || isPath(row.Property(property.Key).Host) ||
-				isMedium(row, property.Key) {
+				row.Property(property.Key).Refers == qemuopt.BlockNode && takesMedia(p.Rules, o.ID()) {
 				continue
 			}
 			line += separator + property.Key + "=" + property.Value
@@ -53,10 +53,13 @@ func Hardware(p *plan.Plan, machines map[string]string) (lines []string) {
 	return lines
 }
 
-// isMedium reports whether a property of a device names what is behind a drive. Disks have the same names in both
-// plans; a CD drive has one or none, since its medium can come and go while the guest runs.
-func isMedium(row *qemuopt.Option, property string) bool {
-	return row.Makes == qemuopt.DeviceID && row.Property(property).Refers == qemuopt.BlockNode
+// takesMedia reports whether a device is a drive whose medium can come and go while the guest runs, so that one of two
+// plans may have none.
+func takesMedia(rules plan.Rules, device string) bool {
+	return slices.ContainsFunc(rules, func(r plan.Rule) bool {
+		m, is := r.(plan.Medium)
+		return is && m.Device == device
+	})
 }
 
 // versionOfTPM is what swtpm emulates.

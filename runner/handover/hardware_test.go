@@ -32,14 +32,19 @@ func TestTPMsAreCompared(t *testing.T) {
 // A CD drive is the same with a medium and without one: it may have changed while the guest ran.
 func TestMediaAreNoHardware(t *testing.T) {
 	t.Parallel()
-	with := func(id string, medium ...plan.Property) []string {
-		properties := append([]plan.Property{{Key: "id", Value: id}}, medium...)
-		return Hardware(&plan.Plan{QEMU: plan.Process{Args: []plan.Option{
-			{Flag: "-device", Value: "scsi-cd", Properties: properties},
-		}}}, nil)
+	with := func(device, id, medium string) []string {
+		properties := []plan.Property{{Key: "id", Value: id}}
+		if medium != "" {
+			properties = append(properties, plan.Property{Key: "drive", Value: medium})
+		}
+		return Hardware(&plan.Plan{
+			QEMU:  plan.Process{Args: []plan.Option{{Flag: "-device", Value: device, Properties: properties}}},
+			Rules: plan.Rules{plan.Medium{Device: "cd0"}},
+		}, nil)
 	}
-	empty := with("cd0")
-	require.NoError(t, Differences(empty, with("cd0", plan.Property{Key: "drive", Value: "cd0-medium"})))
-	require.EqualError(t, Differences(empty, with("cd1")),
+	empty := with("scsi-cd", "cd0", "")
+	require.NoError(t, Differences(empty, with("scsi-cd", "cd0", "cd0-medium")))
+	require.EqualError(t, Differences(empty, with("scsi-cd", "cd1", "")),
 		"the guest would have other hardware: without -device scsi-cd,id=cd0; with -device scsi-cd,id=cd1")
+	require.Error(t, Differences(with("scsi-hd", "disk0", "a"), with("scsi-hd", "disk0", "b")))
 }
