@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/stretchr/testify/require"
 
 	"vmop/test/pages"
 )
@@ -12,9 +11,5 @@ import (
 // What the documents have readers type is taken.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
-	all, err := pages.All("../..")
-	require.NoError(t, err)
-	count, err := pages.Check(all, "vmrunner", func() *cobra.Command { return newCommand() })
-	require.NoError(t, err)
-	require.Greater(t, count, 150)
+	pages.Require(t, "../..", "vmrunner", func() *cobra.Command { return newCommand() }, 150)
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
 )
 
 // Check returns the calls of a program in pages that it wouldn't take: each verb and flag must exist, the values of
@@ -30,6 +32,17 @@ func Check(all []Page, program string, root func() *cobra.Command) (count int, e
 		}
 	}
 	return count, errors.Join(faults...)
+}
+
+// Require has a program's test fail if a page of the project in a folder has a call that the program wouldn't take, or
+// if all have fewer calls than there were.
+func Require(t testing.TB, project, program string, root func() *cobra.Command, least int) {
+	t.Helper()
+	all, err := All(project)
+	require.NoError(t, err)
+	count, err := Check(all, program, root)
+	require.NoError(t, err)
+	require.Greater(t, count, least)
 }
 
 // fault returns what is wrong with the arguments of a command. A mention may be without arguments.
