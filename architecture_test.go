@@ -272,7 +272,7 @@ func overFence(tr tree) []string {
 	}
 	owners["github.com/stretchr/testify"] = []string{
 		"nothing but tests", "test/browser", "test/visitor", "test/guest", "test/invariants", "test/folder",
-		"test/spice", "test/deaf",
+		"test/spice", "test/deaf", "test/pages",
 		"test/cluster/clustertest",
 	}
 	var broken []string
