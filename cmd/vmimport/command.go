@@ -17,6 +17,7 @@ import (
 	"vmop/cli"
 	"vmop/diskimage"
 	"vmop/diskimage/registry"
+	"vmop/diskimage/transfer"
 	"vmop/regular"
 )
 
@@ -94,7 +95,7 @@ type importFlags struct {
 	url, image, checksum             string
 	upload, insecure                 bool
 	caFile, authFolder, dockerConfig string
-	socket                           string
+	door                             door
 }
 
 func newImport(log *cli.LogFlags) *cobra.Command {
@@ -117,7 +118,7 @@ func newImport(log *cli.LogFlags) *cobra.Command {
 	p.StringVar(&f.authFolder, "auth-folder", "", "`folder` with the files username and password, for the URL")
 	p.StringVar(&f.dockerConfig, "docker-config", "", "`file` .dockerconfigjson, for the container image")
 	p.BoolVar(&f.insecure, "insecure", false, "permit http for the container image")
-	p.StringVar(&f.socket, "socket", defaultSocket, "`path` of the socket of an upload")
+	f.door.add(p)
 	f.add(p)
 	return cmd
 }
@@ -144,11 +145,20 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	switch {
 	case err != nil:
 	case f.upload:
-		result, err = receiveUpload(cmd.Context(), f.socket, i, r)
+		result, err = f.receive(cmd.Context(), i, r)
 	default:
 		result, err = i.Run(cmd.Context())
 	}
 	return r.end(cmd.OutOrStdout(), result, err)
+}
+
+// receive imports what is sent.
+func (f *importFlags) receive(ctx context.Context, i diskimage.Import, r *reporter) (diskimage.Result, error) {
+	listeners, err := f.door.listen(ctx, r.log)
+	if err != nil {
+		return diskimage.Result{}, fmt.Errorf("wait for an upload: %w", err)
+	}
+	return receiveUpload(ctx, listeners, i, r)
 }
 
 // The most that files of settings have, in bytes.
@@ -223,7 +233,7 @@ func newClone(log *cli.LogFlags) *cobra.Command {
 
 func newReceive() *cobra.Command {
 	var socket string
-	var a announcement
+	var a transfer.Announcement
 	cmd := &cobra.Command{
 		Use:   "receive",
 		Short: "Send an image to a vmimport that waits for it",

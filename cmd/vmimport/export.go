@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -19,35 +18,33 @@ import (
 
 	"vmop/cli"
 	"vmop/diskimage"
+	"vmop/diskimage/transfer"
 )
 
 // An exporter sends a disk to those who connect to a socket, as often as they want, and ends when none has been
 // there for a while.
 //
-// See docs/decisions/0142-exports-of-disks.md.
+// See docs/decisions/0142-exports-of-disks.md and 0158-files-through-pages.md.
 type exporter struct {
-	disk, socket, termination string
-	length                    int64         // bytes; 0 is all
-	idle, stall               time.Duration // without a client; for which a client takes nothing
-	log                       *slog.Logger
+	disk, termination string
+	door              door
+	length            int64         // bytes; 0 is all
+	idle, stall       time.Duration // without a client; for which a client takes nothing
+	log               *slog.Logger
 
 	mu      sync.Mutex
 	clients int
 	alone   *time.Timer // ends the exporter
 }
 
-// A request is the first line of a client. The answer is a transmission.
-type request struct {
-	From int64 `json:"from"` // bytes that it has
-}
-
 func newExport(log *cli.LogFlags) *cobra.Command {
 	var e exporter
 	cmd := &cobra.Command{
 		Use:   "export DISK",
-		Short: "Send a disk to vmimport fetch",
-		Long: "export waits at a socket for vmimport fetch, and sends it a disk, a file or a\n" +
-			"block device with raw bytes. It ends when no one has fetched for a while.",
+		Short: "Send a disk to vmimport fetch, or to the manager",
+		Long: "export waits at a socket for vmimport fetch, and with --tls at a port for the\n" +
+			"manager, and sends them a disk, a file or a block device with raw bytes. It ends\n" +
+			"when no one has fetched for a while.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.UsageError{Err: fmt.Errorf("want DISK, got %d arguments", len(args))}
@@ -62,7 +59,7 @@ func newExport(log *cli.LogFlags) *cobra.Command {
 		},
 	}
 	p := cmd.Flags()
-	p.StringVar(&e.socket, "socket", defaultSocket, "`path` of the socket")
+	e.door.add(p)
 	p.Int64Var(&e.length, "length", 0, "`bytes` of DISK that are sent; default all")
 	p.DurationVar(&e.idle, "idle", 2*time.Minute, "how long it waits for a client")
 	p.DurationVar(&e.stall, "stall", 2*time.Minute, "how long a client may take nothing")
@@ -90,27 +87,38 @@ func (e *exporter) run(ctx context.Context) error {
 		return err
 	}
 	defer disk.Close()
-	if err := os.Remove(e.socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
-		return err
-	}
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "unix", e.socket)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	listeners, err := e.door.listen(ctx, e.log)
 	if err != nil {
 		return fmt.Errorf("wait for who fetches the disk: %w", err)
 	}
-	ctx, end := context.WithCancel(ctx)
-	defer end()
 	e.alone = time.AfterFunc(e.idle, end)
-	context.AfterFunc(ctx, func() { _ = l.Close() })
 	e.log.Info("the disk can be fetched", "disk", e.disk, "size", size)
 	var sending sync.WaitGroup
 	defer sending.Wait()
+	broken := make(chan error, len(listeners))
+	for _, l := range listeners {
+		sending.Go(func() { broken <- e.accept(ctx, l, &sending, size) })
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-broken:
+		if ctx.Err() != nil {
+			return nil
+		}
+		end() // the other one
+		return fmt.Errorf("wait for who fetches the disk: %w", err)
+	}
+}
+
+// accept sends the disk to those who connect, until the listener is closed.
+func (e *exporter) accept(ctx context.Context, l net.Listener, sending *sync.WaitGroup, size int64) error {
 	for {
 		conn, err := l.Accept()
-		if err != nil && ctx.Err() != nil {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("wait for who fetches the disk: %w", err)
+		if err != nil {
+			return err
 		}
 		e.count(1)
 		sending.Go(func() {
@@ -138,11 +146,11 @@ func (e *exporter) send(ctx context.Context, conn net.Conn, size int64) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	if err := conn.SetReadDeadline(time.Now().Add(announcementTime)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(transfer.LineTime)); err != nil {
 		return err
 	}
-	line, err := bufio.NewReaderSize(conn, mostAnnouncement).ReadSlice('\n')
-	var r request
+	line, err := bufio.NewReaderSize(conn, transfer.MostLine).ReadSlice('\n')
+	var r transfer.Request
 	if err == nil {
 		err = json.Unmarshal(line, &r)
 	}
@@ -182,7 +190,7 @@ func (r *reporter) exported(out io.Writer, err error) error {
 
 func newFetch() *cobra.Command {
 	var socket string
-	var r request
+	var r transfer.Request
 	cmd := &cobra.Command{
 		Use:   "fetch",
 		Short: "Print what vmimport export sends",
@@ -205,7 +213,7 @@ const (
 	fetchPause    = 100 * time.Millisecond
 )
 
-func fetch(ctx context.Context, path string, r request, out io.Writer) error {
+func fetch(ctx context.Context, path string, r transfer.Request, out io.Writer) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	for end := time.Now().Add(fetchPatience); err != nil && time.Now().Before(end) && ctx.Err() == nil; {

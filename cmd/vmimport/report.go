@@ -14,11 +14,9 @@ import (
 	"time"
 
 	"vmop/diskimage"
+	"vmop/diskimage/transfer"
 	"vmop/printable"
 )
-
-// imported is the reason of an outcome that is none of package diskimage.
-const imported = "Imported"
 
 // Phases that an import itself doesn't have.
 const (
@@ -44,7 +42,7 @@ func outcomeOf(result diskimage.Result, err error) outcome {
 		}
 	}
 	return outcome{
-		Reason: imported, Result: result,
+		Reason: transfer.Imported, Result: result,
 		Message: fmt.Sprintf("a disk of %s was imported (%s)", diskimage.Size(result.VirtualSize), result.Format),
 	}
 }

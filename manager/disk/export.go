@@ -175,9 +175,10 @@ func exportOutcome(pod *corev1.Pod) Outcome {
 func ExportPod(d *v1.VirtualDisk, w Worker) *corev1.Pod {
 	pod, c := begin(d, ExporterOf(d), "export", w)
 	c.Resources = memoryAndCPU()
-	b := builder{d, pod, &c}
+	b := builder{d, pod, &c, w.Authorities}
 	b.mount("scratch", scratchFolder, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
-	b.args("--socket="+UploadSocket, b.origin(d))
+	b.door()
+	b.args(b.origin(d))
 	pod.Spec.Containers = []corev1.Container{c}
 	return pod
 }

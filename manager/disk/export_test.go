@@ -175,9 +175,12 @@ func TestExportPod(t *testing.T) {
 	require.Equal(t, "vd-root-export", p.Name)
 	require.Equal(t, []string{
 		"export", "--log-format=json", "--termination-log=/dev/termination-log", "--socket=/scratch/upload.sock",
-		"/dev/source",
+		"--tls=/etc/vmimport/tls", "/dev/source",
 	}, p.Spec.Containers[0].Args)
-	require.True(t, p.Spec.Volumes[1].PersistentVolumeClaim.ReadOnly)
+	require.True(t, p.Spec.Volumes[2].PersistentVolumeClaim.ReadOnly)
+	files := p.Spec.Volumes[1].Projected.Sources
+	require.Equal(t, "vd-root-export-tls", files[0].Secret.Name)
+	require.Equal(t, "authorities", files[1].ConfigMap.Name)
 	require.False(t, *p.Spec.AutomountServiceAccountToken)
 	require.Len(t, p.Spec.SchedulingGates, 1)
 	p = disk.ExportPod(disk.AsDisk(image("qcow2")), worker())

@@ -79,6 +79,9 @@ func ExporterOf(d *v1.VirtualDisk) string {
 	return ExporterName(d.Name)
 }
 
+// KeySecretOf returns the name of the Secret with the key of a pod that takes or sends data.
+func KeySecretOf(pod string) string { return pod + "-tls" }
+
 // Owner returns the name of the disk or image that owns an object; "" if none does.
 func Owner(object metav1.Object) string {
 	owner := metav1.GetControllerOfNoCopy(object)

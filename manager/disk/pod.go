@@ -26,6 +26,7 @@ type Worker struct {
 	ServiceAccount string // whose token the pod doesn't get
 	Labels         map[string]string
 	Gate           string // keeps it from its start
+	Authorities    string // the ConfigMap with those of the manager
 }
 
 const (
@@ -37,6 +38,9 @@ const (
 	// UploadSocket is where an import pod takes an upload, by vmimport receive: who may execute programs in pods
 	// can send one.
 	UploadSocket = scratchFolder + "/upload.sock"
+	// AnnotationKey of a pod at whose port the manager sends or fetches data has the hash of the pod's public key
+	// (remote.KeyHash).
+	AnnotationKey = v1.GroupName + "/key"
 
 	program       = "/usr/local/bin/vmimport"
 	targetDevice  = "/dev/target"
@@ -45,6 +49,7 @@ const (
 	sourceFolder  = "/source"
 	scratchFolder = "/scratch"
 	secretFolder  = "/etc/vmimport/secret"
+	tlsFolder     = "/etc/vmimport/tls"
 	caFolder      = "/etc/vmimport/ca"
 
 	user      = 65532 // that of the runner, which has the file later
@@ -63,7 +68,7 @@ const (
 func Pod(d, from *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
 	pod, c := begin(d, PodOf(d), verbOf(d), w)
 	c.Resources = resources(d)
-	b := builder{d, pod, &c}
+	b := builder{d, pod, &c, w.Authorities}
 	b.args(fmt.Sprintf("--listen=:%d", ProgressPort), "--scratch="+scratchFolder)
 	to := b.target()
 	if copied(d) {
@@ -148,6 +153,8 @@ type builder struct {
 	disk *v1.VirtualDisk
 	pod  *corev1.Pod
 	c    *corev1.Container
+
+	authorities string // the ConfigMap
 }
 
 func (b builder) args(more ...string) { b.c.Args = append(b.c.Args, more...) }
@@ -214,7 +221,8 @@ func (b builder) source() {
 	keys := []string{"username", "password"}
 	switch {
 	case from.Type == v1.DiskSourceUpload:
-		b.args("--upload", "--socket="+UploadSocket)
+		b.args("--upload")
+		b.door()
 	case from.HTTP != nil:
 		b.args("--url=" + from.HTTP.URL)
 		bundle = from.HTTP.CABundle
@@ -250,6 +258,31 @@ func (b builder) source() {
 		}})
 		b.args("--ca-file=" + caFolder + "/ca.pem")
 	}
+}
+
+// door has the pod take or send data at a socket, and at a port that only the manager may use. The Secret with its key
+// is made before it can start.
+//
+// See docs/decisions/0158-files-through-pages.md.
+func (b builder) door() {
+	b.args("--socket="+UploadSocket, "--tls="+tlsFolder)
+	b.mount("tls", tlsFolder, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: new(int32(0o440)),
+		Sources: []corev1.VolumeProjection{
+			{Secret: &corev1.SecretProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: KeySecretOf(b.pod.Name)},
+			}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: b.authorities}, Optional: new(true),
+			}},
+		},
+	}})
+}
+
+// HasDoor reports whether the pod that imports a disk gets the data from the manager, or by a program that is executed
+// in it.
+func HasDoor(d *v1.VirtualDisk) bool {
+	return d.Spec.DataSource != nil && d.Spec.DataSource.Type == v1.DiskSourceUpload
 }
 
 func checksum(sum *v1.Checksum) string {

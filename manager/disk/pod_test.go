@@ -16,6 +16,7 @@ import (
 func worker() disk.Worker {
 	return disk.Worker{
 		Image: "runner:1", ServiceAccount: "vm-runner", Labels: map[string]string{"a": "b"}, Gate: "held",
+		Authorities: "authorities",
 	}
 }
 

@@ -31,7 +31,7 @@ func (c *Controller) export(ctx context.Context, s *disk.Situation) (again time.
 			return sooner(again, refusedRetry), nil
 		}
 	case disk.StartPod:
-		s.Exporter, err = c.startPod(ctx, s.Exporter)
+		s.Exporter, err = c.startPod(ctx, s.Exporter, true)
 	case disk.RemovePod:
 		err = c.removePod(ctx, s.Exporter)
 	case disk.Forget:

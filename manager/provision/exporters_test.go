@@ -90,6 +90,7 @@ func (w *world) send(name string) {
 	case w.random.Float64() < w.fails/4: // kubectl delete pod
 		pod.DeletionTimestamp = &metav1.Time{Time: w.now}
 	case pod.Status.Phase == corev1.PodPending:
+		require.NotEmpty(w.t, pod.Annotations[disk.AnnotationKey])
 		if !w.beginsToRead(pod) {
 			return
 		}

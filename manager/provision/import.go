@@ -64,7 +64,7 @@ func (c *Controller) attempt(ctx context.Context, step disk.Step, s *disk.Situat
 	case disk.StartPod:
 		var may bool
 		if may, err = c.reserve(ctx, s); may && err == nil {
-			s.Pod, err = c.startPod(ctx, s.Pod)
+			s.Pod, err = c.startPod(ctx, s.Pod, disk.HasDoor(s.Disk))
 		}
 	case disk.RemovePod:
 		err = c.removePod(ctx, s.Pod)
@@ -88,7 +88,7 @@ func (c *Controller) worker(d *v1.VirtualDisk) disk.Worker {
 	settings := c.opts.Settings()
 	return disk.Worker{
 		Image: settings.Image, PullPolicy: settings.ImagePullPolicy, ServiceAccount: objects.ServiceAccount,
-		Labels: labelsOf(d), Gate: objects.SchedulingGate,
+		Labels: labelsOf(d), Gate: objects.SchedulingGate, Authorities: objects.ManagerCA,
 	}
 }
 
@@ -121,10 +121,18 @@ type errTaken struct{}
 // Error implements error.
 func (errTaken) Error() string { return "there is one already, which is not this disk's: delete it" }
 
-// startPod removes the gate from the pod with this uid.
-func (c *Controller) startPod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+// startPod removes the gate from the pod with this uid. One that has a door gets a key first.
+func (c *Controller) startPod(ctx context.Context, pod *corev1.Pod, door bool) (*corev1.Pod, error) {
+	metadata := map[string]any{"uid": pod.UID}
+	if door {
+		hash, err := c.keyOf(ctx, pod)
+		if err != nil {
+			return pod, err
+		}
+		metadata["annotations"] = map[string]string{disk.AnnotationKey: hash}
+	}
 	text, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID}, "spec": map[string]any{"schedulingGates": nil},
+		"metadata": metadata, "spec": map[string]any{"schedulingGates": nil},
 	})
 	if err != nil {
 		return pod, err

@@ -13,6 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vmop/diskimage/transfer"
+	"vmop/manager/disk"
+	"vmop/runner/control/remote"
 )
 
 // whole is what a claim has after an import.
@@ -59,17 +63,50 @@ func (w *world) Patch(_ context.Context, o client.Object, p client.Patch, _ ...c
 			return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("it is another"))
 		}
 		have = have.DeepCopy()
-		have.Spec.SchedulingGates = nil
+		if key := w.keys[disk.KeySecretOf(have.Name)]; fields.Metadata.Annotations != nil {
+			require.True(w.t, key != nil && w.podOf(key), "its key is there before it starts")
+			hash, err := remote.HashOf(key.Data[transfer.CertificateFile])
+			require.NoError(w.t, err)
+			require.Equal(w.t, map[string]string{disk.AnnotationKey: hash}, fields.Metadata.Annotations)
+		}
+		have.Annotations, have.Spec.SchedulingGates = fields.Metadata.Annotations, nil
 		w.put(have)
 		have.DeepCopyInto(o.(*corev1.Pod))
 		return nil
 	})
 }
 
-// Delete deletes a pod that imports: it ends later.
+// createKey creates the Secret with the key of a pod.
+func (w *world) createKey(key *corev1.Secret) error {
+	if w.keys[key.Name] != nil {
+		return apierrors.NewAlreadyExists(schema.GroupResource{}, key.Name)
+	}
+	require.Len(w.t, key.Data, 2)
+	w.next(key)
+	key.UID = types.UID("key-" + key.ResourceVersion)
+	w.keys[key.Name] = key.DeepCopy()
+	return nil
+}
+
+// podOf reports whether the pod is there that has a key.
+func (w *world) podOf(key *corev1.Secret) bool {
+	of := metav1.GetControllerOf(key)
+	pod := w.works[of.Name]
+	return pod != nil && pod.UID == of.UID
+}
+
+// Delete deletes a pod that imports, which ends later, or a key.
 func (w *world) Delete(_ context.Context, o client.Object, opts ...client.DeleteOption) error {
 	var all client.DeleteOptions
 	all.ApplyOptions(opts)
+	if key, is := o.(*corev1.Secret); is {
+		return w.writeWork(func() error {
+			have := w.keys[key.Name]
+			require.False(w.t, have != nil && have.UID == *all.Preconditions.UID && w.podOf(have), "it is in use")
+			delete(w.keys, key.Name)
+			return nil
+		})
+	}
 	return w.writeWork(func() error {
 		have := w.works[o.GetName()]
 		if have == nil {

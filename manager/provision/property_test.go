@@ -57,6 +57,7 @@ type world struct {
 	read   map[string]*appsv1.StatefulSet // by the controller of stateful sets, which acts later
 	pods   map[string]*corev1.Pod
 	works  map[string]*corev1.Pod // that import, by their names
+	keys   map[string]*corev1.Secret
 	data   map[types.UID]string   // by claims: "" is half of an image, or nothing
 	known  map[string]*corev1.Pod // by the manager, whose watch is late
 	events []func()               // of the watch of disks, claims and pods that import
@@ -78,7 +79,7 @@ func newWorld(t testing.TB, seed uint64, cuts float64) *world {
 		images: map[string]*v1.VirtualImage{},
 		claims: map[string]*corev1.PersistentVolumeClaim{}, sets: map[string]*appsv1.StatefulSet{},
 		read: map[string]*appsv1.StatefulSet{}, pods: map[string]*corev1.Pod{},
-		works: map[string]*corev1.Pod{}, data: map[types.UID]string{},
+		works: map[string]*corev1.Pod{}, keys: map[string]*corev1.Secret{}, data: map[types.UID]string{},
 	}
 	w.start()
 	return w
@@ -175,6 +176,9 @@ func (w *world) Create(_ context.Context, o client.Object, _ ...client.CreateOpt
 	if pod, is := o.(*corev1.Pod); is {
 		return w.writeWork(func() error { return w.createWork(pod) })
 	}
+	if key, is := o.(*corev1.Secret); is {
+		return w.writeWork(func() error { return w.createKey(key) })
+	}
 	claim, is := o.(*corev1.PersistentVolumeClaim)
 	if !is {
 		return nil // an event
@@ -255,6 +259,11 @@ func (l live) Get(_ context.Context, key client.ObjectKey, into client.Object, _
 		}
 	case *corev1.Pod:
 		if have := l.works[key.Name]; have != nil {
+			have.DeepCopyInto(into)
+			return nil
+		}
+	case *corev1.Secret:
+		if have := l.keys[key.Name]; have != nil {
 			have.DeepCopyInto(into)
 			return nil
 		}
@@ -468,6 +477,11 @@ func (w *world) collect() {
 		if !w.owned(pod) {
 			delete(w.works, name)
 			w.see(pod, true)
+		}
+	}
+	for name, key := range w.keys {
+		if !w.podOf(key) && w.random.IntN(3) == 0 { // sooner or later
+			delete(w.keys, name)
 		}
 	}
 }

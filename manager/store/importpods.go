@@ -14,8 +14,9 @@ func importPodEncoding(namespace string) encoding[*corev1.Pod] {
 	e := podEncoding(namespace)
 	e.trim = func(pod *corev1.Pod) {
 		owners, gates, conditions := pod.OwnerReferences, pod.Spec.SchedulingGates, pod.Status.Conditions
+		kept := entries(pod.Annotations, []string{disk.AnnotationKey})
 		trimPod(pod)
-		pod.Labels, pod.Annotations = nil, nil
+		pod.Labels, pod.Annotations = nil, kept
 		pod.OwnerReferences, pod.Spec.SchedulingGates, pod.Status.Conditions = owners, gates, nil
 		for _, c := range conditions {
 			if c.Type == corev1.PodScheduled {

@@ -8,6 +8,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"time"
@@ -22,10 +24,10 @@ func KeyHash(certificate *x509.Certificate) string {
 
 // newIdentity makes a key, and a certificate around it, since TLS sends keys in no other
 // form. What it says besides the key is checked by no client.
-func newIdentity(now time.Time) (certificate tls.Certificate, hash string, err error) {
+func newIdentity(now time.Time) (certificate tls.Certificate, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return certificate, "", fmt.Errorf("make the runner's key: %w", err)
+		return certificate, fmt.Errorf("make a server's key: %w", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: now.AddDate(0, 0, -1), NotAfter: now.AddDate(100, 0, 0),
@@ -33,11 +35,47 @@ func newIdentity(now time.Time) (certificate tls.Certificate, hash string, err e
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return certificate, "", fmt.Errorf("make the runner's certificate: %w", err)
+		return certificate, fmt.Errorf("make a server's certificate: %w", err)
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return certificate, "", fmt.Errorf("make the runner's certificate: %w", err)
+		return certificate, fmt.Errorf("make a server's certificate: %w", err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, KeyHash(leaf), nil
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+// A Pair is the identity of a server that doesn't make its own: a certificate and its key, PEM, and the hash of the
+// key, which clients know (KeyHash).
+type Pair struct {
+	Certificate, Key []byte
+	Hash             string
+}
+
+// NewPair makes an identity.
+func NewPair(now time.Time) (Pair, error) {
+	made, err := newIdentity(now)
+	if err != nil {
+		return Pair{}, err
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
+	if err != nil {
+		return Pair{}, fmt.Errorf("encode a server's key: %w", err)
+	}
+	return Pair{
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Leaf.Raw}),
+		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), Hash: KeyHash(made.Leaf),
+	}, nil
+}
+
+// HashOf returns the hash of the key of a certificate, PEM.
+func HashOf(certificate []byte) (string, error) {
+	block, _ := pem.Decode(certificate)
+	if block == nil {
+		return "", errors.New("read a server's certificate: there is none")
+	}
+	parsed, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", fmt.Errorf("read a server's certificate: %w", err)
+	}
+	return KeyHash(parsed), nil
 }

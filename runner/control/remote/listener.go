@@ -25,6 +25,8 @@ type Options struct {
 	Authorities string
 	// Port to listen on, at every address; 0 is any that is free.
 	Port int
+	// Certificate of the server, with its key; nil: one is made.
+	Certificate *tls.Certificate
 	// Log gets who is refused, and why.
 	Log *slog.Logger
 }
@@ -38,12 +40,15 @@ type Listener struct {
 
 // Listen begins to listen, until Close.
 func Listen(ctx context.Context, opts Options) (*Listener, error) {
-	certificate, key, err := newIdentity(time.Now())
-	if err != nil {
-		return nil, err
+	if opts.Certificate == nil {
+		made, err := newIdentity(time.Now())
+		if err != nil {
+			return nil, err
+		}
+		opts.Certificate = &made
 	}
 	config := &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate},
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*opts.Certificate},
 		NextProtos:             []string{"http/1.1"}, // streams take connections over, which HTTP/2 has not
 		SessionTicketsDisabled: true,                 // each connection proves who it is by the present authorities
 		ClientAuth:             tls.RequireAndVerifyClientCert,
@@ -60,7 +65,7 @@ func Listen(ctx context.Context, opts Options) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the manager: %w", err)
 	}
-	return &Listener{l, key}, nil
+	return &Listener{l, KeyHash(opts.Certificate.Leaf)}, nil
 }
 
 // withAuthorities returns the configuration with the present authorities, which a file has.

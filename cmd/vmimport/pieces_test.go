@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"vmop/diskimage"
+	"vmop/diskimage/transfer"
+	"vmop/manager/objects"
+	"vmop/manager/stream"
+	"vmop/runner/config"
+	"vmop/runner/control/remote"
+)
+
+// manager is one that knows a pod's key, and whose authority the pod has.
+type manager struct {
+	*stream.Keys
+	t      *testing.T
+	folder string // of the pod
+	target stream.Target
+}
+
+func newManager(t *testing.T) *manager {
+	t.Helper()
+	core := fake.NewClientset().CoreV1()
+	m := &manager{
+		Keys: stream.NewKeys(core.Secrets("vms"), core.ConfigMaps("vms"), slog.New(slog.DiscardHandler)), t: t,
+		folder: t.TempDir(),
+	}
+	require.NoError(t, m.Refresh(t.Context()))
+	public, err := core.ConfigMaps("vms").Get(t.Context(), objects.ManagerCA, metav1.GetOptions{})
+	require.NoError(t, err)
+	pair, err := remote.NewPair(time.Now())
+	require.NoError(t, err)
+	m.target.Key = pair.Hash
+	for name, text := range map[string]string{
+		config.AuthoritiesFile:   public.Data[config.AuthoritiesFile],
+		transfer.CertificateFile: string(pair.Certificate), transfer.KeyFile: string(pair.Key),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(m.folder, name), []byte(text), 0o600))
+	}
+	return m
+}
+
+// start starts a pod's program that listens for the manager.
+func (m *manager) start(args ...string) *ran {
+	m.t.Helper()
+	dir, err := os.MkdirTemp("", "u") // short
+	require.NoError(m.t, err)
+	m.t.Cleanup(func() { require.NoError(m.t, os.RemoveAll(dir)) })
+	r := start(m.t, nil, append(args, "--socket", filepath.Join(dir, "s"), "--tls", m.folder, "--port", "0",
+		"--log-format", "json")...)
+	m.target.Address = "127.0.0.1:" + r.await(m.t, "listening for the manager", "port")
+	return r
+}
+
+func (m *manager) dial() net.Conn {
+	m.t.Helper()
+	conn, err := m.Dial(m.t.Context(), m.target)
+	require.NoError(m.t, err)
+	return conn
+}
+
+// send sends a piece of an image.
+func (m *manager) send(a transfer.Announcement, piece []byte) transfer.Answer {
+	m.t.Helper()
+	a.Length = int64(len(piece))
+	answer, err := transfer.Upload(m.t.Context(), m.dial(), a, bytes.NewReader(piece))
+	require.NoError(m.t, err)
+	return answer
+}
+
+// An image that comes in pieces is resumed after the last byte that has arrived, whoever brings the next piece.
+func TestUploadInPieces(t *testing.T) {
+	t.Parallel()
+	m, data := newManager(t), disk()
+	target := filepath.Join(t.TempDir(), "disk.img")
+	r := m.start("import", "--upload", "--target", target)
+	a := transfer.Announcement{Size: int64(len(data)), ID: "a"}
+	is := m.send(a, nil)
+	require.Equal(t, transfer.Answer{Reason: transfer.Continue}, is)
+	is = m.send(a, data[:1<<20])
+	require.Equal(t, transfer.Answer{Reason: transfer.Continue, At: 1 << 20}, is)
+
+	// One that stalls is displaced by the next one, and what has come counts.
+	a.From, a.Length = 1<<20, 1<<20
+	stalled, feed := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := transfer.Upload(t.Context(), m.dial(), a, stalled)
+		ended <- err
+	}()
+	_, err := feed.Write(data[1<<20 : 1<<20+4096])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return m.send(a, nil).At == 1<<20+4096 }, patience, 10*time.Millisecond)
+	require.NoError(t, feed.CloseWithError(errors.New("the browser has gone")))
+	require.Error(t, <-ended)
+	is = m.send(a, data[1<<20:2<<20])
+	require.Equal(t, transfer.Answer{Reason: transfer.Continue, At: 1<<20 + 4096}, is, "it wants no byte twice")
+
+	other := a
+	other.ID, other.From = "b", 0
+	is = m.send(other, data)
+	require.Equal(t, transfer.Busy, is.Reason)
+	other.From = 5
+	is = m.send(other, data[5:])
+	require.Equal(t, transfer.Unknown, is.Reason)
+
+	a.From += 4096
+	is = m.send(a, data[a.From:])
+	require.Equal(t, transfer.Imported, is.Reason, is.Message)
+	o, code := r.end(t)
+	require.Zero(t, code)
+	require.Equal(t, "Imported", o.Reason)
+	got, err := os.ReadFile(target)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(data, got))
+}
+
+// What is no image can be sent again, and one that is canceled or lasts too long; each answer says why.
+func TestPiecesThatAreNoImage(t *testing.T) {
+	t.Parallel()
+	m, data := newManager(t), disk()
+	r := m.start("import", "--upload", "--target", filepath.Join(t.TempDir(), "disk.img"), "--size", "1048576")
+	page := append([]byte("<html>"), make([]byte, 3<<20)...)
+	a := transfer.Announcement{Size: int64(len(page)), ID: "page"}
+	for _, n := range []int64{1 << 20, 2 << 20, a.Size} {
+		is := m.send(a, page[a.From:n])
+		if a.From = n; is.Reason != transfer.Continue {
+			require.Equal(t, "UnsupportedFormat", is.Reason)
+			break
+		}
+		require.Less(t, n, a.Size)
+	}
+	a.From = 1 << 20
+	is := m.send(a, nil)
+	require.Equal(t, "UnsupportedFormat", is.Reason, "who has not heard it asks again")
+
+	a = transfer.Announcement{Size: int64(len(data)), ID: "canceled"}
+	require.Eventually(t, func() bool { return m.send(a, data[:4096]).Reason == transfer.Continue }, patience,
+		10*time.Millisecond)
+	a.Cancel = true
+	is = m.send(a, nil)
+	require.Equal(t, "TransferBroken", is.Reason)
+	require.Contains(t, is.Message, "canceled")
+
+	awaited := func(a transfer.Announcement) {
+		require.Eventually(t, func() bool { return m.send(a, nil).Reason == transfer.Continue }, patience,
+			10*time.Millisecond)
+	}
+	wrong := transfer.Announcement{Size: 1 << 20, ID: "sum", Checksum: "sha256:" + strings.Repeat("0", 64)}
+	awaited(wrong)
+	is = m.send(wrong, data[1<<20:2<<20])
+	require.Equal(t, "ChecksumMismatch", is.Reason)
+
+	a = transfer.Announcement{Size: int64(len(data)), ID: "large"}
+	awaited(a)
+	is = m.send(a, data)
+	require.Equal(t, "ImageTooLarge", is.Reason)
+	o, code := r.end(t)
+	require.Equal(t, 1, code)
+	require.Equal(t, "ImageTooLarge", o.Reason)
+}
+
+// Only the manager is served at the port, and it takes no other pod for this one.
+func TestStrangersAtThePort(t *testing.T) {
+	t.Parallel()
+	m, stranger := newManager(t), newManager(t)
+	m.start("import", "--upload", "--target", filepath.Join(t.TempDir(), "disk.img"))
+	foreign, err := stranger.Dial(t.Context(), m.target)
+	if err == nil { // with TLS 1.3 a client is refused when it reads
+		_, err = transfer.Upload(t.Context(), foreign, transfer.Announcement{Size: 1, ID: "x"}, nil)
+	}
+	require.Error(t, err)
+	bare, err := (&tls.Dialer{Config: &tls.Config{
+		InsecureSkipVerify: true, NextProtos: []string{"http/1.1"},
+	}}).DialContext(t.Context(), "tcp", m.target.Address)
+	if err == nil {
+		_, err = transfer.Upload(t.Context(), bare, transfer.Announcement{Size: 1, ID: "x"}, nil)
+	}
+	require.Error(t, err)
+	other := m.target
+	other.Key = stranger.target.Key
+	_, err = m.Dial(t.Context(), other)
+	require.ErrorIs(t, err, stream.ErrOther)
+	require.Equal(t, transfer.Continue, m.send(transfer.Announcement{Size: 1, ID: "x"}, nil).Reason)
+}
+
+// A disk is fetched at the port, and again after the last piece when the connection breaks.
+func TestFetchAtThePort(t *testing.T) {
+	t.Parallel()
+	m, dir := newManager(t), t.TempDir()
+	from := filepath.Join(dir, "disk.raw")
+	require.NoError(t, os.WriteFile(from, full(), 0o600))
+	r := m.start("export", from)
+	var got bytes.Buffer
+	arrival := diskimage.Arrival{To: &diskimage.Plain{W: &got}}
+	ctx, cut := context.WithCancel(t.Context())
+	broken := m.dial()
+	context.AfterFunc(ctx, func() { _ = broken.Close() })
+	arrival.Progress = func(at, _ int64) {
+		if at >= 4<<20 {
+			cut()
+		}
+	}
+	err := transfer.Fetch(broken, &arrival)
+	require.Error(t, err)
+	for err != nil {
+		require.NotErrorAs(t, err, new(*diskimage.Error))
+		require.GreaterOrEqual(t, arrival.Reached(), int64(4<<20))
+		err = transfer.Fetch(m.dial(), &arrival)
+	}
+	require.True(t, bytes.Equal(full(), got.Bytes()))
+	r.terminate(t)
+	o, _ := r.end(t)
+	require.Equal(t, "Exported", o.Reason)
+}
