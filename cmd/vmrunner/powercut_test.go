@@ -201,7 +201,8 @@ func TestFault36ThePowerFails(t *testing.T) {
 	for n := range count { // each phase gets as many
 		of := n % (len(v.phases) - 1)
 		from, to := v.phases[of].began, v.phases[of+1].began
-		moments = append(moments, from+random.Int64N(to-from+1)) // nothing is written in a phase that one fsync outlasts
+		// Nothing is written in a phase that one fsync outlasts.
+		moments = append(moments, from+random.Int64N(to-from+1))
 	}
 	slices.Sort(moments)
 	m.cuts(moments, random, v.check)
