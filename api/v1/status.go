@@ -284,6 +284,11 @@ type RunnerStatus struct {
 	//
 	// +optional
 	DrivesRevision int64 `json:"drivesRevision,omitempty"`
+	// AwaitsServers: a drive is attached when its server answers, however late. Runners of earlier
+	// versions, which don't say so, are to get it when it does.
+	//
+	// +optional
+	AwaitsServers bool `json:"awaitsServers,omitempty"`
 }
 
 // RunnerDrive is a drive that was attached while the guest runs, or is to be.

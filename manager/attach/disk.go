@@ -93,6 +93,7 @@ func (o *one) observe(name string) (err error) {
 	s.Deleted = o.first == nil || o.first.DeletionTimestamp != nil
 	s.Mounted = r.pod != nil && objects.Mounts(&r.pod.Spec, disk.ClaimName(name))
 	s.OldPod = r.pod != nil && !objects.HasDiskTLS(&r.pod.ObjectMeta)
+	s.Awaits = r.reported() && r.VM.Status.Runner.AwaitsServers
 	if s.Disk, err = r.opts.Disks.Disk(name); err != nil {
 		return err
 	}
@@ -112,6 +113,7 @@ func (o *one) observe(name string) (err error) {
 func stateOf(pod *corev1.Pod, d *v1.VirtualDisk) attachment.Export {
 	e := attachment.Export{Exists: true, Ending: pod.DeletionTimestamp != nil, Over: disk.Finished(pod)}
 	owner := metav1.GetControllerOfNoCopy(pod)
+	e.Coming = !e.Over && !e.Ending && d != nil && owner != nil && owner.UID == d.UID
 	e.Ready = !e.Over && isReady(pod) && d != nil && owner != nil && owner.UID == d.UID
 	if !e.Ready {
 		e.Problem = decide.Readable(problemOf(pod))
@@ -152,6 +154,11 @@ func problemOf(pod *corev1.Pod) string {
 	return ""
 }
 
+// reported reports whether the runner in the VM's present pod has.
+func (r *round) reported() bool {
+	return r.VM != nil && r.pod != nil && r.VM.Status.Runner != nil && r.VM.Status.Runner.PodUID == r.pod.UID
+}
+
 // driveState returns what is known of the drive of a disk.
 func (r *round) driveState(disk string) (d attachment.Drive) {
 	if r.VM == nil {
@@ -160,10 +167,9 @@ func (r *round) driveState(disk string) (d attachment.Drive) {
 	}
 	d.Configured = r.drives.Of(disk) != nil
 	runner := r.VM.Status.Runner
-	reported := r.pod != nil && runner != nil && runner.PodUID == r.pod.UID
-	d.Unseen = r.drives.Revision != 0 && (!reported || runner.DrivesRevision != r.drives.Revision) ||
+	d.Unseen = r.drives.Revision != 0 && (!r.reported() || runner.DrivesRevision != r.drives.Revision) ||
 		r.pod != nil && r.pod.CreationTimestamp.Before(&r.VM.CreationTimestamp) // that of a VM before this one
-	if !reported {
+	if !r.reported() {
 		return d
 	}
 	for _, drive := range runner.Drives {
@@ -192,7 +198,8 @@ func (o *one) act() error {
 	case o.plan.Renew: // what serves it stays, but for the pod
 		o.Export.Ending = true
 		return r.remove(&corev1.Pod{}, o.export, o.export.UID)
-	case o.plan.Drive && o.Drive.State != attachment.DriveAttached && o.Export.Ready && !o.Export.Ending:
+	case o.plan.Drive && o.Drive.State != attachment.DriveAttached && o.Export.Coming &&
+		(o.Export.Ready || !o.Drive.Configured):
 		return r.reachable(o)
 	case o.plan.Export && !o.Export.Exists:
 		mounted, settled, err := r.opts.Disks.Mounted(r.ctx, r.Name, o.DiskName)
@@ -213,7 +220,8 @@ func (o *one) act() error {
 		if o.export, err = r.serve(o); err != nil {
 			return err
 		}
-		o.Export.Exists = true
+		o.Export.Exists, o.Export.Coming = true, true
+		o.plan = attachment.Decide(o.Situation)
 	case !o.plan.Export && o.Export.Exists && !o.Export.Ending:
 		if err := r.unchanged(); err != nil {
 			return err

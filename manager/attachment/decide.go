@@ -61,10 +61,16 @@ func (d Drive) inQEMU() bool {
 	return d.Configured || d.Unseen || d.State != DriveNone
 }
 
+// had reports whether a machine whose runner has said nothing else since has the disk, or had it.
+func (d Drive) had() bool {
+	return d.State == DriveAttached || d.State == DriveDetaching || d.State == DriveNone && d.Unseen
+}
+
 // An Export is what there is of the pod that serves the disk.
 type Export struct {
 	Exists bool
 	Ready  bool // it serves
+	Coming bool // it is the disk's, and serves or may be about to
 	Ending bool // it is being deleted
 	// Over: its pod has ended and is not started again, as one that was evicted.
 	Over bool
@@ -84,6 +90,9 @@ type Situation struct {
 	// made without the folder for certificates, by an earlier version of the manager.
 	VM             *v1.VirtualMachine
 	HasPod, OldPod bool
+	// Awaits: the runner in that pod attaches a disk when its server answers, however late. Others get
+	// the drive when the export is ready.
+	Awaits bool
 	// Disk is nil if there is none.
 	Disk *v1.VirtualDisk
 	// Mounted: a pod of the VM mounts the claim, or its StatefulSet may make one that does.
@@ -119,12 +128,12 @@ func Decide(s Situation) Plan {
 		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting, "the disk is being reserved for the VM"
 	case wanted:
 		p.Export = true
-		p.Drive = s.served() || s.Drive.Configured
+		p.Drive = s.served() || s.Drive.Configured || s.Awaits && s.Export.Coming
 		p.Phase, p.Reason, p.Message = s.progress()
 	}
 	// What QEMU has open must be served until it has let go of it, if there is a QEMU. To detach a disk
 	// that isn't served would stop the guest for as long as QEMU waits for the server.
-	if s.HasPod && held && s.Drive.Configured && !s.served() {
+	if !wanted && s.HasPod && held && s.Drive.Configured && s.Drive.had() && !s.served() {
 		p.Export, p.Drive = true, true
 		p.Message = s.again()
 	} else if s.HasPod && held && s.Drive.inQEMU() && (s.Export.Exists || s.Drive.State != DriveNone && !s.Mounted) {
@@ -200,6 +209,8 @@ func (s Situation) progress() (phase Phase, reason, message string) {
 	case s.Drive.Configured && !s.Drive.Unseen && s.Drive.State == DriveNone:
 		return Failed, ReasonNotPlugged, "the runner can't attach it: the VM type of the machine has no place for disks that are " +
 			"attached while it runs (hotplug.disks), or the runner is of an earlier version"
+	case s.Drive.Configured && !s.served():
+		return InProgress, ReasonExporting, s.because("the disk's export is being started")
 	case s.Drive.Configured && s.Drive.Message != "":
 		return InProgress, ReasonRequested, "the runner attaches the disk: " + s.Drive.Message
 	case s.Drive.Configured:

@@ -18,7 +18,8 @@ func attached() Situation {
 	d.Name, d.Status.Phase, d.Status.Target.UID = "data", v1.DiskReady, "1"
 	d.Status = disk.Lock(d, "vm", "", time.Time{})
 	return Situation{
-		VMName: "vm", DiskName: "data", VM: vm, HasPod: true, Disk: d, Export: Export{Exists: true, Ready: true},
+		VMName: "vm", DiskName: "data", VM: vm, HasPod: true, Disk: d,
+		Export: Export{Exists: true, Coming: true, Ready: true},
 		Drive: Drive{Configured: true, State: DriveAttached},
 	}
 }
@@ -79,6 +80,41 @@ func TestDecide(t *testing.T) {
 			func(s *Situation) { s.Drive, s.Export.Ready = Drive{}, false },
 			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
 			"being started",
+		},
+		"an export that starts, and a runner that awaits it": {
+			func(s *Situation) { s.Drive, s.Export.Ready, s.Awaits = Drive{}, false, true },
+			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			"being started",
+		},
+		"an export that is to start, and a runner that awaits it": {
+			func(s *Situation) { s.Drive, s.Export, s.Awaits = Drive{}, Export{}, true },
+			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			"being started",
+		},
+		"an earlier disk's export, and a runner that awaits it": {
+			func(s *Situation) { s.Drive, s.Export, s.Awaits = Drive{}, Export{Exists: true}, true },
+			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			"being started",
+		},
+		"a runner that awaits an export which no node takes": {
+			func(s *Situation) {
+				s.Drive = Drive{Configured: true, State: DriveAttaching, Message: "no answer"}
+				s.Export, s.Awaits = Export{Exists: true, Coming: true, Problem: "no node takes the pod vd-data"}, true
+			},
+			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			"being started: no node takes the pod vd-data",
+		},
+		"deleted before it was served": {
+			func(s *Situation) { s.Deleted, s.Drive.State, s.Export.Ready = true, DriveAttaching, false },
+			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			"the runner detaches",
+		},
+		"deleted before it was served, and the runner has not said so": {
+			func(s *Situation) {
+				s.Deleted, s.Drive, s.Export.Ready = true, Drive{Configured: true, Unseen: true}, false
+			},
+			Plan{Export: true, Drive: true, Phase: Terminating, Reason: ReasonDetaching},
+			"waiting for the disk's export",
 		},
 		"an export that starts again": {
 			func(s *Situation) { s.Export.Ready = false },

@@ -38,12 +38,17 @@ type machine struct {
 
 type pod struct {
 	mounts []string
+	awaits bool            // its runner is of a version that does
 	drives map[string]bool // in QEMU
-	seen   int             // version of the configuration that the runner follows
-	told   struct {        // by the runner, some time ago
-		seen   int
-		drives map[string]bool
-	}
+	follows
+	told follows // by the runner, some time ago
+}
+
+// follows is what a runner does.
+type follows struct {
+	seen   int                   // version of the configuration
+	config map[string]bool       // that it has read
+	states map[string]DriveState // when it was told
 }
 
 type wish struct {
@@ -54,8 +59,8 @@ type wish struct {
 }
 
 type export struct {
-	vm, disk      string
-	ready, ending bool
+	vm, disk             string
+	ready, ending, stuck bool // never ready
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -114,10 +119,14 @@ func (w *world) user() {
 func (w *world) of(vm, name string) Export {
 	for _, e := range w.exports {
 		if e.vm == vm && e.disk == name {
-			return Export{Exists: true, Ready: e.ready, Ending: e.ending}
+			return e.is()
 		}
 	}
 	return Export{}
+}
+
+func (e *export) is() Export {
+	return Export{Exists: true, Ready: e.ready, Coming: !e.ending, Ending: e.ending}
 }
 
 // mounted reports whether a VM has a pod with a disk, or may get one.
@@ -164,7 +173,7 @@ func (w *world) set(name string) {
 	case m.pod != nil && (!m.replicas || !w.quiet && w.IntN(20) == 0):
 		m.pod = nil
 	case m.pod == nil && m.replicas:
-		m.pod = &pod{mounts: m.template, drives: map[string]bool{}}
+		m.pod = &pod{mounts: m.template, drives: map[string]bool{}, awaits: w.IntN(2) == 0}
 	}
 }
 
@@ -175,22 +184,33 @@ func (w *world) runner(name string) {
 	if p == nil {
 		return
 	}
-	switch w.IntN(3) {
+	serves := func(a string) bool { return w.exports[a] != nil && w.exports[a].ready && !w.exports[a].ending }
+	switch w.IntN(4) {
 	case 0:
-		p.seen = m.version
-		for a := range m.config {
-			if e := w.exports[a]; e != nil && e.ready && !e.ending {
+		p.seen, p.config = m.version, maps.Clone(m.config)
+	case 1:
+		for a := range p.config {
+			if serves(a) {
 				p.drives[a] = true
 			}
 		}
-	case 1:
+	case 2:
 		for a := range p.drives {
-			if p.seen == m.version && !m.config[a] {
+			if !p.config[a] && serves(a) {
 				delete(p.drives, a)
 			}
 		}
-	case 2:
-		p.told.seen, p.told.drives = p.seen, maps.Clone(p.drives)
+	case 3:
+		p.told = follows{seen: p.seen, config: p.config, states: map[string]DriveState{}}
+		for a := range p.config {
+			p.told.states[a] = DriveAttaching
+		}
+		for a := range p.drives {
+			p.told.states[a] = DriveDetaching
+			if p.config[a] {
+				p.told.states[a] = DriveAttached
+			}
+		}
 	}
 }
 
@@ -208,13 +228,12 @@ func (w *world) attachment(name string) {
 		}
 	}
 	if e := w.exports[name]; e != nil {
-		s.Export = Export{Exists: true, Ready: e.ready, Ending: e.ending}
+		s.Export = e.is()
 	}
 	if m.pod != nil {
 		s.Drive.Unseen = m.pod.told.seen != m.version
-		if m.pod.told.drives[name] {
-			s.Drive.State = DriveAttached
-		}
+		s.Awaits = m.pod.awaits && m.pod.told.states != nil
+		s.Drive.State = m.pod.told.states[name]
 	}
 	p := Decide(s)
 	a.status = p
@@ -222,7 +241,9 @@ func (w *world) attachment(name string) {
 		w.disks[a.disk].Status = disk.Lock(w.disks[a.disk], a.vm, "", time.Time{})
 	}
 	if p.Drive != m.config[name] {
-		require.True(w.t, p.Drive || m.pod == nil || s.Export.Ready, "detached without being served")
+		require.True(w.t, !p.Drive || s.Awaits || s.Export.Ready, "an earlier runner gives up")
+		require.True(w.t, p.Drive || m.pod == nil || s.Export.Ready || s.Drive.State != DriveAttached,
+			"detached without being served")
 		m.version++
 		delete(m.config, name)
 		if p.Drive {
@@ -231,7 +252,7 @@ func (w *world) attachment(name string) {
 	}
 	switch e := w.exports[name]; {
 	case p.Export && e == nil:
-		w.exports[name] = &export{vm: a.vm, disk: a.disk}
+		w.exports[name] = &export{vm: a.vm, disk: a.disk, stuck: w.IntN(5) == 0}
 	case !p.Export && e != nil && !e.ending:
 		require.False(w.t, m.pod != nil && m.pod.drives[name], "the guest has the disk whose export is ended")
 		e.ending = true
@@ -250,7 +271,7 @@ func (w *world) kubelet() {
 	case e.ending:
 		delete(w.exports, name)
 	default:
-		e.ready = w.quiet || w.IntN(10) != 0
+		e.ready = !e.stuck && (w.quiet || w.IntN(10) != 0)
 	}
 }
 
@@ -319,6 +340,10 @@ func TestADiskNeverHasTwoWriters(t *testing.T) {
 		}
 		for name, a := range w.wishes {
 			require.False(t, a.deleted, "seed %d: %s is still there: %+v", seed, name, a.status)
+			if e := w.exports[name]; e != nil && e.stuck {
+				require.Equal(t, ReasonExporting, a.status.Reason, "seed %d: %s: %+v", seed, name, a.status)
+				continue
+			}
 			require.Contains(t, []Phase{Attached, Pending, Failed}, a.status.Phase,
 				"seed %d: %s: %+v", seed, name, a.status)
 		}

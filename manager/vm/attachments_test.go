@@ -138,21 +138,22 @@ func TestAnAttachment(t *testing.T) {
 	require.Equal(t, []string{v1.AttachmentFinalizer}, a.Finalizers)
 	d := w.diskOf("data", "web")
 
+	drives := w.configured("web", "data") // before it is served
+	w.reports("web", pod, drives.Revision, "data", "Attaching")
+	w.attachmentIs("att", v1.AttachmentInProgress, attachment.ReasonExporting, "the disk's export is being started")
 	export := w.serve("data")
 	require.Equal(t, "vd-data", export.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
 	service, _ := get(w, "vd-data", &corev1.Service{})
-	drives := w.configured("web", "data")
 	require.Equal(t, []objects.AttachedDrive{{Disk: "data", Address: service.Spec.ClusterIP}}, drives.All)
 	w.hasCertificates("web", export)
 	for _, object := range []client.Object{export, service} {
 		require.Equal(t, d.UID, object.GetOwnerReferences()[0].UID, "it doesn't go with the attachment or the VM")
 	}
-	w.attachmentIs("att", v1.AttachmentInProgress, attachment.ReasonRequested, "the runner attaches the disk")
 	eventually(w, pod.Name, &corev1.Pod{}, "the kubelet reads it again", func(p *corev1.Pod) bool {
 		configMap, _ := get(w, "web", &corev1.ConfigMap{})
-		return p.Annotations[objects.AnnotationConfigVersion] == configMap.ResourceVersion
+		version, _, _ := strings.Cut(p.Annotations[objects.AnnotationConfigVersion], ".")
+		return version == configMap.ResourceVersion
 	})
-	w.reports("web", pod, drives.Revision, "data", "Attaching")
 	w.attachmentIs("att", v1.AttachmentInProgress, attachment.ReasonRequested, "the runner attaches the disk: so it is")
 	w.reports("web", pod, drives.Revision, "data", "Attached")
 	w.attachmentIs("att", v1.AttachmentAttached, "", "")
@@ -215,6 +216,42 @@ func (w *world) hasCertificates(vm string, export *corev1.Pod) {
 		}
 	}
 	require.Fail(w.t, "the pod has no folder for certificates")
+}
+
+// An export that doesn't start: what it waits for is said, and the attachment can be deleted. A runner of an earlier
+// version gets the drive when the disk is served.
+func TestADiskThatIsNotServed(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.blankDisk("data", w.storage(false, true, "1Gi"), "1Gi")
+	w.vm("web")
+	pod := w.boot("web")
+	w.attach("att", "web", "data")
+	drives := w.configured("web", "data")
+	export := eventually(w, "vd-data", &corev1.Pod{}, "is there", func(*corev1.Pod) bool { return true })
+	patch := `{"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", ` +
+		`"message": "0/3 nodes: too many disks"}]}}`
+	require.NoError(t, w.client.Status().Patch(w.playing(), export, client.RawPatch(
+		apitypes.StrategicMergePatchType, []byte(patch))))
+	w.reports("web", pod, drives.Revision, "data", "Attaching")
+	w.attachmentIs("att", v1.AttachmentInProgress, attachment.ReasonExporting,
+		"the disk's export is being started: no node takes the pod vd-data: 0/3 nodes: too many disks")
+	eventually(w, pod.Name, &corev1.Pod{}, "the kubelet looks for certificates again", func(p *corev1.Pod) bool {
+		return strings.HasSuffix(p.Annotations[objects.AnnotationConfigVersion], ".1")
+	})
+	w.Kubectl("delete", "vmbda", "att", "--wait=false")
+	w.reports("web", pod, w.configured("web").Revision)
+	w.noAttachment("att")
+	w.free("data")
+
+	w.earlier = true
+	w.reports("web", pod, w.configured("web").Revision)
+	w.attach("again", "web", "data")
+	a := w.attachmentIs("again", v1.AttachmentInProgress, attachment.ReasonExporting, "the disk's export is being started")
+	w.Kubectl("label", "vmbda", a.Name, "seen=again")
+	w.configured("web")
+	w.serve("data")
+	w.configured("web", "data")
 }
 
 // plugged makes a VM with a disk that its guest has.
@@ -363,6 +400,7 @@ func TestAVMWithAnAttachmentIsDeleted(t *testing.T) {
 func (w *world) plays(vm string) (end func()) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
+	attached := map[string]bool{}
 	w.drives = func(string) (all []v1.RunnerDrive, revision int64) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -372,7 +410,13 @@ func (w *world) plays(vm string) (end func()) {
 		}
 		drives := drivesIn(configMap)
 		for _, a := range drives.All {
-			all = append(all, v1.RunnerDrive{Name: a.Disk, State: "Attached"})
+			export := &corev1.Pod{}
+			_ = w.client.Get(w.playing(), client.ObjectKey{Namespace: w.Name, Name: objects.ExportName(a.Disk)}, export)
+			state := "Attaching"
+			if len(export.Status.ContainerStatuses) > 0 || attached[a.Disk] {
+				attached[a.Disk], state = true, "Attached"
+			}
+			all = append(all, v1.RunnerDrive{Name: a.Disk, State: state})
 		}
 		return all, drives.Revision
 	}
@@ -392,7 +436,9 @@ func (w *world) plays(vm string) (end func()) {
 			w.client.Get(w.playing(), client.ObjectKey{Namespace: w.Name, Name: objects.PodName(vm, 0)}, pod) != nil {
 			return
 		}
-		if _, revision := w.drives(vm); of.Status.Runner != nil && of.Status.Runner.DrivesRevision != revision {
+		all, revision := w.drives(vm)
+		said := of.Status.Runner
+		if said != nil && (said.DrivesRevision != revision || fmt.Sprint(said.Drives) != fmt.Sprint(all)) {
 			w.say(vm, pod, stateBooted, nil)
 		}
 	}
@@ -432,6 +478,7 @@ func TestFault33TheManagerIsKilledWhileADiskIsAttached(t *testing.T) {
 func attachedUntil(t *testing.T, at int, after bool) (string, int) {
 	t.Helper()
 	w := newWorld(t)
+	w.earlier = at%4 > 1
 	w.blankDisk("data", w.storage(false, true, "1Gi"), "1Gi")
 	via := cutWire(0, after)
 	via.only = `/virtualmachineblockdeviceattachments/|/secrets|/services/?|/pods|/configmaps/web|/virtualdisks/`

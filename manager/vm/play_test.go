@@ -108,7 +108,7 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 	status := v1.VirtualMachineStatus{
 		Runner: &v1.RunnerStatus{
 			PodName: pod.Name, PodUID: pod.UID, State: state, Reason: "Vm" + state,
-			Outcome: outcome, ComparedGeneration: is.Generation,
+			Outcome: outcome, ComparedGeneration: is.Generation, AwaitsServers: !w.earlier,
 		},
 		CPUs: 2, RAM: "1Gi", VMType: "standard", UUID: "8c1b4d6e-0000-4000-8000-000000000001",
 		ConsoleClient:          "10.0.0.1",

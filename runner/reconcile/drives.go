@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -81,10 +82,15 @@ type driveJob struct {
 	pace
 	attempts int
 	failed   bool      // the last attempt, or the guest has refused
-	away     bool      // its server has not answered
-	asked    time.Time // when its server was first found not to answer
+	asking   bool      // its server, for which nothing else waits
+	answered time.Time // by its server
+	away     bool      // its server has not answered, which is to release the disk
+	missed   time.Time // when its server was first found not to answer, which is to attach it
 	message  string
 }
+
+// due reports whether something may be done with the disk.
+func (j *driveJob) due(now time.Time) bool { return !j.asking && j.ready(now) }
 
 func newDrives(r plan.Disks, o *opener, start Start) *drives {
 	return &drives{
@@ -101,7 +107,8 @@ func (d *drives) next(want *Desired, now time.Time) {
 		return
 	}
 	if !reflect.DeepEqual(want.Drives, d.want) {
-		d.want, d.pace, d.jobs = slices.Clone(want.Drives), pace{}, map[string]*driveJob{}
+		d.want, d.pace = slices.Clone(want.Drives), pace{}
+		maps.DeleteFunc(d.jobs, func(_ string, j *driveJob) bool { return !j.asking })
 	}
 	if !d.known {
 		if d.ready(now) {
@@ -111,31 +118,37 @@ func (d *drives) next(want *Desired, now time.Time) {
 	}
 	d.revision = want.DrivesRevision
 	for _, p := range d.have {
-		if j := d.job(p.serial); !p.present && j.ready(now) {
-			d.served(p, j, d.removeNode)
+		if j := d.job(p.serial); !p.present && j.due(now) && d.served(p, j, now) {
+			d.removeNode(p, j)
+		}
+		if d.busy() {
 			return
 		}
 	}
 	for _, p := range d.have {
-		if j := d.job(p.serial); p.present && !d.stays(p) && j.ready(now) {
-			d.served(p, j, d.release)
+		if j := d.job(p.serial); p.present && !d.stays(p) && j.due(now) && d.served(p, j, now) {
+			d.release(p, j)
+		}
+		if d.busy() {
 			return
 		}
 	}
 	for _, p := range d.have {
-		if j := d.job(p.serial); d.hidden(p) && p.present && j.ready(now) {
+		if j := d.job(p.serial); d.hidden(p) && p.present && j.due(now) {
 			d.show(p, j)
 			return
 		}
 	}
 	for _, w := range d.want {
-		if j := d.job(w.Serial); d.find(w.Serial) == nil && j.ready(now) {
+		if j := d.job(w.Serial); d.find(w.Serial) == nil && j.due(now) {
 			d.open(w, j, now)
+		}
+		if d.busy() || d.opening {
 			return
 		}
 	}
 	for _, w := range d.want {
-		if p := d.find(w.Serial); p != nil && p.lacks(w) && d.job(w.Serial).ready(now) {
+		if p := d.find(w.Serial); p != nil && p.lacks(w) && d.job(w.Serial).due(now) {
 			d.grow(*p, w, d.job(w.Serial))
 			return
 		}
@@ -303,14 +316,17 @@ func (d *drives) open(w Drive, j *driveJob, now time.Time) {
 		return
 	}
 	place := free[j.attempts%len(free)] // a user may have plugged something in
+	if w.NBD != nil {
+		if d.answers(w, j, now) {
+			d.attach(w, place, j, nil)
+		}
+		return
+	}
 	d.opening = true
 	d.opener.query(w, func(file *os.File, err error, now time.Time) bool {
 		d.opening = false
 		if err != nil {
 			j.fail("attach the disk: "+err.Error(), now)
-			if w.NBD != nil {
-				j.awaitServer(now)
-			}
 			return false
 		}
 		d.attach(w, place, j, file)
@@ -409,7 +425,7 @@ func (d *drives) wake() time.Time {
 	for serial, j := range d.jobs {
 		p, w := d.find(serial), d.wanted(serial)
 		settled := p != nil && p.present && d.stays(*p) && !p.lacks(*w)
-		if !settled && !j.at.IsZero() && (first.IsZero() || j.at.Before(first)) {
+		if !settled && !j.asking && !j.at.IsZero() && (first.IsZero() || j.at.Before(first)) {
 			first = j.at
 		}
 	}

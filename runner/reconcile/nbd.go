@@ -30,16 +30,49 @@ const reconnectPause = 20 * time.Second
 const (
 	serverPause = 100 * time.Millisecond
 	serverSoon  = 3 * time.Second
+	serverLater = time.Second // between questions to one that a manager starts, as long as that takes
+	answerLasts = time.Second // so long a server that has answered is not asked again
 )
 
-// awaitServer has a server that has not answered asked again, soon at first.
-func (j *driveJob) awaitServer(now time.Time) {
-	if j.asked.IsZero() {
-		j.asked = now
+// answers reports whether the server of a disk that is to be attached has just answered, and has it asked otherwise.
+// Nothing waits for that: the disk is attached by next when it has.
+func (d *drives) answers(w Drive, j *driveJob, now time.Time) bool {
+	if !j.answered.IsZero() && now.Sub(j.answered) < answerLasts {
+		return true
 	}
-	if now.Sub(j.asked) < serverSoon {
-		j.pause = 0
+	j.asking = true
+	d.opener.query(w, func(_ *os.File, err error, now time.Time) bool {
+		j.asking = false
+		is := d.wanted(w.Serial)
+		switch {
+		case is == nil || is.mark() != w.mark(): // another one is, meanwhile
+			*j = driveJob{}
+		case err != nil:
+			d.missed(j, err, now)
+		default:
+			j.answered = now
+		}
+		return false
+	})
+	return false
+}
+
+// missed has a server that has not answered asked again, soon at first. One of a manager's drives is on its way, and the
+// manager knows why it isn't there: of others it is a failure.
+//
+// See docs/decisions/0159-images-attached-and-servers-awaited.md.
+func (d *drives) missed(j *driveJob, err error, now time.Time) {
+	if j.missed.IsZero() {
+		j.missed = now
+	}
+	switch {
+	case now.Sub(j.missed) < serverSoon:
 		j.until(now.Add(serverPause), now)
+	case d.revision != 0:
+		j.message, j.failed = "waiting for the disk's server: "+err.Error(), false
+		j.until(now.Add(serverLater), now)
+	default:
+		j.fail("attach the disk: "+err.Error(), now)
 	}
 }
 
@@ -68,22 +101,22 @@ func serverOf(driver, file string) *vmspec.NBD {
 	return &vmspec.NBD{Host: strings.Trim(address[:colon], "[]"), Port: port, Export: export}
 }
 
-// served has a disk released, by what then sends, if its server answers, so that QEMU need not wait.
-func (d *drives) served(p plugged, j *driveJob, then func(p plugged, j *driveJob)) {
-	if p.server == nil {
-		then(p, j)
-		return
+// served reports whether the server of a disk that is to be released has just answered, so that QEMU need not wait, and
+// has it asked otherwise.
+func (d *drives) served(p plugged, j *driveJob, now time.Time) bool {
+	if p.server == nil || !j.answered.IsZero() && now.Sub(j.answered) < answerLasts {
+		return true
 	}
 	// Which certificates it has, QEMU knows, whatever the configuration says now.
-	d.send(func(answers []answer, now time.Time) {
+	d.send(func(answers []answer, _ time.Time) {
 		server := *p.server
 		if answers[0].err == nil && answers[0].decode(&server.TLS) != nil {
 			server.TLS = ""
 		}
-		d.opening = true
+		j.asking = true
 		ask := Drive{Drive: vmspec.Drive{Serial: p.serial, NBD: &server}}
 		d.opener.query(ask, func(_ *os.File, err error, now time.Time) bool {
-			d.opening = false
+			j.asking = false
 			switch {
 			case err != nil:
 				j.away = true
@@ -94,9 +127,10 @@ func (d *drives) served(p plugged, j *driveJob, then func(p plugged, j *driveJob
 				j.message = "the disk's server answers again; waiting until QEMU is connected with it"
 				j.until(now.Add(reconnectPause), now)
 			default:
-				then(p, j)
+				j.answered = now
 			}
 			return false
 		})
 	}, commandOf("qom-get", map[string]any{"path": "/objects/" + credentials(p.serial), "property": "dir"}))
+	return false
 }

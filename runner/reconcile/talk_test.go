@@ -24,6 +24,8 @@ type talk struct {
 	open    []reconcile.Request // not answered
 	silence map[string]bool     // of servers, which is not awaited
 	asked   []string            // servers
+
+	blocks, nodes []string // that QEMU has of disks that were attached
 }
 
 func newTalk(t *testing.T, start reconcile.Start, rules ...plan.Rule) *talk {

@@ -64,6 +64,7 @@ type runner struct {
 
 	Drives         []drive `json:"drives,omitempty"`
 	DrivesRevision int64   `json:"drivesRevision,omitempty"`
+	AwaitsServers  bool    `json:"awaitsServers"` // as this runner does
 }
 
 type drive struct {
@@ -110,7 +111,7 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 			PodName: pod.Name, PodUID: pod.UID,
 			State: string(s.State), Reason: string(s.Reason), Message: said(s.Message, longestText),
 			Outcome: outcomeOf(s), Control: s.Control, Compared: s.Configuration.Compared,
-			Drives: drives(s.Drives), DrivesRevision: s.DrivesRevision,
+			Drives: drives(s.Drives), DrivesRevision: s.DrivesRevision, AwaitsServers: true,
 		},
 		VMType: clean(s.VMType, longestValue), UUID: s.UUID, RunnerVersion: s.Runner.Version,
 		CPUs: s.CPUs, RAM: quantity(s.RAM),
