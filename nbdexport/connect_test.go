@@ -3,7 +3,9 @@ package nbdexport
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,9 +33,9 @@ func TestAServerIsConnectedWithAgain(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), c.limit)
 			defer cancel()
-			left := c.lost
+			var tried atomic.Int32
 			_, err := connect(ctx, func(ctx context.Context) (net.Conn, error) {
-				if left--; left >= 0 {
+				if int(tried.Add(1)) <= c.lost {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}
@@ -41,8 +43,29 @@ func TestAServerIsConnectedWithAgain(t *testing.T) {
 			})
 			require.ErrorIs(t, err, c.want)
 			if c.want == nil || errors.Is(c.want, refusal) {
-				require.Equal(t, -1, left)
+				require.GreaterOrEqual(t, int(tried.Load()), c.lost+1)
 			}
 		})
 	}
+}
+
+// Of two connections the one that comes first is taken, and the other one is closed.
+func TestAServerThatAnswersLate(t *testing.T) {
+	t.Parallel()
+	slow, far := net.Pipe()
+	quick, _ := net.Pipe()
+	var tried atomic.Int32
+	second := make(chan struct{})
+	conn, err := connect(t.Context(), func(context.Context) (net.Conn, error) {
+		if tried.Add(1) == 1 {
+			<-second
+			return slow, nil
+		}
+		return quick, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, quick, conn)
+	close(second)
+	_, err = far.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
 }

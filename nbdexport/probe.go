@@ -47,19 +47,38 @@ func Probe(ctx context.Context, d vmspec.NBD, limit time.Duration) error {
 	return nil
 }
 
-// firstConnect is how long is waited for a connection until another one is tried.
-const firstConnect = 250 * time.Millisecond
+// nextConnect is how long is waited for a connection until another one is tried as well.
+const nextConnect = 100 * time.Millisecond
 
-// connect dials, and again if that takes long, ever more patiently: what is sent to an address that a cluster's
-// network is about to know is lost, and the kernel sends it again only after a second, and then after two.
+// connect dials, and again and again while that takes long, until one has an answer: what is sent to an address that a
+// cluster's network is about to know is lost, and the kernel sends it again only after a second, and then after two.
 func connect(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
-	for limit := firstConnect; ; limit *= 2 {
-		once, cancel := context.WithTimeout(ctx, limit)
-		conn, err := dial(once)
-		late := once.Err() != nil
-		cancel()
-		if err == nil || !late || ctx.Err() != nil {
-			return conn, err
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		conn net.Conn
+		err  error
+	}
+	answers := make(chan answer)
+	more := time.NewTicker(nextConnect)
+	defer more.Stop()
+	for {
+		go func() {
+			conn, err := dial(ctx)
+			select {
+			case answers <- answer{conn, err}:
+			case <-ctx.Done(): // another one has been first
+				if err == nil {
+					_ = conn.Close()
+				}
+			}
+		}()
+		select {
+		case a := <-answers:
+			return a.conn, a.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-more.C:
 		}
 	}
 }
