@@ -20,7 +20,7 @@ func attached() Situation {
 	return Situation{
 		VMName: "vm", DiskName: "data", VM: vm, HasPod: true, Disk: d,
 		Export: Export{Exists: true, Coming: true, Ready: true},
-		Drive: Drive{Configured: true, State: DriveAttached},
+		Drive:  Drive{Configured: true, State: DriveAttached},
 	}
 }
 

@@ -48,7 +48,7 @@ type pod struct {
 type follows struct {
 	seen   int                   // version of the configuration
 	config map[string]bool       // that it has read
-	states map[string]DriveState // when it was told
+	states map[string]DriveState // when it reported
 }
 
 type wish struct {

@@ -247,8 +247,7 @@ func TestADiskThatIsNotServed(t *testing.T) {
 	w.earlier = true
 	w.reports("web", pod, w.configured("web").Revision)
 	w.attach("again", "web", "data")
-	a := w.attachmentIs("again", v1.AttachmentInProgress, attachment.ReasonExporting, "the disk's export is being started")
-	w.Kubectl("label", "vmbda", a.Name, "seen=again")
+	w.attachmentIs("again", v1.AttachmentInProgress, attachment.ReasonExporting, "the disk's export is being started")
 	w.configured("web")
 	w.serve("data")
 	w.configured("web", "data")

@@ -133,7 +133,7 @@ type world struct {
 	guests    *guests                                                         // frozen for snapshots
 	movers    *movers                                                         // by which guests move
 	drives    func(vm string) ([]v1.RunnerDrive, int64)                       // that the runner reports; nil: none
-	earlier   bool                                                            // the runner's version, which awaits no servers
+	earlier   bool                                                            // runners await no servers
 	log       logbook.Logbook
 }
 

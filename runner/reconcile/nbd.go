@@ -57,8 +57,8 @@ func (d *drives) answers(w Drive, j *driveJob, now time.Time) bool {
 	return false
 }
 
-// missed has a server that has not answered asked again, soon at first. One of a manager's drives is on its way, and the
-// manager knows why it isn't there: of others it is a failure.
+// missed has a server that has not answered asked again, soon at first. One of a manager's drives is on its way, and
+// the manager knows why it isn't there: of others it is a failure.
 //
 // See docs/decisions/0159-images-attached-and-servers-awaited.md.
 func (d *drives) missed(j *driveJob, err error, now time.Time) {

@@ -70,7 +70,8 @@ func TestStatus(t *testing.T) {
 		}})
 	s := p.eventually("the guest booted", func(s v1.VirtualMachineStatus) bool { return s.LoggedInUser == "joe" })
 	require.Equal(t, &v1.RunnerStatus{
-		PodName: "web-0", PodUID: "4711", State: "Booted", Reason: "VmBooted", ComparedGeneration: 3, AwaitsServers: true,
+		PodName: "web-0", PodUID: "4711", State: "Booted", Reason: "VmBooted", ComparedGeneration: 3,
+		AwaitsServers: true,
 	}, s.Runner)
 	require.Equal(t, "081bc4a9-6816-4be2-9011-9949c1336f71 standard 1.2", s.UUID+" "+s.VMType+" "+s.RunnerVersion)
 	require.EqualValues(t, 2, s.CPUs)
