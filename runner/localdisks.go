@@ -65,7 +65,7 @@ func (m *run) copyable(ctx context.Context, plugs []plug) (
 		if !isWritten(d) || device == "" || sizes[node] == 0 {
 			return
 		}
-		blank, _, err := handover.IsBlank(cmp.Or(d.File, d.Device, d.Resource), os.O_RDONLY)
+		blank, _, err := handover.IsBlank(pathOf(d), os.O_RDONLY)
 		disks = append(disks, handover.Disk{ID: device, Node: node})
 		offered = append(offered, offeredDisk{ID: device, Size: sizes[node], Blank: blank || err != nil})
 	}
@@ -105,8 +105,8 @@ func (r *receiver) addImage(list []handover.Image, all []offeredDisk, d vmspec.D
 ) {
 	switch {
 	case !isWritten(d):
-	case r.opts.Receive.CopyDisks:
-		image, err := imageFor(all, d, device, node)
+	case r.opts.Receive.CopyDisks, slices.Contains(r.opts.Receive.Copies, pathOf(d)):
+		image, err := imageFor(all, d, device, node, slices.Contains(r.opts.Receive.Copies, pathOf(d)))
 		if image != nil {
 			list = append(list, *image)
 		}
@@ -121,10 +121,13 @@ func (r *receiver) addImage(list []handover.Image, all []offeredDisk, d vmspec.D
 	return list, nil
 }
 
-// imageFor returns what a disk is copied to; nil if it is shared.
-func imageFor(all []offeredDisk, d vmspec.Drive, device, node string) (*handover.Image, error) {
+// pathOf returns where a disk is.
+func pathOf(d vmspec.Drive) string { return cmp.Or(d.File, d.Device, d.Resource) }
+
+// imageFor returns what a disk is copied to; nil if it is shared. other: it is certainly another one than the source's.
+func imageFor(all []offeredDisk, d vmspec.Drive, device, node string, other bool) (*handover.Image, error) {
 	at := slices.IndexFunc(all, func(offered offeredDisk) bool { return offered.ID == device && device != "" })
-	path := cmp.Or(d.File, d.Device)
+	path := pathOf(d)
 	if d.File != "" {
 		if _, err := os.Lstat(d.File); err == nil {
 			if err := isShared(d); err != nil {
@@ -144,11 +147,11 @@ func imageFor(all []offeredDisk, d vmspec.Drive, device, node string) (*handover
 		image := handover.NewFile(device, node, d.File, d.Format, offered.Size)
 		return &image, nil
 	}
-	image := handover.Image{ID: device, Node: node, Path: d.Device, Format: d.Format, Size: offered.Size}
+	image := handover.Image{ID: device, Node: node, Path: path, Format: d.Format, Size: offered.Size}
 	switch {
 	case d.Format == "qcow2":
 		return nil, fmt.Errorf("%s: no disk is copied to a device that has the format qcow2; want raw", path)
-	case offered.Blank:
+	case offered.Blank && !other:
 		return nil, fmt.Errorf("the source's disk is blank, so it is not certain that %s is another one: have the guest write "+
 			"to it before it is moved", path)
 	}

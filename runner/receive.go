@@ -42,6 +42,9 @@ type Receive struct {
 	Migration string
 	// CopyDisks has disks copied whose images are not here, and those that are block devices.
 	CopyDisks bool
+	// Copies are the paths of images and block devices to which disks are copied that are certainly other ones than the
+	// source's, with CopyDisks or without it.
+	Copies []string
 }
 
 // An invitation is what the source of a guest needs; it is good for one migration.

@@ -9,7 +9,7 @@ import (
 )
 
 // A VirtualDisk is a disk that VMs of its namespace have, one after another. It outlives them.
-// Its data is in the claim vd-<name>, which is deleted with it.
+// Its data is in the claim that status.target names, vd-<name> at first, which is deleted with it.
 //
 // See docs/decisions/0109-disk-lock.md.
 //

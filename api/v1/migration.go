@@ -30,6 +30,18 @@ type Migration struct {
 	// +optional
 	// +mapType=atomic
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Disks are the VirtualDisks that are copied while the guest moves.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Disks []MigrationDisk `json:"disks,omitempty"`
+	// CopiesKept says that the migration has failed and that the copies of disks stay, since it isn't certain that
+	// nothing was written to them.
+	//
+	// +optional
+	CopiesKept bool `json:"copiesKept,omitempty"`
 	// StartTime is when it began, by the manager's clock.
 	StartTime metav1.Time `json:"startTime"`
 	// EndTime is when it ended, however that was.
@@ -44,6 +56,16 @@ type Migration struct {
 	//
 	// +optional
 	Progress int32 `json:"progress,omitempty"`
+}
+
+// MigrationDisk is a VirtualDisk that is copied while the guest of its VM moves.
+type MigrationDisk struct {
+	// Name of the VirtualDisk.
+	Name string `json:"name"`
+	// From is the claim that it had when the migration began, and has while it isn't completed.
+	From DiskTarget `json:"from"`
+	// Claim is the name of the one that it gets.
+	Claim string `json:"claim"`
 }
 
 // MigrationPod is a pod from which or to which a guest moves.
@@ -77,6 +99,9 @@ const (
 func (m *Migration) Active() bool {
 	return m != nil && (m.Stage == MigrationPreparing || m.Stage == MigrationMoving)
 }
+
+// MigrationFinalizer keeps a VM that is deleted until a migration that copies its disks is over.
+const MigrationFinalizer = GroupName + "/migration"
 
 // Arriving is what the runner reports of itself that waits for the guest of another pod, until it has
 // got it.
@@ -114,6 +139,11 @@ type MigrateOptions struct {
 	// +kubebuilder:validation:MaxProperties=16
 	// +mapType=atomic
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// CopyDisks has the VirtualDisks copied that other nodes can't have at the same time, as their access mode isn't
+	// ReadWriteMany: into new volumes, while the guest runs. Absent: such a VM doesn't leave its node.
+	//
+	// +optional
+	CopyDisks bool `json:"copyDisks,omitempty"`
 }
 
 // EvictionStrategy is what becomes of a VM whose pod is to be evicted.

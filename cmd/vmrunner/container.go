@@ -58,6 +58,7 @@ func (c *container) enter(log *slog.Logger) error {
 	if migration != "" {
 		c.receive = &runner.Receive{
 			Address: address, Migration: migration, Invitation: filepath.Join(os.TempDir(), "invitation"),
+			Copies: config.Copies(os.Getenv),
 		}
 	}
 	pod, err := k8s.FindPod(os.Getenv, c.account)

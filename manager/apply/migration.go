@@ -2,9 +2,12 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,6 +41,39 @@ func (r *Round) Migration(ctx context.Context, record *v1.Migration, ordinal int
 			r.event(ctx, *e)
 		}
 	}
+	return true, nil
+}
+
+// Held reports whether the VM stays, though it is deleted, until a migration that copies its disks is over.
+func (r *Round) Held() bool { return slices.Contains(r.VM.Finalizers, v1.MigrationFinalizer) }
+
+// Hold has the VM stay until a migration that copies its disks is over, or no longer, and reports whether the VM has
+// another version therefore.
+func (r *Round) Hold(ctx context.Context, hold bool) (changed bool, err error) {
+	if r.Held() == hold {
+		return false, nil
+	}
+	all := slices.DeleteFunc(slices.Clone(r.VM.Finalizers), func(f string) bool { return f == v1.MigrationFinalizer })
+	if hold {
+		all = append(all, v1.MigrationFinalizer)
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": r.VM.UID, "resourceVersion": r.VM.ResourceVersion, "finalizers": all},
+	})
+	if err != nil {
+		return false, err
+	}
+	vm := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: r.VM.Name, Namespace: r.VM.Namespace}}
+	vm.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualMachine"))
+	err = r.w.client.Patch(ctx, vm, client.RawPatch(types.MergePatchType, patch), managerOwner)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		r.retryAt(r.Now.Add(staleRetry))
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("write into VM %s that it is held by a migration: %w", r.VM.Name, err)
+	}
+	r.memory.status = max(r.memory.status, objects.VersionOf(vm))
 	return true, nil
 }
 

@@ -91,7 +91,7 @@ func (o *one) observe(name string) (err error) {
 	s := &o.Situation
 	s.VMName, s.DiskName, s.VM, s.HasPod = r.Name, name, r.VM, r.pod != nil
 	s.Deleted = o.first == nil || o.first.DeletionTimestamp != nil
-	s.Mounted = r.pod != nil && objects.Mounts(&r.pod.Spec, disk.ClaimName(name))
+	s.Mounted = r.pod != nil && objects.HasVolume(&r.pod.Spec, disk.VolumeName(name))
 	s.OldPod = r.pod != nil && !objects.HasDiskTLS(&r.pod.ObjectMeta)
 	s.Awaits = r.reported() && r.VM.Status.Runner.AwaitsServers
 	if s.Disk, err = r.opts.Disks.Disk(name); err != nil {

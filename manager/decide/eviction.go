@@ -39,9 +39,9 @@ func EvictionOf(s *Snapshot) (e Eviction) {
 	if strategy != v1.EvictionLiveMigrate && strategy != v1.EvictionLiveMigrateIfPossible {
 		return e
 	}
-	why := objects.Unmovable(s.VM)
+	why := objects.Unmovable(s.VM, false)
 	if why == "" {
-		why = objects.OneNode(s.VM)
+		why = objects.OneNode(s.VM, false)
 	}
 	m, must := s.VM.Status.Migration, strategy == v1.EvictionLiveMigrate
 	e.Held = must || why == ""

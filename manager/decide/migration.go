@@ -19,10 +19,13 @@ const (
 // Migratable is whether the guest of a VM can move to another node, as far as the definition tells. The runners compare
 // more when it is to move.
 func Migratable(s *Snapshot) Verdict {
-	if why := objects.Unmovable(s.VM); why != "" {
+	if why := objects.Unmovable(s.VM, true); why != "" {
 		return Verdict{metav1.ConditionFalse, ReasonNotMigratable, why}
 	}
-	if why := objects.OneNode(s.VM); why != "" {
+	if why := objects.OneNode(s.VM, false); why != "" {
+		if objects.OneNode(s.VM, true) == "" {
+			why += "; or to another node, if its disks are copied (migrate: {copyDisks: true})"
+		}
 		return Verdict{
 			metav1.ConditionFalse, ReasonOneNode, "the guest can only move to another pod on its node: " + why,
 		}

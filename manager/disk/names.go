@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -17,7 +18,7 @@ const (
 	ImageAppName = "vm-image"
 )
 
-// ClaimName returns the name of the claim of a disk.
+// ClaimName returns the name of the claim that is made for a disk.
 func ClaimName(disk string) string { return claimPrefix + disk }
 
 const claimPrefix = "vd-"
@@ -25,11 +26,12 @@ const claimPrefix = "vd-"
 // IsClaimName reports whether a claim of that name may be a disk's.
 func IsClaimName(name string) bool { return strings.HasPrefix(name, claimPrefix) }
 
-// ClaimOf returns the name of the claim of a disk, or of an image (AsDisk). That of an image is no other
-// image's: no lock keeps a pod from being started with the name of a claim that is made again by then.
+// ClaimOf returns the name of the claim of a disk, which is another one when the disk has been copied by a move of
+// its VM, or of an image (AsDisk). That of an image is no other image's: no lock keeps a pod from being started with
+// the name of a claim that is made again by then.
 func ClaimOf(d *v1.VirtualDisk) string {
 	if !isImage(d) {
-		return ClaimName(d.Name)
+		return cmp.Or(d.Status.Target.PersistentVolumeClaimName, ClaimName(d.Name))
 	}
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(d.UID))

@@ -36,6 +36,13 @@ type Situation struct {
 	Call Call
 	// Full says why no further migration can begin; "" if it can.
 	Full string
+	// Disks are those that are copied when Operation begins; NoCopies says why there are no copies of them.
+	Disks    []v1.MigrationDisk
+	NoCopies string
+	// Switched: a disk has got its copy, since the guest has moved.
+	Switched bool
+	// Left: something is left of the last migration that has to be cleared away before another one begins.
+	Left bool
 }
 
 // A Call is what this process knows of the request to the source's runner.
@@ -72,6 +79,8 @@ type Plan struct {
 	// Begin asks the source to move its guest, Query what has become of that, Cancel withdraws it, Forget forgets the
 	// answer.
 	Begin, Query, Cancel, Forget bool
+	// Switch gives the disks their copies before Record is written.
+	Switch bool
 	// Again is when to decide again if nothing changes; zero: never.
 	Again time.Time
 }
@@ -82,7 +91,7 @@ func Decide(s Situation) Plan {
 	if !m.Active() {
 		return s.begin()
 	}
-	if s.targetReports() {
+	if s.targetReports() || s.Switched {
 		return s.completed()
 	}
 	if m.Stage == v1.MigrationPreparing {
@@ -117,6 +126,7 @@ func (s Situation) begin() Plan {
 		Operation: o.Name, OperationUID: o.UID, Stage: v1.MigrationPreparing, StartTime: metav1.NewTime(s.Now),
 		Message: "the pod is started to which the guest is to move",
 		Target:  v1.MigrationPod{Pod: objects.PodName(s.VM.Name, objects.OtherOrdinal(s.VM))},
+		Disks:   s.Disks,
 	}
 	if o.Spec.Migrate != nil {
 		record.NodeSelector = o.Spec.Migrate.NodeSelector
@@ -124,8 +134,9 @@ func (s Situation) begin() Plan {
 	if s.Pod != nil {
 		record.Source = podOf(s.Pod)
 	}
-	why := s.unwanted()
-	switch {
+	switch why := cmp.Or(s.unwanted(), s.NoCopies); {
+	case s.Left:
+		return Plan{Again: s.Now.Add(askAgain)}
 	case why != "":
 		record.Stage, record.Message, record.EndTime = v1.MigrationFailed, why, &record.StartTime
 	case s.Full != "", s.Other != nil: // one of an earlier migration is still there
@@ -139,7 +150,7 @@ func (s Situation) prepare() Plan {
 	m, target := s.VM.Status.Migration, s.Other
 	deadline := m.StartTime.Add(prepareTime)
 	here := target != nil && s.VM.Status.Arriving != nil && s.VM.Status.Arriving.PodUID == target.UID
-	switch why := s.unwanted(); {
+	switch why := cmp.Or(s.unwanted(), s.NoCopies); {
 	case why != "":
 		return s.failed(why)
 	case here && s.VM.Status.Arriving.Stage == vmstatus.ArrivalFailed:
@@ -174,6 +185,8 @@ func (s Situation) unwanted() string {
 	switch {
 	case s.Operation == nil:
 		return "the operation was deleted, or another one has taken its place"
+	case s.VM.DeletionTimestamp != nil:
+		return "the VM is being deleted"
 	case !s.Wanted():
 		return "the VM is to be stopped"
 	case s.Pod == nil, decide.Terminating(s.Pod):
@@ -182,7 +195,12 @@ func (s Situation) unwanted() string {
 	if o := decide.OutcomeIn(s.VM, s.Pod); o != nil {
 		return "the guest has ended: " + cmp.Or(o.Message, o.Cause)
 	}
-	return objects.Unmovable(s.VM)
+	return objects.Unmovable(s.VM, Copies(s.Operation))
+}
+
+// Copies reports whether an operation, which may be nil, has disks copied.
+func Copies(o *v1.VirtualMachineOperation) bool {
+	return o != nil && o.Spec.Migrate != nil && o.Spec.Migrate.CopyDisks
 }
 
 // targetReports reports whether the target's runner speaks for the VM: it has the guest.
@@ -198,14 +216,26 @@ func (s Situation) completed() Plan {
 	}
 	record.Message, record.Progress = "the guest is running on node "+record.Target.NodeName, 100
 	p := s.write(record)
-	p.Ordinal, p.Forget = objects.OtherOrdinal(s.VM), true
+	p.Ordinal, p.Forget, p.Switch = objects.OtherOrdinal(s.VM), true, len(record.Disks) > 0
 	return p
 }
 
 func (s Situation) failed(why string) Plan {
-	p := s.write(s.ended(v1.MigrationFailed, decide.Readable(why)))
+	record := s.ended(v1.MigrationFailed, decide.Readable(why))
+	if len(record.Disks) > 0 && !s.stayed() {
+		record.CopiesKept = true
+		record.Message += "; it isn't certain that the guest hasn't run there, so the copies of its disks stay"
+	}
+	p := s.write(record)
 	p.Forget = true
 	return p
+}
+
+// stayed reports whether the guest has certainly not moved: it wasn't to be moved yet, or one of the runners has said so.
+func (s Situation) stayed() bool {
+	arriving := s.VM.Status.Arriving
+	return s.VM.Status.Migration.Stage == v1.MigrationPreparing || s.Call.Result == Stayed ||
+		s.Other != nil && arriving != nil && arriving.PodUID == s.Other.UID && arriving.Stage == vmstatus.ArrivalFailed
 }
 
 func (s Situation) ended(stage v1.MigrationStage, message string) *v1.Migration {

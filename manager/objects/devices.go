@@ -97,7 +97,7 @@ type Device struct {
 	// OnFileSystem: it is a file in its volume, of Size at the end.
 	OnFileSystem bool
 	Size         resource.Quantity
-	// Claim of an image, CD: it is that of a CD.
+	// Claim that the pod has. CD: it is that of a CD.
 	Claim string
 	CD    bool
 	// Untrusted says why the files in the volume are not trusted; "" if they are.
@@ -128,7 +128,7 @@ func DeviceClaims(vm *v1.VirtualMachine, known []Device) []Claim {
 	var all []Claim
 	for _, d := range devices(vm, known) {
 		c := Claim{
-			Name: disk.ClaimName(d.Name), Volume: d.volume(), Path: d.Path, Untrusted: d.Untrusted,
+			Name: cmp.Or(d.Claim, disk.ClaimName(d.Name)), Volume: d.volume(), Path: d.Path, Untrusted: d.Untrusted,
 		}
 		if d.Kind == v1.KindVirtualImage {
 			c.Name, c.readOnly = cmp.Or(d.Claim, noClaim), true
@@ -143,6 +143,11 @@ func DeviceClaims(vm *v1.VirtualMachine, known []Device) []Claim {
 
 // noClaim is in the place of the claim of an image that isn't there. No image has a claim of this name.
 const noClaim = "vi-image-is-missing"
+
+// HasVolume reports whether a pod has a volume of a name: that of a disk has one by it, whichever claim the disk has.
+func HasVolume(pod *corev1.PodSpec, name string) bool {
+	return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+}
 
 // Mounts reports whether a pod has a claim.
 func Mounts(pod *corev1.PodSpec, claim string) bool {

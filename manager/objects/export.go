@@ -52,7 +52,7 @@ func ExportedDisk(name string) string { return strings.TrimPrefix(name, disk.Cla
 // NewExport returns the export of a disk to a VM.
 func NewExport(d *v1.VirtualDisk, vm string) Export {
 	return Export{
-		Name: ExportName(d.Name), Namespace: d.Namespace, VM: vm, Claim: disk.ClaimName(d.Name),
+		Name: ExportName(d.Name), Namespace: d.Namespace, VM: vm, Claim: disk.ClaimOf(d),
 		OnFileSystem: disk.OnFileSystem(d), Size: disk.Size(d),
 		Owner: metav1.OwnerReference().WithAPIVersion(v1.GroupVersion().String()).
 			WithKind(string(v1.KindVirtualDisk)).WithName(d.Name).WithUID(d.UID).WithController(true),

@@ -2,12 +2,15 @@ package objects
 
 import (
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/disk"
 	"vmop/runner/config"
 )
 
@@ -37,21 +40,41 @@ func mounted(claims []Claim, target bool) []Claim {
 }
 
 // receives makes a pod one to which the guest of the VM moves.
-func receives(vm *v1.VirtualMachine, spec *applycorev1.PodSpecApplyConfiguration) {
+func receives(vm *v1.VirtualMachine, claims []Claim, spec *applycorev1.PodSpecApplyConfiguration) {
 	m := vm.Status.Migration
 	spec.Containers[0].WithEnv(
 		applycorev1.EnvVar().WithName(config.ReceiveVariable).WithValue(string(m.OperationUID)),
 		field(config.PodIPVariable, "status.podIP"),
 	)
+	if paths := copied(m, claims); len(paths) > 0 {
+		spec.Containers[0].WithEnv(
+			applycorev1.EnvVar().WithName(config.CopiesVariable).WithValue(strings.Join(paths, config.CopiesSeparator)))
+	}
 	if len(m.NodeSelector) > 0 {
 		spec.WithNodeSelector(m.NodeSelector)
 	}
 	if len(m.NodeSelector) == 0 || usesHost(vm) {
 		restrict(spec, corev1.NodeSelectorOpNotIn, m.Source.NodeName)
 	}
-	if OneNode(vm) != "" {
+	if OneNode(vm, len(m.Disks) > 0) != "" {
 		restrict(spec, corev1.NodeSelectorOpIn, m.Source.NodeName)
 	}
+}
+
+// copied returns where a pod has the disks that are copied into its volumes.
+func copied(m *v1.Migration, claims []Claim) (paths []string) {
+	for _, d := range m.Disks {
+		for _, c := range claims {
+			switch {
+			case c.Volume != disk.VolumeName(d.Name):
+			case c.mount != "":
+				paths = append(paths, path.Join(c.mount, disk.FileName))
+			default:
+				paths = append(paths, "/dev/"+c.Volume)
+			}
+		}
+	}
+	return paths
 }
 
 // restrict keeps a pod on a node, or away from it, beside what else is required.
@@ -77,8 +100,8 @@ func restrict(spec *applycorev1.PodSpecApplyConfiguration, op corev1.NodeSelecto
 }
 
 // Unmovable returns why the guest of a VM can't move to another pod; "" if nothing of the definition is known that
-// prevents it. The runners compare their plans, too.
-func Unmovable(vm *v1.VirtualMachine) string {
+// prevents it. copies: its disks are copied that can be. The runners compare their plans, too.
+func Unmovable(vm *v1.VirtualMachine, copies bool) string {
 	for _, ref := range DeviceRefs(vm) {
 		if slices.ContainsFunc(vm.Status.BlockDeviceRefs, func(is v1.BlockDeviceStatusRef) bool {
 			return is.Hotplugged && is.Kind == ref.Kind && is.Name == ref.Name
@@ -87,7 +110,7 @@ func Unmovable(vm *v1.VirtualMachine) string {
 				"first, or restart the VM", ref.Path, ref.Kind, ref.Name)
 		}
 	}
-	if one := OneNode(vm); one != "" && usesHost(vm) {
+	if one := OneNode(vm, copies); one != "" && usesHost(vm) {
 		return "it has a tap, which two of its pods can't have on one node, and can't leave that: " + one
 	}
 	return ""
@@ -99,8 +122,8 @@ func usesHost(vm *v1.VirtualMachine) bool {
 }
 
 // OneNode returns why the guest of a VM can't leave its node; "" if nothing of the definition is known that prevents
-// it.
-func OneNode(vm *v1.VirtualMachine) string {
+// it. copies: its disks are copied that can be.
+func OneNode(vm *v1.VirtualMachine, copies bool) string {
 	if vm.Spec.NodeName != "" {
 		return "spec.nodeName names it"
 	}
@@ -112,14 +135,29 @@ func OneNode(vm *v1.VirtualMachine) string {
 		}
 	}
 	for _, ref := range DeviceRefs(vm) {
-		if !slices.ContainsFunc(vm.Status.BlockDeviceRefs, func(is v1.BlockDeviceStatusRef) bool {
-			return is.Kind == ref.Kind && is.Name == ref.Name && is.AccessMode == corev1.ReadWriteMany
-		}) {
+		if !shared(vm, ref) && !(copies && ref.Kind == v1.KindVirtualDisk) {
 			return fmt.Sprintf("%s: the %s %s doesn't have the access mode ReadWriteMany: other nodes can't use it at the "+
 				"same time", ref.Path, ref.Kind, ref.Name)
 		}
 	}
 	return ""
+}
+
+// shared reports whether two nodes can have a disk or image at the same time.
+func shared(vm *v1.VirtualMachine, ref DeviceRef) bool {
+	return slices.ContainsFunc(vm.Status.BlockDeviceRefs, func(is v1.BlockDeviceStatusRef) bool {
+		return is.Kind == ref.Kind && is.Name == ref.Name && is.AccessMode == corev1.ReadWriteMany
+	})
+}
+
+// LocalDisks returns the VirtualDisks of a VM that another node can't have at the same time.
+func LocalDisks(vm *v1.VirtualMachine) (names []string) {
+	for _, ref := range DeviceRefs(vm) {
+		if ref.Kind == v1.KindVirtualDisk && !shared(vm, ref) {
+			names = append(names, ref.Name)
+		}
+	}
+	return names
 }
 
 // Update returns how the running guest of a VM on a node gets what awaits a restart without one: it is moved to a pod
@@ -137,8 +175,8 @@ func Update(vm *v1.VirtualMachine, changes []v1.RestartAwaitingChange, node stri
 		}
 		place = place || ofPlace(c)
 	}
-	if why = Unmovable(vm); why == "" && place {
-		why = OneNode(vm)
+	if why = Unmovable(vm, false); why == "" && place {
+		why = OneNode(vm, false)
 	}
 	switch {
 	case why != "":

@@ -93,20 +93,20 @@ spec:
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{}
-	require.Empty(t, objects.OneNode(vm))
+	require.Empty(t, objects.OneNode(vm, false))
 	vm.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualDisk, Name: "data"}}
 	const why = "spec.blockDeviceRefs[0]: the VirtualDisk data doesn't have the access mode ReadWriteMany: other " +
 		"nodes can't use it at the same time"
-	require.Equal(t, why, objects.OneNode(vm), "as long as it isn't known")
+	require.Equal(t, why, objects.OneNode(vm, false), "as long as it isn't known")
 	vm.Status.BlockDeviceRefs = []v1.BlockDeviceStatusRef{
 		{Kind: v1.KindVirtualImage, Name: "data", AccessMode: corev1.ReadWriteMany},
 		{Kind: v1.KindVirtualDisk, Name: "data", AccessMode: corev1.ReadWriteOnce},
 	}
-	require.Equal(t, why, objects.OneNode(vm))
+	require.Equal(t, why, objects.OneNode(vm, false))
 	vm.Status.BlockDeviceRefs[1].AccessMode = corev1.ReadWriteMany
-	require.Empty(t, objects.OneNode(vm))
+	require.Empty(t, objects.OneNode(vm, false))
 	vm.Spec.NodeName = "n1"
-	require.Equal(t, "spec.nodeName names it", objects.OneNode(vm))
+	require.Equal(t, "spec.nodeName names it", objects.OneNode(vm, false))
 }
 
 // Two pods with one tap are never on one node.
@@ -123,7 +123,7 @@ func TestTapsAreOfANode(t *testing.T) {
 	how, why = objects.Update(vm, image, "node1")
 	require.Nil(t, how)
 	require.Equal(t, "it has a tap, which two of its pods can't have on one node, and can't leave that: spec.nodeName names it", why)
-	require.Equal(t, why, objects.Unmovable(vm))
+	require.Equal(t, why, objects.Unmovable(vm, false))
 	_, why = objects.Update(vm, append(image, v1.RestartAwaitingChange{Path: "vm.firmware"}), "node1")
 	require.Equal(t, "vm.firmware takes a restart", why)
 }

@@ -47,7 +47,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 		return nil, err
 	}
 	if target {
-		receives(vm, spec)
+		receives(vm, claims, spec)
 		annotations[AnnotationReceives] = string(vm.Status.Migration.OperationUID)
 	}
 	if gated {

@@ -109,17 +109,23 @@ func refuseMigrate(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 	if vm.Status.Phase != v1.PhaseRunning || pod == nil || decide.Terminating(pod) {
 		return phase("the VM is %s: only the guest of a VM that is Running can move", phaseOf(vm))
 	}
-	var labels map[string]string
+	var how v1.MigrateOptions
 	if o.Migrate != nil {
-		labels = o.Migrate.NodeSelector
+		how = *o.Migrate
 	}
+	labels := how.NodeSelector
 	faults := validation.ValidateLabels(labels, field.NewPath("spec", "migrate", "nodeSelector"))
-	why, one := objects.Unmovable(vm), objects.OneNode(vm)
+	why, one := objects.Unmovable(vm, how.CopyDisks), objects.OneNode(vm, how.CopyDisks)
 	switch {
 	case len(faults) > 0:
 		return &Refusal{ReasonNotMigratable, faults.ToAggregate().Error()}
 	case why != "":
 		return &Refusal{ReasonNotMigratable, "the guest can't move: " + why}
+	case one != "" && how.CopyDisks:
+		return &Refusal{ReasonNotMigratable, "the guest can't leave its node, though disks are copied: " + one}
+	case one != "" && len(labels) == 0 && objects.OneNode(vm, true) == "":
+		return &Refusal{ReasonNotMigratable, fmt.Sprintf("the guest can't leave its node: %s. With "+
+			"migrate: {copyDisks: true} the disk is copied while the guest moves", one)}
 	case one != "" && len(labels) == 0:
 		return &Refusal{ReasonNotMigratable, fmt.Sprintf("the guest can't leave its node: %s. With Restart the "+
 			"scheduler chooses a node again; with migrate: {nodeSelector: {kubernetes.io/hostname: %s}} the guest "+

@@ -310,10 +310,10 @@ func (w *world) reconcileVM(name string) {
 	}
 	spec := corev1.PodSpec{}
 	for _, ref := range objects.DeviceRefs(vm) {
-		volume := corev1.Volume{Name: ref.Name}
+		volume := corev1.Volume{Name: disk.VolumeName(ref.Name)}
 		volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: disk.ClaimName(ref.Name)}
 		if ref.Kind == v1.KindVirtualImage {
-			volume.PersistentVolumeClaim.ClaimName = claimOfImage(got)
+			volume.Name, volume.PersistentVolumeClaim.ClaimName = ref.Name, claimOfImage(got)
 		}
 		spec.Volumes = append(spec.Volumes, volume)
 	}
@@ -511,8 +511,9 @@ func (w *world) check() {
 				}
 				continue
 			}
-			d := w.disks[volume.Name]
-			copied := w.isRead(disk.ClaimName(volume.Name))
+			name := strings.TrimSuffix(volume.Name, disk.VolumeName(""))
+			d := w.disks[name]
+			copied := w.isRead(disk.ClaimName(name))
 			require.False(w.t, copied, "%s is copied, and in the pod of %s", volume.Name, vm)
 			require.NotNil(w.t, d, "%s is in the pod of %s", volume.Name, vm)
 			require.Equal(w.t, vm, disk.Holder(d), "%s is in the pod of %s", volume.Name, vm)

@@ -60,7 +60,8 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 		}
 		if d != nil {
 			got.Devices = append(got.Devices, objects.Device{
-				DeviceRef: ref, OnFileSystem: disk.OnFileSystem(d), Size: disk.Size(d), Untrusted: d.Status.Untrusted,
+				DeviceRef: ref, OnFileSystem: disk.OnFileSystem(d), Size: disk.Size(d), Claim: disk.ClaimFor(d, vm),
+				Untrusted: d.Status.Untrusted,
 			})
 		}
 		what, reason, message := disk.ForVM(vm.Name, ref.Name, d)
@@ -166,8 +167,8 @@ func (c *Controller) Refs(vm *v1.VirtualMachine, running *corev1.Pod) (all []v1.
 		}
 		if d, err := of.book.Disk(ref.Name); err == nil && d != nil {
 			is.Size, is.AccessMode = d.Status.Capacity, disk.AccessMode(d)
-			is.Attached = running != nil && (of == c.images || disk.Holder(d) == vm.Name) &&
-				objects.Mounts(&running.Spec, disk.ClaimOf(d))
+			is.Attached = running != nil && (of == c.images && objects.Mounts(&running.Spec, disk.ClaimOf(d)) ||
+				of == c.disks && disk.Holder(d) == vm.Name && objects.HasVolume(&running.Spec, disk.VolumeName(ref.Name)))
 		}
 		all = append(all, is)
 	}
@@ -239,10 +240,10 @@ func (c *Controller) release(ctx context.Context, vm, name string) (bool, error)
 	return err == nil, err
 }
 
-// Mounted reports whether a pod of a VM has the claim of a disk, or whether its stateful set may make
+// Mounted reports whether a pod of a VM has a claim of a disk, or whether its stateful set may make
 // one that has. settled: that isn't changing just now. The API server is asked.
 func (c *Controller) Mounted(ctx context.Context, vm, name string) (mounted, settled bool, err error) {
-	claim := disk.ClaimName(name)
+	volume := disk.VolumeName(name)
 	var set appsv1.StatefulSet
 	err = c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: vm}, &set)
 	switch {
@@ -251,7 +252,7 @@ func (c *Controller) Mounted(ctx context.Context, vm, name string) (mounted, set
 		return false, false, err
 	case set.Status.ObservedGeneration < set.Generation: // its controller may be about to create a pod
 		return false, false, nil
-	case set.Spec.Replicas != nil && *set.Spec.Replicas > 0 && objects.Mounts(&set.Spec.Template.Spec, claim):
+	case set.Spec.Replicas != nil && *set.Spec.Replicas > 0 && objects.HasVolume(&set.Spec.Template.Spec, volume):
 		return true, true, nil
 	}
 	var pods corev1.PodList
@@ -260,6 +261,6 @@ func (c *Controller) Mounted(ctx context.Context, vm, name string) (mounted, set
 	if err != nil {
 		return false, false, err
 	}
-	mounted = slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return objects.Mounts(&p.Spec, claim) })
+	mounted = slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return objects.HasVolume(&p.Spec, volume) })
 	return mounted, true, nil
 }

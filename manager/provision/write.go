@@ -38,9 +38,20 @@ func labelsOf(d *v1.VirtualDisk) map[string]string {
 func (c *Controller) create(ctx context.Context, d *v1.VirtualDisk, from *v1.VirtualDiskSnapshot) (
 	*corev1.PersistentVolumeClaim, error,
 ) {
+	claim := c.claimOf(d, disk.ClaimOf(d))
+	claim.Spec.DataSource = disk.ClaimSource(d, from)
+	err := c.opts.Client.Create(ctx, claim, owner)
+	if err != nil {
+		return nil, fmt.Errorf("create the claim %s: %w", disk.ClaimOf(d), err)
+	}
+	return claim, c.book.Learn(claim.DeepCopy())
+}
+
+// claimOf returns a claim for a disk, which is blank.
+func (c *Controller) claimOf(d *v1.VirtualDisk, name string) *corev1.PersistentVolumeClaim {
 	of := d.Spec.PersistentVolumeClaim
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: disk.ClaimOf(d), Namespace: c.opts.Namespace,
+		Name: name, Namespace: c.opts.Namespace,
 		Labels: labelsOf(d),
 		OwnerReferences: []metav1.OwnerReference{
 			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(c.kind))),
@@ -48,17 +59,13 @@ func (c *Controller) create(ctx context.Context, d *v1.VirtualDisk, from *v1.Vir
 	}}
 	claim.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
 	claim.Spec = corev1.PersistentVolumeClaimSpec{
-		StorageClassName: of.StorageClassName, VolumeMode: &of.VolumeMode, DataSource: disk.ClaimSource(d, from),
+		StorageClassName: of.StorageClassName, VolumeMode: &of.VolumeMode,
 		AccessModes: []corev1.PersistentVolumeAccessMode{disk.AccessMode(d)},
 		Resources: corev1.VolumeResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceStorage: of.Size},
 		},
 	}
-	err := c.opts.Client.Create(ctx, claim, owner)
-	if err != nil {
-		return nil, fmt.Errorf("create the claim %s: %w", disk.ClaimOf(d), err)
-	}
-	return claim, c.book.Learn(claim.DeepCopy())
+	return claim
 }
 
 // grow makes the claim of a disk as large as the disk is to be.

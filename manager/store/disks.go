@@ -184,17 +184,17 @@ func (s *Disks) Disk(name string) (*v1.VirtualDisk, error) {
 	return disk.AsDisk(i), nil
 }
 
-// Claim returns the claim of a disk's name, as far as it is kept; nil if there is none.
+// Claim returns the claim of a disk, as far as it is kept; nil if there is none.
 func (s *Disks) Claim(of string) (*corev1.PersistentVolumeClaim, error) {
-	if s.images != nil {
-		i, err := s.Disk(of)
-		if i == nil || err != nil {
-			return nil, err
-		}
-		return s.claims.get(disk.ClaimOf(i))
+	d, err := s.Disk(of)
+	if d == nil || err != nil {
+		return nil, err
 	}
-	return s.claims.get(disk.ClaimName(of))
+	return s.claims.get(disk.ClaimOf(d))
 }
+
+// ClaimNamed returns a claim of disks by its name, as far as it is kept; nil if there is none.
+func (s *Disks) ClaimNamed(name string) (*corev1.PersistentVolumeClaim, error) { return s.claims.get(name) }
 
 // Of returns the names of the disks that a VM has.
 func (s *Disks) Of(vm string) []string { return s.disks.irregularNames(vm) }

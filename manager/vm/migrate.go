@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	v1 "vmop/api/v1"
 	"vmop/manager/apply"
 	"vmop/manager/decide"
 	"vmop/manager/migration"
@@ -48,16 +49,33 @@ func (c *reconciler) migrate(ctx context.Context, s *decide.Snapshot, round *app
 	if s.VM.Status.Arriving != nil && s.Other == nil && !active {
 		did.Err = round.ForgetArrival(ctx)
 	}
+	is := migration.Situation{Snapshot: s, Operation: moving, Full: full}
+	if !active {
+		changed, err := c.clear(ctx, s, round, moving)
+		did.Err, is.Left = errors.Join(did.Err, err), err != nil
+		if changed {
+			return true, did
+		}
+	}
 	if moving == nil && !active {
 		return false, did
 	}
 	name := s.VM.Name
-	p := migration.Decide(migration.Situation{Snapshot: s, Operation: moving, Call: c.calls.Of(name), Full: full})
+	is.Call = c.calls.Of(name)
+	if err := c.copies(ctx, &is); err != nil {
+		did.Err = errors.Join(did.Err, err)
+		return false, did
+	}
+	p := migration.Decide(is)
 	did.RetryAt(p.Again)
 	if p.Cancel {
 		c.calls.Cancel(name)
 	}
 	if p.Record != nil {
+		if held, err := c.prepare(ctx, s, round, p); held || err != nil {
+			did.Err = errors.Join(did.Err, err)
+			return held, did
+		}
 		if written, err := round.Migration(ctx, p.Record, p.Ordinal); !written || err != nil {
 			did.Err = errors.Join(did.Err, err)
 			return err == nil, did
@@ -73,4 +91,54 @@ func (c *reconciler) migrate(ctx context.Context, s *decide.Snapshot, round *app
 		c.calls.Query(ctx, s.VM, s.Pod)
 	}
 	return p.Record != nil, did
+}
+
+// copies adds what is known of the disks that are copied while the guest moves, and makes the claims of the copies.
+func (c *reconciler) copies(ctx context.Context, is *migration.Situation) (err error) {
+	m, o := is.VM.Status.Migration, is.Operation
+	switch {
+	case !m.Active():
+		if migration.Copies(o) {
+			is.Disks, is.NoCopies, err = c.disks.ToCopy(is.VM, o.UID)
+		}
+		return err
+	case len(m.Disks) == 0:
+		return nil
+	}
+	is.Switched = c.disks.Switched(is.VM)
+	if m.Stage == v1.MigrationPreparing && o != nil {
+		is.NoCopies, err = c.disks.MakeCopies(ctx, is.VM)
+	}
+	return err
+}
+
+// prepare does what comes before the record of a plan is written, and reports whether the VM was changed: before disks
+// are copied, it can't go without that it is known which of their volumes has what the guest has written last.
+func (c *reconciler) prepare(ctx context.Context, s *decide.Snapshot, round *apply.Round, p migration.Plan) (
+	changed bool, err error,
+) {
+	switch {
+	case p.Switch:
+		return false, c.disks.Switch(ctx, s.VM)
+	case len(p.Record.Disks) > 0 && p.Record.Stage == v1.MigrationPreparing:
+		return round.Hold(ctx, true)
+	}
+	return false, nil
+}
+
+// clear clears away what the last migration of a VM has left, which is over, and reports whether the VM was changed.
+// next is the operation that asks for another one; nil: none does.
+func (c *reconciler) clear(ctx context.Context, s *decide.Snapshot, round *apply.Round, next *v1.VirtualMachineOperation) (
+	changed bool, err error,
+) {
+	m := s.VM.Status.Migration
+	if m != nil && len(m.Disks) > 0 {
+		if err := c.disks.Abandon(ctx, m); err != nil {
+			return false, err
+		}
+	}
+	if migration.Copies(next) && (m == nil || m.OperationUID != next.UID) {
+		return false, nil
+	}
+	return round.Hold(ctx, false)
 }

@@ -144,6 +144,12 @@ func after(did decide.Report, now time.Time) (result reconcile.Result) {
 func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memory, round *apply.Round) (
 	all decide.Report,
 ) {
+	if s.VM.DeletionTimestamp != nil && round.Held() {
+		first := &steps{ctx: ctx, vm: s.VM}
+		if step(first, false, func() (bool, decide.Report) { return c.migrate(ctx, s, round) }) || first.did.Err != nil {
+			return first.did
+		}
+	}
 	if s.VM.DeletionTimestamp != nil { // the garbage collector does the rest, or leaves it, as the user asked
 		_, all = c.attachments.Attach(ctx, subject(s))
 		all.Append(c.publish(ctx, decide.Situation{Snapshot: s}, decide.Findings{}, nil, m, round))

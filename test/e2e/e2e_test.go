@@ -80,6 +80,7 @@ func TestKubernetes(t *testing.T) {
 		{"ServerAway", serverAway},
 		{"ManagerKilled", managerKilled},
 		{"MigrationsInterrupted", migrationsInterrupted},
+		{"LocalDisks", localDisks},
 		{"TargetLost", targetLost},
 		{"DrainedNode", drainedNode},
 		{"PowerCut", powerCut},
