@@ -140,7 +140,17 @@ type MigrateOptions struct {
 	// +mapType=atomic
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// CopyDisks has the VirtualDisks copied that other nodes can't have at the same time, as their access mode isn't
-	// ReadWriteMany: into new volumes, while the guest runs. Absent: such a VM doesn't leave its node.
+	// ReadWriteMany: into new volumes, while the guest runs. Absent: as spec.migration of the VM says.
+	//
+	// +optional
+	CopyDisks bool `json:"copyDisks,omitempty"`
+}
+
+// MigrationPolicy says how the guest of a VM moves to another node, whoever asks for it.
+type MigrationPolicy struct {
+	// CopyDisks has the VirtualDisks copied that other nodes can't have at the same time, as their access mode isn't
+	// ReadWriteMany: into new volumes, while the guest runs. Absent: a VM with such disks doesn't leave its node,
+	// unless an operation has them copied.
 	//
 	// +optional
 	CopyDisks bool `json:"copyDisks,omitempty"`

@@ -132,6 +132,10 @@ type VirtualMachineSpec struct {
 	//
 	// +optional
 	EvictionStrategy EvictionStrategy `json:"evictionStrategy,omitempty"`
+	// Migration says how the guest moves to another node.
+	//
+	// +optional
+	Migration *MigrationPolicy `json:"migration,omitempty"`
 	// Disruptions are how the VM may be interrupted.
 	//
 	// +optional

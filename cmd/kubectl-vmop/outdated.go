@@ -61,9 +61,9 @@ func (f *flags) bringUpToDate(cmd *cobra.Command) {
 		switch {
 		case !all && !only && !dry && !cmd.Flags().Changed("at-once"):
 			return args(cmd, names)
-		case !all || !only || len(names) > 0 || cmd.Flags().Changed("node-selector"):
+		case !all || !only || len(names) > 0, cmd.Flags().Changed("node-selector"), cmd.Flags().Changed("copy-disks"):
 			return cli.UsageError{Err: errors.New("--all and --outdated are given together, with --at-once and --dry-run, " +
-				"and without a name or --node-selector")}
+				"and without a name, --node-selector or --copy-disks")}
 		case atOnce < 1:
 			return cli.UsageError{Err: fmt.Errorf("--at-once is %d: want at least 1", atOnce)}
 		}

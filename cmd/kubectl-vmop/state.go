@@ -130,11 +130,13 @@ func newEvict(f *flags) *cobra.Command {
 func newMigrate(f *flags) *cobra.Command {
 	cmd := f.newOperation("migrate", v1.OperationMigrate, "", "moved", "the guest is running in another pod")
 	cmd.Short = "Move a running guest to another node"
-	cmd.Long = "migrate moves the guest to another node while it is running; whatever goes wrong, it stays. With a\n" +
+	cmd.Long = "migrate moves the guest to another node while it is running; whatever goes wrong, it stays. With\n" +
+		"--copy-disks, VirtualDisks that only one node at a time can have are copied to new volumes there. With a\n" +
 		"--node-selector that its own node has, it may move to another pod there, which is made anew by the\n" +
 		"present definition. With --all --outdated all VMs of the namespace do so for which that is all that\n" +
 		"awaits a restart, such as another image of the runner; of the others it says what they need."
-	cmd.Example = "  kubectl vmop migrate web --wait\n  kubectl vmop migrate --all --outdated --dry-run"
+	cmd.Example = "  kubectl vmop migrate web --wait\n  kubectl vmop migrate web --copy-disks --wait\n" +
+		"  kubectl vmop migrate --all --outdated --dry-run"
 	f.bringUpToDate(cmd)
 	return cmd
 }
@@ -151,6 +153,7 @@ func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action,
 	var form string
 	var force bool
 	var nodes map[string]string
+	var copies bool
 	var w waiting
 	cmd := &cobra.Command{Use: verb + " NAME", GroupID: groupPower}
 	f.oneVM(cmd)
@@ -160,6 +163,7 @@ func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action,
 		cmd.Flags().BoolVar(&force, "force", false, "end the guest without asking it to shut down")
 	case v1.OperationMigrate:
 		cmd.Flags().StringToStringVar(&nodes, "node-selector", nil, "to a node with these `labels`: NAME=VALUE,…")
+		cmd.Flags().BoolVar(&copies, "copy-disks", false, "copy the VirtualDisks that other nodes can't have at the same time")
 	}
 	w.add(cmd, until)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -180,8 +184,8 @@ func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action,
 		ctx, cancel := w.context(cmd.Context())
 		defer cancel()
 		spec := v1.VirtualMachineOperationSpec{Type: kind, Force: force}
-		if len(nodes) > 0 {
-			spec.Migrate = &v1.MigrateOptions{NodeSelector: nodes}
+		if len(nodes) > 0 || copies {
+			spec.Migrate = &v1.MigrateOptions{NodeSelector: nodes, CopyDisks: copies}
 		}
 		if vm, err = c.operate(ctx, cmd, vm, spec, w.wait); err != nil {
 			return err

@@ -137,6 +137,10 @@ func (c maker) freeze(ctx context.Context, name string, required bool) (f frozen
 		return f, new(refuse(snapshot.ReasonBusy, "the VM %s, which has the disk, is starting or ending: the snapshot is made "+
 			"afterwards", name))
 	}
+	if vm.Status.Migration.Active() { // it may write to other volumes already
+		return f, new(refuse(snapshot.ReasonBusy, "the guest of the VM %s is being moved: the snapshot is made "+
+			"afterwards", name))
+	}
 	guest, err := c.opts.Guest(vm, pod)
 	if err == nil {
 		answer, freezeErr := guest.Freeze(ctx, freezeTime)

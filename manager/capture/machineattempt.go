@@ -221,10 +221,6 @@ func (m *Machines) holder(ctx context.Context, p plan) (name, version string, wh
 	if err != nil {
 		return "", "", new(refusal(err))
 	}
-	if p.vm.Status.Migration.Active() {
-		return "", "", new(refuse(snapshot.ReasonBusy, "the guest of the VM %s is being moved: the snapshot is made "+
-			"afterwards", p.vm.Name))
-	}
 	if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
 		return "", "", new(refuse(snapshot.ReasonBusy, "the VM %s is starting or ending: the snapshot is made "+
 			"afterwards", p.vm.Name))

@@ -39,9 +39,10 @@ func EvictionOf(s *Snapshot) (e Eviction) {
 	if strategy != v1.EvictionLiveMigrate && strategy != v1.EvictionLiveMigrateIfPossible {
 		return e
 	}
-	why := objects.Unmovable(s.VM, false)
+	copies := objects.CopiesDisks(s.VM, nil)
+	why := objects.Unmovable(s.VM, copies)
 	if why == "" {
-		why = objects.OneNode(s.VM, false)
+		why = objects.OneNode(s.VM, copies)
 	}
 	m, must := s.VM.Status.Migration, strategy == v1.EvictionLiveMigrate
 	e.Held = must || why == ""

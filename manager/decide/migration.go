@@ -22,9 +22,9 @@ func Migratable(s *Snapshot) Verdict {
 	if why := objects.Unmovable(s.VM, true); why != "" {
 		return Verdict{metav1.ConditionFalse, ReasonNotMigratable, why}
 	}
-	if why := objects.OneNode(s.VM, false); why != "" {
+	if why := objects.OneNode(s.VM, objects.CopiesDisks(s.VM, nil)); why != "" {
 		if objects.OneNode(s.VM, true) == "" {
-			why += "; or to another node, if its disks are copied (migrate: {copyDisks: true})"
+			why += "; with spec.migration: {copyDisks: true} they are copied, and it can move to another node"
 		}
 		return Verdict{
 			metav1.ConditionFalse, ReasonOneNode, "the guest can only move to another pod on its node: " + why,

@@ -195,12 +195,20 @@ func (s Situation) unwanted() string {
 	if o := decide.OutcomeIn(s.VM, s.Pod); o != nil {
 		return "the guest has ended: " + cmp.Or(o.Message, o.Cause)
 	}
-	return objects.Unmovable(s.VM, Copies(s.Operation))
+	return objects.Unmovable(s.VM, s.copies())
 }
 
-// Copies reports whether an operation, which may be nil, has disks copied.
-func Copies(o *v1.VirtualMachineOperation) bool {
-	return o != nil && o.Spec.Migrate != nil && o.Spec.Migrate.CopyDisks
+// copies reports whether disks are copied.
+func (s Situation) copies() bool {
+	if m := s.VM.Status.Migration; m.Active() {
+		return len(m.Disks) > 0
+	}
+	return Copies(s.VM, s.Operation)
+}
+
+// Copies reports whether the disks of a VM are copied when an operation, which may be nil, moves its guest.
+func Copies(vm *v1.VirtualMachine, o *v1.VirtualMachineOperation) bool {
+	return o != nil && objects.CopiesDisks(vm, o.Spec.Migrate)
 }
 
 // targetReports reports whether the target's runner speaks for the VM: it has the guest.
@@ -231,7 +239,8 @@ func (s Situation) failed(why string) Plan {
 	return p
 }
 
-// stayed reports whether the guest has certainly not moved: it wasn't to be moved yet, or one of the runners has said so.
+// stayed reports whether the guest has certainly not moved: it wasn't to be moved yet, or one of the runners has said
+// so.
 func (s Situation) stayed() bool {
 	arriving := s.VM.Status.Arriving
 	return s.VM.Status.Migration.Stage == v1.MigrationPreparing || s.Call.Result == Stayed ||

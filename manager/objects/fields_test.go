@@ -43,6 +43,7 @@ var notForThePod = map[string]string{
 	"vm.display.spice.proxyUrl":       "not used: viewers connect through the manager",
 	"permissions":                     "the web GUI",
 	"evictionStrategy":                "manager/decide: whether there is a budget",
+	"migration.copyDisks":             "manager/migration: whether disks are copied",
 	"disruptions.restartApprovalMode": "manager/decide: who restarts the VM",
 	"virtualMachineIPAddressName":     "manager/addresses: the lease, which is the tap's",
 	"virtualMachineClassName":         "manager/class: what the class gives the VM is in its other fields",

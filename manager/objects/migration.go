@@ -143,6 +143,18 @@ func OneNode(vm *v1.VirtualMachine, copies bool) string {
 	return ""
 }
 
+// CopiesDisks reports whether the disks of a VM are copied that its node alone has, when its guest is moved as an
+// operation asks for, or, with nil, by none. To another pod of its node it moves without.
+func CopiesDisks(vm *v1.VirtualMachine, o *v1.MigrateOptions) bool {
+	switch node := vm.Status.NodeName; {
+	case o != nil && o.CopyDisks:
+		return true
+	case o != nil && node != "" && o.NodeSelector[corev1.LabelHostname] == node:
+		return false
+	}
+	return vm.Spec.Migration != nil && vm.Spec.Migration.CopyDisks
+}
+
 // shared reports whether two nodes can have a disk or image at the same time.
 func shared(vm *v1.VirtualMachine, ref DeviceRef) bool {
 	return slices.ContainsFunc(vm.Status.BlockDeviceRefs, func(is v1.BlockDeviceStatusRef) bool {
@@ -175,8 +187,8 @@ func Update(vm *v1.VirtualMachine, changes []v1.RestartAwaitingChange, node stri
 		}
 		place = place || ofPlace(c)
 	}
-	if why = Unmovable(vm, false); why == "" && place {
-		why = OneNode(vm, false)
+	if why = Unmovable(vm, CopiesDisks(vm, nil)); why == "" && place {
+		why = OneNode(vm, CopiesDisks(vm, nil))
 	}
 	switch {
 	case why != "":

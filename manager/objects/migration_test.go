@@ -109,6 +109,35 @@ func TestOneNode(t *testing.T) {
 	require.Equal(t, "spec.nodeName names it", objects.OneNode(vm, false))
 }
 
+// Disks that are copied let a guest leave its node; images aren't.
+func TestCopiesOfDisks(t *testing.T) {
+	t.Parallel()
+	vm := &v1.VirtualMachine{}
+	vm.Status.NodeName = "n1"
+	vm.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{
+		{Kind: v1.KindVirtualDisk, Name: "shared"}, {Kind: v1.KindVirtualDisk, Name: "own"},
+	}
+	vm.Status.BlockDeviceRefs = []v1.BlockDeviceStatusRef{
+		{Kind: v1.KindVirtualDisk, Name: "shared", AccessMode: corev1.ReadWriteMany},
+		{Kind: v1.KindVirtualDisk, Name: "own", AccessMode: corev1.ReadWriteOnce},
+	}
+	require.Equal(t, []string{"own"}, objects.LocalDisks(vm))
+	require.NotEmpty(t, objects.OneNode(vm, false))
+	require.Empty(t, objects.OneNode(vm, true))
+	vm.Spec.BlockDeviceRefs = append(vm.Spec.BlockDeviceRefs, v1.BlockDeviceRef{Kind: v1.KindVirtualImage, Name: "cd"})
+	require.Contains(t, objects.OneNode(vm, true), "the VirtualImage cd doesn't have the access mode ReadWriteMany")
+
+	here := &v1.MigrateOptions{NodeSelector: map[string]string{corev1.LabelHostname: "n1"}}
+	require.False(t, objects.CopiesDisks(vm, nil))
+	require.True(t, objects.CopiesDisks(vm, &v1.MigrateOptions{CopyDisks: true}))
+	vm.Spec.Migration = &v1.MigrationPolicy{CopyDisks: true}
+	require.True(t, objects.CopiesDisks(vm, nil))
+	require.True(t, objects.CopiesDisks(vm, &v1.MigrateOptions{}))
+	require.False(t, objects.CopiesDisks(vm, here), "both pods can have them")
+	here.CopyDisks = true
+	require.True(t, objects.CopiesDisks(vm, here), "it is asked for")
+}
+
 // Two pods with one tap are never on one node.
 func TestTapsAreOfANode(t *testing.T) {
 	t.Parallel()

@@ -115,17 +115,18 @@ func refuseMigrate(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 	}
 	labels := how.NodeSelector
 	faults := validation.ValidateLabels(labels, field.NewPath("spec", "migrate", "nodeSelector"))
-	why, one := objects.Unmovable(vm, how.CopyDisks), objects.OneNode(vm, how.CopyDisks)
+	copies := objects.CopiesDisks(vm, &how)
+	why, one := objects.Unmovable(vm, copies), objects.OneNode(vm, copies)
 	switch {
 	case len(faults) > 0:
 		return &Refusal{ReasonNotMigratable, faults.ToAggregate().Error()}
 	case why != "":
 		return &Refusal{ReasonNotMigratable, "the guest can't move: " + why}
-	case one != "" && how.CopyDisks:
+	case one != "" && copies:
 		return &Refusal{ReasonNotMigratable, "the guest can't leave its node, though disks are copied: " + one}
 	case one != "" && len(labels) == 0 && objects.OneNode(vm, true) == "":
 		return &Refusal{ReasonNotMigratable, fmt.Sprintf("the guest can't leave its node: %s. With "+
-			"migrate: {copyDisks: true} the disk is copied while the guest moves", one)}
+			"migrate: {copyDisks: true} it is copied while the guest moves", one)}
 	case one != "" && len(labels) == 0:
 		return &Refusal{ReasonNotMigratable, fmt.Sprintf("the guest can't leave its node: %s. With Restart the "+
 			"scheduler chooses a node again; with migrate: {nodeSelector: {kubernetes.io/hostname: %s}} the guest "+

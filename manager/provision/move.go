@@ -22,7 +22,9 @@ import (
 // ToCopy returns the disks of a VM that are copied when its guest moves to another node, or why they can't be.
 //
 // See docs/decisions/0160-copies-of-local-disks.md.
-func (c *Controller) ToCopy(vm *v1.VirtualMachine, migration types.UID) (all []v1.MigrationDisk, why string, err error) {
+func (c *Controller) ToCopy(vm *v1.VirtualMachine, migration types.UID) (
+	all []v1.MigrationDisk, why string, err error,
+) {
 	if why := c.unavailable(); why != "" {
 		return nil, "", errors.New(why)
 	}
@@ -32,7 +34,8 @@ func (c *Controller) ToCopy(vm *v1.VirtualMachine, migration types.UID) (all []v
 		case err != nil:
 			return nil, "", err
 		case d == nil, disk.Holder(d) != vm.Name:
-			return nil, fmt.Sprintf("the VM doesn't have the VirtualDisk %s of its definition: it has it after a restart", name), nil
+			return nil, fmt.Sprintf("the VM doesn't have the VirtualDisk %s of its definition: it has it after a restart",
+				name), nil
 		}
 		all = append(all, v1.MigrationDisk{Name: name, From: d.Status.Target, Claim: disk.CopyName(d, migration)})
 	}
@@ -51,7 +54,8 @@ func (c *Controller) MakeCopies(ctx context.Context, vm *v1.VirtualMachine) (why
 		}
 		switch {
 		case d == nil || from == nil:
-			return fmt.Sprintf("the VirtualDisk %s has no claim %s any more", is.Name, is.From.PersistentVolumeClaimName), nil
+			return fmt.Sprintf("the VirtualDisk %s has no claim %s any more", is.Name,
+				is.From.PersistentVolumeClaimName), nil
 		case to != nil:
 			continue
 		}
@@ -84,7 +88,9 @@ func sizeOf(claim *corev1.PersistentVolumeClaim) (size resource.Quantity) {
 }
 
 // copyOf returns a disk that is copied, with both of its claims; nil for what isn't there, or is another one.
-func (c *Controller) copyOf(is v1.MigrationDisk) (d *v1.VirtualDisk, from, to *corev1.PersistentVolumeClaim, err error) {
+func (c *Controller) copyOf(is v1.MigrationDisk) (
+	d *v1.VirtualDisk, from, to *corev1.PersistentVolumeClaim, err error,
+) {
 	if d, err = c.book.Disk(is.Name); d == nil || err != nil {
 		return nil, nil, nil, err
 	}

@@ -167,8 +167,13 @@ func (c *Controller) Refs(vm *v1.VirtualMachine, running *corev1.Pod) (all []v1.
 		}
 		if d, err := of.book.Disk(ref.Name); err == nil && d != nil {
 			is.Size, is.AccessMode = d.Status.Capacity, disk.AccessMode(d)
-			is.Attached = running != nil && (of == c.images && objects.Mounts(&running.Spec, disk.ClaimOf(d)) ||
-				of == c.disks && disk.Holder(d) == vm.Name && objects.HasVolume(&running.Spec, disk.VolumeName(ref.Name)))
+			switch {
+			case running == nil:
+			case of == c.images:
+				is.Attached = objects.Mounts(&running.Spec, disk.ClaimOf(d))
+			default:
+				is.Attached = disk.Holder(d) == vm.Name && objects.HasVolume(&running.Spec, disk.VolumeName(ref.Name))
+			}
 		}
 		all = append(all, is)
 	}

@@ -194,7 +194,9 @@ func (s *Disks) Claim(of string) (*corev1.PersistentVolumeClaim, error) {
 }
 
 // ClaimNamed returns a claim of disks by its name, as far as it is kept; nil if there is none.
-func (s *Disks) ClaimNamed(name string) (*corev1.PersistentVolumeClaim, error) { return s.claims.get(name) }
+func (s *Disks) ClaimNamed(name string) (*corev1.PersistentVolumeClaim, error) {
+	return s.claims.get(name)
+}
 
 // Of returns the names of the disks that a VM has.
 func (s *Disks) Of(vm string) []string { return s.disks.irregularNames(vm) }

@@ -60,24 +60,32 @@ func (c *reconciler) migrate(ctx context.Context, s *decide.Snapshot, round *app
 	if moving == nil && !active {
 		return false, did
 	}
-	name := s.VM.Name
-	is.Call = c.calls.Of(name)
+	is.Call = c.calls.Of(s.VM.Name)
 	if err := c.copies(ctx, &is); err != nil {
 		did.Err = errors.Join(did.Err, err)
 		return false, did
 	}
-	p := migration.Decide(is)
+	written, more := c.advance(ctx, s, migration.Decide(is), round)
+	did.Append(more)
+	return written, did
+}
+
+// advance does what was decided about a move, and reports whether the VM was written.
+func (c *reconciler) advance(ctx context.Context, s *decide.Snapshot, p migration.Plan, round *apply.Round) (
+	written bool, did decide.Report,
+) {
+	name := s.VM.Name
 	did.RetryAt(p.Again)
 	if p.Cancel {
 		c.calls.Cancel(name)
 	}
 	if p.Record != nil {
 		if held, err := c.prepare(ctx, s, round, p); held || err != nil {
-			did.Err = errors.Join(did.Err, err)
+			did.Err = err
 			return held, did
 		}
 		if written, err := round.Migration(ctx, p.Record, p.Ordinal); !written || err != nil {
-			did.Err = errors.Join(did.Err, err)
+			did.Err = err
 			return err == nil, did
 		}
 	}
@@ -98,7 +106,7 @@ func (c *reconciler) copies(ctx context.Context, is *migration.Situation) (err e
 	m, o := is.VM.Status.Migration, is.Operation
 	switch {
 	case !m.Active():
-		if migration.Copies(o) {
+		if migration.Copies(is.VM, o) {
 			is.Disks, is.NoCopies, err = c.disks.ToCopy(is.VM, o.UID)
 		}
 		return err
@@ -128,16 +136,16 @@ func (c *reconciler) prepare(ctx context.Context, s *decide.Snapshot, round *app
 
 // clear clears away what the last migration of a VM has left, which is over, and reports whether the VM was changed.
 // next is the operation that asks for another one; nil: none does.
-func (c *reconciler) clear(ctx context.Context, s *decide.Snapshot, round *apply.Round, next *v1.VirtualMachineOperation) (
-	changed bool, err error,
-) {
+func (c *reconciler) clear(ctx context.Context, s *decide.Snapshot, round *apply.Round,
+	next *v1.VirtualMachineOperation,
+) (changed bool, err error) {
 	m := s.VM.Status.Migration
 	if m != nil && len(m.Disks) > 0 {
 		if err := c.disks.Abandon(ctx, m); err != nil {
 			return false, err
 		}
 	}
-	if migration.Copies(next) && (m == nil || m.OperationUID != next.UID) {
+	if migration.Copies(s.VM, next) && (m == nil || m.OperationUID != next.UID) {
 		return false, nil
 	}
 	return round.Hold(ctx, false)

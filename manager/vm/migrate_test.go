@@ -33,6 +33,8 @@ type movers struct {
 	at      apitypes.UID // the pod that has the guest; "": none has had it yet
 	target  *corev1.Pod  // whose runner waits
 	refuses bool         // guests don't move
+
+	asked, goes chan struct{} // if there are any: closed when a guest is to move, and when it may
 }
 
 // of returns a runner, as Options.Source and Target do.
@@ -52,6 +54,10 @@ type mover struct {
 func (mover) Invitation(context.Context) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }
 
 func (m mover) Migrate(context.Context, control.MigrationRequest, func(control.MigrationProgress)) error {
+	if m.asked != nil {
+		close(m.asked)
+		<-m.goes
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.at != m.pod || m.target == nil || m.refuses {

@@ -146,7 +146,8 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 ) {
 	if s.VM.DeletionTimestamp != nil && round.Held() {
 		first := &steps{ctx: ctx, vm: s.VM}
-		if step(first, false, func() (bool, decide.Report) { return c.migrate(ctx, s, round) }) || first.did.Err != nil {
+		written := step(first, false, func() (bool, decide.Report) { return c.migrate(ctx, s, round) })
+		if written || first.did.Err != nil {
 			return first.did
 		}
 	}

@@ -1,0 +1,169 @@
+package vm
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	diskof "vmop/manager/disk"
+	"vmop/manager/objects"
+	"vmop/test/cluster/clustertest"
+)
+
+// local is a VM with a disk that only one node at a time can have.
+func (w *world) local() {
+	w.t.Helper()
+	class := w.storage(false, false, "1Gi", "1Gi", "1Gi")
+	w.blankDisk("data", class, "1Gi")
+	w.vm("web", withDisks("data"), func(vm *v1.VirtualMachine) {
+		vm.Spec.Migration = &v1.MigrationPolicy{CopyDisks: true}
+	})
+	w.phase("web", v1.PhaseRunning, "")
+}
+
+// claimIn returns the claim of the disk in a pod.
+func claimIn(pod *corev1.Pod) string {
+	for _, v := range pod.Spec.Volumes {
+		if v.Name == diskof.VolumeName("data") {
+			return v.PersistentVolumeClaim.ClaimName
+		}
+	}
+	return ""
+}
+
+// tidy waits until the disk has the claim of the guest's pod, all others belong to operations, and nothing holds
+// the VM.
+func (w *world) tidy(guest string) {
+	w.t.Helper()
+	clustertest.Eventually(w.t, "the disk has what the guest has written, and nothing else is left", func() error {
+		d, _ := get(w, "data", &v1.VirtualDisk{})
+		if is := d.Status.Target.PersistentVolumeClaimName; is != guest {
+			return fmt.Errorf("the disk has the claim %s, and the guest %s", is, guest)
+		}
+		var claims corev1.PersistentVolumeClaimList
+		if err := w.client.List(w.t.Context(), &claims, client.InNamespace(w.Name),
+			client.MatchingLabels{objects.LabelName: diskof.AppName}); err != nil {
+			return err
+		}
+		for _, c := range claims.Items {
+			owner := metav1.GetControllerOf(&c)
+			switch mine := c.Name == guest; {
+			case mine && (owner.UID != d.UID || c.UID != d.Status.Target.UID):
+				return fmt.Errorf("the disk's claim is another one's: %+v", owner)
+			case !mine && owner.Kind != "VirtualMachineOperation":
+				return fmt.Errorf("the claim %s is left: %+v", c.Name, owner)
+			}
+		}
+		if vm, is := get(w, "web", &v1.VirtualMachine{}); is && len(vm.Finalizers) > 0 {
+			return fmt.Errorf("the VM is held by %v", vm.Finalizers)
+		}
+		return nil
+	})
+}
+
+// The disk of a guest that moves to another node is copied: it has the copy when the guest is there, and what it had
+// before goes with the operation.
+func TestADiskIsCopied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.playMoves()
+	w.manage(nil)
+	w.local()
+	was := w.diskOf("data", "web")
+	require.Equal(t, "vd-data", was.Status.Target.PersistentVolumeClaimName)
+	before := w.phase("web", v1.PhaseRunning, "")
+	w.request("there", "Evict")
+	vm, o := w.moved("there")
+	require.Equal(t, v1.OperationCompleted, o.Status.Phase, "%+v", o.Status)
+	require.NotEqual(t, before.Status.PodOrdinal, vm.Status.PodOrdinal)
+	pod, _ := get(w, vm.Status.Runner.PodName, &corev1.Pod{})
+	first := claimIn(pod)
+	require.NotEqual(t, "vd-data", first)
+	w.tidy(first)
+	require.Equal(t, []v1.MigrationDisk{{Name: "data", From: was.Status.Target, Claim: first}},
+		vm.Status.Migration.Disks)
+	require.Contains(t, pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "RECEIVE_COPIES", Value: "/dev/data-vd"})
+
+	w.movers.mu.Lock()
+	w.movers.refuses = true
+	w.movers.mu.Unlock()
+	w.request("back", "Evict")
+	vm, o = w.moved("back")
+	require.Equal(t, v1.OperationFailed, o.Status.Phase)
+	require.False(t, vm.Status.Migration.CopiesKept)
+	w.tidy(first)
+	w.diskIs("data", v1.DiskReady, "")
+}
+
+// The manager is killed at each write while a guest moves whose disk is copied, and the next one ends it: the disk has
+// what the guest has written, wherever that is.
+func TestFault33TheManagerIsKilledWhileDisksAreCopied(t *testing.T) {
+	t.Parallel()
+	for at := 1; at <= 25; at++ {
+		t.Run(fmt.Sprintf("write %d", at), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.playMoves()
+			end := w.manage(nil)
+			w.local()
+			end()
+			via := cutWire(at, at%2 == 0)
+			end = w.manage(via)
+			w.request("move", "Migrate")
+			select {
+			case <-via.cut:
+			case <-time.After(patience):
+				require.Fail(t, "the manager has written less", "%v", via.written())
+			}
+			end()
+			w.manage(nil)
+			vm, o := w.moved("move")
+			require.Equal(t, vm.Status.PodOrdinal == 1, o.Status.Phase == v1.OperationCompleted, "%+v", o.Status)
+			pod, _ := get(w, vm.Status.Runner.PodName, &corev1.Pod{})
+			w.tidy(claimIn(pod))
+		})
+	}
+}
+
+// A VM that is deleted while its disks are copied stays until it is known which volume has what the guest has written.
+func TestAVMIsDeletedWhileItsDisksAreCopied(t *testing.T) {
+	t.Parallel()
+	for what, stays := range map[string]bool{"the guest stays": true, "the guest has moved": false} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.playMoves()
+			w.movers.asked, w.movers.goes, w.movers.refuses = make(chan struct{}), make(chan struct{}), stays
+			w.manage(nil)
+			w.local()
+			w.request("move", "Migrate")
+			<-w.movers.asked
+			vm, _ := get(w, "web", &v1.VirtualMachine{})
+			want := vm.Status.Migration.Disks[0].Claim
+			if stays {
+				want = "vd-data"
+			}
+			require.NoError(t, w.client.Delete(t.Context(), vm))
+			held := eventually(w, "web", &v1.VirtualMachine{}, "is being deleted", func(vm *v1.VirtualMachine) bool {
+				return vm.Status.Phase == v1.PhaseTerminating
+			})
+			require.Equal(t, []string{v1.MigrationFinalizer}, held.Finalizers)
+			close(w.movers.goes)
+			clustertest.Eventually(t, "the VM goes", func() error {
+				err := w.client.Get(t.Context(), client.ObjectKeyFromObject(vm), &v1.VirtualMachine{})
+				if !apierrors.IsNotFound(err) {
+					return fmt.Errorf("it is there: %w", err)
+				}
+				return nil
+			})
+			w.tidy(want)
+		})
+	}
+}
