@@ -1,8 +1,8 @@
 package vm
 
 import (
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
