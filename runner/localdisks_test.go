@@ -31,7 +31,14 @@ func recorderDisk(t *testing.T) string {
 // awaitsDisks starts a runner that waits for a guest and its disks.
 func (v *vm) awaitsDisks() []byte {
 	v.t.Helper()
-	v.receive = &runner.Receive{Address: "127.0.0.1:0", Invitation: v.path("invitation"), CopyDisks: true}
+	return v.awaitsBy(&runner.Receive{CopyDisks: true})
+}
+
+// awaitsBy starts a runner that waits for a guest.
+func (v *vm) awaitsBy(receive *runner.Receive) []byte {
+	v.t.Helper()
+	v.receive = receive
+	v.receive.Address, v.receive.Invitation = "127.0.0.1:0", v.path("invitation")
 	v.log.forget()
 	v.start()
 	v.log.await(v.t, v.ended, "waiting for a guest")
@@ -185,6 +192,20 @@ func TestAGuestMovesToABlockDevice(t *testing.T) {
 // other.
 func TestAGuestMovesWithSomeOfItsDisks(t *testing.T) {
 	t.Parallel()
+	t.Run("those that are not there", func(t *testing.T) {
+		t.Parallel()
+		movesWithSome(t, func(to *counting, _ ...string) []byte { return to.awaitsDisks() })
+	})
+	t.Run("those that are named", func(t *testing.T) {
+		t.Parallel()
+		movesWithSome(t, func(to *counting, copies ...string) []byte {
+			return to.awaitsBy(&runner.Receive{Copies: copies})
+		})
+	})
+}
+
+func movesWithSome(t *testing.T, awaits func(to *counting, copies ...string) []byte) {
+	t.Helper()
 	boot := recorderDisk(t)
 	shared, large := filepath.Join(t.TempDir(), "shared"), filepath.Join(t.TempDir(), "large")
 	there := t.TempDir()
@@ -198,9 +219,10 @@ func TestAGuestMovesWithSomeOfItsDisks(t *testing.T) {
 			"{file: " + large + ", serial: c}]"
 	}
 	from := newCounting(t, boot, drives(boot, large))
-	to := newCounting(t, boot, drives(filepath.Join(there, "boot"), filepath.Join(there, "large")))
+	copies := []string{filepath.Join(there, "boot"), filepath.Join(there, "large")}
+	to := newCounting(t, boot, drives(copies[0], copies[1]))
 	from.runs()
-	require.NoError(t, from.migrates(t.Context(), to.awaitsDisks()))
+	require.NoError(t, from.migrates(t.Context(), awaits(to, copies...)))
 	_, err := from.wait()
 	require.NoError(t, err)
 	to.log.await(t, to.ended, "the guest was received, and continues here")

@@ -52,7 +52,7 @@ type Migration struct {
 	//
 	// +optional
 	Transferred int64 `json:"transferred,omitempty"`
-	// Progress is how much of the guest's memory the target has, in percent.
+	// Progress is how much of the guest's memory, and of the disks that are copied, the target has, in percent.
 	//
 	// +optional
 	Progress int32 `json:"progress,omitempty"`

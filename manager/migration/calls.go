@@ -164,11 +164,12 @@ func (c *Calls) advance(is *call, p control.MigrationProgress) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	is.Transferred = max(is.Transferred, p.Transferred)
-	if p.Total <= 0 {
+	total := p.Total + p.DiskTotal // disks are copied first
+	if total <= 0 {
 		return false
 	}
 	before := is.Progress
-	is.Progress = max(before, min(99, int32(100*(p.Total-p.Remaining)/p.Total)))
+	is.Progress = max(before, min(99, int32(100*(p.Total-p.Remaining+p.DiskCopied)/total)))
 	return is.Progress/progressStep != before/progressStep
 }
 

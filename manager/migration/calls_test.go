@@ -104,3 +104,21 @@ func TestCalls(t *testing.T) {
 	c.Gone("web")
 	require.Equal(t, Call{}, c.Of("web"))
 }
+
+// Disks that are copied count as the guest's memory does, which is sent after them.
+func TestProgressOfCopies(t *testing.T) {
+	t.Parallel()
+	c, is := &Calls{}, &call{}
+	for _, p := range []struct {
+		is   control.MigrationProgress
+		want int32
+	}{
+		{control.MigrationProgress{DiskCopied: 300, DiskTotal: 1000}, 30},
+		{control.MigrationProgress{DiskCopied: 1100, DiskTotal: 1100}, 99},
+		{control.MigrationProgress{DiskCopied: 1100, DiskTotal: 1100, Total: 100, Remaining: 100}, 99},
+		{control.MigrationProgress{}, 99},
+	} {
+		c.advance(is, p.is)
+		require.Equal(t, p.want, is.Progress)
+	}
+}

@@ -217,6 +217,10 @@ func drainedNode(t *testing.T, l *lab) {
 	for i := range 3 {
 		all = append(all, l.create(t, lean(fmt.Sprint("drained-", 1+i), strategy(v1.EvictionLiveMigrate), there)))
 	}
+	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: drained},
+  spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi}}}`)
+	all = append(all, l.create(t, lean("drained-local", strategy(v1.EvictionLiveMigrate), there, withVirtualDisk("drained"),
+		func(s *v1.VirtualMachineSpec) { s.Migration = &v1.MigrationPolicy{CopyDisks: true} })))
 	restarts := l.create(t, lean("drained-by-restart", withDisk("own", corev1.PersistentVolumeBlock),
 		strategy(v1.EvictionLiveMigrateIfPossible), there))
 	inside := stays.console().booted()
@@ -246,6 +250,7 @@ func drainedNode(t *testing.T, l *lab) {
 		v.ordinal = int(now.Status.PodOrdinal)
 	}
 	require.Equal(t, boot, stays.console().ask(bootID))
+	require.NotEqual(t, "vd-drained", l.targetOf(t, "drained"))
 	restarts.until("to run on the other node", func(now *v1.VirtualMachine) bool {
 		return now.Status.Phase == v1.PhaseRunning && now.Status.NodeName != node && now.Status.Migration == nil
 	})
