@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -166,4 +167,57 @@ func TestAVMIsDeletedWhileItsDisksAreCopied(t *testing.T) {
 			w.tidy(want)
 		})
 	}
+}
+
+// A copy that the namespace has no room for ends the migration at once, with what the API server says.
+func TestThereIsNoRoomForACopy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.playMoves()
+	w.manage(nil)
+	w.local()
+	w.create(&corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "little", Namespace: w.Name},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			corev1.ResourceRequestsStorage: resource.MustParse("1Gi"),
+		}},
+	})
+	eventually(w, "little", &corev1.ResourceQuota{}, "is in force", func(q *corev1.ResourceQuota) bool {
+		return len(q.Status.Hard) > 0
+	})
+	w.request("move", "Migrate")
+	vm, o := w.moved("move")
+	require.Equal(t, v1.OperationFailed, o.Status.Phase)
+	require.Contains(t, vm.Status.Migration.Message, "for the copy of the VirtualDisk data, is refused: ")
+	require.Contains(t, vm.Status.Migration.Message, "exceeded quota: little")
+	require.False(t, vm.Status.Migration.CopiesKept)
+	w.tidy("vd-data")
+}
+
+// If the other pod is gone before it is known whether the guest has run there, the copy stays the disk's.
+func TestACopyIsKeptInDoubt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.playMoves()
+	w.movers.asked, w.movers.goes, w.movers.unknown = make(chan struct{}), make(chan struct{}), true
+	w.manage(nil)
+	w.local()
+	w.request("move", "Migrate")
+	<-w.movers.asked
+	target, _ := get(w, "web-1", &corev1.Pod{})
+	w.movers.mu.Lock()
+	w.movers.target = nil
+	w.movers.mu.Unlock()
+	require.NoError(t, w.client.Delete(t.Context(), target, client.GracePeriodSeconds(0)))
+	close(w.movers.goes)
+	o := eventually(w, "move", &v1.VirtualMachineOperation{}, "has failed", func(o *v1.VirtualMachineOperation) bool {
+		return o.Status.Phase == v1.OperationFailed
+	})
+	require.Contains(t, o.Status.Message, "the copies of its disks stay")
+	vm := w.phase("web", v1.PhaseRunning, "")
+	require.True(t, vm.Status.Migration.CopiesKept)
+	copied, is := get(w, vm.Status.Migration.Disks[0].Claim, &corev1.PersistentVolumeClaim{})
+	require.True(t, is)
+	require.Equal(t, "data", metav1.GetControllerOf(copied).Name)
+	require.Equal(t, "vd-data", w.diskOf("data", "web").Status.Target.PersistentVolumeClaimName)
 }

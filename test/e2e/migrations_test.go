@@ -147,11 +147,16 @@ func migrationsInterrupted(t *testing.T, l *lab) {
 		rounds, err = strconv.Atoi(text)
 		require.NoError(t, err)
 	}
-	v := l.create(t, tiny("survives", withDisk("shared", corev1.PersistentVolumeBlock), onAllNodes))
+	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: survives-local},
+  spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi}}}`)
+	v := l.create(t, tiny("survives", withDisk("shared", corev1.PersistentVolumeBlock), onAllNodes,
+		withVirtualDisk("survives-local"),
+		func(s *v1.VirtualMachineSpec) { s.Migration = &v1.MigrationPolicy{CopyDisks: true} }))
 	v.runs()
 	inside := v.console().booted()
 	const bootID = "cat /proc/sys/kernel/random/boot_id"
 	boot, written := inside.ask(bootID), inside.ask(writes(1))
+	local := inside.ask(onSecondDisk(writesWord(0)))
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -185,8 +190,11 @@ func migrationsInterrupted(t *testing.T, l *lab) {
 			return nil
 		})
 		inside = v.console()
-		require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
+		require.Equal(t, []string{boot, written, local}, []string{
+			inside.ask(bootID), inside.ask(reads), inside.ask(onSecondDisk(readsWord)),
+		})
 		written = inside.ask(fmt.Sprintf("echo %d | dd of=/dev/vda conv=fsync 2>/dev/null; ", round) + reads)
+		local = inside.ask(onSecondDisk(writesWord(round % 10)))
 	}
 }
 
