@@ -227,7 +227,8 @@ func drainedNode(t *testing.T, l *lab) {
 	}
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: drained},
   spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi}}}`)
-	all = append(all, l.create(t, lean("drained-local", strategy(v1.EvictionLiveMigrate), there, withVirtualDisk("drained"),
+	all = append(all, l.create(t, lean("drained-local", strategy(v1.EvictionLiveMigrate), there,
+		withVirtualDisk("drained"),
 		func(s *v1.VirtualMachineSpec) { s.Migration = &v1.MigrationPolicy{CopyDisks: true} })))
 	restarts := l.create(t, lean("drained-by-restart", withDisk("own", corev1.PersistentVolumeBlock),
 		strategy(v1.EvictionLiveMigrateIfPossible), there))
