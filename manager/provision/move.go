@@ -78,13 +78,12 @@ func (c *Controller) MakeCopies(ctx context.Context, vm *v1.VirtualMachine) (why
 	return "", nil
 }
 
-// sizeOf returns how large a claim has become.
-func sizeOf(claim *corev1.PersistentVolumeClaim) (size resource.Quantity) {
-	size = *claim.Spec.Resources.Requests.Storage()
-	if has := claim.Status.Capacity.Storage(); has.Cmp(size) > 0 {
-		size = *has
+// sizeOf returns how large the volume of a claim is: not as large yet as is asked for, if it grows.
+func sizeOf(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	if has := claim.Status.Capacity.Storage(); !has.IsZero() {
+		return *has
 	}
-	return size
+	return *claim.Spec.Resources.Requests.Storage()
 }
 
 // copyOf returns a disk that is copied, with both of its claims; nil for what isn't there, or is another one.
