@@ -3,7 +3,6 @@ package vm
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -107,30 +106,11 @@ func TestADiskIsCopied(t *testing.T) {
 // what the guest has written, wherever that is.
 func TestFault33TheManagerIsKilledWhileDisksAreCopied(t *testing.T) {
 	t.Parallel()
-	for at := 1; at <= 25; at++ {
-		t.Run(fmt.Sprintf("write %d", at), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.playMoves()
-			end := w.manage(nil)
-			w.local()
-			end()
-			via := cutWire(at, at%2 == 0)
-			end = w.manage(via)
-			w.request("move", "Migrate")
-			select {
-			case <-via.cut:
-			case <-time.After(patience):
-				require.Fail(t, "the manager has written less", "%v", via.written())
-			}
-			end()
-			w.manage(nil)
-			vm, o := w.moved("move")
-			require.Equal(t, vm.Status.PodOrdinal == 1, o.Status.Phase == v1.OperationCompleted, "%+v", o.Status)
-			pod, _ := get(w, vm.Status.Runner.PodName, &corev1.Pod{})
-			w.tidy(claimIn(pod))
-		})
-	}
+	// Between these it writes first that the VM is held, and last that it isn't.
+	movesThoughKilled(t, 4, 22, (*world).local, func(w *world, vm *v1.VirtualMachine) {
+		pod, _ := get(w, vm.Status.Runner.PodName, &corev1.Pod{})
+		w.tidy(claimIn(pod))
+	})
 }
 
 // A VM that is deleted while its disks are copied stays until it is known which volume has what the guest has written.
