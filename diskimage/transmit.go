@@ -37,6 +37,8 @@ type Recipient interface {
 type Arrival struct {
 	// To gets the disk.
 	To Recipient
+	// Begin, if not nil, is called before anything is put, with the size of the disk in bytes.
+	Begin func(size int64) error
 	// Progress is called with the place on the disk that has been reached, and its size, in bytes.
 	Progress func(at, size int64)
 
@@ -62,6 +64,11 @@ func (a *Arrival) Receive(r io.Reader) error {
 	}
 	if size <= 0 || a.size != 0 && a.size != size {
 		return Refuse(ImageCorrupt, "what comes is not the disk that was asked for: it has %d bytes", size)
+	}
+	if a.size == 0 && a.Begin != nil {
+		if err := a.Begin(size); err != nil {
+			return ofTarget("begin", "the disk", err)
+		}
 	}
 	a.size = size
 	if a.buf == nil {

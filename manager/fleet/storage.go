@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"io"
 	"time"
 )
 
@@ -16,6 +17,16 @@ type Storage interface {
 	GrowDisk(ctx context.Context, user string, kind VolumeKind, name string, size int64) error
 	// DeleteDisk deletes one with its data. It is refused while a VM has or names it.
 	DeleteDisk(ctx context.Context, user string, kind VolumeKind, name string) error
+
+	// Upload takes a piece of a file that becomes the data of a disk, and returns how far the upload is. NotYet means
+	// that it can be sent a moment later, any other error than a Refusal that it may have been lost on its way.
+	Upload(ctx context.Context, kind VolumeKind, name string, p Piece) (Upload, error)
+	// Export asks for the data of a disk, and returns the request, by which it is downloaded.
+	Export(ctx context.Context, user string, kind VolumeKind, name string) (request string, err error)
+	// Exported returns nil if the data that was asked for can be downloaded now, and otherwise NotYet or a Refusal.
+	Exported(kind VolumeKind, name, request string) error
+	// Download passes the data on, and ends the export.
+	Download(ctx context.Context, kind VolumeKind, name, request string, to DiskWriter) error
 
 	// Attach attaches a disk to a VM while its guest runs, or as soon as it does; Detach takes it away again. Both
 	// return when it is begun: the VM shows what becomes of it.
@@ -52,3 +63,51 @@ type NewDisk struct {
 
 // FromUpload is a disk whose data a user sends later; a VM can't be made with one.
 const FromUpload DiskFrom = "upload"
+
+// NotYet is an error that passes by itself, and its text for people.
+type NotYet string
+
+// Error implements error.
+func (n NotYet) Error() string { return string(n) }
+
+// A Piece is a part of a file that a user sends.
+type Piece struct {
+	// ID tells the upload from others, and is the same for all pieces of it.
+	ID string
+	// Size of the file in bytes, and its checksum; "" is none.
+	Size     int64
+	Checksum string
+	// From is the place of the piece, Length how many bytes Body has. Without any, it is asked how far the upload is.
+	From, Length int64
+	Body         io.Reader
+	// Cancel ends the upload.
+	Cancel bool
+}
+
+// An Upload is how far one is.
+type Upload struct {
+	State UploadState `json:"state"`
+	// At is how many bytes have arrived: where the next piece begins.
+	At int64 `json:"at"`
+}
+
+// UploadState is what is next in an upload.
+type UploadState string
+
+// The states of uploads.
+const (
+	UploadContinues UploadState = "Continue" // with the next piece
+	UploadReceived  UploadState = "Received" // all has arrived, and is being imported
+	UploadImported  UploadState = "Imported" // the disk has its data
+	UploadUnknown   UploadState = "Unknown"  // it has to begin again
+)
+
+// A DiskWriter takes the data of a disk, from its beginning to its end.
+type DiskWriter interface {
+	// Begin is called first, with the size of the disk in bytes.
+	Begin(size int64) error
+	// Put takes data at an offset, a multiple of 4096 that is behind all that came before. What is between is zero.
+	Put(data []byte, at int64) error
+	// End is called when all data has come.
+	End(size int64) error
+}

@@ -19,34 +19,38 @@ const apiRoot = "/api/"
 // screens and consoles the same handlers.
 func (s *Server) apiRoutes() map[string]pageFunc {
 	return map[string]pageFunc{
-		"GET /api/v1/vms":                      s.apiList,
-		"GET /api/v1/vms/{vm}":                 s.apiVM,
-		"GET /api/v1/events":                   s.apiEvents,
-		"POST /api/v1/vms/{vm}/{action}":       s.apiAction,
-		"PATCH /api/v1/vms/{vm}":               s.apiResize,
-		"PUT /api/v1/vms/{vm}/drives/{drive}":  s.apiMedium,
-		"PUT /api/v1/vms/{vm}/disks/{disk}":    s.forPage(access.PageVMs, s.apiAttach),
-		"DELETE /api/v1/vms/{vm}/disks/{disk}": s.forPage(access.PageVMs, s.apiDetach),
-		"POST /api/v1/vms/{vm}/snapshots":      s.forPage(access.PageVMs, s.apiSnapshot),
-		"GET /api/v1/disks":                    s.forPage(access.PageVMs, s.apiDisks),
-		"POST /api/v1/disks":                   s.forPage(access.PageVMs, s.apiCreateDisk),
-		"PATCH /api/v1/disks/{kind}/{disk}":    s.forPage(access.PageVMs, s.apiGrowDisk),
-		"DELETE /api/v1/disks/{kind}/{disk}":   s.forPage(access.PageVMs, s.apiDeleteDisk),
-		"GET /api/v1/pools":                    s.apiPools,
-		"GET /api/v1/pools/{pool}":             s.apiPool,
-		"POST /api/v1/pools/{pool}/claim":      s.apiClaim,
-		"POST /api/v1/vms/{vm}/release":        s.apiRelease,
-		"DELETE /api/v1/vms/{vm}":              s.forPage(access.PageVMs, s.apiDelete),
-		"GET /api/v1/vms/{vm}/definition":      s.forPage(access.PageVMs, s.apiDefinition),
-		"PUT /api/v1/vms/{vm}/definition":      s.forPage(access.PageVMs, s.apiDefine),
-		"GET /api/v1/vms/{vm}/plan":            s.forPage(access.PageVMs, s.apiPlan),
-		"GET /api/v1/vms/{vm}/source":          s.forPage(access.PageVMs, s.apiSource),
-		"GET /api/v1/vms/{vm}/usage":           s.forPage(access.PageVMs, s.apiUsage),
-		"GET /api/v1/vms/{vm}/screenshot":      s.apiScreenshot,
-		"GET /api/v1/vms/{vm}/screen":          s.streamScreen,
-		"GET /api/v1/vms/{vm}/console":         s.streamConsole,
-		"GET /api/v1/vms/{vm}/spice":           s.streamSPICE,
-		"GET /api/v1/vms/{vm}/port/{port}":     s.streamPort,
+		"GET /api/v1/vms":                         s.apiList,
+		"GET /api/v1/vms/{vm}":                    s.apiVM,
+		"GET /api/v1/events":                      s.apiEvents,
+		"POST /api/v1/vms/{vm}/{action}":          s.apiAction,
+		"PATCH /api/v1/vms/{vm}":                  s.apiResize,
+		"PUT /api/v1/vms/{vm}/drives/{drive}":     s.apiMedium,
+		"PUT /api/v1/vms/{vm}/disks/{disk}":       s.forPage(access.PageVMs, s.apiAttach),
+		"DELETE /api/v1/vms/{vm}/disks/{disk}":    s.forPage(access.PageVMs, s.apiDetach),
+		"POST /api/v1/vms/{vm}/snapshots":         s.forPage(access.PageVMs, s.apiSnapshot),
+		"GET /api/v1/disks":                       s.forPage(access.PageVMs, s.apiDisks),
+		"POST /api/v1/disks":                      s.forPage(access.PageVMs, s.apiCreateDisk),
+		"PATCH /api/v1/disks/{kind}/{disk}":       s.forPage(access.PageVMs, s.apiGrowDisk),
+		"DELETE /api/v1/disks/{kind}/{disk}":      s.forPage(access.PageVMs, s.apiDeleteDisk),
+		"PUT /api/v1/disks/{kind}/{disk}/data":    s.forPage(access.PageVMs, s.apiUpload),
+		"DELETE /api/v1/disks/{kind}/{disk}/data": s.forPage(access.PageVMs, s.apiUpload),
+		"POST /api/v1/disks/{kind}/{disk}/export": s.forPage(access.PageVMs, s.apiExport),
+		"GET /api/v1/disks/{kind}/{disk}/data":    s.forPage(access.PageVMs, s.apiDownload),
+		"GET /api/v1/pools":                       s.apiPools,
+		"GET /api/v1/pools/{pool}":                s.apiPool,
+		"POST /api/v1/pools/{pool}/claim":         s.apiClaim,
+		"POST /api/v1/vms/{vm}/release":           s.apiRelease,
+		"DELETE /api/v1/vms/{vm}":                 s.forPage(access.PageVMs, s.apiDelete),
+		"GET /api/v1/vms/{vm}/definition":         s.forPage(access.PageVMs, s.apiDefinition),
+		"PUT /api/v1/vms/{vm}/definition":         s.forPage(access.PageVMs, s.apiDefine),
+		"GET /api/v1/vms/{vm}/plan":               s.forPage(access.PageVMs, s.apiPlan),
+		"GET /api/v1/vms/{vm}/source":             s.forPage(access.PageVMs, s.apiSource),
+		"GET /api/v1/vms/{vm}/usage":              s.forPage(access.PageVMs, s.apiUsage),
+		"GET /api/v1/vms/{vm}/screenshot":         s.apiScreenshot,
+		"GET /api/v1/vms/{vm}/screen":             s.streamScreen,
+		"GET /api/v1/vms/{vm}/console":            s.streamConsole,
+		"GET /api/v1/vms/{vm}/spice":              s.streamSPICE,
+		"GET /api/v1/vms/{vm}/port/{port}":        s.streamPort,
 	}
 }
 
@@ -112,6 +116,8 @@ func keyOf(err error) string {
 		return "faults"
 	case errors.As(err, new(fleet.Refusal)):
 		return "refused"
+	case errors.As(err, new(fleet.NotYet)):
+		return "notYet"
 	}
 	return "failed"
 }

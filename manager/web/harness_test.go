@@ -46,6 +46,11 @@ type stage struct {
 type disks struct {
 	of   *stage
 	list []fleet.Volume
+
+	uploads map[string][]byte // by the names of disks: what has arrived
+	id      string            // of the last upload
+	offer   []byte            // what is exported; nil: not yet
+	fails   error             // of the middle of an export, or of the next pieces
 }
 
 // Storage implements fleet.Fleet.
@@ -66,7 +71,7 @@ func (f *stage) Pools() fleet.Pools {
 
 // store gives a play disks and images.
 func (p *play) store(list ...fleet.Volume) {
-	p.disks = &disks{p.stage, list}
+	p.disks = &disks{of: p.stage, list: list, uploads: map[string][]byte{}}
 }
 
 // stored has a disk or an image in each state.

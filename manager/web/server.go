@@ -76,6 +76,7 @@ type Server struct {
 	pictures  pictures
 	tickets   tickets
 	open      openCounts
+	transfers transfers
 }
 
 // New returns a server. It serves until the program ends; Run keeps its charts.
@@ -93,7 +94,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: opts, tongues: tongues, matcher: language.NewMatcher(languages), static: static,
-		documents: sync.OnceValues(readDocuments),
+		documents: sync.OnceValues(readDocuments), transfers: newTransfers(),
 	}
 	if s.templates, err = parseTemplates(); err != nil {
 		return nil, err
@@ -280,6 +281,8 @@ func (s *Server) explain(r *http.Request, err error) (code int, text string) {
 		return http.StatusUnprocessableEntity, err.Error()
 	case errors.As(err, &refusal):
 		return http.StatusConflict, string(refusal)
+	case errors.As(err, new(fleet.NotYet)):
+		return http.StatusServiceUnavailable, err.Error()
 	}
 	return http.StatusBadGateway, err.Error()
 }
@@ -296,7 +299,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return // the client has gone
 	}
 	code, text := s.explain(r, err)
-	if code >= http.StatusInternalServerError {
+	if code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "2")
+	} else if code >= http.StatusInternalServerError {
 		s.opts.Log.Warn("request failed", "path", r.URL.Path, "err", err)
 	}
 	switch {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"vmop/manager/access"
@@ -19,6 +18,8 @@ func (s *Server) diskRoutes() map[string]pageFunc {
 		"POST /disks/{kind}/{disk}/size":   s.postDiskSize,
 		"GET /disks/{kind}/{disk}/delete":  s.getDiskDelete,
 		"POST /disks/{kind}/{disk}/delete": s.postDiskDelete,
+		"POST /disks/{kind}/{disk}/export": s.postExport,
+		"GET /disks/{kind}/{disk}/export":  s.getExport,
 		"POST /vms/{vm}/attach":            s.postAttach,
 		"POST /vms/{vm}/detach":            s.postDetach,
 		"POST /vms/{vm}/snapshot":          s.postSnapshot,
@@ -44,6 +45,8 @@ type diskRow struct {
 	ID, At, UsedBy string
 	// Upload is the command that sends the data; "" if none is awaited.
 	Upload string
+	// Export: the data may be downloaded.
+	Export bool
 	Delete linkView
 }
 
@@ -99,7 +102,7 @@ func (v visit) diskTable(list []fleet.Volume) diskTable {
 	for _, of := range list {
 		row := diskRow{
 			volumeView: v.volume(of), ID: string(of.Kind) + "-" + of.Name, UsedBy: strings.Join(of.UsedBy, ", "),
-			At: "/disks/" + string(of.Kind) + "/" + url.PathEscape(of.Name),
+			At: addressOf(of), Export: of.State == "Ready" || of.State == "Resizing",
 		}
 		row.Delete = linkView{
 			ID: "delete-" + row.ID, Href: row.At + "/delete", Label: v.T("do.delete"), Class: "danger",
@@ -266,7 +269,7 @@ type diskDeletion struct {
 func (v visit) diskDeletion(of fleet.Volume) diskDeletion {
 	view := diskDeletion{
 		frame: v.frame(v.T("delete.title", of.Name)), Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)),
-		At: "/disks/" + string(of.Kind) + "/" + url.PathEscape(of.Name), Size: v.bytes(of.Size),
+		At: addressOf(of), Size: v.bytes(of.Size),
 	}
 	if len(of.UsedBy) > 0 {
 		view.Blocked = v.T("disks.used", strings.Join(of.UsedBy, ", "))

@@ -61,6 +61,7 @@ func pagesInABrowser(t *testing.T, l *lab) {
 		browser.Holds(`document.querySelector("#terminal").textContent.includes("read 42 back")`))
 	b.Picture("cluster-console")
 	require.Contains(t, l.managerLog(t.Context()), `"msg":"stream opened","user":"admin","vm":"paged"`)
+	filesThroughPages(t, l, b, address)
 	desktopOfAPool(t, l, b, address)
 }
 

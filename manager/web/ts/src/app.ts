@@ -1,6 +1,7 @@
 // The pages with the list and with one VM.
 import "./page";
 import "./definition";
+import "./upload";
 
 /** Selection of VMs in the list. */
 const bulk = document.querySelector<HTMLFormElement>("#bulk");

@@ -95,7 +95,10 @@ async function send(form: HTMLFormElement, button: HTMLButtonElement | null): Pr
   try {
     const answer = await fetch(form.getAttribute("action")!, { method: "POST", body });
     if (!answer.ok) toast((await answer.text()).trim());
-    else for (const box of form.querySelectorAll<HTMLInputElement>("input")) box.defaultValue = box.value;
+    else {
+      for (const box of form.querySelectorAll<HTMLInputElement>("input:not([type=file])")) box.defaultValue = box.value;
+      form.dispatchEvent(new Event("sent", { bubbles: true }));
+    }
   } catch (e) {
     toast(String(e));
   } finally {

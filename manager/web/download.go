@@ -1,0 +1,140 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"vmop/manager/fleet"
+)
+
+// A download is a disk that a browser gets as a file: raw, as it is or compressed by gzip, which common tools read, and
+// vmimport, too.
+type download struct {
+	w    http.ResponseWriter
+	out  *http.ResponseController
+	name string // of the file
+	zip  *gzip.Writer
+	hole func() ([]byte, error)
+	at   int64
+	sent bool
+}
+
+// Formats of downloads.
+const (
+	formatGzip = "gzip"
+	formatRaw  = "raw"
+)
+
+func (t *transfers) download(w http.ResponseWriter, of fleet.Volume, format string) (*download, error) {
+	d := &download{w: w, out: http.NewResponseController(w), name: of.Name + ".img", hole: t.hole}
+	switch format {
+	case formatGzip, "":
+		d.name += ".gz"
+		var err error
+		d.zip, err = gzip.NewWriterLevel(steadyWriter{d}, gzip.BestSpeed)
+		return d, err
+	case formatRaw:
+		return d, nil
+	}
+	return nil, wrong("format=%q: want %s or %s", format, formatGzip, formatRaw)
+}
+
+// Begun reports whether the browser has got the beginning of the file.
+func (d *download) Begun() bool { return d.sent }
+
+// Begin implements fleet.DiskWriter.
+func (d *download) Begin(size int64) error {
+	h := d.w.Header()
+	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", d.name)) // a name of Kubernetes has no quotes
+	h.Set("Content-Type", "application/gzip")
+	if d.zip == nil {
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Length", strconv.FormatInt(size, 10))
+	}
+	d.sent = true
+	d.w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// Put implements fleet.DiskWriter.
+func (d *download) Put(data []byte, at int64) error {
+	if err := d.zeros(at); err != nil {
+		return err
+	}
+	d.at += int64(len(data))
+	_, err := d.to().Write(data)
+	return err
+}
+
+// End implements fleet.DiskWriter.
+func (d *download) End(size int64) error {
+	err := d.zeros(size)
+	if err == nil && d.zip != nil {
+		err = d.zip.Close()
+	}
+	return err
+}
+
+func (d *download) to() io.Writer {
+	if d.zip != nil {
+		return d.zip
+	}
+	return steadyWriter{d}
+}
+
+// holeSize is how much of a hole has been compressed before.
+const holeSize = 16 << 20
+
+var block [256 << 10]byte
+
+// hole returns so many zeros as a member of a gzip file, which may have many.
+func hole() ([]byte, error) {
+	var text bytes.Buffer
+	z, err := gzip.NewWriterLevel(&text, gzip.BestCompression)
+	for n := 0; n < holeSize && err == nil; n += len(block) {
+		_, err = z.Write(block[:])
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	return text.Bytes(), err
+}
+
+// zeros writes zeros up to a place.
+func (d *download) zeros(until int64) error {
+	if d.zip != nil && until-d.at >= holeSize {
+		compressed, err := d.hole()
+		if err == nil {
+			err = d.zip.Close() // a member ends
+		}
+		for ; err == nil && until-d.at >= holeSize; d.at += holeSize {
+			_, err = steadyWriter{d}.Write(compressed)
+		}
+		if err != nil {
+			return err
+		}
+		d.zip.Reset(steadyWriter{d})
+	}
+	for d.at < until {
+		n, err := d.to().Write(block[:min(int64(len(block)), until-d.at)])
+		if d.at += int64(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// steadyWriter is the answer to a browser that has to take it steadily.
+type steadyWriter struct{ d *download }
+
+// Write implements io.Writer.
+func (s steadyWriter) Write(p []byte) (int, error) {
+	_ = s.d.out.SetWriteDeadline(time.Now().Add(browserStall))
+	return s.d.w.Write(p)
+}

@@ -1,0 +1,295 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"vmop/manager/fleet"
+)
+
+// Bounds of files that browsers send and take. What is on its way is in no memory but buffers.
+const (
+	mostPiece     = 32 << 20 // bytes of a file in one request
+	longestID     = 300      // characters
+	mostPieces    = 16       // at the same time
+	mostDownloads = 4
+	browserStall  = 30 * time.Second // for which a browser may send or take nothing
+	pieceTime     = 10 * time.Minute // for a piece
+	exportWait    = 20 * time.Second // for which a request waits until the data can be sent
+)
+
+// transfers are the places for files that are sent or taken.
+type transfers struct {
+	pieces, downloads chan struct{}
+	hole              func() ([]byte, error) // which is compressed once
+}
+
+func newTransfers() transfers {
+	return transfers{make(chan struct{}, mostPieces), make(chan struct{}, mostDownloads), sync.OnceValues(hole)}
+}
+
+// enter takes a place, which leave gives back.
+func enter(places chan struct{}) (leave func(), err error) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	default:
+		return nil, fleet.NotYet("other files are being sent: try again in a moment")
+	}
+}
+
+// untilLogOut returns a context that ends with the visitor's session, too.
+func (s *Server) untilLogOut(r *http.Request, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	if limit > 0 {
+		ctx, cancel = context.WithTimeout(r.Context(), limit)
+	}
+	go func() {
+		select {
+		case <-s.opts.Visitors.Ended(r):
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// pieceOf reads what a request says about a piece of a file.
+func pieceOf(r *http.Request) (p fleet.Piece, err error) {
+	q := r.URL.Query()
+	p.ID, p.Checksum, p.Length = q.Get("upload"), q.Get("checksum"), r.ContentLength
+	if p.Size, err = strconv.ParseInt(q.Get("size"), 10, 64); err != nil || p.Size <= 0 {
+		return p, wrong("size=%q: want the bytes of the file", q.Get("size"))
+	}
+	if from := q.Get("from"); from != "" {
+		p.From, err = strconv.ParseInt(from, 10, 64)
+	}
+	switch {
+	case err != nil || p.From < 0 || p.From > p.Size:
+		return p, wrong("from=%q: want a byte of the file", q.Get("from"))
+	case p.ID == "" || len(p.ID) > longestID:
+		return p, wrong("upload=%q: want 1 to %d characters that tell the upload from others", p.ID, longestID)
+	case p.Length < 0:
+		return p, refused{http.StatusLengthRequired, "length", "send the header Content-Length"}
+	case p.Length > mostPiece || p.Length > p.Size-p.From:
+		return p, refused{http.StatusRequestEntityTooLarge, "tooLarge", fmt.Sprintf(
+			"a piece has at most %d bytes, and ends with the file", mostPiece)}
+	}
+	return p, nil
+}
+
+// apiUpload passes a piece of a file on, and answers how far the upload is.
+//
+// See docs/decisions/0158-files-through-pages.md.
+func (s *Server) apiUpload(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.visit(r).storage()
+	if err != nil {
+		return err
+	}
+	of, err := namedDisk(r)
+	if err != nil {
+		return err
+	}
+	p, err := pieceOf(r)
+	if err != nil {
+		return err
+	}
+	p.Cancel = r.Method == http.MethodDelete
+	leave, err := enter(s.transfers.pieces)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := s.untilLogOut(r, pieceTime)
+	defer cancel()
+	body := newSteadyReader(w, r.Body, p.Length)
+	p.Body = body
+	is, err := all.Upload(ctx, of.Kind, of.Name, p)
+	begins, ends := p.From == 0 && p.Length > 0, p.Cancel || is.State == fleet.UploadImported
+	if begins || ends || errors.As(err, new(fleet.Refusal)) {
+		s.recordOf(r, "disk", of.Name, "upload", err)
+	}
+	if ctx.Err() == nil {
+		_, _ = io.Copy(io.Discard, body) // or else a browser that still sends gets no answer
+	}
+	_ = body.out.SetWriteDeadline(time.Now().Add(browserStall))
+	if errors.Is(err, fleet.ErrNotFound) {
+		return errNoDisk
+	} else if err != nil {
+		return err
+	}
+	return answerJSON(w, is)
+}
+
+// namedDisk returns the disk that a request names, of which nothing more is known.
+func namedDisk(r *http.Request) (of fleet.Volume, err error) {
+	of.Kind, of.Name = fleet.VolumeKind(r.PathValue("kind")), r.PathValue("disk")
+	if of.Kind != fleet.VirtualDisk && of.Kind != fleet.VirtualImage {
+		return of, errNoDisk
+	}
+	return of, nil
+}
+
+// steadyReader is a body that has to come steadily.
+type steadyReader struct {
+	from io.Reader
+	left int64 // bytes
+	out  *http.ResponseController
+}
+
+func newSteadyReader(w http.ResponseWriter, from io.Reader, length int64) *steadyReader {
+	b := &steadyReader{from, length, http.NewResponseController(w)}
+	_ = b.out.SetReadDeadline(time.Time{}) // or else the server's own limit counts
+	return b
+}
+
+// Read implements io.Reader.
+func (b *steadyReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, io.EOF
+	}
+	_ = b.out.SetReadDeadline(time.Now().Add(browserStall))
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	if b.left -= int64(n); b.left == 0 || err != nil {
+		_ = b.out.SetReadDeadline(time.Time{}) // it is waited for the pod
+	}
+	if errors.Is(err, io.EOF) && b.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// export asks for the data of a disk.
+func (s *Server) export(r *http.Request) (of fleet.Volume, request string, err error) {
+	v := s.visit(r)
+	all, err := v.storage()
+	if err != nil {
+		return of, "", err
+	}
+	if of, err = diskOf(r, all); err != nil {
+		return of, "", err
+	}
+	request, err = all.Export(r.Context(), v.who.User, of.Kind, of.Name)
+	s.recordOf(r, "disk", of.Name, "export", err)
+	return of, request, err
+}
+
+func (s *Server) apiExport(w http.ResponseWriter, r *http.Request) error {
+	_, request, err := s.export(r)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusAccepted, "application/json", struct {
+		Request string `json:"request"`
+	}{request})
+	return nil
+}
+
+// apiDownload sends the data of a disk that an export has been asked for.
+func (s *Server) apiDownload(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.visit(r).storage()
+	if err != nil {
+		return err
+	}
+	of, err := diskOf(r, all)
+	if err != nil {
+		return err
+	}
+	to, err := s.transfers.download(w, of, r.URL.Query().Get("format"))
+	if err != nil {
+		return err
+	}
+	leave, err := enter(s.transfers.downloads)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	request := r.URL.Query().Get("request")
+	_ = to.out.SetReadDeadline(time.Time{})
+	ctx, cancel := s.untilLogOut(r, 0)
+	defer cancel()
+	if err := s.awaitExport(ctx, all, of, request); err != nil {
+		return err
+	}
+	_ = to.out.SetWriteDeadline(time.Now().Add(browserStall))
+	err = all.Download(ctx, of.Kind, of.Name, request, to)
+	s.recordOf(r, "disk", of.Name, "download", err)
+	if err != nil && to.Begun() {
+		panic(http.ErrAbortHandler) // what has come must not look like a whole file
+	}
+	return err
+}
+
+// awaitExport waits for a while until the data can be sent.
+func (s *Server) awaitExport(ctx context.Context, all fleet.Storage, of fleet.Volume, request string) error {
+	ctx, cancel := context.WithTimeout(ctx, exportWait)
+	defer cancel()
+	for {
+		changed := s.opts.Fleet.Changed()
+		err := all.Exported(of.Kind, of.Name, request)
+		if err == nil || !errors.As(err, new(fleet.NotYet)) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func addressOf(of fleet.Volume) string {
+	return "/disks/" + string(of.Kind) + "/" + url.PathEscape(of.Name)
+}
+
+// postExport asks for the data of a disk, and leads to the page from where it is downloaded.
+func (s *Server) postExport(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	of, request, err := s.export(r)
+	if err != nil {
+		return err
+	}
+	to := addressOf(of) + "/export?" + url.Values{"request": {request}, "format": {r.PostForm.Get("format")}}.Encode()
+	http.Redirect(w, r, to, http.StatusSeeOther)
+	return nil
+}
+
+// exportView is the page that waits for the data of a disk.
+type exportView struct {
+	frame
+	Name, Text string
+}
+
+// getExport is a page that loads itself again until the download begins, which leaves it where it is.
+func (s *Server) getExport(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	all, err := v.storage()
+	if err != nil {
+		return err
+	}
+	of, err := diskOf(r, all)
+	if err != nil {
+		return err
+	}
+	view := exportView{frame: v.frame(v.T("export.title", of.Name)), Name: of.Name}
+	var wait fleet.NotYet
+	switch err = all.Exported(of.Kind, of.Name, r.URL.Query().Get("request")); {
+	case errors.As(err, &wait):
+		view.Text = string(wait)
+		w.Header().Set("Refresh", "2")
+	case err != nil:
+		return err
+	default:
+		w.Header().Set("Refresh", "0; url=/api/v1"+addressOf(of)+"/data?"+r.URL.RawQuery)
+	}
+	return s.show(w, http.StatusOK, "export", view)
+}
