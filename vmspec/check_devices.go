@@ -54,8 +54,10 @@ func (c *checker) compactDisc(path string, d Drive) {
 		}
 	}
 	if d.NBD != nil {
-		c.add(path+".nbd", "is not for a CD drive").hint("its medium is given by file, which may be a URL").also(
-			path + ".type")
+		if d.File != "" {
+			c.add(path+".nbd", "file and nbd are given").hint("give one of them").also(path + ".file")
+		}
+		c.nbd(path, d)
 	}
 	if d.Size != 0 {
 		c.add(path+".size", "is not for a CD drive").hint("an image is made for a disk only").also(path + ".type")

@@ -271,8 +271,12 @@ func TestDriveFaults(t *testing.T) {
 			`vm.drives[0].bootindex: the VM can't boot from a disk of an NBD server, which it gets when it runs`,
 		},
 		{
-			with(Drive{Type: DriveIDECD, NBD: &NBD{Host: "a"}}),
-			`vm.drives[0].nbd: is not for a CD drive (its medium is given by file, which may be a URL)`,
+			with(Drive{Type: DriveIDECD, File: "a", NBD: &NBD{Host: "a"}}),
+			`vm.drives[0].nbd: file and nbd are given (give one of them)`,
+		},
+		{
+			with(Drive{Type: DriveIDECD, NBD: &NBD{}}),
+			`vm.drives[0].nbd.host: missing (the server's name or address)`,
 		},
 		{
 			with(Drive{NBD: &NBD{Host: "a"}}, Drive{File: "b"}),

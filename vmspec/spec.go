@@ -208,8 +208,8 @@ type Drive struct {
 	Device string `yaml:"device"`
 	// Resource is a file or a block device; which one is found out at start.
 	Resource string `yaml:"resource"`
-	// NBD is an export of a server, which the machine gets when it runs; nil: the disk is one of the
-	// others. It is the runner's matter: VM types don't see the drive.
+	// NBD is an export of a server, which the machine gets when it runs; nil: the disk, or the medium of a CD
+	// drive, is one of the others. It is the runner's matter: VM types don't see the drive.
 	NBD *NBD `yaml:"nbd" vmtype:"-"`
 	// Format of the image: "raw" (default) or "qcow2".
 	Format string `yaml:"format"`

@@ -4,11 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A VirtualMachineBlockDeviceAttachment attaches a disk to a VM while its guest runs: it is
-// created, and the disk is attached; it is deleted, and the disk is detached. It outlives
+// A VirtualMachineBlockDeviceAttachment attaches a disk or an image to a VM while its guest runs:
+// it is created, and the disk is attached; it is deleted, and the disk is detached. It outlives
 // restarts of the VM.
 //
-// See docs/decisions/0122-attachments.md.
+// See docs/decisions/0122-attachments.md and docs/decisions/0159-images-attached-and-servers-awaited.md.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -52,27 +52,35 @@ type VirtualMachineBlockDeviceAttachmentSpec struct {
 	// +kubebuilder:validation:MaxLength=48
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VM in this namespace: a-z, 0-9 and -"
 	VirtualMachineName string `json:"virtualMachineName"`
-	// BlockDeviceRef is the disk.
+	// BlockDeviceRef is the disk or image.
 	//
 	// +required
 	BlockDeviceRef AttachedDeviceRef `json:"blockDeviceRef,omitzero"`
 }
 
-// AttachedDeviceRef names a disk.
+// AttachedDeviceRef names a disk or an image.
 type AttachedDeviceRef struct {
-	// Kind is VirtualDisk.
+	// Kind is VirtualDisk, or VirtualImage: that is read only, and in a CD drive if it is that of
+	// a CD.
 	Kind AttachedDeviceKind `json:"kind"`
-	// Name of the disk.
+	// Name of the disk or image.
 	//
 	// +kubebuilder:validation:MaxLength=60
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk in this namespace (kubectl get vd)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk or VirtualImage in this namespace (kubectl get vd,vi)"
 	Name string `json:"name"`
 }
 
 // AttachedDeviceKind is the kind of what can be attached while a guest runs.
 //
-// +kubebuilder:validation:Enum=VirtualDisk
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:XValidation:rule="self in ['VirtualDisk', 'VirtualImage']",message="want VirtualDisk or VirtualImage; there is no ClusterVirtualImage: an image is for the VMs of its namespace"
 type AttachedDeviceKind string
+
+// The kinds of what can be attached.
+const (
+	AttachedDisk  = AttachedDeviceKind(KindVirtualDisk)
+	AttachedImage = AttachedDeviceKind(KindVirtualImage)
+)
 
 // AttachmentPhase is the state of an attachment in one word.
 //

@@ -28,11 +28,11 @@ func (w *awaiting) add(cmd *cobra.Command, until string) {
 	wait.DefValue, wait.Usage = "true", wait.Usage+"; --wait=false doesn't wait"
 }
 
-// vmAndDisk makes a verb take the names of a VM and of a disk, and complete them.
-func (f *flags) vmAndDisk(cmd *cobra.Command) {
+// takesVM makes a verb take the names of a VM and of a disk or image, and complete them.
+func (n noun) takesVM(f *flags, cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		vm, rest := split(args)
-		if vm == "" || len(rest) != 1 || disks().name(rest[0]) == "" {
+		if vm == "" || len(rest) != 1 || n.name(rest[0]) == "" {
 			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
 		}
 		return nil
@@ -42,28 +42,41 @@ func (f *flags) vmAndDisk(cmd *cobra.Command) {
 		case 0:
 			return f.names(cmd), cobra.ShellCompDirectiveNoFileComp
 		case 1:
-			return disks().names(f, cmd), cobra.ShellCompDirectiveNoFileComp
+			return n.names(f, cmd), cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 func newDiskAttach(f *flags) *cobra.Command {
-	var form string
-	var w awaiting
-	cmd := &cobra.Command{
+	return newAttach(f, disks(), v1.AttachedDisk, &cobra.Command{
 		Use: "attach VM DISK", Short: "Attach a disk to a VM while its guest runs",
 		Long: "attach makes a VirtualMachineBlockDeviceAttachment of the name VM-DISK, and waits until the guest has the\n" +
 			"disk. It stays attached when the VM is restarted. The guest finds it in /dev/disk/by-id.",
 		Example: "  kubectl vmop disk attach web web-data",
-	}
-	f.vmAndDisk(cmd)
+	})
+}
+
+func newImageAttach(f *flags) *cobra.Command {
+	return newAttach(f, images(), v1.AttachedImage, &cobra.Command{
+		Use: "attach VM IMAGE", Short: "Attach an image to a VM while its guest runs",
+		Long: "attach makes a VirtualMachineBlockDeviceAttachment of the name VM-IMAGE-vi, and waits until the guest has the\n" +
+			"image: that of a CD in a CD drive, if the VM type has those for a guest that runs, any other as a disk that it\n" +
+			"can't write to. It stays attached when the VM is restarted.",
+		Example: "  kubectl vmop image attach web virtio-win",
+	})
+}
+
+// newAttach returns the verb that attaches what a noun is about.
+func newAttach(f *flags, n noun, kind v1.AttachedDeviceKind, cmd *cobra.Command) *cobra.Command {
+	var form string
+	var w awaiting
+	n.takesVM(f, cmd)
 	doneFlag(cmd, &form)
-	w.add(cmd, "the guest has the disk")
+	w.add(cmd, "the guest has the "+n.word)
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := split(args)
-		disk := disks().name(rest[0])
-		a := act.NewAttachment("", vm, disk)
+		a := act.NewAttachment("", vm, kind, n.name(rest[0]))
 		create := metav1.CreateOptions{FieldManager: fieldManager}
 		a, err := c.attachments.Create(ctx, typedAttachment(a), create)
 		if err != nil {
@@ -80,21 +93,33 @@ func newDiskAttach(f *flags) *cobra.Command {
 }
 
 func newDiskDetach(f *flags) *cobra.Command {
-	var form string
-	var w awaiting
-	cmd := &cobra.Command{
+	return newDetach(f, disks(), v1.AttachedDisk, &cobra.Command{
 		Use: "detach VM DISK", Short: "Detach a disk from a VM while its guest runs",
 		Long: "detach deletes the VirtualMachineBlockDeviceAttachments of the disk to the VM, and waits until the guest\n" +
 			"has let go of it. Unmount it first. A disk of the VM's definition isn't detached.",
 		Example: "  kubectl vmop disk detach web web-data",
-	}
-	f.vmAndDisk(cmd)
+	})
+}
+
+func newImageDetach(f *flags) *cobra.Command {
+	return newDetach(f, images(), v1.AttachedImage, &cobra.Command{
+		Use: "detach VM IMAGE", Short: "Detach an image from a VM while its guest runs",
+		Long: "detach deletes the VirtualMachineBlockDeviceAttachments of the image to the VM, and waits until the guest\n" +
+			"has let go of it. Unmount it first. An image of the VM's definition isn't detached.",
+		Example: "  kubectl vmop image detach web virtio-win",
+	})
+}
+
+// newDetach returns the verb that detaches what a noun is about.
+func newDetach(f *flags, n noun, kind v1.AttachedDeviceKind, cmd *cobra.Command) *cobra.Command {
+	var form string
+	var w awaiting
+	n.takesVM(f, cmd)
 	doneFlag(cmd, &form)
-	w.add(cmd, "the guest has let go of the disk")
+	w.add(cmd, "the guest has let go of the "+n.word)
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := split(args)
-		disk := disks().name(rest[0])
-		all, err := c.attachmentsOf(ctx, vm, disk)
+		all, err := c.attachmentsOf(ctx, vm, n.word, v1.AttachedDeviceRef{Kind: kind, Name: n.name(rest[0])})
 		if err != nil {
 			return err
 		}
@@ -136,8 +161,8 @@ func typedAttachment(a *v1.VirtualMachineBlockDeviceAttachment) *v1.VirtualMachi
 	return a
 }
 
-// attachmentsOf returns the attachments of a disk to a VM, of which there is one at least.
-func (c *cluster) attachmentsOf(ctx context.Context, vm, disk string) (
+// attachmentsOf returns the attachments of a disk or image, as people call it, to a VM; there is one at least.
+func (c *cluster) attachmentsOf(ctx context.Context, vm, noun string, of v1.AttachedDeviceRef) (
 	[]v1.VirtualMachineBlockDeviceAttachment, error,
 ) {
 	list, err := c.attachments.List(ctx, metav1.ListOptions{})
@@ -145,12 +170,12 @@ func (c *cluster) attachmentsOf(ctx context.Context, vm, disk string) (
 		return nil, unknownKind(err)
 	}
 	all := slices.DeleteFunc(list.Items, func(a v1.VirtualMachineBlockDeviceAttachment) bool {
-		return a.Spec.VirtualMachineName != vm || a.Spec.BlockDeviceRef.Name != disk
+		return a.Spec.VirtualMachineName != vm || a.Spec.BlockDeviceRef != of
 	})
 	if len(all) == 0 {
 		return nil, hinted{
-			fmt.Errorf("there is no attachment of the disk %s to the VM %s in namespace %s", disk, vm, c.namespace),
-			"list them by: kubectl get vmbda -o wide; a disk of the VM's definition is not detached",
+			fmt.Errorf("there is no attachment of the %s %s to the VM %s in namespace %s", noun, of.Name, vm, c.namespace),
+			"list them by: kubectl get vmbda -o wide; what is part of the VM's definition is not detached",
 		}
 	}
 	return all, nil
@@ -166,7 +191,7 @@ func (c *cluster) awaitAttachment(
 	return awaitObject(ctx, c.attachments, name, func(a *v1.VirtualMachineBlockDeviceAttachment) (bool, error) {
 		reached, err := wanted(a)
 		if a != nil && !reached && err == nil && a.Status.Message != "" {
-			shown.Show(string(a.Status.Phase)+a.Status.Reason, "disk "+a.Spec.BlockDeviceRef.Name+": "+
+			shown.Show(string(a.Status.Phase)+a.Status.Reason, calledIn(a)+": "+
 				strings.TrimSpace(a.Status.Message))
 		}
 		return reached, err
@@ -179,8 +204,17 @@ func isAttached(a *v1.VirtualMachineBlockDeviceAttachment) (bool, error) {
 	case a == nil:
 		return false, errors.New("the attachment has been deleted meanwhile")
 	case a.Status.Phase == v1.AttachmentFailed:
-		return false, fmt.Errorf("the disk %s is not attached: %s: %s", a.Spec.BlockDeviceRef.Name, a.Status.Reason,
+		return false, fmt.Errorf("the %s is not attached: %s: %s", calledIn(a), a.Status.Reason,
 			cli.Printable(a.Status.Message))
 	}
 	return a.Status.Phase == v1.AttachmentAttached, nil
+}
+
+// calledIn returns what people call the disk or image of an attachment, with its name.
+func calledIn(a *v1.VirtualMachineBlockDeviceAttachment) string {
+	of := a.Spec.BlockDeviceRef
+	if of.Kind == v1.AttachedImage {
+		return "image " + of.Name
+	}
+	return "disk " + of.Name
 }

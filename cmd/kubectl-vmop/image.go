@@ -27,7 +27,8 @@ func newImage(f *flags) *cobra.Command {
 			"disks are made (kubectl vmop disk create --image). An image is NAME or vi/NAME.",
 		RunE: wantSubcommand,
 	}
-	cmd.AddCommand(newImageList(f), newImagePull(f), newImageUpload(f), newImageExport(f), newImageRemove(f))
+	cmd.AddCommand(newImageList(f), newImagePull(f), newImageUpload(f), newImageExport(f), newImageRemove(f),
+		newImageAttach(f), newImageDetach(f))
 	return cmd
 }
 

@@ -52,13 +52,16 @@ func AttachmentName(vm, disk string) string {
 	return name[:min(len(name), longestAttachment)]
 }
 
-// NewAttachment returns the attachment of a disk to a VM.
-func NewAttachment(namespace, vm, disk string) *v1.VirtualMachineBlockDeviceAttachment {
-	a := &v1.VirtualMachineBlockDeviceAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: AttachmentName(vm, disk), Namespace: namespace},
+// NewAttachment returns the attachment of a disk or an image to a VM, which VM-IMAGE-vi is the name of.
+func NewAttachment(namespace, vm string, kind v1.AttachedDeviceKind, name string,
+) *v1.VirtualMachineBlockDeviceAttachment {
+	called := AttachmentName(vm, name)
+	if kind == v1.AttachedImage {
+		called += "-vi"
 	}
+	a := &v1.VirtualMachineBlockDeviceAttachment{ObjectMeta: metav1.ObjectMeta{Name: called, Namespace: namespace}}
 	a.Spec.VirtualMachineName = vm
-	a.Spec.BlockDeviceRef = v1.AttachedDeviceRef{Kind: v1.AttachedDeviceKind(v1.KindVirtualDisk), Name: disk}
+	a.Spec.BlockDeviceRef = v1.AttachedDeviceRef{Kind: kind, Name: name}
 	return a
 }
 

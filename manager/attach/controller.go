@@ -30,6 +30,8 @@ type VMs interface {
 type Disks interface {
 	// Disk returns a disk; nil if there is none of that name.
 	Disk(name string) (*v1.VirtualDisk, error)
+	// Image returns an image, as disk.AsDisk has it; nil if there is none of that name.
+	Image(name string) (*v1.VirtualDisk, error)
 	// Lock gives a disk to a VM, and returns it as it is then. It is a conflict if it has changed.
 	Lock(ctx context.Context, vm string, d *v1.VirtualDisk) (*v1.VirtualDisk, error)
 	// Mounted reports whether a pod of a VM has the claim of a disk, or may get it, and whether that
@@ -107,7 +109,7 @@ func (c *Controller) VMChanged(vm string) {
 // EnqueueAll makes all VMs be looked at that have attachments, as when a manager begins to lead.
 func (c *Controller) EnqueueAll() { c.opts.VMs.EnqueueAny(c.book.VMs()...) }
 
-// DiskChanged makes the VMs be looked at that have attachments of a disk.
+// DiskChanged makes the VMs be looked at that have attachments of a disk or image of a name.
 func (c *Controller) DiskChanged(disk string) { c.opts.VMs.EnqueueAny(c.book.UsersOf(disk)...) }
 
 // Times after which it is looked again at what nothing tells of.

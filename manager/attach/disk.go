@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/attachment"
@@ -31,7 +32,7 @@ type round struct {
 	did    *decide.Report
 }
 
-// one is a disk of a VM.
+// one is a disk, or an image, of a VM.
 type one struct {
 	attachment.Situation
 
@@ -42,15 +43,15 @@ type one struct {
 }
 
 // disk does what there is to do for a disk, and says so in the status of its attachments.
-func (r *round) disk(name string, all []*v1.VirtualMachineBlockDeviceAttachment) *one {
+func (r *round) disk(ref v1.AttachedDeviceRef, all []*v1.VirtualMachineBlockDeviceAttachment) *one {
 	o := &one{round: r}
-	attachments := of(name, all)
+	attachments := of(ref, all)
 	if len(attachments) > 0 {
 		o.first = attachments[0]
 	}
-	if err := o.observe(name); err != nil {
+	if err := o.observe(ref); err != nil {
 		// Without what there is, nothing is decided, nor said: what the guest may have stays as it is.
-		o.plan = attachment.Plan{Export: true, Drive: r.drives.Of(name) != nil}
+		o.plan = attachment.Plan{Export: true, Drive: r.drives.Of(ref) != nil}
 		r.did.Err = errors.Join(r.did.Err, err)
 		return o
 	}
@@ -86,35 +87,91 @@ func (r *round) disk(name string, all []*v1.VirtualMachineBlockDeviceAttachment)
 }
 
 // observe finds out what there is, and decides.
-func (o *one) observe(name string) (err error) {
+func (o *one) observe(ref v1.AttachedDeviceRef) (err error) {
 	r := o.round
 	s := &o.Situation
-	s.VMName, s.DiskName, s.VM, s.HasPod = r.Name, name, r.VM, r.pod != nil
+	s.VMName, s.Ref, s.VM, s.HasPod = r.Name, ref, r.VM, r.pod != nil
 	s.Deleted = o.first == nil || o.first.DeletionTimestamp != nil
-	s.Mounted = r.pod != nil && objects.HasVolume(&r.pod.Spec, disk.VolumeName(name))
 	s.OldPod = r.pod != nil && !objects.HasDiskTLS(&r.pod.ObjectMeta)
 	s.Awaits = r.reported() && r.VM.Status.Runner.AwaitsServers
-	if s.Disk, err = r.opts.Disks.Disk(name); err != nil {
+	s.Earlier = r.reported() && !s.Awaits
+	s.Drive = r.driveState(ref)
+	if ref.Kind == v1.AttachedImage {
+		err = o.observeImage()
+	} else {
+		err = o.observeDisk()
+	}
+	if err != nil {
+		return err
+	}
+	o.plan = attachment.Decide(*s)
+	return nil
+}
+
+// observeDisk finds out what there is of a disk, whose export is its own.
+func (o *one) observeDisk() (err error) {
+	r, name := o.round, o.Ref.Name
+	o.Mounted = r.pod != nil && objects.HasVolume(&r.pod.Spec, disk.VolumeName(name))
+	if o.Disk, err = r.opts.Disks.Disk(name); err != nil {
 		return err
 	}
 	if o.export, err = r.book.Export(objects.ExportName(name)); err != nil {
 		return err
 	}
 	if o.export != nil && o.export.Annotations[objects.AnnotationVM] == r.Name {
-		s.Export = stateOf(o.export, s.Disk)
+		var uid types.UID
+		if o.Disk != nil {
+			uid = o.Disk.UID
+		}
+		o.Export = stateOf(o.export, uid)
 	}
-	s.Drive = r.driveState(name)
-	o.plan = attachment.Decide(*s)
 	return nil
 }
 
-// stateOf returns what there is of an export. That of an earlier disk of the same name, whose volume is another
-// one, is never ready; d is nil if there is no disk.
-func stateOf(pod *corev1.Pod, d *v1.VirtualDisk) attachment.Export {
+// observeImage finds out what there is of an image. Another one than that which the VM has, of the same name, counts as
+// none: the guest must not read anything else, but with another drive.
+func (o *one) observeImage() (err error) {
+	r := o.round
+	if o.Disk, err = r.opts.Disks.Image(o.Ref.Name); err != nil {
+		return err
+	}
+	o.Mounted = r.pod != nil && objects.HasVolume(&r.pod.Spec, disk.ImageVolumeName(o.Ref.Name))
+	for _, name := range r.book.Exports(r.Name) {
+		export, err := r.book.Export(name)
+		if err != nil {
+			return err
+		}
+		if export == nil { // it has ended just now
+			continue
+		}
+		if ref, _ := objects.ExportOf(export); ref == o.Ref {
+			o.export = export
+		}
+	}
+	has := ""
+	if o.export != nil {
+		var uid types.UID
+		if r.VM != nil {
+			uid = r.VM.UID
+		}
+		o.Export, has = stateOf(o.export, uid), o.export.Name
+	}
+	if have := r.drives.Of(o.Ref); have != nil {
+		has = have.Export
+	}
+	if has != "" && (r.VM == nil || o.Disk != nil && objects.NewImageExport(o.Disk, r.VM).Name != has) {
+		o.Disk = nil
+	}
+	return nil
+}
+
+// stateOf returns what there is of an export, which is owned by the disk, or the VM, of a uid. That of an earlier disk
+// of the same name, whose volume is another one, is never ready; uid is "" if there is no disk.
+func stateOf(pod *corev1.Pod, uid types.UID) attachment.Export {
 	e := attachment.Export{Exists: true, Ending: pod.DeletionTimestamp != nil, Over: disk.Finished(pod)}
 	owner := metav1.GetControllerOfNoCopy(pod)
-	e.Coming = !e.Over && !e.Ending && d != nil && owner != nil && owner.UID == d.UID
-	e.Ready = !e.Over && isReady(pod) && d != nil && owner != nil && owner.UID == d.UID
+	ours := uid != "" && owner != nil && owner.UID == uid
+	e.Coming, e.Ready = ours && !e.Over && !e.Ending, ours && !e.Over && isReady(pod)
 	if !e.Ready {
 		e.Problem = decide.Readable(problemOf(pod))
 	}
@@ -159,13 +216,13 @@ func (r *round) reported() bool {
 	return r.VM != nil && r.pod != nil && r.VM.Status.Runner != nil && r.VM.Status.Runner.PodUID == r.pod.UID
 }
 
-// driveState returns what is known of the drive of a disk.
-func (r *round) driveState(disk string) (d attachment.Drive) {
+// driveState returns what is known of the drive of a disk or image.
+func (r *round) driveState(ref v1.AttachedDeviceRef) (d attachment.Drive) {
 	if r.VM == nil {
 		d.Unseen = r.pod != nil // it may have any drive
 		return d
 	}
-	d.Configured = r.drives.Of(disk) != nil
+	d.Configured = r.drives.Of(ref) != nil
 	runner := r.VM.Status.Runner
 	d.Unseen = r.drives.Revision != 0 && (!r.reported() || runner.DrivesRevision != r.drives.Revision) ||
 		r.pod != nil && r.pod.CreationTimestamp.Before(&r.VM.CreationTimestamp) // that of a VM before this one
@@ -173,7 +230,7 @@ func (r *round) driveState(disk string) (d attachment.Drive) {
 		return d
 	}
 	for _, drive := range runner.Drives {
-		if drive.Name == objects.AttachedSerial(disk) {
+		if drive.Name == objects.AttachedSerial(ref) {
 			d.State, d.Message = attachment.DriveState(drive.State), drive.Message
 		}
 	}
@@ -202,26 +259,7 @@ func (o *one) act() error {
 		(o.Export.Ready || !o.Drive.Configured):
 		return r.reachable(o)
 	case o.plan.Export && !o.Export.Exists:
-		mounted, settled, err := r.opts.Disks.Mounted(r.ctx, r.Name, o.DiskName)
-		switch {
-		case err != nil:
-			return err
-		case !settled:
-			return errUnsettled
-		case mounted:
-			o.Mounted = true
-			r.did.RetryAt(r.opts.Now().Add(nameRetry))
-			o.plan = attachment.Decide(o.Situation)
-			return nil
-		}
-		if err := r.hold(o.first); err != nil {
-			return err
-		}
-		if o.export, err = r.serve(o); err != nil {
-			return err
-		}
-		o.Export.Exists, o.Export.Coming = true, true
-		o.plan = attachment.Decide(o.Situation)
+		return o.begin()
 	case !o.plan.Export && o.Export.Exists && !o.Export.Ending:
 		if err := r.unchanged(); err != nil {
 			return err
@@ -236,18 +274,55 @@ func (o *one) act() error {
 	return nil
 }
 
+// begin has the disk exported, if no pod has its claim. What an image has is only read.
+func (o *one) begin() (err error) {
+	r := o.round
+	if o.Ref.Kind == v1.AttachedDisk {
+		mounted, settled, err := r.opts.Disks.Mounted(r.ctx, r.Name, o.Ref.Name)
+		switch {
+		case err != nil:
+			return err
+		case !settled:
+			return errUnsettled
+		case mounted:
+			o.Mounted = true
+			r.did.RetryAt(r.opts.Now().Add(nameRetry))
+			o.plan = attachment.Decide(o.Situation)
+			return nil
+		}
+	}
+	if err := r.hold(o.first); err != nil {
+		return err
+	}
+	if o.export, err = r.serve(o); err != nil {
+		return err
+	}
+	o.Export.Exists, o.Export.Coming = true, true
+	o.plan = attachment.Decide(o.Situation)
+	return nil
+}
+
 // drive returns what is to be in the configuration; nil for nothing.
 func (o *one) drive() *objects.AttachedDrive {
 	if !o.plan.Drive {
 		return nil
 	}
-	if have := o.round.drives.Of(o.DiskName); have != nil {
+	if have := o.round.drives.Of(o.Ref); have != nil {
 		return have
 	}
 	if o.export == nil {
 		return nil
 	}
-	return &objects.AttachedDrive{Disk: o.DiskName, Address: o.export.Annotations[objects.AnnotationAddress]}
+	address := o.export.Annotations[objects.AnnotationAddress]
+	if o.Ref.Kind == v1.AttachedDisk {
+		return &objects.AttachedDrive{Disk: o.Ref.Name, Address: address}
+	}
+	if o.Disk == nil {
+		return nil
+	}
+	return &objects.AttachedDrive{
+		Image: o.Ref.Name, CD: disk.IsCD(o.Disk), Export: o.export.Name, Address: address,
+	}
 }
 
 // refused makes the plan say why it could not be carried out.

@@ -38,8 +38,8 @@ func export(change func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-func theDisk() *v1.VirtualDisk {
-	return &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: "data", UID: "disk"}}
+func diskRef(name string) v1.AttachedDeviceRef {
+	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: name}
 }
 
 // What the status of a pod means for what it exports, and what is said of it.
@@ -116,7 +116,7 @@ func TestTheStateOfAnExport(t *testing.T) {
 			func(p *corev1.Pod) { p.OwnerReferences[0].UID = "earlier" }, attachment.Export{}, "",
 		},
 	} {
-		got := stateOf(export(c.change), theDisk())
+		got := stateOf(export(c.change), "disk")
 		if c.says == "" {
 			require.Empty(t, got.Problem, name)
 		}
@@ -127,7 +127,7 @@ func TestTheStateOfAnExport(t *testing.T) {
 		c.want.Coming = !c.want.Over && !c.want.Ending && name != "of an earlier disk of that name"
 		require.Equal(t, c.want, got, name)
 	}
-	gone := stateOf(export(func(*corev1.Pod) {}), nil)
+	gone := stateOf(export(func(*corev1.Pod) {}), "")
 	require.False(t, gone.Ready || gone.Coming, "of a disk that is gone")
 }
 
@@ -190,7 +190,7 @@ func TestTheStateOfADrive(t *testing.T) {
 		}}}
 		r.drives = objects.Drives{Revision: 7, All: []objects.AttachedDrive{{Disk: "data", Address: "10.0.0.7"}}}
 		c.change(r)
-		require.Equal(t, c.want, r.driveState("data"), name)
+		require.Equal(t, c.want, r.driveState(diskRef("data")), name)
 	}
 }
 
@@ -200,17 +200,19 @@ func someAttachment(name, disk string, created time.Time) *vmbda {
 		CreationTimestamp: metav1.NewTime(created),
 	}}
 	a.Spec.VirtualMachineName = "web"
-	a.Spec.BlockDeviceRef = v1.AttachedDeviceRef{Kind: v1.AttachedDeviceKind(v1.KindVirtualDisk), Name: disk}
+	a.Spec.BlockDeviceRef = diskRef(disk)
 	return a
 }
 
 // Of two attachments of a disk the older is carried out, of one moment that with the lesser name.
 func TestTheOldestAttachmentIsCarriedOut(t *testing.T) {
 	t.Parallel()
+	anImage := someAttachment("an-image", "data", now.Add(-time.Second))
+	anImage.Spec.BlockDeviceRef.Kind = v1.AttachedImage
 	var names []string
-	for _, a := range of("data", []*vmbda{
+	for _, a := range of(diskRef("data"), []*vmbda{
 		someAttachment("a", "data", now.Add(time.Second)), someAttachment("c", "data", now),
-		someAttachment("other", "log", now), someAttachment("b", "data", now),
+		someAttachment("other", "log", now), someAttachment("b", "data", now), anImage,
 	}) {
 		names = append(names, a.Name)
 	}
@@ -226,7 +228,7 @@ func TestTheStatusOfAnAttachment(t *testing.T) {
 		{Type: v1.AttachmentConditionVM, Status: metav1.ConditionTrue, LastTransitionTime: before},
 		{Type: v1.AttachmentConditionAttached, Status: metav1.ConditionFalse, LastTransitionTime: before},
 	}
-	s := attachment.Situation{VMName: "web", DiskName: "data", VM: &v1.VirtualMachine{}, HasPod: true}
+	s := attachment.Situation{VMName: "web", Ref: diskRef("data"), VM: &v1.VirtualMachine{}, HasPod: true}
 	is := statusOf(a, s, attachment.Plan{Phase: attachment.Attached, Reason: attachment.ReasonAttached}, now)
 	require.Empty(t, is.Reason)
 	require.Equal(t, "web", is.VirtualMachineName)
@@ -262,6 +264,9 @@ var errNotListed = errors.New("the list of VirtualDisks is not there yet")
 func (n namespace) Pod(string) (*corev1.Pod, error)      { return n.pod, nil }
 func (n namespace) EnqueueAny(...string)                 {}
 func (n namespace) Disk(string) (*v1.VirtualDisk, error) { return nil, errNotListed }
+
+func (n namespace) Image(string) (*v1.VirtualDisk, error) { return nil, errNotListed }
+
 func (n namespace) Mounted(context.Context, string, string) (mounted, settled bool, err error) {
 	return false, false, errNotListed
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "vmop/api/v1"
 	"vmop/manager/objects"
 	"vmop/nbdexport"
 )
@@ -33,18 +34,18 @@ var errUnsettled = errors.New("the StatefulSet of the VM is changing")
 // serve makes what serves a disk, where it isn't there: an earlier manager may have been ended
 // before it was done. It returns the pod.
 func (r *round) serve(o *one) (*corev1.Pod, error) {
-	e := objects.NewExport(o.Disk, r.Name)
+	e := o.toBe()
 	authority, err := r.authority()
 	if err != nil {
 		return nil, err
 	}
-	if have := r.drives.Of(o.DiskName); have != nil {
+	if have := r.drives.Of(o.Ref); have != nil {
 		e.Address = have.Address // where the guest's drive looks for it
 	}
-	if e.Address, err = r.service(e, o.Disk.UID); err != nil {
+	if e.Address, err = r.service(e); err != nil {
 		return nil, err
 	}
-	if err := r.certificate(e, o.Disk.UID, authority); err != nil {
+	if err := r.certificate(e, authority); err != nil {
 		return nil, err
 	}
 	configuration, err := e.Pod(r.opts.Settings())
@@ -54,7 +55,7 @@ func (r *round) serve(o *one) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	switch err := r.create(r.ctx, configuration, pod); {
 	case apierrors.IsAlreadyExists(err): // it ends, or the watch is late
-		return nil, r.whose("Pod", e.Name, o.Disk.UID, &corev1.Pod{}, err)
+		return nil, r.whose("Pod", e, &corev1.Pod{}, err)
 	case err != nil:
 		return nil, fmt.Errorf("create the pod %s, which exports the disk: %w", e.Name, err)
 	}
@@ -62,14 +63,14 @@ func (r *round) serve(o *one) (*corev1.Pod, error) {
 }
 
 // service makes the Service of an export, and returns its address.
-func (r *round) service(e objects.Export, disk types.UID) (string, error) {
+func (r *round) service(e objects.Export) (string, error) {
 	configuration, err := e.Service(r.opts.Settings())
 	if err != nil {
 		return "", err
 	}
 	service := &corev1.Service{}
 	if e.Address != "" { // most likely it is there, and an address that is taken says nothing of by whom
-		err := r.whose("Service", e.Name, disk, service, nil)
+		err := r.whose("Service", e, service, nil)
 		if !apierrors.IsNotFound(err) {
 			return service.Spec.ClusterIP, err
 		}
@@ -77,7 +78,7 @@ func (r *round) service(e objects.Export, disk types.UID) (string, error) {
 	}
 	err = r.create(r.ctx, configuration, service)
 	if apierrors.IsAlreadyExists(err) {
-		err = r.whose("Service", e.Name, disk, service, nil)
+		err = r.whose("Service", e, service, nil)
 	}
 	if err != nil {
 		return "", fmt.Errorf("create the Service %s: %w", e.Name, err)
@@ -86,7 +87,7 @@ func (r *round) service(e objects.Export, disk types.UID) (string, error) {
 }
 
 // certificate makes the Secret of an export with the certificate for its address.
-func (r *round) certificate(e objects.Export, disk types.UID, by *nbdexport.Authority) error {
+func (r *round) certificate(e objects.Export, by *nbdexport.Authority) error {
 	server, err := by.Server(e.ServerNames(), []net.IP{net.ParseIP(e.Address)}, r.opts.Now())
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func (r *round) certificate(e objects.Export, disk types.UID, by *nbdexport.Auth
 		return nil
 	}
 	have := &corev1.Secret{}
-	if err := r.whose("Secret", e.Name, disk, have, nil); err != nil {
+	if err := r.whose("Secret", e, have, nil); err != nil {
 		return err
 	}
 	if have.Annotations[objects.AnnotationAddress] == e.Address &&
@@ -118,16 +119,16 @@ func (r *round) certificate(e objects.Export, disk types.UID, by *nbdexport.Auth
 	return errStale
 }
 
-// whose reads an object into which is in the way of one of ours, and returns an error if it is not
-// the disk's, or is being deleted; otherwise err.
-func (r *round) whose(kind, name string, disk types.UID, into client.Object, err error) error {
-	if err := r.opts.Live.Get(r.ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: name}, into); err != nil {
+// whose reads an object into which is in the way of one of an export, and returns an error if it is not
+// the export's, or is being deleted; otherwise err.
+func (r *round) whose(kind string, e objects.Export, into client.Object, err error) error {
+	if err := r.opts.Live.Get(r.ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: e.Name}, into); err != nil {
 		return err
 	}
 	owner := metav1.GetControllerOfNoCopy(into)
 	switch {
-	case owner == nil || owner.UID != disk:
-		return errTaken{kind, name, "an export of the disk"}
+	case owner == nil || owner.UID != *e.Owner.UID:
+		return errTaken{kind, e.Name, "an export of the disk"}
 	case into.GetDeletionTimestamp() != nil:
 		return errStale
 	}
@@ -139,13 +140,21 @@ func (r *round) whose(kind, name string, disk types.UID, into client.Object, err
 func (r *round) reachable(o *one) error {
 	service, name := &corev1.Service{}, o.export.Name
 	err := r.opts.Live.Get(r.ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: name}, service)
-	if !apierrors.IsNotFound(err) {
-		return err
+	if !apierrors.IsNotFound(err) || o.Disk == nil {
+		return client.IgnoreNotFound(err)
 	}
-	e := objects.NewExport(o.Disk, r.Name)
+	e := o.toBe()
 	e.Address = o.export.Annotations[objects.AnnotationAddress]
-	_, err = r.service(e, o.Disk.UID)
+	_, err = r.service(e)
 	return err
+}
+
+// toBe returns the export of a disk, or of an image, that is there.
+func (o *one) toBe() objects.Export {
+	if o.Ref.Kind == v1.AttachedImage {
+		return objects.NewImageExport(o.Disk, o.VM)
+	}
+	return objects.NewExport(o.Disk, o.VMName)
 }
 
 // end deletes what serves a disk, the pod last: as long as it is there, the next manager does it.

@@ -57,7 +57,7 @@ func statusOf(a *v1.VirtualMachineBlockDeviceAttachment, s attachment.Situation,
 		}
 		is.Conditions = append(is.Conditions, c)
 	}
-	what, reason, message := disk.Available(s.VMName, s.DiskName, s.Disk)
+	what, reason, message := s.Available()
 	if what == disk.Has || what == disk.Take {
 		reason = "Ready"
 	}
@@ -77,7 +77,7 @@ func statusOf(a *v1.VirtualMachineBlockDeviceAttachment, s attachment.Situation,
 // ref returns what a VM's status says of the disk.
 func (o *one) ref() v1.BlockDeviceStatusRef {
 	ref := v1.BlockDeviceStatusRef{
-		Kind: v1.KindVirtualDisk, Name: o.DiskName, Hotplugged: true, Serial: objects.AttachedSerial(o.DiskName),
+		Kind: v1.BlockDeviceKind(o.Ref.Kind), Name: o.Ref.Name, Hotplugged: true, Serial: objects.AttachedSerial(o.Ref),
 		Attached: o.Drive.State == attachment.DriveAttached || o.Drive.State == attachment.DriveDetaching,
 	}
 	if o.Disk != nil {

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -48,20 +49,19 @@ func (c *Controller) Attach(ctx context.Context, s Subject) (got Attached, did d
 	got.Drives = r.drives
 	if err := c.book.Listed(); err != nil {
 		for _, a := range r.drives.All {
-			got.Kept = append(got.Kept, a.Disk)
+			got.keep(a.Ref())
 		}
-		if len(got.Kept) > 0 {
+		if len(r.drives.All) > 0 {
 			did.RetryAt(c.opts.Now().Add(unlistedRetry))
 		}
 		return got, did
 	}
-	all, err := c.book.Of(s.Name)
+	all, disks, err := r.concerned()
 	if err != nil {
 		got.Unknown = true
 		did.Stop(nil, err)
 		return got, did
 	}
-	disks := r.concerned(all)
 	if len(disks) == 0 {
 		if s.VM == nil {
 			c.forget(s.Name)
@@ -74,13 +74,13 @@ func (c *Controller) Attach(ctx context.Context, s Subject) (got Attached, did d
 		return got, did
 	}
 	var drives []objects.AttachedDrive
-	for _, name := range disks {
-		one := r.disk(name, all)
+	for _, ref := range disks {
+		one := r.disk(ref, all)
 		if drive := one.drive(); drive != nil {
 			drives = append(drives, *drive)
 		}
 		if one.plan.Take || one.plan.Export || one.Export.Exists {
-			got.Kept = append(got.Kept, name)
+			got.keep(ref)
 		}
 		if s.VM != nil && (one.plan.Drive || one.Drive.State != attachment.DriveNone) {
 			got.Refs = append(got.Refs, one.ref())
@@ -103,28 +103,51 @@ func (c *Controller) Wrote(vm *v1.VirtualMachine, drives objects.Drives, version
 	m.drives, m.version = drives, version
 }
 
-// concerned returns the disks that are to be looked at: those of attachments, those that are
-// exported to the VM, and those whose drives are in its configuration.
-func (r *round) concerned(all []*v1.VirtualMachineBlockDeviceAttachment) []string {
-	var disks []string
-	for _, a := range all {
-		disks = append(disks, a.Spec.BlockDeviceRef.Name)
+// keep notes that a disk must not be taken from the VM.
+func (a *Attached) keep(ref v1.AttachedDeviceRef) {
+	if ref.Kind == v1.AttachedDisk {
+		a.Kept = append(a.Kept, ref.Name)
 	}
-	for _, export := range r.book.Exports(r.Name) {
-		disks = append(disks, objects.ExportedDisk(export))
-	}
-	for _, a := range r.drives.All {
-		disks = append(disks, a.Disk)
-	}
-	slices.Sort(disks)
-	return slices.Compact(disks)
 }
 
-// of returns the attachments of a disk, the oldest first.
-func of(disk string, all []*v1.VirtualMachineBlockDeviceAttachment) []*v1.VirtualMachineBlockDeviceAttachment {
-	var some []*v1.VirtualMachineBlockDeviceAttachment
+// concerned returns the VM's attachments, and the disks and images that are to be looked at: those of attachments,
+// those that are exported to the VM, and those whose drives are in its configuration.
+func (r *round) concerned() (
+	all []*v1.VirtualMachineBlockDeviceAttachment, refs []v1.AttachedDeviceRef, err error,
+) {
+	if all, err = r.book.Of(r.Name); err != nil {
+		return nil, nil, err
+	}
 	for _, a := range all {
-		if a.Spec.BlockDeviceRef.Name == disk {
+		refs = append(refs, a.Spec.BlockDeviceRef)
+	}
+	for _, name := range r.book.Exports(r.Name) {
+		export, err := r.book.Export(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if export == nil { // it has ended just now
+			continue
+		}
+		if ref, is := objects.ExportOf(export); is {
+			refs = append(refs, ref)
+		}
+	}
+	for _, a := range r.drives.All {
+		refs = append(refs, a.Ref())
+	}
+	slices.SortFunc(refs, func(a, b v1.AttachedDeviceRef) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return all, slices.Compact(refs), nil
+}
+
+// of returns the attachments of a disk or image, the oldest first.
+func of(ref v1.AttachedDeviceRef, all []*v1.VirtualMachineBlockDeviceAttachment) (
+	some []*v1.VirtualMachineBlockDeviceAttachment,
+) {
+	for _, a := range all {
+		if a.Spec.BlockDeviceRef == ref {
 			some = append(some, a)
 		}
 	}

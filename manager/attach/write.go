@@ -82,7 +82,8 @@ func (r *round) write(
 // event writes an event about what an attachment has become. That it could not be written keeps
 // nothing else from being done.
 func (r *round) event(a *v1.VirtualMachineBlockDeviceAttachment, is v1.VirtualMachineBlockDeviceAttachmentStatus) {
-	attached := "the VirtualDisk " + a.Spec.BlockDeviceRef.Name + " is attached to the VM " + a.Spec.VirtualMachineName
+	of := a.Spec.BlockDeviceRef
+	attached := "the " + string(of.Kind) + " " + of.Name + " is attached to the VM " + a.Spec.VirtualMachineName
 	publish.Write(r.ctx, r.opts.Client, publish.Event{
 		Kind: "VirtualMachineBlockDeviceAttachment", Key: a.ResourceVersion + "/" + string(is.Phase) + "/" + is.Reason,
 		Reason: cmp.Or(is.Reason, string(is.Phase)), Action: string(is.Phase), Warning: is.Phase == v1.AttachmentFailed,

@@ -80,7 +80,9 @@ type Export struct {
 
 // A Situation is what the future of an attachment depends on.
 type Situation struct {
-	VMName, DiskName string
+	VMName string
+	// Ref names the disk or image.
+	Ref v1.AttachedDeviceRef
 	// Deleted: the disk is to be detached.
 	Deleted bool
 	// Other is an older attachment of the same disk; "" if there is none. OtherEnds: it is deleted.
@@ -90,10 +92,11 @@ type Situation struct {
 	// made without the folder for certificates, by an earlier version of the manager.
 	VM             *v1.VirtualMachine
 	HasPod, OldPod bool
-	// Awaits: the runner in that pod attaches a disk when its server answers, however late. Others get
-	// the drive when the export is ready.
-	Awaits bool
-	// Disk is nil if there is none.
+	// Awaits: the runner in that pod attaches a disk when its server answers, however late, and knows CD
+	// drives of servers. Earlier: it is of a version that does neither. Those, and one that has not
+	// reported yet, get the drive of a disk when its export is ready, and of an image none.
+	Awaits, Earlier bool
+	// Disk is nil if there is none; an image is one, too (disk.AsDisk).
 	Disk *v1.VirtualDisk
 	// Mounted: a pod of the VM mounts the claim, or its StatefulSet may make one that does.
 	Mounted bool
@@ -128,7 +131,7 @@ func Decide(s Situation) Plan {
 		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting, "the disk is being reserved for the VM"
 	case wanted:
 		p.Export = true
-		p.Drive = s.served() || s.Drive.Configured || s.Awaits && s.Export.Coming
+		p.Drive = s.served() && !s.image() || s.Drive.Configured || s.Awaits && s.Export.Coming
 		p.Phase, p.Reason, p.Message = s.progress()
 	}
 	// What QEMU has open must be served until it has let go of it, if there is a QEMU. To detach a disk
@@ -144,8 +147,28 @@ func Decide(s Situation) Plan {
 	return p
 }
 
-// held reports whether the VM has the disk's lock.
-func (s Situation) held() bool { return s.Disk != nil && disk.Holder(s.Disk) == s.VMName }
+// image reports whether it is one, which any number of VMs may have.
+func (s Situation) image() bool { return s.Ref.Kind == v1.AttachedImage }
+
+// what is what people call it, with its name.
+func (s Situation) what() string { return "the " + string(s.Ref.Kind) + " " + s.Ref.Name }
+
+// held reports whether the VM has the disk's lock. An image has none: it is enough that it is there, or was when its
+// export was made.
+func (s Situation) held() bool {
+	if s.image() {
+		return s.Disk != nil || s.Export.Exists
+	}
+	return s.Disk != nil && disk.Holder(s.Disk) == s.VMName
+}
+
+// Available decides whether the VM may have the disk or image.
+func (s Situation) Available() (what disk.Answer, reason, message string) {
+	if s.image() {
+		return disk.AvailableImage(s.Ref.Name, s.Disk)
+	}
+	return disk.Available(s.VMName, s.Ref.Name, s.Disk)
+}
 
 // served reports whether the export serves the disk, and isn't about to end.
 func (s Situation) served() bool { return s.Export.Ready && !s.Export.Ending }
@@ -160,32 +183,31 @@ func (s Situation) wanted() (bool, Plan) {
 	case s.Deleted:
 		return because(Terminating, ReasonDetaching, "%s", s.detaching())
 	case s.Mounted: // also by a pod that is made only now
-		return because(Pending, ReasonConflict, "the pod of the VM %s mounts the claim of the VirtualDisk %s",
-			s.VMName, s.DiskName)
+		return because(Pending, ReasonConflict, "the pod of the VM %s mounts the claim of %s", s.VMName, s.what())
 	case s.HasPod && s.Drive.Configured && s.held():
 		return true, Plan{}
 	case s.VM == nil:
 		return because(Pending, ReasonVMMissing, "there is no VM %s: the disk is attached when it runs", s.VMName)
-	case Names(s.VM, s.DiskName):
-		return because(Failed, ReasonConflict, "the VM %s has the VirtualDisk %s by its definition: delete the attachment, "+
-			"or remove the disk from the definition", s.VMName, s.DiskName)
+	case Names(s.VM, s.Ref):
+		return because(Failed, ReasonConflict, "the VM %s has %s by its definition: delete the attachment, "+
+			"or remove it from the definition", s.VMName, s.what())
 	case s.Other != "" && s.OtherEnds:
-		return because(Pending, ReasonConflict, "waiting until the VirtualDisk %s is detached, whose attachment %s is being "+
-			"deleted", s.DiskName, s.Other)
+		return because(Pending, ReasonConflict, "waiting until %s is detached, whose attachment %s is being deleted", s.what(),
+			s.Other)
 	case s.Other != "":
-		return because(Failed, ReasonConflict, "the attachment %s is for the VirtualDisk %s, too: delete one of them",
-			s.Other, s.DiskName)
+		return because(Failed, ReasonConflict, "the attachment %s is for %s, too: delete one of them", s.Other,
+			s.what())
 	case s.VM.DeletionTimestamp != nil, s.VM.Spec.DesiredState() != v1.Running, !s.HasPod:
 		return because(Pending, ReasonVMStopped, "the VM %s is not running: the disk is attached when it is", s.VMName)
 	}
-	if s.OldPod {
+	if s.OldPod || s.Earlier && s.image() {
 		return because(Pending, ReasonRestart, "the pod of the VM %s was made by an earlier version of the manager: the disk is "+
 			"attached when the VM has been restarted", s.VMName)
 	}
-	switch what, reason, message := disk.Available(s.VMName, s.DiskName, s.Disk); {
+	switch what, reason, message := s.Available(); {
 	case what == disk.Refuse:
 		return because(Failed, reason, "%s", message)
-	case reason == disk.ReasonMissing:
+	case reason == disk.ReasonMissing, reason == disk.ReasonImageMissing:
 		return because(Pending, reason, "%s: it is attached when it is created", message)
 	case reason == disk.ReasonInUse:
 		return because(Pending, reason, "%s: it is attached to this VM when the other one has left it", message)
@@ -248,10 +270,10 @@ func (s Situation) detaching() string {
 	return "the disk's export is being ended"
 }
 
-// Names reports whether a VM's definition has the disk: then its pod mounts the claim.
-func Names(vm *v1.VirtualMachine, name string) bool {
+// Names reports whether a VM's definition has the disk or image: then its pod mounts the claim.
+func Names(vm *v1.VirtualMachine, name v1.AttachedDeviceRef) bool {
 	for _, ref := range objects.DeviceRefs(vm) {
-		if ref.Kind == v1.KindVirtualDisk && ref.Name == name {
+		if string(ref.Kind) == string(name.Kind) && ref.Name == name.Name {
 			return true
 		}
 	}

@@ -18,9 +18,103 @@ func attached() Situation {
 	d.Name, d.Status.Phase, d.Status.Target.UID = "data", v1.DiskReady, "1"
 	d.Status = disk.Lock(d, "vm", "", time.Time{})
 	return Situation{
-		VMName: "vm", DiskName: "data", VM: vm, HasPod: true, Disk: d,
+		VMName: "vm", Ref: v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: "data"}, VM: vm, HasPod: true, Disk: d,
 		Export: Export{Exists: true, Coming: true, Ready: true},
 		Drive:  Drive{Configured: true, State: DriveAttached},
+	}
+}
+
+// anImage makes the situation that of an image.
+func anImage(s *Situation) {
+	s.Ref.Kind, s.Awaits = v1.AttachedImage, true
+	s.Disk = &v1.VirtualDisk{}
+	s.Disk.Kind, s.Disk.Name, s.Disk.Status.Phase, s.Disk.Status.Target.UID = "VirtualImage", "data", v1.DiskReady, "1"
+}
+
+// An image needs no lock. It stays as it is while a guest has it, also if it is deleted, and another one takes its
+// place only when the guest has let go of it.
+func TestDecideOfAnImage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*Situation)
+		want   Plan // without the message
+		says   string
+	}{
+		"attached": {func(*Situation) {}, Plan{Export: true, Drive: true, Phase: Attached, Reason: ReasonAttached}, ""},
+		"new": {
+			func(s *Situation) { s.Drive, s.Export = Drive{}, Export{} },
+			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			"being started",
+		},
+		"an export that starts": {
+			func(s *Situation) { s.Drive, s.Export.Ready = Drive{}, false },
+			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			"being started",
+		},
+		"a runner that has not reported": {
+			func(s *Situation) { s.Drive, s.Awaits = Drive{}, false },
+			Plan{Export: true, Phase: InProgress, Reason: ReasonRequested},
+			"is being written",
+		},
+		"an earlier runner": {
+			func(s *Situation) { s.Drive, s.Export, s.Awaits, s.Earlier = Drive{}, Export{}, false, true },
+			Plan{Phase: Pending, Reason: ReasonRestart},
+			"earlier version",
+		},
+		"not ready": {
+			func(s *Situation) { s.Drive, s.Export, s.Disk.Status.Phase = Drive{}, Export{}, v1.DiskPending },
+			Plan{Phase: Pending, Reason: disk.ReasonImageNotReady},
+			"the VirtualImage data",
+		},
+		"missing": {
+			func(s *Situation) { s.Drive, s.Export, s.Disk = Drive{}, Export{}, nil },
+			Plan{Phase: Pending, Reason: disk.ReasonImageMissing},
+			"there is no VirtualImage data: it is attached when it is created",
+		},
+		"failed": {
+			func(s *Situation) { s.Drive, s.Export, s.Disk.Status.Phase = Drive{}, Export{}, v1.DiskFailed },
+			Plan{Phase: Failed, Reason: disk.ReasonImageFailed},
+			"the VirtualImage data",
+		},
+		"deleted while the guest has it": {
+			func(s *Situation) { s.Disk = nil },
+			Plan{Export: true, Drive: true, Phase: Attached, Reason: ReasonAttached},
+			"",
+		},
+		"deleted, and its export is lost": {
+			func(s *Situation) { s.Disk, s.Export = nil, Export{} },
+			Plan{Phase: Pending, Reason: disk.ReasonImageMissing},
+			"there is no VirtualImage data",
+		},
+		"deleted, and the guest lets go of it": {
+			func(s *Situation) { s.Deleted, s.Disk, s.Drive = true, nil, Drive{State: DriveDetaching} },
+			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			"lets go",
+		},
+		"in the definition": {
+			func(s *Situation) {
+				s.VM.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualImage, Name: "data"}}
+				s.Drive, s.Export = Drive{}, Export{}
+			},
+			Plan{Phase: Failed, Reason: ReasonConflict},
+			"the VM vm has the VirtualImage data by its definition",
+		},
+		"a disk of that name in the definition": {
+			func(s *Situation) {
+				s.VM.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualDisk, Name: "data"}}
+				s.Drive, s.Export = Drive{}, Export{}
+			},
+			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			"being started",
+		},
+	} {
+		s := attached()
+		anImage(&s)
+		c.change(&s)
+		got := Decide(s)
+		require.Contains(t, got.Message, c.says, name)
+		got.Message = ""
+		require.Equal(t, c.want, got, name)
 	}
 }
 

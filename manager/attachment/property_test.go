@@ -20,6 +20,8 @@ type world struct {
 	t       *testing.T
 	vms     map[string]*machine
 	disks   map[string]*v1.VirtualDisk
+	image   int              // the number of the present image, the only one; 0: there is none
+	images  int              // that have ever been
 	wishes  map[string]*wish // attachments
 	exports map[string]*export
 	count   int  // of attachments ever made
@@ -36,10 +38,14 @@ type machine struct {
 	pod      *pod
 }
 
+// image is the name of an image.
+const image = "image"
+
 type pod struct {
 	mounts []string
 	awaits bool            // its runner is of a version that does
 	drives map[string]bool // in QEMU
+	reads  map[string]int  // which image
 	follows
 	told follows // by the runner, some time ago
 }
@@ -52,7 +58,7 @@ type follows struct {
 }
 
 type wish struct {
-	vm, disk string
+	vm, disk string // image: it is that
 	number   int
 	deleted  bool
 	status   Plan
@@ -60,6 +66,7 @@ type wish struct {
 
 type export struct {
 	vm, disk             string
+	image                int
 	ready, ending, stuck bool // never ready
 }
 
@@ -94,7 +101,13 @@ func pick[V any](w *world, of map[string]V) string {
 // user changes what is wanted.
 func (w *world) user() {
 	m := w.vms[pick(w, w.vms)]
-	switch w.IntN(5) {
+	switch w.IntN(6) {
+	case 5:
+		w.image = 0
+		if w.IntN(2) == 0 {
+			w.images++
+			w.image = w.images
+		}
 	case 0:
 		m.def.Spec.VM.State = v1.Running
 		if w.IntN(2) == 0 {
@@ -107,7 +120,11 @@ func (w *world) user() {
 		}
 	case 2, 3:
 		w.count++
-		w.wishes[fmt.Sprint("att", w.count)] = &wish{vm: m.def.Name, disk: pick(w, w.disks), number: w.count}
+		a := &wish{vm: m.def.Name, disk: pick(w, w.disks), number: w.count}
+		if w.IntN(3) == 0 {
+			a.disk = image
+		}
+		w.wishes[fmt.Sprint("att", w.count)] = a
 	case 4:
 		if name := pick(w, w.wishes); name != "" {
 			w.wishes[name].deleted = true
@@ -173,7 +190,7 @@ func (w *world) set(name string) {
 	case m.pod != nil && (!m.replicas || !w.quiet && w.IntN(20) == 0):
 		m.pod = nil
 	case m.pod == nil && m.replicas:
-		m.pod = &pod{mounts: m.template, drives: map[string]bool{}, awaits: w.IntN(2) == 0}
+		m.pod = &pod{mounts: m.template, drives: map[string]bool{}, reads: map[string]int{}, awaits: w.IntN(2) == 0}
 	}
 }
 
@@ -191,7 +208,7 @@ func (w *world) runner(name string) {
 	case 1:
 		for a := range p.config {
 			if serves(a) {
-				p.drives[a] = true
+				p.drives[a], p.reads[a] = true, w.exports[a].image
 			}
 		}
 	case 2:
@@ -219,7 +236,8 @@ func (w *world) attachment(name string) {
 	a := w.wishes[name]
 	m := w.vms[a.vm]
 	s := Situation{
-		VMName: a.vm, DiskName: a.disk, Deleted: a.deleted, VM: &m.def, HasPod: m.pod != nil, Disk: w.disks[a.disk],
+		VMName: a.vm, Ref: v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: a.disk}, Deleted: a.deleted,
+		VM: &m.def, HasPod: m.pod != nil, Disk: w.disks[a.disk],
 		Mounted: m.mounted(a.disk), Drive: Drive{Configured: m.config[name]},
 	}
 	for other, o := range w.wishes {
@@ -235,13 +253,21 @@ func (w *world) attachment(name string) {
 		s.Awaits = m.pod.awaits && m.pod.told.states != nil
 		s.Drive.State = m.pod.told.states[name]
 	}
+	if a.disk == image {
+		s.Ref.Kind = v1.AttachedImage
+		s.Earlier = m.pod != nil && m.pod.told.states != nil && !m.pod.awaits
+		if e := w.exports[name]; w.image != 0 && (e == nil || e.image == w.image) && (!s.Drive.Configured || e != nil) {
+			s.Disk = &v1.VirtualDisk{}
+			s.Disk.Kind, s.Disk.Status.Phase, s.Disk.Status.Target.UID = "VirtualImage", v1.DiskReady, "1"
+		}
+	}
 	p := Decide(s)
 	a.status = p
 	if p.Take {
 		w.disks[a.disk].Status = disk.Lock(w.disks[a.disk], a.vm, "", time.Time{})
 	}
 	if p.Drive != m.config[name] {
-		require.True(w.t, !p.Drive || s.Awaits || s.Export.Ready, "an earlier runner gives up")
+		require.True(w.t, !p.Drive || s.Awaits || s.Export.Ready && a.disk != image, "an earlier runner gives up")
 		require.True(w.t, p.Drive || m.pod == nil || s.Export.Ready || s.Drive.State != DriveAttached,
 			"detached without being served")
 		m.version++
@@ -253,6 +279,9 @@ func (w *world) attachment(name string) {
 	switch e := w.exports[name]; {
 	case p.Export && e == nil:
 		w.exports[name] = &export{vm: a.vm, disk: a.disk, stuck: w.IntN(5) == 0}
+		if a.disk == image {
+			w.exports[name].image = w.image
+		}
 	case !p.Export && e != nil && !e.ending:
 		require.False(w.t, m.pod != nil && m.pod.drives[name], "the guest has the disk whose export is ended")
 		e.ending = true
@@ -298,8 +327,15 @@ func (w *world) step() {
 	w.check()
 }
 
-// check looks for two that write to a disk.
+// check looks for two that write to a disk, and for a guest that reads another image than before.
 func (w *world) check() {
+	for _, m := range w.vms {
+		for a, is := range w.exports {
+			if m.pod != nil && m.pod.drives[a] {
+				require.Equal(w.t, m.pod.reads[a], is.image)
+			}
+		}
+	}
 	for name, d := range w.disks {
 		var writers []string
 		for vm, m := range w.vms {

@@ -96,11 +96,20 @@ const (
 	ReasonImageDeleted  = "ImageDeleted"
 )
 
-// ForImage decides whether a VM may have an image, nil if there is none. Any number may.
+// ForImage decides whether a VM may have an image, nil if there is none, when it starts.
 func ForImage(name string, i *v1.VirtualDisk) (what Answer, reason, message string) {
+	what, reason, message = AvailableImage(name, i)
+	if reason == ReasonImageMissing {
+		message += ": the VM starts when it is created"
+	}
+	return what, reason, message
+}
+
+// AvailableImage decides whether a VM may have an image, nil if there is none. Any number may.
+func AvailableImage(name string, i *v1.VirtualDisk) (what Answer, reason, message string) {
 	switch {
 	case i == nil:
-		return Wait, ReasonImageMissing, fmt.Sprintf("there is no VirtualImage %s: the VM starts when it is created", name)
+		return Wait, ReasonImageMissing, fmt.Sprintf("there is no VirtualImage %s", name)
 	case i.DeletionTimestamp != nil:
 		return Refuse, ReasonImageDeleted, fmt.Sprintf("the VirtualImage %s is being deleted", name)
 	case i.Status.Phase == v1.DiskFailed:

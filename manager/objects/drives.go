@@ -1,12 +1,12 @@
 package objects
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,16 +23,29 @@ type Drives struct {
 	// Revision grows with each change of All, so that the runner can say by which configuration
 	// it has compared what QEMU has. 0: there have never been any.
 	Revision int64 `json:"revision"`
-	// All of them, sorted by the disk.
+	// All of them, images first, sorted by name.
 	All []AttachedDrive `json:"drives,omitempty"`
 }
 
-// An AttachedDrive is the drive of a disk that is attached while the guest runs.
+// An AttachedDrive is the drive of a disk or an image that is attached while the guest runs.
 type AttachedDrive struct {
-	// Disk is the name of the VirtualDisk.
-	Disk string `json:"disk"`
+	// Disk is the name of the VirtualDisk; "" for an image.
+	Disk string `json:"disk,omitempty"`
+	// Image is the name of the VirtualImage; "" for a disk. CD: it is that of a CD.
+	Image string `json:"image,omitempty"`
+	CD    bool   `json:"cd,omitempty"`
+	// Export is the name of the export of the image.
+	Export string `json:"export,omitempty"`
 	// Address of the export.
 	Address string `json:"address"`
+}
+
+// Ref names the disk or image.
+func (a AttachedDrive) Ref() v1.AttachedDeviceRef {
+	if a.Image != "" {
+		return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: a.Image}
+	}
+	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: a.Disk}
 }
 
 // DrivesOf returns those of the configuration in a ConfigMap. What is not the manager's own
@@ -44,9 +57,9 @@ func DrivesOf(configMap *Metadata) (d Drives) {
 	return d
 }
 
-// Of returns the drive of a disk; nil if there is none.
-func (d Drives) Of(disk string) *AttachedDrive {
-	i := slices.IndexFunc(d.All, func(a AttachedDrive) bool { return a.Disk == disk })
+// Of returns the drive of a disk or image; nil if there is none.
+func (d Drives) Of(ref v1.AttachedDeviceRef) *AttachedDrive {
+	i := slices.IndexFunc(d.All, func(a AttachedDrive) bool { return a.Ref() == ref })
 	if i < 0 {
 		return nil
 	}
@@ -56,7 +69,9 @@ func (d Drives) Of(disk string) *AttachedDrive {
 // Next returns the drives with a revision that is no other one's: a number that is greater than
 // the present one and, as the ConfigMap may have been lost, no less than floor.
 func (d Drives) Next(all []AttachedDrive, floor int64) Drives {
-	slices.SortFunc(all, func(a, b AttachedDrive) int { return strings.Compare(a.Disk, b.Disk) })
+	slices.SortFunc(all, func(a, b AttachedDrive) int {
+		return cmp.Or(cmp.Compare(a.Disk, b.Disk), cmp.Compare(a.Image, b.Image))
+	})
 	if slices.Equal(d.All, all) {
 		return d
 	}
@@ -77,22 +92,31 @@ func (d Drives) record() (string, error) {
 
 // drive returns the drive as it is in the runner's configuration.
 func (a AttachedDrive) drive() vmspec.Drive {
-	return vmspec.Drive{
-		Serial: AttachedSerial(a.Disk), NBD: &vmspec.NBD{
-			Host: a.Address, Port: nbdexport.Port, Export: ExportName(a.Disk), TLS: DiskTLSDir,
+	drive := vmspec.Drive{
+		Serial: AttachedSerial(a.Ref()), ReadOnly: a.Image != "", NBD: &vmspec.NBD{
+			Host: a.Address, Port: nbdexport.Port, Export: cmp.Or(a.Export, ExportName(a.Disk)), TLS: DiskTLSDir,
 		},
 	}
+	if a.CD {
+		drive.Type = vmspec.DriveIDECD
+	}
+	return drive
 }
 
 // AttachedSerial returns the serial number of a disk that is attached while the guest runs: its
-// name or, of one that is too long for it, the beginning and a hash.
-func AttachedSerial(disk string) string {
-	if serial := serialOf(disk); serial != "" {
-		return serial
+// name or, of one that is too long for it, the beginning and a hash. That of an image ends in a way that no disk's
+// does.
+func AttachedSerial(ref v1.AttachedDeviceRef) string {
+	name, suffix := ref.Name, ""
+	if ref.Kind == v1.AttachedImage {
+		suffix = ".vi"
+	}
+	if len(name)+len(suffix) <= vmspec.LongestSerial {
+		return name + suffix
 	}
 	const digits = 7
-	sum := sha256.Sum256([]byte(disk))
-	return disk[:vmspec.LongestSerial-1-digits] + "-" + hex.EncodeToString(sum[:])[:digits]
+	sum := sha256.Sum256([]byte(name))
+	return name[:vmspec.LongestSerial-1-digits-len(suffix)] + "-" + hex.EncodeToString(sum[:])[:digits] + suffix
 }
 
 // DiskTLSName returns the name of the Secret of a VM by which it is a client of exports.

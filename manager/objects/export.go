@@ -1,12 +1,14 @@
 package objects
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"path"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	apimeta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -21,9 +23,9 @@ import (
 // certificate. They have nothing that the VM's pod doesn't have, and may be on another node.
 //
 // They belong to the disk, and not to an attachment or the VM: what a guest has must not end with
-// those.
+// those. Of an image each VM has an export of its own, which belongs to the VM: the image may be deleted meanwhile.
 //
-// See docs/decisions/0108-nbd-exports.md.
+// See docs/decisions/0108-nbd-exports.md and docs/decisions/0159-images-attached-and-servers-awaited.md.
 type Export struct {
 	// Name of the three objects, a DNS label. As there is one pod of a name at a time, there is one
 	// of an export.
@@ -32,7 +34,9 @@ type Export struct {
 	VM string
 	// Claim is that of the disk. OnFileSystem: the disk is a file in its volume, and is made, of
 	// Size, if there is none.
-	Claim        string
+	Claim string
+	// Image is the name of the image; "" for a disk.
+	Image        string
 	OnFileSystem bool
 	Size         resource.Quantity
 	ReadOnly     bool
@@ -46,8 +50,18 @@ type Export struct {
 // ExportName returns the name of the export of a disk, of which there is one at a time.
 func ExportName(of string) string { return disk.ClaimName(of) }
 
-// ExportedDisk returns the disk of an export of a name.
-func ExportedDisk(name string) string { return strings.TrimPrefix(name, disk.ClaimName("")) }
+// ExportOf returns the disk or image that a pod exports to a VM; false: it is none of the manager's exports.
+func ExportOf(pod apimeta.Object) (ref v1.AttachedDeviceRef, is bool) {
+	owner, annotations := apimeta.GetControllerOfNoCopy(pod), pod.GetAnnotations()
+	switch image := annotations[AnnotationImage]; {
+	case owner == nil:
+	case owner.Kind == string(v1.KindVirtualDisk) && ExportName(owner.Name) == pod.GetName():
+		return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: owner.Name}, true
+	case owner.Kind == kindVM && owner.Name == annotations[AnnotationVM] && image != "":
+		return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: image}, true
+	}
+	return ref, false
+}
 
 // NewExport returns the export of a disk to a VM.
 func NewExport(d *v1.VirtualDisk, vm string) Export {
@@ -56,6 +70,17 @@ func NewExport(d *v1.VirtualDisk, vm string) Export {
 		OnFileSystem: disk.OnFileSystem(d), Size: disk.Size(d),
 		Owner: metav1.OwnerReference().WithAPIVersion(v1.GroupVersion().String()).
 			WithKind(string(v1.KindVirtualDisk)).WithName(d.Name).WithUID(d.UID).WithController(true),
+	}
+}
+
+// NewImageExport returns the export of an image (disk.AsDisk) to a VM. Its name has the uids of both: another image of
+// the same name is another export.
+func NewImageExport(image *v1.VirtualDisk, vm *v1.VirtualMachine) Export {
+	sum := sha256.Sum256([]byte(vm.UID + "/" + image.UID))
+	return Export{
+		Name: fmt.Sprintf("vi-%.46s-%x", image.Name, sum[:5]), Namespace: vm.Namespace, VM: vm.Name,
+		Claim: disk.ClaimOf(image), Image: image.Name, OnFileSystem: disk.OnFileSystem(image), ReadOnly: true,
+		Owner: owner(vm),
 	}
 }
 
@@ -76,7 +101,11 @@ func (e Export) labels() map[string]string {
 }
 
 func (e Export) annotations() map[string]string {
-	return map[string]string{AnnotationVM: e.VM, AnnotationAddress: e.Address}
+	all := map[string]string{AnnotationVM: e.VM, AnnotationAddress: e.Address}
+	if e.Image != "" {
+		all[AnnotationImage] = e.Image
+	}
+	return all
 }
 
 // ServerNames are the names by which a VM reaches the export. The Service's address is another.
@@ -134,10 +163,18 @@ func (e Export) Pod(s Settings) (*applycorev1.PodApplyConfiguration, error) {
 		c.WithImagePullPolicy(s.ImagePullPolicy)
 	}
 	claim := applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(e.Claim)
+	if e.ReadOnly {
+		claim.WithReadOnly(true)
+	}
 	if e.OnFileSystem {
-		c.WithVolumeMounts(applycorev1.VolumeMount().WithName("disk").WithMountPath(DiskDir))
-		args = append(args, "--disk", path.Join(DiskDir, disk.FileName), "--size",
-			strconv.FormatInt(int64(wholeMiB(e.Size)), 10)) // as a VM makes it
+		mount := applycorev1.VolumeMount().WithName("disk").WithMountPath(DiskDir)
+		args = append(args, "--disk", path.Join(DiskDir, disk.FileName))
+		if e.ReadOnly {
+			mount.WithReadOnly(true)
+		} else {
+			args = append(args, "--size", strconv.FormatInt(int64(wholeMiB(e.Size)), 10)) // as a VM makes it
+		}
+		c.WithVolumeMounts(mount)
 	} else {
 		c.WithVolumeDevices(applycorev1.VolumeDevice().WithName("disk").WithDevicePath(exportDevice))
 		args = append(args, "--disk", exportDevice)

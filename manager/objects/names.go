@@ -48,6 +48,8 @@ const (
 	// the Service, also in the Secret with the certificate for it.
 	AnnotationVM      = v1.GroupName + "/vm"
 	AnnotationAddress = v1.GroupName + "/address"
+	// AnnotationImage of a pod that exports an image to a VM is the image's name.
+	AnnotationImage = v1.GroupName + "/image"
 	// AnnotationReceives of a pod is the migration (its operation's uid) for whose guest its runner waits, or has
 	// waited.
 	AnnotationReceives = v1.GroupName + "/receives"
@@ -129,10 +131,13 @@ func with(labels map[string]string, key, value string) map[string]string {
 	return more
 }
 
+// kindVM is the kind of VMs.
+const kindVM = "VirtualMachine"
+
 // owner makes an object be deleted with the VM, and the VM stay until then if its deletion
 // is to wait for that (--cascade=foreground).
 func owner(vm *v1.VirtualMachine) *metav1.OwnerReferenceApplyConfiguration {
 	return metav1.OwnerReference().
-		WithAPIVersion(v1.GroupVersion().String()).WithKind("VirtualMachine").
+		WithAPIVersion(v1.GroupVersion().String()).WithKind(kindVM).
 		WithName(vm.Name).WithUID(vm.UID).WithController(true).WithBlockOwnerDeletion(true)
 }

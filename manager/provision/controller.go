@@ -131,8 +131,13 @@ func (c *Controller) SnapshotsAre(there Snapshots) { c.snapshots, c.images.snaps
 // ExportsAre says where the exports are of disks. It is to be called before Add.
 func (c *Controller) ExportsAre(there Exports) { c.exports = there }
 
-// OnChange has a function called for each disk that has changed. It is to be called before Add.
-func (c *Controller) OnChange(do func(disk string)) { c.also = append(c.also, do) }
+// OnChange has a function called for each disk, and each image, that has changed. It is to be called before Add.
+func (c *Controller) OnChange(do func(disk string)) {
+	c.also = append(c.also, do)
+	if c.images != nil && c.images != c {
+		c.images.OnChange(do)
+	}
+}
 
 // Book returns the disks, or images, as this controller knows them.
 func (c *Controller) Book() *store.Disks { return c.book }
@@ -145,6 +150,10 @@ func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) {
 	}
 	return c.book.Disk(name)
 }
+
+// Image returns an image, as a disk; nil if there is none of that name. It is an error as long as they have not been
+// listed.
+func (c *Controller) Image(name string) (*v1.VirtualDisk, error) { return c.images.Disk(name) }
 
 // changed looks at a disk that has changed, and at the VMs that name it.
 func (c *Controller) changed(name string) {

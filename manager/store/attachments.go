@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/disk"
 	"vmop/manager/objects"
 )
 
@@ -76,11 +75,13 @@ func exportEncoding(namespace string) encoding[*corev1.Pod] {
 		owners := pod.OwnerReferences
 		trimPod(pod)
 		pod.Labels, pod.OwnerReferences = nil, owners
-		pod.Annotations = entries(pod.Annotations, []string{objects.AnnotationVM, objects.AnnotationAddress})
+		pod.Annotations = entries(pod.Annotations, []string{
+			objects.AnnotationVM, objects.AnnotationAddress, objects.AnnotationImage,
+		})
 	}
 	e.group = func(pod *corev1.Pod) string {
-		if objects.ExportName(disk.Owner(pod)) != pod.Name {
-			return "" // it is not ours
+		if _, is := objects.ExportOf(pod); !is {
+			return ""
 		}
 		return pod.Annotations[objects.AnnotationVM]
 	}
@@ -102,7 +103,7 @@ func (s *Attachments) Of(vm string) (all []*v1.VirtualMachineBlockDeviceAttachme
 	return all, nil
 }
 
-// UsersOf returns the VMs, which need not exist, that have attachments of a disk, sorted.
+// UsersOf returns the VMs, which need not exist, that have attachments of a disk or image of a name, sorted.
 func (s *Attachments) UsersOf(disk string) (vms []string) {
 	s.attachments.each(func(_ string, r record) {
 		if r.in().data == disk {
@@ -117,11 +118,14 @@ func (s *Attachments) UsersOf(disk string) (vms []string) {
 func (s *Attachments) Exports(vm string) []string { return s.pods.irregularNames(vm) }
 
 // Export returns the pod of an export, as far as it is kept; nil if there is none, also where a pod of that name is
-// not a disk's.
+// none.
 func (s *Attachments) Export(name string) (*corev1.Pod, error) {
 	pod, err := s.pods.get(name)
-	if pod == nil || objects.ExportName(disk.Owner(pod)) != name {
+	if pod == nil {
 		return nil, err
+	}
+	if _, is := objects.ExportOf(pod); !is {
+		return nil, nil
 	}
 	return pod, nil
 }

@@ -28,9 +28,14 @@ type vmbda = v1.VirtualMachineBlockDeviceAttachment
 // attach makes an attachment of a disk to a VM.
 func (w *world) attach(name, vm, disk string) {
 	w.t.Helper()
+	w.attachKind(name, vm, string(v1.KindVirtualDisk), disk)
+}
+
+func (w *world) attachKind(name, vm, kind, device string) {
+	w.t.Helper()
 	w.Apply(fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineBlockDeviceAttachment, "+
 		"metadata: {name: %s}, "+
-		"spec: {virtualMachineName: %s, blockDeviceRef: {kind: VirtualDisk, name: %s}}}", name, vm, disk))
+		"spec: {virtualMachineName: %s, blockDeviceRef: {kind: %s, name: %s}}}", name, vm, kind, device))
 }
 
 // attachmentIs waits until an attachment has a phase for a reason, and says so.
@@ -561,8 +566,9 @@ func TestAttachmentsThatAreRefused(t *testing.T) {
 		"{}":                      "spec.virtualMachineName: Required value",
 		"{virtualMachineName: a}": "spec.blockDeviceRef: Required value",
 		"{virtualMachineName: A/b, blockDeviceRef: {kind: VirtualDisk, name: a}}":             "want the name of a VM in this namespace",
-		"{virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a.b}}":             "want the name of a VirtualDisk in this namespace",
-		"{virtualMachineName: a, blockDeviceRef: {kind: ConfigMap, name: a}}":                 `Unsupported value: "ConfigMap"`,
+		"{virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a.b}}":             "want the name of a VirtualDisk or VirtualImage in this",
+		"{virtualMachineName: a, blockDeviceRef: {kind: ConfigMap, name: a}}":                 "want VirtualDisk or Virt",
+		"{virtualMachineName: a, blockDeviceRef: {kind: ClusterVirtualImage, name: a}}":       "there is no ClusterVirtualImage: an image is for the VMs of its namespace",
 		"{virtualMachineName: a, blockDeviceRef: {name: a}}":                                  "spec.blockDeviceRef.kind: Required value",
 		"{virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a, bootOrder: 1}}": `unknown field "spec.blockDeviceRef.bootOrder"`,
 	} {

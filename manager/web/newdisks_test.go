@@ -106,6 +106,8 @@ func TestAttachAndSnapshot(t *testing.T) {
 	vm := sample("web", fleet.Running)
 	vm.Volumes = append(vm.Volumes, fleet.Volume{
 		Kind: fleet.VirtualDisk, Name: "data", State: "Ready", Attachment: "web-data",
+	}, fleet.Volume{
+		Kind: fleet.VirtualImage, Name: "drivers", State: "Ready", Attachment: "web-drivers-vi",
 	})
 	vm.Snapshots = []fleet.Snapshot{
 		{Name: "web-2", State: "Failed", Message: "the agent <b>can't</b>", At: then, Consistent: new(false)},
@@ -119,6 +121,7 @@ func TestAttachAndSnapshot(t *testing.T) {
 	checkPage(t, "a VM with snapshots", "en", page)
 	for _, part := range []string{
 		`<option>disk-pending</option>`, `<button id="detach-data" data-question="Detach data? Unmount it`,
+		`<button id="detach-vi/drivers"`, `name="disk" value="vi/drivers"`,
 		`<td><code>web-2</code></td>`, `the agent &lt;b&gt;can&#39;t&lt;/b&gt;`, "Each as after a power cut",
 		"All as at one moment",
 	} {

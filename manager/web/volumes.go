@@ -24,8 +24,9 @@ type volumeView struct {
 	State  stateView
 	Why    string
 	Source string
-	// Attached: it can be detached while the guest runs.
+	// Attached: it can be detached while the guest runs, as Device.
 	Attached bool
+	Device   string
 }
 
 // attachView offers disks that can be attached to a VM while its guest runs.
@@ -75,6 +76,9 @@ func (v visit) attach(vm *fleet.VM) attachView {
 	for _, of := range list {
 		if of.Kind == fleet.VirtualDisk && len(of.UsedBy) == 0 && volumeClass(of.State) != "bad" {
 			view.Disks = append(view.Disks, of.Name)
+		}
+		if of.Kind == fleet.VirtualImage && volumeClass(of.State) != "bad" {
+			view.Disks = append(view.Disks, fleet.ImagePrefix+of.Name)
 		}
 	}
 	return view
@@ -183,6 +187,9 @@ func (v visit) volume(of fleet.Volume) volumeView {
 	view := volumeView{words: v.words, Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)), Source: of.Source}
 	if view.Attached = of.Attachment != ""; view.Attached {
 		view.Kind += " – " + v.T("volume.attached")
+		if view.Device = of.Name; of.Kind == fleet.VirtualImage {
+			view.Device = fleet.ImagePrefix + of.Name
+		}
 	}
 	if of.Size > 0 {
 		view.Size = v.bytes(of.Size)

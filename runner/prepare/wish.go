@@ -8,6 +8,7 @@ import (
 	"vmop/runner/reconcile"
 	"vmop/runner/usernet"
 	"vmop/vmspec"
+	"vmop/vmtypes/plan"
 )
 
 // Beginning is what the plan has made of the machine.
@@ -19,7 +20,7 @@ func (vm *VM) Beginning() reconcile.Start {
 func (vm *VM) media() map[int]string {
 	files := map[int]string{}
 	for i, d := range vm.Spec.Drives {
-		if d.Type == vmspec.DriveIDECD {
+		if d.Type == vmspec.DriveIDECD && d.NBD == nil {
 			files[i] = d.File
 		}
 	}
@@ -91,7 +92,7 @@ func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
 			list = append(list, w)
 		case d.NBD != nil:
 			w.Denied = running.deniedNBD(d)
-			list = append(list, w)
+			list = append(list, servedDrive(w, rule))
 		case files && d.Type == vmspec.DriveRaw && !was && d.File+d.Device != "":
 			list = append(list, w)
 		case files && rule.CDDriver != "" && d.Type == vmspec.DriveIDECD && !was && d.File != "":
@@ -99,6 +100,20 @@ func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
 		}
 	}
 	return list
+}
+
+// servedDrive returns the drive of an NBD server as the machine can have it: a CD, for which it has no drives, is a
+// disk that can't be written.
+//
+// See docs/decisions/0159-images-attached-and-servers-awaited.md.
+func servedDrive(w reconcile.Drive, rule plan.Disks) reconcile.Drive {
+	if w.Type == vmspec.DriveIDECD {
+		w.ReadOnly = true
+		if rule.CDDriver == "" {
+			w.Type = vmspec.DriveRaw
+		}
+	}
+	return w
 }
 
 // pluggedCD returns a CD drive as QEMU is given it while it runs.

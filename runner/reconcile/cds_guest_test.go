@@ -53,6 +53,8 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 	l.ask("cont", nil)
 	c.await(`TINY \S+ READY`)
 
+	l.cdOfAServer(c, rule, cd("far", "medium0").File)
+
 	first, other := cd("cd0", "medium1"), cd("cd-1", "medium2")
 	l.want.Drives = []reconcile.Drive{first}
 	l.become("cd0 Attached")
@@ -111,4 +113,35 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 		l.become()
 		c.tells("while [ -b /dev/sr0 ]; do usleep 100000; done; echo gone", "^gone")
 	}
+}
+
+// cdOfAServer has a guest get a CD drive whose medium is a server's, which comes late, and lose it, though the runner
+// is killed meanwhile. The guest isn't stopped by a server that is away.
+func (l *live) cdOfAServer(c *console, rule plan.Disks, medium string) {
+	s := newDiskServer(l.t, medium)
+	s.export.ReadOnly = true
+	drive := s.drive(0, "far")
+	drive.Type, drive.ReadOnly = vmspec.DriveIDECD, true
+	l.want.Drives, l.want.DrivesRevision = []reconcile.Drive{drive}, 1
+	l.until("the server is awaited", func(f reconcile.Facts) bool {
+		return len(f.Drives) == 1 && strings.HasPrefix(f.Drives[0].Message, "waiting for the disk's server: ")
+	})
+	require.NotContains(l.t, strings.Join(l.said, " "), "blockdev-add", "QEMU is not asked")
+	s.start()
+	l.become("far Attached")
+	c.tells("until head -n 1 /dev/sr0 2>/dev/null | grep medium0; do usleep 100000; done", "^medium0")
+	c.tells("dd if=/dev/zero of=/dev/sr0 count=1 2>/dev/null || echo read only", "^read only")
+
+	l.machine = reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true}) // the runner was killed
+	l.become("far Attached")
+	s.end()
+	l.want.Drives, l.said = []reconcile.Drive{}, nil
+	l.complains("vm.drives: disk far: the disk is detached when its server answers")
+	require.NotContains(l.t, strings.Join(l.said, " "), "device_del", "the guest would stop")
+	s.start()
+	l.become()
+	l.want.DrivesRevision = 0
+	require.NotContains(l.t, l.nodes(), `"c0-`)
+	require.NotContains(l.t, string(l.ask("qom-list", map[string]any{"path": "/objects"})), "tls-far")
+	c.tells("while [ -b /dev/sr0 ]; do usleep 100000; done; echo gone", "^gone")
 }

@@ -30,8 +30,8 @@ const reconnectPause = 20 * time.Second
 const (
 	serverPause = 100 * time.Millisecond
 	serverSoon  = 3 * time.Second
-	serverLater = time.Second // between questions to one that a manager starts, as long as that takes
-	answerLasts = time.Second // so long a server that has answered is not asked again
+	serverLater = time.Second     // between questions to one that a manager starts, as long as that takes
+	answerLasts = 3 * time.Second // so long a server that has answered is not asked again
 )
 
 // answers reports whether the server of a disk that is to be attached has just answered, and has it asked otherwise.

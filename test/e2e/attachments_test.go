@@ -1,8 +1,12 @@
 package e2e_test
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/objects"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/guest"
 )
 
 // find sets D to the disk of a serial number in the guest, whose system has no udev.
@@ -54,6 +60,61 @@ func attachments(t *testing.T, l *lab) {
 	l.applyText(t, attachmentOf("second", "gets-disks"))
 	l.attachmentIs(t, "second", v1.AttachmentAttached)
 	require.Contains(t, inside.ask(awaits+"head -c 7 $D; dd if=$D bs=512 skip=1 count=1 2>/dev/null | head -c 5"), "written")
+}
+
+// A guest gets a CD while it runs, in a drive, at the same time as another VM, and reads it also when its image has
+// been deleted. Another image is a disk. What exports them ends with the attachment, and with the VM.
+func attachedImages(t *testing.T, l *lab) {
+	content := bytes.Repeat([]byte("what is on the CD\n"), 100_000)
+	content = content[:len(content)/4096*4096]
+	u := newUser(t, l)
+	upload := func(name string) string {
+		file := filepath.Join(u.home, name)
+		require.NoError(t, os.WriteFile(file, content, 0o600))
+		u.types("kubectl vmop image upload "+name+" "+file+" --size 16Mi --storage-class "+storage, "")
+		return fmt.Sprintf("%x  -", sha256.Sum256(content))
+	}
+	plain := upload("plain")
+	copy(content[0x8000:], "\x01CD001\x01") // a volume descriptor of ISO 9660
+	cd := upload("tools")
+	require.Equal(t, "true", l.kubectl(t, "get", "vi", "tools", "-o", "jsonpath={.status.cdrom}"))
+	pc := guest.PC(t)
+	for name, from := range map[string]string{"pc-vmlinuz": pc.Kernel, "pc-initrd.gz": pc.Initrd} {
+		file, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(l.Dir, "repository", name), file, 0o644))
+	}
+	withUSB := l.create(t, tiny("gets-a-cd", func(s *v1.VirtualMachineSpec) {
+		s.VM.Kernel.Image, s.VM.Kernel.Initrd = "pc-vmlinuz", "pc-initrd.gz"
+	}))
+	other := l.create(t, tiny("gets-a-disk"))
+	withUSB.runs()
+	other.runs()
+	reads := func(inside *console, device, sum string) {
+		t.Helper()
+		read := fmt.Sprintf("head -c %d /dev/%s 2>/dev/null | sha256sum", len(content), device)
+		inside.ask("until [ \"$(" + read + ")\" = '" + sum + "' ]; do usleep 200000; done")
+	}
+	inCD, inOther := withUSB.console().booted(), other.console().booted()
+	u.types("kubectl vmop image attach gets-a-cd tools && kubectl vmop image attach gets-a-disk tools && "+
+		"kubectl vmop image attach gets-a-disk plain", "")
+	reads(inCD, "sr0", cd)
+	reads(inOther, "vda", plain)
+	require.Contains(t, inOther.ask("cat /sys/block/vda/serial"), "plain.vi")
+	l.kubectl(t, "delete", "vi", "tools")
+	l.attachmentIs(t, "gets-a-cd-tools-vi", v1.AttachmentAttached)
+	reads(inCD, "sr0", cd)
+	u.types("kubectl vmop image detach gets-a-cd tools", "")
+	inCD.ask("while [ -b /dev/sr0 ]; do usleep 100000; done")
+	l.kubectl(t, "delete", "vm", "gets-a-disk", "--timeout=3m")
+	clustertest.Eventually(t, "the end of the exports", func() error {
+		label := objects.LabelName + "=" + objects.ExportAppName
+		left := l.kubectl(t, "get", "pods,services,secrets", "-l", label, "-o", "name")
+		if strings.Contains(left, "vi-") {
+			return errors.New("there is still " + left)
+		}
+		return nil
+	})
 }
 
 func attachmentOf(name, vm string) string {

@@ -63,6 +63,7 @@ func TestKubernetes(t *testing.T) {
 			{"Exports", exports},
 			{"Imports", imports},
 			{"Attachments", attachments},
+			{"AttachedImages", attachedImages},
 			{"ContainerDisks", containerDisks},
 			{"Images", images},
 			{"ServiceReachesGuest", serviceReachesGuest},

@@ -18,22 +18,35 @@ import (
 	"vmop/manager/fleet"
 )
 
+// deviceOf returns what a user calls NAME, of a disk, or vi/NAME.
+func deviceOf(text string) v1.AttachedDeviceRef {
+	if image, is := strings.CutPrefix(text, fleet.ImagePrefix); is {
+		return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: image}
+	}
+	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: text}
+}
+
 // Attach implements fleet.Storage.
 func (f *Fleet) Attach(ctx context.Context, user, name, diskName string) error {
 	vm, err := f.find(name)
 	if err != nil {
 		return err
 	}
-	d, err := f.opts.Volumes.Disks.Disk(diskName)
+	ref := deviceOf(diskName)
+	from := f.opts.Volumes.Disks
+	if ref.Kind == v1.AttachedImage {
+		from = f.opts.Volumes.Images
+	}
+	d, err := from.Disk(ref.Name)
 	switch {
 	case err != nil:
 		return err
 	case d == nil:
-		return fleet.Refusal(fmt.Sprintf("there is no VirtualDisk %q", diskName))
+		return fleet.Refusal(fmt.Sprintf("there is no %s %q", ref.Kind, ref.Name))
 	case disk.Holder(d) != "":
 		return fleet.Refusal(fmt.Sprintf("the VM %s has the disk %s", disk.Holder(d), diskName))
 	}
-	a := act.NewAttachment(f.opts.Namespace, name, diskName)
+	a := act.NewAttachment(f.opts.Namespace, name, ref.Kind, ref.Name)
 	err = f.opts.Client.Create(ctx, a, owner)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -56,7 +69,7 @@ func (f *Fleet) Detach(ctx context.Context, user, name, diskName string) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(a *v1.VirtualMachineBlockDeviceAttachment) bool {
-		return a.Spec.BlockDeviceRef.Name != diskName
+		return a.Spec.BlockDeviceRef != deviceOf(diskName)
 	})
 	if len(all) == 0 {
 		return fleet.Refusal(fmt.Sprintf("the disk %s is not attached to the VM %s: a disk of its definition is not "+

@@ -73,7 +73,7 @@ func (f *Fleet) volumesOf(vm *v1.VirtualMachine, up bool) (all []fleet.Volume) {
 		f.opts.Log.Error("the attachments of a VM can't be shown", "vm", vm.Name, "err", err)
 	}
 	for _, a := range attached {
-		v := f.named(v1.KindVirtualDisk, a.Spec.BlockDeviceRef.Name)
+		v := f.named(v1.BlockDeviceKind(a.Spec.BlockDeviceRef.Kind), a.Spec.BlockDeviceRef.Name)
 		v.Attachment = a.Name
 		if a.Status.Phase != v1.AttachmentAttached {
 			v.State, v.Reason, v.Message = string(a.Status.Phase), a.Status.Reason, a.Status.Message
