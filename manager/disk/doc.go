@@ -9,6 +9,7 @@
 //	restore.go of which snapshot
 //	export.go  how a user gets the data of a disk, or an image
 //	lock.go    which VM may have a disk, and which pod may copy it
+//	move.go    which claim a disk has when the guest of its VM moves
 //	image.go   images, which are made as disks are
 //
 // The data is in a claim, which the disk owns. The status says by its uid which claim that is:

@@ -8,6 +8,7 @@
 //	progress.go    how far such a pod is, which it says itself
 //	wanted.go      which VMs wait for a disk whose volume is made near them
 //	vm.go          a VM: [Controller.Attach] and [Controller.Release] are steps of its reconciliation
+//	move.go        the copies of disks of a VM whose guest moves
 //	write.go       the writes, each of which the API server refuses if something changed
 //
 // The status of a disk says which VM has it before there is a pod that could write to it, and
