@@ -17,8 +17,8 @@
 // that takes over in the stage Moving asks the guest's runner what has become of the request, which a runner
 // withdraws whose client is gone.
 //
-// Disks that only one node at a time can have are copied by the runners, if that is asked for: into claims that are made
-// in the stage Preparing, and that the disks get before the stage is Completed.
+// Disks that only one node at a time can have are copied by the runners, if that is asked for: into claims that are
+// made in the stage Preparing, and that the disks get before the stage is Completed.
 //
 // See docs/decisions/0138-migration-in-the-cluster.md, and docs/decisions/0160-copies-of-local-disks.md.
 package migration
