@@ -24,8 +24,7 @@ import (
 // if it is none that the pod may not know, drives the revision of the drives in the configuration.
 //
 // A kubelet that is writing files when it is made to look at them again forgets that, and would find what has changed
-// in a minute (syncFrequency). So it is made to look until the runner reports about the present configuration, and has
-// attached the first disk of the VM, for which it needs the certificates.
+// in a minute (syncFrequency). So it is made to look until the runner reports about the present configuration.
 func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint64, diskTLS string, drives int64) (
 	did decide.Report,
 ) {
@@ -38,7 +37,7 @@ func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint6
 		return did // the snapshot is older than the last patch
 	}
 	versions := r.fileVersions(secret, configVersion)
-	if decide.Unseen(r.Snapshot, drives) || diskTLS != "" && decide.Attaching(r.Snapshot) {
+	if decide.Unseen(r.Snapshot, drives) {
 		r.lookAgain(versions, last.at)
 	}
 	if diskTLS != "" && objects.HasDiskTLS(&r.Pod.ObjectMeta) {

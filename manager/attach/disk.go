@@ -171,7 +171,7 @@ func stateOf(pod *corev1.Pod, uid types.UID) attachment.Export {
 	e := attachment.Export{Exists: true, Ending: pod.DeletionTimestamp != nil, Over: disk.Finished(pod)}
 	owner := metav1.GetControllerOfNoCopy(pod)
 	ours := uid != "" && owner != nil && owner.UID == uid
-	e.Coming, e.Ready = ours && !e.Over && !e.Ending, ours && !e.Over && isReady(pod)
+	e.Ready = ours && !e.Over && isReady(pod)
 	if !e.Ready {
 		e.Problem = decide.Readable(problemOf(pod))
 	}
@@ -255,8 +255,7 @@ func (o *one) act() error {
 	case o.plan.Renew: // what serves it stays, but for the pod
 		o.Export.Ending = true
 		return r.remove(&corev1.Pod{}, o.export, o.export.UID)
-	case o.plan.Drive && o.Drive.State != attachment.DriveAttached && o.Export.Coming &&
-		(o.Export.Ready || !o.Drive.Configured):
+	case o.plan.Drive && o.Drive.State != attachment.DriveAttached && o.Export.Ready && !o.Export.Ending:
 		return r.reachable(o)
 	case o.plan.Export && !o.Export.Exists:
 		return o.begin()
@@ -297,8 +296,7 @@ func (o *one) begin() (err error) {
 	if o.export, err = r.serve(o); err != nil {
 		return err
 	}
-	o.Export.Exists, o.Export.Coming = true, true
-	o.plan = attachment.Decide(o.Situation)
+	o.Export.Exists = true
 	return nil
 }
 

@@ -70,7 +70,6 @@ func (d Drive) had() bool {
 type Export struct {
 	Exists bool
 	Ready  bool // it serves
-	Coming bool // it is the disk's, and serves or may be about to
 	Ending bool // it is being deleted
 	// Over: its pod has ended and is not started again, as one that was evicted.
 	Over bool
@@ -92,9 +91,8 @@ type Situation struct {
 	// made without the folder for certificates, by an earlier version of the manager.
 	VM             *v1.VirtualMachine
 	HasPod, OldPod bool
-	// Awaits: the runner in that pod attaches a disk when its server answers, however late, and knows CD
-	// drives of servers. Earlier: it is of a version that does neither. Those, and one that has not
-	// reported yet, get the drive of a disk when its export is ready, and of an image none.
+	// Awaits: the runner in that pod knows CD drives of servers. Earlier: it is of a version that doesn't.
+	// Those, and one that has not reported yet, get no drive of an image.
 	Awaits, Earlier bool
 	// Disk is nil if there is none; an image is one, too (disk.AsDisk).
 	Disk *v1.VirtualDisk
@@ -131,7 +129,7 @@ func Decide(s Situation) Plan {
 		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting, "the disk is being reserved for the VM"
 	case wanted:
 		p.Export = true
-		p.Drive = s.served() && !s.image() || s.Drive.Configured || s.Awaits && s.Export.Coming
+		p.Drive = s.served() && (s.Awaits || !s.image()) || s.Drive.Configured
 		p.Phase, p.Reason, p.Message = s.progress()
 	}
 	// What QEMU has open must be served until it has let go of it, if there is a QEMU. To detach a disk

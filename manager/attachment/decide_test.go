@@ -19,7 +19,7 @@ func attached() Situation {
 	d.Status = disk.Lock(d, "vm", "", time.Time{})
 	return Situation{
 		VMName: "vm", Ref: v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: "data"}, VM: vm, HasPod: true, Disk: d,
-		Export: Export{Exists: true, Coming: true, Ready: true},
+		Export: Export{Exists: true, Ready: true},
 		Drive:  Drive{Configured: true, State: DriveAttached},
 	}
 }
@@ -48,7 +48,7 @@ func TestDecideOfAnImage(t *testing.T) {
 		},
 		"an export that starts": {
 			func(s *Situation) { s.Drive, s.Export.Ready = Drive{}, false },
-			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
 			"being started",
 		},
 		"a runner that has not reported": {
@@ -175,25 +175,10 @@ func TestDecide(t *testing.T) {
 			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
 			"being started",
 		},
-		"an export that starts, and a runner that awaits it": {
-			func(s *Situation) { s.Drive, s.Export.Ready, s.Awaits = Drive{}, false, true },
-			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
-			"being started",
-		},
-		"an export that is to start, and a runner that awaits it": {
-			func(s *Situation) { s.Drive, s.Export, s.Awaits = Drive{}, Export{}, true },
-			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
-			"being started",
-		},
-		"an earlier disk's export, and a runner that awaits it": {
-			func(s *Situation) { s.Drive, s.Export, s.Awaits = Drive{}, Export{Exists: true}, true },
-			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
-			"being started",
-		},
 		"a runner that awaits an export which no node takes": {
 			func(s *Situation) {
 				s.Drive = Drive{Configured: true, State: DriveAttaching, Message: "no answer"}
-				s.Export, s.Awaits = Export{Exists: true, Coming: true, Problem: "no node takes the pod vd-data"}, true
+				s.Export, s.Awaits = Export{Exists: true, Problem: "no node takes the pod vd-data"}, true
 			},
 			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
 			"being started: no node takes the pod vd-data",

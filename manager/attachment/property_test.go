@@ -143,7 +143,7 @@ func (w *world) of(vm, name string) Export {
 }
 
 func (e *export) is() Export {
-	return Export{Exists: true, Ready: e.ready, Coming: !e.ending, Ending: e.ending}
+	return Export{Exists: true, Ready: e.ready, Ending: e.ending}
 }
 
 // mounted reports whether a VM has a pod with a disk, or may get one.

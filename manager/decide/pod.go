@@ -2,7 +2,6 @@ package decide
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
@@ -210,13 +209,3 @@ func Unseen(s *Snapshot, drives int64) bool {
 	return runner.PodUID == s.Pod.UID && runner.State != stateStopped &&
 		(compared != 0 && compared != s.VM.Generation || drives != 0 && runner.DrivesRevision != drives)
 }
-
-// Attaching reports whether the runner in the VM's pod is attaching a disk: it may not have the certificates yet.
-func Attaching(s *Snapshot) bool {
-	runner := s.VM.Status.Runner
-	return runner != nil && runner.PodUID == s.Pod.UID &&
-		slices.ContainsFunc(runner.Drives, func(d v1.RunnerDrive) bool { return d.State == driveAttaching })
-}
-
-// driveAttaching is the state of a drive that is to be attached.
-const driveAttaching = "Attaching"

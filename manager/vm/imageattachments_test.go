@@ -64,6 +64,7 @@ func TestAnImageIsAttachedToTwoVMs(t *testing.T) {
 	require.NotEqual(t, exports["one"].Name, exports["two"].Name)
 	drives := map[string]objects.Drives{}
 	for vm, export := range exports {
+		w.ready(export)
 		config := eventually(w, vm, &corev1.ConfigMap{}, "has the drive", func(c *corev1.ConfigMap) bool {
 			return len(drivesIn(c).All) == 1
 		})
@@ -74,7 +75,6 @@ func TestAnImageIsAttachedToTwoVMs(t *testing.T) {
 		require.Regexp(t, `(?s)type: ide-cd.*export: `+export.Name+`.*serial: drivers\.vi`,
 			config.Data[objects.ConfigKey])
 		w.hasCertificates(vm, export)
-		w.ready(export)
 		w.reports(vm, pods[vm], drives[vm].Revision, "drivers.vi", "Attached")
 		w.attachmentIs("of-"+vm, v1.AttachmentAttached, "", "")
 	}
@@ -129,7 +129,7 @@ func TestAnImageThatIsNotAttached(t *testing.T) {
 	w.image("drivers", w.storage(false, true, "1Gi"), "1Gi")
 	w.attachmentIs("att", v1.AttachmentPending, diskof.ReasonImageNotReady, "the VirtualImage drivers")
 	w.imports("vi-drivers-import", `{"reason": "Imported", "format": "raw", "virtualSize": 1048576, "transferred": 1048576}`)
-	w.exportsTo("web", "drivers")
+	w.ready(w.exportsTo("web", "drivers"))
 	config := eventually(w, "web", &corev1.ConfigMap{}, "has a disk", func(c *corev1.ConfigMap) bool {
 		return len(drivesIn(c).All) == 1
 	})
