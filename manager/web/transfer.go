@@ -46,10 +46,11 @@ func enter(places chan struct{}) (leave func(), err error) {
 }
 
 // untilLogOut returns a context that ends with the visitor's session, too.
-func (s *Server) untilLogOut(r *http.Request, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(r.Context())
+func (s *Server) untilLogOut(r *http.Request, limit time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	if limit > 0 {
 		ctx, cancel = context.WithTimeout(r.Context(), limit)
+	} else {
+		ctx, cancel = context.WithCancel(r.Context())
 	}
 	go func() {
 		select {
