@@ -20,7 +20,7 @@ func localDisks(t *testing.T, l *lab) {
 		l.applyText(t, fmt.Sprintf(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: %s},
   spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi, volumeMode: %s}}}`, name, mode))
 	}
-	v := l.create(t, tiny("local", withVirtualDisk("local-device"), withVirtualDisk("local-file")))
+	v := l.create(t, tiny("copied", withVirtualDisk("local-device"), withVirtualDisk("local-file")))
 	v.runs()
 	inside := v.console().booted()
 	const bootID = "cat /proc/sys/kernel/random/boot_id"
