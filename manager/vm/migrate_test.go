@@ -34,8 +34,6 @@ type movers struct {
 	target  *corev1.Pod  // whose runner waits
 	refuses bool         // guests don't move
 
-	unknown bool // the source doesn't say what has become of the guest
-
 	asked, goes chan struct{} // if there are any: closed when a guest is to move, and when it may
 }
 
@@ -62,9 +60,6 @@ func (m mover) Migrate(context.Context, control.MigrationRequest, func(control.M
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.unknown {
-		return fmt.Errorf("the connection: %w", control.ErrMigrationUnknown)
-	}
 	if m.at != m.pod || m.target == nil || m.refuses {
 		return errors.New("there is no guest, or no target, or it stays")
 	}
@@ -76,9 +71,6 @@ func (m mover) Migrate(context.Context, control.MigrationRequest, func(control.M
 func (m mover) Status(context.Context) (s status.Status, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.unknown {
-		return s, errors.New("it doesn't answer")
-	}
 	if m.at != m.pod {
 		s.Outcome = &status.Outcome{Cause: vmstatus.CauseMoved}
 	}

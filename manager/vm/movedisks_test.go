@@ -173,31 +173,3 @@ func TestThereIsNoRoomForACopy(t *testing.T) {
 	require.False(t, vm.Status.Migration.CopiesKept)
 	w.tidy("vd-data")
 }
-
-// If the other pod is gone before it is known whether the guest has run there, the copy stays the disk's.
-func TestACopyIsKeptInDoubt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.playMoves()
-	w.movers.asked, w.movers.goes, w.movers.unknown = make(chan struct{}), make(chan struct{}), true
-	w.manage(nil)
-	w.local()
-	w.request("move", "Migrate")
-	<-w.movers.asked
-	target, _ := get(w, "web-1", &corev1.Pod{})
-	w.movers.mu.Lock()
-	w.movers.target = nil
-	w.movers.mu.Unlock()
-	require.NoError(t, w.client.Delete(t.Context(), target, client.GracePeriodSeconds(0)))
-	close(w.movers.goes)
-	o := eventually(w, "move", &v1.VirtualMachineOperation{}, "has failed", func(o *v1.VirtualMachineOperation) bool {
-		return o.Status.Phase == v1.OperationFailed
-	})
-	require.Contains(t, o.Status.Message, "the copies of its disks stay")
-	vm := w.phase("web", v1.PhaseRunning, "")
-	require.True(t, vm.Status.Migration.CopiesKept)
-	copied, is := get(w, vm.Status.Migration.Disks[0].Claim, &corev1.PersistentVolumeClaim{})
-	require.True(t, is)
-	require.Equal(t, "data", metav1.GetControllerOf(copied).Name)
-	require.Equal(t, "vd-data", w.diskOf("data", "web").Status.Target.PersistentVolumeClaimName)
-}
