@@ -284,8 +284,8 @@ type RunnerStatus struct {
 	//
 	// +optional
 	DrivesRevision int64 `json:"drivesRevision,omitempty"`
-	// AwaitsServers: a drive is attached when its server answers, however late. Runners of earlier
-	// versions, which don't say so, are to get it when it does.
+	// AwaitsServers: a drive is attached when its server answers, however late, and it may be a CD. Runners
+	// of earlier versions don't say so, and refuse a CD of a server.
 	//
 	// +optional
 	AwaitsServers bool `json:"awaitsServers,omitempty"`

@@ -59,23 +59,37 @@ func (c *Controller) MakeCopies(ctx context.Context, vm *v1.VirtualMachine) (why
 		case to != nil:
 			continue
 		}
-		to = c.claimOf(d, is.Claim)
-		to.Spec.StorageClassName = from.Spec.StorageClassName
-		to.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: sizeOf(from)}
-		switch err := c.opts.Client.Create(ctx, to, owner); {
-		case apierrors.IsAlreadyExists(err): // the watch will bring it, if it is the disk's
-			return "", fmt.Errorf("create the claim %s: %w", is.Claim, err)
-		case decide.Refused(err) != nil:
-			return fmt.Sprintf("the claim %s, for the copy of the VirtualDisk %s, is refused: %s", is.Claim, is.Name,
-				decide.Readable(err.Error())), nil
-		case err != nil:
-			return "", fmt.Errorf("create the claim %s: %w", is.Claim, err)
-		}
-		if err := c.book.Learn(to.DeepCopy()); err != nil {
-			return "", err
+		why, err := c.makeCopy(ctx, d, from, is.Claim)
+		if why != "" || err != nil {
+			return why, err
 		}
 	}
 	return "", nil
+}
+
+// makeCopy makes a claim for the copy of a disk, from whose claim it takes class and size, and returns what stands
+// against it. An earlier manager may have made it.
+func (c *Controller) makeCopy(
+	ctx context.Context, d *v1.VirtualDisk, from *corev1.PersistentVolumeClaim, name string,
+) (why string, err error) {
+	to := c.claimOf(d, name)
+	to.Spec.StorageClassName = from.Spec.StorageClassName
+	to.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: sizeOf(from)}
+	err = c.opts.Client.Create(ctx, to, owner)
+	if apierrors.IsAlreadyExists(err) {
+		err = c.opts.Live.Get(ctx, client.ObjectKeyFromObject(to), to)
+		if err == nil && !metav1.IsControlledBy(to, d) {
+			return fmt.Sprintf("there is a claim %s already, which is not the VirtualDisk %s's: delete it", name, d.Name), nil
+		}
+	}
+	switch {
+	case err == nil:
+		return "", c.book.Learn(to.DeepCopy())
+	case decide.Refused(err) != nil:
+		return fmt.Sprintf("the claim %s, for the copy of the VirtualDisk %s, is refused: %s", name, d.Name,
+			decide.Readable(err.Error())), nil
+	}
+	return "", fmt.Errorf("make the claim %s: %w", name, err)
 }
 
 // sizeOf returns how large the volume of a claim is: not as large yet as is asked for, if it grows.

@@ -63,7 +63,9 @@ func (c *reconciler) migrate(ctx context.Context, s *decide.Snapshot, round *app
 	is.Call = c.calls.Of(s.VM.Name)
 	if err := c.copies(ctx, &is); err != nil {
 		did.Err = errors.Join(did.Err, err)
-		return false, did
+		if !active { // none begins without them, and one that has begun can still end
+			return false, did
+		}
 	}
 	written, more := c.advance(ctx, s, migration.Decide(is), round)
 	did.Append(more)

@@ -173,3 +173,29 @@ func TestThereIsNoRoomForACopy(t *testing.T) {
 	require.False(t, vm.Status.Migration.CopiesKept)
 	w.tidy("vd-data")
 }
+
+// A claim of someone else that is in the way of a copy ends the migration, and stays as it is.
+func TestAnotherClaimIsInTheWayOfACopy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.playMoves()
+	end := w.manage(nil)
+	w.local()
+	end()
+	w.request("move", "Migrate")
+	o, _ := get(w, "move", &v1.VirtualMachineOperation{})
+	d, _ := get(w, "data", &v1.VirtualDisk{})
+	other := &corev1.PersistentVolumeClaim{}
+	other.Name, other.Namespace = diskof.CopyName(d, o.UID), w.Name
+	other.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	other.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	w.create(other)
+	w.manage(nil)
+	vm, o := w.moved("move")
+	require.Equal(t, v1.OperationFailed, o.Status.Phase)
+	require.Contains(t, vm.Status.Migration.Message, "there is a claim "+other.Name+" already, which is not the "+
+		"VirtualDisk data's")
+	require.Equal(t, "vd-data", w.diskOf("data", "web").Status.Target.PersistentVolumeClaimName)
+	left, is := get(w, other.Name, &corev1.PersistentVolumeClaim{})
+	require.True(t, is && len(left.OwnerReferences) == 0)
+}

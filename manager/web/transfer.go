@@ -110,7 +110,7 @@ func (s *Server) apiUpload(w http.ResponseWriter, r *http.Request) error {
 	defer leave()
 	ctx, cancel := s.untilLogOut(r, pieceTime)
 	defer cancel()
-	body := newSteadyReader(w, r.Body, p.Length)
+	body := newSteadyReader(w, r.Body, p.Length, time.Now().Add(pieceTime))
 	p.Body = body
 	is, err := all.Upload(ctx, of.Kind, of.Name, p)
 	begins, ends := p.From == 0 && p.Length > 0, p.Cancel || is.State == fleet.UploadImported
@@ -138,15 +138,16 @@ func namedDisk(r *http.Request) (of fleet.Volume, err error) {
 	return of, nil
 }
 
-// steadyReader is a body that has to come steadily.
+// steadyReader is a body that has to come steadily, and within a time.
 type steadyReader struct {
 	from io.Reader
 	left int64 // bytes
+	end  time.Time
 	out  *http.ResponseController
 }
 
-func newSteadyReader(w http.ResponseWriter, from io.Reader, length int64) *steadyReader {
-	b := &steadyReader{from, length, http.NewResponseController(w)}
+func newSteadyReader(w http.ResponseWriter, from io.Reader, length int64, end time.Time) *steadyReader {
+	b := &steadyReader{from, length, end, http.NewResponseController(w)}
 	_ = b.out.SetReadDeadline(time.Time{}) // or else the server's own limit counts
 	return b
 }
@@ -156,7 +157,11 @@ func (b *steadyReader) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, io.EOF
 	}
-	_ = b.out.SetReadDeadline(time.Now().Add(browserStall))
+	limit := time.Now().Add(browserStall)
+	if b.end.Before(limit) {
+		limit = b.end
+	}
+	_ = b.out.SetReadDeadline(limit)
 	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
 	if b.left -= int64(n); b.left == 0 || err != nil {
 		_ = b.out.SetReadDeadline(time.Time{}) // it is waited for the pod
