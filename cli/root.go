@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"vmop/spelling"
 )
 
 // SetUp gives a program's root command what all programs have alike: a fault of usage is a
@@ -15,7 +17,7 @@ import (
 // there is one.
 func SetUp(root *cobra.Command, version string) {
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{Err: flagFault(err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return UsageError{Err: flagFault(cmd, err)} })
 	addMan(root)
 	if version == "" {
 		return
@@ -31,8 +33,17 @@ func SetUp(root *cobra.Command, version string) {
 	})
 }
 
-// flagFault says what is wrong with a flag's value in words of a user: the library has those of Go's parsers.
-func flagFault(err error) error {
+// flagFault says what is wrong with a flag in words of a user, and which one may be meant: of values the library has
+// the words of Go's parsers.
+func flagFault(cmd *cobra.Command, err error) error {
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		var all []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, f.Name) })
+		if near := spelling.Nearest(unknown.GetSpecifiedName(), all); near != "" {
+			return fmt.Errorf("%w; did you mean --%s?", err, near)
+		}
+		return err
+	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return err

@@ -21,6 +21,7 @@ func TestWrongValuesOfFlags(t *testing.T) {
 		"--timeout=5":                 "--timeout 5: not a duration; want one such as 90s or 5m",
 		"--wait=\x1b[31mmaybe":        "--wait �[31mmaybe: neither true nor false; want one of them",
 		"--nothing":                   "unknown flag: --nothing",
+		"--tiemout=5":                 "unknown flag: --tiemout; did you mean --timeout?",
 	} {
 		cmd := &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return nil }}
 		cli.SetUp(cmd, "")
