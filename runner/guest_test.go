@@ -60,25 +60,28 @@ type console struct {
 	said  []string // what was read from lines
 }
 
+func newConsole(v *vm) *console { return &console{t: v.t, lines: make(chan string, 8192)} }
+
 // attach returns the console of a VM; it must be called before the VM starts.
 func attach(v *vm) *console {
-	c := &console{t: v.t, lines: make(chan string, 8192)}
-	v.onPaused = func(ctx context.Context, vm *prepare.VM) error {
-		var err error
-		c.conn, err = openConsole(ctx, vm.RuntimeDir)
-		if err != nil {
-			return err
-		}
-		v.t.Cleanup(func() { c.conn.Close() })
-		go func() {
-			defer close(c.lines)
-			for scan := bufio.NewScanner(c.conn); scan.Scan(); {
-				c.lines <- strings.TrimRight(scan.Text(), "\r")
-			}
-		}()
-		return nil
-	}
+	c := newConsole(v)
+	v.onPaused = func(ctx context.Context, vm *prepare.VM) error { return c.open(ctx, vm.RuntimeDir) }
 	return c
+}
+
+// open opens the console of a VM that runs.
+func (c *console) open(ctx context.Context, runtimeDir string) (err error) {
+	if c.conn, err = openConsole(ctx, runtimeDir); err != nil {
+		return err
+	}
+	c.t.Cleanup(func() { c.conn.Close() })
+	go func() {
+		defer close(c.lines)
+		for scan := bufio.NewScanner(c.conn); scan.Scan(); {
+			c.lines <- strings.TrimRight(scan.Text(), "\r")
+		}
+	}()
+	return nil
 }
 
 // await returns the submatches of the next line that matches.

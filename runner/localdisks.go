@@ -75,7 +75,7 @@ func (m *run) copyable(ctx context.Context, plugs []plug) (
 	}
 	rule, _ := m.vm.Plan.Rules.Disks()
 	for _, p := range plugs {
-		offer(p.Drive.Drive, pluggedID(p.Serial), reconcile.AttachmentOf(rule, p.Drive, p.place, nil).Node)
+		offer(p.Drive.Drive, pluggedID(p.Serial), reconcile.AttachmentOf(rule, p.Drive, p.slot, nil).Node)
 	}
 	return disks, offered, nil
 }
@@ -91,7 +91,7 @@ func (r *receiver) images(o offer) (list []handover.Image, err error) {
 	}
 	rule, _ := r.vm.Plan.Rules.Disks()
 	for _, p := range r.plugs {
-		node := reconcile.AttachmentOf(rule, p.Drive, p.place, nil).Node
+		node := reconcile.AttachmentOf(rule, p.Drive, p.slot, nil).Node
 		if list, err = r.addImage(list, o.Disks, p.Drive.Drive, pluggedID(p.Serial), node); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Path(), err)
 		}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,18 +18,19 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A plug is a disk that a guest had attached while it ran, and the place where it must find it after a move.
+// A plug is a disk or a CD drive that a guest had attached while it ran, and where it must find it after a move.
 //
 // See docs/decisions/0144-attached-disks-move.md.
 type plug struct {
 	reconcile.Drive
 
-	place int
+	slot reconcile.Slot
 }
 
 // slots returns where the disks are that were attached to the guest while it ran. It is a control.Refusal if that can't
 // be made again at a target.
 func (m *run) slots(ctx context.Context, want []reconcile.Drive) (slots []reconcile.Slot, err error) {
+	rule, _ := m.vm.Plan.Rules.Disks()
 	var devices []struct {
 		Device, QDev string
 		Inserted     *struct {
@@ -50,9 +52,19 @@ func (m *run) slots(ctx context.Context, want []reconcile.Drive) (slots []reconc
 		if err != nil {
 			return nil, control.Refusal(err.Error())
 		}
+		if reconcile.IsCD(id) {
+			question, read := reconcile.AddressOfCD(rule, id)
+			var answer json.RawMessage
+			if err := m.driver.Query(ctx, question, &answer); err != nil {
+				return nil, fmt.Errorf("ask where the CD drive %s is: %w", s.Serial, err)
+			}
+			if s.CD = read(answer); s.CD == "" {
+				return nil, control.Refusal("QEMU doesn't say where its CD drive " + printable.Line(s.Serial) + " is")
+			}
+		}
 		slots = append(slots, s)
 	}
-	slices.SortFunc(slots, func(a, b reconcile.Slot) int { return a.Place - b.Place })
+	slices.SortFunc(slots, func(a, b reconcile.Slot) int { return cmp.Or(a.Place-b.Place, cmp.Compare(a.Serial, b.Serial)) })
 	return slots, nil
 }
 
@@ -71,11 +83,12 @@ func (m *run) hasStill(ctx context.Context, offered []reconcile.Slot, want []rec
 func pluggedHardware(p *plan.Plan, slots []reconcile.Slot) (lines []string) {
 	rule, _ := p.Rules.Disks()
 	for _, s := range slots {
-		if s.Place < 0 || s.Place >= len(rule.Buses) {
+		bus, driver, there := s.Bus(rule)
+		if !there {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("the disk %s that was attached while it ran (%s in %s, readOnly: %t)",
-			printable.Line(s.Serial), rule.Driver, rule.Buses[s.Place], s.ReadOnly))
+		lines = append(lines, fmt.Sprintf("the %s %s that was attached while it ran (%s in %s, readOnly: %t)", s.Noun(),
+			printable.Line(s.Serial), driver, bus, s.ReadOnly))
 	}
 	return lines
 }
@@ -87,8 +100,8 @@ func pluggedID(serial string) string { return "attached-" + serial }
 func plugsOf(slots []reconcile.Slot, want []reconcile.Drive) (plugs []plug) {
 	for _, s := range slots {
 		for _, d := range want {
-			if d.Serial == s.Serial && d.ReadOnly == s.ReadOnly {
-				plugs = append(plugs, plug{d, s.Place})
+			if s.Is(d) {
+				plugs = append(plugs, plug{d, s})
 			}
 		}
 	}
@@ -106,12 +119,12 @@ func (r *receiver) findPlugs(slots []reconcile.Slot) (err error) {
 		return err
 	}
 	r.plugs = plugsOf(slots, r.wanted.Desired(r.vm).Drives)
+	rule, _ := r.vm.Plan.Rules.Disks()
 	for _, s := range slots {
-		rule, _ := r.vm.Plan.Rules.Disks()
-		if s.Place < 0 || s.Place >= len(rule.Buses) ||
-			!slices.ContainsFunc(r.plugs, func(p plug) bool { return p.Serial == s.Serial }) {
-			return fmt.Errorf("the guest has a disk with the serial number %s, which was attached while it ran, and vm.drives has "+
-				"none here that is like it", printable.Line(s.Serial))
+		_, _, there := s.Bus(rule)
+		if !there || !slices.ContainsFunc(r.plugs, func(p plug) bool { return p.Serial == s.Serial }) {
+			return fmt.Errorf("the guest has a %s with the serial number %s, which was attached while it ran, and vm.drives has "+
+				"none here that is like it", s.Noun(), printable.Line(s.Serial))
 		}
 	}
 	for _, p := range r.plugs {
@@ -134,7 +147,7 @@ func (r *receiver) plugIn(ctx context.Context) error {
 	rule, _ := r.vm.Plan.Rules.Disks()
 	for _, p := range r.plugs {
 		if err := r.attach(ctx, rule, p); err != nil {
-			return fmt.Errorf("attach the disk %s, as it was attached while the guest ran: %w", p.Serial, err)
+			return fmt.Errorf("attach the %s %s, as it was attached while the guest ran: %w", p.slot.Noun(), p.Serial, err)
 		}
 	}
 	return nil
@@ -148,8 +161,9 @@ func (r *receiver) attach(ctx context.Context, rule plan.Disks, p plug) error {
 	if file != nil {
 		defer file.Close() // QEMU has its own
 	}
-	a := reconcile.AttachmentOf(rule, p.Drive, p.place, file)
-	for _, c := range a.Do {
+	a := reconcile.AttachmentOf(rule, p.Drive, p.slot, file)
+	// Plugged in now, as QEMU picks the speed of a USB device then, and the guest would not see one of another speed go.
+	for _, c := range slices.Concat(a.Do, a.Plug) {
 		var reply json.RawMessage
 		if err := r.driver.Query(ctx, c, &reply); err != nil {
 			return err

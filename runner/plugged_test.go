@@ -1,11 +1,16 @@
 package runner_test
 
 import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/test/guest"
 )
 
 // has waits until disks that were attached to the VM are in a state, so many.
@@ -69,4 +74,67 @@ func TestAGuestStaysWithItsAttachedDisk(t *testing.T) {
 	require.EqualError(t, from.migrates(t.Context(), invitation), "the guest cannot be moved: its disk data is to be "+
 		"detached, and the guest has not released it yet")
 	from.counted()
+}
+
+// A Linux finds the CD drives that it has got while it ran in their places, reads what it had not read, and keeps the
+// one whose tray it has locked.
+func TestCDDrivesMoveWithTheGuest(t *testing.T) {
+	t.Parallel()
+	for vmType, image := range map[string]guest.Image{"standard": guest.PC(t), "cloud": guest.Tiny(t)} {
+		t.Run(vmType, func(t *testing.T) {
+			t.Parallel()
+			defer takePlace(t)()
+			section := append(boots(image, ""), "network: []")
+			from, without, to := newVM(t, vmType, section...), newVM(t, vmType, section...), newVM(t, vmType)
+			cds := func(serials ...string) []string {
+				var list []string
+				for _, serial := range serials {
+					list = append(list, "{type: ide-cd, file: "+from.path(serial)+", serial: "+serial+"}")
+				}
+				return append(slices.Clone(section), "drives: ["+strings.Join(list, ", ")+"]")
+			}
+			for _, serial := range []string{"first", "second", "third"} {
+				require.NoError(t, os.WriteFile(from.path(serial), bytes.Repeat([]byte(serial+"\n"), 1<<20), 0o600))
+			}
+			c := attach(from)
+			from.runs()
+			c.await(`READY`)
+			from.configure(vmType, nil, cds("first", "second")...)
+			from.has(2, status.DriveAttached)
+			c.typeLine("sh until head -n 1 /dev/sr1 2>/dev/null; do usleep 100000; done")
+			c.await(`^second$`)
+			from.configure(vmType, nil, cds("second")...)
+			from.has(1, status.DriveAttached)
+			c.typeLine("sh sleep 1000 </dev/sr1 >/dev/null 2>&1 & echo pid=$!")
+			pid := c.await(`^pid=(\d+)`)[1]
+			c.typeLine("sh until [ -b /proc/" + pid + "/fd/0 ]; do usleep 10000; done; echo locked")
+			c.await(`^locked$`)
+
+			err := from.migrates(t.Context(), without.receives())
+			require.ErrorContains(t, err, "the guest has a CD drive with the serial number second, which was attached while it ran, "+
+				"and vm.drives has none here that is like it")
+			_, err = without.wait()
+			require.Error(t, err)
+			to.configure(vmType, nil, cds("second")...)
+			require.NoError(t, from.migrates(t.Context(), to.receives()))
+			to.has(1, status.DriveAttached)
+			to.configure(vmType, nil, cds("second", "third")...)
+			to.has(2, status.DriveAttached)
+			there := newConsole(to)
+			require.NoError(t, there.open(t.Context(), to.path("run")))
+			there.typeLine("sh tail -n 1 /dev/sr1; until head -n 1 /dev/sr0 2>/dev/null; do usleep 100000; done")
+			there.await(`^second$`)
+			there.await(`^third$`)
+			to.configure(vmType, nil, cds("third")...)
+			to.becomes("locked", func(s status.Status) bool {
+				return slices.ContainsFunc(s.Drives, func(d status.Drive) bool {
+					return d.Message == "waiting for the guest to open the tray, which it has locked"
+				})
+			})
+			there.typeLine("sh kill " + pid + "; while [ -b /dev/sr1 ]; do usleep 100000; done; echo gone")
+			there.await(`^gone$`)
+			to.has(1, status.DriveAttached)
+			to.ends()
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,15 +20,18 @@ type Attachment struct {
 	// Clear removes what an earlier attempt may have left, and After what isn't needed any more; QEMU may refuse both.
 	// With Do in between the disk is attached.
 	Clear, Do, After []qmp.Command
+	// Plug plugs in the USB device that a CD drive is in, when the drive is in it; nil: it needs no such command.
+	Plug []qmp.Command
 }
 
 // firstSet is the number of the set of descriptors for the first place: QEMU gives others
 // the smallest that is free.
 const firstSet = 1000
 
-// AttachmentOf returns how a disk gets into a place of a rule's buses. file is that of the disk, nil for one of an NBD
-// server; it may be closed when QEMU has answered.
-func AttachmentOf(rule plan.Disks, w Drive, place int, file *os.File) (a Attachment) {
+// AttachmentOf returns how a disk gets into a slot. file is that of the disk, nil for one of an NBD server; it may be
+// closed when QEMU has answered.
+func AttachmentOf(rule plan.Disks, w Drive, slot Slot, file *os.File) (a Attachment) {
+	place := slot.Place
 	p := plugged{place: place, mark: w.mark(), serial: w.Serial, cd: w.isCD()}.named()
 	a.Node = p.name
 	var node map[string]any
@@ -52,7 +56,10 @@ func AttachmentOf(rule plan.Disks, w Drive, place int, file *os.File) (a Attachm
 	a.Do = append(a.Do, commandOf("blockdev-add", node))
 	if p.cd {
 		a.Clear = append(a.Clear, unplug(rule, p))
-		a.Do = append(a.Do, cdDevices(rule, p)...)
+		a.Do = append(a.Do, cdDevices(rule, p, slot.CD)...)
+		if rule.CDHolder != "" {
+			a.Plug = []qmp.Command{plugIn(p)}
+		}
 		return a
 	}
 	a.Do = append(a.Do, commandOf("device_add", map[string]any{
@@ -62,18 +69,26 @@ func AttachmentOf(rule plan.Disks, w Drive, place int, file *os.File) (a Attachm
 	return a
 }
 
-// cdDevices returns the commands that attach a CD drive. The guest sees one on USB by drives.show.
-func cdDevices(rule plan.Disks, p plugged) (commands []qmp.Command) {
-	bus := rule.CDBus
-	if rule.CDHolder != "" {
-		commands = append(commands, commandOf("device_add", map[string]any{
-			"driver": rule.CDHolder, "id": p.name, "bus": bus,
-		}))
-		bus = p.name + ".0"
+// cdDevices returns the commands that attach a CD drive at an address of its bus, which is a port of USB or a number of
+// SCSI; "": QEMU finds one. The guest sees one on USB by drives.show.
+func cdDevices(rule plan.Disks, p plugged, address string) (commands []qmp.Command) {
+	device := map[string]any{
+		"driver": rule.CDDriver, "id": p.device(), "bus": rule.CDBus, "drive": p.name, "serial": p.serial,
 	}
-	return append(commands, commandOf("device_add", map[string]any{
-		"driver": rule.CDDriver, "id": p.device(), "bus": bus, "drive": p.name, "serial": p.serial,
-	}))
+	outer := device
+	if rule.CDHolder != "" {
+		outer = map[string]any{"driver": rule.CDHolder, "id": p.name, "bus": rule.CDBus}
+		device["bus"] = p.name + ".0"
+		commands = append(commands, commandOf("device_add", outer))
+	}
+	switch {
+	case address == "":
+	case rule.CDHolder != "":
+		outer["port"] = address
+	default:
+		outer["scsi-id"] = json.Number(address)
+	}
+	return append(commands, commandOf("device_add", device))
 }
 
 // unplug returns the command that asks for the removal of a disk, or removes a CD drive, with what it is in.
@@ -121,27 +136,50 @@ type Slot struct {
 	Serial string `json:"serial"`
 	// ReadOnly is what the guest sees of it.
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// CD is the address of a CD drive on the rule's bus; "": it is a disk.
+	CD string `json:"cd,omitempty"`
 }
 
-// SlotOf returns the slot of a disk, by the id of its device, as one of those that are wanted. It is an error if it is
-// none of them, or another one of the same serial number.
+// Is reports whether a drive that is wanted can be the one in the slot.
+func (s Slot) Is(d Drive) bool {
+	return d.Serial == s.Serial && d.ReadOnly == s.ReadOnly && d.isCD() == (s.CD != "")
+}
+
+// Bus returns where the slot is by a rule, and what is plugged in there; false if the rule has no such place.
+func (s Slot) Bus(rule plan.Disks) (bus, driver string, there bool) {
+	if s.CD == "" {
+		if s.Place < 0 || s.Place >= len(rule.Buses) {
+			return "", "", false
+		}
+		return rule.Buses[s.Place], rule.Driver, true
+	}
+	driver = rule.CDDriver
+	if rule.CDHolder != "" {
+		driver = rule.CDHolder + " with " + driver
+	}
+	_, err := strconv.ParseUint(s.CD, 10, 8)
+	return "place " + s.CD + " of " + rule.CDBus, driver, rule.CDDriver != "" && err == nil
+}
+
+// Noun is what is in the slot.
+func (s Slot) Noun() string { return plugged{cd: s.CD != ""}.noun() }
+
+// SlotOf returns the slot of a disk, by the id of its device, as one of those that are wanted. The address of a CD drive
+// QEMU knows (AddressOfCD). It is an error if it is none of them, or another one of the same serial number.
 func SlotOf(id string, want []Drive) (Slot, error) {
 	p, ours := parsePlugged(id)
 	if !ours {
 		return Slot{}, errors.New("its disk " + printable.Line(id) + " was attached by hand; detach it first")
 	}
-	if p.cd {
-		return Slot{}, fmt.Errorf("its CD drive %s was attached while it ran; remove it from vm.drives first", p.serial)
-	}
 	for _, w := range want {
 		switch {
 		case w.Serial != p.serial:
-		case w.mark() != p.mark:
-			return Slot{}, fmt.Errorf("its disk %s is attached with another file, format or readOnly than %s has", p.serial,
-				w.Path())
+		case !p.is(w):
+			return Slot{}, fmt.Errorf("its %s %s is attached with another file, format or readOnly than %s has", p.noun(),
+				p.serial, w.Path())
 		default:
 			return Slot{Place: p.place, Serial: p.serial, ReadOnly: w.ReadOnly}, nil
 		}
 	}
-	return Slot{}, fmt.Errorf("its disk %s is to be detached, and the guest has not released it yet", p.serial)
+	return Slot{}, fmt.Errorf("its %s %s is to be detached, and the guest has not released it yet", p.noun(), p.serial)
 }

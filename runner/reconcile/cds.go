@@ -2,10 +2,16 @@ package reconcile
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
+	"vmop/qmp"
+	"vmop/runner/usernet"
 	"vmop/vmspec"
+	"vmop/vmtypes/plan"
 )
 
 // What is different of CD drives that are attached while the machine runs.
@@ -51,7 +57,11 @@ func (d *drives) show(p plugged, j *driveJob) {
 			return
 		}
 		d.shown[p.name] = true
-	}, commandOf("qom-set", map[string]any{"path": peripheral + p.name, "property": "attached", "value": true}))
+	}, plugIn(p))
+}
+
+func plugIn(p plugged) qmp.Command {
+	return commandOf("qom-set", map[string]any{"path": peripheral + p.name, "property": "attached", "value": true})
 }
 
 // release asks the guest to release a disk, or to open the tray of a CD drive, before that goes.
@@ -77,3 +87,31 @@ func (d *drives) release(p plugged, j *driveJob) {
 		}
 	}, commandOf("blockdev-open-tray", map[string]any{"id": p.device()}), commandOf("query-block", nil))
 }
+
+// IsCD reports whether the id of a device is that of a CD drive that was attached while the machine runs.
+func IsCD(id string) bool {
+	p, attached := parsePlugged(id)
+	return attached && p.cd
+}
+
+// AddressOfCD returns the command that asks for the address of a CD drive, by the id of its device, and what QEMU's
+// answer has of it: Slot.CD, "" if there is none. Of USB only the monitor for people says which port QEMU has found.
+func AddressOfCD(rule plan.Disks, id string) (question qmp.Command, read func(answer json.RawMessage) string) {
+	if rule.CDHolder == "" {
+		return commandOf("qom-get", map[string]any{"path": peripheral + id, "property": "scsi-id"}),
+			func(answer json.RawMessage) string { return string(answer) }
+	}
+	return commandOf("human-monitor-command", map[string]any{"command-line": "info usb"}),
+		func(answer json.RawMessage) string {
+			said, _ := usernet.Said(answer)
+			for line := range strings.Lines(said) {
+				port, of, _ := strings.Cut(line, ", ID: ")
+				if m := usbPort.FindStringSubmatch(port); m != nil && strings.TrimSpace(of) == strings.TrimPrefix(id, cdPrefix) {
+					return m[1]
+				}
+			}
+			return ""
+		}
+}
+
+var usbPort = regexp.MustCompile(`Port (\S+),`)

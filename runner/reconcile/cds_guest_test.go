@@ -99,7 +99,7 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 	for at, state := range []string{"without a drive", "not plugged in"} {
 		file, err := os.Open(first.File)
 		require.NoError(t, err)
-		a := reconcile.AttachmentOf(rule, first, 0, file)
+		a := reconcile.AttachmentOf(rule, first, reconcile.Slot{}, file)
 		for _, command := range a.Do[:len(a.Do)-1+at] {
 			_, err := l.session.Run(t.Context(), command)
 			require.NoError(t, err, state)

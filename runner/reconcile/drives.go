@@ -336,7 +336,7 @@ func (d *drives) open(w Drive, j *driveJob, now time.Time) {
 
 // attach adds a block node and its device.
 func (d *drives) attach(w Drive, place int, j *driveJob, file *os.File) {
-	a := AttachmentOf(d.rule, w, place, file)
+	a := AttachmentOf(d.rule, w, Slot{Place: place}, file)
 	j.attempts++
 	d.send(func(answers []answer, now time.Time) {
 		d.known, d.pace = false, pace{} // no guest has caused it
