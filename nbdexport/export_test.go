@@ -236,7 +236,7 @@ func TestConnectionsSendAtOnce(t *testing.T) {
 		_ = in.Close()
 		_ = c.Wait()
 	})
-	require.Eventually(t, func() bool { return len(s.pids()) > 0 }, patience, 20*time.Millisecond, "the server's process")
+	require.Eventually(t, func() bool { return len(s.pids()) > 0 }, patience, 20*time.Millisecond, "a process")
 	for name, pid := range map[string]int{"server": s.pids()[0], "client": c.Process.Pid} {
 		require.Eventually(t, func() bool { return len(delays(t, pid)) == 1 }, patience, 20*time.Millisecond, name)
 		require.Equal(t, []int{1}, delays(t, pid), name)

@@ -59,12 +59,14 @@ func (m *run) slots(ctx context.Context, want []reconcile.Drive) (slots []reconc
 				return nil, fmt.Errorf("ask where the CD drive %s is: %w", s.Serial, err)
 			}
 			if s.CD = read(answer); s.CD == "" {
-				return nil, control.Refusal("QEMU doesn't say where its CD drive " + printable.Line(s.Serial) + " is")
+				return nil, control.Refusal("QEMU does not say where its CD drive " + s.Serial + " is")
 			}
 		}
 		slots = append(slots, s)
 	}
-	slices.SortFunc(slots, func(a, b reconcile.Slot) int { return cmp.Or(a.Place-b.Place, cmp.Compare(a.Serial, b.Serial)) })
+	slices.SortFunc(slots, func(a, b reconcile.Slot) int {
+		return cmp.Or(a.Place-b.Place, cmp.Compare(a.Serial, b.Serial))
+	})
 	return slots, nil
 }
 
@@ -147,7 +149,7 @@ func (r *receiver) plugIn(ctx context.Context) error {
 	rule, _ := r.vm.Plan.Rules.Disks()
 	for _, p := range r.plugs {
 		if err := r.attach(ctx, rule, p); err != nil {
-			return fmt.Errorf("attach the %s %s, as it was attached while the guest ran: %w", p.slot.Noun(), p.Serial, err)
+			return fmt.Errorf("attach the %s %s, which the guest got while it ran: %w", p.slot.Noun(), p.Serial, err)
 		}
 	}
 	return nil
@@ -162,7 +164,7 @@ func (r *receiver) attach(ctx context.Context, rule plan.Disks, p plug) error {
 		defer file.Close() // QEMU has its own
 	}
 	a := reconcile.AttachmentOf(rule, p.Drive, p.slot, file)
-	// Plugged in now, as QEMU picks the speed of a USB device then, and the guest would not see one of another speed go.
+	// QEMU picks the speed of a USB device when that is plugged in, and a guest doesn't see one of another speed go.
 	for _, c := range slices.Concat(a.Do, a.Plug) {
 		var reply json.RawMessage
 		if err := r.driver.Query(ctx, c, &reply); err != nil {

@@ -158,14 +158,15 @@ func (s Slot) Bus(rule plan.Disks) (bus, driver string, there bool) {
 		driver = rule.CDHolder + " with " + driver
 	}
 	_, err := strconv.ParseUint(s.CD, 10, 8)
-	return "place " + s.CD + " of " + rule.CDBus, driver, rule.CDDriver != "" && err == nil
+	there = rule.CDDriver != "" && err == nil
+	return "place " + s.CD + " of " + rule.CDBus, driver, there
 }
 
 // Noun is what is in the slot.
 func (s Slot) Noun() string { return plugged{cd: s.CD != ""}.noun() }
 
-// SlotOf returns the slot of a disk, by the id of its device, as one of those that are wanted. The address of a CD drive
-// QEMU knows (AddressOfCD). It is an error if it is none of them, or another one of the same serial number.
+// SlotOf returns the slot of a disk, by the id of its device, as one of those that are wanted. The address of a CD
+// drive QEMU knows (AddressOfCD). It is an error if it is none of them, or another one of the same serial number.
 func SlotOf(id string, want []Drive) (Slot, error) {
 	p, ours := parsePlugged(id)
 	if !ours {

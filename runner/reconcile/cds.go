@@ -101,12 +101,13 @@ func AddressOfCD(rule plan.Disks, id string) (question qmp.Command, read func(an
 		return commandOf("qom-get", map[string]any{"path": peripheral + id, "property": "scsi-id"}),
 			func(answer json.RawMessage) string { return string(answer) }
 	}
+	id = strings.TrimPrefix(id, cdPrefix)
 	return commandOf("human-monitor-command", map[string]any{"command-line": "info usb"}),
 		func(answer json.RawMessage) string {
 			said, _ := usernet.Said(answer)
 			for line := range strings.Lines(said) {
-				port, of, _ := strings.Cut(line, ", ID: ")
-				if m := usbPort.FindStringSubmatch(port); m != nil && strings.TrimSpace(of) == strings.TrimPrefix(id, cdPrefix) {
+				before, of, _ := strings.Cut(line, ", ID: ")
+				if m := usbPort.FindStringSubmatch(before); m != nil && strings.TrimSpace(of) == id {
 					return m[1]
 				}
 			}
