@@ -1,6 +1,6 @@
 // Command report runs go test and prints the output of the tests that failed, go
 // test's own line for every package, every skipped test with its reason, and at the
-// end one line of numbers.
+// end the slowest tests, and one line of numbers.
 //
 //	go run ./test/report -timeout=20m ./...
 //
@@ -56,6 +56,7 @@ func runAgainst(ctx context.Context, out io.Writer, args []string, strict bool, 
 		}
 	}
 	if result != nil {
+		result.slowest(out)
 		if err != nil {
 			result.summary(out)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ type event struct {
 	Package string
 	Test    string
 	Output  string
+	// Elapsed is how long it took, in seconds, without the time in which a parallel test waited for others.
+	Elapsed float64
 }
 
 // counts are the numbers of tests, subtests included, by how they ended. A flaky
@@ -41,6 +44,7 @@ func (c counts) String() string {
 type result struct {
 	counts
 	failures []failure
+	slow     []slowTest
 	// wrecked are packages that failed other than by tests that ended: they do not
 	// compile, a test stopped the program, it ran out of time.
 	wrecked []string
@@ -50,6 +54,22 @@ type result struct {
 	outputs map[name]string // of tests and packages that have not ended
 	failing map[string]bool // packages with a failed test
 	orderly map[string]bool // packages whose program has itself reported the failure
+}
+
+// A slowTest is a test at the top level that has taken slowSeconds at least.
+type slowTest struct {
+	name
+	seconds float64
+}
+
+const slowSeconds, mostSlow = 60, 12
+
+// slowest prints which tests have taken the longest: what the whole may take is limited.
+func (r *result) slowest(out io.Writer) {
+	slices.SortStableFunc(r.slow, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, t := range r.slow[:min(len(r.slow), mostSlow)] {
+		fmt.Fprintf(out, "slow\t%s\t%s\t%.0f s\n", t.pkg, t.test, t.seconds)
+	}
 }
 
 // name is that of a test, or with an empty test that of a package.
@@ -110,6 +130,9 @@ func (r *result) read(events io.Reader, out io.Writer) error {
 
 func (r *result) finishTest(out io.Writer, e event, key name) {
 	output := r.outputs[key]
+	if e.Elapsed >= slowSeconds && !strings.Contains(key.test, "/") {
+		r.slow = append(r.slow, slowTest{key, e.Elapsed})
+	}
 	switch e.Action {
 	case "run", "cont":
 		r.outputs[key] = output // it has begun

@@ -112,3 +112,16 @@ func TestVerdict(t *testing.T) {
 	require.EqualError(t, verdict(counts{passed: 2, skipped: 1}, true), "1 tests were skipped, and none may be")
 	require.EqualError(t, verdict(counts{}, false), "no test ran")
 }
+
+func TestTheSlowestTests(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := newResult()
+	require.NoError(t, r.read(strings.NewReader(`{"Action":"pass","Package":"a","Test":"TestX","Elapsed":59.9}
+		{"Action":"pass","Package":"a","Test":"TestY/sub","Elapsed":70}
+		{"Action":"pass","Package":"a","Test":"TestY","Elapsed":70.2}
+		{"Action":"fail","Package":"b","Test":"TestZ","Elapsed":300}
+		{"Action":"pass","Package":"a","Elapsed":500}`), &strings.Builder{}))
+	r.slowest(&out)
+	require.Equal(t, "slow\tb\tTestZ\t300 s\nslow\ta\tTestY\t70 s\n", out.String())
+}
