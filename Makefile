@@ -192,7 +192,7 @@ docs: ## Write the documents as a site into build/docs; links lead to the projec
 	go run ./docs/site/write -o build/docs -version "$(VERSION)" -source "$(SOURCE)" -programs build/reference
 
 chart: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-chart: ## Pack the Helm chart into build/, for the images REGISTRY/manager:VERSION and runner.
+chart: ## Pack the Helm charts into build/, for the images REGISTRY/manager:VERSION and runner.
 	@scripts/chart "$(VERSION)" "$(REGISTRY)"
 
 release: packages-test ## Build all of a release into build/release/VERSION; REGISTRY and URL say where it will be published.

@@ -5,6 +5,7 @@ package chart_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -34,6 +35,7 @@ func TestChart(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, runner){
 		"kustomization": isTheKustomization, "device plugin": hasTheDevicePlugin, "package": isPacked,
 		"values":       takesValues,
+		"runner alone": runsAlone, "values of a runner": takesRunnerValues,
 		"wrong values": refusesOthers, "install": installs,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +97,7 @@ func plain(t *testing.T, all map[string]*unstructured.Unstructured) map[string]*
 		labels, annotations := o.GetLabels(), o.GetAnnotations()
 		delete(labels, "app.kubernetes.io/managed-by")
 		delete(labels, "app.kubernetes.io/part-of")
+		delete(labels, "app.kubernetes.io/instance")
 		delete(annotations, "helm.sh/resource-policy")
 		o.SetNamespace("")
 		o.SetLabels(orNone(labels))
@@ -183,17 +186,21 @@ func hasTheDevicePlugin(t *testing.T, run runner) {
 // A packed chart is the same each time, has the version and the registry, and no links.
 func isPacked(t *testing.T, run runner) {
 	const script, file = "../../scripts/chart", "../../build/vm-operator-0.0.1-test.tgz"
+	const alone = "../../build/vm-runner-0.0.1-test.tgz"
 	require.NoError(t, program.LookInto(script))
-	t.Cleanup(func() { require.NoError(t, os.Remove(file)) })
+	t.Cleanup(func() { require.NoError(t, errors.Join(os.Remove(file), os.Remove(alone))) })
 	var packed [2][]byte
 	for i := range packed {
 		out := output(t, exec.CommandContext(t.Context(), script, "v0.0.1-test", "registry.example/vmop"))
-		require.Equal(t, "build/vm-operator-0.0.1-test.tgz\n", out)
-		var err error
-		packed[i], err = os.ReadFile(file)
-		require.NoError(t, err)
+		require.Equal(t, "build/vm-operator-0.0.1-test.tgz\nbuild/vm-runner-0.0.1-test.tgz\n", out)
+		for _, name := range []string{file, alone} {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			packed[i] = append(packed[i], text...)
+		}
 	}
 	require.True(t, bytes.Equal(packed[0], packed[1]))
+	require.Contains(t, output(t, run("template", "demo", alone)), "image: registry.example/vmop/runner:v0.0.1-test\n")
 	text := output(t, run("template", "vms", file))
 	require.Contains(t, text, "image: registry.example/vmop/manager:v0.0.1-test\n")
 	require.Equal(t, len(read(t, output(t, run("template", "vms", ".")))), len(read(t, text)))
@@ -336,6 +343,7 @@ func installs(t *testing.T, run runner) {
 	in("vmop-demo", "rollback", "vms")
 	require.Equal(t, "vmop/manager:devel 1", manager())
 
+	installsRunners(t, in, kubectl)
 	in("second", "install", "vms", ".", "--create-namespace", "--set", "cluster=false")
 	bindings := kubectl("get", "clusterrolebindings", "-o", "name")
 	require.Contains(t, bindings, "vm-operator-cluster-vmop-demo")

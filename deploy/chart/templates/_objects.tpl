@@ -3,12 +3,6 @@ The objects are those of deploy/, which kustomize takes as well: base/ has links
 the values and written, so that there is one source of both, and values change what they say only.
 */}}
 
-{{/* vmop.label adds the chart's labels to an object. */}}
-{{- define "vmop.label" -}}
-{{- $labels := dict "app.kubernetes.io/part-of" "vm-operator" "app.kubernetes.io/managed-by" .root.Release.Service -}}
-{{- $_ := set .object.metadata "labels" (merge (default dict .object.metadata.labels) $labels) -}}
-{{- end -}}
-
 {{/* vmop.image is an image by its name at the registry. */}}
 {{- define "vmop.image" -}}
 {{- printf "%s/%s:%s" .root.Values.registry .name (default .root.Chart.AppVersion .root.Values.tag) -}}
@@ -88,27 +82,8 @@ the values and written, so that there is one source of both, and values change w
 {{- with .root.Values.service.annotations }}{{ $_ := set $.object.metadata "annotations" . }}{{ end -}}
 {{- end -}}
 
-{{/* vmop.keep has an object stay when the release is uninstalled: without it, VMs or data would be lost. */}}
-{{- define "vmop.keep" -}}
-{{- $keep := dict "helm.sh/resource-policy" "keep" -}}
-{{- $_ := set .object.metadata "annotations" (merge $keep (default dict .object.metadata.annotations)) -}}
-{{- end -}}
-
 {{- define "vmop.PersistentVolumeClaim" -}}
 {{- include "vmop.keep" . -}}
 {{- $_ := set .object.spec.resources.requests "storage" .root.Values.imageRepositorySize -}}
 {{- with .root.Values.imageRepositoryStorageClass }}{{ $_ := set $.object.spec "storageClassName" . }}{{ end -}}
-{{- end -}}
-
-{{/* vmop.write writes the objects of files, changed by the template of their kind. */}}
-{{- define "vmop.write" -}}
-{{- range $file := .files -}}
-{{- range splitList "\n---\n" (required (printf "the chart lacks %s" $file) ($.root.Files.Get $file)) -}}
-{{- $object := fromYaml . -}}
-{{- with $object.Error }}{{ fail (printf "%s: %s" $file .) }}{{ end -}}
-{{- include "vmop.label" (dict "root" $.root "object" $object) -}}
-{{- with get $.changes $object.kind }}{{ include . (dict "root" $.root "object" $object) }}{{ end -}}
-{{- printf "---\n%s\n" (toYaml $object) -}}
-{{- end -}}
-{{- end -}}
 {{- end -}}

@@ -1,0 +1,1 @@
+../../chart/templates/_write.tpl
