@@ -239,11 +239,15 @@ func newReceive() *cobra.Command {
 		Short: "Send an image to a vmimport that waits for it",
 		Long: "receive sends the image that it reads from its standard input to vmimport import\n" +
 			"--upload, and ends when that has imported it. The end of what it reads may be\n" +
-			"where a connection broke, so it wants to know the size, or the checksum.",
+			"where a connection broke, so it wants to know the size, or the checksum. With --id\n" +
+			"it sends a piece: without --length it only prints how far the upload is.",
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if a.Size <= 0 && a.Checksum == "" {
+			switch {
+			case a.Size <= 0 && a.Checksum == "":
 				return cli.UsageError{Err: errors.New("want --size or --checksum")}
+			case a.ID != "" && a.Size <= 0, a.ID == "" && (a.From != 0 || a.Length != 0):
+				return cli.UsageError{Err: errors.New("a piece wants --id and --size")}
 			}
 			return send(cmd.Context(), cmp.Or(socket, defaultSocket), a, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
@@ -251,6 +255,9 @@ func newReceive() *cobra.Command {
 	p := cmd.Flags()
 	p.Int64Var(&a.Size, "size", 0, "`bytes` of the image")
 	p.StringVar(&a.Checksum, "checksum", "", "checksum of the image: `sha256:HEX`, sha512, md5")
+	p.StringVar(&a.ID, "id", "", "`text` that tells an upload in pieces from others")
+	p.Int64Var(&a.From, "from", 0, "`byte` with which the piece begins")
+	p.Int64Var(&a.Length, "length", 0, "`bytes` of the piece")
 	p.StringVar(&socket, "socket", defaultSocket, "`path` of the socket")
 	return cmd
 }

@@ -158,6 +158,8 @@ func TestWrongUsage(t *testing.T) {
 		{"import", "--target", "x", "--url", "http://x/y", "--upload"},
 		{"import", "--target", "x", "--url", "http://x/y", "--max-time", "x"},
 		{"receive"},
+		{"receive", "--size", "5", "--length", "5"},
+		{"receive", "--checksum", "sha256:00", "--id", "a"},
 		{"clone", "x"},
 		{"inport"},
 	} {

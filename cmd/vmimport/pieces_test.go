@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +128,45 @@ func TestUploadInPieces(t *testing.T) {
 	o, code := r.end(t)
 	require.Zero(t, code)
 	require.Equal(t, "Imported", o.Reason)
+	got, err := os.ReadFile(target)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(data, got))
+}
+
+// At the socket an image comes in pieces, too. One that ends early is no whole one, and what has come counts.
+func TestPiecesAtTheSocket(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "u") // short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	socket, target, data := filepath.Join(dir, "s"), filepath.Join(dir, "disk.img"), disk()
+	pod := start(t, nil, "import", "--upload", "--target", target, "--socket", socket, "--log-format", "json")
+	pod.await(t, "phase", "phase")
+	size := strconv.Itoa(len(data))
+	send := func(piece []byte, more ...string) (transfer.Answer, int) {
+		t.Helper()
+		r := start(t, bytes.NewReader(piece), append([]string{
+			"receive", "--socket", socket, "--size", size, "--id", "a",
+		}, more...)...)
+		_, code := r.end(t)
+		var is transfer.Answer
+		if text := r.out.String(); text != "" {
+			require.NoError(t, json.Unmarshal([]byte(text), &is))
+		}
+		return is, code
+	}
+	is, code := send(nil)
+	require.Equal(t, transfer.Answer{Reason: transfer.Continue}, is)
+	require.Zero(t, code)
+	_, code = send(data[:1<<20], "--length", size)
+	require.Equal(t, 1, code)
+	is, _ = send(nil)
+	require.Equal(t, transfer.Answer{Reason: transfer.Continue, At: 1 << 20}, is)
+	is, code = send(data[1<<20:], "--from", "1048576", "--length", strconv.Itoa(len(data)-1<<20))
+	require.Equal(t, transfer.Imported, is.Reason)
+	require.Zero(t, code)
+	_, code = pod.end(t)
+	require.Zero(t, code)
 	got, err := os.ReadFile(target)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(data, got))

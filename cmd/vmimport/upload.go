@@ -26,6 +26,9 @@ func send(ctx context.Context, path string, a transfer.Announcement, image io.Re
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
+	if a.ID != "" {
+		return sendPiece(ctx, conn, a, image, out)
+	}
 	text, err := json.Marshal(a)
 	if err != nil {
 		return err
@@ -51,4 +54,39 @@ func send(ctx context.Context, path string, a transfer.Announcement, image io.Re
 		return reported{errors.New(o.Message)}
 	}
 	return nil
+}
+
+// sendPiece sends a piece of an image, and prints what has become of the upload.
+func sendPiece(ctx context.Context, conn net.Conn, a transfer.Announcement, piece io.Reader, out io.Writer) error {
+	is, err := transfer.Upload(ctx, conn, a, &whole{piece, a.Length})
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(is)
+	if err == nil {
+		_, err = fmt.Fprintf(out, "%s\n", text)
+	}
+	if err != nil {
+		return err
+	}
+	switch is.Reason {
+	case transfer.Imported, transfer.Received, transfer.Continue, transfer.Unknown:
+		return nil
+	}
+	return reported{errors.New(is.Message)}
+}
+
+// whole is a reader with so many bytes: an earlier end is an error.
+type whole struct {
+	from io.Reader
+	left int64
+}
+
+// Read implements io.Reader.
+func (w *whole) Read(p []byte) (int, error) {
+	n, err := w.from.Read(p)
+	if w.left -= int64(n); errors.Is(err, io.EOF) && w.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }

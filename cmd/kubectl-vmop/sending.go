@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"vmop/cli"
+	"vmop/diskimage"
+	"vmop/diskimage/transfer"
+	diskof "vmop/manager/disk"
+	"vmop/printable"
+	"vmop/regular"
+)
+
+// Bounds of an upload.
+const (
+	longestID     = 300             // characters
+	uploadRetry   = 2 * time.Second // before a connection that broke is made again
+	uploadRetries = 5               // in a row that bring nothing
+)
+
+// An upload is an image in a file of this computer.
+type upload struct {
+	transfer.Announcement // of the next piece
+
+	file *os.File
+
+	sent int64 // bytes that have been read
+}
+
+// openUpload opens a file. Its size is announced, so nothing that was cut off is taken for whole.
+func openUpload(name, checksum string) (*upload, error) {
+	if _, err := diskimage.ParseChecksum(checksum); err != nil {
+		return nil, cli.UsageError{Err: fmt.Errorf("--%w", err)}
+	}
+	file, err := regular.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the image: %w", err)
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+	case info.Size() == 0:
+		err = fmt.Errorf("%s is empty", name)
+	default:
+		id := fmt.Sprintf("%d-%d-%s", info.Size(), info.ModTime().UnixNano(), filepath.Base(name))
+		return &upload{file: file, Announcement: transfer.Announcement{
+			Size: info.Size(), Checksum: checksum, ID: printable.Clip(id, longestID),
+		}}, nil
+	}
+	return nil, errors.Join(err, file.Close())
+}
+
+// A sending is an upload on its way to the import pod of what has a name for people.
+type sending struct {
+	*cluster
+	*upload
+
+	what, pod string
+	shown     *cli.Progress
+	since     string // from where it was continued
+	arrived   int64  // bytes
+	failures  int    // since they have become more
+}
+
+// send sends the image to a pod when that is ready, and returns when it was imported. What has arrived stays in the pod
+// when a connection breaks, or this program ends: the rest is sent then.
+func (c *cluster) send(
+	ctx context.Context, cmd *cobra.Command, what, pod string, u *upload, ready func() error,
+) error {
+	s := &sending{cluster: c, upload: u, what: what, pod: pod, shown: cli.NewProgress(cmd)}
+	defer s.shown.End()
+	for {
+		if err := ready(); errors.Is(err, errWhole) && u.sent == u.Size {
+			return nil // which the pod could not say any more
+		} else if err != nil {
+			return err
+		}
+		done, err := s.connected(ctx)
+		switch {
+		case done:
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case apierrors.IsForbidden(cause(err)), apierrors.IsUnauthorized(cause(err)):
+			return err
+		case s.failures == uploadRetries:
+			return hinted{
+				fmt.Errorf("%s: nothing arrives any more, after %d of %d bytes: %v",
+					what, s.arrived, u.Size, cause(err)), // not %w: the pod isn't what the user has named
+				"the same command continues, within an hour",
+			}
+		}
+		s.failures++
+		s.shown.Show("broken", fmt.Sprintf("%s: the connection broke (%v), and is made again", what, cause(err)))
+		select {
+		case <-ctx.Done():
+		case <-time.After(uploadRetry):
+		}
+	}
+}
+
+// connected asks what has arrived, and sends the rest, until the image was imported or refused: done. An error that is
+// not that of the end means that a connection broke.
+func (s *sending) connected(ctx context.Context) (done bool, err error) {
+	for s.From, s.Length = 0, 0; ; {
+		is, err := s.sendPiece(ctx)
+		if err != nil {
+			return false, err
+		}
+		switch is.Reason {
+		case transfer.Imported:
+			return true, nil
+		case transfer.Unknown:
+			s.arrived = 0
+			return false, errors.New("the pod is another one")
+		case transfer.Received, transfer.Continue:
+		default:
+			return true, fmt.Errorf("%s: %s: %s", s.what, cli.Printable(is.Reason), cli.Printable(is.Message))
+		}
+		if is.At > s.arrived {
+			s.arrived, s.failures = is.At, 0
+		}
+		if s.Length == 0 && is.At > 0 && is.At < s.Size {
+			s.since = fmt.Sprintf(", continued after %d%%", is.At*100/s.Size)
+		}
+		s.From, s.Length = is.At, s.Size-is.At
+	}
+}
+
+// sendPiece sends a piece of an image, of no bytes to ask, and returns what the pod has answered.
+func (s *sending) sendPiece(ctx context.Context) (is transfer.Answer, err error) {
+	u := s.upload
+	command := []string{
+		"vmimport", "receive", "--socket", diskof.UploadSocket, "--size", strconv.FormatInt(u.Size, 10), "--id", u.ID,
+		"--from", strconv.FormatInt(u.From, 10), "--length", strconv.FormatInt(u.Length, 10),
+	}
+	if u.Checksum != "" {
+		command = append(command, "--checksum", u.Checksum)
+	}
+	var in io.Reader
+	if u.Length > 0 {
+		at := u.From
+		piece := &reading{Reader: io.NewSectionReader(u.file, u.From, u.Length), read: func(n int) {
+			at += int64(n)
+			u.sent = max(u.sent, at)
+			s.shown.Show("sending"+s.since, fmt.Sprintf("%s: sending, %d%%%s", s.what, at*100/u.Size, s.since))
+		}}
+		defer piece.end()
+		in = piece
+	}
+	var out bytes.Buffer
+	err = s.execIn(ctx, s.pod, "import", command, in, &out)
+	if ctx.Err() != nil {
+		return is, context.Cause(ctx)
+	}
+	if json.Unmarshal(out.Bytes(), &is) == nil && is.Reason != "" {
+		return is, nil
+	}
+	if err == nil {
+		err = errors.New("no answer")
+	}
+	return is, err
+}
+
+// reading tells how much was read, until the end: another goroutine may still read then.
+type reading struct {
+	io.Reader
+
+	mu   sync.Mutex
+	read func(n int)
+	over bool
+}
+
+// Read implements io.Reader.
+func (r *reading) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		r.read(n)
+	}
+	return n, err
+}
+
+func (r *reading) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+}
