@@ -34,7 +34,10 @@ func Main(parent context.Context, args []string) (code int) {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(quote(args, root))
-	err := root.ExecuteContext(ctx)
+	err := misplaced(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	var exit cli.ExitError
 	var signal cli.SignalError
 	var faults yamlfile.Faults
@@ -52,6 +55,16 @@ func Main(parent context.Context, args []string) (code int) {
 		return cli.ExitUsage
 	}
 	return exitFailed
+}
+
+// misplaced returns an error that says how to call a verb which was typed after the name of this program.
+func misplaced(root *cobra.Command, args []string) error {
+	for _, vmtype := range root.Commands() {
+		if len(args) > 0 && vmtype.Name() == "vmtype" && slices.Contains(verbs(vmtype), args[0]) {
+			return cli.UsageError{Err: fmt.Errorf("vmtype is a verb of vmrunner: vmrunner vmtype %s", args[0])}
+		}
+	}
+	return nil
 }
 
 // newRoot returns vmrunner as far as authors use it.

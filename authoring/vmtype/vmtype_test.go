@@ -9,6 +9,16 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// The program that has these verbs is called as vmrunner, and says so.
+func TestAVerbAfterTheProgram(t *testing.T) {
+	t.Parallel()
+	const want = "vmtype is a verb of vmrunner: vmrunner vmtype push"
+	assert.EqualError(t, misplaced(newRoot(), []string{"push", "--layout", "out", "types/asset:1"}), want)
+	for _, args := range [][]string{nil, {"vmtype", "push"}, {"help", "vmtype"}, {"pish"}} {
+		assert.NoError(t, misplaced(newRoot(), args))
+	}
+}
+
 // Help fits a terminal that is not much wider than usual.
 func TestHelpIsNarrow(t *testing.T) {
 	t.Parallel()

@@ -57,7 +57,7 @@ func (r *round) serve(o *one) (*corev1.Pod, error) {
 	case apierrors.IsAlreadyExists(err): // it ends, or the watch is late
 		return nil, r.whose("Pod", e, &corev1.Pod{}, err)
 	case err != nil:
-		return nil, fmt.Errorf("create the pod %s, which exports the disk: %w", e.Name, err)
+		return nil, fmt.Errorf("create the pod %s of an export: %w", e.Name, err)
 	}
 	return pod, r.book.Learn(pod.DeepCopy())
 }
@@ -128,7 +128,7 @@ func (r *round) whose(kind string, e objects.Export, into client.Object, err err
 	owner := metav1.GetControllerOfNoCopy(into)
 	switch {
 	case owner == nil || owner.UID != *e.Owner.UID:
-		return errTaken{kind, e.Name, "an export of the disk"}
+		return errTaken{kind, e.Name, "of this export"}
 	case into.GetDeletionTimestamp() != nil:
 		return errStale
 	}

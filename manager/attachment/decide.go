@@ -126,7 +126,7 @@ func Decide(s Situation) Plan {
 	switch {
 	case wanted && !held:
 		p.Take = true
-		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting, "the disk is being reserved for the VM"
+		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting, "the "+s.noun()+" is being reserved for the VM"
 	case wanted:
 		p.Export = true
 		p.Drive = s.served() && (s.Awaits || !s.image()) || s.Drive.Configured
@@ -148,7 +148,15 @@ func Decide(s Situation) Plan {
 // image reports whether it is one, which any number of VMs may have.
 func (s Situation) image() bool { return s.Ref.Kind == v1.AttachedImage }
 
-// what is what people call it, with its name.
+// noun is what people call it.
+func (s Situation) noun() string {
+	if s.image() {
+		return "image"
+	}
+	return "disk"
+}
+
+// what is its kind, with its name.
 func (s Situation) what() string { return "the " + string(s.Ref.Kind) + " " + s.Ref.Name }
 
 // held reports whether the VM has the disk's lock. An image has none: it is enough that it is there, or was when its
@@ -185,7 +193,8 @@ func (s Situation) wanted() (bool, Plan) {
 	case s.HasPod && s.Drive.Configured && s.held():
 		return true, Plan{}
 	case s.VM == nil:
-		return because(Pending, ReasonVMMissing, "there is no VM %s: the disk is attached when it runs", s.VMName)
+		return because(Pending, ReasonVMMissing, "there is no VM %s: the %s is attached when it runs", s.VMName,
+			s.noun())
 	case Names(s.VM, s.Ref):
 		return because(Failed, ReasonConflict, "the VM %s has %s by its definition: delete the attachment, "+
 			"or remove it from the definition", s.VMName, s.what())
@@ -196,11 +205,12 @@ func (s Situation) wanted() (bool, Plan) {
 		return because(Failed, ReasonConflict, "the attachment %s is for %s, too: delete one of them", s.Other,
 			s.what())
 	case s.VM.DeletionTimestamp != nil, s.VM.Spec.DesiredState() != v1.Running, !s.HasPod:
-		return because(Pending, ReasonVMStopped, "the VM %s is not running: the disk is attached when it is", s.VMName)
+		return because(Pending, ReasonVMStopped, "the VM %s is not running: the %s is attached when it is", s.VMName,
+			s.noun())
 	}
 	if s.OldPod || s.Earlier && s.image() {
-		return because(Pending, ReasonRestart, "the pod of the VM %s was made by an earlier version of the manager: the disk is "+
-			"attached when the VM has been restarted", s.VMName)
+		return because(Pending, ReasonRestart, "the pod of the VM %s was made by an earlier version of the manager: the %s is "+
+			"attached when the VM has been restarted", s.VMName, s.noun())
 	}
 	switch what, reason, message := s.Available(); {
 	case what == disk.Refuse:
@@ -227,24 +237,24 @@ func (s Situation) progress() (phase Phase, reason, message string) {
 	case s.Drive.State == DriveAttached && s.Drive.Configured:
 		return InProgress, ReasonExporting, s.again()
 	case s.Drive.Configured && !s.Drive.Unseen && s.Drive.State == DriveNone:
-		return Failed, ReasonNotPlugged, "the runner can't attach it: the VM type of the machine has no place for disks that are " +
+		return Failed, ReasonNotPlugged, "the runner can't attach it: the VM type of the machine has no place for what is " +
 			"attached while it runs (hotplug.disks), or the runner is of an earlier version"
 	case s.Drive.Configured && !s.served():
-		return InProgress, ReasonExporting, s.because("the disk's export is being started")
+		return InProgress, ReasonExporting, s.because("the " + s.noun() + "'s export is being started")
 	case s.Drive.Configured && s.Drive.Message != "":
-		return InProgress, ReasonRequested, "the runner attaches the disk: " + s.Drive.Message
+		return InProgress, ReasonRequested, "the runner attaches the " + s.noun() + ": " + s.Drive.Message
 	case s.Drive.Configured:
-		return InProgress, ReasonRequested, "the runner attaches the disk"
+		return InProgress, ReasonRequested, "the runner attaches the " + s.noun()
 	case s.served():
 		return InProgress, ReasonRequested, "the drive is being written into the VM's configuration: if that takes long, the " +
 			"condition Reconciled of the VM says why"
 	}
-	return InProgress, ReasonExporting, s.because("the disk's export is being started")
+	return InProgress, ReasonExporting, s.because("the " + s.noun() + "'s export is being started")
 }
 
 // again says that a disk which the guest has is not served just now.
 func (s Situation) again() string {
-	return s.because("waiting for the disk's export, which is started again")
+	return s.because("waiting for the " + s.noun() + "'s export, which is started again")
 }
 
 // because adds to a text about an export why it isn't ready.
@@ -259,13 +269,13 @@ func (s Situation) because(text string) string {
 func (s Situation) detaching() string {
 	switch {
 	case s.HasPod && s.Drive.State == DriveDetaching:
-		return "waiting until the guest lets go of the disk"
+		return "waiting until the guest lets go of the " + s.noun()
 	case s.HasPod && s.Drive.State == DriveFailed && !s.Drive.Configured:
-		return "the guest still has the disk: " + s.Drive.Message
+		return "the guest still has the " + s.noun() + ": " + s.Drive.Message
 	case s.HasPod && s.Drive.inQEMU():
-		return "the runner detaches the disk"
+		return "the runner detaches the " + s.noun()
 	}
-	return "the disk's export is being ended"
+	return "the " + s.noun() + "'s export is being ended"
 }
 
 // Names reports whether a VM's definition has the disk or image: then its pod mounts the claim.

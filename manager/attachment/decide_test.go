@@ -112,6 +112,9 @@ func TestDecideOfAnImage(t *testing.T) {
 		anImage(&s)
 		c.change(&s)
 		got := Decide(s)
+		if s.image() {
+			require.NotContains(t, got.Message, "disk", name)
+		}
 		require.Contains(t, got.Message, c.says, name)
 		got.Message = ""
 		require.Equal(t, c.want, got, name)
@@ -321,6 +324,9 @@ func TestDecide(t *testing.T) {
 		s := attached()
 		c.change(&s)
 		got := Decide(s)
+		if s.image() {
+			require.NotContains(t, got.Message, "disk", name)
+		}
 		require.Contains(t, got.Message, c.says, name)
 		got.Message = ""
 		require.Equal(t, c.want, got, name)

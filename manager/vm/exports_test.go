@@ -50,7 +50,7 @@ func TestAnExportIsRepaired(t *testing.T) {
 	// It is in the way of the next one, until it is gone.
 	w.attach("next", "web", "data")
 	w.attachmentIs("next", v1.AttachmentPending, attachment.ReasonRefused,
-		"there is a Service vd-data that is not an export of the disk: waiting until it is gone")
+		"there is a Service vd-data that is not of this export: waiting until it is gone")
 	require.NoError(t, w.client.Delete(t.Context(), stranger))
 	eventually(w, "vd-data", &corev1.Pod{}, "is made then", func(*corev1.Pod) bool { return true })
 

@@ -26,6 +26,14 @@ func deviceOf(text string) v1.AttachedDeviceRef {
 	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: text}
 }
 
+// called returns what such a text names, with the word for it.
+func called(text string) string {
+	if ref := deviceOf(text); ref.Kind == v1.AttachedImage {
+		return "image " + ref.Name
+	}
+	return "disk " + text
+}
+
 // Attach implements fleet.Storage.
 func (f *Fleet) Attach(ctx context.Context, user, name, diskName string) error {
 	vm, err := f.find(name)
@@ -54,7 +62,7 @@ func (f *Fleet) Attach(ctx context.Context, user, name, diskName string) error {
 	case err != nil:
 		return explain(err)
 	}
-	f.record(ctx, user, vm, "attach", "attach the disk "+diskName)
+	f.record(ctx, user, vm, "attach", "attach the "+called(diskName))
 	return nil
 }
 
@@ -72,8 +80,8 @@ func (f *Fleet) Detach(ctx context.Context, user, name, diskName string) error {
 		return a.Spec.BlockDeviceRef != deviceOf(diskName)
 	})
 	if len(all) == 0 {
-		return fleet.Refusal(fmt.Sprintf("the disk %s is not attached to the VM %s: a disk of its definition is not "+
-			"detached", diskName, name))
+		return fleet.Refusal(fmt.Sprintf("the %s is not attached to the VM %s: what is part of its definition is not "+
+			"detached", called(diskName), name))
 	}
 	for _, a := range all {
 		gone := &v1.VirtualMachineBlockDeviceAttachment{
@@ -84,7 +92,7 @@ func (f *Fleet) Detach(ctx context.Context, user, name, diskName string) error {
 			return explain(err)
 		}
 	}
-	f.record(ctx, user, vm, "detach", "detach the disk "+diskName)
+	f.record(ctx, user, vm, "detach", "detach the "+called(diskName))
 	return nil
 }
 
