@@ -318,9 +318,10 @@ var optionWord = regexp.MustCompile(
 	`^(-[A-Za-z][A-Za-z_-]*([ =].*)?|virtserialport|virtconsole|(virtio|vhost|usb|scsi|ide|tpm)-[a-z0-9-]+)$`)
 
 // ownOptions are those of the runner's own monitor, and of a QEMU whose guest comes from another one, and how
-// often they may stand below runner/. The last is no option but what QOM appends to a machine's name.
+// often they may stand below runner/. The last two are no options but what QOM appends to a machine's name, and the
+// property of a device that says where it is on the bus that the VM type states.
 func ownOptions() map[string]int {
-	return map[string]int{`"-S"`: 1, `"-chardev"`: 1, `"-mon"`: 1, `"-incoming"`: 1, `"-machine"`: 1}
+	return map[string]int{`"-S"`: 1, `"-chardev"`: 1, `"-mon"`: 1, `"-incoming"`: 1, `"-machine"`: 1, `"scsi-id"`: 1}
 }
 
 func optionsInRunner(tr tree) []string {

@@ -86,7 +86,7 @@ func cdDevices(rule plan.Disks, p plugged, address string) (commands []qmp.Comma
 	case rule.CDHolder != "":
 		outer["port"] = address
 	default:
-		outer["scsi-id"] = json.Number(address)
+		outer[scsiAddress] = json.Number(address)
 	}
 	return append(commands, commandOf("device_add", device))
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -94,11 +93,14 @@ func IsCD(id string) bool {
 	return attached && p.cd
 }
 
+// scsiAddress is the property of a SCSI device that is its place on the bus.
+const scsiAddress = "scsi-id"
+
 // AddressOfCD returns the command that asks for the address of a CD drive, by the id of its device, and what QEMU's
 // answer has of it: Slot.CD, "" if there is none. Of USB only the monitor for people says which port QEMU has found.
 func AddressOfCD(rule plan.Disks, id string) (question qmp.Command, read func(answer json.RawMessage) string) {
 	if rule.CDHolder == "" {
-		return commandOf("qom-get", map[string]any{"path": peripheral + id, "property": "scsi-id"}),
+		return commandOf("qom-get", map[string]any{"path": peripheral + id, "property": scsiAddress}),
 			func(answer json.RawMessage) string { return string(answer) }
 	}
 	id = strings.TrimPrefix(id, cdPrefix)
@@ -107,12 +109,11 @@ func AddressOfCD(rule plan.Disks, id string) (question qmp.Command, read func(an
 			said, _ := usernet.Said(answer)
 			for line := range strings.Lines(said) {
 				before, of, _ := strings.Cut(line, ", ID: ")
-				if m := usbPort.FindStringSubmatch(before); m != nil && strings.TrimSpace(of) == id {
-					return m[1]
+				_, port, _ := strings.Cut(before, "Port ")
+				if port, _, has := strings.Cut(port, ","); has && strings.TrimSpace(of) == id {
+					return port
 				}
 			}
 			return ""
 		}
 }
-
-var usbPort = regexp.MustCompile(`Port (\S+),`)
