@@ -60,27 +60,31 @@ type VirtualMachineBlockDeviceAttachmentSpec struct {
 
 // AttachedDeviceRef names a disk or an image.
 type AttachedDeviceRef struct {
-	// Kind is VirtualDisk, or VirtualImage: that is read only, and in a CD drive if it is that of
-	// a CD.
+	// Kind is VirtualDisk, or VirtualImage or ClusterVirtualImage: these are read only, and in a CD drive if they are
+	// those of a CD.
 	Kind AttachedDeviceKind `json:"kind"`
 	// Name of the disk or image.
 	//
 	// +kubebuilder:validation:MaxLength=60
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk or VirtualImage in this namespace (kubectl get vd,vi)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk or VirtualImage in this namespace, or of a ClusterVirtualImage (kubectl get vd,vi,cvi)"
 	Name string `json:"name"`
 }
 
 // AttachedDeviceKind is the kind of what can be attached while a guest runs.
 //
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:rule="self in ['VirtualDisk', 'VirtualImage']",message="want VirtualDisk or VirtualImage; there is no ClusterVirtualImage: an image is for the VMs of its namespace"
+// +kubebuilder:validation:XValidation:rule="self in ['VirtualDisk', 'VirtualImage', 'ClusterVirtualImage']",message="want VirtualDisk, VirtualImage or ClusterVirtualImage"
 type AttachedDeviceKind string
 
 // The kinds of what can be attached.
 const (
-	AttachedDisk  = AttachedDeviceKind(KindVirtualDisk)
-	AttachedImage = AttachedDeviceKind(KindVirtualImage)
+	AttachedDisk         = AttachedDeviceKind(KindVirtualDisk)
+	AttachedImage        = AttachedDeviceKind(KindVirtualImage)
+	AttachedClusterImage = AttachedDeviceKind(KindClusterVirtualImage)
 )
+
+// IsImage reports whether it is an image, of the namespace or the cluster.
+func (k AttachedDeviceKind) IsImage() bool { return BlockDeviceKind(k).IsImage() }
 
 // AttachmentPhase is the state of an attachment in one word.
 //

@@ -219,24 +219,28 @@ const (
 
 // BlockDeviceKind is the kind of what a VM has as a disk or a CD.
 //
-// +kubebuilder:validation:Enum=VirtualDisk;VirtualImage
+// +kubebuilder:validation:Enum=VirtualDisk;VirtualImage;ClusterVirtualImage
 type BlockDeviceKind string
 
 // The kinds of block devices.
 const (
-	KindVirtualDisk  BlockDeviceKind = "VirtualDisk"
-	KindVirtualImage BlockDeviceKind = "VirtualImage"
+	KindVirtualDisk         BlockDeviceKind = "VirtualDisk"
+	KindVirtualImage        BlockDeviceKind = "VirtualImage"
+	KindClusterVirtualImage BlockDeviceKind = "ClusterVirtualImage"
 )
+
+// IsImage reports whether it is an image, of the namespace or the cluster: any number of VMs have it, to read.
+func (k BlockDeviceKind) IsImage() bool { return k == KindVirtualImage || k == KindClusterVirtualImage }
 
 // BlockDeviceRef is a disk of a VM.
 type BlockDeviceRef struct {
-	// Kind is VirtualDisk, or VirtualImage: that is read only, and in a CD drive if it is that of
-	// a CD.
+	// Kind is VirtualDisk, or VirtualImage or ClusterVirtualImage: these are read only, and in a CD drive if they are
+	// those of a CD.
 	Kind BlockDeviceKind `json:"kind"`
 	// Name of the disk or image.
 	//
 	// +kubebuilder:validation:MaxLength=60
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk or VirtualImage in the VM's namespace (kubectl get vd,vi)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk or VirtualImage in the VM's namespace, or of a ClusterVirtualImage (kubectl get vd,vi,cvi)"
 	Name string `json:"name"`
 	// BootOrder is the place in the order of booting, from 1. If one device has it, only those
 	// that have it are booted from. Default: the place in the list.

@@ -28,7 +28,7 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		return "{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: root}, " +
 			"spec: {persistentVolumeClaim: {size: 1Gi}" + source + "}}"
 	}
-	for page, n := range map[string]int{"disks": 5, "virtual-images": 3, "vm-snapshots": 3} {
+	for page, n := range map[string]int{"disks": 5, "virtual-images": 5, "vm-snapshots": 3} {
 		text, err := os.ReadFile("../../docs/" + page + ".md")
 		require.NoError(t, err)
 		examples := regexp.MustCompile("(?s)```yaml\n(apiVersion.*?)```").FindAllStringSubmatch(string(text), -1)
@@ -56,6 +56,8 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 	require.ErrorContains(t, apply(image("persistentVolumeClaim: {size: 1Gi}, "+strings.Replace(from, "/x", "/y", 1))),
 		"where the data of an image comes from can't be changed: make another image")
 
+	testClusterImages(t, k, apply)
+
 	const http, container = ", dataSource: {type: HTTP, http: ", ", dataSource: {type: ContainerImage, containerImage: "
 	for source, want := range map[string]string{
 		", dataSource: {type: Ftp}": `spec.dataSource.type: Unsupported value: "Ftp": ` +
@@ -65,7 +67,7 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		", dataSource: {type: ContainerImage, http: {url: 'a:'}}": "the type ContainerImage wants containerImage",
 		", dataSource: {type: ObjectRef}":                         "the type ObjectRef wants objectRef",
 		", dataSource: {type: ObjectRef, objectRef: {kind: Pod, name: a}}": "spec.dataSource.objectRef.kind: " +
-			`Unsupported value: "Pod": supported values: "VirtualImage", "VirtualDisk", "VirtualDiskSnapshot", "VirtualMachineSnapshot"`,
+			`Unsupported value: "Pod": supported values: "VirtualImage", "ClusterVirtualImage", "VirtualDisk", "VirtualDiskSnapshot", "VirtualMachineSnapshot"`,
 		http + "{}}":                                       "spec.dataSource.http.url: Required value",
 		http + "{url: debian.qcow2}}":                      "such as https://example.org/debian.qcow2",
 		http + "{url: 'ftp://example.org/x'}}":             "want a URL of http or https",
@@ -96,6 +98,47 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 	require.NoError(t, apply(disk("")))
 	require.ErrorContains(t, apply(good), changed)
 	require.ErrorContains(t, apply(strings.Replace(disk(""), "1Gi", "1Mi", 1)), "a disk can grow, but not shrink")
+}
+
+// testClusterImages checks the definition of ClusterVirtualImages.
+func testClusterImages(t *testing.T, k *clustertest.Namespace, apply func(text string) error) {
+	t.Helper()
+	image := func(name, source string) string {
+		return "{apiVersion: vmoperator.jdrupes.org/v1, kind: ClusterVirtualImage, metadata: {name: " + name + "}, " +
+			"spec: {persistentVolumeClaim: {size: 1Gi}, dataSource: " + source + "}}"
+	}
+	digits := strings.Repeat("0a", 32)
+	sum := "checksum: {sha256: " + digits + "}"
+	const http = "{type: HTTP, http: {url: 'https://example.org/x'"
+	const container = "{type: ContainerImage, containerImage: {image: 'a/b"
+	good := http + ", " + sum + "}}"
+	for source, want := range map[string]string{
+		"{type: Upload}": "want HTTP or ContainerImage, as each namespace gets the data for itself",
+		"{type: ObjectRef, objectRef: {kind: VirtualImage, name: a}}": "want HTTP or ContainerImage",
+		"{type: HTTP}": "the type HTTP wants http",
+		http + "}}":    "spec.dataSource.http: Invalid value: want a checksum",
+		http + ", secretRef: {name: a}, " + sum + "}}":                      "secretRef can't be given",
+		container + ":1'}}":                                                 "want a digest in place of a tag",
+		container + "@sha256:" + digits[1:] + "'}}":                         "want a digest",
+		container + "@sha256:" + digits + "', imagePullSecret: {name: a}}}": "imagePullSecret can't be given",
+	} {
+		err := apply(image("i", source))
+		require.Error(t, err, source)
+		require.Contains(t, strings.ReplaceAll(err.Error(), "\n", " "), want)
+	}
+	for _, name := range []string{strings.Repeat("a", 57), "a.b"} {
+		require.ErrorContains(t, apply(image(name, good)),
+			"of at most 56 characters: the VirtualImages that are made of it are called cvi-NAME")
+	}
+	longest := strings.Repeat("a", 56)
+	require.NoError(t, apply(image(longest, container+":1@sha256:"+digits+"'}}")))
+	require.NoError(t, apply(image("i", good)))
+	require.Regexp(t, `^NAME +TYPE +SIZE +AGE\ni +HTTP +1Gi +\d+s\n$`, k.Kubectl("get", "cvi", "i"))
+	require.ErrorContains(t, apply(image("i", strings.Replace(good, "org/x", "org/y", 1))),
+		"where the data of an image comes from can't be changed: make another image")
+	require.NoError(t, apply(strings.Replace(image("i", good), "1Gi", "2Gi", 1)))
+	require.ErrorContains(t, apply(image("i", good)), "an image can grow, but not shrink")
+	k.Kubectl("delete", "cvi", "--all")
 }
 
 // kubectlError is what kubectl says.

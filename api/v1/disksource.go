@@ -53,10 +53,10 @@ type VirtualDiskSource struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.virtualDiskName) == (self.kind == 'VirtualMachineSnapshot')",fieldPath=".virtualDiskName",message="says which disk of a VirtualMachineSnapshot is meant, and is left out otherwise"
 type DiskSourceRef struct {
-	// Kind is VirtualImage, VirtualDisk, VirtualDiskSnapshot or VirtualMachineSnapshot. A disk is copied while no VM
-	// has it.
+	// Kind is VirtualImage, VirtualDisk, VirtualDiskSnapshot or VirtualMachineSnapshot, or ClusterVirtualImage, which
+	// is in no namespace. A disk is copied while no VM has it.
 	//
-	// +kubebuilder:validation:Enum=VirtualImage;VirtualDisk;VirtualDiskSnapshot;VirtualMachineSnapshot
+	// +kubebuilder:validation:Enum=VirtualImage;ClusterVirtualImage;VirtualDisk;VirtualDiskSnapshot;VirtualMachineSnapshot
 	Kind string `json:"kind"`
 	// Name of the image, the disk or the snapshot.
 	//

@@ -15,4 +15,4 @@ package v1
 
 //go:generate go tool -modfile=../../tools/go.mod controller-gen object paths=.
 //go:generate go tool -modfile=../../tools/go.mod controller-gen crd:maxDescLen=400 paths=. output:crd:dir=../../deploy/crds
-//go:generate sed -i -f crd.sed ../../deploy/crds/vmoperator.jdrupes.org_vms.yaml ../../deploy/crds/vmoperator.jdrupes.org_virtualmachineclasses.yaml ../../deploy/crds/vmoperator.jdrupes.org_virtualdisks.yaml ../../deploy/crds/vmoperator.jdrupes.org_virtualimages.yaml ../../deploy/crds/vmoperator.jdrupes.org_vmpools.yaml
+//go:generate sed -i -f crd.sed ../../deploy/crds/vmoperator.jdrupes.org_vms.yaml ../../deploy/crds/vmoperator.jdrupes.org_virtualmachineclasses.yaml ../../deploy/crds/vmoperator.jdrupes.org_virtualdisks.yaml ../../deploy/crds/vmoperator.jdrupes.org_virtualimages.yaml ../../deploy/crds/vmoperator.jdrupes.org_clustervirtualimages.yaml ../../deploy/crds/vmoperator.jdrupes.org_vmpools.yaml

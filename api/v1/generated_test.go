@@ -26,6 +26,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		filepath.Join(dir, "vmoperator.jdrupes.org_virtualmachineclasses.yaml"),
 		filepath.Join(dir, "vmoperator.jdrupes.org_virtualdisks.yaml"),
 		filepath.Join(dir, "vmoperator.jdrupes.org_virtualimages.yaml"),
+		filepath.Join(dir, "vmoperator.jdrupes.org_clustervirtualimages.yaml"),
 		filepath.Join(dir, "vmoperator.jdrupes.org_vmpools.yaml")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	kept, err := filepath.Glob("../../deploy/crds/*.yaml")

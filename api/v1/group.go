@@ -22,7 +22,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&VirtualMachineIPAddressLease{}, &VirtualMachineIPAddressLeaseList{},
 		&VirtualMachineClass{}, &VirtualMachineClassList{},
 		&VirtualDisk{}, &VirtualDiskList{}, &VirtualDiskSnapshot{}, &VirtualDiskSnapshotList{},
-		&VirtualImage{}, &VirtualImageList{}, &VirtualMachineSnapshot{}, &VirtualMachineSnapshotList{},
+		&VirtualImage{}, &VirtualImageList{}, &ClusterVirtualImage{}, &ClusterVirtualImageList{},
+		&VirtualMachineSnapshot{}, &VirtualMachineSnapshotList{},
 		&VirtualMachineBlockDeviceAttachment{}, &VirtualMachineBlockDeviceAttachmentList{},
 		&VmPool{}, &VmPoolList{})
 	metav1.AddToGroupVersion(s, GroupVersion())

@@ -60,6 +60,8 @@ type cluster struct {
 	disks      *gentype.ClientWithList[*v1.VirtualDisk, *v1.VirtualDiskList]
 	images     *gentype.ClientWithList[*v1.VirtualImage, *v1.VirtualImageList]
 
+	clusterImages *gentype.ClientWithList[*v1.ClusterVirtualImage, *v1.ClusterVirtualImageList]
+
 	attachments *gentype.ClientWithList[
 		*v1.VirtualMachineBlockDeviceAttachment, *v1.VirtualMachineBlockDeviceAttachmentList,
 	]
@@ -109,6 +111,8 @@ func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 		from, "virtualmachineoperations")
 	c.disks = clientOf[v1.VirtualDisk, v1.VirtualDiskList](from, "virtualdisks")
 	c.images = clientOf[v1.VirtualImage, v1.VirtualImageList](from, "virtualimages")
+	c.clusterImages = clientOf[v1.ClusterVirtualImage, v1.ClusterVirtualImageList](
+		origin{from.client, from.codec, ""}, "clustervirtualimages")
 	c.attachments = clientOf[v1.VirtualMachineBlockDeviceAttachment, v1.VirtualMachineBlockDeviceAttachmentList](
 		from, "virtualmachineblockdeviceattachments")
 	c.pools = clientOf[v1.VmPool, v1.VmPoolList](from, "vmpools")

@@ -49,7 +49,7 @@ func (n noun) takesVM(f *flags, cmd *cobra.Command) {
 }
 
 func newDiskAttach(f *flags) *cobra.Command {
-	return newAttach(f, disks(), v1.AttachedDisk, &cobra.Command{
+	return newAttach(f, disks(), diskRef, &cobra.Command{
 		Use: "attach VM DISK", Short: "Attach a disk to a VM while its guest runs",
 		Long: "attach makes a VirtualMachineBlockDeviceAttachment of the name VM-DISK, and waits until the guest has the\n" +
 			"disk. It stays attached when the VM is restarted. The guest finds it in /dev/disk/by-id.",
@@ -58,17 +58,17 @@ func newDiskAttach(f *flags) *cobra.Command {
 }
 
 func newImageAttach(f *flags) *cobra.Command {
-	return newAttach(f, images(), v1.AttachedImage, &cobra.Command{
+	return newAttach(f, anyImages(), imageRef, &cobra.Command{
 		Use: "attach VM IMAGE", Short: "Attach an image to a VM while its guest runs",
 		Long: "attach makes a VirtualMachineBlockDeviceAttachment of the name VM-IMAGE-vi, and waits until the guest has the\n" +
 			"image: that of a CD in a CD drive, if the VM type has those for a guest that runs, any other as a disk that it\n" +
-			"can't write to. It stays attached when the VM is restarted.",
-		Example: "  kubectl vmop image attach web virtio-win",
+			"can't write to. It stays attached when the VM is restarted. cvi/NAME is an image of the cluster.",
+		Example: "  kubectl vmop image attach web virtio-win\n  kubectl vmop image attach web cvi/virtio-win",
 	})
 }
 
 // newAttach returns the verb that attaches what a noun is about.
-func newAttach(f *flags, n noun, kind v1.AttachedDeviceKind, cmd *cobra.Command) *cobra.Command {
+func newAttach(f *flags, n noun, ref func(string) v1.AttachedDeviceRef, cmd *cobra.Command) *cobra.Command {
 	var form string
 	var w awaiting
 	n.takesVM(f, cmd)
@@ -76,7 +76,8 @@ func newAttach(f *flags, n noun, kind v1.AttachedDeviceKind, cmd *cobra.Command)
 	w.add(cmd, "the guest has the "+n.word)
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := split(args)
-		a := act.NewAttachment("", vm, kind, n.name(rest[0]))
+		of := ref(rest[0])
+		a := act.NewAttachment("", vm, of.Kind, of.Name)
 		create := metav1.CreateOptions{FieldManager: fieldManager}
 		a, err := c.attachments.Create(ctx, typedAttachment(a), create)
 		if err != nil {
@@ -93,7 +94,7 @@ func newAttach(f *flags, n noun, kind v1.AttachedDeviceKind, cmd *cobra.Command)
 }
 
 func newDiskDetach(f *flags) *cobra.Command {
-	return newDetach(f, disks(), v1.AttachedDisk, &cobra.Command{
+	return newDetach(f, disks(), diskRef, &cobra.Command{
 		Use: "detach VM DISK", Short: "Detach a disk from a VM while its guest runs",
 		Long: "detach deletes the VirtualMachineBlockDeviceAttachments of the disk to the VM, and waits until the guest\n" +
 			"has let go of it. Unmount it first. A disk of the VM's definition isn't detached.",
@@ -102,7 +103,7 @@ func newDiskDetach(f *flags) *cobra.Command {
 }
 
 func newImageDetach(f *flags) *cobra.Command {
-	return newDetach(f, images(), v1.AttachedImage, &cobra.Command{
+	return newDetach(f, anyImages(), imageRef, &cobra.Command{
 		Use: "detach VM IMAGE", Short: "Detach an image from a VM while its guest runs",
 		Long: "detach deletes the VirtualMachineBlockDeviceAttachments of the image to the VM, and waits until the guest\n" +
 			"has let go of it. Unmount it first. An image of the VM's definition isn't detached.",
@@ -111,7 +112,7 @@ func newImageDetach(f *flags) *cobra.Command {
 }
 
 // newDetach returns the verb that detaches what a noun is about.
-func newDetach(f *flags, n noun, kind v1.AttachedDeviceKind, cmd *cobra.Command) *cobra.Command {
+func newDetach(f *flags, n noun, ref func(string) v1.AttachedDeviceRef, cmd *cobra.Command) *cobra.Command {
 	var form string
 	var w awaiting
 	n.takesVM(f, cmd)
@@ -119,7 +120,7 @@ func newDetach(f *flags, n noun, kind v1.AttachedDeviceKind, cmd *cobra.Command)
 	w.add(cmd, "the guest has let go of the "+n.word)
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := split(args)
-		all, err := c.attachmentsOf(ctx, vm, n.word, v1.AttachedDeviceRef{Kind: kind, Name: n.name(rest[0])})
+		all, err := c.attachmentsOf(ctx, vm, n.word, ref(rest[0]))
 		if err != nil {
 			return err
 		}
@@ -213,7 +214,7 @@ func isAttached(a *v1.VirtualMachineBlockDeviceAttachment) (bool, error) {
 // calledIn returns what people call the disk or image of an attachment, with its name.
 func calledIn(a *v1.VirtualMachineBlockDeviceAttachment) string {
 	of := a.Spec.BlockDeviceRef
-	if of.Kind == v1.AttachedImage {
+	if of.Kind.IsImage() {
 		return "image " + of.Name
 	}
 	return "disk " + of.Name

@@ -134,7 +134,7 @@ func (d *diskDraft) addVolume(cmd *cobra.Command) {
 func (d *diskDraft) add(f *flags, cmd *cobra.Command) {
 	d.addVolume(cmd)
 	p := cmd.Flags()
-	p.StringVar(&d.ofImage, "image", "", "`name` of a VirtualImage")
+	p.StringVar(&d.ofImage, "image", "", "`name` of a VirtualImage, cvi/NAME of a ClusterVirtualImage")
 	p.StringVar(&d.ofDisk, "disk", "", "`name` of a VirtualDisk, which is copied while no VM has it")
 	p.BoolVar(&d.upload, "upload", false, "the image is sent later: kubectl vmop disk|image upload NAME FILE")
 	p.StringVar(&d.url, "url", "", "`URL` of an image on a web server")
@@ -148,7 +148,7 @@ func (d *diskDraft) add(f *flags, cmd *cobra.Command) {
 	for _, name := range []string{"url", "checksum", "container-image", "secret"} {
 		cli.CompleteFlag(cmd, name)
 	}
-	images().completeFlag(f, cmd, "image")
+	anyImages().completeFlag(f, cmd, "image")
 	disks().completeFlag(f, cmd, "disk")
 	diskSnapshots().completeFlag(f, cmd, "snapshot")
 	vmSnapshots().completeFlag(f, cmd, "vm-snapshot")
@@ -196,7 +196,8 @@ func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
 		source.ObjectRef.VirtualDiskName = disk
 		return source, nil
 	case d.ofImage != "":
-		return ofObject(string(v1.KindVirtualImage), d.ofImage), nil
+		ref := imageRef(d.ofImage)
+		return ofObject(string(ref.Kind), ref.Name), nil
 	case d.ofDisk != "":
 		return ofObject(string(v1.KindVirtualDisk), d.ofDisk), nil
 	case d.upload:

@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
-	"vmop/manager/act"
 )
 
 // imageKind is what kubectl calls an image.
@@ -24,7 +21,8 @@ func newImage(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "image", Short: "Make, list and remove images that VMs share", GroupID: groupChange, Args: cli.NoArguments,
 		Long: "image is about VirtualImages, which any number of VMs have by spec.blockDeviceRefs, to read, and of which\n" +
-			"disks are made (kubectl vmop disk create --image). An image is NAME or vi/NAME.",
+			"disks are made (kubectl vmop disk create --image). An image is NAME or vi/NAME. Those of the cluster\n" +
+			"(ClusterVirtualImages) are cvi/NAME: list shows them, and VMs and disks have them in the same way.",
 		RunE: wantSubcommand,
 	}
 	cmd.AddCommand(newImageList(f), newImagePull(f), newImageUpload(f), newImageExport(f), newImageRemove(f),
@@ -39,19 +37,23 @@ func typedImage(i *v1.VirtualImage) *v1.VirtualImage {
 
 func newImageList(f *flags) *cobra.Command {
 	const long = "list shows the images of the namespace: their phase, how far the import of their data is, how large the\n" +
-		"disk in them is, and where their data comes from. kubectl get vi shows those of all namespaces (-A)."
+		"disk in them is, and where their data comes from, and behind them the cluster's, as cvi/NAME, with what is\n" +
+		"stored of them in the namespace. kubectl get vi shows those of all namespaces (-A)."
 	return newList(f, "image", long, func(cmd *cobra.Command, c *cluster, form string) error {
 		list, err := c.images.List(cmd.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
-		return printImages(cmd, form, list)
+		all, err := c.ofCluster(cmd.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		return printImages(cmd, form, list, all)
 	})
 }
 
-func printImages(cmd *cobra.Command, form string, list *v1.VirtualImageList) error {
+func printImages(cmd *cobra.Command, form string, list *v1.VirtualImageList, all []v1.ClusterVirtualImage) error {
 	out := cmd.OutOrStdout()
-	rows := [][]string{{"NAME", "PHASE", "CDROM", "PROGRESS", "SIZE", "SOURCE", "AGE"}}
 	for i := range list.Items {
 		of := typedImage(&list.Items[i])
 		if form == "name" {
@@ -59,14 +61,6 @@ func printImages(cmd *cobra.Command, form string, list *v1.VirtualImageList) err
 				return err
 			}
 		}
-		cd := "-"
-		if of.Status.CDROM != nil {
-			cd = fmt.Sprint(*of.Status.CDROM)
-		}
-		rows = append(rows, []string{
-			of.Name, string(of.Status.Phase), cd, cmp.Or(of.Status.Progress, "-"), cmp.Or(of.Status.Size.Unpacked, "-"),
-			act.SourceOf(&of.Spec.DataSource), duration.HumanDuration(time.Since(of.CreationTimestamp.Time)),
-		})
 	}
 	switch {
 	case form == "name":
@@ -74,12 +68,12 @@ func printImages(cmd *cobra.Command, form string, list *v1.VirtualImageList) err
 	case form == "json", form == "yaml":
 		list.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualImageList"))
 		return cli.PrintValue(out, form, list)
-	case len(list.Items) == 0:
+	case len(list.Items) == 0 && len(all) == 0:
 		cmd.PrintErrln("there are no images in the namespace; " +
 			"make one by: kubectl vmop image pull NAME --url URL --size SIZE")
 		return nil
 	}
-	return cli.Table(out, rows)
+	return cli.Table(out, imageRows(list.Items, all))
 }
 
 func newImagePull(f *flags) *cobra.Command {

@@ -325,6 +325,18 @@ func (p *place) usesDisks() {
 		return p.get("vi-debian-import", &pod) && len(pod.Spec.SchedulingGates) == 0
 	})
 	p.Kubectl("delete", "vi", "debian")
+	p.Apply(`
+{apiVersion: vmoperator.jdrupes.org/v1, kind: ClusterVirtualImage, metadata: {name: `+p.Name+`}, spec: {persistentVolumeClaim: {storageClassName: `+
+		p.Name+`-late, size: 1Gi}, dataSource: {type: HTTP, http: {url: "https://example.org/x", checksum: {sha256: `+
+		strings.Repeat("0a", 32)+`}}}}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: of-cluster}, spec: {persistentVolumeClaim: {storageClassName: `+
+		p.Name+`-late, size: 1Gi}, dataSource: {type: ObjectRef, objectRef: {kind: ClusterVirtualImage, name: `+p.Name+`}}}}
+`)
+	p.eventually("the image of the cluster is stored", func() bool { return p.get("cvi-"+p.Name, &v1.VirtualImage{}) })
+	p.Kubectl("delete", "vd", "of-cluster")
+	p.Kubectl("delete", "cvi", p.Name)
+	p.Kubectl("delete", "vi", "cvi-"+p.Name, "--ignore-not-found")
 }
 
 // usesSnapshots has two snapshots made of a disk, one of them by a storage that is too slow for it to be consistent.

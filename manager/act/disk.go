@@ -52,12 +52,17 @@ func AttachmentName(vm, disk string) string {
 	return name[:min(len(name), longestAttachment)]
 }
 
-// NewAttachment returns the attachment of a disk or an image to a VM, which VM-IMAGE-vi is the name of.
+// NewAttachment returns the attachment of a disk or an image to a VM, which VM-IMAGE-vi is the name of, VM-IMAGE-cvi
+// of a ClusterVirtualImage.
 func NewAttachment(namespace, vm string, kind v1.AttachedDeviceKind, name string,
 ) *v1.VirtualMachineBlockDeviceAttachment {
 	called := AttachmentName(vm, name)
-	if kind == v1.AttachedImage {
+	switch kind {
+	case v1.AttachedImage:
 		called += "-vi"
+	case v1.AttachedClusterImage:
+		called += "-cvi"
+	case v1.AttachedDisk:
 	}
 	a := &v1.VirtualMachineBlockDeviceAttachment{ObjectMeta: metav1.ObjectMeta{Name: called, Namespace: namespace}}
 	a.Spec.VirtualMachineName = vm

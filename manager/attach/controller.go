@@ -30,8 +30,8 @@ type VMs interface {
 type Disks interface {
 	// Disk returns a disk; nil if there is none of that name.
 	Disk(name string) (*v1.VirtualDisk, error)
-	// Image returns an image, as disk.AsDisk has it; nil if there is none of that name.
-	Image(name string) (*v1.VirtualDisk, error)
+	// Image returns an image of a kind, as disk.AsDisk and disk.OfCluster have it; nil if there is none of that name.
+	Image(kind v1.BlockDeviceKind, name string) (*v1.VirtualDisk, error)
 	// Lock gives a disk to a VM, and returns it as it is then. It is a conflict if it has changed.
 	Lock(ctx context.Context, vm string, d *v1.VirtualDisk) (*v1.VirtualDisk, error)
 	// Mounted reports whether a pod of a VM has the claim of a disk, or may get it, and whether that

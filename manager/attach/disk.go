@@ -96,7 +96,7 @@ func (o *one) observe(ref v1.AttachedDeviceRef) (err error) {
 	s.Awaits = r.reported() && r.VM.Status.Runner.AwaitsServers
 	s.Earlier = r.reported() && !s.Awaits
 	s.Drive = r.driveState(ref)
-	if ref.Kind == v1.AttachedImage {
+	if ref.Kind.IsImage() {
 		err = o.observeImage()
 	} else {
 		err = o.observeDisk()
@@ -132,10 +132,10 @@ func (o *one) observeDisk() (err error) {
 // none: the guest must not read anything else, but with another drive.
 func (o *one) observeImage() (err error) {
 	r := o.round
-	if o.Disk, err = r.opts.Disks.Image(o.Ref.Name); err != nil {
+	if o.Disk, err = r.opts.Disks.Image(v1.BlockDeviceKind(o.Ref.Kind), o.Ref.Name); err != nil {
 		return err
 	}
-	o.Mounted = r.pod != nil && objects.HasVolume(&r.pod.Spec, disk.ImageVolumeName(o.Ref.Name))
+	o.Mounted = r.pod != nil && objects.HasVolume(&r.pod.Spec, volumeOf(o.Ref))
 	for _, name := range r.book.Exports(r.Name) {
 		export, err := r.book.Export(name)
 		if err != nil {
@@ -159,10 +159,15 @@ func (o *one) observeImage() (err error) {
 	if have := r.drives.Of(o.Ref); have != nil {
 		has = have.Export
 	}
-	if has != "" && (r.VM == nil || o.Disk != nil && objects.NewImageExport(o.Disk, r.VM).Name != has) {
+	if has != "" && (r.VM == nil || o.Disk != nil && objects.NewImageExport(o.Ref, o.Disk, r.VM).Name != has) {
 		o.Disk = nil
 	}
 	return nil
+}
+
+// volumeOf returns the name of the volume that a pod has, to which an image is not attached.
+func volumeOf(ref v1.AttachedDeviceRef) string {
+	return objects.DeviceRef{Kind: v1.BlockDeviceKind(ref.Kind), Name: ref.Name}.Volume()
 }
 
 // stateOf returns what there is of an export, which is owned by the disk, or the VM, of a uid. That of an earlier disk
@@ -319,7 +324,8 @@ func (o *one) drive() *objects.AttachedDrive {
 		return nil
 	}
 	return &objects.AttachedDrive{
-		Image: o.Ref.Name, CD: disk.IsCD(o.Disk), Export: o.export.Name, Address: address,
+		Image: o.Ref.Name, Cluster: o.Ref.Kind == v1.AttachedClusterImage, CD: disk.IsCD(o.Disk), Export: o.export.Name,
+		Address: address,
 	}
 }
 

@@ -264,7 +264,9 @@ func (n namespace) Pod(string) (*corev1.Pod, error)      { return n.pod, nil }
 func (n namespace) EnqueueAny(...string)                 {}
 func (n namespace) Disk(string) (*v1.VirtualDisk, error) { return nil, errNotListed }
 
-func (n namespace) Image(string) (*v1.VirtualDisk, error) { return nil, errNotListed }
+func (n namespace) Image(v1.BlockDeviceKind, string) (*v1.VirtualDisk, error) {
+	return nil, errNotListed
+}
 
 func (n namespace) Mounted(context.Context, string, string) (mounted, settled bool, err error) {
 	return false, false, errNotListed

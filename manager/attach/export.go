@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	v1 "vmop/api/v1"
 	"vmop/manager/objects"
 	"vmop/nbdexport"
 )
@@ -151,8 +150,8 @@ func (r *round) reachable(o *one) error {
 
 // toBe returns the export of a disk, or of an image, that is there.
 func (o *one) toBe() objects.Export {
-	if o.Ref.Kind == v1.AttachedImage {
-		return objects.NewImageExport(o.Disk, o.VM)
+	if o.Ref.Kind.IsImage() {
+		return objects.NewImageExport(o.Ref, o.Disk, o.VM)
 	}
 	return objects.NewExport(o.Disk, o.VMName)
 }

@@ -146,7 +146,7 @@ func Decide(s Situation) Plan {
 }
 
 // image reports whether it is one, which any number of VMs may have.
-func (s Situation) image() bool { return s.Ref.Kind == v1.AttachedImage }
+func (s Situation) image() bool { return s.Ref.Kind.IsImage() }
 
 // noun is what people call it.
 func (s Situation) noun() string {
@@ -171,7 +171,7 @@ func (s Situation) held() bool {
 // Available decides whether the VM may have the disk or image.
 func (s Situation) Available() (what disk.Answer, reason, message string) {
 	if s.image() {
-		return disk.AvailableImage(s.Ref.Name, s.Disk)
+		return disk.AvailableImage(v1.BlockDeviceKind(s.Ref.Kind), s.Ref.Name, s.Disk)
 	}
 	return disk.Available(s.VMName, s.Ref.Name, s.Disk)
 }

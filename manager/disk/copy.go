@@ -39,6 +39,9 @@ func (s Situation) copyFault() *Refusal {
 
 func copyFault(from, to *v1.VirtualDisk) *Refusal {
 	what := fmt.Sprintf("the %s %s", kindOf(from), from.Name)
+	if s := to.Spec.DataSource; s != nil && s.ObjectRef != nil {
+		what = fmt.Sprintf("the %s %s", s.ObjectRef.Kind, s.ObjectRef.Name) // as the user calls it
+	}
 	phase := from.Status.Phase
 	switch {
 	case from.DeletionTimestamp != nil:

@@ -180,7 +180,7 @@ func TestImageForVMs(t *testing.T) {
 		if i := change(image("raw")); i != nil {
 			of = disk.AsDisk(i)
 		}
-		_, got, message := disk.ForImage("debian", of)
+		_, got, message := disk.ForImage(v1.KindVirtualImage, "debian", of)
 		require.Equal(t, reason, got)
 		require.Equal(t, reason != "", strings.Contains(message, "VirtualImage debian"))
 	}

@@ -96,9 +96,10 @@ const (
 	ReasonImageDeleted  = "ImageDeleted"
 )
 
-// ForImage decides whether a VM may have an image, nil if there is none, when it starts.
-func ForImage(name string, i *v1.VirtualDisk) (what Answer, reason, message string) {
-	what, reason, message = AvailableImage(name, i)
+// ForImage decides whether a VM may have an image, nil if there is none, when it starts. kind and name are those that
+// the user has written: see OfCluster.
+func ForImage(kind v1.BlockDeviceKind, name string, i *v1.VirtualDisk) (what Answer, reason, message string) {
+	what, reason, message = AvailableImage(kind, name, i)
 	if reason == ReasonImageMissing {
 		message += ": the VM starts when it is created"
 	}
@@ -106,16 +107,19 @@ func ForImage(name string, i *v1.VirtualDisk) (what Answer, reason, message stri
 }
 
 // AvailableImage decides whether a VM may have an image, nil if there is none. Any number may.
-func AvailableImage(name string, i *v1.VirtualDisk) (what Answer, reason, message string) {
+func AvailableImage(kind v1.BlockDeviceKind, name string, i *v1.VirtualDisk) (
+	what Answer, reason, message string,
+) {
+	called := string(kind) + " " + name
 	switch {
 	case i == nil:
-		return Wait, ReasonImageMissing, fmt.Sprintf("there is no VirtualImage %s", name)
+		return Wait, ReasonImageMissing, "there is no " + called
 	case i.DeletionTimestamp != nil:
-		return Refuse, ReasonImageDeleted, fmt.Sprintf("the VirtualImage %s is being deleted", name)
+		return Refuse, ReasonImageDeleted, "the " + called + " is being deleted"
 	case i.Status.Phase == v1.DiskFailed:
-		return Refuse, ReasonImageFailed, fmt.Sprintf("the VirtualImage %s: %s", name, i.Status.Message)
+		return Refuse, ReasonImageFailed, fmt.Sprintf("the %s: %s", called, i.Status.Message)
 	case i.Status.Target.UID == "", i.Status.Phase == v1.DiskPending, !Whole(i):
-		return Wait, ReasonImageNotReady, fmt.Sprintf("the VirtualImage %s: %s", name, i.Status.Message)
+		return Wait, ReasonImageNotReady, fmt.Sprintf("the %s: %s", called, i.Status.Message)
 	}
 	return Has, "", ""
 }

@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
-// ImagePrefix is before the name of an image that is attached.
-const ImagePrefix = "vi/"
+// ImagePrefix is before the name of an image that is attached, ClusterImagePrefix before that of one of the cluster.
+const (
+	ImagePrefix        = "vi/"
+	ClusterImagePrefix = "cvi/"
+)
 
 // A Storage has disks and images that outlive VMs. All methods may be called concurrently; errors are those of Fleet,
 // where ErrNotFound means that there is no such disk.
@@ -32,7 +35,8 @@ type Storage interface {
 	Download(ctx context.Context, kind VolumeKind, name, request string, to DiskWriter) error
 
 	// Attach attaches a disk to a VM while its guest runs, or as soon as it does; Detach takes it away again. Both
-	// return when it is begun: the VM shows what becomes of it. An image is ImagePrefix and its name.
+	// return when it is begun: the VM shows what becomes of it. An image is ImagePrefix, or
+	// ClusterImagePrefix, and its name.
 	Attach(ctx context.Context, user, vm, disk string) error
 	Detach(ctx context.Context, user, vm, disk string) error
 	// Snapshot begins a snapshot of all disks of a VM, and returns its name.

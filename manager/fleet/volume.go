@@ -30,16 +30,17 @@ type VolumeKind string
 
 // The kinds of volumes.
 const (
-	OwnDisk      VolumeKind = "PersistentVolumeClaim" // of the VM itself, by a claim template
-	VirtualDisk  VolumeKind = "VirtualDisk"
-	VirtualImage VolumeKind = "VirtualImage"
-	CDDrive      VolumeKind = "CD"
-	FileDisk     VolumeKind = "File" // a file or device of this computer
+	OwnDisk             VolumeKind = "PersistentVolumeClaim" // of the VM itself, by a claim template
+	VirtualDisk         VolumeKind = "VirtualDisk"
+	VirtualImage        VolumeKind = "VirtualImage"
+	ClusterVirtualImage VolumeKind = "ClusterVirtualImage" // of all namespaces; nothing of it is changed here
+	CDDrive             VolumeKind = "CD"
+	FileDisk            VolumeKind = "File" // a file or device of this computer
 )
 
 // VolumeKinds returns all kinds.
 func VolumeKinds() []VolumeKind {
-	return []VolumeKind{OwnDisk, VirtualDisk, VirtualImage, CDDrive, FileDisk}
+	return []VolumeKind{OwnDisk, VirtualDisk, VirtualImage, ClusterVirtualImage, CDDrive, FileDisk}
 }
 
 // VolumeStates returns all states of volumes.

@@ -27,10 +27,14 @@ type DeviceRef struct {
 // String returns the kind and the name: "VirtualDisk/data".
 func (r DeviceRef) String() string { return string(r.Kind) + "/" + r.Name }
 
-// volume returns the name of the volume in the pod.
-func (r DeviceRef) volume() string {
-	if r.Kind == v1.KindVirtualImage {
+// Volume returns the name of the volume in the pod.
+func (r DeviceRef) Volume() string {
+	switch r.Kind {
+	case v1.KindVirtualImage:
 		return disk.ImageVolumeName(r.Name)
+	case v1.KindClusterVirtualImage:
+		return disk.ClusterVolumeName(r.Name)
+	case v1.KindVirtualDisk:
 	}
 	return disk.VolumeName(r.Name)
 }
@@ -128,13 +132,13 @@ func DeviceClaims(vm *v1.VirtualMachine, known []Device) []Claim {
 	var all []Claim
 	for _, d := range devices(vm, known) {
 		c := Claim{
-			Name: cmp.Or(d.Claim, disk.ClaimName(d.Name)), Volume: d.volume(), Path: d.Path, Untrusted: d.Untrusted,
+			Name: cmp.Or(d.Claim, disk.ClaimName(d.Name)), Volume: d.Volume(), Path: d.Path, Untrusted: d.Untrusted,
 		}
-		if d.Kind == v1.KindVirtualImage {
+		if d.Kind.IsImage() {
 			c.Name, c.readOnly = cmp.Or(d.Claim, noClaim), true
 		}
 		if d.OnFileSystem {
-			c.mount = path.Join(DiskDir, d.volume())
+			c.mount = path.Join(DiskDir, d.Volume())
 		}
 		all = append(all, c)
 	}
@@ -166,14 +170,14 @@ func Taint(vm *v1.VirtualMachine, s Settings) string {
 
 // drive returns the drive of a device.
 func (d Device) drive() vmspec.Drive {
-	if d.Kind == v1.KindVirtualImage {
+	if d.Kind.IsImage() {
 		return d.imageDrive()
 	}
 	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: d.Serial()}
 	if d.OnFileSystem {
-		drive.File, drive.Size = path.Join(DiskDir, d.volume(), disk.FileName), wholeMiB(d.Size)
+		drive.File, drive.Size = path.Join(DiskDir, d.Volume(), disk.FileName), wholeMiB(d.Size)
 	} else {
-		drive.Resource = "/dev/" + d.volume()
+		drive.Resource = "/dev/" + d.Volume()
 	}
 	return drive
 }
@@ -181,9 +185,9 @@ func (d Device) drive() vmspec.Drive {
 // imageDrive returns the drive of an image, which others may have, too.
 func (d Device) imageDrive() vmspec.Drive {
 	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: d.Serial()}
-	file := "/dev/" + d.volume()
+	file := "/dev/" + d.Volume()
 	if d.OnFileSystem {
-		file = path.Join(DiskDir, d.volume(), disk.FileName)
+		file = path.Join(DiskDir, d.Volume(), disk.FileName)
 	}
 	switch {
 	case d.CD:
@@ -199,8 +203,8 @@ func (d Device) imageDrive() vmspec.Drive {
 // Serial returns the serial number by which the guest knows it: the name of a disk, or that of the volume
 // of an image, which no disk has. "" leaves it to the VM type, for a name that is too long for it.
 func (r DeviceRef) Serial() string {
-	if r.Kind == v1.KindVirtualImage {
-		return serialOf(r.volume())
+	if r.Kind.IsImage() {
+		return serialOf(r.Volume())
 	}
 	return serialOf(r.Name)
 }

@@ -31,9 +31,11 @@ type Drives struct {
 type AttachedDrive struct {
 	// Disk is the name of the VirtualDisk; "" for an image.
 	Disk string `json:"disk,omitempty"`
-	// Image is the name of the VirtualImage; "" for a disk. CD: it is that of a CD.
-	Image string `json:"image,omitempty"`
-	CD    bool   `json:"cd,omitempty"`
+	// Image is the name of the VirtualImage; "" for a disk. Cluster: of the ClusterVirtualImage. CD: it is that of a
+	// CD.
+	Image   string `json:"image,omitempty"`
+	Cluster bool   `json:"cluster,omitempty"`
+	CD      bool   `json:"cd,omitempty"`
 	// Export is the name of the export of the image.
 	Export string `json:"export,omitempty"`
 	// Address of the export.
@@ -42,7 +44,10 @@ type AttachedDrive struct {
 
 // Ref names the disk or image.
 func (a AttachedDrive) Ref() v1.AttachedDeviceRef {
-	if a.Image != "" {
+	switch {
+	case a.Cluster:
+		return v1.AttachedDeviceRef{Kind: v1.AttachedClusterImage, Name: a.Image}
+	case a.Image != "":
 		return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: a.Image}
 	}
 	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: a.Disk}
@@ -70,7 +75,8 @@ func (d Drives) Of(ref v1.AttachedDeviceRef) *AttachedDrive {
 // the present one and, as the ConfigMap may have been lost, no less than floor.
 func (d Drives) Next(all []AttachedDrive, floor int64) Drives {
 	slices.SortFunc(all, func(a, b AttachedDrive) int {
-		return cmp.Or(cmp.Compare(a.Disk, b.Disk), cmp.Compare(a.Image, b.Image))
+		return cmp.Or(cmp.Compare(a.Disk, b.Disk), cmp.Compare(a.Image, b.Image),
+			cmp.Compare(a.Ref().Kind, b.Ref().Kind))
 	})
 	if slices.Equal(d.All, all) {
 		return d
@@ -108,8 +114,12 @@ func (a AttachedDrive) drive() vmspec.Drive {
 // does.
 func AttachedSerial(ref v1.AttachedDeviceRef) string {
 	name, suffix := ref.Name, ""
-	if ref.Kind == v1.AttachedImage {
+	switch ref.Kind {
+	case v1.AttachedImage:
 		suffix = ".vi"
+	case v1.AttachedClusterImage:
+		suffix = ".cvi"
+	case v1.AttachedDisk:
 	}
 	if len(name)+len(suffix) <= vmspec.LongestSerial {
 		return name + suffix

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -35,7 +36,7 @@ type Export struct {
 	// Claim is that of the disk. OnFileSystem: the disk is a file in its volume, and is made, of
 	// Size, if there is none.
 	Claim string
-	// Image is the name of the image; "" for a disk.
+	// Image names the image: KIND/NAME, of a VirtualImage NAME; "" for a disk.
 	Image        string
 	OnFileSystem bool
 	Size         resource.Quantity
@@ -58,7 +59,7 @@ func ExportOf(pod apimeta.Object) (ref v1.AttachedDeviceRef, is bool) {
 	case owner.Kind == string(v1.KindVirtualDisk) && ExportName(owner.Name) == pod.GetName():
 		return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: owner.Name}, true
 	case owner.Kind == kindVM && owner.Name == annotations[AnnotationVM] && image != "":
-		return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: image}, true
+		return imageCalled(image), true
 	}
 	return ref, false
 }
@@ -73,13 +74,34 @@ func NewExport(d *v1.VirtualDisk, vm string) Export {
 	}
 }
 
+// textOf returns what an export notes of its image: the name, of a ClusterVirtualImage behind its kind.
+func textOf(image v1.AttachedDeviceRef) string {
+	if image.Kind == v1.AttachedImage {
+		return image.Name
+	}
+	return string(image.Kind) + "/" + image.Name
+}
+
+// imageCalled returns the image that an export has noted.
+func imageCalled(text string) v1.AttachedDeviceRef {
+	if kind, name, two := strings.Cut(text, "/"); two {
+		return v1.AttachedDeviceRef{Kind: v1.AttachedDeviceKind(kind), Name: name}
+	}
+	return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: text}
+}
+
 // NewImageExport returns the export of an image (disk.AsDisk) to a VM. Its name has the uids of both: another image of
-// the same name is another export.
-func NewImageExport(image *v1.VirtualDisk, vm *v1.VirtualMachine) Export {
-	sum := sha256.Sum256([]byte(vm.UID + "/" + image.UID))
+// the same name is another export. So is that of the same image by its other name: that of a ClusterVirtualImage, or of
+// what is stored of it.
+func NewImageExport(ref v1.AttachedDeviceRef, image *v1.VirtualDisk, vm *v1.VirtualMachine) Export {
+	text := string(vm.UID + "/" + image.UID)
+	if ref.Kind != v1.AttachedImage {
+		text += "/" + string(ref.Kind)
+	}
+	sum := sha256.Sum256([]byte(text))
 	return Export{
 		Name: fmt.Sprintf("vi-%.46s-%x", image.Name, sum[:5]), Namespace: vm.Namespace, VM: vm.Name,
-		Claim: disk.ClaimOf(image), Image: image.Name, OnFileSystem: disk.OnFileSystem(image), ReadOnly: true,
+		Claim: disk.ClaimOf(image), Image: textOf(ref), OnFileSystem: disk.OnFileSystem(image), ReadOnly: true,
 		Owner: owner(vm),
 	}
 }

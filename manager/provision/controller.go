@@ -90,6 +90,7 @@ type Controller struct {
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	refused map[string]refusal // by the disk's name
 	wanted  wanted
+	asked   asked // of images
 	fetched fetched
 }
 
@@ -109,7 +110,7 @@ func New(opts Options) *Controller {
 		c.EnqueueAll()
 		images.EnqueueAll()
 	})
-	images.book = store.NewImages(c.book, images.changed)
+	images.book = store.NewImages(c.book, images.changed, images.clusterChanged, images.clustersListed)
 	c.disks, c.images, images.disks, images.images = c, images, c, images
 	return c
 }
@@ -118,6 +119,7 @@ func newController(opts Options, kind v1.BlockDeviceKind) *Controller {
 	return &Controller{
 		opts: opts, kind: kind, refused: map[string]refusal{},
 		wanted:  wanted{by: map[string]map[string]disk.Place{}},
+		asked:   asked{names: map[string]bool{}},
 		fetched: fetched{of: map[string]*fetch{}, slots: make(chan struct{}, mostFetches), client: progressClient()},
 	}
 }
@@ -151,17 +153,22 @@ func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) {
 	return c.book.Disk(name)
 }
 
-// Image returns an image, as a disk; nil if there is none of that name. It is an error as long as they have not been
-// listed.
-func (c *Controller) Image(name string) (*v1.VirtualDisk, error) { return c.images.Disk(name) }
+// Image returns an image of a kind, as a disk; nil if there is none of that name. It is an error as long as they have
+// not been listed. A ClusterVirtualImage is stored in the namespace by that.
+func (c *Controller) Image(kind v1.BlockDeviceKind, name string) (*v1.VirtualDisk, error) {
+	if err := c.images.book.Listed(); err != nil {
+		return nil, fmt.Errorf("look for the %s %s: %w", kind, name, err)
+	}
+	return c.named(kind, name)
+}
 
 // changed looks at a disk that has changed, and at the VMs that name it.
 func (c *Controller) changed(name string) {
 	c.enqueue(name)
-	for _, do := range c.also {
-		do(name)
+	c.wake(c.kind, name)
+	if of, may := disk.ClusterImageOf(name); may && c == c.images {
+		c.wake(v1.KindClusterVirtualImage, of)
 	}
-	c.opts.VMs.EnqueueAny(c.opts.VMs.UsersOf(objects.DeviceRef{Kind: c.kind, Name: name})...)
 }
 
 // enqueue makes disks be looked at. A manager that stands by begins with all when it leads.
@@ -182,6 +189,9 @@ func (c *Controller) EnqueueAll() {
 	clear(c.refused)
 	c.mu.Unlock()
 	c.enqueue(c.book.Names()...)
+	for _, name := range c.asked.all() {
+		c.enqueue(disk.ClusterImageName(name))
+	}
 }
 
 // VMChanged makes a VM be looked at that has disks, though it may be gone.

@@ -16,14 +16,14 @@ import (
 // origin returns the image, or the disk, that another one is to be a copy of; nil if there is none, or
 // it is not known yet.
 func (c *Controller) origin(ref *v1.DiskSourceRef) (*v1.VirtualDisk, error) {
-	of := c.disks
-	if ref.Kind == string(v1.KindVirtualImage) {
+	kind, of := v1.BlockDeviceKind(ref.Kind), c.disks
+	if kind.IsImage() {
 		of = c.images
 	}
 	if of.unavailable() != "" {
 		return nil, nil
 	}
-	return of.book.Disk(ref.Name)
+	return c.named(kind, ref.Name)
 }
 
 // reserve keeps VMs from the disk that a pod is to copy, before the pod can start. An image is not

@@ -25,24 +25,38 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: unlistedRetry}, nil
 	}
 	d, err := c.book.Disk(request.Name)
-	if err != nil || d == nil {
-		c.forgive(request.Name)
-		c.fetched.forget(request.Name)
+	if err != nil {
 		return reconcile.Result{}, err
+	}
+	again, err := c.reconcile(ctx, request.Name, d)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil // the watch is about to bring something else
+	}
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// reconcile does what there is to do for a disk of a name, d, which is nil if there is none.
+func (c *Controller) reconcile(ctx context.Context, name string, d *v1.VirtualDisk) (again time.Duration, err error) {
+	if c == c.images {
+		if again, err = c.follow(ctx, name, d); err != nil || d == nil && again > 0 {
+			return again, err
+		}
+	}
+	if d == nil {
+		c.forgive(name)
+		c.fetched.forget(name)
+		return 0, nil
 	}
 	if vm := disk.Holder(d); vm != "" {
 		if is, err := c.opts.VMs.VM(vm); is == nil && err == nil {
 			c.opts.VMs.EnqueueAny(vm) // which leaves the disk
 		}
 	}
-	again, err := c.serve(ctx, d)
+	again, err = c.serve(ctx, d)
 	if err == nil && len(d.Status.CopiedBy) > 0 {
 		again, err = sooner(again, sourceRetry), c.releaseCopies(ctx, d.Name)
 	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil // the watch is about to bring something else
-	}
-	return reconcile.Result{RequeueAfter: again}, err
+	return again, err
 }
 
 // serve makes a disk be as it is asked for, as far as possible, and says in its status how far.

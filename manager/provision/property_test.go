@@ -49,22 +49,23 @@ type world struct {
 	cuts    float64
 	cut     bool // the manager is dead
 
-	vms    map[string]*v1.VirtualMachine
-	disks  map[string]*v1.VirtualDisk
-	images map[string]*v1.VirtualImage
-	claims map[string]*corev1.PersistentVolumeClaim
-	sets   map[string]*appsv1.StatefulSet
-	read   map[string]*appsv1.StatefulSet // by the controller of stateful sets, which acts later
-	pods   map[string]*corev1.Pod
-	works  map[string]*corev1.Pod // that import, by their names
-	keys   map[string]*corev1.Secret
-	data   map[types.UID]string   // by claims: "" is half of an image, or nothing
-	known  map[string]*corev1.Pod // by the manager, whose watch is late
-	events []func()               // of the watch of disks, claims and pods that import
-	late   []func() error         // writes of managers that believe that they lead
-	fails  float64                // how many imports fail
-	copies int                    // that were begun
-	sent   int                    // exports that were begun
+	vms     map[string]*v1.VirtualMachine
+	disks   map[string]*v1.VirtualDisk
+	images  map[string]*v1.VirtualImage
+	claims  map[string]*corev1.PersistentVolumeClaim
+	sets    map[string]*appsv1.StatefulSet
+	read    map[string]*appsv1.StatefulSet // by the controller of stateful sets, which acts later
+	pods    map[string]*corev1.Pod
+	works   map[string]*corev1.Pod // that import, by their names
+	keys    map[string]*corev1.Secret
+	data    map[types.UID]string   // by claims: "" is half of an image, or nothing
+	known   map[string]*corev1.Pod // by the manager, whose watch is late
+	events  []func()               // of the watch of disks, claims and pods that import
+	late    []func() error         // writes of managers that believe that they lead
+	fails   float64                // how many imports fail
+	copies  int                    // that were begun
+	sent    int                    // exports that were begun
+	refuses bool                   // the API server refuses images
 
 	manager *Controller
 }
@@ -178,6 +179,9 @@ func (w *world) Create(_ context.Context, o client.Object, _ ...client.CreateOpt
 	}
 	if key, is := o.(*corev1.Secret); is {
 		return w.writeWork(func() error { return w.createKey(key) })
+	}
+	if image, is := o.(*v1.VirtualImage); is {
+		return w.write(func() error { return w.createImage(image) })
 	}
 	claim, is := o.(*corev1.PersistentVolumeClaim)
 	if !is {

@@ -49,7 +49,7 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 	var other decide.Report // what is not about exports
 	c.want(vm, refs)
 	for _, ref := range refs {
-		if ref.Kind == v1.KindVirtualImage {
+		if ref.Kind.IsImage() {
 			c.attachImage(vm, ref, &got, &other)
 			continue
 		}
@@ -92,7 +92,7 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 
 // imagesUnavailable returns why images are not known of which a VM names some; "" if they are.
 func (c *Controller) imagesUnavailable(refs []objects.DeviceRef) string {
-	if slices.ContainsFunc(refs, func(r objects.DeviceRef) bool { return r.Kind == v1.KindVirtualImage }) {
+	if slices.ContainsFunc(refs, func(r objects.DeviceRef) bool { return r.Kind.IsImage() }) {
 		return c.images.unavailable()
 	}
 	return ""
@@ -100,18 +100,18 @@ func (c *Controller) imagesUnavailable(refs []objects.DeviceRef) string {
 
 // attachImage gives a VM an image, which it shares with others. Nothing is written for that.
 func (c *Controller) attachImage(vm *v1.VirtualMachine, ref objects.DeviceRef, got *Attached, did *decide.Report) {
-	i, err := c.images.book.Disk(ref.Name)
+	i, err := c.named(ref.Kind, ref.Name)
 	if err != nil {
 		did.Stop(nil, err)
 		return
 	}
-	if i != nil {
+	if disk.Stored(i) {
 		got.Devices = append(got.Devices, objects.Device{
 			DeviceRef: ref, OnFileSystem: disk.OnFileSystem(i), CD: disk.IsCD(i), Claim: disk.ClaimOf(i),
 			Untrusted: i.Status.Untrusted,
 		})
 	}
-	what, reason, message := disk.ForImage(ref.Name, i)
+	what, reason, message := disk.ForImage(ref.Kind, ref.Name, i)
 	did.Stop(refused(vm, ref, what, reason, message), nil)
 }
 
@@ -161,15 +161,11 @@ func (c *Controller) obstacle(err error) (decide.Obstacle, error) {
 func (c *Controller) Refs(vm *v1.VirtualMachine, running *corev1.Pod) (all []v1.BlockDeviceStatusRef) {
 	for _, ref := range objects.DeviceRefs(vm) {
 		is := v1.BlockDeviceStatusRef{Kind: ref.Kind, Name: ref.Name, Serial: ref.Serial()}
-		of := c.disks
-		if ref.Kind == v1.KindVirtualImage {
-			of = c.images
-		}
-		if d, err := of.book.Disk(ref.Name); err == nil && d != nil {
+		if d, err := c.named(ref.Kind, ref.Name); err == nil && d != nil {
 			is.Size, is.AccessMode = d.Status.Capacity, disk.AccessMode(d)
 			switch {
 			case running == nil:
-			case of == c.images:
+			case ref.Kind.IsImage():
 				is.Attached = objects.Mounts(&running.Spec, disk.ClaimOf(d))
 			default:
 				is.Attached = disk.Holder(d) == vm.Name && objects.HasVolume(&running.Spec, disk.VolumeName(ref.Name))

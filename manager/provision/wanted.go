@@ -54,18 +54,14 @@ func (w *wanted) place(name string) (p disk.Place, wanted bool) {
 func (c *Controller) want(vm *v1.VirtualMachine, refs []objects.DeviceRef) {
 	var missing, claims []string
 	for _, ref := range refs {
-		of := c
-		if ref.Kind == v1.KindVirtualImage {
-			of = c.images
-		}
-		d, err := of.book.Disk(ref.Name)
+		d, err := c.named(ref.Kind, ref.Name)
 		if err != nil || d == nil {
 			continue
 		}
 		if d.Status.Target.UID != "" {
 			claims = append(claims, disk.ClaimOf(d))
 		}
-		if of == c && !disk.Whole(d) && vm.Spec.DesiredState() == v1.Running {
+		if ref.Kind == v1.KindVirtualDisk && !disk.Whole(d) && vm.Spec.DesiredState() == v1.Running {
 			missing = append(missing, d.Name)
 		}
 	}

@@ -28,6 +28,7 @@ type Disks struct {
 	namespace string
 	disks     *collection[*v1.VirtualDisk]
 	images    *collection[*v1.VirtualImage] // in the place of disks; nil: none
+	cluster   *few[*v1.ClusterVirtualImage] // with images
 	shared    bool                          // secrets and classes, which another one follows
 	claims    *collection[*corev1.PersistentVolumeClaim]
 	pods      *collection[*corev1.Pod] // that import
@@ -56,13 +57,15 @@ func NewDisks(namespace string, changed func(disk string), all func()) *Disks {
 }
 
 // NewImages returns one for images (disk.AsDisk) that is empty, and has Secrets and storage classes of
-// the disks.
-func NewImages(of *Disks, changed func(image string)) *Disks {
+// the disks. cluster is called for each ClusterVirtualImage that is new, has changed, or is gone, clusters when these
+// are known after they were not.
+func NewImages(of *Disks, changed, cluster func(image string), clusters func()) *Disks {
 	by := newCompressor()
 	s := &Disks{namespace: of.namespace, shared: true, secrets: of.secrets, classes: of.classes}
 	changed = s.after(changed)
 	s.images = newCollection(imageEncoding(of.namespace), by, func(name string, _ record) { changed(name) })
 	s.keepWork(by, changed)
+	s.keepClusterImages(cluster, clusters)
 	return s
 }
 
@@ -120,6 +123,7 @@ func trimmedDisk(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
 		DeletionTimestamp: m.DeletionTimestamp, Annotations: entries(m.Annotations, []string{v1.AnnotationExport}),
+		OwnerReferences: m.OwnerReferences,
 	}
 }
 
@@ -277,11 +281,12 @@ func (s *Disks) Listing(disks []*v1.VirtualDisk, claims []*corev1.PersistentVolu
 	return errors.Join(errs...)
 }
 
-// ListingImages is Listing for images. Their Secrets and classes are those of the disks.
+// ListingImages is Listing for images, without any of the cluster. Their Secrets and classes are those of the disks.
 func (s *Disks) ListingImages(images []*v1.VirtualImage, claims []*corev1.PersistentVolumeClaim,
 	pods []*corev1.Pod,
 ) error {
-	return errors.Join(replace(s.images, images), replace(s.claims, claims), replace(s.pods, pods))
+	return errors.Join(replace(s.images, images), replace(s.claims, claims), replace(s.pods, pods),
+		s.ListingClusterImages())
 }
 
 // Follow keeps the disks as the API server has them, until ctx is done.
@@ -298,6 +303,10 @@ func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
 		app = disk.ImageAppName
 		follow(ctx, &running, noted, s.namespace, s.images, client.ListOptions{},
 			&v1.VirtualImage{}, func() client.ObjectList { return &v1.VirtualImageList{} })
+		running.Go(func() {
+			followFew(ctx, from, s.cluster, &v1.ClusterVirtualImage{},
+				func() client.ObjectList { return &v1.ClusterVirtualImageList{} })
+		})
 	} else {
 		follow(ctx, &running, noted, s.namespace, s.disks, client.ListOptions{},
 			&v1.VirtualDisk{}, func() client.ObjectList { return &v1.VirtualDiskList{} })
@@ -324,7 +333,7 @@ func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
 func (s *Disks) all() lists {
 	all := lists{s.claims.listed, s.pods.listed, s.classes.tried}
 	if s.images != nil {
-		all = append(all, s.images.listed)
+		all = append(all, s.images.listed, s.cluster.tried)
 	} else {
 		all = append(all, s.disks.listed)
 	}

@@ -178,7 +178,7 @@ func followFew[T client.Object](ctx context.Context, from client.WithWatch, f *f
 func refusal(err error) string {
 	switch {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return "the API server has no VirtualMachineClasses: apply their definition in deploy/crds"
+		return "the API server doesn't know them (" + err.Error() + "): apply their definition in deploy/crds"
 	case apierrors.IsForbidden(err):
 		return "the manager needs the ClusterRole vm-operator-cluster (deploy/manager/cluster-account.yaml): " + err.Error()
 	}

@@ -108,7 +108,9 @@ func (v visit) diskTable(list []fleet.Volume) diskTable {
 			ID: "delete-" + row.ID, Href: row.At + "/delete", Label: v.T("do.delete"), Class: "danger",
 			Refused: refused, Icon: v.Icon("delete"),
 		}
-		if refused == "" && row.UsedBy != "" {
+		if of.Kind == fleet.ClusterVirtualImage {
+			row.Delete.Refused, row.Export = v.T("disks.ofcluster"), false
+		} else if refused == "" && row.UsedBy != "" {
 			row.Delete.Refused = v.T("disks.used", row.UsedBy)
 		}
 		if of.State == "WaitForUserUpload" {
@@ -142,6 +144,9 @@ func (v visit) newDiskInputs(list []fleet.Volume) []inputView {
 	add(string(fleet.FromUpload), v.T("disks.from.upload"))
 	for _, of := range list {
 		switch {
+		case of.Kind == fleet.ClusterVirtualImage && volumeClass(of.State) != "bad":
+			name := fleet.ClusterImagePrefix + of.Name
+			add(string(fleet.FromImage)+":"+name, v.T("disks.from.image", name))
 		case of.State != "Ready":
 		case of.Kind == fleet.VirtualImage:
 			add(string(fleet.FromImage)+":"+of.Name, v.T("disks.from.image", of.Name))

@@ -80,6 +80,9 @@ func (v visit) attach(vm *fleet.VM) attachView {
 		if of.Kind == fleet.VirtualImage && volumeClass(of.State) != "bad" {
 			view.Disks = append(view.Disks, fleet.ImagePrefix+of.Name)
 		}
+		if of.Kind == fleet.ClusterVirtualImage && volumeClass(of.State) != "bad" {
+			view.Disks = append(view.Disks, fleet.ClusterImagePrefix+of.Name)
+		}
 	}
 	return view
 }
@@ -187,8 +190,12 @@ func (v visit) volume(of fleet.Volume) volumeView {
 	view := volumeView{words: v.words, Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)), Source: of.Source}
 	if view.Attached = of.Attachment != ""; view.Attached {
 		view.Kind += " – " + v.T("volume.attached")
-		if view.Device = of.Name; of.Kind == fleet.VirtualImage {
+		switch view.Device = of.Name; of.Kind {
+		case fleet.VirtualImage:
 			view.Device = fleet.ImagePrefix + of.Name
+		case fleet.ClusterVirtualImage:
+			view.Device = fleet.ClusterImagePrefix + of.Name
+		case fleet.OwnDisk, fleet.VirtualDisk, fleet.CDDrive, fleet.FileDisk:
 		}
 	}
 	if of.Size > 0 {

@@ -18,18 +18,25 @@ import (
 	"vmop/manager/fleet"
 )
 
-// deviceOf returns what a user calls NAME, of a disk, or vi/NAME.
+// deviceOf returns what a user calls NAME, of a disk, or vi/NAME, or cvi/NAME.
 func deviceOf(text string) v1.AttachedDeviceRef {
 	if image, is := strings.CutPrefix(text, fleet.ImagePrefix); is {
 		return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: image}
+	}
+	if image, is := strings.CutPrefix(text, fleet.ClusterImagePrefix); is {
+		return v1.AttachedDeviceRef{Kind: v1.AttachedClusterImage, Name: image}
 	}
 	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: text}
 }
 
 // called returns what such a text names, with the word for it.
 func called(text string) string {
-	if ref := deviceOf(text); ref.Kind == v1.AttachedImage {
+	switch ref := deviceOf(text); ref.Kind {
+	case v1.AttachedImage:
 		return "image " + ref.Name
+	case v1.AttachedClusterImage:
+		return "image " + text
+	case v1.AttachedDisk:
 	}
 	return "disk " + text
 }
@@ -41,11 +48,7 @@ func (f *Fleet) Attach(ctx context.Context, user, name, diskName string) error {
 		return err
 	}
 	ref := deviceOf(diskName)
-	from := f.opts.Volumes.Disks
-	if ref.Kind == v1.AttachedImage {
-		from = f.opts.Volumes.Images
-	}
-	d, err := from.Disk(ref.Name)
+	d, err := f.device(v1.BlockDeviceKind(ref.Kind), ref.Name)
 	switch {
 	case err != nil:
 		return err

@@ -106,8 +106,9 @@ func volumes(namespace string) store.Volumes {
 	nothing := func(string) {}
 	disks := store.NewDisks(namespace, nothing, func() {})
 	return store.Volumes{
-		Disks: disks, Images: store.NewImages(disks, nothing), Attachments: store.NewAttachments(namespace, nothing),
-		Snapshots: store.NewMachineSnapshots(namespace, nothing, func() {}),
+		Disks: disks, Images: store.NewImages(disks, nothing, nothing, func() {}),
+		Attachments: store.NewAttachments(namespace, nothing),
+		Snapshots:   store.NewMachineSnapshots(namespace, nothing, func() {}),
 	}
 }
 

@@ -22,7 +22,7 @@ func (f *Fleet) sources() *fleet.Sources {
 	all, named := &fleet.Sources{}, f.opts.Store.Devices()
 	for _, name := range slices.Sorted(slices.Values(v.Images.Names())) {
 		i, err := v.Images.Disk(name)
-		if err != nil || i == nil || i.Status.Phase != v1.DiskReady || disk.IsCD(i) {
+		if err != nil || i == nil || i.Status.Phase != v1.DiskReady || disk.IsCD(i) || f.isOfCluster(i) {
 			continue
 		}
 		image := volumeOf(v1.KindVirtualImage, i)
@@ -31,6 +31,7 @@ func (f *Fleet) sources() *fleet.Sources {
 		}
 		all.Images = append(all.Images, image)
 	}
+	all.Images = append(all.Images, f.clusterSources()...)
 	for _, name := range slices.Sorted(slices.Values(v.Disks.Names())) {
 		d, err := v.Disks.Disk(name)
 		if err != nil || d == nil || d.DeletionTimestamp != nil || d.Status.Phase == v1.DiskFailed ||

@@ -45,7 +45,7 @@ func (f *Fleet) Disks() (all []fleet.Volume, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if d == nil {
+			if d == nil || kind == fleet.VirtualImage && f.isOfCluster(d) {
 				continue
 			}
 			v := volumeOf(v1.BlockDeviceKind(kind), d)
@@ -57,6 +57,10 @@ func (f *Fleet) Disks() (all []fleet.Volume, err error) {
 			v.UsedBy = slices.Compact(v.UsedBy)
 			all = append(all, v)
 		}
+	}
+	for _, v := range f.clusterImages() {
+		v.UsedBy = slices.Sorted(slices.Values(users[string(v.Kind)+"/"+v.Name]))
+		all = append(all, v)
 	}
 	return all, nil
 }
@@ -109,6 +113,10 @@ func sourceOf(d fleet.Disk) (*v1.VirtualDiskSource, error) {
 	}
 	switch d.From {
 	case fleet.FromImage:
+		if name, is := strings.CutPrefix(d.Of, fleet.ClusterImagePrefix); is {
+			d.Of = name
+			return of(v1.KindClusterVirtualImage), nil
+		}
 		return of(v1.KindVirtualImage), nil
 	case fleet.FromDisk:
 		return of(v1.KindVirtualDisk), nil
@@ -126,6 +134,9 @@ func sourceOf(d fleet.Disk) (*v1.VirtualDiskSource, error) {
 
 // disk returns a disk or an image to write to, with its uid, and the VMs that have it or name it.
 func (f *Fleet) disk(kind fleet.VolumeKind, name string) (object client.Object, users []string, err error) {
+	if kind == fleet.ClusterVirtualImage {
+		return nil, nil, fleet.Refusal("an image of the cluster is its administrators': kubectl edit cvi " + name)
+	}
 	all, err := f.Disks()
 	i := slices.IndexFunc(all, func(v fleet.Volume) bool { return v.Kind == kind && v.Name == name })
 	if err != nil || i < 0 {

@@ -28,6 +28,9 @@ func (f *Fleet) showVolumes(v store.Volumes) {
 			if open { // or else all are decoded anyway
 				f.hasChanged(f.opts.Store.UsersOf(objects.DeviceRef{Kind: kind, Name: name})...)
 			}
+			if of, may := disk.ClusterImageOf(name); open && may && kind == v1.KindVirtualImage {
+				f.hasChanged(f.opts.Store.UsersOf(objects.DeviceRef{Kind: v1.KindClusterVirtualImage, Name: of})...)
+			}
 			f.hasChanged()
 		}
 	}
@@ -85,18 +88,28 @@ func (f *Fleet) volumesOf(vm *v1.VirtualMachine, up bool) (all []fleet.Volume) {
 
 // named returns a disk or an image by its name.
 func (f *Fleet) named(kind v1.BlockDeviceKind, name string) fleet.Volume {
-	from := f.opts.Volumes.Disks
-	if kind == v1.KindVirtualImage {
-		from = f.opts.Volumes.Images
-	}
-	d, err := from.Disk(name)
+	d, err := f.device(kind, name)
 	if err != nil {
 		f.opts.Log.Error("a disk can't be shown", "kind", kind, "name", name, "err", err)
 	}
 	if d == nil {
 		return fleet.Volume{Kind: fleet.VolumeKind(kind), Name: name, State: missing}
 	}
-	return volumeOf(kind, d)
+	v := volumeOf(kind, d)
+	v.Name = name // of a ClusterVirtualImage that of its image is another one
+	return v
+}
+
+// device returns a disk or an image (disk.AsDisk, disk.OfCluster); nil if there is none of that name.
+func (f *Fleet) device(kind v1.BlockDeviceKind, name string) (*v1.VirtualDisk, error) {
+	switch kind {
+	case v1.KindVirtualImage:
+		return f.opts.Volumes.Images.Disk(name)
+	case v1.KindClusterVirtualImage:
+		return f.opts.Volumes.Images.OfCluster(name)
+	case v1.KindVirtualDisk:
+	}
+	return f.opts.Volumes.Disks.Disk(name)
 }
 
 // volumeOf returns a disk, or an image as a disk (disk.AsDisk), as pages show it.

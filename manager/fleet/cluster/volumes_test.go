@@ -93,6 +93,53 @@ func TestVolumesOfAVM(t *testing.T) {
 	require.Equal(t, missing, is()[3].State)
 }
 
+// Images of the cluster are shown and offered beside those of the namespace, and what is stored of them is not shown
+// twice. Nothing of them is changed here.
+func TestImagesOfTheCluster(t *testing.T) {
+	t.Parallel()
+	f := many(t, 1)
+	d, i := f.opts.Volumes.Disks, f.opts.Volumes.Images
+	require.NoError(t, d.Listing(nil, nil, nil, nil))
+	const spec = `"spec": {"persistentVolumeClaim": {"size": "3Gi"},
+		"dataSource": {"type": "HTTP", "http": {"url": "https://a/%s"}}}`
+	image := func(name, owner, url string) *v1.VirtualImage {
+		return parsed[v1.VirtualImage](t, `{"metadata": {"name": "%s", "uid": "i", "ownerReferences": [`+owner+
+			`]}, `+spec+`, "status": {"phase": "Ready", "capacity": "3Gi", "import": {"virtualSize": 1048576}}}`, name, url)
+	}
+	require.NoError(t, i.ListingImages([]*v1.VirtualImage{
+		image("own", "", "own"), image("cvi-other", "", "other"),
+		image("cvi-debian", `{"controller": true, "kind": "ClusterVirtualImage", "name": "debian", "uid": "c"}`,
+			"debian"),
+	}, nil, nil))
+	of := func(name string) *v1.ClusterVirtualImage {
+		return parsed[v1.ClusterVirtualImage](t, `{"metadata": {"name": "%s", "uid": "c"}, `+spec+`}`, name, name)
+	}
+	require.NoError(t, i.ListingClusterImages(of("new"), of("debian"), of("other")))
+	all, err := f.Disks()
+	require.NoError(t, err)
+	var shown []string
+	for _, v := range all {
+		shown = append(shown, string(v.Kind)+"/"+v.Name+" "+v.State)
+	}
+	require.Equal(t, []string{
+		"VirtualImage/cvi-other Ready", "VirtualImage/own Ready", "ClusterVirtualImage/debian Ready",
+		"ClusterVirtualImage/new ", "ClusterVirtualImage/other Failed",
+	}, shown)
+	var offered []string
+	for _, v := range f.sources().Images {
+		offered = append(offered, v.Name+" "+quantity(v.Size))
+	}
+	require.Equal(t, []string{"cvi-other 1Mi", "own 1Mi", "cvi/debian 1Mi", "cvi/new 3Gi"}, offered)
+	source, err := sourceOf(fleet.Disk{From: fleet.FromImage, Of: "cvi/debian"})
+	require.NoError(t, err)
+	require.Equal(t, &v1.DiskSourceRef{Kind: "ClusterVirtualImage", Name: "debian"}, source.ObjectRef)
+	err = f.GrowDisk(t.Context(), "me", fleet.ClusterVirtualImage, "debian", 1<<40)
+	require.ErrorContains(t, err, "kubectl edit cvi debian")
+	err = f.DeleteDisk(t.Context(), "me", fleet.ClusterVirtualImage, "debian")
+	require.ErrorContains(t, err, "is its administrators'")
+	require.Equal(t, v1.AttachedDeviceRef{Kind: v1.AttachedClusterImage, Name: "debian"}, deviceOf("cvi/debian"))
+}
+
 // A disk that is attached while the guest runs is shown with how far that is.
 func TestAttachedVolumes(t *testing.T) {
 	t.Parallel()

@@ -77,7 +77,7 @@ func (k *Kubernetes) define(ctx context.Context) (err error) {
 	}
 	for _, resource := range []string{
 		"vms", "virtualmachineipaddresses", "virtualmachineipaddressleases", "virtualdisks", "virtualdisksnapshots",
-		"virtualimages",
+		"virtualimages", "clustervirtualimages",
 		"virtualmachineblockdeviceattachments",
 	} {
 		if err := k.AwaitResource(ctx, resource+"."+v1.GroupName); err != nil {

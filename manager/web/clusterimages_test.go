@@ -1,0 +1,40 @@
+package web
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/manager/fleet"
+)
+
+// Images of the cluster are offered where those of the namespace are, as cvi/NAME, and are not deleted here.
+func TestClusterImagesOnPages(t *testing.T) {
+	t.Parallel()
+	vm := sample("web", fleet.Running)
+	vm.Volumes = append(vm.Volumes, fleet.Volume{
+		Kind: fleet.ClusterVirtualImage, Name: "drivers", State: "Ready", Attachment: "web-drivers-cvi",
+	})
+	p := newPlay(t, vm)
+	p.store(
+		fleet.Volume{Kind: fleet.VirtualImage, Name: "debian", State: "Ready"},
+		fleet.Volume{Kind: fleet.ClusterVirtualImage, Name: "debian", Source: "https://example.org/x"},
+		fleet.Volume{Kind: fleet.ClusterVirtualImage, Name: "taken", State: "Failed"},
+	)
+	_, page := p.call("GET", "/disks", "")
+	checkPage(t, "images of the cluster", "en", page)
+	for _, part := range []string{
+		`<td>Image of the cluster</td>`, `value="image:debian"`, `value="image:cvi/debian"`, `The image cvi/debian`,
+		`<button id="delete-ClusterVirtualImage-debian" class="danger" disabled title="it is an image of the cluster`,
+	} {
+		require.Contains(t, page, part)
+	}
+	require.NotContains(t, page, "image:cvi/taken")
+	_, page = p.call("GET", "/vms/web", "")
+	for _, part := range []string{
+		`<option>vi/debian</option>`, `<option>cvi/debian</option>`, `name="disk" value="cvi/drivers"`,
+	} {
+		require.Contains(t, page, part)
+	}
+	require.NotContains(t, page, "cvi/taken")
+}
