@@ -12,6 +12,15 @@ import (
 	"vmop/manager/disk"
 )
 
+// A pod's volumes with disks and images are known from others.
+func TestClaimNames(t *testing.T) {
+	t.Parallel()
+	image := disk.AsDisk(&v1.VirtualImage{ObjectMeta: metav1.ObjectMeta{Name: "debian", UID: "i"}})
+	require.True(t, disk.IsClaimName(disk.ClaimOf(image)))
+	require.True(t, disk.IsClaimName(disk.ClaimOf(&v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: "root"}})))
+	require.False(t, disk.IsClaimName("system-disk-web-0"))
+}
+
 // What is meant by the name of a ClusterVirtualImage is its own image, or says why there is none.
 func TestTheImageOfAClusterImage(t *testing.T) {
 	t.Parallel()

@@ -21,10 +21,12 @@ const (
 // ClaimName returns the name of the claim that is made for a disk.
 func ClaimName(disk string) string { return claimPrefix + disk }
 
-const claimPrefix = "vd-"
+const claimPrefix, imagePrefix = "vd-", "vi-"
 
-// IsClaimName reports whether a claim of that name may be a disk's.
-func IsClaimName(name string) bool { return strings.HasPrefix(name, claimPrefix) }
+// IsClaimName reports whether a claim of that name may be a disk's, or an image's.
+func IsClaimName(name string) bool {
+	return strings.HasPrefix(name, claimPrefix) || strings.HasPrefix(name, imagePrefix)
+}
 
 // ClaimOf returns the name of the claim of a disk, which is another one when the disk has been copied by a move of
 // its VM, or of an image (AsDisk). That of an image is no other image's: no lock keeps a pod from being started with
@@ -35,7 +37,7 @@ func ClaimOf(d *v1.VirtualDisk) string {
 	}
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(d.UID))
-	return fmt.Sprintf("vi-%s-%08x", d.Name, sum.Sum32())
+	return fmt.Sprintf("%s%s-%08x", imagePrefix, d.Name, sum.Sum32())
 }
 
 // FileName is the name of a disk in a volume with a file system.

@@ -23,7 +23,10 @@ func (w *world) clusterImage(name, class, size string) *v1.ClusterVirtualImage {
 		"url: 'https://example.org/x', checksum: {sha256: %s}}}}}", name, class, size, strings.Repeat("0a", 32)))
 	c := &v1.ClusterVirtualImage{}
 	require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, c))
-	w.t.Cleanup(func() { w.Kubectl("delete", "cvi", name, "--ignore-not-found") })
+	w.t.Cleanup(func() {
+		err := w.client.Delete(w.playing(), &v1.ClusterVirtualImage{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		require.NoError(w.t, client.IgnoreNotFound(err))
+	})
 	return c
 }
 
@@ -58,8 +61,12 @@ func TestAClusterImage(t *testing.T) {
 	require.True(t, objects.Mounts(&pod.Spec, i.Status.Target.PersistentVolumeClaimName))
 	require.True(t, objects.HasVolume(&pod.Spec, name+"-cvi"))
 	config, _ := get(w, "one", &corev1.ConfigMap{})
-	require.Regexp(t, `(?s)drives:.*bootindex: 0.*file: /dev/`+name+`-cvi.*type: ide-cd`,
+	require.Regexp(t, `(?s)drives:.*type: ide-cd.*bootindex: 0.*file: /dev/`+name+`-cvi`,
 		config.Data[objects.ConfigKey])
+
+	eventually(w, "one", &v1.VirtualMachine{}, "says that it has the image", func(vm *v1.VirtualMachine) bool {
+		return len(vm.Status.BlockDeviceRefs) == 1 && vm.Status.BlockDeviceRefs[0].Attached
+	})
 
 	w.Apply(fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: root}, spec: {"+
 		"persistentVolumeClaim: {storageClassName: %q, size: 1Gi}, dataSource: {type: ObjectRef, objectRef: {"+
