@@ -65,6 +65,7 @@ func imports(t *testing.T, l *lab) {
 	have, err := os.ReadFile(filepath.Join(l.volumes.dir, volumeName(namespace, "vd-slow"), disk.FileName))
 	require.NoError(t, err)
 	require.Equal(t, s.raw, have)
+	l.clusterImage(t, "of-all", s.url("slow.img"), s.raw)
 	d = l.diskIs(t, "claimed", v1.DiskFailed, "ChecksumMismatch")
 	require.Contains(t, d.Status.Message, "delete the disk, and make another one")
 
@@ -85,6 +86,24 @@ func imports(t *testing.T, l *lab) {
 		return err
 	})
 	require.NotContains(t, v.managerLog(t.Context()), "canary-import")
+}
+
+// clusterImage makes an image of the cluster, and a VM boots from what its namespace stores of it.
+func (l *lab) clusterImage(t *testing.T, name, url string, raw []byte) {
+	t.Helper()
+	sum := sha256.Sum256(raw)
+	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: ClusterVirtualImage, metadata: {name: `+name+`},
+  spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi}, dataSource: {type: HTTP, http: {url: `+url+`,
+  checksum: {sha256: `+hex.EncodeToString(sum[:])+`}}}}}`)
+	t.Cleanup(func() {
+		_, _ = l.Kubectl(context.WithoutCancel(t.Context()), "delete", "cvi", name, "--wait=false")
+	})
+	v := l.create(t, tiny("has-cluster-image", func(spec *v1.VirtualMachineSpec) {
+		spec.VM.Kernel, spec.VM.PowerdownTimeout = nil, new(int32(1))
+		spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindClusterVirtualImage, Name: name}}
+	}))
+	v.runs()
+	v.console().await(guest.SectorSays)
 }
 
 // importDisk makes a disk of an image on a web server; it is deleted when the test ends.
