@@ -62,12 +62,12 @@ func (s *Source) Reload() (changed bool, err error) {
 	return s.Update(data)
 }
 
-// Update is Reload with what the file holds.
+// Update is Reload with what the file holds; data is kept, and must not be changed afterwards.
 func (s *Source) Update(data []byte) (changed bool, err error) {
 	if s.data != nil && bytes.Equal(s.data, data) {
 		return false, s.err
 	}
-	s.data = append([]byte{}, data...)
+	s.data = data
 	next, warnings, err := interpret(s.file, data)
 	if next != nil && (err == nil || next.Generation > 0) {
 		s.generation = next.Generation
