@@ -14,7 +14,8 @@
 // succeeds if flaky.txt lists the flaky tests, or all but two of them; decision 0033 has
 // the whole budget.
 //
-// See docs/decisions/0033-flaky.md.
+// See docs/decisions/0033-flaky.md; which packages the Makefile has tested under the race
+// detector, docs/decisions/0162-race-detector.md says.
 package main
 
 import (
