@@ -22,21 +22,22 @@ UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 # the programs or download packages.
 LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(bench|cluster|guest|program)
 
-# What is tested under the race detector, in three parts: the packages in which goroutines share memory. RACED says which
+# What is tested under the race detector, in four parts: the packages in which goroutines share memory. RACED says which
 # parts; the others are tested without it, as all else. See docs/decisions/0162-race-detector.md.
 # The packages that take longest come first here and in OTHERS.
-RACED   ?= 1 2 3
-RACE_1  = ./manager/vm
-RACE_2  = ./runner ./runner/status/k8s ./filewatch ./process ./qmp ./runner/...
-RACE_3  = $$(go list ./manager/... | grep -v '/manager/vm$$')
-RACE    = $(foreach part,$(RACED),$(RACE_$(part)))
-PLAIN   = $(foreach part,$(filter-out $(RACED),1 2 3),$(RACE_$(part)))
+RACED   ?= 1 2 3 4
+RACE_1  = ./runner/status/k8s ./filewatch ./process ./qmp $$(go list ./runner/... | grep -v '/runner$$')
+RACE_2  = ./runner
+RACE_3  = ./manager/vm
+RACE_4  = $$(go list ./manager/... | grep -v '/manager/vm$$')
+RACE    = $(foreach part,$(filter $(RACED),3 2 1 4),$(RACE_$(part)))
+PLAIN   = $(foreach part,$(filter-out $(RACED),3 2 1 4),$(RACE_$(part)))
 OTHERS  = ./test/e2e ./cmd/vmrunner $(PLAIN) ./test/scale \
 	$$(go list ./... | grep -vE '^vmop/(filewatch|manager|process|qmp|runner)(/|$$)')
 # A few of their tests run without it: a flood of events that the detector makes too slow, and processes whose limited
 # memory is less than the detector maps.
 NORACE  = ^(TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)
-NORACED = $(if $(filter 2,$(RACED)),./runner ./runner/prepare) $(if $(filter 3,$(RACED)),./manager)
+NORACED = $(if $(filter 2,$(RACED)),./runner) $(if $(filter 1,$(RACED)),./runner/prepare) $(if $(filter 4,$(RACED)),./manager)
 
 # Without C, what tests are built from is also what Kubernetes is built from, and is compiled once. The race detector
 # needs C.
