@@ -56,13 +56,13 @@ type result struct {
 	orderly map[string]bool // packages whose program has itself reported the failure
 }
 
-// A slowTest is a test at the top level that has taken slowSeconds at least.
+// A slowTest is a test or subtest that has taken slowSeconds at least.
 type slowTest struct {
 	name
 	seconds float64
 }
 
-const slowSeconds, mostSlow = 60, 12
+const slowSeconds, mostSlow = 60, 40
 
 // slowest prints which tests have taken the longest: what the whole may take is limited.
 func (r *result) slowest(out io.Writer) {
@@ -130,7 +130,7 @@ func (r *result) read(events io.Reader, out io.Writer) error {
 
 func (r *result) finishTest(out io.Writer, e event, key name) {
 	output := r.outputs[key]
-	if e.Elapsed >= slowSeconds && !strings.Contains(key.test, "/") {
+	if e.Elapsed >= slowSeconds {
 		r.slow = append(r.slow, slowTest{key, e.Elapsed})
 	}
 	switch e.Action {
