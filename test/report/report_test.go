@@ -123,5 +123,5 @@ func TestTheSlowestTests(t *testing.T) {
 		{"Action":"fail","Package":"b","Test":"TestZ","Elapsed":300}
 		{"Action":"pass","Package":"a","Elapsed":500}`), &strings.Builder{}))
 	r.slowest(&out)
-	require.Equal(t, "slow\tb\tTestZ\t300 s\nslow\ta\tTestY\t70 s\n", out.String())
+	require.Equal(t, "slow\tb\tTestZ\t300 s\nslow\ta\tTestY\t70 s\nslow\ta\tTestY/sub\t70 s\n", out.String())
 }
