@@ -33,8 +33,10 @@ func TestFault40TheClockJumps(t *testing.T) {
 	guest.await(`(?m)^rc=0`)
 
 	for what, jump := range map[string]string{"forward": "+ 86400", "back": "- 86400"} {
-		guest.typeLine("sh cd /t && { ./vmrunner run -c config.yaml --vmtypes types --log-format text & echo $! " +
-			">pid; wait $!; echo ENDED $?; } 2>&1 | cat >/dev/console &")
+		// Where processors are scarce, the emulated one may take longer for a type than the runner allows.
+		guest.typeLine("sh cd /t && { for try in 1 2 3 4 5; do ./vmrunner run -c config.yaml --vmtypes types " +
+			"--log-format text & echo $! >pid; wait $!; rc=$?; echo ENDED $rc; [ $rc = 1 ] || break; done; } " +
+			"2>&1 | cat >/dev/console &")
 		guest.await(`booting`)
 		guest.typeLine("sh date -s @$(($(date +%s) " + jump + ")) && kill -TERM $(cat /t/pid)")
 		asked := guest.moment("system_powerdown")

@@ -550,7 +550,7 @@ func TestAttachmentsThatAreRefused(t *testing.T) {
 		"{virtualMachineName: a}": "spec.blockDeviceRef: Required value",
 		"{virtualMachineName: A/b, blockDeviceRef: {kind: VirtualDisk, name: a}}":             "want the name of a VM in this namespace",
 		"{virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a.b}}":             "want the name of a VirtualDisk or VirtualImage in this",
-		"{virtualMachineName: a, blockDeviceRef: {kind: ConfigMap, name: a}}":                 "want VirtualDisk or Virt",
+		"{virtualMachineName: a, blockDeviceRef: {kind: ConfigMap, name: a}}":                 "want VirtualDisk, VirtualImage or ClusterVirtualImage",
 		"{virtualMachineName: a, blockDeviceRef: {kind: VirtualMachine, name: a}}":            "want VirtualDisk, VirtualImage or ClusterVirtualImage",
 		"{virtualMachineName: a, blockDeviceRef: {name: a}}":                                  "spec.blockDeviceRef.kind: Required value",
 		"{virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a, bootOrder: 1}}": `unknown field "spec.blockDeviceRef.bootOrder"`,

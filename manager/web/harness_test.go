@@ -49,6 +49,7 @@ type disks struct {
 
 	uploads map[string][]byte // by the names of disks: what has arrived
 	id      string            // of the last upload
+	sum     string            // its checksum
 	offer   []byte            // what is exported; nil: not yet
 	fails   error             // of the middle of an export, or of the next pieces
 }

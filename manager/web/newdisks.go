@@ -140,7 +140,7 @@ func (n *newVM) disks() groupView {
 		var inputs []inputView
 		if n.offer.Sources != nil {
 			inputs = append(inputs, n.sourceInput(row), n.rowInput("url", row, "forurl"),
-				n.rowInput("checksum", row, "forurl"))
+				n.rowInput("checksum", row, "forfile"))
 		}
 		if n.offer.Classes != nil {
 			inputs = append(inputs, n.classInput(row))

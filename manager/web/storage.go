@@ -159,7 +159,7 @@ func (v visit) newDiskInputs(list []fleet.Volume) []inputView {
 	size.Placeholder = "20 GiB"
 	class := text("class", "")
 	class.Placeholder = v.T("new.default")
-	return []inputView{name, kind, from, text("url", "forurl"), text("checksum", "forurl"), size, class}
+	return []inputView{name, kind, from, text("url", "forurl"), text("checksum", "forfile"), size, class}
 }
 
 // newDisk reads a new disk from fields, which a form and a program have alike.

@@ -41,7 +41,7 @@ func (d *disks) Upload(_ context.Context, _ fleet.VolumeKind, name string, p fle
 		d.of.done = append(d.of.done, "canceled "+p.ID)
 		return fleet.Upload{State: fleet.UploadUnknown}, nil
 	}
-	d.id = p.ID
+	d.id, d.sum = p.ID, p.Checksum
 	has := d.uploads[name]
 	if p.From == int64(len(has)) && p.Length > 0 {
 		more, err := io.ReadAll(p.Body)
@@ -281,7 +281,9 @@ func TestFilesInBrowser(t *testing.T) {
 		p.disks.fails = err
 	}
 	fails(fleet.NotYet("the pod is being started"))
-	b.Do("make it", chromedp.Click(chromedp.CSS("#newdisk button.primary")),
+	const checksum = "sha256:0123"
+	b.Do("make it", chromedp.SetValue(chromedp.CSS("#f-checksum"), " "+checksum),
+		chromedp.Click(chromedp.CSS("#newdisk button.primary")),
 		browser.Holds(`document.querySelector("#uploads .upload")?.textContent.includes("the pod is being started")`))
 	b.Accessible("../..")
 	b.Picture("upload")
@@ -292,6 +294,7 @@ func TestFilesInBrowser(t *testing.T) {
 	p.stage.mutex.Lock()
 	require.True(t, bytes.Equal(data, p.disks.uploads["windows-11"]))
 	require.Contains(t, p.disks.id, "-Windows 11.iso")
+	require.Equal(t, checksum, p.disks.sum)
 	p.stage.mutex.Unlock()
 
 	fails(fleet.NotYet("the pod is being started"))

@@ -6,6 +6,7 @@ package browser
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,6 +119,12 @@ func (b *Browser) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
 // Holds waits until an expression is true.
 func Holds(js string) chromedp.Action[chromedp.Void] {
 	return chromedp.Poll[chromedp.Void](js, chromedp.WithPollingTimeout(Patience))
+}
+
+// Press clicks what a selector of CSS means as soon as it is there, wherever a page that changes has moved
+// it: a click by coordinates misses it then.
+func Press(selector string) chromedp.Action[chromedp.Void] {
+	return Holds(fmt.Sprintf("(e => { e?.click(); return e !== null })(document.querySelector(%q))", selector))
 }
 
 // Value returns the value of an expression.

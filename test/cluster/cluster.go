@@ -344,6 +344,7 @@ func (c *Cluster) launch(name string, cmd *exec.Cmd) (process.ID, error) {
 	}
 	defer func() { _ = out.Close() }() // the process has it
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(cmd.Environ(), "GOGC=400") // memory is there, processors are what tests wait for
 	if err := cmd.Start(); err != nil {
 		return process.ID{}, fmt.Errorf("start %s: %w", name, err)
 	}

@@ -88,7 +88,7 @@ func (c *Cluster) startServer(ctx context.Context) error {
 		"--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-signing-key-file", "pki/sa.key", "--service-account-key-file", "pki/sa.pub",
 		"--service-cluster-ip-range", "10.67.0.0/16", "--kubelet-preferred-address-types", "InternalIP",
-		"--profiling=false",
+		"--profiling=false", "--feature-gates", "APIResponseCompression=false",
 		"--enable-aggregator-routing=true", // webhooks: no kube-proxy is beside the API server
 	)...); err != nil {
 		return err

@@ -43,7 +43,7 @@ func pagesInABrowser(t *testing.T, l *lab) {
 	b.Do("the VM is stopped", browser.Holds(`document.querySelector("#vmhead .state").textContent.includes("Stopped")`))
 	b.Picture("cluster-login")
 	b.Open(address+"/", "light", 1280)
-	b.Do("start", chromedp.Click(chromedp.CSS("#start-paged")),
+	b.Do("start", browser.Press("#start-paged"),
 		browser.Holds(`document.querySelector("#vm-paged .state").textContent.includes("Running")`))
 	b.Picture("cluster-list")
 	v.runs()
@@ -78,7 +78,7 @@ kind: VmPool
 metadata: {name: desks, namespace: `+namespace+`}
 spec: {loginOnAssignment: true, permissions: [{user: admin, may: [start, accessConsole]}]}`)
 	b.Open(address+"/portal", "light", 1280)
-	b.Do("get a VM", chromedp.Click(chromedp.CSS("#claim-desks")),
+	b.Do("get a VM", browser.Press("#claim-desks"),
 		browser.Holds(`document.querySelector("#card-desk")?.textContent.includes("From the pool desks")`))
 	v.runs()
 	guest := v.console().booted()
@@ -94,7 +94,7 @@ spec: {loginOnAssignment: true, permissions: [{user: admin, may: [start, accessC
 	require.Equal(t, "1", l.kubectl(t, "get", "vmpool", "desks", "-o", "jsonpath={.status.assigned}"))
 	b.Open(address+"/pools", "light", 1280)
 	b.Picture("pools")
-	b.Do("give it back", chromedp.Click(chromedp.CSS("#release-desk")),
+	b.Do("give it back", browser.Press("#release-desk"),
 		chromedp.WaitVisible(chromedp.CSS("#question")), chromedp.Click(chromedp.CSS("#question button[value=yes]")))
 	v.until("to be free", func(now *v1.VirtualMachine) bool { return now.Status.Assignment == nil })
 	require.Equal(t, "log-out", log())

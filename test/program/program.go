@@ -4,6 +4,8 @@
 // consists of or has read itself. What a compiler reads that the test has started, it
 // doesn't see. So the sources are looked at here, that no test vouches for a program
 // that it never ran.
+//
+// See docs/decisions/0164-tests-that-have-passed.md.
 package program
 
 import (

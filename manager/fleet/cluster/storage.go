@@ -100,8 +100,10 @@ func (f *Fleet) CreateDisk(ctx context.Context, user string, d fleet.NewDisk) er
 	err = f.opts.Client.Create(ctx, object, owner, client.FieldValidation("Strict"))
 	if apierrors.IsAlreadyExists(err) {
 		return fleet.Refusal(fmt.Sprintf("there is a %s %s already", d.Kind, d.Name))
+	} else if err != nil {
+		return explain(err)
 	}
-	return explain(err)
+	return f.bookOf(d.Kind).Learn(object) // its data may come before the API server tells of it
 }
 
 // sourceOf returns where the data of a disk comes from; nil: it is blank.

@@ -125,6 +125,20 @@ func data() []byte {
 	return all
 }
 
+// The data of a disk that has just been made may come before the API server tells of the disk.
+func TestUploadsMayComeAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.opts.Volumes = volumes(p.Name) // which are never told
+	for _, kind := range []fleet.VolumeKind{fleet.VirtualDisk, fleet.VirtualImage} {
+		require.NoError(t, p.CreateDisk(t.Context(), "ann", fleet.NewDisk{
+			Kind: kind, Name: "data", Disk: fleet.Disk{From: fleet.FromUpload, Size: 1 << 20},
+		}))
+		_, err := p.Upload(t.Context(), kind, "data", fleet.Piece{ID: "a", Size: 1 << 20})
+		require.ErrorAs(t, err, new(fleet.NotYet), kind)
+	}
+}
+
 // An upload is continued by another manager where the first one was killed in the middle of a piece, and its end is
 // known to those who come late.
 func TestUploadByTwoManagers(t *testing.T) {

@@ -47,12 +47,12 @@ class Box {
   }
 }
 
-/** Sends a file to an address of the JSON interface. */
-async function send(address: string, name: string, file: File): Promise<void> {
+/** Sends a file to an address of the JSON interface; a checksum that is given is that of the file. */
+async function send(address: string, name: string, file: File, checksum = ""): Promise<void> {
   const box = new Box(name, file);
   const id = `${file.size}-${file.lastModified}-${file.name.slice(0, 60)}`;
   const ask = (method: string, from: number, body: Blob | null) => fetch(
-    address + "?" + new URLSearchParams({ upload: id, size: String(file.size), from: String(from) }).toString(),
+    address + "?" + new URLSearchParams({ upload: id, size: String(file.size), from: String(from), checksum }).toString(),
     { method, body, signal: method === "PUT" ? box.stop.signal : null });
   let from = 0, known = false; // what has arrived is known
   let missing = 0; // another manager may learn of a new disk a moment later
@@ -108,7 +108,8 @@ if (list) {
     if (!file || field("from").value !== "upload") return;
     const name = field("name").value.trim();
     input.value = "";
-    void send(`/api/v1/disks/${field("kind").value}/${encodeURIComponent(name)}/data`, name, file);
+    void send(`/api/v1/disks/${field("kind").value}/${encodeURIComponent(name)}/data`, name, file,
+      field("checksum").value.trim());
   });
   addEventListener("beforeunload", e => { if (!list.hidden) e.preventDefault(); });
 }
