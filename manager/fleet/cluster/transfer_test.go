@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -170,22 +171,22 @@ func TestUploadByTwoManagers(t *testing.T) {
 		_, err := send(first, 0, 0)
 		return err
 	})
-	ctx, kill := context.WithCancel(t.Context())
-	body, feed := io.Pipe()
-	var sending sync.WaitGroup
-	sending.Go(func() {
-		_, err := first.Upload(ctx, fleet.VirtualDisk, "data", fleet.Piece{
-			ID: "a", Size: int64(len(all)), Length: 2 << 20, Body: body,
-		})
-		require.Error(t, err)
-	})
-	_, err := feed.Write(all[:1<<20])
-	require.NoError(t, err)
-	kill()
-	require.NoError(t, feed.CloseWithError(ctx.Err()))
-	sending.Wait()
 	var is fleet.Upload
-	clustertest.Eventually(t, "the bytes to have arrived", func() error {
+	var err error
+	clustertest.Eventually(t, "bytes to have arrived", func() error { // those on their way when it is killed are lost
+		ctx, kill := context.WithCancel(t.Context())
+		body, feed := io.Pipe()
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			_, err := first.Upload(ctx, fleet.VirtualDisk, "data", fleet.Piece{
+				ID: "a", Size: int64(len(all)), Length: 2 << 20, Body: body,
+			})
+			assert.Error(t, err)
+		})
+		_, err = feed.Write(all[:1<<20])
+		kill()
+		require.NoError(t, errors.Join(err, feed.CloseWithError(ctx.Err())))
+		sending.Wait()
 		is, err = send(second, 0, 0)
 		require.NoError(t, err)
 		if is.At == 0 {
