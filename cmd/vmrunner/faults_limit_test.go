@@ -100,7 +100,10 @@ func TestFault38LittleMemory(t *testing.T) {
 	good, err := os.ReadFile(config)
 	require.NoError(t, err)
 	for _, c := range []struct{ text, says string }{
-		{"/Runner: {vm: {name: test, options: {list: [" + strings.Repeat("[1, 2, 3], ", 5_000) + "]}}}", `no such option`},
+		{
+			"/Runner: {vm: {name: test, options: {list: [" + strings.Repeat("[1, 2, 3], ", 5_000) + "]}}}",
+			`no such option`,
+		},
 		{"a: &a [x, x, x, x, x, x, x, x, x]\n" + bomb(), `unknown section`},
 		{strings.Repeat("x", 8<<20), `the file has 8388608 bytes`},
 		{string(good) + strings.Repeat("# comment\n", 100_000), `reading the configuration again, as requested`},
