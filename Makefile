@@ -123,7 +123,7 @@ test-short: ## Run the tests that need no cluster and boot no guest: 3 minutes o
 	go test $$(go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -vE '$(LONG)' | cut -d ' ' -f 1)
 
 race: packages-test ## Run the tests of runner, control and manager under the race detector.
-	CGO_ENABLED=1 go run ./test/report -race -timeout=$(TIMEOUT) -skip='$(NORACE)' $(RACE)
+	$(if $(strip $(RACE)),CGO_ENABLED=1 go run ./test/report -race -timeout=$(TIMEOUT) -skip='$(NORACE)' $(RACE))
 
 test-newer-qemu: packages-test ## Run the tests of runners with the QEMU of Debian's backports, and beside the older; as root.
 	scripts/newer-qemu go test -tags newerqemu -timeout 20m ./runner ./runner/handover ./runner/reconcile ./nbdexport ./cmd/vmrunner
