@@ -32,8 +32,8 @@ RACE_3  = ./manager/vm
 RACE_4  = $$(go list ./manager/... | grep -v '/manager/vm$$')
 RACE    = $(foreach part,$(filter $(RACED),3 2 1 4),$(RACE_$(part)))
 PLAIN   = $(foreach part,$(filter-out $(RACED),3 2 1 4),$(RACE_$(part)))
-OTHERS  = ./test/e2e ./cmd/vmrunner $(PLAIN) ./test/scale \
-	$$(go list ./... | grep -vE '^vmop/(filewatch|manager|process|qmp|runner)(/|$$)')
+OTHERS  = ./cmd/vmrunner $(PLAIN) ./test/scale \
+	$$(go list ./... | grep -vE '^vmop/(filewatch|manager|process|qmp|runner|test/e2e)(/|$$)')
 # A few of their tests run without it: a flood of events that the detector makes too slow, and processes whose limited
 # memory is less than the detector maps.
 NORACE  = ^(TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)
@@ -111,6 +111,8 @@ gui: packages-run build guest ## Show three VMs in a browser: start them there, 
 
 test: test-says packages-test check ## Install what tests need, check, and run all tests against real QEMU and Kubernetes.
 	go run ./test/report -timeout=$(TIMEOUT) $(OTHERS)
+	@tests=$$(go test -list ^Test ./test/e2e) && for test in $$(echo "$$tests" | grep ^Test); do \
+		go run ./test/report -timeout=$(TIMEOUT) -run="^$$test\$$" ./test/e2e || exit 1; done
 	$(if $(strip $(NORACED)),go run ./test/report -timeout=$(TIMEOUT) -run='$(NORACE)' $(NORACED))
 	@$(MAKE) --no-print-directory race
 

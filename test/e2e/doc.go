@@ -5,8 +5,8 @@
 //	make e2e
 //
 // Scenarios that don't disturb each other run side by side, each with VMs of its
-// own; those that kill what all need come after them, one by one. A failed one logs
-// what an engineer on call would inspect.
+// own; those that kill what all need run one by one. A failed one logs what an
+// engineer on call would inspect.
 //
 // A watcher counts all the time: there are never two QEMUs of one VM.
 package e2e

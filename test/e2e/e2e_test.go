@@ -23,57 +23,66 @@ type scenario struct {
 	run  func(*testing.T, *lab)
 }
 
-// TestKubernetes has all scenarios, in one cluster.
-func TestKubernetes(t *testing.T) {
-	l := newLab(t)
-	l.watchQEMUs(t)
-	t.Run("SideBySide", func(t *testing.T) {
-		for _, s := range []scenario{
-			{"RunnerAlone", runnerAlone},
-			{"Examples", examples},
-			{"Networks", networks},
-			{"KVM", kvm},
-			{"SeedExample", seedExample},
-			{"LiveChanges", liveChanges},
-			{"StopAndStart", stopAndStart},
-			{"PodDeleted", podDeleted},
-			{"GuestPowersOff", guestPowersOff},
-			{"RunPolicies", runPolicies},
-			{"Operations", operations},
-			{"Migrations", migrations},
-			{"LocalDisks", localDisks},
-			{"ApprovedRestarts", approvedRestarts},
-			{"DeletedWhileStarting", deletedWhileStarting},
-			{"DeletedWhileStopping", deletedWhileStopping},
-			{"OrphanedAndAdopted", orphanedAndAdopted},
-			{"CustomType", customType},
-			{"Arm64", onARM64},
-			{"FaultyType", faultyType},
-			{"RegistryType", registryType},
-			{"TakenOver", takenOver},
-			{"RunnerKilled", runnerKilled},
-			{"SecretsStay", secretsStay},
-			{"MediumByPassword", mediumByPassword},
-			{"ManagerReachesRunner", managerReachesRunner},
-			{"PagesInABrowser", pagesInABrowser},
-			{"CommandsOfOthers", commandsOfOthers},
-			{"PluginOfKubectl", pluginOfKubectl},
-			{"Placement", placement},
-			{"Provisioning", provisioning},
-			{"Exports", exports},
-			{"Imports", imports},
-			{"Attachments", attachments},
-			{"AttachedImages", attachedImages},
-			{"ContainerDisks", containerDisks},
-			{"Images", images},
-			{"ServiceReachesGuest", serviceReachesGuest},
-		} {
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				s.run(t, l)
-			})
-		}
+// TestVMs has what happens to VMs. Each test here has a cluster of its own: make runs them one by one, and repeats
+// only what hasn't passed.
+func TestVMs(t *testing.T) {
+	sideBySide(t, []scenario{
+		{"RunnerAlone", runnerAlone},
+		{"Examples", examples},
+		{"Networks", networks},
+		{"KVM", kvm},
+		{"SeedExample", seedExample},
+		{"LiveChanges", liveChanges},
+		{"StopAndStart", stopAndStart},
+		{"PodDeleted", podDeleted},
+		{"GuestPowersOff", guestPowersOff},
+		{"RunPolicies", runPolicies},
+		{"Operations", operations},
+		{"ApprovedRestarts", approvedRestarts},
+		{"DeletedWhileStarting", deletedWhileStarting},
+		{"DeletedWhileStopping", deletedWhileStopping},
+		{"OrphanedAndAdopted", orphanedAndAdopted},
+		{"RunnerKilled", runnerKilled},
+		{"Placement", placement},
 	})
+}
+
+// TestTypesAndAccess has VM types, and the ways to a VM.
+func TestTypesAndAccess(t *testing.T) {
+	sideBySide(t, []scenario{
+		{"CustomType", customType},
+		{"Arm64", onARM64},
+		{"FaultyType", faultyType},
+		{"RegistryType", registryType},
+		{"TakenOver", takenOver},
+		{"SecretsStay", secretsStay},
+		{"MediumByPassword", mediumByPassword},
+		{"ManagerReachesRunner", managerReachesRunner},
+		{"PagesInABrowser", pagesInABrowser},
+		{"CommandsOfOthers", commandsOfOthers},
+		{"PluginOfKubectl", pluginOfKubectl},
+		{"ServiceReachesGuest", serviceReachesGuest},
+	})
+}
+
+// TestDisks has disks and images, and VMs that move with theirs.
+func TestDisks(t *testing.T) {
+	sideBySide(t, []scenario{
+		{"Migrations", migrations},
+		{"LocalDisks", localDisks},
+		{"Provisioning", provisioning},
+		{"Exports", exports},
+		{"Imports", imports},
+		{"Attachments", attachments},
+		{"AttachedImages", attachedImages},
+		{"ContainerDisks", containerDisks},
+		{"Images", images},
+	})
+}
+
+// TestDisturbances has what disturbs all others: faults, full nodes, and guests that need a processor for themselves.
+func TestDisturbances(t *testing.T) {
+	l := newLab(t)
 	for _, s := range []scenario{
 		{"Twenty", twenty},
 		{"KVMByPlugin", kvmByPlugin},
@@ -89,5 +98,17 @@ func TestKubernetes(t *testing.T) {
 		{"Snapshots", snapshots},
 	} {
 		t.Run(s.name, func(t *testing.T) { s.run(t, l) })
+	}
+}
+
+// sideBySide runs scenarios that don't disturb each other.
+func sideBySide(t *testing.T, scenarios []scenario) {
+	t.Helper()
+	l := newLab(t)
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.run(t, l)
+		})
 	}
 }

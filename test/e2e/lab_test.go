@@ -91,6 +91,7 @@ func newLab(t testing.TB) *lab {
 	l.connect(t)
 	l.volumes = provision(t, l)
 	l.deploy(t)
+	l.watchQEMUs(t)
 	t.Logf("%4.1f s the manager is ready", time.Since(begin).Seconds())
 	return l
 }

@@ -90,7 +90,7 @@ func ended(t *testing.T, pid int) {
 
 // watchQEMUs requires, as long as the test runs, that no VM has two QEMUs. Of two between which a guest is being
 // moved, at least one waits for it.
-func (l *lab) watchQEMUs(t *testing.T) {
+func (l *lab) watchQEMUs(t testing.TB) {
 	t.Helper()
 	meanwhile(t, func(context.Context) {
 		running := map[string][]int{}
