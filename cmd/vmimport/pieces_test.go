@@ -98,19 +98,25 @@ func TestUploadInPieces(t *testing.T) {
 	is = m.send(a, data[:1<<20])
 	require.Equal(t, transfer.Answer{Reason: transfer.Continue, At: 1 << 20}, is)
 
-	// One that stalls is displaced by the next one, and what has come counts.
+	// One that stalls is displaced by the next one, and what has come counts. It may be displaced before it has come.
 	a.From, a.Length = 1<<20, 1<<20
-	stalled, feed := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := transfer.Upload(t.Context(), m.dial(), a, stalled)
-		ended <- err
-	}()
-	_, err := feed.Write(data[1<<20 : 1<<20+4096])
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return m.send(a, nil).At == 1<<20+4096 }, patience, 10*time.Millisecond)
-	require.NoError(t, feed.CloseWithError(errors.New("the browser has gone")))
-	require.Error(t, <-ended)
+	for wait, end := time.Millisecond, 1<<20+4096; is.At < int64(end); wait *= 2 {
+		require.Less(t, wait, patience)
+		stalled, feed := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := transfer.Upload(t.Context(), m.dial(), a, stalled)
+			stalled.CloseWithError(err)
+			ended <- err
+		}()
+		_, _ = feed.Write(data[is.At:end])
+		time.Sleep(wait)
+		is = m.send(a, nil)
+		require.NoError(t, feed.CloseWithError(errors.New("the browser has gone")))
+		require.Error(t, <-ended)
+		a.From = is.At
+	}
+	a.From = 1 << 20
 	is = m.send(a, data[1<<20:2<<20])
 	require.Equal(t, transfer.Answer{Reason: transfer.Continue, At: 1<<20 + 4096}, is, "it wants no byte twice")
 

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/runner/control"
+	"vmop/durable"
 	"vmop/test/invariants"
 )
 
@@ -149,7 +150,16 @@ func TestFault18MoreSignals(t *testing.T) {
 
 	p.signal(syscall.SIGHUP)
 	p.await(`reading the configuration again, as requested`)
-	changed := unseen(t, filepath.Join(dir, "config.yaml"), "powerdownTimeout: 900", "powerdownTimeout:   1")
+	config := filepath.Join(dir, "config.yaml")
+	good, err := os.ReadFile(config)
+	require.NoError(t, err)
+	require.NoError(t, durable.Write(config, []byte("a: 1\n"), 0o600, durable.Volatile))
+	p.await(`cannot be used.*unknown section`)
+	p.signal(syscall.SIGHUP) // who asks is told again
+	p.await(`cannot be used.*unknown section`)
+	require.NoError(t, durable.Write(config, good, 0o600, durable.Volatile))
+	p.await(`configuration read`)
+	changed := unseen(t, config, "powerdownTimeout: 900", "powerdownTimeout:   1")
 	p.signal(syscall.SIGHUP)
 	p.await(`configuration read`)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))

@@ -80,6 +80,7 @@ type reader struct {
 // task is what a reader has to do.
 type task struct {
 	reload  bool // the configuration
+	asked   bool // as someone has asked for, and wants to see a fault again
 	types   bool // the modules of the VM's type have changed
 	pending bool // find out what awaits a restart
 }
@@ -87,7 +88,9 @@ type task struct {
 func (t task) none() bool { return t == task{} }
 
 func (t task) and(other task) task {
-	return task{t.reload || other.reload, t.types || other.types, t.pending || other.pending}
+	return task{
+		t.reload || other.reload, t.asked || other.asked, t.types || other.types, t.pending || other.pending,
+	}
 }
 
 // run follows the configuration until ctx is done.
@@ -132,7 +135,7 @@ func (r *reader) run(ctx context.Context) {
 			r.Log.Info("reading the configuration again, as requested")
 			reloading = true
 			r.Service.Reloading()
-			todo.reload = true
+			todo.reload, todo.asked = true, true
 		case <-ctx.Done():
 			stop()
 			if left != nil {
@@ -149,7 +152,7 @@ func (r *reader) work(ctx context.Context, do task) (rest task) {
 	types := r.evaluation(ctx)
 	defer types.close()
 	if do.reload || do.types && r.fault != "" {
-		taken := r.read(ctx, types)
+		taken := r.read(ctx, types, do.asked)
 		if ctx.Err() != nil {
 			return do.and(task{reload: true, pending: taken})
 		}
@@ -167,8 +170,8 @@ func (r *reader) work(ctx context.Context, do task) (rest task) {
 
 // read reads the configuration and what is beside it, and reports whether there is
 // another in force. What has faults changes nothing: the configuration before
-// stays in force.
-func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
+// stays in force. A fault that is known is told again to whoever has asked.
+func (r *reader) read(ctx context.Context, types *evaluation, asked bool) (taken bool) {
 	defer func() { r.Sizes.Measure(r.wanted.Spec.Drives) }()
 	changed, err := r.source.Reload()
 	r.unread = r.unread || changed
@@ -183,7 +186,7 @@ func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
 		return false
 	}
 	if err != nil {
-		if text := err.Error(); text != r.fault {
+		if text := err.Error(); text != r.fault || asked {
 			r.fault = text
 			r.Driver.Configured(machine.Reading{Err: text, Generation: r.source.Generation()})
 		}

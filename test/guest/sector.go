@@ -14,7 +14,7 @@ import (
 const SectorSays = "BOOT SECTOR RUNS"
 
 // Sector returns the first sector of a disk that BIOSes start: it prints a line on the
-// first serial port, and halts. It stays in real mode, so that accelerators run it
+// first serial port, each byte when the port is ready for it, and halts. It stays in real mode, so that accelerators run it
 // that no Linux runs on, as KVM on some virtual machines. Disks of less than a
 // megabyte are none to a BIOS.
 func Sector() []byte {
@@ -24,10 +24,16 @@ func Sector() []byte {
 		0xbe, 0x00, 0x7c, // mov si, text
 		0xac,       // next: lodsb
 		0x84, 0xc0, // test al, al
-		0x74, 0x06, // jz end
+		0x74, 0x12, // jz end
+		0x88, 0xc4, // mov ah, al
+		0xba, 0xfd, 0x03, // mov dx, 0x3fd
+		0xec,       // wait: in al, dx
+		0xa8, 0x20, // test al, 0x20
+		0x74, 0xfb, // jz wait
+		0x88, 0xe0, // mov al, ah
 		0xba, 0xf8, 0x03, // mov dx, 0x3f8
 		0xee,       // out dx, al
-		0xeb, 0xf5, // jmp next
+		0xeb, 0xe9, // jmp next
 		0xfb,       // end: sti
 		0xf4,       // hlt
 		0xeb, 0xfc, // jmp end
