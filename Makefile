@@ -44,7 +44,7 @@ NORACED = $(if $(filter 2,$(RACED)),./runner) $(if $(filter 1,$(RACED)),./runner
 export CGO_ENABLED = 0
 
 .PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
-	e2e generate alerts test-newer-qemu images install-yaml docs chart release packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+	e2e generate alerts dashboards test-newer-qemu images install-yaml docs chart release packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -186,6 +186,9 @@ generate: ## Regenerate the generated files.
 
 alerts: ## Have the alerts and dashboards evaluated by Prometheus' promtool, which is built first.
 	go test -count=1 -tags promtool ./deploy/monitoring
+
+dashboards: packages-test ## Have a real Prometheus watch VMs in a cluster, and look at each panel of the dashboards; 20 minutes.
+	go test -count=1 -tags promtool -timeout $(TIMEOUT) -run '^TestDashboards$$' ./test/e2e -args $(and $(UPDATE),-update)
 
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 images: ## Build the container images into build/images/, without a container engine.

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"vmop/runner/control"
 	"vmop/durable"
+	"vmop/runner/control"
 	"vmop/test/invariants"
 )
 
@@ -155,7 +155,7 @@ func TestFault18MoreSignals(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, durable.Write(config, []byte("a: 1\n"), 0o600, durable.Volatile))
 	p.await(`cannot be used.*unknown section`)
-	p.signal(syscall.SIGHUP) // who asks is told again
+	p.signal(syscall.SIGHUP) // a fault that was reported is reported again
 	p.await(`cannot be used.*unknown section`)
 	require.NoError(t, durable.Write(config, good, 0o600, durable.Volatile))
 	p.await(`configuration read`)

@@ -155,7 +155,8 @@ func faults(namespace string) map[string]fault {
 	away := single(demo, "vmop_apiserver_away{"+leader+"}", since("0", "1"))
 	away.late = 2 * time.Minute // three of five minutes
 	return map[string]fault{
-		"VmopStartFails": single(demo, inPhase(v1.PhaseFailed), since("0", "1")),
+		// Each fifth minute there is an attempt to start.
+		"VmopStartFails": single(demo, inPhase(v1.PhaseFailed), "0x60 "+strings.Repeat("1x3 0 ", 4000)),
 		"VmopManagerAway": {labels: demo, series: map[string]string{
 			"vmop_build_info{" + leader + "}": "1x60 stale", "vmop_build_info{" + standby + "}": "1x60 stale",
 		}},

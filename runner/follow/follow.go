@@ -80,7 +80,7 @@ type reader struct {
 // task is what a reader has to do.
 type task struct {
 	reload  bool // the configuration
-	asked   bool // as someone has asked for, and wants to see a fault again
+	asked   bool // because that was asked for: a fault is reported again
 	types   bool // the modules of the VM's type have changed
 	pending bool // find out what awaits a restart
 }
@@ -170,7 +170,7 @@ func (r *reader) work(ctx context.Context, do task) (rest task) {
 
 // read reads the configuration and what is beside it, and reports whether there is
 // another in force. What has faults changes nothing: the configuration before
-// stays in force. A fault that is known is told again to whoever has asked.
+// stays in force. When it was asked for, a fault that was reported before is reported again.
 func (r *reader) read(ctx context.Context, types *evaluation, asked bool) (taken bool) {
 	defer func() { r.Sizes.Measure(r.wanted.Spec.Drives) }()
 	changed, err := r.source.Reload()

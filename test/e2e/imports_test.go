@@ -198,6 +198,8 @@ func (s *imageServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		_, _ = w.Write(s.qcow2)
+	case "/debian-12.qcow2": // what documents call it
+		_, _ = w.Write(s.qcow2)
 	case "/slow.img":
 		w.Header().Set("Content-Length", strconv.Itoa(len(s.raw)))
 		_, _ = w.Write(s.raw[:len(s.raw)/2])

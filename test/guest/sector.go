@@ -14,9 +14,9 @@ import (
 const SectorSays = "BOOT SECTOR RUNS"
 
 // Sector returns the first sector of a disk that BIOSes start: it prints a line on the
-// first serial port, each byte when the port is ready for it, and halts. It stays in real mode, so that accelerators run it
-// that no Linux runs on, as KVM on some virtual machines. Disks of less than a
-// megabyte are none to a BIOS.
+// first serial port, each byte when the port is ready for it, and halts. It stays in
+// real mode, so that accelerators run it that no Linux runs on, as KVM on some virtual
+// machines. Disks of less than a megabyte are none to a BIOS.
 func Sector() []byte {
 	code := []byte{
 		0x31, 0xc0, // xor ax, ax

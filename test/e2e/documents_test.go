@@ -1,0 +1,111 @@
+package e2e_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"vmop/test/cluster"
+	"vmop/test/pages"
+)
+
+// A walk is how the commands of a page are typed: testdata/walks.yaml has them, and what each field means.
+type walk struct {
+	Page   string      `json:"page"`
+	Before string      `json:"before"`
+	Except []exception `json:"except"`
+}
+
+// An exception is a command of a page that isn't run as it stands.
+type exception struct {
+	Command string `json:"command"`
+	Reason  string `json:"reason"`
+	Instead string `json:"instead"`
+}
+
+// TestDocuments types the commands of the pages about clusters, from top to bottom, as an administrator, and each must
+// succeed. Those of other pages are run by package docs. See docs/decisions/0157-commands-of-documents.md.
+func TestDocuments(t *testing.T) {
+	l := newLab(t)
+	require.NoError(t, l.AddCSI(t.Context()))
+	l.reconfigure(t, "storageClassName: "+storage, "storageClassName: "+cluster.CSIClass)
+	l.kubectl(t, "rollout", "restart", "deployment/vm-operator")
+	l.kubectl(t, "rollout", "status", "deployment/vm-operator", "--timeout=4m")
+	l.kubectl(t, "annotate", "storageclass", storage, "storageclass.kubernetes.io/is-default-class-")
+	l.kubectl(t, "annotate", "storageclass", cluster.CSIClass, "storageclass.kubernetes.io/is-default-class=true")
+	server := newImageServer(t, l)
+	var walks struct {
+		Functions string `json:"functions"`
+		Walks     []walk `json:"walks"`
+	}
+	text, err := os.ReadFile("testdata/walks.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.UnmarshalStrict(text, &walks))
+	for _, w := range walks.Walks {
+		t.Run(strings.TrimSuffix(w.Page, ".md"), func(t *testing.T) {
+			u := newUser(t, l)
+			require.NoError(t, os.CopyFS(filepath.Join(u.home, "examples"), os.DirFS("../../examples")))
+			require.NoError(t, os.WriteFile(filepath.Join(u.home, "functions"), []byte("cd\n"+walks.Functions), 0o600))
+			u.follow(w, strings.NewReplacer("https://cloud.example.org", "http://"+server.at))
+			u.types("kubectl delete vm --all --cascade=foreground --timeout 5m", "")
+			u.until("kubectl delete vmop,vmbda,vmsnapshot,vdsnapshot,vmpool,vd,vi,cvi --all --timeout 1m", "")
+			u.types("kubectl delete pvc,service -l app.kubernetes.io/name=vm-runner", "")
+		})
+	}
+}
+
+// follow types the commands of a page. Faults don't stop it: one run tells them all.
+func (u *user) follow(w walk, here *strings.Replacer) {
+	u.t.Helper()
+	source, err := os.ReadFile(filepath.Join("../../docs", w.Page))
+	require.NoError(u.t, err)
+	done := map[string]bool{}
+	enter := func(command string) string {
+		script := command
+		for _, e := range w.Except {
+			if e.matches(command) {
+				require.NotEmpty(u.t, e.Reason, "%s: %s: why?", w.Page, e.Command)
+				done[e.Command], script = true, e.Instead
+			}
+		}
+		var out, said bytes.Buffer
+		cmd := u.command(". ~/functions\n" + here.Replace(script))
+		cmd.Stdout, cmd.Stderr = &out, &said
+		if err := cmd.Run(); err != nil {
+			u.t.Errorf("%s: %s\n%s\n%v\n%s%s", w.Page, command, script, err, &out, &said)
+		}
+		return out.String()
+	}
+	u.types(". ~/functions\n"+here.Replace(w.Before), "")
+	for _, b := range pages.Read("docs/"+w.Page, source).Blocks {
+		if b.Language == pages.Shell {
+			statements, err := b.Statements()
+			require.NoError(u.t, err)
+			for _, s := range statements {
+				enter(s)
+			}
+		} else if b.Language == "" {
+			for _, call := range b.Calls() {
+				columns, _, table := strings.Cut(enter(call.Command()), "\n")
+				if want, _, _ := strings.Cut(call.Answer, "\n"); table && strings.HasPrefix(want, "NAME") {
+					assert.Equal(u.t, strings.Fields(want), strings.Fields(columns), "%s: %s", w.Page, call.Typed)
+				}
+			}
+		}
+	}
+	for _, e := range w.Except {
+		assert.True(u.t, done[e.Command], "%s has no command %q any more", w.Page, e.Command)
+	}
+}
+
+// matches reports whether the exception is of a command.
+func (e exception) matches(command string) bool {
+	begin, prefix := strings.CutSuffix(e.Command, "…")
+	return command == e.Command || prefix && strings.HasPrefix(command, begin)
+}
