@@ -67,6 +67,7 @@ func (u *user) follow(w walk, here *strings.Replacer) {
 	require.NoError(u.t, err)
 	done := map[string]bool{}
 	enter := func(command string) string {
+		command = strings.TrimSpace(command)
 		script := command
 		for _, e := range w.Except {
 			if e.matches(command) {
