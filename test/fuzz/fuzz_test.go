@@ -19,11 +19,11 @@ func TestFuzz(t *testing.T) {
 	require.NoError(t, os.WriteFile("go.mod", []byte("module m\n\ngo 1.26\n"), 0o600))
 	require.NoError(t, os.WriteFile("m_test.go", []byte(test), 0o600))
 	var out strings.Builder
-	require.NoError(t, run(t.Context(), []string{"-time=100ms", "Good"}, &out))
+	require.NoError(t, run(t.Context(), []string{"-time=3s", "Good"}, &out))
 	require.Regexp(t, `^\./\.\.FuzzGood +execs: [1-9].*\n1 targets, 0 failed\n$`, out.String())
 
 	out.Reset()
-	require.NoError(t, run(t.Context(), []string{"-time=100ms", "-share=12/2"}, &out))
+	require.NoError(t, run(t.Context(), []string{"-time=3s", "-share=12/2"}, &out))
 	require.Regexp(t, `^\./\.\.FuzzGood .*\n1 targets, 0 failed\n$`, out.String())
 	require.ErrorContains(t, run(t.Context(), []string{"-share=1/0"}, io.Discard), "want two numbers")
 
