@@ -55,6 +55,26 @@ func walks(t *testing.T) map[string]walk {
 	return all.Pages
 }
 
+// The pages of which it is said that test/e2e types their commands are those that it has.
+func TestWalksInACluster(t *testing.T) {
+	t.Parallel()
+	var there struct {
+		Walks []struct{ Page string }
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "../test/e2e/testdata/walks.yaml")), &there))
+	var want, got []string
+	for page, w := range walks(t) {
+		if w.Elsewhere == "test/e2e" {
+			want = append(want, page)
+		}
+	}
+	for _, w := range there.Walks {
+		got = append(got, w.Page)
+	}
+	require.NotEmpty(t, got)
+	require.ElementsMatch(t, want, got)
+}
+
 // publish starts a server with an image and a registry, has a list of images name it, and makes programs that act
 // a part on the reader's computer.
 func (r *reader) publish() {
