@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -33,10 +34,7 @@ type exception struct {
 // succeed. Those of other pages are run by package docs. See docs/decisions/0157-commands-of-documents.md.
 func TestDocuments(t *testing.T) {
 	l := newLab(t)
-	require.NoError(t, l.AddCSI(t.Context()))
-	l.reconfigure(t, "storageClassName: "+storage, "storageClassName: "+cluster.CSIClass)
-	l.kubectl(t, "rollout", "restart", "deployment/vm-operator")
-	l.kubectl(t, "rollout", "status", "deployment/vm-operator", "--timeout=4m")
+	l.storesByCSI(t)
 	l.kubectl(t, "annotate", "storageclass", storage, "storageclass.kubernetes.io/is-default-class-")
 	l.kubectl(t, "annotate", "storageclass", cluster.CSIClass, "storageclass.kubernetes.io/is-default-class=true")
 	server := newImageServer(t, l)
@@ -78,7 +76,12 @@ func (u *user) follow(w walk, here *strings.Replacer) {
 		var out, said bytes.Buffer
 		cmd := u.command(". ~/functions\n" + here.Replace(script))
 		cmd.Stdout, cmd.Stderr = &out, &said
-		if err := cmd.Run(); err != nil {
+		cmd.WaitDelay = time.Second
+		require.NoError(u.t, cmd.Start())
+		late := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		late.Stop()
+		if err != nil {
 			u.t.Errorf("%s: %s\n%s\n%v\n%s%s", w.Page, command, script, err, &out, &said)
 		}
 		return out.String()

@@ -22,7 +22,6 @@ import (
 
 // What needs storage that makes snapshots: that of the driver, from now on for the runners' data too.
 func snapshots(t *testing.T, l *lab) {
-	require.NoError(t, program.LookInto("../../tools/csi"))
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
@@ -36,12 +35,19 @@ func snapshots(t *testing.T, l *lab) {
 			"vd,vdsnapshot,vmsnapshot,volumesnapshots,pvc", "-o", "wide")
 		t.Log(out, err)
 	})
+	l.storesByCSI(t)
+	t.Run("Disk", func(t *testing.T) { snapshotOfADisk(t, l) })
+	t.Run("VM", func(t *testing.T) { snapshotOfAVM(t, l) })
+}
+
+// storesByCSI has runners' data on storage that makes snapshots, until the test ends.
+func (l *lab) storesByCSI(t *testing.T) {
+	t.Helper()
+	require.NoError(t, program.LookInto("../../tools/csi"))
 	require.NoError(t, l.AddCSI(t.Context()))
 	l.reconfigure(t, "storageClassName: "+storage, "storageClassName: "+cluster.CSIClass)
 	l.kubectl(t, "rollout", "restart", "deployment/vm-operator")
 	l.kubectl(t, "rollout", "status", "deployment/vm-operator", "--timeout=4m")
-	t.Run("Disk", func(t *testing.T) { snapshotOfADisk(t, l) })
-	t.Run("VM", func(t *testing.T) { snapshotOfAVM(t, l) })
 }
 
 // snapshotOfADisk takes a snapshot of the disk of a running guest, and boots another guest with a
