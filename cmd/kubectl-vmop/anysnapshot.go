@@ -117,31 +117,48 @@ func (c *cluster) snapshots(ctx context.Context) (all []anySnapshot, err error) 
 
 // snapshot returns the snapshot that is meant by NAME, vmsnapshot/NAME or vdsnapshot/NAME.
 func (c *cluster) snapshot(ctx context.Context, text string) (anySnapshot, error) {
-	all, err := c.snapshots(ctx)
+	found, err := c.snapshotsMeant(ctx, text)
+	if err == nil && len(found) > 1 {
+		err = cli.UsageError{Err: fmt.Errorf("there are several snapshots %s: want %s or %s", text, found[0], found[1])}
+	}
 	if err != nil {
 		return anySnapshot{}, err
 	}
-	var found, names []string
-	var is anySnapshot
+	return found[0], nil
+}
+
+// snapshotOfVM returns the snapshot that is meant where only one of a VM can be: vmsnapshot/NAME or NAME, even if a
+// disk's is called so, too. The error says what can be made of a disk's.
+func (c *cluster) snapshotOfVM(ctx context.Context, text string) (anySnapshot, error) {
+	found, err := c.snapshotsMeant(ctx, text)
+	if err != nil {
+		return anySnapshot{}, err
+	}
+	return found[0], found[0].checkOfVM()
+}
+
+// snapshotsMeant returns the snapshots that a text can mean, at least one, one of a VM first.
+func (c *cluster) snapshotsMeant(ctx context.Context, text string) (found []anySnapshot, err error) {
+	all, err := c.snapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
 	for _, s := range all {
 		if s.noun.name(text) == s.name {
-			is, found = s, append(found, s.String())
+			found = append(found, s)
 		}
 		names = append(names, s.name)
 	}
-	switch {
-	case len(found) > 1:
-		return anySnapshot{}, cli.UsageError{Err: fmt.Errorf("there are several snapshots %s: want %s", text,
-			strings.Join(found, " or "))}
-	case len(found) == 1:
-		return is, nil
+	if len(found) > 0 {
+		return found, nil
 	}
 	hint := "list the snapshots by: kubectl vmop snapshot list"
 	if near := spelling.Nearest(text[strings.LastIndex(text, "/")+1:], names); near != "" {
 		hint = "did you mean " + near + "? kubectl vmop snapshot list shows all"
 	}
 	of := schema.GroupResource{Group: v1.GroupName, Resource: "virtualmachinesnapshots"}
-	return anySnapshot{}, hinted{
+	return nil, hinted{
 		fmt.Errorf("there is no snapshot %s in namespace %s: %w", text, c.namespace, apierrors.NewNotFound(of, text)),
 		hint,
 	}

@@ -218,8 +218,8 @@ func (c *cluster) snapshotFor(ctx context.Context, cmd *cobra.Command, o cloning
 		if s, err = c.snapshotVM(ctx, o.vm, o.name, o.required); apierrors.IsAlreadyExists(err) {
 			err = hinted{err, fmt.Sprintf("to make the VM of that snapshot: kubectl vmop clone --snapshot %s %[1]s", o.name)}
 		}
-	} else if s, err = c.snapshot(ctx, o.snapshot); err == nil {
-		err = s.checkOfVM()
+	} else {
+		s, err = c.snapshotOfVM(ctx, o.snapshot)
 	}
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
+	"vmop/manager/disk"
 )
 
 func newDiskResize(f *flags) *cobra.Command {
@@ -25,7 +26,7 @@ func newDiskResize(f *flags) *cobra.Command {
 	}
 	disks().takes(f, cmd, 1, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
-	w.add(cmd, "the volume is as large")
+	w.add(cmd, "the volume is as large, or only waits for a VM to start that has it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := disks().name(args[0])
 		if _, err := resource.ParseQuantity(args[1]); err != nil {
@@ -50,6 +51,9 @@ func newDiskResize(f *flags) *cobra.Command {
 		if w.wait {
 			if d, err = c.awaitDisk(ctx, cmd, name, grown(d.Generation)); err != nil {
 				return err
+			}
+			if d.Status.Reason == disk.ReasonGrowsLater {
+				cmd.PrintErrln(cli.Printable(progressOf(d)))
 			}
 		}
 		return printDone(cmd, form, typedDisk(d), diskKind, name, "resized")

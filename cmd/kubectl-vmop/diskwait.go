@@ -12,6 +12,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
+	"vmop/manager/disk"
 )
 
 // awaitDisk waits until a disk is as wanted, shows how far it is, and returns it.
@@ -69,7 +70,7 @@ func usable(d *v1.VirtualDisk) (bool, error) {
 	return d.Status.Phase == v1.DiskReady || d.Status.Phase == v1.DiskWaiting, nil
 }
 
-// grown is the goal that a disk is as large as its definition says since a generation.
+// grown is the goal that a disk is as large as its definition says since a generation, or will be when it is used.
 func grown(generation int64) func(*v1.VirtualDisk) (bool, error) {
 	return func(d *v1.VirtualDisk) (bool, error) {
 		switch {
@@ -82,6 +83,6 @@ func grown(generation int64) func(*v1.VirtualDisk) (bool, error) {
 				cli.Printable(d.Status.Message))
 		}
 		return meta.IsStatusConditionTrue(d.Status.Conditions, v1.DiskConditionResized) ||
-			d.Status.Phase == v1.DiskWaiting, nil
+			d.Status.Phase == v1.DiskWaiting || d.Status.Reason == disk.ReasonGrowsLater, nil
 	}
 }

@@ -99,11 +99,8 @@ func (c *cluster) restore(ctx context.Context, cmd *cobra.Command, o restoring) 
 func (c *cluster) restorable(ctx context.Context, vm *v1.VirtualMachine, name string) (
 	*v1.VirtualMachineSnapshot, error,
 ) {
-	s, err := c.snapshot(ctx, name)
+	s, err := c.snapshotOfVM(ctx, name)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.checkOfVM(); err != nil {
 		return nil, err
 	}
 	from := s.object.(*v1.VirtualMachineSnapshot)

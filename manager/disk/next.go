@@ -27,6 +27,7 @@ const (
 	ReasonClaimLost    = "ClaimLost"
 	ReasonDeletion     = "Deleted"
 	ReasonGrowing      = "Growing"
+	ReasonGrowsLater   = "FileSystemResizePending" // Kubernetes' word: a node does the rest when a VM has it
 	ReasonNotGrowing   = "GrowthRefused"
 	ReasonReady        = "Ready"
 	ReasonAttached     = "Attached"
@@ -217,7 +218,7 @@ func (s Situation) bound() (phase v1.DiskPhase, reason, message string) {
 		case s.Refused != nil:
 			return v1.DiskReady, s.Refused.Reason, s.Refused.Message
 		case s.smaller() && !isImage(s.Disk):
-			return v1.DiskResizing, ReasonGrowing, s.growth()
+			return v1.DiskResizing, s.growing(), s.growth()
 		}
 		return v1.DiskReady, "", ""
 	}
@@ -244,14 +245,22 @@ func (s Situation) smaller() bool {
 	return capacity.Cmp(s.Disk.Spec.PersistentVolumeClaim.Size) < 0
 }
 
+// growing returns the reason of a volume that grows.
+func (s Situation) growing() string {
+	for _, c := range s.Claim.Status.Conditions {
+		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && Holder(s.Disk) == "" {
+			return ReasonGrowsLater
+		}
+	}
+	return ReasonGrowing
+}
+
 func (s Situation) growth() string {
 	capacity := s.Claim.Status.Capacity[corev1.ResourceStorage]
 	size := s.Disk.Spec.PersistentVolumeClaim.Size
 	text := fmt.Sprintf("the volume grows from %s to %s", capacity.String(), size.String())
-	for _, c := range s.Claim.Status.Conditions {
-		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending {
-			text += "; the rest is done when a VM starts that has the disk"
-		}
+	if s.growing() == ReasonGrowsLater {
+		text += "; the rest is done when a VM starts that has the disk"
 	}
 	return text
 }
