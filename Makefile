@@ -20,7 +20,7 @@ UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
 # What test-short leaves out: packages whose tests start a cluster, boot guests, build
 # the programs or download packages.
-LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(bench|cluster|guest|program)
+LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(bench|cluster|guest|program|systemd)
 
 # What is tested under the race detector, in four parts: the packages in which goroutines share memory. RACED says which
 # parts; the others are tested without it, as all else. See docs/decisions/0162-race-detector.md.

@@ -1,4 +1,5 @@
-package main
+// Package packages_test installs the packages that make packages builds.
+package packages_test
 
 import (
 	"os"
@@ -9,6 +10,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/guest"
+	"vmop/test/program"
+	"vmop/test/systemd"
 )
 
 // packaged makes a systemd in a root of the test's own, which has all of this machine and, above it, what is written
@@ -24,6 +29,7 @@ mount -t tmpfs tmpfs root/run
 mount --rbind /sys root/sys
 mount --rbind /dev root/dev
 mount --bind packages root/mnt
+rm root/var/lib/man-db/auto-update # else dpkg makes an index of all of this machine's man pages
 mkdir -p root/run/systemd/system
 for unit in sysinit basic shutdown network-online network remote-fs multi-user; do
 	printf "[Unit]\nDefaultDependencies=no\n" >root/run/systemd/system/$unit.target
@@ -40,6 +46,15 @@ exec chroot . /lib/systemd/systemd --system --unit=basic.target --log-target=con
 // have the same files; that for RPM is installed and removed, too.
 func TestPackage(t *testing.T) {
 	t.Parallel()
+	sources, err := filepath.Glob("../../cmd/*")
+	require.NoError(t, err)
+	require.NoError(t, program.LookAt(t.Context(), sources...))
+	for _, read := range []string{
+		".", "../../Makefile", "../../third_party/NOTICES.txt", "../../tools/go.sum",
+		"../../cmd/vmrunner/systemd", "../../cmd/vmmanager/systemd", "../../cmd/kubectl-vmop/kubectl_complete-vmop",
+	} {
+		require.NoError(t, program.LookInto(read))
+	}
 	folder := t.TempDir()
 	pack := func(version string, targets ...string) string {
 		arguments := append([]string{
@@ -72,58 +87,62 @@ func TestPackage(t *testing.T) {
 	alpine := filepath.Join(folder, "vmop_1.0_x86_64.apk")
 	require.Equal(t, files, packed(t, "tar --warning=no-unknown-keyword -tzf "+alpine))
 
-	m := newManagerBy(t, packaged, func(m *manager) {
-		require.NoError(t, os.Symlink(folder, m.path("packages")))
+	m := systemd.New(t, packaged, func(m *systemd.Manager) {
+		require.NoError(t, os.Symlink(folder, m.Path("packages")))
 	})
-	m.run("dpkg", "-i", "/mnt/vmop_1.0_amd64.deb")
-	m.write("packages/web.yaml", configuration("web", tiny(t, "")...))
-	m.run("cp", "/mnt/web.yaml", "/etc/opt/vmrunner/")
-	m.run("systemctl", "enable", "--now", "vmrunner@web")
-	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
-	require.Contains(t, m.run("vmrunner", "--version"), "1.0")
-	require.Contains(t, m.run("man", "--path", "vmrunner"), "/usr/share/man/man1/vmrunner.1.gz")
-	qemu := m.run("pgrep", "-f", "qemu-system-x86_64.*web")
+	m.Run("dpkg", "-i", "/mnt/vmop_1.0_amd64.deb")
+	image := guest.Tiny(t)
+	m.Write("packages/web.yaml", `/Runner: {vm: {name: web, accelerator: tcg, firmware: bios, network: [], maximumRam: 256 MiB,
+  powerdownTimeout: 60, kernel: {image: `+image.Kernel+`, initrd: `+image.Initrd+`,
+  commandLine: console=ttyS0 quiet panic=-1 no_timer_check}}}
+`)
+	m.Run("cp", "/mnt/web.yaml", "/etc/opt/vmrunner/")
+	m.Run("systemctl", "enable", "--now", "vmrunner@web")
+	require.Equal(t, "running", m.Property("vmrunner@web", "SubState"))
+	require.Contains(t, m.Run("vmrunner", "--version"), "1.0")
+	require.Contains(t, m.Run("man", "--path", "vmrunner"), "/usr/share/man/man1/vmrunner.1.gz")
+	qemu := m.Run("pgrep", "-f", "qemu-system-x86_64.*web")
 
-	m.run("systemctl", "start", "vmmanager-local")
+	m.Run("systemctl", "start", "vmmanager-local")
 	link := ""
-	m.eventually(func() bool {
-		said, _ := m.command("cat", "/run/vmrunner.log").CombinedOutput()
+	m.Eventually(func() bool {
+		said, _ := m.Command("cat", "/run/vmrunner.log").CombinedOutput()
 		_, after, found := strings.Cut(string(said), "http://127.0.0.1:8080/link/")
 		link, _, _ = strings.Cut(after, "\n")
 		return found && after != link
 	}, "there is no link to log in")
-	page := m.run("curl", "-sSL", "-c", "/run/cookies", "-b", "/run/cookies",
+	page := m.Run("curl", "-sSL", "-c", "/run/cookies", "-b", "/run/cookies",
 		"http://127.0.0.1:8080/link/"+strings.TrimSpace(link))
 	require.Contains(t, page, `id="vm-web"`)
 
-	m.run("dpkg", "-i", "/mnt/vmop_1.1_amd64.deb")
-	require.Equal(t, "1.1", m.run("dpkg-query", "--show", "--showformat=${Version}", "vmop"))
-	require.Equal(t, qemu, m.run("pgrep", "-f", "qemu-system-x86_64.*web"), "the VM lives")
-	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
-	runner := m.property("vmrunner@web", "MainPID") // as docs/packages.md has it
-	m.run("systemctl", "kill", "--kill-who=main", "-s", "KILL", "vmrunner@web")
-	m.eventually(func() bool {
-		return m.property("vmrunner@web", "SubState") == "running" && m.property("vmrunner@web", "MainPID") != runner
+	m.Run("dpkg", "-i", "/mnt/vmop_1.1_amd64.deb")
+	require.Equal(t, "1.1", m.Run("dpkg-query", "--show", "--showformat=${Version}", "vmop"))
+	require.Equal(t, qemu, m.Run("pgrep", "-f", "qemu-system-x86_64.*web"), "the VM lives")
+	require.Equal(t, "running", m.Property("vmrunner@web", "SubState"))
+	runner := m.Property("vmrunner@web", "MainPID") // as docs/packages.md has it
+	m.Run("systemctl", "kill", "--kill-who=main", "-s", "KILL", "vmrunner@web")
+	m.Eventually(func() bool {
+		return m.Property("vmrunner@web", "SubState") == "running" && m.Property("vmrunner@web", "MainPID") != runner
 	}, "there is no other runner")
-	require.Equal(t, qemu, m.run("pgrep", "-f", "qemu-system-x86_64.*web"), "it has adopted the VM")
-	m.run("systemctl", "restart", "vmrunner@web")
-	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
+	require.Equal(t, qemu, m.Run("pgrep", "-f", "qemu-system-x86_64.*web"), "it has adopted the VM")
+	m.Run("systemctl", "restart", "vmrunner@web")
+	require.Equal(t, "running", m.Property("vmrunner@web", "SubState"))
 
-	m.run("dpkg", "-r", "vmop")
-	require.Error(t, m.try("pgrep", "-f", "qemu-system-x86_64.*web"))
-	m.run("test", "-d", "/var/lib/vmrunner/web")
-	m.run("test", "-f", "/etc/opt/vmrunner/web.yaml")
+	m.Run("dpkg", "-r", "vmop")
+	require.Error(t, m.Try("pgrep", "-f", "qemu-system-x86_64.*web"))
+	m.Run("test", "-d", "/var/lib/vmrunner/web")
+	m.Run("test", "-f", "/etc/opt/vmrunner/web.yaml")
 
-	rpm := func(args ...string) { m.run(append([]string{"rpm", "--dbpath", "/run/rpm", "--nodeps"}, args...)...) }
+	rpm := func(args ...string) { m.Run(append([]string{"rpm", "--dbpath", "/run/rpm", "--nodeps"}, args...)...) }
 	rpm("--force-debian", "-i", "/mnt/"+redHat)
 	rpm("-V", "vmop")
-	require.Contains(t, m.run("vmrunner", "--version"), "1.0")
-	m.run("systemctl", "start", "vmrunner@web")
-	require.Equal(t, "running", m.property("vmrunner@web", "SubState"))
+	require.Contains(t, m.Run("vmrunner", "--version"), "1.0")
+	m.Run("systemctl", "start", "vmrunner@web")
+	require.Equal(t, "running", m.Property("vmrunner@web", "SubState"))
 	rpm("--force-debian", "-e", "vmop")
-	require.Error(t, m.try("pgrep", "-f", "qemu-system-x86_64.*web"))
-	require.Error(t, m.try("test", "-e", "/usr/bin/vmrunner"))
-	m.run("test", "-f", "/etc/opt/vmrunner/web.yaml")
+	require.Error(t, m.Try("pgrep", "-f", "qemu-system-x86_64.*web"))
+	require.Error(t, m.Try("test", "-e", "/usr/bin/vmrunner"))
+	m.Run("test", "-f", "/etc/opt/vmrunner/web.yaml")
 }
 
 // redHat is the file of the RPM package.
