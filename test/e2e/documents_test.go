@@ -77,10 +77,14 @@ func (u *user) follow(w walk, here *strings.Replacer) {
 		cmd := u.command(". ~/functions\n" + here.Replace(script))
 		cmd.Stdout, cmd.Stderr = &out, &said
 		cmd.WaitDelay = time.Second
+		began := time.Now()
 		require.NoError(u.t, cmd.Start())
 		late := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() })
 		err := cmd.Wait()
 		late.Stop()
+		if took := time.Since(began); took > 8*time.Second {
+			u.t.Logf("%.0f s: %s", took.Seconds(), command)
+		}
 		if err != nil {
 			u.t.Errorf("%s: %s\n%s\n%v\n%s%s", w.Page, command, script, err, &out, &said)
 		}

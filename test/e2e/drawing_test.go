@@ -3,8 +3,13 @@
 package e2e_test
 
 import (
+	"bytes"
 	"fmt"
 	"html/template"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -234,5 +239,25 @@ func (d dashboard) picture(t *testing.T, from, to time.Time, file string) {
 	defer server.Close()
 	b := browser.New(t)
 	b.Open(server.URL, "light", 1180)
-	require.NoError(t, os.WriteFile(file, b.Shot(), 0o644))
+	require.NoError(t, os.WriteFile(file, fewColors(t, b.Shot()), 0o644))
+}
+
+// fewColors returns a PNG with at most 256 colors, half as large: documents are a part of the manager.
+func fewColors(t *testing.T, shot []byte) []byte {
+	t.Helper()
+	all, err := png.Decode(bytes.NewReader(shot))
+	require.NoError(t, err)
+	count := map[color.Color]int{}
+	for y := all.Bounds().Min.Y; y < all.Bounds().Max.Y; y++ {
+		for x := all.Bounds().Min.X; x < all.Bounds().Max.X; x++ {
+			count[all.At(x, y)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
+	few := image.NewPaletted(all.Bounds(), colors[:min(len(colors), 256)])
+	draw.Draw(few, few.Bounds(), all, all.Bounds().Min, draw.Src)
+	var out bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	require.NoError(t, encoder.Encode(&out, few))
+	return out.Bytes()
 }
