@@ -148,7 +148,13 @@ func TestKeyMissing(t *testing.T) {
 	w.remove(first)
 	time.Sleep(1100 * time.Millisecond)
 	w.look()
-	w.phase("win", v1.PhaseFailed, decide.ReasonSecretKey)
+	eventually(w, "win", &v1.VirtualMachine{}, "the runner's words stay", func(vm *v1.VirtualMachine) bool {
+		if next, is := get(w, "win-0", &corev1.Pod{}); is && next.UID != first.UID { // where this took longer than the delay
+			w.bind(next)
+			w.report(next, ended)
+		}
+		return vm.Status.Phase == v1.PhaseFailed && vm.Status.Reason == decide.ReasonSecretKey
+	})
 
 	secret, _ := get(w, "answers", &corev1.Secret{})
 	secret.StringData = map[string]string{"unattend.xml": "<unattend/>"}
