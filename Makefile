@@ -97,10 +97,13 @@ packages: ## Build the Debian, RPM and Alpine packages into PACKAGES=build/packa
 	@$(MAKE) --no-print-directory pack
 
 pack: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-pack: # Alpine's has the times of files.
-	@find $(PACKAGES)/staging deploy/packages -exec touch -h -d @$$SOURCE_DATE_EPOCH {} +
+pack: # Alpine's has the times of files. Those of sources stay: by them go knows what it has tested.
+	@mkdir -p $(PACKAGES)/recipe
+	@cp deploy/packages/postinstall deploy/packages/preremove $(PACKAGES)/recipe/
+	@sed 's|deploy/packages/|$(PACKAGES)/recipe/|' deploy/packages/nfpm.yaml >$(PACKAGES)/recipe/nfpm.yaml
+	@find $(PACKAGES)/staging $(PACKAGES)/recipe -exec touch -h -d @$$SOURCE_DATE_EPOCH {} +
 	@for kind in $(KINDS); do STAGING=$(PACKAGES)/staging PACKAGE_VERSION='$(PACKAGE_VERSION)' \
-		ARCH=$$(go env GOARCH) $(TOOL) nfpm package -f deploy/packages/nfpm.yaml -p $$kind -t $(PACKAGES)/ || exit 1; done
+		ARCH=$$(go env GOARCH) $(TOOL) nfpm package -f $(PACKAGES)/recipe/nfpm.yaml -p $$kind -t $(PACKAGES)/ || exit 1; done
 
 run: packages-run build guest ## Boot a small Linux guest with its console (Ctrl-C powers it off) and a link to its screen.
 	@bin/vmmanager local --log-level error & trap "kill $$!" EXIT; \
