@@ -114,7 +114,7 @@ gui: packages-run build guest ## Show three VMs in a browser: start them there, 
 
 test: test-says packages-test check ## Install what tests need, check, and run all tests against real QEMU and Kubernetes.
 	go run ./test/report -timeout=$(TIMEOUT) $(OTHERS)
-	@tests=$$(go test -list ^Test ./test/e2e) && for test in $$(echo "$$tests" | grep ^Test); do \
+	@tests=$$(go test -list ^Test ./test/e2e) && for test in $$(echo "$$tests" | grep ^Test | grep -vxF '$(or $(SKIP),-)'); do \
 		go run ./test/report -timeout=$(TIMEOUT) -run="^$$test\$$" ./test/e2e || exit 1; done
 	$(if $(strip $(NORACED)),go run ./test/report -timeout=$(TIMEOUT) -run='$(NORACE)' $(NORACED))
 	@$(MAKE) --no-print-directory race
