@@ -149,7 +149,7 @@ func TestKeyMissing(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond)
 	w.look()
 	eventually(w, "win", &v1.VirtualMachine{}, "the runner's words stay", func(vm *v1.VirtualMachine) bool {
-		if next, is := get(w, "win-0", &corev1.Pod{}); is && next.UID != first.UID { // where this took longer than the delay
+		if next, is := get(w, "win-0", &corev1.Pod{}); is && next.UID != first.UID { // this took long
 			w.bind(next)
 			w.report(next, ended)
 		}

@@ -134,7 +134,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 		}
 		return nil
 	})
-	// One who was given two, by each manager one, has lost one of them, which another may have been given: but not both.
+	// One who was given two, by each manager one, has lost one, which another may have been given: but not both.
 	for user, vms := range got {
 		require.Contains(t, vms, have[user], user)
 	}
