@@ -112,6 +112,7 @@ run: packages-run build guest ## Boot a small Linux guest with its console (Ctrl
 gui: packages-run build guest ## Show three VMs in a browser: start them there, and type on their screens (Ctrl-C ends the pages).
 	bin/vmmanager local --folder examples/computer
 
+# SKIP is a test of test/e2e that isn't run.
 test: test-says packages-test check ## Install what tests need, check, and run all tests against real QEMU and Kubernetes.
 	go run ./test/report -timeout=$(TIMEOUT) $(OTHERS)
 	@tests=$$(go test -list ^Test ./test/e2e) && for test in $$(echo "$$tests" | grep ^Test | grep -vxF '$(or $(SKIP),-)'); do \

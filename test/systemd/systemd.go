@@ -23,9 +23,9 @@ const patience = 5 * time.Minute
 // A Manager is a systemd, the first process of a PID namespace. It needs root and the Debian package systemd.
 type Manager struct {
 	t      *testing.T
-	dir    string
+	dir    string // of the script
 	pid    int
-	groups []string
+	groups []string // patterns of its control groups
 }
 
 // New starts a systemd by a shell's script, birth, whose folder has what prepare puts there. The shell is in namespaces
