@@ -43,7 +43,7 @@ type VirtualDiskSource struct {
 	//
 	// +optional
 	ContainerImage *ContainerImageSource `json:"containerImage,omitempty"`
-	// ObjectRef is an image, another disk, or a snapshot of one.
+	// ObjectRef is an image, another disk, a snapshot of one, or a claim.
 	//
 	// +optional
 	ObjectRef *DiskSourceRef `json:"objectRef,omitempty"`
@@ -53,15 +53,16 @@ type VirtualDiskSource struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.virtualDiskName) == (self.kind == 'VirtualMachineSnapshot')",fieldPath=".virtualDiskName",message="says which disk of a VirtualMachineSnapshot is meant, and is left out otherwise"
 type DiskSourceRef struct {
-	// Kind is VirtualImage, VirtualDisk, VirtualDiskSnapshot or VirtualMachineSnapshot, or ClusterVirtualImage, which
-	// is in no namespace. A disk is copied while no VM has it.
+	// Kind is VirtualImage, VirtualDisk, VirtualDiskSnapshot or VirtualMachineSnapshot, ClusterVirtualImage, which
+	// is in no namespace, or PersistentVolumeClaim. A disk is copied while no VM has it, a claim while no pod writes
+	// to it, if it has the label vmoperator.jdrupes.org/data-source with the value "true".
 	//
-	// +kubebuilder:validation:Enum=VirtualImage;ClusterVirtualImage;VirtualDisk;VirtualDiskSnapshot;VirtualMachineSnapshot
+	// +kubebuilder:validation:Enum=VirtualImage;ClusterVirtualImage;VirtualDisk;VirtualDiskSnapshot;VirtualMachineSnapshot;PersistentVolumeClaim
 	Kind string `json:"kind"`
-	// Name of the image, the disk or the snapshot.
+	// Name of the image, the disk, the snapshot or the claim.
 	//
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=60
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 	// VirtualDiskName is the disk that is meant of those in a VirtualMachineSnapshot.
 	//
@@ -144,6 +145,13 @@ type ContainerImageSource struct {
 
 // KindVirtualDiskSnapshot is a kind of source in the namespace, besides those of block devices.
 const KindVirtualDiskSnapshot = "VirtualDiskSnapshot"
+
+// KindClaim is that of a source that is the claim of no VirtualDisk or VirtualImage. LabelDataSource with the value "true"
+// says that the data in it may be copied by all who may create disks in its namespace.
+const (
+	KindClaim       = "PersistentVolumeClaim"
+	LabelDataSource = GroupName + "/data-source"
+)
 
 // LocalSecretRef names a Secret in the same namespace.
 type LocalSecretRef struct {

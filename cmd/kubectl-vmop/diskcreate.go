@@ -21,7 +21,7 @@ import (
 type diskDraft struct {
 	name, size, class, mode                                          string
 	url, checksum, containerImage, snapshot, secretName, authorities string
-	ofImage, ofDisk, vmSnapshot                                      string
+	ofImage, ofDisk, ofClaim, vmSnapshot                             string
 	upload, manyNodes                                                bool
 }
 
@@ -136,6 +136,8 @@ func (d *diskDraft) add(f *flags, cmd *cobra.Command) {
 	p := cmd.Flags()
 	p.StringVar(&d.ofImage, "image", "", "`name` of a VirtualImage, cvi/NAME of a ClusterVirtualImage")
 	p.StringVar(&d.ofDisk, "disk", "", "`name` of a VirtualDisk, which is copied while no VM has it")
+	p.StringVar(&d.ofClaim, "claim", "", "`name` of a PersistentVolumeClaim with the label vmoperator.jdrupes.org/data-source=true,\n"+
+		"which is copied while nothing writes to it")
 	p.BoolVar(&d.upload, "upload", false, "the image is sent later: kubectl vmop disk|image upload NAME FILE")
 	p.StringVar(&d.url, "url", "", "`URL` of an image on a web server")
 	p.StringVar(&d.checksum, "checksum", "", "`checksum` of what --url transfers: sha256:HEX, sha512:HEX or md5:HEX")
@@ -145,14 +147,14 @@ func (d *diskDraft) add(f *flags, cmd *cobra.Command) {
 	p.StringVar(&d.secretName, "secret", "", "`name` of the Secret with the credentials of the server or registry")
 	p.StringVar(&d.authorities, "ca-file", "", "`file` with authorities (PEM) that are trusted as well")
 	cli.CompleteFile(cmd, "ca-file", "pem", "crt")
-	for _, name := range []string{"url", "checksum", "container-image", "secret"} {
+	for _, name := range []string{"url", "checksum", "container-image", "secret", "claim"} {
 		cli.CompleteFlag(cmd, name)
 	}
 	anyImages().completeFlag(f, cmd, "image")
 	disks().completeFlag(f, cmd, "disk")
 	diskSnapshots().completeFlag(f, cmd, "snapshot")
 	vmSnapshots().completeFlag(f, cmd, "vm-snapshot")
-	cli.AtMostOne(cmd, "url", "container-image", "snapshot", "vm-snapshot", "image", "disk", "upload")
+	cli.AtMostOne(cmd, "url", "container-image", "snapshot", "vm-snapshot", "image", "disk", "claim", "upload")
 }
 
 // disk returns the disk that the draft describes.
@@ -200,6 +202,8 @@ func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
 		return ofObject(string(ref.Kind), ref.Name), nil
 	case d.ofDisk != "":
 		return ofObject(string(v1.KindVirtualDisk), d.ofDisk), nil
+	case d.ofClaim != "":
+		return ofObject(v1.KindClaim, d.ofClaim), nil
 	case d.upload:
 		return &v1.VirtualDiskSource{Type: v1.DiskSourceUpload}, nil
 	case !remote:

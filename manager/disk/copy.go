@@ -44,6 +44,8 @@ func copyFault(from, to *v1.VirtualDisk) *Refusal {
 	}
 	phase := from.Status.Phase
 	switch {
+	case isClaim(from) && from.DeletionTimestamp == nil && from.Status.Reason != "":
+		return &Refusal{from.Status.Reason, from.Status.Message}
 	case from.DeletionTimestamp != nil:
 		return &Refusal{ReasonSourceMissing, what + " is being deleted (spec.dataSource.objectRef)"}
 	case phase != v1.DiskReady && phase != v1.DiskResizing, from.Status.Target.UID == "", !Whole(from):
@@ -96,8 +98,11 @@ func (s Situation) beginCopy(is *v1.DiskImport) {
 // changed says that what was copied may not have been what it should; nil if it was. Its claim may
 // have been deleted, and made again, before the pod had it.
 func (s Situation) changed(is *v1.DiskImport) *Outcome {
-	if !copied(s.Disk) || s.From != nil && s.From.Status.Target.UID == is.Source {
+	if !copied(s.Disk) {
 		return nil
+	}
+	if s.From != nil && s.From.Status.Target.UID == is.Source {
+		return s.disturbed()
 	}
 	ref := s.Disk.Spec.DataSource.ObjectRef
 	return &Outcome{

@@ -205,3 +205,89 @@ func TestUploads(t *testing.T) {
 	require.Equal(t, v1.DiskProvisioning, disk.StatusOf(s).Phase)
 	require.Equal(t, "3%", disk.StatusOf(s).Progress)
 }
+
+// A claim is copied if it may be, and nothing writes to it.
+func TestCopyOfAClaim(t *testing.T) {
+	t.Parallel()
+	claim := func(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: "golden", UID: "gc", Labels: map[string]string{v1.LabelDataSource: "true"},
+		}}
+		c.Status.Phase = corev1.ClaimBound
+		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
+		change(c)
+		return c
+	}
+	same := func(*corev1.PersistentVolumeClaim) {}
+	s := copying("PersistentVolumeClaim", "golden", nil)
+	require.Equal(t, disk.ReasonSourceMissing, disk.StatusOf(s).Reason)
+	for _, of := range []struct {
+		user, reason, message string
+		change                func(*corev1.PersistentVolumeClaim)
+	}{
+		{
+			"", disk.ReasonSourceForbidden, "kubectl label pvc golden vmoperator.jdrupes.org/data-source=true",
+			func(c *corev1.PersistentVolumeClaim) { c.Labels = nil },
+		},
+		{
+			"", disk.ReasonSourceForbidden, "is that of the disk or image root: name that in its place",
+			func(c *corev1.PersistentVolumeClaim) {
+				c.OwnerReferences = []metav1.OwnerReference{{Kind: "VirtualDisk", Name: "root", Controller: new(true)}}
+			},
+		},
+		{
+			"", disk.ReasonSourceNotReady, "the PersistentVolumeClaim golden is Pending: it is copied when it has a volume",
+			func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending },
+		},
+		{
+			"", disk.ReasonSourceMissing, "the PersistentVolumeClaim golden is being deleted",
+			func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{} },
+		},
+		{
+			"", disk.ReasonSmaller, "the PersistentVolumeClaim golden has 4Gi, more than the 3Gi of this one",
+			func(c *corev1.PersistentVolumeClaim) {
+				c.Status.Capacity[corev1.ResourceStorage] = resource.MustParse("4Gi")
+			},
+		},
+		{"the pod db-0", disk.ReasonSourceInUse, "the PersistentVolumeClaim golden is in use by the pod db-0", same},
+	} {
+		s.From = disk.ClaimAsDisk(claim(of.change), of.user)
+		require.Equal(t, of.reason, disk.StatusOf(s).Reason)
+		require.Contains(t, disk.StatusOf(s).Message, of.message)
+		require.Equal(t, disk.Nothing, disk.Next(s))
+	}
+
+	free, used := disk.ClaimAsDisk(claim(same), ""), disk.ClaimAsDisk(claim(same), "the pod db-0")
+	s.From = free
+	require.Equal(t, disk.MakePod, disk.Next(s))
+	p := disk.Pod(s.Disk, s.From, worker(), nil)
+	require.Equal(t, []string{"/source/disk.img", "/dev/target"}, p.Spec.Containers[0].Args[5:])
+	require.Contains(t, p.Spec.SecurityContext.SupplementalGroups, int64(107), "KubeVirt's")
+	s.Pod = pod("p", 1, corev1.PodPending, "")
+	s.Disk.Status.Import = disk.StatusOf(s).Import
+	require.Equal(t, "golden", disk.CopiesClaim(s.Disk))
+	require.Equal(t, disk.StartPod, disk.Next(s))
+
+	// What writes first keeps a pod from its start, which gives way.
+	s.From = used
+	is := disk.StatusOf(s)
+	require.Empty(t, is.Import.Pod)
+	require.Zero(t, is.Import.Failures)
+	begun := s.Disk.Status.Import
+	s.Disk.Status.Import = is.Import
+	require.Equal(t, disk.RemovePod, disk.Next(s))
+	require.Equal(t, disk.ReasonSourceInUse, is.Reason)
+
+	// What writes afterwards makes the copy worthless.
+	s.Disk.Status.Import = begun
+	for _, state := range []*corev1.Pod{
+		pod("p", 0, corev1.PodRunning, ""), pod("p", 0, corev1.PodSucceeded, `{"reason": "Imported", "format": "raw"}`),
+	} {
+		s.Pod = state
+		failed := disk.StatusOf(s).Import
+		require.Equal(t, disk.ReasonSourceChanged, failed.Reason)
+		require.Nil(t, failed.CompletionTime)
+	}
+	s.From = free
+	require.NotNil(t, disk.StatusOf(s).Import.CompletionTime)
+}

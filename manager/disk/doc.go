@@ -6,6 +6,7 @@
 //	import.go  the same of a disk that has a source, until its data is whole: importphase.go, remedy.go
 //	pod.go     the pod that imports
 //	copy.go    of which image or other disk a disk is a copy
+//	claim.go   of which claim that is no disk's
 //	restore.go of which snapshot
 //	export.go  how a user gets the data of a disk, or an image
 //	lock.go    which VM may have a disk, and which pod may copy it

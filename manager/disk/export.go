@@ -92,9 +92,9 @@ func NextOfExport(s Situation) Step {
 		return Nothing
 	case pod.UID == is.Pod && (request != is.Request || s.Disk.DeletionTimestamp != nil):
 		return RemovePod
-	case pod.UID == is.Pod && gated(pod):
+	case pod.UID == is.Pod && Gated(pod):
 		return StartPod
-	case pod.UID == is.Pod, gated(pod) && s.mayExport():
+	case pod.UID == is.Pod, Gated(pod) && s.mayExport():
 		return Nothing // what has become of it is written into the status first
 	}
 	return RemovePod
@@ -127,7 +127,7 @@ func (s Situation) exportOf() *v1.DiskExport {
 			"delete it", pod.Name, s.noun())
 	case s.NoExporter != nil:
 		is.Reason, is.Message = s.NoExporter.Reason, s.NoExporter.Message
-	case ours && gated(pod) && pod.DeletionTimestamp == nil && s.mayExport():
+	case ours && Gated(pod) && pod.DeletionTimestamp == nil && s.mayExport():
 		is.Pod = pod.UID
 		is.Reason, is.Message = ReasonStarting, fmt.Sprintf("the pod %s is being started", pod.Name)
 	default:

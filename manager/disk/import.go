@@ -68,9 +68,9 @@ func (s Situation) nextOfImport() Step {
 		return MakePod
 	case pod == nil, !metav1.IsControlledBy(pod, s.Disk), pod.DeletionTimestamp != nil:
 		return Nothing
-	case pod.UID == recorded && gated(pod):
+	case pod.UID == recorded && Gated(pod):
 		return StartPod
-	case pod.UID == recorded, gated(pod) && recorded == "" && s.due():
+	case pod.UID == recorded, Gated(pod) && recorded == "" && s.due():
 		return Nothing // what has become of it is written into the status first
 	}
 	return RemovePod
@@ -140,13 +140,17 @@ func (s Situation) importOf() *v1.DiskImport {
 	ours := s.Pod != nil && metav1.IsControlledBy(s.Pod, s.Disk)
 	switch {
 	case is.CompletionTime != nil, s.Claim == nil, !s.ours():
-	case is.Pod == "" && ours && gated(s.Pod) && s.Pod.DeletionTimestamp == nil && s.due():
+	case is.Pod == "" && ours && Gated(s.Pod) && s.Pod.DeletionTimestamp == nil && s.due():
 		s.begin(&is)
 	case is.Pod == "":
 	case s.Pod == nil, s.Pod.UID != is.Pod:
 		s.fail(&is, Outcome{Reason: ReasonPodGone, Message: "the import pod was deleted before it had finished"})
 	case Finished(s.Pod):
 		s.finish(&is, OutcomeOf(s.Pod))
+	case s.disturbed() != nil && Gated(s.Pod): // what writes has been first
+		is.Pod, is.Source = "", ""
+	case s.disturbed() != nil:
+		s.fail(&is, *s.disturbed())
 	case s.Progress != nil:
 		s.advance(&is)
 	}
@@ -259,8 +263,11 @@ func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// gated reports whether a pod is kept from its start.
-func gated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
+// Runs reports whether a pod may be running.
+func Runs(pod *corev1.Pod) bool { return !Gated(pod) && !Finished(pod) }
+
+// Gated reports whether a pod is kept from its start.
+func Gated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
 
 // containerOf returns the status of a pod's container; a zero one if there is none yet.
 func containerOf(pod *corev1.Pod) corev1.ContainerStatus {

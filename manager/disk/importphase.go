@@ -18,7 +18,7 @@ func (s Situation) importing(is *v1.DiskImport) (phase v1.DiskPhase, reason, mes
 	switch {
 	case s.Claim.Status.Phase == corev1.ClaimLost:
 		return s.bound()
-	case s.copyFault() != nil && (is.Pod == "" || s.Pod != nil && gated(s.Pod)):
+	case s.copyFault() != nil && (is.Pod == "" || s.Pod != nil && Gated(s.Pod)):
 		why := s.copyFault()
 		return v1.DiskPending, why.Reason, why.Message
 	case s.secretMissing() && is.Pod == "":

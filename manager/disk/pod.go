@@ -54,6 +54,8 @@ const (
 
 	user      = 65532 // that of the runner, which has the file later
 	diskGroup = 6     // to which block devices belong
+	// qemuGroup is that of QEMU in KubeVirt, to which disk.img belongs in its claims (util.NonRootUID).
+	qemuGroup = 107
 	// deadline is how many seconds a pod may take: the import itself gives up after 6 hours.
 	deadline = 23400
 	// memoryLimit is for the decompression, and for qemu-img.
@@ -198,6 +200,10 @@ func (b builder) origin(from *v1.VirtualDisk) string {
 	}
 	claim := claimSource(ClaimOf(from))
 	claim.PersistentVolumeClaim.ReadOnly = true
+	if OnFileSystem(from) && isClaim(from) {
+		groups := &b.pod.Spec.SecurityContext.SupplementalGroups
+		*groups = append(*groups, qemuGroup)
+	}
 	if OnFileSystem(from) {
 		b.mount("source", sourceFolder, claim)
 		return sourceFolder + "/" + FileName

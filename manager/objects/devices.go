@@ -160,6 +160,14 @@ func Mounts(pod *corev1.PodSpec, claim string) bool {
 	})
 }
 
+// Writes reports whether a pod has a claim, and may write to it.
+func Writes(pod *corev1.PodSpec, claim string) bool {
+	return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+		c := v.PersistentVolumeClaim
+		return c != nil && c.ClaimName == claim && !c.ReadOnly
+	})
+}
+
 // Taint says why what a VM leaves in the volumes of its disks is not trusted; "" if it is.
 func Taint(vm *v1.VirtualMachine, s Settings) string {
 	if rightsOf(vm, s).beyondRestricted() {

@@ -89,6 +89,7 @@ type Controller struct {
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	refused map[string]refusal // by the disk's name
+	seen    map[string]sight   // likewise, of those that are copies of claims
 	wanted  wanted
 	asked   asked // of images
 	fetched fetched
@@ -117,7 +118,7 @@ func New(opts Options) *Controller {
 
 func newController(opts Options, kind v1.BlockDeviceKind) *Controller {
 	return &Controller{
-		opts: opts, kind: kind, refused: map[string]refusal{},
+		opts: opts, kind: kind, refused: map[string]refusal{}, seen: map[string]sight{},
 		wanted:  wanted{by: map[string]map[string]disk.Place{}},
 		asked:   asked{names: map[string]bool{}},
 		fetched: fetched{of: map[string]*fetch{}, slots: make(chan struct{}, mostFetches), client: progressClient()},

@@ -33,9 +33,11 @@ func isOfImage(o client.Object) bool {
 // anySource returns none, that of a web server, or a disk or an image that is there or not.
 func (w *world) anySource(of string) *v1.VirtualDiskSource {
 	ref := &v1.DiskSourceRef{Kind: string(v1.KindVirtualImage), Name: imageName}
-	switch w.random.IntN(4) {
+	switch w.random.IntN(5) {
 	case 0:
 		return nil
+	case 4:
+		ref.Kind, ref.Name = v1.KindClaim, ownClaim
 	case 1:
 		return &v1.VirtualDiskSource{
 			Type: v1.DiskSourceHTTP, HTTP: &v1.HTTPSource{URL: "https://example.org/image"},
@@ -166,6 +168,9 @@ func (w *world) beginsToRead(pod *corev1.Pod) bool {
 	}
 	pod.Annotations = map[string]string{"read": string(claim.UID)}
 	w.copies++
+	if source == ownClaim {
+		w.ofClaim++
+	}
 	return true
 }
 
@@ -189,6 +194,10 @@ func (w *world) copied(pod *corev1.Pod) string {
 func (w *world) waitsForCopy(name string, depth int) bool {
 	d := w.disks[name]
 	source := d.Spec.DataSource
+	if disk.SourceClaim(d) != "" && !disk.Whole(d) {
+		vm := w.vms[ownVM]
+		return vm != nil && vm.Spec.DesiredState() == v1.Running
+	}
 	if source == nil || source.ObjectRef == nil || source.ObjectRef.Kind != string(v1.KindVirtualDisk) ||
 		disk.Whole(d) {
 		return false

@@ -15,7 +15,11 @@ import (
 
 // origin returns the image, or the disk, that another one is to be a copy of; nil if there is none, or
 // it is not known yet.
-func (c *Controller) origin(ref *v1.DiskSourceRef) (*v1.VirtualDisk, error) {
+func (c *Controller) origin(ctx context.Context, d *v1.VirtualDisk, copier *corev1.Pod) (*v1.VirtualDisk, error) {
+	ref := d.Spec.DataSource.ObjectRef
+	if ref.Kind == v1.KindClaim {
+		return c.claimOrigin(ctx, d, copier)
+	}
 	kind, of := v1.BlockDeviceKind(ref.Kind), c.disks
 	if kind.IsImage() {
 		of = c.images
@@ -27,18 +31,18 @@ func (c *Controller) origin(ref *v1.DiskSourceRef) (*v1.VirtualDisk, error) {
 }
 
 // reserve keeps VMs from the disk that a pod is to copy, before the pod can start. An image is not
-// written by anyone.
+// written by anyone. From a claim VMs are kept by the status of the copy, which has the pod by now: see [Controller.Uncopied].
 func (c *Controller) reserve(ctx context.Context, s *disk.Situation) (may bool, err error) {
 	source := s.Disk.Spec.DataSource.ObjectRef
-	if source == nil || source.Kind != string(v1.KindVirtualDisk) {
+	switch {
+	case source == nil, source.Kind != string(v1.KindVirtualDisk) && source.Kind != v1.KindClaim:
 		return true, nil
-	}
-	if s.From == nil {
+	case s.From == nil:
 		return false, nil
 	}
 	is, may, why := disk.ForCopy(s.From, s.Disk, s.Pod.UID)
-	if may || why != nil {
-		return may, nil
+	if may || why != nil || source.Kind == v1.KindClaim {
+		return why == nil, nil
 	}
 	err = c.disks.write(ctx, s.From, is)
 	return err == nil, err

@@ -179,6 +179,7 @@ func (c *Controller) forgive(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.refused, name)
+	delete(c.seen, name)
 }
 
 // publish writes the status of a disk, if it differs, and an event if that is worth one.

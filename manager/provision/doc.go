@@ -4,6 +4,8 @@
 //	controller.go  what there is to look at, and when
 //	disk.go        a disk: its claim, and its status
 //	import.go      the pod that imports the data of a disk
+//	copy.go        what a disk is a copy of: another one, or an image
+//	claim.go       or a claim that is no disk's
 //	export.go      the pod from which a user fetches the data of a disk
 //	progress.go    how far such a pod is, which it says itself
 //	wanted.go      which VMs wait for a disk whose volume is made near them

@@ -24,23 +24,22 @@ func (c *Controller) observe(ctx context.Context, s *disk.Situation) (again time
 	if source == nil {
 		return 0, nil
 	}
-	switch ref := source.ObjectRef; {
-	case ref == nil:
-	case disk.IsSnapshot(ref.Kind):
+	ref := source.ObjectRef
+	if ref != nil && disk.IsSnapshot(ref.Kind) {
 		if s.Claim == nil || s.Disk.Status.Target.UID == "" {
 			s.Source = c.snapshots.Source(*ref)
 			again = sourceRetry
 		}
 		return again, nil
-	case disk.Whole(s.Disk):
-	default:
-		if s.From, err = c.origin(ref); err != nil {
-			return 0, err
-		}
-		again = sourceRetry
 	}
 	if s.Pod, err = c.book.Pod(s.Disk.Name); err != nil {
 		return 0, err
+	}
+	if ref != nil && !disk.Whole(s.Disk) {
+		if s.From, err = c.origin(ctx, s.Disk, s.Pod); err != nil {
+			return 0, err
+		}
+		again = sourceRetry
 	}
 	s.Secret = disk.SecretOf(s.Disk)
 	if s.Secret.Version, err = c.book.SecretVersion(s.Secret.Type, s.Secret.Name); err != nil {

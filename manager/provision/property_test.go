@@ -64,6 +64,7 @@ type world struct {
 	late    []func() error         // writes of managers that believe that they lead
 	fails   float64                // how many imports fail
 	copies  int                    // that were begun
+	ofClaim int                    // of them, those of a VM's claim
 	sent    int                    // exports that were begun
 	refuses bool                   // the API server refuses images
 
@@ -82,6 +83,7 @@ func newWorld(t testing.TB, seed uint64, cuts float64) *world {
 		read: map[string]*appsv1.StatefulSet{}, pods: map[string]*corev1.Pod{},
 		works: map[string]*corev1.Pod{}, keys: map[string]*corev1.Secret{}, data: map[types.UID]string{},
 	}
+	w.claims[ownClaim] = w.newOwnClaim()
 	w.start()
 	return w
 }
@@ -99,10 +101,12 @@ func (w *world) start() {
 		disks = append(disks, d.DeepCopy())
 	}
 	claims, ofImages := []*corev1.PersistentVolumeClaim(nil), []*corev1.PersistentVolumeClaim(nil)
-	for _, c := range w.claims {
-		if isOfImage(c) {
+	for name, c := range w.claims {
+		switch {
+		case name == ownClaim: // it is no disk's
+		case isOfImage(c):
 			ofImages = append(ofImages, c.DeepCopy())
-		} else {
+		default:
 			claims = append(claims, c.DeepCopy())
 		}
 	}
@@ -285,7 +289,7 @@ func (l live) List(_ context.Context, into client.ObjectList, opts ...client.Lis
 	all.ApplyOptions(opts)
 	for vm, pod := range l.pods {
 		selected := map[string]string{objects.LabelName: objects.AppName, objects.LabelInstance: vm}
-		if all.LabelSelector.Matches(labels.Set(selected)) {
+		if all.LabelSelector == nil || all.LabelSelector.Matches(labels.Set(selected)) {
 			pods := into.(*corev1.PodList)
 			pods.Items = append(pods.Items, *pod.DeepCopy())
 		}
@@ -307,12 +311,13 @@ func (w *world) reconcileVM(name string) {
 	if w.cut {
 		return
 	}
+	got.Unknown = got.Unknown || w.manager.Uncopied(vm.DeepCopy(), ownClaims(vm)).Obstacle != nil
 	replicas, pod := int32(0), w.known[name]
 	gated := pod != nil && len(pod.Spec.SchedulingGates) > 0
 	if vm.Spec.DesiredState() == v1.Running && (!got.Unknown || pod != nil && !gated) {
 		replicas = 1
 	}
-	spec := corev1.PodSpec{}
+	spec := corev1.PodSpec{Volumes: ownVolumes(vm)}
 	for _, ref := range objects.DeviceRefs(vm) {
 		volume := corev1.Volume{Name: disk.VolumeName(ref.Name)}
 		volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: disk.ClaimName(ref.Name)}
@@ -448,6 +453,7 @@ func (w *world) define(name string) {
 		ref := v1.BlockDeviceRef{Kind: v1.KindVirtualImage, Name: imageName}
 		vm.Spec.BlockDeviceRefs = append(vm.Spec.BlockDeviceRefs, ref)
 	}
+	withOwnClaim(vm)
 	w.vms[name] = vm
 }
 
@@ -472,7 +478,7 @@ func (w *world) defineDisk(name string) {
 // collect is the garbage collector: what belongs to a disk that is gone goes.
 func (w *world) collect() {
 	for name, claim := range w.claims {
-		if !w.owned(claim) && !w.used(name) {
+		if name != ownClaim && !w.owned(claim) && !w.used(name) {
 			delete(w.claims, name)
 			w.see(claim, true)
 		}
@@ -509,6 +515,10 @@ func (w *world) check() {
 			continue
 		}
 		for _, volume := range pod.Spec.Volumes {
+			if volume.Name == ownVolume {
+				require.False(w.t, w.isRead(ownClaim), "the claim of %s is copied, and in its pod", vm)
+				continue
+			}
 			if volume.Name == imageName {
 				if claim := w.claims[volume.PersistentVolumeClaim.ClaimName]; claim != nil { // else it doesn't run
 					require.Equal(w.t, whole, w.data[claim.UID], "the image is in the pod of %s", vm)
@@ -584,7 +594,7 @@ func (w *world) settle() {
 // killed: no two pods have a disk, and in the end a VM has what no other has.
 func TestNoDiskHasTwoVMs(t *testing.T) {
 	t.Parallel()
-	shared, copies, sent := 0, 0, 0
+	shared, copies, ofClaim, sent := 0, 0, 0, 0
 	for seed := range uint64(60) {
 		w := newWorld(t, seed, 0.2)
 		for range 2000 {
@@ -592,7 +602,7 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 			w.check()
 			shared += len(w.pods)
 		}
-		copies, sent = copies+w.copies, sent+w.sent
+		copies, ofClaim, sent = copies+w.copies, ofClaim+w.ofClaim, sent+w.sent
 		w.settle()
 		w.noExportIsLeft()
 		for name, vm := range w.vms {
@@ -619,6 +629,7 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 	}
 	require.Greater(t, shared, 10000, "pods are made")
 	require.Greater(t, copies, 50, "disks are copied")
+	require.Greater(t, ofClaim, 10, "a VM's claim is copied")
 	require.Greater(t, sent, 100, "disks are exported")
 }
 

@@ -245,6 +245,12 @@ func (c *Controller) release(ctx context.Context, vm, name string) (bool, error)
 // one that has. settled: that isn't changing just now. The API server is asked.
 func (c *Controller) Mounted(ctx context.Context, vm, name string) (mounted, settled bool, err error) {
 	volume := disk.VolumeName(name)
+	return c.mounted(ctx, vm, func(pod *corev1.PodSpec) bool { return objects.HasVolume(pod, volume) })
+}
+
+func (c *Controller) mounted(ctx context.Context, vm string, by func(*corev1.PodSpec) bool) (
+	mounted, settled bool, err error,
+) {
 	var set appsv1.StatefulSet
 	err = c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: vm}, &set)
 	switch {
@@ -253,7 +259,7 @@ func (c *Controller) Mounted(ctx context.Context, vm, name string) (mounted, set
 		return false, false, err
 	case set.Status.ObservedGeneration < set.Generation: // its controller may be about to create a pod
 		return false, false, nil
-	case set.Spec.Replicas != nil && *set.Spec.Replicas > 0 && objects.HasVolume(&set.Spec.Template.Spec, volume):
+	case set.Spec.Replicas != nil && *set.Spec.Replicas > 0 && by(&set.Spec.Template.Spec):
 		return true, true, nil
 	}
 	var pods corev1.PodList
@@ -262,6 +268,6 @@ func (c *Controller) Mounted(ctx context.Context, vm, name string) (mounted, set
 	if err != nil {
 		return false, false, err
 	}
-	mounted = slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return objects.HasVolume(&p.Spec, volume) })
+	mounted = slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return by(&p.Spec) })
 	return mounted, true, nil
 }

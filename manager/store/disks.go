@@ -84,7 +84,7 @@ func (s *Disks) keepWork(by *compressor, changed func(name string)) {
 	})
 }
 
-// diskEncoding is how disks are kept: as JSON, found by the VM that has them.
+// diskEncoding is how disks are kept: as JSON, found by the VM that has them, or the claim that they copy.
 func diskEncoding(namespace string) encoding[*v1.VirtualDisk] {
 	return encoding[*v1.VirtualDisk]{
 		trim: func(d *v1.VirtualDisk) {
@@ -97,12 +97,20 @@ func diskEncoding(namespace string) encoding[*v1.VirtualDisk] {
 			d.Namespace = namespace
 			return d, err
 		},
-		group:     disk.Holder,
-		irregular: func(_, vm string) bool { return vm != "" },
+		group:     func(d *v1.VirtualDisk) string { return cmp.Or(disk.Holder(d), copying(d)) },
+		irregular: func(_, group string) bool { return group != "" },
 	}
 }
 
-// imageEncoding is how images are kept: as JSON.
+// copying returns the group of disks, or images, into which a claim is copied; "" if none is. It is no VM's name.
+func copying(d *v1.VirtualDisk) string {
+	if claim := disk.CopiesClaim(d); claim != "" {
+		return "pvc/" + claim
+	}
+	return ""
+}
+
+// imageEncoding is how images are kept: as JSON, found by the claim that they copy.
 func imageEncoding(namespace string) encoding[*v1.VirtualImage] {
 	return encoding[*v1.VirtualImage]{
 		trim: func(i *v1.VirtualImage) {
@@ -115,6 +123,8 @@ func imageEncoding(namespace string) encoding[*v1.VirtualImage] {
 			i.Namespace = namespace
 			return i, err
 		},
+		group:     func(i *v1.VirtualImage) string { return copying(disk.AsDisk(i)) },
+		irregular: func(_, group string) bool { return group != "" },
 	}
 }
 
@@ -204,6 +214,14 @@ func (s *Disks) ClaimNamed(name string) (*corev1.PersistentVolumeClaim, error) {
 
 // Of returns the names of the disks that a VM has.
 func (s *Disks) Of(vm string) []string { return s.disks.irregularNames(vm) }
+
+// CopiesOf returns the names of the disks, or images, into which a claim is copied that is none's.
+func (s *Disks) CopiesOf(claim string) []string {
+	if s.images != nil {
+		return s.images.irregularNames("pvc/" + claim)
+	}
+	return s.disks.irregularNames("pvc/" + claim)
+}
 
 // Names returns the names of all disks, or images.
 func (s *Disks) Names() []string {

@@ -127,6 +127,24 @@ func snapshotOfAVM(t *testing.T, l *lab) {
 	inside = v.console().booted()
 	require.Equal(t, before, []string{inside.ask(reads), inside.ask(onSecondDisk(reads))})
 	require.NotEmpty(t, l.kubectl(t, "get", "pvc", "system-disk-kept-0", "system-disk-kept-0.r1", "-o", "name"))
+	copyOfItsClaim(t, l, v, before[0])
+}
+
+// copyOfItsClaim makes a disk of the first claim of a VM that is running, when that has stopped: another VM reads there
+// what is written on it.
+func copyOfItsClaim(t *testing.T, l *lab, v *clusterVM, written string) {
+	const of = "system-disk-kept-0.r1"
+	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: taken},
+  spec: {persistentVolumeClaim: {storageClassName: csi, size: 32Mi},
+  dataSource: {type: ObjectRef, objectRef: {kind: PersistentVolumeClaim, name: `+of+`}}}}`)
+	l.diskIs(t, "taken", v1.DiskPending, "SourceForbidden")
+	l.kubectl(t, "label", "pvc", of, v1.LabelDataSource+"=true")
+	l.diskIs(t, "taken", v1.DiskPending, "SourceInUse")
+	v.set(v1.Stopped)
+	l.diskIs(t, "taken", v1.DiskReady, "")
+	other := l.create(t, tiny("takes", withVirtualDisk("taken")))
+	other.runs()
+	require.Equal(t, written, other.console().booted().ask(reads))
 }
 
 // ready waits until a snapshot is, with its phase by phase.

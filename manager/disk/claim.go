@@ -1,0 +1,74 @@
+package disk
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// ReasonSourceForbidden is that of a claim whose data may not be copied.
+const ReasonSourceForbidden = "SourceForbidden"
+
+// SourceClaim returns the name of the claim of no disk that a disk or an image is to be a copy of; "" if it isn't.
+func SourceClaim(d *v1.VirtualDisk) string {
+	if s := d.Spec.DataSource; s != nil && s.ObjectRef != nil && s.ObjectRef.Kind == v1.KindClaim {
+		return s.ObjectRef.Name
+	}
+	return ""
+}
+
+// CopiesClaim returns the name of the claim of no disk that a pod of a disk or an image copies, or is about to; "" if
+// none does.
+func CopiesClaim(d *v1.VirtualDisk) string {
+	if is := d.Status.Import; is == nil || is.Pod == "" || is.CompletionTime != nil {
+		return ""
+	}
+	return SourceClaim(d)
+}
+
+// ClaimAsDisk returns a claim that is no disk's as one, of which a copy can be made if its status has no reason.
+// user is what may write to it, such as "the pod web-0"; "" if nothing may.
+//
+// See docs/decisions/0165-copies-of-claims.md.
+func ClaimAsDisk(c *corev1.PersistentVolumeClaim, user string) *v1.VirtualDisk {
+	d := &v1.VirtualDisk{
+		TypeMeta: metav1.TypeMeta{Kind: v1.KindClaim}, ObjectMeta: c.ObjectMeta,
+		Status: v1.VirtualDiskStatus{
+			Phase: v1.DiskReady, Target: v1.DiskTarget{PersistentVolumeClaimName: c.Name, UID: c.UID},
+		},
+	}
+	d.Spec.PersistentVolumeClaim.Size = c.Status.Capacity[corev1.ResourceStorage]
+	d.Spec.PersistentVolumeClaim.VolumeMode = corev1.PersistentVolumeFilesystem
+	if c.Spec.VolumeMode != nil {
+		d.Spec.PersistentVolumeClaim.VolumeMode = *c.Spec.VolumeMode
+	}
+	what, is := "the PersistentVolumeClaim "+c.Name, &d.Status
+	switch of := Owner(c); {
+	case of != "":
+		is.Reason, is.Message = ReasonSourceForbidden, fmt.Sprintf("%s is that of the disk or image %s: "+
+			"name that in its place (spec.dataSource.objectRef)", what, of)
+	case c.Labels[v1.LabelDataSource] != "true":
+		is.Reason, is.Message = ReasonSourceForbidden, fmt.Sprintf("%s isn't marked as one that may be copied: "+
+			"kubectl label pvc %s %s=true", what, c.Name, v1.LabelDataSource)
+	case c.Status.Phase != corev1.ClaimBound:
+		is.Reason, is.Message = ReasonSourceNotReady, fmt.Sprintf("%s is %s: it is copied when it has a volume", what, c.Status.Phase)
+	case user != "":
+		is.Reason, is.Message = ReasonSourceInUse, fmt.Sprintf("%s is in use by %s: it is copied when nothing writes to it",
+			what, user)
+	}
+	return d
+}
+
+// isClaim reports whether a disk is a claim that is no disk's.
+func isClaim(d *v1.VirtualDisk) bool { return d.Kind == v1.KindClaim }
+
+// disturbed says that what a pod copies may have been written meanwhile; nil if it wasn't.
+func (s Situation) disturbed() *Outcome {
+	if s.From == nil || !isClaim(s.From) || s.From.Status.Reason != ReasonSourceInUse {
+		return nil
+	}
+	return &Outcome{Reason: ReasonSourceChanged, Message: "it was not left alone while it was copied: " + s.From.Status.Message}
+}
