@@ -61,6 +61,9 @@ func (g guest) Continue(ctx context.Context, paused bool) error {
 	return g.Driver.Continue(ctx)
 }
 
+// Words implements handover.Machine.
+func (g guest) Words() string { return g.m.processes.QEMU.Tail() }
+
 // Quit implements handover.Machine.
 func (g guest) Quit(ctx context.Context) error {
 	_, err := g.Command(ctx, qmp.Command{Execute: "quit"})
@@ -377,6 +380,7 @@ func (ended) Continue(context.Context, bool) error { return machine.ErrExited }
 func (ended) Paused() bool                         { return false }
 func (ended) Quit(context.Context) error           { return nil }
 func (ended) Happened() <-chan struct{}            { return nil }
+func (ended) Words() string                        { return "" }
 
 func (ended) Done() <-chan struct{} {
 	done := make(chan struct{})

@@ -146,8 +146,8 @@ type ContainerImageSource struct {
 // KindVirtualDiskSnapshot is a kind of source in the namespace, besides those of block devices.
 const KindVirtualDiskSnapshot = "VirtualDiskSnapshot"
 
-// KindClaim is that of a source that is the claim of no VirtualDisk or VirtualImage. LabelDataSource with the value "true"
-// says that the data in it may be copied by all who may create disks in its namespace.
+// KindClaim is that of a source that is the claim of no VirtualDisk or VirtualImage. LabelDataSource with the value
+// "true" says that the data in it may be copied by all who may create disks in its namespace.
 const (
 	KindClaim       = "PersistentVolumeClaim"
 	LabelDataSource = GroupName + "/data-source"

@@ -240,7 +240,8 @@ func (c *cluster) awaitSnapshot(
 	check := func(now *anySnapshot) (bool, error) {
 		reached, err := wanted(now)
 		if now != nil && !reached && err == nil {
-			shown.Show(string(now.phase)+now.reason, "snapshot "+now.name+": "+cmp.Or(now.message, string(now.phase)))
+			text := awaited(string(now.phase), now.reason, now.message)
+			shown.Show(string(now.phase)+now.reason, "snapshot "+now.name+": "+text)
 		}
 		return reached, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -38,6 +39,15 @@ type source[P any] interface {
 
 // retry is the pause before a watch that has failed is begun again.
 const retry = time.Second
+
+// awaited returns what a status says of which more is to come. That no manager has seen an object yet is what each one
+// says when it has just been made.
+func awaited(phase, reason, message string) string {
+	if reason == "NotSeen" {
+		return "waiting for the manager (kubectl get deployment vm-operator)"
+	}
+	return cmp.Or(message, phase)
+}
 
 // awaitObject waits until a resource is as wanted, nil if there is none, and returns it. An error of wanted ends
 // the wait.

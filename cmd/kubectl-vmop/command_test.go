@@ -140,3 +140,12 @@ func TestArgumentsAreFound(t *testing.T) {
 	require.Equal(t, "-smp 2   # standard.star:3\n", out.String())
 	require.EqualError(t, printMatches(&out, plan, []string{"-cpu"}), "no argument contains -cpu")
 }
+
+// What is waited for is said, and not that a manager may be missing, which is what each new object says.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "waiting for the manager (kubectl get deployment vm-operator)",
+		awaited("Pending", "NotSeen", "no manager has seen the disk yet: check that one is running"))
+	require.Equal(t, "the volume is being made", awaited("Pending", "Provisioning", "the volume is being made"))
+	require.Equal(t, "Ready", awaited("Ready", "", ""))
+}

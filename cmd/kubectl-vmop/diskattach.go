@@ -193,7 +193,7 @@ func (c *cluster) awaitAttachment(
 		reached, err := wanted(a)
 		if a != nil && !reached && err == nil && a.Status.Message != "" {
 			shown.Show(string(a.Status.Phase)+a.Status.Reason, calledIn(a)+": "+
-				strings.TrimSpace(a.Status.Message))
+				awaited(string(a.Status.Phase), a.Status.Reason, strings.TrimSpace(a.Status.Message)))
 		}
 		return reached, err
 	})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +36,7 @@ func (c *cluster) awaitDisk(
 // progressOf says what a disk waits for, or how far the import of its data is.
 func progressOf(d *v1.VirtualDisk) string {
 	s := d.Status
-	text := "disk " + d.Name + ": " + cmp.Or(s.Message, string(s.Phase))
+	text := "disk " + d.Name + ": " + awaited(string(s.Phase), s.Reason, s.Message)
 	if s.Progress != "" {
 		text += ", " + s.Progress
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,7 +143,7 @@ func (c *cluster) awaitImage(
 		reached, err := wanted(i)
 		if i != nil && !reached && err == nil {
 			s := i.Status
-			text := "image " + name + ": " + cmp.Or(s.Message, string(s.Phase))
+			text := "image " + name + ": " + awaited(string(s.Phase), s.Reason, s.Message)
 			if s.Progress != "" {
 				text += ", " + s.Progress
 			}

@@ -45,19 +45,22 @@ func ClaimAsDisk(c *corev1.PersistentVolumeClaim, user string) *v1.VirtualDisk {
 	if c.Spec.VolumeMode != nil {
 		d.Spec.PersistentVolumeClaim.VolumeMode = *c.Spec.VolumeMode
 	}
-	what, is := "the PersistentVolumeClaim "+c.Name, &d.Status
+	is, what := &d.Status, "the PersistentVolumeClaim "+c.Name
 	switch of := Owner(c); {
 	case of != "":
-		is.Reason, is.Message = ReasonSourceForbidden, fmt.Sprintf("%s is that of the disk or image %s: "+
-			"name that in its place (spec.dataSource.objectRef)", what, of)
+		is.Reason = ReasonSourceForbidden
+		is.Message = fmt.Sprintf("%s is that of the disk or image %s: name that in its place (spec.dataSource.objectRef)",
+			what, of)
 	case c.Labels[v1.LabelDataSource] != "true":
-		is.Reason, is.Message = ReasonSourceForbidden, fmt.Sprintf("%s isn't marked as one that may be copied: "+
-			"kubectl label pvc %s %s=true", what, c.Name, v1.LabelDataSource)
+		is.Reason = ReasonSourceForbidden
+		is.Message = fmt.Sprintf("%s isn't marked as one that may be copied: kubectl label pvc %s %s=true", what, c.Name,
+			v1.LabelDataSource)
 	case c.Status.Phase != corev1.ClaimBound:
-		is.Reason, is.Message = ReasonSourceNotReady, fmt.Sprintf("%s is %s: it is copied when it has a volume", what, c.Status.Phase)
+		is.Reason = ReasonSourceNotReady
+		is.Message = fmt.Sprintf("%s is %s: it is copied when it has a volume", what, c.Status.Phase)
 	case user != "":
-		is.Reason, is.Message = ReasonSourceInUse, fmt.Sprintf("%s is in use by %s: it is copied when nothing writes to it",
-			what, user)
+		is.Reason = ReasonSourceInUse
+		is.Message = fmt.Sprintf("%s is in use by %s: it is copied when nothing writes to it", what, user)
 	}
 	return d
 }
@@ -70,5 +73,7 @@ func (s Situation) disturbed() *Outcome {
 	if s.From == nil || !isClaim(s.From) || s.From.Status.Reason != ReasonSourceInUse {
 		return nil
 	}
-	return &Outcome{Reason: ReasonSourceChanged, Message: "it was not left alone while it was copied: " + s.From.Status.Message}
+	return &Outcome{
+		Reason: ReasonSourceChanged, Message: "it was not left alone while it was copied: " + s.From.Status.Message,
+	}
 }

@@ -62,8 +62,8 @@ func (c *Controller) claimOrigin(ctx context.Context, d *v1.VirtualDisk, copier 
 	return last.is, nil
 }
 
-// writer returns what may write to a claim that is no disk's, a VM or a pod; "" if nothing may. Until a copy of it has begun
-// that is a VM that is to run, too: afterwards that waits.
+// writer returns what may write to a claim that is no disk's, a VM or a pod; "" if nothing may. Until a copy of it has
+// begun that is a VM that is to run, too: afterwards that waits.
 func (c *Controller) writer(ctx context.Context, claim *corev1.PersistentVolumeClaim, begun bool) (string, error) {
 	vm := claim.Labels[objects.LabelInstance]
 	if !begun && vm != "" && claim.Labels[objects.LabelName] == objects.AppName {
@@ -85,7 +85,8 @@ func (c *Controller) writer(ctx context.Context, claim *corev1.PersistentVolumeC
 	}
 	for next := ""; ; {
 		var pods corev1.PodList
-		err := c.opts.Live.List(ctx, &pods, client.InNamespace(c.opts.Namespace), client.Limit(podPage), client.Continue(next))
+		err := c.opts.Live.List(ctx, &pods,
+			client.InNamespace(c.opts.Namespace), client.Limit(podPage), client.Continue(next))
 		if err != nil {
 			return "", fmt.Errorf("look for pods with the claim %s: %w", claim.Name, err)
 		}
@@ -101,19 +102,20 @@ func (c *Controller) writer(ctx context.Context, claim *corev1.PersistentVolumeC
 	}
 }
 
-// Uncopied keeps a VM that is to run waiting while one of its own claims is being copied. A copy's status says so before
-// [Controller.writer] looks for VMs that are to run: of a VM and a copy that begin at the same time at least one waits.
-func (c *Controller) Uncopied(vm *v1.VirtualMachine, claims []objects.Claim) (did decide.Report) {
+// uncopied keeps a VM that is to run waiting while one of its own claims is being copied. A copy's status says so
+// before [Controller.writer] looks for VMs that are to run: of a VM and a copy that begin at the same time at least
+// one waits.
+func (c *Controller) uncopied(vm *v1.VirtualMachine, claims []objects.Claim) (did decide.Report) {
 	if vm.Spec.DesiredState() != v1.Running {
 		return did
 	}
 	for _, claim := range claims {
 		for _, of := range []*Controller{c.disks, c.images} {
 			for _, name := range of.book.CopiesOf(claim.Name) {
+				text := "the claim %s is being copied into the %s %s: the VM starts when that is done"
 				did.Stop(decide.Waiting{
-					Reason: disk.ReasonCopied, Until: c.opts.Now().Add(sourceRetry),
-					Message: fmt.Sprintf("the claim %s is being copied into the %s %s: the VM starts when that is done",
-						claim.Name, of.kind, name),
+					Reason: disk.ReasonCopied, Message: fmt.Sprintf(text, claim.Name, of.kind, name),
+					Until: c.opts.Now().Add(sourceRetry),
 				}, nil)
 			}
 		}

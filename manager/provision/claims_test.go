@@ -95,8 +95,7 @@ func (w *world) ofOwnClaim() {
 	}
 }
 
-// Whatever is written when, by managers that are killed: a VM's claim is copied while no pod of the VM has it, and copies
-// that are whole are of one moment.
+// Whatever is written when, by managers that are killed: a VM's claim is copied while no pod of the VM has it.
 func TestAClaimIsLeftAloneWhileItIsCopied(t *testing.T) {
 	t.Parallel()
 	copies, ran := 0, 0

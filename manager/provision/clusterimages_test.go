@@ -47,7 +47,7 @@ func (w *world) wantsCluster() (message string) {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace}}
 	vm.Spec.VM.State = v1.Running
 	vm.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindClusterVirtualImage, Name: "debian"}}
-	_, did := w.manager.Attach(w.t.Context(), vm, objects.DefaultSettings())
+	_, did := w.manager.Attach(w.t.Context(), vm, nil, objects.DefaultSettings())
 	require.IsType(w.t, decide.Waiting{}, did.Obstacle)
 	return did.Obstacle.(decide.Waiting).Message
 }

@@ -31,7 +31,8 @@ func (c *Controller) origin(ctx context.Context, d *v1.VirtualDisk, copier *core
 }
 
 // reserve keeps VMs from the disk that a pod is to copy, before the pod can start. An image is not
-// written by anyone. From a claim VMs are kept by the status of the copy, which has the pod by now: see [Controller.Uncopied].
+// written by anyone. From a claim VMs are kept by the status of the copy, which has the pod by now: see
+// [Controller.uncopied].
 func (c *Controller) reserve(ctx context.Context, s *disk.Situation) (may bool, err error) {
 	source := s.Disk.Spec.DataSource.ObjectRef
 	switch {

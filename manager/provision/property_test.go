@@ -307,11 +307,11 @@ func (w *world) reconcileVM(name string) {
 		w.manager.Release(w.t.Context(), name, nil, nil)
 		return
 	}
-	got, _ := w.manager.Attach(w.t.Context(), vm.DeepCopy(), objects.DefaultSettings())
+	got, did := w.manager.Attach(w.t.Context(), vm.DeepCopy(), ownClaims(vm), objects.DefaultSettings())
 	if w.cut {
 		return
 	}
-	got.Unknown = got.Unknown || w.manager.Uncopied(vm.DeepCopy(), ownClaims(vm)).Obstacle != nil
+	got.Unknown = got.Unknown || did.Obstacle != nil
 	replicas, pod := int32(0), w.known[name]
 	gated := pod != nil && len(pod.Spec.SchedulingGates) > 0
 	if vm.Spec.DesiredState() == v1.Running && (!got.Unknown || pod != nil && !gated) {
@@ -617,7 +617,7 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 				holder := disk.Holder(w.disks[r.Name])
 				return holder != "" && holder != name || w.waitsForCopy(r.Name, 0)
 			})
-			got, did := w.manager.Attach(t.Context(), vm, objects.DefaultSettings())
+			got, did := w.manager.Attach(t.Context(), vm, ownClaims(vm), objects.DefaultSettings())
 			require.True(t, waits, "seed %d: %s doesn't run: %+v, %+v, pod %+v", seed, name, got, did, w.pods[name])
 		}
 		for name, d := range w.disks {

@@ -28,12 +28,13 @@ type Attached struct {
 	Exported bool
 }
 
-// Attach gives a VM that is to run the disks that it names. No pod of the VM that mounts one may
-// be made before this has returned without an obstacle.
-func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s objects.Settings) (
+// Attach gives a VM that is to run the disks that it names. No pod of the VM that mounts one, or one of the VM's own
+// claims, may be made before this has returned without an obstacle.
+func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, claims []objects.Claim, s objects.Settings) (
 	got Attached, did decide.Report,
 ) {
 	refs := objects.DeviceRefs(vm)
+	did = c.uncopied(vm, claims)
 	if len(refs) == 0 {
 		c.unwant(vm.Name)
 		return got, did

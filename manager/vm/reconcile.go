@@ -184,9 +184,8 @@ func (c *reconciler) follow(ctx context.Context, s *decide.Snapshot, m *memory, 
 	}
 	frozen := step(start, true, func() (bool, decide.Report) { return round.Claims(ctx, claims) })
 	disks := step(start, provision.Attached{Unknown: true}, func() (provision.Attached, decide.Report) {
-		return c.disks.Attach(start.ctx, objects.ForArchitecture(s.VM, is.architecture), s.Settings)
+		return c.disks.Attach(start.ctx, objects.ForArchitecture(s.VM, is.architecture), claims, s.Settings)
 	})
-	start.run(func() decide.Report { return c.disks.Uncopied(s.VM, claims) })
 	mounted := slices.Concat(claims, objects.DeviceClaims(s.VM, disks.Devices))
 	attached := step(start, attach.Attached{Unknown: true}, func() (attach.Attached, decide.Report) {
 		return c.attachments.Attach(start.ctx, subject(s))

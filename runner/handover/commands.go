@@ -26,6 +26,8 @@ type Machine interface {
 	// Happened gets something when QEMU may be further with a migration, by its events MIGRATION and MIGRATION_PASS, of
 	// which some may be lost.
 	Happened() <-chan struct{}
+	// Words returns the end of what QEMU has written to its stderr; "" if that isn't known.
+	Words() string
 	// Done is closed when QEMU has ended.
 	Done() <-chan struct{}
 }

@@ -250,7 +250,8 @@ func TestAGuestThatTheTargetCannotHaveStays(t *testing.T) {
 			func(r *trial) { r.refusal = errors.New("it has 3 CPUs") }, "the target refuses the guest: it has 3 CPUs",
 		},
 		"a device that isn't there": {
-			func(r *trial) { r.boot("-device", "virtio-balloon-pci") }, "",
+			func(r *trial) { r.boot("-device", "virtio-balloon-pci") },
+			"the target has given up: QEMU has ended: qemu-system-x86_64: Unknown savevm section or instance '0000:00:03.0/virtio-balloon'",
 		},
 		"no record": {
 			func(r *trial) { r.takeFault = errors.New("the disk is full") }, "",

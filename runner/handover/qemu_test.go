@@ -183,6 +183,11 @@ func (m *machine) Continue(ctx context.Context, paused bool) error {
 
 func (m *machine) Paused() bool { return m.paused }
 
+func (m *machine) Words() string {
+	text, _ := os.ReadFile(filepath.Join(m.dir, "stderr"))
+	return string(text)
+}
+
 func (m *machine) Quit(ctx context.Context) error {
 	_, _ = m.Command(ctx, qmp.Command{Execute: "quit"})
 	select {

@@ -3,7 +3,10 @@ package handover
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +22,11 @@ const (
 	pollTime  = 100 * time.Millisecond // between two questions how far QEMU is, unless its events say more
 	cutTime   = 2 * time.Second        // after which the copies of disks end without the target
 	endPause  = 5 * time.Millisecond   // the same when it is to end what it does
+	wordTime  = time.Second            // in which the target says why it couldn't load the guest
 )
+
+// What a side says of a QEMU that has ended: so many lines, and characters.
+const wordLines, mostWords = 3, 500
 
 // Progress is how far a migration is.
 type Progress struct {
@@ -192,6 +199,16 @@ func (s *side) reason() any {
 		return nil
 	}
 	return s.why.Error()
+}
+
+// lastWords is the end of a QEMU that couldn't load a guest: which device it was is in its last lines.
+func lastWords(said string) error {
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	last := printable.Clip(printable.Line(strings.Join(lines[max(0, len(lines)-wordLines):], "; ")), mostWords)
+	if last == "" {
+		return errors.New("QEMU has ended")
+	}
+	return fmt.Errorf("QEMU has ended: %s", last)
 }
 
 // saidBy returns the reason that the other side has given.

@@ -352,11 +352,21 @@ func (s *Source) copy(ctx context.Context) {
 			err = s.sendMemory(working, lasting, c)
 		}
 		if err != nil {
-			s.happens(working, happening{event: migrate.Failed, err: err})
+			s.fails(working, err)
 			return
 		}
 		s.follow(working, c)
 	}()
+}
+
+// fails brings that QEMU doesn't send the guest, which runs. The target may say why in a moment: what comes first
+// counts.
+func (s *Source) fails(ctx context.Context, err error) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(wordTime):
+		s.happens(ctx, happening{event: migrate.Failed, err: err})
+	}
 }
 
 // sendMemory has QEMU begin to send the guest's memory. The stream lasts as long as lasting.
@@ -412,7 +422,7 @@ func (s *Source) follow(ctx context.Context, c *convergence) {
 			s.happens(ctx, happening{event: migrate.Copied})
 			return
 		case "failed", "cancelled":
-			s.happens(ctx, happening{event: migrate.Failed, err: failure(info)})
+			s.fails(ctx, failure(info))
 			return
 		case "active":
 			err := stalled.next(info.RAM.Transferred, time.Now())

@@ -199,7 +199,7 @@ func (t *Target) understand(ctx context.Context, h *happening) {
 			_ = t.write(migrate.NoRecord)
 		}
 	case migrate.QEMUEnded:
-		t.blame(errors.New("QEMU has ended"))
+		t.blame(lastWords(t.machine.Words()))
 	}
 }
 
