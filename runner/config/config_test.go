@@ -301,6 +301,11 @@ func TestConsequencesAreNotReported(t *testing.T) {
 			`vm.maximumCpus: got the text "four", want a whole number`,
 		},
 		{"name: test, drives: [{flie: a}]", "vm.drives[0].flie: unknown key (did you mean file?)"},
+		{"name: test, network: [{user: {}}]", "vm.network[0].user: unknown key (give type: user here, and its keys beside that)"},
+		{
+			"name: test, drives: [{file: a, cdrom: {}}]",
+			"vm.drives[0].cdrom: unknown key (give type: ide-cd, and file for its image)",
+		},
 		{
 			"name: test, network: [{type: 1, net: 10.0.2.0/24}]",
 			`vm.network[0].type: can't be "1" (it can be tap, user, passt or masquerade)`,

@@ -1,5 +1,12 @@
 package config
 
+import (
+	"slices"
+	"strings"
+
+	"vmop/vmspec"
+)
+
 // foreignKey returns the path by which a key goes here that has another name in
 // the original's sample file or in its custom resource, or what to do in its place.
 func foreignKey(path string) (called, hint string) {
@@ -18,6 +25,13 @@ func foreignKey(path string) (called, hint string) {
 		return "vmType", ""
 	case "vm.display.spice.ticket":
 		return "", "write the password to the file display-password beside the configuration, for its owner alone to read"
+	}
+	at := strings.LastIndexByte(path, '.')
+	switch parent, key := path[:max(at, 0)], path[at+1:]; {
+	case slices.Contains(vmspec.Choices(parent+".type"), key): // network: [{user: {…}}], as in the custom resource
+		return "", "give type: " + key + " here, and its keys beside that"
+	case key == "cdrom" && vmspec.Choices(parent+".bus") != nil:
+		return "", "give type: ide-cd, and file for its image"
 	}
 	return "", ""
 }
