@@ -44,7 +44,7 @@ NORACED = $(if $(filter 2,$(RACED)),./runner) $(if $(filter 1,$(RACED)),./runner
 export CGO_ENABLED = 0
 
 .PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
-	e2e generate alerts dashboards test-newer-qemu images install-yaml docs chart release packages pack kills kills-migration powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+	e2e generate alerts dashboards test-newer-qemu images install-yaml docs chart release packages pack kills kills-migration moves powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -178,6 +178,9 @@ kills: packages-test ## Kill the runner of a VM 1000 times, at any moment (SEED=
 kills-migration: packages-test ## Kill a runner or a QEMU of 200 migrations, at any moment (SEED=n repeats a run); 3 minutes.
 	VMOP_MIGRATION_KILLS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) \
 	-run '^TestMigrationsAreKilledAtAnyMoment$$' ./cmd/vmrunner
+
+moves: packages-test ## Move a guest 100 times back and forth; 4 minutes.
+	VMOP_MOVES=100 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestAGuestMovesBackAndForth$$' ./cmd/vmrunner
 
 soak: packages-test ## Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak

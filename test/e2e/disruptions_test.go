@@ -135,7 +135,7 @@ func (l *lab) killManager(t *testing.T) {
 }
 
 // manager returns the manager's pod.
-func (l *lab) manager(t *testing.T) *corev1.Pod {
+func (l *lab) manager(t testing.TB) *corev1.Pod {
 	t.Helper()
 	var pods corev1.PodList
 	require.NoError(t, l.client.List(t.Context(), &pods, client.InNamespace(namespace),

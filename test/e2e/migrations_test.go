@@ -76,6 +76,7 @@ func migrations(t *testing.T, l *lab) {
 	inside = v.moves("evicted", "type: Evict")
 	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
 	require.NotEqual(t, node, v.now().Status.NodeName)
+	v.backAndForth(inside)
 
 	stays := l.create(t, tiny("stays", withDisk("own", corev1.PersistentVolumeBlock), func(s *v1.VirtualMachineSpec) {
 		s.VM.MaximumRAM = new(quantity("512Mi"))
@@ -104,6 +105,38 @@ func migrations(t *testing.T, l *lab) {
 	require.Equal(t, "77m", stays.pod().Spec.Containers[0].Resources.Requests.Cpu().String())
 	inside = stays.console()
 	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
+}
+
+// backAndForth moves the guest VMOP_MOVES times, not at all without that: nothing is lost, and the manager doesn't grow.
+func (v *clusterVM) backAndForth(inside *console) {
+	v.t.Helper()
+	count, _ := strconv.Atoi(os.Getenv("VMOP_MOVES"))
+	var memory []int
+	for n := range count {
+		written := inside.ask(writes(n % 10))
+		inside = v.moves(fmt.Sprint("move-", n), "type: Migrate")
+		require.Equal(v.t, written, inside.ask(reads))
+		memory = append(memory, v.managersMemory())
+	}
+	if count < 20 {
+		return
+	}
+	first, last := slices.Max(memory[:10]), slices.Max(memory[count-10:])
+	v.t.Logf("%d moves; the manager has at most %d KiB during the first ten, and %d KiB during the last", count, first, last)
+	require.Less(v.t, last, first*5/4)
+}
+
+// managersMemory returns the memory that the manager's process alone has, in KiB.
+func (v *clusterVM) managersMemory() int {
+	v.t.Helper()
+	pids := v.processesOf(string(v.manager(v.t).UID), "vmmanager")
+	require.Len(v.t, pids, 1)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pids[0]))
+	require.NoError(v.t, err)
+	_, rest, _ := strings.Cut(string(text), "RssAnon:")
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	require.NoError(v.t, err)
+	return kib
 }
 
 // watched watches the VM by kubectl get -w. What it returns ends that, and returns the phases with their nodes.
