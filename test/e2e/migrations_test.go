@@ -107,7 +107,8 @@ func migrations(t *testing.T, l *lab) {
 	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
 }
 
-// backAndForth moves the guest VMOP_MOVES times, not at all without that: nothing is lost, and the manager doesn't grow.
+// backAndForth moves the guest VMOP_MOVES times, not at all without that: nothing is lost, and the manager doesn't
+// grow.
 func (v *clusterVM) backAndForth(inside *console) {
 	v.t.Helper()
 	count, _ := strconv.Atoi(os.Getenv("VMOP_MOVES"))
@@ -122,7 +123,7 @@ func (v *clusterVM) backAndForth(inside *console) {
 		return
 	}
 	first, last := slices.Max(memory[:10]), slices.Max(memory[count-10:])
-	v.t.Logf("%d moves; the manager has at most %d KiB during the first ten, and %d KiB during the last", count, first, last)
+	v.t.Logf("%d moves; the manager has at most %d KiB during the first ten, %d KiB during the last", count, first, last)
 	require.Less(v.t, last, first*5/4)
 }
 
