@@ -123,7 +123,8 @@ func (v *clusterVM) backAndForth(inside *console) {
 		return
 	}
 	first, last := slices.Max(memory[:10]), slices.Max(memory[count-10:])
-	v.t.Logf("%d moves; the manager has at most %d KiB in the first ten, %d in the last: %v", count, first, last, memory)
+	v.t.Logf("%d moves; the manager has at most %d KiB in the first ten, %d in the last: %v", count, first, last,
+		memory)
 	require.Less(v.t, last, first*5/4)
 }
 

@@ -174,6 +174,6 @@ func writes(n int) string {
 	return fmt.Sprintf("yes text-%d | head -c 262144 | dd of=/dev/vda bs=256k conv=fsync 2>/dev/null; ", n) + reads
 }
 
-// reads prints the checksum of the first disk's first 256 KiB, as they are on the disk. An emulated guest takes 10 s for
-// 4 MiB.
+// reads prints the checksum of the first disk's first 256 KiB, as they are on the disk. An emulated guest takes 10 s
+// for 4 MiB.
 const reads = "blockdev --flushbufs /dev/vda; head -c 262144 /dev/vda | sha256sum"
