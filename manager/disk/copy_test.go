@@ -232,7 +232,9 @@ func TestCopyOfAClaim(t *testing.T) {
 		{
 			"", disk.ReasonSourceForbidden, "is that of the disk or image root: name that in its place",
 			func(c *corev1.PersistentVolumeClaim) {
-				c.OwnerReferences = []metav1.OwnerReference{{Kind: "VirtualDisk", Name: "root", Controller: new(true)}}
+				of := metav1.OwnerReference{APIVersion: v1.GroupVersion().String(), Kind: "VirtualDisk", Name: "root"}
+				of.Controller = new(true)
+				c.OwnerReferences = []metav1.OwnerReference{of}
 			},
 		},
 		{
@@ -257,6 +259,12 @@ func TestCopyOfAClaim(t *testing.T) {
 		require.Equal(t, disk.Nothing, disk.Next(s))
 	}
 
+	others := claim(func(c *corev1.PersistentVolumeClaim) {
+		of := metav1.OwnerReference{Kind: "VirtualDisk", Name: "root", Controller: new(true)}
+		of.APIVersion = "virtualization.deckhouse.io/v1alpha2"
+		c.OwnerReferences = []metav1.OwnerReference{of}
+	})
+	require.Empty(t, disk.ClaimAsDisk(others, "").Status.Reason, "it is another product's disk")
 	free, used := disk.ClaimAsDisk(claim(same), ""), disk.ClaimAsDisk(claim(same), "the pod db-0")
 	s.From = free
 	require.Equal(t, disk.MakePod, disk.Next(s))

@@ -89,7 +89,8 @@ func KeySecretOf(pod string) string { return pod + "-tls" }
 // Owner returns the name of the disk or image that owns an object; "" if none does.
 func Owner(object metav1.Object) string {
 	owner := metav1.GetControllerOfNoCopy(object)
-	if owner == nil || owner.Kind != string(v1.KindVirtualDisk) && owner.Kind != string(v1.KindVirtualImage) {
+	if owner == nil || !strings.HasPrefix(owner.APIVersion, v1.GroupName+"/") || // Deckhouse has these kinds, too
+		owner.Kind != string(v1.KindVirtualDisk) && owner.Kind != string(v1.KindVirtualImage) {
 		return ""
 	}
 	return owner.Name
