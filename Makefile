@@ -179,7 +179,7 @@ kills-migration: packages-test ## Kill a runner or a QEMU of 200 migrations, at 
 	VMOP_MIGRATION_KILLS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) \
 	-run '^TestMigrationsAreKilledAtAnyMoment$$' ./cmd/vmrunner
 
-moves: packages-test ## Move a guest 100 times back and forth; 4 minutes.
+moves: packages-test ## Move a guest 100 times back and forth; 6 minutes.
 	VMOP_MOVES=100 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestAGuestMovesBackAndForth$$' ./cmd/vmrunner
 
 soak: packages-test ## Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).

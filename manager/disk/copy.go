@@ -44,10 +44,10 @@ func copyFault(from, to *v1.VirtualDisk) *Refusal {
 	}
 	phase := from.Status.Phase
 	switch {
-	case isClaim(from) && from.DeletionTimestamp == nil && from.Status.Reason != "":
-		return &Refusal{from.Status.Reason, from.Status.Message}
 	case from.DeletionTimestamp != nil:
 		return &Refusal{ReasonSourceMissing, what + " is being deleted (spec.dataSource.objectRef)"}
+	case isClaim(from) && from.Status.Reason != "":
+		return &Refusal{from.Status.Reason, from.Status.Message}
 	case phase != v1.DiskReady && phase != v1.DiskResizing, from.Status.Target.UID == "", !Whole(from):
 		return &Refusal{ReasonSourceNotReady, fmt.Sprintf("%s is %s: %s", what, cmp.Or(string(phase), "new"),
 			cmp.Or(from.Status.Message, "it is copied when it is Ready"))}

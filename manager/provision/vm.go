@@ -249,6 +249,7 @@ func (c *Controller) Mounted(ctx context.Context, vm, name string) (mounted, set
 	return c.mounted(ctx, vm, func(pod *corev1.PodSpec) bool { return objects.HasVolume(pod, volume) })
 }
 
+// mounted is Mounted for pods that have what is meant.
 func (c *Controller) mounted(ctx context.Context, vm string, by func(*corev1.PodSpec) bool) (
 	mounted, settled bool, err error,
 ) {

@@ -102,13 +102,16 @@ func diskEncoding(namespace string) encoding[*v1.VirtualDisk] {
 	}
 }
 
-// copying returns the group of disks, or images, into which a claim is copied; "" if none is. It is no VM's name.
+// copying returns the group of disks, or images, into which a claim is copied; "" if none is.
 func copying(d *v1.VirtualDisk) string {
 	if claim := disk.CopiesClaim(d); claim != "" {
-		return "pvc/" + claim
+		return copiesOf(claim)
 	}
 	return ""
 }
+
+// copiesOf returns the group of the copies of a claim. It is no VM's name.
+func copiesOf(claim string) string { return "pvc/" + claim }
 
 // imageEncoding is how images are kept: as JSON, found by the claim that they copy.
 func imageEncoding(namespace string) encoding[*v1.VirtualImage] {
@@ -218,9 +221,9 @@ func (s *Disks) Of(vm string) []string { return s.disks.irregularNames(vm) }
 // CopiesOf returns the names of the disks, or images, into which a claim is copied that is none's.
 func (s *Disks) CopiesOf(claim string) []string {
 	if s.images != nil {
-		return s.images.irregularNames("pvc/" + claim)
+		return s.images.irregularNames(copiesOf(claim))
 	}
-	return s.disks.irregularNames("pvc/" + claim)
+	return s.disks.irregularNames(copiesOf(claim))
 }
 
 // Names returns the names of all disks, or images.

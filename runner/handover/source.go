@@ -359,8 +359,8 @@ func (s *Source) copy(ctx context.Context) {
 	}()
 }
 
-// fails brings that QEMU doesn't send the guest, which runs. The target may say why in a moment: what comes first
-// counts.
+// fails brings that QEMU doesn't send the guest. The target may say why in a moment, in which the guest runs, or stays
+// paused if it is for its memory: what comes first counts.
 func (s *Source) fails(ctx context.Context, err error) {
 	select {
 	case <-ctx.Done():

@@ -111,7 +111,7 @@ func migrations(t *testing.T, l *lab) {
 // grow.
 func (v *clusterVM) backAndForth(inside *console) {
 	v.t.Helper()
-	count, _ := strconv.Atoi(os.Getenv("VMOP_MOVES"))
+	count := times(v.t, "VMOP_MOVES", 0)
 	var memory []int
 	for n := range count {
 		written := inside.ask(writes(n % 10))
@@ -126,6 +126,18 @@ func (v *clusterVM) backAndForth(inside *console) {
 	v.t.Logf("%d moves; the manager has at most %d KiB in the first ten, %d in the last: %v", count, first, last,
 		memory)
 	require.Less(v.t, last, first*5/4)
+}
+
+// times returns how often something is done: as a variable of the environment says, or as usual.
+func times(t testing.TB, variable string, usual int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return usual
+	}
+	count, err := strconv.Atoi(text)
+	require.NoError(t, err, variable)
+	return count
 }
 
 // managersMemory returns the memory that the manager's process alone has, in KiB.
@@ -176,12 +188,7 @@ func (v *clusterVM) moves(operation, spec string) *console {
 // Whatever is killed while a guest moves, there is one guest afterwards, which has noticed nothing, and the operation
 // has ended. VMOP_KILLS is how often.
 func migrationsInterrupted(t *testing.T, l *lab) {
-	rounds := 3
-	if text := os.Getenv("VMOP_KILLS"); text != "" {
-		var err error
-		rounds, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
+	rounds := times(t, "VMOP_KILLS", 3)
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: survives-local},
   spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi}}}`)
 	v := l.create(t, tiny("survives", withDisk("shared", corev1.PersistentVolumeBlock), onAllNodes,
