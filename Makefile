@@ -13,45 +13,36 @@ PREFIX   ?= /usr/local
 UNITDIR  ?= /etc/systemd/system
 BIN      ?= bin
 MAN      ?= build/man
-PATHS    ?= -trimpath
 
 # Without a terminal, the machine is powered off when the guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-# What test-short leaves out: packages whose tests start a cluster, boot guests, build
-# the programs or download packages.
-LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(bench|cluster|guest|program|systemd)
+# Packages with nothing for make test: what they take to compile and link is left to make test-all, too.
+DEEP = $(addprefix ./,deploy/chart deploy/images deploy/packages deploy/sbom docs/site/write test/bench test/fuzz test/mutants \
+	test/scale test/soak test/spice test/web)
 
-# What is tested under the race detector, in four parts: the packages in which goroutines share memory. RACED says which
-# parts; the others are tested without it, as all else. See docs/decisions/0162-race-detector.md.
-# The packages that take longest come first here and in OTHERS.
-RACED   ?= 1 2 3 4
-RACE_1  = ./runner/status/k8s ./filewatch ./process ./qmp $$(go list ./runner/... | grep -v '/runner$$')
-RACE_2  = ./runner
-RACE_3  = ./manager/vm
-RACE_4  = $$(go list ./manager/... | grep -v '/manager/vm$$')
-RACE    = $(foreach part,$(filter $(RACED),3 2 1 4),$(RACE_$(part)))
-PLAIN   = $(foreach part,$(filter-out $(RACED),3 2 1 4),$(RACE_$(part)))
-OTHERS  = ./cmd/vmrunner $(PLAIN) ./test/scale \
-	$$(go list ./... | grep -vE '^vmop/(filewatch|manager|process|qmp|runner|test/e2e)(/|$$)')
-# A few of their tests run without it: a flood of events that the detector makes too slow, and processes whose limited
-# memory is less than the detector maps.
-NORACE  = ^(TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)
-NORACED = $(if $(filter 2,$(RACED)),./runner) $(if $(filter 1,$(RACED)),./runner/prepare) $(if $(filter 4,$(RACED)),./manager)
+# The packages in which goroutines share memory. Under the race detector they run without a few tests: a flood of events
+# that the detector makes too slow, and processes whose limited memory is less than the detector maps.
+RACE   = ./filewatch ./process ./qmp/... ./runner/... ./manager/...
+NORACE = ^(TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)
 
-# Without C, what tests are built from is also what Kubernetes is built from, and is compiled once. The race detector
-# needs C.
+# Everything is compiled with the same flags: programs, images and tests share what the go command has compiled, in every
+# clone. Only the race detector needs C.
 export CGO_ENABLED = 0
+export GOFLAGS = -trimpath -buildvcs=false
 
-.PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
-	e2e generate alerts dashboards test-newer-qemu images install-yaml docs chart release packages pack kills kills-migration moves powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+# Compilers take a quarter less time with it. It is not for what they build: tests of memory need the default.
+COMPILE = GOGC=400
+
+.PHONY: help build sbom man install run test test-all test-programs race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
+	e2e generate alerts dashboards test-newer-qemu images install-yaml docs chart release packages pack kills kills-migration moves powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test packages-race packages-test-all
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the programs into BIN=bin.
 	@mkdir -p $(BIN)
-	go build $(PATHS) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/ $(PROGRAMS:%=./cmd/%)
+	$(COMPILE) go build -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/ $(PROGRAMS:%=./cmd/%)
 
 sbom: build ## List the components of the programs, and of the images if they were built, into build/sbom (CycloneDX).
 	go run ./deploy/sbom -version $(VERSION) $(PROGRAMS:%=bin/%) $(wildcard build/images/*.tar)
@@ -105,87 +96,93 @@ pack: # Alpine's has the times of files. Those of sources stay: by them go knows
 	@for kind in $(KINDS); do STAGING=$(PACKAGES)/staging PACKAGE_VERSION='$(PACKAGE_VERSION)' \
 		ARCH=$$(go env GOARCH) $(TOOL) nfpm package -f $(PACKAGES)/recipe/nfpm.yaml -p $$kind -t $(PACKAGES)/ || exit 1; done
 
-run: packages-run build guest ## Boot a small Linux guest with its console (Ctrl-C powers it off) and a link to its screen.
+run: packages-run guest ## Boot a small Linux guest with its console (Ctrl-C powers it off) and a link to its screen.
+	@$(MAKE) --no-print-directory build PROGRAMS="vmrunner vmmanager"
 	@bin/vmmanager local --log-level error & trap "kill $$!" EXIT; \
 	bin/vmrunner run -c $(CONFIG) --console $(UNATTENDED)
 
 gui: packages-run build guest ## Show three VMs in a browser: start them there, and type on their screens (Ctrl-C ends the pages).
 	bin/vmmanager local --folder examples/computer
 
-# SKIP is a test of test/e2e that isn't run.
-test: test-says packages-test check ## Install what tests need, check, and run all tests against real QEMU and Kubernetes.
-	go run ./test/report -timeout=$(TIMEOUT) $(OTHERS)
-	@tests=$$(go test -list ^Test ./test/e2e) && for test in $$(echo "$$tests" | grep ^Test | grep -vxF '$(or $(SKIP),-)'); do \
-		go run ./test/report -timeout=$(TIMEOUT) -run="^$$test\$$" ./test/e2e || exit 1; done
-	$(if $(strip $(NORACED)),go run ./test/report -timeout=$(TIMEOUT) -run='$(NORACE)' $(NORACED))
-	@$(MAKE) --no-print-directory race
+test: packages-test test-programs ## Prove every promise of the documents once, on real QEMU and Kubernetes: 20 minutes on 2 CPUs.
+	@exec build/test/report -short -vet=off -timeout=$(TIMEOUT) $$(go list ./... | grep -vxFf build/test/deep)
 
-test-says:
-	@echo "make test installs packages of the distribution, checks the code, and runs all tests against the real"
-	@echo "QEMU and a Kubernetes built from source, concurrent packages under the race detector. On 2 CPUs that takes"
-	@echo "nearly an hour, and more the first time; packages whose tests have passed are not tested again. make test-short takes 3 minutes."
+# SHARD=2/4 is the second of four parts, which take about the same time.
+test-all: packages-test-all test-programs ## Run all tests; with SHARD=i/4 a fourth of them, in 40 minutes.
+	@exec build/test/report $(SHARD:%=-shard=%) -vet=off -timeout=$(TIMEOUT) ./...
 
-test-short: ## Run the tests that need no cluster and boot no guest: 3 minutes on 2 CPUs.
-	go test $$(go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -vE '$(LONG)' | cut -d ' ' -f 1)
+# What several packages of tests need is built once, before they run.
+test test-all race: export VMOP_PROGRAMS = $(CURDIR)/build/test/bin
+test-programs: export GOGC = 400
+test-programs:
+	@rm -rf build/test build/test-times.jsonl
+	@mkdir -p build/test/bin
+	go build -o build/test/bin/ $(PROGRAMS:%=./cmd/%)
+	go build -o build/test/ ./test/report ./test/cluster/clusterctl
+	@go list . $(DEEP) >build/test/deep
+	build/test/clusterctl build
+	scripts/web-bundles -fetch
+	go list -export -test -f '{{""}}' $$(go list ./... | grep -vxFf build/test/deep) >/dev/null # compiles the tests
 
-race: packages-test ## Run the tests of runner, control and manager under the race detector.
-	$(if $(strip $(RACE)),CGO_ENABLED=1 go run ./test/report -race -timeout=$(TIMEOUT) -skip='$(NORACE)' $(RACE))
+race: packages-race test-programs ## Run the tests of make test in packages with goroutines that share memory under the race detector.
+	@CGO_ENABLED=1 exec build/test/report -race -short -vet=off -timeout=$(TIMEOUT) -skip='$(NORACE)' $$(go list $(RACE))
 
-test-newer-qemu: packages-test ## Run the tests of runners with the QEMU of Debian's backports, and beside the older; as root.
+test-newer-qemu: packages-test-all ## Run the tests of runners with the QEMU of Debian's backports, and beside the older; as root.
 	scripts/newer-qemu go test -tags newerqemu -timeout 20m ./runner ./runner/handover ./runner/reconcile ./nbdexport ./cmd/vmrunner
 
-check: ## Check formatting, vet, lint, and that generated files are current.
+check: ## Check formatting, vet, lint, style, and that generated files are current.
 	@unformatted=$$($(GOFUMPT) -l .); test -z "$$unformatted" || { echo "make format would change:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	$(TOOL) staticcheck ./...
 	go run ./third_party -check
 	scripts/web-bundles -check
+	go test .
 
-bench: packages-test build ## Run the benchmarks, then compare with other tools, each line as a ratio to its peer.
+bench: packages-test-all build ## Run the benchmarks, then compare with other tools, each line as a ratio to its peer.
 	go test -run '^$$' -bench . -benchmem ./...
 	@mkdir -p build
 	go run ./test/bench -json build/bench.json
 
-bench-web: packages-test ## Measure the pages: a change until a browser shows it, consoles, screens.
+bench-web: packages-test-all ## Measure the pages: a change until a browser shows it, consoles, screens.
 	go test ./manager/web ./manager/fleet/cluster -run '^$$' -bench . -benchtime 20x
 
-bench-migration: packages-test ## Move a guest with 512 MiB by runners and by hand, in turns, and compare; 3 minutes.
+bench-migration: packages-test-all ## Move a guest with 512 MiB by runners and by hand, in turns, and compare; 3 minutes.
 	go test ./runner/handover -run '^$$' -bench Migration -benchtime $(or $(ROUNDS),15)x | grep -v level=DEBUG
 
 pictures: ## Make the pictures of docs/pictures again, after a change of the pages they show.
 	go test ./manager/web -count=1 -run TestPicturesAreCurrent -update
 
-bench-scale: packages-test build ## Measure the manager with up to 5000 VMs on a real API server; half an hour.
+bench-scale: packages-test-all build ## Measure the manager with up to 5000 VMs on a real API server; half an hour.
 	@mkdir -p build
 	go run ./test/scale -json build/scale.json
 
 fuzz: ## Run every fuzz test for FUZZTIME=30s; with FUZZSHARE=1/4 every fourth.
 	go run ./test/fuzz -time $(FUZZTIME) $(FUZZSHARE:%=-share %)
 
-faults: packages-test ## Run the fault matrix: the faults that a VM survives or reports.
+faults: packages-test-all ## Run the fault matrix: the faults that a VM survives or reports.
 	VMOP_EVENTS=1000000 go run ./test/faults -timeout=$(TIMEOUT)
 
-mutants: packages-test ## Put 75 faults into the code, one at a time (SEED=1), and see whether tests notice; 40 minutes.
+mutants: packages-test-all ## Put 75 faults into the code, one at a time (SEED=1), and see whether tests notice; 40 minutes.
 	@mkdir -p build
 	go run ./test/mutants -seed $(or $(SEED),1) -log build/mutants-$(or $(SEED),1).txt
 
-powercut: packages-test ## Let the power fail 200 times in a VM's life (SEED=n repeats a run); 3 minutes.
+powercut: packages-test-all ## Let the power fail 200 times in a VM's life (SEED=n repeats a run); 3 minutes.
 	VMOP_CUTS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFault36ThePowerFails$$' ./cmd/vmrunner
 
-kills: packages-test ## Kill the runner of a VM 1000 times, at any moment (SEED=n repeats a run); 10 minutes.
+kills: packages-test-all ## Kill the runner of a VM 1000 times, at any moment (SEED=n repeats a run); 10 minutes.
 	VMOP_KILLS=1000 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestKillsAtAnyMoment$$' ./cmd/vmrunner
 
-kills-migration: packages-test ## Kill a runner or a QEMU of 200 migrations, at any moment (SEED=n repeats a run); 3 minutes.
+kills-migration: packages-test-all ## Kill a runner or a QEMU of 200 migrations, at any moment (SEED=n repeats a run); 3 minutes.
 	VMOP_MIGRATION_KILLS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) \
 	-run '^TestMigrationsAreKilledAtAnyMoment$$' ./cmd/vmrunner
 
-moves: packages-test ## Move a guest 100 times back and forth; 6 minutes.
+moves: packages-test-all ## Move a guest 100 times back and forth; 6 minutes.
 	VMOP_MOVES=100 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestAGuestMovesBackAndForth$$' ./cmd/vmrunner
 
-soak: packages-test ## Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).
+soak: packages-test-all ## Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
 
-e2e: packages-test ## Run VMs on a real Kubernetes, and crash its nodes.
+e2e: packages-test-all ## Run VMs on a real Kubernetes, and crash its nodes.
 	go test -count=1 -timeout $(TIMEOUT) ./test/e2e
 
 generate: ## Regenerate the generated files.
@@ -194,7 +191,7 @@ generate: ## Regenerate the generated files.
 alerts: ## Have the alerts and dashboards evaluated by Prometheus' promtool, which is built first.
 	go test -count=1 -tags promtool ./deploy/monitoring
 
-dashboards: packages-test ## Have a real Prometheus watch VMs in a cluster, and look at each panel of the dashboards; 20 minutes.
+dashboards: packages-test-all ## Have a real Prometheus watch VMs in a cluster, and look at each panel of the dashboards; 20 minutes.
 	go test -count=1 -tags promtool -timeout $(TIMEOUT) -run '^TestDashboards$$' ./test/e2e -args $(and $(UPDATE),-update)
 
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -216,7 +213,7 @@ chart: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null |
 chart: ## Pack the Helm charts into build/, for the images REGISTRY/manager:VERSION and runner.
 	@scripts/chart "$(VERSION)" "$(REGISTRY)"
 
-release: packages-test ## Build all of a release into build/release/VERSION; REGISTRY and URL say where it will be published.
+release: packages-test-all ## Build all of a release into build/release/VERSION; REGISTRY and URL say where it will be published.
 	@scripts/release "$(filter v%,$(VERSION))" "$(REGISTRY)" "$(URL)"
 
 cluster-load: ## Build the images and load them into the cluster's nodes.
@@ -238,7 +235,7 @@ clean: ## Remove what was built.
 	rm -rf bin build
 
 guest:
-	go run ./test/guest/tinyguest -o build/guest
+	$(COMPILE) go run ./test/guest/tinyguest -o build/guest
 
-packages-run packages-cluster packages-test:
+packages-run packages-cluster packages-test packages-race packages-test-all:
 	@scripts/install-packages $(@:packages-%=%)

@@ -11,6 +11,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/machine"
 	"vmop/runner/status"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -36,6 +37,7 @@ func (c *console) startHostileAgent(sync, osinfo, network string) {
 // Row 14: whatever a guest agent says, the VM is booted only when it has
 // answered, and what is shown can be.
 func TestFault14GuestAgentsThatLie(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	leave := takePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)
@@ -142,6 +144,7 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 // Row 20: a guest that reboots again and again boots each time, and its shutdown
 // is the end, once.
 func TestFault20RebootsAndShutdown(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	takePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)

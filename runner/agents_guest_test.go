@@ -15,6 +15,7 @@ import (
 	agents "vmop/runner/guest"
 	"vmop/runner/status"
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -41,6 +42,7 @@ func (c *console) do(command string) {
 
 // The real agent, in a real guest.
 func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	takePlace(t)
 	v := newVM(t, "standard")
@@ -140,6 +142,7 @@ func (c *console) kills(file, signal string) {
 }
 
 func TestAUserIsLoggedIn(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	leave := takePlace(t)
 	v := newVM(t, "standard")
@@ -215,6 +218,7 @@ func TestAUserIsLoggedIn(t *testing.T) {
 // The real agent freezes the file systems of a real guest. It has a
 // port of the test's, because the runner's has one client.
 func TestFileSystemsAreFrozen(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	leave := takePlace(t)
 	v := newVM(t, "wrapped")

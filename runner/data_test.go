@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
+	"vmop/test/tier"
 )
 
 // A guest configures itself from files: data of cloud-init (300 KiB in the file that this guest doesn't print), and
 // answer files, which a Windows would find on a removable disk. Changed content awaits a restart; no log quotes it.
 func TestDataFromFiles(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	defer takePlace(t)()
 	const canary = "c4n4ry"

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/test/tier"
 )
 
 // image makes a file of zeros in the VM's folder.
@@ -50,6 +51,7 @@ func (v *vm) diskSize(device string) int64 {
 // A file that has become larger on the host is a larger disk in the guest; one
 // that has become smaller is a fault that must be reported.
 func TestAGuestSeesItsDiskGrow(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	leave := takePlace(t)
 	v := newVM(t, "scsidisk", append(kernel(t, ""), "network: []",
@@ -80,6 +82,7 @@ func TestAGuestSeesItsDiskGrow(t *testing.T) {
 
 // What is put in the place of an image is not what QEMU has open.
 func TestAnotherFileIsNotTheDisk(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	v := changeable(t, "drives: [{file: PATH/disk.img}, {file: PATH/other.img}]")
 	disk, other := v.image("disk.img", 1<<20), v.image("other.img", 1<<20)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/machine"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -91,6 +92,7 @@ func TestDeafGuestIsForced(t *testing.T) {
 // An agent is asked before the power button is pressed, and one that only says
 // yes leaves time for it. TestTheGuestAgentTellsWhatRuns has one that obeys.
 func TestGuestAgentIsAskedFirst(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	leave := takePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 20")...)

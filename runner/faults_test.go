@@ -17,6 +17,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -55,6 +56,7 @@ func (v *vm) sector(name string, code ...byte) {
 // The TPM's process dies: the guest is untouched, a reset is refused, since it
 // would end QEMU, and the VM stops as gracefully as ever.
 func TestFault08TPMDies(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	leave := takePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 120")...)
@@ -159,6 +161,7 @@ func TestAHelperIsMissed(t *testing.T) {
 
 // A guest's panic is reported, whatever happens to it then.
 func TestFault20Panic(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	leave := takePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "options: {panic: pause}")...)
@@ -246,6 +249,7 @@ func alone(t *testing.T) bool {
 // The file system under a disk is full: the guest is paused, and resumes
 // when there is space, without having noticed.
 func TestFault26DiskFull(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	takePlace(t)
 	if !alone(t) {
@@ -320,6 +324,7 @@ func (v *vm) isWell() {
 // The storage fails twice: the guest is paused, and resumes when a try has
 // succeeded.
 func TestFault27DiskErrors(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	takePlace(t)
 	v := newVM(t, "wrapped")

@@ -15,6 +15,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/tier"
 )
 
 // floodEvents is how many events a hostile guest sends, as fast as it can; the
@@ -26,6 +27,7 @@ const floodEvents = 100_000
 // log, and those who follow the status hear of it once a second. What else happens
 // is not lost. The process is its own, because its memory is measured.
 func TestFault13FloodOfEvents(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	takePlace(t)
 	if !alone(t) {

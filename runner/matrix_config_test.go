@@ -14,6 +14,7 @@ import (
 	"vmop/runner/status"
 	"vmop/test/folder"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -146,6 +147,7 @@ func TestFault22TheConfigurationIsSwapped(t *testing.T) {
 }
 
 func TestFault23TooMuchIsTaken(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	takePlace(t)
 	base := append(kernel(t, ""), "network: []", "maximumCpus: 4", "powerdownTimeout: 120")

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/test/tier"
 )
 
 // moving are two VMs of one definition, between which a Linux moves.
@@ -43,6 +44,7 @@ func (m *moving) moves(t *testing.T) {
 // CPUs that were plugged and memory that the balloon has are the same after a move, and follow the configuration of the
 // other side from then on.
 func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	defer takePlace(t)()
 	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
@@ -69,6 +71,7 @@ func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
 
 // What the other side's configuration says differently takes effect when the guest is there.
 func TestTheSizeIsThatOfTheTarget(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	defer takePlace(t)()
 	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
@@ -85,6 +88,7 @@ func TestTheSizeIsThatOfTheTarget(t *testing.T) {
 
 // The same with memory by virtio-mem.
 func TestPluggedMemoryMovesWithTheGuest(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	defer takePlace(t)()
 	const base = "options: {base: 256 MiB}"

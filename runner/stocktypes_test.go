@@ -13,13 +13,14 @@ import (
 
 	"vmop/runner/machine"
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
 // stockGuest is a guest on a machine of a stock type, and what is true there.
 type stockGuest struct {
 	vmType      string
-	image       guest.Image
+	image       func(testing.TB) guest.Image
 	commandLine string
 	firmware    string   // BIOS unless it is given
 	section     []string // more lines of the vm section
@@ -36,7 +37,7 @@ func TestStockTypesRun(t *testing.T) {
 	const nothing = `tpm none`
 	guests := []stockGuest{
 		{
-			vmType: "cloud", image: guest.Tiny(t),
+			vmType: "cloud", image: guest.Tiny,
 			reports: []string{
 				`block sd[ab] bytes=8388608 ro=0 serial=disk`, `block sd[ab] bytes=\d+ ro=1 serial=cloud-init`,
 				`block sr0 bytes=65536 ro=1`,
@@ -45,11 +46,11 @@ func TestStockTypesRun(t *testing.T) {
 			},
 		},
 		{
-			vmType: "cloud", image: guest.Tiny(t), firmware: "uefi-4m",
+			vmType: "cloud", image: guest.Tiny, firmware: "uefi-4m",
 			reports: []string{`block sd[ab] bytes=8388608 ro=0 serial=disk`, `firmware efi=1 secureboot=0`},
 		},
 		{
-			vmType: "microvm", image: guest.Tiny(t), commandLine: "tsc_early_khz=" + frequency(t), fixedCPUs: true,
+			vmType: "microvm", image: guest.Tiny, commandLine: "tsc_early_khz=" + frequency(t), fixedCPUs: true,
 			reports: []string{
 				`block vda bytes=8388608 ro=0 serial=disk\b`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
 				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`,
@@ -57,7 +58,7 @@ func TestStockTypesRun(t *testing.T) {
 			},
 		},
 		{
-			vmType: "microvm", image: guest.Tiny(t), commandLine: "tsc_early_khz=" + frequency(t), fixedCPUs: true,
+			vmType: "microvm", image: guest.Tiny, commandLine: "tsc_early_khz=" + frequency(t), fixedCPUs: true,
 			section: []string{"options: {pcie: true}"},
 			reports: []string{
 				`block vda bytes=8388608 ro=0 serial=disk\b`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
@@ -66,7 +67,7 @@ func TestStockTypesRun(t *testing.T) {
 			},
 		},
 		{
-			vmType: "pc", image: guest.PC(t), noBalloon: true, fixedDisks: true,
+			vmType: "pc", image: guest.PC, noBalloon: true, fixedDisks: true,
 			reports: []string{
 				`block sd[ab] bytes=8388608 ro=0 serial=disk`, `block sd[ab] bytes=\d+ ro=0 serial=cloud-init`,
 				`block sr0 bytes=65536 ro=1`,
@@ -74,7 +75,7 @@ func TestStockTypesRun(t *testing.T) {
 			},
 		},
 		{
-			vmType: "pc", image: guest.Tiny(t),
+			vmType: "pc", image: guest.Tiny,
 			section: []string{"options: {diskBus: virtio, networkCard: virtio-net-pci, virtio: true}"},
 			reports: []string{
 				`block vda bytes=8388608 ro=0 serial=disk\b`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
@@ -85,6 +86,9 @@ func TestStockTypesRun(t *testing.T) {
 	}
 	for _, g := range guests {
 		t.Run(strings.Join(append([]string{g.vmType, g.firmware}, g.section...), " "), func(t *testing.T) {
+			if g.vmType == "pc" || g.firmware != "" || g.section != nil {
+				tier.Deep(t)
+			}
 			t.Parallel()
 			g.run(t)
 		})
@@ -97,7 +101,7 @@ func (g stockGuest) run(t *testing.T) {
 	disk := v.image("disk.img", 8<<20)
 	v.write("a.iso", strings.Repeat("a", 64<<10))
 	v.write("b.iso", strings.Repeat("b", 64<<10))
-	boot := append(boots(g.image, g.commandLine), g.section...)
+	boot := append(boots(g.image(t), g.commandLine), g.section...)
 	if g.firmware != "" {
 		boot[1] = "firmware: " + g.firmware
 	}

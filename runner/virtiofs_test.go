@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/tier"
 )
 
 // The guest mounts folders of the host, reads what is there, and what it writes
 // is there at once. What serves them ends with the VM.
 func TestFoldersAreShared(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	defer takePlace(t)()
 	v := newVM(t, "shares")

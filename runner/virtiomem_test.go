@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
+	"vmop/test/tier"
 )
 
 // qmp runs a command through the control interface and decodes the answer.
@@ -35,6 +36,7 @@ func (v *vm) plugged() int64 {
 
 // Memory by virtio-mem follows the configuration; the guest agrees.
 func TestMemoryIsPluggedInAndOut(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	defer takePlace(t)()
 	v := newVM(t, "virtiomem")

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/tier"
 )
 
 // sharedTerminal returns a consoleLog whose streams are both screen, and the log on it.
@@ -106,6 +108,7 @@ func TestALogElsewhereIsWrittenAtOnce(t *testing.T) {
 // On a terminal a warning gets a line of its own and the guest's prompt is written again;
 // what is no warning comes when the console is left.
 func TestTheLogBesideAConsole(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	c := newTerminal(t)
 	dir := folder(t, "standard", tiny(t, "")...)

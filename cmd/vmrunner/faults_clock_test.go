@@ -18,12 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // The clock of this machine can't be changed for a test, but that of a guest
 // can: vmrunner itself runs in the tiny guest, with a program in QEMU's place
 // that only speaks QMP, and prints when it receives system_powerdown and quit.
 func TestFault40TheClockJumps(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	const timeout = 5 * time.Second
 	dir := folder(t, "standard", append(tiny(t, ""), "drives: [{file: PATH/programs.tar}]")...)

@@ -17,6 +17,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // allowance is what the runner gets of memory. It needs 10 MB on an idle computer; on a busy one
@@ -71,6 +72,7 @@ func killed(t *testing.T, group string) (n int) {
 
 // The runner does all that costs memory, and the kernel needn't kill it.
 func TestFault38LittleMemory(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	ours, qemus := newGroup(t, "memory"), newGroup(t, "memory")
 	bound(t, ours, allowance, "memory.limit_in_bytes", "memory.max")

@@ -13,6 +13,7 @@ import (
 
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // booting launches vmrunner and waits for the tiny guest's report.
@@ -44,6 +45,7 @@ func identity(t *testing.T, dir string) (words []string) {
 const efiVariable = "/sys/firmware/efi/efivars/Vmop-6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
 func TestFault36TheNodeReboots(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	image := guest.Tiny(t)
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: [{type: user}]",
@@ -85,6 +87,7 @@ func TestFault36TheNodeReboots(t *testing.T) {
 }
 
 func TestFault37NoGraceWhileTheGuestWrites(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "standard", append(tiny(t, ""), "drives: [{file: PATH/disk.img}]")...)
 	disk := filepath.Join(dir, "disk.img")

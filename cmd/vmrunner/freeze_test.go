@@ -16,6 +16,7 @@ import (
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -48,6 +49,7 @@ func thawed(s status.Status) bool { return s.Frozen == nil }
 
 // A guest that is frozen is thawed, whatever happens to its runner, its agent and itself.
 func TestAGuestNeverStaysFrozen(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "standard", withDisks(t, "disk")...)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "disk"), make([]byte, 16<<20), 0o600))

@@ -14,6 +14,7 @@ import (
 
 	"vmop/process"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // startInit starts vmrunner as the first process of a VM, with run's flags.
@@ -43,6 +44,7 @@ func runnerOf(t *testing.T, dir string) int {
 }
 
 func TestInitRunsTheVM(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "standard", tiny(t, "")...)
 	p := startInit(t, dir, "--console")
@@ -71,6 +73,7 @@ func TestInitEndsAsTheRunnerDoes(t *testing.T) {
 // next one learns from init how QEMU has ended. TERM, for want of a guest that knows
 // when, ends QEMU with the exit code that a guest's power-off does.
 func TestInitKnowsHowQEMUEnded(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "standard", tiny(t, "")...)
 	p := startInit(t, dir, "--console")

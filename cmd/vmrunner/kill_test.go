@@ -19,6 +19,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -102,6 +103,7 @@ func rewrite(t *testing.T, dir string, pairs ...string) {
 // The machine is found although the configuration that started it has faults
 // now, or says that it is somewhere else; a reset is not repeated.
 func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	rewrite(t, dir, "  vmType: bare\n", "  vmType: bare\n  resetCounter: 1\n")
@@ -248,6 +250,7 @@ func TestFault02RunnerKilledWhileStarting(t *testing.T) {
 
 // A guest that counts sees no gap, however often its runner is killed.
 func TestManyKills(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	count, random := chance(t, "", 100)
 	dir := folder(t, "standard", append(tiny(t, ""), "useTpm: true", "maximumCpus: 2", "display: {vnc: {}}")...)

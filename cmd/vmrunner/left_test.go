@@ -11,6 +11,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // orphan starts a VM of the type bare in a folder and kills its runner. It
@@ -123,6 +124,7 @@ func freeze(t *testing.T, dir string) (thaw func()) {
 // A guest whose QEMU stalls when it is to shut down keeps the time that it has
 // for that.
 func TestStalledQEMUIsNotEndedBeforeItsTime(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "standard", tiny(t, "")...)
 	p := start(t, dir, nil, "--console")

@@ -16,6 +16,7 @@ import (
 	"vmop/runner/handover"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // journey is a VM that is to move from one folder to another.
@@ -195,6 +196,7 @@ func TestAMigrationIsInterrupted(t *testing.T) {
 
 // The variables of the firmware come with the guest: QEMU writes them into the target's file.
 func TestFirmwareVariablesAreMigrated(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	section := tiny(t, "")
 	for i, line := range section {

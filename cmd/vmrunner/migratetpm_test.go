@@ -19,6 +19,7 @@ import (
 	"vmop/runner/migrate/link"
 	"vmop/runner/status"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // tpmUser is a guest that has something in its TPM: a register that is lost when the machine is reset, and a value that
@@ -146,6 +147,7 @@ func TestATPMIsMigrated(t *testing.T) {
 
 // Whatever keeps the guest from moving, before or after QEMU has saved the TPM: it stays with its guest, and works.
 func TestATPMStaysWithItsGuest(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	j := begin(t, append(tiny(t, ""), "useTpm: true")...)
 	u := tpmUserOf(t, j.fromDir)

@@ -49,7 +49,9 @@ func TestNamedVMs(t *testing.T) {
 			image := guest.Tiny(t)
 			env.Setenv("KERNEL", image.Kernel)
 			env.Setenv("INITRD", image.Initrd)
-			env.Setenv("DEBIAN", guest.Debian(t))
+			if !testing.Short() {
+				env.Setenv("DEBIAN", guest.Debian(t))
+			}
 			for name, folder := range map[string]string{
 				"XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_RUNTIME_DIR": "r",
 				"XDG_CACHE_HOME": "cache",

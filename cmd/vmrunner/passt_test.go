@@ -21,6 +21,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -143,6 +144,7 @@ func listenAt(t *testing.T, seen chan<- string, address string) {
 // loopback address, and is reached by its ports; also when passt or the runner, or both, were
 // killed.
 func TestGuestWithPasst(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	enterHost(t)
 	seen := make(chan string, 64)

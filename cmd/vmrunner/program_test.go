@@ -17,6 +17,7 @@ import (
 
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
@@ -221,6 +222,7 @@ func TestSignalBeforeTheGuestRuns(t *testing.T) {
 
 // Without a terminal, the guest's report ends it; the report must come.
 func TestPowerOffOn(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "standard", tiny(t, "")...)
 	p := start(t, dir, nil, "--poweroff-on", `^TINY .* READY$`)

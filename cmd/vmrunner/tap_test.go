@@ -18,6 +18,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/guest"
 	programs "vmop/test/program"
+	"vmop/test/tier"
 )
 
 // bridged is a tiny guest on a bridge, in a network namespace of the test's goroutine, with an SSH
@@ -110,6 +111,7 @@ func (b *bridged) types(input string, args ...string) (string, error) {
 // A guest on a bridge is reached at the address that its agent reports: by vmrunner's forwarded
 // ports, by ssh, and by scp both ways.
 func TestAGuestOnABridgeIsReached(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	b := newBridged(t, "192.168.7.7/24")
 	must := func(input string, args ...string) string {

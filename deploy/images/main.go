@@ -56,8 +56,6 @@ func run(ctx context.Context, args []string) error {
 	}
 	version := flags.String("version", "devel", "the images' tag, and what the programs say of themselves")
 	out := flags.String("o", "build/images", "`folder` to write to")
-	paths := flags.Bool("paths", false,
-		"leave the paths of this machine in the programs, which are built faster where tests have been built")
 	fresh := flags.Bool("update", false, "ask for packages now, though it was done today")
 	architecture := flags.String("arch", amd64, "of the nodes: amd64 or arm64, whose files are NAME-arm64.tar")
 	with := flags.String("with", "", "further `packages` of Debian for the runner's image, separated by spaces")
@@ -87,7 +85,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, r := range wanted {
-		made, err := r.image(ctx, a, compiler{*version, *architecture, *paths}, created)
+		made, err := r.image(ctx, a, compiler{*version, *architecture}, created)
 		if err != nil {
 			return err
 		}
@@ -159,12 +157,11 @@ func epoch(text string) (time.Time, error) {
 type compiler struct {
 	version      string
 	architecture string
-	paths        bool // of this machine may be in them
 }
 
 func (c compiler) build(ctx context.Context, program, file string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", fmt.Sprintf("-trimpath=%t", !c.paths), "-buildvcs=false",
-		"-ldflags", "-s -w -X main.version="+c.version, "-o", file, "vmop/cmd/"+program)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
+		 "-s -w -X main.version="+c.version, "-o", file, "vmop/cmd/"+program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+c.architecture)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", program, err, out)

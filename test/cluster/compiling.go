@@ -80,9 +80,9 @@ func (c *compiling) during(log func(string), run func() error) error {
 
 // compile runs "go build" in the folder of a module. The name is for what it says.
 func compile(ctx context.Context, log func(string), name, module string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-v", "-buildvcs=false"}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-v"}, args...)...)
 	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-trimpath -buildvcs=false")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers
 	cmd.WaitDelay = 10 * time.Second
 	out := &compiling{name: name}

@@ -37,7 +37,7 @@ func (l *lab) armImages(t *testing.T) error {
 		}
 	}
 	images := filepath.Join(l.Dir, "images", emulator)
-	err := exec.CommandContext(t.Context(), "go", "run", "vmop/deploy/images", "-paths", "-version", emulator,
+	err := exec.CommandContext(t.Context(), "go", "run", "vmop/deploy/images", "-version", emulator,
 		"-with", "qemu-system-arm qemu-efi-aarch64", "-o", images, "runner").Run()
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"vmop/test/cluster"
 	"vmop/test/pages"
+	"vmop/test/tier"
 )
 
 // A walk is how the commands of a page are typed: testdata/walks.yaml has them, and what each field means.
@@ -33,6 +34,7 @@ type exception struct {
 // TestDocuments types the commands of the pages about clusters, from top to bottom, as an administrator, and each must
 // succeed. Those of other pages are run by package docs. See docs/decisions/0157-commands-of-documents.md.
 func TestDocuments(t *testing.T) {
+	tier.Deep(t)
 	l := newLab(t)
 	l.storesByCSI(t)
 	l.kubectl(t, "annotate", "storageclass", storage, "storageclass.kubernetes.io/is-default-class-")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"vmop/test/tier"
 )
 
 // TestMain lets more scenarios run at a time than there are processors, as most wait now and then. With more
@@ -23,16 +25,26 @@ type scenario struct {
 	run  func(*testing.T, *lab)
 }
 
-// TestVMs has what happens to VMs. Each test here has a cluster of its own: make runs them one by one, and repeats
-// only what hasn't passed.
+// TestCluster proves what Kubernetes adds to a VM, once: it runs, is changed, survives its runner, and moves when its node
+// is drained. Each test here has a cluster of its own. "make test" runs this one, "make test-all" all of them.
+func TestCluster(t *testing.T) {
+	l := newLab(t)
+	sideBySide(t, l, []scenario{
+		{"SeedExample", seedExample},
+		{"LiveChanges", liveChanges},
+		{"RunnerKilled", runnerKilled},
+	})
+	t.Run("DrainedNode", func(t *testing.T) { drainedNode(t, l) })
+}
+
+// TestVMs has what happens to VMs.
 func TestVMs(t *testing.T) {
-	sideBySide(t, []scenario{
+	tier.Deep(t)
+	sideBySide(t, newLab(t), []scenario{
 		{"RunnerAlone", runnerAlone},
 		{"Examples", examples},
 		{"Networks", networks},
 		{"KVM", kvm},
-		{"SeedExample", seedExample},
-		{"LiveChanges", liveChanges},
 		{"StopAndStart", stopAndStart},
 		{"PodDeleted", podDeleted},
 		{"GuestPowersOff", guestPowersOff},
@@ -42,14 +54,14 @@ func TestVMs(t *testing.T) {
 		{"DeletedWhileStarting", deletedWhileStarting},
 		{"DeletedWhileStopping", deletedWhileStopping},
 		{"OrphanedAndAdopted", orphanedAndAdopted},
-		{"RunnerKilled", runnerKilled},
 		{"Placement", placement},
 	})
 }
 
 // TestTypesAndAccess has VM types, and the ways to a VM.
 func TestTypesAndAccess(t *testing.T) {
-	sideBySide(t, []scenario{
+	tier.Deep(t)
+	sideBySide(t, newLab(t), []scenario{
 		{"CustomType", customType},
 		{"Arm64", onARM64},
 		{"FaultyType", faultyType},
@@ -67,7 +79,8 @@ func TestTypesAndAccess(t *testing.T) {
 
 // TestDisks has disks and images, and VMs that move with theirs.
 func TestDisks(t *testing.T) {
-	sideBySide(t, []scenario{
+	tier.Deep(t)
+	sideBySide(t, newLab(t), []scenario{
 		{"Migrations", migrations},
 		{"LocalDisks", localDisks},
 		{"Provisioning", provisioning},
@@ -82,6 +95,7 @@ func TestDisks(t *testing.T) {
 
 // TestDisturbances has what disturbs all others: faults, full nodes, and guests that need a processor for themselves.
 func TestDisturbances(t *testing.T) {
+	tier.Deep(t)
 	l := newLab(t)
 	for _, s := range []scenario{
 		{"Twenty", twenty},
@@ -92,7 +106,6 @@ func TestDisturbances(t *testing.T) {
 		{"ManagerKilled", managerKilled},
 		{"MigrationsInterrupted", migrationsInterrupted},
 		{"TargetLost", targetLost},
-		{"DrainedNode", drainedNode},
 		{"PowerCut", powerCut},
 		{"Debian", debian},
 		{"Snapshots", snapshots},
@@ -102,13 +115,14 @@ func TestDisturbances(t *testing.T) {
 }
 
 // sideBySide runs scenarios that don't disturb each other.
-func sideBySide(t *testing.T, scenarios []scenario) {
+func sideBySide(t *testing.T, l *lab, scenarios []scenario) {
 	t.Helper()
-	l := newLab(t)
-	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			s.run(t, l)
-		})
-	}
+	t.Run("SideBySide", func(t *testing.T) {
+		for _, s := range scenarios {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				s.run(t, l)
+			})
+		}
+	})
 }

@@ -65,7 +65,7 @@ func newLab(t testing.TB) *lab {
 		return err
 	})
 	g.Go(func() error {
-		out, err := exec.CommandContext(ctx, "go", "run", "vmop/deploy/images", "-paths", "-version", "devel", "-o",
+		out, err := exec.CommandContext(ctx, "go", "run", "vmop/deploy/images", "-version", "devel", "-o",
 			images).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("build the images: %w\n%s", err, out)

@@ -10,22 +10,45 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 )
 
-// Build builds the program of a package ("vmop/cmd/vmrunner") as a file, or into a
-// folder that exists.
-func Build(ctx context.Context, path, pkg string) error {
+// Folder is the environment variable with the folder of the programs that "make test" has built for all packages.
+const Folder = "VMOP_PROGRAMS"
+
+// Build builds the program of a package ("vmop/cmd/vmrunner") as a file, or into a folder that exists. What make has
+// built already is copied.
+func Build(ctx context.Context, to, pkg string) error {
+	if made := filepath.Join(os.Getenv(Folder), path.Base(pkg)); os.Getenv(Folder) != "" {
+		if text, err := os.ReadFile(made); err == nil {
+			return write(to, path.Base(pkg), text)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("copy %s: %w", pkg, err)
+		}
+	}
 	if err := LookAt(ctx, pkg); err != nil {
 		return err
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", to, pkg).CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+// write writes a program as a file, or into a folder that exists.
+func write(to, name string, text []byte) error {
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		to = filepath.Join(to, name)
+	}
+	if err := os.WriteFile(to, text, 0o755); err != nil {
+		return fmt.Errorf("copy %s: %w", name, err)
 	}
 	return nil
 }

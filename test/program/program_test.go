@@ -74,6 +74,23 @@ func TestNoOldResultForANewProgram(t *testing.T) {
 	require.True(t, old(), "nothing has changed again")
 }
 
+// A program that make has built is copied, as a file or into a folder.
+func TestBuiltPrograms(t *testing.T) {
+	made, to := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(made, "vmrunner"), []byte("built"), 0o755))
+	t.Setenv(program.Folder, made)
+	for path, file := range map[string]string{to: filepath.Join(to, "vmrunner"), filepath.Join(to, "p"): filepath.Join(to, "p")} {
+		require.NoError(t, program.Build(t.Context(), path, "vmop/cmd/vmrunner"))
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, "built", string(text))
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o755), info.Mode())
+	}
+	require.ErrorContains(t, program.Build(t.Context(), to, "vmop/cmd/nothing"), "find the sources", "make has not built it")
+}
+
 func TestNoSuchProgram(t *testing.T) {
 	t.Parallel()
 	err := program.Build(t.Context(), t.TempDir(), "vmop/cmd/nothing")

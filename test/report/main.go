@@ -1,21 +1,21 @@
-// Command report runs go test and prints the output of the tests that failed, go
-// test's own line for every package, every skipped test with its reason, and at the
-// end the slowest tests, and one line of numbers.
+// Command report runs go test and prints the output of the tests that failed, go test's own line for every package,
+// every skipped test with its reason, and at the end the slowest tests and one line of numbers.
 //
-//	go run ./test/report -timeout=20m ./...
+//	report -timeout=20m ./...
+//	report -short -timeout=20m ./...
+//	report -shard=1/4 -timeout=40m ./...
 //
-// Its arguments are those of go test: flags, each with its value behind an equals
-// sign, and packages. Tests need real peers, and one that skips because its peer
-// is missing proves nothing: where the environment variable CI is "true", a
-// skipped test is a failure.
+// Its arguments are those of go test: flags, each with its value behind an equals sign, and packages. -shard=I/N runs
+// the I-th of N parts, which take about the same time by seconds.txt.
 //
-// When no more than three tests have failed, each runs again alone, twice. If both
-// pass the test is flaky, and its output is repeated at the end of the report. The run
-// succeeds if flaky.txt lists the flaky tests, or all but two of them; decision 0033 has
-// the whole budget.
+// Tests need real peers. A test that skips because its peer is missing proves nothing: where the environment variable
+// CI is "true", a skipped test is a failure. Tests that -short leaves to make test-all are counted apart.
 //
-// See docs/decisions/0033-flaky.md; which packages the Makefile has tested under the race
-// detector, docs/decisions/0162-race-detector.md says.
+// Up to five failed tests run a second time, next to busy loops. A test that passes then is flaky. The report writes it
+// to build/flakes.jsonl, and fails in CI unless flaky.txt lists the test; see docs/decisions/0033-flaky.md.
+//
+// Each result is written to build/test-times.jsonl as soon as it is known, so a run that is cut off still shows what
+// was slow. Processes that tests leave behind are ended and fail the run.
 package main
 
 import (
@@ -26,11 +26,15 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
+	"syscall"
 	"time"
+
+	"vmop/test/tier"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, os.Stdout, os.Args[1:], os.Getenv("CI") == "true")
 	stop()
 	if err != nil {
@@ -39,54 +43,114 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, args []string, strict bool) error {
+// run runs the tests with nothing left behind: no process, no temporary file.
+func run(ctx context.Context, out io.Writer, args []string, strict bool) (err error) {
+	batches, err := batchesOf(ctx, args)
+	if err != nil {
+		return err
+	}
 	list, err := readKnown(flakyList)
 	if err != nil {
 		return err
 	}
-	return runAgainst(ctx, out, args, strict, list)
+	f, err := beFamily()
+	if err != nil {
+		return err
+	}
+	dir, err := shortFolder(os.TempDir())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		left := f.end(ctx, out)
+		err = errors.Join(err, left, os.RemoveAll(dir))
+	}()
+	r := &report{out: out, strict: strict, known: list, family: f, env: append(os.Environ(), "TMPDIR="+dir)}
+	return r.runAll(ctx, batches)
 }
 
-func runAgainst(ctx context.Context, out io.Writer, args []string, strict bool, list known) error {
-	result, err := test(ctx, out, args)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 1 && result.mayBeFlaky() {
-		fmt.Fprintln(out, "The failed tests run again, each alone and twice.")
-		if result.repeat(ctx, out, args) == nil {
-			err = result.forgive(out, list, time.Now())
+// A report is that of one or several runs of go test.
+type report struct {
+	out    io.Writer
+	strict bool  // a skipped test and an unknown flaky one are failures
+	known  known // flaky tests
+	family *family
+	env    []string // of go test
+
+	counts counts
+	slow   []slowTest
+}
+
+// runAll runs go test once for each batch.
+func (r *report) runAll(ctx context.Context, batches [][]string) error {
+	var failed error
+	for _, batch := range batches {
+		if err := r.run(ctx, batch); err != nil && failed == nil {
+			failed = err
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	if result != nil {
-		result.slowest(out)
-		if err != nil {
-			result.summary(out)
+	slowest(r.out, r.slow)
+	if r.counts.left > 0 {
+		fmt.Fprintf(r.out, "%d tests are %s\n", r.counts.left, tier.Left)
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(r.out, "the run was ended before all tests had run")
+	}
+	fmt.Fprintln(r.out, r.counts)
+	if failed != nil {
+		return fmt.Errorf("go test: %w", failed)
+	}
+	return verdict(r.counts, r.strict)
+}
+
+// run runs go test, and once more what may be flaky.
+func (r *report) run(ctx context.Context, args []string) error {
+	result, err := r.test(ctx, args)
+	var exit *exec.ExitError
+	if ctx.Err() == nil && errors.As(err, &exit) && exit.ExitCode() == 1 && result.mayBeFlaky() {
+		fmt.Fprintln(r.out, "The failed tests run a second time, next to busy loops.")
+		if r.repeat(ctx, result, args) == nil {
+			err = r.forgive(result, time.Now())
 		}
-		fmt.Fprintln(out, result.counts)
+	}
+	if result == nil {
+		return err
 	}
 	if err != nil {
-		return fmt.Errorf("go test: %w", err)
+		result.summary(r.out)
 	}
-	return verdict(result.counts, strict)
+	r.counts.add(result.counts)
+	r.slow = append(r.slow, result.slow...)
+	return err
 }
 
-// test runs go test once and reports it. There is no result when go test's output
-// cannot be read.
-func test(ctx context.Context, out io.Writer, args []string) (*result, error) {
+// test runs go test once. There is no result when go test's output cannot be read.
+func (r *report) test(ctx context.Context, args []string) (*result, error) {
 	test := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	test.Cancel = func() error { return test.Process.Signal(os.Interrupt) }
-	test.Stderr = os.Stderr
+	test.Stderr, test.Env = os.Stderr, r.env
 	events, err := test.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := test.Start(); err != nil {
+	if err := r.family.start(test); err != nil {
 		return nil, err
 	}
-	r := newResult()
-	if err := r.read(events, out); err != nil {
+	defer context.AfterFunc(ctx, r.family.terminate)()
+	times, err := openLog("test-times.jsonl")
+	if err != nil {
 		return nil, errors.Join(err, test.Wait())
 	}
-	return r, test.Wait()
+	defer times.Close() // each line was written at once
+	result := newResult()
+	result.times = times
+	if err := result.read(events, r.out); err != nil {
+		return nil, errors.Join(err, test.Wait())
+	}
+	return result, test.Wait()
 }
 
 // verdict judges a go test that succeeded.
@@ -98,4 +162,21 @@ func verdict(c counts, strict bool) error {
 		return fmt.Errorf("%d tests were skipped, and none may be", c.skipped)
 	}
 	return nil
+}
+
+// shortFolder makes a folder for temporary files. Its name is short because paths of unix sockets are; all users may
+// reach it because some tests give up their rights.
+func shortFolder(parent string) (string, error) {
+	for i := range 1000 {
+		dir := fmt.Sprintf("%s/v%d", strings.TrimSuffix(parent, "/"), i)
+		err := os.Mkdir(dir, 0o700)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = os.Chmod(dir, 0o777|os.ModeSticky)
+		}
+		return dir, err
+	}
+	return "", fmt.Errorf("%s has a thousand folders of earlier runs; remove them", parent)
 }

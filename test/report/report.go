@@ -1,13 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"vmop/test/tier"
 )
 
 // event is one line of go test -json; see "go doc test2json". The lines of
@@ -22,22 +23,27 @@ type event struct {
 	Elapsed float64
 }
 
-// counts are the numbers of tests, subtests included, by how they ended. A flaky
-// test is one that failed, and then passed twice alone.
+// counts are the numbers of tests, subtests included, by how they ended. A flaky test is one that failed, and then
+// passed. A test is left if make test-all runs it.
 type counts struct {
-	passed, failed, skipped, flaky int
-	note                           string // on flaky tests
+	passed, failed, skipped, flaky, left int
 }
 
+// String is the closing line of a run.
 func (c counts) String() string {
 	text := fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
 	if c.flaky > 0 {
 		text += fmt.Sprintf(", %d flaky", c.flaky)
 	}
-	if c.note != "" {
-		text += " (" + c.note + ")"
-	}
 	return text
+}
+
+func (c *counts) add(other counts) {
+	c.passed += other.passed
+	c.failed += other.failed
+	c.skipped += other.skipped
+	c.flaky += other.flaky
+	c.left += other.left
 }
 
 // result is that of one go test.
@@ -45,6 +51,7 @@ type result struct {
 	counts
 	failures []failure
 	slow     []slowTest
+	times    io.Writer // of each test that has ended, as JSON
 	// wrecked are packages that failed other than by tests that ended: they do not
 	// compile, a test stopped the program, it ran out of time.
 	wrecked []string
@@ -54,22 +61,6 @@ type result struct {
 	outputs map[name]string // of tests and packages that have not ended
 	failing map[string]bool // packages with a failed test
 	orderly map[string]bool // packages whose program has itself reported the failure
-}
-
-// A slowTest is a test or subtest that has taken slowSeconds at least.
-type slowTest struct {
-	name
-	seconds float64
-}
-
-const slowSeconds, mostSlow = 60, 40
-
-// slowest prints which tests have taken the longest: what the whole may take is limited.
-func (r *result) slowest(out io.Writer) {
-	slices.SortStableFunc(r.slow, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })
-	for _, t := range r.slow[:min(len(r.slow), mostSlow)] {
-		fmt.Fprintf(out, "slow\t%s\t%s\t%.0f s\n", t.pkg, t.test, t.seconds)
-	}
 }
 
 // name is that of a test, or with an empty test that of a package.
@@ -95,7 +86,7 @@ func (r *result) summary(out io.Writer) {
 }
 
 func newResult() *result {
-	return &result{outputs: map[name]string{}, failing: map[string]bool{}, orderly: map[string]bool{}}
+	return &result{outputs: map[name]string{}, failing: map[string]bool{}, orderly: map[string]bool{}, times: io.Discard}
 }
 
 // read reads the events of one go test and writes the readable form.
@@ -130,9 +121,6 @@ func (r *result) read(events io.Reader, out io.Writer) error {
 
 func (r *result) finishTest(out io.Writer, e event, key name) {
 	output := r.outputs[key]
-	if e.Elapsed >= slowSeconds {
-		r.slow = append(r.slow, slowTest{key, e.Elapsed})
-	}
 	switch e.Action {
 	case "run", "cont":
 		r.outputs[key] = output // it has begun
@@ -149,11 +137,16 @@ func (r *result) finishTest(out io.Writer, e event, key name) {
 		fmt.Fprint(out, output)
 		r.fail(key, output)
 	case "skip":
+		if strings.Contains(output, tier.Left) {
+			r.left++
+			break
+		}
 		r.skipped++
 		fmt.Fprint(out, output)
 	default:
 		return
 	}
+	r.time(e)
 	delete(r.outputs, key)
 }
 
@@ -180,6 +173,7 @@ func (r *result) finishPackage(out io.Writer, e event) {
 	if e.Action != "pass" && e.Action != "fail" && e.Action != "skip" {
 		return
 	}
+	r.time(e)
 	if e.Action == "fail" && !(r.failing[e.Package] && r.orderly[e.Package]) {
 		r.wrecked = append(r.wrecked, e.Package)
 	}

@@ -115,13 +115,29 @@ func TestVerdict(t *testing.T) {
 
 func TestTheSlowestTests(t *testing.T) {
 	t.Parallel()
-	var out strings.Builder
+	var out, times strings.Builder
 	r := newResult()
-	require.NoError(t, r.read(strings.NewReader(`{"Action":"pass","Package":"a","Test":"TestX","Elapsed":59.9}
+	r.times = &times
+	require.NoError(t, r.read(strings.NewReader(`{"Action":"pass","Package":"a","Test":"TestX","Elapsed":19.9}
 		{"Action":"pass","Package":"a","Test":"TestY/sub","Elapsed":70}
 		{"Action":"pass","Package":"a","Test":"TestY","Elapsed":70.2}
 		{"Action":"fail","Package":"b","Test":"TestZ","Elapsed":300}
 		{"Action":"pass","Package":"a","Elapsed":500}`), &strings.Builder{}))
-	r.slowest(&out)
+	slowest(&out, r.slow)
 	require.Equal(t, "slow\tb\tTestZ\t300 s\nslow\ta\tTestY\t70 s\nslow\ta\tTestY/sub\t70 s\n", out.String())
+	require.Equal(t, 5, strings.Count(times.String(), "\n"))
+	require.Contains(t, times.String(), `{"package":"b","test":"TestZ","action":"fail","seconds":300,"load":"`)
+	require.Contains(t, times.String(), `{"package":"a","action":"pass","seconds":500,"load":"`)
+}
+
+// Tests that another command runs are counted apart: they are not skipped.
+func TestLeftTests(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := newResult()
+	require.NoError(t, r.read(strings.NewReader(`
+		{"Action":"output","Package":"a","Test":"TestX","Output":"    x_test.go:1: left to make test-all\n"}
+		{"Action":"skip","Package":"a","Test":"TestX"}`), &out))
+	require.Equal(t, counts{left: 1}, r.counts)
+	require.Empty(t, out.String())
 }

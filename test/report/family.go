@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// leave is how long processes may take to end by themselves when go test has ended.
+	leave = 5 * time.Second
+	// grace is how long they may take when they were told to end: runners shut their guests down, and guards take
+	// clusters down.
+	grace = time.Minute
+)
+
+// A family is this process and all processes that descend from it, also those whose parent has ended.
+type family struct {
+	mu   sync.Mutex
+	test int // the process that this one waits for itself
+}
+
+// beFamily makes this process the parent of all its orphaned descendants, and has it wait for them.
+func beFamily() (*family, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become the parent of orphaned processes: %w", err)
+	}
+	f, ended := &family{}, make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGCHLD)
+	go func() {
+		for range ended {
+			f.reap()
+		}
+	}()
+	return f, nil
+}
+
+// start starts the process that this one waits for itself.
+func (f *family) start(cmd *exec.Cmd) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := cmd.Start()
+	if err == nil {
+		f.test = cmd.Process.Pid
+	}
+	return err
+}
+
+// reap waits for orphans that have ended.
+func (f *family) reap() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for pid, p := range processes() {
+		if p.parent == os.Getpid() && p.state == "Z" && pid != f.test {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+	}
+}
+
+// terminate asks all descendants to end.
+func (f *family) terminate() { f.signal(syscall.SIGTERM, map[int]bool{}) }
+
+// signal sends a signal to the descendants that were not told before. It looks again with the handle in hand, since a
+// number may have become another process's.
+func (f *family) signal(signal syscall.Signal, told map[int]bool) {
+	for pid := range descendants() {
+		handle, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		if !told[pid] && descendants()[pid] != "" {
+			told[pid] = unix.PidfdSendSignal(handle, signal, nil, 0) == nil
+		}
+		_ = unix.Close(handle)
+	}
+}
+
+// end ends all descendants. The error names those that had not ended by themselves, unless the run was ended.
+func (f *family) end(ctx context.Context, out io.Writer) error {
+	if ctx.Err() == nil {
+		f.awaitNone(leave, func() {})
+	}
+	left := slices.Sorted(maps.Values(descendants()))
+	asked, killed := map[int]bool{}, map[int]bool{}
+	f.awaitNone(grace, func() { f.signal(syscall.SIGTERM, asked) })
+	f.awaitNone(grace, func() { f.signal(syscall.SIGKILL, killed) })
+	if len(left) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	fmt.Fprintf(out, "Tests left these processes running:\n%s\n", strings.Join(left, "\n"))
+	return errors.New("tests left processes running")
+}
+
+// awaitNone does something about descendants until none is left, but not longer than the limit. It looks several
+// times, since a process that gets another parent meanwhile can be missed.
+func (f *family) awaitNone(limit time.Duration, do func()) {
+	late := time.Now().Add(limit)
+	for none := 0; none < 3 && time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
+		if len(descendants()) > 0 {
+			none = 0
+			do()
+		} else {
+			none++
+		}
+	}
+}
+
+// A processState is what /proc/PID/stat has of a process; see proc(5).
+type processState struct {
+	state  string
+	parent int
+}
+
+// processes returns all processes of this machine by their number.
+func processes() map[int]processState {
+	all := map[int]processState{}
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) // a folder of digits
+		if len(fields) > 1 {
+			parent, _ := strconv.Atoi(fields[1])
+			all[pid] = processState{state: fields[0], parent: parent}
+		}
+	}
+	return all
+}
+
+// descendants returns the processes that descend from this one and run, each with its number and command line.
+func descendants() map[int]string {
+	all, found := processes(), map[int]string{}
+	for pid, p := range all {
+		for up := p.parent; up > 1; up = all[up].parent {
+			if up == os.Getpid() && p.state != "Z" {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty when it has ended
+				text := strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
+				found[pid] = fmt.Sprintf("%d %.300s", pid, text)
+				break
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every package is in one shard, and the shards take about the same time.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	known, err := readSeconds("# seconds, package, test\n90 b\n50 c\n80 d TestX\n40 d TestY\n")
+	require.NoError(t, err)
+	shards := deal(unitsOf([]string{"a", "b", "c", "d"}, known), 2)
+	require.Equal(t, [][]unit{
+		{{"b", "", 90}, {"d", "TestY", 40}, {"a", "", defaultSeconds}},
+		{{"d", "TestX", 80}, {"c", "", 50}},
+	}, shards)
+	require.Equal(t, [][]string{{"-v", "b", "a"}, {"-v", "-run=^TestY$", "d"}}, batch(shards[0], []string{"-v"}))
+}
+
+func TestShardNames(t *testing.T) {
+	t.Parallel()
+	i, n, err := readShard("2/4")
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 4}, []int{i, n})
+	for _, wrong := range []string{"", "4", "0/4", "5/4", "a/4", "1/b"} {
+		_, _, err := readShard(wrong)
+		require.ErrorContains(t, err, "must be I/N with I from 1 to N", wrong)
+	}
+}
+
+// A package that is divided names all of its tests: one that it lacks would run in no shard.
+func TestDividedPackagesNameAllTests(t *testing.T) {
+	t.Parallel()
+	known, err := readSeconds(secondsList)
+	require.NoError(t, err)
+	named := map[string][]string{}
+	for _, u := range known {
+		if u.test != "" {
+			named[u.pkg] = append(named[u.pkg], u.test)
+		}
+	}
+	require.NotEmpty(t, named)
+	for pkg, tests := range named {
+		files, err := filepath.Glob("../../" + strings.TrimPrefix(pkg, "vmop/") + "/*_test.go")
+		require.NoError(t, err)
+		var written []string
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			if strings.HasPrefix(string(text), "//go:build") {
+				continue
+			}
+			for _, match := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(string(text), -1) {
+				written = append(written, match[1])
+			}
+		}
+		slices.Sort(written)
+		slices.Sort(tests)
+		require.Equal(t, written, tests, pkg)
+	}
+}

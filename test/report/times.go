@@ -1,0 +1,73 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A timing is a line of build/test-times.jsonl.
+type timing struct {
+	Package string  `json:"package"`
+	Test    string  `json:"test,omitempty"` // empty: of the whole package
+	Action  string  `json:"action"`         // pass, fail or skip
+	Seconds float64 `json:"seconds"`        // without the time in which a parallel test waited for others
+	Load    string  `json:"load"`           // the machine's load average of the last minute
+}
+
+// A flake is a line of build/flakes.jsonl.
+type flake struct {
+	Time    time.Time `json:"time"`
+	Package string    `json:"package"`
+	Test    string    `json:"test"`
+	Load    string    `json:"load"`
+	Output  string    `json:"output"`
+}
+
+// openLog opens a file below build to which lines are added.
+func openLog(name string) (*os.File, error) {
+	if err := os.MkdirAll("build", 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(filepath.Join("build", name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+}
+
+// write adds a line. A full disk is no reason to fail: the test has ended as it has.
+func write(log io.Writer, line any) { _ = json.NewEncoder(log).Encode(line) }
+
+// load is the machine's load average of the last minute; "" if unknown.
+func load() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	one, _, _ := strings.Cut(string(text), " ")
+	return one
+}
+
+// time records how long a test or a package took.
+func (r *result) time(e event) {
+	write(r.times, timing{e.Package, e.Test, e.Action, e.Elapsed, load()})
+	if e.Test != "" {
+		r.slow = append(r.slow, slowTest{name{e.Package, e.Test}, e.Elapsed})
+	}
+}
+
+// A slowTest is a test or subtest with the seconds that it has taken.
+type slowTest struct {
+	name
+	seconds float64
+}
+
+// slowest prints which tests have taken the longest, and at least slowSeconds.
+func slowest(out io.Writer, tests []slowTest) {
+	const slowSeconds, most = 20, 60
+	tests = slices.DeleteFunc(tests, func(t slowTest) bool { return t.seconds < slowSeconds })
+	slices.SortStableFunc(tests, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, t := range tests[:min(len(tests), most)] {
+		fmt.Fprintf(out, "slow\t%s\t%s\t%.0f s\n", t.pkg, t.test, t.seconds)
+	}
+}
