@@ -161,7 +161,7 @@ type compiler struct {
 
 func (c compiler) build(ctx context.Context, program, file string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
-		 "-s -w -X main.version="+c.version, "-o", file, "vmop/cmd/"+program)
+		"-s -w -X main.version="+c.version, "-o", file, "vmop/cmd/"+program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+c.architecture)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", program, err, out)
