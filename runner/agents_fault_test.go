@@ -91,6 +91,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 // Row 15: a log-in agent that never stops talking is read slowly; no
 // user is logged in who was not asked for, and the rest of the VM is not affected.
 func TestFault15LoginAgentThatNeverStops(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	leave := takePlace(t)
 	v := newVM(t, "standard")

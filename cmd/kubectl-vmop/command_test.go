@@ -16,6 +16,7 @@ import (
 	"vmop/cli"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
+	"vmop/test/tier"
 )
 
 // verbs returns all verbs that the help shows, as they are typed.
@@ -35,6 +36,7 @@ func verbs(cmd *cobra.Command) (all []string) {
 
 // Every verb that the help shows has a man page, as "make man" makes them.
 func TestManPages(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "man", ".", "man", dir).CombinedOutput()

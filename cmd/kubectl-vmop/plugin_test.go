@@ -10,10 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/program"
+	"vmop/test/tier"
 )
 
 // Krew installs what scripts/plugins makes, and the program says its version. The same commit makes the same archive.
 func TestKrewInstalls(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	const script, module = "../../scripts/plugins", "../../tools/krew"
 	for _, name := range []string{script, "../../scripts/archive", module} {

@@ -10,11 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/go/packages"
+
+	"vmop/test/tier"
 )
 
 // People use the program on their own computers, which run other systems. There it is type-checked, which takes less
 // time than to compile all that it is made of.
 func TestOtherSystems(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	for _, system := range []string{"darwin", "windows"} {
 		t.Run(system, func(t *testing.T) {

@@ -28,6 +28,7 @@ import (
 	v1 "vmop/api/v1"
 	diskof "vmop/manager/disk"
 	"vmop/test/program"
+	"vmop/test/tier"
 )
 
 const (
@@ -242,6 +243,7 @@ func TestAnUploadSurvivesItsProgram(t *testing.T) {
 
 // An upload that brings nothing any more is given up, with the reason and how far it is.
 func TestAnUploadIsGivenUp(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newUploadPod(t)
 	p.brings = func(got int64) error {

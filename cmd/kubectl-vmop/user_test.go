@@ -5,10 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/tier"
 )
 
 // The name of the user is the API server's: that of the certificate, or of the user whom one acts as.
 func TestTheAPIServerNamesTheUser(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	k := shared.Get(t)
 	namespace := k.Namespace(t)

@@ -23,6 +23,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/snapshot"
 	"vmop/test/cluster"
+	"vmop/test/tier"
 )
 
 // What deploy/ has is taken by a namespace for pods without any right, and says
@@ -137,6 +138,7 @@ func (p *place) grow(vm, claim string) {
 
 // A VM's life takes each right that the manager has, and none that it hasn't.
 func TestRightsGrantedAreRightsUsed(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t, "restricted")
 	p.addComponent("storage-classes")
@@ -513,6 +515,7 @@ func (p *place) requests(account string) (used, refused []string) {
 
 // Of two managers one leads; when it is killed, the other takes over.
 func TestOneOfTwoLeads(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t, "restricted")
 	config := p.config("")
@@ -551,6 +554,7 @@ func (p *place) transitions() *int32 {
 // continues when it is back. The server is that of all tests here, so they don't run
 // meanwhile.
 func TestTheAPIServerIsAway(t *testing.T) {
+	tier.Deep(t)
 	p := newPlace(t, "restricted")
 	m := p.start(p.config(""))
 	require.Equal(t, "0", m.metric("vmop_apiserver_away"))

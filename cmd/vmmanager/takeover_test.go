@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"vmop/manager/objects"
+	"vmop/test/tier"
 )
 
 // takeover runs the verb with the rights of an administrator, and returns what it says.
@@ -121,6 +122,7 @@ spec:
 
 // VMs get from the manager of VM-Operator to ours, and back, with their disks, and none has two pods at any time.
 func TestTakeover(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t, "privileged")
 	p.eventually("the account of pods is there", func() bool { return p.get("default", &corev1.ServiceAccount{}) })

@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/tier"
 )
 
 // Every verb that the help shows has a man page, as "make man" makes them.
 func TestManPages(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "man", ".", "man", dir).CombinedOutput()

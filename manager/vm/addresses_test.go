@@ -19,10 +19,12 @@ import (
 	"vmop/manager/addresses"
 	"vmop/manager/objects"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/tier"
 )
 
 // A manager that begins, and knows addresses and leases before VMs, takes them from none.
 func TestAddressesAreKnownBeforeVMs(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := leasing(t, addresses.Range{CIDR: "10.66.60.0/24"})
 	end := w.manage(nil)

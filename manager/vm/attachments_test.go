@@ -21,6 +21,7 @@ import (
 	diskof "vmop/manager/disk"
 	"vmop/manager/objects"
 	"vmop/nbdexport"
+	"vmop/test/tier"
 )
 
 type vmbda = v1.VirtualMachineBlockDeviceAttachment
@@ -448,6 +449,7 @@ func (w *world) plays(vm string) (end func()) {
 
 // A manager that is killed at any write is followed by one that attaches the disk, and detaches it.
 func TestFault33TheManagerIsKilledWhileADiskIsAttached(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	want, writes := attachedUntil(t, 0, false)
 	require.Greater(t, writes, 14)

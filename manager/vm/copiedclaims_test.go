@@ -12,6 +12,7 @@ import (
 
 	v1 "vmop/api/v1"
 	diskof "vmop/manager/disk"
+	"vmop/test/tier"
 )
 
 const systemClaim = "system-disk-web-0"
@@ -39,6 +40,7 @@ func (w *world) copies(disk string) *corev1.Pod {
 
 // A VM's claim is copied when it has the label, and the VM has stopped, which starts again when that is done.
 func TestAClaimOfAVMIsCopied(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := begin(t)
 	class := w.storage(false, false, "1Gi", "1Gi")
@@ -74,6 +76,7 @@ func TestAClaimOfAVMIsCopied(t *testing.T) {
 
 // What copies a claim begins again if another pod has had the claim meanwhile.
 func TestACopyOfAClaimThatWasWritten(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := begin(t)
 	class := w.storage(false, false, "1Gi", "1Gi")

@@ -18,6 +18,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/test/tier"
 )
 
 // A line is what a manager's requests go through to a real API server that it can lose, or that
@@ -150,6 +151,7 @@ func (w *world) uid(vm string) apitypes.UID {
 // While the API server can't be reached a manager loses nothing: what has changed meanwhile is
 // followed when it answers again, however slowly, and no other VM notices.
 func TestFault35TheAPIServerIsAwayThenSlow(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := newWorld(t)
 	w.play()
@@ -234,6 +236,7 @@ func TestFault34TwoManagersAndAWrongClock(t *testing.T) {
 // What a user wants last is what comes about, however often it has changed, and though other
 // clients change each object in the moment in which the manager writes it.
 func TestFault41OthersWriteAtTheSameTime(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := newWorld(t)
 	w.play()

@@ -15,6 +15,7 @@ import (
 	v1 "vmop/api/v1"
 	diskof "vmop/manager/disk"
 	"vmop/manager/objects"
+	"vmop/test/tier"
 )
 
 // image makes a VirtualImage of a web server.
@@ -116,6 +117,7 @@ func TestFaultsOfImages(t *testing.T) {
 
 // A disk is made of an image, and another one of that disk while no VM has it.
 func TestCopiesOfImagesAndDisks(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := begin(t)
 	class := w.storage(false, false, "1Gi", "1Gi", "1Gi")

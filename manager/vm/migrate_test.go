@@ -22,6 +22,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -166,6 +167,7 @@ func (w *world) moved(operation string) (*v1.VirtualMachine, *v1.VirtualMachineO
 
 // A guest moves there and back, and the volume of the runner that has waited for it is one that the manager has made.
 func TestAGuestMoves(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := newWorld(t)
 	w.playMoves()
@@ -270,6 +272,7 @@ func TestAVMWithoutItsStatusFindsItsGuest(t *testing.T) {
 // The manager is killed at each write of a migration, and the next one ends it: the guest is in one pod, and the
 // operation says in which.
 func TestFault33TheManagerIsKilledInAMigration(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	movesThoughKilled(t, 1, 20, func(w *world) { w.vm("web", movable) }, func(*world, *v1.VirtualMachine) {})
 }

@@ -15,6 +15,7 @@ import (
 	diskof "vmop/manager/disk"
 	"vmop/manager/objects"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/tier"
 )
 
 // local is a VM with a disk that only one node at a time can have.
@@ -105,6 +106,7 @@ func TestADiskIsCopied(t *testing.T) {
 // The manager is killed at each write while a guest moves whose disk is copied, and the next one ends it: the disk has
 // what the guest has written, wherever that is.
 func TestFault33TheManagerIsKilledWhileDisksAreCopied(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	// Between these it writes first that the VM is held, and last that it isn't.
 	movesThoughKilled(t, 4, 22, (*world).local, func(w *world, vm *v1.VirtualMachine) {

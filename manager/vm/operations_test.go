@@ -20,6 +20,7 @@ import (
 	"vmop/manager/objects"
 	"vmop/manager/operation"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/tier"
 )
 
 // user is whom the API server takes the tests for.
@@ -270,6 +271,7 @@ func (w *world) podsMade() (count func() int) {
 // A manager that is killed at any write of an operation is followed by one that brings it to the same end:
 // its signal has its effect once.
 func TestFault33TheManagerIsKilledInAnOperation(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	for _, what := range []string{"Start", "Stop", "Stop!", "Restart", "Restart!", "Reset"} {
 		want, writes := operatedUntil(t, what, 0, false)

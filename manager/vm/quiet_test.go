@@ -24,6 +24,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/tier"
 )
 
 // play makes pods be scheduled, run and end by themselves until the function that
@@ -93,6 +94,7 @@ func (w *world) settled() {
 // Where nothing differs nothing is written, and nothing is read, however often it
 // is looked at, and by a manager that has just started.
 func TestNothingToDo(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := newWorld(t)
 	w.settings.Load().LoadBalancer = &objects.ServiceMetadata{}
@@ -160,6 +162,9 @@ func TestFault33TheManagerIsKilledAtAnyWrite(t *testing.T) {
 		want, writes := killedAt(t, 0, false, edit)
 		require.Greater(t, writes, 10)
 		for at := range writes {
+			if testing.Short() && (at%4 != 0 || name == "privileged") {
+				continue
+			}
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, write %d, carried out %t", name, at+1, after), func(t *testing.T) {
 					t.Parallel()

@@ -19,6 +19,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/test/tier"
 )
 
 func automatic(vm *v1.VirtualMachine) {
@@ -56,6 +57,7 @@ func (w *world) otherPod(name string, than apitypes.UID) {
 // A VM is restarted for what awaits a restart as soon as its definition approves; with another
 // one's approval it is not. What the restart has not helped with is not restarted for again.
 func TestAutomaticRestart(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := newWorld(t)
 	stop := w.play()
@@ -174,6 +176,7 @@ func (w *world) pods() (stop func(), seen func() map[string]map[apitypes.UID]boo
 // Fifty VMs that need a restart at once are restarted a few at a time, each once, although managers are killed
 // meanwhile.
 func TestAutomaticRestartsAreLimited(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	const count, atOnce = 50, 4
 	w := newWorld(t)

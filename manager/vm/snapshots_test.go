@@ -22,6 +22,7 @@ import (
 	"vmop/manager/snapshot"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/tier"
 )
 
 // guests are those of all VMs of a namespace, which note what is asked of them.
@@ -108,6 +109,7 @@ func stored() map[string]any {
 }
 
 func TestSnapshotsOfADisk(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := newWorld(t)
 	g := &guests{answer: status.FreezeAnswer{Frozen: true, FileSystems: 2}, thawed: 2}

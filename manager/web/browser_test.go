@@ -12,12 +12,14 @@ import (
 
 	"vmop/manager/fleet"
 	"vmop/test/browser"
+	"vmop/test/tier"
 )
 
 // Every page in both colour schemes and at three widths: nothing sticks out, the browser has
 // no complaint, axe-core finds nothing. PICTURES=folder saves pictures, for those who change
 // how pages look.
 func TestPictures(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlay(t, oneOfEach()...)
 	for i := range 60 {

@@ -12,10 +12,12 @@ import (
 
 	"vmop/manager/fleet"
 	"vmop/test/browser"
+	"vmop/test/tier"
 )
 
 // The pages where VMs are made, changed and deleted look as TestPictures wants it.
 func TestPicturesOfForms(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlay(t, oneOfEach()...)
 	p.faulty["faulty: 1"] = fleet.Faults{

@@ -24,6 +24,7 @@ import (
 
 	"vmop/manager/fleet"
 	"vmop/test/browser"
+	"vmop/test/tier"
 )
 
 var update = flag.Bool("update", false, "make the pictures of the documentation again")
@@ -44,6 +45,7 @@ var pictured = []struct{ name, path, scheme string }{
 // The pictures of the documentation show the pages as they are now: beside each is the hash of the
 // page's HTML and of its part of the style sheet. "make pictures" makes them again.
 func TestPicturesAreCurrent(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := showcase(t)
 	style, err := staticFiles.ReadFile("static/app.css")

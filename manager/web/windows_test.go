@@ -15,6 +15,7 @@ import (
 
 	"vmop/manager/fleet"
 	"vmop/test/browser"
+	"vmop/test/tier"
 )
 
 // A window has what its visitor may do: drives are those of the definition, a console that
@@ -99,6 +100,7 @@ func TestTakeOverInBrowser(t *testing.T) {
 
 // The windows of a VM look as TestPictures wants it; what opens in them is inside of them.
 func TestPicturesOfWindows(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlay(t, sample("vm-running", fleet.Running))
 	p.typed.Store(true)
