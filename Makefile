@@ -34,7 +34,7 @@ export GOFLAGS = -trimpath -buildvcs=false
 # Compilers take a quarter less time with it. It is not for what they build: tests of memory need the default.
 COMPILE = GOGC=400
 
-.PHONY: help build sbom man install run test test-all test-programs race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
+.PHONY: help build sbom man install run test test-all test-programs long race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
 	e2e generate alerts dashboards test-newer-qemu images install-yaml docs chart release packages pack kills kills-migration moves powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test packages-race packages-test-all
 
 help: ## Show this list.
@@ -110,6 +110,10 @@ test: packages-test test-programs ## Prove every promise of the documents once, 
 # SHARD=2/4 is the second of four parts, which take about the same time.
 test-all: packages-test-all test-programs ## Run all tests; with SHARD=i/4 a fourth of them, in 40 minutes.
 	@exec build/test/report $(SHARD:%=-shard=%) -vet=off -timeout=$(TIMEOUT) ./...
+
+LONG = soak kills kills-migration moves powercut faults fuzz mutants race bench bench-scale
+long: $(filter $(LONG),$(RUN)) ## Run RUN=soak, kills or another of LONG: what only many rounds or hours find.
+	@$(if $(filter $(LONG),$(RUN)),true,echo "cannot choose what to run: set RUN to one of $(LONG)"; exit 1)
 
 # What several packages of tests need is built once, before they run.
 test test-all race: export VMOP_PROGRAMS = $(CURDIR)/build/test/bin
