@@ -17,6 +17,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
+	"vmop/test/cluster/clustertest"
 )
 
 // parsed is a resource in a test.
@@ -297,9 +298,13 @@ func TestFaultsOfDisks(t *testing.T) {
 		return p.admin.Status().Update(ctx, quota)
 	}))
 	two := disk("a", "{persistentVolumeClaim: {size: 1Gi}}") + disk("b", "{persistentVolumeClaim: {size: 1Gi}}") + vm
-	check, err := p.Check(ctx, "web", &fleet.Definition{Text: two})
-	require.NoError(t, err)
-	require.Empty(t, check.Faults)
+	clustertest.Eventually(t, "the quota to be known", func() error {
+		check, err := p.Check(ctx, "web", &fleet.Definition{Text: two})
+		if err == nil && len(check.Faults) > 0 {
+			err = check.Faults
+		}
+		return err
+	})
 	require.ErrorContains(t, p.Create(ctx, "alice", "web", two), "exceeded quota")
 	var left v1.VirtualDiskList
 	require.NoError(t, p.admin.List(ctx, &left, client.InNamespace(p.Name)))
