@@ -2,16 +2,26 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/logbook"
 )
 
 // TestMain is a report when a test asks for it: a family is one of a whole process.
 func TestMain(m *testing.M) {
+	if os.Getenv("REPORT_MAIN") != "" {
+		main()
+		return
+	}
 	if os.Getenv("REPORT_FAMILY") == "" {
 		os.Exit(m.Run())
 	}
@@ -48,4 +58,72 @@ func TestLeftProcessesAreEndedAndNamed(t *testing.T) {
 			require.NoFileExists(t, "/proc/"+pid+"/stat")
 		}
 	}
+}
+
+// lasting is a test that leaves a process behind and doesn't end.
+const lasting = `package a
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+func TestLasts(t *testing.T) {
+	sleep := exec.Command("sleep", "1002")
+	sleep.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.WriteFile("began", []byte(t.TempDir()), 0o600)
+	_ = sleep.Wait()
+}
+
+func TestQuick(t *testing.T) {}
+`
+
+// A run that is ended leaves no process and no temporary file, and its results so far can be read.
+func TestAnEndedRunLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fill(t, filepath.Join(dir, "go.mod"), "module m\n\ngo 1.26\n")
+	fill(t, filepath.Join(dir, "a/a_test.go"), lasting)
+	fill(t, filepath.Join(dir, "b/b_test.go"), "package b\n\nimport \"testing\"\n\nfunc TestB(t *testing.T) {}\n")
+	program, err := filepath.Abs(os.Args[0])
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), program, "-p=1", "./b", "./a")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "REPORT_MAIN=1", "TMPDIR="+dir)
+	out := &logbook.Logbook{}
+	cmd.Stdout, cmd.Stderr = out, out
+	require.NoError(t, cmd.Start())
+	var folder []byte
+	require.Eventually(t, func() bool {
+		folder, err = os.ReadFile(filepath.Join(dir, "a/began"))
+		return err == nil && len(folder) > 0
+	}, patience, 50*time.Millisecond, "%s", out)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, cmd.Wait())
+	require.Contains(t, out.String(), "the run was ended before all tests had run\n1 passed, 0 failed, 0 skipped\n")
+	require.NoDirExists(t, string(folder))
+	for pid, line := range commands(t) {
+		require.NotContains(t, line, "sleep 1002", pid)
+	}
+	times, err := os.ReadFile(filepath.Join(dir, "build/test-times.jsonl"))
+	require.NoError(t, err)
+	require.Contains(t, string(times), `"test":"TestB","action":"pass"`)
+}
+
+// patience is how long anything may take on a busy machine.
+const patience = 5 * time.Minute
+
+// commands returns the command lines of all processes.
+func commands(t *testing.T) map[int]string {
+	t.Helper()
+	all := map[int]string{}
+	for pid := range processes() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+		all[pid] = strings.ReplaceAll(string(line), "\x00", " ")
+	}
+	return all
 }
