@@ -23,6 +23,14 @@ type unit struct {
 
 const defaultSeconds = 3
 
+// cost is what a unit takes of the machine: two packages run at a time, and a test of a divided package runs alone.
+func (u unit) cost() float64 {
+	if u.test != "" {
+		return 2 * u.seconds
+	}
+	return u.seconds
+}
+
 // batchesOf returns the arguments of each go test that args ask for: all of args without -shard, otherwise the packages
 // of the shard in one batch and each test of a divided package in a batch of its own.
 func batchesOf(ctx context.Context, args []string) ([][]string, error) {
@@ -105,15 +113,15 @@ func unitsOf(packages []string, known []unit) (units []unit) {
 	return units
 }
 
-// deal deals units to n shards so that they take about the same time: the longest unit first, each to the shard that
+// deal deals units to n shards so that they take about the same time: the most expensive unit first, each to the shard that
 // has the least.
 func deal(units []unit, n int) [][]unit {
-	slices.SortStableFunc(units, func(a, b unit) int { return cmp.Compare(b.seconds, a.seconds) })
+	slices.SortStableFunc(units, func(a, b unit) int { return cmp.Compare(b.cost(), a.cost()) })
 	shards, sums := make([][]unit, n), make([]float64, n)
 	for _, u := range units {
 		least := slices.Index(sums, slices.Min(sums))
 		shards[least] = append(shards[least], u)
-		sums[least] += u.seconds
+		sums[least] += u.cost()
 	}
 	return shards
 }

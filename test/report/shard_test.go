@@ -14,14 +14,14 @@ import (
 // Every package is in one shard, and the shards take about the same time.
 func TestShards(t *testing.T) {
 	t.Parallel()
-	known, err := readSeconds("# seconds, package, test\n90 b\n50 c\n80 d TestX\n40 d TestY\n")
+	known, err := readSeconds("# seconds, package, test\n90 b\n50 c\n80 d TestX\n10 d TestY\n")
 	require.NoError(t, err)
 	shards := deal(unitsOf([]string{"a", "b", "c", "d"}, known), 2)
 	require.Equal(t, [][]unit{
-		{{"b", "", 90}, {"d", "TestY", 40}, {"a", "", defaultSeconds}},
-		{{"d", "TestX", 80}, {"c", "", 50}},
+		{{"d", "TestX", 80}, {"a", "", defaultSeconds}},
+		{{"b", "", 90}, {"c", "", 50}, {"d", "TestY", 10}},
 	}, shards)
-	require.Equal(t, [][]string{{"-v", "b", "a"}, {"-v", "-run=^TestY$", "d"}}, batch(shards[0], []string{"-v"}))
+	require.Equal(t, [][]string{{"-v", "b", "c"}, {"-v", "-run=^TestY$", "d"}}, batch(shards[1], []string{"-v"}))
 }
 
 func TestShardNames(t *testing.T) {
