@@ -19,7 +19,7 @@ UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
 # Packages with nothing for make test: what they take to compile and link is left to make test-all, too.
 DEEP = $(addprefix ./,deploy/chart deploy/images deploy/packages deploy/sbom docs/site/write test/bench test/fuzz test/mutants \
-	test/scale test/soak test/spice test/web)
+	test/cluster test/scale test/soak test/spice test/web)
 
 # The packages in which goroutines share memory. Under the race detector they run without a few tests: a flood of events
 # that the detector makes too slow, and processes whose limited memory is less than the detector maps.
