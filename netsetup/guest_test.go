@@ -50,7 +50,7 @@ func bootBefore(t *testing.T, backend, mac string, files ...*os.File) *machine {
 	process := exec.CommandContext(t.Context(), qemu,
 		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
 		"-kernel", image.Kernel, "-initrd", image.Initrd,
-		"-append", "console=ttyS0 quiet panic=-1 no_timer_check tiny.dhcp",
+		"-append", guest.CommandLine+" tiny.dhcp",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
 		"-netdev", backend+",id=net0", "-device", "virtio-net-pci,netdev=net0,mac="+mac,
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")

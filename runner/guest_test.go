@@ -48,7 +48,7 @@ func boots(image guest.Image, commandLine string) []string {
 		"kernel:",
 		"  image: " + image.Kernel,
 		"  initrd: " + image.Initrd,
-		"  commandLine: console=ttyS0 quiet panic=-1 no_timer_check " + commandLine,
+		"  commandLine: " + guest.CommandLine + " " + commandLine,
 	}
 }
 

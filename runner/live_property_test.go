@@ -39,7 +39,7 @@ func newEverything(t *testing.T) *everything {
 			"powerdownTimeout": 1,
 			"kernel": map[string]any{
 				"image": image.Kernel, "initrd": image.Initrd,
-				"commandLine": "console=ttyS0 quiet panic=-1 no_timer_check",
+				"commandLine": guest.CommandLine,
 			},
 			"maximumCpus": 4, "currentCpus": 1, "sockets": 2, "coresPerDie": 2, "maximumRam": "256 MiB",
 			"currentRam": "256 MiB",

@@ -32,7 +32,7 @@ func TestGuestWithSecureBoot(t *testing.T) {
 		UseTPM:      true,
 		MaximumCPUs: 4, CurrentCPUs: 2, MaximumRAM: 512 * vmspec.MiB,
 		Kernel: &vmspec.Kernel{
-			Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 panic=-1 no_timer_check",
+			Image: image.Kernel, Initrd: image.Initrd, CommandLine: guest.CommandLine + " loglevel=7",
 		},
 		Network:       []vmspec.Network{{Type: vmspec.NetworkUser}},
 		SerialConsole: &vmspec.SerialConsole{Log: log},

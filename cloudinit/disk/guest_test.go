@@ -30,7 +30,7 @@ func TestLinuxReadsWhatWasWritten(t *testing.T) {
 	args := []string{
 		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256", "-serial",
 		"stdio",
-		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", guest.CommandLine,
 	}
 	var want []string
 	for i, size := range sizes {

@@ -30,7 +30,7 @@ func withDisks(t *testing.T, disks ...string) []string {
 	lines := []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "powerdownTimeout: 600",
 		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
-			", commandLine: console=ttyS0 quiet panic=-1 no_timer_check}", "drives:",
+			", commandLine: " + guest.CommandLine + "}", "drives:",
 	}
 	for _, name := range disks {
 		lines = append(lines, "- {file: PATH/"+name+"}")

@@ -184,7 +184,7 @@ func tiny(t *testing.T, commandLine string) []string {
 	return []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "powerdownTimeout: 60",
 		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
-			", commandLine: console=ttyS0 quiet panic=-1 no_timer_check " + commandLine + "}",
+			", commandLine: " + guest.CommandLine + " " + commandLine + "}",
 	}
 }
 

@@ -94,7 +94,7 @@ func TestPackage(t *testing.T) {
 	image := guest.Tiny(t)
 	m.Write("packages/web.yaml", `/Runner: {vm: {name: web, accelerator: tcg, firmware: bios, network: [], maximumRam: 256 MiB,
   powerdownTimeout: 60, kernel: {image: `+image.Kernel+`, initrd: `+image.Initrd+`,
-  commandLine: console=ttyS0 quiet panic=-1 no_timer_check}}}
+  commandLine: `+guest.CommandLine+`}}}
 `)
 	m.Run("cp", "/mnt/web.yaml", "/etc/opt/vmrunner/")
 	m.Run("systemctl", "enable", "--now", "vmrunner@web")

@@ -137,7 +137,7 @@ func boots(t *testing.T, disks ...string) string {
 	t.Helper()
 	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
 	lines := quick + "kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
-		", commandLine: console=ttyS0 quiet panic=-1 no_timer_check}\ndrives:\n"
+		", commandLine: " + guest.CommandLine + "}\ndrives:\n"
 	for _, d := range disks {
 		lines += "- {type: raw, file: " + d + "}\n"
 	}

@@ -195,7 +195,7 @@ func tiny(t *testing.T) []string {
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "maximumCpus: 2",
 		"powerdownTimeout: 60",
 		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
-			", commandLine: console=ttyS0 quiet panic=-1 no_timer_check}",
+			", commandLine: " + guest.CommandLine + "}",
 	}
 }
 
