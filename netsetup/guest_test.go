@@ -47,6 +47,7 @@ func bootBefore(t *testing.T, backend, mac string, files ...*os.File) *machine {
 	qemu, err := exec.LookPath("qemu-system-x86_64")
 	require.NoError(t, err, "install the Debian package qemu-system-x86")
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	process := exec.CommandContext(t.Context(), qemu,
 		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
 		"-kernel", image.Kernel, "-initrd", image.Initrd,

@@ -11,6 +11,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/machine"
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/vmstatus"
 )
 
@@ -37,7 +38,7 @@ func (c *console) startHostileAgent(sync, osinfo, network string) {
 // answered, and what is shown can be.
 func TestFault14GuestAgentsThatLie(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)
 	c := attach(v)
 	v.runs()
@@ -90,7 +91,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 // user is logged in who was not asked for, and the rest of the VM is not affected.
 func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard")
 	v.configure("standard", nil, append(kernel(t, ""), "network: []", "display: {loggedInUser: alice}")...)
 	c := attach(v)
@@ -143,7 +144,7 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 // is the end, once.
 func TestFault20RebootsAndShutdown(t *testing.T) {
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)
 	c := attach(v)
 	v.runs()

@@ -42,7 +42,7 @@ func (c *console) do(command string) {
 // The real agent, in a real guest.
 func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	v := newVM(t, "standard")
 	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
 	const mac = "52:54:00:c0:ff:ee"
@@ -141,7 +141,7 @@ func (c *console) kills(file, signal string) {
 
 func TestAUserIsLoggedIn(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard")
 	section := append(kernel(t, ""), "network: []")
 	want := func(user string) {
@@ -216,7 +216,7 @@ func TestAUserIsLoggedIn(t *testing.T) {
 // port of the test's, because the runner's has one client.
 func TestFileSystemsAreFrozen(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "wrapped")
 	require.NoError(t, os.WriteFile(v.path("disk"), make([]byte, 8<<20), 0o600))
 	socket := v.path("bin", "agent.sock")

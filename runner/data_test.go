@@ -15,7 +15,7 @@ import (
 // answer files, which a Windows would find on a removable disk. Changed content awaits a restart; no log quotes it.
 func TestDataFromFiles(t *testing.T) {
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	const canary = "c4n4ry"
 	v := newVM(t, "standard")
 	require.NoError(t, os.MkdirAll(v.path("answers"), 0o700))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/test/guest"
 )
 
 // image makes a file of zeros in the VM's folder.
@@ -51,7 +52,7 @@ func (v *vm) diskSize(device string) int64 {
 // that has become smaller is a fault that must be reported.
 func TestAGuestSeesItsDiskGrow(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "scsidisk", append(kernel(t, ""), "network: []",
 		"drives: [{file: disk.img}, {file: scsi.img}, {type: ide-cd, bus: scsi}]")...)
 	disk, other := v.image("disk.img", 1<<20), v.image("scsi.img", 1<<20)

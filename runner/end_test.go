@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/machine"
+	"vmop/test/guest"
 	"vmop/vmstatus"
 )
 
@@ -92,7 +93,7 @@ func TestDeafGuestIsForced(t *testing.T) {
 // yes leaves time for it. TestTheGuestAgentTellsWhatRuns has one that obeys.
 func TestGuestAgentIsAskedFirst(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 20")...)
 	c := attach(v)
 	v.runs()

@@ -16,6 +16,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/vmstatus"
 )
@@ -56,7 +57,7 @@ func (v *vm) sector(name string, code ...byte) {
 // would end QEMU, and the VM stops as gracefully as ever.
 func TestFault08TPMDies(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 120")...)
 	c := attach(v)
 	v.runs()
@@ -160,7 +161,7 @@ func TestAHelperIsMissed(t *testing.T) {
 // A guest's panic is reported, whatever happens to it then.
 func TestFault20Panic(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "options: {panic: pause}")...)
 	c := attach(v)
 	v.runs()
@@ -247,7 +248,7 @@ func alone(t *testing.T) bool {
 // when there is space, without having noticed.
 func TestFault26DiskFull(t *testing.T) {
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	if !alone(t) {
 		return
 	}
@@ -321,7 +322,7 @@ func (v *vm) isWell() {
 // succeeded.
 func TestFault27DiskErrors(t *testing.T) {
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	v := newVM(t, "wrapped")
 	disk := v.path("disk.img")
 	require.NoError(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))

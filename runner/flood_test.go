@@ -15,6 +15,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/guest"
 )
 
 // floodEvents is how many events a hostile guest sends, as fast as it can; the
@@ -27,7 +28,7 @@ const floodEvents = 100_000
 // is not lost. The process is its own, because its memory is measured.
 func TestFault13FloodOfEvents(t *testing.T) {
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	if !alone(t) {
 		return
 	}

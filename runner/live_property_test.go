@@ -144,7 +144,7 @@ func (e *everything) check(m mutation) {
 // nothing about the machine, or QEMU shows it, or it is listed.
 func TestEveryFieldOfARunningVM(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	e := newEverything(t)
 	c := attach(e.vm)
 	e.runs()

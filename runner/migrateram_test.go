@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/test/guest"
 )
 
 // moving are two VMs of one definition, between which a Linux moves.
@@ -44,7 +45,7 @@ func (m *moving) moves(t *testing.T) {
 // other side from then on.
 func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
 	eventually(t, 192<<20, m.from.balloon)
 	require.Equal(t, 2, m.from.running())
@@ -70,7 +71,7 @@ func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
 // What the other side's configuration says differently takes effect when the guest is there.
 func TestTheSizeIsThatOfTheTarget(t *testing.T) {
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
 	eventually(t, 192<<20, m.from.balloon)
 	section := append(kernel(t, ""), "network: []", "maximumCpus: 4", "currentCpus: 3", "currentRam: 256 MiB")
@@ -86,7 +87,7 @@ func TestTheSizeIsThatOfTheTarget(t *testing.T) {
 // The same with memory by virtio-mem.
 func TestPluggedMemoryMovesWithTheGuest(t *testing.T) {
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	const base = "options: {base: 256 MiB}"
 	m := newMoving(t, "../examples/vmtypes", "virtiomem", "1 GiB", base, "currentRam: 512 MiB")
 	eventually(t, 256, m.from.plugged)

@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/guest"
 )
 
 // The guest mounts folders of the host, reads what is there, and what it writes
 // is there at once. What serves them ends with the VM.
 func TestFoldersAreShared(t *testing.T) {
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	v := newVM(t, "shares")
 	v.types = "../examples/vmtypes"
 	for _, name := range []string{"one", "two"} {

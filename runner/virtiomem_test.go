@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
+	"vmop/test/guest"
 )
 
 // qmp runs a command through the control interface and decodes the answer.
@@ -36,7 +37,7 @@ func (v *vm) plugged() int64 {
 // Memory by virtio-mem follows the configuration; the guest agrees.
 func TestMemoryIsPluggedInAndOut(t *testing.T) {
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	v := newVM(t, "virtiomem")
 	v.types = "../examples/vmtypes"
 	wants := func(ram string) {

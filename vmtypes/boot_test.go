@@ -66,6 +66,7 @@ func (s sandbox) seed() string {
 // boot runs a plan until a word is in the log of its console, which it returns.
 func boot(t *testing.T, p *plan.Plan, log, word string) (q *qemu, console string) {
 	t.Helper()
+	guest.TakePlace(t)
 	q = start(t, p)
 	q.accepts(p)
 	q.ask("cont", nil, nil)

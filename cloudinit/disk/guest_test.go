@@ -47,6 +47,7 @@ func TestLinuxReadsWhatWasWritten(t *testing.T) {
 		}
 	}
 
+	guest.TakePlace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	got := converse(ctx, t, exec.CommandContext(ctx, qemu, args...),

@@ -46,6 +46,7 @@ const efiVariable = "/sys/firmware/efi/efivars/Vmop-6ba7b810-9dad-11d1-80b4-00c0
 func TestFault36TheNodeReboots(t *testing.T) {
 	t.Parallel()
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: [{type: user}]",
 		"maximumRam: 256 MiB", "powerdownTimeout: 120",
 		"kernel: {image: "+image.Kernel+", initrd: "+image.Initrd+

@@ -27,6 +27,7 @@ const agentPort = "$(grep -l guest_agent /sys/class/virtio-ports/*/name | " +
 func withDisks(t *testing.T, disks ...string) []string {
 	t.Helper()
 	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
+	guest.TakePlace(t)
 	lines := []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "powerdownTimeout: 600",
 		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +

@@ -92,6 +92,7 @@ func TestPackage(t *testing.T) {
 	})
 	m.Run("dpkg", "-i", "/mnt/vmop_1.0_amd64.deb")
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	m.Write("packages/web.yaml", `/Runner: {vm: {name: web, accelerator: tcg, firmware: bios, network: [], maximumRam: 256 MiB,
   powerdownTimeout: 60, kernel: {image: `+image.Kernel+`, initrd: `+image.Initrd+`,
   commandLine: `+guest.CommandLine+`}}}

@@ -31,6 +31,7 @@ func TestARealGuestGetsAndLosesCDDrives(t *testing.T) {
 }
 
 func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
+	guest.TakePlace(t)
 	rule, options := threePorts()
 	rule.CDDriver, rule.CDBus, rule.CDHolder = "scsi-cd", bus, holder
 	options = append(options, "-m", "256M", "-device", "qemu-xhci,id=usb,p2=15,p3=15",

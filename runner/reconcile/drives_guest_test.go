@@ -62,6 +62,7 @@ func (l *live) nodes() string {
 func TestARealGuestGetsAndReleasesDisks(t *testing.T) {
 	t.Parallel()
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	rule, options := threePorts()
 	options = append(options, "-m", "256M",
 		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", guest.CommandLine,

@@ -84,6 +84,7 @@ func (l *live) cd(text string) string {
 func TestARealGuestFollows(t *testing.T) {
 	t.Parallel()
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	disk := filepath.Join(t.TempDir(), "disk")
 	require.NoError(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))
 	l := startQEMU(t, reconcile.Start{Media: map[int]string{1: ""}},

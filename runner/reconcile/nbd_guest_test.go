@@ -89,6 +89,7 @@ func (s *diskServer) drive(index int, serial string) reconcile.Drive {
 func TestARealGuestHasADiskOfANBDServer(t *testing.T) {
 	t.Parallel()
 	tiny := guest.Tiny(t)
+	guest.TakePlace(t)
 	rule, options := threePorts()
 	options = append(options, "-m", "256M",
 		"-kernel", tiny.Kernel, "-initrd", tiny.Initrd, "-append", guest.CommandLine,

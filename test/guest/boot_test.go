@@ -46,6 +46,7 @@ func boot(t *testing.T, commandLine string, args ...string) *plainVM {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	args = append([]string{
 		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
 		"-kernel", image.Kernel, "-initrd", image.Initrd,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,8 +27,7 @@ func TakePlace(t testing.TB) (leave func()) {
 	if !holders.add(name) {
 		return func() {}
 	}
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("vmop-guests-%d", os.Getuid()))
-	place, err := lockPlace(t.Context(), dir, max(2, runtime.NumCPU()))
+	place, err := LockPlace(t.Context())
 	if err != nil {
 		holders.remove(name)
 		t.Fatalf("take a place for a guest: %v", err)
@@ -65,6 +65,12 @@ func (n *names) remove(test string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	delete(n.held, test)
+}
+
+// LockPlace is TakePlace for a program, such as the script of a test. Close gives the place back.
+func LockPlace(ctx context.Context) (io.Closer, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("vmop-guests-%d", os.Getuid()))
+	return lockPlace(ctx, dir, max(2, runtime.NumCPU()))
 }
 
 // lockPlace locks one of the files of a folder, and returns it. A child process does not inherit the file.

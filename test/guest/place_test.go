@@ -20,7 +20,7 @@ func TestAPlaceEndsWithItsProcess(t *testing.T) {
 	if dir := os.Getenv(holdPlace); dir != "" {
 		place, err := lockPlace(t.Context(), dir, 1)
 		require.NoError(t, err)
-		defer place.Close() // never, but so that it isn't collected
+		defer place.Close()                  // never, but so that it isn't collected
 		child := exec.Command("sleep", "10") // as QEMU: the end of this process doesn't end it
 		require.NoError(t, child.Start())
 		os.Stdout.WriteString("held\n")
