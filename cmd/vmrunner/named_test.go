@@ -146,7 +146,8 @@ func publishDebian(ts *testscript.TestScript, _ bool, args []string) {
 // An attempt that ends too early leaves an sshd in the guest that continues to compute. With an attempt every few
 // seconds, a slow guest never gets as far as to answer.
 func logIn(ts *testscript.TestScript, _ bool, args []string) {
-	awaitText(ts, args[0], "multi-user.target", 3*patience) // reached 75 seconds after the start on two idle CPUs without KVM
+	// It is reached 75 seconds after the start on two idle CPUs without KVM.
+	awaitText(ts, args[0], "multi-user.target", 3*patience)
 	timeout := fmt.Sprintf("ConnectTimeout=%.0f", patience.Seconds())
 	ts.Check(ts.Exec("vmrunner", append(append([]string{"ssh"}, args...), "-o", timeout, "true")...))
 }

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TakePlace waits for a place for a guest, which leave gives back. The end of the test gives the place back, too, and
-// so does the end of its process. All test processes of a user share as many places as there are processors, and at
+// TakePlace waits for a place for a guest, which leave gives back. The end of the test and the end of its process also
+// give the place back. All test processes of a user share as many places as there are processors, and at
 // least two. More guests only slow each other down, until their kernels and drivers give up.
 //
 // A test needs one place for all its guests. TakePlace returns immediately for a test that has a place, and for a
@@ -48,7 +48,7 @@ type names struct {
 
 var holders = names{held: map[string]bool{}}
 
-// add adds a test, unless it or the test that it is a part of is there.
+// add adds a test, unless the test or the test around it was added before.
 func (n *names) add(test string) bool {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -78,7 +78,7 @@ func lockPlace(ctx context.Context, dir string, count int) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// Only the first in the queue looks for a place: whoever waits longest is next.
+	// Only the first in the queue looks for a place, so the test that has waited longest is next.
 	queue, err := lock(filepath.Join(dir, "queue"), unix.LOCK_EX)
 	if err != nil {
 		return nil, err

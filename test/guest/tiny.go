@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// CommandLine is the command line of the kernel of each guest for a PC, to which a test adds its words. The kernel
+// CommandLine is the command line of the kernel of each guest for a PC. Tests add their words at its end. The kernel
 // uses the serial console without its own messages, and reboots when it panics.
 //
 // Without no_timer_check, the kernel counts the interrupts of the timer at its start. When QEMU gets no processor
