@@ -97,6 +97,9 @@ func built(t *testing.T) string {
 // newReader moves a reader in: ~/vmop is the project after make build guest.
 func newReader(t *testing.T, bin string, w walk) *reader {
 	t.Helper()
+	if w.boots() {
+		guest.TakePlace(t)
+	}
 	root, err := os.MkdirTemp("", "d") // short, for the paths of sockets
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -27,6 +29,13 @@ type walk struct {
 	Root      bool              `json:"root"`
 	Except    []exception       `json:"except"`
 	functions string
+}
+
+// boots reports whether a command boots a Linux.
+func (w *walk) boots() bool {
+	return w.Before == "tiny" || slices.ContainsFunc(w.Except, func(e exception) bool {
+		return e.Until == "READY" || strings.Contains(e.Instead, "READY")
+	})
 }
 
 // An exception is a command of a page that isn't run as it stands.

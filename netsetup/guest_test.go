@@ -47,10 +47,11 @@ func bootBefore(t *testing.T, backend, mac string, files ...*os.File) *machine {
 	qemu, err := exec.LookPath("qemu-system-x86_64")
 	require.NoError(t, err, "install the Debian package qemu-system-x86")
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	process := exec.CommandContext(t.Context(), qemu,
 		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
 		"-kernel", image.Kernel, "-initrd", image.Initrd,
-		"-append", "console=ttyS0 quiet panic=-1 no_timer_check tiny.dhcp",
+		"-append", guest.CommandLine+" tiny.dhcp",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
 		"-netdev", backend+",id=net0", "-device", "virtio-net-pci,netdev=net0,mac="+mac,
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")

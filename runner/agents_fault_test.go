@@ -11,6 +11,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/machine"
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/test/tier"
 	"vmop/vmstatus"
 )
@@ -39,7 +40,7 @@ func (c *console) startHostileAgent(sync, osinfo, network string) {
 func TestFault14GuestAgentsThatLie(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)
 	c := attach(v)
 	v.runs()
@@ -93,7 +94,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard")
 	v.configure("standard", nil, append(kernel(t, ""), "network: []", "display: {loggedInUser: alice}")...)
 	c := attach(v)
@@ -147,7 +148,7 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 func TestFault20RebootsAndShutdown(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)
 	c := attach(v)
 	v.runs()

@@ -44,7 +44,7 @@ func (c *console) do(command string) {
 func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	v := newVM(t, "standard")
 	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
 	const mac = "52:54:00:c0:ff:ee"
@@ -144,7 +144,7 @@ func (c *console) kills(file, signal string) {
 func TestAUserIsLoggedIn(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard")
 	section := append(kernel(t, ""), "network: []")
 	want := func(user string) {
@@ -220,7 +220,7 @@ func TestAUserIsLoggedIn(t *testing.T) {
 func TestFileSystemsAreFrozen(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "wrapped")
 	require.NoError(t, os.WriteFile(v.path("disk"), make([]byte, 8<<20), 0o600))
 	socket := v.path("bin", "agent.sock")

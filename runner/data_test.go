@@ -17,7 +17,7 @@ import (
 func TestDataFromFiles(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	const canary = "c4n4ry"
 	v := newVM(t, "standard")
 	require.NoError(t, os.MkdirAll(v.path("answers"), 0o700))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/test/tier"
 )
 
@@ -53,7 +54,7 @@ func (v *vm) diskSize(device string) int64 {
 func TestAGuestSeesItsDiskGrow(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "scsidisk", append(kernel(t, ""), "network: []",
 		"drives: [{file: disk.img}, {file: scsi.img}, {type: ide-cd, bus: scsi}]")...)
 	disk, other := v.image("disk.img", 1<<20), v.image("scsi.img", 1<<20)

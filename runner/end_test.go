@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/machine"
+	"vmop/test/guest"
 	"vmop/test/tier"
 	"vmop/vmstatus"
 )
@@ -94,7 +95,7 @@ func TestDeafGuestIsForced(t *testing.T) {
 func TestGuestAgentIsAskedFirst(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 20")...)
 	c := attach(v)
 	v.runs()

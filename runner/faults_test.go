@@ -16,6 +16,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
 	"vmop/vmstatus"
@@ -58,7 +59,7 @@ func (v *vm) sector(name string, code ...byte) {
 func TestFault08TPMDies(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 120")...)
 	c := attach(v)
 	v.runs()
@@ -163,7 +164,7 @@ func TestAHelperIsMissed(t *testing.T) {
 func TestFault20Panic(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "options: {panic: pause}")...)
 	c := attach(v)
 	v.runs()
@@ -251,7 +252,7 @@ func alone(t *testing.T) bool {
 func TestFault26DiskFull(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	if !alone(t) {
 		return
 	}
@@ -326,7 +327,7 @@ func (v *vm) isWell() {
 func TestFault27DiskErrors(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	v := newVM(t, "wrapped")
 	disk := v.path("disk.img")
 	require.NoError(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))

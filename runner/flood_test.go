@@ -15,6 +15,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/test/tier"
 )
 
@@ -29,7 +30,7 @@ const floodEvents = 100_000
 func TestFault13FloodOfEvents(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	if !alone(t) {
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,20 +17,6 @@ import (
 	"vmop/runner/prepare"
 	"vmop/test/guest"
 )
-
-// guests are the places of guests that run at the same time: more would only
-// slow each other down.
-var guests = make(chan struct{}, 2)
-
-// takePlace waits for a place for a guest, which leave gives back: a guest that
-// has booted disturbs no other.
-func takePlace(t *testing.T) (leave func()) {
-	t.Helper()
-	guests <- struct{}{}
-	leave = sync.OnceFunc(func() { <-guests })
-	t.Cleanup(leave)
-	return leave
-}
 
 // kernel returns the lines of a vm section that boot the tiny guest.
 func kernel(t *testing.T, commandLine string) []string {
@@ -48,7 +33,7 @@ func boots(image guest.Image, commandLine string) []string {
 		"kernel:",
 		"  image: " + image.Kernel,
 		"  initrd: " + image.Initrd,
-		"  commandLine: console=ttyS0 quiet panic=-1 no_timer_check " + commandLine,
+		"  commandLine: " + guest.CommandLine + " " + commandLine,
 	}
 }
 

@@ -31,7 +31,7 @@ import (
 
 // TestMain keeps what is announced of tests' VMs from those of the user. Most
 // tests wait more than they compute, so more of them run at a time than there
-// are processors, unless -parallel says otherwise; see takePlace, too.
+// are processors, unless -parallel says otherwise; see guest.TakePlace, too.
 func TestMain(m *testing.M) {
 	attackIfAsked()
 	evaluate.Serve(context.Background(), nil) // if this is such a process

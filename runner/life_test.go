@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/prepare"
+	"vmop/test/guest"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 )
@@ -18,7 +19,7 @@ import (
 // and keeps who it is for the next time.
 func TestFullLife(t *testing.T) {
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	v := newVM(t, "standard")
 	section := append(kernel(t, ""),
 		"useTpm: true", "maximumCpus: 4", "currentCpus: 2", "powerdownTimeout: 120", "network: [{type: user}]")

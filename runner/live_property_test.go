@@ -39,7 +39,7 @@ func newEverything(t *testing.T) *everything {
 			"powerdownTimeout": 1,
 			"kernel": map[string]any{
 				"image": image.Kernel, "initrd": image.Initrd,
-				"commandLine": "console=ttyS0 quiet panic=-1 no_timer_check",
+				"commandLine": guest.CommandLine,
 			},
 			"maximumCpus": 4, "currentCpus": 1, "sockets": 2, "coresPerDie": 2, "maximumRam": "256 MiB",
 			"currentRam": "256 MiB",
@@ -144,7 +144,7 @@ func (e *everything) check(m mutation) {
 // nothing about the machine, or QEMU shows it, or it is listed.
 func TestEveryFieldOfARunningVM(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
+	leave := guest.TakePlace(t)
 	e := newEverything(t)
 	c := attach(e.vm)
 	e.runs()

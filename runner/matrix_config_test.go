@@ -13,6 +13,7 @@ import (
 
 	"vmop/runner/status"
 	"vmop/test/folder"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
 	"vmop/vmstatus"
@@ -149,7 +150,7 @@ func TestFault22TheConfigurationIsSwapped(t *testing.T) {
 func TestFault23TooMuchIsTaken(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	takePlace(t)
+	guest.TakePlace(t)
 	base := append(kernel(t, ""), "network: []", "maximumCpus: 4", "powerdownTimeout: 120")
 	section := func(more ...string) []string { return append(append([]string{}, base...), more...) }
 	v := newVM(t, "standard", section("currentCpus: 2")...)

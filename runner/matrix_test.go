@@ -16,6 +16,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/machine"
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/vmstatus"
 )
@@ -190,7 +191,7 @@ func TestFault17TheGuestIsDeaf(t *testing.T) {
 	t.Parallel()
 	t.Run("to the power button", func(t *testing.T) {
 		t.Parallel()
-		takePlace(t)
+		guest.TakePlace(t)
 		v := newVM(t, "standard", append(kernel(t, "tiny.nopower"), "network: []", "powerdownTimeout: 2")...)
 		c := attach(v)
 		v.runs()

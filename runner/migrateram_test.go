@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/test/tier"
 )
 
@@ -46,7 +47,7 @@ func (m *moving) moves(t *testing.T) {
 func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
 	eventually(t, 192<<20, m.from.balloon)
 	require.Equal(t, 2, m.from.running())
@@ -73,7 +74,7 @@ func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
 func TestTheSizeIsThatOfTheTarget(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
 	eventually(t, 192<<20, m.from.balloon)
 	section := append(kernel(t, ""), "network: []", "maximumCpus: 4", "currentCpus: 3", "currentRam: 256 MiB")
@@ -90,7 +91,7 @@ func TestTheSizeIsThatOfTheTarget(t *testing.T) {
 func TestPluggedMemoryMovesWithTheGuest(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	const base = "options: {base: 256 MiB}"
 	m := newMoving(t, "../examples/vmtypes", "virtiomem", "1 GiB", base, "currentRam: 512 MiB")
 	eventually(t, 256, m.from.plugged)

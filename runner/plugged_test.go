@@ -83,7 +83,7 @@ func TestCDDrivesMoveWithTheGuest(t *testing.T) {
 	for vmType, image := range map[string]guest.Image{"standard": guest.PC(t), "cloud": guest.Tiny(t)} {
 		t.Run(vmType, func(t *testing.T) {
 			t.Parallel()
-			defer takePlace(t)()
+			defer guest.TakePlace(t)()
 			section := append(boots(image, ""), "network: []")
 			from, without, to := newVM(t, vmType, section...), newVM(t, vmType, section...), newVM(t, vmType)
 			cds := func(serials ...string) []string {

@@ -96,7 +96,7 @@ func TestStockTypesRun(t *testing.T) {
 }
 
 func (g stockGuest) run(t *testing.T) {
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	v := newVM(t, g.vmType)
 	disk := v.image("disk.img", 8<<20)
 	v.write("a.iso", strings.Repeat("a", 64<<10))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/test/guest"
 	"vmop/test/tier"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestFoldersAreShared(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	v := newVM(t, "shares")
 	v.types = "../examples/vmtypes"
 	for _, name := range []string{"one", "two"} {

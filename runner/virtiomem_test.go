@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
+	"vmop/test/guest"
 	"vmop/test/tier"
 )
 
@@ -38,7 +39,7 @@ func (v *vm) plugged() int64 {
 func TestMemoryIsPluggedInAndOut(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	defer takePlace(t)()
+	defer guest.TakePlace(t)()
 	v := newVM(t, "virtiomem")
 	v.types = "../examples/vmtypes"
 	wants := func(ram string) {

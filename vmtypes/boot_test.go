@@ -32,7 +32,7 @@ func TestGuestWithSecureBoot(t *testing.T) {
 		UseTPM:      true,
 		MaximumCPUs: 4, CurrentCPUs: 2, MaximumRAM: 512 * vmspec.MiB,
 		Kernel: &vmspec.Kernel{
-			Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 panic=-1 no_timer_check",
+			Image: image.Kernel, Initrd: image.Initrd, CommandLine: guest.CommandLine + " loglevel=7",
 		},
 		Network:       []vmspec.Network{{Type: vmspec.NetworkUser}},
 		SerialConsole: &vmspec.SerialConsole{Log: log},
@@ -66,6 +66,7 @@ func (s sandbox) seed() string {
 // boot runs a plan until a word is in the log of its console, which it returns.
 func boot(t *testing.T, p *plan.Plan, log, word string) (q *qemu, console string) {
 	t.Helper()
+	guest.TakePlace(t)
 	q = start(t, p)
 	q.accepts(p)
 	q.ask("cont", nil, nil)

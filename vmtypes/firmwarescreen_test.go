@@ -76,7 +76,7 @@ func TestWindowsFirmwareHasSecureBootAndTPM(t *testing.T) {
 	log := s.path("images", "console.log")
 	spec := windowsSpec(log)
 	spec.Kernel = &vmspec.Kernel{
-		Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 quiet panic=-1 no_timer_check",
+		Image: image.Kernel, Initrd: image.Initrd, CommandLine: guest.CommandLine,
 	}
 	p := s.launchType("windows", spec, sample.HostFacts{})
 	q, console := boot(t, p, log, "READY")

@@ -30,7 +30,7 @@ func TestLinuxReadsWhatWasWritten(t *testing.T) {
 	args := []string{
 		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256", "-serial",
 		"stdio",
-		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", guest.CommandLine,
 	}
 	var want []string
 	for i, size := range sizes {
@@ -47,6 +47,7 @@ func TestLinuxReadsWhatWasWritten(t *testing.T) {
 		}
 	}
 
+	guest.TakePlace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	got := converse(ctx, t, exec.CommandContext(ctx, qemu, args...),

@@ -48,10 +48,11 @@ func TestFault36TheNodeReboots(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: [{type: user}]",
 		"maximumRam: 256 MiB", "powerdownTimeout: 120",
 		"kernel: {image: "+image.Kernel+", initrd: "+image.Initrd+
-			", commandLine: console=ttyS0 quiet panic=-1 no_timer_check}")
+			", commandLine: "+guest.CommandLine+"}")
 	first, guest := booting(t, dir)
 	guest.typeLine(`sh printf '\007\000\000\000kept' >/tmp/v && cat /tmp/v >` + efiVariable)
 	guest.await(`(?m)^rc=0`)

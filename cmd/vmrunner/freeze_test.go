@@ -28,10 +28,11 @@ const agentPort = "$(grep -l guest_agent /sys/class/virtio-ports/*/name | " +
 func withDisks(t *testing.T, disks ...string) []string {
 	t.Helper()
 	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
+	guest.TakePlace(t)
 	lines := []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "powerdownTimeout: 600",
 		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
-			", commandLine: console=ttyS0 quiet panic=-1 no_timer_check}", "drives:",
+			", commandLine: " + guest.CommandLine + "}", "drives:",
 	}
 	for _, name := range disks {
 		lines = append(lines, "- {file: PATH/"+name+"}")

@@ -178,14 +178,15 @@ func (p *program) signal(sig syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
-// tiny returns the lines of a vm section that boot the tiny guest.
+// tiny takes a place for the tiny guest, and returns the lines of a vm section that boot it.
 func tiny(t *testing.T, commandLine string) []string {
 	t.Helper()
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	return []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "powerdownTimeout: 60",
 		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
-			", commandLine: console=ttyS0 quiet panic=-1 no_timer_check " + commandLine + "}",
+			", commandLine: " + guest.CommandLine + " " + commandLine + "}",
 	}
 }
 

@@ -91,9 +91,10 @@ func TestPackage(t *testing.T) {
 	})
 	m.Run("dpkg", "-i", "/mnt/vmop_1.0_amd64.deb")
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	m.Write("packages/web.yaml", `/Runner: {vm: {name: web, accelerator: tcg, firmware: bios, network: [], maximumRam: 256 MiB,
   powerdownTimeout: 60, kernel: {image: `+image.Kernel+`, initrd: `+image.Initrd+`,
-  commandLine: console=ttyS0 quiet panic=-1 no_timer_check}}}
+  commandLine: `+guest.CommandLine+`}}}
 `)
 	m.Run("cp", "/mnt/web.yaml", "/etc/opt/vmrunner/")
 	m.Run("systemctl", "enable", "--now", "vmrunner@web")

@@ -149,6 +149,14 @@ func (r *reader) run(ctx context.Context) {
 
 // work does a task, and returns what is left of it when ctx has ended before.
 func (r *reader) work(ctx context.Context, do task) (rest task) {
+	r.Log.Debug("evaluation started")
+	defer func() {
+		if ctx.Err() != nil {
+			r.Log.Debug("evaluation given up")
+		} else {
+			r.Log.Debug("evaluation finished")
+		}
+	}()
 	types := r.evaluation(ctx)
 	defer types.close()
 	if do.reload || do.types && r.fault != "" {

@@ -133,11 +133,13 @@ func (h *here) disk(name string, megabytes int64) string {
 	return path
 }
 
+// boots takes a place for the tiny guest, and returns the lines of a vm section that boot it.
 func boots(t *testing.T, disks ...string) string {
 	t.Helper()
 	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
+	guest.TakePlace(t)
 	lines := quick + "kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
-		", commandLine: console=ttyS0 quiet panic=-1 no_timer_check}\ndrives:\n"
+		", commandLine: " + guest.CommandLine + "}\ndrives:\n"
 	for _, d := range disks {
 		lines += "- {type: raw, file: " + d + "}\n"
 	}

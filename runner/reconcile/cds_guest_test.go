@@ -31,11 +31,12 @@ func TestARealGuestGetsAndLosesCDDrives(t *testing.T) {
 }
 
 func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
+	guest.TakePlace(t)
 	rule, options := threePorts()
 	rule.CDDriver, rule.CDBus, rule.CDHolder = "scsi-cd", bus, holder
 	options = append(options, "-m", "256M", "-device", "qemu-xhci,id=usb,p2=15,p3=15",
 		"-object", "iothread,id=thread", "-device", "virtio-scsi-pci,id=scsi0,iothread=thread",
-		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", guest.CommandLine,
 		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
 	l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, options...)
 	cd := func(serial, content string) reconcile.Drive {

@@ -62,9 +62,10 @@ func (l *live) nodes() string {
 func TestARealGuestGetsAndReleasesDisks(t *testing.T) {
 	t.Parallel()
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	rule, options := threePorts()
 	options = append(options, "-m", "256M",
-		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", guest.CommandLine,
 		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
 	l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, options...)
 	var all []reconcile.Drive

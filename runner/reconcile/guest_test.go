@@ -84,6 +84,7 @@ func (l *live) cd(text string) string {
 func TestARealGuestFollows(t *testing.T) {
 	t.Parallel()
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	disk := filepath.Join(t.TempDir(), "disk")
 	require.NoError(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))
 	l := startQEMU(t, reconcile.Start{Media: map[int]string{1: ""}},
@@ -95,7 +96,7 @@ func TestARealGuestFollows(t *testing.T) {
 		"scsi-cd,id=cd0,bus=scsi0.0",
 		"-object", "memory-backend-ram,id=mem0-ram,size=512M", "-device",
 		"virtio-mem-pci,id=mem0,memdev=mem0-ram,block-size=2M",
-		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", guest.CommandLine,
 		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
 	first, second := l.cd("first"), l.cd("second")
 	l.want = reconcile.Desired{

@@ -89,9 +89,10 @@ func (s *diskServer) drive(index int, serial string) reconcile.Drive {
 func TestARealGuestHasADiskOfANBDServer(t *testing.T) {
 	t.Parallel()
 	tiny := guest.Tiny(t)
+	guest.TakePlace(t)
 	rule, options := threePorts()
 	options = append(options, "-m", "256M",
-		"-kernel", tiny.Kernel, "-initrd", tiny.Initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+		"-kernel", tiny.Kernel, "-initrd", tiny.Initrd, "-append", guest.CommandLine,
 		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
 	l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, options...)
 	image := l.file("image", 1<<20)

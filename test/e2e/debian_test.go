@@ -39,7 +39,8 @@ func debian(t *testing.T, l *lab) {
 	} {
 		inside.await(said) // without KVM all of it takes two minutes of processor time
 	}
-	log := "timeout 60 kubectl vmop ssh joe@debian -i ~/key -t '-o ConnectTimeout=10' --command "
+	// An attempt that ends too early leaves an sshd that continues to compute, so attempts are few and long.
+	log := "timeout 300 kubectl vmop ssh joe@debian -i ~/key -t '-o ConnectTimeout=240' --command "
 	clustertest.Eventually(t, "the guest lets its user in", func() error {
 		out, err := u.command(log + "true").CombinedOutput()
 		if err != nil {

@@ -36,7 +36,7 @@ func runnerAlone(t *testing.T, l *lab) {
 	}
 	text = bytes.ReplaceAll(text, []byte("    powerdownTimeout: 20\n"), []byte(`    powerdownTimeout: 20
     firmware: bios
-    kernel: {image: /images/vmlinuz, initrd: /images/initrd.gz, commandLine: console=ttyS0 quiet panic=-1 net.ifnames=0}
+    kernel: {image: /images/vmlinuz, initrd: /images/initrd.gz, commandLine: `+guest.CommandLine+` net.ifnames=0}
 `))
 	apply(text)
 	t.Cleanup(func() {

@@ -17,6 +17,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/guest"
 )
 
 // clusterVM is a VM of a test.
@@ -37,7 +38,7 @@ func tiny(name string, change ...func(*v1.VirtualMachineSpec)) *v1.VirtualMachin
 			PowerdownTimeout: new(int32(120)),
 			Kernel: &v1.Kernel{
 				Image: "vmlinuz", Initrd: "initrd.gz",
-				CommandLine: "console=ttyS0 quiet panic=-1 no_timer_check net.ifnames=0",
+				CommandLine: guest.CommandLine + " net.ifnames=0",
 			},
 			Networks: []v1.Network{{User: &v1.UserNetwork{}}},
 		}},

@@ -46,10 +46,11 @@ func boot(t *testing.T, commandLine string, args ...string) *plainVM {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	args = append([]string{
 		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
 		"-kernel", image.Kernel, "-initrd", image.Initrd,
-		"-append", "console=ttyS0 quiet panic=-1 no_timer_check " + commandLine,
+		"-append", guest.CommandLine + " " + commandLine,
 		"-chardev", "socket,id=console,server=on,wait=on,path=" + dir + "/console",
 		"-serial", "chardev:console",
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=port,server=on,wait=off,path=" + dir + "/port",

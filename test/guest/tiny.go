@@ -20,9 +20,15 @@ import (
 	"testing"
 )
 
+// CommandLine is the command line of the kernel of each guest for a PC. Tests add their words at its end. The kernel
+// uses the serial console without its own messages, and reboots when it panics.
+//
+// Without no_timer_check, the kernel counts the interrupts of the timer at its start. When QEMU gets no processor
+// in that tenth of a second, the kernel panics: see docs/decisions/0166-the-guests-timer.md.
+const CommandLine = "console=ttyS0 quiet panic=-1 no_timer_check"
+
 // Image names the two files that QEMU boots directly, with -kernel and -initrd.
-// The kernel talks to the serial console when its command line says
-// console=ttyS0 (on arm64 ttyAMA0).
+// The kernel uses the serial console if its command line is CommandLine.
 type Image struct {
 	// Kernel is the path of a bzImage, or of an Image on arm64.
 	Kernel string

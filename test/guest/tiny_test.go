@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ func TestTinyGuestTakesALeaseAndIgnoresTheButton(t *testing.T) {
 // them.
 func TestTinyGuestSeesTPMAndNewProcessors(t *testing.T) {
 	t.Parallel()
-	tpm := swtpm(t)
+	tpm, _ := swtpm(t)
 	v := boot(t, "", "-smp", "1,maxcpus=2",
 		"-chardev", "socket,id=tpm,path="+tpm, "-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device",
 		"tpm-crb,tpmdev=tpm0")
@@ -112,6 +113,40 @@ func TestTinyGuestSeesTPMAndNewProcessors(t *testing.T) {
 	require.NoError(t, json.Unmarshal(slots[0].Props, &free))
 	v.qmp("device_add", free, nil)
 	await(t, v.lines, `hotplug cpu add cpu1 online=0-1`)
+	v.qmp("quit", nil, nil)
+	v.gone()
+}
+
+// The guest finds a TPM that answers too late for the kernel at first, as on a busy computer.
+func TestTinyGuestFindsASlowTPM(t *testing.T) {
+	t.Parallel()
+	tpm, process := swtpm(t)
+	v := boot(t, "loglevel=7",
+		"-chardev", "socket,id=tpm,path="+tpm, "-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device",
+		"tpm-tis,tpmdev=tpm0")
+	await(t, v.lines, `Linux version`) // the firmware has used the TPM
+	failed, slowed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(slowed)
+		for over := false; !over; {
+			_ = process.Signal(syscall.SIGSTOP)
+			select {
+			case <-failed:
+				over = true
+			case <-t.Context().Done():
+				over = true
+			case <-time.After(1600 * time.Millisecond): // twice what the kernel waits for
+			}
+			_ = process.Signal(syscall.SIGCONT)
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	match, _ := await(t, v.lines, `driver tpm failed|READY`)
+	close(failed)
+	<-slowed
+	require.Equal(t, "driver tpm failed", match[0])
+	await(t, v.lines, `driver tpm tries=\d+`)
+	await(t, v.lines, `tpm version=2 code=0x00000000 clock=\d+ resets=\d+ restarts=\d+ pcr0=[0-9A-F]{64}`)
 	v.qmp("quit", nil, nil)
 	v.gone()
 }
@@ -135,9 +170,8 @@ func read(t *testing.T, path string) []byte {
 	return content
 }
 
-// swtpm starts a TPM and returns its socket. It ends with the connection, or with
-// the test.
-func swtpm(t *testing.T) string {
+// swtpm starts a TPM and returns its socket and its process. The process ends with the connection, or with the test.
+func swtpm(t *testing.T) (string, *os.Process) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tpm")
 	require.NoError(t, err)
@@ -148,7 +182,7 @@ func swtpm(t *testing.T) string {
 	require.NoError(t, process.Start(), "install the package swtpm")
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
 	require.Eventually(t, func() bool { _, err := os.Stat(socket); return err == nil }, patience, 10*time.Millisecond)
-	return socket
+	return socket, process.Process
 }
 
 // seed makes a NoCloud disk the way a person would, by mtools.

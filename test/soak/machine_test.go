@@ -104,8 +104,9 @@ func (m *soakVM) configure(w wish, fault string, how manner) error {
     network: []
     drives: [{type: ide-cd%s}, {type: ide-cd, file: c.iso}] # so that QEMU may read that folder always
     display: {vnc: {}, loggedInUser: %q}
-    kernel: {image: %q, initrd: %q, commandLine: "console=ttyS0 quiet panic=-1 no_timer_check"}
-%s`, w.cpus, w.ram/mib, w.bootMenu, w.rtcBase, w.timeout, medium, w.user, m.image.Kernel, m.image.Initrd, fault)
+    kernel: {image: %q, initrd: %q, commandLine: %q}
+%s`, w.cpus, w.ram/mib, w.bootMenu, w.rtcBase, w.timeout, medium, w.user, m.image.Kernel, m.image.Initrd,
+		guest.CommandLine, fault)
 	m.edits++
 	err := how(m, "display-password", w.password)
 	if err == nil {

@@ -189,13 +189,16 @@ func awaitReady(t *testing.T, console net.Conn) {
 	}
 }
 
+// tiny takes a place for the tiny guest, and returns the lines of a vm section that boot it.
 func tiny(t *testing.T) []string {
+	t.Helper()
 	image := guest.Tiny(t)
+	guest.TakePlace(t)
 	return []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "maximumCpus: 2",
 		"powerdownTimeout: 60",
 		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
-			", commandLine: console=ttyS0 quiet panic=-1 no_timer_check}",
+			", commandLine: " + guest.CommandLine + "}",
 	}
 }
 

@@ -43,6 +43,28 @@ drivers() {
     say "drivers loaded=$loaded"
 }
 
+# bindtpm binds the driver of a TPM 2.0 again until the driver knows the TPM's version. The
+# driver waits for each answer for a second or so. A busy host's swtpm needs more, and the
+# kernel then gives up, or takes the TPM for one that needs new firmware.
+bindtpm() {
+    tpm=MSFT0101:00
+    [ -e /sys/bus/acpi/devices/$tpm ] || return
+    tries=1
+    until cat /sys/class/tpm/tpm*/tpm_version_major >/dev/null 2>&1 || [ $tries = 60 ]; do
+        [ $tries = 1 ] && say "driver tpm failed"
+        for driver in /sys/bus/platform/drivers/tpm_tis /sys/bus/acpi/drivers/tpm_crb; do
+            [ -e $driver/$tpm ] && echo $tpm >$driver/unbind
+            echo $tpm >$driver/bind
+        done 2>/dev/null
+        tries=$((tries + 1))
+        sleep 1
+    done
+    [ $tries = 1 ] || say "driver tpm tries=$tries"
+    for device in /dev/tpm[0-9]*; do # the kernel may still use the number 0 for the first try
+        [ -e /dev/tpm0 ] || ln -s "$device" /dev/tpm0
+    done
+}
+
 # plugged brings online what was plugged before the listener for uevents ran.
 plugged() {
     for cpu in /sys/devices/system/cpu/cpu[0-9]*/online; do
@@ -115,6 +137,7 @@ ports() {
 flag tiny.debug || dmesg -n 1 # no kernel message may tear a line apart
 say "init kernel=$(uname -r)"
 drivers
+bindtpm
 uevent /bin/hotplug >/dev/null 2>&1 &
 plugged
 powerbuttons

@@ -100,12 +100,12 @@ tpm() {
     cat /tmp/readclock >&4
     reply=$(bytes 4096 <&4)
     exec 4>&-
-    echo "tpm version=$(cat /sys/class/tpm/tpm0/tpm_version_major)" \
+    echo "tpm version=$(cat /sys/class/tpm/tpm*/tpm_version_major)" \
         "code=0x$(echo "$reply" | cut -c13-20)" \
         "clock=$((0x$(echo "$reply" | cut -c37-52)))" \
         "resets=$((0x$(echo "$reply" | cut -c53-60)))" \
         "restarts=$((0x$(echo "$reply" | cut -c61-68)))" \
-        "pcr0=$(cat /sys/class/tpm/tpm0/pcr-sha256/0 2>/dev/null)"
+        "pcr0=$(cat /sys/class/tpm/tpm*/pcr-sha256/0 2>/dev/null)"
 }
 
 cpus() {

@@ -1,0 +1,118 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TakePlace waits for a place for a guest, which leave gives back. The end of the test and the end of its process also
+// give the place back. All test processes of a user share as many places as there are processors, and at
+// least two. More guests only slow each other down, until their kernels and drivers give up.
+//
+// A test needs one place for all its guests. TakePlace returns immediately for a test that has a place, and for a
+// subtest of such a test. Take the place before you start QEMU, and before you start to measure time.
+func TakePlace(t testing.TB) (leave func()) {
+	t.Helper()
+	name := t.Name()
+	if !holders.add(name) {
+		return func() {}
+	}
+	place, err := LockPlace(t.Context())
+	if err != nil {
+		holders.remove(name)
+		t.Fatalf("take a place for a guest: %v", err)
+	}
+	leave = sync.OnceFunc(func() {
+		_ = place.Close() // which unlocks it
+		holders.remove(name)
+	})
+	t.Cleanup(leave)
+	return leave
+}
+
+// names are tests that have a place, or wait for one.
+type names struct {
+	mutex sync.Mutex
+	held  map[string]bool
+}
+
+var holders = names{held: map[string]bool{}}
+
+// add adds a test, unless the test or the test around it was added before.
+func (n *names) add(test string) bool {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	for i, c := range test + "/" {
+		if c == '/' && n.held[test[:i]] {
+			return false
+		}
+	}
+	n.held[test] = true
+	return true
+}
+
+func (n *names) remove(test string) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	delete(n.held, test)
+}
+
+// LockPlace is TakePlace for a program, such as the script of a test. Close gives the place back.
+func LockPlace(ctx context.Context) (io.Closer, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("vmop-guests-%d", os.Getuid()))
+	return lockPlace(ctx, dir, max(2, runtime.NumCPU()))
+}
+
+// lockPlace locks one of the files of a folder, and returns it. A child process does not inherit the file.
+func lockPlace(ctx context.Context, dir string, count int) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	// Only the first in the queue looks for a place, so the test that has waited longest is next.
+	queue, err := lock(filepath.Join(dir, "queue"), unix.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer queue.Close()
+	for {
+		for i := range count {
+			place, err := lock(filepath.Join(dir, fmt.Sprintf("place%d", i)), unix.LOCK_EX|unix.LOCK_NB)
+			if !errors.Is(err, unix.EWOULDBLOCK) {
+				return place, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// lock opens a file, which it creates when needed, and locks it until it is closed.
+func lock(path string, how int) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(file.Fd()), how)
+		if err == nil {
+			return file, nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			_ = file.Close()
+			return nil, err
+		}
+	}
+}
