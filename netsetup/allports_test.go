@@ -14,12 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/netsetup"
+	"vmop/test/tier"
 )
 
 // The neighbours of a pod reach its guest at all ports of the pod's address, but not at those
 // of the runner and of what listens there already. The pod itself reaches its own services,
 // and what it asked for comes back to it.
 func TestAllPortsAreTheGuests(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	pod, world := newPodAndWorld(t)
 	world.enter()

@@ -20,6 +20,7 @@ import (
 
 	"vmop/netsetup"
 	"vmop/test/guest"
+	"vmop/test/tier"
 )
 
 // patience is how long a guest may take for one step. Without KVM and on a
@@ -147,6 +148,7 @@ func callers(t *testing.T, address string) <-chan string {
 }
 
 func TestGuestOnABridge(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	host, world := newPodAndWorld(t)
 	bridge := newBridge(t, "br0", 1450)

@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/netsetup"
+	"vmop/test/tier"
 )
 
 // A guest behind a masquerade reaches the world, and nothing of the namespace but
 // addresses, names and echoes: it may be a node's, with whatever listens there. Nor
 // does it reach what answers whoever is on this computer, such as a cloud's metadata.
 func TestWhatAGuestBehindAMasqueradeReaches(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	pod, world := newPodAndWorld(t)
 	world.enter()

@@ -98,6 +98,7 @@ func yamlBomb() string {
 // The kubelet writes a ConfigMap into a new folder and swaps the link that leads
 // there, ..data, in one step.
 func TestFault22TheConfigurationIsSwapped(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	const swaps = 1000
 	v := changeable(t)
@@ -234,6 +235,7 @@ func TestFault24WhatCannotChange(t *testing.T) {
 // What comes in the place of the configuration, or of a file beside it, may be anything; it
 // keeps nothing waiting, and a VM whose file system hangs can be stopped.
 func TestFault21TheConfigurationIsNoFile(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	v := newVM(t, "bare", "powerdownTimeout: 0")
 	good := v.read("config.yaml")

@@ -14,6 +14,7 @@ import (
 	"vmop/cloudinit"
 	"vmop/cloudinit/disk"
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -23,6 +24,7 @@ import (
 // since it would hang if one were plugged in; its disks have the names of their
 // order, and the cloud-init disk comes last.
 func TestGuestWithSecureBoot(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	image := guest.Tiny(t)
 	s := newSandbox(t)

@@ -12,6 +12,7 @@ import (
 
 	"vmop/authoring/sample"
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -29,6 +30,7 @@ func windowsSpec(log string) vmspec.Spec {
 // As far as one comes without a Windows: the firmware finds nothing to start,
 // says so, and its screen has a picture, with either video card.
 func TestWindowsReachesItsFirmwareScreen(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	for _, video := range []string{"virtio", "qxl"} {
 		t.Run(video, func(t *testing.T) {
@@ -70,6 +72,7 @@ func distinctColours(t *testing.T, file string) int {
 // The firmware has secure boot switched on, and has measured what it started
 // into the TPM: a Linux in the place of Windows tells.
 func TestWindowsFirmwareHasSecureBootAndTPM(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	image := guest.Tiny(t)
 	s := newSandbox(t)

@@ -7,12 +7,14 @@ import (
 
 	"vmop/authoring/sample"
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/vmspec"
 )
 
 // A Linux for arm64 is started by UEFI on an emulated machine,
 // finds all of it, and hears the power button.
 func TestGuestOnARM64(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	image := guest.Arm64(t)
 	s := newSandbox(t)

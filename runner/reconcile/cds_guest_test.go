@@ -12,6 +12,7 @@ import (
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -19,6 +20,7 @@ import (
 // A real guest gets CD drives, reads them, gets another medium, and keeps a drive as long as it has locked its
 // tray, also when the runner is killed in between.
 func TestARealGuestGetsAndLosesCDDrives(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	t.Run("SCSI", func(t *testing.T) {
 		t.Parallel()

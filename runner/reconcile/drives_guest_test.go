@@ -14,6 +14,7 @@ import (
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -60,6 +61,7 @@ func (l *live) nodes() string {
 // A real guest gets disks, writes to one, and releases them, also when the runner that has
 // asked it to was killed.
 func TestARealGuestGetsAndReleasesDisks(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	image := guest.Tiny(t)
 	guest.TakePlace(t)

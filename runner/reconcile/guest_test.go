@@ -15,6 +15,7 @@ import (
 
 	"vmop/runner/reconcile"
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/vmtypes/plan"
 )
 
@@ -82,6 +83,7 @@ func (l *live) cd(text string) string {
 
 // A real guest takes part in everything that it has to take part in.
 func TestARealGuestFollows(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	image := guest.Tiny(t)
 	guest.TakePlace(t)

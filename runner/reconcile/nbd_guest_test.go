@@ -16,6 +16,7 @@ import (
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -87,6 +88,7 @@ func (s *diskServer) drive(index int, serial string) reconcile.Drive {
 // releases it, though the runner was killed meanwhile. While the server is away, QEMU isn't asked for what it would
 // wait for.
 func TestARealGuestHasADiskOfANBDServer(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	tiny := guest.Tiny(t)
 	guest.TakePlace(t)
