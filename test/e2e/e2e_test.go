@@ -25,8 +25,8 @@ type scenario struct {
 	run  func(*testing.T, *lab)
 }
 
-// TestCluster proves what Kubernetes adds to a VM, once: it runs, is changed, survives its runner, and moves when its node
-// is drained. Each test here has a cluster of its own. "make test" runs this one, "make test-all" all of them.
+// TestCluster proves what Kubernetes adds to a VM, once: it runs, is changed, survives its runner, and moves when its
+// node is drained. Each test here has a cluster of its own. "make test" runs this one, "make test-all" all of them.
 func TestCluster(t *testing.T) {
 	l := newLab(t)
 	sideBySide(t, l, []scenario{

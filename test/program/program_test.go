@@ -79,7 +79,8 @@ func TestBuiltPrograms(t *testing.T) {
 	made, to := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(made, "vmrunner"), []byte("built"), 0o755))
 	t.Setenv(program.Folder, made)
-	for path, file := range map[string]string{to: filepath.Join(to, "vmrunner"), filepath.Join(to, "p"): filepath.Join(to, "p")} {
+	inFolder, named := filepath.Join(to, "vmrunner"), filepath.Join(to, "p")
+	for path, file := range map[string]string{to: inFolder, named: named} {
 		require.NoError(t, program.Build(t.Context(), path, "vmop/cmd/vmrunner"))
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -88,7 +89,8 @@ func TestBuiltPrograms(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o755), info.Mode())
 	}
-	require.ErrorContains(t, program.Build(t.Context(), to, "vmop/cmd/nothing"), "find the sources", "make has not built it")
+	err := program.Build(t.Context(), to, "vmop/cmd/nothing")
+	require.ErrorContains(t, err, "find the sources", "make has not built it")
 }
 
 func TestNoSuchProgram(t *testing.T) {

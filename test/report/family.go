@@ -23,7 +23,7 @@ import (
 const (
 	// leave is how long processes may take to end by themselves when go test has ended.
 	leave = 5 * time.Second
-	// grace is how long they may take when they were told to end: runners shut their guests down, and guards take
+	// grace is how long they may take after SIGTERM: runners shut their guests down, and guards take
 	// clusters down.
 	grace = time.Minute
 )

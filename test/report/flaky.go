@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Up to mostFlaky failures in one run may have nothing to do with each other or with the code. Up to mostKnown tests may
-// be known to be flaky, each for mostDays.
+// Up to mostFlaky failures in one run may have nothing to do with each other or with the code. Up to mostKnown tests
+// may be known to be flaky, each for mostDays.
 const mostFlaky, mostKnown, mostDays = 5, 10, 30
 
 //go:embed flaky.txt

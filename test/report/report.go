@@ -86,7 +86,9 @@ func (r *result) summary(out io.Writer) {
 }
 
 func newResult() *result {
-	return &result{outputs: map[name]string{}, failing: map[string]bool{}, orderly: map[string]bool{}, times: io.Discard}
+	return &result{
+		outputs: map[name]string{}, failing: map[string]bool{}, orderly: map[string]bool{}, times: io.Discard,
+	}
 }
 
 // read reads the events of one go test and writes the readable form.

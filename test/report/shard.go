@@ -113,8 +113,8 @@ func unitsOf(packages []string, known []unit) (units []unit) {
 	return units
 }
 
-// deal deals units to n shards so that they take about the same time: the most expensive unit first, each to the shard that
-// has the least.
+// deal deals units to n shards so that they take about the same time: the most expensive unit first, each to the shard
+// that has the least.
 func deal(units []unit, n int) [][]unit {
 	slices.SortStableFunc(units, func(a, b unit) int { return cmp.Compare(b.cost(), a.cost()) })
 	shards, sums := make([][]unit, n), make([]float64, n)
