@@ -21,7 +21,7 @@ UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 DEEP = $(addprefix ./,deploy/chart deploy/images deploy/packages deploy/sbom docs/site/write test/bench test/fuzz test/mutants \
 	test/cluster test/scale test/soak test/spice test/web)
 
-# The packages in which goroutines share memory. Under the race detector they run without a few tests: a flood of events
+# The packages in which goroutines share memory; see docs/decisions/0162-race-detector.md. Under the race detector they run without a few tests: a flood of events
 # that the detector makes too slow, and processes whose limited memory is less than the detector maps.
 RACE   = ./filewatch ./process ./qmp/... ./runner/... ./manager/...
 NORACE = ^(TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)

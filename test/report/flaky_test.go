@@ -53,7 +53,8 @@ func TestFlaky(t *testing.T) {
 			files: map[string]string{"a": once},
 			says: []string{
 				"not at time 0", "FAIL\tm/a", "a second time", "ok  \tm/a",
-				"FLAKY: TestSometimes in m/a failed, then passed.", "not at time 0", "--- FAIL: TestSometimes", "\n1 passed, 0 failed, 0 skipped, 2 flaky\n",
+				"FLAKY: TestSometimes in m/a failed, then passed.", "not at time 0",
+				"--- FAIL: TestSometimes", "\n1 passed, 0 failed, 0 skipped, 2 flaky\n",
 			},
 			fails: "go test: flaky: m/a TestSometimes is not in test/report/flaky.txt",
 		},

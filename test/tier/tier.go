@@ -2,7 +2,7 @@
 //
 // "make test" proves every promise of the documents once, and takes minutes: it runs "go test -short". "make test-all"
 // runs all tests. A test that only "make test-all" runs begins with [Deep]; docs/testing.md describes what belongs
-// where.
+// where. See docs/decisions/0167-tiers.md, which replaces docs/decisions/0162-race-detector.md.
 package tier
 
 import "testing"
