@@ -10,7 +10,8 @@
 //
 // The tests run with -short, without those that use a guest, a cluster, a browser or built
 // programs. Before the first mutant of a package its tests run without a mutant. A package is left
-// out, and the reason printed, if they fail or take longer than half a minute.
+// out, and the reason printed, if they fail or take longer than a minute; after a time-out this is
+// checked again, as the computer may be busy.
 //
 // With -log the results are kept in a file, and an interrupted run continues from there.
 //
@@ -40,8 +41,7 @@ import (
 const (
 	// goal is the share of mutants that the tests must catch.
 	goal = 0.85
-	// limit is the time of the tests with a mutant. Without one they must take half of it: a busy
-	// computer is no reason for a time-out.
+	// limit is the time of the tests of a package.
 	limit = time.Minute
 )
 
@@ -246,7 +246,7 @@ func (t *trial) measure(ctx context.Context, s *subject) (use bool, err error) {
 		return result == isMeasured, nil
 	}
 	begin := time.Now()
-	result, text, err := s.test(ctx, limit/2)
+	result, text, err := s.test(ctx, limit)
 	if err != nil || ctx.Err() != nil {
 		return false, errors.Join(err, ctx.Err())
 	}
@@ -255,7 +255,7 @@ func (t *trial) measure(ctx context.Context, s *subject) (use bool, err error) {
 	case hasSurvived:
 		outcome, reason = isMeasured, "its tests and their build take "+time.Since(begin).Round(time.Second/10).String()
 	case isTooSlow:
-		reason = "its tests take longer than " + (limit / 2).String()
+		reason = "its tests take longer than " + limit.String()
 	case isLeftOut:
 		reason = "all its tests use a guest, a cluster, a browser or built programs"
 	default:
