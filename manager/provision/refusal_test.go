@@ -1,0 +1,42 @@
+package provision
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"vmop/manager/disk"
+)
+
+// A refusal is what stays until somebody does something; all else is tried again as an error.
+func TestRefusalOf(t *testing.T) {
+	t.Parallel()
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, c := range map[string]struct {
+		err    error
+		reason string
+		says   string
+	}{
+		"nothing":             {nil, "", ""},
+		"a pod in the way":    {fmt.Errorf("create the pod vd-data: %w", errTaken{}), disk.ReasonPodTaken, "create the pod vd-data"},
+		"a quota":             {apierrors.NewForbidden(pods, "x", errors.New("exceeded quota: small")), disk.ReasonQuota, "it is tried again every minute"},
+		"a right":             {apierrors.NewForbidden(pods, "x", errors.New("not allowed")), disk.ReasonRefused, "not allowed"},
+		"invalid":             {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil), disk.ReasonRefused, "invalid"},
+		"a conflict":          {apierrors.NewConflict(pods, "x", errors.New("another version")), "", ""},
+		"a server that fails": {apierrors.NewInternalError(errors.New("exceeded quota")), "", ""},
+		"no connection":       {errors.New("exceeded quota"), "", ""},
+	} {
+		got := refusalOf(c.err)
+		if c.reason == "" {
+			require.Nil(t, got, name)
+			continue
+		}
+		require.NotNil(t, got, name)
+		require.Equal(t, c.reason, got.Reason, name)
+		require.Contains(t, got.Message, c.says, name)
+	}
+}
