@@ -28,7 +28,8 @@ func withoutSync(t *testing.T, f func() error) error {
 	go func() {
 		runtime.LockOSThread() // which ends with the goroutine
 		if filtered = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); filtered == nil {
-			filtered = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
+			at := uintptr(unsafe.Pointer(&program))
+			filtered = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, at, 0, 0)
 		}
 		done <- f()
 	}()

@@ -21,8 +21,12 @@ func TestSyntaxErrorsHaveTheirPlace(t *testing.T) {
 			Line: 4, Column: 2, Message: "neither a key nor the end of the section", Source: " cpus: 1",
 			Hint: "is the line indented as those above it?",
 		},
-		"/Machine:\n  extra:\n    pin: \"12\n    other: 3\n  cpus: 1\n": {Line: 3, Column: 5, Message: "the quotes are not closed"},
-		"/Machine:\n  extra: \"12\n  cpus: 1\n":                         {Line: 2, Column: 3, Message: "the quotes are not closed"},
+		"/Machine:\n  extra:\n    pin: \"12\n    other: 3\n  cpus: 1\n": {
+			Line: 3, Column: 5, Message: "the quotes are not closed",
+		},
+		"/Machine:\n  extra: \"12\n  cpus: 1\n": {
+			Line: 2, Column: 3, Message: "the quotes are not closed",
+		},
 	} {
 		_, r := readMachine(t, text)
 		var faults Faults

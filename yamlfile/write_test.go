@@ -50,7 +50,8 @@ func TestSimple(t *testing.T) {
 func TestWrittenScalarsAreReadAsTheSame(t *testing.T) {
 	t.Parallel()
 	values := map[string]any{
-		"<<": "<<", "yes": "yes", "empty": "", "number": "12", "lines": "a\nb", "whole": 3.0, "float": 1.5, "int": 7, "on": true,
+		"<<": "<<", "yes": "yes", "empty": "", "number": "12", "lines": "a\nb",
+		"whole": 3.0, "float": 1.5, "int": 7, "on": true,
 	}
 	text, err := Write(values)
 	require.NoError(t, err)

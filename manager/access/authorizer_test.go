@@ -24,7 +24,8 @@ func TestDecidePoolRefusesAnonymousSubjects(t *testing.T) {
 		for _, role := range []string{"staff", "admin"} {
 			s := ann()
 			s.Roles = []string{role}
-			require.True(t, a.DecidePool(t.Context(), s, Start, pool).Allowed, "%v %s: the rights count with a name", mode, role)
+			allowed := a.DecidePool(t.Context(), s, Start, pool).Allowed
+			require.True(t, allowed, "%v %s: the rights count with a name", mode, role)
 			s.User = ""
 			for _, verb := range Verbs() {
 				require.Equal(t, Decision{Reason: Reason{Key: Anonymous}}, a.DecidePool(t.Context(), s, verb, pool),

@@ -68,7 +68,9 @@ func with(address string) *objects.Metadata {
 func TestNothingIsDoneUponAnOutdatedPodOrConfiguration(t *testing.T) {
 	t.Parallel()
 	pod := func(uid types.UID, vm string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Labels: map[string]string{objects.LabelInstance: vm}}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			UID: uid, Labels: map[string]string{objects.LabelInstance: vm},
+		}}
 	}
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "vm"}}
 	for name, c := range map[string]struct {
@@ -84,12 +86,12 @@ func TestNothingIsDoneUponAnOutdatedPodOrConfiguration(t *testing.T) {
 		"another pod":          {pod("1", "web"), live{pod: pod("2", "web"), config: with("10.0.0.7")}, errStale},
 		"another drive":        {pod("1", "web"), live{pod: pod("1", "web"), config: with("10.0.0.8")}, errStale},
 		"no ConfigMap":         {pod("1", "web"), live{pod: pod("1", "web")}, errStale},
-		"an unknown pod":       {nil, live{pod: pod("1", "mail"), config: with("10.0.0.7"), err: errNotListed}, errNotListed},
+		"an unknown pod":       {nil, live{pod: pod("1", "mail"), err: errNotListed}, errNotListed},
 		"an unknown ConfigMap": {nil, live{config: with("10.0.0.7"), err: errNotListed}, errNotListed},
 	} {
 		r := round{
-			Controller: &Controller{opts: Options{Live: c.live}}, ctx: t.Context(), Subject: Subject{Name: "web", VM: vm},
-			pod: c.pod, drives: objects.DrivesOf(with("10.0.0.7")),
+			Controller: &Controller{opts: Options{Live: c.live}}, ctx: t.Context(),
+			Subject: Subject{Name: "web", VM: vm}, pod: c.pod, drives: objects.DrivesOf(with("10.0.0.7")),
 		}
 		require.ErrorIs(t, r.unchanged(), c.want, name)
 	}
@@ -150,8 +152,10 @@ func TestADeletedAttachmentIsReleasedWhenItIsDone(t *testing.T) {
 			a.Finalizers = []string{v1.AttachmentFinalizer, "another"}
 			p, n, did := &patches{err: c.err}, withoutDisks{}, decide.Report{}
 			r := round{
-				Controller: New(Options{Namespace: "vms", VMs: n, Disks: n, Client: p, Now: func() time.Time { return now }}),
-				ctx:        t.Context(), did: &did,
+				Controller: New(Options{
+					Namespace: "vms", VMs: n, Disks: n, Client: p, Now: func() time.Time { return now },
+				}),
+				ctx: t.Context(), did: &did,
 			}
 			require.NoError(t, r.book.Listing([]*vmbda{a.DeepCopy()}, nil))
 			r.conclude(a, attachment.Situation{}, attachment.Plan{Done: c.done})

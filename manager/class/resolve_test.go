@@ -24,9 +24,11 @@ func TestAlso(t *testing.T) {
 		of   *corev1.NodeAffinity
 		want []corev1.NodeSelectorTerm
 	}{
-		"no affinity":      {nil, []corev1.NodeSelectorTerm{term("class")}},
-		"one":              {required(term("a")), []corev1.NodeSelectorTerm{term("a", "class")}},
-		"alternatives":     {required(term("a"), term("b")), []corev1.NodeSelectorTerm{term("a", "class"), term("b", "class")}},
+		"no affinity": {nil, []corev1.NodeSelectorTerm{term("class")}},
+		"one":         {required(term("a")), []corev1.NodeSelectorTerm{term("a", "class")}},
+		"alternatives": {
+			required(term("a"), term("b")), []corev1.NodeSelectorTerm{term("a", "class"), term("b", "class")},
+		},
 		"one is of no use": {required(term(), term("b")), []corev1.NodeSelectorTerm{term("b", "class")}},
 		"no node":          {required(term()), []corev1.NodeSelectorTerm{term()}},
 	} {

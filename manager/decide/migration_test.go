@@ -19,21 +19,22 @@ func TestMigratable(t *testing.T) {
 	copies := func(vm *v1.VirtualMachine) { vm.Spec.Migration = &v1.MigrationPolicy{CopyDisks: true} }
 	pinned := func(vm *v1.VirtualMachine) { vm.Spec.NodeName = "n1" }
 	tap := func(vm *v1.VirtualMachine) { vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}} }
+	type changes []func(*v1.VirtualMachine)
 	const hint = "with spec.migration: {copyDisks: true} they are copied"
 	for name, c := range map[string]struct {
-		change []func(*v1.VirtualMachine)
+		change changes
 		status metav1.ConditionStatus
 		reason string
 		hint   bool
 	}{
 		"no disks":               {nil, metav1.ConditionTrue, ReasonMigratable, false},
-		"a local disk":           {[]func(*v1.VirtualMachine){local}, metav1.ConditionFalse, ReasonOneNode, true},
-		"a disk that is copied":  {[]func(*v1.VirtualMachine){local, copies}, metav1.ConditionTrue, ReasonMigratable, false},
-		"its node":               {[]func(*v1.VirtualMachine){pinned}, metav1.ConditionFalse, ReasonOneNode, false},
-		"its node, and a disk":   {[]func(*v1.VirtualMachine){pinned, local}, metav1.ConditionFalse, ReasonOneNode, false},
-		"its node, and a tap":    {[]func(*v1.VirtualMachine){pinned, tap}, metav1.ConditionFalse, ReasonNotMigratable, false},
-		"a tap":                  {[]func(*v1.VirtualMachine){tap}, metav1.ConditionTrue, ReasonMigratable, false},
-		"a shared disk, and tap": {[]func(*v1.VirtualMachine){tap, local, shared}, metav1.ConditionTrue, ReasonMigratable, false},
+		"a local disk":           {changes{local}, metav1.ConditionFalse, ReasonOneNode, true},
+		"a disk that is copied":  {changes{local, copies}, metav1.ConditionTrue, ReasonMigratable, false},
+		"its node":               {changes{pinned}, metav1.ConditionFalse, ReasonOneNode, false},
+		"its node, and a disk":   {changes{pinned, local}, metav1.ConditionFalse, ReasonOneNode, false},
+		"its node, and a tap":    {changes{pinned, tap}, metav1.ConditionFalse, ReasonNotMigratable, false},
+		"a tap":                  {changes{tap}, metav1.ConditionTrue, ReasonMigratable, false},
+		"a shared disk, and tap": {changes{tap, local, shared}, metav1.ConditionTrue, ReasonMigratable, false},
 	} {
 		s := &Snapshot{VM: &v1.VirtualMachine{}}
 		for _, change := range c.change {

@@ -21,7 +21,8 @@ func TestTheEarliestTimeToLookAgainWins(t *testing.T) {
 		w := newWorld(t, 1, 0, addresses.Range{CIDR: "10.66.10.0/27", Gateway: "10.66.10.1"})
 		p := w.places[0]
 		for i, name := range []string{"10.66.10.5", "10.66.10.6"} {
-			lease := &v1.VirtualMachineIPAddressLease{ObjectMeta: metav1.ObjectMeta{Name: addresses.LeaseName(netip.MustParseAddr(name))}}
+			lease := &v1.VirtualMachineIPAddressLease{}
+			lease.Name = addresses.LeaseName(netip.MustParseAddr(name))
 			lease.Spec.VirtualMachineIPAddressRef = v1.IPAddressRef{Namespace: p.name, Name: "gone"}
 			at := metav1.NewTime(w.now.Add(-released[i]))
 			lease.Status = v1.VirtualMachineIPAddressLeaseStatus{Phase: v1.LeaseReleased, ReleaseTime: &at}

@@ -12,20 +12,21 @@ import (
 	"vmop/manager/disk"
 )
 
-// A refusal is what stays until somebody does something; all else is tried again as an error.
+// A refusal is what stays until a user or an administrator acts; all other errors are tried again.
 func TestRefusalOf(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
+	forbidden := func(why string) error { return apierrors.NewForbidden(pods, "x", errors.New(why)) }
 	for name, c := range map[string]struct {
 		err    error
 		reason string
 		says   string
 	}{
 		"nothing":             {nil, "", ""},
-		"a pod in the way":    {fmt.Errorf("create the pod vd-data: %w", errTaken{}), disk.ReasonPodTaken, "create the pod vd-data"},
-		"a quota":             {apierrors.NewForbidden(pods, "x", errors.New("exceeded quota: small")), disk.ReasonQuota, "it is tried again every minute"},
-		"a right":             {apierrors.NewForbidden(pods, "x", errors.New("not allowed")), disk.ReasonRefused, "not allowed"},
-		"invalid":             {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil), disk.ReasonRefused, "invalid"},
+		"a pod in the way":    {fmt.Errorf("create the pod vd: %w", errTaken{}), disk.ReasonPodTaken, "create the pod vd"},
+		"a quota":             {forbidden("exceeded quota: small"), disk.ReasonQuota, "it is tried again every minute"},
+		"a right":             {forbidden("not allowed"), disk.ReasonRefused, "not allowed"},
+		"invalid":             {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), disk.ReasonRefused, "invalid"},
 		"a conflict":          {apierrors.NewConflict(pods, "x", errors.New("another version")), "", ""},
 		"a server that fails": {apierrors.NewInternalError(errors.New("exceeded quota")), "", ""},
 		"no connection":       {errors.New("exceeded quota"), "", ""},

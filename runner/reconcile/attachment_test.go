@@ -75,7 +75,8 @@ func TestAnNBDServersCertificateIsVerified(t *testing.T) {
 	data.Drive = vmspec.Drive{
 		Serial: "data", NBD: &vmspec.NBD{Host: "n1", Port: 10809, Export: "data", TLS: "/certificates"},
 	}
-	a := reconcile.AttachmentOf(plan.Disks{Driver: "virtio-blk-pci", Buses: []string{"port0"}}, data, reconcile.Slot{}, nil)
+	rule := plan.Disks{Driver: "virtio-blk-pci", Buses: []string{"port0"}}
+	a := reconcile.AttachmentOf(rule, data, reconcile.Slot{}, nil)
 	names, arguments := said(t, a.Do)
 	require.Equal(t, []string{"object-add", "blockdev-add", "device_add"}, names)
 	of := arguments["object-add"]
@@ -110,7 +111,8 @@ func TestACDDriveKeepsItsAddress(t *testing.T) {
 	require.Equal(t, []string{"add-fd", "blockdev-add", "device_add", "device_add"}, names)
 	require.Equal(t, a.Node+".0", arguments["device_add"]["bus"], "the drive is in the holder")
 	_, arguments = said(t, a.Do[:3])
-	require.Equal(t, map[string]any{"driver": "usb-bot", "id": a.Node, "bus": "usb.0", "port": "1.2"}, arguments["device_add"])
+	holder := map[string]any{"driver": "usb-bot", "id": a.Node, "bus": "usb.0", "port": "1.2"}
+	require.Equal(t, holder, arguments["device_add"])
 	names, _ = said(t, a.Plug)
 	require.Equal(t, []string{"qom-set"}, names)
 

@@ -65,9 +65,10 @@ func write(t *testing.T, files map[string]string) {
 func TestTrial(t *testing.T) {
 	for equal, want := range map[string]string{"1": "1 of 1 caught", "2": "0 of 1 caught"} {
 		write(t, map[string]string{
-			"go.mod":    "module m\n\ngo 1.26\n",
-			"m.go":      "package m\n\nfunc Less(a, b int) bool { return a < b }\n",
-			"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif Less(" + equal + ", 1) {\n\t\tt.Fail()\n\t}\n}\n",
+			"go.mod": "module m\n\ngo 1.26\n",
+			"m.go":   "package m\n\nfunc Less(a, b int) bool { return a < b }\n",
+			"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n" +
+				"\tif Less(" + equal + ", 1) {\n\t\tt.Fail()\n\t}\n}\n",
 		})
 		var out strings.Builder
 		err := run(t.Context(), []string{"."}, &out)
@@ -102,7 +103,9 @@ func TestPackagesThatAreLeftOut(t *testing.T) {
 		test + "func TestMain(m *testing.M) { guest.Tiny(nil) }\n\nfunc TestF(t *testing.T) {}\n": "all its tests use a guest",
 	} {
 		write(t, map[string]string{
-			"go.mod": "module m\n\ngo 1.26\n", "m.go": "package m\n\nfunc F(a, b int) bool { return a < b }\n", "m_test.go": text,
+			"go.mod":    "module m\n\ngo 1.26\n",
+			"m.go":      "package m\n\nfunc F(a, b int) bool { return a < b }\n",
+			"m_test.go": text,
 		})
 		var out strings.Builder
 		require.NoError(t, run(t.Context(), []string{"."}, &out))
