@@ -27,6 +27,9 @@ func TestSyntaxErrorsHaveTheirPlace(t *testing.T) {
 		"/Machine:\n  extra: \"12\n  cpus: 1\n": {
 			Line: 2, Column: 3, Message: "the quotes are not closed",
 		},
+		"/Machine:\n  extra:\n    a: 1\n\n# a comment\n    pin: \"12\n": {
+			Line: 6, Column: 5, Message: "the quotes are not closed",
+		},
 	} {
 		_, r := readMachine(t, text)
 		var faults Faults

@@ -23,7 +23,7 @@ func TestRefusalOf(t *testing.T) {
 		says   string
 	}{
 		"nothing":             {nil, "", ""},
-		"a pod in the way":    {fmt.Errorf("create the pod vd: %w", errTaken{}), disk.ReasonPodTaken, "create the pod vd"},
+		"a pod in the way":    {fmt.Errorf("create vd-x: %w", errTaken{}), disk.ReasonPodTaken, "create vd-x"},
 		"a quota":             {forbidden("exceeded quota: small"), disk.ReasonQuota, "it is tried again every minute"},
 		"a right":             {forbidden("not allowed"), disk.ReasonRefused, "not allowed"},
 		"invalid":             {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), disk.ReasonRefused, "invalid"},
