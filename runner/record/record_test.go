@@ -88,3 +88,8 @@ func TestCheckVersion(t *testing.T) {
 		require.ErrorContains(t, err, "the VM was started by another version of this program: /run/vm/")
 	}
 }
+
+func TestNoVMIsRunningByAFileThatStartedNone(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, RunningBy(t.Context(), filepath.Join(t.TempDir(), "config.yaml")))
+}
