@@ -35,7 +35,7 @@ func TestLeaseOfATap(t *testing.T) {
 		"address":    func(l *plan.Lease, _ *plan.Tap) { l.Address = "10.66.10.5" },
 		"gateway":    func(l *plan.Lease, _ *plan.Tap) { l.Gateway = "router" },
 		"nameserver": func(l *plan.Lease, _ *plan.Tap) { l.Nameservers = []string{"router"} },
-		"route":      func(l *plan.Lease, _ *plan.Tap) { l.Routes = []plan.Route{{To: "10.67.0.0", Via: "10.66.10.3"}} },
+		"route":      func(l *plan.Lease, _ *plan.Tap) { l.Routes = []plan.Route{{To: "10.67.0.0", Via: "10.6.1.3"}} },
 		"MAC":        func(_ *plan.Lease, t *plan.Tap) { t.MAC = "02" },
 	} {
 		damaged, lease := tap, *tap.Lease

@@ -162,7 +162,9 @@ func TestUnjudged(t *testing.T) {
 	for _, o := range [][2]string{{"-devices", ""}, {"-blockdev", "another"}, {"-object", "another"}} {
 		require.True(t, qemuopt.Unjudged(o[0], o[1]), "%v", o)
 	}
-	for _, o := range [][2]string{{"-name", ""}, {"-blockdev", "file"}, {"-blockdev", ""}, {"-object", "memory-backend-ram"}} {
+	for _, o := range [][2]string{
+		{"-name", ""}, {"-blockdev", "file"}, {"-blockdev", ""}, {"-object", "memory-backend-ram"},
+	} {
 		require.False(t, qemuopt.Unjudged(o[0], o[1]), "%v", o)
 	}
 }
