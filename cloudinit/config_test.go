@@ -277,6 +277,21 @@ func TestAliasBombsAreDefused(t *testing.T) {
 	require.ErrorContains(t, err, "more than 64 MiB once aliases are followed")
 }
 
+// The limits are exact: they bound the memory of the program that reads the configuration.
+func TestLimitsOfAliasesAreExact(t *testing.T) {
+	t.Parallel()
+	text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "xy"}
+	for problem, tt := range map[string]struct{ last, first resolver }{
+		"more than 1048576 keys": {resolver{nodes: 1<<20 - 1}, resolver{nodes: 1 << 20}},
+		"more than 64 MiB":       {resolver{size: 64<<20 - 2}, resolver{size: 64<<20 - 1}},
+	} {
+		_, err := tt.last.copy(text)
+		require.NoError(t, err, problem)
+		_, err = tt.first.copy(text)
+		require.ErrorContains(t, err, problem)
+	}
+}
+
 func TestReadingLeavesTheConfigurationAlone(t *testing.T) {
 	t.Parallel()
 	c := section(t, "metaData: {zone: a}\nuserData: {x: &x [1], y: *x}")

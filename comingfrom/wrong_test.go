@@ -98,6 +98,14 @@ func TestBlocked(t *testing.T) {
 			"an encrypted image can't be opened",
 		},
 		{minimal("<disk type='file'><source file='x'/></disk>"), "devices/disk", "a disk of type file with such a source"},
+		{
+			minimal("<disk type='file'><source file='/x'><slices/></source></disk>"), "devices/disk",
+			"a disk with <slices> is a VM type's matter",
+		},
+		{
+			minimal("<disk type='block'><source dev='/x'><reservations/></source></disk>"), "devices/disk",
+			"a disk with <reservations> is a VM type's matter",
+		},
 		{minimal("<interface type='ethernet'/>"), "devices/interface", "a tap that is there can't be used"},
 		{minimal("<tpm><backend type='passthrough'/></tpm>"), "devices/tpm", "want an emulated TPM 2.0, not passthrough"},
 		{minimal("<disk/>\n<what/>"), "devices/what", "is not known here"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -227,6 +228,65 @@ func TestFreePorts(t *testing.T) {
 	under(t, &Rules{Listen: Ports{Free: true}}, nil, func() { kernels, chosen = listen("127.0.0.1:0"), listen(free) })
 	require.NoError(t, kernels)
 	require.ErrorIs(t, chosen, unix.EACCES)
+}
+
+// A confined process reaches neither processes nor abstract sockets outside.
+func TestSignalsAndAbstractSocketsStayInside(t *testing.T) {
+	t.Parallel()
+	outside := exec.CommandContext(t.Context(), "cat")
+	end, err := outside.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, outside.Start())
+	l, err := net.Listen("unix", fmt.Sprintf("@vmop-confine-%d", os.Getpid()))
+	require.NoError(t, err)
+	defer l.Close()
+	reach := func() (signal, socket error) {
+		conn, err := net.Dial("unix", l.Addr().String())
+		if err == nil {
+			err = conn.Close()
+		}
+		return unix.Kill(outside.Process.Pid, 0), err
+	}
+	signal, socket := reach()
+	require.NoError(t, signal, "nothing else prevents it")
+	require.NoError(t, socket, "nothing else prevents it")
+	under(t, &Rules{}, nil, func() { signal, socket = reach() })
+	if ABI() >= abiScope {
+		require.ErrorIs(t, signal, unix.EPERM)
+		require.ErrorIs(t, socket, unix.EPERM)
+	}
+	require.NoError(t, end.Close())
+	require.NoError(t, outside.Wait())
+}
+
+// Each kernel is asked for all that it knows, and for nothing else.
+func TestEachKernelDeniesWhatItKnows(t *testing.T) {
+	t.Parallel()
+	const (
+		tcp    = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+		scopes = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	)
+	bits := func(from, to uint) uint64 { return 1<<(to+1) - 1<<from }
+	for abi, want := range map[int]unix.LandlockRulesetAttr{
+		1: {Handled_access_fs: bits(0, 12)},
+		2: {Handled_access_fs: bits(0, 13)},
+		3: {Handled_access_fs: bits(0, 14)},
+		4: {Handled_access_fs: bits(0, 14), Handled_access_net: tcp},
+		5: {Handled_access_fs: bits(0, 15), Handled_access_net: tcp},
+		6: {Handled_access_fs: bits(0, 15), Handled_access_net: tcp, Scoped: scopes},
+		7: {Handled_access_fs: bits(0, 15), Handled_access_net: tcp, Scoped: scopes},
+	} {
+		require.Equal(t, want, handled(abi, &Rules{}), "version %d", abi)
+		var held Held
+		lacks(abi, &held)
+		require.Len(t, held.Lacks, []int{4, 4, 3, 2, 1, 0, 0}[abi-1], "version %d", abi)
+	}
+	any := Ports{Any: true}
+	require.Zero(t, handled(abiTCP, &Rules{Listen: any, Connect: any}).Handled_access_net)
+	some := handled(abiTCP, &Rules{Connect: any})
+	require.EqualValues(t, unix.LANDLOCK_ACCESS_NET_BIND_TCP, some.Handled_access_net)
+	some = handled(abiTCP, &Rules{Listen: any})
+	require.EqualValues(t, unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, some.Handled_access_net)
 }
 
 func TestACapabilityThatThereIsNot(t *testing.T) {

@@ -39,6 +39,7 @@ func TestSpecsWithoutFault(t *testing.T) {
 			MaximumCPUs: 16, CurrentCPUs: 3, Sockets: 2, DiesPerSocket: 2, CoresPerDie: 2,
 			ThreadsPerCore: 2,
 		},
+		"the most":           {MaximumCPUs: 4096},
 		"QEMU takes cores":   {MaximumCPUs: 8, Sockets: 2},
 		"QEMU takes sockets": {MaximumCPUs: 8, CoresPerDie: 2, DiesPerSocket: 2},
 		"kernel":             {Kernel: &Kernel{Image: "vmlinuz", Initrd: "initrd", CommandLine: "console=ttyS0"}},
@@ -109,6 +110,7 @@ func TestCPUAndMemoryFaults(t *testing.T) {
 		{Spec{Sockets: -1}, `vm.sockets: can't be -1 (1 to 4096, or 0 to leave it to QEMU)`},
 		{Spec{MaximumCPUs: -2}, `vm.maximumCpus: can't be -2 (1 to 4096)`},
 		{Spec{MaximumCPUs: 5000}, `vm.maximumCpus: can't be 5000 (1 to 4096)`},
+		{Spec{MaximumCPUs: 4097}, `vm.maximumCpus: can't be 4097 (1 to 4096)`},
 		{Spec{Sockets: 4096, CoresPerDie: 4096, ThreadsPerCore: 4096}, `vm.maximumCpus: can't be 4097 (1 to 4096)`},
 		{
 			Spec{MaximumCPUs: 6, Sockets: 2, DiesPerSocket: 1, CoresPerDie: 2, ThreadsPerCore: 1},

@@ -46,6 +46,20 @@ func TestSimple(t *testing.T) {
 	}
 }
 
+// What is written is read as the same: texts that look like something else stay texts, and floats floats.
+func TestWrittenScalarsAreReadAsTheSame(t *testing.T) {
+	t.Parallel()
+	values := map[string]any{
+		"<<": "<<", "yes": "yes", "empty": "", "number": "12", "lines": "a\nb",
+		"whole": 3.0, "float": 1.5, "int": 7, "on": true,
+	}
+	text, err := Write(values)
+	require.NoError(t, err)
+	var again map[string]any
+	require.NoError(t, yaml.Unmarshal(text, &again), "%s", text)
+	require.Equal(t, values, again, "%s", text)
+}
+
 // hiddenText is a text that writes itself.
 type hiddenText string
 

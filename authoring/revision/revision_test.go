@@ -81,6 +81,16 @@ func TestCopyOfTheLibrary(t *testing.T) {
 	require.Equal(t, "-rtc: driftfix slew -> none", groups[0].Text())
 }
 
+// The types of a folder are its modules, but for tests and what the program brings along.
+func TestTypesOfAFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"web", "web_test", "testing", "standard", "base"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".star"), []byte("x = 1\n"), 0o600))
+	}
+	require.Equal(t, []string{"base", "web"}, open(t, dir).Types())
+}
+
 // What a VM has kept is compared with what its type is now.
 func TestArchive(t *testing.T) {
 	t.Parallel()

@@ -104,6 +104,9 @@ func TestUnplaced(t *testing.T) {
 	}
 	require.Empty(t, Unplaced(s, "0/1 nodes are available: 1 node(s) were unschedulable."))
 
+	vm.Spec.NodeSelector = map[string]string{}
+	require.NotContains(t, Unplaced(s, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."),
+		"nodeSelector", "an empty one requires nothing")
 	vm.Status.Architecture = "arm64"
 	require.Contains(t, Unplaced(s, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."),
 		"; a guest for arm64 needs nodes with kubernetes.io/arch=arm64 (docs/placement.md)")

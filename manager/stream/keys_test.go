@@ -103,3 +103,25 @@ func TestDamagedSecret(t *testing.T) {
 	_, err = k.certificate(nil)
 	require.ErrorIs(t, err, errNoKeys)
 }
+
+// The certificate of the process is replaced when half of its day is over.
+func TestCertificateIsRenewedAtHalfOfItsLife(t *testing.T) {
+	t.Parallel()
+	k := newKeys(fake.NewClientset())
+	begin := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	var age time.Duration
+	k.now = func() time.Time { return begin.Add(age) }
+	require.NoError(t, k.Refresh(t.Context()))
+	first, err := k.certificate(nil)
+	require.NoError(t, err)
+	require.Equal(t, begin.Add(24*time.Hour), first.Leaf.NotAfter)
+
+	age = 12*time.Hour - time.Second
+	same, err := k.certificate(nil)
+	require.NoError(t, err)
+	require.Same(t, first, same)
+	age = 12 * time.Hour
+	next, err := k.certificate(nil)
+	require.NoError(t, err)
+	require.Equal(t, begin.Add(36*time.Hour), next.Leaf.NotAfter)
+}

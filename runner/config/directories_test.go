@@ -48,6 +48,32 @@ func TestDataDirectory(t *testing.T) {
 	require.EqualError(t, err, "find a data directory: neither XDG_DATA_HOME nor HOME is set; set dataDir in the configuration")
 }
 
+// Relative variables count as unset, and no folder is made up where there is no home.
+func TestFolderAndCacheDirectory(t *testing.T) {
+	t.Parallel()
+	set := map[string]string{"XDG_CONFIG_HOME": "/config", "XDG_CACHE_HOME": "/cache"}
+	relative := map[string]string{"XDG_CONFIG_HOME": "config", "XDG_CACHE_HOME": "cache"}
+	homeless, root := host(relative), host(relative)
+	homeless.HomeDir = "users/joe"
+	root.UserName = "root"
+	for _, test := range []struct {
+		env           Env
+		folder, cache string
+	}{
+		{host(set), "/config/vmrunner", "/cache/vmrunner"},
+		{host(relative), "/users/joe/.config/vmrunner", "/users/joe/.cache/vmrunner"},
+		{root, "/users/joe/.config/vmrunner", "/var/cache/vmrunner"},
+	} {
+		require.Equal(t, test.folder, test.env.Folder())
+		cache, err := test.env.CacheDirectory()
+		require.NoError(t, err)
+		require.Equal(t, test.cache, cache)
+	}
+	require.Empty(t, homeless.Folder())
+	_, err := homeless.CacheDirectory()
+	require.EqualError(t, err, "find a cache directory: neither XDG_CACHE_HOME nor HOME is set")
+}
+
 func TestRuntimeDirectory(t *testing.T) {
 	t.Parallel()
 	explicit := named()

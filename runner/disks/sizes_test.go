@@ -1,7 +1,10 @@
 package disks
 
 import (
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -42,6 +45,26 @@ func TestASizeThatChangesIsWaitedFor(t *testing.T) {
 	require.False(t, changed)
 	require.True(t, moving)
 	require.Equal(t, map[int]int64{0: 12, 2: 20}, d.settled)
+}
+
+// The size of a file comes from its description; that of a device from the device, which must exist.
+func TestHostSize(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte("text"), 0o600))
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	size, err := hostSize("/nowhere", info)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, size)
+
+	device, err := os.Stat(os.DevNull)
+	require.NoError(t, err)
+	size, err = hostSize(file, device)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, size)
+	_, err = hostSize("/nowhere", device)
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // Only what can grow from outside is looked at.

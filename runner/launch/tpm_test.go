@@ -96,3 +96,15 @@ func TestTheStateOfATPMIsNoLink(t *testing.T) {
 		require.Equal(t, want, string(text))
 	}
 }
+
+// The TPM's state is that of the helper for it, if that has a folder: other helpers have folders, too.
+func TestWhichHelperHasTheTPM(t *testing.T) {
+	t.Parallel()
+	shares := plan.Process{Role: "shares", Dir: "/data/shares"}
+	for want, helpers := range map[string][]plan.Process{
+		"": {shares, {Role: plan.RoleTPM}},
+		filepath.Join("/tpm", prepare.SwtpmState): {shares, {Role: plan.RoleTPM, Dir: "/tpm"}},
+	} {
+		require.Equal(t, want, tpmState(&plan.Plan{Helpers: helpers}))
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -106,6 +107,39 @@ func TestLockOfADyingRunnerIsWaitedFor(t *testing.T) {
 		}
 	}
 	require.Fail(t, "the lock is never waited for")
+}
+
+// A living holder's lock is reported after half a second, and that of a dead one waited for ten times as long: it is
+// that of a process which the holder was starting.
+func TestHowLongALockIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	dead := exec.CommandContext(t.Context(), "true")
+	require.NoError(t, dead.Run())
+	for name, tt := range map[string]struct {
+		holder      int
+		most, least time.Duration
+	}{
+		"living": {os.Getpid(), 510 * time.Millisecond, 500 * time.Millisecond},
+		"dead":   {dead.Process.Pid, 5010 * time.Millisecond, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			held, err := Runner(dir)
+			require.NoError(t, err)
+			_, err = held.file.WriteAt(fmt.Appendf(nil, "%10d\n", tt.holder), 0)
+			require.NoError(t, err)
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				_, err := Runner(dir)
+				require.ErrorIs(t, err, ErrHeld)
+				require.ErrorContains(t, err, fmt.Sprintf("runner process %d", tt.holder))
+				require.GreaterOrEqual(t, time.Since(begin), tt.least)
+				require.LessOrEqual(t, time.Since(begin), tt.most)
+			})
+			require.NoError(t, held.Release())
+		})
+	}
 }
 
 func TestLockNeedsADirectory(t *testing.T) {

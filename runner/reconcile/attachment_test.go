@@ -1,10 +1,12 @@
 package reconcile_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/reconcile"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
@@ -49,5 +51,74 @@ func TestSlotOf(t *testing.T) {
 	} {
 		_, err := reconcile.SlotOf(c.id, c.want)
 		require.EqualError(t, err, c.why)
+	}
+}
+
+// said returns commands as QEMU gets them, by their names in order, and the arguments of the last of each name.
+func said(t *testing.T, commands []qmp.Command) (names []string, arguments map[string]map[string]any) {
+	t.Helper()
+	arguments = map[string]map[string]any{}
+	for _, c := range commands {
+		text, err := json.Marshal(c.Arguments)
+		require.NoError(t, err)
+		of := map[string]any{}
+		require.NoError(t, json.Unmarshal(text, &of))
+		names, arguments[c.Execute] = append(names, c.Execute), of
+	}
+	return names, arguments
+}
+
+// QEMU checks the certificate of an NBD server before it opens the disk, and removes the credentials when that fails.
+func TestAnNBDServersCertificateIsVerified(t *testing.T) {
+	t.Parallel()
+	data := reconcile.Drive{Index: 1}
+	data.Drive = vmspec.Drive{
+		Serial: "data", NBD: &vmspec.NBD{Host: "n1", Port: 10809, Export: "data", TLS: "/certificates"},
+	}
+	rule := plan.Disks{Driver: "virtio-blk-pci", Buses: []string{"port0"}}
+	a := reconcile.AttachmentOf(rule, data, reconcile.Slot{}, nil)
+	names, arguments := said(t, a.Do)
+	require.Equal(t, []string{"object-add", "blockdev-add", "device_add"}, names)
+	of := arguments["object-add"]
+	require.Equal(t, map[string]any{
+		"qom-type": "tls-creds-x509", "id": of["id"], "endpoint": "client", "verify-peer": true, "dir": "/certificates",
+	}, of)
+	require.NotEmpty(t, of["id"])
+	require.Contains(t, arguments["blockdev-add"], "tls-creds")
+	require.Equal(t, of["id"], arguments["blockdev-add"]["tls-creds"])
+	names, arguments = said(t, a.Clear)
+	require.Equal(t, []string{"object-del"}, names)
+	require.Equal(t, of["id"], arguments["object-del"]["id"])
+}
+
+// A CD drive gets the address that it has had: the target of a migration has it where the source has.
+func TestACDDriveKeepsItsAddress(t *testing.T) {
+	t.Parallel()
+	cd := reconcile.Drive{Index: 1}
+	cd.Drive = vmspec.Drive{Type: vmspec.DriveIDECD, Serial: "cd", File: "/cd.iso", Format: "raw"}
+	onSCSI := plan.Disks{CDDriver: "scsi-cd", CDBus: "scsi.0"}
+	onUSB := plan.Disks{CDDriver: "scsi-cd", CDBus: "usb.0", CDHolder: "usb-bot"}
+
+	a := reconcile.AttachmentOf(onSCSI, cd, reconcile.Slot{CD: "3"}, nil)
+	names, arguments := said(t, a.Do)
+	require.Equal(t, []string{"add-fd", "blockdev-add", "device_add"}, names)
+	require.EqualValues(t, 3, arguments["device_add"]["scsi-id"])
+	require.Equal(t, "scsi.0", arguments["device_add"]["bus"])
+	require.Empty(t, a.Plug)
+
+	a = reconcile.AttachmentOf(onUSB, cd, reconcile.Slot{CD: "1.2"}, nil)
+	names, arguments = said(t, a.Do)
+	require.Equal(t, []string{"add-fd", "blockdev-add", "device_add", "device_add"}, names)
+	require.Equal(t, a.Node+".0", arguments["device_add"]["bus"], "the drive is in the holder")
+	_, arguments = said(t, a.Do[:3])
+	holder := map[string]any{"driver": "usb-bot", "id": a.Node, "bus": "usb.0", "port": "1.2"}
+	require.Equal(t, holder, arguments["device_add"])
+	names, _ = said(t, a.Plug)
+	require.Equal(t, []string{"qom-set"}, names)
+
+	for _, rule := range []plan.Disks{onSCSI, onUSB} { // QEMU finds one
+		_, arguments = said(t, reconcile.AttachmentOf(rule, cd, reconcile.Slot{}, nil).Do[:3])
+		require.NotContains(t, arguments["device_add"], "port")
+		require.NotContains(t, arguments["device_add"], "scsi-id")
 	}
 }

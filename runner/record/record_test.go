@@ -78,3 +78,18 @@ func FuzzRecord(f *testing.F) {
 		require.Equal(t, vm.Spec, same.Spec)
 	})
 }
+
+// A record of another version is refused: what it says may mean something else.
+func TestCheckVersion(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, Machine{Version: version}.CheckVersion("/run/vm"))
+	for _, other := range []int{0, version + 1} {
+		err := Machine{Version: other}.CheckVersion("/run/vm")
+		require.ErrorContains(t, err, "the VM was started by another version of this program: /run/vm/")
+	}
+}
+
+func TestNoVMIsRunningByAFileThatStartedNone(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, RunningBy(t.Context(), filepath.Join(t.TempDir(), "config.yaml")))
+}

@@ -68,3 +68,24 @@ func TestViewersOfTheCondition(t *testing.T) {
 	require.True(t, strings.HasPrefix(message, "serial carol; watching vnc w0; "), message)
 	require.True(t, strings.HasSuffix(message, fmt.Sprintf("; and %d more", mostNamed+1)), message)
 }
+
+// A warning is an end with an error, and a start that fails.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason  vmstatus.Reason
+		outcome *Outcome
+		warning bool
+	}{
+		"another state":      {"Other", nil, false},
+		"an end":             {"Other", &Outcome{}, false},
+		"an end by an error": {"Other", &Outcome{ExitCode: 1}, true},
+		"a failed start":     {vmstatus.ReasonStartFailed, nil, true},
+	} {
+		after := Status{Reason: c.reason, Outcome: c.outcome}
+		all := Happenings(Status{}, after, time.Unix(0, 0))
+		require.Len(t, all, 1, name)
+		require.Equal(t, c.warning, all[0].Warning, name)
+		require.Empty(t, Happenings(after, after, time.Unix(0, 0)), name)
+	}
+}

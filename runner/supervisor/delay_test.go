@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,5 +16,25 @@ func TestDelay(t *testing.T) {
 		1 << 40: 30,
 	} {
 		require.Equal(t, seconds*time.Second, delay(deaths), "after %d deaths", deaths)
+	}
+}
+
+// A runner that has lived for a minute is restarted immediately, however many have died sooner before it.
+func TestDeathsAreForgivenAfterAMinute(t *testing.T) {
+	t.Parallel()
+	for lived, quick := range map[time.Duration]int{0: 6, time.Minute - time.Millisecond: 6, time.Minute: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			again := time.NewTimer(time.Hour)
+			s := supervisor{
+				Spec:  Spec{Log: slog.New(slog.DiscardHandler)},
+				again: again, settled: time.NewTimer(time.Hour), started: time.Now(), quick: 5,
+			}
+			time.Sleep(lived)
+			died := time.Now()
+			s.replace()
+			require.Equal(t, quick, s.quick, "a runner that lived %s", lived)
+			require.Equal(t, delay(quick), (<-again.C).Sub(died))
+			require.True(t, s.keeps)
+		})
 	}
 }

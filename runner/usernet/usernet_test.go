@@ -24,6 +24,13 @@ func TestParse(t *testing.T) {
 		"n1": {{Protocol: "udp", Address: "0.0.0.0", Host: 34573, Guest: 5}},
 		"n2": nil,
 	}, usernet.Parse(said))
+	for _, line := range []string{
+		"TCP[HOST_FORWARD] 3 127.0.0.1 x 10.0.2.15 80", "TCP[HOST_FORWARD] 3 127.0.0.1 34571 10.0.2.15 x",
+		"TCP[HOST_FORWARD] 3 127.0.0.1 x 10.0.2.15 x", "TCP[SYN_SENT] 3 127.0.0.1 34571 10.0.2.15 80",
+		"TCP[HOST_FORWARD] 3 127.0.0.1 34571 10.0.2.15",
+	} {
+		require.Equal(t, map[string][]usernet.Forward{"n0": nil}, usernet.Parse("Hub -1 (n0):\n"+line), line)
+	}
 	require.Empty(t, usernet.Parse(""))
 	require.Empty(t, usernet.Parse("unknown command: 'info usernet'"))
 }

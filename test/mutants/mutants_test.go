@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -50,28 +51,91 @@ func TestEquivalent(t *testing.T) {
 	require.ErrorContains(t, err, "has no reason")
 }
 
-// A test that passes, fails and does not compile with a mutant.
-func TestTrial(t *testing.T) {
+// write writes the files of a module, and makes it the current folder.
+func write(t *testing.T, files map[string]string) {
+	t.Helper()
 	dir := t.TempDir()
 	t.Chdir(dir)
-	for name, text := range map[string]string{
-		"go.mod":    "module m\n\ngo 1.26\n",
-		"m.go":      "package m\n\nfunc Less(a, b int) bool { return a < b }\n",
-		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif Less(EQUAL, 1) {\n\t\tt.Fail()\n\t}\n}\n",
-	} {
+	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
+}
+
+// A mutant is caught by a test that fails or does not end, and survives a test that passes.
+func TestTrial(t *testing.T) {
 	for equal, want := range map[string]string{"1": "1 of 1 caught", "2": "0 of 1 caught"} {
-		path := filepath.Join(dir, "m_test.go")
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "EQUAL", equal)), 0o600))
+		write(t, map[string]string{
+			"go.mod": "module m\n\ngo 1.26\n",
+			"m.go":   "package m\n\nfunc Less(a, b int) bool { return a < b }\n",
+			"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n" +
+				"\tif Less(" + equal + ", 1) {\n\t\tt.Fail()\n\t}\n}\n",
+		})
 		var out strings.Builder
-		err = run(t.Context(), []string{"-own", "."}, &out)
+		err := run(t.Context(), []string{"."}, &out)
 		require.Contains(t, out.String(), want)
+		require.Contains(t, out.String(), "measured\tm\tits tests and their build take ")
 		require.Equal(t, equal == "1", err == nil)
-		require.NoError(t, os.WriteFile(path, text, 0o600))
 	}
+}
+
+// The tests have a limit of time, after which also the processes that they have started end.
+func TestTimeOut(t *testing.T) {
+	write(t, map[string]string{
+		"go.mod": "module m\n\ngo 1.26\n",
+		"m.go":   "package m\n\nfunc F() {\n}\n",
+		"m_test.go": "package m\n\nimport (\n\t\"os/exec\"\n\t\"testing\"\n)\n\nfunc TestF(t *testing.T) {\n" +
+			"\tc := exec.Command(\"sleep\", \"1000\")\n\tc.Stdout = t.Output()\n\t_ = c.Run()\n}\n",
+	})
+	s := &subject{ImportPath: "m", Dir: ".", GoFiles: []string{"m.go"}, TestGoFiles: []string{"m_test.go"}}
+	result, _, err := s.test(t.Context(), 10*time.Millisecond)
+	require.NoError(t, err)
+	require.Equal(t, isTooSlow, result)
+}
+
+// Packages whose tests fail, or are all heavy, are left out, with the reason.
+func TestPackagesThatAreLeftOut(t *testing.T) {
+	const test = "package m\n\nimport (\n\t\"testing\"\n\n\t\"vmop/test/guest\"\n)\n\n"
+	for text, reason := range map[string]string{
+		"package m\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) { t.Fail() }\n": "its tests fail without a mutant: FAIL\tm",
+		test + "func TestF(t *testing.T) { guest.Tiny(t) }\n":                        "all its tests use a guest",
+		test + "func boot(t *testing.T) { guest.Tiny(t) }\n\nfunc TestF(t *testing.T) { boot(t) }\n\n" +
+			"var g = boot\n\nfunc FuzzF(f *testing.F) { g(nil) }\n": "all its tests use a guest",
+		test + "func TestMain(m *testing.M) { guest.Tiny(nil) }\n\nfunc TestF(t *testing.T) {}\n": "all its tests use a guest",
+	} {
+		write(t, map[string]string{
+			"go.mod":    "module m\n\ngo 1.26\n",
+			"m.go":      "package m\n\nfunc F(a, b int) bool { return a < b }\n",
+			"m_test.go": text,
+		})
+		var out strings.Builder
+		require.NoError(t, run(t.Context(), []string{"."}, &out))
+		require.Contains(t, out.String(), "left out\tm\t"+reason)
+		require.Contains(t, out.String(), "0 of 0 caught")
+	}
+}
+
+// A test is heavy if a function or a variable that it uses is.
+func TestHeavyTests(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "m_test.go"), []byte(`package m
+
+import "vmop/test/cluster/clustertest"
+
+var shared clustertest.Shared
+
+func use() { shared.Get() }
+
+func TestHeavy() { use() }
+
+func TestHeavyToo() { clustertest.New() }
+
+func TestLight() { x.use() }
+`), 0o600))
+	skip, others, err := (&subject{Dir: dir, TestGoFiles: []string{"m_test.go"}}).heavyTests()
+	require.NoError(t, err)
+	require.True(t, others)
+	require.Equal(t, "^(TestHeavy|TestHeavyToo)$", skip)
 }
 
 // A run continues where it was interrupted: what is in the log isn't tried again.
@@ -80,7 +144,7 @@ func TestResume(t *testing.T) {
 	all, err := mutantsOf("f.go", []byte(source))
 	require.NoError(t, err)
 	log := filepath.Join(t.TempDir(), "log")
-	text := ""
+	text := isLeftOut + "\tvmop/x\tits tests fail without a mutant\n"
 	for i, m := range all[:3] {
 		text += []string{isCaught, isRefused, hasSurvived}[i] + "\t" + m.String() + "\n"
 	}
@@ -90,9 +154,10 @@ func TestResume(t *testing.T) {
 	file, err := again.resume(log)
 	require.NoError(t, err)
 	defer file.Close()
-	require.EqualError(t, again.try(t.Context(), all, 2), "1 of 2 mutants survived: write tests, or enter what makes no "+
-		"difference into test/mutants/equivalent.txt")
+	require.EqualError(t, again.try(t.Context(), all, 2), "1 of 2 mutants survived: write tests, or list mutants that "+
+		"need none in test/mutants/equivalent.txt")
 	require.Equal(t, "1 of 2 caught\n", out.String())
+	require.Equal(t, isLeftOut, again.known["vmop/x"])
 	written, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Equal(t, text+"1 of 2 caught\n", string(written))

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// equivalentList are the mutants that make no difference: "FILE FUNCTION: CHANGE # REASON".
+// equivalentList contains the mutants that need no test: "FILE FUNCTION: CHANGE # REASON".
 //
 //go:embed equivalent.txt
 var equivalentList string
@@ -38,7 +38,8 @@ type mutant struct {
 	from, to       int // the bytes that are replaced
 	old, text      string
 
-	pkg, path string
+	of   *subject
+	path string
 }
 
 // key names a mutant wherever in its function it is.

@@ -65,6 +65,14 @@ func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
 		make change
 		want string // "": it is right
 	}{
+		"ports of a network": {func(p *plan.Plan) {
+			id := plan.Property{Key: "id", Value: "net0"}
+			p.QEMU.Args = []plan.Option{{Flag: "-netdev", Value: "user", List: true, Properties: []plan.Property{id}}}
+			p.Rules = plan.Rules{plan.Ports{Netdev: "net0"}}
+		}, ""},
+		"ports of no network": {func(p *plan.Plan) {
+			p.Rules = plan.Rules{plan.Ports{Netdev: "net0"}}
+		}, `hotplug.ports: there is no network backend with the id "net0"`},
 		"CD drives without a bus": {func(p *plan.Plan) {
 			p.Rules = plan.Rules{plan.Disks{Driver: "virtio-blk-pci", CDDriver: "scsi-cd"}}
 		}, `hotplug.disks: cd_driver = "scsi-cd", cd_bus = ""; want a driver and a bus, such as usb.0`},

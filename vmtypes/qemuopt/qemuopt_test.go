@@ -155,3 +155,16 @@ func TestLookingUp(t *testing.T) {
 	require.Equal(t, qemuopt.Chardev, qemuopt.Reference("-object", "rng-egd", "chardev"))
 	require.Empty(t, qemuopt.Reference("-drive", "", "file"), "a name of a file")
 }
+
+// What the table doesn't know is unjudged: an option, or a backend of a block device.
+func TestUnjudged(t *testing.T) {
+	t.Parallel()
+	for _, o := range [][2]string{{"-devices", ""}, {"-blockdev", "another"}, {"-object", "another"}} {
+		require.True(t, qemuopt.Unjudged(o[0], o[1]), "%v", o)
+	}
+	for _, o := range [][2]string{
+		{"-name", ""}, {"-blockdev", "file"}, {"-blockdev", ""}, {"-object", "memory-backend-ram"},
+	} {
+		require.False(t, qemuopt.Unjudged(o[0], o[1]), "%v", o)
+	}
+}

@@ -1,0 +1,24 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Only a node that is cordoned takes no more pods.
+func TestDrains(t *testing.T) {
+	t.Parallel()
+	tainted := func(keys ...string) *corev1.Node {
+		n := &corev1.Node{}
+		for _, key := range keys {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key})
+		}
+		return n
+	}
+	require.False(t, drains(nil))
+	require.False(t, drains(tainted()))
+	require.False(t, drains(tainted(corev1.TaintNodeNotReady)))
+	require.True(t, drains(tainted(corev1.TaintNodeNotReady, corev1.TaintNodeUnschedulable)))
+}
