@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/process"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 )
 
@@ -44,10 +45,10 @@ func runnerOf(t *testing.T, dir string) int {
 
 func TestInitRunsTheVM(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", tiny(t, "")...)
+	dir := folder(t, "standard", obedient(t, false)...)
 	p := startInit(t, dir, "--console")
 	p.await(`booting`)
-	p.await(`TINY .* READY`)
+	p.await(guest.ObedientSays)
 	require.NotEqual(t, p.cmd.Process.Pid, runnerOf(t, dir))
 	p.signal(syscall.SIGTERM)
 	p.await(`terminating`)
@@ -72,9 +73,9 @@ func TestInitEndsAsTheRunnerDoes(t *testing.T) {
 // when, ends QEMU with the exit code that a guest's power-off does.
 func TestInitKnowsHowQEMUEnded(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", tiny(t, "")...)
+	dir := folder(t, "standard", obedient(t, false)...)
 	p := startInit(t, dir, "--console")
-	p.await(`TINY .* READY`)
+	p.await(guest.ObedientSays)
 	runner := runnerOf(t, dir)
 	require.NoError(t, syscall.Kill(runner, syscall.SIGSTOP))
 	qemu := func() (pids []int) {
