@@ -16,6 +16,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/machine"
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/vmstatus"
 )
@@ -190,15 +191,18 @@ func TestFault17TheGuestIsDeaf(t *testing.T) {
 	t.Parallel()
 	t.Run("to the power button", func(t *testing.T) {
 		t.Parallel()
-		takePlace(t)
-		v := newVM(t, "standard", append(kernel(t, "tiny.nopower"), "network: []", "powerdownTimeout: 2")...)
+		section := obedient(t, false)
+		section[4] = "powerdownTimeout: 2"
+		v := newVM(t, "standard", section...)
 		c := attach(v)
 		v.runs()
-		c.await(`READY`)
+		c.await(guest.ObedientSays)
+		c.typeLine("D")
+		c.await(`^D$`)
 		last := v.lastWord()
 		outcome, err := v.stop()
 		require.NoError(t, err)
-		c.await(`powerbutton pressed`)
+		c.await(guest.ObedientHears)
 		require.Equal(t, machine.Outcome{Cause: vmstatus.CauseForced, Reason: "host-qmp-quit"}, outcome.Outcome)
 		require.Zero(t, outcome.ExitCode())
 		require.Equal(t, vmstatus.CauseForced, last().Outcome.Cause)
