@@ -87,8 +87,8 @@ func TestFault01RunnerKilled(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// continues requires that the guest of a folder, which counts, has not begun again since it was at a number, and returns
-// the number that it has reached.
+// continues requires that the guest of a folder, which counts, has not begun again since it was at a number, and
+// returns the number that it has reached.
 func continues(t *testing.T, dir string, from uint64) uint64 {
 	t.Helper()
 	s := console(t, dir)

@@ -83,8 +83,8 @@ func TestUnit(t *testing.T) {
 // rights of the host, a tap, a TPM, a disk; stopped means that it has shut down.
 func (m *manager) life() {
 	t := m.t
-	m.configure("web", "accelerator: tcg", "firmware: bios", "maximumRam: 64 MiB", "powerdownTimeout: 60", "useTpm: true",
-		"drives: [{file: /var/lib/vmrunner/web/disk.img}]")
+	m.configure("web", "accelerator: tcg", "firmware: bios", "maximumRam: 64 MiB", "powerdownTimeout: 60",
+		"useTpm: true", "drives: [{file: /var/lib/vmrunner/web/disk.img}]")
 	m.Write("lib/vmrunner/web/disk.img", string(guest.Obedient(false)))
 	m.Run("systemctl", "start", "vmrunner@web")
 	require.Equal(t, "running", m.Property("vmrunner@web", "SubState"))

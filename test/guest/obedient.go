@@ -7,8 +7,8 @@ const (
 	ObedientLeaves = "POWER OFF"            // before it powers off
 )
 
-// Obedient returns a disk that BIOSes start: it prints ObedientSays on the first serial port, and powers the machine off
-// when somebody presses the ACPI power button. A guest that counts also prints numbers, as Counter does. It works on
+// Obedient returns a disk that BIOSes start: it prints ObedientSays on the first serial port, and powers the machine
+// off when QEMU presses the ACPI power button. A guest that counts also prints numbers, as Counter does. It works on
 // QEMU's machines q35 and pc, where SeaBIOS places the registers of the power management at 0x600.
 //
 // The guest prints what it reads from the serial port, with capital letters in place of small ones. These letters are
@@ -110,7 +110,7 @@ func answersLetters() []byte {
 // obeysAndPrints is code that follows answersLetters. It waits for the next tick of the clock, 18 times a second.
 func obeysAndPrints() []byte {
 	return []byte{
-		0xba, 0x00, 0x06, // button: mov dx, 0x600  PM1_STS: has somebody pressed it?
+		0xba, 0x00, 0x06, // button: mov dx, 0x600  PM1_STS: was it pressed?
 		0xed,             // in ax, dx
 		0xf6, 0xc4, 0x01, // test ah, 1
 		0x74, 0x1d, // jz rest

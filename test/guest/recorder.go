@@ -23,7 +23,7 @@ const RecorderFails = "!"
 // Recorder returns a disk that BIOSes start: it counts from 1 as fast as it can. Each number is written to 64 pages
 // of its memory, which must have the one before, and as a record to the disk: 4 KiB that have nothing but the number.
 // When the disk has it, it is printed on the first serial port, as by Counter. The
-// guest powers off when somebody presses the ACPI power button, between two records.
+// guest powers off when QEMU presses the ACPI power button, between two records.
 func Recorder() []byte {
 	code := append(countsInMemory(), writesAndPrints()...)
 	disk := make([]byte, RecorderSize)
