@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -34,6 +35,22 @@ func boots(image guest.Image, commandLine string) []string {
 		"  image: " + image.Kernel,
 		"  initrd: " + image.Initrd,
 		"  commandLine: " + guest.CommandLine + " " + commandLine,
+	}
+}
+
+// obedient returns the lines of a vm section that boot guest.Obedient.
+func obedient(t *testing.T, counts bool) []string {
+	t.Helper()
+	disk := filepath.Join(t.TempDir(), "disk.img")
+	require.NoError(t, os.WriteFile(disk, guest.Obedient(counts), 0o600))
+	return bootsDisk(disk)
+}
+
+// bootsDisk returns the lines of a vm section that boot a disk.
+func bootsDisk(disk string) []string {
+	return []string{
+		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 120",
+		"drives: [{file: " + disk + ", bootindex: 1}]",
 	}
 }
 

@@ -93,13 +93,13 @@ func TestPluggedMemoryMovesWithTheGuest(t *testing.T) {
 	t.Parallel()
 	defer guest.TakePlace(t)()
 	const base = "options: {base: 256 MiB}"
-	m := newMoving(t, "../examples/vmtypes", "virtiomem", "1 GiB", base, "currentRam: 512 MiB")
+	m := newMoving(t, "../examples/vmtypes", "virtiomem", "1 GiB", base, "currentRam: 512 MiB", "currentCpus: 1")
 	eventually(t, 256, m.from.plugged)
 	m.moves(t)
 	require.Equal(t, int64(256), m.to.plugged())
 	m.to.becomes("as configured", func(s status.Status) bool { return s.RAM == 512<<20 })
 	for ram, want := range map[string]int64{"1 GiB": 768, "256 MiB": 0} {
-		section := append(kernel(t, ""), "network: []", "maximumCpus: 4", base, "currentRam: "+ram)
+		section := append(kernel(t, ""), "network: []", "maximumCpus: 4", "currentCpus: 1", base, "currentRam: "+ram)
 		section[2] = "maximumRam: 1 GiB"
 		m.to.configure("virtiomem", nil, section...)
 		eventually(t, want, m.to.plugged)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/runner/control"
+	"vmop/test/guest"
 	"vmop/test/tier"
 )
 
@@ -82,16 +84,16 @@ func TestConsoleOnATerminal(t *testing.T) {
 	t.Parallel()
 	c := newTerminal(t)
 	before := c.settings()
-	dir := folder(t, "standard", tiny(t, "")...)
+	dir := folder(t, "standard", obedient(t, false)...)
 	p := startOn(t, c, dir)
 	p.await(`Serial console of test\. \^\] detaches, Ctrl-C asks the guest to power off\.`)
-	p.await(`TINY .* READY`)
+	p.await(guest.ObedientSays)
 	require.Zero(t, c.settings().Lflag&unix.ECHO, "the guest echoes")
 	require.NotZero(t, c.settings().Lflag&unix.ISIG, "Ctrl-C is a signal")
 
-	c.press("sh echo $((40+2)) answers\r")
-	p.await(`42 answers`)
-	c.press("\x1dsh echo not for the guest > /tmp/seen\r")
+	c.press("the guest answers\r")
+	p.await(`THE GUEST ANSWERS`)
+	c.press("\x1dnot for the guest\r")
 	p.await(`Detached; the VM keeps running\. Return attaches again`)
 	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
 	require.NoError(t, err)
@@ -109,13 +111,13 @@ func TestConsoleOnATerminal(t *testing.T) {
 	p.await(`Return takes the console back`)
 	c.press("\r")
 	p.await(`Attached again\.`)
-	c.press("sh ls /tmp/seen; echo still $((40+2))\r")
-	p.await(`No such file`)
-	p.await(`still 42`)
+	c.press("it still answers\r")
+	p.await(`IT STILL ANSWERS`)
+	require.NotContains(t, strings.ToUpper(p.out.String()), "NOT FOR THE GUEST")
 
 	c.press("\x03")
 	p.await(`terminating`)
-	p.await(`powerbutton pressed`)
+	p.await(guest.ObedientHears)
 	require.Zero(t, p.exit())
 	require.Equal(t, before, c.settings())
 	require.NoDirExists(t, filepath.Join(dir, "run"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/test/guest"
 	"vmop/test/tier"
 )
 
@@ -111,18 +112,18 @@ func TestTheLogBesideAConsole(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	c := newTerminal(t)
-	dir := folder(t, "standard", tiny(t, "")...)
+	dir := folder(t, "standard", obedient(t, false)...)
 	p := startOn(t, c, dir)
 	p.await(`Meanwhile the log has only warnings; the rest follows when the console is left\.`)
-	p.await(`TINY .* READY`)
-	c.press("sh printf 'half '; printf 'a line'; sleep 3600\r")
-	p.await(`half a line`)
+	p.await(guest.ObedientSays + `\s`)
+	c.press("half a line")
+	p.await(`HALF A LINE`)
 	file := filepath.Join(dir, "config.yaml")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, append(text, "  nonsense: 1\n"...), 0o600))
 	p.await(`(WRN|ERR).*configuration`)
-	p.await(`(?m)^half a line`)
+	p.await(`(?m)^HALF A LINE`)
 	require.NotContains(t, p.out.String(), "booting")
 	c.press("\x1d")
 	p.await(`booting`)

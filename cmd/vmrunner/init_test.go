@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/process"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
 )
@@ -46,10 +47,10 @@ func runnerOf(t *testing.T, dir string) int {
 func TestInitRunsTheVM(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	dir := folder(t, "standard", tiny(t, "")...)
+	dir := folder(t, "standard", obedient(t, false)...)
 	p := startInit(t, dir, "--console")
 	p.await(`booting`)
-	p.await(`TINY .* READY`)
+	p.await(guest.ObedientSays)
 	require.NotEqual(t, p.cmd.Process.Pid, runnerOf(t, dir))
 	p.signal(syscall.SIGTERM)
 	p.await(`terminating`)
@@ -75,9 +76,9 @@ func TestInitEndsAsTheRunnerDoes(t *testing.T) {
 func TestInitKnowsHowQEMUEnded(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	dir := folder(t, "standard", tiny(t, "")...)
+	dir := folder(t, "standard", obedient(t, false)...)
 	p := startInit(t, dir, "--console")
-	p.await(`TINY .* READY`)
+	p.await(guest.ObedientSays)
 	runner := runnerOf(t, dir)
 	require.NoError(t, syscall.Kill(runner, syscall.SIGSTOP))
 	qemu := func() (pids []int) {

@@ -18,6 +18,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
 	"vmop/vmstatus"
@@ -44,10 +45,11 @@ func known(t *testing.T, dir string) status.Status {
 // and the next runner knows what the one before knew.
 func TestFault01RunnerKilled(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", append(tiny(t, ""), "useTpm: true", "maximumCpus: 2", "currentCpus: 1",
+	dir := folder(t, "standard", append(obedient(t, true), "useTpm: true", "maximumCpus: 2", "currentCpus: 1",
 		"display: {vnc: {}}")...)
 	first := start(t, dir, nil, "--console")
-	first.await(`TINY .* READY`)
+	first.await(guest.ObedientSays)
+	first.await(`(?m)^0000000a$`)
 	before := known(t, dir)
 
 	second := start(t, dir, nil)
@@ -78,11 +80,25 @@ func TestFault01RunnerKilled(t *testing.T) {
 		patience, 10*time.Millisecond,
 		"what was changed meanwhile is applied")
 	invariants.OneQEMU(t, dir)
+	continues(t, dir, 10)
 
 	third.signal(syscall.SIGTERM)
 	require.Zero(t, third.exit(), "the guest obeys the power button")
 	require.NotContains(t, third.out.String(), "QMP quit")
 	invariants.NothingLeft(t, dir)
+}
+
+// continues requires that the guest of a folder, which counts, has not begun again since it was at a number, and
+// returns the number that it has reached.
+func continues(t *testing.T, dir string, from uint64) uint64 {
+	t.Helper()
+	s := console(t, dir)
+	s.await(`(?m)^[0-9a-f]{8}\n[0-9a-f]{8}\n`)
+	lines := strings.Fields(s.out.out.String())
+	reached, err := strconv.ParseUint(lines[len(lines)-1], 16, 32)
+	require.NoError(t, err)
+	require.Greater(t, reached, from)
+	return reached
 }
 
 // rewrite replaces texts in a configuration, in pairs.
@@ -253,14 +269,18 @@ func TestManyKills(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	count, random := chance(t, "", 100)
-	dir := folder(t, "standard", append(tiny(t, ""), "useTpm: true", "maximumCpus: 2", "display: {vnc: {}}")...)
+	dir := folder(t, "standard", append(obedient(t, true), "useTpm: true", "maximumCpus: 2", "display: {vnc: {}}")...)
 	first := start(t, dir, nil, "--console")
-	first.await(`TINY .* READY`)
+	first.await(`(?m)^0000000a$`)
 	machine := known(t, dir).QEMU.PID
 	first.kill()
-	for range count {
+	reached := uint64(10)
+	for n := range count {
 		p := start(t, dir, nil)
-		if random.IntN(2) == 0 {
+		if n%10 == 0 {
+			p.await(`INF adopted`)
+			reached = continues(t, dir, reached)
+		} else if random.IntN(2) == 0 {
 			p.await(`INF adopted`)
 		}
 		time.Sleep(time.Duration(random.Int64N(int64(60 * time.Millisecond))))
@@ -269,8 +289,10 @@ func TestManyKills(t *testing.T) {
 	}
 	last := start(t, dir, nil)
 	last.await(`INF adopted`)
+	continues(t, dir, reached)
 	last.signal(syscall.SIGTERM)
 	require.Zero(t, last.exit())
+	require.NotContains(t, last.out.String(), "QMP quit", "the guest obeys the power button")
 	invariants.NothingLeft(t, dir)
 }
 

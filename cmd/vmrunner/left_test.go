@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
 )
@@ -126,15 +127,16 @@ func freeze(t *testing.T, dir string) (thaw func()) {
 func TestStalledQEMUIsNotEndedBeforeItsTime(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	dir := folder(t, "standard", tiny(t, "")...)
+	dir := folder(t, "standard", obedient(t, false)...)
 	p := start(t, dir, nil, "--console")
-	p.await(`TINY .* READY`)
+	p.await(guest.ObedientSays)
 	thaw := freeze(t, dir)
 	p.signal(syscall.SIGTERM)
 	p.await(`WRN stopping.*method="ACPI power button".*no answer in time`)
 	thaw()
 	require.Zero(t, p.exit())
 	require.NotContains(t, p.out.String(), "QMP quit")
+	require.Contains(t, p.out.String(), guest.ObedientHears)
 	invariants.NothingLeft(t, dir)
 }
 

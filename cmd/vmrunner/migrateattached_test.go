@@ -102,7 +102,7 @@ const records = `(until for b in /sys/block/vd*; do [ "$(cat $b/serial)" = %[1]s
 type attached struct {
 	*journey
 
-	disks []string // their images in the end, in the order of their serial numbers
+	common, served, far, certificates string
 }
 
 var serials = []string{"common", "copied", "served"}
@@ -114,34 +114,45 @@ func beginAttached(t *testing.T) *attached {
 	require.NoError(t, os.WriteFile(served, make([]byte, 1<<20), 0o600))
 	certificates := t.TempDir()
 	far := exported(t, served, "served", certificates)
-	section := append(tiny(t, ""), "drives: []")
-	j := &journey{t: t, fromDir: folder(t, "standard", section...), toDir: folder(t, "standard", section...)}
-	for _, dir := range []string{j.fromDir, j.toDir} {
-		file := filepath.Join(dir, "config.yaml")
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		with := strings.Replace(string(text), "  vm:\n", "  nbdCertificates: "+certificates+"\n  vm:\n", 1)
-		require.NoError(t, os.WriteFile(file, []byte(with), 0o600))
-	}
-	j.receiveArgs = []string{"--copy-disks"}
-	j.sending = start(t, j.fromDir, nil, "--log-level", "debug")
-	j.sending.await(`booting`)
-	from := console(t, j.fromDir)
+	a := &attached{&journey{t: t, receiveArgs: []string{"--copy-disks"}}, common, served, far, certificates}
+	a.fromDir = a.folder()
+	a.sending = start(t, a.fromDir, nil, "--log-level", "debug")
+	a.sending.await(`booting`)
+	from := console(t, a.fromDir)
 	from.await(`TINY \S+ READY`)
-	list := []string{"{file: " + common + ", size: 1 MiB, serial: common}", "", far}
-	for _, dir := range []string{j.fromDir, j.toDir} {
-		list[1] = "{file: " + dir + "/copied, size: 1 MiB, serial: copied}"
-		drives(t, dir, list...)
-	}
-	attachedDrives(t, j.fromDir, len(serials))
+	a.attach(a.fromDir)
+	attachedDrives(t, a.fromDir, len(serials))
 	for _, serial := range serials {
 		from.typeLine("sh " + fmt.Sprintf(records, serial))
 		from.await(serial + ` wrote \d+`)
 	}
 	require.NoError(t, from.conn.Close()) // there is one console at a time
-	j.receive()
-	j.receiving.await(`waiting for a guest`)
-	return &attached{j, []string{common, filepath.Join(j.toDir, "copied"), served}}
+	a.awaits()
+	return a
+}
+
+// folder returns a new folder of the VM, without the disks.
+func (a *attached) folder() string {
+	a.t.Helper()
+	dir := folder(a.t, "standard", append(tiny(a.t, ""), "drives: []")...)
+	rewrite(a.t, dir, "  vm:\n", "  nbdCertificates: "+a.certificates+"\n  vm:\n")
+	return dir
+}
+
+// attach adds the disks to the configuration of a folder.
+func (a *attached) attach(dir string) {
+	a.t.Helper()
+	drives(a.t, dir, "{file: "+a.common+", size: 1 MiB, serial: common}",
+		"{file: "+dir+"/copied, size: 1 MiB, serial: copied}", a.far)
+}
+
+// awaits starts a runner in a new folder that waits for the guest.
+func (a *attached) awaits() {
+	a.t.Helper()
+	a.toDir = a.folder()
+	a.attach(a.toDir)
+	a.receive()
+	a.receiving.await(`waiting for a guest`)
 }
 
 // goesOn requires that the guest of a folder still writes to all disks.
@@ -151,12 +162,13 @@ func (a *attached) goesOn(dir string) {
 	for _, serial := range serials {
 		c.await(serial + ` wrote \d+`)
 	}
+	require.NoError(a.t, c.conn.Close())
 }
 
-// hasAll requires that the guest has lost no record, and written none twice in another place. It has ended.
-func (a *attached) hasAll() {
+// hasAll requires that the guest of a folder has lost no record, and written none twice in another place. It has ended.
+func (a *attached) hasAll(dir string) {
 	a.t.Helper()
-	for i, disk := range a.disks {
+	for i, disk := range []string{a.common, filepath.Join(dir, "copied"), a.served} {
 		text, err := os.ReadFile(disk)
 		require.NoError(a.t, err)
 		n := 0
@@ -197,7 +209,7 @@ func TestAttachedDisksAreMigrated(t *testing.T) {
 	a.goesOn(a.toDir)
 	next.signal(syscall.SIGTERM)
 	require.Zero(t, next.exit())
-	a.hasAll()
+	a.hasAll(a.toDir)
 	invariants.NothingLeft(t, a.toDir)
 	invariants.NothingLeft(t, a.fromDir)
 }
@@ -205,24 +217,22 @@ func TestAttachedDisksAreMigrated(t *testing.T) {
 // Whichever runner is killed: one guest writes to the disks, and has lost nothing.
 func TestARunnerIsKilledWhileAttachedDisksAreMigrated(t *testing.T) {
 	t.Parallel()
-	for _, c := range []killMoment{
+	a := beginAttached(t)
+	for i, c := range []killMoment{
 		{"source", `event=Copied`}, {"target", `command="device_add`}, {"target", `"heard Go"`},
 	} {
-		t.Run(c.side+" "+strings.Trim(c.at, `"`), func(t *testing.T) {
-			t.Parallel()
-			a := beginAttached(t)
-			moved := a.killsOne(c.side, c.at)
-			dir, with := a.fromDir, a.sending // which may be another one now
-			if moved {
-				dir, with = a.toDir, a.receiving
-			} else {
-				a.disks[1] = filepath.Join(a.fromDir, "copied")
-			}
-			a.goesOn(dir)
-			attachedDrives(t, dir, len(serials))
-			with.signal(syscall.SIGTERM)
-			require.Zero(t, with.exit())
-			a.hasAll()
-		})
+		if i > 0 {
+			a.awaits()
+		}
+		there := a.killsOne(c.side, c.at)
+		t.Log(c.at, "the guest is at the target:", there)
+		if there {
+			a.fromDir, a.sending = a.toDir, a.receiving
+		}
+		a.goesOn(a.fromDir)
+		attachedDrives(t, a.fromDir, len(serials))
 	}
+	a.sending.signal(syscall.SIGTERM)
+	require.Zero(t, a.sending.exit())
+	a.hasAll(a.fromDir)
 }

@@ -190,6 +190,17 @@ func tiny(t *testing.T, commandLine string) []string {
 	}
 }
 
+// obedient returns the lines of a vm section that boot guest.Obedient.
+func obedient(t *testing.T, counts bool) []string {
+	t.Helper()
+	disk := filepath.Join(t.TempDir(), "disk.img")
+	require.NoError(t, os.WriteFile(disk, guest.Obedient(counts), 0o600))
+	return []string{
+		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 60",
+		"drives: [{file: " + disk + ", bootindex: 1}]",
+	}
+}
+
 // The first signal asks the guest; more of them change nothing.
 func TestSecondSignalDoesNoHarm(t *testing.T) {
 	t.Parallel()
@@ -225,13 +236,14 @@ func TestSignalBeforeTheGuestRuns(t *testing.T) {
 func TestPowerOffOn(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	dir := folder(t, "standard", tiny(t, "")...)
-	p := start(t, dir, nil, "--poweroff-on", `^TINY .* READY$`)
-	p.await(`TINY .* init `)
-	p.await(`TINY .* READY`)
+	dir := folder(t, "standard", obedient(t, true)...)
+	p := start(t, dir, nil, "--poweroff-on", `^0+a$`)
+	p.await(guest.ObedientSays)
+	p.await(`(?m)^0000000a$`)
 	require.Zero(t, p.exit())
 	require.Contains(t, p.out.String(), "a line of the console matched --poweroff-on")
-	require.Regexp(t, `reboot: Power down\r\n`, p.out.String(), "the rest of the output is shown, too")
+	require.Contains(t, p.out.String(), guest.ObedientHears+"\r\n"+guest.ObedientLeaves+"\r\n",
+		"the rest of the output is shown, too")
 	require.NoDirExists(t, filepath.Join(dir, "run"))
 }
 

@@ -24,7 +24,7 @@ import (
 // takes.
 const patience = 2 * time.Minute
 
-// plainVM is a QEMU that runs the tiny guest.
+// plainVM is a QEMU that runs a guest.
 type plainVM struct {
 	t       *testing.T
 	dir     string // sockets, and all output
@@ -36,27 +36,37 @@ type plainVM struct {
 	replies *json.Decoder
 }
 
-// boot starts QEMU with a console, a command port and a monitor on sockets.
+// boot starts QEMU with the tiny guest, and a command port on a socket.
 func boot(t *testing.T, commandLine string, args ...string) *plainVM {
+	t.Helper()
+	image := guest.Tiny(t)
+	guest.TakePlace(t)
+	return start(t, append([]string{
+		"-machine", "q35", "-cpu", "max", "-m", "256",
+		"-kernel", image.Kernel, "-initrd", image.Initrd,
+		"-append", guest.CommandLine + " " + commandLine,
+		"-device", "virtio-serial-pci", "-chardev", "socket,id=port,server=on,wait=off,path=DIR/port",
+		"-device", "virtserialport,chardev=port,name=org.tiny.agent.0",
+	}, args...)...)
+}
+
+// start starts QEMU with a console and a monitor on sockets. DIR in its arguments is the folder of the sockets.
+func start(t *testing.T, args ...string) *plainVM {
 	t.Helper()
 	qemu, err := exec.LookPath("qemu-system-x86_64")
 	require.NoError(t, err, "install the package qemu-system-x86")
 	dir, err := os.MkdirTemp("", "guest")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-
-	image := guest.Tiny(t)
-	guest.TakePlace(t)
 	args = append([]string{
-		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
-		"-kernel", image.Kernel, "-initrd", image.Initrd,
-		"-append", guest.CommandLine + " " + commandLine,
-		"-chardev", "socket,id=console,server=on,wait=on,path=" + dir + "/console",
+		"-nodefaults", "-display", "none", "-accel", "tcg",
+		"-chardev", "socket,id=console,server=on,wait=on,path=DIR/console",
 		"-serial", "chardev:console",
-		"-device", "virtio-serial-pci", "-chardev", "socket,id=port,server=on,wait=off,path=" + dir + "/port",
-		"-device", "virtserialport,chardev=port,name=org.tiny.agent.0",
-		"-qmp", "unix:" + dir + "/qmp,server=on,wait=off",
+		"-qmp", "unix:DIR/qmp,server=on,wait=off",
 	}, args...)
+	for i, word := range args {
+		args[i] = strings.ReplaceAll(word, "DIR", dir)
+	}
 	v := &plainVM{t: t, dir: dir, process: exec.CommandContext(t.Context(), qemu, args...), ended: make(chan error, 1)}
 	stderr, err := os.Create(filepath.Join(dir, "stderr"))
 	require.NoError(t, err)

@@ -22,7 +22,8 @@ const RecorderFails = "!"
 
 // Recorder returns a disk that BIOSes start: it counts from 1 as fast as it can. Each number is written to 64 pages
 // of its memory, which must have the one before, and as a record to the disk: 4 KiB that have nothing but the number.
-// When the disk has it, it is printed on the first serial port, as by Counter.
+// When the disk has it, it is printed on the first serial port, as by Counter. The
+// guest powers off when QEMU presses the ACPI power button, between two records.
 func Recorder() []byte {
 	code := append(countsInMemory(), writesAndPrints()...)
 	disk := make([]byte, RecorderSize)
@@ -40,6 +41,9 @@ func countsInMemory() []byte {
 		0xbc, 0x00, 0x7c, // mov sp, 0x7c00
 		0x88, 0x16, 0x00, 0x05, // mov byte ds:0x500, dl
 		0x66, 0x31, 0xc9, // xor ecx, ecx
+		0xba, 0x02, 0x06, // mov dx, 0x602
+		0xb8, 0x00, 0x01, // mov ax, 0x100
+		0xef,             // out dx, ax
 		0xfb,             // sti
 		0xb8, 0x00, 0x10, // mov ax, 0x1000
 		0x8e, 0xc0, // zero: mov es, ax
@@ -99,7 +103,7 @@ func writesAndPrints() []byte {
 		0x75, 0xe9, // jne digit
 		0xb0, 0x0a, // mov al, 0xa
 		0xee,             // out dx, al
-		0xe9, 0x71, 0xff, // jmp next
+		0xe9, 0x0c, 0x00, // jmp button
 		0xba, 0xf8, 0x03, // bad: mov dx, 0x3f8
 		0xb0, 0x21, // mov al, 0x21
 		0xee,       // out dx, al
@@ -107,6 +111,14 @@ func writesAndPrints() []byte {
 		0xee,       // out dx, al
 		0xf4,       // halt: hlt
 		0xeb, 0xfd, // jmp halt
+		0xba, 0x00, 0x06, // button: mov dx, 0x600
+		0xed,             // in ax, dx
+		0xf6, 0xc4, 0x01, // test ah, 0x1
+		0x0f, 0x84, 0x5a, 0xff, // je next
+		0xba, 0x04, 0x06, // mov dx, 0x604
+		0xb8, 0x00, 0x20, // mov ax, 0x2000
+		0xef,       // out dx, ax
+		0xeb, 0xe9, // jmp halt
 	}
 }
 
