@@ -55,7 +55,6 @@ func (v *vm) sector(name string, code ...byte) {
 // The TPM's process dies: the guest is untouched, a reset is refused, since it
 // would end QEMU, and the VM stops as gracefully as ever.
 func TestFault08TPMDies(t *testing.T) {
-	tier.Deep(t)
 	t.Parallel()
 	section := append(obedient(t, false), "useTpm: true")
 	v := newVM(t, "standard", section...)
@@ -157,7 +156,6 @@ func TestAHelperIsMissed(t *testing.T) {
 
 // A guest's panic is reported, whatever happens to it then.
 func TestFault20Panic(t *testing.T) {
-	tier.Deep(t)
 	t.Parallel()
 	v := newVM(t, "standard", append(obedient(t, false), "options: {panic: pause}")...)
 	c := attach(v)

@@ -16,7 +16,6 @@ import (
 
 	"vmop/runner/control"
 	"vmop/test/guest"
-	"vmop/test/tier"
 )
 
 // terminal is a pseudo-terminal: what is typed into keyboard is read from tty.
@@ -80,7 +79,6 @@ func startOn(t *testing.T, c *terminal, dir string) *program {
 // A person at a terminal sees the guest's console and types into it, leaves it
 // and comes back, and ends the guest by Ctrl-C. Then the terminal is as before.
 func TestConsoleOnATerminal(t *testing.T) {
-	tier.Deep(t)
 	t.Parallel()
 	c := newTerminal(t)
 	before := c.settings()

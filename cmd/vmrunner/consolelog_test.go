@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
-	"vmop/test/tier"
 )
 
 // sharedTerminal returns a consoleLog whose streams are both screen, and the log on it.
@@ -109,7 +108,6 @@ func TestALogElsewhereIsWrittenAtOnce(t *testing.T) {
 // On a terminal a warning gets a line of its own and the guest's prompt is written again;
 // what is no warning comes when the console is left.
 func TestTheLogBesideAConsole(t *testing.T) {
-	tier.Deep(t)
 	t.Parallel()
 	c := newTerminal(t)
 	dir := folder(t, "standard", obedient(t, false)...)

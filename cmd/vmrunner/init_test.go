@@ -15,7 +15,6 @@ import (
 	"vmop/process"
 	"vmop/test/guest"
 	"vmop/test/invariants"
-	"vmop/test/tier"
 )
 
 // startInit starts vmrunner as the first process of a VM, with run's flags.
@@ -45,7 +44,6 @@ func runnerOf(t *testing.T, dir string) int {
 }
 
 func TestInitRunsTheVM(t *testing.T) {
-	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "standard", obedient(t, false)...)
 	p := startInit(t, dir, "--console")
@@ -74,7 +72,6 @@ func TestInitEndsAsTheRunnerDoes(t *testing.T) {
 // next one learns from init how QEMU has ended. TERM, for want of a guest that knows
 // when, ends QEMU with the exit code that a guest's power-off does.
 func TestInitKnowsHowQEMUEnded(t *testing.T) {
-	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "standard", obedient(t, false)...)
 	p := startInit(t, dir, "--console")

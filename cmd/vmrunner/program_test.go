@@ -17,7 +17,6 @@ import (
 
 	"vmop/test/guest"
 	"vmop/test/invariants"
-	"vmop/test/tier"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
@@ -234,7 +233,6 @@ func TestSignalBeforeTheGuestRuns(t *testing.T) {
 
 // Without a terminal, the guest's report ends it; the report must come.
 func TestPowerOffOn(t *testing.T) {
-	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "standard", obedient(t, true)...)
 	p := start(t, dir, nil, "--poweroff-on", `^0+a$`)
