@@ -267,9 +267,9 @@ func attacks() []attack {
 			"what the property type does",
 		},
 		{"SPICE", options(`option("-spice", None, {"port": 5900, "disable-ticketing": True})`), "listening on *:5900"},
-		{"SPICE without a socket", options(`option("-spice", None, {"unix": "off", "port": 5900})`), "listening on *:5900"},
-		{"SPICE, no socket", options(`option("-spice", None, {"unix": "no", "port": 5900})`), "listening on *:5900"},
-		{"SPICE by no socket", options(`option("-spice", None, {"unix": "false", "port": 5900})`), "listening on *:5900"},
+		{"SPICE by TCP", options(`option("-spice", None, {"unix": "off", "port": 5900})`), "listening on *:5900"},
+		{"SPICE by TCP, too", options(`option("-spice", None, {"unix": "no", "port": 5900})`), "listening on *:5900"},
+		{"SPICE, again", options(`option("-spice", None, {"unix": "false", "port": 5900})`), "listening on *:5900"},
 		{
 			"SPICE by a socket elsewhere", options(`option("-spice", None, {"unix": True, "addr": "/run/other"})`),
 			"writing /run/other is not allowed",
