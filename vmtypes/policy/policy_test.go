@@ -267,6 +267,13 @@ func attacks() []attack {
 			"what the property type does",
 		},
 		{"SPICE", options(`option("-spice", None, {"port": 5900, "disable-ticketing": True})`), "listening on *:5900"},
+		{"SPICE by TCP", options(`option("-spice", None, {"unix": "off", "port": 5900})`), "listening on *:5900"},
+		{"SPICE by TCP, too", options(`option("-spice", None, {"unix": "no", "port": 5900})`), "listening on *:5900"},
+		{"SPICE, again", options(`option("-spice", None, {"unix": "false", "port": 5900})`), "listening on *:5900"},
+		{
+			"SPICE by a socket elsewhere", options(`option("-spice", None, {"unix": True, "addr": "/run/other"})`),
+			"writing /run/other is not allowed",
+		},
 		{"VNC", options(`option("-vnc", "0.0.0.0:1")`), "listening on 0.0.0.0:5901"},
 		{"VNC in one piece", options(`option("-vnc", "127.0.0.1:1,websocket=80")`), "it is a single text"},
 		{
