@@ -162,43 +162,40 @@ func (c *container) exit() (int, string) {
 	return int(end.ExitCode), end.Cause + " | " + end.Reason + " | " + end.Message
 }
 
-// typed is typed on the guest's console, once it is up.
-func (c *container) typed(line string) {
+// powersOff has the guest of counting power off, once it is up.
+func (c *container) powersOff() {
 	c.t.Helper()
 	client, err := control.Dial(c.t.Context(), filepath.Join(c.dir, "run", control.SocketName))
 	require.NoError(c.t, err)
 	console, err := client.Console(c.t.Context(), control.Take)
 	require.NoError(c.t, err)
 	defer console.Close()
-	awaitReady(c.t, console)
-	_, err = console.Write([]byte(line + "\n"))
+	awaitText(c.t, console, "\n0000") // it counts
+	_, err = console.Write([]byte("P"))
 	require.NoError(c.t, err)
-	_, _ = console.Read(make([]byte, 1)) // an echo: it has arrived
+	awaitText(c.t, console, guest.ObedientLeaves)
 }
 
-// awaitReady reads a console until the guest is up.
-func awaitReady(t *testing.T, console net.Conn) {
+// awaitText reads a console until the guest has written a text.
+func awaitText(t *testing.T, console net.Conn, text string) {
 	t.Helper()
 	require.NoError(t, console.SetReadDeadline(time.Now().Add(patience)))
 	var said []byte
 	buffer := make([]byte, 4096)
-	for !bytes.Contains(said, []byte("READY")) {
+	for !bytes.Contains(said, []byte(text)) {
 		n, err := console.Read(buffer)
 		require.NoError(t, err, "the guest said:\n%s", said)
 		said = append(said, buffer[:n]...)
 	}
 }
 
-// tiny takes a place for the tiny guest, and returns the lines of a vm section that boot it.
-func tiny(t *testing.T) []string {
-	t.Helper()
-	image := guest.Tiny(t)
-	guest.TakePlace(t)
+// counting returns the lines of a vm section that boot a guest which counts, and obeys the power button.
+func counting(t *testing.T) []string {
+	disk := filepath.Join(t.TempDir(), "disk.img")
+	require.NoError(t, os.WriteFile(disk, guest.Obedient(true), 0o600))
 	return []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "maximumCpus: 2",
-		"powerdownTimeout: 60",
-		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
-			", commandLine: " + guest.CommandLine + "}",
+		"powerdownTimeout: 60", "drives: [{file: " + disk + ", bootindex: 1}]",
 	}
 }
 
@@ -206,8 +203,8 @@ func tiny(t *testing.T) []string {
 // back, the guest shuts itself down, and the runner waits for a stop request. The
 // API server is that of all tests here, so they don't run meanwhile.
 func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
-	p := newPlace(t)
-	c := p.run([]string{"generation: 3", "guestShutdownStops: true"}, append(tiny(t), "currentCpus: 1")...)
+	p, section := newPlace(t), counting(t)
+	c := p.run([]string{"generation: 3", "guestShutdownStops: true"}, append(section, "currentCpus: 1")...)
 	s := p.eventually("one CPU", func(s v1.VirtualMachineStatus) bool {
 		return is(s, "Running", metav1.ConditionTrue) && s.CPUs == 1 && s.RAM == "256Mi"
 	})
@@ -222,7 +219,7 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	qemu := invariants.Processes(t, c.dir)[invariants.QEMU]
 	require.NoError(t, syscall.Kill(runner, syscall.SIGKILL))
 	c.said("adopted")
-	c.configure([]string{"generation: 4", "guestShutdownStops: true"}, append(tiny(t), "currentCpus: 2")...)
+	c.configure([]string{"generation: 4", "guestShutdownStops: true"}, append(section, "currentCpus: 2")...)
 	c.said("cannot be reached")
 	require.NoError(t, p.StartServer(t.Context()))
 	s = p.eventually("two CPUs", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
@@ -232,7 +229,7 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 		require.EqualValues(t, 4, condition.ObservedGeneration, condition.Type)
 	}
 
-	c.typed("poweroff")
+	c.powersOff()
 	s = p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
 	require.Equal(t, &v1.Outcome{
 		Cause: "guest shutdown", Reason: "guest-shutdown",
@@ -251,13 +248,13 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	invariants.NothingLeft(t, c.dir)
 }
 
-// waitsForAStop runs a VM whose guest shuts itself down, and is stopped with it. It
+// waitsForAStop runs a VM with a section whose guest shuts itself down, and is stopped with it. It
 // returns what its runner says.
-func (p *place) waitsForAStop() (*container, v1.VirtualMachineStatus) {
+func (p *place) waitsForAStop(section ...string) (*container, v1.VirtualMachineStatus) {
 	p.t.Helper()
-	c := p.run([]string{"guestShutdownStops: true"}, tiny(p.t)...)
+	c := p.run([]string{"guestShutdownStops: true"}, section...)
 	c.said("state=Booting")
-	c.typed("poweroff")
+	c.powersOff()
 	c.said("waiting for a stop request")
 	return c, p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
 }
@@ -266,12 +263,12 @@ func (p *place) waitsForAStop() (*container, v1.VirtualMachineStatus) {
 // again and no manager says where, it ends, and the kubelet starts it again.
 func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	c, _ := p.waitsForAStop()
+	p, section := newPlace(t), counting(t)
+	c, _ := p.waitsForAStop(section...)
 	require.NotContains(t, c.log.String(), "no stop request has come")
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
 	c.said("it is not started again")
-	c.configure(nil, tiny(t)...)
+	c.configure(nil, section...)
 	c.said("no stop request has come; exiting")
 	code, _ := c.exit()
 	require.Zero(t, code)
@@ -285,7 +282,7 @@ func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
 func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	c, s := p.waitsForAStop()
+	c, s := p.waitsForAStop(counting(t)...)
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
 	require.Eventually(t, func() bool {
 		return strings.Count(c.log.String(), "waiting for a stop request") == 2
@@ -319,7 +316,7 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 func TestACrashStays(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	c := p.run([]string{"crashStops: true"}, tiny(t)...)
+	c := p.run([]string{"crashStops: true"}, counting(t)...)
 	c.said("state=Booting")
 	require.NoError(t, syscall.Kill(invariants.Processes(t, c.dir)[invariants.QEMU][0], syscall.SIGKILL))
 	c.said("waiting for a stop request")
@@ -367,9 +364,9 @@ func TestAPodWithoutAResource(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.Kubectl("delete", "vms", "web")
-	c := p.run([]string{"guestShutdownStops: true"}, tiny(t)...)
+	c := p.run([]string{"guestShutdownStops: true"}, counting(t)...)
 	c.said("state=Booting")
-	c.typed("poweroff")
+	c.powersOff()
 	c.said("no manager is reachable; not waiting for a stop request")
 	code, _ := c.exit()
 	require.Zero(t, code)
