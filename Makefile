@@ -141,6 +141,7 @@ check: ## Check formatting, vet, lint, style, and that generated files are curre
 	go run ./third_party -check
 	scripts/web-bundles -check
 	go test .
+	go test -run '^TestGeneratedFilesAreCurrent$$' ./api/v1
 
 bench: packages-test-all build ## Run the benchmarks, then compare with other tools, each line as a ratio to its peer.
 	go test -run '^$$' -bench . -benchmem ./...

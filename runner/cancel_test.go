@@ -11,6 +11,7 @@ import (
 
 	"vmop/runner"
 	"vmop/runner/prepare"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -116,6 +117,7 @@ func TestAttachingGoesWrong(t *testing.T) {
 
 // Whenever a stop request comes, nothing is left.
 func TestStopAtAnyMoment(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	for range 20 {
 		moment := rand.N(250 * time.Millisecond)

@@ -11,6 +11,7 @@ import (
 
 	"vmop/runner/status"
 	"vmop/test/guest"
+	"vmop/test/tier"
 )
 
 // has waits until disks that were attached to the VM are in a state, so many.
@@ -79,6 +80,7 @@ func TestAGuestStaysWithItsAttachedDisk(t *testing.T) {
 // A Linux finds the CD drives that it has got while it ran in their places, reads what it had not read, and keeps the
 // one whose tray it has locked.
 func TestCDDrivesMoveWithTheGuest(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	for vmType, image := range map[string]guest.Image{"standard": guest.PC(t), "cloud": guest.Tiny(t)} {
 		t.Run(vmType, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
+	"vmop/test/tier"
 )
 
 // mount makes a folder of VM types as the kubelet does: its files are links into a
@@ -88,6 +89,7 @@ func TestAChangedTypeAwaitsARestart(t *testing.T) {
 // waiting: it is evaluated in a process of its own, and given up at a limit, or
 // when something else is wanted.
 func TestATypeThatDoesNotEnd(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	v := changeable(t)
 	v.types = v.path("types")

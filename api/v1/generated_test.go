@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/tier"
 )
 
 // What is generated from the types is what they say now.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, what := range [][]string{

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/authoring/format"
+	"vmop/test/tier"
 	"vmop/vmtypes"
 )
 
@@ -27,6 +28,7 @@ x = f( 1 ) if a else   None # comment
 // The same as the tool that "make format" calls, for files as they are and for
 // what is left of them without their layout.
 func TestSameAsBuildifier(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := t.TempDir()
 	texts := map[string]string{"ugly.star": ugly, "empty.star": ""}

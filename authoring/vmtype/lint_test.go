@@ -7,11 +7,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/tier"
 )
 
 // The project's own types are as lint wants others to be: the stock types, the
 // examples, and what "vmtype new" begins.
 func TestOwnTypesAreClean(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := t.TempDir()
 	run := func(args ...string) {

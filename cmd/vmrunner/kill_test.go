@@ -119,6 +119,7 @@ func rewrite(t *testing.T, dir string, pairs ...string) {
 // The machine is found although the configuration that started it has faults
 // now, or says that it is somewhere else; a reset is not repeated.
 func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	rewrite(t, dir, "  vmType: bare\n", "  vmType: bare\n  resetCounter: 1\n")

@@ -82,6 +82,7 @@ func counterSection(t *testing.T) []string {
 
 // A Linux moves with what it has in its memory, and doesn't notice.
 func TestALinuxIsMigrated(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	j := begin(t, tiny(t, "")...)
 	from := console(t, j.fromDir)

@@ -22,6 +22,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // exported serves an image by NBD as long as the test runs, and returns a drive of it. A folder of certificates is made
@@ -216,6 +217,7 @@ func TestAttachedDisksAreMigrated(t *testing.T) {
 
 // Whichever runner is killed: one guest writes to the disks, and has lost nothing.
 func TestARunnerIsKilledWhileAttachedDisksAreMigrated(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	a := beginAttached(t)
 	for i, c := range []killMoment{

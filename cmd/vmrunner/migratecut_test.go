@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"vmop/test/tier"
 )
 
 // hosts are two network namespaces, and a router between them, which are this thread's.
@@ -122,6 +124,7 @@ func (j *journey) oneRuns(within time.Duration) (here, there bool) {
 // A router between two hosts stops passing packets on, and begins again when the source has its guest back, or has
 // waited for a while with the guest paused. The guest runs at one of them, never at both, and can move then.
 func TestTheNetworkIsCutWhileAGuestMigrates(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	for _, c := range cutMoments() {
 		t.Run(c.side+" "+strings.Trim(c.at, `"`), func(t *testing.T) {

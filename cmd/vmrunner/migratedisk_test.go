@@ -15,6 +15,7 @@ import (
 	"vmop/runner/handover"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 )
 
 // beginWithDisk starts a VM of a guest that writes records to a disk of its own, and a runner that waits for both.
@@ -111,6 +112,7 @@ func TestADiskThatIsNotThereIsNotCopiedUnasked(t *testing.T) {
 // Whichever runner is killed, and whenever: one guest runs, with all that it has written, and nothing looks like its
 // disk that isn't.
 func TestARunnerIsKilledWhileADiskIsMigrated(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	moments := append(killMoments(), killMoment{"source", `event=BLOCK_JOB_READY`},
 		killMoment{"source", `command="blockdev-mirror`}, killMoment{"target", `command="block-export-add`})

@@ -207,6 +207,7 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 
 // Whichever runner is killed, and whenever: the guest has its TPM where it is.
 func TestARunnerIsKilledWhileATPMIsMigrated(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	for _, side := range []string{"source", "target"} {
 		t.Run(side, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"vmop/test/guest"
 	"vmop/test/systemd"
+	"vmop/test/tier"
 )
 
 // A manager is a systemd whose /run, /etc/opt, /var/lib and /usr/local/bin are the test's own. The rest is this
@@ -65,6 +66,7 @@ func (m *manager) configure(name string, section ...string) {
 
 // The unit, by a real systemd: what its comments promise.
 func TestUnit(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	m := newManager(t)
 	m.Run("ip", "link", "add", "br0", "type", "bridge")

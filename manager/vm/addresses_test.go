@@ -99,6 +99,7 @@ const static = `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineIPAd
 
 // The examples of Deckhouse's document about addresses, in its order.
 func TestAddressesAsDocumented(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := leasing(t, addresses.Range{CIDR: "10.66.10.0/28", Gateway: "10.66.10.1"},
 		addresses.Range{CIDR: "10.66.20.0/24"})

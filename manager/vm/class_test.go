@@ -17,6 +17,7 @@ import (
 	"vmop/manager/decide"
 	"vmop/manager/objects"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/tier"
 )
 
 // class makes a class for this world: other tests have the same API server.
@@ -238,6 +239,7 @@ func TestClassOfTwoNamespaces(t *testing.T) {
 
 // The status of a class has a default that its VM type refuses, with the path in the class.
 func TestClassTellsWrongDefaults(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	w := begin(t)
 	w.types.refuse("pc", TypeRefused{"spec.vm.options.sound: unknown option"})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -314,9 +315,15 @@ func TestSameNameAtOnce(t *testing.T) {
 	vm := w.vm("web")
 	pod := w.boot("web")
 	end()
-	set, _ := get(w, "web", &appsv1.StatefulSet{})
-	set.Finalizers = []string{"test.example.org/slow"} // so that the second VM meets it
-	require.NoError(t, w.client.Update(t.Context(), set))
+	finalizers := func(names ...string) { // of the stateful set, which its controller changes, too
+		t.Helper()
+		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			set, _ := get(w, "web", &appsv1.StatefulSet{})
+			set.Finalizers = names
+			return w.client.Update(t.Context(), set)
+		}))
+	}
+	finalizers("test.example.org/slow") // so that the second VM meets it
 	require.NoError(t, w.client.Delete(t.Context(), vm))
 	w.vm("web")
 	w.manage(nil)
@@ -324,9 +331,7 @@ func TestSameNameAtOnce(t *testing.T) {
 		_, message := reconciled(vm)
 		return message == "StatefulSet web belongs to a VM of the same name that was deleted: waiting until it is gone"
 	})
-	set, _ = get(w, "web", &appsv1.StatefulSet{})
-	set.Finalizers = nil
-	require.NoError(t, w.client.Update(t.Context(), set))
+	finalizers()
 	w.removeWhenTold(pod)
 	require.NotEqual(t, pod.UID, w.boot("web").UID)
 }

@@ -16,6 +16,7 @@ import (
 
 	"vmop/runner/migrate"
 	"vmop/runner/migrate/link"
+	"vmop/test/tier"
 )
 
 // trial is a migration between two machines, and what happens to its runners.
@@ -307,6 +308,7 @@ func TestAMigrationIsCancelled(t *testing.T) {
 
 // A guest that writes faster than is sent is slowed down, then paused for longer, and stays at the end.
 func TestAGuestThatWritesTooMuchStays(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	r := newTrial(t, true)
 	r.bounds = Bounds{Downtime: 5 * time.Millisecond, Bandwidth: 1 << 19}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/migrate"
+	"vmop/test/tier"
 )
 
 // moment is when something is killed: a side gets into a stage.
@@ -140,6 +141,7 @@ func TestAQEMUIsKilled(t *testing.T) {
 
 // A runner that is killed leaves its QEMU to the next, and the guest runs at one of the sides.
 func TestARunnerIsKilled(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	everyMoment(t, func(t *testing.T, trial func(*testing.T) *trial, m moment) {
 		t.Run("of the source", func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"vmop/runner/images"
 	"vmop/runner/status"
+	"vmop/test/tier"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 	"vmop/yamlfile"
@@ -45,6 +46,7 @@ func (h *here) configured() string {
 // A guest that runs gets a disk, which is made, and writes to it. Its runner is killed, and the next one has the guest
 // release the disk. The configuration is as before then, with its comments, and what was written is in the file.
 func TestADiskComesAndGoesWhileTheGuestRuns(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	h := newHere(t).withProgram()
 	before := "# of the office\n" + strings.Replace(string(text("web", boots(t, h.disk("root", 1)))), "drives:",

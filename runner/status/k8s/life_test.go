@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/runner/status"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -178,6 +179,7 @@ func TestEvents(t *testing.T) {
 // A VM that is not there is nothing to make noise about; when it is made again, it
 // has a status again.
 func TestAVMThatWasDeleted(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t)
 	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})

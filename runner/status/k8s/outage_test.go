@@ -18,6 +18,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/runner/status"
+	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -75,6 +76,7 @@ func scripted(t *testing.T, handler http.HandlerFunc) *place {
 // What an API server says that is overloaded or fails keeps nothing from being
 // reported in the end, and what it asks for is obeyed.
 func TestFault32TheAPIServerFails(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	answers := []struct {
 		code int

@@ -27,6 +27,7 @@ import (
 	"vmop/test/invariants"
 	"vmop/test/logbook"
 	"vmop/test/program"
+	"vmop/test/tier"
 )
 
 // built is the program of the runner.
@@ -262,6 +263,7 @@ func (p *place) waitsForAStop(section ...string) (*container, v1.VirtualMachineS
 // A runner that waits takes the user's change of mind; when the VM is to be started
 // again and no manager says where, it ends, and the kubelet starts it again.
 func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p, section := newPlace(t), counting(t)
 	c, _ := p.waitsForAStop(section...)
