@@ -23,8 +23,8 @@ import (
 // Folder is the environment variable with the folder of the programs that "make test" has built for all packages.
 const Folder = "VMOP_PROGRAMS"
 
-// Build builds the program of a package ("vmop/cmd/vmrunner") as a file, or into a folder that exists. What make has
-// built already is copied.
+// Build builds the program of a package ("vmop/cmd/vmrunner") as a file, or into a folder that exists. It copies a
+// program that make has built.
 func Build(ctx context.Context, to, pkg string) error {
 	if made := filepath.Join(os.Getenv(Folder), path.Base(pkg)); os.Getenv(Folder) != "" {
 		if text, err := os.ReadFile(made); err == nil {
