@@ -273,7 +273,8 @@ func TestPoolTemplate(t *testing.T) {
 		}
 	}
 	eventually(w, "lab-3", &v1.VirtualMachine{}, "in its place", func(*v1.VirtualMachine) bool { return true })
-	require.EqualValues(t, 3, w.counts("lab", 2, 2, 0).Status.Made)
+	eventually(w, "lab", &v1.VmPool{}, "has made three VMs", func(p *v1.VmPool) bool { return p.Status.Made == 3 })
+	w.counts("lab", 2, 2, 0)
 
 	p, _ := get(w, "lab", &v1.VmPool{})
 	p.Spec.Replicas = new(int32(0))
