@@ -13,8 +13,8 @@ import (
 )
 
 // Up to mostFlaky failures in one run may have nothing to do with each other or with the code. Up to mostKnown tests
-// may be known to be flaky, each for mostDays.
-const mostFlaky, mostKnown, mostDays = 5, 10, 30
+// may be known to be flaky, each for mostDays. In CI mostNew flaky tests in one run may be unknown.
+const mostFlaky, mostKnown, mostDays, mostNew = 5, 10, 30, 2
 
 //go:embed flaky.txt
 var flakyList string
@@ -122,7 +122,7 @@ func (r *report) forgive(first *result, today time.Time) error {
 		return err
 	}
 	defer log.Close() // each line was written at once
-	var inexcusable []string
+	var unknown, inexcusable []string
 	for _, f := range first.failures {
 		fmt.Fprintf(r.out, "\nFLAKY: %s in %s failed, then passed. It needs repair. Its output was:\n%s", f.test, f.pkg,
 			f.output)
@@ -130,13 +130,16 @@ func (r *report) forgive(first *result, today time.Time) error {
 		seen, listed := r.known[f.name]
 		switch {
 		case !listed && r.strict:
-			inexcusable = append(inexcusable, f.pkg+" "+f.test+" is not in test/report/flaky.txt")
+			unknown = append(unknown, f.pkg+" "+f.test+" is not in test/report/flaky.txt")
 		case listed && today.Sub(seen) > mostDays*24*time.Hour:
 			inexcusable = append(inexcusable, fmt.Sprintf("%s %s since %s, more than %d days", f.pkg, f.test,
 				seen.Format(time.DateOnly), mostDays))
 		}
 	}
 	fmt.Fprintln(r.out)
+	if len(unknown) > mostNew {
+		inexcusable = append(unknown, inexcusable...)
+	}
 	if len(inexcusable) > 0 {
 		return fmt.Errorf("flaky: %s", strings.Join(inexcusable, "; "))
 	}

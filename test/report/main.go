@@ -12,7 +12,7 @@
 // CI is "true", a skipped test is a failure. Tests that -short leaves to make test-all are counted apart.
 //
 // Up to five failed tests run a second time, next to busy loops. A test that passes then is flaky. The report writes it
-// to build/flakes.jsonl, and fails in CI unless flaky.txt lists the test; see docs/decisions/0033-flaky.md.
+// to build/flakes.jsonl, and fails in CI if flaky.txt lacks more than two of them; see docs/decisions/0033-flaky.md.
 //
 // Each result is written to build/test-times.jsonl as soon as it is known, so a run that is cut off still shows what
 // was slow. Processes that tests leave behind are ended and fail the run.
