@@ -74,8 +74,8 @@ func (f *family) reap() {
 // terminate asks all descendants to end.
 func (f *family) terminate() { f.signal(syscall.SIGTERM, map[int]bool{}) }
 
-// signal sends a signal to the descendants that did not get it before, to the oldest first: a test must not see that its
-// programs end. It looks again with the handle in hand, since a number may have become another process's.
+// signal sends a signal to the descendants that did not get it before, to the oldest first: a test must not see that
+// its programs end. It looks again with the handle in hand, since a number may have become another process's.
 func (f *family) signal(signal syscall.Signal, told map[int]bool) {
 	for _, pid := range slices.Sorted(maps.Keys(descendants())) {
 		handle, err := unix.PidfdOpen(pid, 0)

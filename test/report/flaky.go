@@ -50,8 +50,8 @@ func (r *result) mayBeFlaky() bool {
 	return len(r.wrecked) == 0 && len(r.failures) > 0 && len(r.failures) <= mostFlaky
 }
 
-// repeat runs each failed test once more, with the flags of args, while every processor is busy: a test that fails under
-// load must not pass without it. The error is that of the first test that fails again.
+// repeat runs each failed test once more, with the flags of args, while every processor is busy: a test that fails
+// under load must not pass without it. The error is that of the first test that fails again.
 func (r *report) repeat(ctx context.Context, first *result, args []string) error {
 	busy, rest := context.WithCancel(ctx)
 	defer rest()

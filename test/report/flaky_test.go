@@ -61,7 +61,8 @@ func TestFlaky(t *testing.T) {
 			what:  "in CI three unknown ones are failures",
 			files: map[string]string{"a": once, "b": once, "c": once},
 			says: []string{
-				"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/c", "3 passed, 0 failed, 0 skipped, 6 flaky\n",
+				"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/c",
+				"3 passed, 0 failed, 0 skipped, 6 flaky\n",
 			},
 			fails: "go test: flaky: m/a TestSometimes is not in test/report/flaky.txt; m/b TestSometimes is not in " +
 				"test/report/flaky.txt; m/c TestSometimes is not in test/report/flaky.txt",
@@ -70,7 +71,8 @@ func TestFlaky(t *testing.T) {
 			what:  "elsewhere they are none",
 			files: map[string]string{"a": once, "b": once, "c": once},
 			says: []string{
-				"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/b", "3 passed, 0 failed, 0 skipped, 6 flaky\n",
+				"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/b",
+				"3 passed, 0 failed, 0 skipped, 6 flaky\n",
 			},
 			lenient: true,
 		},
