@@ -22,10 +22,10 @@ DEEP = $(addprefix ./,deploy/chart deploy/images deploy/packages deploy/sbom doc
 	test/cluster test/scale test/soak test/spice test/web)
 
 # The packages in which goroutines share memory; see docs/decisions/0162-race-detector.md. Under the race detector they run
-# without a few tests: a flood of events that the detector makes too slow; processes whose limited memory is less than the
-# detector maps; and a migration that is cancelled at its switch, where QEMU 7.2 aborts while the slow runner cancels.
+# without a few tests: a flood of events that the detector makes too slow, and processes whose limited memory is less than
+# the detector maps.
 RACE   = ./filewatch ./process ./qmp/... ./runner/... ./manager/...
-NORACE = ^(TestADiskStays|TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)
+NORACE = ^(TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)
 
 # Everything is compiled with the same flags: programs, images and tests share what the go command has compiled, in every
 # clone. Only the race detector needs C.

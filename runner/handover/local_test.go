@@ -15,6 +15,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/migrate"
 	"vmop/test/guest"
+	"vmop/test/tier"
 )
 
 // newLocal returns a trial whose sides don't share the disk, of a guest that writes records.
@@ -245,6 +246,9 @@ func TestADiskStays(t *testing.T) {
 	} {
 		for _, when := range []string{"disk", "memory", "switch"} {
 			t.Run(name+" "+when, func(t *testing.T) {
+				if name == "cancelled" && when == "switch" {
+					tier.Deep(t) // QEMU 7.2 may abort then (bdrv_co_write_req_prepare): a defect that is not repaired yet
+				}
 				t.Parallel()
 				r := newLocal(t, "raw", "qcow2")
 				if name == "the target refuses" {
