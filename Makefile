@@ -109,7 +109,7 @@ test: packages-test test-programs ## Prove every promise of the documents once, 
 	@exec build/test/report -short -vet=off -timeout=$(TIMEOUT) $$(go list ./... | grep -vxFf build/test/deep)
 
 # SHARD=2/4 is the second of four parts, which take about the same time.
-test-all: packages-test-all test-programs ## Run all tests; with SHARD=i/4 a fourth of them, in 40 minutes.
+test-all: packages-test-all test-programs ## Run all tests; with SHARD=i/4 a fourth of them.
 	@exec build/test/report $(SHARD:%=-shard=%) -vet=off -timeout=$(TIMEOUT) ./...
 
 LONG = soak kills kills-migration moves powercut faults fuzz mutants race bench bench-scale

@@ -25,7 +25,6 @@ func TestMakeInstall(t *testing.T) {
 		require.NoError(t, program.LookAt(t.Context(), "vmop/"+folder))
 	}
 	built, host := t.TempDir(), t.TempDir()
-	// With the paths of sources nothing is compiled that other tests have not compiled.
 	run(t, "make", "--no-print-directory", "install", "VERSION=1.2.3-test", "PREFIX=/usr", "DESTDIR="+host,
 		"UNITDIR=/etc/systemd/system", "BIN="+filepath.Join(built, "bin"), "MAN="+filepath.Join(built, "man"))
 	modes := map[string]fs.FileMode{"usr/bin": 0o755, "usr/share": 0o644, "etc": 0o644}

@@ -49,7 +49,7 @@ func beFamily() (*family, error) {
 	return f, nil
 }
 
-// start starts the process that this one waits for itself.
+// start starts a command that the caller waits for.
 func (f *family) start(cmd *exec.Cmd) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
