@@ -15,7 +15,6 @@ import (
 	"vmop/qmp"
 	"vmop/runner/migrate"
 	"vmop/test/guest"
-	"vmop/test/tier"
 )
 
 // newLocal returns a trial whose sides don't share the disk, of a guest that writes records.
@@ -246,10 +245,6 @@ func TestADiskStays(t *testing.T) {
 	} {
 		for _, when := range []string{"disk", "memory", "switch"} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				if name == "cancelled" && when == "switch" {
-					// QEMU 7.2 may abort then (bdrv_co_write_req_prepare), which the runner doesn't prevent yet.
-					tier.Deep(t)
-				}
 				t.Parallel()
 				r := newLocal(t, "raw", "qcow2")
 				if name == "the target refuses" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"vmop/qmp"
@@ -60,6 +61,9 @@ type Source struct {
 	// halt ends the goroutine that copies. cut ends the streams of the disks, and copying all streams.
 	halt, cut, copying func()
 	unlimited          func() // ends the time that the stage has
+
+	// switched is true after QEMU was asked to release the disks and to send the rest.
+	switched bool
 
 	fenced bool          // the target is gone for good, and the guest with it
 	ended  chan struct{} // closed when Run has returned
@@ -263,6 +267,7 @@ func (s *Source) carryOut(ctx context.Context, a migrate.Action) error {
 			err = s.endCopies(limited)
 		}
 		if err == nil {
+			s.switched = true
 			err = command(limited, s.machine, qmp.Command{
 				Execute: "migrate-continue", Arguments: members{"state": "pre-switchover"},
 			})
@@ -472,22 +477,33 @@ func (s *Source) stopCopying(ctx context.Context) {
 	if err != nil {
 		s.log.Warn("migration: the copies of disks have not ended", "err", err)
 	}
-	if err := command(ctx, s.machine, qmp.Command{Execute: "migrate_cancel"}); err != nil {
-		s.log.Warn("migration: QEMU is not asked to end the copy", "err", err)
+	if err := s.endMigration(ctx); err != nil {
+		s.log.Warn("migration: it is not known whether QEMU has ended the copy", "err", err)
 	}
-	for {
+}
+
+// endMigration has QEMU end the migration of the memory. From the switch on it only loses its stream; see
+// docs/decisions/0168-the-switch-is-not-cancelled.md.
+func (s *Source) endMigration(ctx context.Context) error {
+	if s.switched {
+		s.copying()
+	}
+	for asked := false; ; {
 		info, err := query(ctx, s.machine)
-		if err != nil {
-			s.log.Warn("migration: it is not known whether QEMU has ended the copy", "err", err)
-			return
-		}
-		switch info.Status {
-		case "", "none", "completed", "failed", "cancelled":
-			return
+		switch {
+		case err != nil:
+			return err
+		case slices.Contains([]string{"", "none", "completed", "failed", "cancelled"}, info.Status):
+			return nil
+		case !asked && !s.switched && info.Status != "device":
+			if err := command(ctx, s.machine, qmp.Command{Execute: "migrate_cancel"}); err != nil {
+				return err
+			}
+			asked = true
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return context.Cause(ctx)
 		case <-time.After(endPause):
 		}
 	}
