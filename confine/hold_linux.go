@@ -19,7 +19,7 @@ func (r *Rules) Hold() (held Held, err error) {
 	}
 	alone := ownRoot(r.Paths)
 	if held.Root = alone == nil; !held.Root {
-		held.lack("no root folder of its own: %v", alone)
+		held.lack("no root folder of its own (%v): it can connect to unix sockets of the same user", alone)
 	}
 	if err := keepOnly(r.Capabilities); err != nil {
 		return held, err

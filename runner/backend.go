@@ -156,6 +156,7 @@ func (m *run) listen(ctx context.Context) error {
 		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Snapshotter: backend{m}, Migrator: backend{m},
 		Tracker: m.tracker, Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
 		Invitation: m.invited.get, IsNeighbor: netsetup.IsNeighbor, GuestBehind: netsetup.GuestBehind,
+		Barred: &m.barred,
 	})
 	if err != nil {
 		return err

@@ -48,7 +48,9 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 		start.Arriving = m.cpus > 0
 		cfg.Machine.Start = &start
 	}
+	m.barred.Add(m.processes.QEMU.Pid())
 	for _, h := range m.processes.Helpers {
+		m.barred.Add(h.Pid())
 		cfg.Helpers = append(cfg.Helpers, h)
 	}
 	paths := map[string]string{}
@@ -77,6 +79,7 @@ func (m *run) startHelper(ctx context.Context, name, socket string) (drive.Proce
 	if err != nil {
 		return nil, nil, err
 	}
+	m.barred.Add(p.Pid())
 	if socket == "" {
 		// Else the next runner would start it again. It isn't worth the network.
 		if err := record.Restarted(m.vm, name, p.ID()); err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/confine"
+	"vmop/runner/control"
 	"vmop/test/invariants"
+	"vmop/test/program"
 	"vmop/vmstatus"
 )
 
@@ -30,9 +33,8 @@ const attacker = "attacker"
 
 // targets are what the attacker is to go for.
 type targets struct {
-	Runner                                        int // its number
 	Secret, Disk, OtherDisk, CD, Config, Password string
-	Type, OtherMonitor, Abstract, Folder          string
+	Type, OtherMonitor, Abstract, Control         string
 	Program                                       string // which the attacker becomes
 	TPM                                           bool   // it is in swtpm's place
 	Port                                          int
@@ -40,6 +42,7 @@ type targets struct {
 
 const (
 	targetsFile  = "targets.json"
+	lateFile     = "late.json" // of what is attempted while QEMU runs
 	attacksFile  = "attacks.json"
 	accessesFile = "accesses.json"
 )
@@ -55,8 +58,15 @@ func attackIfAsked() {
 	if err == nil {
 		err = json.Unmarshal(text, &to)
 	}
+	if err == nil && len(os.Args) == 2 && os.Args[1] == lateFile {
+		if try(filepath.Join(dir, lateFile), map[string]func() error{"command its runner": to.commandsRunner}) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if err == nil {
 		err = errors.Join(try(filepath.Join(dir, attacksFile), to.attacks()),
+			exec.CommandContext(context.TODO(), os.Args[0], lateFile).Start(),
 			try(filepath.Join(dir, accessesFile), to.accesses()))
 	}
 	if err == nil {
@@ -152,6 +162,8 @@ func (to targets) attacksOnFiles() map[string]func() error {
 		"truncate another VM's disk": func() error { return os.Truncate(to.OtherDisk, 0) },
 		"remove another VM's disk":   func() error { return os.Remove(to.OtherDisk) },
 		"chmod another VM's disk":    func() error { return os.Chmod(to.OtherDisk, 0o777) },
+		"date another VM's disk":     func() error { return os.Chtimes(to.OtherDisk, time.Now(), time.Now()) },
+		"watch another VM's folder":  func() error { return watches(filepath.Dir(to.OtherMonitor)) },
 		"chown another VM's disk":    func() error { return os.Chown(to.OtherDisk, 1, 1) },
 		"rename another VM's disk":   func() error { return os.Rename(to.OtherDisk, mine+"1") },
 		"link another VM's disk":     func() error { return os.Link(to.OtherDisk, mine+"2") },
@@ -219,16 +231,17 @@ func byHandle() error {
 }
 
 func (to targets) attacksOnProcesses() map[string]func() error {
-	proc := func(name string) string { return filepath.Join("/proc", strconv.Itoa(to.Runner), name) }
+	runner := os.Getppid()
+	proc := func(name string) string { return filepath.Join("/proc", strconv.Itoa(runner), name) }
 	return map[string]func() error{
-		"signal the runner":             func() error { return unix.Kill(to.Runner, 0) },
-		"trace the runner":              func() error { return unix.PtraceAttach(to.Runner) },
-		"read the runner's memory":      func() error { return readsMemory(to.Runner) },
+		"signal the runner":             func() error { return unix.Kill(runner, 0) },
+		"trace the runner":              func() error { return unix.PtraceAttach(runner) },
+		"read the runner's memory":      func() error { return readsMemory(runner) },
 		"open the runner's memory":      opens(proc("mem"), os.O_RDWR),
 		"read the runner's environment": opens(proc("environ"), os.O_RDONLY),
 		"read the runner's command":     opens(proc("cmdline"), os.O_RDONLY),
 		"follow the runner's root":      opens(proc("root/etc/passwd"), os.O_RDONLY),
-		"take the runner's descriptor":  func() error { return takesDescriptor(to.Runner) },
+		"take the runner's descriptor":  func() error { return takesDescriptor(runner) },
 		"enter the host's mounts":       opens("/proc/1/ns/mnt", os.O_RDONLY),
 	}
 }
@@ -267,7 +280,7 @@ func (to targets) attacksOnTheKernel() map[string]func() error {
 		"set the clock":            setsClock,
 		"name the host":            func() error { return unix.Sethostname([]byte("attacked")) },
 		"restart the host":         func() error { return unix.Reboot(unix.LINUX_REBOOT_CMD_CAD_ON) },
-		"become another user":      func() error { return fails(unix.RawSyscall(unix.SYS_SETUID, 1, 0, 0)) },
+		"become another user":      becomesAnother,
 		"leave a core":             leavesACore,
 		"raise its priority":       func() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -5) },
 		"get new privileges":       getsPrivileges,
@@ -297,6 +310,15 @@ func setsClock() error {
 	return unix.ClockSettime(unix.CLOCK_REALTIME, &now)
 }
 
+// becomesAnother is refused with EINVAL in a user namespace, which has one user.
+func becomesAnother() error {
+	err := fails(unix.RawSyscall(unix.SYS_SETUID, 1, 0, 0))
+	if errors.Is(err, unix.EINVAL) {
+		return unix.EPERM
+	}
+	return err
+}
+
 // fails returns the errno of a system call, or nil.
 func fails(_, _ uintptr, errno unix.Errno) error {
 	if errno == 0 {
@@ -312,6 +334,34 @@ func getsPrivileges() error {
 		return unix.EPERM
 	}
 	return err
+}
+
+func watches(folder string) error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.InotifyAddWatch(fd, folder, unix.IN_ALL_EVENTS)
+	return err
+}
+
+// commandsRunner succeeds if the control interface of its runner answers, which the runner opens when QEMU runs.
+func (to targets) commandsRunner() error {
+	var conn net.Conn
+	err := error(unix.ENOENT)
+	for begin := time.Now(); err != nil && time.Since(begin) < patience; time.Sleep(time.Millisecond) {
+		conn, err = net.Dial("unix", to.Control)
+	}
+	if err != nil {
+		return errors.New("the control interface was not opened")
+	}
+	defer conn.Close()
+	_, _ = conn.Write([]byte("GET /v1/status HTTP/1.1\r\nHost: vm\r\n\r\n"))
+	if n, _ := conn.Read(make([]byte, 1)); n == 0 {
+		return unix.EPERM
+	}
+	return nil
 }
 
 func (to targets) attacksOnTheNetwork() map[string]func() error {
@@ -359,12 +409,9 @@ var refusals = []unix.Errno{unix.EPERM, unix.EACCES, unix.ENOENT, unix.EROFS, un
 // that. The status says that it is confined, also after the runner was killed.
 func TestABrokenOutQEMUGetsNothing(t *testing.T) {
 	t.Parallel()
-	require.GreaterOrEqual(t, confine.ABI(), 6, "this kernel has no Landlock, or an old one: nothing here can be proved")
-	v := newVM(t, "wrapped")
-	to := v.targets()
-	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB",
-		"drives: [{file: PATH/disks/disk.img}, {file: PATH/cds/a.iso, readOnly: true}]",
-		"options: {qemu: PATH/bin/"+attacker+"}")
+	v, to := newAttacked(t)
+	v.aims(to)
+	v.runs()
 	v.attacked(to)
 	require.NotZero(t, invariants.OneQEMU(t, v.dir))
 	require.Equal(t, "True Confined", v.condition(vmstatus.ConditionConfined))
@@ -373,6 +420,91 @@ func TestABrokenOutQEMUGetsNothing(t *testing.T) {
 	_, err := v.stop()
 	require.NoError(t, err)
 	v.nothingLeft()
+}
+
+// newAttacked returns a VM with the attacker in QEMU's place.
+func newAttacked(t *testing.T) (*vm, targets) {
+	t.Helper()
+	require.GreaterOrEqual(t, confine.ABI(), 6, "this kernel has no Landlock, or an old one: nothing here can be proved")
+	v := newVM(t, "wrapped")
+	to := v.targets()
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB",
+		"drives: [{file: PATH/disks/disk.img}, {file: PATH/cds/a.iso, readOnly: true}]",
+		"options: {qemu: PATH/bin/"+attacker+"}")
+	return v, to
+}
+
+// It gets nothing either from runners without CAP_SYS_ADMIN, whose QEMU is in a user namespace, and from one of root that
+// has little more.
+func TestABrokenOutQEMUOfAnyRunnerGetsNothing(t *testing.T) {
+	t.Parallel()
+	const user = "4711"
+	likeUser := []string{"--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all"}
+	var granted []string
+	for name := range strings.FieldsSeq(unitLine(t, "../cmd/vmrunner/systemd/network.conf", "AmbientCapabilities=")) {
+		granted = append(granted, "+"+strings.ToLower(strings.TrimPrefix(name, "CAP_")))
+	}
+	capabilities := strings.Join(granted, ",")
+	for who, by := range map[string][]string{
+		"a user":                        likeUser,
+		"a user without a bounding set": append(slices.Clone(likeUser), "--bounding-set=-all"),
+		"the unit with network.conf": append(slices.Clone(likeUser[:len(likeUser)-1]), "--inh-caps=-all,"+capabilities,
+			"--ambient-caps=-all,"+capabilities, "--bounding-set=-all,"+capabilities),
+		"root, confined": {"--bounding-set=-all,+sys_admin,+net_admin,+dac_override", "--inh-caps=-all"},
+	} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			v, to := newAttacked(t)
+			v.aims(to)
+			v.types = v.path("types")
+			require.NoError(t, os.CopyFS(v.types, os.DirFS("testdata/vmtypes")))
+			require.NoError(t, program.Build(t.Context(), v.path("bin", "vmrunner"), "vmop/cmd/vmrunner"))
+			if !strings.HasPrefix(who, "root") {
+				for _, dir := range []string{v.dir, filepath.Dir(to.OtherMonitor)} {
+					require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+						return errors.Join(err, os.Lchown(path, 4711, 4711))
+					}))
+				}
+			}
+			args := append(slices.Clone(by), "--no-new-privs", v.path("bin", "vmrunner"), "run", "-c", v.path("config.yaml"),
+				"--vmtypes", v.types)
+			runner := exec.CommandContext(t.Context(), "setpriv", args...)
+			runner.Env = append(os.Environ(), "HOME="+v.dir, "XDG_RUNTIME_DIR="+v.path("run"))
+			var log strings.Builder
+			runner.Stdout, runner.Stderr = &log, &log
+			require.NoError(t, runner.Start())
+			t.Cleanup(func() {
+				_ = runner.Process.Signal(unix.SIGTERM)
+				if err := runner.Wait(); t.Failed() {
+					t.Log(err, log.String())
+				}
+			})
+			require.Eventually(t, func() bool {
+				_, err := os.Stat(v.path("bin", accessesFile))
+				return err == nil
+			}, patience, 10*time.Millisecond, "the attacker has not run")
+			v.attacked(to)
+			require.Eventually(t, func() bool {
+				client, err := control.Dial(t.Context(), to.Control)
+				if err != nil {
+					return false
+				}
+				s, err := client.Status(t.Context())
+				return err == nil && s.Confinement != nil && s.Confinement.OwnRoot
+			}, patience, 10*time.Millisecond, "it has no root folder of its own")
+		})
+	}
+}
+
+// unitLine returns the value of a setting of a unit.
+func unitLine(t *testing.T, file, setting string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	_, rest, found := strings.Cut("\n"+string(text), "\n"+setting)
+	require.True(t, found)
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
 }
 
 // A program in swtpm's place gets its own folder, and nothing else of the data directory.
@@ -387,6 +519,8 @@ func TestABrokenOutTPMGetsItsStateOnly(t *testing.T) {
 	v.configure("wrappedtpm", nil, "accelerator: tcg", "firmware: uefi-4m", "network: []", "maximumRam: 64 MiB",
 		"useTpm: true", "options: {swtpm: PATH/bin/"+attacker+"}")
 	v.write("data/tpm2-00.permall", "")
+	v.aims(to)
+	v.runs()
 	v.attacked(to)
 	require.NotEmpty(t, v.read("data", "tpm", "tpm2-00.permall"), "it works there")
 	_, err = v.stop()
@@ -394,18 +528,28 @@ func TestABrokenOutTPMGetsItsStateOnly(t *testing.T) {
 	v.nothingLeft()
 }
 
-// attacked runs a VM with the attacker: all that it attempts is refused, and it gets what
-// the plan gives leave for.
+// aims tells the attacker its targets.
+func (v *vm) aims(to targets) {
+	v.t.Helper()
+	text, err := json.Marshal(to)
+	require.NoError(v.t, err)
+	v.write("bin/"+targetsFile, string(text))
+}
+
+// attacked requires that all of the attacker's attempts were refused, and that it got what the plan gives leave for.
 func (v *vm) attacked(to targets) {
 	t := v.t
 	t.Helper()
-	text, err := json.Marshal(to)
-	require.NoError(t, err)
-	v.write("bin/"+targetsFile, string(text))
-	v.runs()
-
-	results := map[string]int{}
+	results, late := map[string]int{}, map[string]int{}
 	require.NoError(t, json.Unmarshal([]byte(v.read("bin", attacksFile)), &results))
+	if !to.TPM { // which has no leave for the runtime directory
+		require.Eventually(t, func() bool {
+			text, err := os.ReadFile(v.path("bin", lateFile))
+			return err == nil && json.Unmarshal(text, &late) == nil
+		}, patience, 10*time.Millisecond)
+		require.Len(t, late, 1)
+		maps.Copy(results, late)
+	}
 	require.GreaterOrEqual(t, len(results), 40)
 	for name, errno := range results {
 		assert.True(t, slices.Contains(refusals, unix.Errno(errno)), "%s: %d (%s)", name, errno, unix.Errno(errno))
@@ -422,19 +566,25 @@ func (v *vm) attacked(to targets) {
 // targets makes what the attacker is to go for, and the attacker.
 func (v *vm) targets() targets {
 	v.t.Helper()
-	for _, dir := range []string{"bin", "disks", "cds", "secrets", "data"} {
+	for _, dir := range []string{"bin", "disks", "cds", "secrets", "data", "run"} {
 		require.NoError(v.t, os.MkdirAll(v.path(dir), 0o700))
 	}
-	program, err := os.Executable()
+	own, err := os.Executable()
 	require.NoError(v.t, err)
-	require.NoError(v.t, os.Symlink(program, v.path("bin", attacker)))
+	text, err := os.ReadFile(own)
+	require.NoError(v.t, err)
+	require.NoError(v.t, os.WriteFile(v.path("bin", attacker), text, 0o755))
 	qemu, err := exec.LookPath(qemuProgram)
 	require.NoError(v.t, err, "install the Debian package qemu-system-x86")
+	other, err := os.MkdirTemp("", "r") // of another VM
+	require.NoError(v.t, err)
+	v.t.Cleanup(func() { require.NoError(v.t, os.RemoveAll(other)) })
 	to := targets{
-		Runner: os.Getpid(), Secret: v.path("secrets", "token"), Disk: v.path("disks", "disk.img"),
+		Secret: v.path("secrets", "token"), Disk: v.path("disks", "disk.img"),
 		OtherDisk: v.path("disks", "other.img"), CD: v.path("cds", "a.iso"), Config: v.path("config.yaml"),
 		Password: v.path("display-password"), Type: v.path("data", "vmtype.txtar"),
-		OtherMonitor: filepath.Join(v.t.TempDir(), "monitor.sock"), Abstract: "@" + filepath.Base(v.dir), Program: qemu,
+		OtherMonitor: filepath.Join(other, "monitor.sock"), Control: v.path("run", control.SocketName),
+		Abstract: "@" + filepath.Base(v.dir), Program: qemu,
 	}
 	for _, file := range []string{to.Secret, to.Disk, to.OtherDisk, to.CD} {
 		require.NoError(v.t, os.WriteFile(file, make([]byte, 1<<20), 0o600))

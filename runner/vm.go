@@ -54,6 +54,7 @@ type run struct {
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask
 	spice   *control.SPICE          // who looks by it there
+	barred  control.Barred          // from the control interface
 	there   atomic.Bool             // the machine is, and the driver can be asked
 	service *service.Service        // gets the status without asking
 	cancel  context.CancelCauseFunc // ends the VM

@@ -27,12 +27,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/cli"
+	"vmop/confine"
 )
 
 // version is set when the program is built: -ldflags "-X main.version=…".
 var version = "devel"
 
 func main() {
+	confine.Serve() // if this is a process that confines itself
 	unix.Umask(0o077)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	err := newCommand().ExecuteContext(ctx)

@@ -48,6 +48,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/cli"
+	"vmop/confine"
 	"vmop/runner"
 	"vmop/runner/control"
 	"vmop/runner/supervisor"
@@ -56,6 +57,7 @@ import (
 )
 
 func main() {
+	confine.Serve()                           // if this is a process that confines itself
 	evaluate.Serve(context.Background(), nil) // if this is such a process
 	ctx, stop := untilSignal(context.Background())
 	root := newCommand(os.Args[1:]...)

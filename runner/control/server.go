@@ -44,7 +44,7 @@ const (
 	maxSocketPath = 107 // sun_path of unix(7), without the last byte
 )
 
-// Options configure a server. All but Archive and SPICE are required.
+// Options configure a server. All but Archive, SPICE and Barred are required.
 type Options struct {
 	// Dir is the runtime directory, which only this user can read. It holds the socket
 	// and, briefly, screenshots.
@@ -67,6 +67,8 @@ type Options struct {
 	GuestBehind func(tap string) (netip.Addr, error)
 	// SPICE gets the clients of the SPICE server; who shows QEMU's clients asks it.
 	SPICE *SPICE
+	// Barred are the processes that are refused at the socket.
+	Barred *Barred
 }
 
 // A Server serves the control interface.
@@ -87,9 +89,11 @@ type Server struct {
 	clients atomic.Int32
 	far     atomic.Int32 // clients of ServeRemote
 	lasting atomic.Int32 // of the clients
-	mu      sync.Mutex
-	streams map[net.Conn]struct{} // taken over from HTTP; nil: closed
-	handed  sync.WaitGroup        // counts them
+	// intruded is done when a process of the VM has connected.
+	intruded sync.Once
+	mu       sync.Mutex
+	streams  map[net.Conn]struct{} // taken over from HTTP; nil: closed
+	handed   sync.WaitGroup        // counts them
 }
 
 // Start creates the socket and serves it until Close. Requests get the values of ctx, but
@@ -111,10 +115,22 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s.http = s.newHTTP(withPeer, func(string) bool { return true })
 	go func() {
 		defer close(s.served)
-		s.serve(s.http, &bounded{Listener: l, clients: &s.clients})
+		s.serve(s.http, &bounded{Listener: l, clients: &s.clients, refuse: s.isBarred})
 	}()
 	go s.keepUsage(ctx)
 	return s, nil
+}
+
+// isBarred reports whether a client of the socket is a process of the VM.
+func (s *Server) isBarred(conn net.Conn) bool {
+	refused := s.opts.Barred.bars(conn)
+	if refused {
+		s.intruded.Do(func() {
+			s.opts.Log.Error("a process of the VM has connected to the control interface: a guest may have broken out",
+				"peer", peerOf(conn))
+		})
+	}
+	return refused
 }
 
 // ServeRemote serves the manager, too, until Close. It accepts from the listener only what
@@ -243,10 +259,11 @@ func (s *Server) forget(conn net.Conn) {
 	s.handed.Done()
 }
 
-// bounded is a listener that refuses clients while there are too many.
+// bounded is a listener that refuses clients while there are too many, and those that refuse names.
 type bounded struct {
 	net.Listener
 	clients *atomic.Int32
+	refuse  func(net.Conn) bool // nil: none
 }
 
 // Accept implements net.Listener.
@@ -255,6 +272,10 @@ func (b *bounded) Accept() (net.Conn, error) {
 		conn, err := b.Listener.Accept()
 		if err != nil {
 			return nil, err
+		}
+		if b.refuse != nil && b.refuse(conn) {
+			_ = conn.Close()
+			continue
 		}
 		if b.clients.Add(1) <= MaxConnections {
 			return &counted{Conn: conn, clients: b.clients}, nil

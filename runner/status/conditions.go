@@ -243,7 +243,7 @@ func tpmLost(s Status) Condition {
 	return answer(vmstatus.ConditionTPMLost, false, vmstatus.ReasonNoTPM, "")
 }
 
-// confined says what doesn't hold, even if it is true.
+// confined reports what does not hold, even if the condition is true.
 func confined(s Status) Condition {
 	c, running := s.Confinement, s.Started != nil && s.State != vmstatus.StateStopped
 	switch {
@@ -253,12 +253,15 @@ func confined(s Status) Condition {
 	case c == nil || !running:
 		return answer(vmstatus.ConditionConfined, false, s.Reason, "")
 	}
-	message := strings.Join(c.Lacks, "; ")
+	lacks := c.Lacks
+	if len(c.Exempt) > 0 {
+		lacks = append([]string{strings.Join(c.Exempt, ", ") + ": confines itself"}, lacks...)
+	}
+	message := strings.Join(lacks, "; ")
 	switch {
 	case c.Landlock == 0 && !c.OwnRoot:
 		return answer(vmstatus.ConditionConfined, false, vmstatus.ReasonNotConfined, message)
-	case len(c.Exempt) > 0:
-		message = strings.Join(append([]string{strings.Join(c.Exempt, ", ") + ": confines itself"}, c.Lacks...), "; ")
+	case len(c.Exempt) > 0 || !c.OwnRoot:
 		return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonPartlyConfined, message)
 	}
 	return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonConfined, message)

@@ -143,11 +143,11 @@ func TestConfined(t *testing.T) {
 	t.Parallel()
 	booting := Entered{State: vmstatus.StateBooting}
 	for want, c := range map[string]*Confinement{
-		"True Confined ":            {Landlock: 7, OwnRoot: true},
-		"True Confined no root":     {Landlock: 7, Lacks: []string{"no root"}},
-		"True Confined no Landlock": {OwnRoot: true, Lacks: []string{"no Landlock"}},
-		"True PartlyConfined a: confines itself; no root": {
-			Landlock: 7, Exempt: []string{"a"}, Lacks: []string{"no root"},
+		"True Confined ":              {Landlock: 7, OwnRoot: true},
+		"True PartlyConfined no root": {Landlock: 7, Lacks: []string{"no root"}},
+		"True Confined no Landlock":   {OwnRoot: true, Lacks: []string{"no Landlock"}},
+		"True PartlyConfined a: confines itself; no ports": {
+			Landlock: 7, OwnRoot: true, Exempt: []string{"a"}, Lacks: []string{"no ports"},
 		},
 		"False NotConfined no Landlock; no root": {Lacks: []string{"no Landlock", "no root"}},
 		"False NotRecorded QEMU was started by an earlier version, which didn't record whether the kernel confines " +

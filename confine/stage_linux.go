@@ -1,0 +1,168 @@
+package confine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Stage is this program in a user namespace of its own, where it may make a root folder without privileges. There it
+// takes the rules and becomes another program. A thread can't enter a user namespace while the program has others.
+//
+// See user_namespaces(7) and docs/decisions/0178-own-root-without-root.md.
+type Stage struct {
+	Rules Rules
+	Path  string   // of the program that the stage becomes
+	Args  []string // with the program's own name
+	Dir   string   // working directory, "" for the root folder
+}
+
+// stageName is the name under which this program is started as a stage; the number of its descriptor follows it.
+const stageName = "vmop-confine"
+
+// served is set by Serve: only such a program can be a stage.
+var served bool
+
+// CanStage reports whether a process under the rules gets its own root folder by a stage, and only by a stage: the caller
+// lacks CAP_SYS_ADMIN, and the process needs no other capability of the host. The program must have called Serve.
+func (r *Rules) CanStage() bool {
+	if !served {
+		return false
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if unix.Capget(&header, &sets[0]) != nil {
+		return false
+	}
+	has := func(n int) bool { return sets[n/32].Effective&(1<<(n%32)) != 0 }
+	needs := has(unix.CAP_SYS_ADMIN)
+	for _, name := range r.Capabilities {
+		n, known := numbers()[name]
+		needs = needs || !known || has(n)
+	}
+	return !needs
+}
+
+// answer is what a stage reports before it becomes the program, or in its place.
+type answer struct {
+	Held  Held
+	Fault string
+	Errno syscall.Errno
+}
+
+// Start starts the stage with the attributes of the program, whose Dir must be empty. It returns when the stage has
+// become the program, or could not. An error that wraps ErrNoNamespace means that nothing was tried.
+func (s Stage) Start(attributes os.ProcAttr) (_ *os.Process, held Held, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, held, os.NewSyscallError("socketpair", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), stageName), os.NewFile(uintptr(pair[1]), stageName)
+	defer ours.Close()
+	sys := syscall.SysProcAttr{}
+	if attributes.Sys != nil {
+		sys = *attributes.Sys
+	}
+	sys.Cloneflags |= unix.CLONE_NEWUSER
+	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE} // of the namespace; Hold gives them up
+	attributes.Sys = &sys
+	place := len(attributes.Files)
+	attributes.Files = append(attributes.Files[:place:place], theirs)
+	p, err := os.StartProcess("/proc/self/exe", []string{stageName, strconv.Itoa(place)}, &attributes)
+	_ = theirs.Close()
+	if err != nil {
+		return nil, held, fmt.Errorf("%w: %w", ErrNoNamespace, err)
+	}
+	if held, err = s.converse(ours); err != nil {
+		_ = p.Kill()
+		_, _ = p.Wait()
+		return nil, held, err
+	}
+	return p, held, nil
+}
+
+// ErrNoNamespace means that the kernel, or who has set it up, permits no user namespace.
+var ErrNoNamespace = errors.New("no user namespace")
+
+// converse sends the stage its order and returns what it reports. The end of the stream without a fault means that
+// the stage has become the program.
+func (s Stage) converse(stream *os.File) (held Held, err error) {
+	if err := json.NewEncoder(stream).Encode(s); err != nil {
+		return held, fmt.Errorf("send the rules: %w", err)
+	}
+	var a answer
+	answers := json.NewDecoder(stream)
+	if err := answers.Decode(&a); err != nil {
+		return held, fmt.Errorf("the process has ended before it took the rules: %w", err)
+	}
+	held = a.Held
+	if a.Fault == "" {
+		if answers.Decode(&a) != nil { // the end
+			return held, nil
+		}
+	}
+	if a.Errno != 0 {
+		return held, &os.PathError{Op: a.Fault, Path: s.Path, Err: a.Errno}
+	}
+	return held, errors.New(a.Fault)
+}
+
+// Serve becomes the program that a Stage names if this process was started for that, and doesn't return then. It must be
+// called first in main.
+func Serve() {
+	if len(os.Args) != 2 || os.Args[0] != stageName {
+		served = true
+		return
+	}
+	fd, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		os.Exit(1)
+	}
+	runtime.LockOSThread()
+	unix.CloseOnExec(fd)
+	stream := os.NewFile(uintptr(fd), stageName)
+	var s Stage
+	if json.NewDecoder(stream).Decode(&s) == nil {
+		a := s.become(stream)
+		_ = json.NewEncoder(stream).Encode(a)
+	}
+	os.Exit(1)
+}
+
+// become takes the rules, reports what holds, and becomes the program. It returns why it didn't.
+func (s Stage) become(stream *os.File) (a answer) {
+	fails := func(what string, err error) answer {
+		a.Fault = fmt.Sprintf("%s: %v", what, err)
+		if errors.As(err, &a.Errno) {
+			a.Fault = what
+		}
+		return a
+	}
+	forbidNamespaces()
+	held, err := s.Rules.Hold()
+	if err != nil {
+		return fails("confine it", err)
+	}
+	a.Held = held
+	if s.Dir != "" {
+		if err := os.Chdir(s.Dir); err != nil {
+			return fails("chdir", err)
+		}
+	}
+	if err := json.NewEncoder(stream).Encode(a); err != nil {
+		return fails("report what holds", err)
+	}
+	return fails("fork/exec", unix.Exec(s.Path, s.Args, os.Environ()))
+}
+
+// forbidNamespaces keeps the process from making user namespaces, in which it would have all capabilities over what
+// is in them. It is a limit of this namespace, and without it the rules hold all the same.
+func forbidNamespaces() { _ = os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0) }
