@@ -62,6 +62,7 @@ install: build man ## Install programs, man pages, completion and the systemd un
 	install -m 644 $(MAN)/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 cmd/vmrunner/systemd/vmrunner@.service cmd/vmmanager/systemd/vmmanager-local.service \
 		$(DESTDIR)$(UNITDIR)/
+	install -D -m 644 cmd/vmrunner/systemd/network.conf $(DESTDIR)$(PREFIX)/share/vmop/network.conf
 	for program in vmrunner vmmanager vmimport kubectl-vmop; do \
 		$(BIN)/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program || exit 1; \
 	done

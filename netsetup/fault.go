@@ -83,7 +83,7 @@ func FaultOf(err error) Fault {
 }
 
 const adminRemedy = "run as root or give the program the capability CAP_NET_ADMIN " +
-	"(in Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
+	"(by a service: the drop-in network.conf; in Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
 
 // noAdmin turns a refusal by the kernel into the fault NoRight and leaves every
 // other error as it is, with what was being done in front.

@@ -30,7 +30,7 @@ type Machine struct{ Name, RuntimeDir string }
 func Machines(env Env, file string) []Machine {
 	var found []Machine
 	add := func(name, dir string) (there bool) {
-		if _, err := os.Lstat(filepath.Join(dir, file)); err != nil || !mine(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, file)); err != nil || !mine(dir) && !madeByRoot(dir) {
 			return false
 		}
 		if m := (Machine{name, dir}); !slices.Contains(found, m) {
@@ -146,6 +146,10 @@ func mine(dir string) bool {
 	owner, _, ok := directory(dir)
 	return ok && owner == os.Geteuid()
 }
+
+// madeByRoot reports whether this user is root, and the directory is one that only root can have made: that of a service,
+// which has a user of its own. The directory may be a link.
+func madeByRoot(dir string) bool { return os.Geteuid() == 0 && rootsAlone(filepath.Dir(dir)) }
 
 // rootsAlone reports whether a directory belongs to root, and only root can
 // make anything in it.

@@ -240,7 +240,7 @@ func (inv *Inventory) watched() (paths []string) {
 		paths = append(paths, base+"/", filepath.Join(base, config.ElsewhereDir)+"/")
 		entries, _ := os.ReadDir(base) // it may have gone
 		for _, e := range entries {
-			if e.IsDir() {
+			if e.IsDir() || e.Type() == os.ModeSymlink { // as systemd makes them
 				paths = append(paths, filepath.Join(base, e.Name(), control.SocketName))
 			}
 		}

@@ -71,6 +71,10 @@ func makePrivateDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}
+	path, err := followOwnLink(path)
+	if err != nil {
+		return err
+	}
 	if owner, err := ownerOf(path); err != nil || owner != os.Geteuid() {
 		return errors.Join(err, fmt.Errorf("%s is not a directory of user %d; choose another with runtimeDir", path,
 			os.Geteuid()))
@@ -89,6 +93,19 @@ func makePrivateDir(path string) error {
 		}
 	}
 	return os.Chmod(path, 0o700)
+}
+
+// followOwnLink returns where a path leads. systemd makes directories of units with DynamicUser in a private folder, and
+// links to them. A link must be root's or this user's: nobody else may choose the directory, now or later.
+func followOwnLink(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSymlink {
+		return path, err
+	}
+	if link, ok := info.Sys().(*syscall.Stat_t); !ok || int(link.Uid) != os.Geteuid() && link.Uid != 0 {
+		return "", fmt.Errorf("%s is a link of another user; choose another with runtimeDir", path)
+	}
+	return filepath.EvalSymlinks(path)
 }
 
 // everybodyWrites is the permission that makes a folder everybody's.
