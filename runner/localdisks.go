@@ -143,6 +143,9 @@ func imageFor(all []offeredDisk, d vmspec.Drive, device, node string, other bool
 			"or the VM type does not say which of QEMU's drives it is", path)
 	}
 	offered := all[at]
+	if offered.Size <= 0 {
+		return nil, fmt.Errorf("%s cannot be copied: the source says that the disk has %d bytes", path, offered.Size)
+	}
 	if d.File != "" {
 		image := handover.NewFile(device, node, d.File, d.Format, offered.Size)
 		return &image, nil

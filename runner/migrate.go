@@ -31,14 +31,12 @@ const heldText = "the guest is being moved to another runner"
 
 // offer is what a source says about its VM, from which the target makes its plan.
 type offer struct {
-	UUID     string            `json:"uuid"`
-	VMType   string            `json:"vmType"`
-	Archive  []byte            `json:"archive"` // of the type
-	Machines map[string]string `json:"machines"`
-	Hardware []string          `json:"hardware"`
-	CPUs     int               `json:"cpus"`
-	Disks    []offeredDisk     `json:"disks,omitempty"` // that can be copied
-	Plugged  []reconcile.Slot  `json:"plugged,omitempty"`
+	prepare.Offer
+
+	Hardware []string         `json:"hardware"`
+	CPUs     int              `json:"cpus"`
+	Disks    []offeredDisk    `json:"disks,omitempty"` // that can be copied
+	Plugged  []reconcile.Slot `json:"plugged,omitempty"`
 }
 
 // guest is the machine as a migration sees it.
@@ -280,7 +278,9 @@ func (m *run) offer(ctx context.Context, plugged []reconcile.Slot) (o offer, err
 		return o, err
 	}
 	o = offer{
-		UUID: m.vm.Spec.UUID, VMType: m.vm.Config.VMType, Archive: m.vm.Pin.Archive, Machines: machines,
+		Offer: prepare.Offer{
+			UUID: m.vm.Spec.UUID, VMType: m.vm.Config.VMType, Archive: m.vm.Pin.Archive, Machines: machines,
+		},
 		Hardware: slices.Concat(handover.Hardware(m.vm.Plan, machines), pluggedHardware(m.vm.Plan, plugged)),
 		Plugged:  plugged, CPUs: len(cpus),
 	}

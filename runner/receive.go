@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +41,9 @@ type Receive struct {
 	Migration string
 	// CopyDisks has disks copied whose images are not here, and those that are block devices.
 	CopyDisks bool
+	// TrustSource accepts another version of the VM type than this side has. Its plans are limited to what this side's
+	// own version does.
+	TrustSource bool
 	// Copies are the paths of images and block devices to which disks are copied that are certainly other ones than the
 	// source's, with CopyDisks or without it.
 	Copies []string
@@ -234,15 +236,10 @@ func (r *receiver) compare(ctx context.Context, text json.RawMessage) ([]handove
 		return nil, fmt.Errorf("read the source's offer: %w", err)
 	}
 	vm := r.vm
-	if here := strings.TrimSuffix(filepath.Base(vm.Config.VMType), ".star"); here !=
-		strings.TrimSuffix(filepath.Base(o.VMType), ".star") {
-		return nil, fmt.Errorf("vmType is %s here, and %s at the source", vm.Config.VMType, o.VMType)
-	}
-	pin := &prepare.Pin{Archive: o.Archive, Machines: o.Machines}
 	for _, s := range o.Plugged {
 		vm.Plugged = append(vm.Plugged, s.Serial)
 	}
-	if err := vm.CompleteAs(ctx, r.opts.Options, o.UUID, pin); err != nil {
+	if err := vm.CompleteAs(ctx, r.opts.Options, o.Offer, r.opts.Receive.TrustSource); err != nil {
 		return nil, err
 	}
 	own := slices.Concat(handover.Hardware(vm.Plan, o.Machines), pluggedHardware(vm.Plan, o.Plugged))

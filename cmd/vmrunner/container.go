@@ -59,6 +59,8 @@ func (c *container) enter(log *slog.Logger) error {
 		c.receive = &runner.Receive{
 			Address: address, Migration: migration, Invitation: filepath.Join(os.TempDir(), "invitation"),
 			Copies: config.Copies(os.Getenv),
+			// The manager gives the invitation to the VM's other pod only, which may have another image.
+			TrustSource: true,
 		}
 	}
 	pod, err := k8s.FindPod(os.Getenv, c.account)

@@ -24,7 +24,10 @@ const receiveText = "receive waits for the guest of another runner, and continue
 	"keep it secret, because it has a key. The configuration must give the guest the same hardware,\n" +
 	"and the same disks; paths, networks and displays may differ. With --copy-disks, disks are copied\n" +
 	"whose files are not there, and those that are block devices, which must be blank; all other files\n" +
-	"must be the guest's own. From then on receive does what run does."
+	"must be the guest's own. From then on receive does what run does.\n\n" +
+	"A VM type chooses which programs run. So the source's VM type must be the same as the one here. If\n" +
+	"you trust the source's owner, --trust-source accepts another version of it. Even then the type uses\n" +
+	"no file, program, network or display that this side's own version does not use."
 
 func newReceive(f *flags) *cobra.Command {
 	var r runner.Receive
@@ -56,6 +59,8 @@ func newReceive(f *flags) *cobra.Command {
 		"listen at this `address`, HOST:PORT, where the other runner\nreaches it; port 0 is any that is free")
 	cmd.Flags().StringVar(&r.Invitation, "invitation", "", "write the invitation to this `file`")
 	cmd.Flags().BoolVar(&r.CopyDisks, "copy-disks", false, "copy the disks that are not there")
+	cmd.Flags().BoolVar(&r.TrustSource, "trust-source", false,
+		"accept another version of the VM type than the one here")
 	cli.CompleteFile(cmd, "invitation")
 	return cmd
 }

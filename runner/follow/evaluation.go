@@ -148,5 +148,5 @@ func (e *evaluation) checkPolicy(ctx context.Context, wanted *prepare.VM) error 
 	if err != nil && !errors.As(err, &faults) {
 		return fmt.Errorf("whether the policy for VM types allows it cannot be evaluated: %w", err)
 	}
-	return e.Running.Judge(e.Options.Policy, e.Options.VMTypes, wanted.Spec, made)
+	return e.Running.Judge(ctx, e.Options, wanted.Spec, made)
 }

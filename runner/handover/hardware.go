@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"vmop/printable"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/qemuopt"
 )
@@ -83,6 +84,10 @@ func hostOnly(m qemuopt.Meaning) bool {
 
 func isPath(e qemuopt.Effect) bool { return e >= qemuopt.Reads }
 
+// mostDifferences is how many differences an error has, and longestLine how many bytes of each: the other side has
+// written them.
+const mostDifferences, longestLine = 20, 300
+
 // Differences returns an error that says what another hardware is, which a guest would have instead of its own.
 func Differences(own, other []string) error {
 	if slices.Equal(own, other) {
@@ -101,6 +106,12 @@ func Differences(own, other []string) error {
 	}
 	if list == nil {
 		list = []string{"with its devices in another order"}
+	}
+	if more := len(list) - mostDifferences; more > 0 {
+		list = append(list[:mostDifferences], fmt.Sprintf("and %d more", more))
+	}
+	for i := range list {
+		list[i] = printable.Clip(printable.Line(list[i]), longestLine)
 	}
 	return fmt.Errorf("the guest would have other hardware: %s", strings.Join(list, "; "))
 }

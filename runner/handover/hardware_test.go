@@ -1,6 +1,8 @@
 package handover
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,4 +49,18 @@ func TestMediaAreNoHardware(t *testing.T) {
 	require.EqualError(t, Differences(empty, with("scsi-cd", "cd1", "")),
 		"the guest would have other hardware: without -device scsi-cd,id=cd0; with -device scsi-cd,id=cd1")
 	require.Error(t, Differences(with("scsi-hd", "disk0", "a"), with("scsi-hd", "disk0", "b")))
+}
+
+// The other side has written what differs: it forges no line of the log, and doesn't fill it.
+func TestDifferencesArePrintable(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for i := range 1000 {
+		lines = append(lines, fmt.Sprint("-device x", i, "\n\x1b[2J", strings.Repeat("y", 1000)))
+	}
+	err := Differences(lines, nil).Error()
+	require.NotContains(t, err, "\n")
+	require.NotContains(t, err, "\x1b")
+	require.Less(t, len(err), 10_000)
+	require.Contains(t, err, "and 980 more")
 }

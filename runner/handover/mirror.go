@@ -53,7 +53,9 @@ func (s *Source) agree(data json.RawMessage) error {
 			return fmt.Errorf("read which disks are to be copied: %w", err)
 		}
 	}
-	s.screen = a.Screen
+	if a.Screen.isAddress() {
+		s.screen = a.Screen
+	}
 	for _, id := range a.Copy {
 		found := false
 		for _, d := range s.cfg.Disks {

@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"vmop/printable"
@@ -14,6 +15,12 @@ type Screen struct {
 	// Host is a name or an IP address, Port one of TCP.
 	Host string `json:"host"`
 	Port int    `json:"port"`
+}
+
+// isAddress reports whether it can be an address, which is passed on to all clients.
+func (s *Screen) isAddress() bool {
+	return s != nil && s.Host != "" && len(s.Host) < 256 && s.Port > 0 && s.Port < 1<<16 &&
+		strings.Trim(s.Host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:%_-") == ""
 }
 
 // leaveTime is how long a source's QEMU stays for clients of SPICE that go to the target: what they were doing is in

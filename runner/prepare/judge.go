@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -10,13 +11,13 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// Judge wants a plan to be one that the policy allows, which may be nil: then all
-// are. spec is what the plan was made for.
-func (vm *VM) Judge(p *policy.Policy, vmTypes string, spec vmspec.Spec, made *plan.Plan) error {
-	if p == nil {
+// Judge wants a plan to be one that the policy allows, if there is one, and, if its type came from another runner, one
+// that does what this side's own type does. spec is what the plan was made for.
+func (vm *VM) Judge(ctx context.Context, opts Options, spec vmspec.Spec, made *plan.Plan) error {
+	if opts.Policy == nil && !vm.Pin.isReceived() {
 		return nil
 	}
-	folder, err := TypeFolder(vmTypes, vm.Config.VMType)
+	folder, err := TypeFolder(opts.VMTypes, vm.Config.VMType)
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,15 @@ func (vm *VM) Judge(p *policy.Policy, vmTypes string, spec vmspec.Spec, made *pl
 			s.Images = append(s.Images, d.File)
 		}
 	}
-	return p.Check(made, s)
+	if err := opts.Policy.Check(made, s); err != nil || !vm.Pin.isReceived() {
+		return err
+	}
+	own, err := vm.ownPlan(ctx, opts.VMTypes, spec)
+	if err != nil {
+		return fmt.Errorf("compare the VM type %s, which came from another runner, with this side's own: %w",
+			vm.Config.VMType, err)
+	}
+	return policy.CheckReceived(made, own, s)
 }
 
 // TypeFolder returns where a policy sees a VM type. A kept copy of a type counts

@@ -143,17 +143,7 @@ func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
 	if err := vm.keepsOwnFiles(); err != nil {
 		return err
 	}
-	return vm.Judge(opts.Policy, opts.VMTypes, vm.Spec, vm.Plan)
-}
-
-// CompleteAs computes everything else of a VM whose guest comes from another runner, with a uuid and a type. Nothing
-// is kept before the guest is here.
-func (vm *VM) CompleteAs(ctx context.Context, opts Options, uuid string, pin *Pin) error {
-	if vm.Config.VM.UUID == "" {
-		vm.Config.VM.UUID = uuid
-	}
-	vm.Pin = pin
-	return vm.Complete(ctx, opts, false)
+	return vm.Judge(ctx, opts, vm.Spec, vm.Plan)
 }
 
 // KeepAll keeps uuid, type and machine versions in the data directory, synced.

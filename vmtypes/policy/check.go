@@ -57,6 +57,8 @@ type Error struct {
 	Type string
 	// Violations are at least one.
 	Violations []Violation
+	// Received says that the plan was judged by CheckReceived.
+	Received bool
 }
 
 // Error returns all violations, one after the other.
@@ -65,11 +67,14 @@ func (e *Error) Error() string {
 	for i, v := range e.Violations {
 		lines[i] = strings.ReplaceAll(v.String(), "\n", "\n  ")
 	}
-	who := "the VM type " + e.Type + " does"
-	if e.Type == "" {
-		who = "the configuration wants"
+	what := "the VM type " + e.Type + " does what the policy does not allow"
+	switch {
+	case e.Received:
+		what = "the VM type " + e.Type + ", which came from another runner, does what this side's own type does not"
+	case e.Type == "":
+		what = "the configuration wants what the policy does not allow"
 	}
-	return who + " what the policy does not allow:\n  " + strings.Join(lines, "\n  ")
+	return what + ":\n  " + strings.Join(lines, "\n  ")
 }
 
 // Check returns all that the policy doesn't allow of a plan as an *Error, or nil.
@@ -93,6 +98,15 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Options)) {
 		c.allow("options", name, "vm.options."+name)
 	}
+	c.plan(made)
+	if len(c.violations) == 0 {
+		return nil
+	}
+	return &Error{Type: made.Type, Violations: c.violations}
+}
+
+// plan judges a plan, and the images of the subject.
+func (c *checker) plan(made *plan.Plan) {
 	c.qemu(made)
 	for _, h := range made.Helpers {
 		c.helper(h)
@@ -108,7 +122,7 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 		c.file("write", l.Path)
 	}
 	c.at = nil
-	for _, image := range s.Images {
+	for _, image := range c.subject.Images {
 		c.what = "the image " + image
 		c.file("write", image)
 	}
@@ -116,10 +130,6 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 		c.what = "the socket " + s.Role
 		c.file("write", s.Path)
 	}
-	if len(c.violations) == 0 {
-		return nil
-	}
-	return &Error{Type: made.Type, Violations: c.violations}
 }
 
 // checker judges one plan by one rule.
@@ -131,6 +141,7 @@ type checker struct {
 	at         *plan.Option // that is being judged; nil: what is
 	what       string
 	violations []Violation
+	own        *uses // of CheckReceived: what is allowed as well; nil: nothing
 }
 
 // place returns where something stands in the policy.
@@ -151,7 +162,10 @@ func (c *checker) denied(list, why string) {
 	if list != "" {
 		at += "." + list
 	}
-	v.Rule = fmt.Sprintf("%s, the rule for %s", c.policy.place(at), strings.Join(c.rule.Types, ", "))
+	v.Rule = receivedLimits
+	if c.own == nil {
+		v.Rule = fmt.Sprintf("%s, the rule for %s", c.policy.place(at), strings.Join(c.rule.Types, ", "))
+	}
 	if len(c.violations) < 100 { // more are not worth reading
 		c.violations = append(c.violations, v)
 	}
@@ -162,6 +176,9 @@ func (c *checker) deny(why string) { c.denied("", why) }
 
 // allow wants a word to be in a list of the rule.
 func (c *checker) allow(list, word, name string) bool {
+	if c.own.allows(list, word) {
+		return true
+	}
 	for _, pattern := range c.patterns(list) {
 		if pattern == word || matchWord(pattern, word) {
 			return true
@@ -203,7 +220,7 @@ func (c *checker) file(access, name string) {
 		c.denied("", verb+name+": it belongs to the runner, or contains files that do")
 		return
 	}
-	if c.own(name) {
+	if c.inOwn(name) || c.own.allows(access, name) || access == "read" && c.own.allows("write", name) {
 		return
 	}
 	patterns := c.patterns("write")
@@ -223,9 +240,9 @@ func within(name, folder string) bool {
 	return strings.HasPrefix(name, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// own reports whether a path is one of the VM's own directories or in it; where these
+// inOwn reports whether a path is one of the VM's own directories or in it; where these
 // may be is judged by itself.
-func (c *checker) own(name string) bool {
+func (c *checker) inOwn(name string) bool {
 	for _, dir := range []string{c.subject.DataDir, c.subject.RuntimeDir} {
 		if dir != "" && (name == dir || within(name, dir)) {
 			return true
@@ -267,6 +284,9 @@ func (c *checker) listen(host, port string) {
 		host = "*"
 	}
 	where := host + ":" + port
+	if c.own.allows("listen", where) {
+		return
+	}
 	for _, pattern := range c.patterns("listen") {
 		everywhere := strings.HasPrefix(pattern, "*:") || strings.HasPrefix(pattern, "**")
 		if pattern == where || matchWord(pattern, where) && (host != "*" || everywhere) {

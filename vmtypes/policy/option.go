@@ -14,7 +14,7 @@ func (c *checker) option(o *plan.Option) {
 	c.at = o
 	defer func() { c.at = nil }()
 	flag := "-" + strings.TrimLeft(o.Flag, "-")
-	if c.exactly(o, flag) {
+	if c.exactly(o, flag) || c.own.has(o) {
 		return
 	}
 	if !c.allow("flags", flag, "the flag "+flag) {

@@ -50,6 +50,9 @@ func isSandbox(o *plan.Option) bool {
 
 // program wants a program to be one that may be started as QEMU.
 func (c *checker) program(name string) {
+	if c.own.allows("programs", name) {
+		return
+	}
 	for _, pattern := range c.patterns("programs") {
 		if match(pattern, name) && clean(name) {
 			return
@@ -81,7 +84,7 @@ func (c *checker) helper(h plan.Process) {
 	c.at, c.what = nil, "the helper "+h.Name
 	c.environment(h.Env)
 	c.access(&h)
-	if h.Dir != "" && (!c.own(h.Dir) || path.Clean(h.Dir) != h.Dir) {
+	if h.Dir != "" && (!c.inOwn(h.Dir) || path.Clean(h.Dir) != h.Dir) {
 		c.file("write", h.Dir) // and what it makes in there
 	}
 	if h.Ready != "" {
