@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
@@ -52,20 +53,15 @@ func (r *trial) whole(m *machine, disk string) {
 	r.t.Helper()
 	m.moves()
 	require.Empty(r.t, m.fault(r.t.Context(), "stop"))
-	var last int
-	require.Eventually(r.t, func() bool { // what is printed arrives
-		before := last
-		last = len(m.counts())
-		time.Sleep(20 * time.Millisecond)
-		return before == last
-	}, patience, time.Millisecond)
-	said := m.counts()
-	require.False(r.t, m.lost, "the guest has found its memory or its disk wrong")
 	raw := filepath.Join(r.t.TempDir(), "raw")
 	convert(r.t, disk, formatOf(disk), raw, "raw")
 	text, err := os.ReadFile(raw)
 	require.NoError(r.t, err)
-	require.NoError(r.t, guest.CheckRecords(text, uint32(said[len(said)-1])))
+	require.EventuallyWithT(r.t, func(c *assert.CollectT) { // what is printed arrives
+		said := m.counts()
+		assert.NoError(c, guest.CheckRecords(text, uint32(said[len(said)-1])))
+	}, patience, time.Millisecond)
+	require.False(r.t, m.lost, "the guest has found its memory or its disk wrong")
 	require.Empty(r.t, m.fault(r.t.Context(), "cont"))
 }
 
