@@ -36,6 +36,14 @@ func advices() []advice {
 				"\"ss -ltnup\" shows who listens",
 		},
 		{
+			find(`Is another process using the image \[([^\]]+)\]`),
+			"another process uses the disk $1, and so may another VM: stop it, or give each VM a disk of its own",
+		},
+		{
+			find(`cannot set up guest memory '[^']*': Cannot allocate memory`),
+			"vm.maximumRam: this computer has not enough free memory for RAM: choose less, or stop another VM",
+		},
+		{
 			find(`Could not access KVM kernel module: Permission denied`),
 			"vm.accelerator: this user may not use /dev/kvm: add the user to the group kvm (usermod -aG kvm USER, then log in " +
 				"again), or set auto or tcg",
@@ -84,7 +92,7 @@ func adviceFor(vm *prepare.VM, said string, list lister) string {
 }
 
 // stands are words of advices, and what they stand for: the file with the TPM's state, that
-// with the kernel, the port of VNC.
+// with the kernel, the port of VNC, the size of the RAM.
 func stands(vm *prepare.VM) []string {
 	kernel, port := "the file", ""
 	if vm.Spec.Kernel != nil {
@@ -93,7 +101,7 @@ func stands(vm *prepare.VM) []string {
 	if d := vm.Spec.Display; d != nil && d.VNC != nil {
 		port = strconv.Itoa(d.VNC.Port)
 	}
-	return []string{"STATE", tpmState(vm.Plan), "KERNEL", kernel, "VNC", port}
+	return []string{"for RAM:", "for " + vm.Spec.MaximumRAM.String() + ":", "STATE", tpmState(vm.Plan), "KERNEL", kernel, "VNC", port}
 }
 
 // knownAdvice returns the first advice that fits.
