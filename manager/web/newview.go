@@ -70,7 +70,7 @@ type previewView struct {
 	// Missing says why there is nothing to show.
 	Missing string
 	// Leftover are data of a deleted VM, and Data what happens to them.
-	Leftover            fleet.Leftover
+	Leftover            string
 	Data                inputView
 	Text, Drafted, Link string
 	ByHand              bool
@@ -338,7 +338,7 @@ func (n *newVM) preview() previewView {
 	switch {
 	case n.check != nil:
 		p.Warnings, p.Lines = n.check.Warnings, n.check.Plan
-		p.Leftover, p.Data = n.check.Leftover, n.dataInput()
+		p.Leftover, p.Data = string(n.check.Leftover), n.dataInput()
 	case n.text != "":
 	case n.draft.Name == "":
 		p.Missing = n.T("new.preview.name")
