@@ -16,7 +16,8 @@ func TestContainersAreKnownByTheirHeaders(t *testing.T) {
 	dir := t.TempDir()
 	for _, format := range []string{"qcow2", "vmdk", "vhdx", "vdi", "vpc", "qed", "parallels"} {
 		file := filepath.Join(dir, format)
-		out, err := exec.CommandContext(t.Context(), "qemu-img", "create", "-q", "-f", format, file, "8M").CombinedOutput()
+		create := exec.CommandContext(t.Context(), "qemu-img", "create", "-q", "-f", format, file, "8M")
+		out, err := create.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		found, err := Container(file)
 		require.NoError(t, err)
@@ -25,7 +26,8 @@ func TestContainersAreKnownByTheirHeaders(t *testing.T) {
 	tar := make([]byte, 1024)
 	copy(tar[tarMagicAt:], "ustar")
 	for name, content := range map[string][]byte{
-		"luks": []byte("LUKS\xba\xbe\x00\x01"), "tar": tar, "empty": nil, "short": []byte("QF"), "blank": make([]byte, 1<<20),
+		"luks": []byte("LUKS\xba\xbe\x00\x01"), "tar": tar, "empty": nil, "short": []byte("QF"),
+		"blank": make([]byte, 1<<20),
 	} {
 		file := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(file, content, 0o600))

@@ -17,7 +17,7 @@ func (m *run) noteFailure(err error) {
 	if errors.As(err, new(stoppedError)) {
 		return
 	}
-	note(m.vm.DataDir, err, m.log)
+	writeFailure(m.vm.DataDir, err, m.log)
 }
 
 // noteFault is noteFailure for a VM whose configuration can be read, and what it names can't be used.
@@ -31,11 +31,11 @@ func noteFault(file string, fault error, log *slog.Logger) {
 		return
 	}
 	if _, err := os.Stat(vm.DataDir); err == nil {
-		note(vm.DataDir, fault, log)
+		writeFailure(vm.DataDir, fault, log)
 	}
 }
 
-func note(dataDir string, err error, log *slog.Logger) {
+func writeFailure(dataDir string, err error, log *slog.Logger) {
 	failure := record.StartFailure{At: time.Now().UTC().Truncate(time.Second), Message: launch.Cause(err)}
 	if e := failure.Write(dataDir); e != nil {
 		log.Warn("the failed start is not recorded", "err", e)

@@ -171,7 +171,8 @@ func (m *run) create(ctx context.Context) error {
 	if err := snapshot.Recover(ctx, vm.DataDir); err != nil {
 		return err
 	}
-	if err := errors.Join(cleanup.Remove(record.EndFile(vm.DataDir)), record.ForgetStartFailure(vm.DataDir)); err != nil {
+	err = errors.Join(cleanup.Remove(record.EndFile(vm.DataDir)), record.ForgetStartFailure(vm.DataDir))
+	if err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
 	if err := vm.Complete(ctx, m.opts.Options, true); err != nil {

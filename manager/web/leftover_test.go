@@ -9,7 +9,7 @@ import (
 	"vmop/manager/fleet"
 )
 
-// The form of a new VM asks what becomes of the data of a deleted one, and the JSON interface refuses without an answer.
+// The form of a new VM asks for the data of a deleted one. Without an answer the JSON interface refuses the VM.
 func TestDataOfADeletedVMAreAskedFor(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -58,14 +58,17 @@ func TestAFailedFirstStartLeadsToTheVM(t *testing.T) {
 		p.Put(vm)
 		return fleet.Refusal(cause)
 	}
-	answer, _ := p.submit("/new", "do", "create", "name", "big", "type", "cloud", "cpus", "1", "ram", "1 GiB", "start", yes)
+	create := func(name string) (*http.Response, string) {
+		return p.submit("/new", "do", "create", "name", name, "type", "cloud", "cpus", "1", "ram", "1 GiB", "start", yes)
+	}
+	answer, _ := create("big")
 	require.Equal(t, "/vms/big", answer.Header.Get("Location"))
 	_, page := p.call("GET", "/vms/big", "")
 	require.Contains(t, page, `<p class="alert bad">`+cause+"</p>")
 	require.Contains(t, page, "<code>vmrunner log big</code>")
 
 	p.refuse = func(fleet.Action, string) error { return fleet.Refusal("not today") }
-	answer, page = p.submit("/new", "do", "create", "name", "db", "type", "cloud", "cpus", "1", "ram", "1 GiB", "start", yes)
+	answer, page = create("db")
 	require.Equal(t, http.StatusConflict, answer.StatusCode)
 	require.Contains(t, page, "db was made, but not started: not today", "where no page says why")
 }

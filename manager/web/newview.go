@@ -237,7 +237,8 @@ func (n *newVM) shareInput() inputView {
 func (n *newVM) dataInput() inputView {
 	in := n.input(dataField, choiceInput)
 	for _, d := range []fleet.Data{"", fleet.KeepData, fleet.FreshData} {
-		in.Choices = append(in.Choices, choiceView{string(d), n.T("new.data." + cmp.Or(string(d), "none")), string(d) == in.Value})
+		text := n.T("new.data." + cmp.Or(string(d), "none"))
+		in.Choices = append(in.Choices, choiceView{string(d), text, string(d) == in.Value})
 	}
 	return in
 }

@@ -60,10 +60,8 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 	drives := vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives
 	if i := slices.IndexFunc(drives, func(other vmspec.Drive) bool { return sameDisk(d, other) }); i >= 0 {
 		c = DiskChange{Disk: vm.diskOf(i, drives[i]), Unchanged: true, Running: vm.Running()}
-		if r.AsRaw {
-			if err := vm.acceptAsRaw(drives[i]); err != nil {
-				return c, fmt.Errorf("%s: %w", what, err)
-			}
+		if err := vm.acceptAsRaw(r, drives[i]); err != nil {
+			return c, err
 		}
 		return c, vm.attached(ctx, r, &c, what, anyGeneration)
 	}
@@ -83,10 +81,8 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", what, err)
 	}
-	if r.AsRaw {
-		if err := vm.acceptAsRaw(whole); err != nil {
-			return c, fmt.Errorf("%s: %w", what, err)
-		}
+	if err := vm.acceptAsRaw(r, whole); err != nil {
+		return c, err
 	}
 	if err := inv.mayAttach(ctx, vm, text, at); err != nil {
 		return c, err
@@ -261,8 +257,11 @@ func (inv *Inventory) makeDisk(ctx context.Context, vm *VM, d vmspec.Drive, tell
 	return errors.Join(err, release())
 }
 
-// acceptAsRaw records that a disk is raw, whatever its header shows.
-func (vm *VM) acceptAsRaw(d vmspec.Drive) error {
+// acceptAsRaw records that a disk is raw in spite of its header, if that is wanted.
+func (vm *VM) acceptAsRaw(r DiskRequest, d vmspec.Drive) error {
+	if !r.AsRaw {
+		return nil
+	}
 	if err := os.MkdirAll(vm.DataDir, 0o700); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (inv *Inventory) Create(
 		return "", nil, err
 	}
 	if review.Leftover != nil {
-		if err := review.Leftover.take(data); err != nil {
+		if err := review.Leftover.applyChoice(data); err != nil {
 			return "", nil, err
 		}
 	}

@@ -105,6 +105,21 @@ func diskOf(vm string, place int, d vmspec.Drive, origins prepare.Origins) Disk 
 	return disk
 }
 
+// Sources returns the images that the drives of a VM were created from, or will be created from if they are missing,
+// by their places in vm.drives; see Disk.Source.
+func (vm *VM) Sources() map[int]string {
+	origins, _ := prepare.ReadOrigins(vm.DataDir) // without a record, sources are unknown
+	sources := map[int]string{}
+	for i, d := range drivesOf(vm.Config, vm.File) {
+		origin, _ := origins.Of(d)
+		sources[i] = origin.Source
+		if _, err := os.Lstat(d.File); errors.Is(err, os.ErrNotExist) {
+			sources[i], _, _ = vmspec.Credentials(d.Source)
+		}
+	}
+	return sources
+}
+
 // editOrigins changes what is recorded of the VM's disks.
 func (vm *VM) editOrigins(change func(prepare.Origins)) error {
 	var drives []vmspec.Drive

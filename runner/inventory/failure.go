@@ -32,7 +32,8 @@ func (e *StartError) Error() string {
 // that far.
 func (vm *VM) noteFailed(cause string) {
 	if err := os.MkdirAll(vm.DataDir, 0o700); err == nil {
-		_ = record.StartFailure{At: time.Now().UTC().Truncate(time.Second), Message: cause}.Write(vm.DataDir) // it is returned, too
+		failure := record.StartFailure{At: time.Now().UTC().Truncate(time.Second), Message: cause}
+		_ = failure.Write(vm.DataDir) // the cause is returned, too
 	}
 }
 

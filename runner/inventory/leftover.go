@@ -61,14 +61,15 @@ func (l *Leftover) String() string {
 type LeftoverError struct{ *Leftover }
 
 func (e LeftoverError) Error() string {
-	return fmt.Sprintf("cannot create %s: %s contains the data of a deleted VM: %s; choose whether the new VM gets the data "+
+	return fmt.Sprintf("cannot create %s: %s contains the data of a deleted VM: %s; choose whether the new VM gets them "+
 		"(keep) or whether they are removed (fresh)", e.VM, e.Dir, e.Leftover)
 }
 
 // withoutData are files in a data directory that say nothing about a guest.
 func withoutData() []string {
 	return []string{
-		lock.RunnerFile, lock.MachineFile, prepare.RuntimeLink, prepare.LogFile, prepare.LogFile + ".1", prepare.FailedFile,
+		lock.RunnerFile, lock.MachineFile, prepare.RuntimeLink, prepare.FailedFile, prepare.LogFile,
+		prepare.LogFile + ".1",
 	}
 }
 
@@ -164,8 +165,8 @@ func (vm *VM) leftover(dataDir string) (*Leftover, error) {
 	return l, nil
 }
 
-// take does with left-over data what was chosen, before the new VM is configured.
-func (l *Leftover) take(data Data) error {
+// applyChoice does with left-over data what was chosen, before the new VM is configured.
+func (l *Leftover) applyChoice(data Data) error {
 	switch {
 	case data == KeepData:
 		return record.ForgetStartFailure(l.Dir)

@@ -18,7 +18,8 @@ import (
 func (h *here) image(name, format string) string {
 	h.t.Helper()
 	file := filepath.Join(h.dir, name)
-	out, err := exec.CommandContext(h.t.Context(), "qemu-img", "create", "-q", "-f", format, file, "2M").CombinedOutput()
+	create := exec.CommandContext(h.t.Context(), "qemu-img", "create", "-q", "-f", format, file, "2M")
+	out, err := create.CombinedOutput()
 	require.NoError(h.t, err, "%s", out)
 	return file
 }
@@ -70,7 +71,8 @@ func TestDataOfADeletedVM(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.Start(ctx, "web"))
 	require.Empty(t, h.source("web"), "the disk is the blank one")
-	require.Contains(t, h.find("web").UnusedSources()[0], image+" is not used: the disk "+disk+" exists, and it was created blank")
+	require.Contains(t, h.find("web").UnusedSources()[0],
+		image+" is not used: the disk "+disk+" exists, and it was created blank")
 	require.Eventually(t, func() bool {
 		s := h.find("web").Status
 		return s != nil && len(s.Problems) == 1 && s.Problems[0].Path == "vm.drives[0].source"

@@ -51,7 +51,8 @@ func (inv *Inventory) Log(ctx context.Context, name string, q LogQuery) (*Log, e
 		return vm.consoleLog()
 	case vm.Service.Unit != "":
 		if q.Process != "" {
-			return nil, fmt.Errorf("cannot show the output of %s alone: systemd has the log; run: %s", q.Process, vm.journal())
+			return nil, fmt.Errorf("cannot show the output of %s alone: systemd has the log; run: %s", q.Process,
+				vm.journal())
 		}
 		return &Log{Journal: append(strings.Fields(vm.journal()), "--no-pager", "--output=cat")}, nil
 	}
@@ -125,7 +126,7 @@ func (f *LogFilter) End() error {
 // outputOf returns the line of a process that a line of the log has.
 func outputOf(process, line string) (text string, is bool) {
 	head, text, is := strings.Cut(line, " line=")
-	if !is || process == "" || !strings.Contains(head, " output ") || !strings.Contains(head+" ", " process="+process+" ") {
+	if !is || !strings.Contains(head, " output ") || !strings.Contains(head+" ", " process="+process+" ") {
 		return "", false
 	}
 	if whole, err := strconv.Unquote(text); err == nil {

@@ -13,7 +13,7 @@ import (
 // A start that failed has a cause of one line: ours if it is known, and otherwise QEMU's last line that says why.
 func TestACauseIsOneLine(t *testing.T) {
 	t.Parallel()
-	fault := yamlfile.Fault{File: "f", Line: 3, Column: 4, Path: "vm.kernel.image", Message: "does not exist", Hint: "want one"}
+	fault := yamlfile.Fault{File: "f", Line: 3, Path: "vm.kernel.image", Message: "does not exist", Hint: "want one"}
 	for _, c := range []struct {
 		err  error
 		want string

@@ -113,7 +113,7 @@ func (f *Fleet) background(ctx context.Context, name, what string, do func(conte
 		err := do(context.WithoutCancel(ctx))
 		if err != nil {
 			f.log.Warn("action failed", "vm", name, "action", what, "err", err)
-			f.look(context.WithoutCancel(ctx), name)
+			f.putCurrent(context.WithoutCancel(ctx), name)
 		}
 		ended <- err
 	}()
@@ -125,8 +125,8 @@ func (f *Fleet) background(ctx context.Context, name, what string, do func(conte
 	}
 }
 
-// look puts a VM into the list as it is now: what a failed start leaves makes no event.
-func (f *Fleet) look(ctx context.Context, name string) {
+// putCurrent puts a VM into the list as it is now: what a failed start leaves makes no event.
+func (f *Fleet) putCurrent(ctx context.Context, name string) {
 	if vm, err := f.inventory.Find(ctx, name); err == nil {
 		f.Put(f.named(view(vm)))
 	}
