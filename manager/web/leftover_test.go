@@ -59,7 +59,8 @@ func TestAFailedFirstStartLeadsToTheVM(t *testing.T) {
 		return fleet.Refusal(cause)
 	}
 	create := func(name string) (*http.Response, string) {
-		return p.submit("/new", "do", "create", "name", name, "type", "cloud", "cpus", "1", "ram", "1 GiB", "start", yes)
+		return p.submit("/new", "do", "create", "name", name, "type", "cloud", "cpus", "1", "ram", "1 GiB",
+			"start", yes)
 	}
 	answer, _ := create("big")
 	require.Equal(t, "/vms/big", answer.Header.Get("Location"))
