@@ -32,7 +32,8 @@ func newDiskList(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list [NAME]", Short: "List the disks of all VMs, or of one", Args: oneName,
 		Long: "list lists the disks of VMs. SOURCE is the image that a disk was created from. With --orphans it\n" +
-			"lists the disks and other data that deleted VMs have left; \"vmrunner delete NAME --disks\" removes them.",
+			"lists the disks and other data that deleted VMs have left. To remove them, run\n" +
+			"\"vmrunner delete NAME --disks\".",
 	}
 	cmd.Flags().BoolVar(&orphans, "orphans", false, "list the data of deleted VMs")
 	cmd.ValidArgsFunction = f.completeConfigured
