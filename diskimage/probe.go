@@ -42,15 +42,16 @@ type magic struct {
 	what string
 }
 
-func magics() []magic {
+func magics() []magic { return append(containers(), others()...) }
+
+// containers are the formats whose bytes aren't those of the disk.
+func containers() []magic {
 	return []magic{
 		{0, "QFI\xfb", qcow2, "qcow2"},
 		{0, "KDMV", vmdk, "vmdk"},
 		{0, "vhdxfile", vhdx, "vhdx"},
 		{vdiSignatureAt, "\x7f\x10\xda\xbe", vdi, "vdi"},
 		{0, vhdCookie, vhd, "vpc"},
-		{isoAt, "CD001", func([]byte) (Info, error) { return Info{Format: ISO}, nil }, "iso"},
-		{0, "LUKS\xba\xbe", nil, "LUKS, which is encrypted"},
 		{0, "# Disk DescriptorFile", nil, "the description of a VMware disk, whose data is in other files"},
 		{0, "COWD", nil, "VMware's COWD"},
 		{0, "QED\x00", nil, "QED"},
@@ -58,6 +59,14 @@ func magics() []magic {
 		{0, "WithouFreSpacExt", nil, "Parallels"},
 		{0, "Bochs Virtual HD Image", nil, "Bochs"},
 		{0, "#!/bin/sh\n#V2.0 Format", nil, "cloop"},
+	}
+}
+
+// others are what a raw disk may begin with as well, because its guest has written it.
+func others() []magic {
+	return []magic{
+		{isoAt, "CD001", func([]byte) (Info, error) { return Info{Format: ISO}, nil }, "iso"},
+		{0, "LUKS\xba\xbe", nil, "LUKS, which is encrypted"},
 		{0, "PK\x03\x04", nil, "a zip archive"},
 		{0, "BZh", nil, "bzip2"},
 		{0, "7z\xbc\xaf\x27\x1c", nil, "a 7z archive"},
@@ -67,6 +76,16 @@ func magics() []magic {
 		{0, zstdMagic, nil, "compressed twice"},
 		{tarMagicAt, "ustar", nil, "a tar archive (as an OVA file is)"},
 	}
+}
+
+// find returns the format of an image; nil if the list lacks it.
+func find(list []magic, header []byte) *magic {
+	for i := range list {
+		if m := &list[i]; len(header) >= m.at+len(m.text) && string(header[m.at:m.at+len(m.text)]) == m.text {
+			return m
+		}
+	}
+	return nil
 }
 
 const (
@@ -83,10 +102,7 @@ func Probe(header []byte) (Info, error) {
 	if len(header) == 0 {
 		return Info{}, Refuse(ImageEmpty, "the image is empty")
 	}
-	for _, m := range magics() {
-		if len(header) < m.at+len(m.text) || string(header[m.at:m.at+len(m.text)]) != m.text {
-			continue
-		}
+	if m := find(magics(), header); m != nil {
 		if m.read == nil {
 			reason := UnsupportedFormat
 			if strings.HasPrefix(m.text, "LUKS") {

@@ -2,11 +2,13 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"vmop/runner/config"
 	"vmop/runner/images"
+	"vmop/runner/prepare"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmstatus"
@@ -24,9 +26,6 @@ func (m *run) makeDisks(ctx context.Context) error {
 	missing := images.Missing(m.vm.Spec.Drives)
 	if missing == nil {
 		return nil
-	}
-	if err := m.vm.Config.Locate(m.vm.MissingFiles()); err != nil {
-		return err // before anything is fetched
 	}
 	cache, err := images.NewCache(config.HostEnv())
 	if err != nil {
@@ -71,4 +70,27 @@ func (m *run) tellProgress() func(images.Progress) {
 			m.log.Info("preparing a disk", "progress", p.String())
 		}
 	}
+}
+
+// examineFiles refuses files that a start can't use, before anything is fetched, and records the disks that it uses.
+func (m *run) examineFiles() error {
+	faults, err := m.vm.StartFaults()
+	if err == nil {
+		err = m.vm.Config.Locate(faults)
+	}
+	if err != nil {
+		return err
+	}
+	return m.vm.KeepOrigins(false)
+}
+
+// keepOrigins records the disks of a VM that runs, as far as no earlier runner has recorded them, and reports those
+// that were not created from their sources. A full disk must not end the VM.
+func (m *run) keepOrigins() {
+	err := m.vm.KeepOrigins(true)
+	origins, e := prepare.ReadOrigins(m.vm.DataDir)
+	if err = errors.Join(err, e); err != nil {
+		m.log.Warn("the origin of the disks is not recorded", "err", err)
+	}
+	m.sizes.Differ(prepare.UnusedSources(m.vm.Spec.Name, m.vm.Spec.Drives, origins))
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -49,6 +50,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	if fault != nil {
 		if vm = record.RunningBy(ctx, opts.ConfigFile); vm == nil {
 			reportFault(ctx, opts, fault)
+			noteFault(opts.ConfigFile, fault, log)
 			return Outcome{}, fault
 		}
 	}
@@ -120,6 +122,7 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 		m.report(ctx) // now that it is known how the VM is
 	case fault != nil:
 		err = fault
+		m.noteFailure(err)
 	case receives:
 		if err = m.receive(ctx); err != nil {
 			err = m.stopped(ctx, err)
@@ -127,6 +130,7 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 	default:
 		if err = m.create(ctx); err != nil {
 			err = m.stopped(ctx, err)
+			m.noteFailure(err)
 		}
 		m.took(ctx, nil)
 	}
@@ -167,10 +171,14 @@ func (m *run) create(ctx context.Context) error {
 	if err := snapshot.Recover(ctx, vm.DataDir); err != nil {
 		return err
 	}
-	if err := cleanup.Remove(record.EndFile(vm.DataDir)); err != nil {
+	err = errors.Join(cleanup.Remove(record.EndFile(vm.DataDir)), record.ForgetStartFailure(vm.DataDir))
+	if err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
 	if err := vm.Complete(ctx, m.opts.Options, true); err != nil {
+		return err
+	}
+	if err := m.examineFiles(); err != nil {
 		return err
 	}
 	if err := m.makeDisks(ctx); err != nil {
@@ -261,6 +269,7 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var others sync.WaitGroup
 	m.sizes = disks.New(m.vm.Spec.Drives, m.vm.Plan.Rules, m.log)
+	m.keepOrigins()
 	others.Go(func() { m.sizes.Watch(following, m.driver.Sized, m.driver.DisksDiffer) })
 	others.Go(func() { m.follow(following) })
 	others.Go(func() { watchDirectories(following, m.tracker, m.log, m.vm.DataDir, m.vm.RuntimeDir) })

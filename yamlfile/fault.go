@@ -29,10 +29,11 @@ type Fault struct {
 
 // Error returns the fault on one line, "file:line:column: path: message (hint)".
 func (f Fault) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.text())
+	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Text())
 }
 
-func (f Fault) text() string {
+// Text returns the fault without its place, "path: message (hint)".
+func (f Fault) Text() string {
 	text := f.Message
 	if f.Path != "" {
 		text = f.Path + ": " + text

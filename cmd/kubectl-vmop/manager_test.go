@@ -140,7 +140,7 @@ func (f *vms) Check(context.Context, string, *fleet.Definition) (*fleet.Check, e
 	return &fleet.Check{Faults: fleet.Faults{{Path: "spec.vm.maximumCpus", Line: 7, Message: "want fewer"}}}, nil
 }
 
-func (f *vms) Create(_ context.Context, user, name, text string) error {
+func (f *vms) Create(_ context.Context, user, name, text string, _ fleet.Data) error {
 	f.record("%s create %s %v", user, name, strings.Contains(text, "state: Stopped"))
 	f.put(name, fleet.Stopped)
 	return nil

@@ -50,8 +50,8 @@ func newCommand(args ...string) *cobra.Command {
 		root.AddCommand(run)
 		return root
 	}
-	root.AddCommand(newList(&f), newCreate(&f), newConvert(), newGrant(), newStart(&f), newRestart(&f), newEdit(&f), newDelete(&f),
-		newAutostart(&f), newDisk(&f), newImage(), newSnapshot(&f), newReclaim(&f))
+	root.AddCommand(newList(&f), newCreate(&f), newConvert(), newGrant(), newStart(&f), newRestart(&f), newEdit(&f),
+		newDelete(&f), newAutostart(&f), newLog(&f), newDisk(&f), newImage(), newSnapshot(&f), newReclaim(&f))
 	root.AddCommand(newView(&f), newSSH(&f), newCopy(&f), newPortForward(&f))
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newTop(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button",

@@ -32,13 +32,15 @@ type creation struct {
 	from        string
 	keyFile     string
 	yes, dryRun bool
+	keep, fresh bool
 }
 
 const createText = "create writes ~/.config/vmrunner/NAME.yaml, or /etc/opt/vmrunner/NAME.yaml as root or with\n" +
 	"--system. On a terminal it asks for what no flag says; Return takes the suggestion, and -\n" +
 	"nothing. The configuration is checked before it is written, and shown. Disks that are\n" +
 	"given by their size are made at the first start, in the VM's data directory.\n\n" +
-	"--from copies a configuration instead; its relative paths keep their meaning."
+	"--from copies a configuration instead; its relative paths keep their meaning.\n\n" +
+	"If a deleted VM of this name has left data, create needs --keep-data or --fresh."
 
 const createExamples = `  vmrunner create web --cpus 2 --ram 4GiB --disk 20GiB --cd ~/debian-12.iso
   vmrunner create web --image debian/12 --disk 20GiB
@@ -69,6 +71,9 @@ func newCreate(f *flags) *cobra.Command {
 	p.StringVar(&c.from, "from", "", "copy this configuration `file`; - is standard input")
 	p.BoolVar(&d.System, "system", os.Geteuid() == 0, "make a VM of the computer, not of the user")
 	p.BoolVar(&c.dryRun, "dry-run", false, "print the configuration, and write nothing")
+	p.BoolVar(&c.keep, "keep-data", false, "use the data that a deleted VM of this name has left")
+	p.BoolVar(&c.fresh, "fresh", false, "remove the data that a deleted VM of this name has left")
+	cmd.MarkFlagsMutuallyExclusive("keep-data", "fresh")
 	p.BoolVarP(&c.yes, "yes", "y", false, "don't ask on a terminal")
 	cli.CompleteFlag(cmd, "network", "user", "passt", "tap", "masquerade", "none")
 	cli.CompleteFlag(cmd, "display", "vnc", "none")
@@ -104,7 +109,11 @@ func (c *creation) run(cmd *cobra.Command) error {
 	if c.dryRun {
 		return cli.WriteLine(cmd.OutOrStdout(), string(text))
 	}
-	file, warnings, err := all.Create(cmd.Context(), c.draft.Name, c.draft.System, text)
+	data, err := c.data(cmd, all, text)
+	if err != nil {
+		return err
+	}
+	file, warnings, err := all.Create(cmd.Context(), c.draft.Name, c.draft.System, text, data)
 	if err != nil {
 		return err
 	}
@@ -116,6 +125,40 @@ func (c *creation) run(cmd *cobra.Command) error {
 		cmd.PrintErrf("note: there is no ~/.ssh/id_*.pub, so %s can't log in yet; --ssh-key names a key\n", c.draft.User)
 	}
 	cmd.PrintErrln("start it by: vmrunner start " + c.draft.Name)
+	return nil
+}
+
+// data returns what is to be done with the data of a deleted VM, which is shown before it is removed.
+func (c *creation) data(cmd *cobra.Command, all *inventory.Inventory, text []byte) (inventory.Data, error) {
+	review, err := all.ReviewNew(cmd.Context(), c.draft.Name, c.draft.System, text)
+	if err != nil || review.Leftover == nil {
+		return "", err
+	}
+	left := review.Leftover
+	switch {
+	case c.keep:
+		return inventory.KeepData, nil
+	case !c.fresh:
+		return "", fmt.Errorf("cannot create %s: %s contains the data of a deleted VM: %s; give them to the new VM (--keep-data), or "+
+			"remove them (--fresh)", c.draft.Name, cli.Printable(left.Dir), cli.Printable(left.String()))
+	}
+	if err := c.mayRemove(cmd, left, c.yes); err != nil {
+		return "", err
+	}
+	return inventory.FreshData, nil
+}
+
+// mayRemove shows the data of a deleted VM that are about to be removed, and asks on a terminal.
+func (f *flags) mayRemove(cmd *cobra.Command, l *inventory.Leftover, yes bool) error {
+	what := cli.Printable(l.Dir) + ": " + cli.Printable(l.String())
+	if yes || !onTerminal() {
+		cmd.PrintErrln("removing", what)
+		return nil
+	}
+	ok, err := newQuestions(cmd).agree("Remove "+what+"?", false)
+	if err != nil || !ok {
+		return errors.Join(err, errors.New("nothing is removed"))
+	}
 	return nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,12 +28,22 @@ func newDisk(f *flags) *cobra.Command {
 
 func newDiskList(f *flags) *cobra.Command {
 	var form string
-	cmd := &cobra.Command{Use: "list [NAME]", Short: "List the disks of all VMs, or of one", Args: oneName}
+	var orphans bool
+	cmd := &cobra.Command{
+		Use: "list [NAME]", Short: "List the disks of all VMs, or of one", Args: oneName,
+		Long: "list lists the disks of VMs. SOURCE is the image that a disk was created from. With --orphans it\n" +
+			"lists the disks and other data that deleted VMs have left. To remove them, run\n" +
+			"\"vmrunner delete NAME --disks\".",
+	}
+	cmd.Flags().BoolVar(&orphans, "orphans", false, "list the data of deleted VMs")
 	cmd.ValidArgsFunction = f.completeConfigured
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		all, err := f.inventory(cmd, nil)
 		if err != nil {
 			return err
+		}
+		if orphans {
+			return listOrphans(cmd, all, args, form)
 		}
 		names := args
 		if len(args) == 0 {
@@ -59,6 +71,36 @@ func newDiskList(f *flags) *cobra.Command {
 	}
 	cli.OutputFlag(cmd, &form, "table", "json", "yaml")
 	return cmd
+}
+
+// listOrphans lists the data of deleted VMs, or of one.
+func listOrphans(cmd *cobra.Command, all *inventory.Inventory, names []string, form string) error {
+	list, err := all.Orphans(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		list = slices.DeleteFunc(list, func(l inventory.Leftover) bool { return l.VM != names[0] })
+	}
+	if form != "table" {
+		return cli.PrintValue(cmd.OutOrStdout(), form, append([]inventory.Leftover{}, list...))
+	}
+	if len(list) == 0 {
+		cmd.PrintErrln("no deleted VM has left data")
+		return nil
+	}
+	rows := [][]string{{"VM", "DISK", "SIZE", "STORED", "SOURCE", "FILE"}}
+	for _, l := range list {
+		for _, d := range l.Disks {
+			rows = append(rows, []string{l.VM, d.Name, amount(d.Size), amount(d.Stored), or(d.Source, "-"), d.File})
+		}
+		if l.Others != nil {
+			rows = append(rows, []string{l.VM, "-", "-", "-", "-", l.Dir + ": " + strings.Join(l.Others, ", ")})
+		}
+	}
+	err = cli.Table(cmd.OutOrStdout(), rows)
+	cmd.PrintErrln("remove the data of a deleted VM by: vmrunner delete NAME --disks")
+	return err
 }
 
 func newDiskCreate(f *flags) *cobra.Command {

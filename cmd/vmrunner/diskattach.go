@@ -19,6 +19,7 @@ const attachTime = time.Minute
 func newDiskAttach(f *flags) *cobra.Command {
 	var d vmspec.Drive
 	var size, source, checksum string
+	var asRaw bool
 	limit := attachTime
 	cmd := &cobra.Command{
 		Use: "attach NAME [FILE]", Short: "Give a VM another disk", SuggestFor: []string{"add"},
@@ -36,6 +37,7 @@ func newDiskAttach(f *flags) *cobra.Command {
 	p.StringVar(&source, "source", "", "`image` of which the disk is made: debian/12, a URL or a path")
 	p.StringVar(&checksum, "checksum", "", "`checksum` of that image as it is transferred, sha256:…")
 	p.StringVar(&d.Format, "format", "", "`format` of FILE: raw or qcow2 (default by its name: .qcow2 is qcow2)")
+	p.BoolVar(&asRaw, "as-raw", false, "use FILE as a raw disk though it contains an image of another format")
 	p.StringVar(&d.Serial, "serial", "", "serial `number` that the guest sees; default: the file's name")
 	p.BoolVar(&d.ReadOnly, "read-only", false, "the guest can't write to it")
 	p.DurationVar(&limit, "timeout", limit, "how long the guest may take to get it")
@@ -47,9 +49,16 @@ func newDiskAttach(f *flags) *cobra.Command {
 		if err := completeDrive(&d, args[1:], size, source, checksum); err != nil {
 			return err
 		}
+		if asRaw {
+			if d.Format == "qcow2" {
+				return cli.UsageError{Err: errors.New("--as-raw and --format qcow2 are mutually exclusive")}
+			}
+			d.Format = "raw"
+		}
 		c, err := f.changeDisk(cmd, args[0], limit, func(
 			all *inventory.Inventory, r inventory.DiskRequest,
 		) (inventory.DiskChange, error) {
+			r.AsRaw = asRaw
 			return all.AttachDisk(cmd.Context(), r, d)
 		})
 		if err == nil {

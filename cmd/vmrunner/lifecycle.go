@@ -86,7 +86,16 @@ func startShown(cmd *cobra.Command, all *inventory.Inventory, name string) error
 	err := all.Start(ctx, name)
 	cancel()
 	<-done
-	return err
+	return withLog(err)
+}
+
+// withLog adds to the cause of a failed start where there is more.
+func withLog(err error) error {
+	var failed *inventory.StartError
+	if !errors.As(err, &failed) || failed.ExitCode == 0 {
+		return err
+	}
+	return fmt.Errorf("%w\nfor the rest, run: vmrunner log %s", err, failed.Name)
 }
 
 // started is what is done with a VM that has been started.
@@ -96,6 +105,9 @@ func (f *flags) started(
 	vm, err := all.Find(cmd.Context(), name)
 	if err != nil {
 		return err
+	}
+	for _, w := range vm.UnusedSources() {
+		cmd.PrintErrln("warning:", cli.Printable(w))
 	}
 	if !console && !wait {
 		screen := ""
@@ -163,7 +175,7 @@ func newRestart(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return all.Restart(cmd.Context(), args[0], force)
+		return withLog(all.Restart(cmd.Context(), args[0], force))
 	}
 	return cmd
 }
@@ -175,7 +187,8 @@ func newDelete(f *flags) *cobra.Command {
 		Use:   "delete NAME",
 		Short: "Delete the configuration of a VM",
 		Long: "delete removes a VM's configuration, and its autostart. Disks and everything else in its\n" +
-			"data directory stay, unless --disks is given; what is left is printed.",
+			"data directory stay, unless --disks is given; what is left is printed. With --disks, delete also\n" +
+			"removes the data of a VM that was deleted before; \"vmrunner disk list --orphans\" lists them.",
 	}
 	f.oneVM(cmd)
 	cmd.Flags().BoolVar(&opts.Force, "force", false, "end the VM if it is running")
@@ -187,7 +200,9 @@ func newDelete(f *flags) *cobra.Command {
 			return err
 		}
 		vm, err := all.Find(cmd.Context(), args[0])
-		if err != nil {
+		if errors.Is(err, inventory.ErrUnknown) {
+			return f.deleteOrphan(cmd, all, args[0], opts.Disks, yes, err)
+		} else if err != nil {
 			return err
 		}
 		if opts.Disks && !yes && onTerminal() {
@@ -206,6 +221,26 @@ func newDelete(f *flags) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// deleteOrphan deletes the data of a VM that was deleted before; unknown is the error if there are none.
+func (f *flags) deleteOrphan(
+	cmd *cobra.Command, all *inventory.Inventory, name string, disks, yes bool, unknown error,
+) error {
+	l, err := all.Orphan(cmd.Context(), name)
+	switch {
+	case errors.Is(err, inventory.ErrUnknown):
+		return unknown
+	case err != nil:
+		return err
+	case !disks:
+		return fmt.Errorf("%w; its data are left in %s: remove them by: vmrunner delete %s --disks", unknown, l.Dir, name)
+	}
+	if err := f.mayRemove(cmd, l, yes); err != nil {
+		return err
+	}
+	_, err = all.DeleteOrphan(cmd.Context(), name)
+	return err
 }
 
 func newAutostart(f *flags) *cobra.Command {

@@ -85,5 +85,9 @@ func (f *flags) whyNot(cmd *cobra.Command, name string, err error) error {
 	case vm.State == inventory.StateActive:
 		return fmt.Errorf("%s is run by systemd for another user; only that user can do this", name)
 	}
+	if vm.State == inventory.StateFailed && vm.Problem != "" {
+		return fmt.Errorf("%s: %w; its last start has failed: %s\nfor the rest, run: vmrunner log %[1]s", name,
+			control.ErrNotRunning, cli.Printable(vm.Problem))
+	}
 	return fmt.Errorf("%s: %w; start it by: vmrunner start %[1]s", name, control.ErrNotRunning)
 }

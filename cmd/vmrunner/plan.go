@@ -43,7 +43,11 @@ func newPlan(f *flags) *cobra.Command {
 			for _, w := range vm.Warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
-			if missing := vm.Config.Locate(vm.MissingFiles()); missing != nil {
+			faulty, broken := vm.StartFaults()
+			if broken != nil {
+				return broken
+			}
+			if missing := vm.Config.Locate(faulty); missing != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning: the VM would not start:", cli.Describe(missing))
 			}
 			for _, note := range vm.Notes() {

@@ -14,6 +14,7 @@ func suggest(root *cobra.Command) {
 		"stop":         {"shutdown", "halt", "poweroff", "down", "kill", "acpipowerbutton", "destroy"},
 		"restart":      {"reboot"},
 		"delete":       {"rm", "remove", "undefine", "purge", "unregistervm", "destroy"},
+		"log":          {"logs", "journal", "journalctl"},
 		"status":       {"info", "dominfo", "domstate", "show", "describe", "inspect", "get", "domifaddr"},
 		"migrate":      {"move", "migrate-setspeed", "evacuate", "teleport"},
 		"receive":      {"incoming"},

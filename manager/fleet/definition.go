@@ -15,6 +15,24 @@ var (
 	ErrChanged = errors.New("the definition has been changed meanwhile")
 )
 
+// Data is what happens to the data that a deleted VM of the same name has left. In a cluster there are none.
+type Data string
+
+// The choices. Without one, a VM that would get such data isn't created.
+const (
+	// KeepData gives them to the new VM, FreshData removes them.
+	KeepData  Data = "keep"
+	FreshData Data = "fresh"
+)
+
+// Leftover is the error for data of a deleted VM of the same name: where they are, and what.
+type Leftover string
+
+func (l Leftover) Error() string {
+	return "there are data of a deleted VM of this name, in " + string(l) + "; choose whether the new VM gets them (data=keep) " +
+		"or whether they are removed (data=fresh)"
+}
+
 const (
 	// Kept stands in a definition for a secret that is not shown. Where it still stands when
 	// the definition is saved, the secret stays as it is.
@@ -45,8 +63,9 @@ type Definitions interface {
 	// without a version is that of a new VM.
 	Check(ctx context.Context, name string, d *Definition) (*Check, error)
 	// Create makes a new VM, which Get returns from then on; it is not started. Disks whose definitions precede that of
-	// the VM, in a cluster, are made with it, all or none. The error is ErrExists if there is a VM of that name.
-	Create(ctx context.Context, user, name, text string) error
+	// the VM, in a cluster, are made with it, all or none. The error is ErrExists if there is a VM of that name, and of
+	// type Leftover if data must be chosen.
+	Create(ctx context.Context, user, name, text string, data Data) error
 	// Replace gives a VM another definition. The error is ErrChanged if it is no longer the
 	// version that was edited.
 	Replace(ctx context.Context, user, name string, d *Definition) error
@@ -299,6 +318,8 @@ type Check struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Plan is what QEMU would get at the next start.
 	Plan []Argument `json:"plan,omitempty"`
+	// Leftover are data of a deleted VM that a new VM of its name would get: where, and what; "" for none.
+	Leftover Leftover `json:"leftover,omitempty"`
 	// Running reports whether the VM is. Now are the changes that it takes over at once,
 	// Later those that await a restart.
 	Running bool     `json:"running"`

@@ -110,6 +110,8 @@ func keyOf(err error) string {
 		return errChanged.key
 	case errors.Is(err, fleet.ErrExists):
 		return "exists"
+	case errors.As(err, new(fleet.Leftover)):
+		return "leftover"
 	case errors.Is(err, fleet.ErrOccupied):
 		return "occupied"
 	case errors.As(err, new(fleet.Faults)):

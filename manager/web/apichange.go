@@ -181,6 +181,15 @@ var errNoCondition = refused{
 	"send the header If-Match with the ETag of the definition that this replaces, or If-None-Match: * for a new VM",
 }
 
+// dataOf reads what happens to the data of a deleted VM.
+func dataOf(text string) (fleet.Data, error) {
+	switch data := fleet.Data(text); data {
+	case "", fleet.KeepData, fleet.FreshData:
+		return data, nil
+	}
+	return "", wrong("data must be keep or fresh, not %q", text)
+}
+
 // apiDefine makes a VM, or replaces its definition; as a dry run it answers what that would do.
 func (s *Server) apiDefine(w http.ResponseWriter, r *http.Request) error {
 	v, name := s.visit(r), r.PathValue("vm")
@@ -203,6 +212,10 @@ func (s *Server) apiDefine(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	data, err := dataOf(r.URL.Query().Get("data"))
+	if err != nil {
+		return err
+	}
 	d := &fleet.Definition{Text: lines(string(text)), Version: version}
 	if dry {
 		check, err := s.opts.Fleet.Check(r.Context(), name, d)
@@ -217,7 +230,7 @@ func (s *Server) apiDefine(w http.ResponseWriter, r *http.Request) error {
 	what, code := "edit", http.StatusNoContent
 	if create {
 		what, code = "create", http.StatusCreated
-		err = s.opts.Fleet.Create(r.Context(), v.who.User, name, d.Text)
+		err = s.opts.Fleet.Create(r.Context(), v.who.User, name, d.Text, data)
 	} else {
 		err = s.opts.Fleet.Replace(r.Context(), v.who.User, name, d)
 	}

@@ -29,6 +29,7 @@ type stage struct {
 	mutex   sync.Mutex
 	done    []string
 	fails   error
+	refuse  func(a fleet.Action, name string) error // what becomes of an action; nil: it is carried out
 	shots   int
 	dial    func() (net.Conn, error) // opens a stream, in place of conns
 	picture []byte                   // of screens
@@ -118,6 +119,9 @@ func (f *stage) record(format string, values ...any) error {
 }
 
 func (f *stage) Do(_ context.Context, user, name string, a fleet.Action) error {
+	if f.refuse != nil {
+		return f.refuse(a, name)
+	}
 	return f.record("%s %s %s", user, a, name)
 }
 

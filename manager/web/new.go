@@ -22,10 +22,14 @@ const yes = "yes"
 // one. Those of the VM type's options begin with optionField.
 var newFields = []string{
 	"name", "type", "vmclass", "share", "policy", "cpus", "ram", "disk", "class", "from", "url", "checksum",
-	"drive", "cd", "network", "screen", "user", "key", "withpassword", "start",
+	"drive", "cd", "network", "screen", "user", "key", "withpassword", "start", dataField,
 }
 
-const optionField = fleet.FieldOption + "."
+const (
+	optionField = fleet.FieldOption + "."
+	// dataField says what happens to the data of a deleted VM.
+	dataField = "data"
+)
 
 // known returns the values of the form's fields.
 func knownFields(from url.Values) url.Values {
@@ -221,6 +225,8 @@ func (n *newVM) refused(err error) error {
 			}
 			n.faults.add(field, text)
 		}
+	case errors.As(err, new(fleet.Leftover)):
+		n.faults.add(dataField, n.T("new.data.choose"))
 	case errors.Is(err, fleet.ErrExists):
 		n.faults.add(fleet.FieldName, n.T("new.exists", n.draft.Name))
 	case errors.As(err, &refusal):
@@ -247,7 +253,11 @@ func (n *newVM) create(r *http.Request, password string) error {
 		text = strings.ReplaceAll(text, fleet.NewPassword, hash)
 	}
 	name := n.draft.Name
-	if err := n.s.opts.Fleet.Create(r.Context(), n.who.User, name, text); err != nil {
+	data, err := dataOf(n.values.Get(dataField))
+	if err != nil {
+		return err
+	}
+	if err := n.s.opts.Fleet.Create(r.Context(), n.who.User, name, text, data); err != nil {
 		return n.refused(err)
 	}
 	n.s.record(r, name, "create", nil)
@@ -262,9 +272,12 @@ func (n *newVM) create(r *http.Request, password string) error {
 		err = n.s.opts.Fleet.Do(r.Context(), n.who.User, name, fleet.Start)
 		n.s.record(r, name, string(fleet.Start), err)
 	}
-	if err != nil {
-		_, reason := n.s.explain(r, err)
-		return fleet.Refusal(n.T("new.notstarted", name, reason))
+	if err == nil {
+		return nil
 	}
-	return nil
+	if now, e := n.s.opts.Fleet.Get(name); e == nil && now.State == fleet.Failed {
+		return nil // its page begins with the cause
+	}
+	_, reason := n.s.explain(r, err)
+	return fleet.Refusal(n.T("new.notstarted", name, reason))
 }

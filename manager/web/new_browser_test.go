@@ -39,11 +39,16 @@ func TestPicturesOfForms(t *testing.T) {
 		{"new-filled", "/new?name=web&user=joe&withpassword=yes&disk=20+GiB&disk=%2Fimages%2Fdata.qcow2", false},
 		{"new-faults", "/new?name=web&cpus=none&ram=much&disk=big&key=x&option.queues=many", false},
 		{"new-cloud", "/new?name=web&type=cloud", false},
+		{"new-leftover", "/new?name=web&type=cloud", false},
 		{"edit", "/vms/vm-running/edit", false},
 		{"edit-checked", "/vms/vm-running/edit", true},
 		{"delete", "/vms/vm-stopped/delete", false},
 		{"delete-running", "/vms/vm-running/delete", false},
 	} {
+		p.check.Leftover = ""
+		if page.name == "new-leftover" {
+			p.check.Leftover = "/home/joe/.local/share/vmrunner/web: disk.img (8 GiB), the state of a TPM, the uuid and VM type"
+		}
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 820, 1280} {
 				show(page.address, page.check, scheme, width)

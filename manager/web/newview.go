@@ -68,7 +68,10 @@ type faultView struct{ ID, Label, Text string }
 type previewView struct {
 	words
 	// Missing says why there is nothing to show.
-	Missing             string
+	Missing string
+	// Leftover are data of a deleted VM, and Data what happens to them.
+	Leftover            string
+	Data                inputView
 	Text, Drafted, Link string
 	ByHand              bool
 	Rows                int
@@ -115,6 +118,9 @@ func (n *newVM) view() newView {
 				view.Summary = append(view.Summary, faultView{in.ID, in.Label, text})
 			}
 		}
+	}
+	for _, text := range n.faults[dataField] {
+		view.Summary = append(view.Summary, faultView{view.Preview.Data.ID, view.Preview.Data.Label, text})
 	}
 	for _, text := range n.faults[""] {
 		view.Summary = append(view.Summary, faultView{"preview", n.T("new.definition"), text})
@@ -227,6 +233,16 @@ func (n *newVM) shareInput() inputView {
 	return in
 }
 
+// dataInput returns the choice of what happens to the data of a deleted VM.
+func (n *newVM) dataInput() inputView {
+	in := n.input(dataField, choiceInput)
+	for _, d := range []fleet.Data{"", fleet.KeepData, fleet.FreshData} {
+		text := n.T("new.data." + cmp.Or(string(d), "none"))
+		in.Choices = append(in.Choices, choiceView{string(d), text, string(d) == in.Value})
+	}
+	return in
+}
+
 func (n *newVM) networkInput() inputView {
 	in := n.input(fleet.FieldNetwork, choiceInput)
 	if n.offer.VMClasses != nil { // one of them may say it
@@ -323,6 +339,7 @@ func (n *newVM) preview() previewView {
 	switch {
 	case n.check != nil:
 		p.Warnings, p.Lines = n.check.Warnings, n.check.Plan
+		p.Leftover, p.Data = string(n.check.Leftover), n.dataInput()
 	case n.text != "":
 	case n.draft.Name == "":
 		p.Missing = n.T("new.preview.name")

@@ -275,7 +275,7 @@ func (s *Server) explain(r *http.Request, err error) (code int, text string) {
 		return errChanged.code, lang.text(errChanged.key)
 	case errors.Is(err, fleet.ErrOccupied):
 		return http.StatusLocked, err.Error()
-	case errors.Is(err, fleet.ErrExists):
+	case errors.Is(err, fleet.ErrExists), errors.As(err, new(fleet.Leftover)):
 		return http.StatusConflict, err.Error()
 	case errors.As(err, new(fleet.Faults)):
 		return http.StatusUnprocessableEntity, err.Error()

@@ -141,15 +141,21 @@ func (f *stage) Check(_ context.Context, name string, d *fleet.Definition) (*fle
 	}
 }
 
-func (f *stage) Create(_ context.Context, user, name, text string) error {
+func (f *stage) Create(_ context.Context, user, name, text string, data fleet.Data) error {
 	if _, err := f.Get(name); err == nil {
 		return fleet.ErrExists
 	}
 	if err := f.faultsIn(text); err != nil {
 		return err
 	}
+	if f.check.Leftover != "" && data == "" {
+		return f.check.Leftover
+	}
 	f.save(text)
 	f.Put(sample(name, fleet.Stopped))
+	if data != "" {
+		return f.record("%s create %s with data %s", user, name, string(data))
+	}
 	return f.record("%s create %s", user, name)
 }
 

@@ -211,6 +211,10 @@ func (v visit) facts(vm *fleet.VM) factsView {
 		add("detail."+d.Key, valueView{Text: d.Value})
 	}
 	add("vm.file", valueView{Text: vm.File, Code: true})
+	if vm.File != "" && vm.State == fleet.Failed {
+		command := "vmrunner log " + vm.Name
+		add("vm.log", valueView{Text: command, Copy: command, Code: true})
+	}
 	return f
 }
 

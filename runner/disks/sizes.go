@@ -34,6 +34,7 @@ type Sizes struct {
 	settled map[int]int64
 	wanted  []vmspec.Drive // by the configuration in force
 	looks   chan []vmspec.Drive
+	fixed   []vmspec.Fault // that sizes don't change
 }
 
 // hostDisk is what was seen of a disk.
@@ -66,6 +67,9 @@ func New(drives []vmspec.Drive, rules plan.Rules, log *slog.Logger) *Sizes {
 	return d
 }
 
+// Differ adds faults of the disks that hold as long as the machine runs. It is called before Watch.
+func (d *Sizes) Differ(faults []vmspec.Fault) { d.fixed = faults }
+
 // Watch looks at the disks at once, when Measure is called, and from time to time: the
 // file system of an image may grow later than the image is to. It hands over the
 // sizes of all disks when those that count have changed, and what of the disks isn't as
@@ -73,6 +77,9 @@ func New(drives []vmspec.Drive, rules plan.Rules, log *slog.Logger) *Sizes {
 // this.
 func (d *Sizes) Watch(ctx context.Context, settled func(map[int]int64), differ func([]vmspec.Fault)) {
 	if len(d.disks) == 0 {
+		if d.fixed != nil {
+			differ(d.fixed)
+		}
 		return
 	}
 	wake := time.NewTimer(0)
@@ -176,6 +183,7 @@ func (d *Sizes) grown(i int, disk *hostDisk, have int64) int64 {
 
 // differences returns what of the disks isn't as configured.
 func (d *Sizes) differences() (list []vmspec.Fault) {
+	list = append(list, d.fixed...)
 	for _, i := range slices.Sorted(maps.Keys(d.disks)) {
 		disk := d.disks[i]
 		if i >= len(d.wanted) || d.wanted[i].File != disk.path || disk.replaced || disk.size == 0 {

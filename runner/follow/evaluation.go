@@ -133,7 +133,19 @@ func (e *evaluation) check(ctx context.Context, wanted *prepare.VM) error {
 			return wanted.Locate(err)
 		}
 	}
+	if err := e.checkFormats(wanted); err != nil {
+		return err
+	}
 	return e.checkPolicy(ctx, wanted)
+}
+
+// checkFormats refuses a disk that the guest would get as raw and that is an image of another format.
+func (e *evaluation) checkFormats(wanted *prepare.VM) error {
+	origins, err := prepare.ReadOrigins(e.Running.DataDir)
+	if err != nil {
+		return err
+	}
+	return wanted.Config.Locate(prepare.WrongFormats(wanted.Spec.Drives, origins, e.Running.DataDir))
 }
 
 // checkPolicy wants the plan that the running type makes of a new configuration to

@@ -207,6 +207,11 @@ func (r *reader) read(ctx context.Context, types *evaluation, asked bool) (taken
 	if err := record.WriteConfig(r.Running.RuntimeDir, r.source.Config()); err != nil {
 		r.Log.Warn("the configuration in force is not saved", "err", err)
 	}
+	if err := prepare.EditOrigins(r.Running.DataDir, r.Running.Spec.Drives, func(o prepare.Origins) {
+		o.Add(next.Spec.Drives, prepare.Found)
+	}); err != nil {
+		r.Log.Warn("the origin of new disks is not recorded", "err", err)
+	}
 	r.Driver.Configured(machine.Reading{
 		Wish: Wish(next, r.Running), Generation: r.source.Generation(), Resource: r.source.Config().Resource,
 	})

@@ -38,6 +38,8 @@ type DiskRequest struct {
 	VM string
 	// Limit is how long the guest of a VM that runs may take.
 	Limit time.Duration
+	// AsRaw gives the guest an image of another format as a raw disk.
+	AsRaw bool
 	// Tell is called with what is waited for, and the step that this belongs to.
 	Tell func(step, text string)
 }
@@ -57,7 +59,10 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 	what := fmt.Sprintf("attach %s to %s", cmp.Or(d.File, d.Device), vm.Name)
 	drives := vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives
 	if i := slices.IndexFunc(drives, func(other vmspec.Drive) bool { return sameDisk(d, other) }); i >= 0 {
-		c = DiskChange{Disk: diskOf(vm.Name, i, drives[i]), Unchanged: true, Running: vm.Running()}
+		c = DiskChange{Disk: vm.diskOf(i, drives[i]), Unchanged: true, Running: vm.Running()}
+		if err := vm.acceptAsRaw(r, drives[i]); err != nil {
+			return c, err
+		}
 		return c, vm.attached(ctx, r, &c, what, anyGeneration)
 	}
 	at := slices.IndexFunc(drives, func(other vmspec.Drive) bool { return other.NBD != nil }) // these are the last
@@ -76,13 +81,16 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", what, err)
 	}
+	if err := vm.acceptAsRaw(r, whole); err != nil {
+		return c, err
+	}
 	if err := inv.mayAttach(ctx, vm, text, at); err != nil {
 		return c, err
 	}
 	file := cmp.Or(d.File, d.Device)
 	_, missing := os.Lstat(file)
 	if d.Source != "" {
-		if err := inv.makeDisk(ctx, vm, d, r.Tell); err != nil {
+		if err := inv.makeDisk(ctx, vm, whole, r.Tell); err != nil {
 			return c, fmt.Errorf("%s: %w", what, err)
 		}
 	}
@@ -97,7 +105,7 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 	if _, there := os.Lstat(file); err != nil && missing != nil && there == nil {
 		err = fmt.Errorf("%w; %s was made, and stays", err, file)
 	}
-	c.Disk = diskOf(vm.Name, at, whole) // it may have been made meanwhile
+	c.Disk = vm.diskOf(at, whole) // it may have been made meanwhile
 	return c, err
 }
 
@@ -143,7 +151,7 @@ func (inv *Inventory) DetachDisk(ctx context.Context, r DiskRequest, disk string
 	if err != nil {
 		return c, err
 	}
-	c = DiskChange{Disk: diskOf(vm.Name, i, d), Running: review.Running, Warnings: review.Warnings}
+	c = DiskChange{Disk: vm.diskOf(i, d), Running: review.Running, Warnings: review.Warnings}
 	if err = vm.detached(ctx, r, &c, what, generation); errors.As(err, new(*refusedError)) {
 		err = fmt.Errorf("%w; %s", err, vm.putBack(ctx, r, text, before))
 	}
@@ -221,6 +229,15 @@ func (inv *Inventory) mayAttach(ctx context.Context, vm *VM, text []byte, at int
 	faults := slices.DeleteFunc(prepared.MissingFiles(), func(f vmspec.Fault) bool {
 		return !strings.HasPrefix(f.Path, fmt.Sprintf("vm.drives[%d].", at))
 	})
+	origins, err := prepare.ReadOrigins(vm.DataDir)
+	if err != nil {
+		return err
+	}
+	if origins == nil { // disks that an earlier version has attached are raw
+		origins = prepare.Origins{}
+		origins.Add(slices.Delete(slices.Clone(prepared.Spec.Drives), at, at+1), prepare.Earlier)
+	}
+	faults = append(faults, prepare.WrongFormats(prepared.Spec.Drives, origins, vm.DataDir)...)
 	return prepared.Config.Locate(faults)
 }
 
@@ -234,7 +251,21 @@ func (inv *Inventory) makeDisk(ctx context.Context, vm *VM, d vmspec.Drive, tell
 	if err == nil {
 		err = cache.Make(ctx, images.DiskOf(d), func(p images.Progress) { tell(string(p.Step), p.String()) })
 	}
+	if err == nil {
+		err = vm.editOrigins(func(o prepare.Origins) { o.Replace(d, d.Source) })
+	}
 	return errors.Join(err, release())
+}
+
+// acceptAsRaw records that a disk is raw in spite of its header, if that is wanted.
+func (vm *VM) acceptAsRaw(r DiskRequest, d vmspec.Drive) error {
+	if !r.AsRaw {
+		return nil
+	}
+	if err := os.MkdirAll(vm.DataDir, 0o700); err != nil {
+		return err
+	}
+	return vm.editOrigins(func(o prepare.Origins) { o.Add([]vmspec.Drive{d}, prepare.Found) })
 }
 
 // bootsFrom says why a VM needs a drive to boot; "" if it doesn't.

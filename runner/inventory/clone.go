@@ -1,16 +1,17 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"vmop/runner/config"
 	"vmop/runner/lock"
+	"vmop/runner/prepare"
 	"vmop/runner/snapshot"
 	"vmop/vmspec"
 	"vmop/yamlfile"
@@ -61,17 +62,34 @@ func (inv *Inventory) CloneSnapshot(
 	if r.Parts, err = snapshot.Parts(prepared); err != nil {
 		return "", err
 	}
-	for _, p := range r.Parts {
-		if _, err := os.Lstat(p.Path); err == nil {
-			return "", fmt.Errorf("%s: %s is there already, of an earlier VM of this name; remove it, or choose another name", what,
-				p.Path)
-		}
+	if l, err := made.leftover(dataDir); l != nil || err != nil {
+		return "", cmp.Or(err, fmt.Errorf("cannot %s: %s contains the data of a deleted VM: %s; remove them (vmrunner delete %s "+
+			"--disks), or choose another name", what, dataDir, l, to))
 	}
 	if err := r.Run(ctx); err != nil {
 		return "", err
 	}
-	file, _, err = inv.Create(ctx, to, vm.Place.System, text)
+	if err := cloneOrigins(vm, dataDir, prepared.Spec.Drives); err != nil {
+		return "", err
+	}
+	file, _, err = inv.Create(ctx, to, vm.Place.System, text, KeepData)
 	return file, err
+}
+
+// cloneOrigins records the disks of a clone, which have the sources of those that they are copies of.
+func cloneOrigins(of *VM, dataDir string, drives []vmspec.Drive) error {
+	before, err := prepare.ReadOrigins(of.DataDir)
+	if err != nil {
+		return err
+	}
+	return prepare.EditOrigins(dataDir, drives, func(o prepare.Origins) {
+		o.Add(drives, prepare.Earlier)
+		for path, known := range before {
+			if copied := filepath.Join(dataDir, filepath.Base(path)); o[copied] != (prepare.DiskOrigin{}) {
+				o[copied] = known
+			}
+		}
+	})
 }
 
 // cloned returns the configuration of another VM, whose disks are in its data directory. file is that

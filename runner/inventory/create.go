@@ -29,7 +29,7 @@ func (inv *Inventory) Place(system bool) (*Place, error) {
 }
 
 // ReviewNew checks the configuration of a new VM, of the user or of the computer, as Review does.
-// The error is ErrExists if the name is taken.
+// The error is ErrExists if the name is taken. Data of a deleted VM of this name are part of the review.
 func (inv *Inventory) ReviewNew(ctx context.Context, name string, system bool, text []byte) (*Review, error) {
 	_, review, err := inv.reviewNew(ctx, name, system, text)
 	return review, err
@@ -51,18 +51,35 @@ func (inv *Inventory) reviewNew(ctx context.Context, name string, system bool, t
 		return nil, nil, fmt.Errorf("create %s: %s is a file with another meaning; take another name", name, vm.File)
 	}
 	warnings, made, err := inv.check(ctx, vm, text)
-	return vm, &Review{Warnings: warnings, Plan: made}, err
+	if err != nil {
+		return nil, nil, err
+	}
+	review := &Review{Warnings: warnings, Plan: made}
+	cfg, _, err := config.Parse(vm.File, text)
+	if err == nil {
+		err = vm.locate(cfg)
+	}
+	if err == nil {
+		review.Leftover, err = vm.leftover(vm.DataDir)
+	}
+	return vm, review, err
 }
 
 // Create writes the configuration of a new VM: of the user, or of the computer. It returns
 // the file, and warnings about it. What is wrong with the text is an error, see Review.
-// The error is ErrExists if the name is taken; nothing is overwritten.
+// The error is ErrExists if the name is taken; nothing is overwritten. It is a LeftoverError if there are data of a
+// deleted VM of this name and data is no choice.
 func (inv *Inventory) Create(
-	ctx context.Context, name string, system bool, text []byte,
+	ctx context.Context, name string, system bool, text []byte, data Data,
 ) (file string, warnings []string, err error) {
 	vm, review, err := inv.reviewNew(ctx, name, system, text)
 	if err != nil {
 		return "", nil, err
+	}
+	if review.Leftover != nil {
+		if err := review.Leftover.applyChoice(data); err != nil {
+			return "", nil, err
+		}
 	}
 	if err := vm.Place.makeFolder(); err != nil {
 		return "", nil, fmt.Errorf("create %s: %w", name, err)

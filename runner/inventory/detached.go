@@ -25,19 +25,6 @@ const longestOutput = 4 << 10
 // lookInterval is how often a new runner's socket is looked for.
 const lookInterval = 10 * time.Millisecond
 
-// A StartError says that a VM's runner has ended before the guest ran.
-type StartError struct {
-	Name string
-	// ExitCode is the runner's; see cmd/vmrunner.
-	ExitCode int
-	// Output is the end of its log, and Log the file.
-	Output, Log string
-}
-
-func (e *StartError) Error() string {
-	return fmt.Sprintf("start %s: the runner has ended with code %d; %s has:\n%s", e.Name, e.ExitCode, e.Log, e.Output)
-}
-
 // startDetached starts the VM's runner in a session of its own, with its output in a file,
 // so that it outlives the terminal and this process.
 func (inv *Inventory) startDetached(ctx context.Context, vm *VM) error {
@@ -73,7 +60,7 @@ func (inv *Inventory) startDetached(ctx context.Context, vm *VM) error {
 	if cmd.ProcessState.ExitCode() == exitLocked {
 		return fmt.Errorf("start %s: %w", vm.Name, ErrRunning)
 	}
-	return &StartError{vm.Name, cmd.ProcessState.ExitCode(), end(log, begin), vm.LogFile()}
+	return vm.failed(cmd.ProcessState.ExitCode(), end(log, begin))
 }
 
 // exitLocked is the runner's exit code if the VM already runs.

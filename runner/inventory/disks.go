@@ -18,6 +18,7 @@ import (
 	"vmop/runner/disks"
 	"vmop/runner/images"
 	"vmop/runner/lock"
+	"vmop/runner/prepare"
 	"vmop/spelling"
 	"vmop/vmspec"
 	"vmop/yamlfile"
@@ -32,7 +33,8 @@ type Disk struct {
 	// File is the path of the image or device, or the address of a disk of an NBD server.
 	File   string `json:"file"`
 	Format string `json:"format"`
-	// Source is what it is made of; empty: of nothing, or it was there.
+	// Source is the image that it was created from, as recorded then, or will be created from if it is Missing. Empty:
+	// it was created blank, or its source is unknown.
 	Source string `json:"source,omitempty"`
 	// Missing says that it isn't there; it is made when the VM is started, if it has a source or a size.
 	Missing bool `json:"missing,omitempty"`
@@ -56,19 +58,20 @@ func (vm *VM) disks() (list []Disk, err error) {
 	if vm.Config == nil {
 		return nil, cmp.Or(vm.Fault, fmt.Errorf("the configuration of %s is not known", vm.Name))
 	}
+	origins, err := prepare.ReadOrigins(vm.DataDir)
 	for i, d := range vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives {
 		if d.Type == vmspec.DriveRaw {
-			list = append(list, diskOf(vm.Name, i, d))
+			list = append(list, diskOf(vm.Name, i, d, origins))
 		}
 	}
-	return list, nil
+	return list, err
 }
 
-func diskOf(vm string, place int, d vmspec.Drive) Disk {
-	source, _, _ := vmspec.Credentials(d.Source)
+func diskOf(vm string, place int, d vmspec.Drive, origins prepare.Origins) Disk {
+	origin, _ := origins.Of(d)
 	disk := Disk{
 		VM: vm, Name: d.Serial, Place: place, File: cmp.Or(d.File, d.Device, d.Resource), Format: d.Format,
-		Source: source, Wanted: int64(d.Size),
+		Source: origin.Source, Wanted: int64(d.Size),
 	}
 	if d.NBD != nil {
 		disk.File = "nbd://" + net.JoinHostPort(d.NBD.Host, strconv.Itoa(d.NBD.Port)) + "/" + d.NBD.Export
@@ -77,6 +80,9 @@ func diskOf(vm string, place int, d vmspec.Drive) Disk {
 	info, err := os.Stat(disk.File)
 	if err != nil {
 		disk.Missing = errors.Is(err, os.ErrNotExist)
+		if disk.Missing {
+			disk.Source, _, _ = vmspec.Credentials(d.Source)
+		}
 		return disk
 	}
 	file, err := os.OpenFile(disk.File, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -97,6 +103,36 @@ func diskOf(vm string, place int, d vmspec.Drive) Disk {
 	}
 	disk.Size, _ = file.Seek(0, io.SeekEnd)
 	return disk
+}
+
+// Sources returns the images that the drives of a VM were created from, or will be created from if they are missing,
+// by their places in vm.drives; see Disk.Source.
+func (vm *VM) Sources() map[int]string {
+	origins, _ := prepare.ReadOrigins(vm.DataDir) // without a record, sources are unknown
+	sources := map[int]string{}
+	for i, d := range drivesOf(vm.Config, vm.File) {
+		origin, _ := origins.Of(d)
+		sources[i] = origin.Source
+		if _, err := os.Lstat(d.File); errors.Is(err, os.ErrNotExist) {
+			sources[i], _, _ = vmspec.Credentials(d.Source)
+		}
+	}
+	return sources
+}
+
+// editOrigins changes what is recorded of the VM's disks.
+func (vm *VM) editOrigins(change func(prepare.Origins)) error {
+	var drives []vmspec.Drive
+	if vm.Config != nil {
+		drives = vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives
+	}
+	return prepare.EditOrigins(vm.DataDir, drives, change)
+}
+
+// diskOf returns a disk with what is recorded of it.
+func (vm *VM) diskOf(place int, d vmspec.Drive) Disk {
+	origins, _ := prepare.ReadOrigins(vm.DataDir) // Disks reports the error
+	return diskOf(vm.Name, place, d, origins)
 }
 
 // disk returns the disk of a name, and the drive.
@@ -146,7 +182,11 @@ func (inv *Inventory) MakeDisks(
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := prepared.Config.Locate(prepared.MissingFiles()); err != nil {
+	faults, err := prepared.StartFaults()
+	if err == nil {
+		err = prepared.Config.Locate(faults)
+	}
+	if err != nil {
 		return nil, err
 	}
 	cache, err := inv.cache(vm)
@@ -159,7 +199,10 @@ func (inv *Inventory) MakeDisks(
 			return nil, err
 		}
 	}
-	var faults []vmspec.Fault
+	if err := prepared.KeepOrigins(false); err != nil {
+		return nil, err
+	}
+	faults = nil
 	for i, d := range drives {
 		if _, err := os.Lstat(d.File); d.Source == "" && d.Size == 0 || !errors.Is(err, os.ErrNotExist) ||
 			which != nil && !slices.Contains(which, d.Serial) {
@@ -177,7 +220,7 @@ func (inv *Inventory) MakeDisks(
 		} else {
 			faults = append(faults, disks.MakeImages([]vmspec.Drive{d}, inv.opts.Log)...)
 		}
-		made = append(made, diskOf(vm.Name, i, d))
+		made = append(made, vm.diskOf(i, d))
 	}
 	return made, prepared.Config.Locate(faults)
 }
@@ -233,7 +276,10 @@ func (inv *Inventory) ImportDisk(
 		return Disk{}, err
 	}
 	err = cache.Make(ctx, images.Disk{File: d.File, Source: from, Size: int64(d.Size), Replace: replace}, tell)
-	return diskOf(vm.Name, i, d), err
+	if err == nil {
+		err = vm.editOrigins(func(o prepare.Origins) { o.Replace(d, from.Text) })
+	}
+	return vm.diskOf(i, d), err
 }
 
 // ResizeDisk sets the size of a disk in the configuration, which keeps its comments. A VM that runs has

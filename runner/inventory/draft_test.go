@@ -51,7 +51,7 @@ func TestDraft(t *testing.T) {
     display:
       vnc: {}
 `, string(text))
-	_, warnings, err := h.Create(t.Context(), "web: 1", false, text)
+	_, warnings, err := h.Create(t.Context(), "web: 1", false, text, "")
 	require.NoError(t, err)
 	require.Len(t, warnings, 1, "images that aren't there")
 
@@ -81,6 +81,6 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "/Runner:\n  vmType: standard\n  vm:\n    name: db\n    maximumCpus: 3\n    drives:\n"+
 		"      - file: /some/a.img\n", string(copied))
-	_, _, err = h.Create(t.Context(), "db", false, copied)
+	_, _, err = h.Create(t.Context(), "db", false, copied, "")
 	require.NoError(t, err)
 }

@@ -35,6 +35,8 @@ type Review struct {
 	Now, Later []status.Change
 	// Plan is that of the next start.
 	Plan *plan.Plan
+	// Leftover are the data of a deleted VM that a new VM of its name would get; nil: there are none.
+	Leftover *Leftover
 }
 
 // Text returns a VM's configuration as it is on the disk, faults included.
@@ -141,7 +143,11 @@ func (inv *Inventory) check(ctx context.Context, vm *VM, text []byte) (
 	if open := prepared.Unprotected(); open != "" {
 		warnings = append(warnings, open)
 	}
-	if missing := prepared.Config.Locate(prepared.MissingFiles()); missing != nil {
+	faults, err := prepared.StartFaults()
+	if err != nil {
+		return warnings, nil, err
+	}
+	if missing := prepared.Config.Locate(faults); missing != nil {
 		warnings = append(warnings, missing.Error())
 	}
 	return warnings, prepared.Plan, nil

@@ -93,7 +93,7 @@ const (
 	StateNoAnswer State = "NoAnswer"
 	// StateActive: systemd says that the VM runs; its runner is another user's.
 	StateActive State = "Active"
-	// StateFailed: systemd says that the VM's service has failed.
+	// StateFailed: the last start has failed, or systemd says so of the VM's service.
 	StateFailed State = "Failed"
 )
 

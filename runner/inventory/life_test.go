@@ -28,7 +28,7 @@ func TestLifeOfAVM(t *testing.T) {
 	h := newHere(t).withProgram()
 	ctx := t.Context()
 	first := text("web", quick)
-	file, warnings, err := h.Create(ctx, "web", false, first)
+	file, warnings, err := h.Create(ctx, "web", false, first, "")
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	require.Equal(t, filepath.Join(h.dir, "user/vmrunner/web.yaml"), file)
@@ -103,9 +103,13 @@ func TestStartThatFails(t *testing.T) {
 	err := h.Start(t.Context(), "web")
 	var failed *StartError
 	require.ErrorAs(t, err, &failed)
-	require.Contains(t, failed.Output, "/nowhere/vmlinuz")
-	require.Equal(t, filepath.Join(h.dir, "data/vmrunner/web/runner.log"), failed.Log)
-	require.Equal(t, vmstatus.StateStopped, h.find("web").State)
+	require.Equal(t, `vm.kernel.image: "/nowhere/vmlinuz" does not exist`, failed.Cause)
+	vm := h.find("web")
+	require.Equal(t, StateFailed, vm.State)
+	require.Equal(t, failed.Cause, vm.Problem, "the cause is known until the next start")
+	log, err := os.ReadFile(vm.LogFile())
+	require.NoError(t, err)
+	require.Contains(t, string(log), "/nowhere/vmlinuz")
 
 	h.write("user/vmrunner/web.yaml", text("web", "cpus: 1"))
 	require.ErrorAs(t, h.Start(t.Context(), "web"), new(yamlfile.Faults))
@@ -132,7 +136,7 @@ func TestCreateOverwritesNothing(t *testing.T) {
 	ctx := t.Context()
 	file := h.write("system/vmrunner/web.yaml", []byte("{"))
 	for _, system := range []bool{true, false} {
-		_, _, err := h.Create(ctx, "web", system, text("web"))
+		_, _, err := h.Create(ctx, "web", system, text("web"), "")
 		require.ErrorIs(t, err, ErrExists)
 	}
 	kept, err := os.ReadFile(file)
@@ -141,10 +145,10 @@ func TestCreateOverwritesNothing(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(h.dir, "user"))
 
 	for name, wrong := range map[string]string{"a": "name: b", "c": "name: c\n    maximumRm: 1"} {
-		_, _, err = h.Create(ctx, name, false, []byte("\"/Runner\":\n  vm:\n    "+wrong+"\n"))
+		_, _, err = h.Create(ctx, name, false, []byte("\"/Runner\":\n  vm:\n    "+wrong+"\n"), "")
 		require.ErrorAs(t, err, new(yamlfile.Faults), name)
 	}
-	_, warnings, err := h.Create(ctx, "disk", false, text("disk", "network: []", "drives: [{file: none.img}]"))
+	_, warnings, err := h.Create(ctx, "disk", false, text("disk", "network: []", "drives: [{file: none.img}]"), "")
 	require.NoError(t, err)
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "none.img")

@@ -248,6 +248,7 @@ func (inv *Inventory) query(ctx context.Context, vms []VM) {
 		if s := vms[i].Service.state(); vms[i].State == vmstatus.StateStopped && s != "" {
 			vms[i].State = s
 		}
+		vms[i].lastStart()
 	}
 }
 

@@ -64,7 +64,7 @@ func TestASnapshotOmitsDisksOfServers(t *testing.T) {
 	local, late := h.disk("local", 1), h.disk("late", 1)
 	far := served(t, "far", h.disk("remote", 1))
 	configured := text("web", boots(t, local)+far)
-	file, _, err := h.Create(ctx, "web", false, configured)
+	file, _, err := h.Create(ctx, "web", false, configured, "")
 	require.NoError(t, err)
 	list, err := h.Disks(ctx, "web")
 	require.NoError(t, err)

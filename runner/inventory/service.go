@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"vmop/durable"
+	"vmop/runner/record"
 )
 
 // systemdTime bounds questions to systemd.
@@ -208,6 +209,9 @@ func (inv *Inventory) userUnit() []byte {
 // startService starts the VM's service, and returns when the guest is running.
 func (vm *VM) startService(ctx context.Context) error {
 	if _, err := vm.Place.systemctl(ctx, "start", "--", vm.Service.Unit); err != nil {
+		if note, failed, e := record.ReadStartFailure(vm.DataDir); failed && e == nil {
+			return &StartError{Name: vm.Name, Cause: note.Message}
+		}
 		return fmt.Errorf("start %s: %w; its log: %s", vm.Name, err, vm.journal())
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"vmop/runner/control"
+	"vmop/runner/record"
 )
 
 // Start starts a VM and returns when its guest is running: by its service if systemd has
@@ -28,6 +29,12 @@ func (inv *Inventory) start(ctx context.Context, vm *VM) error {
 	if err := inv.mayStart(vm); err != nil {
 		return err
 	}
+	if vm.State != StateNoRunner {
+		if err := inv.sharesDisk(vm); err != nil {
+			return err
+		}
+	}
+	_ = record.ForgetStartFailure(vm.DataDir) // a runner of another user does it
 	if vm.Service.Unit != "" {
 		if inv.opts.Arguments != nil {
 			return fmt.Errorf("start %s: its service does not take %s; put that into a drop-in: systemctl edit %s",

@@ -19,21 +19,14 @@ type advice struct {
 // QEMU's texts are those of its versions 7.2 to 10, passt's those of 2023 to 2025.
 func advices() []advice {
 	find := regexp.MustCompile
-	return []advice{
+	return append(adviceOnPorts(), []advice{
 		{
-			find(`Could not set up host forwarding rule '\w+:[^']*?:(\d+)-`),
-			"vm.network[].ports: another program has the port $1 of the host, or this user may not listen there (below 1024 only " +
-				"root may): choose another; \"ss -ltnup\" shows who listens",
+			find(`Is another process using the image \[([^\]]+)\]`),
+			"another process uses the disk $1, and so may another VM: stop it, or give each VM a disk of its own",
 		},
 		{
-			find(`reds_init_socket: binding socket to \S+:(\d+) failed`),
-			"vm.display.spice.port: another program has the port $1 of the host, or this user may not listen there: choose " +
-				"another; \"ss -ltnup\" shows who listens",
-		},
-		{
-			find(`\bvnc \S+: \w+ to (?:bind socket|listen on socket|find an available port)`),
-			"vm.display.vnc.port: another program has the port VNC of the host, or this user may not listen there: choose another; " +
-				"\"ss -ltnup\" shows who listens",
+			find(`cannot set up guest memory '[^']*': Cannot allocate memory`),
+			"vm.maximumRam: this computer does not have enough free memory for RAM: choose less, or stop another VM",
 		},
 		{
 			find(`Could not access KVM kernel module: Permission denied`),
@@ -67,6 +60,28 @@ func advices() []advice {
 			"vm.network[].type: passt gives the guest the address of this host's default route, and there is none: add one, or " +
 				"use a network of the type user",
 		},
+	}...)
+}
+
+// adviceOnPorts is about ports of the host that are taken.
+func adviceOnPorts() []advice {
+	find := regexp.MustCompile
+	return []advice{
+		{
+			find(`Could not set up host forwarding rule '\w+:[^']*?:(\d+)-`),
+			"vm.network[].ports: another program has the port $1 of the host, or this user may not listen there (below 1024 only " +
+				"root may): choose another; \"ss -ltnup\" shows who listens",
+		},
+		{
+			find(`reds_init_socket: binding socket to \S+:(\d+) failed`),
+			"vm.display.spice.port: another program has the port $1 of the host, or this user may not listen there: choose " +
+				"another; \"ss -ltnup\" shows who listens",
+		},
+		{
+			find(`\bvnc \S+: \w+ to (?:bind socket|listen on socket|find an available port)`),
+			"vm.display.vnc.port: another program has the port VNC of the host, or this user may not listen there: choose another; " +
+				"\"ss -ltnup\" shows who listens",
+		},
 		{
 			find(`to bind any port for '-\S+ (?:[^/']*/)?(\d+)`),
 			"vm.network[].ports: another program has the port $1 of the host, or this user may not listen there (below 1024 only " +
@@ -84,7 +99,7 @@ func adviceFor(vm *prepare.VM, said string, list lister) string {
 }
 
 // stands are words of advices, and what they stand for: the file with the TPM's state, that
-// with the kernel, the port of VNC.
+// with the kernel, the port of VNC, the size of the RAM.
 func stands(vm *prepare.VM) []string {
 	kernel, port := "the file", ""
 	if vm.Spec.Kernel != nil {
@@ -93,7 +108,8 @@ func stands(vm *prepare.VM) []string {
 	if d := vm.Spec.Display; d != nil && d.VNC != nil {
 		port = strconv.Itoa(d.VNC.Port)
 	}
-	return []string{"STATE", tpmState(vm.Plan), "KERNEL", kernel, "VNC", port}
+	ram := "for " + vm.Spec.MaximumRAM.String() + ":"
+	return []string{"for RAM:", ram, "STATE", tpmState(vm.Plan), "KERNEL", kernel, "VNC", port}
 }
 
 // knownAdvice returns the first advice that fits.

@@ -45,6 +45,8 @@ const (
 	MigrationFile = "migration.json"
 	// ReceivedFile has the name of the migration by which the guest has come to this pod.
 	ReceivedFile = "received"
+	// FailedFile describes the last start if it failed; see package record.
+	FailedFile = "start-failed.json"
 	// LogFile is the log of a runner that was started in the background.
 	LogFile = "runner.log"
 )
@@ -64,9 +66,12 @@ const (
 	LargestRecord = 64 << 20
 )
 
-// ownData are the names of files that runners write in the data directory.
-func ownData() []string {
-	return []string{config.UUIDFile, pinnedType, PinnedMachines, basesFile, EndedFile, MigrationFile, ReceivedFile}
+// OwnData are the names of files that runners write in the data directory.
+func OwnData() []string {
+	return []string{
+		config.UUIDFile, pinnedType, PinnedMachines, basesFile, originsFile, EndedFile, MigrationFile, ReceivedFile,
+		FailedFile,
+	}
 }
 
 // CopySocket is the path of the socket by which disks of a guest that moves are copied, on either side. Its folder is
@@ -76,7 +81,7 @@ func (vm *VM) CopySocket() string { return filepath.Join(vm.RuntimeDir, CopyFold
 // DataFiles are the names of files that runners write in the data directory, those of
 // the plan included.
 func (vm *VM) DataFiles() []string {
-	names := append(ownData(), SwtpmState)
+	names := append(OwnData(), SwtpmState)
 	for _, f := range vm.Plan.Files {
 		names = append(names, filepath.Base(f.To), filepath.Base(f.To)+KindSuffix)
 	}
@@ -90,7 +95,7 @@ func (vm *VM) reserved() (paths []string) {
 	} {
 		paths = append(paths, filepath.Join(vm.RuntimeDir, name))
 	}
-	for _, name := range append(ownData(), lock.RunnerFile, lock.MachineFile, RuntimeLink, LogFile,
+	for _, name := range append(OwnData(), lock.RunnerFile, lock.MachineFile, RuntimeLink, LogFile,
 		SnapshotsFolder, RestoreFile) {
 		paths = append(paths, filepath.Join(vm.DataDir, name))
 	}

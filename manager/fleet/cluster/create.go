@@ -60,7 +60,7 @@ func (f *Fleet) parseNew(name, text string) (*making, error) {
 }
 
 // Create implements fleet.Fleet. The VM is made last, so none is without its disks.
-func (f *Fleet) Create(ctx context.Context, user, name, text string) error {
+func (f *Fleet) Create(ctx context.Context, user, name, text string, _ fleet.Data) error {
 	m, err := f.parseNew(name, text)
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ func TestNewVM(t *testing.T) {
 	require.ErrorIs(t, err, fleet.ErrNotFound, "it was only checked")
 
 	text = strings.Replace(text, "state: Stopped", "state: Running", 1)
-	require.NoError(t, p.Create(ctx, "alice", "web", strings.Replace(text, fleet.NewPassword, "$6$canary", 1)))
+	require.NoError(t, p.Create(ctx, "alice", "web", strings.Replace(text, fleet.NewPassword, "$6$canary", 1), ""))
 	_, err = p.Get("web")
 	require.NoError(t, err)
 	vm := p.resource("web")
@@ -82,7 +82,7 @@ func TestNewVM(t *testing.T) {
 	require.Equal(t, "disk2", vm.Spec.VM.Disks[1].VolumeClaimTemplate.Metadata.Name)
 	require.Contains(t, string(vm.Spec.CloudInit.UserData.Raw), "canary")
 	require.Equal(t, []string{"Create: alice has requested: create"}, p.events("web"))
-	require.ErrorIs(t, p.Create(ctx, "alice", "web", text), fleet.ErrExists)
+	require.ErrorIs(t, p.Create(ctx, "alice", "web", text, ""), fleet.ErrExists)
 	_, err = p.Check(ctx, "web", &fleet.Definition{Text: text})
 	require.ErrorIs(t, err, fleet.ErrExists)
 

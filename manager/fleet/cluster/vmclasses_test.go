@@ -59,7 +59,7 @@ func TestClassesOfVMs(t *testing.T) {
 	}, ours)
 	text, err := p.Draft(t.Context(), &fleet.Draft{Name: "web", Class: name("desk"), CPUs: 1, Fraction: "5%"})
 	require.NoError(t, err)
-	require.NoError(t, p.Create(t.Context(), "alice", "web", text))
+	require.NoError(t, p.Create(t.Context(), "alice", "web", text, ""))
 	vm := p.resource("web")
 	require.Equal(t, name("desk"), vm.Spec.VirtualMachineClassName)
 	require.EqualValues(t, "5%", vm.Spec.CPU.CoreFraction)

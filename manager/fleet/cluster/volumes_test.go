@@ -219,7 +219,7 @@ func TestNewVMWithDisks(t *testing.T) {
 	var none v1.VirtualDiskList
 	require.NoError(t, p.admin.List(ctx, &none, client.InNamespace(p.Name)))
 	require.Len(t, none.Items, 1, "they were only checked")
-	require.NoError(t, p.Create(ctx, "alice", "web", "# by hand\n---\n"+text))
+	require.NoError(t, p.Create(ctx, "alice", "web", "# by hand\n---\n"+text, ""))
 	disk := func(name string) *v1.VirtualDisk {
 		d := &v1.VirtualDisk{}
 		require.NoError(t, p.admin.Get(ctx, client.ObjectKey{Namespace: p.Name, Name: name}, d))
@@ -305,7 +305,7 @@ func TestFaultsOfDisks(t *testing.T) {
 		}
 		return err
 	})
-	require.ErrorContains(t, p.Create(ctx, "alice", "web", two), "exceeded quota")
+	require.ErrorContains(t, p.Create(ctx, "alice", "web", two, ""), "exceeded quota")
 	var left v1.VirtualDiskList
 	require.NoError(t, p.admin.List(ctx, &left, client.InNamespace(p.Name)))
 	require.Len(t, left.Items, 1, "the first was removed again")

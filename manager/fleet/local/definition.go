@@ -126,7 +126,12 @@ func (f *Fleet) Check(ctx context.Context, name string, d *fleet.Definition) (*f
 		}
 		return nil, err
 	}
+	left := fleet.Leftover("")
+	if l := review.Leftover; l != nil {
+		left = leftover(l)
+	}
 	return &fleet.Check{
+		Leftover: left,
 		Warnings: review.Warnings, Plan: describe.Plan(review.Plan), Running: review.Running,
 		Now: changes(review.Now), Later: changes(review.Later),
 	}, nil
@@ -156,8 +161,8 @@ func changes(list []status.Change) (all []fleet.Change) {
 }
 
 // Create implements fleet.Fleet.
-func (f *Fleet) Create(ctx context.Context, _, name, text string) error {
-	if _, _, err := f.inventory.Create(ctx, name, f.system(), []byte(text)); err != nil {
+func (f *Fleet) Create(ctx context.Context, _, name, text string, data fleet.Data) error {
+	if _, _, err := f.inventory.Create(ctx, name, f.system(), []byte(text), inventory.Data(data)); err != nil {
 		return faulty(err)
 	}
 	vm, err := f.inventory.Find(ctx, name)
@@ -190,13 +195,18 @@ func (f *Fleet) Left(ctx context.Context, name string) ([]string, error) {
 	return paths, explain(err)
 }
 
+func leftover(l *inventory.Leftover) fleet.Leftover { return fleet.Leftover(l.Dir + ": " + l.String()) }
+
 // faulty returns what an error says of a definition as fleet.Faults.
 func faulty(err error) error {
+	var left inventory.LeftoverError
 	switch found := describe.Faults(err); {
 	case err == nil:
 		return nil
 	case found != nil:
 		return found
+	case errors.As(err, &left):
+		return leftover(left.Leftover)
 	case errors.Is(err, inventory.ErrExists):
 		return fleet.ErrExists
 	case errors.Is(err, inventory.ErrChanged):

@@ -100,11 +100,11 @@ func TestNewVM(t *testing.T) {
 	require.NotEmpty(t, check.Warnings, "the image that isn't there")
 	require.NoFileExists(t, f.file("web"), "nothing was written")
 
-	require.NoError(t, f.Create(t.Context(), "joe", "web", text))
+	require.NoError(t, f.Create(t.Context(), "joe", "web", text, ""))
 	vm, err := f.Get("web")
 	require.NoError(t, err, "it is known at once")
 	require.Equal(t, fleet.Stopped, vm.State)
-	require.ErrorIs(t, f.Create(t.Context(), "joe", "web", text), fleet.ErrExists)
+	require.ErrorIs(t, f.Create(t.Context(), "joe", "web", text, ""), fleet.ErrExists)
 	_, err = f.Check(t.Context(), "web", &fleet.Definition{Text: text})
 	require.ErrorIs(t, err, fleet.ErrExists)
 

@@ -113,6 +113,7 @@ func (f *Fleet) background(ctx context.Context, name, what string, do func(conte
 		err := do(context.WithoutCancel(ctx))
 		if err != nil {
 			f.log.Warn("action failed", "vm", name, "action", what, "err", err)
+			f.putCurrent(context.WithoutCancel(ctx), name)
 		}
 		ended <- err
 	}()
@@ -121,6 +122,13 @@ func (f *Fleet) background(ctx context.Context, name, what string, do func(conte
 		return explain(err)
 	case <-time.After(quick):
 		return nil
+	}
+}
+
+// putCurrent puts a VM into the list as it is now: what a failed start leaves makes no event.
+func (f *Fleet) putCurrent(ctx context.Context, name string) {
+	if vm, err := f.inventory.Find(ctx, name); err == nil {
+		f.Put(f.named(view(vm)))
 	}
 }
 

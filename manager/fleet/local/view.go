@@ -23,7 +23,7 @@ func view(vm *inventory.VM) *fleet.VM {
 	v := &fleet.VM{Name: vm.Name, File: vm.File, Wanted: vm.Running()}
 	v.State, v.Message = state(vm)
 	if vm.Config != nil {
-		configured(v, vm.Config.VM.WithDefaults())
+		configured(v, vm.Config.VM.WithDefaults(), vm.Sources())
 		v.Type = vm.Config.VMType
 	}
 	if vm.Status != nil {
@@ -86,8 +86,8 @@ func message(vm *inventory.VM) string {
 	return cmp.Or(vm.Problem, vm.Status.Message)
 }
 
-// configured fills in what the configuration says.
-func configured(v *fleet.VM, s vmspec.Spec) {
+// configured fills in what the configuration says, with the sources of the disks.
+func configured(v *fleet.VM, s vmspec.Spec, sources map[int]string) {
 	v.CPUs = fleet.Amount{Wanted: int64(s.CurrentCPUs), Maximum: int64(s.MaximumCPUs)}
 	v.RAM = fleet.Amount{Wanted: int64(s.CurrentRAM), Maximum: int64(s.MaximumRAM)}
 	for i, d := range s.Drives {
@@ -98,9 +98,8 @@ func configured(v *fleet.VM, s vmspec.Spec) {
 			v.Volumes = append(v.Volumes, fleet.Volume{Kind: fleet.CDDrive, Name: name, Source: medium})
 			continue
 		}
-		source, _, _ := vmspec.Credentials(d.Source)
 		v.Volumes = append(v.Volumes, fleet.Volume{
-			Kind: fleet.FileDisk, Name: cmp.Or(medium, d.Device, d.Resource), Size: int64(d.Size), Source: source,
+			Kind: fleet.FileDisk, Name: cmp.Or(medium, d.Device, d.Resource), Size: int64(d.Size), Source: sources[i],
 		})
 	}
 	v.Screen = s.Display != nil

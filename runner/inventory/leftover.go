@@ -1,0 +1,257 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"vmop/runner/config"
+	"vmop/runner/lock"
+	"vmop/runner/prepare"
+	"vmop/runner/record"
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+)
+
+// Data is what happens to the data of a deleted VM when a VM of the same name is created.
+//
+// See docs/decisions/0175-left-over-data.md.
+type Data string
+
+// The choices. Without one, such a VM isn't created.
+const (
+	// KeepData gives the data to the new VM: disks, TPM, uuid, snapshots.
+	KeepData Data = "keep"
+	// FreshData removes the data.
+	FreshData Data = "fresh"
+)
+
+// Leftover is the data directory of a VM without a configuration.
+type Leftover struct {
+	// VM is the name that the directory has, and that of the deleted VM.
+	VM string `json:"vm"`
+	// Dir is its path.
+	Dir string `json:"dir"`
+	// Disks are the images of disks in it. Others are its further files and folders, in words.
+	Disks  []Disk   `json:"disks,omitempty"`
+	Others []string `json:"others,omitempty"`
+	// Stored is how much it occupies on the host, in bytes.
+	Stored int64 `json:"stored"`
+
+	usual bool // it is where the data of a VM are by default
+}
+
+// String lists the contents: "disk.img (8 GiB), the TPM, 2 snapshots".
+func (l *Leftover) String() string {
+	var parts []string
+	for _, d := range l.Disks {
+		parts = append(parts, fmt.Sprintf("%s (%s)", filepath.Base(d.File), vmspec.Bytes(d.Size)))
+	}
+	return strings.Join(append(parts, l.Others...), ", ")
+}
+
+// LeftoverError reports that the data of a deleted VM stand in the way of a new VM.
+type LeftoverError struct{ *Leftover }
+
+func (e LeftoverError) Error() string {
+	return fmt.Sprintf("cannot create %s: %s contains the data of a deleted VM: %s; choose whether the new VM gets them "+
+		"(keep) or whether they are removed (fresh)", e.VM, e.Dir, e.Leftover)
+}
+
+// withoutData are files in a data directory that say nothing about a guest.
+func withoutData() []string {
+	return []string{
+		lock.RunnerFile, lock.MachineFile, prepare.RuntimeLink, prepare.FailedFile, prepare.LogFile,
+		prepare.LogFile + ".1",
+	}
+}
+
+// leftoverIn returns what a data directory contains; nil if it has no data of a guest.
+func leftoverIn(name, dir string) (*Leftover, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("cannot examine the data of a deleted VM: %w", err)
+	}
+	l := &Leftover{VM: name, Dir: dir, Stored: storedIn(dir)}
+	origins, _ := prepare.ReadOrigins(dir) // without a record, disks are known by their names
+	var files []string
+	identity := false
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		_, recorded := origins[path]
+		switch {
+		case slices.Contains(withoutData(), e.Name()), strings.HasSuffix(e.Name(), prepare.KindSuffix):
+		case slices.Contains(prepare.OwnData(), e.Name()):
+			identity = true
+		case e.Name() == plan.TPMFolder:
+			l.Others = append(l.Others, "the state of a TPM")
+		case e.Name() == prepare.SnapshotsFolder:
+			if list, err := os.ReadDir(path); err == nil && len(list) > 0 {
+				l.Others = append(l.Others, counted(len(list), "snapshot"))
+			}
+		case recorded || slices.Contains([]string{".img", ".raw", ".qcow2"}, filepath.Ext(e.Name())):
+			l.Disks = append(l.Disks, leftDisk(name, path, origins))
+		default:
+			files = append(files, e.Name())
+		}
+	}
+	if identity {
+		l.Others = append(l.Others, "the uuid and VM type")
+	}
+	if files != nil {
+		l.Others = append(l.Others, strings.Join(files, ", "))
+	}
+	if l.Disks == nil && l.Others == nil {
+		return nil, nil
+	}
+	return l, nil
+}
+
+func leftDisk(name, path string, origins prepare.Origins) Disk {
+	d := vmspec.Drive{Type: vmspec.DriveRaw, File: path, Format: "raw"}
+	if filepath.Ext(path) == ".qcow2" {
+		d.Format = "qcow2"
+	}
+	d.Serial = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	return diskOf(name, 0, d, origins)
+}
+
+// counted returns "1 snapshot", "2 snapshots".
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// storedIn returns what a folder occupies on the host, in bytes.
+func storedIn(dir string) (stored int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // what can't be read isn't counted
+		}
+		if info, err := e.Info(); err == nil {
+			if s, ok := info.Sys().(*syscall.Stat_t); ok {
+				const sector = 512 // st_blocks counts these
+				stored += s.Blocks * sector
+			}
+		}
+		return nil
+	})
+	return stored
+}
+
+// leftover returns the data that a new VM would get; nil if there are none. A directory that the configuration
+// names is examined only if a VM was started with it.
+func (vm *VM) leftover(dataDir string) (*Leftover, error) {
+	l, err := leftoverIn(vm.Name, dataDir)
+	if l == nil || err != nil {
+		return nil, err
+	}
+	found := VM{Name: vm.Name, Place: vm.Place, DataDir: dataDir}
+	l.usual = found.usualDataDir()
+	if _, err := os.Lstat(filepath.Join(dataDir, config.UUIDFile)); !l.usual && err != nil {
+		return nil, nil
+	}
+	return l, nil
+}
+
+// applyChoice does with left-over data what was chosen, before the new VM is configured.
+func (l *Leftover) applyChoice(data Data) error {
+	switch {
+	case data == KeepData:
+		return record.ForgetStartFailure(l.Dir)
+	case data != FreshData:
+		return LeftoverError{l}
+	case !l.usual:
+		return fmt.Errorf("cannot remove the data in %s: the configuration names this directory; remove them yourself, or keep "+
+			"them", l.Dir)
+	}
+	return l.remove()
+}
+
+// remove removes the directory, unless a VM is running with it.
+func (l *Leftover) remove() (err error) {
+	held, err := lock.Runner(l.Dir)
+	if err != nil {
+		return fmt.Errorf("cannot remove the data of %s: %w", l.VM, err)
+	}
+	defer func() { err = errors.Join(err, held.Release()) }()
+	if runs, err := lock.Runs(l.Dir); runs || err != nil {
+		return fmt.Errorf("cannot remove the data in %s: %w", l.Dir, cmp.Or(err, ErrRunning))
+	}
+	if err := os.RemoveAll(l.Dir); err != nil {
+		return fmt.Errorf("cannot remove the data of %s: %w", l.VM, err)
+	}
+	return nil
+}
+
+// Orphans returns the data directories of deleted VMs, by name.
+func (inv *Inventory) Orphans(ctx context.Context) (list []Leftover, err error) {
+	vms, err := inv.List(ctx)
+	if err != nil {
+		return nil, err // a VM that isn't listed would seem to be deleted
+	}
+	used := map[string]bool{}
+	for i := range vms {
+		used[vms[i].DataDir] = true
+		if r, there, err := record.Read(vms[i].RuntimeDir); err == nil && there {
+			used[r.DataDir] = true
+		}
+	}
+	for i := range inv.opts.Places {
+		root, err := (&config.Config{VM: vmspec.Spec{Name: "x"}}).DataDirectory(inv.opts.Places[i].Env)
+		if err != nil {
+			continue // there are none
+		}
+		root = filepath.Dir(root)
+		entries, _ := os.ReadDir(root) // it may be another user's
+		for _, e := range entries {
+			dir := filepath.Join(root, e.Name())
+			if !e.IsDir() || checkName(e.Name()) != nil || used[dir] {
+				continue
+			}
+			used[dir] = true
+			if runs, err := lock.Runs(dir); runs || err != nil {
+				continue
+			}
+			if l, err := leftoverIn(e.Name(), dir); err == nil && l != nil {
+				l.usual = true
+				list = append(list, *l)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Leftover) int { return strings.Compare(a.VM, b.VM) })
+	return list, nil
+}
+
+// Orphan returns the data of a deleted VM. The error is ErrUnknown if there are none.
+func (inv *Inventory) Orphan(ctx context.Context, name string) (*Leftover, error) {
+	list, err := inv.Orphans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(list, func(l Leftover) bool { return l.VM == name })
+	if at < 0 {
+		return nil, inv.unknown(name)
+	}
+	return &list[at], nil
+}
+
+// DeleteOrphan removes the data of a deleted VM, and returns what it has removed.
+func (inv *Inventory) DeleteOrphan(ctx context.Context, name string) (*Leftover, error) {
+	l, err := inv.Orphan(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return l, l.remove()
+}
