@@ -57,7 +57,8 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 	p := cmd.Flags()
 	p.StringVar(&f.listen, "listen", "", "`address` of this computer and port, such as 127.0.0.1:8080;\n"+
 		"port 0 is any that is free (default: an address that only\nthese pages have, the same each time)")
-	cmd.PersistentFlags().StringVar(&f.folder, "folder", "", "`folder` with the configurations of VMs, in place of the usual\nones")
+	cmd.PersistentFlags().StringVar(&f.folder, "folder", "",
+		"`folder` with the configurations of VMs, in place of the usual\nones")
 	p.StringVar(&f.runner, "runner", "", "`path` of vmrunner; default beside this program, then in PATH")
 	f.types.Add(cmd)
 	cmd.AddCommand(newLocalLink(&f), newLocalToken(&f))
@@ -83,11 +84,11 @@ func (f *localFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	taken, err := place.take(f.linkCommand())
+	reserved, err := place.reserve(f.linkCommand())
 	if err != nil {
 		return err
 	}
-	defer taken.Close()
+	defer reserved.Close()
 	return f.serve(cmd, place, inv, log)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -17,8 +18,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"log/slog"
 )
 
 // localPages is a user with pages of vmmanager local.
@@ -38,11 +37,14 @@ func newLocalPages(t *testing.T) *localPages {
 }
 
 // place is the folder of its state.
-func (l *localPages) place() localPlace { return localPlace(filepath.Join(l.home, ".local/state/vmmanager")) }
+func (l *localPages) place() localPlace {
+	return localPlace(filepath.Join(l.home, ".local/state/vmmanager"))
+}
 
 func (l *localPages) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("vmmanager", append([]string{"local"}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+l.home, "XDG_STATE_HOME=", "XDG_RUNTIME_DIR="+l.home, "XDG_CONFIG_HOME="+l.home)
+	cmd.Env = append(os.Environ(), "HOME="+l.home, "XDG_STATE_HOME=", "XDG_RUNTIME_DIR="+l.home,
+		"XDG_CONFIG_HOME="+l.home)
 	return cmd
 }
 
@@ -142,7 +144,8 @@ func (c caller) acts(header ...string) (codes []int) {
 	form := append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)
 	for _, a := range []*http.Response{
 		c.do(http.MethodGet, "/api/v1/vms", "", header...),
-		c.do(http.MethodPut, "/api/v1/vms/evil/definition", "a: b", append([]string{"If-None-Match", "*"}, header...)...),
+		c.do(http.MethodPut, "/api/v1/vms/evil/definition", "a: b",
+			append([]string{"If-None-Match", "*"}, header...)...),
 		c.do(http.MethodPost, "/vms/evil/do", "do=start", form...),
 		c.do(http.MethodGet, "/vms/evil/screenshot", "", header...),
 	} {
@@ -151,8 +154,8 @@ func (c caller) acts(header ...string) (codes []int) {
 	return codes
 }
 
-// What a guest has that sees a browser's cookie is worth nothing: pages show themselves with it, and do nothing. It is so
-// at an address of the pages' own as well as at 127.0.0.1, which is served by another name only.
+// A guest that sees the cookie of a browser gets pages with it, and can change nothing, whether the pages listen at their
+// own address or at 127.0.0.1.
 func TestAStolenCookieDoesNothing(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"--listen", "127.0.0.1:0"}} {
@@ -171,8 +174,9 @@ func TestAStolenCookieDoesNothing(t *testing.T) {
 		_, port, _ := net.SplitHostPort(user.at)
 		thief.root = "http://127.0.0.1:" + port
 		require.Equal(t, []int{421, 421, 421, 421}, thief.acts(), "the host that all servers of this computer have")
-		token := caller{t: t, root: user.root, at: user.at}
-		require.Equal(t, 200, token.do(http.MethodGet, "/api/v1/vms", "", "Authorization", "Bearer "+l.get("token")).StatusCode)
+		program := caller{t: t, root: user.root, at: user.at}
+		answer := program.do(http.MethodGet, "/api/v1/vms", "", "Authorization", "Bearer "+l.get("token"))
+		require.Equal(t, http.StatusOK, answer.StatusCode)
 		stop()
 	}
 }

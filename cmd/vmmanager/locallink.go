@@ -41,7 +41,7 @@ func newLocalLink(f *localFlags) *cobra.Command {
 			"service vmmanager-local.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return f.ask(cmd, askLink) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return f.printAnswer(cmd, askLink) },
 	}
 }
 
@@ -53,12 +53,12 @@ func newLocalToken(f *localFlags) *cobra.Command {
 			"programs can use the JSON API with it, in the header Authorization: Bearer TOKEN.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return f.ask(cmd, askToken) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return f.printAnswer(cmd, askToken) },
 	}
 }
 
-// ask asks the process of this user, or else the service, and prints the answer.
-func (f *localFlags) ask(cmd *cobra.Command, what string) error {
+// printAnswer asks the process of this user, or else the service, and prints the answer.
+func (f *localFlags) printAnswer(cmd *cobra.Command, what string) error {
 	place, err := placeOf(config.HostEnv(), f.folder)
 	if err != nil {
 		return err
@@ -118,15 +118,17 @@ type door struct {
 	log      *slog.Logger
 }
 
-// newDoor listens at the socket of a place, which was taken.
-func newDoor(ctx context.Context, place localPlace, answer func(string) (string, error), log *slog.Logger) (*door, error) {
+// newDoor listens at the socket of a place, which this process has reserved.
+func newDoor(
+	ctx context.Context, place localPlace, answer func(string) (string, error), log *slog.Logger,
+) (*door, error) {
 	if err := os.Remove(place.socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot listen for vmmanager local link: %w", err)
 	}
 	var c net.ListenConfig
 	listener, err := c.Listen(ctx, "unix", place.socket())
 	if err == nil {
-		err = os.Chmod(place.socket(), 0o600) // nobody else gets into the folder meanwhile
+		err = os.Chmod(place.socket(), 0o600) // until then the mode of the folder protects it
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for vmmanager local link: %w", err)

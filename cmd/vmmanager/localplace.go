@@ -56,9 +56,9 @@ func placeOf(env config.Env, folder string) (localPlace, error) {
 func (p localPlace) sessions() string { return filepath.Join(string(p), "sessions.json") }
 func (p localPlace) socket() string   { return filepath.Join(string(p), "link.sock") }
 
-// take makes the folder, and reserves it for this process. The file must stay open. The command logs in to the pages of
-// another process.
-func (p localPlace) take(command string) (*os.File, error) {
+// reserve makes the folder, and locks it for this process, as long as the file is open. The command logs in to the
+// pages of another process.
+func (p localPlace) reserve(command string) (*os.File, error) {
 	if err := os.MkdirAll(string(p), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot keep the state: %w", err)
 	}
@@ -129,8 +129,8 @@ func (p localPlace) keep(o origin) error {
 	return nil
 }
 
-// bind listens on an address of this computer only, as the pages may do everything: on the one that is given, or else on
-// that of the place. It returns the host with the port that browsers must ask for.
+// bind listens on an address of this computer only, because the pages may do everything: on the given address, or else
+// on that of the place. It returns the host with the port that browsers must ask for.
 func (p localPlace) bind(ctx context.Context, given string, log *slog.Logger) (net.Listener, string, error) {
 	own, err := p.origin()
 	if err != nil {
@@ -147,7 +147,8 @@ func (p localPlace) bind(ctx context.Context, given string, log *slog.Logger) (n
 	var c net.ListenConfig
 	listener, err := c.Listen(ctx, "tcp", address)
 	if given == "" && errors.Is(err, unix.EADDRINUSE) {
-		log.Warn("the port of the pages is in use: they get another one, and browsers have to log in again", "address", address)
+		log.Warn("the port of the pages is in use: they get another one, and browsers have to log in again",
+			"address", address)
 		listener, err = c.Listen(ctx, "tcp", netip.AddrPortFrom(own.Address.Addr(), 0).String())
 	}
 	if err != nil {

@@ -115,8 +115,8 @@ func (s *Service) renew(w http.ResponseWriter, r *http.Request, session *Session
 	}
 }
 
-// cookieAge is how long browsers keep the cookie of a session: until they end, or, where the way back is a command, as
-// long as the session may last.
+// cookieAge is how long browsers keep the cookie of a session: until they end, or, where a command prints links, as long
+// as the session may last.
 func (s *Service) cookieAge() time.Duration {
 	if s.opts.Link == "" {
 		return 0

@@ -40,7 +40,8 @@ func TestALinkWorksForTenMinutes(t *testing.T) {
 	require.Len(t, a.log.lines("get another one: vmmanager local link"), 1)
 }
 
-// A session goes on when the program starts again, and one that has ended doesn't. Of the file no session can be made.
+// A session outlives a restart of the program, and a session that has ended doesn't. A copy of the file is not
+// enough to make a session.
 func TestSessionsOutliveTheProgram(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sessions.json")
@@ -104,7 +105,7 @@ func TestTheSecondSecret(t *testing.T) {
 	a := newApp(t, Config{Users: users(t)})
 	begin := func(host string) *Session {
 		r := httptest.NewRequest(http.MethodPost, "http://"+host+"/login", nil)
-		session, err := a.begin(httptest.NewRecorder(), r, ticket{User: "ann", Method: byPassword, Mark: mark(users(t)[0].Hash)})
+		session, err := a.begin(httptest.NewRecorder(), r, ticket{User: "ann", Method: byPassword})
 		require.NoError(t, err)
 		return session
 	}
@@ -151,7 +152,7 @@ func TestTokensOfTheLocalPages(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, get(token))
 }
 
-// A pod, or a guest in it, that calls itself localhost isn't on the browser's computer: its connection isn't from there.
+// A pod, or a guest in it, that sends Host: localhost isn't on the browser's computer: its connection isn't from there.
 func TestHostAloneIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t)})

@@ -67,7 +67,8 @@ func (s *Service) Redeem(w http.ResponseWriter, r *http.Request, token string) (
 func (s *Service) NewToken() (string, error) {
 	now := s.opts.Now()
 	t := ticket{
-		ID: random(), User: s.opts.Link, Method: byLinkToken, Roles: s.opts.LinkRoles, Since: now.Unix(), Seen: now.Unix(),
+		ID: random(), User: s.opts.Link, Method: byLinkToken, Roles: s.opts.LinkRoles,
+		Since: now.Unix(), Seen: now.Unix(),
 	}
 	token, err := s.keys.Load().token.close(t)
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *Session) HasPageKey(r *http.Request) bool {
 }
 
 // WithPageKey returns the address of this server to which a browser is sent after a log-in. The key is in the fragment,
-// which browsers send to nobody.
+// which browsers send to no server.
 func (s *Session) WithPageKey(next string) string {
 	if s.pageKey == "" {
 		return next

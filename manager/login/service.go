@@ -26,7 +26,8 @@ type Options struct {
 	// Tokens reviews bearer tokens; nil means that none is accepted.
 	Tokens Tokens
 	// Link is the name of the user who comes by a one-time link, by plain HTTP; "" means that there are no links.
-	// LinkRoles are the user's roles. Requests for another host than Host, a name or an address with a port, are refused.
+	// LinkRoles are the user's roles. Requests for another host than Host, a name or an address with a port, are
+	// refused.
 	Link      string
 	LinkRoles []string
 	Host      string

@@ -146,17 +146,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // routes returns the handler of all addresses.
 func (s *Server) routes() http.Handler {
 	inner := http.NewServeMux()
-	page := func(pattern string, serve pageFunc) {
-		inner.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			err := s.checkPageKey(w, r)
-			if err == nil {
-				err = serve(w, r)
-			}
-			if err != nil {
-				s.fail(w, r, err)
-			}
-		})
-	}
+	page := func(pattern string, serve pageFunc) { inner.HandleFunc(pattern, s.handle(serve)) }
 	page("GET /{$}", s.getHome)
 	page("GET /portal", s.forPage(access.PagePortal, s.getPortal))
 	page("GET /vms/{vm}", s.forPage(access.PageVMs, s.getVM))
@@ -238,6 +228,19 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
+// handle returns the handler of a page: it requires the page key where that is needed, and answers with errors.
+func (s *Server) handle(serve pageFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := s.checkPageKey(w, r)
+		if err == nil {
+			err = serve(w, r)
+		}
+		if err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}
+
 // checkPageKey returns an error if a request acts for its visitor, or shows a screen, with a cookie alone.
 func (s *Server) checkPageKey(w http.ResponseWriter, r *http.Request) error {
 	if !actsForVisitor(r) || s.opts.Visitors.HasPageKey(r) {
@@ -254,8 +257,8 @@ func (s *Server) checkPageKey(w http.ResponseWriter, r *http.Request) error {
 	return errNoPageKey
 }
 
-// actsForVisitor reports whether a request, which the pages have matched, does more than show a page. What a download of
-// a disk names was asked for by a request that does.
+// actsForVisitor reports whether a request, which the pages have matched, does more than show a page. A download of a
+// disk doesn't: it names an export, which a request with the page key has begun.
 func actsForVisitor(r *http.Request) bool {
 	switch r.Pattern {
 	case "GET /vms/{vm}/screen/stream", "GET /vms/{vm}/console/stream", "GET /vms/{vm}/screenshot",
