@@ -154,8 +154,8 @@ func (c caller) acts(header ...string) (codes []int) {
 	return codes
 }
 
-// A guest that sees the cookie of a browser gets pages with it, and can change nothing, whether the pages listen at their
-// own address or at 127.0.0.1.
+// A guest that sees the cookie of a browser gets pages with it, and can change nothing, whether the pages listen at
+// their own address or at 127.0.0.1.
 func TestAStolenCookieDoesNothing(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"--listen", "127.0.0.1:0"}} {

@@ -111,6 +111,8 @@ func askAt(ctx context.Context, place localPlace, what string) (string, error) {
 }
 
 // A door answers users of this computer who ask for links and tokens.
+//
+// See docs/decisions/0170-links-on-request.md.
 type door struct {
 	listener net.Listener
 	owner    uint32 // the user who may ask, besides root

@@ -115,8 +115,8 @@ func (s *Service) renew(w http.ResponseWriter, r *http.Request, session *Session
 	}
 }
 
-// cookieAge is how long browsers keep the cookie of a session: until they end, or, where a command prints links, as long
-// as the session may last.
+// cookieAge is how long browsers keep the cookie of a session: until they end, or, where a command prints links, as
+// long as the session may last.
 func (s *Service) cookieAge() time.Duration {
 	if s.opts.Link == "" {
 		return 0
@@ -124,8 +124,8 @@ func (s *Service) cookieAge() time.Duration {
 	return s.config.Load().lifetime()
 }
 
-// isLoopback reports whether a host, with or without a port, is this computer: by an address, or by a name that browsers
-// resolve without asking anyone (RFC 6761, section 6.3).
+// isLoopback reports whether a host, with or without a port, is this computer: by an address, or by a name that
+// browsers resolve without asking anyone (RFC 6761, section 6.3).
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
