@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -231,10 +232,14 @@ func invite(out io.Writer, host string, command string, visitors *login.Service)
 
 // linkCommand returns the command that prints a link.
 func (f *localFlags) linkCommand() string {
-	if f.folder != "" {
-		return "vmmanager local link --folder " + f.folder
+	folder, err := filepath.Abs(f.folder)
+	switch {
+	case f.folder == "" || err != nil:
+		return "vmmanager local link"
+	case strings.ContainsAny(folder, " '\"$*?;&|<>()`\\"):
+		folder = "'" + strings.ReplaceAll(folder, "'", `'\''`) + "'"
 	}
-	return "vmmanager local link"
+	return "vmmanager local link --folder " + folder
 }
 
 // serve serves pages, and runs what belongs to them, until ctx is done.

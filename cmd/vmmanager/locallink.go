@@ -170,16 +170,16 @@ func (d *door) serve(conn net.Conn) {
 // reply returns the answer to a connection.
 func (d *door) reply(conn net.Conn) (string, error) {
 	const longest = 16
+	line, err := bufio.NewReader(io.LimitReader(conn, longest)).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("read the request: %w", err)
+	}
 	uid, err := userOf(conn)
 	if err != nil {
 		return "", err
 	}
 	if uid != 0 && uid != d.owner {
 		return "", fmt.Errorf("user %d is neither root nor the user of the pages", uid)
-	}
-	line, err := bufio.NewReader(io.LimitReader(conn, longest)).ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("read the request: %w", err)
 	}
 	return d.answer(strings.TrimSpace(line))
 }
