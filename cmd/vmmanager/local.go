@@ -12,10 +12,12 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/term"
 
 	"vmop/cli"
 	"vmop/manager/access"
@@ -44,18 +46,23 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 		Use:   "local",
 		Short: "Show the VMs of this computer in a browser",
 		Long: "local serves pages with the VMs of this computer: those that are configured in\n" +
-			"~/.config/vmrunner and /etc/opt/vmrunner, and those that run by other files. It\n" +
-			"prints a link that works once, for this computer only. When it ends, the VMs\n" +
-			"stay as they are.",
+			"~/.config/vmrunner and /etc/opt/vmrunner, and those that run by other files. On a\n" +
+			"terminal it prints a link that works once, for this computer only; the command\n" +
+			"link prints others. When it ends, the VMs stay as they are.\n\n" +
+			"The pages have an address of their own, such as 127.83.12.9, since browsers send\n" +
+			"cookies to all ports of an address: those of guests that are forwarded, too.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	p := cmd.Flags()
-	p.StringVar(&f.listen, "listen", "127.0.0.1:0", "`address` and port; port 0 is any that is free")
-	p.StringVar(&f.folder, "folder", "", "`folder` with the configurations of VMs, in place of the usual\nones")
+	p.StringVar(&f.listen, "listen", "", "`address` of this computer and port, such as 127.0.0.1:8080;\n"+
+		"port 0 is any that is free (default: an address that only\nthese pages have, the same each time)")
+	cmd.PersistentFlags().StringVar(&f.folder, "folder", "",
+		"`folder` with the configurations of VMs, in place of the usual\nones")
 	p.StringVar(&f.runner, "runner", "", "`path` of vmrunner; default beside this program, then in PATH")
 	f.types.Add(cmd)
+	cmd.AddCommand(newLocalLink(&f), newLocalToken(&f))
 	return cmd
 }
 
@@ -74,39 +81,60 @@ func (f *localFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	listener, err := f.bind(cmd.Context())
+	place, err := placeOf(config.HostEnv(), f.folder)
+	if err != nil {
+		return err
+	}
+	reserved, err := place.reserve(f.linkCommand())
+	if err != nil {
+		return err
+	}
+	defer reserved.Close()
+	return f.serve(cmd, place, inv, log)
+}
+
+// serve serves the pages of a place until a signal.
+func (f *localFlags) serve(cmd *cobra.Command, place localPlace, inv *inventory.Inventory, log *slog.Logger) error {
+	listener, host, err := place.bind(cmd.Context(), f.listen, log)
 	if err != nil {
 		return err
 	}
 	vms := local.New(cmd.Context(), inv, localUser(), log)
 	visitors, err := login.New(login.Options{
 		Log: log, Now: time.Now, Sleep: login.Sleep, Link: localUser(), LinkRoles: []string{administrator},
+		Host: host, Kept: place.sessions(),
 	})
 	if err != nil {
 		return err
 	}
-	visitors.Configure(login.Config{IdleTimeout: cookieAge, Lifetime: cookieAge})
+	visitors.Configure(login.Config{IdleTimeout: idleTimeout, Lifetime: lifetime})
 	pages, err := web.New(web.Options{
-		Fleet: vms, Visitors: guardOf(visitors), Title: hostname(), Version: version, Log: log,
+		Fleet: vms, Visitors: f.guardOf(visitors), Title: hostname(), Version: version, Log: log,
 		LogOut:    true,
 		FirstStep: "vmrunner create web --cpus 2 --ram 2GiB",
 	})
 	if err != nil {
 		return err
 	}
-	f.invite(cmd.OutOrStdout(), listener.Addr(), visitors)
-	return serve(cmd.Context(), listener, pages, vms.Run, pages.Run, visitors.Run)
+	door, err := newDoor(cmd.Context(), place, answers(host, visitors), log)
+	if err != nil {
+		return err
+	}
+	invite(cmd.OutOrStdout(), host, f.linkCommand(), visitors)
+	return serve(cmd.Context(), listener, pages, vms.Run, pages.Run, visitors.Run, door.run)
 }
 
-// cookieAge is how long the browser that has opened the link may use the pages, unless this
-// program ends before.
-const cookieAge = 30 * 24 * time.Hour
+// How long a browser that has opened a link may use the pages: at most lifetime, and not after idleTimeout without use.
+const (
+	idleTimeout = 12 * time.Hour
+	lifetime    = 7 * 24 * time.Hour
+)
 
 // administrator is the role of the user of the link: it may do everything.
 const administrator = "administrator"
 
 // guardOf lets the user of the link do everything.
-func guardOf(visitors *login.Service) *web.Guard {
+func (f *localFlags) guardOf(visitors *login.Service) *web.Guard {
 	everything := access.Authorizer{
 		Policy: access.Policy{Administrators: access.Names{Roles: []string{administrator}}},
 	}
@@ -114,7 +142,8 @@ func guardOf(visitors *login.Service) *web.Guard {
 		Login:  visitors,
 		Access: func() access.Authorizer { return everything },
 		Rights: func(vm *fleet.VM) access.VM { return access.VM{Name: vm.Name} },
-		Local:  true,
+
+		LinkCommand: f.linkCommand(), LinkUser: localUser(),
 	}
 }
 
@@ -190,29 +219,27 @@ func hostname() string {
 	return "VMs"
 }
 
-// bind listens on an address of this computer only: the pages may do everything.
-func (f *localFlags) bind(ctx context.Context) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(f.listen); err != nil {
-		return nil, cli.UsageError{Err: fmt.Errorf("--listen %s: want an address and a port such as 127.0.0.1:8080",
-			f.listen)}
+// invite prints a link on a terminal. Elsewhere, such as in a journal, others read what is printed: there it prints the
+// command that prints one.
+func invite(out io.Writer, host string, command string, visitors *login.Service) {
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		fmt.Fprintf(out, "Open this link in a browser on this computer; it works once, within 10 minutes:\n\n    %s\n\n"+
+			"For another link run: %s\n", linkTo(host, visitors), command)
+		return
 	}
-	var c net.ListenConfig
-	listener, err := c.Listen(ctx, "tcp", f.listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen for browsers: %w", err)
-	}
-	if address, ok := listener.Addr().(*net.TCPAddr); !ok || !address.IP.IsLoopback() {
-		return nil, errors.Join(cli.UsageError{Err: fmt.Errorf(
-			"--listen %s: others than this computer would reach it; want a loopback address such as 127.0.0.1:8080", f.listen)},
-			listener.Close())
-	}
-	return listener, nil
+	fmt.Fprintf(out, "The pages are served. For a link to log in run: %s\n", command)
 }
 
-// invite prints the link.
-func (*localFlags) invite(out io.Writer, address net.Addr, visitors *login.Service) {
-	fmt.Fprintf(out, "Open this link in a browser on this computer; it works once:\n\n    http://%s/link/%s\n\n",
-		address, visitors.NewLink())
+// linkCommand returns the command that prints a link.
+func (f *localFlags) linkCommand() string {
+	folder, err := filepath.Abs(f.folder)
+	switch {
+	case f.folder == "" || err != nil:
+		return "vmmanager local link"
+	case strings.ContainsAny(folder, " '\"$*?;&|<>()`\\"):
+		folder = "'" + strings.ReplaceAll(folder, "'", `'\''`) + "'"
+	}
+	return "vmmanager local link --folder " + folder
 }
 
 // serve serves pages, and runs what belongs to them, until ctx is done.

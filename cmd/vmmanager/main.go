@@ -3,6 +3,8 @@
 //
 //	vmmanager [run] [-c FILE]     manages VMs until it is stopped by a signal
 //	vmmanager local               shows the VMs of this computer in a browser
+//	vmmanager local link          prints a link to log in there
+//	vmmanager local token         prints a token for programs
 //	vmmanager devices             offers /dev/kvm and others to the pods of a node
 //	vmmanager check-config FILE   checks a configuration
 //	vmmanager takeover            takes the VMs of a VM-Operator over

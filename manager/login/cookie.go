@@ -63,14 +63,19 @@ func (s *Service) Middleware(
 	next http.Handler, refuse func(http.ResponseWriter, *http.Request, int, error),
 ) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.opts.Link != "" && !isLoopback(r.Host) { // a name of a foreign site that leads here
-			http.Error(w, "this server is for this computer only", http.StatusMisdirectedRequest)
+		if s.opts.Link != "" && !s.isHere(r.Host) { // such as a name of a foreign site that leads here
+			http.Error(w, "These pages have an address of their own. To see it, run: vmmanager local link",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		var session *Session
 		if token, given := bearer(r); given {
 			var err error
-			if session, err = s.byToken(r, token); err != nil {
+			by := s.byToken
+			if s.opts.Link != "" {
+				by = s.byOwnToken
+			}
+			if session, err = by(r, token); err != nil {
 				w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 				refuse(w, r, status(err), err)
 				return
@@ -106,15 +111,27 @@ func (s *Service) renew(w http.ResponseWriter, r *http.Request, session *Session
 		return
 	}
 	if cookie, err := s.keys.Load().session.close(t); err == nil {
-		http.SetCookie(w, s.cookie(r, sessionCookie, cookie, 0))
+		http.SetCookie(w, s.cookie(r, sessionCookie, cookie, s.cookieAge()))
 	}
 }
 
+// cookieAge is how long browsers keep the cookie of a session: until they end, or, where a command prints links, as
+// long as the session may last.
+func (s *Service) cookieAge() time.Duration {
+	if s.opts.Link == "" {
+		return 0
+	}
+	return s.config.Load().lifetime()
+}
+
+// isLoopback reports whether a host, with or without a port, is this computer: by an address, or by a name that
+// browsers resolve without asking anyone (RFC 6761, section 6.3).
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = strings.Trim(hostport, "[]")
 	}
+	host = strings.ToLower(host)
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }

@@ -148,6 +148,7 @@ func (a *app) serve(tls bool) {
 	} else {
 		a.server.Start()
 	}
+	a.opts.Host = a.server.Listener.Addr().String()
 	a.t.Cleanup(a.server.Close)
 }
 

@@ -166,11 +166,10 @@ func (s *Service) address(r *http.Request) string {
 }
 
 // Encrypted reports whether the browser of a request encrypts: as far as here, as far as a proxy, which
-// says so or is trusted, or not, but to its own computer, as with kubectl port-forward. Without
-// that it wouldn't send cookies back, unless Config.PlainHTTP. Whoever lies about it deceives no one
-// else.
+// says so or is trusted, or not, but to its own computer, as with kubectl port-forward, whose connections come from the
+// loopback address of the pod. Without that it wouldn't send cookies back, unless Config.PlainHTTP.
 func (s *Service) Encrypted(r *http.Request) bool {
-	if r.TLS != nil || isLoopback(r.Host) {
+	if r.TLS != nil || isLoopback(r.Host) && isLoopback(r.RemoteAddr) {
 		return true
 	}
 	if proto := r.Header.Get("X-Forwarded-Proto"); proto != "" {

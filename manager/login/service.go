@@ -25,10 +25,14 @@ type Options struct {
 	Shared Shared
 	// Tokens reviews bearer tokens; nil means that none is accepted.
 	Tokens Tokens
-	// Link is the name of the user who comes by a one-time link, on a loopback address and
-	// by plain HTTP; "" means that there are no links. LinkRoles are the user's roles.
+	// Link is the name of the user who comes by a one-time link, by plain HTTP; "" means that there are no links.
+	// LinkRoles are the user's roles. Requests for another host than Host, a name or an address with a port, are
+	// refused.
 	Link      string
 	LinkRoles []string
+	Host      string
+	// Kept is the file with the key and the sessions of links; "" means that they end with the program.
+	Kept string
 }
 
 // Sleep waits, or returns the context's error.
@@ -62,6 +66,7 @@ type Service struct {
 	limits    *limiter
 	providers *providers
 	links     links
+	kept      *kept // nil if there are no links
 	reviews   reviews
 	figures   figures
 
@@ -75,18 +80,26 @@ type Service struct {
 
 // keys encrypt what browsers keep.
 type keys struct {
-	key                     []byte
-	session, attempt, known seal
+	key                            []byte
+	session, attempt, known, token seal
 }
 
 // New returns a service without users or providers; see Configure.
 func New(opts Options) (*Service, error) {
+	var of *kept
+	if opts.Link != "" {
+		var err error
+		if of, err = readKept(opts.Kept); err != nil {
+			return nil, err
+		}
+		opts.Key = of.data.Key
+	}
 	if opts.Key == nil {
 		opts.Key = NewKey()
 	}
 	s := &Service{
 		opts: opts, passwords: newPasswords(), limits: newLimiter(opts.Now), providers: newProviders(opts.Now),
-		sessions: newTable(),
+		sessions: newTable(), kept: of,
 	}
 	s.reviews.answers = map[[32]byte]review{}
 	s.config.Store(&Config{})
@@ -96,10 +109,11 @@ func New(opts Options) (*Service, error) {
 // rekey uses another key: no session remains.
 func (s *Service) rekey(key []byte) error {
 	k := keys{key: slices.Clone(key)}
-	var errs [3]error
+	var errs [4]error
 	k.session, errs[0] = newSeal(key, "session")
 	k.attempt, errs[1] = newSeal(key, "log-in")
 	k.known, errs[2] = newSeal(key, "known browser")
+	k.token, errs[3] = newSeal(key, "token")
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -198,7 +212,7 @@ func (s *Service) Methods() Methods {
 }
 
 // LogOut ends the session of a request, here and on the other managers, and has the browser
-// forget it. An error is that of the other managers: here the session has ended.
+// forget it. An error is that of the other managers, or of the file of sessions: here the session has ended.
 func (s *Service) LogOut(w http.ResponseWriter, r *http.Request) error {
 	http.SetCookie(w, s.cookie(r, sessionCookie, "", -1))
 	session := s.resume(r, false)
@@ -216,6 +230,9 @@ func (s *Service) revoke(ctx context.Context, session *Session) error {
 	s.mu.Lock()
 	s.sessions.revoke(session.ticket.key(), until, s.opts.Now())
 	s.mu.Unlock()
+	if s.kept != nil {
+		return s.kept.remove(session.ticket.key())
+	}
 	if s.opts.Shared == nil {
 		return nil
 	}
@@ -229,6 +246,11 @@ func (s *Service) revoke(ctx context.Context, session *Session) error {
 func (s *Service) begin(w http.ResponseWriter, r *http.Request, t ticket) (*Session, error) {
 	now := s.opts.Now()
 	t.ID, t.Since, t.Seen = random(), now.Unix(), now.Unix()
+	pageKey := ""
+	if s.bindsTo(r.Host) {
+		pageKey = random()
+		t.Key = hashOf(pageKey)
+	}
 	cookie, err := s.keys.Load().session.close(t)
 	if err != nil {
 		return nil, err
@@ -241,10 +263,17 @@ func (s *Service) begin(w http.ResponseWriter, r *http.Request, t ticket) (*Sess
 			s.opts.Log.Warn("the session before a log-in may still be accepted by other managers", "err", err)
 		}
 	}
-	http.SetCookie(w, s.cookie(r, sessionCookie, cookie, 0))
+	if s.kept != nil {
+		if err := s.kept.add(t.key(), now.Add(s.config.Load().lifetime()), now); err != nil {
+			s.opts.Log.Warn("the session will end with this program", "err", err)
+		}
+	}
+	http.SetCookie(w, s.cookie(r, sessionCookie, cookie, s.cookieAge()))
 	s.audit(r, "user logged in", t.attrs()...)
 	s.figures.logIns.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sessions.add(s, t, now), nil
+	session := s.sessions.add(s, t, now)
+	session.pageKey = pageKey
+	return session, nil
 }

@@ -37,6 +37,8 @@ const (
 	byProvider = "oidc"
 	byLink     = "link"
 	byToken    = "token"
+	// byLinkToken is a token of the user of the link.
+	byLinkToken = "link-token"
 )
 
 // A ticket is what a cookie says.
@@ -50,6 +52,7 @@ type ticket struct {
 	Mark     string   `json:"k,omitempty"` // of the password
 	Since    int64    `json:"s"`           // Unix time
 	Seen     int64    `json:"l"`           // when it was used last
+	Key      string   `json:"h,omitempty"` // a hash of the page key
 
 	Cluster access.Identity `json:"-"` // of a token
 	Until   time.Time       `json:"-"` // when that expires
@@ -74,6 +77,7 @@ type Session struct {
 	service *Service
 	ticket  ticket
 	done    chan struct{}
+	pageKey string // of a session that has just begun
 
 	// The mutex of the service guards these.
 	used  time.Time
@@ -120,6 +124,9 @@ func (s *Session) Expires() time.Time {
 	if s.ticket.Method == byToken {
 		return s.ticket.Until
 	}
+	if s.ticket.Method == byLinkToken {
+		return time.Unix(s.ticket.Since, 0).Add(TokenLife)
+	}
 	return time.Unix(s.ticket.Since, 0).Add(s.service.config.Load().lifetime())
 }
 
@@ -146,6 +153,12 @@ func (s *Service) fault(t ticket, used, now time.Time) error {
 		}
 	}
 	since := time.Unix(t.Since, 0)
+	if t.Method == byLinkToken {
+		if !now.Before(since.Add(TokenLife)) {
+			return ErrExpired
+		}
+		return nil
+	}
 	if !now.Before(since.Add(c.lifetime())) || !now.Before(used.Add(c.idleTimeout())) {
 		return ErrExpired
 	}
@@ -163,7 +176,15 @@ func (s *Service) resume(r *http.Request, use bool) *Session {
 	if err := s.keys.Load().session.open(cookie.Value, &t); err != nil || t.ID == "" || t.User == "" {
 		return nil
 	}
+	return s.proceed(t, use)
+}
+
+// proceed returns the session of a ticket, nil if it has ended.
+func (s *Service) proceed(t ticket, use bool) *Session {
 	now, key := s.opts.Now(), t.key()
+	if s.kept != nil && !s.kept.has(key) {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ended := s.sessions.ended[key]; ended {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -309,12 +310,16 @@ func TestLink(t *testing.T) {
 	// A site that has its name lead here gets no answer.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.server.URL+"/link?token="+a.NewLink(), nil)
 	require.NoError(t, err)
-	r.Host = "evil.example"
-	code, _ = b.do(r)
-	require.Equal(t, http.StatusMisdirectedRequest, code)
+	_, port, _ := strings.Cut(a.opts.Host, ":")
+	for _, foreign := range []string{"evil.example", "localhost:" + port, "127.0.0.2:" + port, "127.0.0.1"} {
+		r.Host = foreign
+		code, _ = b.do(r)
+		require.Equal(t, http.StatusMisdirectedRequest, code, foreign)
+	}
 	for host, want := range map[string]bool{
 		"localhost": true, "localhost:80": true, "127.0.0.1:1": true, "[::1]:1": true, "[::1]": true,
-		"localhost.evil.example": false, "": false, "10.0.0.1:80": false, "[::2]": false,
+		"web.localhost": true, "Web.LocalHost:80": true,
+		"localhost.evil.example": false, "evillocalhost": false, "": false, "10.0.0.1:80": false, "[::2]": false,
 	} {
 		require.Equal(t, want, isLoopback(host), host)
 	}

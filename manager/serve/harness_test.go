@@ -166,6 +166,8 @@ func console(t *testing.T, v *visitor.Visitor, address string) (*websocket.Conn,
 	t.Helper()
 	const cookie = "__Host-vmop-session"
 	socket, _, err := websocket.Dial(t.Context(), "ws://"+address+"/vms/alpha/console/stream?mode=type",
-		&websocket.DialOptions{HTTPHeader: http.Header{"Cookie": {cookie + "=" + v.Cookies[cookie]}}})
+		&websocket.DialOptions{HTTPHeader: http.Header{
+			"Cookie": {cookie + "=" + v.Cookies[cookie]}, login.PageKeyHeader: {v.PageKey},
+		}})
 	return socket, err
 }

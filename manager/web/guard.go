@@ -25,8 +25,8 @@ type Guard struct {
 	// Callback returns the path to which providers of OpenID Connect send browsers back; nil
 	// if there are none.
 	Callback func() string
-	// Local says that one logs in by a link that the program has printed.
-	Local bool
+	// LinkCommand prints a link by which one logs in; "" means that there are other ways. LinkUser is who may run it.
+	LinkCommand, LinkUser string
 }
 
 var _ Visitors = (*Guard)(nil)
@@ -42,8 +42,8 @@ func (g *Guard) Handler(s *Server, pages http.Handler) http.Handler {
 		}
 	})
 	mux.HandleFunc("GET /link/{token}", func(w http.ResponseWriter, r *http.Request) {
-		_, err := g.Login.Redeem(w, r, r.PathValue("token"))
-		g.enter(s, w, r, "/", err)
+		session, err := g.Login.Redeem(w, r, r.PathValue("token"))
+		g.enter(s, w, r, session, "/", err)
 	})
 	mux.HandleFunc("POST /logout", func(w http.ResponseWriter, r *http.Request) {
 		if err := g.Login.LogOut(w, r); err != nil {
@@ -54,8 +54,8 @@ func (g *Guard) Handler(s *Server, pages http.Handler) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case g.Callback != nil && r.URL.Path == g.Callback() && r.Method == http.MethodGet:
-			_, next, err := g.Login.Callback(w, r)
-			g.enter(s, w, r, next, err)
+			session, next, err := g.Login.Callback(w, r)
+			g.enter(s, w, r, session, next, err)
 		case login.FromContext(r.Context()) != nil:
 			pages.ServeHTTP(w, r)
 		case isAPI(r) || fromScript(r) || r.Method != http.MethodGet:
@@ -96,6 +96,12 @@ func (g *Guard) MayUse(who access.Subject, page access.Page) bool {
 	return g.Access().Policy.MayUse(who, page)
 }
 
+// HasPageKey implements Visitors.
+func (g *Guard) HasPageKey(r *http.Request) bool {
+	session := login.FromContext(r.Context())
+	return session != nil && session.HasPageKey(r)
+}
+
 // Ended implements Visitors.
 func (g *Guard) Ended(r *http.Request) <-chan struct{} {
 	if session := login.FromContext(r.Context()); session != nil {
@@ -124,9 +130,9 @@ func (g *Guard) Touch(r *http.Request) {
 // loginView is the page where one logs in.
 type loginView struct {
 	frame
-	Methods     login.Methods
-	Local       bool // by a link only
-	Next, Error string
+	Methods           login.Methods
+	Command, LinkUser string // by a link only
+	Next, Error       string
 }
 
 // showLogin shows the page where one logs in, with what went wrong before.
@@ -138,7 +144,7 @@ func (g *Guard) showLogin(s *Server, w http.ResponseWriter, r *http.Request, err
 	v := s.visit(r)
 	view := loginView{
 		frame: v.frame(v.T("login.title")), Methods: g.Login.Methods(), Next: login.Target(r.FormValue("next")),
-		Local: g.Local,
+		Command: g.LinkCommand, LinkUser: g.LinkUser,
 	}
 	code := http.StatusOK
 	if err != nil {
@@ -170,15 +176,17 @@ func (g *Guard) password(s *Server, w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	_, err := g.Login.LogIn(w, r, r.PostForm.Get("user"), r.PostForm.Get("password"))
-	g.enter(s, w, r, login.Target(r.PostForm.Get("next")), err)
+	session, err := g.Login.LogIn(w, r, r.PostForm.Get("user"), r.PostForm.Get("password"))
+	g.enter(s, w, r, session, login.Target(r.PostForm.Get("next")), err)
 }
 
 // enter sends a browser on that has logged in, or asks again.
-func (g *Guard) enter(s *Server, w http.ResponseWriter, r *http.Request, next string, err error) {
+func (g *Guard) enter(
+	s *Server, w http.ResponseWriter, r *http.Request, session *login.Session, next string, err error,
+) {
 	if err != nil {
 		g.showLogin(s, w, r, err)
 		return
 	}
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	http.Redirect(w, r, session.WithPageKey(next), http.StatusSeeOther)
 }

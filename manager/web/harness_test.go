@@ -300,6 +300,7 @@ func (g *guests) roles(conlets map[string][]string) {
 }
 func (g *guests) Ended(*http.Request) <-chan struct{} { return g.ended }
 func (g *guests) Check(*http.Request)                 {}
+func (g *guests) HasPageKey(*http.Request) bool       { return true }
 func (g *guests) Scheme(*http.Request) string         { return "http" }
 func (g *guests) Touch(*http.Request)                 { g.touched.Add(1) }
 

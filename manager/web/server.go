@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,9 @@ type Visitors interface {
 	DecidePool(ctx context.Context, who access.Subject, verb access.Verb, pool string) access.Decision
 	// MayUse reports whether a visitor may use a page.
 	MayUse(who access.Subject, page access.Page) bool
+	// HasPageKey reports whether a request shows that it comes from a script or a form of the visitor's pages, and not
+	// from someone who has only the visitor's cookie.
+	HasPageKey(r *http.Request) bool
 	// Ended returns a channel that is closed when the visitor's session ends.
 	Ended(r *http.Request) <-chan struct{}
 	// Check looks again whether the session may last, as that of a token that has been deleted
@@ -142,13 +146,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // routes returns the handler of all addresses.
 func (s *Server) routes() http.Handler {
 	inner := http.NewServeMux()
-	page := func(pattern string, serve pageFunc) {
-		inner.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if err := serve(w, r); err != nil {
-				s.fail(w, r, err)
-			}
-		})
-	}
+	page := func(pattern string, serve pageFunc) { inner.HandleFunc(pattern, s.handle(serve)) }
 	page("GET /{$}", s.getHome)
 	page("GET /portal", s.forPage(access.PagePortal, s.getPortal))
 	page("GET /vms/{vm}", s.forPage(access.PageVMs, s.getVM))
@@ -230,6 +228,48 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
+// handle returns the handler of a page: it requires the page key where that is needed, and answers with errors.
+func (s *Server) handle(serve pageFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := s.checkPageKey(w, r)
+		if err == nil {
+			err = serve(w, r)
+		}
+		if err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}
+
+// checkPageKey returns an error if a request acts for its visitor, or shows a screen, with a cookie alone.
+func (s *Server) checkPageKey(w http.ResponseWriter, r *http.Request) error {
+	if !actsForVisitor(r) || s.opts.Visitors.HasPageKey(r) {
+		return nil
+	}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		if err := form(w, r); err != nil {
+			return err
+		}
+		if s.opts.Visitors.HasPageKey(r) {
+			return nil
+		}
+	}
+	return errNoPageKey
+}
+
+// actsForVisitor reports whether a request, which the pages have matched, does more than show a page. A download of a
+// disk doesn't: it names an export, which a request with the page key has begun.
+func actsForVisitor(r *http.Request) bool {
+	switch r.Pattern {
+	case "GET /vms/{vm}/screen/stream", "GET /vms/{vm}/console/stream", "GET /vms/{vm}/screenshot",
+		"GET /vms/{vm}/viewer.vv":
+		return true
+	case "GET /api/v1/disks/{kind}/{disk}/data":
+		return false
+	}
+	return isAPI(r) || r.Method != http.MethodGet && r.Method != http.MethodHead
+}
+
 // A failure is an error with its code of HTTP and its text in the catalogues.
 type failure struct {
 	code int
@@ -248,6 +288,7 @@ var (
 	errBadForm     = failure{http.StatusBadRequest, "error.badform"}
 	errChanged     = failure{http.StatusConflict, "error.changed"}
 	errNoLogIn     = failure{http.StatusUnauthorized, "login.needed"}
+	errNoPageKey   = failure{http.StatusForbidden, "login.pagekey"}
 )
 
 // A forbidden is why a visitor may not do something.

@@ -53,7 +53,8 @@ func New(t testing.TB) *Browser {
 	} {
 		opts = append(opts, chromedp.Flag(flag, true))
 	}
-	opts = append(opts, chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
+	opts = append(opts, chromedp.Flag("host-resolver-rules",
+		"MAP * ~NOTFOUND, EXCLUDE 127.*, EXCLUDE localhost, EXCLUDE *.localhost"))
 	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), opts...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)

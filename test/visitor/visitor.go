@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/manager/login"
 )
 
 // A Visitor is a browser with its cookies, which are sent to every replica, as if there were a
@@ -23,6 +25,8 @@ type Visitor struct {
 	Scheme string
 	// Cookies by their names.
 	Cookies map[string]string
+	// PageKey is what scripts of the pages keep from a log-in, and send with each request.
+	PageKey string
 
 	t      *testing.T
 	client *http.Client
@@ -55,6 +59,9 @@ func (v *Visitor) begin(address, path string, form url.Values, header ...string)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+	if v.PageKey != "" {
+		r.Header.Set(login.PageKeyHeader, v.PageKey)
+	}
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 		if header[i] == "Host" {
@@ -68,6 +75,11 @@ func (v *Visitor) begin(address, path string, form url.Values, header ...string)
 	require.NoError(v.t, err)
 	for _, c := range answer.Cookies() {
 		v.Cookies[c.Name] = c.Value
+	}
+	to, key, found := strings.Cut(answer.Header.Get("Location"), "#"+login.PageKeyField+"=")
+	if found {
+		v.PageKey = key
+		answer.Header.Set("Location", to)
 	}
 	return answer
 }

@@ -3,12 +3,15 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +33,7 @@ type computer struct {
 	dir  string
 	vm   string // the name of its VM, which no other test's has
 	link string
+	stop func() // ends "vmmanager local"
 }
 
 // echo is the configuration of a VM with the guest that answers.
@@ -75,34 +79,51 @@ func newComputer(t *testing.T, replaced ...string) *computer {
 	text := strings.NewReplacer(append(replaced, "DIR", dir, "NAME", c.vm)...).Replace(echo)
 	require.NoError(t, os.WriteFile(c.path("vms/"+c.vm+".yaml"), []byte(text), 0o600))
 	c.start()
+	c.link = c.newLink()
 	return c
 }
 
 func (c *computer) path(name string) string { return filepath.Join(c.dir, name) }
 
-// start starts "vmmanager local", which ends with the test.
-func (c *computer) start() {
+// local is a command of "vmmanager local" for the computer's VM.
+func (c *computer) local(args ...string) *exec.Cmd {
+	cmd := exec.Command(c.path("vmmanager"), append([]string{"local", "--folder", c.path("vms")}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+c.path("home"), "XDG_RUNTIME_DIR="+c.path("xdg"), "XDG_STATE_HOME=")
+	return cmd
+}
+
+// newLink returns a link to log in.
+func (c *computer) newLink() string {
 	c.t.Helper()
-	cmd := exec.Command(c.path("vmmanager"), "local", "--folder", c.path("vms"))
-	cmd.Env = append(os.Environ(), "HOME="+c.path("home"), "XDG_RUNTIME_DIR="+c.path("xdg"))
+	out, err := c.local("link").CombinedOutput()
+	require.NoError(c.t, err, "%s", out)
+	return strings.TrimSpace(string(out))
+}
+
+// start starts "vmmanager local", which ends with the test or by stop.
+func (c *computer) start(args ...string) {
+	c.t.Helper()
+	cmd := c.local(args...)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	out, err := cmd.StdoutPipe()
 	require.NoError(c.t, err)
 	require.NoError(c.t, cmd.Start())
-	c.t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		require.NoError(c.t, cmd.Process.Signal(syscall.SIGTERM))
 		require.NoError(c.t, cmd.Wait(), "%s", &complaints)
 		if c.t.Failed() {
 			c.t.Logf("vmmanager: %s", &complaints)
 		}
 	})
+	c.stop = stop
+	c.t.Cleanup(stop)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if c.link = regexp.MustCompile(`http://\S+`).FindString(lines.Text()); c.link != "" {
+		if strings.Contains(lines.Text(), "run: vmmanager local link") {
 			return
 		}
 	}
-	c.t.Fatalf("it prints no link: %s", &complaints)
+	c.t.Fatalf("it does not serve: %s", &complaints)
 }
 
 // address is where the pages are.
@@ -240,7 +261,9 @@ func TestLinkIsNeeded(t *testing.T) {
 	}
 	require.Equal(t, http.StatusUnauthorized, get("POST", c.address("/vms/"+c.vm+"/do"), "").StatusCode)
 	require.Equal(t, http.StatusForbidden, get("GET", c.address("/link/guessed"), "").StatusCode)
-	require.Equal(t, http.StatusMisdirectedRequest, get("GET", c.link, "evil.example").StatusCode)
+	for _, foreign := range []string{"evil.example", "127.0.0.1", "localhost"} {
+		require.Equal(t, http.StatusMisdirectedRequest, get("GET", c.link, foreign).StatusCode, foreign)
+	}
 	require.Equal(t, http.StatusSeeOther, get("GET", c.link, "").StatusCode)
 	require.Equal(t, http.StatusForbidden, get("GET", c.link, "").StatusCode)
 }
@@ -252,7 +275,64 @@ func TestPagesComeAndGo(t *testing.T) {
 	c.enter(b)
 	b.Do("start", click("#start-"+c.vm), is("#vm-"+c.vm+" .state", "Running"))
 	c.says(guest.EchoSays)
-	c.start() // a second one sees the same
-	c.enter(b)
+	b.Ignore("net::ERR_") // while nothing is served
+	c.stop()
+	b.Do("the page says so", browser.Holds(`!document.querySelector("#connection").hidden`))
+	c.start()
+	b.Do("the page connects again", browser.Holds(`document.querySelector("#connection").hidden`))
+	b.Open(c.address("/"), "light", 1280)
 	b.Do("it runs", is("#vm-"+c.vm+" .state", "Running"))
+	b.Open(c.address("/vms/"+c.vm), "light", 1280)
+	b.Do("and the VM is powered off", click("#vmhead summary"), click("#kill-"+c.vm), click("#question .danger"),
+		is("#vmhead .state", "Stopped"))
+}
+
+// A browser that shows a page of a guest, at a port of 127.0.0.1, sends it no cookie of the pages, whether they listen
+// at their own address or at 127.0.0.1.
+func TestAGuestsPageGetsNoCookie(t *testing.T) {
+	t.Parallel()
+	c, b := newComputer(t), browser.New(t)
+	var seen atomic.Pointer[http.Header]
+	guests := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Store(&r.Header)
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<link rel="icon" href="data:,"><p>a guest</p>`)
+	}))
+	defer guests.Close()
+	for range 2 {
+		c.enter(b)
+		b.Do("logged in", is("#vm-"+c.vm+" .state", "Stopped"))
+		for _, host := range []string{"127.0.0.1", "localhost"} {
+			seen.Store(nil)
+			_, port, _ := strings.Cut(guests.Listener.Addr().String(), ":")
+			b.Open("http://"+host+":"+port+"/", "light", 1280)
+			require.NotNil(t, seen.Load(), host)
+			require.Empty(t, seen.Load().Values("Cookie"), host)
+		}
+		c.stop()
+		c.start("--listen", "127.0.0.1:0")
+		c.link = c.newLink()
+	}
+}
+
+// When the session ends, an open page says how to log in again.
+func TestAnEndedSessionSaysWhatToRun(t *testing.T) {
+	t.Parallel()
+	c, b := newComputer(t), browser.New(t)
+	c.enter(b)
+	b.Ignore("net::ERR_") // while nothing is served
+	c.stop()
+	state, err := filepath.Glob(c.path("home/.local/state/vmmanager/*/sessions.json"))
+	require.NoError(t, err)
+	require.Len(t, state, 1)
+	require.NoError(t, os.Remove(state[0]))
+	b.Ignore("401")
+	c.start()
+	require.Eventually(t, func() bool {
+		_, err := chromedp.Run(b.Context(), chromedp.WaitVisible(chromedp.CSS("main.login")))
+		return err == nil // else the page was left meanwhile
+	}, browser.Patience, 100*time.Millisecond)
+	b.Do("the page shows the command", is("main.login", "vmmanager local link --folder "+c.path("vms")))
+	b.Picture("login-local")
+	b.Accessible("../..")
 }

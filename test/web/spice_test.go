@@ -12,10 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/manager/login"
 	"vmop/test/browser"
 	"vmop/test/guest"
 )
@@ -28,10 +30,21 @@ func TestViewerShowsTheScreen(t *testing.T) {
 	require.NoError(t, os.WriteFile(c.path("vms/display-password"), []byte("that the test does not tell"), 0o600))
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
-	client := &http.Client{Jar: jar}
-	get := func(address string) string {
-		answer, err := client.Get(address)
+	client, key := &http.Client{Jar: jar}, ""
+	ask := func(method, address string, form url.Values) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
 		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set(login.PageKeyHeader, key)
+		answer, err := client.Do(r)
+		require.NoError(t, err)
+		return answer
+	}
+	get := func(address string) string {
+		answer := ask(http.MethodGet, address, nil)
+		if fragment := answer.Request.URL.Fragment; fragment != "" {
+			key = strings.TrimPrefix(fragment, login.PageKeyField+"=")
+		}
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
 		require.NoError(t, err)
@@ -39,8 +52,7 @@ func TestViewerShowsTheScreen(t *testing.T) {
 		return string(text)
 	}
 	get(c.link)
-	answer, err := client.PostForm(c.address("/vms/"+c.vm+"/do"), url.Values{"do": {"start"}})
-	require.NoError(t, err)
+	answer := ask(http.MethodPost, c.address("/vms/"+c.vm+"/do"), url.Values{"do": {"start"}})
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusNoContent, answer.StatusCode)
 	c.says(guest.EchoSays)

@@ -188,6 +188,7 @@ func (deskUsers) Of(*http.Request) access.Subject {
 func (deskUsers) MayUse(access.Subject, access.Page) bool { return true }
 func (deskUsers) Ended(*http.Request) <-chan struct{}     { return nil }
 func (deskUsers) Check(*http.Request)                     {}
+func (deskUsers) HasPageKey(*http.Request) bool           { return true }
 func (deskUsers) Touch(*http.Request)                     {}
 func (deskUsers) Scheme(*http.Request) string             { return "https" }
 func (deskUsers) DecidePool(context.Context, access.Subject, access.Verb, string) access.Decision {

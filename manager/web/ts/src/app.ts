@@ -1,4 +1,5 @@
 // The pages with the list and with one VM.
+import { ask, keyed } from "./key";
 import "./page";
 import "./definition";
 import "./upload";
@@ -59,7 +60,7 @@ search?.addEventListener("input", () => {
   }, 250);
 });
 async function load(address: URL): Promise<void> {
-  const answer = await fetch(address, { headers: { Accept: "text/html" } });
+  const answer = await ask(address, { headers: { Accept: "text/html" } });
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   history.replaceState(null, "", address);
@@ -88,7 +89,7 @@ document.addEventListener("mouseover", e => {
       document.adoptedStyleSheets = [styles, at];
       document.body.append(box);
     };
-    image.src = link.dataset.thumbnail!;
+    image.src = keyed(link.dataset.thumbnail!);
   }, 350);
 });
 
@@ -99,7 +100,7 @@ setInterval(() => {
   if (!image) return;
   const next = new Image();
   next.onload = () => { image.src = next.src; };
-  next.src = image.src.split("?")[0] + "?" + String(Date.now());
+  next.src = keyed(image.dataset.src! + "?" + String(Date.now()));
 }, 5000);
 
 /** What a VM uses is loaded when the page is there, and again while one looks at it. */
@@ -107,7 +108,7 @@ async function loadUsage(): Promise<void> {
   const old = document.querySelector<HTMLElement>("[data-load]");
   if (!old || document.hidden) return;
   try {
-    const answer = await fetch(old.dataset.load!);
+    const answer = await ask(old.dataset.load!);
     if (!answer.ok) return;
     const template = document.createElement("template");
     template.innerHTML = await answer.text();

@@ -1,5 +1,6 @@
 // What every page does: it stays current by the stream of its parts, sends forms without
 // loading itself, asks before what can't be undone, and shows times in the browser's zone.
+import { ask, checkSession, keyed } from "./key";
 
 const lang = document.documentElement.lang;
 
@@ -19,6 +20,13 @@ function ago(format: Intl.RelativeTimeFormat, seconds: number): string {
     if (Math.abs(seconds) >= length) return format.format(Math.trunc(seconds / length), unit);
   }
   return format.format(Math.min(0, Math.trunc(seconds)), "second");
+}
+
+/** Screens are shown to scripts of the page only. */
+function showPictures(within: ParentNode): void {
+  for (const image of within.querySelectorAll<HTMLImageElement>("img[data-src]")) {
+    if (!image.src) image.src = keyed(image.dataset.src!);
+  }
 }
 
 /** Shows a message for a while. */
@@ -45,6 +53,7 @@ function sure(question: string): Promise<boolean> {
 function replace(fresh: Element): void {
   const old = document.getElementById(fresh.id);
   showTimes(fresh);
+  showPictures(fresh);
   if (!old || old.outerHTML === fresh.outerHTML) return;
   const focus = document.activeElement;
   if (focus instanceof HTMLInputElement && focus.type !== "checkbox" && old.contains(focus) &&
@@ -61,7 +70,7 @@ function replace(fresh: Element): void {
   const open = [...old.querySelectorAll("details")].map(d => d.open);
   fresh.querySelectorAll("details").forEach((d, i) => { d.open = open[i] ?? false; });
   const picture = old.querySelector<HTMLImageElement>("img[data-refresh]");
-  fresh.querySelector("img[data-refresh]")?.replaceWith(picture ?? "");
+  if (picture) fresh.querySelector("img[data-refresh]")?.replaceWith(picture);
   old.replaceWith(fresh);
   if (focused) document.getElementById(focused)?.focus();
 }
@@ -74,7 +83,11 @@ function follow(address: string): void {
   stream = new EventSource(address);
   const lost = document.querySelector<HTMLElement>("#connection");
   stream.addEventListener("open", () => { if (lost) lost.hidden = true; });
-  stream.addEventListener("error", () => { if (lost) lost.hidden = false; });
+  stream.addEventListener("error", () => {
+    if (lost) lost.hidden = false;
+    if (stream!.readyState !== EventSource.CLOSED) return; // it tries again by itself
+    void checkSession().then(() => setTimeout(() => follow(address), 5000));
+  });
   stream.addEventListener("parts", e => {
     const template = document.createElement("template");
     template.innerHTML = (e as MessageEvent<string>).data;
@@ -93,7 +106,7 @@ async function send(form: HTMLFormElement, button: HTMLButtonElement | null): Pr
   body.set("sure", "yes");
   form.setAttribute("aria-busy", "true");
   try {
-    const answer = await fetch(form.getAttribute("action")!, { method: "POST", body });
+    const answer = await ask(form.getAttribute("action")!, { method: "POST", body });
     if (!answer.ok) toast((await answer.text()).trim());
     else {
       for (const box of form.querySelectorAll<HTMLInputElement>("input:not([type=file])")) box.defaultValue = box.value;
@@ -118,7 +131,7 @@ document.addEventListener("submit", e => {
 document.addEventListener("change", e => {
   const select = e.target as HTMLSelectElement;
   if (select.matches("select[data-submit]")) {
-    void fetch(select.form!.action, { method: "POST", body: new URLSearchParams({ language: select.value }) })
+    void ask(select.form!.action, { method: "POST", body: new URLSearchParams({ language: select.value }) })
       .then(() => location.reload());
   }
 });
@@ -149,6 +162,7 @@ document.addEventListener("click", e => {
 });
 
 showTimes(document);
+showPictures(document);
 setInterval(() => showTimes(document), 10_000);
 function followPage(): void {
   if (document.body.dataset.live) follow(document.body.dataset.live);

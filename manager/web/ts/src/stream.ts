@@ -1,12 +1,14 @@
 // A websocket to a VM that connects again when the VM ends the stream: after a reset of the
 // server, a restart or a migration of the VM.
 
+import { checkSession, keyed } from "./key";
+
 /** The codes with which the server ends a stream (stream.go). */
 export const refused = 4001, occupied = 4002;
 
 /** The address of a stream. */
 export function address(path: string): string {
-  const url = new URL(path, location.href);
+  const url = new URL(keyed(path));
   url.protocol = url.protocol.replace("http", "ws");
   return url.href;
 }
@@ -26,6 +28,7 @@ export class Retry {
     const wait = this.delay;
     this.delay = Math.min(2 * wait, 10_000);
     setTimeout(() => {
+      void checkSession();
       if (!document.hidden) return connect();
       document.addEventListener("visibilitychange", () => connect(), { once: true });
     }, wait);

@@ -1,4 +1,5 @@
 // Files that become the data of disks: sent in pieces, each after the last byte that has arrived.
+import { ask as request } from "./key";
 import { toast } from "./page";
 
 const pieceSize = 8 << 20, retry = 2000;
@@ -51,7 +52,7 @@ class Box {
 async function send(address: string, name: string, file: File, checksum = ""): Promise<void> {
   const box = new Box(name, file);
   const id = `${file.size}-${file.lastModified}-${file.name.slice(0, 60)}`;
-  const ask = (method: string, from: number, body: Blob | null) => fetch(
+  const ask = (method: string, from: number, body: Blob | null) => request(
     address + "?" + new URLSearchParams({ upload: id, size: String(file.size), from: String(from), checksum }).toString(),
     { method, body, signal: method === "PUT" ? box.stop.signal : null });
   let from = 0, known = false; // what has arrived is known
