@@ -434,8 +434,8 @@ func newAttacked(t *testing.T) (*vm, targets) {
 	return v, to
 }
 
-// It gets nothing either from runners without CAP_SYS_ADMIN, whose QEMU is in a user namespace, and from one of root that
-// has little more.
+// It gets nothing either from runners without CAP_SYS_ADMIN, whose QEMU is in a user namespace, and from one of root with
+// few capabilities.
 func TestABrokenOutQEMUOfAnyRunnerGetsNothing(t *testing.T) {
 	t.Parallel()
 	const user = "4711"
@@ -466,8 +466,8 @@ func TestABrokenOutQEMUOfAnyRunnerGetsNothing(t *testing.T) {
 					}))
 				}
 			}
-			args := append(slices.Clone(by), "--no-new-privs", v.path("bin", "vmrunner"), "run", "-c", v.path("config.yaml"),
-				"--vmtypes", v.types)
+			args := append(slices.Clone(by), "--no-new-privs", v.path("bin", "vmrunner"), "run",
+				"-c", v.path("config.yaml"), "--vmtypes", v.types)
 			runner := exec.CommandContext(t.Context(), "setpriv", args...)
 			runner.Env = append(os.Environ(), "HOME="+v.dir, "XDG_RUNTIME_DIR="+v.path("run"))
 			var log strings.Builder

@@ -147,8 +147,8 @@ func mine(dir string) bool {
 	return ok && owner == os.Geteuid()
 }
 
-// madeByRoot reports whether this user is root, and the directory is one that only root can have made: that of a service,
-// which has a user of its own. The directory may be a link.
+// madeByRoot reports whether this user is root, and only root can have made the directory: a service, which has its own
+// user, has such a directory. It may be a link.
 func madeByRoot(dir string) bool { return os.Geteuid() == 0 && rootsAlone(filepath.Dir(dir)) }
 
 // rootsAlone reports whether a directory belongs to root, and only root can

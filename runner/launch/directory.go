@@ -95,8 +95,8 @@ func makePrivateDir(path string) error {
 	return os.Chmod(path, 0o700)
 }
 
-// followOwnLink returns where a path leads. systemd makes directories of units with DynamicUser in a private folder, and
-// links to them. A link must be root's or this user's: nobody else may choose the directory, now or later.
+// followOwnLink returns where a path leads. systemd makes directories of units with DynamicUser in a private folder,
+// and links to them. A link must belong to root or to this user: another user could change it later.
 func followOwnLink(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != os.ModeSymlink {
