@@ -1,11 +1,14 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"vmop/loopback"
 )
 
 // startProcess starts the program on its CPUs and under the rules. A process is held to
@@ -19,6 +22,7 @@ func (p *Process) startProcess(s Spec, attributes *os.ProcAttr) (err error) {
 		start()
 		return err
 	}
+	var calls *os.File
 	inLostThread(func() {
 		if len(s.CPUs) > 0 {
 			p.misplaced = place(0, s.CPUs)
@@ -28,10 +32,26 @@ func (p *Process) startProcess(s Spec, attributes *os.ProcAttr) (err error) {
 				err = fmt.Errorf("confine it: %w", err)
 				return
 			}
+			if s.Rules.NoLoopback {
+				var open error
+				if calls, open = loopback.Deny(); open != nil {
+					p.held.Loopback = open.Error()
+				}
+			}
 		}
 		start()
 	})
-	return err
+	if calls == nil {
+		return err
+	}
+	if err != nil {
+		return errors.Join(err, calls.Close())
+	}
+	open := loopback.Guard(calls, p.proc.Pid)
+	if p.held.NoLoopback = open == nil; open != nil {
+		p.held.Loopback = open.Error()
+	}
+	return nil
 }
 
 // inLostThread calls f in a thread that ends thereafter. The first thread of a program

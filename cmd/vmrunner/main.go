@@ -48,6 +48,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/cli"
+	"vmop/loopback"
 	"vmop/runner"
 	"vmop/runner/control"
 	"vmop/runner/supervisor"
@@ -57,6 +58,7 @@ import (
 
 func main() {
 	evaluate.Serve(context.Background(), nil) // if this is such a process
+	loopback.Serve()
 	ctx, stop := untilSignal(context.Background())
 	root := newCommand(os.Args[1:]...)
 	root.PersistentPreRun = func(*cobra.Command, []string) { harden() }

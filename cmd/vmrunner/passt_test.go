@@ -267,6 +267,10 @@ func TestPasstOfAnOrdinaryUser(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^Seccomp:\t2$`, string(status))
 	require.Regexp(t, `(?m)^CapEff:\t0+$`, string(status))
+	confined := known(t, dir).Condition(vmstatus.ConditionConfined)
+	require.Equal(t, vmstatus.ReasonPartlyConfined, confined.Reason)
+	require.Contains(t, confined.Message, "the guest reaches the host's loopback addresses: /usr/bin/passt doesn't drop "+
+		"packets to them; install a newer passt, or use a user network", "Debian 12's")
 	conn, err := net.Dial("tcp4", "127.0.0.1:8080")
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())

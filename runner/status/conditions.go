@@ -253,12 +253,18 @@ func confined(s Status) Condition {
 	case c == nil || !running:
 		return answer(vmstatus.ConditionConfined, false, s.Reason, "")
 	}
-	message := strings.Join(c.Lacks, "; ")
+	lacks := c.Lacks
+	if c.Loopback != "" {
+		lacks = append([]string{"the guest reaches the host's loopback addresses: " + c.Loopback}, lacks...)
+	}
+	message := strings.Join(lacks, "; ")
 	switch {
 	case c.Landlock == 0 && !c.OwnRoot:
 		return answer(vmstatus.ConditionConfined, false, vmstatus.ReasonNotConfined, message)
 	case len(c.Exempt) > 0:
-		message = strings.Join(append([]string{strings.Join(c.Exempt, ", ") + ": confines itself"}, c.Lacks...), "; ")
+		message = strings.Join(append([]string{strings.Join(c.Exempt, ", ") + ": confines itself"}, lacks...), "; ")
+		return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonPartlyConfined, message)
+	case c.Loopback != "":
 		return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonPartlyConfined, message)
 	}
 	return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonConfined, message)
