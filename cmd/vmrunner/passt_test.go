@@ -262,6 +262,7 @@ func TestPasstOfAnOrdinaryUser(t *testing.T) {
 		"network: [{type: passt, ports: [{host: 8080, guest: 80}]}]")
 	p := newProgram(t, dir, nil).unprivileged(dir)
 	p.launch()
+	p.await(`WRN the guest reaches the host's loopback addresses`)
 	p.await(`booting`)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", passtOf(t, dir)))
 	require.NoError(t, err)
