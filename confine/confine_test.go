@@ -24,7 +24,7 @@ func under(t *testing.T, r *Rules, before, f func()) (held Held) {
 			before()
 		}
 		var err error
-		if held, err = r.Hold(); err == nil {
+		if held, _, err = r.Hold(); err == nil {
 			f()
 		}
 		done <- err
@@ -316,7 +316,7 @@ func BenchmarkHold(b *testing.B) {
 					if before != nil {
 						before()
 					}
-					_, err := rules.Hold()
+					_, _, err := rules.Hold()
 					done <- err
 				}()
 				if err := <-done; err != nil {

@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"vmop/loopback"
 )
 
 func (h *Held) lack(format string, args ...any) {
@@ -12,22 +14,31 @@ func (h *Held) lack(format string, args ...any) {
 }
 
 // Hold puts the calling thread under the rules, for good. The thread must be locked,
-// and end soon.
-func (r *Rules) Hold() (held Held, err error) {
+// and end soon. The file is for loopback.Guard; it is nil if the rules allow loopback addresses, or if the kernel can't
+// ask about them.
+func (r *Rules) Hold() (held Held, calls *os.File, err error) {
 	if err := r.makeFiles(); err != nil {
-		return held, err
+		return held, nil, err
 	}
 	alone := ownRoot(r.Paths)
 	if held.Root = alone == nil; !held.Root {
 		held.lack("no root folder of its own (%v): it can connect to unix sockets of the same user", alone)
 	}
 	if err := keepOnly(r.Capabilities); err != nil {
-		return held, err
+		return held, nil, err
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return held, fmt.Errorf("forbid new privileges: %w", os.NewSyscallError("prctl", err))
+		return held, nil, fmt.Errorf("forbid new privileges: %w", os.NewSyscallError("prctl", err))
 	}
-	return held, r.landlock(&held)
+	if err := r.landlock(&held); err != nil {
+		return held, nil, err
+	}
+	if r.NoLoopback {
+		if calls, err = loopback.Deny(); err != nil {
+			held.Loopback = err.Error()
+		}
+	}
+	return held, calls, nil
 }
 
 // makeFiles makes what is to be written, and can't be made by the process: that would

@@ -44,6 +44,9 @@ type Rules struct {
 	// Listen and Connect are the ports on which it may listen, and to which it may
 	// connect.
 	Listen, Connect Ports
+	// NoLoopback denies loopback addresses to connections of QEMU's guest. Whoever starts the process sees to
+	// it (package loopback).
+	NoLoopback bool
 	// Capabilities are those that it keeps, if there are any: "ipc_lock".
 	Capabilities []string
 }
@@ -54,6 +57,11 @@ type Held struct {
 	Landlock int `json:"landlock,omitempty"`
 	// Root says that the process has a root folder of its own.
 	Root bool `json:"root,omitempty"`
+	// NoLoopback says that connections of the guest reach no loopback address.
+	NoLoopback bool `json:"noLoopback,omitempty"`
+	// Loopback says why connections of the guest reach loopback addresses though the rules deny it; empty if
+	// they don't.
+	Loopback string `json:"loopback,omitempty"`
 	// Lacks says in words what does not hold, and why.
 	Lacks []string `json:"lacks,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -29,8 +30,8 @@ const stageName = "vmop-confine"
 // served is set by Serve: only such a program can be a stage.
 var served bool
 
-// CanStage reports whether a process under the rules gets its own root folder by a stage, and only by a stage: the caller
-// lacks CAP_SYS_ADMIN, and the process needs no other capability of the host. The program must have called Serve.
+// CanStage reports whether a process under the rules gets its own root folder only from a stage: the caller lacks
+// CAP_SYS_ADMIN, and the process needs no other capability of the host. The program must have called Serve.
 func (r *Rules) CanStage() bool {
 	if !served {
 		return false
@@ -49,22 +50,26 @@ func (r *Rules) CanStage() bool {
 	return !needs
 }
 
-// answer is what a stage reports before it becomes the program, or in its place.
+// answer is what a stage reports before it becomes the program, or in its place. With it goes the file of Hold.
 type answer struct {
 	Held  Held
 	Fault string
 	Errno syscall.Errno
 }
 
+// largestPacket bounds an order and an answer, in bytes.
+const largestPacket = 1 << 20
+
 // Start starts the stage with the attributes of the program, whose Dir must be empty. It returns when the stage has
-// become the program, or could not. An error that wraps ErrNoNamespace means that nothing was tried.
-func (s Stage) Start(attributes os.ProcAttr) (_ *os.Process, held Held, err error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+// become the program, or could not. The file is that of Hold. An error that wraps ErrNoNamespace means that nothing was
+// tried.
+func (s Stage) Start(attributes os.ProcAttr) (_ *os.Process, held Held, calls *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, held, os.NewSyscallError("socketpair", err)
+		return nil, held, nil, os.NewSyscallError("socketpair", err)
 	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), stageName), os.NewFile(uintptr(pair[1]), stageName)
-	defer ours.Close()
+	defer unix.Close(pair[0])
+	theirs := os.NewFile(uintptr(pair[1]), stageName)
 	sys := syscall.SysProcAttr{}
 	if attributes.Sys != nil {
 		sys = *attributes.Sys
@@ -79,66 +84,107 @@ func (s Stage) Start(attributes os.ProcAttr) (_ *os.Process, held Held, err erro
 	p, err := os.StartProcess("/proc/self/exe", []string{stageName, strconv.Itoa(place)}, &attributes)
 	_ = theirs.Close()
 	if err != nil {
-		return nil, held, fmt.Errorf("%w: %w", ErrNoNamespace, err)
+		return nil, held, nil, fmt.Errorf("%w: %w", ErrNoNamespace, err)
 	}
-	if held, err = s.converse(ours); err != nil {
+	if held, calls, err = s.converse(pair[0]); err != nil {
 		_ = p.Kill()
 		_, _ = p.Wait()
-		return nil, held, err
+		return nil, held, nil, err
 	}
-	return p, held, nil
+	return p, held, calls, nil
 }
 
 // ErrNoNamespace means that the kernel, or who has set it up, permits no user namespace.
 var ErrNoNamespace = errors.New("no user namespace")
 
-// converse sends the stage its order and returns what it reports. The end of the stream without a fault means that
+// converse sends the stage its order and returns what it reports. The end of the socket without a fault means that
 // the stage has become the program.
-func (s Stage) converse(stream *os.File) (held Held, err error) {
-	if err := json.NewEncoder(stream).Encode(s); err != nil {
-		return held, fmt.Errorf("send the rules: %w", err)
+func (s Stage) converse(socket int) (held Held, calls *os.File, err error) {
+	order, err := json.Marshal(s)
+	if err == nil {
+		err = unix.Sendmsg(socket, order, nil, nil, unix.MSG_NOSIGNAL)
 	}
-	var a answer
-	answers := json.NewDecoder(stream)
-	if err := answers.Decode(&a); err != nil {
-		return held, fmt.Errorf("the process has ended before it took the rules: %w", err)
+	if err != nil {
+		return held, nil, fmt.Errorf("send the rules: %w", err)
 	}
-	held = a.Held
-	if a.Fault == "" {
-		if answers.Decode(&a) != nil { // the end
-			return held, nil
+	a, calls, err := receiveAnswer(socket)
+	if err == nil && a.Fault == "" {
+		held = a.Held
+		if a, _, err = receiveAnswer(socket); errors.Is(err, io.EOF) {
+			return held, calls, nil
 		}
 	}
-	if a.Errno != 0 {
-		return held, &os.PathError{Op: a.Fault, Path: s.Path, Err: a.Errno}
+	if calls != nil {
+		_ = calls.Close()
 	}
-	return held, errors.New(a.Fault)
+	switch {
+	case err != nil:
+		return held, nil, fmt.Errorf("the process has ended before it took the rules: %w", err)
+	case a.Errno != 0:
+		return held, nil, &os.PathError{Op: a.Fault, Path: s.Path, Err: a.Errno}
+	}
+	return held, nil, errors.New(a.Fault)
 }
 
-// Serve becomes the program that a Stage names if this process was started for that, and doesn't return then. It must be
-// called first in main.
+// receiveAnswer receives an answer, and the file that comes with it. The error is io.EOF when the stage has become the
+// program, or has ended.
+func receiveAnswer(socket int) (a answer, calls *os.File, err error) {
+	text, rights := make([]byte, largestPacket), make([]byte, unix.CmsgSpace(4))
+	n, rightsLength := 0, 0
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		n, rightsLength, _, _, err = unix.Recvmsg(socket, text, rights, unix.MSG_CMSG_CLOEXEC)
+	}
+	if err != nil {
+		return a, nil, os.NewSyscallError("recvmsg", err)
+	}
+	if n == 0 {
+		return a, nil, io.EOF
+	}
+	if messages, err := unix.ParseSocketControlMessage(rights[:rightsLength]); err == nil && len(messages) == 1 {
+		if fds, err := unix.ParseUnixRights(&messages[0]); err == nil && len(fds) == 1 {
+			calls = os.NewFile(uintptr(fds[0]), "system calls")
+		}
+	}
+	return a, calls, json.Unmarshal(text[:n], &a)
+}
+
+// Serve becomes the program that a Stage names if this process was started for that, and doesn't return then. It must
+// be called first in main.
 func Serve() {
 	if len(os.Args) != 2 || os.Args[0] != stageName {
 		served = true
 		return
 	}
-	fd, err := strconv.Atoi(os.Args[1])
+	socket, err := strconv.Atoi(os.Args[1])
 	if err != nil {
 		os.Exit(1)
 	}
 	runtime.LockOSThread()
-	unix.CloseOnExec(fd)
-	stream := os.NewFile(uintptr(fd), stageName)
+	unix.CloseOnExec(socket)
+	text := make([]byte, largestPacket)
+	n, err := unix.Read(socket, text)
 	var s Stage
-	if json.NewDecoder(stream).Decode(&s) == nil {
-		a := s.become(stream)
-		_ = json.NewEncoder(stream).Encode(a)
+	if err == nil && json.Unmarshal(text[:n], &s) == nil {
+		_ = send(socket, s.become(socket), nil)
 	}
 	os.Exit(1)
 }
 
+// send sends an answer, with the file if there is one.
+func send(socket int, a answer, calls *os.File) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	var rights []byte
+	if calls != nil {
+		rights = unix.UnixRights(int(calls.Fd()))
+	}
+	return unix.Sendmsg(socket, text, rights, nil, unix.MSG_NOSIGNAL)
+}
+
 // become takes the rules, reports what holds, and becomes the program. It returns why it didn't.
-func (s Stage) become(stream *os.File) (a answer) {
+func (s Stage) become(socket int) (a answer) {
 	fails := func(what string, err error) answer {
 		a.Fault = fmt.Sprintf("%s: %v", what, err)
 		if errors.As(err, &a.Errno) {
@@ -147,7 +193,7 @@ func (s Stage) become(stream *os.File) (a answer) {
 		return a
 	}
 	forbidNamespaces()
-	held, err := s.Rules.Hold()
+	held, calls, err := s.Rules.Hold()
 	if err != nil {
 		return fails("confine it", err)
 	}
@@ -157,7 +203,7 @@ func (s Stage) become(stream *os.File) (a answer) {
 			return fails("chdir", err)
 		}
 	}
-	if err := json.NewEncoder(stream).Encode(a); err != nil {
+	if err := send(socket, a, calls); err != nil {
 		return fails("report what holds", err)
 	}
 	return fails("fork/exec", unix.Exec(s.Path, s.Args, os.Environ()))

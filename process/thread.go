@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/confine"
+	"vmop/loopback"
 )
 
 // startProcess starts the program on its CPUs and under the rules. A process is held to
 // what the thread that makes it is held to: so a thread of its own takes CPUs and rules,
 // makes the process, and ends.
 func (p *Process) startProcess(s Spec, attributes *os.ProcAttr) (err error) {
-	args := append([]string{s.Path}, s.Args...)
-	start := func() { p.proc, err = os.StartProcess(s.Path, args, attributes) }
 	if s.Rules == nil && len(s.CPUs) == 0 {
-		start()
+		p.proc, err = os.StartProcess(s.Path, s.arguments(), attributes)
 		return err
 	}
+	var calls *os.File // of the process, about which the kernel asks
 	inLostThread(func() {
 		if len(s.CPUs) > 0 {
 			p.misplaced = place(0, s.CPUs)
@@ -28,21 +28,35 @@ func (p *Process) startProcess(s Spec, attributes *os.ProcAttr) (err error) {
 		if s.Rules != nil && s.Rules.CanStage() {
 			staged := *attributes
 			staged.Dir = ""
-			p.proc, p.held, err = confine.Stage{Rules: *s.Rules, Path: s.Path, Args: args, Dir: s.Dir}.Start(staged)
+			stage := confine.Stage{Rules: *s.Rules, Path: s.Path, Args: s.arguments(), Dir: s.Dir}
+			p.proc, p.held, calls, err = stage.Start(staged)
 			if !errors.Is(err, confine.ErrNoNamespace) {
 				return
 			}
 		}
 		if s.Rules != nil {
-			if p.held, err = s.Rules.Hold(); err != nil {
+			if p.held, calls, err = s.Rules.Hold(); err != nil {
 				err = fmt.Errorf("confine it: %w", err)
 				return
 			}
 		}
-		start()
+		p.proc, err = os.StartProcess(s.Path, s.arguments(), attributes)
 	})
-	return err
+	switch {
+	case calls == nil:
+		return err
+	case err != nil:
+		return errors.Join(err, calls.Close())
+	}
+	open := loopback.Guard(calls, p.proc.Pid)
+	if p.held.NoLoopback = open == nil; open != nil {
+		p.held.Loopback = open.Error()
+	}
+	return nil
 }
+
+// arguments returns the arguments with the program's own name.
+func (s Spec) arguments() []string { return append([]string{s.Path}, s.Args...) }
 
 // inLostThread calls f in a thread that ends thereafter. The first thread of a program
 // can't end, and shows what the program may do: that is not it.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/loopback"
 	"vmop/qmp"
 	"vmop/runner"
 	"vmop/runner/prepare"
@@ -35,6 +36,7 @@ import (
 func TestMain(m *testing.M) {
 	attackIfAsked()
 	evaluate.Serve(context.Background(), nil) // if this is such a process
+	loopback.Serve()
 	dir, err := os.MkdirTemp("", "r")
 	if err == nil {
 		err = errors.Join(os.Setenv("XDG_RUNTIME_DIR", dir), flag.Set("test.parallel", "8"))

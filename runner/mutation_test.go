@@ -84,6 +84,7 @@ var mutations = []mutation{
 	leased("lease.routes[0].to", "10.8.0.0/16"),
 	leased("lease.routes[0].via", "10.66.10.3"),
 	leased("filter", false),
+	{path: "vm.network[0].hostLoopback", to: true, also: map[string]any{"vm.network[0].type": "passt"}, what: listed},
 	{path: "vm.network[0].net", to: "10.9.0.0/24", what: listed},
 	{
 		path: "vm.network[0].allPorts.keep[0]", to: 80,

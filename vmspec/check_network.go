@@ -69,6 +69,7 @@ func (c *checker) misplaced(path string, n Network) {
 		{"ifname", n.Ifname != "" && !n.hasTap(), "tap and masquerade"},
 		{"net", n.Net != "" && (n.Type == NetworkTap || n.Type == NetworkPasst), "user and masquerade"},
 		{"ports", len(n.Ports) > 0 && n.Type == NetworkTap, "user, passt and masquerade"},
+		{"hostLoopback", n.HostLoopback && n.hasTap(), "user and passt"},
 		{"allPorts", n.AllPorts != nil && n.Type != NetworkMasquerade, "masquerade"},
 		{"lease", n.Lease != nil && n.Type != NetworkTap, "tap"},
 		{"filter", n.Filter != nil && n.Type != NetworkTap, "tap"},

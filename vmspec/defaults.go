@@ -137,6 +137,7 @@ func networkDefaults() []Default {
 		}),
 		noted("vm.network[].net", "masquerade: a subnet that is free; user: QEMU's choice, 10.0.2.0/24"),
 		noted("vm.network[].ports", "none"),
+		off("vm.network[].hostLoopback"),
 		noted("vm.network[].allPorts", "only `ports` lead to the guest"),
 		noted("vm.network[].allPorts.keep", "none"),
 		fixed("vm.network[].ports[].protocol", "tcp", "", eachPort(func(p *PortForward) *string {

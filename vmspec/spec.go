@@ -122,6 +122,9 @@ type Network struct {
 	Net string `yaml:"net"`
 	// Ports are forwarded from the host to the guest (user, passt, masquerade).
 	Ports []PortForward `yaml:"ports"`
+	// HostLoopback lets the guest reach what listens on loopback addresses of the host (user, passt). One
+	// user network with it is enough for all of the VM's.
+	HostLoopback bool `yaml:"hostLoopback"`
 	// AllPorts hands all ports of the namespace's addresses to the guest (masquerade); nil:
 	// those of Ports only. At most one network has it.
 	AllPorts *AllPorts `yaml:"allPorts"`
@@ -131,6 +134,12 @@ type Network struct {
 	// Filter keeps the guest to its card's hardware address and to the address of Lease,
 	// without which there is no filter. With a Lease never nil after WithDefaults.
 	Filter *bool `yaml:"filter"`
+}
+
+// ReachesLoopback reports whether the guest may reach loopback addresses of the host by a type of network. QEMU
+// connects for all user networks, so one with HostLoopback is enough.
+func (s Spec) ReachesLoopback(by NetworkType) bool {
+	return slices.ContainsFunc(s.Network, func(n Network) bool { return n.Type == by && n.HostLoopback })
 }
 
 // Lease is what a guest learns by DHCP, all of it IPv4.

@@ -262,6 +262,11 @@ type UserNetwork struct {
 	// +listMapKey=protocol
 	// +kubebuilder:validation:MaxItems=256
 	Ports []Port `json:"ports,omitempty"`
+	// HostLoopback lets the guest reach what listens on loopback addresses of the pod, such as sidecars.
+	// Default: false.
+	//
+	// +optional
+	HostLoopback *bool `json:"hostLoopback,omitempty"`
 }
 
 // Port leads from a port of the pod to one of the guest.

@@ -49,6 +49,7 @@ import (
 
 	"vmop/cli"
 	"vmop/confine"
+	"vmop/loopback"
 	"vmop/runner"
 	"vmop/runner/control"
 	"vmop/runner/supervisor"
@@ -59,6 +60,7 @@ import (
 func main() {
 	confine.Serve()                           // if this is a process that confines itself
 	evaluate.Serve(context.Background(), nil) // if this is such a process
+	loopback.Serve()
 	ctx, stop := untilSignal(context.Background())
 	root := newCommand(os.Args[1:]...)
 	root.PersistentPreRun = func(*cobra.Command, []string) { harden() }

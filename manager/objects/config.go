@@ -203,6 +203,7 @@ func networks(of []v1.Network) ([]vmspec.Network, error) {
 			u := n.User
 			all = append(all, vmspec.Network{
 				Type: vmspec.NetworkUser, Device: u.Device, Net: u.Net, Ports: forwards(u.Ports),
+				HostLoopback: isTrue(u.HostLoopback),
 			})
 		case n.Masquerade != nil:
 			m := vmspec.Network{Type: vmspec.NetworkMasquerade, Device: n.Masquerade.Device, Net: n.Masquerade.Net}

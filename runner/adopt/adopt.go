@@ -8,11 +8,13 @@ import (
 	"os"
 	"time"
 
+	"vmop/loopback"
 	"vmop/process"
 	"vmop/runner/cleanup"
 	"vmop/runner/launch"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
+	"vmop/runner/status"
 )
 
 // A Machine is one that an earlier runner has started.
@@ -39,6 +41,7 @@ func (r *Remains) TakeOver(ctx context.Context, undo *cleanup.List, log *slog.Lo
 	if err := record.Link(vm.DataDir, r.dir); err != nil {
 		log.Warn("the runtime directory is not recorded: if the configuration moves it, the VM will not be found", "err", err)
 	}
+	vm.Held = heldWithoutRunner(vm)
 	undo.AddRuntimeDir(vm)
 	undo.AddSockets(vm)
 	adoptTaps(ctx, vm, undo, log)
@@ -47,6 +50,23 @@ func (r *Remains) TakeOver(ctx context.Context, undo *cleanup.List, log *slog.Lo
 		return nil, err
 	}
 	return m, nil
+}
+
+// heldWithoutRunner returns what the kernel holds the processes to now that the earlier runner has ended.
+func heldWithoutRunner(vm *prepare.VM) *status.Confinement {
+	if vm.Held == nil || vm.Held.Loopback != "" || !vm.ConfinementOf(len(vm.Plan.Helpers)).Kernel().NoLoopback {
+		return vm.Held
+	}
+	now := *vm.Held
+	switch {
+	case !now.NoLoopback:
+		now.Loopback = "QEMU was started by an earlier version; restart the VM"
+	case loopback.EndsWithRunner():
+		now.NoLoopback = false
+		now.Loopback = "the runner that started QEMU was killed, and kernel.yama.ptrace_scope lets no other process of this " +
+			"user decide on QEMU's connections; restart the VM"
+	}
+	return &now
 }
 
 // lastWanted returns the VM as it was wanted when the earlier runner was killed. An

@@ -45,7 +45,7 @@ func effect(p *plan.Plan, m Machine) string {
 	anonymous := *p
 	anonymous.Type = ""
 	text := anonymous.Text() + "cloud-init " + m.CloudInit + "\nsysprep " + m.Sysprep + "\ndata " + m.DataDir +
-		"\nnbd " + m.NBDCertificates + "\n"
+		"\nnbd " + m.NBDCertificates + "\nloopback " + shown(m.VM.ReachesLoopback(vmspec.NetworkUser)) + "\n"
 	for _, r := range p.Rules {
 		switch r.(type) {
 		case plan.CPUs:

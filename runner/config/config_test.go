@@ -82,7 +82,7 @@ const everyKey = `
     rtcClock: vm
     powerdownTimeout: 60
     network:
-      - {type: user, device: e1000e, mac: "52:54:00:12:34:56", net: 10.0.3.0/24, ports: [{protocol: udp, address: 127.0.0.1, host: 8053, guest: 53}]}
+      - {type: user, device: e1000e, mac: "52:54:00:12:34:56", net: 10.0.3.0/24, ports: [{protocol: udp, address: 127.0.0.1, host: 8053, guest: 53}], hostLoopback: true}
       - {type: masquerade, mac: "52:54:00:12:34:57", allPorts: {keep: [7443]}}
       - type: tap
         bridge: br1
@@ -138,7 +138,8 @@ func TestEveryKey(t *testing.T) {
 			Network: []vmspec.Network{
 				{
 					Type: vmspec.NetworkUser, Device: "e1000e", MAC: "52:54:00:12:34:56", Net: "10.0.3.0/24",
-					Ports: []vmspec.PortForward{{Protocol: "udp", Address: "127.0.0.1", Host: 8053, Guest: 53}},
+					Ports:        []vmspec.PortForward{{Protocol: "udp", Address: "127.0.0.1", Host: 8053, Guest: 53}},
+					HostLoopback: true,
 				},
 				{
 					Type: vmspec.NetworkMasquerade, MAC: "52:54:00:12:34:57",

@@ -1,12 +1,15 @@
 package launch
 
 import (
+	"bytes"
 	"os"
 	"slices"
 	"strings"
 
 	"vmop/confine"
+	"vmop/regular"
 	"vmop/runner/status"
+	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
@@ -19,9 +22,30 @@ func (l *Launch) recordHeld(p plan.Process, held confine.Held) {
 	known := l.vm.Held
 	if p.Exempt {
 		known.Exempt = append(known.Exempt, p.Name)
+		asked := l.vm.Spec.ReachesLoopback(vmspec.NetworkPasst)
+		if p.Role == plan.RoleNetwork && !asked && !dropsLoopback(p.Executable) {
+			known.Loopback = p.Executable + " doesn't drop packets to them; install a newer passt, or use a user network"
+		}
 		return
 	}
 	known.Landlock, known.OwnRoot, known.Lacks = held.Landlock, held.Root, held.Lacks
+	if held.Loopback != "" {
+		known.Loopback = held.Loopback
+	}
+	known.NoLoopback = known.NoLoopback || held.NoLoopback
+}
+
+// saysLoopback is what a passt that drops packets to loopback addresses can say. Its version isn't enough:
+// distributions replace it.
+const saysLoopback = "Loopback address on tap interface"
+
+// largestPasst bounds what is read of a program.
+const largestPasst = 16 << 20
+
+// dropsLoopback reports whether a program is a passt that drops the guest's packets to loopback addresses.
+func dropsLoopback(program string) bool {
+	text, err := regular.ReadFile(program, largestPasst)
+	return err == nil && bytes.Contains(text, []byte(saysLoopback))
 }
 
 // inheritedNames are the variables that a process of a plan gets of the runner's

@@ -118,6 +118,9 @@ func (l *Launch) Start(ctx context.Context) (*Processes, error) {
 	if err := l.startHelpers(ctx, false); err != nil {
 		return nil, err
 	}
+	if held := l.vm.Held; held != nil && held.Loopback != "" {
+		l.log.Warn("the guest reaches the host's loopback addresses", "reason", held.Loopback)
+	}
 	return &l.started, l.closeListeners()
 }
 

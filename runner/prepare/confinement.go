@@ -29,7 +29,8 @@ func (vm *VM) beyondThePlan() confinement.Facts {
 	}
 	return confinement.Facts{
 		Media: vm.media(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.bases, NBD: vm.nbd(),
-		Copies: filepath.Dir(vm.CopySocket()),
+		Copies:       filepath.Dir(vm.CopySocket()),
+		HostLoopback: vm.Spec.ReachesLoopback(vmspec.NetworkUser),
 	}
 }
 

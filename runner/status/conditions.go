@@ -254,6 +254,9 @@ func confined(s Status) Condition {
 		return answer(vmstatus.ConditionConfined, false, s.Reason, "")
 	}
 	lacks := c.Lacks
+	if c.Loopback != "" {
+		lacks = append([]string{"the guest reaches the host's loopback addresses: " + c.Loopback}, lacks...)
+	}
 	if len(c.Exempt) > 0 {
 		lacks = append([]string{strings.Join(c.Exempt, ", ") + ": confines itself"}, lacks...)
 	}
@@ -261,7 +264,7 @@ func confined(s Status) Condition {
 	switch {
 	case c.Landlock == 0 && !c.OwnRoot:
 		return answer(vmstatus.ConditionConfined, false, vmstatus.ReasonNotConfined, message)
-	case len(c.Exempt) > 0 || !c.OwnRoot:
+	case len(c.Exempt) > 0 || !c.OwnRoot || c.Loopback != "":
 		return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonPartlyConfined, message)
 	}
 	return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonConfined, message)

@@ -149,6 +149,9 @@ func TestConfined(t *testing.T) {
 		"True PartlyConfined a: confines itself; no ports": {
 			Landlock: 7, OwnRoot: true, Exempt: []string{"a"}, Lacks: []string{"no ports"},
 		},
+		"True PartlyConfined the guest reaches the host's loopback addresses: it is old; no root": {
+			Landlock: 7, Loopback: "it is old", Lacks: []string{"no root"},
+		},
 		"False NotConfined no Landlock; no root": {Lacks: []string{"no Landlock", "no root"}},
 		"False NotRecorded QEMU was started by an earlier version, which didn't record whether the kernel confines " +
 			"it": nil,

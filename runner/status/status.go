@@ -141,6 +141,10 @@ type Confinement struct {
 	OwnRoot bool `json:"ownRoot"`
 	// Exempt are the helpers that confine themselves.
 	Exempt []string `json:"exempt,omitempty"`
+	// NoLoopback reports whether QEMU reaches no loopback address of the host for the guest.
+	NoLoopback bool `json:"noLoopback,omitempty"`
+	// Loopback says why the guest reaches the host's loopback addresses, though no network has hostLoopback.
+	Loopback string `json:"loopback,omitempty"`
 	// Lacks says what does not hold, and why.
 	Lacks []string `json:"lacks,omitempty"`
 }

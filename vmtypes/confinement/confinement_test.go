@@ -138,7 +138,7 @@ func TestWhatAnOptionNeeds(t *testing.T) {
 		"-netdev tap,id=a,fd=3,vhost=off":               nil,
 		"-netdev tap,id=a,ifname=b":                     {"write /dev/net/tun"},
 		"-netdev user,id=a,hostfwd=tcp:127.0.0.1:2222-:22,hostfwd=udp::53-:53,tftp=/srv": {
-			"read /srv", "listen free", "listen 2222", "connect any",
+			"read /srv", "listen free", "listen 2222", "connect any", "except loopback",
 		},
 		"-netdev socket,id=a,listen=:1":                                    anywhere,
 		"-device vhost-vsock-pci,guest-cid=3":                              {"write /dev/vhost-vsock"},

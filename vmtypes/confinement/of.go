@@ -20,6 +20,8 @@ type Facts struct {
 	// Bases returns the files that an image is an overlay of, as its header says. It
 	// may be nil.
 	Bases func(image string) []string
+	// HostLoopback says that the guest may reach loopback addresses by a user network.
+	HostLoopback bool
 	// NBD is what drives of NBD servers need, which are attached while the machine runs.
 	NBD NBD
 	// Copies is the folder of the socket by which disks are copied to where the guest moves; "": they never are.

@@ -33,6 +33,9 @@ func qemu(p *plan.Plan, facts Facts) Domain {
 			r.bases(o, facts.Bases)
 		}
 		r.network(o)
+		if !facts.HostLoopback && isUserNetwork(o) {
+			r.add(Except, Loopback)
+		}
 	}
 	for _, rule := range p.Rules {
 		switch rule := rule.(type) {
@@ -251,6 +254,11 @@ func (r *rules) network(o *plan.Option) {
 			!strings.HasPrefix(o.Value, "chardev:"):
 		r.anywhere()
 	}
+}
+
+// isUserNetwork reports whether an option makes a network in which QEMU connects for the guest.
+func isUserNetwork(o *plan.Option) bool {
+	return (o.Flag == "-netdev" || o.Flag == "-nic" || o.Flag == "-net") && o.Backend() == "user"
 }
 
 func (r *rules) anywhere() {

@@ -23,10 +23,15 @@ const (
 	Reach      Kind = "reach"      // connect to a unix socket, or to those in a folder
 	Listen     Kind = "listen"     // on a TCP port
 	Connect    Kind = "connect"    // to a TCP port
+	Except     Kind = "except"     // denies what Connect allows: Loopback
 	Capability Kind = "capability" // one of capabilities(7), if the runner has it
 )
 
-var kinds = []Kind{Read, Write, Create, Sockets, Reach, Listen, Connect, Capability}
+var kinds = []Kind{Read, Write, Create, Sockets, Reach, Listen, Connect, Except, Capability}
+
+// Loopback is what a rule denies that keeps the guest from loopback addresses. QEMU's own connections, to disks
+// and CDs, are allowed.
+const Loopback = "loopback"
 
 // AnyPort is what a rule about TCP names if it is for all ports.
 const AnyPort = "any"
@@ -34,10 +39,10 @@ const AnyPort = "any"
 // FreePort is what a rule about listening names if it is for ports that the kernel chooses.
 const FreePort = "free"
 
-// A Rule allows one thing. What no rule allows is denied.
+// A Rule allows one thing, except for Except. What no rule allows is denied.
 type Rule struct {
 	Kind Kind `json:"kind"`
-	// Name is an absolute path, a port, AnyPort or FreePort, or a capability without CAP_, in
+	// Name is an absolute path, a port, AnyPort or FreePort, Loopback, or a capability without CAP_, in
 	// small letters.
 	Name string `json:"name"`
 	// Why is the option that needs it, or a reason in words.
@@ -123,6 +128,8 @@ func (d Domain) Kernel() *confine.Rules {
 			k.Listen = k.Listen.With(port(r.Name))
 		case Connect:
 			k.Connect = k.Connect.With(port(r.Name))
+		case Except:
+			k.NoLoopback = true
 		case Capability:
 			k.Capabilities = append(k.Capabilities, r.Name)
 		}

@@ -1,0 +1,252 @@
+package loopback
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mark is the variable of the environment by which a process knows that it is a guard: it has the number of
+// the guarded process.
+const mark = "VMOP_LOOPBACK_GUARD"
+
+// title is the guard's argument, for those who list processes.
+const title = "loopback-guard"
+
+// The descriptors of a guard.
+const (
+	callsFD  = 3
+	runnerFD = 4
+)
+
+// Guard has calls of a process answered until that ends, by a process of its own. The error says why the
+// process reaches loopback addresses nevertheless; it is nil if it doesn't. A guard that doesn't start ends
+// no process, but it keeps it from connecting.
+func Guard(calls *os.File, pid int) error {
+	defer calls.Close()
+	if err := readable(pid); err != nil {
+		return errors.Join(err, start(calls, nil, pid))
+	}
+	if mayReadOthers() {
+		return start(calls, nil, pid)
+	}
+	return relieve(calls, pid)
+}
+
+// relieve answers in this process, which may read its own child's memory, and has a guard that begins when
+// this process has ended. That guard lets all calls through.
+func relieve(calls *os.File, pid int) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := start(calls, r, pid); err != nil {
+		return errors.Join(err, w.Close())
+	}
+	own, err := unix.FcntlInt(calls.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return errors.Join(os.NewSyscallError("fcntl", err), w.Close())
+	}
+	go func() {
+		defer w.Close()
+		defer unix.Close(own)
+		runtime.LockOSThread() // it waits in system calls
+		(&guard{calls: own, pid: pid}).answer()
+	}()
+	return nil
+}
+
+// start starts a guard, which begins when the other end of wait is closed, immediately if there is none.
+func start(calls, wait *os.File, pid int) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	if wait == nil {
+		wait = null
+	}
+	p, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], title}, &os.ProcAttr{
+		Dir: "/", Files: []*os.File{null, null, null, calls, wait}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Env: []string{mark + "=" + strconv.Itoa(pid), "GOMAXPROCS=1", "GOGC=20"},
+	})
+	if err != nil {
+		return fmt.Errorf("start the guard of loopback addresses: %w", err)
+	}
+	go func() { _, _ = p.Wait() }()
+	return nil
+}
+
+// readable returns an error if this process may not read the addresses of another.
+func readable(pid int) error {
+	f, err := os.Open(memoryOf(pid))
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ESRCH): // it has ended
+		return nil
+	case err != nil:
+		return fmt.Errorf("its addresses can't be read: %w", err)
+	}
+	return f.Close()
+}
+
+func memoryOf(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/mem" }
+
+// mayReadOthers reports whether this process may read the memory of processes that it hasn't started. Where
+// Yama forbids it (ptrace_scope), it needs a capability.
+func mayReadOthers() bool {
+	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	if err != nil || strings.TrimSpace(string(scope)) == "0" {
+		return true
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	return unix.Capget(&header, &sets[0]) == nil && sets[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
+}
+
+// EndsWithRunner reports whether guests reach loopback addresses when the runner that has started them was
+// killed.
+func EndsWithRunner() bool { return !mayReadOthers() }
+
+// Serve is the life of a guard if this process is one, and then doesn't return. Otherwise it does nothing. It
+// has to be the first that main does.
+func Serve() {
+	pid, err := strconv.Atoi(os.Getenv(mark))
+	if err != nil {
+		return
+	}
+	unix.CloseOnExec(callsFD)
+	// There is nothing to read: it ends with the runner.
+	_, _ = io.Copy(io.Discard, os.NewFile(runnerFD, "runner"))
+	(&guard{calls: callsFD, pid: pid}).answer()
+	os.Exit(0)
+}
+
+// A guard answers the calls of a process.
+type guard struct {
+	calls, pid int
+	// pidfd is a handle of the process; 0 until it is needed.
+	pidfd int
+}
+
+// call is struct seccomp_notif, and reply struct seccomp_notif_resp.
+type (
+	call struct {
+		id         uint64
+		thread     uint32
+		_          uint32
+		number     int32
+		_          uint32
+		_          uint64
+		parameters [6]uint64
+	}
+	reply struct {
+		id    uint64
+		value int64
+		errno int32
+		flags uint32
+	}
+)
+
+// answer answers calls until the process has ended.
+func (g *guard) answer() {
+	for {
+		ready := []unix.PollFd{{Fd: int32(g.calls), Events: unix.POLLIN}}
+		if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+		if ready[0].Revents&unix.POLLIN == 0 {
+			if ready[0].Revents != 0 {
+				return // no process has the filter any more
+			}
+			continue
+		}
+		var c call
+		if g.control(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&c)) != nil {
+			continue // it was interrupted, or its process has ended
+		}
+		r := reply{id: c.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+		if g.denies(&c) {
+			r = c.denied()
+		}
+		_ = g.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)) // its process may have ended
+	}
+}
+
+// denied returns what QEMU gets instead. It is no error: libslirp 4.7 crashes when a connection by IPv6 fails
+// immediately. One that is in progress, of a socket that isn't connected, fails as one that is refused. What is
+// sent is lost.
+func (c *call) denied() reply {
+	if c.number == unix.SYS_SENDTO {
+		return reply{id: c.id, value: int64(c.parameters[2])}
+	}
+	return reply{id: c.id, errno: -int32(unix.EINPROGRESS)}
+}
+
+func (g *guard) control(request uintptr, argument unsafe.Pointer) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(g.calls), request, uintptr(argument))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// denies reports whether a call leads to a loopback address for the guest.
+func (g *guard) denies(c *call) bool {
+	address, length := c.parameters[1], c.parameters[2]
+	if c.number == unix.SYS_SENDTO {
+		address, length = c.parameters[4], c.parameters[5]
+	}
+	to, ok := g.read(int(c.thread), address, min(length, longestAddress))
+	if !ok || !isLoopback(to.Addr()) || isNameServer(to) {
+		return false
+	}
+	return c.number == unix.SYS_SENDTO || g.isOfGuest(int(c.parameters[0]))
+}
+
+// read reads an address in the memory of a thread.
+func (g *guard) read(thread int, at, length uint64) (to netip.AddrPort, ok bool) {
+	fd, err := unix.Open(memoryOf(thread), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return to, false
+	}
+	defer unix.Close(fd)
+	buffer := make([]byte, length)
+	if n, err := unix.Pread(fd, buffer, int64(at)); err != nil || n != len(buffer) {
+		return to, false
+	}
+	return destination(buffer)
+}
+
+// isOfGuest reports whether a socket is the guest's, and not one of QEMU's own, by which it reaches a disk or a
+// CD at a loopback address: libslirp sets SO_OOBINLINE of each connection. What can't be looked at is the
+// guest's.
+func (g *guard) isOfGuest(number int) bool {
+	if g.pidfd == 0 {
+		fd, err := unix.PidfdOpen(g.pid, 0)
+		if err != nil {
+			return true
+		}
+		g.pidfd = fd
+	}
+	socket, err := unix.PidfdGetfd(g.pidfd, number, 0)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(socket)
+	kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil || kind != unix.SOCK_STREAM {
+		return true
+	}
+	inline, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_OOBINLINE)
+	return err != nil || inline != 0
+}

@@ -1,0 +1,95 @@
+// Package frames makes what a guest would send, for tests of networks without a guest: Ethernet frames with ARP,
+// TCP and UDP. They are crafted: a guest of ours would send no packet to 127.0.0.1, and a hostile one does.
+//
+//	conn.Write(frames.Framed(frames.SYN(own, netip.MustParseAddrPort("127.0.0.1:22"))))
+package frames
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+)
+
+// The numbers of protocols.
+const (
+	tcp     = 6
+	udp     = 17
+	ipv4    = 0x0800
+	arp     = 0x0806
+	ipv6    = 0x86dd
+	hops    = 64
+	window  = 65000
+	flagSYN = 2
+)
+
+// card is the hardware address that all frames are from.
+var card = []byte{0x52, 0x54, 0, 0x12, 0x34, 0x56}
+
+// router is the hardware address of libslirp's router. passt takes any.
+var router = []byte{0x52, 0x55, 10, 0, 2, 2}
+
+// Framed returns a frame as QEMU's -netdev stream wants it: with its length.
+func Framed(frame []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)
+}
+
+// Announcement tells all that an IPv4 address is at the card.
+func Announcement(own netip.Addr) []byte {
+	p := []byte{0, 1, 8, 0, 6, 4, 0, 1}
+	p = slices.Concat(p, card, own.AsSlice(), make([]byte, 6), own.AsSlice())
+	return ethernet([]byte{255, 255, 255, 255, 255, 255}, arp, p)
+}
+
+// SYN asks for a connection.
+func SYN(from, to netip.AddrPort) []byte {
+	p := ports(from, to)
+	p = binary.BigEndian.AppendUint32(p, 1000) // the first number of the sequence
+	p = append(p, 0, 0, 0, 0, 5<<4, flagSYN)
+	p = binary.BigEndian.AppendUint16(p, window)
+	return packet(from.Addr(), to.Addr(), tcp, append(p, 0, 0, 0, 0), 16)
+}
+
+// Datagram is one of UDP.
+func Datagram(from, to netip.AddrPort, data string) []byte {
+	p := binary.BigEndian.AppendUint16(ports(from, to), uint16(8+len(data)))
+	return packet(from.Addr(), to.Addr(), udp, append(append(p, 0, 0), data...), 6)
+}
+
+func ports(from, to netip.AddrPort) []byte {
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, from.Port()), to.Port())
+}
+
+// packet returns a frame with a packet, whose payload has its checksum at an offset.
+func packet(from, to netip.Addr, protocol byte, payload []byte, at int) []byte {
+	size := []byte{byte(len(payload) >> 8), byte(len(payload))}
+	pseudo := slices.Concat(from.AsSlice(), to.AsSlice(), []byte{0, protocol}, size, payload)
+	binary.BigEndian.PutUint16(payload[at:], checksum(pseudo))
+	if from.Is4() {
+		header := []byte{0x45, 0, 0, 0, 0, 1, 0, 0, hops, protocol, 0, 0}
+		header = slices.Concat(header, from.AsSlice(), to.AsSlice())
+		binary.BigEndian.PutUint16(header[2:], uint16(len(header)+len(payload)))
+		binary.BigEndian.PutUint16(header[10:], checksum(header))
+		return ethernet(router, ipv4, append(header, payload...))
+	}
+	header := []byte{6 << 4, 0, 0, 0, size[0], size[1], protocol, hops}
+	return ethernet(router, ipv6, slices.Concat(header, from.AsSlice(), to.AsSlice(), payload))
+}
+
+func ethernet(to []byte, kind uint16, payload []byte) []byte {
+	return append(binary.BigEndian.AppendUint16(slices.Concat(to, card), kind), payload...)
+}
+
+// checksum is the Internet's (RFC 1071).
+func checksum(text []byte) uint16 {
+	var sum uint32
+	if len(text)%2 == 1 {
+		text = append(text, 0)
+	}
+	for i := 0; i < len(text); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(text[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
