@@ -23,19 +23,10 @@ func (o Option) Structured() Option {
 	if strings.HasPrefix(o.Value, "{") {
 		return o.fromJSON()
 	}
-	words := strings.Split(strings.ReplaceAll(o.Value, ",,", "\x00"), ",")
-	o.List, o.Value, o.Properties = true, "", nil
-	for i, word := range words {
-		word = strings.ReplaceAll(word, "\x00", ",")
-		key, value, isProperty := strings.Cut(word, "=")
-		switch {
-		case isProperty:
-			o.Properties = append(o.Properties, Property{Key: key, Value: value})
-		case i == 0:
-			o.Value = word
-		default:
-			o.Properties = append(o.Properties, Property{Key: word, Value: "on"})
-		}
+	value, pairs := qemuopt.Parse(o.Value)
+	o.List, o.Value, o.Properties = true, value, nil
+	for _, p := range pairs {
+		o.Properties = append(o.Properties, Property{Key: p.Key, Value: p.Value})
 	}
 	return o
 }

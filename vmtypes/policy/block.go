@@ -59,10 +59,9 @@ func readOnly(list []plan.Property) bool {
 	on := false
 	for _, p := range list {
 		if p.Key == "read-only" || p.Key == "readonly" {
-			if p.Value != "on" && p.Value != "true" && p.Value != "yes" {
+			if on, _ = qemuopt.Bool(p.Value); !on {
 				return false // the last counts, or the first: be on the safe side
 			}
-			on = true
 		}
 	}
 	return on
@@ -94,6 +93,8 @@ func (c *checker) node(kind string, list []plan.Property, value string) {
 				c.deny("it names two drivers")
 			}
 			driver = p.Value
+		case p.Key == "readonly":
+			c.deny("readonly is a property of -drive; a block node has read-only")
 		case dotted && (prefix == "file" || prefix == "backing" || prefix == "data-file"):
 			inner[prefix] = append(inner[prefix], plan.Property{Key: rest, Value: p.Value, Descriptor: p.Descriptor})
 		default:

@@ -456,7 +456,7 @@ func read(t *testing.T, text string) *policy.Policy {
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	p := read(t, strict)
-	for _, a := range attacks() {
+	for _, a := range append(attacks(), spelled(t)...) {
 		t.Run(a.about, func(t *testing.T) {
 			t.Parallel()
 			err := p.Check(planOf(t, a.part, "network: []\nuseTpm: true\n"), subject())
