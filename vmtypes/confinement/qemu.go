@@ -187,7 +187,7 @@ func (r *rules) file(effect qemuopt.Effect, name string, readOnly bool) {
 		r.add(Read, paths...)
 	case qemuopt.Writes:
 		r.add(Create, paths...)
-	case qemuopt.WritesFolder, qemuopt.Unknown:
+	case qemuopt.WritesFolder, qemuopt.Unknown, qemuopt.Runs:
 		r.add(Write, paths...)
 	case qemuopt.Opens:
 		r.add(map[bool]Kind{true: Read, false: Write}[readOnly], paths...)

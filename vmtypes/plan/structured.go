@@ -10,14 +10,16 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// Structured returns an option of QEMU with its properties one by one, however
-// it is spelled: a type may write -drive file=a,if=none as one text, or the
+// Structured returns an option of QEMU with one dash and its properties one by one,
+// however it is spelled: a type may write -drive file=a,if=none as one text, or the
 // properties as JSON. Text that is no JSON object is returned as it is.
 func (o Option) Structured() Option {
-	if o.List || o.Value == "" {
+	known := qemuopt.Flag(o.Flag)
+	if known == nil {
 		return o
 	}
-	if known := qemuopt.Flag(o.Flag); known == nil || !known.List {
+	o.Flag = known.Flag // with one dash
+	if o.List || o.Value == "" || !known.List {
 		return o
 	}
 	if strings.HasPrefix(o.Value, "{") {

@@ -32,6 +32,9 @@ func (c *checker) drive(o *plan.Option) {
 	}
 	if format != "" {
 		c.allow("backends", "blockdev "+format, "block driver "+format)
+		if row := qemuopt.Exactly("-blockdev", format); row == nil || !row.Known {
+			c.deny("what the block driver " + format + " opens is unknown")
+		}
 	} else {
 		c.deny("without format QEMU probes the image, whose contents the guest controls")
 	}

@@ -15,6 +15,9 @@ func (c *checker) option(o *plan.Option) {
 	c.at = o
 	defer func() { c.at = nil }()
 	flag := "-" + strings.TrimLeft(o.Flag, "-")
+	spelled := *o
+	spelled.Flag = flag // with one dash
+	o = &spelled
 	if isReadOtherwise(o) {
 		c.deny("QEMU would read it otherwise: it takes a value with an equals sign for a property")
 		return
@@ -178,6 +181,8 @@ func (c *checker) text(effect qemuopt.Effect, value string) {
 		c.file("write", value)
 	case qemuopt.ReadsEach:
 		c.initrd(value)
+	case qemuopt.Runs:
+		c.deny("it runs a program, which a policy cannot allow")
 	case qemuopt.Unknown, qemuopt.Text, qemuopt.Alone, qemuopt.Part:
 	}
 }

@@ -77,6 +77,7 @@ const (
 	WritesFolder               // it names a folder, or something in one, that is written
 	Opens                      // it names a file that is written unless read-only is on
 	ReadsEach                  // it names files that are read, with commas between them
+	Runs                       // it is, or names, what a program does that QEMU starts
 	Part                       // it is part of an address, which is judged as a whole (plan.Option.Endpoint)
 )
 

@@ -226,6 +226,7 @@ var options = []Option{
 		{"id net host hostname dns dhcpstart domainname dnssearch", Text, Network, ""},
 		{"ipv6-net ipv6-host ipv6-prefix ipv6-dns", Text, Network, ""},
 		{"tftp", ReadsFolder, Network, ""},
+		{"smb guestfwd", Runs, Network, ""},
 	}},
 	{Flag: "-netdev", Backend: "stream", Known: true, Stock: true, Properties: []Property{
 		{"id", Text, Network, ""},
