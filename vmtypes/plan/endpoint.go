@@ -21,8 +21,8 @@ type Endpoint struct {
 	Descriptor, Number string
 }
 
-// Endpoint returns the endpoint of a structured option with one dash, and whether the option has one: -chardev socket and -netdev
-// stream have. The error says what QEMU would refuse, or what is not understood.
+// Endpoint returns the endpoint of a structured option with one dash, and whether the option
+// has one: -chardev socket and -netdev stream have. The error says what QEMU would refuse, or what is not understood.
 func (o Option) Endpoint() (e Endpoint, is bool, err error) {
 	switch o.Flag + " " + o.Backend() {
 	case "-chardev socket":

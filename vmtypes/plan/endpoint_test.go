@@ -29,8 +29,8 @@ func newMonitor(t *testing.T) *monitor {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, "/usr/bin/qemu-system-x86_64", "-M", "none", "-nodefaults", "-S", "-display", "none",
-		"-qmp", "stdio")
+	cmd := exec.CommandContext(ctx, "/usr/bin/qemu-system-x86_64", "-M", "none", "-nodefaults", "-S",
+		"-display", "none", "-qmp", "stdio")
 	cmd.Dir = t.TempDir()
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)

@@ -50,9 +50,9 @@ func isSandbox(o *plan.Option) bool {
 	return denies("spawn") && denies("elevateprivileges")
 }
 
-// Sandbox returns the words with which QEMU must be started before those of a plan by types of a folder; nil if the rule
-// for them, or no policy at all, allows QEMU without its sandbox. QEMU applies each -sandbox: whatever a plan adds, it
-// can't undo this one.
+// Sandbox returns the words that must stand before those of a plan on QEMU's command line, for
+// types of a folder; nil if the rule for them, or no policy, allows QEMU without its sandbox.
+// QEMU applies each -sandbox: whatever a plan adds, it can't undo this one.
 func (p *Policy) Sandbox(folder string) []string {
 	if p == nil {
 		return nil

@@ -31,9 +31,9 @@ import (
 type world struct {
 	dir    string
 	policy *policy.Policy
-	// closed is the port of a server that the policy allows nobody to reach; opened may be listened on.
+	// closed is the port of a server that no plan may reach; opened may be listened on.
 	closed, opened int
-	callers        atomic.Int32 // of the servers that nobody may reach
+	callers        atomic.Int32 // of the servers that no plan may reach
 	watch          int          // inotify
 	canary         *os.File     // shares its flags with the descriptor that QEMU inherits as number 3
 	inherited      *os.File
@@ -64,6 +64,7 @@ func newWorld(t testing.TB) *world {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, folder), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, folder, "f"), make([]byte, 65536), 0o600))
 	}
+	require.NoError(t, os.WriteFile(dir+"/read/k", multiboot(), 0o600))
 	var lc net.ListenConfig
 	for _, address := range [][2]string{{"tcp", "127.0.0.1:0"}, {"unix", dir + "/secret/s"}} {
 		l, err := lc.Listen(t.Context(), address[0], address[1])
@@ -84,15 +85,28 @@ func newWorld(t testing.TB) *world {
 	w.watch, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = unix.Close(w.watch) })
-	_, err = unix.InotifyAddWatch(w.watch, dir+"/secret", unix.IN_OPEN|unix.IN_CREATE|unix.IN_MODIFY|unix.IN_DELETE)
-	require.NoError(t, err)
-	_, err = unix.InotifyAddWatch(w.watch, dir+"/read", unix.IN_CLOSE_WRITE|unix.IN_MODIFY|unix.IN_CREATE|unix.IN_DELETE)
-	require.NoError(t, err)
+	const changes = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_DELETE
+	for folder, event := range map[string]uint32{"secret": unix.IN_OPEN, "read": unix.IN_CLOSE_WRITE} {
+		_, err = unix.InotifyAddWatch(w.watch, filepath.Join(dir, folder), event|changes)
+		require.NoError(t, err)
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	w.inherited, w.canary = os.NewFile(uintptr(pair[0]), "inherited"), os.NewFile(uintptr(pair[1]), "peer")
 	t.Cleanup(func() { _, _ = w.inherited.Close(), w.canary.Close() })
 	return w
+}
+
+// multiboot returns a kernel that QEMU loads by its header (Multiboot 0.6.96, 3.1), with files as modules.
+func multiboot() []byte {
+	const magic, flags, address = 0x1badb002, 1 << 16, 1 << 20
+	kernel := make([]byte, 4096)
+	for i, word := range []uint32{
+		magic, flags, -(magic + flags) & 0xffffffff, address, address, address + 4096, address + 4096, address + 32,
+	} {
+		binary.LittleEndian.PutUint32(kernel[4*i:], word)
+	}
+	return kernel
 }
 
 func (w *world) count(l net.Listener) {
@@ -132,7 +146,7 @@ type deed struct {
 	ran       bool     // it got as far as to its monitor
 	sandboxed bool     // by seccomp
 	listens   []string // TCP addresses and unix sockets
-	forbidden []string // what nobody may touch, and was touched
+	forbidden []string // what no plan may touch, and was touched
 	stderr    string
 }
 
@@ -171,7 +185,7 @@ func (w *world) runs(t testing.TB, p *plan.Plan) (d deed) {
 	_ = cmd.Wait()
 	d.forbidden, d.stderr = w.touched(), stderr.String()
 	if n := w.callers.Load(); n > 0 {
-		d.forbidden = append(d.forbidden, "a server that nobody may reach")
+		d.forbidden = append(d.forbidden, "a server that no plan may reach")
 	}
 	flags, err := unix.FcntlInt(w.inherited.Fd(), unix.F_GETFL, 0)
 	require.NoError(t, err)
