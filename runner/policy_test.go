@@ -1,6 +1,8 @@
 package runner_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -55,6 +57,18 @@ func TestPolicyHoldsWhileAVMRuns(t *testing.T) {
 	v.configure("wrapped", nil, v.section("currentCpus: 1", "drives: [{type: ide-cd, file: b.iso}]")...)
 	eventually(t, v.path("b.iso"), v.medium)
 	_, err := v.stop()
+	require.NoError(t, err)
+}
+
+// Under a policy the runner has a sandbox of its own on QEMU's command line, before the words of the VM type.
+func TestThePolicysSandboxIsTheRunners(t *testing.T) {
+	t.Parallel()
+	v := limited(t)
+	v.runs()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.qemu()))
+	require.NoError(t, err)
+	require.Regexp(t, `Seccomp_filters:\s+2\n`, string(status), "the VM type's, and the runner's")
+	_, err = v.stop()
 	require.NoError(t, err)
 }
 

@@ -145,6 +145,9 @@ func (c *checker) machine() {
 	if k := s.Kernel; k != nil && k.Image == "" {
 		c.add("vm.kernel.image", "missing").hint("initrd and commandLine are for the kernel in image")
 	}
+	if k := s.Kernel; k != nil && InitrdFault(k.Initrd) != "" {
+		c.add("vm.kernel.initrd", "%s %s", quote(k.Initrd), InitrdFault(k.Initrd)).hint("rename the file")
+	}
 	if s.RTCBase != "utc" && s.RTCBase != "localtime" && !isDate(s.RTCBase) {
 		c.add("vm.rtcBase", "%s is not a time to start from",
 			quote(s.RTCBase)).hint("utc, localtime or a date such as 2026-03-01T12:00:00")

@@ -83,6 +83,10 @@ func TestMachineFaults(t *testing.T) {
 		{Spec{Accelerator: "kwm"}, `vm.accelerator: can't be "kwm" (did you mean kvm? It can be auto, kvm, tcg or none)`},
 		{Spec{Firmware: "UEFI"}, `vm.firmware: can't be "UEFI" (did you mean uefi? It can be bios, uefi, uefi-4m, secure or secure-4m)`},
 		{Spec{Firmware: "coreboot"}, `vm.firmware: can't be "coreboot" (it can be bios, uefi, uefi-4m, secure or secure-4m)`},
+		{
+			Spec{Kernel: &Kernel{Image: "a", Initrd: "b,/etc/shadow"}},
+			`vm.kernel.initrd: "b,/etc/shadow" has a comma, with which QEMU separates several files (rename the file)`,
+		},
 		{Spec{Kernel: &Kernel{Initrd: "initrd"}}, `vm.kernel.image: missing (initrd and commandLine are for the kernel in image)`},
 		{
 			Spec{Kernel: &Kernel{Image: "a", CommandLine: "b\n"}},

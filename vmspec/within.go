@@ -43,6 +43,15 @@ func Within(folder, path string) string {
 	return filepath.Join(folder, path)
 }
 
+// InitrdFault returns why QEMU would not take a path for one initial RAM disk; "" if it would. With a multiboot kernel,
+// which a guest can write to its own disk, QEMU reads each file of a list (hw/i386/multiboot.c).
+func InitrdFault(path string) string {
+	if strings.Contains(path, ",") {
+		return "has a comma, with which QEMU separates several files"
+	}
+	return ""
+}
+
 // Inside returns the path of a file that is to be in a folder, where relative paths
 // begin, and whether it is, by its name; the folder itself is not.
 func Inside(folder, path string) (string, bool) {

@@ -111,7 +111,7 @@ func (r *replacement) option(o plan.Option) (plan.Option, error) {
 		o.Value = r.dir.place(o.Value)
 		return o, nil
 	}
-	if known := qemuopt.Flag(o.Flag); known != nil && known.Text == qemuopt.Reads {
+	if known := qemuopt.Flag(o.Flag); known != nil && (known.Text == qemuopt.Reads || known.Text == qemuopt.ReadsEach) {
 		o.Value = r.dir.blob(o.Value, o.Flag)
 		return o, nil
 	}
@@ -332,7 +332,7 @@ func (r *replacement) files(o plan.Option) (plan.Option, error) {
 		case effect == qemuopt.ReadsFolder, effect == qemuopt.WritesFolder:
 			p.Value, err = r.dir.folder(p.Value)
 		case strings.HasPrefix(p.Value, "/dev/"):
-		case effect == qemuopt.Reads:
+		case effect == qemuopt.Reads, effect == qemuopt.ReadsEach:
 			p.Value = r.dir.blob(p.Value, o.Flag)
 		case effect == qemuopt.Writes:
 			p.Value, err = r.dir.scratch(p.Value)

@@ -150,6 +150,9 @@ func kernel(of *v1.Kernel) (k *vmspec.Kernel, err error) {
 	if k.Image, err = inRepository("spec.vm.kernel.image", of.Image); err != nil || of.Initrd == "" {
 		return k, err
 	}
+	if fault := vmspec.InitrdFault(of.Initrd); fault != "" {
+		return k, fmt.Errorf("spec.vm.kernel.initrd is %q: it %s; rename the file", of.Initrd, fault)
+	}
 	k.Initrd, err = inRepository("spec.vm.kernel.initrd", of.Initrd)
 	return k, err
 }

@@ -91,6 +91,11 @@ func TestImagesAreInTheRepository(t *testing.T) {
 			require.ErrorContains(t, err, path+" is "+strconv.Quote(file)+": want a file in the image repository")
 		}
 	}
+	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Kernel = &v1.Kernel{Image: "a", Initrd: "b,/etc/passwd"}
+	}), objects.Given{})
+	require.EqualError(t, err, `spec.vm.kernel.initrd is "b,/etc/passwd": it has a comma, with which QEMU separates `+
+		`several files; rename the file`)
 	for _, url := range []string{
 		"file:///dev/sda", "file:../x", "file:/etc/passwd",
 		"file:///var/local/vmop-image-repository/%2e%2e/x",

@@ -339,8 +339,12 @@ func startPlanned(vm *prepare.VM, place int, args []string, named map[string]*os
 	log *slog.Logger,
 ) (*process.Process, error) {
 	p := vm.Plan.Processes()[place]
+	words := append(p.Argv(), args...)
+	if place == len(vm.Plan.Helpers) {
+		words = slices.Concat(vm.Sandbox, words)
+	}
 	spec := process.Spec{
-		Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Env: environment(p.Env),
+		Name: p.Name, Path: p.Executable, Args: words, Dir: p.Dir, Env: environment(p.Env),
 		Rules: vm.ConfinementOf(place).Kernel(), CPUs: p.CPUs,
 	}
 	for _, name := range p.Descriptors() {

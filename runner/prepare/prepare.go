@@ -42,6 +42,8 @@ type VM struct {
 	Spec vmspec.Spec
 	// Plan is what has to be done.
 	Plan *plan.Plan
+	// Sandbox are the words that come before those of the plan on QEMU's command line; nil: the policy wants none.
+	Sandbox []string
 	// DataDir and RuntimeDir are absolute.
 	DataDir, RuntimeDir string
 	// Warnings about the configuration, for people.
@@ -143,7 +145,12 @@ func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
 	if err := vm.keepsOwnFiles(); err != nil {
 		return err
 	}
-	return vm.Judge(ctx, opts, vm.Spec, vm.Plan)
+	if err := vm.Judge(ctx, opts, vm.Spec, vm.Plan); err != nil || opts.Policy == nil {
+		return err
+	}
+	folder, err := TypeFolder(opts.VMTypes, vm.Config.VMType)
+	vm.Sandbox = opts.Policy.Sandbox(folder)
+	return err
 }
 
 // KeepAll keeps uuid, type and machine versions in the data directory, synced.

@@ -122,7 +122,19 @@ func TestWhatAnOptionNeeds(t *testing.T) {
 		"-chardev socket,id=a,host=::1,port=80,server=on": {
 			"listen 80", "capability net_bind_service",
 		},
-		"-chardev socket,id=a,host=::1,port=8000": {"connect 8000"},
+		"-chardev socket,id=a,host=::1,port=8000":                                  {"connect 8000"},
+		"-chardev socket,id=a,host=::1,port=8000,server=n":                         {"connect 8000"},
+		"-chardev socket,id=a,host=::1,port=8000,noserver":                         {"connect 8000"},
+		"-chardev socket,id=a,host=::1,port=8000,server=y":                         {"listen 8000"},
+		"-chardev socket,id=a,path=/run-vm/a.sock,server=n":                        {"reach /run-vm/a.sock"},
+		"-netdev stream,id=a,server=n,addr.type=inet,addr.host=::1,addr.port=8000": {"connect 8000"},
+		"-netdev stream,id=a,server=y,addr.type=inet,addr.host=::1,addr.port=8000": {"listen 8000"},
+		"-netdev stream,id=a,server=on,addr.type=unix,addr.path=/run-vm/a":         {"sockets /run-vm"},
+		"-netdev stream,id=a,addr.type=unix,addr.path=/run-vm/a":                   {"reach /run-vm/a"},
+		"-netdev stream,id=a,addr.type=fd,addr.str=3":                              nil,
+
+		`-netdev {"type":"stream","id":"a","addr":{"type":"inet","host":"::1","port":"8000"}}`: {"connect 8000"},
+		"-initrd /boot/a,/etc/shadow": {"read /boot/a"},
 		"-chardev pty,id=a": {
 			"write /dev/ptmx", "write /dev/pts", "listen any", "connect any",
 		},

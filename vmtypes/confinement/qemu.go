@@ -93,7 +93,11 @@ func (r *rules) implied(o *plan.Option) {
 	}
 }
 
-func off(value string) bool { return value == "off" || value == "no" || value == "false" }
+// off reports whether a value is a switch that is off.
+func off(value string) bool {
+	on, known := qemuopt.Bool(value)
+	return known && !on
+}
 
 // overlay returns the node that holds an image which may be an overlay of another; "" if
 // the option makes none. What is raw never is, whatever the guest writes into it.
@@ -133,9 +137,7 @@ func (r *rules) bases(o *plan.Option, of func(image string) []string) {
 // files adds the files that an option names.
 func (r *rules) files(o *plan.Option) {
 	row := qemuopt.Find(o.Flag, o.Backend())
-	if o.Flag == "-vnc" || o.Flag == "-spice" || o.Flag == "-chardev" && o.Value == "socket" {
-		r.socket(o)
-	}
+	r.socket(o)
 	if !o.List {
 		effect := qemuopt.Unknown
 		if known := qemuopt.Flag(o.Flag); known != nil {
@@ -173,10 +175,8 @@ func isAddress(o *plan.Option, key string) bool {
 		return key == "vnc"
 	case "-spice":
 		return key == "addr"
-	case "-chardev":
-		return o.Value == "socket" && key == "path"
 	}
-	return false
+	return qemuopt.Find(o.Flag, o.Backend()).Property(key).Host == qemuopt.Part
 }
 
 // file adds a file by what is done to it.
@@ -186,15 +186,15 @@ func (r *rules) file(effect qemuopt.Effect, name string, readOnly bool) {
 		return
 	}
 	switch effect {
-	case qemuopt.Reads, qemuopt.ReadsFolder:
+	case qemuopt.Reads, qemuopt.ReadsFolder, qemuopt.ReadsEach:
 		r.add(Read, paths...)
 	case qemuopt.Writes:
 		r.add(Create, paths...)
-	case qemuopt.WritesFolder, qemuopt.Unknown:
+	case qemuopt.WritesFolder, qemuopt.Unknown, qemuopt.Runs:
 		r.add(Write, paths...)
 	case qemuopt.Opens:
 		r.add(map[bool]Kind{true: Read, false: Write}[readOnly], paths...)
-	case qemuopt.Text, qemuopt.Alone:
+	case qemuopt.Text, qemuopt.Alone, qemuopt.Part:
 	}
 }
 
@@ -202,14 +202,16 @@ func (r *rules) file(effect qemuopt.Effect, name string, readOnly bool) {
 func (r *rules) socket(o *plan.Option) {
 	name, server := "", true
 	switch o.Flag {
-	case "-chardev":
-		name, _ = o.Get("path")
-		value, given := o.Get("server")
-		server = given && !off(value)
 	case "-vnc":
 		name, _ = strings.CutPrefix(vncAddress(o), "unix:")
 	case "-spice":
 		name, _ = o.Get("addr")
+	default:
+		at, is, err := o.Endpoint()
+		if !is || err != nil {
+			return // QEMU refuses it
+		}
+		name, server = at.Path, at.Server
 	}
 	switch {
 	case !strings.HasPrefix(name, "/"):
@@ -247,7 +249,7 @@ func (r *rules) network(o *plan.Option) {
 		r.vnc(o)
 	case o.Flag == "-spice":
 		r.ports(o, "port", "tls-port")
-	case o.Flag == "-chardev" && backend == "socket":
+	case o.Flag == "-chardev", o.Flag == "-netdev":
 		r.stream(o)
 	case o.Flag == "-blockdev" && qemuopt.Find("-blockdev", backend).Remote, o.Flag == "-drive" && remote(o),
 		o.Flag == "-nic", (o.Flag == "-serial" || o.Flag == "-parallel") && strings.Contains(o.Value, ":") &&
@@ -312,16 +314,17 @@ func (r *rules) ports(o *plan.Option, keys ...string) {
 	}
 }
 
-// stream adds the port of a character device.
+// stream adds the port of a character device or a network backend.
 func (r *rules) stream(o *plan.Option) {
-	port, ok := o.Get("port")
-	if !ok {
+	at, is, err := o.Endpoint()
+	port := at.Port
+	switch {
+	case !is || err != nil || port == "":
 		return
-	}
-	if _, several := o.Get("to"); several {
+	case at.LastPort != "":
 		port = AnyPort
 	}
-	if server, given := o.Get("server"); given && !off(server) {
+	if at.Server {
 		r.listen(port)
 		return
 	}

@@ -59,7 +59,7 @@ func (p *Plan) Check() []Fault {
 		c.define(&options[i])
 	}
 	for i := range options {
-		c.own(&options[i])
+		c.own(&p.QEMU.Args[i]) // as its author has spelled it
 		c.references(&options[i])
 		c.credentials(&options[i])
 	}
@@ -296,7 +296,7 @@ func (c *checker) once(options []Option) {
 
 func (c *checker) own(o *Option) {
 	toChardev := []string{"-serial", "-parallel", "-debugcon", "-virtioconsole"}
-	if slices.Contains(toChardev, o.Flag) && strings.HasPrefix(o.Value, "mon:") {
+	if slices.Contains(toChardev, "-"+strings.TrimLeft(o.Flag, "-")) && strings.HasPrefix(o.Value, "mon:") {
 		c.fault(o.Origin, "%s %s: mon: attaches a second monitor; the runner makes the monitor by itself", o.Flag, o.Value)
 	}
 	if known := qemuopt.Flag(o.Flag); known != nil && known.Own != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
 )
 
 // FuzzWords: whatever the values are, of a plan that is without fault QEMU reads
@@ -25,52 +26,10 @@ func FuzzWords(f *testing.F) {
 		if len(machine(o).Check()) > 0 {
 			return
 		}
-		want := []property{{"first", first}, {"second", second}}
-		if value != "" {
-			want = append([]property{{"implied", value}}, want...)
-		}
-		require.Equal(t, want, readOptions(o.Words(nil)[1], "implied"))
+		read, pairs := qemuopt.Parse(o.Words(nil)[1])
+		require.Equal(t, value, read)
+		require.Equal(t, []qemuopt.Pair{{Key: "first", Value: first}, {Key: "second", Value: second}}, pairs)
 	})
-}
-
-type property struct{ key, value string }
-
-// readOptions reads a list as QEMU does: util/qemu-option.c, opts_do_parse,
-// get_opt_name_value and get_opt_value.
-func readOptions(list, implied string) (found []property) {
-	for rest := list; rest != ""; {
-		var p property
-		end := strings.IndexAny(rest, "=,")
-		switch {
-		case end >= 0 && rest[end] == '=':
-			p.key, rest = rest[:end], rest[end+1:]
-			p.value, rest = readValue(rest)
-		case found == nil: // the first one may go without its name
-			p.key = implied
-			p.value, rest = readValue(rest)
-		default: // a flag
-			p.key, rest = readValue(rest)
-			p.value = "on"
-		}
-		found = append(found, p)
-	}
-	return found
-}
-
-// readValue returns a value, in which a doubled comma is one, and what follows
-// the comma after it.
-func readValue(s string) (value, rest string) {
-	for {
-		end := strings.IndexByte(s, ',')
-		if end < 0 {
-			return value + s, ""
-		}
-		value, s = value+s[:end], s[end+1:]
-		if !strings.HasPrefix(s, ",") {
-			return value, s
-		}
-		value, s = value+",", s[1:]
-	}
 }
 
 // FuzzShell: what is printed for people to paste into a shell does there what

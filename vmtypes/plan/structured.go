@@ -10,32 +10,25 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// Structured returns an option of QEMU with its properties one by one, however
-// it is spelled: a type may write -drive file=a,if=none as one text, or the
+// Structured returns an option of QEMU with one dash and its properties one by one,
+// however it is spelled: a type may write -drive file=a,if=none as one text, or the
 // properties as JSON. Text that is no JSON object is returned as it is.
 func (o Option) Structured() Option {
-	if o.List || o.Value == "" {
+	known := qemuopt.Flag(o.Flag)
+	if known == nil {
 		return o
 	}
-	if known := qemuopt.Flag(o.Flag); known == nil || !known.List {
+	o.Flag = known.Flag // with one dash
+	if o.List || o.Value == "" || !known.List {
 		return o
 	}
 	if strings.HasPrefix(o.Value, "{") {
 		return o.fromJSON()
 	}
-	words := strings.Split(strings.ReplaceAll(o.Value, ",,", "\x00"), ",")
-	o.List, o.Value, o.Properties = true, "", nil
-	for i, word := range words {
-		word = strings.ReplaceAll(word, "\x00", ",")
-		key, value, isProperty := strings.Cut(word, "=")
-		switch {
-		case isProperty:
-			o.Properties = append(o.Properties, Property{Key: key, Value: value})
-		case i == 0:
-			o.Value = word
-		default:
-			o.Properties = append(o.Properties, Property{Key: word, Value: "on"})
-		}
+	value, pairs := qemuopt.Parse(o.Value)
+	o.List, o.Value, o.Properties = true, value, nil
+	for _, p := range pairs {
+		o.Properties = append(o.Properties, Property{Key: p.Key, Value: p.Value})
 	}
 	return o
 }

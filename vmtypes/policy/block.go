@@ -32,6 +32,9 @@ func (c *checker) drive(o *plan.Option) {
 	}
 	if format != "" {
 		c.allow("backends", "blockdev "+format, "block driver "+format)
+		if row := qemuopt.Exactly("-blockdev", format); row == nil || !row.Known {
+			c.deny("what the block driver " + format + " opens is unknown")
+		}
 	} else {
 		c.deny("without format QEMU probes the image, whose contents the guest controls")
 	}
@@ -59,10 +62,9 @@ func readOnly(list []plan.Property) bool {
 	on := false
 	for _, p := range list {
 		if p.Key == "read-only" || p.Key == "readonly" {
-			if p.Value != "on" && p.Value != "true" && p.Value != "yes" {
+			if on, _ = qemuopt.Bool(p.Value); !on {
 				return false // the last counts, or the first: be on the safe side
 			}
-			on = true
 		}
 	}
 	return on
@@ -94,6 +96,8 @@ func (c *checker) node(kind string, list []plan.Property, value string) {
 				c.deny("it names two drivers")
 			}
 			driver = p.Value
+		case p.Key == "readonly":
+			c.deny("readonly is a property of -drive; a block node has read-only")
 		case dotted && (prefix == "file" || prefix == "backing" || prefix == "data-file"):
 			inner[prefix] = append(inner[prefix], plan.Property{Key: rest, Value: p.Value, Descriptor: p.Descriptor})
 		default:

@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"strings"
+
+	"vmop/vmtypes/qemuopt"
+)
 
 // match reports whether a text is what a pattern allows: * stands for any text
 // without a slash, ** for any text. A pattern that ends in /** matches the folder
@@ -59,10 +63,9 @@ func matchFrom(pattern, text, stop string) bool {
 }
 
 // inert reports whether a value can name nothing on the host: a switch, a number or
-// a size.
+// a size. An address has more dots than a number.
 func inert(value string) bool {
-	switch value {
-	case "on", "off", "yes", "no", "true", "false", "auto", "":
+	if _, isSwitch := qemuopt.Bool(value); isSwitch || value == "auto" || value == "" {
 		return true
 	}
 	value = strings.TrimPrefix(value, "-")
@@ -70,5 +73,6 @@ func inert(value string) bool {
 		return hex != "" && strings.Trim(hex, "0123456789abcdefABCDEF") == ""
 	}
 	number := strings.TrimRight(value, "kKmMgGtTpPeEiB")
-	return number != "" && number[0] >= '0' && number[0] <= '9' && strings.Trim(number, "0123456789.") == ""
+	return number != "" && number[0] >= '0' && number[0] <= '9' && strings.Trim(number, "0123456789.") == "" &&
+		strings.Count(number, ".") <= 1
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/qemuopt"
 )
@@ -14,7 +15,15 @@ func (c *checker) option(o *plan.Option) {
 	c.at = o
 	defer func() { c.at = nil }()
 	flag := "-" + strings.TrimLeft(o.Flag, "-")
-	if c.exactly(o, flag) || c.own.has(o) {
+	given := o
+	spelled := *o
+	spelled.Flag = flag // with one dash
+	o = &spelled
+	if isReadOtherwise(o) {
+		c.deny("QEMU would read it otherwise: it takes a value with an equals sign for a property")
+		return
+	}
+	if c.exactly(o, flag) || c.own.has(given) {
 		return
 	}
 	if !c.allow("flags", flag, "the flag "+flag) {
@@ -39,11 +48,25 @@ func (c *checker) option(o *plan.Option) {
 		c.spice(o)
 	case "-netdev":
 		c.netdev(o)
-	case "-chardev":
-		c.chardev(o)
+	case "-sandbox":
+		if _, again := o.Get("enable"); again {
+			c.deny("enable could switch the sandbox off; give on as the first value")
+		}
+		c.plain(flag, o)
 	default:
 		c.plain(flag, o)
 	}
+}
+
+// isReadOtherwise reports whether QEMU's parser finds something else in the text of an option than the plan has.
+func isReadOtherwise(o *plan.Option) bool {
+	if !o.List {
+		return false
+	}
+	value, pairs := qemuopt.Parse(o.Words(func(string) string { return "" })[1])
+	return value != o.Value || !slices.EqualFunc(pairs, o.Properties, func(read qemuopt.Pair, p plan.Property) bool {
+		return read.Key == p.Key && (read.Value == p.Value || p.Descriptor != "")
+	})
 }
 
 // plain judges an option by its row in the table.
@@ -68,6 +91,7 @@ func (c *checker) plain(flag string, o *plan.Option) {
 		c.deny("what the value " + strconv.Quote(o.Value) + " does on the host is unknown")
 	}
 	c.properties(row, o.Properties)
+	c.endpoint(o)
 }
 
 // raw judges a value that is given in one piece, in which commas have a meaning.
@@ -78,7 +102,9 @@ func (c *checker) raw(flag, name string, backend bool, value string) {
 	}
 	switch {
 	case effect == qemuopt.Alone && value != "":
-		c.deny(flag + " has no value")
+		c.deny(flag + " has no value; QEMU would take " + strconv.Quote(value) + " for an image")
+	case effect != qemuopt.Alone && value == "":
+		c.deny(flag + " has no value here; QEMU would take the next option for it")
 	case effect != qemuopt.Unknown:
 		c.text(effect, value)
 	case backend: // "-accel kvm", "-display none"
@@ -99,11 +125,14 @@ func (c *checker) property(row *qemuopt.Option, p plan.Property) {
 	if p.Descriptor != "" {
 		return // of a tap or a listener, which are judged themselves
 	}
-	if key := strings.ToLower(p.Key); strings.HasSuffix(key, "fd") || strings.HasSuffix(key, "fds") || key == "fdset" {
-		c.deny(p.Key + "=" + p.Value + " is the number of a file descriptor, which could be any; use tap or listen")
-		return
-	}
-	switch effect := row.Property(p.Key).Host; {
+	known := row.Property(p.Key)
+	key := strings.ToLower(p.Key)
+	switch effect := known.Host; {
+	case effect == qemuopt.Part: // endpoint judges it
+	case strings.HasSuffix(key, "fd") || strings.HasSuffix(key, "fds") || key == "fdset":
+		c.byNumber(p.Key, p.Value)
+	case known.Names == "" && strings.Contains(p.Key, "."):
+		c.deny("what the property " + p.Key + " does on the host is unknown")
 	case effect == qemuopt.Unknown && !inert(p.Value):
 		c.deny("what the property " + p.Key + " does on the host with the text " + strconv.Quote(p.Value) +
 			" is unknown")
@@ -111,6 +140,33 @@ func (c *checker) property(row *qemuopt.Option, p plan.Property) {
 		c.deny(p.Key + " is JSON, which can contain any property")
 	default:
 		c.text(effect, p.Value)
+	}
+}
+
+func (c *checker) byNumber(key, value string) {
+	c.deny(key + "=" + value + " is the number of a file descriptor, which could be any; use tap or listen")
+}
+
+// endpoint judges where an option listens or connects, if it does.
+func (c *checker) endpoint(o *plan.Option) {
+	at, is, err := o.Endpoint()
+	switch {
+	case !is:
+	case err != nil:
+		c.deny(err.Error())
+	case at.Number != "":
+		c.byNumber("fd", at.Number)
+	case at.Descriptor != "": // of a listener, which is judged itself
+	case at.Abstract:
+		c.deny("an abstract socket has no path that a policy could allow")
+	case at.Path != "":
+		c.file("write", at.Path)
+	case at.LastPort != "":
+		c.deny("it searches a range of ports, which a policy cannot allow; give one port")
+	case at.Server:
+		c.listen(at.Host, at.Port)
+	default:
+		c.deny("it connects to " + at.Host + ":" + at.Port + "; a policy cannot allow outgoing connections")
 	}
 }
 
@@ -124,7 +180,23 @@ func (c *checker) text(effect qemuopt.Effect, value string) {
 		c.file("read", value)
 	case qemuopt.Writes, qemuopt.WritesFolder, qemuopt.Opens:
 		c.file("write", value)
-	case qemuopt.Unknown, qemuopt.Text, qemuopt.Alone:
+	case qemuopt.ReadsEach:
+		c.initrd(value)
+	case qemuopt.Runs:
+		c.deny("it runs a program, which a policy cannot allow")
+	case qemuopt.Unknown, qemuopt.Text, qemuopt.Alone, qemuopt.Part:
+	}
+}
+
+// initrd judges an initial RAM disk. With a multiboot kernel QEMU takes what follows a blank for an argument.
+func (c *checker) initrd(name string) {
+	if fault := vmspec.InitrdFault(name); fault != "" {
+		c.deny(fault)
+		return
+	}
+	c.file("read", name)
+	if before, _, argument := strings.Cut(name, " "); argument {
+		c.file("read", before)
 	}
 }
 
@@ -176,7 +248,7 @@ func (c *checker) global(o *plan.Option) {
 		}
 	} else {
 		name, text, found := strings.Cut(o.Value, "=")
-		dot := strings.LastIndex(name, ".")
+		dot := strings.Index(name, ".") // as QEMU does (qemu_global_option)
 		if !found || dot < 0 || len(o.Properties) > 0 {
 			c.deny("want driver.property=value")
 			return
@@ -189,8 +261,9 @@ func (c *checker) global(o *plan.Option) {
 
 // netdev judges -netdev.
 func (c *checker) netdev(o *plan.Option) {
-	if o.Value == "tap" &&
-		!slices.ContainsFunc(o.Properties, func(p plan.Property) bool { return p.Descriptor != "" }) {
+	if o.Value == "tap" && !slices.ContainsFunc(o.Properties, func(p plan.Property) bool {
+		return p.Descriptor != "" && (p.Key == "fd" || p.Key == "fds")
+	}) {
 		c.deny("QEMU would open the interface itself and run a script; give it the descriptor of a tap")
 	}
 	if o.Value != "user" {
@@ -215,42 +288,6 @@ func (c *checker) netdev(o *plan.Option) {
 	}
 }
 
-// chardev judges -chardev.
-func (c *checker) chardev(o *plan.Option) {
-	if o.Value != "socket" {
-		c.plain("-chardev", o)
-		return
-	}
-	c.allow("backends", "chardev socket", "chardev socket")
-	path, host, port, server := "", "", "", false
-	for _, p := range o.Properties {
-		switch p.Key {
-		case "path":
-			path = p.Value
-		case "host":
-			host = p.Value
-		case "port":
-			port = p.Value
-		case "abstract":
-			if p.Value != "off" {
-				c.deny("an abstract socket has no path that a policy could allow")
-			}
-		case "server":
-			server = p.Value != "off" && p.Value != "no" && p.Value != "false"
-		default:
-			c.property(qemuopt.Exactly("-chardev", "socket"), p)
-		}
-	}
-	switch {
-	case path != "":
-		c.file("write", path)
-	case port != "" && server:
-		c.listen(host, port)
-	case port != "" || host != "":
-		c.deny("it connects to " + host + ":" + port + "; a policy cannot allow outgoing connections")
-	}
-}
-
 // spice judges -spice.
 func (c *checker) spice(o *plan.Option) {
 	address, unix := "", false
@@ -259,7 +296,10 @@ func (c *checker) spice(o *plan.Option) {
 		case "addr":
 			address = p.Value
 		case "unix":
-			unix = p.Value != "off" && p.Value != "no" && p.Value != "false"
+			var known bool
+			if unix, known = qemuopt.Bool(p.Value); !known {
+				c.deny("unix=" + p.Value + " is no switch; QEMU knows on and off")
+			}
 		}
 	}
 	if !o.List || o.Value != "" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
 )
 
 // qemu judges the machine itself.
@@ -32,13 +33,14 @@ func (c *checker) qemu(p *plan.Plan) {
 		}
 	}
 	if count > 1 && !c.rule.Unsandboxed {
-		c.denied("unsandboxed", "it has -sandbox more than once; the last could undo the first")
+		c.denied("unsandboxed", "it has -sandbox more than once; put all its properties into one")
 	}
 }
 
 // isSandbox reports whether an option confines QEMU as the stock types do.
 func isSandbox(o *plan.Option) bool {
-	if strings.TrimLeft(o.Flag, "-") != "sandbox" || !o.List || o.Value != "on" {
+	on, _ := qemuopt.Bool(o.Value)
+	if _, again := o.Get("enable"); again || !on || !o.List || strings.TrimLeft(o.Flag, "-") != "sandbox" {
 		return false
 	}
 	denies := func(key string) bool {
@@ -46,6 +48,19 @@ func isSandbox(o *plan.Option) bool {
 			!slices.ContainsFunc(o.Properties, func(p plan.Property) bool { return p.Key == key && p.Value != "deny" })
 	}
 	return denies("spawn") && denies("elevateprivileges")
+}
+
+// Sandbox returns the words that must stand before those of a plan on QEMU's command line, for
+// types of a folder; nil if the rule for them, or no policy, allows QEMU without its sandbox.
+// QEMU applies each -sandbox: whatever a plan adds, it can't undo this one.
+func (p *Policy) Sandbox(folder string) []string {
+	if p == nil {
+		return nil
+	}
+	if rule, _ := p.ruleFor(folder); rule == nil || rule.Unsandboxed {
+		return nil
+	}
+	return []string{"-sandbox", "on,elevateprivileges=deny,spawn=deny"}
 }
 
 // program wants a program to be one that may be started as QEMU.
@@ -234,8 +249,8 @@ func exact(pattern, flag string, o *plan.Option) bool {
 		return matchWord(rest, o.Value)
 	}
 	words := strings.Split(rest, ",")
-	if o.Value != "" {
-		if !matchWord(words[0], o.Value) || strings.Contains(words[0], "=") {
+	if valued := !strings.Contains(words[0], "="); valued || o.Value != "" {
+		if !valued || !matchWord(words[0], o.Value) {
 			return false
 		}
 		words = words[1:]

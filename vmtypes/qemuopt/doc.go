@@ -9,6 +9,7 @@
 //   - plan checks that ids are unique and that what an option refers to exists;
 //   - vmtypes finds the drives, ports and the TPM of a machine;
 //   - vmtypes/policy denies what can touch the host, and all that is not known;
+//   - vmtypes/confinement says what QEMU needs of the host for an option;
 //   - authoring/compare says what a change means for a guest;
 //   - authoring/check replaces what cannot be tried on another computer;
 //   - authoring/lint names the rules by what an option makes.
@@ -23,6 +24,9 @@
 // policy denies texts of properties that are Unknown or have no row. Whoever
 // changes it to another value asserts that QEMU does no more than that with the
 // text, in every device and backend that the row is for.
+//
+// [Bool] and [Parse] read switches and texts of options as QEMU does. Whoever judges
+// an option uses them.
 //
 // The package knows nothing of plans: it imports nothing of the project.
 package qemuopt

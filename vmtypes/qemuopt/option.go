@@ -52,10 +52,10 @@ type Option struct {
 
 // A Property is what is known of properties of an option.
 type Property struct {
-	// Names are one or more names, separated by blanks.
+	// Names are one or more names, separated by blanks; "out.*" is for all properties of the object out.
 	Names string
 	// Host is what QEMU does on the host with the value, if it is a text: numbers
-	// and switches do nothing.
+	// and switches do nothing. A policy denies properties of objects (with a dot) that have no row.
 	Host Effect
 	// Guest is what a change of the property means for a guest.
 	Guest Meaning
@@ -76,6 +76,9 @@ const (
 	ReadsFolder                // it names a folder, or something in one, that is read
 	WritesFolder               // it names a folder, or something in one, that is written
 	Opens                      // it names a file that is written unless read-only is on
+	ReadsEach                  // it names files that are read, with commas between them
+	Runs                       // it is, or names, what a program does that QEMU starts
+	Part                       // it is part of an address, which is judged as a whole (plan.Option.Endpoint)
 )
 
 // A Kind is what an option makes for others to refer to.
@@ -229,12 +232,12 @@ func (o *Option) refers(name string) Kind {
 	return ""
 }
 
-// has reports whether a word is in a list of words.
+// has reports whether a word is in a list of words, of which "out.*" is for all that begin so.
 func has(list, word string) bool {
 	for list != "" {
 		var first string
 		first, list, _ = strings.Cut(list, " ")
-		if first == word {
+		if first == word || strings.HasSuffix(first, ".*") && strings.HasPrefix(word, first[:len(first)-1]) {
 			return true
 		}
 	}

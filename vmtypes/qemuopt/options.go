@@ -55,7 +55,7 @@ var options = []Option{
 		{"splash", Reads, BootOrder, ""},
 	}},
 	{Flag: "-kernel", Guest: Kernel, Text: Reads, Stock: true},
-	{Flag: "-initrd", Guest: Kernel, Text: Reads, Stock: true},
+	{Flag: "-initrd", Guest: Kernel, Text: ReadsEach, Stock: true},
 	{Flag: "-dtb", Guest: Kernel, Text: Reads},
 	{Flag: "-shim", Guest: Kernel},
 	{Flag: "-append", Guest: Kernel, Text: Text, Stock: true},
@@ -165,8 +165,8 @@ var options = []Option{
 	{Flag: "-accel", Backend: "xen", OfHost: true},
 	{Flag: "-accel", Backend: "whpx", OfHost: true},
 
-	{Flag: "-audiodev", Backend: "none", Known: true, Stock: true, Properties: idOnly},
-	{Flag: "-audiodev", Backend: "spice", Known: true, Stock: true, Properties: idOnly},
+	{Flag: "-audiodev", Backend: "none", Known: true, Stock: true, Properties: audioProperties},
+	{Flag: "-audiodev", Backend: "spice", Known: true, Stock: true, Properties: audioProperties},
 	{Flag: "-audiodev", Backend: "wav", Properties: []Property{{"path", Writes, HostOnly, ""}}},
 
 	{Flag: "-blockdev", Backend: "file", Known: true, Inherits: true, Stock: true, Properties: fileProperties},
@@ -195,10 +195,10 @@ var options = []Option{
 	}},
 	{Flag: "-chardev", Backend: "null", Known: true, Stock: true, Properties: idOnly},
 	{Flag: "-chardev", Backend: "ringbuf", Known: true, Properties: idOnly},
-	// Host, port and abstract are addresses, which a policy judges by what they are together.
-	{Flag: "-chardev", Backend: "socket", Stock: true, Properties: []Property{
+	{Flag: "-chardev", Backend: "socket", Known: true, Stock: true, Properties: []Property{
 		{"id", Text, HostOnly, ""},
-		{"path logfile", Writes, HostOnly, ""},
+		{"server path abstract host port to fd", Part, HostOnly, ""},
+		{"logfile", Writes, HostOnly, ""},
 		{"tls-creds tls-authz", Text, HostOnly, Object},
 	}},
 	{Flag: "-chardev", Backend: "spiceport", Known: true, Properties: []Property{{"id name", Text, HostOnly, ""}}},
@@ -216,6 +216,7 @@ var options = []Option{
 
 	{Flag: "-fsdev", Backend: "local", Known: true, Properties: []Property{
 		{"id security_model fmode dmode", Text, HostOnly, ""},
+		{"throttling.*", Unknown, HostOnly, ""},
 		{"path", WritesFolder, HostOnly, ""},
 	}},
 
@@ -225,10 +226,11 @@ var options = []Option{
 		{"id net host hostname dns dhcpstart domainname dnssearch", Text, Network, ""},
 		{"ipv6-net ipv6-host ipv6-prefix ipv6-dns", Text, Network, ""},
 		{"tftp", ReadsFolder, Network, ""},
+		{"smb guestfwd", Runs, Network, ""},
 	}},
-	// Of its addresses, only one that is a descriptor.
 	{Flag: "-netdev", Backend: "stream", Known: true, Stock: true, Properties: []Property{
-		{"id server addr.type", Text, Network, ""},
+		{"id", Text, Network, ""},
+		{"server addr addr.*", Part, Network, ""},
 	}},
 	{Flag: "-netdev", Backend: "vhost-user", Known: true, Properties: []Property{
 		{"id", Text, Network, ""},
@@ -259,7 +261,7 @@ var options = []Option{
 	},
 	{Flag: "-object", Backend: "iothread", Known: true, Stock: true, Guest: HostOnly, Properties: idOnly},
 	{Flag: "-object", Backend: "memory-backend-file", Known: true, Guest: HostOnly, Properties: []Property{
-		{"id policy host-nodes", Text, HostOnly, ""},
+		{"id policy host-nodes host-nodes.*", Text, HostOnly, ""},
 		{"mem-path", WritesFolder, HostOnly, ""},
 		{"size", Unknown, RAM, ""},
 	}},
@@ -285,7 +287,10 @@ var options = []Option{
 	}},
 	{Flag: "-object", Backend: "secret*", Guest: HostOnly},
 	{Flag: "-object", Backend: "thread-context*", Guest: HostOnly},
-	{Flag: "-object", Backend: "throttle-group", Known: true, Stock: true, Guest: HostOnly, Properties: idOnly},
+	{Flag: "-object", Backend: "throttle-group", Known: true, Stock: true, Guest: HostOnly, Properties: []Property{
+		{"id", Text, HostOnly, ""},
+		{"limits.*", Unknown, HostOnly, ""},
+	}},
 	{Flag: "-object", Backend: "tls-creds-x509", Known: true, Guest: HostOnly, Properties: []Property{
 		{"id endpoint priority", Text, HostOnly, ""},
 		{"passwordid", Text, HostOnly, Object},

@@ -1,9 +1,15 @@
 package qemuopt
 
+// audioProperties are those of sound that no device of the host plays.
+var audioProperties = []Property{
+	{"id", Text, HostOnly, ""},
+	{"in.* out.*", Unknown, HostOnly, ""}, // rates and sizes
+}
+
 var idOnly = []Property{{"id", Text, HostOnly, ""}}
 
 var memoryProperties = []Property{
-	{"id policy host-nodes", Text, HostOnly, ""},
+	{"id policy host-nodes host-nodes.*", Text, HostOnly, ""},
 	{"size", Unknown, RAM, ""},
 }
 
@@ -14,14 +20,15 @@ var machineProperties = []Property{
 	{"pflash0 pflash1", Text, Firmware, BlockNode},
 	{"firmware", Reads, Firmware, ""},
 	{"smm x-smm", Unknown, Firmware, ""},
-	{"kernel initrd dtb", Reads, Kernel, ""},
+	{"kernel dtb", Reads, Kernel, ""},
+	{"initrd", ReadsEach, Kernel, ""},
 	{"append", Text, Kernel, ""},
 	{"auto-kernel-cmdline", Unknown, Kernel, ""},
 	{"x-option-roms", Unknown, BootOrder, ""},
 	{"memory-backend", Text, RAM, Object},
 	{"hmat nvdimm max-ram-below-4g highmem", Unknown, RAM, ""},
 	{"memory-encryption confidential-guest-support", Text, "", Object},
-	{"smp", Unknown, CPUTopology, ""},
+	{"smp smp.*", Unknown, CPUTopology, ""},
 	{"rtc pit", Text, Clock, ""},
 	{"hpet", Unknown, Clock, ""},
 	{"gic-version kernel-irqchip pic", Text, HardwareFeature, ""},
@@ -66,6 +73,7 @@ var fileProperties = []Property{{"filename", Opens, "", ""}}
 var driveProperties = []Property{
 	{"file", Opens, "", ""},
 	{"id if media format throttling.group copy-on-read", Text, "", ""},
+	{"throttling.*", Unknown, HostOnly, ""},
 	{"aio cache discard detect-zeroes", Text, HostOnly, ""},
 	{"cache.direct cache.no-flush l2-cache-size cache-size auto-read-only locking", Unknown, HostOnly, ""},
 	{"read-only readonly", Unknown, HardwareFeature, ""},
