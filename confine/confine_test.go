@@ -24,7 +24,7 @@ func under(t *testing.T, r *Rules, before, f func()) (held Held) {
 			before()
 		}
 		var err error
-		if held, _, err = r.Hold(); err == nil {
+		if held, _, err = r.Hold(nil); err == nil {
 			f()
 		}
 		done <- err
@@ -316,7 +316,7 @@ func BenchmarkHold(b *testing.B) {
 					if before != nil {
 						before()
 					}
-					_, _, err := rules.Hold()
+					_, _, err := rules.Hold(nil)
 					done <- err
 				}()
 				if err := <-done; err != nil {

@@ -1,7 +1,7 @@
 // Package confine makes the kernel hold a process to what it is given.
 //
 //	rules := confine.Rules{Paths: []confine.Path{{Name: "/usr", Access: confine.Read}}}
-//	held, calls, err := rules.Hold() // in a thread that then starts the process, and ends
+//	held, calls, err := rules.Hold(loopback.Deny) // in a thread that then starts the process, and ends
 //
 // Rules hold for the calling thread and what it starts, for ever. So they are for a
 // thread that ends (package process has such threads), and need no helper program:

@@ -5,8 +5,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"vmop/loopback"
 )
 
 func (h *Held) lack(format string, args ...any) {
@@ -14,9 +12,8 @@ func (h *Held) lack(format string, args ...any) {
 }
 
 // Hold puts the calling thread under the rules, for good. The thread must be locked,
-// and end soon. The file is for loopback.Guard; it is nil if the rules allow loopback addresses, or if the kernel can't
-// ask about them.
-func (r *Rules) Hold() (held Held, calls *os.File, err error) {
+// and end soon. Under rules with NoLoopback it calls deny, whose file is returned.
+func (r *Rules) Hold(deny Deny) (held Held, calls *os.File, err error) {
 	if err := r.makeFiles(); err != nil {
 		return held, nil, err
 	}
@@ -34,12 +31,15 @@ func (r *Rules) Hold() (held Held, calls *os.File, err error) {
 		return held, nil, err
 	}
 	if r.NoLoopback {
-		if calls, err = loopback.Deny(); err != nil {
+		if calls, err = deny(); err != nil {
 			held.Loopback = err.Error()
 		}
 	}
 	return held, calls, nil
 }
+
+// A Deny has the kernel ask a file about the connections of what the calling thread starts: see loopback.Deny.
+type Deny func() (*os.File, error)
 
 // makeFiles makes what is to be written, and can't be made by the process: that would
 // take leave for the whole folder. An error is left to the process to report.

@@ -24,16 +24,16 @@ type Stage struct {
 	Dir   string   // working directory, "" for the root folder
 }
 
-// stageName is the name under which this program is started as a stage; the number of its descriptor follows it.
+// stageName is the first argument of this program as a stage; the number of its descriptor follows it.
 const stageName = "vmop-confine"
 
-// served is set by Serve: only such a program can be a stage.
-var served bool
+// denied is what Serve got: only such a program can be a stage.
+var denied Deny
 
 // CanStage reports whether a process under the rules gets its own root folder only from a stage: the caller lacks
 // CAP_SYS_ADMIN, and the process needs no other capability of the host. The program must have called Serve.
 func (r *Rules) CanStage() bool {
-	if !served {
+	if denied == nil {
 		return false
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -81,7 +81,7 @@ func (s Stage) Start(attributes os.ProcAttr) (_ *os.Process, held Held, calls *o
 	attributes.Sys = &sys
 	place := len(attributes.Files)
 	attributes.Files = append(attributes.Files[:place:place], theirs)
-	p, err := os.StartProcess("/proc/self/exe", []string{stageName, strconv.Itoa(place)}, &attributes)
+	p, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], stageName, strconv.Itoa(place)}, &attributes)
 	_ = theirs.Close()
 	if err != nil {
 		return nil, held, nil, fmt.Errorf("%w: %w", ErrNoNamespace, err)
@@ -149,13 +149,13 @@ func receiveAnswer(socket int) (a answer, calls *os.File, err error) {
 }
 
 // Serve becomes the program that a Stage names if this process was started for that, and doesn't return then. It must
-// be called first in main.
-func Serve() {
-	if len(os.Args) != 2 || os.Args[0] != stageName {
-		served = true
+// be called first in main. deny is for Hold.
+func Serve(deny Deny) {
+	denied = deny
+	if len(os.Args) != 3 || os.Args[1] != stageName {
 		return
 	}
-	socket, err := strconv.Atoi(os.Args[1])
+	socket, err := strconv.Atoi(os.Args[2])
 	if err != nil {
 		os.Exit(1)
 	}
@@ -193,7 +193,7 @@ func (s Stage) become(socket int) (a answer) {
 		return a
 	}
 	forbidNamespaces()
-	held, calls, err := s.Rules.Hold()
+	held, calls, err := s.Rules.Hold(denied)
 	if err != nil {
 		return fails("confine it", err)
 	}

@@ -35,7 +35,7 @@ func (p *Process) startProcess(s Spec, attributes *os.ProcAttr) (err error) {
 			}
 		}
 		if s.Rules != nil {
-			if p.held, calls, err = s.Rules.Hold(); err != nil {
+			if p.held, calls, err = s.Rules.Hold(loopback.Deny); err != nil {
 				err = fmt.Errorf("confine it: %w", err)
 				return
 			}

@@ -434,8 +434,8 @@ func newAttacked(t *testing.T) (*vm, targets) {
 	return v, to
 }
 
-// It gets nothing either from runners without CAP_SYS_ADMIN, whose QEMU is in a user namespace, and from one of root with
-// few capabilities.
+// It gets nothing either from runners without CAP_SYS_ADMIN, whose QEMU is in a user namespace, and from one of root
+// with few capabilities.
 func TestABrokenOutQEMUOfAnyRunnerGetsNothing(t *testing.T) {
 	t.Parallel()
 	const user = "4711"
@@ -468,7 +468,7 @@ func TestABrokenOutQEMUOfAnyRunnerGetsNothing(t *testing.T) {
 			}
 			args := append(slices.Clone(by), "--no-new-privs", v.path("bin", "vmrunner"), "run",
 				"-c", v.path("config.yaml"), "--vmtypes", v.types)
-			runner := exec.CommandContext(t.Context(), "setpriv", args...)
+			runner := exec.CommandContext(context.WithoutCancel(t.Context()), "setpriv", args...)
 			runner.Env = append(os.Environ(), "HOME="+v.dir, "XDG_RUNTIME_DIR="+v.path("run"))
 			var log strings.Builder
 			runner.Stdout, runner.Stderr = &log, &log

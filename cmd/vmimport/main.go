@@ -28,13 +28,14 @@ import (
 
 	"vmop/cli"
 	"vmop/confine"
+	"vmop/loopback"
 )
 
 // version is set when the program is built: -ldflags "-X main.version=…".
 var version = "devel"
 
 func main() {
-	confine.Serve() // if this is a process that confines itself
+	confine.Serve(loopback.Deny) // if this is a process that confines itself
 	unix.Umask(0o077)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	err := newCommand().ExecuteContext(ctx)

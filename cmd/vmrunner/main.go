@@ -58,7 +58,7 @@ import (
 )
 
 func main() {
-	confine.Serve()                           // if this is a process that confines itself
+	confine.Serve(loopback.Deny)              // if this is a process that confines itself
 	evaluate.Serve(context.Background(), nil) // if this is such a process
 	loopback.Serve()
 	ctx, stop := untilSignal(context.Background())

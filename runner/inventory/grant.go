@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Grant lets the user of a VM's service read the configuration of the name in a folder, and own what root has put into the
-// data directory. The user is the owner of the data directory, as systemd sets it (DynamicUser). If that is root, Grant
-// does nothing.
+// Grant lets the user of a VM's service read the configuration of the name in a folder, and own what root has put into
+// the data directory. The user is the owner of the data directory, as systemd sets it (DynamicUser). If that is root,
+// Grant does nothing.
 //
 // See docs/decisions/0179-a-user-for-each-service.md.
 func Grant(configFolder, name, dataDir string) error {
