@@ -263,7 +263,7 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	m.sizes = disks.New(m.vm.Spec.Drives, m.vm.Plan.Rules, m.log)
 	others.Go(func() { m.sizes.Watch(following, m.driver.Sized, m.driver.DisksDiffer) })
 	others.Go(func() { m.follow(following) })
-	others.Go(func() { watchDirectories(following, m.tracker, m.log, m.vm.DataDir, m.vm.RuntimeDir) })
+	others.Go(func() { m.watchDirectories(following) })
 	others.Go(func() { agents.AwaitBoot(following, m.tracker, m.vm.Plan.Socket(agents.GuestRole) != "") })
 	if m.adopted {
 		others.Go(func() { m.snapshots.CleanUp(following) })
