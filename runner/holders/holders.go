@@ -46,8 +46,10 @@ func Of(dataDir, file string) (found []process.ID, err error) {
 // Runner returns the process that is the runner of the VM of a data directory, as Of does; zero if
 // there is none, or none that can be seen from here.
 func Runner(dataDir string) process.ID {
-	names, foreign := lock.Owned(dataDir, lock.RunnerFile)
-	if dataDir == "" || len(names) == 0 && !foreign {
+	if dataDir == "" {
+		return process.ID{}
+	}
+	if names, foreign := lock.Owned(dataDir, lock.RunnerFile); len(names) == 0 && !foreign {
 		return process.ID{}
 	}
 	found, err := Of(dataDir, lock.RunnerFile)
