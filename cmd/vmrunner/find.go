@@ -17,6 +17,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/inventory"
+	"vmop/runner/lock"
 	"vmop/runner/record"
 	"vmop/vmspec"
 )
@@ -66,21 +67,29 @@ func dialDir(ctx context.Context, dir string) (*control.Client, error) {
 
 // orNoRunner returns err, or that QEMU is running without a runner.
 func orNoRunner(err error, dir string) error {
-	if errors.Is(err, control.ErrNotRunning) {
-		if pid, file := record.Left(dir); pid != 0 {
-			return noRunnerError{pid, cmp.Or(file, "FILE")}
-		}
+	if !errors.Is(err, control.ErrNotRunning) {
+		return err
 	}
-	return err
+	pid, file := record.Left(dir)
+	if pid == 0 {
+		return err
+	}
+	r, there, e := record.Read(dir)
+	return noRunnerError{pid, cmp.Or(file, "FILE"), e == nil && there && lock.Lost(r.DataDir)}
 }
 
 // noRunnerError is the error for a VM whose runner was killed.
 type noRunnerError struct {
 	pid  int // of QEMU
 	file string
+	lost bool // so is its data directory
 }
 
 func (e noRunnerError) Error() string {
+	if e.lost {
+		return fmt.Sprintf("the VM is running (QEMU is process %d) but has no runner, and its data directory was removed or "+
+			"renamed; put it back and start the VM, or end it by: vmrunner stop NAME --force", e.pid)
+	}
 	return fmt.Sprintf("the VM is running (QEMU is process %d) but has no runner; start one by: vmrunner run -c %s",
 		e.pid, e.file)
 }

@@ -40,7 +40,7 @@ func (e *StartError) Error() string {
 
 // startDetached starts the VM's runner in a session of its own, with its output in a file,
 // so that it outlives the terminal and this process.
-func (inv *Inventory) startDetached(ctx context.Context, vm *VM) error {
+func (inv *Inventory) startDetached(ctx context.Context, vm *VM, interrupted func() context.Context) error {
 	if err := os.MkdirAll(vm.DataDir, 0o700); err != nil {
 		return fmt.Errorf("start %s: make the data directory: %w", vm.Name, err)
 	}
@@ -67,6 +67,9 @@ func (inv *Inventory) startDetached(ctx context.Context, vm *VM) error {
 		_ = cmd.Wait() // its state tells
 	}()
 	err = vm.awaitGuest(ctx, ended)
+	if err != nil && ctx.Err() != nil && interrupted != nil {
+		return vm.interruptedStart(ctx, func(ctx context.Context) error { return vm.giveUp(ctx, cmd, ended) }, interrupted)
+	}
 	if !errors.Is(err, errEnded) {
 		return err
 	}

@@ -216,12 +216,14 @@ func endProcesses(ctx context.Context, runtimeDir, dataDir string) error {
 	case !ended:
 		return control.ErrNotRunning
 	}
-	// Nobody listens there. The next start removes the rest.
-	_ = os.Remove(filepath.Join(runtimeDir, control.SocketName))
-	_ = os.Remove(filepath.Join(runtimeDir, prepare.MonitorSocket))
+	// What says that the VM runs; the next start removes the rest.
+	for _, name := range []string{control.SocketName, prepare.MonitorSocket, prepare.RecordFile} {
+		_ = os.Remove(filepath.Join(runtimeDir, name)) // without it the next start is right, too
+	}
 	if lost {
 		return nil
 	}
+	_ = os.Remove(filepath.Join(dataDir, prepare.RuntimeLink))
 	if err := end.Write(dataDir); err != nil {
 		return fmt.Errorf("the VM has ended, but that can't be noted: %w", err)
 	}

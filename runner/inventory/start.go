@@ -19,13 +19,15 @@ func (inv *Inventory) Start(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return inv.start(ctx, vm)
+	return inv.start(ctx, vm, nil)
 }
 
-func (inv *Inventory) start(ctx context.Context, vm *VM) error {
+// start starts a VM. If ctx ends before its guest is running, it continues to start, unless interrupted
+// is given (StartOrEnd).
+func (inv *Inventory) start(ctx context.Context, vm *VM, interrupted func() context.Context) error {
 	switch {
 	case (vm.State == StateNoAnswer || vm.lost || vm.Running() && vm.State != StateNoRunner) && vm.Problem != "":
-		return fmt.Errorf("start %s: %w: %s", vm.Name, ErrRunning, vm.Problem)
+		return fmt.Errorf("start %s: %w", vm.Name, runningError(vm.Problem))
 	case vm.Running() && vm.State != StateNoRunner:
 		return fmt.Errorf("start %s: %w", vm.Name, ErrRunning)
 	}
@@ -37,10 +39,26 @@ func (inv *Inventory) start(ctx context.Context, vm *VM) error {
 			return fmt.Errorf("start %s: its service does not take %s; put that into a drop-in: systemctl edit %s",
 				vm.Name, strings.Join(inv.opts.Arguments, " "), vm.Service.Unit)
 		}
-		return vm.startService(ctx)
+		err := vm.startService(ctx)
+		if err != nil && ctx.Err() != nil && interrupted != nil {
+			return vm.interruptedStart(ctx, vm.stopService, interrupted)
+		}
+		return err
 	}
-	return inv.startDetached(ctx, vm)
+	return inv.startDetached(ctx, vm, interrupted)
 }
+
+// runningError is ErrRunning for a VM with a Problem.
+type runningError string
+
+func (e runningError) Error() string {
+	if strings.HasPrefix(string(e), ErrRunning.Error()) {
+		return string(e)
+	}
+	return ErrRunning.Error() + ": " + string(e)
+}
+
+func (e runningError) Unwrap() error { return ErrRunning }
 
 // mayStart returns why a VM can't be started.
 func (inv *Inventory) mayStart(vm *VM) error {
@@ -170,5 +188,5 @@ func (inv *Inventory) Restart(ctx context.Context, name string, force bool) erro
 	if vm, err = inv.Find(ctx, name); err != nil {
 		return err
 	}
-	return inv.start(ctx, vm)
+	return inv.start(ctx, vm, nil)
 }
