@@ -59,6 +59,7 @@ type directoryWatch struct {
 	tracker  *status.Tracker
 	log      *slog.Logger
 	reported []string
+	since    time.Time // when the runtime directory was missed; zero: it is whole
 }
 
 // Lost is what it means that a directory is gone.
@@ -69,17 +70,27 @@ const (
 		"by vmrunner stop"
 )
 
-// restoreTime is after what time it is tried again to make a directory.
-const restoreTime = time.Second
+// Times of the runtime directory.
+const (
+	quietTime   = 300 * time.Millisecond // after which it is made again: whoever removes it has ended
+	restoreTime = time.Second            // after which that is tried again
+)
+
+// look takes in the directories that are there.
+func (w *directoryWatch) look() {
+	w.data.look()
+	w.runtime.look()
+}
+
+func (w *directoryWatch) close() {
+	w.data.close()
+	w.runtime.close()
+}
 
 // watch makes the runtime directory again when it is gone, and has a problem in the status while
 // a directory of the VM isn't in its place, until ctx is done. A directory that is put back is
 // found again.
 func (w *directoryWatch) watch(ctx context.Context) {
-	w.data.look()
-	w.runtime.look()
-	defer w.data.close()
-	defer w.runtime.close()
 	changed := filewatch.Files(ctx, w.log, append([]string{w.data.path, w.runtime.path}, w.files...)...)
 	for {
 		again := w.check(ctx)
@@ -102,11 +113,15 @@ func (w *directoryWatch) check(ctx context.Context) (again <-chan time.Time) {
 		messages = append(messages, w.data.path+" "+w.data.lost)
 	}
 	if w.whole() {
+		w.since = time.Time{}
 		w.remember()
+	} else if missed := w.missed(); missed < quietTime {
+		return time.After(quietTime - missed)
 	} else if err := w.restore(ctx); err != nil {
 		messages = append(messages, w.runtime.path+" "+w.runtime.lost+": "+err.Error())
 		again = time.After(restoreTime)
 	} else if ctx.Err() == nil {
+		w.since = time.Time{}
 		w.runtime.look()
 		w.log.Warn("the runtime directory was removed while the VM is running, and was made again", "path", w.runtime.path)
 	}
@@ -121,6 +136,14 @@ func (w *directoryWatch) check(ctx context.Context) (again <-chan time.Time) {
 	}
 	w.reported = messages
 	return again
+}
+
+// missed returns how long the runtime directory is known not to be whole.
+func (w *directoryWatch) missed() time.Duration {
+	if w.since.IsZero() {
+		w.since = time.Now()
+	}
+	return time.Since(w.since)
 }
 
 // whole reports whether the runtime directory has what verbs and the next runner need.

@@ -35,6 +35,8 @@ func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
 			log: slog.New(slog.DiscardHandler), remember: func() {},
 			restore: func(context.Context) error { return errors.New("it can't be made") },
 		}
+		w.look()
+		defer w.close()
 		w.watch(ctx)
 	}()
 	becomes := func(want ...string) {

@@ -17,8 +17,9 @@ import (
 	"vmop/runner/sockets"
 )
 
-// watchDirectories looks after the directories of the VM until ctx is done.
-func (m *run) watchDirectories(ctx context.Context) {
+// keepDirectories takes in what is needed to make the runtime directory of the machine again, before
+// the guest runs, or is known to.
+func (m *run) keepDirectories() {
 	at := func(name string) string { return filepath.Join(m.vm.RuntimeDir, name) }
 	monitor := at(prepare.MonitorSocket)
 	paths := []string{monitor}
@@ -26,7 +27,6 @@ func (m *run) watchDirectories(ctx context.Context) {
 		paths = append(paths, s.Path)
 	}
 	kept, missing := sockets.Keep(paths)
-	defer kept.Close()
 	notes := map[string][]byte{} // that another runner needs, by their paths
 	w := &directoryWatch{
 		data: directory{path: m.vm.DataDir, lost: dataLost}, runtime: directory{path: m.vm.RuntimeDir, lost: runtimeLost},
@@ -41,8 +41,14 @@ func (m *run) watchDirectories(ctx context.Context) {
 		restore: func(ctx context.Context) error { return m.restore(ctx, kept, notes) },
 		missing: unreachable(missing), tracker: m.tracker, log: m.log,
 	}
+	w.look()
 	w.remember()
-	w.watch(ctx)
+	m.directories = w
+	m.undo.Add("kept directories", func() error {
+		kept.Close()
+		w.close()
+		return nil
+	})
 }
 
 // restore makes the runtime directory of a running VM again: sockets, and what another runner

@@ -3,8 +3,9 @@ package main
 import (
 	"bufio"
 	"os"
+	"os/exec"
 	"path/filepath"
-		"syscall"
+	"syscall"
 	"testing"
 	"time"
 
@@ -139,4 +140,25 @@ func counts(t *testing.T, client *control.Client) {
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
 	lines := bufio.NewScanner(conn)
 	require.True(t, lines.Scan() && lines.Scan(), "the guest says nothing: %v", lines.Err())
+}
+
+// Ctrl-C during a start ends the VM that is being started, also one that does not come up.
+func TestCtrlCEndsAStart(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000'], ready: PATH/never}}")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "config", "vmrunner"), 0o700))
+	file := filepath.Join(dir, "config", "vmrunner", "test.yaml")
+	require.NoError(t, os.Rename(filepath.Join(dir, "config.yaml"), file))
+	types, err := filepath.Abs("../../runner/testdata/vmtypes")
+	require.NoError(t, err)
+	p := &program{t: t, out: newTranscript(), ended: make(chan struct{})}
+	p.cmd = exec.CommandContext(t.Context(), "vmrunner", "start", "test", "--vmtypes", types)
+	p.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.launch()
+	require.Eventually(t, func() bool { return len(invariants.Processes(t, dir)["sleep"]) == 1 }, patience, tick)
+	p.signal(syscall.SIGINT)
+	require.Equal(t, 130, p.exit())
+	require.Regexp(t, `(?s)ending test again; .*vmrunner: start test: the VM was ended again: signal interrupt`, p.out.String())
+	invariants.NoProcess(t, dir)
 }
