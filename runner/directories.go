@@ -22,8 +22,8 @@ type directory struct {
 	open *os.File
 }
 
-// look opens the directory that is there now.
-func (d *directory) look() {
+// openCurrent opens the directory that is there now.
+func (d *directory) openCurrent() {
 	d.close()
 	d.open, _ = os.Open(d.path) // or it is gone
 }
@@ -76,10 +76,10 @@ const (
 	restoreTime = time.Second            // after which that is tried again
 )
 
-// look takes in the directories that are there.
-func (w *directoryWatch) look() {
-	w.data.look()
-	w.runtime.look()
+// openCurrent opens the directories that are there.
+func (w *directoryWatch) openCurrent() {
+	w.data.openCurrent()
+	w.runtime.openCurrent()
 }
 
 func (w *directoryWatch) close() {
@@ -122,13 +122,15 @@ func (w *directoryWatch) check(ctx context.Context) (again <-chan time.Time) {
 		again = time.After(restoreTime)
 	} else if ctx.Err() == nil {
 		w.since = time.Time{}
-		w.runtime.look()
-		w.log.Warn("the runtime directory was removed while the VM is running, and was made again", "path", w.runtime.path)
+		w.runtime.openCurrent()
+		w.log.Warn("the runtime directory was removed while the VM is running, and was made again", "path",
+			w.runtime.path)
 	}
 	if slices.Equal(messages, w.reported) {
 		return again
 	}
-	_ = w.tracker.Update(status.Faults{Reason: vmstatus.ReasonDirectoryLost, Messages: messages}) // every state accepts them
+	faults := status.Faults{Reason: vmstatus.ReasonDirectoryLost, Messages: messages}
+	_ = w.tracker.Update(faults) // every state accepts them
 	for _, m := range messages {
 		if !slices.Contains(w.reported, m) {
 			w.log.Warn("a directory is lost", "err", m)

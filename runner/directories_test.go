@@ -35,7 +35,7 @@ func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
 			log: slog.New(slog.DiscardHandler), remember: func() {},
 			restore: func(context.Context) error { return errors.New("it can't be made") },
 		}
-		w.look()
+		w.openCurrent()
 		defer w.close()
 		w.watch(ctx)
 	}()

@@ -29,8 +29,9 @@ func (m *run) keepDirectories() {
 	kept, missing := sockets.Keep(paths)
 	notes := map[string][]byte{} // that another runner needs, by their paths
 	w := &directoryWatch{
-		data: directory{path: m.vm.DataDir, lost: dataLost}, runtime: directory{path: m.vm.RuntimeDir, lost: runtimeLost},
-		files: []string{at(control.SocketName), at(prepare.RecordFile)},
+		data:    directory{path: m.vm.DataDir, lost: dataLost},
+		runtime: directory{path: m.vm.RuntimeDir, lost: runtimeLost},
+		files:   []string{at(control.SocketName), at(prepare.RecordFile)},
 		remember: func() {
 			for _, path := range []string{at(prepare.RecordFile), at(prepare.ConfigFile)} {
 				if text, err := regular.ReadFile(path, prepare.LargestRecord); err == nil {
@@ -41,7 +42,7 @@ func (m *run) keepDirectories() {
 		restore: func(ctx context.Context) error { return m.restore(ctx, kept, notes) },
 		missing: unreachable(missing), tracker: m.tracker, log: m.log,
 	}
-	w.look()
+	w.openCurrent()
 	w.remember()
 	m.directories = w
 	m.undo.Add("kept directories", func() error {

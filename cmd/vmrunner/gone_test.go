@@ -131,7 +131,7 @@ func TestNoSecondVMWithoutTheDataDirectory(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// counts requires that the guest of a folder, which counts, goes on, as its console shows.
+// counts requires that the guest of a folder, which counts, continues, as its console shows.
 func counts(t *testing.T, client *control.Client) {
 	t.Helper()
 	conn, err := client.Console(t.Context(), control.Watch)

@@ -129,7 +129,7 @@ func (s *Server) Reopen() error {
 		return err
 	}
 	s.listener.SetUnlinkOnClose(false) // its name is the new one's
-	_ = s.listener.Close()             // nobody finds it
+	_ = s.listener.Close()             // no client finds it
 	s.open(l)
 	return nil
 }

@@ -60,9 +60,9 @@ func Runner(dataDir string) process.ID {
 	return slices.MinFunc(found, func(a, b process.ID) int { return cmp.Compare(a.Start, b.Start) })
 }
 
-// Ask asks the guest of a VM to shut down, as TERM to its runner does. The error wraps
+// AskGuest asks the guest of a VM to shut down, as TERM to its runner does. The error wraps
 // os.ErrProcessDone if it has no runner.
-func Ask(dataDir string) (process.ID, error) {
+func AskGuest(dataDir string) (process.ID, error) {
 	runner := Runner(dataDir)
 	if runner == (process.ID{}) {
 		return runner, fmt.Errorf("the VM has no runner: %w", os.ErrProcessDone)
@@ -79,7 +79,8 @@ const (
 // End ends a VM without its guest: its runner by SIGKILL, if there is one, and then QEMU and its
 // helpers, by SIGTERM and SIGKILL. It returns when they have ended, and whether there were any.
 func End(ctx context.Context, dataDir string) (ended bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, endTime, fmt.Errorf("processes of the VM are still there after %s", endTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, endTime,
+		fmt.Errorf("processes of the VM are still there after %s", endTime))
 	defer cancel()
 	if runner := Runner(dataDir); runner != (process.ID{}) {
 		ended = true

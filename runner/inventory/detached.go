@@ -68,7 +68,8 @@ func (inv *Inventory) startDetached(ctx context.Context, vm *VM, interrupted fun
 	}()
 	err = vm.awaitGuest(ctx, ended)
 	if err != nil && ctx.Err() != nil && interrupted != nil {
-		return vm.interruptedStart(ctx, func(ctx context.Context) error { return vm.giveUp(ctx, cmd, ended) }, interrupted)
+		end := func(ctx context.Context) error { return vm.giveUp(ctx, cmd, ended) }
+		return vm.interruptedStart(ctx, end, interrupted)
 	}
 	if !errors.Is(err, errEnded) {
 		return err

@@ -187,7 +187,7 @@ func StopProcesses(ctx context.Context, runtimeDir, dataDir string, force, wait 
 	if force {
 		return endProcesses(ctx, runtimeDir, dataDir)
 	}
-	runner, err := holders.Ask(dataDir)
+	runner, err := holders.AskGuest(dataDir)
 	switch {
 	case errors.Is(err, os.ErrProcessDone):
 		return fmt.Errorf("%w: it has no runner", control.ErrNotRunning)

@@ -147,20 +147,21 @@ func TestWithoutSystemd(t *testing.T) {
 	require.ErrorContains(t, err, "web can't be started automatically: this needs systemd")
 }
 
-// Who doesn't linger is told what a log-out does to a VM.
+// A user who doesn't linger sees what a log-out does to a VM.
 func TestLogOutNote(t *testing.T) {
 	t.Parallel()
 	mine := &Place{}
+	session := VM{Name: "web", Place: mine, RuntimeDir: "/run/user/7/vmrunner/web"}
 	for _, tt := range []struct {
 		what    string
 		vm      VM
 		lingers bool
 		want    string
 	}{
-		{"in the session's directory", VM{Name: "web", Place: mine, RuntimeDir: "/run/user/7/vmrunner/web"}, false, "sockets of web"},
-		{"of a user who lingers", VM{Name: "web", Place: mine, RuntimeDir: "/run/user/7/vmrunner/web"}, true, ""},
+		{"in the session's directory", session, false, "sockets of web"},
+		{"of a user who lingers", session, true, ""},
 		{"elsewhere", VM{Name: "web", Place: mine, RuntimeDir: "/tmp/joe/vmrunner/web"}, false, ""},
-		{"a service", VM{Name: "web", Place: mine, Service: Service{Unit: "vmrunner@web.service"}}, false, "systemd stops web"},
+		{"a service", VM{Name: "web", Place: mine, Service: Service{Unit: "u"}}, false, "systemd stops web"},
 		{"the computer's", VM{Name: "web", Place: &Place{System: true}, Service: Service{Unit: "u"}}, false, ""},
 		{"without a place", VM{Name: "web", RuntimeDir: "/run/user/7/web"}, false, ""},
 	} {

@@ -77,7 +77,7 @@ func (l *Lock) lost() bool {
 
 // Owned returns those of the names of a data directory's lock, RunnerFile or MachineFile, that
 // a process of this user, or of root, has taken. foreign says that another user has one,
-// so that the file alone tells whether the lock is held.
+// so that the file alone is the lock.
 func Owned(dataDir, file string) (names []string, foreign bool) {
 	for _, name := range (&Lock{path: filepath.Join(dataDir, file)}).Names() {
 		taken, ours := heldBy(name)

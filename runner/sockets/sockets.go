@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -51,7 +50,7 @@ func Keep(paths []string) (k *Kept, missing []string) {
 func (k *Kept) Link() error {
 	var errs []error
 	for path, file := range k.files {
-		errs = append(errs, link(filepath.Join("/proc", strconv.Itoa(os.Getpid()), "fd", strconv.Itoa(int(file.Fd()))), path))
+		errs = append(errs, link(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), file.Fd()), path))
 	}
 	return errors.Join(errs...)
 }
