@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"vmop/runner/adopt"
+	"vmop/runner/cleanup"
 	"vmop/runner/handover"
 	"vmop/runner/migrate"
 	"vmop/runner/record"
@@ -99,6 +100,9 @@ func (m *run) endedUnseen(ctx context.Context) (o Outcome, ended bool) {
 	}
 	m.undo.AddRuntimeDir(m.vm)
 	m.undo.AddSockets(m.vm)
+	if err := cleanup.RemoveHalfWritten(m.vm); err != nil {
+		m.log.Warn("files that the earlier runner left half written are kept", "err", err)
+	}
 	if err := m.serve(context.WithoutCancel(ctx)); err != nil { // and leaves nothing of the killed runner's
 		m.log.Warn("the control interface of the VM that has ended is not available", "err", err)
 	}
