@@ -34,6 +34,70 @@ func (id ID) Runs() bool {
 	return true
 }
 
+// Signal sends a signal to the process, and to no other that has its number by now. The error
+// wraps os.ErrProcessDone if it has ended.
+func (id ID) Signal(sig syscall.Signal) error {
+	p := &Process{id: id}
+	handle, err := p.adopt()
+	if err != nil {
+		return fmt.Errorf("send %s to process %d: %w", signalName(sig), id.PID, err)
+	}
+	defer handle.Close()
+	_ = p.proc.Release()
+	raw, err := handle.SyscallConn()
+	if err == nil {
+		controlErr := raw.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+		err = errors.Join(err, controlErr)
+	}
+	if errors.Is(err, unix.ESRCH) {
+		err = os.ErrProcessDone
+	}
+	if err != nil {
+		return fmt.Errorf("send %s to process %d: %w", signalName(sig), id.PID, err)
+	}
+	return nil
+}
+
+// Await returns when the process has ended, or with the error of ctx.
+func (id ID) Await(ctx context.Context) error {
+	for id.Runs() {
+		select {
+		case <-time.After(endTick):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Stopped reports whether a signal, such as SIGSTOP, keeps the process from running.
+func (id ID) Stopped() bool {
+	s, err := readStat(id.PID)
+	return err == nil && s.start == id.Start && s.state == 'T'
+}
+
+// BoundSocket returns a path that leads to a Unix socket which the process has open by its place
+// in the file system (O_PATH), "" if there is none: the last part of its path is name. The socket
+// may have been removed since.
+func (id ID) BoundSocket(name string) string {
+	dir := procPath(id.PID, "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		at, err := os.Readlink(path)
+		if err != nil || filepath.Base(strings.TrimSuffix(at, " (deleted)")) != name || !filepath.IsAbs(at) {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().Type() == os.ModeSocket {
+			return path
+		}
+	}
+	return ""
+}
+
 // Arguments returns the command line of the process, its program first.
 func (id ID) Arguments() ([]string, error) {
 	text, err := os.ReadFile(procPath(id.PID, "cmdline"))
@@ -60,12 +124,8 @@ func (id ID) Ended(ctx context.Context) (exit Exit, known bool) {
 	if id.PID <= 0 {
 		return exit, false
 	}
-	for id.Runs() {
-		select {
-		case <-time.After(endTick):
-		case <-ctx.Done():
-			return exit, false
-		}
+	if id.Await(ctx) != nil {
+		return exit, false
 	}
 	status, known := (&Process{id: id}).zombie()
 	return exitOf(status), known
@@ -84,6 +144,7 @@ func Identify(pid int) (ID, error) {
 
 // stat is what is used of /proc/PID/stat (proc_pid_stat(5)).
 type stat struct {
+	state byte // 'R', 'S', 'T' …
 	start uint64
 	exit  syscall.WaitStatus // of one that has ended; 0 also where the kernel keeps it to itself
 }
@@ -120,7 +181,7 @@ func parseStat(text []byte) (stat, error) {
 	if err != nil {
 		return stat{}, fmt.Errorf("exit status: %w", err)
 	}
-	return stat{start, syscall.WaitStatus(exit)}, nil
+	return stat{fields[0][0], start, syscall.WaitStatus(exit)}, nil
 }
 
 func procPath(pid int, name string) string {

@@ -206,13 +206,17 @@ func (m *run) takeConsole() error {
 // announce makes the VM be found by its name wherever its runtime directory is.
 // That is a convenience: what stands in its way must not stop the VM.
 func (m *run) announce() {
-	back, err := config.Announce(config.HostEnv(),
-		config.Machine{Name: m.vm.Config.VM.Name, RuntimeDir: m.vm.RuntimeDir})
+	back, err := config.Announce(config.HostEnv(), m.place())
 	if err != nil {
 		m.log.Debug("vmrunner ps will not find the VM", "err", err)
 		return
 	}
 	m.undo.Add("announcement", back)
+}
+
+// place is where the VM is found by its name.
+func (m *run) place() config.Machine {
+	return config.Machine{Name: m.vm.Config.VM.Name, RuntimeDir: m.vm.RuntimeDir}
 }
 
 // serialConsole is the role of the serial console's socket in plans.

@@ -127,6 +127,7 @@ func (m *run) boot(ctx context.Context) error {
 	if err := m.remember(); err != nil {
 		return err
 	}
+	m.keepDirectories()
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.opts.BootTime, bootTime))
 	defer cancel()
 	booting := machine.Booting{Began: m.began, Resource: m.vm.Config.Resource}
@@ -194,6 +195,7 @@ func (m *run) carryOn(ctx context.Context) error {
 	} else {
 		event = m.server.Event
 	}
+	m.keepDirectories()
 	m.driver.Adopt(machine.Booting{
 		Began: m.began, Reason: vmstatus.ReasonRunnerRestarted, Resource: m.vm.Config.Resource,
 	}, event)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 )
 
 // A directory that is renamed under a running VM is a problem, until it is back; what happens
-// in it is none, and neither is another directory in its place a way back.
+// in it is none. Another directory in the place of the data is no way back.
 func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -29,7 +30,14 @@ func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		watchDirectories(ctx, tracker, slog.New(slog.DiscardHandler), data, run)
+		w := directoryWatch{
+			data: directory{path: data}, runtime: directory{path: run}, tracker: tracker,
+			log: slog.New(slog.DiscardHandler), remember: func() {},
+			restore: func(context.Context) error { return errors.New("it can't be made") },
+		}
+		w.openCurrent()
+		defer w.close()
+		w.watch(ctx)
 	}()
 	becomes := func(want ...string) {
 		t.Helper()
@@ -57,7 +65,8 @@ func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
 	becomes(run)
 	require.NoError(t, os.Rename(data, data+".old"))
 	becomes(data[:len(run)], run)
-	require.NoError(t, os.Mkdir(run, 0o700))
+	require.NoError(t, os.Mkdir(data, 0o700))
+	require.NoError(t, os.Remove(data))
 	require.NoError(t, os.Rename(data+".old", data))
 	becomes(run)
 	cancel()

@@ -2,8 +2,10 @@ package runner
 
 import (
 	"context"
+	"time"
 
 	"vmop/runner/adopt"
+	"vmop/runner/cleanup"
 	"vmop/runner/handover"
 	"vmop/runner/migrate"
 	"vmop/runner/record"
@@ -11,21 +13,26 @@ import (
 	"vmop/vmstatus"
 )
 
-// noteEnd notes how a guest has ended in a pod that may have to stay off. Where that can't
-// be noted, a runner that is killed starts the VM again.
+// noteEnd notes how a VM has ended, for people; in a pod how a guest has that may have to stay off. Where
+// that can't be noted, a runner that is killed there starts the VM again.
 func (m *run) noteEnd(o *Outcome) {
-	if !o.awaitsStop(m.opts) || m.opts.Reporter.PodUID() == "" {
-		return
+	pod := ""
+	if m.opts.Reporter != nil {
+		if pod = m.opts.Reporter.PodUID(); pod == "" || !o.awaitsStop(m.opts) {
+			return
+		}
 	}
 	end := record.End{
-		Pod: m.opts.Reporter.PodUID(), Began: m.began, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type,
-		Cause: o.Cause, Reason: o.Reason, Exit: o.Exit,
+		Pod: pod, At: time.Now(), Began: m.began, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type,
+		Cause: o.Cause, Reason: o.Reason, Exit: o.Exit, Note: o.Note,
 	}
 	if err := end.Write(m.vm.DataDir); err != nil {
 		m.log.Warn("the end of the guest is not recorded", "err", err)
 		return
 	}
-	o.noted = record.EndFile(m.vm.DataDir)
+	if pod != "" {
+		o.noted = record.EndFile(m.vm.DataDir)
+	}
 }
 
 // endedBefore returns how the guest has ended that ran in this pod, if no manager has
@@ -93,6 +100,9 @@ func (m *run) endedUnseen(ctx context.Context) (o Outcome, ended bool) {
 	}
 	m.undo.AddRuntimeDir(m.vm)
 	m.undo.AddSockets(m.vm)
+	if err := cleanup.RemoveHalfWritten(m.vm); err != nil {
+		m.log.Warn("files that the earlier runner left half written are kept", "err", err)
+	}
 	if err := m.serve(context.WithoutCancel(ctx)); err != nil { // and leaves nothing of the killed runner's
 		m.log.Warn("the control interface of the VM that has ended is not available", "err", err)
 	}

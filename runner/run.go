@@ -266,13 +266,16 @@ const leaveTime = 5 * time.Second
 // supervise waits for the end of QEMU, and has the driver know what changes
 // meanwhile. The end of ctx is a request to stop.
 func (m *run) supervise(ctx context.Context) Outcome {
+	if m.directories == nil { // of a guest that has come from another runner
+		m.keepDirectories()
+	}
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var others sync.WaitGroup
 	m.sizes = disks.New(m.vm.Spec.Drives, m.vm.Plan.Rules, m.log)
 	m.keepOrigins()
 	others.Go(func() { m.sizes.Watch(following, m.driver.Sized, m.driver.DisksDiffer) })
 	others.Go(func() { m.follow(following) })
-	others.Go(func() { watchDirectories(following, m.tracker, m.log, m.vm.DataDir, m.vm.RuntimeDir) })
+	others.Go(func() { m.directories.watch(following) })
 	others.Go(func() { agents.AwaitBoot(following, m.tracker, m.vm.Plan.Socket(agents.GuestRole) != "") })
 	if m.adopted {
 		others.Go(func() { m.snapshots.CleanUp(following) })

@@ -51,6 +51,8 @@ type run struct {
 	outcome   chan machine.Outcome            // gets how it has ended
 	sizes     *disks.Sizes
 
+	directories *directoryWatch // looks after those of the running machine
+
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask
 	spice   *control.SPICE          // who looks by it there

@@ -11,6 +11,7 @@ import (
 
 	"vmop/cli"
 	"vmop/runner/control"
+	"vmop/runner/inventory"
 	"vmop/runner/status"
 )
 
@@ -47,7 +48,9 @@ func newStop(f *flags) *cobra.Command {
 		Short: "Ask the guest to shut down",
 		Long: "stop has the same effect as TERM to the runner: it asks the guest to shut down, and\n" +
 			"ends the VM by force when powerdownTimeout has passed. It returns immediately; with\n" +
-			"--wait it returns when the VM and its runner have ended, and prints how the VM ended.",
+			"--wait it returns when the VM and its runner have ended, and prints how the VM ended.\n" +
+			"If the runner can't be asked, because its socket was removed, or it does not answer, stop\n" +
+			"sends it that signal, and stop --force kills it and ends QEMU.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "end the VM without asking the guest to shut down")
@@ -57,37 +60,32 @@ func newStop(f *flags) *cobra.Command {
 		if limit != 0 && !wait {
 			return cli.UsageError{Err: errors.New("--timeout needs --wait")}
 		}
-		client, err := vm.dial(cmd, args)
+		dir, err := vm.find(cmd, args)
 		if err != nil {
 			return err
 		}
-		what := control.Stop
-		if force {
-			what = control.Kill
-		}
-		if !wait {
-			return act(cmd.Context(), client, what)
-		}
-		s, err := endIn(cmd.Context(), client, what, limit)
+		s, err := stopIn(cmd.Context(), dir, vm.dataDir, force, wait, limit)
 		if err != nil {
-			return err
+			return orNoRunner(err, dir)
 		}
-		cmd.PrintErrf("%s: %s\n", cli.Printable(s.Name), cli.Printable(how(s)))
+		if wait {
+			cmd.PrintErrf("%s: %s\n", cli.Printable(or(s.Name, "the VM")), cli.Printable(how(s)))
+		}
 		return nil
 	}
 	return cmd
 }
 
-// endIn ends a VM, and waits for that as long as the limit says; 0: there is none.
-func endIn(ctx context.Context, client *control.Client, what control.Action, limit time.Duration) (
+// stopIn stops the VM that has some directories. It waits as long as the limit says; 0: there is none.
+func stopIn(ctx context.Context, runtimeDir, dataDir string, force, wait bool, limit time.Duration) (
 	status.Status, error,
 ) {
 	if limit == 0 {
-		return client.End(ctx, what)
+		return inventory.StopAt(ctx, runtimeDir, dataDir, force, wait)
 	}
 	in, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s, err := client.End(in, what)
+	s, err := inventory.StopAt(in, runtimeDir, dataDir, force, wait)
 	late := in.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) // a connection may notice it first
 	if err != nil && late && ctx.Err() == nil {
 		return s, fmt.Errorf("the VM did not stop within %s", limit)

@@ -16,13 +16,17 @@ import (
 	"vmop/cli"
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/inventory"
+	"vmop/runner/lock"
 	"vmop/runner/record"
+	"vmop/vmspec"
 )
 
 // target is the VM that a verb acts on, as the user has specified it.
 type target struct {
 	flags      *flags
 	runtimeDir string
+	dataDir    string // as far as find knows it
 }
 
 // aboutVM makes a verb take NAME, -c FILE or --runtime-dir.
@@ -51,27 +55,41 @@ func (t *target) dial(cmd *cobra.Command, args []string) (*control.Client, error
 	if err != nil {
 		return nil, err
 	}
-	return dialDir(cmd.Context(), dir)
+	client, err := inventory.Reach(cmd.Context(), dir, t.dataDir)
+	return client, orNoRunner(err, dir)
 }
 
 // dialDir connects to the runner of the VM in a runtime directory.
 func dialDir(ctx context.Context, dir string) (*control.Client, error) {
 	client, err := control.Dial(ctx, filepath.Join(dir, control.SocketName))
-	if errors.Is(err, control.ErrNotRunning) {
-		if pid, file := record.Left(dir); pid != 0 {
-			return nil, noRunnerError{pid, cmp.Or(file, "FILE")}
-		}
+	return client, orNoRunner(err, dir)
+}
+
+// orNoRunner returns err, or that QEMU is running without a runner.
+func orNoRunner(err error, dir string) error {
+	if !errors.Is(err, control.ErrNotRunning) {
+		return err
 	}
-	return client, err
+	pid, file := record.Left(dir)
+	if pid == 0 {
+		return err
+	}
+	r, there, e := record.Read(dir)
+	return noRunnerError{pid, cmp.Or(file, "FILE"), e == nil && there && lock.Lost(r.DataDir)}
 }
 
 // noRunnerError is the error for a VM whose runner was killed.
 type noRunnerError struct {
 	pid  int // of QEMU
 	file string
+	lost bool // so is its data directory
 }
 
 func (e noRunnerError) Error() string {
+	if e.lost {
+		return fmt.Sprintf("the VM is running (QEMU is process %d) but has no runner, and its data directory was removed or "+
+			"renamed; put it back and start the VM, or end it by: vmrunner stop NAME --force", e.pid)
+	}
 	return fmt.Sprintf("the VM is running (QEMU is process %d) but has no runner; start one by: vmrunner run -c %s",
 		e.pid, e.file)
 }
@@ -88,7 +106,7 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	case len(args) == 1:
 		dir, err := byName(config.HostEnv(), args[0])
 		if errors.Is(err, control.ErrNotRunning) {
-			err = t.flags.whyNot(cmd, args[0], err)
+			return t.hidden(cmd, args[0], err)
 		}
 		return dir, err
 	}
@@ -97,11 +115,12 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 			return "", err
 		}
 	}
-	dir, err := byConfig(t.flags.config)
-	if err != nil || !listens(dir) {
+	dir, dataDir, err := byConfig(t.flags.config)
+	if t.dataDir = dataDir; err != nil || !listens(dir) {
 		// The file has changed since; the VM that it has started may still be running.
 		if started := record.StartedBy(t.flags.config); started != "" {
 			warnOfConfig(cmd, err)
+			t.dataDir = ""
 			return started, nil
 		}
 	}
@@ -112,21 +131,20 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	return dir, err
 }
 
-// byConfig returns the runtime directory that a configuration leads to.
-func byConfig(file string) (string, error) {
+// byConfig returns the runtime directory and the data directory that a configuration leads to.
+func byConfig(file string) (runtimeDir, dataDir string, err error) {
 	cfg, _, err := config.Load(file)
 	if err != nil {
-		return "", err
-	}
-	dir := cfg.RuntimeDirectory(config.HostEnv())
-	if filepath.IsAbs(dir) {
-		return dir, nil
+		return "", "", err
 	}
 	here, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
-		return "", fmt.Errorf("folder of %s: %w", file, err)
+		return "", "", fmt.Errorf("folder of %s: %w", file, err)
 	}
-	return filepath.Join(here, dir), nil
+	if dataDir, err = cfg.DataDirectory(config.HostEnv()); err == nil {
+		dataDir = vmspec.Within(here, dataDir)
+	}
+	return vmspec.Within(here, cfg.RuntimeDirectory(config.HostEnv())), dataDir, nil
 }
 
 // listens reports whether there is a control socket in a runtime directory.

@@ -35,7 +35,7 @@ func insist(ctx context.Context, file string, out io.Writer) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	i := &interrupts{out: out, client: func(ctx context.Context) (*control.Client, error) {
-		dir, err := byConfig(file)
+		dir, _, err := byConfig(file)
 		if err != nil {
 			return nil, err
 		}

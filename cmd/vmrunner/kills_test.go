@@ -37,8 +37,9 @@ func chance(t *testing.T, variable string, usual int) (count int, random *rand.R
 }
 
 // A VM whose runner is killed at any moment, alone or with all of its processes: while it is
-// started, changed, paused, reset, stopped or adopted. Its guest is never lost, there are
-// never two of it, and it always starts again, as the same machine.
+// started, changed, paused, reset, stopped or adopted, and while its runtime directory is removed.
+// Its guest is never lost, there are never two of it, and it always starts again, as the same
+// machine.
 //
 // VMOP_KILLS is how often, SEED repeats a run.
 func TestKillsAtAnyMoment(t *testing.T) {
@@ -84,6 +85,10 @@ func (v *victim) round() {
 	time.Sleep(time.Duration(v.random.Int64N(int64(150 * time.Millisecond))))
 	v.kills[what]++
 	p.kill()
+	if v.qemu != 0 && !v.stopping && v.random.IntN(8) == 0 {
+		v.kills["and no directory"]++
+		require.NoError(v.t, os.RemoveAll(filepath.Join(v.dir, "run")))
+	}
 	if v.random.IntN(8) == 0 {
 		v.kills["of all processes"]++
 		killAll(v.t, v.dir, p)
@@ -143,7 +148,7 @@ func (v *victim) something(p *program) string {
 		before, _, _ := strings.Cut(lines[at], ": ")
 		rewrite(v.t, v.dir, lines[at]+"\n", fmt.Sprintf("%s: %d\n", before, value))
 	}
-	switch n := v.random.IntN(6); n {
+	switch n := v.random.IntN(8); n {
 	case 0:
 		set("currentCpus", 1+v.random.IntN(2))
 		return "change"
@@ -151,8 +156,7 @@ func (v *victim) something(p *program) string {
 		set("resetCounter", 1+v.random.IntN(1000))
 		return "reset"
 	case 2, 3:
-		client, err := control.Dial(v.t.Context(), filepath.Join(v.dir, "run", control.SocketName))
-		require.NoError(v.t, err)
+		client := answers(v.t, v.dir)
 		what := map[int]control.Action{2: control.Pause, 3: control.Resume}[n]
 		require.NoError(v.t, client.Act(v.t.Context(), what))
 		return string(what)
@@ -160,6 +164,13 @@ func (v *victim) something(p *program) string {
 		v.stopping = true
 		p.signal(syscall.SIGTERM)
 		return "stop"
+	case 5, 6:
+		require.NoError(v.t, os.RemoveAll(filepath.Join(v.dir, "run")))
+		if n == 5 {
+			p.await("was made again")
+			answers(v.t, v.dir)
+		}
+		return "removed directory"
 	}
 	return "rest"
 }

@@ -63,18 +63,19 @@ func TestMachineIsCarriedOnWithoutItsFiles(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// Without its runtime directory a machine cannot be adopted; but its guest
+// Without its runtime directory and its pinned type a machine cannot be adopted; but its guest
 // runs, and is not ended.
 func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	qemu := orphan(t, dir)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "data", "vmtype.txtar"))) // it may have been kept already
 	second := start(t, dir, nil)
 	require.Equal(t, 1, second.exit())
-	require.Regexp(t, fmt.Sprintf(`the VM is running \(process %d\), but cannot be adopted: its record .*/run/machine.json `+
-		`is gone, and QEMU does not say who it is: .*/run/monitor.sock: .*no such file or directory; shut the guest down `+
-		`from inside, or end it \(kill %[1]d\), and start the VM again`, qemu), second.out.String())
+	require.Regexp(t, fmt.Sprintf(`the VM is running \(process %d, .*\), but cannot be adopted: its record `+
+		`.*/run/machine.json is gone, and cannot be made again: the type of the VM that runs is gone, too: .*; shut the `+
+		`guest down from inside, or end it \(kill %[1]d\), and start the VM again`, qemu), second.out.String())
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 
 	end(t, syscall.SIGTERM, qemu)

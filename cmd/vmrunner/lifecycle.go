@@ -38,7 +38,8 @@ func newStart(f *flags) *cobra.Command {
 		Long: "start starts the VM that is configured by NAME, and returns when its guest is running.\n" +
 			"Where systemd has a service vmrunner@NAME for it, it is started by that; else it runs as\n" +
 			"a process of its own, which outlives the terminal and logs into runner.log in the VM's\n" +
-			"data directory. To run a VM in the foreground: vmrunner run NAME.",
+			"data directory. Ctrl-C ends a VM that is being started. To run a VM in the foreground:\n" +
+			"vmrunner run NAME.",
 	}
 	f.oneVM(cmd)
 	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console then; ^] leaves it")
@@ -83,7 +84,12 @@ func startShown(cmd *cobra.Command, all *inventory.Inventory, name string) error
 			}
 		}
 	}()
-	err := all.Start(ctx, name)
+	err := all.StartOrEnd(ctx, name, func() context.Context {
+		cmd.PrintErrf("ending %s again; Ctrl-C leaves it to end in the background\n", name)
+		again, stop := cli.UntilSignal(context.WithoutCancel(cmd.Context()))
+		context.AfterFunc(again, stop)
+		return again
+	})
 	cancel()
 	<-done
 	return withLog(err)
@@ -108,6 +114,9 @@ func (f *flags) started(
 	}
 	for _, w := range vm.UnusedSources() {
 		cmd.PrintErrln("warning:", cli.Printable(w))
+	}
+	if note := all.LogOutNote(vm); note != "" {
+		cmd.PrintErrln("note:", cli.Printable(note))
 	}
 	if !console && !wait {
 		screen := ""

@@ -10,6 +10,7 @@ import (
 	"vmop/cli"
 	"vmop/runner/inventory"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 	"vmop/yamlfile"
 )
 
@@ -27,7 +28,15 @@ type listItem struct {
 	DataDir    string         `json:"dataDir,omitempty"`
 	RuntimeDir string         `json:"runtimeDir,omitempty"`
 	Problem    string         `json:"problem,omitempty"`
+	Ended      *listEnd       `json:"ended,omitempty"`
 	Status     *status.Status `json:"status,omitempty"`
+}
+
+// listEnd is how the last run of a VM ended.
+type listEnd struct {
+	At      *time.Time     `json:"at,omitempty"`
+	Cause   vmstatus.Cause `json:"cause"`
+	Message string         `json:"message"`
 }
 
 func itemOf(vm inventory.VM) listItem {
@@ -39,6 +48,12 @@ func itemOf(vm inventory.VM) listItem {
 	if vm.Fault != nil {
 		l.Fault = vm.Fault.Error()
 	}
+	if e := vm.Ended; e != nil {
+		l.Ended = &listEnd{Cause: e.Cause, Message: e.String()}
+		if !e.At.IsZero() {
+			l.Ended.At = &e.At
+		}
+	}
 	return l
 }
 
@@ -49,7 +64,8 @@ func newList(f *flags) *cobra.Command {
 		Short: "List all VMs, whether they run or not",
 		Long: "list lists the VMs that are configured in ~/.config/vmrunner and /etc/opt/vmrunner, and\n" +
 			"those that run by a configuration from elsewhere. \"Active\" means that systemd runs the\n" +
-			"VM for another user, \"Failed\" that its service has failed. ps lists only those that run.",
+			"VM for another user, \"Failed\" that its service has failed. \"Stopped\" has in parentheses\n" +
+			"what has ended the last run, unless it was the guest or a user. ps lists only those that run.",
 		Args:    cli.NoArguments,
 		GroupID: groupNamed, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -104,6 +120,9 @@ func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
 				primary(s), or(s.LoggedInUser, "-"), uptime(s, now),
 			}
 			vmType, guest = s.VMType, or(guestOf(s), "-")
+		}
+		if vm.Ended != nil && !vm.Ended.Well() {
+			row[1] += " (" + string(vm.Ended.Cause) + ")"
 		}
 		if vm.Fault != nil {
 			row[1] += " (fault)"

@@ -72,22 +72,29 @@ func (f *flags) takeName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// whyNot explains the error that a VM isn't running, if it is configured.
-func (f *flags) whyNot(cmd *cobra.Command, name string, err error) error {
-	all, e := f.inventory(cmd, nil)
+// hidden returns the runtime directory of a VM that is configured and running, but has no control
+// socket; err is that it isn't running.
+func (t *target) hidden(cmd *cobra.Command, name string, err error) (string, error) {
+	all, e := t.flags.inventory(cmd, nil)
 	if e != nil {
-		return err
+		return "", err
 	}
 	vm, e := all.Find(cmd.Context(), name)
 	switch {
 	case e != nil || vm.Place == nil:
-		return err
+		return "", err
 	case vm.State == inventory.StateActive:
-		return fmt.Errorf("%s is run by systemd for another user; only that user can do this", name)
+		return "", fmt.Errorf("%s is run by systemd for another user; only that user can do this", name)
+	case vm.Running():
+		t.dataDir = vm.DataDir
+		return vm.RuntimeDir, nil
+	case vm.Ended != nil && !vm.Ended.Well():
+		return "", fmt.Errorf("%s: %w: it has ended: %s; start it by: vmrunner start %[1]s", name, control.ErrNotRunning,
+			vm.Ended)
 	}
 	if vm.State == inventory.StateFailed && vm.Problem != "" {
-		return fmt.Errorf("%s: %w; its last start has failed: %s\nfor the rest, run: vmrunner log %[1]s", name,
+		return "", fmt.Errorf("%s: %w; its last start has failed: %s\nfor the rest, run: vmrunner log %[1]s", name,
 			control.ErrNotRunning, cli.Printable(vm.Problem))
 	}
-	return fmt.Errorf("%s: %w; start it by: vmrunner start %[1]s", name, control.ErrNotRunning)
+	return "", fmt.Errorf("%s: %w; start it by: vmrunner start %[1]s", name, control.ErrNotRunning)
 }

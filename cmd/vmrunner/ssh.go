@@ -101,8 +101,13 @@ func (f *flags) sshOptions(cmd *cobra.Command, user, name string) ([]string, err
 		return nil, err
 	}
 	if vm.Status == nil {
-		_, err := vm.Dial(cmd.Context())
-		return nil, f.whyNot(cmd, name, err)
+		about := &target{flags: f}
+		if _, err := about.dial(cmd, []string{name}); err != nil {
+			return nil, err
+		}
+		if vm, err = all.Find(cmd.Context(), name); err != nil {
+			return nil, err
+		}
 	}
 	program, err := os.Executable()
 	if err != nil {

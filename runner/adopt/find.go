@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"vmop/process"
+	"vmop/runner/holders"
 	"vmop/runner/lock"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
@@ -44,7 +45,7 @@ func Find(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger
 	// Also if the VM is to be ended: what is there has to be known for that.
 	ctx = context.WithoutCancel(ctx)
 	for begin := time.Now(); ; {
-		free, err := held.Try()
+		free, err := s.try()
 		if free || err != nil {
 			return nil, err
 		}
@@ -69,7 +70,7 @@ func End(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger)
 	s := search{vm: vm, lock: held, log: log}
 	ctx = context.WithoutCancel(ctx)
 	for begin := time.Now(); ; time.Sleep(lock.Tick) {
-		free, err := held.Try()
+		free, err := s.try()
 		if free || err != nil {
 			return err
 		}
@@ -86,6 +87,25 @@ type search struct {
 	log  *slog.Logger
 }
 
+// try takes the lock. A QEMU whose data directory is gone is neither adopted nor ended: what it
+// writes is lost when it ends.
+func (s search) try() (bool, error) {
+	free, err := s.lock.Try()
+	var lost *lock.LostError
+	if !errors.As(err, &lost) {
+		return free, err
+	}
+	found, fault := s.holders()
+	if fault != nil {
+		return false, fault
+	}
+	qemu := qemuOf(found)
+	if lost.PID = qemu.PID; qemu == (process.ID{}) {
+		return false, nil // what is left of it is ended
+	}
+	return false, lost
+}
+
 // findRemains returns the machine that runs; nil if there is none: what has the
 // lock never let its guest run, or outlived QEMU. Whenever that isn't sure there
 // is an error, for what is left is ended.
@@ -94,6 +114,9 @@ func (s search) findRemains(ctx context.Context) (*Remains, error) {
 	f := finding{search: s, dir: dir}
 	if f.holders, f.err = s.holders(); f.err != nil {
 		return nil, f.err
+	}
+	if err := f.reach(); err != nil {
+		s.log.Warn("QEMU's monitor is not reached", "err", err)
 	}
 	r, there, err := record.Read(dir)
 	if there && r.DataDir != s.vm.DataDir && !slices.Contains(f.holders, r.QEMU) {
@@ -125,32 +148,19 @@ func (s search) findRemains(ctx context.Context) (*Remains, error) {
 
 // holders returns the processes that have the lock of the machine.
 func (s search) holders() ([]process.ID, error) {
-	byFile, err := process.Holders(s.lock.Path())
-	if err != nil {
-		return nil, err
-	}
-	byName, err := process.SocketHolders(s.lock.Name())
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range byFile {
-		if !slices.Contains(byName, id) { // one of an older runner has no name
-			byName = append(byName, id)
-		}
-	}
-	return byName, nil
+	return holders.Of(filepath.Dir(s.lock.Path()), lock.MachineFile)
 }
 
 // endRemains ends the processes that have the lock of the machine, and returns how many
 // there were: its guest has never run, or QEMU has ended without them.
 func (s search) endRemains(ctx context.Context) (int, error) {
-	holders, err := s.holders()
+	found, err := s.holders()
 	if err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, remainsTime)
 	defer cancel()
-	for _, id := range holders {
+	for _, id := range found {
 		left, err := process.Adopt(id, "left process", s.log)
 		if errors.Is(err, os.ErrProcessDone) {
 			continue
@@ -163,5 +173,5 @@ func (s search) endRemains(ctx context.Context) (int, error) {
 			return 0, err
 		}
 	}
-	return len(holders), nil
+	return len(found), nil
 }

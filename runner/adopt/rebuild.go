@@ -22,6 +22,7 @@ import (
 	"vmop/runner/prepare"
 	"vmop/runner/reconcile"
 	"vmop/runner/record"
+	"vmop/runner/sockets"
 	"vmop/vmtypes/plan"
 )
 
@@ -42,15 +43,29 @@ type finding struct {
 
 // qemu returns the QEMU that has the lock. It is zero if there is none, or none that can be
 // seen from here.
-func (f *finding) qemu() process.ID {
-	at := slices.IndexFunc(f.holders, func(id process.ID) bool {
+func (f *finding) qemu() process.ID { return qemuOf(f.holders) }
+
+func qemuOf(holders []process.ID) process.ID {
+	at := slices.IndexFunc(holders, func(id process.ID) bool {
 		words, err := id.Arguments()
 		return err == nil && launch.IsQEMU(words)
 	})
 	if at < 0 {
 		return process.ID{}
 	}
-	return f.holders[at]
+	return holders[at]
+}
+
+// reach makes the runtime directory again, with a way to QEMU's monitor, if they were removed.
+func (f *finding) reach() error {
+	qemu := f.qemu()
+	if _, err := os.Stat(f.monitor()); err == nil || qemu == (process.ID{}) {
+		return nil
+	}
+	if err := launch.MakePrivateDir(f.dir); err != nil {
+		return err
+	}
+	return sockets.LinkInherited(qemu, f.monitor())
 }
 
 func (f *finding) monitor() string { return filepath.Join(f.dir, prepare.MonitorSocket) }

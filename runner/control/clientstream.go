@@ -16,7 +16,7 @@ import (
 
 // unreachable returns ErrNotRunning if no process listens on the socket, else err.
 func unreachable(path string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%w: no runner listens on %s", ErrNotRunning, path)
 	}
 	return err

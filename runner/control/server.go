@@ -84,7 +84,8 @@ type Server struct {
 	remote   *http.Server // nil: ServeRemote was not called
 	base     context.Context
 	ended    context.CancelFunc
-	served   chan struct{} // closed when the listener is
+	listener *net.UnixListener
+	serving  sync.WaitGroup // counts the listeners of the socket that are served
 
 	clients atomic.Int32
 	far     atomic.Int32 // clients of ServeRemote
@@ -107,16 +108,13 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.SPICE == nil {
 		opts.SPICE = NewSPICE()
 	}
-	s := &Server{opts: opts, ended: cancel, served: make(chan struct{}), streams: map[net.Conn]struct{}{}}
+	s := &Server{opts: opts, ended: cancel, streams: map[net.Conn]struct{}{}}
 	s.shots.ctx = ctx
 	publish := func(u status.Update) { _ = opts.Tracker.Update(u) }
 	s.console, s.screens.publish = newConsole(publish), publish
 	s.base = ctx
 	s.http = s.newHTTP(withPeer, func(string) bool { return true })
-	go func() {
-		defer close(s.served)
-		s.serve(s.http, &bounded{Listener: l, clients: &s.clients, refuse: s.isBarred})
-	}()
+	s.open(l)
 	go s.keepUsage(ctx)
 	return s, nil
 }
@@ -133,6 +131,25 @@ func (s *Server) isBarred(conn net.Conn) bool {
 	return refused
 }
 
+// open serves the socket.
+func (s *Server) open(l *net.UnixListener) {
+	s.listener = l
+	s.serving.Go(func() { s.serve(s.http, &bounded{Listener: l, clients: &s.clients, refuse: s.isBarred}) })
+}
+
+// Reopen creates the socket again, after it was removed. It must not be called concurrently with
+// itself, nor after Close.
+func (s *Server) Reopen() error {
+	l, err := listen(filepath.Join(s.opts.Dir, SocketName))
+	if err != nil {
+		return err
+	}
+	s.listener.SetUnlinkOnClose(false) // its name is the new one's
+	_ = s.listener.Close()             // no client finds it
+	s.open(l)
+	return nil
+}
+
 // ServeRemote serves the manager, too, until Close. It accepts from the listener only what
 // has proved to be the manager's, and closes it in the end. Requests may name a user
 // (UserHeader), and have neither QMP nor snapshots. It must be called at most once.
@@ -145,7 +162,7 @@ func (s *Server) ServeRemote(l net.Listener) {
 }
 
 func (s *Server) serve(server *http.Server, l net.Listener) {
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		s.opts.Log.Error("control interface", "err", err)
 	}
 }
@@ -212,7 +229,7 @@ func (s *Server) Close(ctx context.Context) error {
 	s.ended()
 	s.shots.group.Wait()
 	s.handed.Wait()
-	<-s.served
+	s.serving.Wait()
 	if err != nil {
 		return fmt.Errorf("close the control interface: %w", err)
 	}

@@ -27,7 +27,7 @@ const lookInterval = 10 * time.Millisecond
 
 // startDetached starts the VM's runner in a session of its own, with its output in a file,
 // so that it outlives the terminal and this process.
-func (inv *Inventory) startDetached(ctx context.Context, vm *VM) error {
+func (inv *Inventory) startDetached(ctx context.Context, vm *VM, interrupted func() context.Context) error {
 	if err := os.MkdirAll(vm.DataDir, 0o700); err != nil {
 		return fmt.Errorf("start %s: make the data directory: %w", vm.Name, err)
 	}
@@ -54,6 +54,10 @@ func (inv *Inventory) startDetached(ctx context.Context, vm *VM) error {
 		_ = cmd.Wait() // its state tells
 	}()
 	err = vm.awaitGuest(ctx, ended)
+	if err != nil && ctx.Err() != nil && interrupted != nil {
+		end := func(ctx context.Context) error { return vm.giveUp(ctx, cmd, ended) }
+		return vm.interruptedStart(ctx, end, interrupted)
+	}
 	if !errors.Is(err, errEnded) {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/prepare"
+	"vmop/runner/record"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
@@ -118,9 +119,12 @@ type VM struct {
 
 	State State
 	// Status is what the runner reports; nil if there is none that answers. Problem says
-	// why, if something is there.
+	// why, if something is there, or which directory of the VM is gone.
 	Status  *status.Status
 	Problem string
+	// Ended is how the last run ended of a VM that isn't running; nil if it isn't known.
+	Ended *record.End
+	lost  bool // it runs without a runner and its data directory
 	// Service is what systemd knows of the VM.
 	Service Service
 }

@@ -17,6 +17,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/images"
 	"vmop/runner/record"
+	"vmop/runner/status"
 	"vmop/spelling"
 	"vmop/vmspec"
 	"vmop/vmstatus"
@@ -260,16 +261,20 @@ func (vm *VM) query(ctx context.Context) {
 	if err == nil {
 		s, e := client.Status(ctx)
 		if err = e; err == nil {
-			vm.State, vm.Status = s.State, &s
+			vm.State, vm.Status, vm.Problem = s.State, &s, lostText(&s)
 			return
 		}
 	}
-	if !errors.Is(err, control.ErrNotRunning) {
-		vm.State, vm.Problem = StateNoAnswer, err.Error()
-		return
+	vm.unanswered(err)
+}
+
+// lostText returns what a runner reports of directories that are gone.
+func lostText(s *status.Status) string {
+	var texts []string
+	for _, p := range s.Problems {
+		if p.Reason == vmstatus.ReasonDirectoryLost {
+			texts = append(texts, p.Message)
+		}
 	}
-	if pid, _ := record.Left(vm.RuntimeDir); pid != 0 {
-		vm.State = StateNoRunner
-		vm.Problem = fmt.Sprintf("the VM is running (QEMU is process %d) but has no runner", pid)
-	}
+	return strings.Join(texts, "; ")
 }

@@ -164,6 +164,26 @@ func lingers(user string) bool {
 	return err == nil
 }
 
+// LogOutNote returns what a log-out of the user does to a VM that was started, for people; mostly
+// nothing.
+func (inv *Inventory) LogOutNote(vm *VM) string {
+	return vm.logOutNote(lingers(inv.opts.Env.UserName))
+}
+
+func (vm *VM) logOutNote(lingers bool) string {
+	const remedy = "to prevent that: loginctl enable-linger"
+	switch {
+	case lingers || vm.Place == nil || vm.Place.System:
+		return ""
+	case vm.Service.Unit != "":
+		return "when you log out, systemd stops " + vm.Name + "; " + remedy
+	case strings.HasPrefix(vm.RuntimeDir, "/run/user/"):
+		return "when you log out, systemd removes the sockets of " + vm.Name + " in " + vm.RuntimeDir +
+			", and you don't reach the VM until you log in again; " + remedy
+	}
+	return ""
+}
+
 // install makes the user's unit for VMs, if there is none.
 func (inv *Inventory) install(ctx context.Context, vm *VM) error {
 	if unit(vm.Name) == "" {
@@ -204,6 +224,12 @@ func (inv *Inventory) userUnit() []byte {
 	}
 	return []byte(strings.NewReplacer("@PROGRAM@", quote(inv.opts.Program), "# @ENVIRONMENT@\n", environment).
 		Replace(userTemplate))
+}
+
+// stopService stops the VM's service, and returns when it has ended.
+func (vm *VM) stopService(ctx context.Context) error {
+	_, err := vm.Place.systemctl(ctx, "stop", "--", vm.Service.Unit)
+	return err
 }
 
 // startService starts the VM's service, and returns when the guest is running.

@@ -146,3 +146,34 @@ func TestWithoutSystemd(t *testing.T) {
 	_, err := h.Autostart(t.Context(), "web", true)
 	require.ErrorContains(t, err, "web can't be started automatically: this needs systemd")
 }
+
+// A user who doesn't linger sees what a log-out does to a VM.
+func TestLogOutNote(t *testing.T) {
+	t.Parallel()
+	mine := &Place{}
+	session := VM{Name: "web", Place: mine, RuntimeDir: "/run/user/7/vmrunner/web"}
+	for _, tt := range []struct {
+		what    string
+		vm      VM
+		lingers bool
+		want    string
+	}{
+		{"in the session's directory", session, false, "sockets of web"},
+		{"of a user who lingers", session, true, ""},
+		{"elsewhere", VM{Name: "web", Place: mine, RuntimeDir: "/tmp/joe/vmrunner/web"}, false, ""},
+		{"a service", VM{Name: "web", Place: mine, Service: Service{Unit: "u"}}, false, "systemd stops web"},
+		{"the computer's", VM{Name: "web", Place: &Place{System: true}, Service: Service{Unit: "u"}}, false, ""},
+		{"without a place", VM{Name: "web", RuntimeDir: "/run/user/7/web"}, false, ""},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			note := tt.vm.logOutNote(tt.lingers)
+			if tt.want == "" {
+				require.Empty(t, note)
+				return
+			}
+			require.Contains(t, note, tt.want)
+			require.Contains(t, note, "loginctl enable-linger")
+		})
+	}
+}

@@ -162,7 +162,7 @@ func with(vms []VM, dir string, s *status.Status) []VM {
 	vms = slices.Clone(vms)
 	for i := range vms {
 		if vms[i].RuntimeDir == dir {
-			vms[i].State, vms[i].Status, vms[i].Problem = s.State, s, ""
+			vms[i].State, vms[i].Status, vms[i].Problem = s.State, s, lostText(s)
 		}
 	}
 	return vms

@@ -27,7 +27,7 @@ func TestPrivateDirectory(t *testing.T) {
 	t.Run("is made for this user only", func(t *testing.T) {
 		t.Parallel()
 		dir := filepath.Join(t.TempDir(), "a", "b")
-		require.NoError(t, makePrivateDir(dir))
+		require.NoError(t, MakePrivateDir(dir))
 		require.Equal(t, os.FileMode(0o700), mode(t, dir))
 		require.Equal(t, os.FileMode(0o700), mode(t, filepath.Dir(dir)))
 	})
@@ -35,14 +35,14 @@ func TestPrivateDirectory(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		require.NoError(t, os.Chmod(dir, 0o777))
-		require.NoError(t, makePrivateDir(dir))
+		require.NoError(t, MakePrivateDir(dir))
 		require.Equal(t, os.FileMode(0o700), mode(t, dir))
 	})
 	t.Run("is refused if another user made it", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		require.NoError(t, os.Chown(dir, 65534, 65534), "this test needs root")
-		require.ErrorContains(t, makePrivateDir(dir), dir+" is not a directory of user 0; choose another with runtimeDir")
+		require.ErrorContains(t, MakePrivateDir(dir), dir+" is not a directory of user 0; choose another with runtimeDir")
 	})
 	t.Run("is refused if another user can exchange it", func(t *testing.T) {
 		t.Parallel()
@@ -52,20 +52,20 @@ func TestPrivateDirectory(t *testing.T) {
 		require.NoError(t, os.Mkdir(theirs, 0o755))
 		require.NoError(t, os.Chown(theirs, 65534, 65534), "this test needs root")
 		dir := filepath.Join(theirs, "vmrunner", "test")
-		require.ErrorContains(t, makePrivateDir(dir), theirs+", which leads to "+dir+", is not a directory of user 0")
-		require.NoError(t, makePrivateDir(filepath.Join(everybodys, "ours", "vmrunner", "test")))
+		require.ErrorContains(t, MakePrivateDir(dir), theirs+", which leads to "+dir+", is not a directory of user 0")
+		require.NoError(t, MakePrivateDir(filepath.Join(everybodys, "ours", "vmrunner", "test")))
 	})
 	t.Run("is refused if it is a link", func(t *testing.T) {
 		t.Parallel()
 		link := filepath.Join(t.TempDir(), "link")
 		require.NoError(t, os.Symlink(t.TempDir(), link))
-		require.ErrorContains(t, makePrivateDir(link), "is not a directory")
+		require.ErrorContains(t, MakePrivateDir(link), "is not a directory")
 	})
 	t.Run("is refused if it is a file", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "file")
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
-		require.ErrorIs(t, makePrivateDir(file), syscall.ENOTDIR)
+		require.ErrorIs(t, MakePrivateDir(file), syscall.ENOTDIR)
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 // left in it.
 func (l *Launch) takeRuntimeDir() error {
 	dir := l.vm.RuntimeDir
-	if err := makePrivateDir(dir); err != nil {
+	if err := MakePrivateDir(dir); err != nil {
 		return fmt.Errorf("make runtime directory: %w", err)
 	}
 	if err := l.mayTake(dir); err != nil {
@@ -64,10 +64,10 @@ func mayTakeSocket(dir string) error {
 		dir, running[0].PID)
 }
 
-// makePrivateDir makes a directory that only this user can look into. One that
+// MakePrivateDir makes a directory that only this user can look into. One that
 // is there must be this user's: below /tmp another user may have made it, or a
 // folder that leads there, and could exchange what is in it.
-func makePrivateDir(path string) error {
+func MakePrivateDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"vmop/runner/cleanup"
 	"vmop/runner/lock"
 	"vmop/runner/prepare"
+	"vmop/runner/sockets"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
@@ -101,18 +102,19 @@ func (l *Launch) Start(ctx context.Context) (*Processes, error) {
 	if err := l.openDescriptors(ctx); err != nil {
 		return nil, err
 	}
-	monitor, err := l.openMonitor(ctx)
+	monitor, place, err := l.openMonitor(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer monitor.Close() // QEMU has its own
+	defer place.Close()
 	if err := l.startHelpers(ctx, true); err != nil {
 		return nil, err
 	}
 	if err := l.seeding.Wait(); err != nil {
 		return nil, err
 	}
-	if err := l.startQEMU(ctx, monitor); err != nil {
+	if err := l.startQEMU(ctx, monitor, place); err != nil {
 		return nil, err
 	}
 	if err := l.startHelpers(ctx, false); err != nil {
@@ -248,21 +250,24 @@ func listen(path string) (*os.File, error) {
 }
 
 // openMonitor makes the listening socket of QEMU's monitor and connects to it:
-// what is said before QEMU runs waits in the socket.
-func (l *Launch) openMonitor(ctx context.Context) (*os.File, error) {
+// what is said before QEMU runs waits in the socket. place keeps the socket reachable when its
+// path is removed (package sockets).
+func (l *Launch) openMonitor(ctx context.Context) (monitor, place *os.File, err error) {
 	path := filepath.Join(l.vm.RuntimeDir, prepare.MonitorSocket)
-	f, err := qmp.Listen(path)
-	if err != nil {
-		return nil, err
+	if monitor, err = qmp.Listen(path); err != nil {
+		return nil, nil, err
 	}
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("connect to QEMU's monitor: %w", err), f.Close())
+		return nil, nil, errors.Join(fmt.Errorf("connect to QEMU's monitor: %w", err), monitor.Close())
+	}
+	if place, err = sockets.Open(path); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("keep QEMU's monitor: %w", err), conn.Close(), monitor.Close())
 	}
 	l.started.Monitor = qmp.New(conn, qmp.WithTrace(l.log))
 	l.undo.Add("monitor", l.started.Monitor.Close)
-	return f, nil
+	return monitor, place, nil
 }
 
 // startHelpers starts the helpers that QEMU must find ready, and waits until
@@ -293,8 +298,9 @@ func (l *Launch) startHelpers(ctx context.Context, first bool) error {
 	return nil
 }
 
-// startQEMU starts QEMU, paused, with the monitor on its listening socket.
-func (l *Launch) startQEMU(ctx context.Context, monitor *os.File) error {
+// startQEMU starts QEMU, paused, with the monitor on its listening socket. The last descriptor is
+// the place of that; QEMU doesn't know of it.
+func (l *Launch) startQEMU(ctx context.Context, monitor, place *os.File) error {
 	q := l.vm.Plan.QEMU
 	fd := 3 + len(q.Descriptors())
 	own := []string{
@@ -305,10 +311,9 @@ func (l *Launch) startQEMU(ctx context.Context, monitor *os.File) error {
 	if l.Incoming {
 		own = append(own, "-incoming", "defer")
 	}
-	files := slices.Concat([]*os.File{monitor}, l.lock.Files(), l.inherited)
-	place := len(l.vm.Plan.Helpers)
+	files := slices.Concat([]*os.File{monitor}, l.lock.Files(), l.inherited, []*os.File{place})
 	var err error
-	l.started.QEMU, err = l.startProcess(ctx, place, own, files)
+	l.started.QEMU, err = l.startProcess(ctx, len(l.vm.Plan.Helpers), own, files)
 	return err
 }
 

@@ -1,10 +1,12 @@
 // Package lock keeps a VM from being run twice. A lock is a file in the data directory
-// (flock(2)), and a name in the kernel that is made of the directory's identity: the
-// file holds wherever the directory is mounted on this host, the name also when
-// the file has been removed. There are two: one is the runner's, the other is
-// inherited by all processes of the machine, which may outlive their runner.
+// (flock(2)), and two names in the kernel, one from the directory's identity, one from its
+// path: the file holds wherever the directory is mounted on this host, the first name also
+// when the file has been removed, the second when the directory has. There are two locks:
+// one is the runner's, the other is inherited by all processes of the machine, which may
+// outlive their runner.
 //
-// See docs/decisions/0014-inherited-lock.md and docs/decisions/0053-lock-name.md.
+// See docs/decisions/0014-inherited-lock.md, docs/decisions/0053-lock-name.md and
+// docs/decisions/0174-a-lock-for-a-path.md.
 package lock
 
 import (
@@ -47,10 +49,31 @@ const (
 
 // A Lock is one of the two of a data directory.
 type Lock struct {
-	path string
-	file *os.File
-	name *os.File // that was taken; nil: none
+	path  string
+	file  *os.File
+	names []*os.File // that were taken
 }
+
+// A LostError says that a VM is running whose data directory was removed or renamed.
+type LostError struct {
+	// DataDir is where the directory was.
+	DataDir string
+	// PID is the process that has the VM, 0 if it isn't known.
+	PID int
+}
+
+// Error implements error.
+func (e *LostError) Error() string {
+	who := "a process that can't be seen from here"
+	if e.PID > 0 {
+		who = "process " + strconv.Itoa(e.PID)
+	}
+	return fmt.Sprintf("%v: %s still runs it, but its data directory %s was removed or renamed; put the directory "+
+		"back, or save the guest's data and end the VM (vmrunner stop NAME --force)", ErrHeld, who, e.DataDir)
+}
+
+// Is makes it an ErrHeld.
+func (e *LostError) Is(target error) bool { return target == ErrHeld }
 
 // Runner makes this process the runner of the VM whose data directory is given;
 // it is made if need be. The file keeps the runner's process number.
@@ -62,26 +85,34 @@ func Runner(dataDir string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	begin := time.Now()
-	for {
-		held, err := l.Try()
-		if err != nil {
-			return nil, errors.Join(err, l.Release())
-		}
-		if held {
-			break
-		}
-		pid := l.holder()
-		if waited := time.Since(begin); waited > lateLockTime || waited > dyingTime && alive(pid) {
-			return nil, errors.Join(fmt.Errorf("%w: %s is locked by runner process %s", ErrHeld, l.path, pid),
-				l.Release())
-		}
-		time.Sleep(Tick)
+	if err := l.await(); err != nil {
+		return nil, errors.Join(err, l.Release())
 	}
 	// Always of one length: to truncate, and allocate anew, takes 0.2 ms. Where it
 	// can't be written the lock holds all the same.
 	_, _ = l.file.WriteAt(fmt.Appendf(nil, "%10d\n", os.Getpid()), 0)
 	return l, nil
+}
+
+// await takes the runner's lock.
+func (l *Lock) await() error {
+	for begin := time.Now(); ; time.Sleep(Tick) {
+		held, err := l.Try()
+		var lost *LostError
+		if held || err != nil && !errors.As(err, &lost) {
+			return err
+		}
+		pid := ""
+		if lost != nil {
+			pid = strconv.Itoa(lost.PID)
+		} else {
+			pid = l.holder()
+			err = fmt.Errorf("%w: %s is locked by runner process %s", ErrHeld, l.path, pid)
+		}
+		if waited := time.Since(begin); waited > lateLockTime || waited > dyingTime && alive(pid) {
+			return err
+		}
+	}
 }
 
 // holder returns the number of the process that holds the runner's lock, as far as it is
@@ -92,8 +123,10 @@ func (l *Lock) holder() string {
 	if pid := strings.TrimSpace(string(text[:n])); pid != "" {
 		return pid
 	}
-	if owner, err := ownerOf(l.Name()); err == nil && owner.Pid > 0 {
-		return strconv.Itoa(int(owner.Pid))
+	for _, name := range l.Names() {
+		if owner, err := ownerOf(name); err == nil && owner.Pid > 0 {
+			return strconv.Itoa(int(owner.Pid))
+		}
 	}
 	return ""
 }
@@ -131,13 +164,11 @@ func (l *Lock) Path() string { return l.path }
 
 // Files returns what a process inherits that is to hold the lock, once it is taken.
 func (l *Lock) Files() []*os.File {
-	if l.name == nil {
-		return []*os.File{l.file}
-	}
-	return []*os.File{l.file, l.name}
+	return append([]*os.File{l.file}, l.names...)
 }
 
-// Try takes the lock, and reports whether it could.
+// Try takes the lock, and reports whether it could. The error is a *LostError if the directory
+// isn't the one that a running VM had at this path.
 func (l *Lock) Try() (bool, error) {
 	for {
 		if free, err := flock(l.file); !free || err != nil {
@@ -148,7 +179,7 @@ func (l *Lock) Try() (bool, error) {
 			return false, err
 		}
 		if current {
-			return l.takeName()
+			return l.takeNames()
 		}
 		// Someone has removed it, or put another in its place: that is the one that
 		// others will lock.
@@ -182,12 +213,15 @@ func Runs(dataDir string) (bool, error) {
 	path := filepath.Join(dataDir, MachineFile)
 	l := Lock{path: path}
 	var err error
-	if l.file, err = regular.Open(path); err != nil {
-		return false, nil // its data has gone
+	if l.file, err = regular.Open(path); err != nil { // its data has gone
+		return Lost(dataDir), nil
 	}
 	free, err := flock(l.file)
 	if free && err == nil {
-		free, err = l.takeName()
+		free, err = l.takeNames()
+	}
+	if errors.Is(err, ErrHeld) {
+		free, err = false, nil
 	}
 	return !free && err == nil, errors.Join(err, l.Release())
 }
@@ -214,11 +248,16 @@ func alive(pid string) bool {
 // started at this moment would have it for a moment longer, so there must be
 // none.
 func (l *Lock) Release() error {
-	var err error
-	if l.name != nil {
-		err = release(l.name)
+	return errors.Join(l.releaseNames(), release(l.file))
+}
+
+func (l *Lock) releaseNames() error {
+	var errs []error
+	for _, name := range l.names {
+		errs = append(errs, release(name))
 	}
-	return errors.Join(err, release(l.file))
+	l.names = nil
+	return errors.Join(errs...)
 }
 
 func release(f *os.File) error {

@@ -226,11 +226,11 @@ func TestNamesOfOthers(t *testing.T) {
 			t.Parallel()
 			l, err := Machine(t.TempDir())
 			require.NoError(t, err)
-			taken := tt.take(t, l.Name())
+			taken := tt.take(t, l.identityName())
 			free, err := l.Try()
 			require.NoError(t, err)
 			require.Equal(t, tt.free, free)
-			require.Len(t, l.Files(), 1, "the name is another's")
+			require.Len(t, l.names, map[bool]int{true: 1}[tt.free], "the name is another's")
 			require.NoError(t, taken.Close())
 			require.NoError(t, l.Release())
 		})
@@ -264,4 +264,75 @@ func boundOnly(t *testing.T, name string) *os.File {
 	require.NoError(t, err)
 	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
 	return os.NewFile(uintptr(fd), name)
+}
+
+// A data directory that is removed or renamed under a VM doesn't let a second VM have its path,
+// neither while its runner lives, nor while a process of it does; another directory is free.
+func TestAPathIsLockedThoughItsDirectoryIsGone(t *testing.T) {
+	t.Parallel()
+	for what, lose := range map[string]func(*testing.T, string){
+		"removed": func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(dir)) },
+		"renamed": func(t *testing.T, dir string) { require.NoError(t, os.Rename(dir, dir+".old")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			runner, err := Runner(dir)
+			require.NoError(t, err)
+			machine, err := Machine(dir)
+			require.NoError(t, err)
+			free, err := machine.Try()
+			require.NoError(t, err)
+			require.True(t, free)
+			require.False(t, Lost(dir))
+			lose(t, dir)
+			require.True(t, Lost(dir))
+
+			_, err = Runner(dir)
+			var lost *LostError
+			require.ErrorAs(t, err, &lost)
+			require.ErrorIs(t, err, ErrHeld)
+			require.Equal(t, os.Getpid(), lost.PID)
+			require.NoError(t, runner.Release())
+			heir, end := inherits(t, machine)
+			require.NoError(t, machine.Release())
+			again, err := Runner(dir)
+			require.NoError(t, err)
+			other, err := Machine(dir)
+			require.NoError(t, err)
+			_, err = other.Try()
+			require.ErrorAs(t, err, &lost)
+			require.True(t, Lost(dir))
+			runs, err := Runs(dir)
+			require.NoError(t, err)
+			require.True(t, runs)
+
+			require.NoError(t, end.Close())
+			require.NoError(t, heir.Wait())
+			free, err = other.Try()
+			require.NoError(t, err)
+			require.True(t, free)
+			require.NoError(t, other.Release())
+			require.NoError(t, again.Release())
+			require.False(t, Lost(dir))
+		})
+	}
+}
+
+// Another user who takes the name of a path keeps no other from their VM.
+func TestAPathTakenByAnotherUserIsFree(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, err := Machine(dir)
+	require.NoError(t, err)
+	taken := takenByAnotherUser(t, l.pathName())
+	free, err := l.Try()
+	require.NoError(t, err)
+	require.True(t, free)
+	require.False(t, Lost(dir))
+	names, foreign := Owned(dir, MachineFile)
+	require.True(t, foreign)
+	require.Equal(t, []string{l.identityName()}, names)
+	require.NoError(t, taken.Close())
+	require.NoError(t, l.Release())
 }

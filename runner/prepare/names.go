@@ -35,7 +35,7 @@ const (
 	// RuntimeLink leads to the runtime directory, which the configuration may have
 	// moved meanwhile. It is there while a guest runs.
 	RuntimeLink = "runtime"
-	// EndedFile says that the guest has shut itself down that ran in a pod.
+	// EndedFile says how the last run has ended.
 	EndedFile = "ended.json"
 	// SnapshotsFolder has the VM's snapshots, and RestoreFile says what is replaced by one of them;
 	// see package snapshot.

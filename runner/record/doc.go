@@ -9,8 +9,7 @@
 //	runner.json    how far the runner has come: the last reset, a stop request …
 //	config.yaml    the configuration in force, if it is another than the first
 //
-// And ended.json in the data directory (end.go) says that the guest has shut itself
-// down that ran in a pod.
+// And ended.json in the data directory (end.go) says how the VM has ended.
 //
 // See docs/decisions/0025-adoption.md.
 package record

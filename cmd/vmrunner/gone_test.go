@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/test/guest"
+	"vmop/test/invariants"
+)
+
+// answers waits until the runner of a folder answers, and returns its client.
+func answers(t *testing.T, dir string) *control.Client {
+	t.Helper()
+	var client *control.Client
+	require.Eventually(t, func() bool {
+		var err error
+		if client, err = control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName)); err != nil {
+			return false
+		}
+		_, err = client.Status(t.Context())
+		return err == nil
+	}, patience, tick, "the runner isn't reached again")
+	return client
+}
+
+// The runtime directory that is removed under a VM is made again: the runner is reached, and
+// QEMU by it, console and screen included. So it is if only what is in it is removed, and for the next
+// runner if this one is killed.
+func TestARemovedRuntimeDirectoryIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", append(obedient(t, true), "display: {vnc: {}}", "useTpm: true")...)
+	run := filepath.Join(dir, "run")
+	p := start(t, dir, nil)
+	p.await(`INF booting`)
+	qemu := known(t, dir).QEMU.PID
+	for range 2 {
+		require.NoError(t, os.RemoveAll(run))
+		p.await(`the runtime directory was removed while the VM is running, and was made again`)
+		client := answers(t, dir)
+		counts(t, client)
+		screen, err := client.VNC(t.Context())
+		require.NoError(t, err)
+		greeting := make([]byte, 3)
+		_, err = screen.Read(greeting)
+		require.NoError(t, err)
+		require.Equal(t, "RFB", string(greeting))
+		require.NoError(t, screen.Close())
+		require.Empty(t, known(t, dir).Problems)
+	}
+	entries, err := os.ReadDir(run)
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.NoError(t, os.RemoveAll(filepath.Join(run, e.Name())))
+	}
+	p.await(`was made again`)
+	client := answers(t, dir)
+	hangUp(t, qemu, filepath.Join(run, "monitor.sock"))
+	p.await(`the connection with QEMU's monitor is broken`)
+	counts(t, client)
+
+	p.kill()
+	next := start(t, dir, nil)
+	next.await(`INF adopted`)
+	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
+	next.signal(syscall.SIGTERM)
+	require.Zero(t, next.exit(), "the guest obeys the power button")
+	require.NotContains(t, next.out.String(), "QMP quit")
+	invariants.NothingLeft(t, dir)
+}
+
+// A runtime directory that is removed together with the runner is made again by the next one, which
+// adopts the VM. What the console needs is lost until the VM is started again, and the status says so.
+func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", obedient(t, true)...)
+	first := start(t, dir, nil, "--console")
+	first.await(guest.ObedientSays)
+	first.await(`(?m)^0000000a$`)
+	qemu := known(t, dir).QEMU.PID
+	first.kill()
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
+	next := start(t, dir, nil)
+	next.await(`INF adopted`)
+	require.Equal(t, qemu, known(t, dir).QEMU.PID)
+	require.Eventually(t, func() bool { return len(known(t, dir).Problems) > 0 }, patience, tick)
+	require.Contains(t, known(t, dir).Problems[0].Message, "console.sock")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
+	next.await(`was made again`)
+	answers(t, dir)
+	next.kill()
+	third := start(t, dir, nil)
+	third.await(`INF adopted`)
+	third.signal(syscall.SIGTERM)
+	require.Zero(t, third.exit())
+	invariants.NothingLeft(t, dir)
+}
+
+// A data directory that is removed or renamed under a VM lets no second VM begin in its place,
+// whether the runner lives or not.
+func TestNoSecondVMWithoutTheDataDirectory(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	data := filepath.Join(dir, "data")
+	first := start(t, dir, nil)
+	first.await(`booting`)
+	require.NoError(t, os.Rename(data, data+".old"))
+	for _, alive := range []bool{true, false} {
+		if !alive {
+			first.kill()
+		}
+		second := start(t, dir, nil)
+		require.Equal(t, 3, second.exit())
+		require.Regexp(t, `vmrunner: the VM runs already: process \d+ still runs it, but its data directory .*/data was removed`,
+			second.out.String())
+		invariants.OneQEMU(t, dir)
+	}
+	require.NoError(t, os.RemoveAll(data))
+	require.NoError(t, os.Rename(data+".old", data))
+	third := start(t, dir, nil)
+	third.await(`INF adopted`)
+	third.signal(syscall.SIGTERM)
+	require.Zero(t, third.exit())
+	invariants.NothingLeft(t, dir)
+}
+
+// counts requires that the guest of a folder, which counts, continues, as its console shows.
+func counts(t *testing.T, client *control.Client) {
+	t.Helper()
+	conn, err := client.Console(t.Context(), control.Watch)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	lines := bufio.NewScanner(conn)
+	require.True(t, lines.Scan() && lines.Scan(), "the guest says nothing: %v", lines.Err())
+}
+
+// Ctrl-C during a start ends the VM that is being started, also one that does not come up.
+func TestCtrlCEndsAStart(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000'], ready: PATH/never}}")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "config", "vmrunner"), 0o700))
+	file := filepath.Join(dir, "config", "vmrunner", "test.yaml")
+	require.NoError(t, os.Rename(filepath.Join(dir, "config.yaml"), file))
+	types, err := filepath.Abs("../../runner/testdata/vmtypes")
+	require.NoError(t, err)
+	p := &program{t: t, out: newTranscript(), ended: make(chan struct{})}
+	p.cmd = exec.CommandContext(t.Context(), "vmrunner", "start", "test", "--vmtypes", types)
+	p.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.launch()
+	require.Eventually(t, func() bool { return len(invariants.Processes(t, dir)["sleep"]) == 1 }, patience, tick)
+	p.signal(syscall.SIGINT)
+	require.Equal(t, 130, p.exit())
+	require.Regexp(t, `(?s)ending test again; .*vmrunner: start test: the VM was ended again: signal interrupt`, p.out.String())
+	invariants.NoProcess(t, dir)
+}
