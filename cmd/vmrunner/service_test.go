@@ -11,7 +11,7 @@ import (
 	"vmop/test/tier"
 )
 
-// A manager is a systemd whose /run, /etc/opt, /var/lib and /usr/local/bin are the test's own. The rest is this
+// A manager is a systemd whose /run, /etc/opt, /var/lib, /var/cache and /usr/local/bin are the test's own. The rest is this
 // machine's.
 type manager struct {
 	*systemd.Manager
@@ -19,7 +19,7 @@ type manager struct {
 	t *testing.T
 }
 
-// birth makes it, in a folder that has bin, etc and lib. Mounts of other tests go: systemd can't start a service while
+// birth makes it, in a folder that has bin, etc, lib and cache. Mounts of other tests go: systemd can't start a service while
 // one of them vanishes.
 const birth = `set -e
 mount --make-rprivate /
@@ -27,6 +27,7 @@ awk '$2 ~ "^/tmp/" { print $2 }' /proc/self/mounts | sort -r | xargs --no-run-if
 mount -t proc proc /proc
 mount -t tmpfs tmpfs /run
 mount --bind lib /var/lib
+mount --bind cache /var/cache
 mount --bind etc /etc/opt
 mount --bind bin /usr/local/bin
 mkdir -p /run/systemd/system
@@ -43,7 +44,7 @@ exec /lib/systemd/systemd --system --unit=basic.target --log-target=console --sh
 func newManager(t *testing.T) *manager {
 	t.Helper()
 	return &manager{systemd.New(t, birth, func(m *systemd.Manager) {
-		for _, dir := range []string{"etc/vmrunner", "lib"} {
+		for _, dir := range []string{"etc/vmrunner", "lib", "cache"} {
 			require.NoError(t, os.MkdirAll(m.Path(dir), 0o755))
 		}
 		require.NoError(t, os.Rename(build(t), m.Path("bin")))
