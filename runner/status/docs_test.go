@@ -174,7 +174,9 @@ func statuses() (all []Status) {
 		func(s *Status) { s.TPM = TPMGone },
 		func(s *Status) { s.Confinement = &Confinement{} },
 		func(s *Status) { s.Confinement = &Confinement{Landlock: 7, OwnRoot: true} },
-		func(s *Status) { s.Confinement = &Confinement{Landlock: 7, OwnRoot: true, Exempt: []string{"virtiofsd"}} },
+		func(s *Status) {
+			s.Confinement = &Confinement{Landlock: 7, OwnRoot: true, Exempt: []string{"virtiofsd"}}
+		},
 	}
 	for _, state := range []vmstatus.State{
 		vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting,
