@@ -11,16 +11,16 @@ import (
 	"vmop/test/tier"
 )
 
-// A manager is a systemd whose /run, /etc/opt, /var/lib, /var/cache and /usr/local/bin are the test's own. The rest is this
-// machine's.
+// A manager is a systemd whose /run, /etc/opt, /var/lib, /var/cache and /usr/local/bin are the test's own. The rest is
+// this machine's.
 type manager struct {
 	*systemd.Manager
 
 	t *testing.T
 }
 
-// birth makes it, in a folder that has bin, etc, lib and cache. Mounts of other tests go: systemd can't start a service while
-// one of them vanishes.
+// birth makes it, in a folder that has bin, etc, lib and cache. Mounts of other tests go: systemd can't start a service
+// while one of them vanishes.
 const birth = `set -e
 mount --make-rprivate /
 awk '$2 ~ "^/tmp/" { print $2 }' /proc/self/mounts | sort -r | xargs --no-run-if-empty umount --lazy || true
