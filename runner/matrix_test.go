@@ -93,7 +93,7 @@ func whole(t *testing.T, more ...string) *vm {
 	invariants.NewDisk(t, v.path("disk.qcow2"), "precious")
 	v.configure("standard", nil, append([]string{
 		"accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []",
-		"drives: [{file: PATH/disk.qcow2}]",
+		"drives: [{file: PATH/disk.qcow2, format: qcow2}]",
 	}, more...)...)
 	return v
 }

@@ -123,7 +123,7 @@ func foreign(t *testing.T) []byte {
 func TestFault16TermInTheFirmware(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []",
-		"powerdownTimeout: 1", "drives: [{file: PATH/disk.qcow2}]")
+		"powerdownTimeout: 1", "drives: [{file: PATH/disk.qcow2, format: qcow2}]")
 	disk := filepath.Join(dir, "disk.qcow2")
 	invariants.NewDisk(t, disk, "precious")
 	p := newProgram(t, dir, nil)
@@ -246,7 +246,7 @@ func TestFault28DataDirectory(t *testing.T) {
 func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
-		"drives: [{file: PATH/disk.qcow2}]")
+		"drives: [{file: PATH/disk.qcow2, format: qcow2}]")
 	disk := filepath.Join(dir, "disk.qcow2")
 	invariants.NewDisk(t, disk, "precious")
 	first := newProgram(t, dir, nil)
