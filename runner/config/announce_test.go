@@ -53,7 +53,8 @@ func TestMachinesAreFound(t *testing.T) {
 	require.Empty(t, entries(filepath.Join(filepath.Dir(usual), ElsewhereDir)))
 }
 
-// Others' directories are not looked into, and nothing is announced in them.
+// Others' directories are not looked into, and nothing is announced in them. Root looks into those of services, which have
+// users: where only root can make them.
 func TestMachinesOfOthers(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -63,6 +64,8 @@ func TestMachinesOfOthers(t *testing.T) {
 	theirs := run("xdg/vmrunner/theirs")
 	mine := run("xdg/vmrunner/mine")
 	require.NoError(t, os.Chown(theirs, 1, 1))
+	require.Equal(t, []Machine{{"mine", mine}, {"theirs", theirs}}, Machines(env, "sock"))
+	require.NoError(t, os.Chmod(filepath.Dir(mine), 0o777))
 	require.Equal(t, []Machine{{"mine", mine}}, Machines(env, "sock"))
 	require.NoError(t, os.Chown(filepath.Dir(mine), 1, 1))
 	require.Empty(t, Machines(env, "sock"))
