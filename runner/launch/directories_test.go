@@ -55,11 +55,16 @@ func TestPrivateDirectory(t *testing.T) {
 		require.ErrorContains(t, MakePrivateDir(dir), theirs+", which leads to "+dir+", is not a directory of user 0")
 		require.NoError(t, MakePrivateDir(filepath.Join(everybodys, "ours", "vmrunner", "test")))
 	})
-	t.Run("is refused if it is a link", func(t *testing.T) {
+	t.Run("is refused if it is a link of another user, or to a directory of one", func(t *testing.T) {
 		t.Parallel()
-		link := filepath.Join(t.TempDir(), "link")
-		require.NoError(t, os.Symlink(t.TempDir(), link))
-		require.ErrorContains(t, MakePrivateDir(link), "is not a directory")
+		dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+		require.NoError(t, os.Symlink(dir, link))
+		require.NoError(t, MakePrivateDir(link), "as systemd makes them")
+		require.NoError(t, os.Lchown(link, 65534, 65534), "this test needs root")
+		require.ErrorContains(t, MakePrivateDir(link), "is a link of another user")
+		require.NoError(t, os.Lchown(link, 0, 0))
+		require.NoError(t, os.Chown(dir, 65534, 65534))
+		require.ErrorContains(t, MakePrivateDir(link), "is not a directory of user 0")
 	})
 	t.Run("is refused if it is a file", func(t *testing.T) {
 		t.Parallel()
