@@ -155,7 +155,9 @@ func TestCtrlCEndsAStart(t *testing.T) {
 	require.NoError(t, err)
 	p := &program{t: t, out: newTranscript(), ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(t.Context(), "vmrunner", "start", "test", "--vmtypes", types)
-	p.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	own := filepath.Join(dir, "xdg") // VMs of other tests have the same name
+	require.NoError(t, os.Mkdir(own, 0o700))
+	p.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "XDG_RUNTIME_DIR="+own)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.launch()
 	require.Eventually(t, func() bool { return len(invariants.Processes(t, dir)["sleep"]) == 1 }, patience, tick)
