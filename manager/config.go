@@ -93,6 +93,7 @@ type reconcilerPart struct {
 	TrustedTypeImages []string     `yaml:"trustedVMTypeImages"`
 	TrustedClaims     []string     `yaml:"trustedClaims"`
 	TrustedURLs       []string     `yaml:"trustedURLs"`
+	NoPrivate         bool         `yaml:"refusePrivateAddresses"`
 	Restarts          restartsPart `yaml:"automaticRestarts"`
 
 	// Ranges and LeaseRetention are Deckhouse's virtualMachineCIDRs, and its
@@ -204,7 +205,7 @@ func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 	faults.resource(at("kvmResource"), s.KVMResource, "vmop/kvm")
 	faults.resource(at("vhostNetResource"), s.VhostNetResource, "vmop/vhost-net")
 	s.Restarts = objects.Restarts{AtOnce: p.Restarts.AtOnce, Pause: time.Duration(p.Restarts.Pause) * time.Second}
-	s.Trust = trust(p, faults)
+	s.Trust, s.NoPrivateAddresses = trust(p, faults), p.NoPrivate
 	if n := p.OperationsKept; n != nil {
 		if s.OperationsKept = *n; *n < 0 || *n > mostOperations {
 			faults.add(at("operationsKept"), fmt.Sprintf("can't be %d", *n), fmt.Sprintf("0 to %d", mostOperations))

@@ -84,6 +84,7 @@ const whole = `
       trustedVMTypeImages: [registry.example/types/*]
       trustedClaims: [runner-data-web-0]
       trustedURLs: [https://images.example/]
+      refusePrivateAddresses: true
       operationsKept: 3
       operationsKeptFor: 600
       automaticRestarts: {atOnce: 3, pause: 60}
@@ -116,6 +117,7 @@ func wholeConfig() Config {
 		TypeImages: []objects.ImagePattern{"registry.example/types/*"},
 		URLs:       []objects.URLPattern{"https://images.example/"},
 	}
+	s.NoPrivateAddresses = true
 	s.OperationsKept, s.OperationsKeptFor = 3, 10*time.Minute
 	s.Restarts = objects.Restarts{AtOnce: 3, Pause: time.Minute}
 	s.LeaseRetention, s.Ranges = time.Minute, addresses.Ranges{

@@ -173,6 +173,9 @@ func (m *run) create(ctx context.Context) error {
 	if err := vm.Complete(ctx, m.opts.Options, true); err != nil {
 		return err
 	}
+	if err := m.checkMedia(ctx); err != nil {
+		return err
+	}
 	if err := m.makeDisks(ctx); err != nil {
 		return err
 	}

@@ -245,6 +245,7 @@ func TestRemedies(t *testing.T) {
 		"SourceNotFound": "later", "SourceUnauthorized": "later", "SourceRefused": "later",
 		"CertificateInvalid": "later",
 		"RedirectRefused":    "later",
+		"AddressRefused":     "later",
 	}
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../../diskimage/errors.go", nil, 0)
 	require.NoError(t, err)

@@ -34,7 +34,8 @@ const (
 // remedyOf returns the remedy for a reason. What isn't known may go away by itself.
 func remedyOf(reason string) remedy {
 	switch reason {
-	case "SourceNotFound", "SourceUnauthorized", "SourceRefused", "CertificateInvalid", "RedirectRefused":
+	case "SourceNotFound", "SourceUnauthorized", "SourceRefused", "CertificateInvalid", "RedirectRefused",
+		"AddressRefused":
 		return byServer
 	case "InvalidSource", "ChecksumMismatch", "TransferTooLarge", "UnsupportedFormat", "ImageCorrupt",
 		"ImageHasBackingFile", "ImageHasExternalData", "ImageEncrypted", "ImageTooLarge", "ImageEmpty", "NoDiskInImage",

@@ -200,7 +200,7 @@ func (s *Service) reviewed(ctx context.Context, of contents, token string) (tick
 	var all claims
 	var t ticket
 	valid, err := at.verifier(&oidc.Config{ClientID: of.provider.ClientID, Now: s.opts.Now}).Verify(
-		oidc.ClientContext(ctx, s.providers.http), token)
+		oidc.ClientContext(ctx, at.http), token)
 	if err == nil {
 		err = valid.Claims(&all)
 	}

@@ -88,6 +88,7 @@ func (c *Controller) worker(d *v1.VirtualDisk) disk.Worker {
 	return disk.Worker{
 		Image: settings.Image, PullPolicy: settings.ImagePullPolicy, ServiceAccount: objects.ServiceAccount,
 		Labels: labelsOf(d), Gate: objects.SchedulingGate, Authorities: objects.ManagerCA,
+		NoPrivate: settings.NoPrivateAddresses,
 	}
 }
 
