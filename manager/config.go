@@ -94,6 +94,8 @@ type reconcilerPart struct {
 	TrustedClaims     []string     `yaml:"trustedClaims"`
 	TrustedURLs       []string     `yaml:"trustedURLs"`
 	NoPrivate         bool         `yaml:"refusePrivateAddresses"`
+	AllowedBridges    []string     `yaml:"allowedBridges"`
+	UnfilteredBridges []string     `yaml:"unfilteredBridges"`
 	Restarts          restartsPart `yaml:"automaticRestarts"`
 
 	// Ranges and LeaseRetention are Deckhouse's virtualMachineCIDRs, and its
@@ -261,6 +263,8 @@ func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
 		return names
 	}
 	t.VMTypes, t.Claims = names("trustedVMTypes", p.TrustedVMTypes), names("trustedClaims", p.TrustedClaims)
+	t.Bridges = bridges(p.AllowedBridges, "allowedBridges", at, faults)
+	t.Unfiltered = bridges(p.UnfilteredBridges, "unfilteredBridges", at, faults)
 	for i, text := range p.TrustedURLs {
 		pattern := objects.URLPattern(text)
 		if err := pattern.Validate(); err != nil {
@@ -269,6 +273,17 @@ func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
 		t.URLs = append(t.URLs, pattern)
 	}
 	return t
+}
+
+// bridges returns names of bridges.
+func bridges(names []string, key string, at func(key string, i int) string, faults *faults) []string {
+	const longest = 15 // of the name of an interface
+	for i, name := range names {
+		if name == "" || len(name) > longest || strings.ContainsAny(name, "/ ") {
+			faults.add(at(key, i), fmt.Sprintf("%q is not the name of a bridge", name), `such as br0; "*" means all`)
+		}
+	}
+	return names
 }
 
 // choice returns which of some words was meant, or all of them.

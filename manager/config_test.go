@@ -85,6 +85,8 @@ const whole = `
       trustedClaims: [runner-data-web-0]
       trustedURLs: [https://images.example/]
       refusePrivateAddresses: true
+      allowedBridges: [br0, br-vms]
+      unfilteredBridges: ["*"]
       operationsKept: 3
       operationsKeptFor: 600
       automaticRestarts: {atOnce: 3, pause: 60}
@@ -116,6 +118,7 @@ func wholeConfig() Config {
 		VMTypes: []string{"ours", "*"}, Claims: []string{"runner-data-web-0"},
 		TypeImages: []objects.ImagePattern{"registry.example/types/*"},
 		URLs:       []objects.URLPattern{"https://images.example/"},
+		Bridges:    []string{"br0", "br-vms"}, Unfiltered: []string{"*"},
 	}
 	s.NoPrivateAddresses = true
 	s.OperationsKept, s.OperationsKeptFor = 3, 10*time.Minute

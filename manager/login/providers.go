@@ -100,7 +100,8 @@ func (p *providers) first(state string, until time.Time) bool {
 // reached returns a client for the provider. What the provider says of its endpoints leads to no internal address,
 // unless the configuration names a server of this computer.
 func (p Provider) reached() *http.Client {
-	rule := outbound.NamedBy(p.Issuer, p.ConfigurationEndpoint, p.AuthorizationEndpoint, p.TokenEndpoint, p.KeysEndpoint)
+	rule := outbound.NamedBy(p.Issuer, p.ConfigurationEndpoint,
+		p.AuthorizationEndpoint, p.TokenEndpoint, p.KeysEndpoint)
 	base := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
 	return &http.Client{Timeout: answerPatience, Transport: bounded{rule.Transport(base)}}
 }

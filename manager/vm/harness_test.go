@@ -184,7 +184,7 @@ func newWorld(t *testing.T) *world {
 		}
 	})
 	settings := objects.DefaultSettings()
-	settings.Version, settings.Image = "test", "vmrunner:test"
+	settings.Version, settings.Image, settings.Trust.Bridges = "test", "vmrunner:test", []string{"br0"}
 	w.settings.Store(&settings)
 	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "vm-runner", Namespace: w.Name}})
 	return w

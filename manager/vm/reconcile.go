@@ -325,6 +325,7 @@ func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []object
 			!s.Class.Follows()
 		version, did := round.ConfigMap(start.ctx, stays, objects.Given{
 			Lease: address.Lease, Devices: disks.Devices, Drives: attached.Drives,
+			Unfiltered: s.Settings.Trust.Unfiltered,
 		})
 		if version != 0 {
 			c.attachments.Wrote(s.VM, attached.Drives, version)
