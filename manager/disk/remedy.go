@@ -15,8 +15,9 @@ const (
 	ReasonPodFailed     = "ImportPodFailed" // without a word of the import itself
 	ReasonPodTaken      = "PodNameTaken"
 	ReasonSecretMissing = "SecretMissing"
-	ReasonUpload        = "WaitForUserUpload" // of the image, by a user
-	ReasonSourceChanged = "SourceChanged"     // while it was copied
+	ReasonSecretHost    = "SecretNotForServer" // its annotation has other servers, or none
+	ReasonUpload        = "WaitForUserUpload"  // of the image, by a user
+	ReasonSourceChanged = "SourceChanged"      // while it was copied
 )
 
 // A remedy is what makes a failed import succeed.

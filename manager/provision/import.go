@@ -42,7 +42,7 @@ func (c *Controller) observe(ctx context.Context, s *disk.Situation) (again time
 		again = sourceRetry
 	}
 	s.Secret = disk.SecretOf(s.Disk)
-	if s.Secret.Version, err = c.book.SecretVersion(s.Secret.Type, s.Secret.Name); err != nil {
+	if s.Secret.Version, s.Secret.Hosts, err = c.book.SecretVersion(s.Secret.Type, s.Secret.Name); err != nil {
 		return 0, err
 	}
 	_, s.Wanted = c.wanted.place(s.Disk.Name)
