@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -207,8 +206,8 @@ func (s *Service) reviewed(ctx context.Context, of contents, token string) (tick
 	if err == nil {
 		t, err = all.ticket(of.provider)
 	}
-	if _, local := c.user(t.User); err == nil && local {
-		err = fmt.Errorf("%q is the name of a local user (userPrefix of the provider)", t.User)
+	if err == nil {
+		err = c.foreign(of.provider, t.User)
 	}
 	switch {
 	case err != nil && strings.Contains(err.Error(), "fetching keys"): // the library has no error of its own for that

@@ -100,8 +100,8 @@ func (s *Service) Callback(w http.ResponseWriter, r *http.Request) (session *Ses
 	if err != nil {
 		return fail(unavailable, err)
 	}
-	if _, local := c.user(t.User); local {
-		return fail(false, fmt.Errorf("%q is the name of a local user (userPrefix of the provider)", t.User))
+	if err := c.foreign(p, t.User); err != nil {
+		return fail(false, err)
 	}
 	session, err = s.begin(w, r, t)
 	return session, a.Next, err

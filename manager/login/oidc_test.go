@@ -103,6 +103,11 @@ func TestOIDCRefusesWrongTokens(t *testing.T) {
 		"local user": {
 			nil, func(c *Config) { c.Users = []User{{Name: "ann", Hash: hash(t, "x")}} }, "the name of a local user",
 		},
+		"user of another provider": {
+			set("preferred_username", "b-ann"), func(c *Config) {
+				c.Providers = append(c.Providers, Provider{Name: "b", UserPrefix: "b-"})
+			}, "begins with the userPrefix of the provider b",
+		},
 		"unverified email": {
 			set("email", "ann@example.org"), func(c *Config) { c.Providers[0].UserClaim = "email" }, "not verified",
 		},
