@@ -27,7 +27,7 @@ func device(t *testing.T, size int) string {
 }
 
 func into(name string, source diskimage.Source) diskimage.Import {
-	return diskimage.Import{Source: source, Target: diskimage.Target{Path: name}, Limits: quick()}
+	return diskimage.Import{Source: source, Target: diskimage.Target{Path: name}, Limits: quick(), Reach: here()}
 }
 
 // What was on the device before is gone, after the image's end and in its holes, too.

@@ -22,6 +22,7 @@ const (
 	SourceStalled      Reason = "SourceStalled"      // the server sends nothing any more
 	TransferBroken     Reason = "TransferBroken"     // the connection broke too often, or an upload is incomplete
 	CertificateInvalid Reason = "CertificateInvalid" // the server can't prove who it is
+	AddressRefused     Reason = "AddressRefused"     // the server is at an internal address
 	RedirectRefused    Reason = "RedirectRefused"    // a loop, or from https to http
 	ChecksumMismatch   Reason = "ChecksumMismatch"   // other bytes than expected
 	TransferTooLarge   Reason = "TransferTooLarge"   // more bytes than Limits.Transfer

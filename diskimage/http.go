@@ -67,6 +67,9 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		return Refuse(RedirectRefused, "%s redirects to %s, which is neither http nor https",
 			Shown(via[len(via)-1].URL), Shown(req.URL))
 	}
+	if from := via[0].URL; !sameServer(from, req.URL) {
+		req.Header.Del("Authorization") // net/http leaves it for other ports, and names below the host's
+	}
 	for _, earlier := range via {
 		if earlier.URL.String() == req.URL.String() {
 			return Refuse(RedirectRefused, "%s redirects in a loop", Shown(req.URL))
@@ -77,6 +80,11 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 			mostRedirects, Shown(req.URL))
 	}
 	return nil
+}
+
+// sameServer reports whether two URLs are of one server, reached in the same way.
+func sameServer(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && a.Port() == b.Port()
 }
 
 // StatusError returns what the status of a response says, nil if it is a success.

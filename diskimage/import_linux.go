@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"vmop/outbound"
 )
 
 // Import says what is to be imported, and where to.
@@ -22,6 +24,8 @@ type Import struct {
 	// target, if it is a file; for a device it is that of temporary files.
 	Scratch string
 	Limits  Limits
+	// Reach decides which addresses the source may have, also after a redirect.
+	Reach outbound.Rule
 	// QEMUImg is the program; "" is qemu-img.
 	QEMUImg string
 	// Progress is called a few times per second while Run runs, one call at a time.
@@ -107,5 +111,5 @@ func (i Import) Run(ctx context.Context) (result Result, err error) {
 }
 
 func (i Import) network() Network {
-	return Network{Stall: i.Limits.Stall, Retries: i.Limits.Retries, Backoff: i.Limits.Backoff}
+	return Network{Stall: i.Limits.Stall, Retries: i.Limits.Retries, Backoff: i.Limits.Backoff, Reach: i.Reach}
 }

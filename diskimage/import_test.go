@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/diskimage"
+	"vmop/outbound"
 )
 
 const mib = 1 << 20
@@ -65,11 +67,16 @@ func served(t testing.TB, data []byte) string {
 // quick are limits of tests.
 func quick() diskimage.Limits { return diskimage.Limits{Backoff: time.Millisecond} }
 
+// here is the rule of tests, whose servers are on this computer.
+func here() outbound.Rule {
+	return outbound.Rule{Exempt: func(to netip.AddrPort) bool { return to.Addr().IsLoopback() }}
+}
+
 // to returns an import into a file of a folder of the test.
 func to(t testing.TB, source diskimage.Source) diskimage.Import {
 	t.Helper()
 	return diskimage.Import{
-		Source: source, Limits: quick(),
+		Source: source, Limits: quick(), Reach: here(),
 		Target: diskimage.Target{Path: filepath.Join(t.TempDir(), "disk.img")},
 	}
 }

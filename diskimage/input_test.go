@@ -115,6 +115,38 @@ func TestTLS(t *testing.T) {
 		"does not speak TLS")
 }
 
+// A redirect to another port, or to a name below the host's, takes no password along.
+func TestCredentialsStayAtTheirServer(t *testing.T) {
+	t.Parallel()
+	data := disk()
+	var came atomic.Int64
+	other := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			came.Add(1)
+		}
+		_, _ = w.Write(data)
+	})
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, _, given := r.BasicAuth(); !given {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		switch r.URL.Path {
+		case "/here":
+			_, _ = w.Write(data)
+		case "/redirected":
+			http.Redirect(w, r, "/here", http.StatusFound)
+		default:
+			http.Redirect(w, r, other, http.StatusFound)
+		}
+	})
+	for _, path := range []string{"/redirected", "/away"} {
+		_, got := imported(t, to(t, diskimage.HTTP{URL: url + path, Username: "me", Password: "secret"}))
+		require.True(t, bytes.Equal(data, got))
+	}
+	require.Zero(t, came.Load())
+}
+
 // The password goes to the host that is named, and into no message.
 func TestBasicAuthentication(t *testing.T) {
 	t.Parallel()

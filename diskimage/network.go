@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"vmop/outbound"
 )
 
 // Network says how sources use the network.
@@ -18,6 +20,7 @@ type Network struct {
 	Stall   time.Duration // how long a server may send nothing
 	Retries int           // how often a transfer is resumed that doesn't get on
 	Backoff time.Duration // the first pause before that; it doubles
+	Reach   outbound.Rule // which addresses may be reached
 }
 
 // Pause waits before the attempt n, counted from 1, unless the context ends.
@@ -52,11 +55,11 @@ func (n Network) Transport(bundle []byte) (http.RoundTripper, error) {
 		}
 		base.TLSClientConfig.RootCAs = pool
 	}
-	return &transport{base, n}, nil
+	return &transport{n.Reach.Transport(base), n}, nil
 }
 
 type transport struct {
-	base *http.Transport
+	base http.RoundTripper
 	Network
 }
 
@@ -100,11 +103,14 @@ func (t *transport) explain(req *http.Request, err error, stalled bool) error {
 	var (
 		cert   *tls.CertificateVerificationError
 		plain  tls.RecordHeaderError
+		inner  *outbound.RefusedError
 		server = req.URL.Scheme + "://" + req.URL.Host
 	)
 	switch {
 	case req.Context().Err() != nil:
 		return req.Context().Err()
+	case errors.As(err, &inner):
+		return Refuse(AddressRefused, "cannot read from %s: %w; name a server at another address", server, inner)
 	case stalled:
 		return Refuse(SourceStalled, "%s does not answer within %s", server, t.Stall).Again()
 	case errors.As(err, &cert):

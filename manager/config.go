@@ -93,6 +93,9 @@ type reconcilerPart struct {
 	TrustedTypeImages []string     `yaml:"trustedVMTypeImages"`
 	TrustedClaims     []string     `yaml:"trustedClaims"`
 	TrustedURLs       []string     `yaml:"trustedURLs"`
+	NoPrivate         bool         `yaml:"refusePrivateAddresses"`
+	AllowedBridges    []string     `yaml:"allowedBridges"`
+	UnfilteredBridges []string     `yaml:"unfilteredBridges"`
 	Restarts          restartsPart `yaml:"automaticRestarts"`
 
 	// Ranges and LeaseRetention are Deckhouse's virtualMachineCIDRs, and its
@@ -204,7 +207,7 @@ func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 	faults.resource(at("kvmResource"), s.KVMResource, "vmop/kvm")
 	faults.resource(at("vhostNetResource"), s.VhostNetResource, "vmop/vhost-net")
 	s.Restarts = objects.Restarts{AtOnce: p.Restarts.AtOnce, Pause: time.Duration(p.Restarts.Pause) * time.Second}
-	s.Trust = trust(p, faults)
+	s.Trust, s.NoPrivateAddresses = trust(p, faults), p.NoPrivate
 	if n := p.OperationsKept; n != nil {
 		if s.OperationsKept = *n; *n < 0 || *n > mostOperations {
 			faults.add(at("operationsKept"), fmt.Sprintf("can't be %d", *n), fmt.Sprintf("0 to %d", mostOperations))
@@ -260,6 +263,8 @@ func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
 		return names
 	}
 	t.VMTypes, t.Claims = names("trustedVMTypes", p.TrustedVMTypes), names("trustedClaims", p.TrustedClaims)
+	t.Bridges = bridges(p.AllowedBridges, "allowedBridges", at, faults)
+	t.Unfiltered = bridges(p.UnfilteredBridges, "unfilteredBridges", at, faults)
 	for i, text := range p.TrustedURLs {
 		pattern := objects.URLPattern(text)
 		if err := pattern.Validate(); err != nil {
@@ -268,6 +273,17 @@ func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
 		t.URLs = append(t.URLs, pattern)
 	}
 	return t
+}
+
+// bridges returns names of bridges.
+func bridges(names []string, key string, at func(key string, i int) string, faults *faults) []string {
+	const longest = 15 // of the name of an interface
+	for i, name := range names {
+		if name == "" || len(name) > longest || strings.ContainsAny(name, "/ ") {
+			faults.add(at(key, i), fmt.Sprintf("%q is not the name of a bridge", name), `such as br0; "*" means all`)
+		}
+	}
+	return names
 }
 
 // choice returns which of some words was meant, or all of them.

@@ -84,6 +84,9 @@ const whole = `
       trustedVMTypeImages: [registry.example/types/*]
       trustedClaims: [runner-data-web-0]
       trustedURLs: [https://images.example/]
+      refusePrivateAddresses: true
+      allowedBridges: [br0, br-vms]
+      unfilteredBridges: ["*"]
       operationsKept: 3
       operationsKeptFor: 600
       automaticRestarts: {atOnce: 3, pause: 60}
@@ -115,7 +118,9 @@ func wholeConfig() Config {
 		VMTypes: []string{"ours", "*"}, Claims: []string{"runner-data-web-0"},
 		TypeImages: []objects.ImagePattern{"registry.example/types/*"},
 		URLs:       []objects.URLPattern{"https://images.example/"},
+		Bridges:    []string{"br0", "br-vms"}, Unfiltered: []string{"*"},
 	}
+	s.NoPrivateAddresses = true
 	s.OperationsKept, s.OperationsKeptFor = 3, 10*time.Minute
 	s.Restarts = objects.Restarts{AtOnce: 3, Pause: time.Minute}
 	s.LeaseRetention, s.Ranges = time.Minute, addresses.Ranges{

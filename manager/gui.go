@@ -188,15 +188,6 @@ func guiWarnings(c Config, document *yamlfile.Document) (warnings []yamlfile.War
 	if at := accessPath + ".permissions"; document.Given(at) && c.Access.Mode == access.ByRBAC {
 		warnings = append(warnings, document.Warning(at, "has no effect with authorization: rbac", "use both"))
 	}
-	prefixes := map[string]string{}
-	for i, p := range c.Login.Providers {
-		if other, taken := prefixes[p.UserPrefix]; taken {
-			warnings = append(warnings, document.Warning(fmt.Sprintf("%s.oidcProviders[%d]", loginPath, i),
-				fmt.Sprintf("users of %s and %s with the same name are the same user", other, p.Name),
-				"give them a userPrefix"))
-		}
-		prefixes[p.UserPrefix] = p.Name
-	}
 	return warnings
 }
 
@@ -266,6 +257,12 @@ func (f *faults) logins(c *login.Config, web webPart) {
 		f.provider(fmt.Sprintf("%s.oidcProviders[%d]", loginPath, i), p)
 		if slices.ContainsFunc(c.Providers, func(o login.Provider) bool { return o.Name == p.Name }) {
 			f.add(fmt.Sprintf("%s.oidcProviders[%d].name", loginPath, i), fmt.Sprintf("%q is there twice", p.Name), "")
+		}
+		same := func(o login.Provider) bool { return o.UserPrefix == p.UserPrefix && o.Name != p.Name }
+		if other := slices.IndexFunc(c.Providers, same); other >= 0 {
+			f.add(fmt.Sprintf("%s.oidcProviders[%d]", loginPath, i), fmt.Sprintf(
+				"the providers %q and %q have the same userPrefix %q: each could name the users of the other",
+				c.Providers[other].Name, p.Name, p.UserPrefix), "give each provider, but one, a userPrefix of its own")
 		}
 		c.Providers = append(c.Providers, login.Provider{
 			Name: p.Name, DisplayName: p.DisplayName, Issuer: p.Issuer,

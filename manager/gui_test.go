@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -100,15 +101,32 @@ func TestWarningsOfTheGUI(t *testing.T) {
 		"/Manager/GuiHttpServer: {port: 8081}": "is understood as /Manager/GuiSocketServer.port",
 		"/Manager/GuiHttpServer/ConsoleWeblet/WebConsole/ComponentCollector/VmViewer: {displayResource: {preferredIpVersion: ipv6}}": "is understood as /VmAccess",
 		"/Manager/Access: {authorization: rbac, permissions: [{user: a, may: [start]}]}":                                             "has no effect with authorization: rbac",
-		`{/Manager/GuiHttpServer/ConsoleWeblet/WebConsole/OidcClient: {redirectUri: "https://a"},
-		  /Manager/GuiHttpServer/ConsoleWeblet/WebConsole/LoginConlet: {oidcProviders: [
-		    {name: a, clientId: x, configurationEndpoint: "https://a/.well-known/openid-configuration"},
-		    {name: b, clientId: x, configurationEndpoint: "https://b/.well-known/openid-configuration"}]}}`: "users of a and b with the same name",
 	} {
 		_, warnings, err := Parse("c.yaml", []byte(text))
 		require.NoError(t, err, text)
 		require.Len(t, warnings, 1, text)
 		require.Contains(t, warnings[0].String(), want)
+	}
+}
+
+// Two providers whose users have the same prefix could name each other's users.
+func TestEachProviderNeedsAUserPrefix(t *testing.T) {
+	t.Parallel()
+	for prefixes, refused := range map[[2]string]bool{
+		{"", ""}: true, {"b-", "b-"}: true,
+		{"", "b-"}: false, {"a-", ""}: false, {"a-", "b-"}: false, {"a", "ab"}: false,
+	} {
+		text := fmt.Sprintf(`{/Manager/GuiHttpServer/ConsoleWeblet/WebConsole/OidcClient: {redirectUri: "https://a"},
+		  /Manager/GuiHttpServer/ConsoleWeblet/WebConsole/LoginConlet: {oidcProviders: [
+		    {name: one, clientId: x, userPrefix: %[1]q, configurationEndpoint: "https://a%[3]s"},
+		    {name: two, clientId: x, userPrefix: %[2]q, configurationEndpoint: "https://b%[3]s"}]}}`,
+			prefixes[0], prefixes[1], login.WellKnown)
+		_, _, err := Parse("c.yaml", []byte(text))
+		if !refused {
+			require.NoError(t, err, prefixes)
+			continue
+		}
+		require.ErrorContains(t, err, `oidcProviders[1]: the providers "one" and "two" have the same userPrefix`)
 	}
 }
 

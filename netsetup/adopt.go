@@ -33,8 +33,8 @@ func AdoptTap(cfg TapConfig, logger *slog.Logger) (*Tap, error) {
 }
 
 func (t *Tap) adopt(doing string, link netlink.Link, cfg TapConfig, logger *slog.Logger) error {
-	if cfg.Lease != nil {
-		switch err := t.guard(doing, link, *cfg.Lease); {
+	if cfg.guarded() {
+		switch err := t.guard(doing, link, cfg); {
 		case FaultOf(err) == NameTaken: // QEMU has them
 		case err != nil:
 			return err

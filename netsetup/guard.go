@@ -2,6 +2,7 @@ package netsetup
 
 import (
 	"encoding/binary"
+	"net"
 	"slices"
 
 	"github.com/google/nftables"
@@ -63,6 +64,50 @@ func fromGuest(l Lease) chain {
 	return chain{
 		name: "from-guest", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookIngress,
 		priority: nftables.ChainPriorityFilter, rules: rules,
+	}
+}
+
+// fromCard are the rules for what a guest without a lease sends, which keep it to the hardware address of its card:
+//
+//	from-guest: type filter hook ingress device "vm0" priority filter
+//	    ether saddr != 02:00:00:00:00:01 drop
+//	    ether type arp arp saddr ether != 02:00:00:00:00:01 drop
+//	    meta protocol ip udp sport 67 drop
+//	    meta protocol ip6 udp sport 547 drop
+//	    meta protocol ip6 icmpv6 type nd-router-advert drop
+//	    meta protocol ip6 icmpv6 type nd-redirect drop
+//
+// At this hook the kernel has taken the tag of a VLAN from the packet, so the last four rules see what is in it.
+//
+// See docs/decisions/0181-bridges-of-a-node.md.
+func fromCard(mac net.HardwareAddr) chain {
+	drop := rule{&expr.Verdict{Kind: expr.VerdictDrop}}
+	sent := func(family uint16, transport byte, offset uint32, want ...byte) rule {
+		return slices.Concat(packetOf(family), protocol(transport),
+			field(expr.PayloadBaseTransportHeader, offset, want, true), drop)
+	}
+	const dhcpv6Server, routerAdvertisement, redirect = 547, 134, 137 // RFC 8415, RFC 4861
+	return chain{
+		name: "from-guest", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookIngress,
+		priority: nftables.ChainPriorityFilter, rules: []rule{
+			slices.Concat(field(expr.PayloadBaseLLHeader, hardwareOffset, mac, false), drop),
+			slices.Concat(packetOf(unix.ETH_P_ARP),
+				field(expr.PayloadBaseNetworkHeader, arpSenderOffset, mac, false), drop),
+			sent(unix.ETH_P_IP, unix.IPPROTO_UDP, sourcePortOffset,
+				binary.BigEndian.AppendUint16(nil, dhcpv4.ServerPort)...),
+			sent(unix.ETH_P_IPV6, unix.IPPROTO_UDP, sourcePortOffset,
+				binary.BigEndian.AppendUint16(nil, dhcpv6Server)...),
+			sent(unix.ETH_P_IPV6, unix.IPPROTO_ICMPV6, 0, routerAdvertisement),
+			sent(unix.ETH_P_IPV6, unix.IPPROTO_ICMPV6, 0, redirect),
+		},
+	}
+}
+
+// packetOf looks for a packet's protocol, also in a VLAN.
+func packetOf(etherType uint16) rule {
+	return rule{
+		&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, etherType)},
 	}
 }
 

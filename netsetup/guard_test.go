@@ -79,6 +79,12 @@ type lan struct {
 
 func newLAN(t *testing.T, l *netsetup.Lease) *lan {
 	t.Helper()
+	return newLANOf(t, netsetup.TapConfig{Lease: l})
+}
+
+func newLANOf(t *testing.T, cfg netsetup.TapConfig) *lan {
+	t.Helper()
+	cfg.Name, cfg.Bridge, cfg.Owner = "vm0", "br0", "one"
 	here := newPlace(t)
 	bridge := newBridge(t, "br0", 1500)
 	cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "port", MasterIndex: bridge.Index}, PeerName: "plug"}
@@ -91,7 +97,7 @@ func newLAN(t *testing.T, l *netsetup.Lease) *lan {
 	require.NoError(t, netlink.LinkSetUp(link))
 	neighbor, err := packet.Listen(plug, packet.Raw, unix.ETH_P_ALL, nil)
 	require.NoError(t, err)
-	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one", Lease: l})
+	tap, err := openTap(cfg)
 	require.NoError(t, err)
 	n := &lan{t, bridge, tap.Files()[0], neighbor, make(chan []byte, 4096)}
 	reader := duplicate(t, n.tap)
@@ -240,6 +246,54 @@ func TestFilterOfATap(t *testing.T) {
 				require.Equal(t, want, newLAN(t, leased(filter)).leaves(c.frame))
 			})
 		}
+	}
+}
+
+// packet6 is one of IPv6 from a router's address, with a header for each hop before what it carries.
+func packet6(next byte, payload []byte) []byte {
+	header := []byte{0x60, 0, 0, 0, 0, byte(8 + len(payload)), 0, 255, 0xfe, 0x80}
+	return slices.Concat(header, make([]byte, 13), []byte{9, 0xff, 2}, make([]byte, 13), []byte{1},
+		[]byte{next, 0, 1, 4, 0, 0, 0, 0}, payload)
+}
+
+// Without a lease a guest uses the address of its card, whichever IP address it has, and is no server for others.
+func TestACardWithoutALeaseKeepsItsAddress(t *testing.T) {
+	t.Parallel()
+	tagged := func(kind uint16, payload []byte) []byte {
+		return slices.Concat([]byte{0, 7}, binary.BigEndian.AppendUint16(nil, kind), payload)
+	}
+	hello := datagram(otherIP, gatewayIP, 1000, 1000, []byte("hello"))
+	offer := datagram(guestIP, otherIP, 67, 68, []byte("hello"))
+	offer6 := packet6(unix.IPPROTO_UDP, []byte{547 >> 8, 547 & 0xff, 546 >> 8, 546 & 0xff, 0, 8, 0, 0})
+	icmp6 := func(kind byte) []byte {
+		return packet6(unix.IPPROTO_ICMPV6, append([]byte{kind, 0, 0, 0}, make([]byte, 36)...))
+	}
+	for name, c := range map[string]struct {
+		frame []byte
+		want  bool
+	}{
+		"any IPv4":            {frame(everyone, guestMAC, unix.ETH_P_IP, hello), true},
+		"any IPv6":            {frame(everyone, guestMAC, unix.ETH_P_IPV6, icmp6(136)), true},
+		"a router's question": {frame(everyone, guestMAC, unix.ETH_P_IPV6, icmp6(133)), true},
+		"ARP":                 {frame(everyone, guestMAC, unix.ETH_P_ARP, arp(2, guestMAC, otherIP, gatewayIP)), true},
+		"a DHCP request":      {frame(everyone, guestMAC, unix.ETH_P_IP, datagram(noIP, otherIP, 68, 67, nil)), true},
+		"in a VLAN":           {frame(everyone, guestMAC, unix.ETH_P_8021Q, tagged(unix.ETH_P_IP, hello)), true},
+		"unknown":             {frame(everyone, guestMAC, 0x88b5, []byte("hello")), true},
+		"another card":        {frame(everyone, otherMAC, unix.ETH_P_IP, hello), false},
+		"another card, VLAN":  {frame(everyone, otherMAC, unix.ETH_P_8021Q, tagged(2048, hello)), false},
+		"ARP of another card": {frame(everyone, guestMAC, unix.ETH_P_ARP, arp(2, otherMAC, otherIP, noIP)), false},
+		"a DHCP server":       {frame(everyone, guestMAC, unix.ETH_P_IP, offer), false},
+		"a DHCP server, VLAN": {frame(everyone, guestMAC, unix.ETH_P_8021Q, tagged(unix.ETH_P_IP, offer)), false},
+		"a DHCPv6 server":     {frame(everyone, guestMAC, unix.ETH_P_IPV6, offer6), false},
+		"a router":            {frame(everyone, guestMAC, unix.ETH_P_IPV6, icmp6(134)), false},
+		"a router in a VLAN":  {frame(everyone, guestMAC, unix.ETH_P_8021Q, tagged(0x86dd, icmp6(134))), false},
+		"a redirect":          {frame(everyone, guestMAC, unix.ETH_P_IPV6, icmp6(137)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, newLANOf(t, netsetup.TapConfig{MAC: guestMAC}).leaves(c.frame))
+			require.True(t, newLANOf(t, netsetup.TapConfig{}).leaves(c.frame), "without rules")
+		})
 	}
 }
 

@@ -41,6 +41,9 @@ type TapConfig struct {
 	// Lease is what the guest gets by DHCP from this process, and from no other server; nil: a
 	// server on the bridge may answer.
 	Lease *Lease
+	// MAC is the only hardware address that a guest without a lease may use. Such a guest is neither a DHCP server nor
+	// an IPv6 router for others. nil: it may use any.
+	MAC net.HardwareAddr
 }
 
 // Tap is an interface of the host whose other end is a descriptor for each queue.
@@ -48,7 +51,7 @@ type Tap struct {
 	files []*os.File
 	name  string
 	mtu   int
-	rules *table      // nil without a lease, and if QEMU has them
+	rules *table      // nil without a lease or MAC, and if QEMU has them
 	dhcp  *dhcpServer // nil without a lease
 }
 
@@ -87,10 +90,8 @@ func OpenTap(cfg TapConfig, logger *slog.Logger) (*Tap, error) {
 
 // join attaches the tap to the bridge, with what stands between them.
 func (t *Tap) join(doing string, link, bridge netlink.Link, cfg TapConfig, logger *slog.Logger) error {
-	if cfg.Lease != nil {
-		if err := t.guard(doing, link, *cfg.Lease); err != nil {
-			return err
-		}
+	if err := t.guard(doing, link, cfg); err != nil {
+		return err
 	}
 	if err := netlink.LinkSetMaster(link, bridge); err != nil {
 		return noAdmin(fmt.Sprintf("%s: attach it to bridge %s", doing, cfg.Bridge), err)
@@ -101,13 +102,25 @@ func (t *Tap) join(doing string, link, bridge netlink.Link, cfg TapConfig, logge
 	return t.serve(doing, link, cfg, logger)
 }
 
-// guard sets the rules of a lease.
-func (t *Tap) guard(doing string, link netlink.Link, l Lease) (err error) {
-	t.rules, err = openTable(doing, t.name, tableOwned, nftables.TableFamilyNetdev, nftables.TableFamilyBridge)
-	if err != nil {
+// guarded reports whether there are rules between guest and bridge.
+func (cfg TapConfig) guarded() bool { return cfg.Lease != nil || cfg.MAC != nil }
+
+// guard sets the rules of a lease, or of a hardware address.
+func (t *Tap) guard(doing string, link netlink.Link, cfg TapConfig) (err error) {
+	if !cfg.guarded() {
+		return nil
+	}
+	families := []nftables.TableFamily{nftables.TableFamilyNetdev}
+	if cfg.Lease != nil {
+		families = append(families, nftables.TableFamilyBridge)
+	}
+	if t.rules, err = openTable(doing, t.name, tableOwned, families...); err != nil {
 		return err
 	}
-	return guard(doing, t.rules, link, l)
+	if cfg.Lease == nil {
+		return t.rules.fill(doing, nftables.TableFamilyNetdev, link.Attrs().Name, fromCard(cfg.MAC))
+	}
+	return guard(doing, t.rules, link, *cfg.Lease)
 }
 
 // serve answers the guest's DHCP requests, if it is to have a lease.
@@ -123,7 +136,7 @@ func (t *Tap) serve(doing string, link netlink.Link, cfg TapConfig, logger *slog
 func (t *Tap) Files() []*os.File { return t.files }
 
 // Inherit returns descriptors that QEMU should inherit besides, as Masquerade.Inherit does:
-// the rules of a lease hang on them. Without a lease there are none.
+// the rules hang on them. Without rules there are none.
 func (t *Tap) Inherit() []*os.File {
 	if t.rules == nil {
 		return nil

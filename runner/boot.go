@@ -42,6 +42,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, prepare.MonitorSocket), Session: first,
 		QEMU: m.processes.QEMU, StartHelper: m.startHelper,
 		Tracker: m.tracker, Log: m.log, Save: m.saveProgress, SinceBoot: sinceBoot, Alive: m.service.Alive(),
+		Reach: m.vm.Reach,
 	}
 	if first != nil {
 		start := m.vm.Beginning()

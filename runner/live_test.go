@@ -107,6 +107,33 @@ func TestQEMUIsKeptFromASilentServer(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// QEMU gets no address that is internal, at the start and while the guest runs. In a pod that holds for this computer,
+// too.
+func TestQEMUIsKeptFromInternalAddresses(t *testing.T) {
+	t.Parallel()
+	metadata := "drives: [{type: ide-cd, file: 'http://169.254.169.254/latest/meta-data'}]"
+	v := changeable(t, "drives: [{type: ide-cd, file: a.iso}]")
+	v.configure("wrapped", nil, v.section(metadata)...)
+	v.start()
+	_, err := v.wait()
+	require.ErrorContains(t, err, "vm.drives[0].file: cannot read the medium: 169.254.169.254 is a link-local address")
+	here := "drives: [{type: ide-cd, file: 'http://localhost:1/'}]"
+	v.configure("wrapped", []string{"resource: 4711"}, v.section(here)...)
+	v.start()
+	_, err = v.wait()
+	require.ErrorContains(t, err, "vm.drives[0].file: cannot read the medium: localhost is a loopback address")
+
+	v.configure("wrapped", nil, v.section("drives: [{type: ide-cd, file: a.iso}]")...)
+	v.runs()
+	v.configure("wrapped", nil, v.section(metadata)...)
+	v.becomes("the address is refused", func(s status.Status) bool {
+		return len(s.Problems) > 0 && strings.Contains(s.Problems[0].Message, "169.254.169.254 is a link-local address")
+	})
+	v.notLogged("QMP reply", "command", "blockdev-change-medium")
+	_, err = v.stop()
+	require.NoError(t, err)
+}
+
 func TestAFaultyConfigurationChangesNothing(t *testing.T) {
 	t.Parallel()
 	v := changeable(t, "currentCpus: 2")

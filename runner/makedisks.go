@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
+	"vmop/outbound"
 	"vmop/runner/config"
 	"vmop/runner/images"
 	"vmop/runner/prepare"
@@ -54,6 +56,25 @@ func (m *run) makeDisks(ctx context.Context) error {
 		faults = append(faults, fault)
 	}
 	m.publish(status.Entered{State: vmstatus.StateInitializing})
+	return m.vm.Config.Locate(faults)
+}
+
+// checkMedia returns an error if QEMU would read a medium from an internal address.
+func (m *run) checkMedia(ctx context.Context) error {
+	var faults []vmspec.Fault
+	for i, d := range m.vm.Spec.Drives {
+		if vmspec.SourceKindOf(d.File) != vmspec.SourceURL {
+			continue
+		}
+		u, err := url.Parse(d.File)
+		if err != nil {
+			continue // QEMU says what is wrong with it
+		}
+		if err := m.vm.Reach(d.File).CheckURL(ctx, u); errors.As(err, new(*outbound.RefusedError)) {
+			message := fmt.Sprintf("cannot read the medium: %v; name a server at another address", err)
+			faults = append(faults, vmspec.Fault{Path: fmt.Sprintf("vm.drives[%d].file", i), Message: message})
+		}
+	}
 	return m.vm.Config.Locate(faults)
 }
 

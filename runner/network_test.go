@@ -102,6 +102,27 @@ func TestTapOnABridge(t *testing.T) {
 	}
 }
 
+// With filter: true the guest is kept to the hardware address of its card, and QEMU keeps the rules.
+func TestAFilterWithoutALease(t *testing.T) {
+	t.Parallel()
+	newNamespace(t)
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br7"}}
+	require.NoError(t, netlink.LinkAdd(bridge))
+	require.NoError(t, netlink.LinkSetUp(bridge))
+	v := newVM(t, "standard", "uuid: "+networkUUID, "accelerator: tcg", "firmware: bios", "powerdownTimeout: 0",
+		"network: [{bridge: br7, mac: '02:00:00:00:00:07', filter: true}]")
+	v.onPaused = func(context.Context, *prepare.VM) error {
+		during := namespace(t)
+		require.Contains(t, during, "arp saddr ether != 02:00:00:00:00:07 drop")
+		require.Contains(t, during, "nd-router-advert drop")
+		require.True(t, hasNetfilterSocket(t, v.qemu()), "QEMU has inherited the rules: they outlive the runner")
+		return nil
+	}
+	_, err := v.runHere()
+	require.NoError(t, err)
+	require.NotContains(t, namespace(t), "02:00:00:00:00:07")
+}
+
 // links returns the names of the interfaces.
 func links(t *testing.T) (names []string) {
 	t.Helper()

@@ -181,6 +181,9 @@ func (m *run) create(ctx context.Context) error {
 	if err := m.examineFiles(); err != nil {
 		return err
 	}
+	if err := m.checkMedia(ctx); err != nil {
+		return err
+	}
 	if err := m.makeDisks(ctx); err != nil {
 		return err
 	}

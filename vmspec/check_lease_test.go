@@ -149,7 +149,6 @@ func TestLeaseFaults(t *testing.T) {
 func TestAllFaultsOfALease(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
-		`vm.network[0].filter: means nothing without a lease (it keeps the guest to the lease's address)`,
 		`vm.network[1].lease.address: "10.66.10.14/240" is not an IPv4 address with the length of its subnet (such as 10.66.10.14/24)`,
 		`vm.network[1].lease.gateway: "x" is not an IPv4 address (such as 10.66.10.1)`,
 		`vm.network[1].lease.nameservers.addresses[0]: "" is not the IPv4 address of a name server (such as 10.66.10.1)`,

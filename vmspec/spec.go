@@ -131,8 +131,8 @@ type Network struct {
 	// Lease is the address that the runner gives the guest by DHCP (tap); nil: a server on
 	// the bridge does. The keys are those of cloud-init's network configuration v2.
 	Lease *Lease `yaml:"lease"`
-	// Filter keeps the guest to its card's hardware address and to the address of Lease,
-	// without which there is no filter. With a Lease never nil after WithDefaults.
+	// Filter keeps the guest of a tap to its card's hardware address, and to the address of Lease. Without a Lease it
+	// drops answers of DHCP servers and routers from the guest. With a Lease never nil after WithDefaults.
 	Filter *bool `yaml:"filter"`
 }
 

@@ -3,11 +3,14 @@ package main
 import (
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"vmop/outbound"
 	"vmop/test/pages"
 )
 
 // What the documents have readers type is taken.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
-	pages.Require(t, "../..", "vmimport", newCommand, 5)
+	pages.Require(t, "../..", "vmimport", func() *cobra.Command { return newCommand(outbound.Rule{}) }, 5)
 }

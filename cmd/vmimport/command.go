@@ -18,13 +18,14 @@ import (
 	"vmop/diskimage"
 	"vmop/diskimage/registry"
 	"vmop/diskimage/transfer"
+	"vmop/outbound"
 	"vmop/regular"
 )
 
 // defaultSocket is where an upload is waited for.
 const defaultSocket = "/run/vmimport/upload.sock"
 
-func newCommand() *cobra.Command {
+func newCommand(reach outbound.Rule) *cobra.Command {
 	var log cli.LogFlags
 	root := &cobra.Command{
 		Use:   "vmimport",
@@ -37,7 +38,7 @@ func newCommand() *cobra.Command {
 	}
 	cli.SetUp(root, version)
 	log.Add(root)
-	root.AddCommand(newImport(&log), newClone(&log), newReceive(), newExport(&log), newFetch(), newServe(&log))
+	root.AddCommand(newImport(&log, reach), newClone(&log), newReceive(), newExport(&log), newFetch(), newServe(&log))
 	return root
 }
 
@@ -96,10 +97,11 @@ type importFlags struct {
 	upload, insecure                 bool
 	caFile, authFolder, dockerConfig string
 	door                             door
+	reach                            outbound.Rule
 }
 
-func newImport(log *cli.LogFlags) *cobra.Command {
-	f := importFlags{common: common{log: log}}
+func newImport(log *cli.LogFlags, reach outbound.Rule) *cobra.Command {
+	f := importFlags{common: common{log: log}, reach: reach}
 	cmd := &cobra.Command{
 		Use:   "import",
 		Short: "Import an image from a URL, a container image or an upload",
@@ -118,6 +120,7 @@ func newImport(log *cli.LogFlags) *cobra.Command {
 	p.StringVar(&f.authFolder, "auth-folder", "", "`folder` with the files username and password, for the URL")
 	p.StringVar(&f.dockerConfig, "docker-config", "", "`file` .dockerconfigjson, for the container image")
 	p.BoolVar(&f.insecure, "insecure", false, "permit http for the container image")
+	p.BoolVar(&f.reach.NoPrivate, "no-private-addresses", false, "refuse sources at private addresses, too")
 	f.door.add(p)
 	f.add(p)
 	return cmd
@@ -137,6 +140,7 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	i.Reach = f.reach
 	i.Checksum, err = diskimage.ParseChecksum(f.checksum)
 	if err == nil && !f.upload {
 		i.Source, err = f.source()

@@ -13,24 +13,34 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/outbound"
 )
 
 const patience = 2 * time.Minute
 
 // The test program is also the program.
 func TestMain(m *testing.M) {
-	if os.Getenv("VMIMPORT") != "" {
+	switch os.Getenv("VMIMPORT") {
+	case "":
+	case "as in production":
 		main()
+		os.Exit(0)
+	default:
+		here := netip.MustParseAddr("127.0.0.1")
+		run(outbound.Rule{Exempt: func(to netip.AddrPort) bool { return to.Addr() == here }})
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -61,11 +71,16 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// start starts the program.
+// start starts the program, which may reach servers of tests.
 func start(t testing.TB, stdin io.Reader, args ...string) *ran {
 	t.Helper()
+	return startAs(t, "with servers of tests", stdin, args...)
+}
+
+func startAs(t testing.TB, what string, stdin io.Reader, args ...string) *ran {
+	t.Helper()
 	r := &ran{exec.Command(os.Args[0], args...), &transcript{}, &transcript{}, make(chan struct{})}
-	r.Env = append(os.Environ(), "VMIMPORT=1")
+	r.Env = append(os.Environ(), "VMIMPORT="+what)
 	r.Stdin, r.Stdout, r.Stderr = stdin, r.out, r.log
 	require.NoError(t, r.Start())
 	go func() {
@@ -385,4 +400,45 @@ func TestKilled(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
+}
+
+// No URL, container image, redirect or name makes an import read from an internal address. The first server of a
+// redirect is one that the test permits; the program of production permits none.
+func TestImportsReachNoInternalAddress(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	secret := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_, _ = w.Write(disk())
+	})
+	_, port, _ := strings.Cut(strings.TrimPrefix(secret, "http://"), ":")
+	to302 := func(host string) string {
+		return serve(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://"+host+":"+port+"/", http.StatusFound)
+		})
+	}
+	const production, tests = "as in production", "with servers of tests"
+	for name, c := range map[string]struct {
+		program string
+		args    []string
+	}{
+		"address":              {production, []string{"--url", secret}},
+		"name":                 {production, []string{"--url", "http://localhost:" + port}},
+		"mapped address":       {production, []string{"--url", "http://[::ffff:127.0.0.1]:" + port}},
+		"unspecified address":  {production, []string{"--url", "http://0.0.0.0:" + port}},
+		"container image":      {production, []string{"--image", "127.0.0.1:" + port + "/a:1", "--insecure"}},
+		"redirect to metadata": {tests, []string{"--url", to302("169.254.169.254")}},
+		"redirect to loopback": {tests, []string{"--url", to302("127.0.0.2")}},
+		"private address":      {production, []string{"--url", "http://10.0.0.1/", "--no-private-addresses"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := filepath.Join(t.TempDir(), "disk.img")
+			o, code := startAs(t, c.program, nil, append([]string{"import", "--target", target}, c.args...)...).end(t)
+			require.Equal(t, 1, code)
+			require.Equal(t, "AddressRefused", o.Reason, o.Message)
+			require.NoFileExists(t, target)
+		})
+	}
+	t.Cleanup(func() { require.Zero(t, asked.Load()) })
 }

@@ -29,16 +29,20 @@ import (
 	"vmop/cli"
 	"vmop/confine"
 	"vmop/loopback"
+	"vmop/outbound"
 )
 
 // version is set when the program is built: -ldflags "-X main.version=…".
 var version = "devel"
 
-func main() {
+func main() { run(outbound.Rule{}) }
+
+// run is the program, which reaches the addresses that a rule permits.
+func run(reach outbound.Rule) {
 	confine.Serve(loopback.Deny) // if this is a process that confines itself
 	unix.Umask(0o077)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := newCommand().ExecuteContext(ctx)
+	err := newCommand(reach).ExecuteContext(ctx)
 	stop()
 	var usage cli.UsageError
 	switch {

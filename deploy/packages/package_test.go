@@ -93,10 +93,12 @@ func TestPackage(t *testing.T) {
 	image := guest.Tiny(t)
 	guest.TakePlace(t)
 	m.Write("packages/web.yaml", `/Runner: {vm: {name: web, accelerator: tcg, firmware: bios, network: [], maximumRam: 256 MiB,
-  powerdownTimeout: 60, kernel: {image: `+image.Kernel+`, initrd: `+image.Initrd+`,
+  powerdownTimeout: 60, kernel: {image: /srv/vmlinuz, initrd: /srv/initrd.gz,
   commandLine: `+guest.CommandLine+`}}}
 `)
 	m.Run("cp", "/mnt/web.yaml", "/etc/opt/vmrunner/")
+	m.Run("install", "-m", "644", image.Kernel, "/srv/vmlinuz") // where the user of the VM may read it
+	m.Run("install", "-m", "644", image.Initrd, "/srv/initrd.gz")
 	m.Run("systemctl", "enable", "--now", "vmrunner@web")
 	require.Equal(t, "running", m.Property("vmrunner@web", "SubState"))
 	require.Contains(t, m.Run("vmrunner", "--version"), "1.0")

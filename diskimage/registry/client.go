@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"vmop/diskimage"
+	"vmop/outbound"
 )
 
 // Access is how a registry is reached. The zero value is without credentials, by https only.
@@ -79,7 +79,7 @@ type guard struct {
 
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if host := req.URL.Hostname(); req.URL.Scheme != "https" && !g.insecure && !isThisComputer(host) {
+	if host := req.URL.Hostname(); req.URL.Scheme != "https" && !g.insecure && !outbound.IsThisComputer(host) {
 		return nil, diskimage.Refuse(diskimage.SourceRefused,
 			"%s is not reached by https, and http is not permitted", host)
 	}
@@ -88,12 +88,6 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Body = &bounded{resp.Body, g.most, g.most, req.URL.Host}
 	}
 	return resp, err
-}
-
-// isThisComputer reports whether a host is the one on which the program runs.
-func isThisComputer(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // bounded is a body that ends with an error beyond its bound.

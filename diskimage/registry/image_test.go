@@ -11,6 +11,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,6 +33,7 @@ import (
 
 	"vmop/diskimage"
 	"vmop/diskimage/registry"
+	"vmop/outbound"
 )
 
 // serve returns the address of a registry; wrap may be nil.
@@ -94,7 +96,8 @@ func layer(t *testing.T, data []byte, kind types.MediaType) v1.Layer {
 func into(t *testing.T, source registry.Image) diskimage.Import {
 	t.Helper()
 	return diskimage.Import{
-		Source: source, Limits: diskimage.Limits{Backoff: time.Millisecond},
+		Source: source, Reach: outbound.Rule{Exempt: func(to netip.AddrPort) bool { return to.Addr().IsLoopback() }},
+		Limits: diskimage.Limits{Backoff: time.Millisecond},
 		Target: diskimage.Target{Path: filepath.Join(t.TempDir(), "disk.img")},
 	}
 }

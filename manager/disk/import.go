@@ -1,8 +1,12 @@
 package disk
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/url"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +34,8 @@ type Secret struct {
 	Path string
 	// Version is that of the Secret there is; "" if there is none.
 	Version string
+	// Hosts are the servers to which it may be sent (v1.AnnotationHosts).
+	Hosts string
 }
 
 // SecretOf returns the Secret that a disk's source names, without its version.
@@ -88,7 +94,7 @@ func (s Situation) imported() v1.DiskImport {
 func (s Situation) due() bool {
 	is := s.imported()
 	switch {
-	case is.Pod != "", is.CompletionTime != nil, s.secretMissing(), s.copyFault() != nil:
+	case is.Pod != "", is.CompletionTime != nil, s.secretMissing(), !s.secretFits(), s.copyFault() != nil:
 		return false
 	case s.Claim.Status.Phase != corev1.ClaimBound && (!s.waitsForPod() || !s.Wanted):
 		return false
@@ -118,6 +124,37 @@ func (s Situation) awaitsGrowth() bool {
 }
 
 func (s Situation) secretMissing() bool { return s.Secret.Name != "" && s.Secret.Version == "" }
+
+// secretFits reports whether the Secret of a web server may be sent to the disk's one: a user who makes a disk chooses
+// the server, and need not be allowed to read Secrets.
+func (s Situation) secretFits() bool {
+	if s.Secret.Type != v1.SecretTypeHTTP {
+		return true
+	}
+	server := serverOf(s.Disk.Spec.DataSource.HTTP.URL)
+	for host := range strings.SplitSeq(s.Secret.Hosts, ",") {
+		if host = strings.ToLower(strings.TrimSpace(host)); host == "" {
+			continue
+		}
+		if u := (&url.URL{Host: host}); u.Port() == "" {
+			host += ":443"
+		}
+		if host == server {
+			return true
+		}
+	}
+	return false
+}
+
+// serverOf returns the host and port of a URL; "" of what is none.
+func serverOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	port := cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme])
+	return strings.ToLower(net.JoinHostPort(u.Hostname(), port))
+}
 
 // inputs are the versions of all by which someone can mend an import.
 func (s Situation) inputs() string {

@@ -38,7 +38,7 @@ func importing() disk.Situation {
 		Disk: d, Claim: claim, Now: time.Unix(1<<30, 0), Secret: disk.SecretOf(d),
 		Classes: disk.Classes{Known: true, Class: &storagev1.StorageClass{VolumeBindingMode: &late}},
 	}
-	s.Secret.Version = "7"
+	s.Secret.Version, s.Secret.Hosts = "7", "example.org"
 	return s
 }
 
@@ -77,6 +77,9 @@ func TestSteps(t *testing.T) {
 		"without a Secret": {func(s *disk.Situation) {
 			s.Secret.Version = ""
 		}, disk.Nothing, v1.DiskPending, disk.ReasonSecretMissing, ""},
+		"a Secret of other servers": {func(s *disk.Situation) {
+			s.Secret.Hosts = "images.example.org, example.org:8443"
+		}, disk.Nothing, v1.DiskPending, disk.ReasonSecretHost, ""},
 		"without a volume": {func(s *disk.Situation) {
 			s.Claim.Status.Phase = ""
 		}, disk.Nothing, v1.DiskWaiting, disk.ReasonConsumer, ""},
@@ -245,6 +248,7 @@ func TestRemedies(t *testing.T) {
 		"SourceNotFound": "later", "SourceUnauthorized": "later", "SourceRefused": "later",
 		"CertificateInvalid": "later",
 		"RedirectRefused":    "later",
+		"AddressRefused":     "later",
 	}
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../../diskimage/errors.go", nil, 0)
 	require.NoError(t, err)
@@ -290,4 +294,39 @@ func TestProgress(t *testing.T) {
 	require.Equal(t, s.Disk.Status, disk.StatusOf(s))
 	s.Progress = nil
 	require.Equal(t, s.Disk.Status, disk.StatusOf(s), "another manager doesn't know it yet")
+}
+
+// The Secret of a web server goes to the servers of its annotation only; without one to none.
+func TestWhichServersGetASecret(t *testing.T) {
+	t.Parallel()
+	for hosts, urls := range map[string]map[string]bool{
+		"": {"https://example.org/x": false},
+		"example.org": {
+			"https://example.org/x": true, "https://example.org:443/x": true, "https://EXAMPLE.org/x": true,
+			"http://example.org/x": false, "https://example.org:8443/x": false, "https://a.example.org/x": false,
+			"https://example.org.evil.example/x": false, "https://example.org@evil.example/x": false,
+		},
+		" a.example , example.org:8443,": {
+			"https://a.example/x": true, "https://example.org:8443/x": true, "https://example.org/x": false,
+		},
+		"example.org:80":   {"http://example.org/x": true, "https://example.org/x": false},
+		"[2001:db8::1]:80": {"http://[2001:db8::1]/x": true, "http://[2001:db8::2]/x": false},
+		"*":                {"https://example.org/x": false},
+	} {
+		for url, permitted := range urls {
+			s := importing()
+			s.Secret.Hosts, s.Disk.Spec.DataSource.HTTP.URL = hosts, url
+			if permitted {
+				require.Equal(t, disk.MakePod, disk.Next(s), "%q: %s", hosts, url)
+				continue
+			}
+			require.Equal(t, disk.Nothing, disk.Next(s), "%q: %s", hosts, url)
+			is := disk.StatusOf(s)
+			require.Equal(t, disk.ReasonSecretHost, is.Reason)
+			require.Contains(t, is.Message, v1.AnnotationHosts)
+			s.Disk.Spec.DataSource.HTTP.SecretRef = nil
+			s.Secret = disk.SecretOf(s.Disk)
+			require.Equal(t, disk.MakePod, disk.Next(s), "without a Secret")
+		}
+	}
 }

@@ -24,6 +24,10 @@ func (s Situation) importing(is *v1.DiskImport) (phase v1.DiskPhase, reason, mes
 	case s.secretMissing() && is.Pod == "":
 		return v1.DiskPending, ReasonSecretMissing, fmt.Sprintf("there is no Secret %s of the type %s (%s): "+
 			"the import begins when it is created", s.Secret.Name, s.Secret.Type, s.Secret.Path)
+	case !s.secretFits() && is.Pod == "":
+		return v1.DiskPending, ReasonSecretHost, fmt.Sprintf(
+			"the Secret %s may not be sent to %s (%s): the import begins when its annotation %s has this server",
+			s.Secret.Name, serverOf(s.Disk.Spec.DataSource.HTTP.URL), s.Secret.Path, v1.AnnotationHosts)
 	case s.Claim.Status.Phase != corev1.ClaimBound && !s.waitsForPod():
 		return s.bound()
 	case s.Refused != nil && is.Pod == "":

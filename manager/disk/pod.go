@@ -27,6 +27,7 @@ type Worker struct {
 	Labels         map[string]string
 	Gate           string // keeps it from its start
 	Authorities    string // the ConfigMap with those of the manager
+	NoPrivate      bool   // sources are not at private addresses
 }
 
 const (
@@ -77,6 +78,9 @@ func Pod(d, from *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
 		b.args(b.origin(from), to)
 	} else {
 		b.args("--target=" + to)
+		if w.NoPrivate {
+			b.args("--no-private-addresses")
+		}
 		b.source()
 	}
 	if near != nil {

@@ -49,6 +49,14 @@ func TestPodOfAWebServer(t *testing.T) {
 	require.Equal(t, "d", string(pod.OwnerReferences[0].UID))
 }
 
+func TestASettingKeepsImportsFromPrivateAddresses(t *testing.T) {
+	t.Parallel()
+	w := worker()
+	require.NotContains(t, disk.Pod(importing().Disk, nil, w, nil).Spec.Containers[0].Args, "--no-private-addresses")
+	w.NoPrivate = true
+	require.Contains(t, disk.Pod(importing().Disk, nil, w, nil).Spec.Containers[0].Args, "--no-private-addresses")
+}
+
 // The pod of a disk of a container image, which is a file.
 func TestPodOfAContainerImage(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,9 @@ const (
 	ReasonPodFailed     = "ImportPodFailed" // without a word of the import itself
 	ReasonPodTaken      = "PodNameTaken"
 	ReasonSecretMissing = "SecretMissing"
-	ReasonUpload        = "WaitForUserUpload" // of the image, by a user
-	ReasonSourceChanged = "SourceChanged"     // while it was copied
+	ReasonSecretHost    = "SecretNotForServer" // its annotation has other servers, or none
+	ReasonUpload        = "WaitForUserUpload"  // of the image, by a user
+	ReasonSourceChanged = "SourceChanged"      // while it was copied
 )
 
 // A remedy is what makes a failed import succeed.
@@ -34,7 +35,8 @@ const (
 // remedyOf returns the remedy for a reason. What isn't known may go away by itself.
 func remedyOf(reason string) remedy {
 	switch reason {
-	case "SourceNotFound", "SourceUnauthorized", "SourceRefused", "CertificateInvalid", "RedirectRefused":
+	case "SourceNotFound", "SourceUnauthorized", "SourceRefused", "CertificateInvalid", "RedirectRefused",
+		"AddressRefused":
 		return byServer
 	case "InvalidSource", "ChecksumMismatch", "TransferTooLarge", "UnsupportedFormat", "ImageCorrupt",
 		"ImageHasBackingFile", "ImageHasExternalData", "ImageEncrypted", "ImageTooLarge", "ImageEmpty", "NoDiskInImage",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"vmop/diskimage"
+	"vmop/outbound"
 	"vmop/vmtypes/artifact"
 )
 
@@ -58,6 +59,8 @@ type Fetcher struct {
 	// Changed is called with the name of the VM when a result is there.
 	Changed func(vm string)
 	Now     func() time.Time
+	// Reach decides which addresses registries may have; nil refuses internal ones.
+	Reach func() outbound.Rule
 
 	mu    sync.Mutex
 	all   map[string]*entry // by VM
@@ -131,7 +134,10 @@ func (f *Fetcher) read(ctx context.Context, r Request) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, ctx.Err()
 	}
-	from := artifact.Registry{CABundle: r.CABundle, Patience: patience}
+	from := artifact.Registry{CABundle: r.CABundle, Patience: patience, Reach: new(outbound.Rule)}
+	if f.Reach != nil {
+		*from.Reach = f.Reach()
+	}
 	if r.Secret != "" {
 		var err error
 		if from.DockerConfig, err = f.Secret(ctx, r.Secret); err != nil {

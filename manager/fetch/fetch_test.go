@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"vmop/diskimage"
 	"vmop/manager/fetch"
+	"vmop/outbound"
 	"vmop/vmtypes/artifact"
 )
 
@@ -37,6 +39,9 @@ func begin(t *testing.T) *world {
 		Secret:  func(context.Context, string) ([]byte, error) { return nil, errors.New("there is none") },
 		Changed: func(vm string) { w.changed <- vm },
 		Now:     func() time.Time { return time.Unix(1e9+w.later.Load(), 0) },
+		Reach: func() outbound.Rule {
+			return outbound.Rule{Exempt: func(to netip.AddrPort) bool { return to.Addr().IsLoopback() }}
+		},
 	}
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -122,4 +127,21 @@ func TestForgottenMeanwhile(t *testing.T) {
 	w.Forget("web")
 	require.NoError(t, w.ask(t, fetch.Request{Reference: w.host + "/types/a:1"}).Err)
 	require.Empty(t, w.changed)
+}
+
+// A user who names the registry of a VM type can't make the manager ask an internal server.
+func TestInternalRegistriesAreNotAsked(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.Reach = nil
+	asked := w.reads.Load()
+	for _, host := range []string{w.host, "169.254.169.254"} {
+		result := w.ask(t, fetch.Request{Reference: host + "/types/a:1"})
+		require.Equal(t, diskimage.AddressRefused, diskimage.ReasonOf(result.Err), "%v", result.Err)
+		require.True(t, fetch.IsForGood(result.Err))
+	}
+	require.Equal(t, asked, w.reads.Load())
+	w.Reach = func() outbound.Rule { return outbound.Rule{NoPrivate: true} }
+	result := w.ask(t, fetch.Request{Reference: "10.0.0.1/types/a:1"})
+	require.Equal(t, diskimage.AddressRefused, diskimage.ReasonOf(result.Err), "%v", result.Err)
 }

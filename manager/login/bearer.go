@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -200,15 +199,15 @@ func (s *Service) reviewed(ctx context.Context, of contents, token string) (tick
 	var all claims
 	var t ticket
 	valid, err := at.verifier(&oidc.Config{ClientID: of.provider.ClientID, Now: s.opts.Now}).Verify(
-		oidc.ClientContext(ctx, s.providers.http), token)
+		oidc.ClientContext(ctx, at.http), token)
 	if err == nil {
 		err = valid.Claims(&all)
 	}
 	if err == nil {
 		t, err = all.ticket(of.provider)
 	}
-	if _, local := c.user(t.User); err == nil && local {
-		err = fmt.Errorf("%q is the name of a local user (userPrefix of the provider)", t.User)
+	if err == nil {
+		err = c.foreign(of.provider, t.User)
 	}
 	switch {
 	case err != nil && strings.Contains(err.Error(), "fetching keys"): // the library has no error of its own for that

@@ -1,6 +1,10 @@
 package login
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Config is what an administrator configures. Package manager reads and checks it.
 type Config struct {
@@ -89,6 +93,20 @@ func (c Config) user(name string) (User, bool) {
 		}
 	}
 	return User{}, false
+}
+
+// foreign returns why a provider may not name a user: the user is a local one, or has the prefix of another provider.
+func (c Config) foreign(of Provider, user string) error {
+	if _, local := c.user(user); local {
+		return fmt.Errorf("%q is the name of a local user (userPrefix of the provider)", user)
+	}
+	for _, p := range c.Providers {
+		longer := len(p.UserPrefix) > len(of.UserPrefix)
+		if p.Name != of.Name && longer && strings.HasPrefix(user, p.UserPrefix) {
+			return fmt.Errorf("%q begins with the userPrefix of the provider %s", user, p.Name)
+		}
+	}
+	return nil
 }
 
 func (c Config) provider(name string) (Provider, bool) {

@@ -100,8 +100,8 @@ func (s *Service) Callback(w http.ResponseWriter, r *http.Request) (session *Ses
 	if err != nil {
 		return fail(unavailable, err)
 	}
-	if _, local := c.user(t.User); local {
-		return fail(false, fmt.Errorf("%q is the name of a local user (userPrefix of the provider)", t.User))
+	if err := c.foreign(p, t.User); err != nil {
+		return fail(false, err)
 	}
 	session, err = s.begin(w, r, t)
 	return session, a.Next, err
@@ -122,7 +122,7 @@ func (s *Service) redeem(r *http.Request, p Provider, redirect string, a attempt
 	if err != nil {
 		return ticket{}, true, err
 	}
-	ctx := oidc.ClientContext(r.Context(), s.providers.http)
+	ctx := oidc.ClientContext(r.Context(), at.http)
 	tokens, err := client.Exchange(ctx, r.FormValue("code"), oauth2.VerifierOption(a.Verifier))
 	var refused *oauth2.RetrieveError
 	switch {
@@ -192,6 +192,7 @@ func (p Provider) secret() (string, error) {
 
 // A found is a provider whose endpoints are known.
 type found struct {
+	http     *http.Client
 	issuer   string
 	endpoint oauth2.Endpoint
 	verifier func(*oidc.Config) *oidc.IDTokenVerifier
@@ -212,12 +213,14 @@ func (f found) client(p Provider, redirect string) (oauth2.Config, error) {
 
 // discover finds a provider's endpoints. The keys are fetched when they are needed, with ctx.
 func discover(ctx context.Context, p Provider) (found, error) {
+	at := p.reached()
+	ctx = oidc.ClientContext(ctx, at) // the keys are fetched with it
 	if p.ConfigurationEndpoint == "" {
 		config := oidc.ProviderConfig{
 			IssuerURL: p.Issuer, AuthURL: p.AuthorizationEndpoint, TokenURL: p.TokenEndpoint, JWKSURL: p.KeysEndpoint,
 		}
 		provider := config.NewProvider(ctx)
-		return found{p.Issuer, provider.Endpoint(), provider.Verifier}, nil
+		return found{at, p.Issuer, provider.Endpoint(), provider.Verifier}, nil
 	}
 	base, issuer := strings.TrimSuffix(p.ConfigurationEndpoint, WellKnown), p.issuer()
 	if issuer != base {
@@ -227,7 +230,7 @@ func discover(ctx context.Context, p Provider) (found, error) {
 	if err != nil {
 		return found{}, fmt.Errorf("read %s: %w", p.ConfigurationEndpoint, err)
 	}
-	return found{issuer, provider.Endpoint(), provider.Verifier}, nil
+	return found{at, issuer, provider.Endpoint(), provider.Verifier}, nil
 }
 
 // issuer returns the issuer that the provider's tokens name.

@@ -3,12 +3,17 @@ package login
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/login/logintest"
@@ -97,6 +102,11 @@ func TestOIDCRefusesWrongTokens(t *testing.T) {
 		"unprintable":     {set("preferred_username", "ann\x1b[2J"), nil, "not printable"},
 		"local user": {
 			nil, func(c *Config) { c.Users = []User{{Name: "ann", Hash: hash(t, "x")}} }, "the name of a local user",
+		},
+		"user of another provider": {
+			set("preferred_username", "b-ann"), func(c *Config) {
+				c.Providers = append(c.Providers, Provider{Name: "b", UserPrefix: "b-"})
+			}, "begins with the userPrefix of the provider b",
 		},
 		"unverified email": {
 			set("email", "ann@example.org"), func(c *Config) { c.Providers[0].UserClaim = "email" }, "not verified",
@@ -300,4 +310,37 @@ func TestRolesOfClaims(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x-ann@example.org", got.User)
 	require.Equal(t, []string{"staff"}, got.Roles)
+}
+
+// Metadata of a provider, which may be on this computer if the configuration names it there, leads to no internal
+// address: by a redirect, or by the endpoints that they name.
+func TestProvidersLeadToNoInternalAddress(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	secret := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(secret.Close)
+	mux := http.NewServeMux()
+	front := httptest.NewServer(mux)
+	t.Cleanup(front.Close)
+	mux.Handle("GET /away"+WellKnown, http.RedirectHandler(secret.URL, http.StatusFound))
+	mux.HandleFunc("GET "+WellKnown, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"issuer": %q, "authorization_endpoint": "%[2]s/auth", "token_endpoint": "%[2]s/token", `+
+			`"jwks_uri": "%[2]s/keys"}`, front.URL, secret.URL)
+	})
+	p := Provider{ConfigurationEndpoint: front.URL + "/away" + WellKnown, ClientID: "vmop", Secret: "secret"}
+	_, err := discover(t.Context(), p)
+	require.ErrorContains(t, err, "127.0.0.1 is a loopback address")
+
+	p.ConfigurationEndpoint = front.URL + WellKnown
+	at, err := discover(t.Context(), p)
+	require.NoError(t, err)
+	client, err := at.client(p, "https://pages.example/oauth/callback")
+	require.NoError(t, err)
+	_, err = client.Exchange(oidc.ClientContext(t.Context(), at.http), "code")
+	require.ErrorContains(t, err, "127.0.0.1 is a loopback address")
+	verify := at.verifier(&oidc.Config{SkipClientIDCheck: true, SkipExpiryCheck: true})
+	_, err = verify.Verify(t.Context(), "eyJhbGciOiJSUzI1NiJ9."+
+		base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"`+front.URL+`"}`))+".c2ln")
+	require.ErrorContains(t, err, "127.0.0.1 is a loopback address")
+	require.Zero(t, asked.Load())
 }

@@ -10,8 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/sync/singleflight"
+
+	"vmop/outbound"
 )
 
 const (
@@ -28,7 +29,6 @@ const (
 // providers know the endpoints of providers.
 type providers struct {
 	now    func() time.Time
-	http   *http.Client
 	flight singleflight.Group
 
 	mu     sync.Mutex
@@ -45,10 +45,7 @@ type discovery struct {
 }
 
 func newProviders(now func() time.Time) *providers {
-	return &providers{
-		now: now, http: &http.Client{Timeout: answerPatience, Transport: bounded{http.DefaultTransport}},
-		byName: map[string]discovery{}, states: map[string]time.Time{},
-	}
+	return &providers{now: now, byName: map[string]discovery{}, states: map[string]time.Time{}}
 }
 
 // of returns the endpoints of a provider, which are discovered when they are needed first: a
@@ -57,7 +54,7 @@ func (p *providers) of(ctx context.Context, of Provider) (found, error) {
 	if d, current := p.recall(of); current {
 		return d.found, d.err
 	}
-	lasting := oidc.ClientContext(context.WithoutCancel(ctx), p.http) // the keys are fetched with it
+	lasting := context.WithoutCancel(ctx)
 	result, err, _ := p.flight.Do(fmt.Sprintf("%q", of), func() (any, error) {
 		if d, current := p.recall(of); current {
 			return d.found, d.err
@@ -98,6 +95,15 @@ func (p *providers) first(state string, until time.Time) bool {
 	}
 	p.states[state] = until
 	return true
+}
+
+// reached returns a client for the provider. What the provider says of its endpoints leads to no internal address,
+// unless the configuration names a server of this computer.
+func (p Provider) reached() *http.Client {
+	rule := outbound.NamedBy(p.Issuer, p.ConfigurationEndpoint,
+		p.AuthorizationEndpoint, p.TokenEndpoint, p.KeysEndpoint)
+	base := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
+	return &http.Client{Timeout: answerPatience, Transport: bounded{rule.Transport(base)}}
 }
 
 // bounded limits the size of answers: what reads them doesn't.

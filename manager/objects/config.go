@@ -27,6 +27,8 @@ import (
 type Given struct {
 	// Lease is what the guest's first tap gets; nil: nothing.
 	Lease *addresses.Lease
+	// Unfiltered are the bridges whose guests may use any hardware address.
+	Unfiltered []string
 	// Devices are the disks, as far as they are known.
 	Devices []Device
 	// Drives are those of disks that are attached while the guest runs.
@@ -47,6 +49,7 @@ func Config(vm *v1.VirtualMachine, given Given) ([]byte, error) {
 	if tap := vm.Spec.VM.FirstTap(); lease != nil && tap >= 0 {
 		spec.Network[tap].Lease, spec.Network[tap].Filter = &lease.Lease, &lease.Filter
 	}
+	filterTaps(spec.Network, given.Unfiltered)
 	seed, err := cloudInit(vm.Spec.CloudInit)
 	if err != nil {
 		return nil, err
@@ -219,6 +222,17 @@ func networks(of []v1.Network) ([]vmspec.Network, error) {
 		}
 	}
 	return all, nil
+}
+
+// filterTaps keeps guests without a lease to the hardware address of their card. A range of addresses decides for
+// guests with one.
+func filterTaps(networks []vmspec.Network, unfiltered []string) {
+	for i := range networks {
+		n := &networks[i]
+		if n.Type == vmspec.NetworkTap && n.Lease == nil && !listed(unfiltered, bridgeOf(n.Bridge)) {
+			n.Filter = new(true)
+		}
+	}
 }
 
 // forwards are the ports of a user network, at every address of the pod.

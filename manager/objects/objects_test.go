@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // settings are those of a manager without a configuration.
 func settings() objects.Settings {
 	s := objects.DefaultSettings()
-	s.Version, s.Image = "1.2.3", "example.test/vmop/runner:1.2.3"
+	s.Version, s.Image, s.Trust.Bridges = "1.2.3", "example.test/vmop/runner:1.2.3", []string{"*"}
 	return s
 }
 

@@ -48,6 +48,8 @@ type Settings struct {
 	// Trust says what of a VM's definition may be in a pod with more rights than
 	// others.
 	Trust Trust
+	// NoPrivateAddresses keeps imports and registries of VM types from private addresses, too.
+	NoPrivateAddresses bool
 	// OperationsKept is how many finished operations of each VM are kept, OperationsKeptFor how
 	// long.
 	OperationsKept    int

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "vmop/api/v1"
+	"vmop/vmspec"
 )
 
 // Trust is what the administrator lets run in pods that get more than Pod Security's level
@@ -26,6 +27,9 @@ type Trust struct {
 	Claims []string
 	// URLs are those that CD drives get their media from in the node's network.
 	URLs []URLPattern
+	// Bridges are those of nodes that a VM's tap may name; "*" is each. Unfiltered are those among them whose guests
+	// may use any hardware address, and be servers for others.
+	Bridges, Unfiltered []string
 }
 
 // beyondRestricted reports whether a pod does not pass the level "restricted". The levels
@@ -41,6 +45,7 @@ func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
 	if fault := TypeImageFault(vm, s); fault != nil {
 		all = append(all, *fault)
 	}
+	all = append(all, foreignBridges(vm, s)...)
 	r := rightsOf(vm, s)
 	if !r.beyondRestricted() {
 		return all
@@ -57,8 +62,7 @@ func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
 			"add it to trustedVMTypes in the manager's configuration")
 	}
 	for _, c := range claims {
-		listed := slices.Contains(s.Trust.Claims, c.Name) || slices.Contains(s.Trust.Claims, everything)
-		if c.Untrusted != "" && !listed {
+		if c.Untrusted != "" && !listed(s.Trust.Claims, c.Name) {
 			what := fmt.Sprintf("the files in the volume of claim %s are not trusted, because of %s", c.Name, c.Untrusted)
 			add(cmp.Or(c.Path, "spec"), what,
 				"check them and add the claim to trustedClaims in the manager's configuration")
@@ -68,6 +72,34 @@ func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
 		all = append(all, inNodesNetwork(vm, s)...)
 	}
 	return all
+}
+
+// foreignBridges returns which taps are on bridges that are not for VMs.
+func foreignBridges(vm *v1.VirtualMachine, s Settings) []Problem {
+	var all []Problem
+	for i, n := range vm.Spec.VM.Networks {
+		if n.Tap == nil || listed(s.Trust.Bridges, bridgeOf(n.Tap.Bridge)) {
+			continue
+		}
+		allowed := "none is allowed"
+		if len(s.Trust.Bridges) > 0 {
+			allowed = "allowed: " + strings.Join(s.Trust.Bridges, ", ")
+		}
+		all = append(all, Problem{
+			Path: fmt.Sprintf("spec.vm.networks[%d].tap.bridge", i), Fatal: true, Message: fmt.Sprintf(
+				"the bridge %s of the node is not for VMs (%s); name another one, use masquerade, or ask the administrator "+
+					"to add it to allowedBridges in the manager's configuration", bridgeOf(n.Tap.Bridge), allowed),
+		})
+	}
+	return all
+}
+
+// bridgeOf returns the bridge that a tap means.
+func bridgeOf(name string) string { return cmp.Or(name, vmspec.DefaultBridge) }
+
+// listed reports whether a list has a name, or means each.
+func listed(names []string, name string) bool {
+	return slices.Contains(names, name) || slices.Contains(names, everything)
 }
 
 // inNodesNetwork returns what must not be in the node's network, where a VM with a tap on a
@@ -109,8 +141,7 @@ func trustedImage(vm *v1.VirtualMachine, s Settings) (string, bool) {
 // trustedTypes reports whether the VM types in a ConfigMap, which a VM names, may be used in
 // every pod.
 func trustedTypes(name string, s Settings) bool {
-	return name == "" || name == s.VMTypes ||
-		slices.Contains(s.Trust.VMTypes, name) || slices.Contains(s.Trust.VMTypes, everything)
+	return name == "" || name == s.VMTypes || listed(s.Trust.VMTypes, name)
 }
 
 // untrusted says what in a VM's pod could leave something in its volumes that another pod,

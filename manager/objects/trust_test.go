@@ -11,7 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/addresses"
 	"vmop/manager/objects"
+	"vmop/runner/config"
+	"vmop/vmspec"
+	"vmop/yamlfile"
 )
 
 func TestImagePatterns(t *testing.T) {
@@ -196,6 +200,70 @@ func TestDistrust(t *testing.T) {
 			got = append(got, p.String())
 		}
 		require.Equal(t, row.want, got, name)
+	}
+}
+
+// A tap is on a bridge that the administrator allows, also if it names none: then it is br0.
+func TestBridgesOfANode(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		bridge  string
+		allowed []string
+		want    string
+	}{
+		{"br0", []string{"br0"}, ""},
+		{"", []string{"br1", "br0"}, ""},
+		{"cni0", []string{"*"}, ""},
+		{"", nil, "the bridge br0 of the node is not for VMs (none is allowed)"},
+		{"cni0", []string{"br0", "br1"}, "the bridge cni0 of the node is not for VMs (allowed: br0, br1)"},
+		{"br", []string{"br0"}, "the bridge br of the node is not for VMs (allowed: br0)"},
+	} {
+		vm := sample(t, func(vm *v1.VirtualMachine) {
+			vm.Spec.VM.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}, {Tap: &v1.Tap{Bridge: row.bridge}}}
+		})
+		s := settings()
+		s.Trust.Bridges = row.allowed
+		var got []string
+		for _, p := range objects.Distrust(vm, s, nil) {
+			require.True(t, p.Fatal)
+			require.Equal(t, "spec.vm.networks[1].tap.bridge", p.Path)
+			require.Contains(t, p.Message, "allowedBridges in the manager's configuration")
+			before, _, _ := strings.Cut(p.Message, ";")
+			got = append(got, before)
+		}
+		require.Equal(t, row.want, strings.Join(got, ""))
+	}
+}
+
+// Guests at a bridge keep to the address of their card, unless the bridge or the range of their address is without a
+// filter.
+func TestTapsAreFiltered(t *testing.T) {
+	t.Parallel()
+	vm := sample(t, func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {Tap: &v1.Tap{Bridge: "br1"}}, {User: &v1.UserNetwork{}}}
+	})
+	open := &addresses.Lease{Lease: vmspec.Lease{Address: "10.66.10.14/24"}}
+	for _, row := range []struct {
+		given objects.Given
+		want  []*bool
+	}{
+		{objects.Given{}, []*bool{new(true), new(true), nil}},
+		{objects.Given{Unfiltered: []string{"br0"}}, []*bool{nil, new(true), nil}},
+		{objects.Given{Unfiltered: []string{"*"}}, []*bool{nil, nil, nil}},
+		{objects.Given{Lease: open}, []*bool{new(false), new(true), nil}},
+	} {
+		text, err := objects.Config(vm, row.given)
+		require.NoError(t, err)
+		var file struct {
+			Runner config.Config `yaml:"/Runner"`
+		}
+		_, err = yamlfile.Decode("config.yaml", text, &file)
+		require.NoError(t, err)
+		var got []*bool
+		for _, n := range file.Runner.VM.Network {
+			got = append(got, n.Filter)
+		}
+		require.Equal(t, row.want, got)
 	}
 }
 

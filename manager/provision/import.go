@@ -42,7 +42,7 @@ func (c *Controller) observe(ctx context.Context, s *disk.Situation) (again time
 		again = sourceRetry
 	}
 	s.Secret = disk.SecretOf(s.Disk)
-	if s.Secret.Version, err = c.book.SecretVersion(s.Secret.Type, s.Secret.Name); err != nil {
+	if s.Secret.Version, s.Secret.Hosts, err = c.book.SecretVersion(s.Secret.Type, s.Secret.Name); err != nil {
 		return 0, err
 	}
 	_, s.Wanted = c.wanted.place(s.Disk.Name)
@@ -88,6 +88,7 @@ func (c *Controller) worker(d *v1.VirtualDisk) disk.Worker {
 	return disk.Worker{
 		Image: settings.Image, PullPolicy: settings.ImagePullPolicy, ServiceAccount: objects.ServiceAccount,
 		Labels: labelsOf(d), Gate: objects.SchedulingGate, Authorities: objects.ManagerCA,
+		NoPrivate: settings.NoPrivateAddresses,
 	}
 }
 

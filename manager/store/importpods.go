@@ -46,17 +46,18 @@ func (s *Disks) Exporter(of string) (*corev1.Pod, error) {
 	return s.pods.get(disk.ExporterName(of))
 }
 
-// SecretVersion returns the version of a Secret for a source; "" if there is none of that type.
-func (s *Disks) SecretVersion(of corev1.SecretType, name string) (string, error) {
+// SecretVersion returns the version of a Secret for a source, "" if there is none of that type, and the servers to
+// which it may be sent.
+func (s *Disks) SecretVersion(of corev1.SecretType, name string) (version, hosts string, err error) {
 	c := s.secrets[of]
 	if c == nil {
-		return "", nil
+		return "", "", nil
 	}
 	secret, err := c.get(name)
 	if err != nil || secret == nil {
-		return "", err
+		return "", "", err
 	}
-	return string(secret.UID) + "/" + secret.ResourceVersion, nil
+	return string(secret.UID) + "/" + secret.ResourceVersion, secret.Annotations[v1.AnnotationHosts], nil
 }
 
 // newSourceSecrets returns the collections of Secrets that sources name, of which the metadata is known.

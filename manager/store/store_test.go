@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	v1 "vmop/api/v1"
 	"vmop/manager/objects"
 )
 
@@ -268,4 +269,18 @@ func FuzzCompress(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, string(text), string(back))
 	})
+}
+
+// Of a Secret for imports the store keeps the servers to which it may be sent, and no other annotation.
+func TestTheServersOfASecretAreKept(t *testing.T) {
+	t.Parallel()
+	m := objects.NewMetadata(objects.KindSecret)
+	m.Annotations = map[string]string{v1.AnnotationHosts: "images.example.org", "other": "x"}
+	e := dataEncoding("here")
+	e.trim(m)
+	text, err := e.encode(m)
+	require.NoError(t, err)
+	kept, err := e.decode(text)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{v1.AnnotationHosts: "images.example.org"}, kept.Annotations)
 }

@@ -104,7 +104,7 @@ func trimClaim(m *objects.Metadata) {
 
 // trimSecret is for a display secret, which is found by its label.
 func trimSecret(m *objects.Metadata) {
-	trimMetadata(&m.TypeMeta, &m.ObjectMeta, []string{objects.LabelInstance}, nil)
+	trimMetadata(&m.TypeMeta, &m.ObjectMeta, []string{objects.LabelInstance}, []string{v1.AnnotationHosts})
 }
 
 // trimMetadata keeps the name, the owner and the version of an object, the time of its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,7 +55,8 @@ type Options struct {
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
-	rewriting apply.Rate // zero: unhurried
+	rewriting apply.Rate                // zero: unhurried
+	exempt    func(netip.AddrPort) bool // of registries: internal addresses of tests
 }
 
 // A TypeChecker checks whether a VM type makes a machine of a VM.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -183,7 +184,7 @@ func newWorld(t *testing.T) *world {
 		}
 	})
 	settings := objects.DefaultSettings()
-	settings.Version, settings.Image = "test", "vmrunner:test"
+	settings.Version, settings.Image, settings.Trust.Bridges = "test", "vmrunner:test", []string{"br0"}
 	w.settings.Store(&settings)
 	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "vm-runner", Namespace: w.Name}})
 	return w
@@ -230,6 +231,7 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	vms, err = Add(mgr, Options{
 		Namespace: w.Name, Settings: func() objects.Settings { return *w.settings.Load() },
 		Types: w.types, Changed: w.changed, Instance: "test", rewriting: w.rewriting,
+		exempt: func(to netip.AddrPort) bool { return to.Addr().IsLoopback() },
 		Kill: func(_ context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error {
 			return kill(vm, pod, user)
 		},

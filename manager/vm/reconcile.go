@@ -26,6 +26,7 @@ import (
 	"vmop/manager/objects"
 	"vmop/manager/provision"
 	"vmop/manager/store"
+	"vmop/outbound"
 )
 
 // reconciler reconciles VMs.
@@ -86,6 +87,9 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 	}
 	c.types = &fetch.Fetcher{
 		Secret: c.pullSecret, Changed: func(vm string) { known.Enqueue(vm) }, Now: opts.Now,
+		Reach: func() outbound.Rule {
+			return outbound.Rule{NoPrivate: opts.Settings().NoPrivateAddresses, Exempt: opts.exempt}
+		},
 	}
 	c.pools = assign.New(assign.Options{
 		Namespace: opts.Namespace, Pools: known.Pools(), VMs: known, Disks: c.disks, Client: to,
@@ -321,6 +325,7 @@ func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []object
 			!s.Class.Follows()
 		version, did := round.ConfigMap(start.ctx, stays, objects.Given{
 			Lease: address.Lease, Devices: disks.Devices, Drives: attached.Drives,
+			Unfiltered: s.Settings.Trust.Unfiltered,
 		})
 		if version != 0 {
 			c.attachments.Wrote(s.VM, attached.Drives, version)

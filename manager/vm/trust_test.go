@@ -67,6 +67,29 @@ func TestNotTrusted(t *testing.T) {
 	require.Empty(t, last.Spec.SchedulingGates)
 }
 
+// A VM at a bridge that the administrator doesn't allow gets no pod, until the bridge is allowed. Its guest is kept to
+// its card.
+func TestABridgeThatIsNotAllowed(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Accelerator, vm.Spec.VM.Networks = "tcg", []v1.Network{{Tap: &v1.Tap{Bridge: "cni0"}}}
+	})
+	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNotTrusted)
+	want := "spec.vm.networks[0].tap.bridge: the bridge cni0 of the node is not for VMs (allowed: br0)"
+	require.Contains(t, vm.Status.Message, want)
+	status, message := reconciled(vm)
+	require.Equal(t, metav1.ConditionFalse, status)
+	require.Contains(t, message, want)
+	eventually(w, "web", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool {
+		return *s.Spec.Replicas == 0
+	})
+	w.set(func(s *objects.Settings) { s.Trust.Bridges = []string{"br0", "cni0"} })
+	require.True(t, w.pod("web").Spec.HostNetwork)
+	configuration, _ := get(w, "web", &corev1.ConfigMap{})
+	require.Contains(t, configuration.Data["config.yaml"], "filter: true")
+}
+
 // What an image that is not trusted may have left in a volume is remembered there,
 // before it runs.
 func TestUntrustedVolume(t *testing.T) {

@@ -45,7 +45,7 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 		go d.measure(a.Files)
 	case machine.TryServer:
 		go func() {
-			err := tryServer(d.closed, a.Address, serverTime)
+			err := tryServer(d.closed, d.cfg.Reach(a.Address), a.Address, serverTime)
 			d.call(d.closed, func(now time.Time) { d.state.ServerTried(a.Address, err, now) })
 		}()
 	case machine.OpenDisk:

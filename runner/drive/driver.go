@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"vmop/outbound"
 	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/machine"
@@ -39,6 +40,8 @@ type Config struct {
 	Save func(machine.Progress) error
 	// SinceBoot returns the time since the host's start.
 	SinceBoot func() time.Duration
+	// Reach returns which addresses the web server of a medium may have.
+	Reach func(address string) outbound.Rule
 	// Alive is received from whenever the Driver waits for something. It may be nil.
 	Alive <-chan struct{}
 }

@@ -16,6 +16,7 @@ import (
 
 	"vmop/diskimage"
 	"vmop/durable"
+	"vmop/outbound"
 	"vmop/regular"
 	"vmop/runner/config"
 	"vmop/vmspec"
@@ -221,7 +222,7 @@ func (c *Cache) fetch(
 	}
 	const readable = 0o400
 	result, err := diskimage.Import{
-		Source: fetchable(from), Checksum: sum,
+		Source: fetchable(from), Checksum: sum, Reach: outbound.NamedBy(from),
 		Target:   diskimage.Target{Path: c.path(id, imageSuffix), Mode: readable, Replace: true},
 		Progress: func(p diskimage.Progress) { tell(progressOf(Fetching, s, p)) },
 	}.Run(ctx)

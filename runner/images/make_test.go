@@ -3,6 +3,8 @@ package images_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/diskimage"
+	"vmop/outbound"
 	"vmop/runner/images"
 	"vmop/vmspec"
 )
@@ -229,4 +232,31 @@ func TestMakingADiskEndsWithItsContext(t *testing.T) {
 	})
 	require.Error(t, err)
 	require.NoFileExists(t, disk.File)
+}
+
+// The configuration may name a server of this computer. No redirect, name or list of checksums leads from there to
+// another internal address.
+func TestSourcesLeadToNoInternalAddress(t *testing.T) {
+	t.Parallel()
+	p := publish(t)
+	to302 := func(target string) string {
+		server := httptest.NewServer(http.RedirectHandler(target, http.StatusFound))
+		t.Cleanup(server.Close)
+		return server.URL + "/disk.qcow2"
+	}
+	for _, source := range []string{
+		to302(p.URL + "/disk.qcow2"), to302("http://169.254.169.254/"), "http://169.254.169.254/disk.qcow2",
+		"http://[::ffff:169.254.169.254]/disk.qcow2",
+	} {
+		disk := diskIn(t, source)
+		err := cacheOf(t, p).Make(t.Context(), disk, quiet)
+		require.Equal(t, diskimage.AddressRefused, diskimage.ReasonOf(err), "%s: %v", source, err)
+		require.NoFileExists(t, disk.File)
+	}
+	require.Zero(t, p.fetched())
+	list := filepath.Join(t.TempDir(), images.ListFile)
+	text := "images: [{name: ours/1, url: " + p.URL + "/disk.qcow2, checksums: " + to302(p.URL+"/SUMS") + "}]\n"
+	require.NoError(t, os.WriteFile(list, []byte(text), 0o600))
+	cache := &images.Cache{Folder: filepath.Join(t.TempDir(), "images"), Lists: []string{list}}
+	require.ErrorAs(t, cache.Make(t.Context(), diskIn(t, "ours/1"), quiet), new(*outbound.RefusedError))
 }

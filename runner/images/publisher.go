@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"vmop/outbound"
 	"vmop/vmspec"
 )
 
@@ -61,7 +62,9 @@ func fetchText(ctx context.Context, address string) (string, error) {
 	if user != "" {
 		request.SetBasicAuth(user, password)
 	}
-	client := &http.Client{CheckRedirect: func(next *http.Request, before []*http.Request) error {
+	plain := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: true}
+	rt := outbound.NamedBy(address).Transport(plain)
+	client := &http.Client{Transport: rt, CheckRedirect: func(next *http.Request, before []*http.Request) error {
 		switch {
 		case len(before) >= mostRedirects:
 			return errors.New("it leads from one address to another without end")

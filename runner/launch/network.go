@@ -60,7 +60,11 @@ func AdoptTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (
 func bridged(t plan.Tap, owner string) (netsetup.TapConfig, error) {
 	cfg := netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner, Queues: t.Queues}
 	if t.Lease == nil {
-		return cfg, nil
+		var err error
+		if t.Filter {
+			cfg.MAC, err = net.ParseMAC(t.MAC)
+		}
+		return cfg, err
 	}
 	l := &netsetup.Lease{Search: t.Lease.Search, Hostname: t.Hostname, Filter: t.Filter}
 	var errs []error

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vmop/cloudinit"
+	"vmop/outbound"
 	"vmop/runner/config"
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
@@ -126,6 +127,15 @@ func New(cfg *config.Config, file string) (*VM, error) {
 
 // folder is where relative paths of the configuration begin.
 func (vm *VM) folder() string { return filepath.Dir(vm.File) }
+
+// Reach returns which addresses QEMU may reach for a URL of the configuration. A user who starts a VM on this computer
+// may name a server on it. A user who defines a VM of a cluster may name neither the pod nor the node.
+func (vm *VM) Reach(address string) outbound.Rule {
+	if vm.Config.Resource != "" {
+		return outbound.Rule{}
+	}
+	return outbound.NamedBy(address)
+}
 
 // Complete computes everything else. With keep set, a new uuid is kept in the data
 // directory.

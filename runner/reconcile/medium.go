@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"vmop/outbound"
 	"vmop/qmp"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
@@ -89,8 +90,11 @@ func (m *medium) queryServer() {
 		if m.answers = err == nil; m.answers {
 			return
 		}
-		m.problem = fmt.Sprintf("change the medium to %s: %v; QEMU does not get the address before the server answers: "+
-			"the guest would stop while QEMU waits", file, err)
+		hint := "QEMU does not get the address before the server answers: the guest would stop while QEMU waits"
+		if errors.As(err, new(*outbound.RefusedError)) {
+			hint = "name a server at another address"
+		}
+		m.problem = fmt.Sprintf("change the medium to %s: %v; %s", file, err, hint)
 		m.failed(now)
 	})
 }

@@ -20,7 +20,7 @@ func addresses(t *testing.T, l *lab) {
 	for _, words := range []string{"link add br0 type bridge", "addr add 10.79.10.1/24 dev br0", "link set br0 up"} {
 		l.onNode(t, 2, "ip", strings.Fields(words)...)
 	}
-	l.configure(t, "virtualMachineCIDRs: [{cidr: 10.79.10.0/24, gateway: 10.79.10.1}]")
+	l.configure(t, "allowedBridges: [br0]\n      virtualMachineCIDRs: [{cidr: 10.79.10.0/24, gateway: 10.79.10.1}]")
 	l.requestIP(t, "linux-vm-custom-ip", "10.79.10.77") // it is there as soon as the configuration is
 	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() { _ = l.KubectlCommand(ctx, "-n", namespace, "delete", "vmip", "--all").Run() })

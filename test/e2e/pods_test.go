@@ -104,6 +104,7 @@ func networks(t *testing.T, l *lab) {
 	for _, words := range []string{"link add br0 type bridge", "addr add 10.77.0.1/24 dev br0", "link set br0 up"} {
 		l.node1(t, "ip", strings.Fields(words)...)
 	}
+	l.configure(t, "allowedBridges: [br0]")
 	u := newUser(t, l)
 	initrd := u.withSSH("/usr/sbin/qemu-ga")
 	bridged := l.create(t, tiny("bridged", onNode1, func(s *v1.VirtualMachineSpec) {

@@ -147,7 +147,7 @@ func (w *world) managerConfig(ctx context.Context) (config, kubeconfig string, e
 		return "", "", err
 	}
 	text := "\"/Manager\":\n  \"/Controller\":\n    namespace: " + namespace +
-		"\n    \"/Reconciler\":\n      virtualMachineCIDRs: [10.64.0.0/16]\n"
+		"\n    \"/Reconciler\":\n      virtualMachineCIDRs: [10.64.0.0/16]\n      allowedBridges: [br0]\n"
 	return config, kubeconfig, os.WriteFile(config, []byte(text), 0o600)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"vmop/diskimage"
 	"vmop/diskimage/registry"
+	"vmop/outbound"
 )
 
 // How long a registry may take: for all that is read or written, and to send anything.
@@ -32,6 +33,9 @@ type Registry struct {
 	CABundle []byte
 	// PlainHTTP permits http with other computers.
 	PlainHTTP bool
+	// Reach decides which addresses may be reached. nil is for a registry that the user of this computer has
+	// named: outbound.Named.
+	Reach *outbound.Rule
 	// Patience is how long a call may take; 0 is two minutes.
 	Patience time.Duration
 }
@@ -144,7 +148,12 @@ func (r Registry) open(ctx context.Context, reference string) (name.Reference, [
 	if err != nil {
 		return nil, nil, err
 	}
-	options, err := access.Options(ctx, diskimage.Network{Stall: stall, Backoff: time.Second}, ref.Context())
+	reach := outbound.Named(ref.Context().RegistryStr())
+	if r.Reach != nil {
+		reach = *r.Reach
+	}
+	network := diskimage.Network{Stall: stall, Backoff: time.Second, Reach: reach}
+	options, err := access.Options(ctx, network, ref.Context())
 	return ref, options, err
 }
 

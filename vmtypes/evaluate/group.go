@@ -149,6 +149,14 @@ func (m *Member) CheckOptions(spec vmspec.Spec, files vmtypes.Files) error {
 
 // Launch is Type.Launch.
 func (m *Member) Launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+	p, err := m.launch(ctx, spec, host)
+	if err != nil {
+		return p, err
+	}
+	return p, filterTaps(p, spec)
+}
+
+func (m *Member) launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
 	if m.loaded != nil {
 		return m.loaded.Launch(ctx, spec, host)
 	}

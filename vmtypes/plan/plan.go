@@ -131,7 +131,8 @@ type Tap struct {
 	// Lease is what the runner gives the guest by DHCP (with Bridge); nil: a server on the
 	// bridge does.
 	Lease *Lease `json:"lease,omitempty"`
-	// Filter keeps the guest to MAC and the address of Lease.
+	// Filter keeps the guest to MAC and the address of Lease. The runner sets it for a tap without a lease if
+	// vm.network[].filter is set.
 	Filter bool `json:"filter,omitempty"`
 	// MAC is the guest's hardware address, for the DHCP server.
 	MAC string `json:"mac,omitempty"`

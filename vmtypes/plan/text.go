@@ -108,7 +108,9 @@ func (t Tap) String() string {
 // lease returns the part of the line about what the guest gets.
 func (t Tap) lease() string {
 	l := t.Lease
-	if l == nil {
+	if l == nil && t.Filter {
+		return " mac=" + t.MAC + " filter"
+	} else if l == nil {
 		return ""
 	}
 	s := " lease=" + l.Address + " mac=" + t.MAC
