@@ -30,14 +30,10 @@ const AnnotationHosts = GroupName + "/hosts"
 
 // VirtualDiskSource is where the data of a disk comes from.
 //
-// +kubebuilder:validation:XValidation:rule="self.type != 'HTTP' || has(self.http) && !has(self.containerImage) &&
-// !has(self.objectRef)",message="the type HTTP wants http, and nothing else"
-// +kubebuilder:validation:XValidation:rule="self.type != 'ContainerImage' || has(self.containerImage) &&
-// !has(self.http) && !has(self.objectRef)",message="the type ContainerImage wants containerImage, and nothing else"
-// +kubebuilder:validation:XValidation:rule="self.type != 'ObjectRef' || has(self.objectRef) && !has(self.http) &&
-// !has(self.containerImage)",message="the type ObjectRef wants objectRef, and nothing else"
-// +kubebuilder:validation:XValidation:rule="self.type != 'Upload' || !has(self.objectRef) && !has(self.http) &&
-// !has(self.containerImage)",message="the type Upload wants nothing else: kubectl vmop sends the image"
+// +kubebuilder:validation:XValidation:rule="self.type != 'HTTP' || has(self.http) && !has(self.containerImage) && !has(self.objectRef)",message="the type HTTP wants http, and nothing else"
+// +kubebuilder:validation:XValidation:rule="self.type != 'ContainerImage' || has(self.containerImage) && !has(self.http) && !has(self.objectRef)",message="the type ContainerImage wants containerImage, and nothing else"
+// +kubebuilder:validation:XValidation:rule="self.type != 'ObjectRef' || has(self.objectRef) && !has(self.http) && !has(self.containerImage)",message="the type ObjectRef wants objectRef, and nothing else"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Upload' || !has(self.objectRef) && !has(self.http) && !has(self.containerImage)",message="the type Upload wants nothing else: kubectl vmop sends the image"
 type VirtualDiskSource struct {
 	// Type: HTTP is an image on a web server, ContainerImage one in a container image, ObjectRef
 	// something in the disk's namespace, Upload an image that a user sends (kubectl vmop image
@@ -59,9 +55,7 @@ type VirtualDiskSource struct {
 
 // DiskSourceRef is something in the disk's namespace.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.virtualDiskName) == (self.kind ==
-// 'VirtualMachineSnapshot')",fieldPath=".virtualDiskName",message="says which disk of a VirtualMachineSnapshot is
-// meant, and is left out otherwise"
+// +kubebuilder:validation:XValidation:rule="has(self.virtualDiskName) == (self.kind == 'VirtualMachineSnapshot')",fieldPath=".virtualDiskName",message="says which disk of a VirtualMachineSnapshot is meant, and is left out otherwise"
 type DiskSourceRef struct {
 	// Kind is VirtualImage, VirtualDisk, VirtualDiskSnapshot or VirtualMachineSnapshot, ClusterVirtualImage, which
 	// is in no namespace, or PersistentVolumeClaim. A disk is copied while no VM has it, a claim while no pod writes
@@ -87,11 +81,9 @@ type HTTPSource struct {
 	// URL of the image, http or https. It is no secret: credentials are in the Secret of
 	// secretRef.
 	//
-	// +kubebuilder:validation:MaxLength=2048 +kubebuilder:validation:XValidation:rule="isURL(self) &&
-	// url(self).getScheme() in ['http', 'https'] && url(self).getHost() != ''",message="want a URL of http or https,
-	// such as https://example.org/debian.qcow2"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[^/]*//[^/]*@')",message="want a URL without user and
-	// password, which all could read: put them into a Secret (secretRef)"
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHost() != ''",message="want a URL of http or https, such as https://example.org/debian.qcow2"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[^/]*//[^/]*@')",message="want a URL without user and password, which all could read: put them into a Secret (secretRef)"
 	URL string `json:"url"`
 	// Checksum of what is transferred, as publishers list it. Without one the image is what
 	// the server says.
@@ -113,8 +105,7 @@ type HTTPSource struct {
 
 // Checksum is that of a file, by one algorithm.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.md5), has(self.sha256), has(self.sha512)].exists_one(given,
-// given)",message="want one of md5, sha256 and sha512"
+// +kubebuilder:validation:XValidation:rule="[has(self.md5), has(self.sha256), has(self.sha512)].exists_one(given, given)",message="want one of md5, sha256 and sha512"
 type Checksum struct {
 	// MD5 is 32 hexadecimal digits. It shows errors of the transfer, and no forgery.
 	//
@@ -130,9 +121,9 @@ type Checksum struct {
 	SHA256 string `json:"sha256,omitempty"`
 	// SHA512 is 128 hexadecimal digits.
 	//
-	// +optional +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-fA-F]{128}$')",message="want 128 hexadecimal
-	// digits"
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-fA-F]{128}$')",message="want 128 hexadecimal digits"
 	SHA512 string `json:"sha512,omitempty"`
 }
 
@@ -141,8 +132,8 @@ type Checksum struct {
 type ContainerImageSource struct {
 	// Image is REGISTRY/NAME:TAG, or @sha256:… instead of the tag.
 	//
-	// +kubebuilder:validation:MaxLength=512 +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][^
-	// ]*$')",message="want the name of a container image, such as registry.example.org/images/debian:12"
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][^ ]*$')",message="want the name of a container image, such as registry.example.org/images/debian:12"
 	Image string `json:"image"`
 	// ImagePullSecret is a Secret of the type kubernetes.io/dockerconfigjson.
 	//

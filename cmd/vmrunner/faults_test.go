@@ -259,7 +259,8 @@ func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 	require.Equal(t, exitLocked, second.exit())
 	require.Contains(t, second.out.String(), "vmrunner: the VM runs already: "+filepath.Join(dir, "data"))
 
-	other := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "drives: [{file: "+disk+", format: qcow2}]")
+	other := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []",
+		"drives: [{file: "+disk+", format: qcow2}]")
 	third := newProgram(t, other, nil)
 	third.launch()
 	third.refuses(other, exitFailed, "qemu ended while the VM was being started: exit status 1\n")

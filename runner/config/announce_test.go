@@ -53,8 +53,8 @@ func TestMachinesAreFound(t *testing.T) {
 	require.Empty(t, entries(filepath.Join(filepath.Dir(usual), ElsewhereDir)))
 }
 
-// Others' directories are not looked into, and nothing is announced in them. Root looks into those of services, which have
-// users: where only root can make them.
+// Others' directories are not looked into, and nothing is announced in them. Root looks into those of services, which
+// have users: where only root can make them.
 func TestMachinesOfOthers(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
