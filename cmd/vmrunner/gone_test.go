@@ -5,12 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/invariants"
@@ -101,6 +103,30 @@ func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
 	third.signal(syscall.SIGTERM)
 	require.Zero(t, third.exit())
 	invariants.NothingLeft(t, dir)
+}
+
+// A guest that was reset while it is paused looks to QEMU as if it had never run. It is adopted all the same.
+func TestAPausedGuestThatWasResetIsAdopted(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", obedient(t, true)...)
+	first := start(t, dir, nil, "--console")
+	first.await(guest.ObedientSays)
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+	require.NoError(t, client.Act(t.Context(), control.Pause))
+	require.NoError(t, client.Act(t.Context(), control.Reset))
+	require.Eventually(t, func() bool {
+		reply, err := client.QMP(t.Context(), qmp.Command{Execute: "query-status"})
+		return err == nil && strings.Contains(string(reply), "prelaunch")
+	}, patience, tick)
+	qemu := known(t, dir).QEMU.PID
+	first.kill()
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
+	next := start(t, dir, nil)
+	next.await(`INF adopted`)
+	require.Equal(t, qemu, known(t, dir).QEMU.PID)
+	next.kill()
+	killAll(t, dir, next)
 }
 
 // A data directory that is removed or renamed under a VM lets no second VM begin in its place,

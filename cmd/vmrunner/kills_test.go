@@ -87,7 +87,7 @@ func (v *victim) round() {
 	p.kill()
 	if v.qemu != 0 && !v.stopping && v.random.IntN(8) == 0 {
 		v.kills["and no directory"]++
-		require.NoError(v.t, os.RemoveAll(filepath.Join(v.dir, "run")))
+		require.Eventually(v.t, func() bool { return os.RemoveAll(filepath.Join(v.dir, "run")) == nil }, patience, tick)
 	}
 	if v.random.IntN(8) == 0 {
 		v.kills["of all processes"]++
@@ -165,7 +165,7 @@ func (v *victim) something(p *program) string {
 		p.signal(syscall.SIGTERM)
 		return "stop"
 	case 5, 6:
-		require.NoError(v.t, os.RemoveAll(filepath.Join(v.dir, "run")))
+		require.Eventually(v.t, func() bool { return os.RemoveAll(filepath.Join(v.dir, "run")) == nil }, patience, tick)
 		if n == 5 {
 			p.await("was made again")
 			answers(v.t, v.dir)

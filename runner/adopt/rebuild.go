@@ -144,7 +144,7 @@ func (f *finding) rebuild(ctx context.Context) (*Remains, error) {
 		return nil, fmt.Errorf("the VM is running (process %d), but cannot be adopted: %w, and QEMU does not say who it "+
 			"is: %w; shut the guest down from inside, or end it (kill %[1]d), and start the VM again", qemu.PID, f.err, err)
 	}
-	if !who.begun() {
+	if !who.begun() && !record.LinkedSince(f.vm.DataDir, qemu.Began()) {
 		return nil, nil
 	}
 	r, err := f.rebuilt(ctx, qemu, who)

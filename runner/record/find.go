@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"vmop/durable"
 	"vmop/process"
@@ -67,14 +68,24 @@ func by(file string) (*Machine, string) {
 
 // Link notes in the data directory where the runtime directory is.
 func Link(dataDir, runtimeDir string) error {
-	link := filepath.Join(dataDir, prepare.RuntimeLink)
-	if at, err := os.Readlink(link); err == nil && at == runtimeDir {
+	if at, noted := Linked(dataDir, ""); noted && at == runtimeDir {
 		return nil
 	}
-	if err := durable.Link(runtimeDir, link); err != nil {
+	return link(dataDir, runtimeDir)
+}
+
+func link(dataDir, runtimeDir string) error {
+	if err := durable.Link(runtimeDir, filepath.Join(dataDir, prepare.RuntimeLink)); err != nil {
 		return fmt.Errorf("note the runtime directory in the data directory: %w", err)
 	}
 	return nil
+}
+
+// LinkedSince reports whether the runtime directory was noted after a time. After the start of a QEMU that means that
+// its guest has run, whatever QEMU says: a guest that is reset while it is paused looks as if it never had.
+func LinkedSince(dataDir string, start time.Time) bool {
+	info, err := os.Lstat(filepath.Join(dataDir, prepare.RuntimeLink))
+	return err == nil && !info.ModTime().Before(start)
 }
 
 // Linked returns the runtime directory of the machine whose guest runs;

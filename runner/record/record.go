@@ -79,7 +79,7 @@ func (r Machine) Write(runtimeDir string) error {
 	if err := writeJSON(filepath.Join(runtimeDir, prepare.RecordFile), r, durable.Volatile); err != nil {
 		return err
 	}
-	return Link(r.DataDir, runtimeDir)
+	return link(r.DataDir, runtimeDir) // anew: see LinkedSince
 }
 
 // Restarted notes that a helper of a VM that runs is another process now.
