@@ -39,6 +39,7 @@ func assessed(t *testing.T, text string, trusted ...string) (*takeover.Report, m
 	require.NoError(t, err)
 	settings := manager.Defaults().Settings
 	settings.Image, settings.Trust.Claims = "registry.example/vmop/runner:1", trusted
+	settings.Trust.Bridges = []string{"br0"}
 	r := takeover.Assess(n, takeover.Options{Settings: settings})
 	of := map[string]takeover.Subject{}
 	for _, s := range r.Subjects {
