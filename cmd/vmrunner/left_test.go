@@ -70,7 +70,9 @@ func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	qemu := orphan(t, dir)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "data", "vmtype.txtar"))) // it may have been kept already
+	for _, name := range []string{"vmtype.txtar", "machines.txt"} { // they may have been kept already
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "data", name)))
+	}
 	second := start(t, dir, nil)
 	require.Equal(t, 1, second.exit())
 	require.Regexp(t, fmt.Sprintf(`the VM is running \(process %d, .*\), but cannot be adopted: its record `+
