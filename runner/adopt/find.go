@@ -12,6 +12,7 @@ import (
 
 	"vmop/process"
 	"vmop/runner/holders"
+	"vmop/runner/launch"
 	"vmop/runner/lock"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
@@ -99,7 +100,7 @@ func (s search) try() (bool, error) {
 	if fault != nil {
 		return false, fault
 	}
-	qemu := qemuOf(found)
+	qemu := launch.FindQEMU(found)
 	if lost.PID = qemu.PID; qemu == (process.ID{}) {
 		return false, nil // what is left of it is ended
 	}

@@ -43,18 +43,7 @@ type finding struct {
 
 // qemu returns the QEMU that has the lock. It is zero if there is none, or none that can be
 // seen from here.
-func (f *finding) qemu() process.ID { return qemuOf(f.holders) }
-
-func qemuOf(holders []process.ID) process.ID {
-	at := slices.IndexFunc(holders, func(id process.ID) bool {
-		words, err := id.Arguments()
-		return err == nil && launch.IsQEMU(words)
-	})
-	if at < 0 {
-		return process.ID{}
-	}
-	return holders[at]
-}
+func (f *finding) qemu() process.ID { return launch.FindQEMU(f.holders) }
 
 // reach makes the runtime directory again, with a way to QEMU's monitor, if they were removed.
 func (f *finding) reach() error {

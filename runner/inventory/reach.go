@@ -11,6 +11,7 @@ import (
 	"vmop/process"
 	"vmop/runner/control"
 	"vmop/runner/holders"
+	"vmop/runner/launch"
 	"vmop/runner/lock"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
@@ -151,13 +152,13 @@ func (vm *VM) unanswered(err error) {
 	}
 }
 
-// qemuOf returns a process of the machine that had a data directory.
+// qemuOf returns the QEMU of the machine that had a data directory; 0 if there is none.
 func qemuOf(dataDir string) int {
 	found, err := holders.Of(dataDir, lock.MachineFile)
-	if err != nil || len(found) == 0 {
+	if err != nil {
 		return 0
 	}
-	return found[0].PID
+	return launch.FindQEMU(found).PID
 }
 
 // lastEnd returns how the last run of a VM that isn't running ended; nil if it isn't known.

@@ -31,8 +31,17 @@ const (
 	monitorOption = "chardev=" + monitorID + ",mode=control"
 )
 
-// IsQEMU reports whether a command line is that of a QEMU that a runner has started.
-func IsQEMU(words []string) bool { return slices.Contains(words, monitorOption) }
+// FindQEMU returns which of the processes is a QEMU that a runner has started, by its command line; zero if none is.
+func FindQEMU(among []process.ID) process.ID {
+	at := slices.IndexFunc(among, func(id process.ID) bool {
+		words, err := id.Arguments()
+		return err == nil && slices.Contains(words, monitorOption)
+	})
+	if at < 0 {
+		return process.ID{}
+	}
+	return among[at]
+}
 
 // Processes are QEMU and its helpers.
 type Processes struct {
