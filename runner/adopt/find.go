@@ -12,7 +12,6 @@ import (
 
 	"vmop/process"
 	"vmop/runner/holders"
-	"vmop/runner/launch"
 	"vmop/runner/lock"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
@@ -100,7 +99,7 @@ func (s search) try() (bool, error) {
 	if fault != nil {
 		return false, fault
 	}
-	qemu := launch.FindQEMU(found)
+	qemu := holders.FindQEMU(found)
 	if lost.PID = qemu.PID; qemu == (process.ID{}) {
 		return false, nil // what is left of it is ended
 	}

@@ -18,6 +18,7 @@ import (
 	"vmop/qmp"
 	"vmop/regular"
 	"vmop/runner/config"
+	"vmop/runner/holders"
 	"vmop/runner/launch"
 	"vmop/runner/prepare"
 	"vmop/runner/reconcile"
@@ -43,7 +44,7 @@ type finding struct {
 
 // qemu returns the QEMU that has the lock. It is zero if there is none, or none that can be
 // seen from here.
-func (f *finding) qemu() process.ID { return launch.FindQEMU(f.holders) }
+func (f *finding) qemu() process.ID { return holders.FindQEMU(f.holders) }
 
 // reach makes the runtime directory again, with a way to QEMU's monitor, if they were removed.
 func (f *finding) reach() error {

@@ -43,6 +43,24 @@ func Of(dataDir, file string) (found []process.ID, err error) {
 	return found, nil
 }
 
+// MonitorOption is the value of -mon by which a runner has QEMU serve its monitor: no other QEMU has it.
+const MonitorOption = "chardev=" + MonitorID + ",mode=control"
+
+// MonitorID is the id of the monitor's character device.
+const MonitorID = "vmop-monitor"
+
+// FindQEMU returns which of some processes is a QEMU that a runner has started, by its command line; zero if none is.
+func FindQEMU(among []process.ID) process.ID {
+	at := slices.IndexFunc(among, func(id process.ID) bool {
+		words, err := id.Arguments()
+		return err == nil && slices.Contains(words, MonitorOption)
+	})
+	if at < 0 {
+		return process.ID{}
+	}
+	return among[at]
+}
+
 // Runner returns the process that is the runner of the VM of a data directory, as Of does; zero if
 // there is none, or none that can be seen from here.
 func Runner(dataDir string) process.ID {

@@ -11,7 +11,6 @@ import (
 	"vmop/process"
 	"vmop/runner/control"
 	"vmop/runner/holders"
-	"vmop/runner/launch"
 	"vmop/runner/lock"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
@@ -158,7 +157,7 @@ func qemuOf(dataDir string) int {
 	if err != nil {
 		return 0
 	}
-	return launch.FindQEMU(found).PID
+	return holders.FindQEMU(found).PID
 }
 
 // lastEnd returns how the last run of a VM that isn't running ended; nil if it isn't known.

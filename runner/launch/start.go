@@ -18,30 +18,13 @@ import (
 	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/cleanup"
+	"vmop/runner/holders"
 	"vmop/runner/lock"
 	"vmop/runner/prepare"
 	"vmop/runner/sockets"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
-
-// The runner's own name for QEMU's monitor.
-const (
-	monitorID     = "vmop-monitor"
-	monitorOption = "chardev=" + monitorID + ",mode=control"
-)
-
-// FindQEMU returns which of the processes is a QEMU that a runner has started, by its command line; zero if none is.
-func FindQEMU(among []process.ID) process.ID {
-	at := slices.IndexFunc(among, func(id process.ID) bool {
-		words, err := id.Arguments()
-		return err == nil && slices.Contains(words, monitorOption)
-	})
-	if at < 0 {
-		return process.ID{}
-	}
-	return among[at]
-}
 
 // Processes are QEMU and its helpers.
 type Processes struct {
@@ -314,8 +297,8 @@ func (l *Launch) startQEMU(ctx context.Context, monitor, place *os.File) error {
 	fd := 3 + len(q.Descriptors())
 	own := []string{
 		"-S",
-		"-chardev", "socket,id=" + monitorID + ",fd=" + strconv.Itoa(fd) + ",server=on,wait=off",
-		"-mon", monitorOption,
+		"-chardev", "socket,id=" + holders.MonitorID + ",fd=" + strconv.Itoa(fd) + ",server=on,wait=off",
+		"-mon", holders.MonitorOption,
 	}
 	if l.Incoming {
 		own = append(own, "-incoming", "defer")
