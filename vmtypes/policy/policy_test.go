@@ -551,6 +551,18 @@ rules:
     options: ["*"]
     exact: ["-smbios type=*,asset=*"]
 `)
+	eachSample(t, func(path string, s *sample.Sample, made *plan.Plan) {
+		err := p.Check(made, policy.Subject{
+			Folder: "/x/examples/vmtypes", DataDir: "/data", RuntimeDir: "/run/vm",
+			Options: s.VM.Options,
+		})
+		require.NoError(t, err, path)
+	})
+}
+
+// eachSample calls f with each golden sample and its plan.
+func eachSample(t *testing.T, f func(path string, s *sample.Sample, made *plan.Plan)) {
+	t.Helper()
 	library, err := vmtypes.Open("../../examples/vmtypes")
 	require.NoError(t, err)
 	defer library.Close()
@@ -562,11 +574,7 @@ rules:
 		require.NoError(t, err)
 		made, err := s.Plan(t.Context(), library)
 		require.NoError(t, err)
-		err = p.Check(made, policy.Subject{
-			Folder: "/x/examples/vmtypes", DataDir: "/data", RuntimeDir: "/run/vm",
-			Options: s.VM.Options,
-		})
-		require.NoError(t, err, path)
+		f(path, s, made)
 	}
 }
 

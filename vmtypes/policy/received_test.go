@@ -1,14 +1,12 @@
 package policy_test
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/authoring/sample"
-	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/policy"
 )
@@ -168,18 +166,8 @@ func TestWhatAReceivedTypeAttachesIsJudged(t *testing.T) {
 // Each type may do what itself does, with all that the samples have.
 func TestEveryTypeDoesWhatItselfDoes(t *testing.T) {
 	t.Parallel()
-	library, err := vmtypes.Open("../../examples/vmtypes")
-	require.NoError(t, err)
-	defer library.Close()
-	paths, err := filepath.Glob("../testdata/golden/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	for _, path := range paths {
-		s, err := sample.Read(path)
-		require.NoError(t, err)
-		made, err := s.Plan(t.Context(), library)
-		require.NoError(t, err)
+	eachSample(t, func(path string, _ *sample.Sample, made *plan.Plan) {
 		of := policy.Subject{DataDir: "/data", RuntimeDir: "/run/vm"}
 		require.NoError(t, policy.CheckReceived(made, made, of), path)
-	}
+	})
 }
