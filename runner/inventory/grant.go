@@ -14,6 +14,9 @@ import (
 //
 // See docs/decisions/0179-a-user-for-each-service.md.
 func Grant(configFolder, name, dataDir string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
 	info, err := os.Stat(dataDir)
 	if err != nil {
 		return fmt.Errorf("cannot find the user of the service: %w; start the VM with systemctl start vmrunner@%s", err, name)
