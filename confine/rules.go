@@ -44,8 +44,8 @@ type Rules struct {
 	// Listen and Connect are the ports on which it may listen, and to which it may
 	// connect.
 	Listen, Connect Ports
-	// NoLoopback denies loopback addresses to connections of QEMU's guest. Whoever starts the process sees to
-	// it (package loopback).
+	// NoLoopback denies loopback addresses to connections of QEMU's guest. Hold has the kernel ask about each
+	// connection, and the caller has the questions answered (loopback.Guard).
 	NoLoopback bool
 	// Capabilities are those that it keeps, if there are any: "ipc_lock".
 	Capabilities []string
