@@ -27,9 +27,9 @@ func (r Rule) Dialer() *net.Dialer {
 	}}
 }
 
-// Transport returns what makes requests as base does, and refuses those to internal addresses, also after a redirect. A
-// proxy of base is the administrator's: its own address may be internal. What it is asked for is resolved and judged
-// here first. Names that only the proxy can resolve are the proxy's decision.
+// Transport returns a transport that makes requests as base does and refuses those to internal addresses, even after a
+// redirect. The administrator chooses the proxy of base, whose address may be internal. A URL is resolved and judged
+// before the proxy is asked for it. Names that only the proxy can resolve are the proxy's decision.
 func (r Rule) Transport(base *http.Transport) http.RoundTripper {
 	t := &transport{rule: r, proxy: base.Proxy, direct: base.Clone(), proxied: base}
 	t.direct.Proxy, t.direct.DialContext = nil, r.Dialer().DialContext

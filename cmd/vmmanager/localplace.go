@@ -56,7 +56,7 @@ func placeOf(env config.Env, folder string) (localPlace, error) {
 func (p localPlace) sessions() string { return filepath.Join(string(p), "sessions.json") }
 func (p localPlace) socket() string   { return filepath.Join(string(p), "link.sock") }
 
-// reserve makes the folder, and locks it for this process, as long as the file is open. The command logs in to the
+// reserve creates the folder and locks it for this process as long as the file is open. The command logs in to the
 // pages of another process.
 func (p localPlace) reserve(command string) (*os.File, error) {
 	if err := os.MkdirAll(string(p), 0o700); err != nil {
@@ -129,8 +129,8 @@ func (p localPlace) keep(o origin) error {
 	return nil
 }
 
-// bind listens on an address of this computer only, because the pages may do everything: on the given address, or else
-// on that of the place. It returns the host with the port that browsers must ask for.
+// bind listens on an address of this computer only, because the pages may do everything. Without a given address it
+// uses that of the place. It returns the host with the port that browsers must ask for.
 func (p localPlace) bind(ctx context.Context, given string, log *slog.Logger) (net.Listener, string, error) {
 	own, err := p.origin()
 	if err != nil {

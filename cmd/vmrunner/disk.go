@@ -31,8 +31,8 @@ func newDiskList(f *flags) *cobra.Command {
 	var orphans bool
 	cmd := &cobra.Command{
 		Use: "list [NAME]", Short: "List the disks of all VMs, or of one", Args: oneName,
-		Long: "list lists the disks of VMs. SOURCE is the image that a disk was created from. With --orphans it\n" +
-			"lists the disks and other data that deleted VMs have left. To remove them, run\n" +
+		Long: "SOURCE is the image that a disk was created from. With --orphans the list contains the disks\n" +
+			"and other data of deleted VMs. To remove them, run\n" +
 			"\"vmrunner delete NAME --disks\".",
 	}
 	cmd.Flags().BoolVar(&orphans, "orphans", false, "list the data of deleted VMs")

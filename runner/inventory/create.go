@@ -66,7 +66,7 @@ func (inv *Inventory) reviewNew(ctx context.Context, name string, system bool, t
 }
 
 // Create writes the configuration of a new VM: of the user, or of the computer. It returns
-// the file, and warnings about it. What is wrong with the text is an error, see Review.
+// the file, and warnings about it. A text with errors is refused, see Review.
 // The error is ErrExists if the name is taken; nothing is overwritten. It is a LeftoverError if there are data of a
 // deleted VM of this name and data is no choice.
 func (inv *Inventory) Create(

@@ -152,7 +152,7 @@ func (vm *VM) KeepOrigins(runs bool) error {
 	return EditOrigins(vm.DataDir, vm.Spec.Drives, func(o Origins) { o.Add(vm.Spec.Drives, origin) })
 }
 
-// WrongFormats returns a fault for each raw disk with an image of another format in it, as its header shows. Disks
+// WrongFormats returns an error for each raw disk with an image of another format in it, as its header shows. Disks
 // that the VM has used as raw are not examined: their guest may have written such a header. With nil origins, the
 // disks of a VM that was started before are not examined either.
 func WrongFormats(drives []vmspec.Drive, origins Origins, dataDir string) (faults []vmspec.Fault) {
@@ -203,7 +203,7 @@ func (vm *VM) StartFaults() ([]vmspec.Fault, error) {
 	return faults, nil
 }
 
-// UnusedSources returns a fault for each disk that exists and was not created from the source in its drive.
+// UnusedSources returns an error for each disk that exists and was not created from the source in its drive.
 func UnusedSources(vm string, drives []vmspec.Drive, origins Origins) (faults []vmspec.Fault) {
 	for i, d := range drives {
 		known, recorded := origins.Of(d)

@@ -10,7 +10,7 @@ import (
 	"vmop/vmspec"
 )
 
-// tooMuchRAM returns a fault for more RAM than this computer has, unless its kernel promises more than it has.
+// tooMuchRAM returns an error for more RAM than this computer has, unless its kernel promises more than it has.
 func tooMuchRAM(ram vmspec.Bytes) *vmspec.Fault {
 	var have unix.Sysinfo_t
 	if err := unix.Sysinfo(&have); err != nil {
