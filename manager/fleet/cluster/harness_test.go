@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -135,7 +136,9 @@ func newPlace(t *testing.T) *place {
 		Namespace: p.Name, Store: s, Volumes: v, Client: ours, Instance: "test", Log: log, Types: stock{},
 		Keys: stream.NewKeys(core.Secrets(p.Name), core.ConfigMaps(p.Name), log),
 	})
-	require.NoError(t, p.opts.Keys.Refresh(t.Context()))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.NoError(c, p.opts.Keys.Refresh(t.Context()))
+	}, patience, tick, "the API server soon knows the rights of the account")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() {
