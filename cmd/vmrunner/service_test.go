@@ -85,6 +85,7 @@ func TestUnit(t *testing.T) {
 	t.Run("named", func(t *testing.T) { t.Parallel(); m.of(t).named() })
 	t.Run("root", func(t *testing.T) { t.Parallel(); m.of(t).root() })
 	t.Run("crash", func(t *testing.T) { t.Parallel(); m.of(t).crash() })
+	t.Run("hung", func(t *testing.T) { t.Parallel(); m.of(t).hung() })
 }
 
 // life: started means that the guest runs; a guest with everything that needs
@@ -187,6 +188,17 @@ func (m *manager) crash() {
 	m.Run("systemctl", "stop", "vmrunner@hit")
 	require.Equal(m.t, "inactive", m.Property("vmrunner@hit", "ActiveState"), "not failed")
 	require.Empty(m.t, m.Programs("vmrunner@hit"))
+}
+
+// hung: root ends a VM whose runner hangs, and systemd doesn't start it again.
+func (m *manager) hung() {
+	m.configure("stuck", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0")
+	m.Run("systemctl", "start", "vmrunner@stuck")
+	m.Run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", "vmrunner@stuck")
+	m.Run("vmrunner", "stop", "stuck", "--force", "--wait")
+	require.Empty(m.t, m.Programs("vmrunner@stuck"))
+	require.Equal(m.t, "inactive", m.Property("vmrunner@stuck", "ActiveState"))
+	require.Equal(m.t, "0", m.Property("vmrunner@stuck", "NRestarts"))
 }
 
 // dropIn changes the unit of a VM.

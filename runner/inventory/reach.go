@@ -209,6 +209,9 @@ func endProcesses(ctx context.Context, runtimeDir, dataDir string) error {
 	r, _, _ := record.Read(runtimeDir) // what can't be read isn't noted
 	end.Began, end.UUID = r.Began, r.UUID
 	lost := lock.Lost(dataDir)
+	if err := stopServiceOf(ctx, holders.Runner(dataDir)); err != nil {
+		return err
+	}
 	ended, err := holders.End(ctx, dataDir)
 	switch {
 	case err != nil:

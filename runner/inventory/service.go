@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"vmop/durable"
+	"vmop/process"
 	"vmop/runner/record"
 )
 
@@ -52,8 +53,11 @@ func unit(name string) string {
 			return ""
 		}
 	}
-	return "vmrunner@" + name + ".service"
+	return unitPrefix + name + unitSuffix
 }
+
+// The parts of a service's name around that of its VM.
+const unitPrefix, unitSuffix = "vmrunner@", ".service"
 
 // systemctl runs systemctl for the services of a place.
 func (p *Place) systemctl(ctx context.Context, args ...string) (string, error) {
@@ -224,6 +228,25 @@ func (inv *Inventory) userUnit() []byte {
 	}
 	return []byte(strings.NewReplacer("@PROGRAM@", quote(inv.opts.Program), "# @ENVIRONMENT@\n", environment).
 		Replace(userTemplate))
+}
+
+// stopServiceOf has systemd stop the service of a runner, if it has one, without waiting: systemd would restart a service
+// whose runner is killed. The control group of the runner names the service.
+func stopServiceOf(ctx context.Context, runner process.ID) error {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(runner.PID), "cgroup"))
+	if err != nil {
+		return nil // it has ended, or there is none
+	}
+	for line := range strings.Lines(string(text)) {
+		service := filepath.Base(strings.TrimSpace(line))
+		name, is := strings.CutSuffix(strings.TrimPrefix(service, unitPrefix), unitSuffix)
+		if is && unit(name) == service {
+			manager := Place{System: !strings.Contains(line, "/user@")}
+			_, err := manager.systemctl(ctx, "stop", "--no-block", "--", service)
+			return err
+		}
+	}
+	return nil
 }
 
 // stopService stops the VM's service, and returns when it has ended.
