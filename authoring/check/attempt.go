@@ -137,11 +137,19 @@ var cannotOpen = []string{
 	"inappropriate ioctl",
 }
 
+// lacksOfKVM are texts in QEMU's message about what a host's KVM can't do, such as that of a virtual machine.
+var lacksOfKVM = []string{"System Management Mode not supported by this hypervisor", "kernel doesn't allow setting HyperV"}
+
 // absent returns what this computer lacks, if that is the only reason that QEMU reports.
 func (a *attempt) absent(said string) string {
 	if lower := strings.ToLower(said); a.withoutKVM &&
 		(strings.Contains(lower, "kvm") || strings.Contains(lower, "kernel irqchip")) {
 		return "KVM"
+	}
+	for _, text := range lacksOfKVM {
+		if strings.Contains(said, text) {
+			return "a KVM that can do more than this computer's: " + text
+		}
 	}
 	switch _, after, found := strings.Cut(said, "/dev/"); {
 	case found && (strings.Contains(after, "No such file") || strings.Contains(after, "Permission denied")):

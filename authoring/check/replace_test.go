@@ -88,8 +88,8 @@ func TestOtherOptionsAreReplaced(t *testing.T) {
 			`{"id": "a"}), device("ich9-intel-hda", {"id": "h"}), device("hda-duplex", {"audiodev": "a", "bus": "h.0"})]`,
 		"KVM in the machine": "def machine(): return {\"accel\": \"kvm\", \"kernel-irqchip\": \"split\"}\n" +
 			`def more(host): return [option("-cpu", "host,migratable=off")]`,
-		"KVM by itself": `def more(host): return [option("-enable-kvm"), option("-accel", "kvm", ` +
-			`{"dirty-ring-size": 1024}), option("-cpu", "host")]`,
+		"KVM by itself":       `def more(host): return [option("-enable-kvm"), option("-cpu", "host")]`,
+		"KVM with a property": `def more(host): return [option("-accel", "kvm", {"dirty-ring-size": 1024})]`,
 		"serial to a file": `def more(host): return [option("-serial", ` +
 			`"file:/var/log/no-such-folder/console.log"), chardev("c", "file", {"path": "/var/log/no-such-folder/c"})]`,
 		"server on a port": `def more(host): return [chardev("c", "socket", {"host": "0.0.0.0", "port": 22, ` +
