@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/nbdexport"
+	"vmop/test/wait"
 	"vmop/vmspec"
 )
 
 // probe asks for an export of a server at 127.0.0.1.
 func probe(t *testing.T, port int, export, tls string) error {
 	t.Helper()
-	return nbdexport.Probe(t.Context(), vmspec.NBD{Host: "127.0.0.1", Port: port, Export: export, TLS: tls}, patience)
+	return nbdexport.Probe(t.Context(), vmspec.NBD{Host: "127.0.0.1", Port: port, Export: export, TLS: tls}, wait.Longest)
 }
 
 // What keeps QEMU from the disk is found out without it, and said.
@@ -31,7 +32,7 @@ func TestAServerIsAskedBeforeQEMUIs(t *testing.T) {
 	require.ErrorContains(t, probe(t, port, "data", others.client), "certificate signed by unknown authority")
 	require.ErrorContains(t, probe(t, port, "data", t.TempDir()), "ca-cert.pem: no such file")
 	named := vmspec.NBD{Host: "localhost", Port: port, Export: "data", TLS: certs.client}
-	require.ErrorContains(t, nbdexport.Probe(t.Context(), named, patience), "not localhost")
+	require.ErrorContains(t, nbdexport.Probe(t.Context(), named, wait.Longest), "not localhost")
 
 	mixed := t.TempDir() // the server's authority, and a certificate of another
 	for name, from := range map[string]string{

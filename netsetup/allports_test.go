@@ -8,13 +8,13 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"vmop/netsetup"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // The neighbours of a pod reach its guest at all ports of the pod's address, but not at those
@@ -51,7 +51,7 @@ func TestAllPortsAreTheGuests(t *testing.T) {
 
 	_, err = answer.Write([]byte("late"))
 	require.NoError(t, err)
-	require.NoError(t, old.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, old.SetReadDeadline(wait.Deadline()))
 	_, err = old.Read(make([]byte, 4))
 	require.NoError(t, err, "an answer is no beginning")
 
@@ -136,7 +136,7 @@ func TestAllPortsOfUDP(t *testing.T) {
 	tap := int(m.Files()[0].Fd())
 	frame := make([]byte, 2000)
 	for {
-		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(tap), Events: unix.POLLIN}}, int(patience/time.Millisecond))
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(tap), Events: unix.POLLIN}}, int(wait.Longest.Milliseconds()))
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

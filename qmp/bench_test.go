@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
+	"vmop/test/wait"
 )
 
 // BenchmarkRoundTrip runs query-status on a session and on go-qemu's own client,
@@ -17,7 +18,7 @@ import (
 // of each and the ratio (below 1: the session is faster).
 func BenchmarkRoundTrip(b *testing.B) {
 	q, s := startQEMU(b)
-	other, err := goqemu.NewSocketMonitor("unix", q.other, patience)
+	other, err := goqemu.NewSocketMonitor("unix", q.other, wait.Longest)
 	require.NoError(b, err)
 	require.NoError(b, other.Connect())
 	defer other.Disconnect()

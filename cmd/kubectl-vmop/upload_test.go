@@ -16,7 +16,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
@@ -29,12 +28,12 @@ import (
 	diskof "vmop/manager/disk"
 	"vmop/test/program"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 const (
 	uploadSize = 8 << 20
 	cutAfter   = 3 << 20 // bytes
-	uploadTime = 2 * time.Minute
 )
 
 // uploadPod is an API server with a disk that waits for an upload, whose pod is a vmimport of this computer.
@@ -72,10 +71,10 @@ func newUploadPod(t *testing.T) *uploadPod {
 		_ = cmd.Process.Kill()
 		<-p.imported
 	})
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, err := os.Stat(p.at("s"))
 		return err == nil
-	}, uploadTime, 10*time.Millisecond)
+	})
 
 	mux := http.NewServeMux()
 	const disks = "GET /apis/vmoperator.jdrupes.org/v1/namespaces/vms/virtualdisks"
@@ -228,10 +227,7 @@ func TestAnUploadSurvivesItsProgram(t *testing.T) {
 	}
 	killed := p.plugin(io.Discard)
 	require.NoError(t, killed.Start())
-	select {
-	case <-reached:
-	case <-time.After(uploadTime):
-	}
+	wait.Receive(t, reached)
 	require.NoError(t, killed.Process.Kill())
 	require.Error(t, killed.Wait())
 	close(gone)

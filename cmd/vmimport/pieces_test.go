@@ -26,6 +26,7 @@ import (
 	"vmop/manager/stream"
 	"vmop/runner/config"
 	"vmop/runner/control/remote"
+	"vmop/test/wait"
 )
 
 // manager is one that knows a pod's key, and whose authority the pod has.
@@ -100,8 +101,8 @@ func TestUploadInPieces(t *testing.T) {
 
 	// One that stalls is displaced by the next one, and what has come counts. It may be displaced before it has come.
 	a.From, a.Length = 1<<20, 1<<20
-	for wait, end := time.Millisecond, 1<<20+4096; is.At < int64(end); wait *= 2 {
-		require.Less(t, wait, patience)
+	for pause, end := time.Millisecond, 1<<20+4096; is.At < int64(end); pause *= 2 {
+		require.Less(t, pause, time.Minute)
 		stalled, feed := io.Pipe()
 		ended := make(chan error, 1)
 		go func() {
@@ -110,7 +111,7 @@ func TestUploadInPieces(t *testing.T) {
 			ended <- err
 		}()
 		_, _ = feed.Write(data[is.At:end])
-		time.Sleep(wait)
+		time.Sleep(pause)
 		is = m.send(a, nil)
 		require.NoError(t, feed.CloseWithError(errors.New("the browser has gone")))
 		require.Error(t, <-ended)
@@ -198,16 +199,14 @@ func TestPiecesThatAreNoImage(t *testing.T) {
 	require.Equal(t, "UnsupportedFormat", is.Reason, "who has not heard it asks again")
 
 	a = transfer.Announcement{Size: int64(len(data)), ID: "canceled"}
-	require.Eventually(t, func() bool { return m.send(a, data[:4096]).Reason == transfer.Continue }, patience,
-		10*time.Millisecond)
+	wait.Until(t, func() bool { return m.send(a, data[:4096]).Reason == transfer.Continue })
 	a.Cancel = true
 	is = m.send(a, nil)
 	require.Equal(t, "TransferBroken", is.Reason)
 	require.Contains(t, is.Message, "canceled")
 
 	awaited := func(a transfer.Announcement) {
-		require.Eventually(t, func() bool { return m.send(a, nil).Reason == transfer.Continue }, patience,
-			10*time.Millisecond)
+		wait.Until(t, func() bool { return m.send(a, nil).Reason == transfer.Continue })
 	}
 	wrong := transfer.Announcement{Size: 1 << 20, ID: "sum", Checksum: "sha256:" + strings.Repeat("0", 64)}
 	awaited(wrong)

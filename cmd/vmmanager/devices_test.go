@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"vmop/manager/devices"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 // The API server takes the device plugin, and says what its pod has beyond those without any right: it is what
@@ -92,7 +92,7 @@ func TestFewAskAtATime(t *testing.T) {
 	var all []net.Conn
 	for range mostAsking {
 		var conn net.Conn
-		clustertest.Eventually(t, "a connection", func() (err error) {
+		wait.For(t, "a connection", func() (err error) {
 			conn, err = new(net.Dialer).DialContext(t.Context(), "tcp", f.health)
 			return err
 		})

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // hosts are two network namespaces, and a router between them, which are this thread's.
@@ -139,13 +140,13 @@ func TestTheNetworkIsCutWhileAGuestMigrates(t *testing.T) {
 			}
 			side.await(c.at)
 			h.pass(false)
-			here, there := j.oneRuns(map[bool]time.Duration{true: patience, false: time.Minute}[c.keeps])
+			here, there := j.oneRuns(map[bool]time.Duration{true: wait.Longest, false: time.Minute}[c.keeps])
 			if c.keeps {
 				require.True(t, here, "the source has its guest")
 			}
 			t.Logf("cut, the guest runs at the source: %t, at the target: %t", here, there)
 			h.pass(true)
-			here, there = j.oneRuns(patience)
+			here, there = j.oneRuns(wait.Longest)
 			require.True(t, here != there, "one guest runs")
 			t.Logf("the guest runs at the source: %t, at the target: %t; %s", here, there, <-told)
 			if there {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
@@ -24,6 +23,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // What a user types to manage VMs by their names; they are run by the real QEMU.
@@ -85,17 +85,17 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 
 // says waits until a guest has written a text to its console: says NAME TEXT.
 func says(ts *testscript.TestScript, _ bool, args []string) {
-	awaitText(ts, args[0], args[1], patience)
+	awaitText(ts, args[0], args[1])
 }
 
 // awaitText waits until a guest has written a text to its console.
-func awaitText(ts *testscript.TestScript, name, text string, limit time.Duration) {
+func awaitText(ts *testscript.TestScript, name, text string) {
 	client, err := control.Dial(context.Background(), ts.MkAbs("r/vmrunner/"+name+"/control.sock"))
 	ts.Check(err)
 	conn, err := client.Console(context.Background(), control.Watch)
 	ts.Check(err)
 	defer conn.Close()
-	ts.Check(conn.SetReadDeadline(time.Now().Add(limit)))
+	ts.Check(conn.SetReadDeadline(wait.Deadline()))
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), text) {
@@ -149,8 +149,8 @@ func publishDebian(ts *testscript.TestScript, _ bool, args []string) {
 // seconds, a slow guest never gets as far as to answer.
 func logIn(ts *testscript.TestScript, _ bool, args []string) {
 	// It is reached 75 seconds after the start on two idle CPUs without KVM.
-	awaitText(ts, args[0], "multi-user.target", 3*patience)
-	timeout := fmt.Sprintf("ConnectTimeout=%.0f", patience.Seconds())
+	awaitText(ts, args[0], "multi-user.target")
+	timeout := fmt.Sprintf("ConnectTimeout=%.0f", wait.Longest.Seconds())
 	ts.Check(ts.Exec("vmrunner", append(append([]string{"ssh"}, args...), "-o", timeout, "true")...))
 }
 

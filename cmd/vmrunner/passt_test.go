@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,6 +23,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -62,7 +64,7 @@ func serialOf(t *testing.T, dir string) *passtGuest {
 // await returns the next line that matches.
 func (g *passtGuest) await(pattern string) string {
 	g.t.Helper()
-	require.NoError(g.t, g.conn.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(g.t, g.conn.SetReadDeadline(wait.Deadline()))
 	for wanted := regexp.MustCompile(pattern); g.lines.Scan(); {
 		if wanted.MatchString(g.lines.Text()) {
 			return g.lines.Text()
@@ -100,13 +102,13 @@ func page(t *testing.T, address string) (string, error) {
 // isReached waits until the guest answers; what was sent while passt started is lost.
 func isReached(t *testing.T, address string) {
 	t.Helper()
-	for begin := time.Now(); ; time.Sleep(tick) {
+	wait.For(t, "an answer of "+address, func() error {
 		text, err := page(t, address)
-		if strings.Contains(text, "hello from tiny") {
-			return
+		if err == nil && !strings.Contains(text, "hello from tiny") {
+			err = errors.New("the page is not there")
 		}
-		require.Less(t, time.Since(begin), patience, "%s: %v", address, err)
-	}
+		return err
+	})
 }
 
 // passtOf returns the process of a VM's passt.
@@ -212,10 +214,10 @@ func (p *program) reachesPorts(dir string) {
 
 	rewrite(p.t, dir, "host: 8080", "host: 8081")
 	p.await(`configuration read`)
-	require.Eventually(p.t, func() bool {
+	wait.Until(p.t, func() bool {
 		c := known(p.t, dir).Condition(vmstatus.ConditionRestartRequired)
 		return c.Status == vmstatus.True && strings.Contains(c.Message, "vm.network[0].ports")
-	}, patience, tick, "passt takes no other ports")
+	}, "passt takes no other ports")
 }
 
 // What passt can't do is said with what would help, and nothing is left.

@@ -22,6 +22,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	plugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"vmop/test/wait"
 )
 
 // kubelet does with plugins what Kubernetes' does.
@@ -281,9 +283,9 @@ func TestTheKubeletIsStartedAgain(t *testing.T) {
 	n := newNode(t)
 	n.has("misc", "kvm", 10, 232)
 	p, _ := n.runs(kvm())
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return strings.HasPrefix(answer(p), "503 the kubelet does not know vmop/kvm")
-	}, time.Minute, time.Millisecond)
+	})
 	for range 3 {
 		k := start(t, n.folder)
 		k.says("vmop/kvm: 3 Healthy")

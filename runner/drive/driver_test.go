@@ -25,6 +25,7 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
@@ -263,14 +264,14 @@ func TestAStop(t *testing.T) {
 	d.stop(errors.New("enough"))
 	<-d.agents.left
 	require.Equal(t, &machine.StopRequest{At: time.Minute, Cause: "enough"}, (<-d.saved).Stop)
-	require.Eventually(t, func() bool { return d.q.count("system_powerdown") == 1 }, time.Minute, time.Millisecond)
+	wait.Until(t, func() bool { return d.q.count("system_powerdown") == 1 })
 	require.Equal(t, "enough", d.tracker.Status().Message)
 	gone, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the client has gone"))
 	require.EqualError(t, d.Stop(gone, "kill", true), "the client has gone")
 	require.NoError(t, d.Stop(t.Context(), "kill", true))
 	require.NotEmpty(t, d.saved, "a runner that is killed now has left the request to the next")
-	require.Eventually(t, func() bool { return d.q.count("quit") == 1 }, time.Minute, time.Millisecond)
+	wait.Until(t, func() bool { return d.q.count("quit") == 1 })
 	d.q.conn.Close()
 	close(d.q.ended)
 	require.Equal(t, vmstatus.CauseForced, (<-d.outcome).Cause)
@@ -323,10 +324,10 @@ func TestAHelperEnds(t *testing.T) {
 		c.Machine.Plan.Helpers, c.Machine.Running = []plan.Process{{Name: "passt"}}, []string{"passt"}
 		c.Helpers = []drive.Process{gone}
 	}).runs(t)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		problems := d.tracker.Status().Problems
 		return len(problems) == 1 && strings.Contains(problems[0].Message, "passt has ended: exit status 3")
-	}, time.Minute, 10*time.Millisecond)
+	})
 }
 
 // tpm is a process that emulates a TPM.
@@ -353,7 +354,7 @@ func TestTheTPMEnds(t *testing.T) {
 	}).runs(t)
 	close(first.ended)
 	require.ErrorContains(t, d.Reset(t.Context()), "its TPM is lost")
-	require.Eventually(t, func() bool { return d.q.count("add_client") == 1 }, time.Minute, time.Millisecond)
+	wait.Until(t, func() bool { return d.q.count("add_client") == 1 })
 	require.Zero(t, d.q.count("system_reset"))
 	_, err = read.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "the runner has closed its end")

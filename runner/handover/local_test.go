@@ -8,14 +8,13 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
 	"vmop/runner/migrate"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // newLocal returns a trial whose sides don't share the disk, of a guest that writes records.
@@ -57,10 +56,10 @@ func (r *trial) whole(m *machine, disk string) {
 	convert(r.t, disk, formatOf(disk), raw, "raw")
 	text, err := os.ReadFile(raw)
 	require.NoError(r.t, err)
-	require.EventuallyWithT(r.t, func(c *assert.CollectT) { // what is printed arrives
+	wait.For(r.t, "what is printed", func() error {
 		said := m.counts()
-		assert.NoError(c, guest.CheckRecords(text, uint32(said[len(said)-1])))
-	}, patience, time.Millisecond)
+		return guest.CheckRecords(text, uint32(said[len(said)-1]))
+	})
 	require.False(r.t, m.lost, "the guest has found its memory or its disk wrong")
 	require.Empty(r.t, m.fault(r.t.Context(), "cont"))
 }
@@ -85,7 +84,7 @@ func (r *trial) nothingArrived() {
 		return
 	}
 	var names []string
-	require.Eventually(r.t, func() bool {
+	wait.Until(r.t, func() bool {
 		names = r.arrivals()
 		note, err := Read(r.toDir)
 		require.NoError(r.t, err)
@@ -97,7 +96,7 @@ func (r *trial) nothingArrived() {
 		require.NoError(r.t, note.Settle())
 		require.Equal(r.t, []string{filepath.Base(r.toDisk)}, r.arrivals())
 		return true
-	}, patience, 10*time.Millisecond, "left: %v", &names)
+	}, "left: %v", &names)
 }
 
 // arrivals are the names in the folder of the target's disk.
@@ -219,7 +218,7 @@ func TestTheDiskOfTheTargetIsFull(t *testing.T) {
 			r := newLocal(t, "raw", format)
 			r.toDisk = filepath.Join(small, "disk."+format)
 			r.images = []Image{NewFile("a", "r", r.toDisk, format, guest.RecorderSize)}
-			require.Eventually(t, func() bool { return len(r.from.counts()) > 1000 }, patience, time.Millisecond)
+			wait.Until(t, func() bool { return len(r.from.counts()) > 1000 })
 			target, receiving := r.asTarget()
 			require.ErrorContains(t, get(t, r.asSource().ended), "No space left on device")
 			require.ErrorContains(t, get(t, target.Decided()), "the source keeps the guest: QEMU cannot copy the disks")

@@ -15,6 +15,7 @@ import (
 	"vmop/runner/images"
 	"vmop/runner/status"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 	"vmop/yamlfile"
@@ -23,12 +24,12 @@ import (
 // attach attaches a disk to the VM web.
 func (h *here) attach(d vmspec.Drive) (DiskChange, error) {
 	h.t.Helper()
-	return h.AttachDisk(h.t.Context(), request(patience), d)
+	return h.AttachDisk(h.t.Context(), request(wait.Longest), d)
 }
 
 func (h *here) detach(disk string) (DiskChange, error) {
 	h.t.Helper()
-	return h.DetachDisk(h.t.Context(), request(patience), disk)
+	return h.DetachDisk(h.t.Context(), request(wait.Longest), disk)
 }
 
 func request(limit time.Duration) DiskRequest {
@@ -218,10 +219,10 @@ func TestAttachedDisksOfImages(t *testing.T) {
 	require.ErrorContains(t, err, missing+" has not been made of "+image+" yet")
 	_, err = h.MakeDisks(t.Context(), "web", nil, func(images.Progress) {})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		d := driveOf(h.find("web").Status, "byhand")
 		return d != nil && d.State == status.DriveAttached
-	}, patience, 100*time.Millisecond)
+	})
 	require.NoError(t, h.End(t.Context(), "web", true))
 }
 

@@ -18,15 +18,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"vmop/process"
+	"vmop/test/wait"
 )
 
 const (
 	maxClusters = 10
 	maxNodes    = 4
 )
-
-// patience is how long anything may take; nothing does.
-const patience = 2 * time.Minute
 
 // Options describe a cluster.
 type Options struct {
@@ -148,7 +146,7 @@ func (c *Cluster) up(ctx context.Context, nodes int) error {
 			return err
 		}
 	}
-	return until(ctx, patience, "the default service account", func() error {
+	return until(ctx, "the default service account", func() error {
 		_, err := c.Kubectl(ctx, "get", "serviceaccount", "default")
 		return err
 	})
@@ -234,7 +232,7 @@ func (c *Cluster) Expose(ctx context.Context) error {
 // awaitNode waits until a node is ready.
 func (c *Cluster) awaitNode(ctx context.Context, number int) error {
 	name := node{c, number}.name()
-	err := until(ctx, patience, name+" to be ready", func() error {
+	err := until(ctx, name+" to be ready", func() error {
 		_, err := c.Kubectl(ctx, "wait", "--for=condition=Ready", "node/"+name, "--timeout=1s")
 		return err
 	})
@@ -289,7 +287,7 @@ func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd 
 // AwaitResource waits until the API server serves a custom resource that has been
 // defined: "vms.example.test".
 func (c *Cluster) AwaitResource(ctx context.Context, name string) error {
-	return until(ctx, patience, "the resource "+name, func() error { // kubectl doesn't wait for the first condition
+	return until(ctx, "the resource "+name, func() error { // kubectl doesn't wait for the first condition
 		_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crd/"+name, "--timeout=60s")
 		return err
 	})
@@ -318,7 +316,7 @@ func (c *Cluster) stop(ctx context.Context) error {
 	if _, gone := os.Stat("/sys/class/net/" + c.namespace()); gone == nil {
 		err = errors.Join(err, run(ctx, "ip", "link", "del", c.namespace()))
 	}
-	err = errors.Join(err, until(ctx, patience, "what the cluster has made to be gone", func() error {
+	err = errors.Join(err, until(ctx, "what the cluster has made to be gone", func() error {
 		if left := slices.DeleteFunc(c.Leftovers(), func(path string) bool {
 			return path == c.netns()
 		}); len(left) > 0 {
@@ -366,7 +364,7 @@ func (c *Cluster) end(ctx context.Context, name string) error {
 	if err := kill(id); err != nil {
 		return fmt.Errorf("end %s: %w", name, err)
 	}
-	err := until(ctx, patience, name+" to end", func() error {
+	err := until(ctx, name+" to end", func() error {
 		if id.Runs() {
 			return errors.New("it runs")
 		}
@@ -392,8 +390,8 @@ func (c *Cluster) save() error {
 }
 
 // until repeats something until there is no error.
-func until(ctx context.Context, limit time.Duration, what string, try func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+func until(ctx context.Context, what string, try func() error) error {
+	ctx, cancel := wait.Context(ctx)
 	defer cancel()
 	for {
 		err := try()

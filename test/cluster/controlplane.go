@@ -166,7 +166,7 @@ func (c *Cluster) awaitServer(ctx context.Context) error {
 		DialContext:     c.Dial,
 	}
 	defer transport.CloseIdleConnections()
-	return until(ctx, patience, "the API server", func() error {
+	return until(ctx, "the API server", func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server()+"/readyz", http.NoBody)
 		if err != nil {
 			return err

@@ -90,7 +90,7 @@ func (n node) startCSI(ctx context.Context) error {
 	if _, err := n.c.launch("csidriver-"+n.name(), cmd); err != nil {
 		return err
 	}
-	return until(ctx, patience, "the CSI driver of "+n.name(), func() error {
+	return until(ctx, "the CSI driver of "+n.name(), func() error {
 		out, err := n.c.Kubectl(ctx, "get", "csinode", n.name(), "-o", "jsonpath={.spec.drivers[*].name}")
 		if err == nil && out == "" {
 			err = errors.New("the kubelet doesn't have it")

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"vmop/process"
 )
@@ -152,7 +151,7 @@ metricsBindAddress: 127.0.0.1:10249
 // cut ends the node as a power cut does, and removes its network.
 func (n node) cut(ctx context.Context) error {
 	err := n.c.end(ctx, n.name())
-	return errors.Join(err, until(ctx, patience, "the network card of "+n.name()+" to go with it", func() error {
+	return errors.Join(err, until(ctx, "the network card of "+n.name()+" to go with it", func() error {
 		if n.c.ip(ctx, "link", "show", n.name()) == nil {
 			return errors.New("it is there")
 		}
@@ -167,7 +166,7 @@ func (n node) removeCgroups(ctx context.Context) error {
 		return err
 	}
 	for _, root := range append(roots, "/sys/fs/cgroup/"+n.cgroup()) {
-		err := until(ctx, 10*time.Second, "the cgroup "+root+" to be empty", func() error { return removeTree(root) })
+		err := until(ctx, "the cgroup "+root+" to be empty", func() error { return removeTree(root) })
 		if err != nil {
 			return err
 		}

@@ -15,9 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // The runner alone, in a pod of the user's making, boots a guest, follows the
@@ -43,7 +43,7 @@ func runnerAlone(t *testing.T, l *lab) {
 		_, err := l.Kubectl(context.WithoutCancel(t.Context()), "delete", "namespace", own, "--wait=false")
 		require.NoError(t, err)
 	})
-	clustertest.Eventually(t, "the runner", func() error {
+	wait.For(t, "the runner", func() error {
 		_, err := l.Kubectl(t.Context(), "-n", own, "exec", "demo", "--", "vmrunner", "status")
 		return err
 	})

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1 "vmop/api/v1"
+	"vmop/test/wait"
 )
 
 // crowd are the VMs, as a user sees them.
@@ -95,7 +96,8 @@ func isTrue(conditions []any, kind string) bool {
 
 // await waits until all VMs that were created run.
 func (c *crowd) await(ctx context.Context) error {
-	late := time.After(patience)
+	ctx, cancel := wait.Context(ctx)
+	defer cancel()
 	for {
 		c.mu.Lock()
 		up, made, changed := len(c.up), c.made, c.changed
@@ -105,10 +107,8 @@ func (c *crowd) await(ctx context.Context) error {
 		}
 		select {
 		case <-changed:
-		case <-late:
-			return fmt.Errorf("%d of %d VMs run after %s", up, made, patience)
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%d of %d VMs run: %w", up, made, context.Cause(ctx))
 		}
 	}
 }

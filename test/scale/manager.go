@@ -13,10 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
-)
 
-// patience is how long anything may take; nothing does.
-const patience = 10 * time.Minute
+	"vmop/test/wait"
+)
 
 // tick is how often what makes no event is looked at.
 const tick = 50 * time.Millisecond
@@ -85,7 +84,7 @@ func (m *manager) stop() error {
 	_ = m.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-m.ended:
-	case <-time.After(patience):
+	case <-time.After(wait.Longest):
 		_ = m.cmd.Process.Kill()
 		<-m.ended
 		return errors.New("the manager doesn't end")
@@ -149,7 +148,8 @@ func (m *manager) memory() (int, error) {
 
 // until repeats something until there is no error, or the manager has ended.
 func (m *manager) until(ctx context.Context, what string, try func() error) error {
-	late := time.After(patience)
+	ctx, cancel := wait.Context(ctx)
+	defer cancel()
 	for {
 		err := try()
 		if err == nil {
@@ -159,10 +159,8 @@ func (m *manager) until(ctx context.Context, what string, try func() error) erro
 		case <-time.After(tick):
 		case <-m.ended:
 			return fmt.Errorf("wait for %s: the manager has ended: %w\n%s", what, m.err, m.lastWords())
-		case <-late:
-			return fmt.Errorf("wait for %s: %w\n%s", what, err, m.lastWords())
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
+			return fmt.Errorf("wait for %s: %w: %w\n%s", what, context.Cause(ctx), err, m.lastWords())
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -39,14 +38,9 @@ import (
 	"vmop/runner/status"
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
-)
-
-// patience bounds what takes no time unless something is broken.
-const (
-	patience = 120 * time.Second
-	tick     = 20 * time.Millisecond
 )
 
 // shared is the cluster that the tests of this package share.
@@ -136,9 +130,7 @@ func newPlace(t *testing.T) *place {
 		Namespace: p.Name, Store: s, Volumes: v, Client: ours, Instance: "test", Log: log, Types: stock{},
 		Keys: stream.NewKeys(core.Secrets(p.Name), core.ConfigMaps(p.Name), log),
 	})
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.NoError(c, p.opts.Keys.Refresh(t.Context()))
-	}, patience, tick, "the API server soon knows the rights of the account")
+	wait.For(t, "the rights of the account", func() error { return p.opts.Keys.Refresh(t.Context()) })
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() {
@@ -165,7 +157,7 @@ func newPlace(t *testing.T) *place {
 // await waits until a VM is shown as it should be.
 func (p *place) await(name, what string, is func(*fleet.VM) bool) *fleet.VM {
 	p.t.Helper()
-	over := time.After(patience)
+	over := wait.Over(p.t)
 	for {
 		changed := p.Changed()
 		vm, err := p.Get(name)
@@ -215,7 +207,7 @@ func (p *place) pod(name string) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: objects.ContainerName, Image: "none"}}},
 	}
-	clustertest.Eventually(p.t, "the pod", func() error { return p.admin.Create(p.t.Context(), pod) }) // its account
+	wait.For(p.t, "the pod", func() error { return p.admin.Create(p.t.Context(), pod) }) // its account
 	patch := []byte(`{"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}}`)
 	require.NoError(p.t, p.admin.Status().Patch(p.t.Context(), pod, client.RawPatch(types.MergePatchType, patch)))
 	return pod

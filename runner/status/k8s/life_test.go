@@ -17,6 +17,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/runner/status"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -49,7 +50,7 @@ func TestTransitionTimesAreTakenOver(t *testing.T) {
 	require.Equal(t, "2026-01-02 03:04:05 +0000 UTC", since(s, "Running").String())
 	require.Equal(t, "2026-01-02 03:05:05 +0000 UTC", since(s, "Booted").String())
 	require.True(t, is(s, "ConsoleConnected", metav1.ConditionFalse), "this has changed")
-	require.WithinDuration(t, time.Now(), since(s, "ConsoleConnected"), patience)
+	require.WithinDuration(t, time.Now(), since(s, "ConsoleConnected"), wait.Longest)
 	tell(t, tracker, status.CPUs(7))
 	s = p.eventually("the next report", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 7 })
 	require.Equal(t, "2026-01-02 03:05:05 +0000 UTC", since(s, "Booted").String())
@@ -63,7 +64,7 @@ func TestNoTransitionIsFrom1970(t *testing.T) {
 	p.follow(status.Entered{State: vmstatus.StateBooting})
 	s := p.eventually("the runner speaks", func(s v1.VirtualMachineStatus) bool { return s.Runner != nil })
 	for _, c := range s.Conditions {
-		require.WithinDuration(t, time.Now(), c.LastTransitionTime.Time, patience, c.Type)
+		require.WithinDuration(t, time.Now(), c.LastTransitionTime.Time, wait.Longest, c.Type)
 	}
 }
 
@@ -186,11 +187,11 @@ func TestAVMThatWasDeleted(t *testing.T) {
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
 	p.Kubectl("delete", "vms", "web")
 	tell(t, tracker, status.CPUs(2))
-	require.Eventually(t, func() bool { return !r.Heard() }, patience, tick)
+	wait.Until(t, func() bool { return !r.Heard() })
 	p.Apply(machine("web"))
 	s := p.eventually("it is reported again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
-	require.WithinDuration(t, time.Now(), since(s, "Running"), patience)
-	require.Eventually(t, r.Heard, patience, tick)
+	require.WithinDuration(t, time.Now(), since(s, "Running"), wait.Longest)
+	wait.Until(t, r.Heard)
 	p.Kubectl("delete", "vms", "web")
 	tell(t, tracker, status.Ended{Cause: "asked"})
 	<-r.Done() // it doesn't wait for a VM to come
@@ -247,9 +248,9 @@ spec: {policyName: `+rule+`, validationActions: [Deny]}
 	p.allow()
 	tell(t, tracker, status.CPUs(5000))
 	p.eventually("it may again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 5000 })
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return strings.Contains(log.String(), "the status is reported again")
-	}, patience, tick)
+	})
 	require.Equal(t, 1, strings.Count(log.String(), "may not report"))
 }
 
@@ -260,7 +261,7 @@ func TestFault32TheTokenIsExchanged(t *testing.T) {
 	valid := p.read(p.account + "/token")
 	p.file("token", "none")
 	tracker, _, log := p.follow(status.Entered{State: vmstatus.StateBooting})
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "401") }, patience, tick)
+	wait.Until(t, func() bool { return strings.Contains(log.String(), "401") })
 	p.file("token", valid)
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
 	p.token("web-0")

@@ -24,7 +24,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
@@ -171,35 +170,4 @@ func (s *Shared) Run(tests interface{ Run() int }) int {
 		return 1
 	}
 	return code
-}
-
-const (
-	// patience is how long anything may take on a busy machine; it shows that what is
-	// waited for doesn't come.
-	patience = 10 * time.Minute
-	// tick is how long it takes until the first look again, and lastTick until each after some seconds: the looks of
-	// several tests kept an API server busy.
-	tick, lastTick = 50 * time.Millisecond, 300 * time.Millisecond
-)
-
-// Eventually tries something until there is no error.
-func Eventually(t testing.TB, what string, try func() error) {
-	t.Helper()
-	begin := time.Now()
-	for over := time.After(patience); ; {
-		err := try()
-		if err == nil {
-			if took := time.Since(begin); took > 10*time.Second {
-				t.Logf("waited %.0f s for %s", took.Seconds(), what)
-			}
-			return
-		}
-		select {
-		case <-over:
-			require.FailNow(t, "waited in vain for "+what, "%v", err)
-		case <-t.Context().Done():
-			require.FailNow(t, "the test was ended while it waited for "+what, "%v", err)
-		case <-time.After(min(tick+time.Since(begin)/20, lastTick)):
-		}
-	}
 }
