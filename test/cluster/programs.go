@@ -21,7 +21,6 @@ const KubernetesVersion = "v1.35.4"
 // programs are what kubeall can be called as.
 var programs = []string{
 	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet",
-	"kubectl",
 }
 
 // packages are the distribution's that are unpacked, with a file each has.
@@ -93,6 +92,7 @@ type source struct{ pkg, module string }
 // sources are in the order in which they are built.
 var sources = []source{
 	{"./kubeall", "tools/kubernetes"},
+	{"./kubectl", "tools/kubernetes"},
 	{"./pause", "tools/kubernetes"},
 	{"./test/cluster/clusterctl", "."},
 }
@@ -125,6 +125,11 @@ func build(ctx context.Context, dir string, log func(string)) error {
 	}
 	for _, from := range sources {
 		name := filepath.Base(from.pkg)
+		if _, err := os.Readlink(filepath.Join(bin, name)); err == nil { // it was a part of kubeall
+			if err := os.Remove(filepath.Join(bin, name)); err != nil {
+				return err
+			}
+		}
 		if err := compile(ctx, log, name, filepath.Join(root, from.module), "-ldflags", linkerFlags(), "-o",
 			filepath.Join(bin, name), from.pkg); err != nil {
 			return err

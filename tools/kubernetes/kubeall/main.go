@@ -1,5 +1,5 @@
 // Command kubeall is etcd and the programs of Kubernetes in one executable, since
-// one link takes a seventh of the time of seven. The name that it is called by,
+// one link takes a sixth of the time of six. The name that it is called by,
 // or else its first argument, says which program it is.
 package main
 
@@ -15,8 +15,6 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	"k8s.io/kubectl/pkg/cmd/util"
 
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
@@ -35,11 +33,6 @@ func main() {
 	switch name {
 	case "etcd":
 		etcdmain.Main(os.Args)
-		return
-	case "kubectl":
-		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-			util.CheckErr(err)
-		}
 		return
 	case "kube-apiserver":
 		command = apiserver.NewAPIServerCommand()
