@@ -230,8 +230,8 @@ func (inv *Inventory) userUnit() []byte {
 		Replace(userTemplate))
 }
 
-// stopServiceOf has systemd stop the service of a runner, if it has one, without waiting: systemd would restart a service
-// whose runner is killed. The control group of the runner names the service.
+// stopServiceOf has systemd stop the service of a runner, if it has one, without waiting: systemd would restart a
+// service whose runner is killed. The control group of the runner names the service.
 func stopServiceOf(ctx context.Context, runner process.ID) error {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(runner.PID), "cgroup"))
 	if err != nil {
