@@ -36,7 +36,7 @@ export GOFLAGS = -trimpath -buildvcs=false
 COMPILE = GOGC=400
 
 .PHONY: help build sbom man install run test test-all test-programs long race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
-	e2e generate alerts dashboards test-newer-qemu images install-yaml docs chart release packages pack kills kills-migration moves powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test packages-race packages-test-all
+	e2e generate alerts dashboards test-newer-qemu images base-image install-yaml docs chart release packages pack kills kills-migration moves powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test packages-race packages-test-all
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -205,6 +205,9 @@ images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null 
 images: ## Build the container images into build/images/, without a container engine.
 	go run ./deploy/images -version $(VERSION) -arch $(or $(ARCH),amd64) -with "$(WITH)" $(UPDATE)
 
+base-image: ## Write the current digest of Debian's image into the Containerfiles; commit the change.
+	@scripts/base-image
+
 install-yaml: ## Write build/install.yaml, which installs a manager in NAMESPACE=vms with the images REGISTRY/manager and runner.
 	@mkdir -p build
 	scripts/install-yaml "$(REGISTRY)" "$(VERSION)" "$(NAMESPACE)" > build/install.yaml.new
@@ -219,6 +222,10 @@ docs: ## Write the documents as a site into build/docs; links lead to the projec
 chart: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 chart: ## Pack the Helm charts into build/, for the images REGISTRY/manager:VERSION and runner.
 	@scripts/chart "$(VERSION)" "$(REGISTRY)"
+
+ifeq ($(origin SIGNING_KEY),command line)
+$(error set SIGNING_KEY in the environment: the arguments of make are public)
+endif
 
 release: packages-test-all ## Build all of a release into build/release/VERSION; REGISTRY and URL say where it will be published.
 	@scripts/release "$(filter v%,$(VERSION))" "$(REGISTRY)" "$(URL)"

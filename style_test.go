@@ -43,6 +43,7 @@ var styleRules = []rule{
 	{"decisions", "a reader asks why where the code is", unlinkedDecisions},
 	{"formatted Starlark", "make format ends the discussion", unformattedStarlark},
 	{"changelog", "a change that users notice is written down before it is released", changelog},
+	{"pinned sources", "what a build takes from the network is the same until a commit changes it, or is signed", unpinned},
 }
 
 func TestStyle(t *testing.T) {
@@ -405,6 +406,30 @@ func (tr tree) values(look func(*ast.ValueSpec) string) []string {
 	return broken
 }
 
+// unpinned returns base images without a digest, and sources of Debian packages whose signature is not checked.
+func unpinned(tr tree) []string {
+	pinned := regexp.MustCompile(`^(scratch|\S+@sha256:[0-9a-f]{64})$`)
+	var broken []string
+	for _, name := range tr.names {
+		for line := range strings.Lines(tr.read(name)) {
+			words := strings.Fields(line)
+			isBase := strings.HasSuffix(name, "Containerfile") && len(words) > 1 && words[0] == "FROM"
+			if isBase && !pinned.MatchString(words[1]) {
+				broken = append(broken, name+": "+words[1]+" has no valid digest: run make base-image")
+			}
+		}
+		if path.Ext(name) != ".sources" {
+			continue
+		}
+		for stanza := range strings.SplitSeq(strings.TrimSpace(tr.read(name)), "\n\n") {
+			if !strings.Contains(stanza, "\nSigned-By: /") || strings.Contains(strings.ToLower(stanza), "\ntrusted:") {
+				broken = append(broken, name+": a source needs Signed-By with the archive's keyring, and no Trusted")
+			}
+		}
+	}
+	return broken
+}
+
 func TestStyleRulesBite(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -434,6 +459,10 @@ func TestStyleRulesBite(t *testing.T) {
 		{"decisions", "docs/decisions/0001-x.md", "# 0001. X", "0001-x.md is named by no comment"},
 		{"formatted Starlark", "x.star", "x=1\n", "x.star is not formatted"},
 		{"changelog", "CHANGELOG.md", "# Changes\n\n## 1.0\n\n## Unreleased\n", "not Unreleased"},
+		{"pinned sources", "a/x.Containerfile", "FROM debian:12 AS a\n", "debian:12 has no valid digest"},
+		{"pinned sources", "Containerfile", "FROM debian@sha256:12ab\n", "debian@sha256:12ab has no valid digest"},
+		{"pinned sources", "a.sources", "Types: deb\nSigned-By: /a\nTrusted: yes\n", "and no Trusted"},
+		{"pinned sources", "a.sources", "Types: deb\nSigned-By: /a\n\nTypes: deb\n", "a source needs Signed-By"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.rule+"/"+tt.want, func(t *testing.T) {

@@ -86,6 +86,10 @@ func (a apt) get(ctx context.Context, args ...string) (string, error) {
 		"-o", "APT::Sandbox::User=root", // another user could not write to this one's cache folder
 		"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
 		"-o", "Acquire::Retries=3",
+		// Only what Debian's keys have signed, as long as it is valid, whatever apt.conf of this machine allows.
+		"-o", "Acquire::AllowInsecureRepositories=false", "-o", "Acquire::AllowDowngradeToInsecureRepositories=false",
+		"-o", "Acquire::AllowWeakRepositories=false", "-o", "APT::Get::AllowUnauthenticated=false",
+		"-o", "Acquire::Check-Valid-Until=true",
 	}
 	cmd := exec.CommandContext(ctx, "apt-get", append(options, args...)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
@@ -188,14 +192,15 @@ func (a apt) verify(d deb) error {
 }
 
 // control returns what a package says of itself, in the form of dpkg's status
-// file, from which scanners for vulnerabilities learn what is in an image.
+// file, from which scanners for vulnerabilities learn what is in an image. It adds
+// the checksum of the package's file, for the list of components.
 func (a apt) control(ctx context.Context, d deb) (string, error) {
 	out, err := exec.CommandContext(ctx, "dpkg-deb", "--field", a.path(d)).Output()
 	if err != nil {
 		return "", fmt.Errorf("package %s: %w", d.file, err)
 	}
 	name, rest, _ := strings.Cut(string(out), "\n")
-	return name + "\nStatus: install ok installed\n" + rest + "\n", nil
+	return name + "\nStatus: install ok installed\nSHA256: " + d.sha256 + "\n" + rest + "\n", nil
 }
 
 // files calls take with the tar archive of a package's files.

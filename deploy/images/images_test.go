@@ -121,7 +121,7 @@ func TestRunnerForARM(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"-arch", "aarch64"}), `"aarch64": want amd64 or arm64`)
 }
 
-// The manager's image has its program and the certificates of authorities, no more.
+// The manager's image has its program, the certificates of authorities and where they are from, no more.
 func TestManager(t *testing.T) {
 	t.Parallel()
 	b := build(t, "manager")
@@ -131,6 +131,10 @@ func TestManager(t *testing.T) {
 	require.Equal(t, []string{"/usr/local/bin/vmmanager"}, b.config.Config.Entrypoint)
 	require.Equal(t, "65532:65532", b.config.Config.User)
 	require.NoDirExists(t, filepath.Join(b.root, "lib"))
+	status, err := os.ReadFile(filepath.Join(b.root, "var/lib/dpkg/status"))
+	require.NoError(t, err)
+	require.Regexp(t, `^Package: ca-certificates\nStatus: install ok installed\nSHA256: [0-9a-f]{64}\n`, string(status))
+	require.Equal(t, 1, strings.Count(string(status), "Package: "))
 	b.harmless(t)
 	b.consistent(t, "manager")
 	b.known(t)
@@ -195,7 +199,7 @@ func (b built) complete(t *testing.T) {
 	status, err := os.ReadFile(filepath.Join(b.root, "var/lib/dpkg/status"))
 	require.NoError(t, err)
 	for _, name := range strings.Fields(packageList) {
-		require.Contains(t, string(status), "Package: "+name+"\nStatus: install ok installed\n")
+		require.Regexp(t, "(?m)^Package: "+name+"\nStatus: install ok installed\nSHA256: [0-9a-f]{64}$", string(status))
 		require.FileExists(t, filepath.Join(b.root, "usr/share/doc", name, "copyright"))
 	}
 }
@@ -349,6 +353,25 @@ func TestVerify(t *testing.T) {
 	require.NoError(t, os.WriteFile(a.path(d), []byte("bar"), 0o600))
 	require.ErrorContains(t, a.verify(d), "want 2c26b4")
 	require.NoFileExists(t, a.path(d))
+}
+
+// Packages without a signature are refused, even if apt's configuration on this computer accepts them.
+func TestUnsignedPackagesAreRefused(t *testing.T) {
+	a, repository := apt{t.TempDir(), amd64}, t.TempDir()
+	require.NoError(t, a.prepare())
+	conf := filepath.Join(repository, "apt.conf")
+	for name, content := range map[string]string{
+		filepath.Join(repository, "Packages"): "",
+		filepath.Join(repository, "Release"): "Date: Fri, 27 Nov 2026 00:00:00 UTC\nSHA256:\n " +
+			"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 0 Packages\n",
+		filepath.Join(a.dir, "debian.sources"): "Types: deb\nURIs: file:" + repository + "\nSuites: ./\n",
+		conf:                                   "Acquire::AllowInsecureRepositories \"true\";\nAPT::Get::AllowUnauthenticated \"true\";\n",
+	} {
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+	}
+	t.Setenv("APT_CONFIG", conf)
+	_, err := a.get(t.Context(), "update")
+	require.ErrorContains(t, err, "is not signed")
 }
 
 // A layer has the paths of Debian 12's merged /usr, one owner, one time, and no

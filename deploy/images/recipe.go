@@ -136,14 +136,21 @@ func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string)
 		if err != nil {
 			break
 		}
-		err = a.files(ctx, d, func(archive io.Reader) error { return l.unpack(archive, r.want) })
-		if err == nil && r.linked {
+		used := r.linked // of the manager's packages only what has files in the image
+		err = a.files(ctx, d, func(archive io.Reader) error {
+			return l.unpack(archive, func(name string) bool {
+				wanted := r.want(name)
+				used = used || wanted
+				return wanted
+			})
+		})
+		if err == nil && used {
 			var control string
 			control, err = a.control(ctx, d)
 			status.WriteString(control)
 		}
 	}
-	if err == nil && r.linked {
+	if err == nil {
 		err = l.text("var/lib/dpkg/status", []byte(status.String()))
 	}
 	if err == nil {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"path"
 	"strings"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
@@ -29,7 +31,7 @@ func image(file, version string) (*cdx.BOM, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest, err := img.Digest()
+	digest, err := manifestDigest(file)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,34 @@ func image(file, version string) (*cdx.BOM, error) {
 	return list(of, parts, append(inPrograms, uses(of, own))...), nil
 }
 
-// debian returns the packages of dpkg's status file.
+// manifestDigest returns the digest by which registries know the image: that of its manifest in index.json. What
+// tarball reads is the list of Docker, whose manifest would have another.
+func manifestDigest(file string) (digest v1.Hash, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return digest, err
+	}
+	defer f.Close()
+	for files := tar.NewReader(f); ; {
+		header, err := files.Next()
+		if err != nil {
+			return digest, fmt.Errorf("find index.json: %w", err)
+		}
+		if header.Name != "index.json" {
+			continue
+		}
+		index, err := v1.ParseIndexManifest(files)
+		if err != nil {
+			return digest, err
+		}
+		if len(index.Manifests) != 1 {
+			return digest, fmt.Errorf("index.json: got %d manifests, want 1", len(index.Manifests))
+		}
+		return index.Manifests[0].Digest, nil
+	}
+}
+
+// debian returns the packages of dpkg's status file. Their checksums are those that deploy/images has added.
 func debian(status string) (packages []cdx.Component) {
 	for stanza := range strings.SplitSeq(status, "\n\n") {
 		fields := map[string]string{}
@@ -92,7 +121,11 @@ func debian(status string) (packages []cdx.Component) {
 		if name := fields["Package"]; name != "" {
 			purl := "pkg:deb/debian/" + url.QueryEscape(name) + "@" + url.QueryEscape(fields["Version"]) +
 				"?arch=" + fields["Architecture"] + "&distro=" + debianRelease
-			packages = append(packages, component(cdx.ComponentTypeLibrary, name, fields["Version"], purl))
+			c := component(cdx.ComponentTypeLibrary, name, fields["Version"], purl)
+			if sum := fields["SHA256"]; sum != "" {
+				c.Hashes = sha256Of(sum)
+			}
+			packages = append(packages, c)
 		}
 	}
 	return packages

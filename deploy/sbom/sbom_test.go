@@ -94,7 +94,8 @@ func TestPartsOfAnImage(t *testing.T) {
 	file := compiled(t, "vmtype")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	const status = "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nVersion: 2.36-9+deb12u10\n" +
+	const status = "Package: libc6\nStatus: install ok installed\nSHA256: " + libcSum + "\n" +
+		"Architecture: amd64\nVersion: 2.36-9+deb12u10\n" +
 		"Description: a library\n Version: none\n\nPackage: libstdc++6\nArchitecture: amd64\nVersion: 1:12.2~a\n"
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -117,7 +118,7 @@ func TestPartsOfAnImage(t *testing.T) {
 	img, err = mutate.ConfigFile(img, armConfig(t, img))
 	require.NoError(t, err)
 	archive := filepath.Join(t.TempDir(), "runner-arm64.tar")
-	require.NoError(t, tarball.WriteToFile(archive, name.MustParseReference("vmop/runner:v1.2.3"), img))
+	writeArchive(t, archive, img)
 
 	list, components := listed(t, archive)
 	want := append(linked(t, "vmtype"), "libc6 2.36-9+deb12u10", "libstdc++6 1:12.2~a", "vmtype v1.2.3")
@@ -125,9 +126,12 @@ func TestPartsOfAnImage(t *testing.T) {
 	require.Equal(t, want, components)
 	require.Equal(t, cdx.ComponentTypeContainer, list.Metadata.Component.Type)
 	require.Equal(t, "vmop/runner", list.Metadata.Component.Name)
-	require.Regexp(t, `^pkg:oci/runner@sha256%3A[0-9a-f]{64}\?arch=arm64$`, list.Metadata.Component.PackageURL)
+	require.Equal(t, "pkg:oci/runner@sha256%3A"+manifestSum+"?arch=arm64", list.Metadata.Component.PackageURL)
 	var deb []string
 	for _, c := range *list.Components {
+		if c.Name == "libc6" {
+			require.Equal(t, sha256Of(libcSum), c.Hashes)
+		}
 		if strings.HasPrefix(c.PackageURL, "pkg:deb/") {
 			deb = append(deb, c.PackageURL)
 		}
@@ -136,6 +140,31 @@ func TestPartsOfAnImage(t *testing.T) {
 		"pkg:deb/debian/libc6@2.36-9%2Bdeb12u10?arch=amd64&distro=bookworm",
 		"pkg:deb/debian/libstdc%2B%2B6@1%3A12.2~a?arch=amd64&distro=bookworm",
 	}, deb)
+}
+
+const (
+	libcSum     = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"
+	manifestSum = "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
+)
+
+// writeArchive writes an image as deploy/images does: an archive of Docker with an index.json, whose manifest has
+// another digest.
+func writeArchive(t *testing.T, file string, img v1.Image) {
+	t.Helper()
+	var docker bytes.Buffer
+	require.NoError(t, tarball.Write(name.MustParseReference("vmop/runner:v1.2.3"), img, &docker))
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	defer f.Close()
+	index := `{"schemaVersion": 2, "manifests": [{"mediaType": "application/vnd.oci.image.manifest.v1+json", "size": 1, ` +
+		`"digest": "sha256:` + manifestSum + `"}]}`
+	w := tar.NewWriter(f)
+	require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: int64(len(index))}))
+	_, err = io.WriteString(w, index)
+	require.NoError(t, err)
+	require.NoError(t, w.Flush())
+	_, err = docker.WriteTo(f)
+	require.NoError(t, err)
 }
 
 // armConfig is the configuration of an image, for arm64.

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// build is how a release was built.
+type build struct {
+	version, registry, url string
+	root, commit, source   string
+	builder                string
+	epoch                  int64  // SOURCE_DATE_EPOCH, in seconds
+	locks                  []file // the files that pin Go modules
+}
+
+// The kinds of documents, see https://slsa.dev/spec/v1.0/provenance.
+const (
+	statementType = "https://in-toto.io/Statement/v1"
+	predicateType = "https://slsa.dev/provenance/v1"
+	buildType     = "urn:vmop:make-release:v1" // "make release", described in docs/packages.md
+	someBuilder   = "urn:vmop:unnamed-builder"
+)
+
+// statement is a statement of in-toto with SLSA's provenance.
+type statement struct {
+	Type          string     `json:"_type"`
+	Subject       []resource `json:"subject"`
+	PredicateType string     `json:"predicateType"`
+	Predicate     predicate  `json:"predicate"`
+}
+
+type resource struct {
+	Name   string            `json:"name,omitempty"`
+	URI    string            `json:"uri,omitempty"`
+	Digest map[string]string `json:"digest,omitempty"`
+}
+
+type predicate struct {
+	BuildDefinition definition `json:"buildDefinition"`
+	RunDetails      details    `json:"runDetails"`
+}
+
+type definition struct {
+	BuildType            string            `json:"buildType"`
+	ExternalParameters   map[string]string `json:"externalParameters"`
+	InternalParameters   map[string]string `json:"internalParameters"`
+	ResolvedDependencies []resource        `json:"resolvedDependencies"`
+}
+
+type details struct {
+	Builder struct {
+		ID      string            `json:"id"`
+		Version map[string]string `json:"version"`
+	} `json:"builder"`
+}
+
+// statement returns the provenance of a release: its files and images, and what they were built from. Its only time is
+// that of the commit: the same commit and the same packages of Debian make the same statement.
+func (b build) statement(files []file, lists []list) (s statement, err error) {
+	s = statement{Type: statementType, PredicateType: predicateType}
+	for _, f := range files {
+		s.Subject = append(s.Subject, resource{Name: f.name, Digest: sha256Digest(f.sha256)})
+	}
+	for _, i := range imagesOf(lists) {
+		s.Subject = append(s.Subject, resource{Name: b.reference(i) + b.tag(i), Digest: sha256Digest(i.digest)})
+	}
+	d := &s.Predicate.BuildDefinition
+	d.BuildType = buildType
+	d.ExternalParameters = map[string]string{"VERSION": b.version, "REGISTRY": b.registry, "URL": b.url}
+	d.InternalParameters = map[string]string{"SOURCE_DATE_EPOCH": fmt.Sprint(b.epoch)}
+	d.ResolvedDependencies, err = b.dependencies(lists)
+	s.Predicate.RunDetails.Builder.ID = b.builder
+	if b.builder == "" {
+		s.Predicate.RunDetails.Builder.ID = someBuilder
+	}
+	s.Predicate.RunDetails.Builder.Version = map[string]string{"go": runtime.Version()}
+	return s, err
+}
+
+// dependencies returns what a release was built from: the commit, the checksums of Go's modules, Go, and Debian's
+// packages in the images. A package without a checksum is an error.
+func (b build) dependencies(lists []list) ([]resource, error) {
+	all := []resource{{Name: "source", URI: b.source, Digest: map[string]string{"gitCommit": b.commit}}}
+	for _, f := range b.locks {
+		all = append(all, resource{Name: f.name, Digest: sha256Digest(f.sha256)})
+	}
+	all = append(all, resource{URI: "pkg:generic/go@" + strings.TrimPrefix(runtime.Version(), "go")})
+	packages := map[string]string{}
+	for _, l := range lists {
+		for _, c := range l.Components {
+			if strings.HasPrefix(c.PURL, "pkg:deb/") {
+				packages[c.PURL] = c.sha256()
+			}
+		}
+	}
+	for _, purl := range slices.Sorted(maps.Keys(packages)) {
+		if packages[purl] == "" {
+			return nil, fmt.Errorf("the list of components has no SHA-256 checksum of %s; build the images again", purl)
+		}
+		all = append(all, resource{URI: purl, Digest: sha256Digest(packages[purl])})
+	}
+	return all, nil
+}
+
+func sha256Digest(digits string) map[string]string { return map[string]string{"sha256": digits} }
+
+// image is an image of the release. Its digest is that of its manifest, in hexadecimal digits.
+type image struct{ name, architecture, digest string }
+
+// imagesOf returns the images among what the lists of components are about. Their package URLs are
+// pkg:oci/NAME@sha256%3ADIGEST?arch=ARCHITECTURE.
+func imagesOf(lists []list) []image {
+	var images []image
+	for _, l := range lists {
+		u, err := url.Parse(l.Metadata.Component.PURL)
+		if err != nil {
+			continue
+		}
+		text, err := url.PathUnescape(u.Opaque)
+		name, digest, isImage := strings.Cut(strings.TrimPrefix(text, "oci/"), "@sha256:")
+		if err == nil && isImage && strings.HasPrefix(text, "oci/") {
+			images = append(images, image{name, u.Query().Get("arch"), digest})
+		}
+	}
+	return images
+}
+
+// tag returns the tag of an image that docs/packages.md shows.
+func (b build) tag(i image) string { return ":" + b.version + "-" + i.architecture }
+
+// reference returns the repository of an image in the release's registry.
+func (b build) reference(i image) string { return path.Join(b.registry, i.name) }

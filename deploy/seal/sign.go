@@ -1,0 +1,189 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha512"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/ssh"
+)
+
+// signingKey signs releases.
+type signingKey struct {
+	private ed25519.PrivateKey
+	public  ssh.PublicKey
+}
+
+// readKey reads SIGNING_KEY: a private key, of OpenSSH or PKCS#8 in PEM, or the name of its file. It returns nil for
+// "". Errors don't contain the value, which might be a damaged key.
+func readKey(value string) (*signingKey, error) {
+	if value == "" {
+		return nil, nil
+	}
+	text := []byte(value)
+	if !strings.Contains(value, "-----BEGIN") {
+		var err error
+		if text, err = os.ReadFile(value); err != nil {
+			if broken, ok := errors.AsType[*fs.PathError](err); ok {
+				err = broken.Err
+			}
+			return nil, fmt.Errorf("cannot read the file that SIGNING_KEY names: %w; set it to a file or to a key", err)
+		}
+	}
+	parsed, err := ssh.ParseRawPrivateKey(text)
+	if _, locked := errors.AsType[*ssh.PassphraseMissingError](err); locked {
+		return nil, errors.New("cannot use SIGNING_KEY: the key has a passphrase; remove it with ssh-keygen -p")
+	}
+	var private ed25519.PrivateKey
+	switch k := parsed.(type) {
+	case *ed25519.PrivateKey:
+		private = *k
+	case ed25519.PrivateKey:
+		private = k
+	default:
+		return nil, errors.New("cannot use SIGNING_KEY: it is no Ed25519 private key; " +
+			"create one with ssh-keygen -t ed25519")
+	}
+	public, err := ssh.NewPublicKey(private.Public())
+	if err != nil {
+		return nil, fmt.Errorf("cannot use SIGNING_KEY: %w", err)
+	}
+	return &signingKey{private, public}, nil
+}
+
+func (k *signingKey) fingerprint() string { return ssh.FingerprintSHA256(k.public) }
+
+// The signer and the purpose that ssh-keygen compares.
+const (
+	identity  = "vmop"
+	namespace = "vmop-release"
+)
+
+// allowedSigners returns the public key as a file for ssh-keygen -Y verify.
+func (k *signingKey) allowedSigners() []byte {
+	return fmt.Appendf(nil, "%s namespaces=%q %s", identity, namespace, ssh.MarshalAuthorizedKey(k.public))
+}
+
+// pem returns the public key as PEM.
+func (k *signingKey) pem() ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(k.private.Public())
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), err
+}
+
+// sshSignature signs a message as ssh-keygen -Y sign does, by OpenSSH's PROTOCOL.sshsig.
+func (k *signingKey) sshSignature(message []byte) []byte {
+	const magic, hash = "SSHSIG", "sha512"
+	sum := sha512.Sum512(message)
+	signed := append([]byte(magic), ssh.Marshal(struct {
+		Namespace, Reserved, Hash string
+		Sum                       []byte
+	}{namespace, "", hash, sum[:]})...)
+	blob := append([]byte(magic), ssh.Marshal(struct {
+		Version                   uint32
+		Key                       []byte
+		Namespace, Reserved, Hash string
+		Signature                 []byte
+	}{
+		1, k.public.Marshal(), namespace, "", hash,
+		ssh.Marshal(ssh.Signature{Format: k.public.Type(), Blob: ed25519.Sign(k.private, signed)}),
+	})...)
+	return pem.EncodeToMemory(&pem.Block{Type: "SSH SIGNATURE", Bytes: blob})
+}
+
+// dsse is a signed envelope, see https://github.com/secure-systems-lab/dsse.
+type dsse struct {
+	PayloadType string          `json:"payloadType"`
+	Payload     []byte          `json:"payload"`
+	Signatures  []dsseSignature `json:"signatures"`
+}
+
+type dsseSignature struct {
+	KeyID string `json:"keyid"`
+	Sig   []byte `json:"sig"`
+}
+
+// envelope signs a statement of in-toto.
+func (k *signingKey) envelope(payload []byte) dsse {
+	const kind = "application/vnd.in-toto+json"
+	signed := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(kind), kind, len(payload), payload)
+	return dsse{kind, payload, []dsseSignature{{k.fingerprint(), ed25519.Sign(k.private, signed)}}}
+}
+
+// signImages writes the public key and a signature for each image into a folder.
+func (k *signingKey) signImages(dir string, b build, lists []list) error {
+	public, err := k.pem()
+	err = errors.Join(err, write(dir, publicKey, public), write(dir, signers, k.allowedSigners()))
+	for _, i := range imagesOf(lists) {
+		archive, failed := k.imageSignature(b, i)
+		name := "vmop-" + i.name + "-" + b.version + "-" + i.architecture + imageSig
+		err = errors.Join(err, failed, write(dir, name, archive))
+	}
+	return err
+}
+
+// imageSignature returns the signature of an image as cosign has it in a registry: an image below the tag
+// sha256-DIGEST.sig. Its layer is the text that is signed. The result is an OCI archive.
+func (k *signingKey) imageSignature(b build, i image) ([]byte, error) {
+	payload, err := json.Marshal(map[string]any{
+		"critical": map[string]any{
+			"identity": map[string]string{"docker-reference": b.reference(i)},
+			"image":    map[string]string{"docker-manifest-digest": "sha256:" + i.digest},
+			"type":     "cosign container image signature",
+		},
+		"optional": nil,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	add := func(kind types.MediaType, content []byte) (d v1.Descriptor) {
+		d = v1.Descriptor{MediaType: kind}
+		d.Digest, d.Size, _ = v1.SHA256(bytes.NewReader(content)) // a reader of memory does not fail
+		err = errors.Join(err, b.addFile(w, "blobs/sha256/"+d.Digest.Hex, content))
+		return d
+	}
+	encode := func(value any) []byte {
+		text, failed := json.Marshal(value)
+		err = errors.Join(err, failed)
+		return text
+	}
+	layer := add("application/vnd.dev.cosign.simplesigning.v1+json", payload)
+	layer.Annotations = map[string]string{
+		"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, payload)),
+	}
+	config := add(types.OCIConfigJSON, encode(v1.ConfigFile{
+		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{layer.Digest}},
+	}))
+	manifest := add(types.OCIManifestSchema1, encode(v1.Manifest{
+		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: config, Layers: []v1.Descriptor{layer},
+	}))
+	index := encode(v1.IndexManifest{
+		SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{manifest},
+	})
+	err = errors.Join(err, b.addFile(w, "index.json", index),
+		b.addFile(w, "oci-layout", []byte(`{"imageLayoutVersion": "1.0.0"}`)), w.Close())
+	return archive.Bytes(), err
+}
+
+func (b build) addFile(w *tar.Writer, name string, content []byte) error {
+	err := w.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: 0o644, ModTime: b.time(),
+	})
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	return err
+}

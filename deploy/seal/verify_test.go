@@ -1,0 +1,185 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/program"
+	"vmop/test/tier"
+)
+
+// documented returns the commands below a heading of docs/packages.md.
+func documented(t *testing.T, heading string) string {
+	t.Helper()
+	const page = "../../docs"
+	require.NoError(t, program.LookInto(page))
+	_, rest, found := strings.Cut(read(t, page, "packages.md"), "\n"+heading+"\n")
+	require.True(t, found, heading)
+	section, _, _ := strings.Cut(rest, "\n#")
+	var commands strings.Builder
+	for line := range strings.Lines(section) {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			commands.WriteString(command)
+		}
+	}
+	require.NotEmpty(t, commands.String(), heading)
+	return commands.String()
+}
+
+// shell runs commands in a folder, up to the first that fails.
+func shell(t *testing.T, dir, commands string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", commands)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// The commands of the documents verify a release, by a key that they make, and refuse each change of it.
+func TestVerifyARelease(t *testing.T) {
+	tier.Deep(t)
+	t.Parallel()
+	keys := t.TempDir()
+	sign, _, _ := strings.Cut(documented(t, "### Sign a release"), "export ")
+	for _, folder := range []string{"own", "other"} {
+		out, err := shell(t, keys, "mkdir "+folder+" && cd "+folder+"\n"+sign)
+		require.NoError(t, err, out)
+	}
+	files, envelope := documented(t, "## Verify a release"), documented(t, "### The provenance")
+	for change, test := range map[string]struct{ command, filesSay, envelopeSays string }{
+		"none": {"true", "", ""},
+		"a file": {
+			"echo x >>vmop_1.2.3_amd64.deb", "vmop_1.2.3_amd64.deb: FAILED", "",
+		},
+		"a file and its checksum": {
+			"echo x >>install.yaml && sed -i /install.yaml/d SHA256SUMS && sha256sum install.yaml >>SHA256SUMS",
+			"incorrect signature", "",
+		},
+		"the provenance": {
+			"sed -i s/c0ffee/decaff/ provenance.json", "provenance.json: FAILED", "differ",
+		},
+		"the provenance in its envelope, too": {
+			"sed -i s/c0ffee/decaff/ provenance.json; jq -c --rawfile p provenance.json '.payload = ($p | @base64)' " +
+				"provenance.intoto.jsonl >new && mv new provenance.intoto.jsonl", "provenance.json: FAILED",
+			"Verification Failure",
+		},
+		"a list of components": {"echo >>runner.cdx.json", "runner.cdx.json: FAILED", ""},
+		"all, signed by another": {
+			"cp -r ../kept/* . && cp -r ../forged/* . && cp ../kept/allowed_signers ../kept/release-key.pem .",
+			"Could not verify signature", "Verification Failure",
+		},
+		"no signature": {"rm SHA256SUMS.sig", "Couldn't read signature file", ""},
+	} {
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			for folder, key := range map[string]string{"kept": "own", "forged": "other", "release": "own"} {
+				dir := release(t, imageSum)
+				_, err := sealed(t, dir, map[string]string{"SIGNING_KEY": filepath.Join(keys, key, "release.key")})
+				require.NoError(t, err)
+				require.NoError(t, os.Rename(dir, filepath.Join(root, folder)))
+			}
+			dir := filepath.Join(root, "release")
+			out, err := shell(t, dir, test.command)
+			require.NoError(t, err, out)
+			for commands, want := range map[string]string{files: test.filesSay, envelope: test.envelopeSays} {
+				out, err := shell(t, dir, commands)
+				require.Equal(t, want == "", err == nil, "%s", out)
+				require.Contains(t, out, want)
+			}
+		})
+	}
+}
+
+// archive writes an image with this content as an OCI archive and returns its digest in hexadecimal digits.
+func archive(t *testing.T, file, content string) string {
+	t.Helper()
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "x", Size: int64(len(content))}))
+	_, err := io.WriteString(w, content)
+	require.NoError(t, errors.Join(err, w.Close()))
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
+	}, tarball.WithMediaType(types.OCILayer))
+	require.NoError(t, err)
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err := mutate.AppendLayers(base, l)
+	require.NoError(t, err)
+	digest, err := img.Digest()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	_, err = layout.Write(dir, mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: img}))
+	require.NoError(t, err)
+	out, err := shell(t, dir, "tar -cf "+file+" *")
+	require.NoError(t, err, out)
+	return digest.Hex
+}
+
+// The documented commands copy an image with its signature to a registry, where its digest is that of the list of
+// components, and accept it only if the key has signed this image.
+func TestVerifyAnImage(t *testing.T) {
+	tier.Deep(t)
+	t.Parallel()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	_, publish, _ := strings.Cut(documented(t, "### Sign a release"), "REQUIRE_SIGNATURE=1\n")
+	cosign, verify, _ := strings.Cut(documented(t, "### Images in a registry"), "\n")
+	require.Contains(t, cosign, "cosign verify --key "+publicKey)
+	own, other := newKey(t), newKey(t)
+	for tag, test := range map[string]struct{ signer, of, want string }{
+		"signed":         {own, "signed", ""},
+		"forged":         {other, "forged", "Signature Verification Failure"},
+		"unsigned":       {own, "", "manifest unknown"},
+		"of-another-one": {own, "another", "false"},
+	} {
+		t.Run(tag, func(t *testing.T) {
+			t.Parallel()
+			const file = "vmop-runner-v1.2.3-amd64.tar"
+			dir := t.TempDir()
+			signed := archive(t, filepath.Join(dir, file), test.of)
+			require.NoError(t, os.CopyFS(dir, os.DirFS(release(t, signed))))
+			_, err := sealed(t, dir, map[string]string{"SIGNING_KEY": test.signer}, "-registry", host+"/vmop")
+			require.NoError(t, err)
+			digest := archive(t, filepath.Join(dir, file), tag)
+			typed := strings.NewReplacer("registry.example", host, "runner:v1.0.0-amd64", "runner:"+tag,
+				"v1.0.0", "v1.2.3", "skopeo copy", "skopeo --insecure-policy copy --src-tls-verify=false --dest-tls-verify=false",
+				"skopeo inspect", "skopeo inspect --tls-verify=false")
+			commands := typed.Replace(publish)
+			if test.of == "" {
+				commands, _, _ = strings.Cut(commands, "digest=")
+			}
+			out, err := shell(t, dir, commands)
+			require.NoError(t, err, out)
+			key, err := readKey(own)
+			require.NoError(t, err)
+			public, err := key.pem()
+			require.NoError(t, err)
+			require.NoError(t, write(dir, publicKey, public))
+			out, err = shell(t, dir, typed.Replace(verify))
+			require.Equal(t, test.want == "", err == nil, out)
+			require.Contains(t, out, test.want)
+			out, err = shell(t, dir, typed.Replace("skopeo inspect docker://registry.example/vmop/runner:v1.0.0-amd64"))
+			require.NoError(t, err, out)
+			require.Contains(t, out, `"Digest": "sha256:`+digest+`"`)
+		})
+	}
+}
