@@ -18,5 +18,6 @@
 //
 // What a kernel or a container doesn't permit is left out, and Held says so.
 //
-// See docs/decisions/0055-confinement.md and 0178-own-root-without-root.md.
+// See docs/decisions/0055-confinement.md, 0178-own-root-without-root.md and
+// docs/decisions/0183-attributes-without-a-root-folder.md.
 package confine

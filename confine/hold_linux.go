@@ -18,14 +18,15 @@ func (r *Rules) Hold(deny Deny) (held Held, calls *os.File, err error) {
 		return held, nil, err
 	}
 	alone := ownRoot(r.Paths)
-	if held.Root = alone == nil; !held.Root {
-		held.lack("no root folder of its own (%v): it can connect to unix sockets of the same user", alone)
-	}
+	held.Root = alone == nil
 	if err := keepOnly(r.Capabilities); err != nil {
 		return held, nil, err
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return held, nil, fmt.Errorf("forbid new privileges: %w", os.NewSyscallError("prctl", err))
+	}
+	if !held.Root {
+		r.withoutRoot(alone, &held)
 	}
 	if err := r.landlock(&held); err != nil {
 		return held, nil, err
@@ -36,6 +37,18 @@ func (r *Rules) Hold(deny Deny) (held Held, calls *os.File, err error) {
 		}
 	}
 	return held, calls, nil
+}
+
+// withoutRoot denies to a thread without its own root folder, for the reason alone, what can be denied by system calls,
+// and notes the rest.
+func (r *Rules) withoutRoot(alone error, held *Held) {
+	reaches := "it can connect to unix sockets of the same user"
+	if !r.NoAttributes {
+		reaches += ", change the mode, owner and dates of that user's files, and watch folders"
+	} else if err := denyAttributes(); err != nil {
+		reaches += fmt.Sprintf(", change the mode, owner and dates of that user's files, and watch folders (%v)", err)
+	}
+	held.lack("no root folder of its own (%v): %s%s", alone, reaches, adviceFor(kernelFiles))
 }
 
 // A Deny has the kernel ask a file about the connections of what the calling thread starts: see loopback.Deny.

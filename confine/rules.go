@@ -47,6 +47,12 @@ type Rules struct {
 	// NoLoopback denies loopback addresses to connections of QEMU's guest. Hold has the kernel ask about each
 	// connection, and the caller has the questions answered (loopback.Guard).
 	NoLoopback bool
+	// NoInternal denies internal addresses to what QEMU reads itself, and NoOwnLoopback loopback addresses to QEMU's
+	// libraries. Both need NoLoopback.
+	NoInternal, NoOwnLoopback bool
+	// NoAttributes denies changes of the mode, owner, dates and attributes of files, and watches of folders, to a
+	// process without its own root folder. In its own root folder it sees only files of the rules.
+	NoAttributes bool
 	// Capabilities are those that it keeps, if there are any: "ipc_lock".
 	Capabilities []string
 }

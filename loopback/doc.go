@@ -16,5 +16,7 @@
 // The guard protects against the guest. A guest that has broken out of QEMU can change an address
 // after the guard has read it.
 //
-// See docs/decisions/0177-host-loopback.md.
+// The guard also keeps what QEMU reads itself, such as a CD by URL, from internal addresses.
+//
+// See docs/decisions/0177-host-loopback.md and docs/decisions/0184-redirects-of-cds.md.
 package loopback

@@ -28,29 +28,55 @@ const (
 	runnerFD = 4
 )
 
+// limitsMark is the variable with the limits of a guard, as the letters of Limits.letters.
+const limitsMark = "VMOP_GUARD_LIMITS"
+
+// Limits are what a guard denies to a process besides connections of its guest to loopback addresses.
+type Limits struct {
+	// Internal denies internal addresses, by Serve's function, for what the process reads itself, such as a CD by URL.
+	Internal bool
+	// Loopback denies loopback addresses to libraries of the process, such as libcurl, which follows redirects.
+	// QEMU's own connections, to NBD servers and other QEMUs, reach them.
+	Loopback bool
+}
+
+func (l Limits) letters() (text string) {
+	if l.Internal {
+		text += "i"
+	}
+	if l.Loopback {
+		text += "l"
+	}
+	return text
+}
+
+func limitsOf(letters string) Limits {
+	return Limits{Internal: strings.Contains(letters, "i"), Loopback: strings.Contains(letters, "l")}
+}
+
 // Guard has calls of a process answered until that ends, by a process of its own. The error says why the
 // process reaches loopback addresses nevertheless; it is nil if it doesn't. A guard that doesn't start ends
 // no process, but it keeps it from connecting.
-func Guard(calls *os.File, pid int) error {
+func Guard(calls *os.File, pid int, limits Limits) error {
 	defer calls.Close()
 	if err := readable(pid); err != nil {
-		return errors.Join(err, start(calls, nil, pid))
+		return errors.Join(err, start(calls, nil, pid, limits))
 	}
 	if mayReadOthers() {
-		return start(calls, nil, pid)
+		return start(calls, nil, pid, limits)
 	}
-	return relieve(calls, pid)
+	return relieve(calls, pid, limits)
 }
 
 // relieve answers in this process, which may read its own child's memory, and has a guard that begins when
 // this process has ended. That guard lets all calls through.
-func relieve(calls *os.File, pid int) error {
+func relieve(calls *os.File, pid int, limits Limits) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := start(calls, r, pid); err != nil {
+	if err := start(calls, r, pid, limits); err != nil {
 		return errors.Join(err, w.Close())
 	}
 	own, err := unix.FcntlInt(calls.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -61,13 +87,13 @@ func relieve(calls *os.File, pid int) error {
 		defer w.Close()
 		defer unix.Close(own)
 		runtime.LockOSThread() // it waits in system calls
-		(&guard{calls: own, pid: pid}).answer()
+		(&guard{calls: own, pid: pid, limits: limits}).answer()
 	}()
 	return nil
 }
 
 // start starts a guard, which begins when the other end of wait is closed, immediately if there is none.
-func start(calls, wait *os.File, pid int) error {
+func start(calls, wait *os.File, pid int, limits Limits) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -78,7 +104,9 @@ func start(calls, wait *os.File, pid int) error {
 	}
 	p, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], title}, &os.ProcAttr{
 		Dir: "/", Files: []*os.File{null, null, null, calls, wait}, Sys: &syscall.SysProcAttr{Setsid: true},
-		Env: []string{mark + "=" + strconv.Itoa(pid), "GOMAXPROCS=1", "GOGC=20"},
+		Env: []string{
+			mark + "=" + strconv.Itoa(pid), limitsMark + "=" + limits.letters(), "GOMAXPROCS=1", "GOGC=20",
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("start the guard of loopback addresses: %w", err)
@@ -117,9 +145,13 @@ func mayReadOthers() bool {
 // killed.
 func EndsWithRunner() bool { return !mayReadOthers() }
 
+// internal reports whether an address is internal; it is Serve's.
+var internal func(netip.AddrPort) bool
+
 // Serve is the life of a guard if this process is one, and then doesn't return. Otherwise it does nothing. It
-// has to be the first that main does.
-func Serve() {
+// has to be the first that main does. isInternal is for Limits.Internal.
+func Serve(isInternal func(netip.AddrPort) bool) {
+	internal = isInternal
 	pid, err := strconv.Atoi(os.Getenv(mark))
 	if err != nil {
 		return
@@ -127,13 +159,14 @@ func Serve() {
 	unix.CloseOnExec(callsFD)
 	// There is nothing to read: it ends with the runner.
 	_, _ = io.Copy(io.Discard, os.NewFile(runnerFD, "runner"))
-	(&guard{calls: callsFD, pid: pid}).answer()
+	(&guard{calls: callsFD, pid: pid, limits: limitsOf(os.Getenv(limitsMark))}).answer()
 	os.Exit(0)
 }
 
 // A guard answers the calls of a process.
 type guard struct {
 	calls, pid int
+	limits     Limits
 	// pidfd is a handle of the process; 0 until it is needed.
 	pidfd int
 }
@@ -200,17 +233,30 @@ func (g *guard) control(request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// denies reports whether a call leads to a loopback address for the guest.
+// denies reports whether a call leads where whom it is for must not get.
 func (g *guard) denies(c *call) bool {
 	address, length := c.parameters[1], c.parameters[2]
 	if c.number == unix.SYS_SENDTO {
 		address, length = c.parameters[4], c.parameters[5]
 	}
 	to, ok := g.read(int(c.thread), address, min(length, longestAddress))
-	if !ok || !isLoopback(to.Addr()) || isNameServer(to) {
+	local := isLoopback(to.Addr())
+	inside := g.limits.Internal && !local && internal != nil && internal(to)
+	if !ok || !local && !inside || isNameServer(to) {
 		return false
 	}
-	return c.number == unix.SYS_SENDTO || g.isOfGuest(int(c.parameters[0]))
+	if c.number == unix.SYS_SENDTO {
+		return local
+	}
+	switch g.userOf(int(c.parameters[0])) {
+	case guest:
+		return local
+	case qemu:
+		return inside
+	case library:
+		return inside || g.limits.Loopback
+	}
+	return true
 }
 
 // read reads an address in the memory of a thread.
@@ -227,26 +273,43 @@ func (g *guard) read(thread int, at, length uint64) (to netip.AddrPort, ok bool)
 	return destination(buffer)
 }
 
-// isOfGuest reports whether a socket is the guest's, and not one of QEMU's own, by which it reaches a disk or a
-// CD at a loopback address: libslirp sets SO_OOBINLINE of each connection. What can't be looked at is the
-// guest's.
-func (g *guard) isOfGuest(number int) bool {
+// A user is for whom a socket is.
+type user int
+
+const (
+	unknown user = iota // it can't be looked at, as in containers
+	guest
+	qemu    // a disk, or another QEMU
+	library // of QEMU: a CD by libcurl
+)
+
+// userOf returns for whom a socket is. libslirp sets SO_OOBINLINE of each connection of the guest, and QEMU
+// SO_REUSEADDR of its own. Only the guest sends without a connection.
+func (g *guard) userOf(number int) user {
 	if g.pidfd == 0 {
 		fd, err := unix.PidfdOpen(g.pid, 0)
 		if err != nil {
-			return true
+			return unknown
 		}
 		g.pidfd = fd
 	}
 	socket, err := unix.PidfdGetfd(g.pidfd, number, 0)
 	if err != nil {
-		return true
+		return unknown
 	}
 	defer unix.Close(socket)
-	kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE)
-	if err != nil || kind != unix.SOCK_STREAM {
-		return true
+	is := func(option int) bool {
+		value, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, option)
+		return err == nil && value != 0
 	}
-	inline, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_OOBINLINE)
-	return err != nil || inline != 0
+	kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE)
+	switch {
+	case err != nil:
+		return unknown
+	case kind != unix.SOCK_STREAM, is(unix.SO_OOBINLINE):
+		return guest
+	case is(unix.SO_REUSEADDR):
+		return qemu
+	}
+	return library
 }

@@ -48,7 +48,8 @@ func (p *Process) startProcess(s Spec, attributes *os.ProcAttr) (err error) {
 	case err != nil:
 		return errors.Join(err, calls.Close())
 	}
-	open := loopback.Guard(calls, p.proc.Pid)
+	limits := loopback.Limits{Internal: s.Rules.NoInternal, Loopback: s.Rules.NoOwnLoopback}
+	open := loopback.Guard(calls, p.proc.Pid, limits)
 	if p.held.NoLoopback = open == nil; open != nil {
 		p.held.Loopback = open.Error()
 	}

@@ -35,9 +35,10 @@ import (
 // tests wait more than they compute, so more of them run at a time than there
 // are processors, unless -parallel says otherwise; see guest.TakePlace, too.
 func TestMain(m *testing.M) {
+	containIfAsked()
 	attackIfAsked()
 	evaluate.Serve(context.Background(), nil) // if this is such a process
-	loopback.Serve()
+	loopback.Serve(nil)
 	dir, err := os.MkdirTemp("", "r")
 	if err == nil {
 		err = errors.Join(os.Setenv("XDG_RUNTIME_DIR", dir), flag.Set("test.parallel", "8"))

@@ -9,6 +9,7 @@ import (
 
 	"vmop/outbound"
 	"vmop/runner/config"
+	"vmop/runner/drive"
 	"vmop/runner/images"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
@@ -70,7 +71,11 @@ func (m *run) checkMedia(ctx context.Context) error {
 		if err != nil {
 			continue // QEMU says what is wrong with it
 		}
-		if err := m.vm.Reach(d.File).CheckURL(ctx, u); errors.As(err, new(*outbound.RefusedError)) {
+		err = m.vm.Reach(d.File).CheckURL(ctx, u)
+		if err == nil {
+			err = drive.CheckServer(ctx, m.vm.Reach(d.File), d.File)
+		}
+		if errors.As(err, new(*outbound.RefusedError)) {
 			message := fmt.Sprintf("cannot read the medium: %v; name a server at another address", err)
 			faults = append(faults, vmspec.Fault{Path: fmt.Sprintf("vm.drives[%d].file", i), Message: message})
 		}

@@ -112,6 +112,7 @@ func (f *localFlags) serve(cmd *cobra.Command, place localPlace, inv *inventory.
 		Fleet: vms, Visitors: f.guardOf(visitors), Title: hostname(), Version: version, Log: log,
 		LogOut:    true,
 		FirstStep: "vmrunner create web --cpus 2 --ram 2GiB",
+		Restart:   f.restartCommand(os.Getenv("INVOCATION_ID") != ""),
 	})
 	if err != nil {
 		return err
@@ -230,16 +231,27 @@ func invite(out io.Writer, host string, command string, visitors *login.Service)
 	fmt.Fprintf(out, "The pages are served. For a link to log in run: %s\n", command)
 }
 
+// restartCommand returns the command that serves the pages again: of a service, or of this program.
+func (f *localFlags) restartCommand(service bool) string {
+	if service && os.Geteuid() == 0 {
+		return "systemctl restart vmmanager-local"
+	}
+	return "vmmanager local" + f.folderFlag()
+}
+
 // linkCommand returns the command that prints a link.
-func (f *localFlags) linkCommand() string {
+func (f *localFlags) linkCommand() string { return "vmmanager local link" + f.folderFlag() }
+
+// folderFlag returns the flag by which a command means the same VMs; "" if it needs none.
+func (f *localFlags) folderFlag() string {
 	folder, err := filepath.Abs(f.folder)
 	switch {
 	case f.folder == "" || err != nil:
-		return "vmmanager local link"
+		return ""
 	case strings.ContainsAny(folder, " '\"$*?;&|<>()`\\"):
 		folder = "'" + strings.ReplaceAll(folder, "'", `'\''`) + "'"
 	}
-	return "vmmanager local link --folder " + folder
+	return " --folder " + folder
 }
 
 // serve serves pages, and runs what belongs to them, until ctx is done.

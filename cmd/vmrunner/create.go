@@ -107,6 +107,11 @@ func (c *creation) run(cmd *cobra.Command) error {
 		return err
 	}
 	if c.dryRun {
+		review, err := all.ReviewNew(cmd.Context(), c.draft.Name, c.draft.System, text)
+		if err != nil {
+			return err
+		}
+		printWarnings(cmd, review.Warnings)
 		return cli.WriteLine(cmd.OutOrStdout(), string(text))
 	}
 	data, err := c.data(cmd, all, text)
@@ -118,14 +123,18 @@ func (c *creation) run(cmd *cobra.Command) error {
 		return err
 	}
 	cmd.PrintErrf("%s:\n%s", file, text)
-	for _, w := range warnings {
-		cmd.PrintErrln("warning:", w)
-	}
+	printWarnings(cmd, warnings)
 	if c.draft.User != "" && c.draft.SSHKeys == nil {
 		cmd.PrintErrf("note: there is no ~/.ssh/id_*.pub, so %s can't log in yet; --ssh-key names a key\n", c.draft.User)
 	}
 	cmd.PrintErrln("start it by: vmrunner start " + c.draft.Name)
 	return nil
+}
+
+func printWarnings(cmd *cobra.Command, warnings []string) {
+	for _, w := range warnings {
+		cmd.PrintErrln("warning:", w)
+	}
 }
 
 // data returns what is to be done with the data of a deleted VM, which is shown before it is removed.
@@ -164,6 +173,9 @@ func (f *flags) mayRemove(cmd *cobra.Command, l *inventory.Leftover, yes bool) e
 
 // text returns the configuration that is asked for.
 func (c *creation) text(cmd *cobra.Command, all *inventory.Inventory) ([]byte, error) {
+	if cmd.Flags().Changed("cpus") && c.draft.CPUs < 1 {
+		return nil, cli.UsageError{Err: fmt.Errorf("--cpus %d: must be at least 1", c.draft.CPUs)}
+	}
 	if c.from != "" {
 		for _, flag := range []string{
 			"type", "cpus", "ram", "disk", "image", "cd", "network", "display", "user", "ssh-key",

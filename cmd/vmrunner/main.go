@@ -40,6 +40,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"os"
 	"os/signal"
 	"syscall"
@@ -50,6 +51,7 @@ import (
 	"vmop/cli"
 	"vmop/confine"
 	"vmop/loopback"
+	"vmop/outbound"
 	"vmop/runner"
 	"vmop/runner/control"
 	"vmop/runner/supervisor"
@@ -60,7 +62,7 @@ import (
 func main() {
 	confine.Serve(loopback.Deny)              // if this is a process that confines itself
 	evaluate.Serve(context.Background(), nil) // if this is such a process
-	loopback.Serve()
+	loopback.Serve(func(to netip.AddrPort) bool { return outbound.Rule{}.Check(to) != nil })
 	ctx, stop := untilSignal(context.Background())
 	root := newCommand(os.Args[1:]...)
 	root.PersistentPreRun = func(*cobra.Command, []string) { harden() }

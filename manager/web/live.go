@@ -32,14 +32,15 @@ func (p part) join(begin, end string) []byte {
 // Times of the streams of changes.
 const (
 	liveStep  = 100 * time.Millisecond // at least between two looks at the VMs
-	livePing  = 15 * time.Second       // so that proxies and browsers know the stream lives
+	livePing  = 15 * time.Second       // so that proxies and programs know the stream lives
+	pagePing  = 5 * time.Second        // so that pages do: see page.ts
 	liveSlow  = 30 * time.Second       // how long a browser may take to accept what is sent
 	liveCheck = time.Minute            // how often permissions are looked at if nothing changes
 )
 
 // A watched is what a stream keeps current.
 type watched struct {
-	// parts makes those of the page.
+	// parts makes those of the page; nil: the stream is a program's.
 	parts func() ([]part, error)
 	// news are the events of the VM that the page is about, events the latest of them; nil if it is about
 	// none. end ends them.
@@ -59,7 +60,7 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	defer view.end()
 	sent := sentParts{seed: maphash.MakeSeed(), hashes: map[string]uint64{}}
 	ended := s.opts.Visitors.Ended(r)
-	ping := time.NewTicker(livePing)
+	ping := time.NewTicker(pagePing)
 	defer ping.Stop()
 	for first := true; ; first = false {
 		changed, looked := s.opts.Fleet.Changed(), time.Now()
@@ -108,7 +109,11 @@ func (s *Server) waitForChange(r *http.Request, view *watched, looked time.Time,
 			return true
 		case <-ping:
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(liveSlow))
-			fmt.Fprint(w, ": ping\n\n")
+			if view.parts == nil {
+				fmt.Fprint(w, ": ping\n\n")
+			} else {
+				_ = writeEvent(w, "alive", nil) // scripts don't see comments
+			}
 			if http.NewResponseController(w).Flush() != nil {
 				return false
 			}

@@ -187,7 +187,10 @@ func (n *newVM) read(ctx context.Context) error {
 	}
 	n.about = about
 	n.readFields()
-	if n.draft.Name == "" || len(n.faults) > 0 && !n.hand {
+	if len(n.faults) > 0 && !n.hand {
+		return n.readMore(ctx)
+	}
+	if n.draft.Name == "" {
 		return nil
 	}
 	if !n.hand {
@@ -206,6 +209,47 @@ func (n *newVM) read(ctx context.Context) error {
 	}
 	n.check = check
 	return nil
+}
+
+// readMore adds what is wrong with fields that could be read, when others could not: a user corrects all of them
+// at once. The other fields have values that can be accepted.
+func (n *newVM) readMore(ctx context.Context) error {
+	known, draft, rows := n.faults, n.draft, n.diskRows
+	defer func() { n.draft, n.diskRows = draft, rows }()
+	d := *draft
+	n.draft, n.faults = &d, fieldFaults{}
+	if known[fleet.FieldName] != nil {
+		d.Name = "new-virtual-machine"
+	}
+	if known[fleet.FieldCPUs] != nil {
+		d.CPUs = 0
+	}
+	if known[fleet.FieldRAM] != nil {
+		d.RAM = 0
+	}
+	for field := range known {
+		if strings.HasPrefix(field, fleet.FieldDisk) {
+			d.Disks, n.diskRows = nil, nil
+		}
+	}
+	text, err := n.s.opts.Fleet.Draft(ctx, &d)
+	if err == nil {
+		var check *fleet.Check
+		check, err = n.s.opts.Fleet.Check(ctx, d.Name, &fleet.Definition{Text: text})
+		if err == nil && check.Faults != nil {
+			err = check.Faults
+		}
+	}
+	if err != nil {
+		err = n.refused(err)
+	}
+	for field, texts := range n.faults {
+		if known[field] == nil && field != "" && field != fleet.FieldName {
+			known[field] = texts
+		}
+	}
+	n.faults = known
+	return err
 }
 
 // refused notes why a definition is refused; any other error is the server's.

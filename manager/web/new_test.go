@@ -121,6 +121,25 @@ func TestFaultsAtFields(t *testing.T) {
 	require.Contains(t, page, `id="f-disk.1"`)
 }
 
+// Faults that only the check of the definition finds are at their fields beside those of fields that can't be read.
+func TestTheCheckDoesNotWaitForOtherFields(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	p.faulty["name: new-virtual-machine"] = fleet.Faults{
+		{Path: "vm.drives[1].file", Message: "no such medium"},
+		{Path: "vm.maximumCpus", Message: "of a default"},
+		{Path: "vm.name", Message: "of a default"},
+	}
+	answer, page := p.submit("/new", "do", "create", "type", "standard", "cpus", "0", "ram", "1 GiB",
+		"disk", "1 GiB", "cd", "/nowhere/a.iso", "network", "user")
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, faultsAt(page, "name"), "Give it a name")
+	require.Contains(t, faultsAt(page, "cpus"), "whole number")
+	require.Contains(t, faultsAt(page, "cd"), "no such medium")
+	require.NotContains(t, page, "of a default")
+	require.Empty(t, p.done)
+}
+
 // A definition that was changed by hand counts in place of the fields, until they are to count again.
 func TestDefinitionByHand(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,8 @@ type Options struct {
 	LogOut bool
 	// FirstStep is what makes a first VM: a command.
 	FirstStep string
+	// Restart is the command that serves the pages again when they have ended; "": it isn't the visitor's.
+	Restart string
 	// ForgetFile reports whether viewers delete the file by which they were started; nil: they do.
 	ForgetFile func() bool
 	// Log takes actions and failures.

@@ -52,6 +52,8 @@ type frame struct {
 	Title, Brand, User, Version string
 	// Live is the address of the stream that keeps the page current; "" is none.
 	Live string
+	// Restart is the command that serves the pages again; "": the page names none.
+	Restart string
 	// Pages are those that the visitor may choose from; Here is the address of the one shown.
 	Pages []pageLink
 	Here  string
@@ -88,7 +90,7 @@ func (s *Server) visit(r *http.Request) visit {
 func (v visit) frame(title string) frame {
 	f := frame{
 		words: v.words, Title: title, Brand: v.s.opts.Title, User: v.who.User, Version: v.s.opts.Version,
-		Script: "app.js", LogOut: v.who.User != "" && v.s.opts.LogOut,
+		Script: "app.js", Restart: v.s.opts.Restart, LogOut: v.who.User != "" && v.s.opts.LogOut,
 	}
 	if v.s.opts.Title != "" && v.s.opts.Title != title {
 		f.Title += " – " + v.s.opts.Title

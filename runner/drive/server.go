@@ -14,6 +14,16 @@ import (
 // serverTime is how long a web or NBD server has to answer. QEMU waits for 5 seconds.
 const serverTime = 3 * time.Second
 
+// CheckServer returns an error if a web address is, resolves, or is redirected to an address that QEMU must not reach.
+// A server that doesn't answer in time is left to QEMU.
+func CheckServer(ctx context.Context, reach outbound.Rule, address string) error {
+	err := tryServer(ctx, reach, address, serverTime)
+	if refused := (*outbound.RefusedError)(nil); errors.As(err, &refused) {
+		return refused
+	}
+	return nil
+}
+
 // tryServer returns an error if the server of a web address does not answer in time, or if it, or one that it redirects
 // to, is at an address that QEMU must not reach. Whatever else there is to say against it, QEMU says at once.
 func tryServer(ctx context.Context, reach outbound.Rule, address string, limit time.Duration) error {

@@ -28,7 +28,7 @@ func (inv *Inventory) CloneSnapshot(
 		return "", err
 	}
 	what := fmt.Sprintf("make %s of the snapshot %s of %s", to, called, name)
-	if err := checkName(to); err != nil {
+	if err := checkNewName(to); err != nil {
 		return "", err
 	}
 	dataDir, err := (&config.Config{VM: vmspec.Spec{Name: to}}).DataDirectory(vm.Place.Env)

@@ -28,15 +28,19 @@ func (inv *Inventory) Place(system bool) (*Place, error) {
 	return nil, errors.New("there is no folder for VMs of this user: neither XDG_CONFIG_HOME nor HOME is set")
 }
 
-// ReviewNew checks the configuration of a new VM, of the user or of the computer, as Review does.
+// ReviewNew checks the configuration of a new VM, of the user or of the computer, as Create does before it writes: the
+// command line, the pages and the JSON interface get the same errors. Files must exist, unlike for Review.
 // The error is ErrExists if the name is taken. Data of a deleted VM of this name are part of the review.
 func (inv *Inventory) ReviewNew(ctx context.Context, name string, system bool, text []byte) (*Review, error) {
 	_, review, err := inv.reviewNew(ctx, name, system, text)
-	return review, err
+	if err != nil {
+		return nil, err
+	}
+	return review, review.absent
 }
 
 func (inv *Inventory) reviewNew(ctx context.Context, name string, system bool, text []byte) (*VM, *Review, error) {
-	if err := checkName(name); err != nil {
+	if err := checkNewName(name); err != nil {
 		return nil, nil, err
 	}
 	place, err := inv.Place(system)
@@ -50,11 +54,10 @@ func (inv *Inventory) reviewNew(ctx context.Context, name string, system bool, t
 	if reserved(vm.File) {
 		return nil, nil, fmt.Errorf("create %s: %s is a file with another meaning; take another name", name, vm.File)
 	}
-	warnings, made, err := inv.check(ctx, vm, text)
+	review, err := inv.check(ctx, vm, text)
 	if err != nil {
 		return nil, nil, err
 	}
-	review := &Review{Warnings: warnings, Plan: made}
 	cfg, _, err := config.Parse(vm.File, text)
 	if err == nil {
 		err = vm.locate(cfg)
@@ -73,6 +76,9 @@ func (inv *Inventory) Create(
 	ctx context.Context, name string, system bool, text []byte, data Data,
 ) (file string, warnings []string, err error) {
 	vm, review, err := inv.reviewNew(ctx, name, system, text)
+	if err == nil {
+		err = review.absent
+	}
 	if err != nil {
 		return "", nil, err
 	}

@@ -72,7 +72,7 @@ const EmptyCD = "-"
 // Draft returns the configuration of a new VM. The error is of type yamlfile.Faults;
 // those that are about settings count all of them, also those that are made of the draft.
 func (inv *Inventory) Draft(d Draft) ([]byte, error) {
-	if err := checkName(d.Name); err != nil {
+	if err := checkNewName(d.Name); err != nil {
 		return nil, err
 	}
 	place, err := inv.Place(d.System)

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -13,14 +14,14 @@ func TestDraft(t *testing.T) {
 	t.Parallel()
 	h := newHere(t)
 	text, err := h.Draft(Draft{
-		Name: "web: 1", Type: "standard", CPUs: 2, RAM: "2GiB",
+		Name: "web.1", Type: "standard", CPUs: 2, RAM: "2GiB",
 		Disks: []string{"20 GiB", "/images/data.qcow2", "1 GiB"},
 		CD:    "/images/debian.iso", Network: "user", Display: "vnc", User: "joe",
 		SSHKeys:  []string{"ssh-ed25519 AAAA joe@here"},
 		Settings: []string{"vm.powerdownTimeout=60", "vm.drives[3].bus=scsi"},
 	})
 	require.NoError(t, err)
-	data := filepath.Join(h.dir, "data/vmrunner/web: 1")
+	data := filepath.Join(h.dir, "data/vmrunner/web.1")
 	require.Equal(t, `/Runner:
   cloudInit:
     userData:
@@ -32,18 +33,18 @@ func TestDraft(t *testing.T) {
             - "ssh-ed25519 AAAA joe@here"
   vmType: standard
   vm:
-    name: 'web: 1'
+    name: web.1
     maximumCpus: 2
     maximumRam: 2 GiB
     powerdownTimeout: 60
     network:
       - type: user
     drives:
-      - file: '`+data+`/disk.img'
+      - file: `+data+`/disk.img
         size: 20 GiB
       - file: /images/data.qcow2
         format: qcow2
-      - file: '`+data+`/disk3.img'
+      - file: `+data+`/disk3.img
         size: 1 GiB
       - type: ide-cd
         file: /images/debian.iso
@@ -51,9 +52,9 @@ func TestDraft(t *testing.T) {
     display:
       vnc: {}
 `, string(text))
-	_, warnings, err := h.Create(t.Context(), "web: 1", false, text, "")
-	require.NoError(t, err)
-	require.Len(t, warnings, 1, "images that aren't there")
+	_, _, err = h.Create(t.Context(), "web.1", false, text, "")
+	require.ErrorContains(t, err, `"/images/data.qcow2" does not exist`)
+	require.ErrorContains(t, err, `"/images/debian.iso" does not exist`)
 
 	text, err = h.Draft(Draft{Name: "web", Image: "debian/12", Network: "none"})
 	require.NoError(t, err)
@@ -82,5 +83,52 @@ func TestCopy(t *testing.T) {
 	require.Equal(t, "/Runner:\n  vmType: standard\n  vm:\n    name: db\n    maximumCpus: 3\n    drives:\n"+
 		"      - file: /some/a.img\n", string(copied))
 	_, _, err = h.Create(t.Context(), "db", false, copied, "")
-	require.NoError(t, err)
+	require.ErrorContains(t, err, `"/some/a.img" does not exist`)
+}
+
+// What the command line checks before it writes, --dry-run, the pages and the JSON interface refuse in the same words:
+// each of them calls Draft and ReviewNew, or Create.
+func TestOneCheckOfNewVMs(t *testing.T) {
+	t.Parallel()
+	h := newHere(t)
+	image := filepath.Join(h.dir, "image.qcow2")
+	require.NoError(t, exec.CommandContext(t.Context(), "qemu-img", "create", "-q", "-f", "qcow2", image, "2G").Run())
+	raw := h.write("raw.img", make([]byte, 2<<20))
+	for name, c := range map[string]struct {
+		draft Draft
+		want  string
+	}{
+		"a CD that is missing":         {Draft{CD: "/nowhere/a.iso"}, `vm.drives[0].file: "/nowhere/a.iso" does not`},
+		"a CD without a folder":        {Draft{CD: "nofile.iso"}, `/nofile.iso" does not exist`},
+		"a disk that is missing":       {Draft{Disks: []string{"/nowhere/a.img"}}, `"/nowhere/a.img" does not exist`},
+		"an image that is missing":     {Draft{Image: "/nowhere/a.qcow2", Disks: []string{"2GiB"}}, "/nowhere/"},
+		"a disk less than its image":   {Draft{Image: image, Disks: []string{"1 GiB"}}, "want at least 2 GiB"},
+		"a disk less than a raw image": {Draft{Image: raw, Disks: []string{"1 MiB"}}, "want at least 2 MiB"},
+		"a name of two words":          {Draft{Name: "My VM"}, "want letters, digits"},
+		"a VM type that there is not":  {Draft{Type: "windoze"}, "windoze"},
+		"more RAM than there is":       {Draft{RAM: "900 TiB"}, "900"},
+		"nothing wrong":                {Draft{Image: image, Disks: []string{"2 GiB"}}, ""},
+		"the image's size":             {Draft{Image: image}, ""},
+	} {
+		d := c.draft
+		if d.Name == "" {
+			d.Name = "web"
+		}
+		d.Network = "none"
+		text, err := h.Draft(d)
+		if err == nil {
+			_, err = h.ReviewNew(t.Context(), d.Name, false, text)
+		}
+		if c.want == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, c.want, name)
+		if text == nil {
+			continue
+		}
+		_, _, made := h.Create(t.Context(), d.Name, false, text, "")
+		require.EqualError(t, made, err.Error(), name)
+	}
+	require.NoDirExists(t, filepath.Join(h.dir, "user"), "nothing is written")
 }

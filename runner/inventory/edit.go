@@ -37,6 +37,8 @@ type Review struct {
 	Plan *plan.Plan
 	// Leftover are the data of a deleted VM that a new VM of its name would get; nil: there are none.
 	Leftover *Leftover
+	// absent are faults of files, at their places in the text: what a start would refuse.
+	absent error
 }
 
 // Text returns a VM's configuration as it is on the disk, faults included.
@@ -71,11 +73,14 @@ func (inv *Inventory) Review(ctx context.Context, name string, text []byte) (*Re
 }
 
 func (inv *Inventory) review(ctx context.Context, vm *VM, text []byte) (*Review, error) {
-	warnings, made, err := inv.check(ctx, vm, text)
+	r, err := inv.check(ctx, vm, text)
 	if err != nil {
 		return nil, err
 	}
-	r := &Review{Warnings: warnings, Running: vm.Running(), Plan: made}
+	if r.absent != nil {
+		r.Warnings = append(r.Warnings, r.absent.Error())
+	}
+	r.Running = vm.Running()
 	running, err := vm.started(ctx)
 	if running == nil || err != nil {
 		return r, err
@@ -128,29 +133,26 @@ func (inv *Inventory) Edit(ctx context.Context, name string, before, text []byte
 	return review, durable.Rewrite(vm.File, text)
 }
 
-// check wants a text to be a configuration by which a VM could be started. It returns
-// warnings about it, and the plan of that start.
-func (inv *Inventory) check(ctx context.Context, vm *VM, text []byte) (
-	warnings []string, made *plan.Plan, err error,
-) {
+// check wants a text to be a configuration by which a VM could be started. It returns warnings about it, the plan
+// of that start, and faults of files.
+func (inv *Inventory) check(ctx context.Context, vm *VM, text []byte) (*Review, error) {
 	prepared, found, err := inv.prepared(ctx, vm, text)
-	for _, w := range found {
-		warnings = append(warnings, w.String())
-	}
 	if err != nil {
-		return warnings, nil, err
+		return nil, err
+	}
+	r := &Review{Plan: prepared.Plan}
+	for _, w := range found {
+		r.Warnings = append(r.Warnings, w.String())
 	}
 	if open := prepared.Unprotected(); open != "" {
-		warnings = append(warnings, open)
+		r.Warnings = append(r.Warnings, open)
 	}
 	faults, err := prepared.StartFaults()
 	if err != nil {
-		return warnings, nil, err
+		return nil, err
 	}
-	if missing := prepared.Config.Locate(faults); missing != nil {
-		warnings = append(warnings, missing.Error())
-	}
-	return warnings, prepared.Plan, nil
+	r.absent = prepared.Config.Locate(append(faults, sourceFaults(prepared.Spec.Drives)...))
+	return r, nil
 }
 
 // prepared returns the VM that a text describes, with the plan of its start.

@@ -148,10 +148,6 @@ func TestCreateOverwritesNothing(t *testing.T) {
 		_, _, err = h.Create(ctx, name, false, []byte("\"/Runner\":\n  vm:\n    "+wrong+"\n"), "")
 		require.ErrorAs(t, err, new(yamlfile.Faults), name)
 	}
-	_, warnings, err := h.Create(ctx, "disk", false, text("disk", "network: []", "drives: [{file: none.img}]"), "")
-	require.NoError(t, err)
-	require.Len(t, warnings, 1)
-	require.Contains(t, warnings[0], "none.img")
 }
 
 func TestEditIsChecked(t *testing.T) {

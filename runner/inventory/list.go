@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -112,6 +113,14 @@ func (inv *Inventory) unknown(name string) error {
 func checkName(name string) error {
 	if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return fmt.Errorf("%q %w: want letters, digits, . and -", name, ErrName)
+	}
+	return nil
+}
+
+// checkNewName refuses what a new VM can't be called: units of systemd, sockets and other programs use its name.
+func checkNewName(name string) error {
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`).MatchString(name) {
+		return fmt.Errorf("%q %w: want letters, digits, ., _ and -, and first a letter or digit", name, ErrName)
 	}
 	return nil
 }

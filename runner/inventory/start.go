@@ -186,7 +186,7 @@ func (inv *Inventory) Restart(ctx context.Context, name string, force bool) erro
 	if err != nil {
 		return err
 	}
-	if _, _, err := inv.check(ctx, vm, text); err != nil {
+	if _, err := inv.check(ctx, vm, text); err != nil {
 		return err
 	}
 	if err := inv.End(ctx, name, force); err != nil && !errors.Is(err, control.ErrNotRunning) {

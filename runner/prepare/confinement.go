@@ -30,7 +30,7 @@ func (vm *VM) beyondThePlan() confinement.Facts {
 	return confinement.Facts{
 		Media: vm.media(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.bases, NBD: vm.nbd(),
 		Copies:       filepath.Dir(vm.CopySocket()),
-		HostLoopback: vm.Spec.ReachesLoopback(vmspec.NetworkUser),
+		HostLoopback: vm.Spec.ReachesLoopback(vmspec.NetworkUser), Pod: vm.Config.Resource != "",
 	}
 }
 

@@ -35,6 +35,8 @@ type computer struct {
 	vm   string // the name of its VM, which no other test's has
 	link string
 	stop func() // ends "vmmanager local"
+	// process is that of "vmmanager local".
+	process *os.Process
 }
 
 // echo is the configuration of a VM with the guest that answers.
@@ -110,6 +112,7 @@ func (c *computer) start(args ...string) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(c.t, err)
 	require.NoError(c.t, cmd.Start())
+	c.process = cmd.Process
 	stop := sync.OnceFunc(func() {
 		require.NoError(c.t, cmd.Process.Signal(syscall.SIGTERM))
 		require.NoError(c.t, cmd.Wait(), "%s", &complaints)
@@ -278,7 +281,11 @@ func TestPagesComeAndGo(t *testing.T) {
 	c.says(guest.EchoSays)
 	b.Ignore("net::ERR_") // while nothing is served
 	c.stop()
-	b.Do("the page says so", browser.Holds(`!document.querySelector("#connection").hidden`))
+	b.Do("the page says so, and what to run", chromedp.WaitVisible(chromedp.CSS("#connection")),
+		is("#connection code", "vmmanager local --folder "+c.path("vms")),
+		browser.Holds(`document.querySelector("#connection").getBoundingClientRect().top < 100`),
+		browser.Holds(`getComputedStyle(document.querySelector("#rows form")).pointerEvents == "none"`))
+	b.Picture("local-lost")
 	c.start()
 	b.Do("the page connects again", browser.Holds(`document.querySelector("#connection").hidden`))
 	b.Open(c.address("/"), "light", 1280)
@@ -286,6 +293,19 @@ func TestPagesComeAndGo(t *testing.T) {
 	b.Open(c.address("/vms/"+c.vm), "light", 1280)
 	b.Do("and the VM is powered off", click("#vmhead summary"), click("#kill-"+c.vm), click("#question .danger"),
 		is("#vmhead .state", "Stopped"))
+}
+
+// A page of a program that is suspended, and keeps its connections open, says within seconds that it gets no answer.
+func TestASuspendedProgramIsNoticed(t *testing.T) {
+	t.Parallel()
+	c, b := newComputer(t), browser.New(t)
+	c.enter(b)
+	b.Do("connected", browser.Holds(`document.querySelector("#connection").hidden`))
+	require.NoError(t, c.process.Signal(syscall.SIGSTOP))
+	t.Cleanup(func() { _ = c.process.Signal(syscall.SIGCONT) }) // or it doesn't end
+	b.Do("the page says so", chromedp.WaitVisible(chromedp.CSS("#connection")))
+	require.NoError(t, c.process.Signal(syscall.SIGCONT))
+	b.Do("the page is current again", browser.Holds(`document.querySelector("#connection").hidden`))
 }
 
 // A browser that shows a page of a guest, at a port of 127.0.0.1, sends it no cookie of the pages, whether they listen

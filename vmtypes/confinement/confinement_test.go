@@ -195,6 +195,58 @@ func TestWhatAMediumNeeds(t *testing.T) {
 	require.False(t, d.MayRead("/imagesb.iso"))
 }
 
+// QEMU keeps the calls that change files' modes and dates only for options that share folders. Helpers keep them.
+func TestWhoChangesAttributes(t *testing.T) {
+	t.Parallel()
+	for word, keeps := range map[string]bool{
+		"-virtfs local,path=/a,mount_tag=a,security_model=none":    true,
+		"--fsdev local,id=a,path=/a,security_model=none":           true,
+		"-device usb-mtp,rootdir=/a":                               true,
+		"-object authz-list-file,id=a,filename=/a":                 true,
+		"-device usb-tablet":                                       false,
+		"-blockdev node-name=a,driver=file,filename=/a":            false,
+		"-chardev socket,id=a,path=/run/a.sock,server=on,wait=off": false,
+	} {
+		flag, value, _ := strings.Cut(word, " ")
+		p := &plan.Plan{
+			QEMU:    plan.Process{Name: "qemu", Args: []plan.Option{{Flag: flag, Value: value}}},
+			Helpers: []plan.Process{{Name: "swtpm", Role: plan.RoleTPM}},
+		}
+		domains := confinement.Of(p, confinement.Facts{})
+		require.Equal(t, keeps, !domains[1].Kernel().NoAttributes, word)
+		require.False(t, domains[0].Kernel().NoAttributes)
+	}
+}
+
+// Servers of CDs lead QEMU to no internal address where it has a guard, or starts with such a CD. In a pod its
+// libraries reach no loopback address either.
+func TestWhatServersOfCDsLeadTo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		option, file string
+		internal     bool
+	}{
+		"a CD by URL":                    {"-nodefaults", "https://mirror.example/a.iso", true},
+		"a file":                         {"-nodefaults", "/images/a.iso", false},
+		"a drive beside a user network":  {"-netdev", "", true},
+		"an empty drive without network": {"-nodefaults", "", false},
+	} {
+		o := plan.Option{Flag: c.option}
+		if c.option == "-netdev" {
+			o.Value = "user,id=a"
+		}
+		p := &plan.Plan{
+			QEMU: plan.Process{Args: []plan.Option{o}}, Rules: []plan.Rule{plan.Medium{Drive: 0, Device: "cd0"}},
+		}
+		for _, pod := range []bool{true, false} {
+			k := confinement.Of(p, confinement.Facts{Media: map[int]string{0: c.file}, Pod: pod})[0].Kernel()
+			require.Equal(t, c.internal, k.NoInternal, name)
+			require.Equal(t, c.internal && pod, k.NoOwnLoopback, name)
+			require.Equal(t, c.internal, k.NoLoopback, name)
+		}
+	}
+}
+
 // A helper uses what its arguments name, and what its type states; one that confines
 // itself has no rules.
 func TestWhatAHelperNeeds(t *testing.T) {

@@ -22,6 +22,8 @@ type Facts struct {
 	Bases func(image string) []string
 	// HostLoopback says that the guest may reach loopback addresses by a user network.
 	HostLoopback bool
+	// Pod says that the runner is in a pod of the manager.
+	Pod bool
 	// NBD is what drives of NBD servers need, which are attached while the machine runs.
 	NBD NBD
 	// Copies is the folder of the socket by which disks are copied to where the guest moves; "": they never are.

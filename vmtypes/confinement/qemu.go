@@ -24,6 +24,7 @@ func qemu(p *plan.Plan, facts Facts) Domain {
 			overlays[node] = true
 		}
 	}
+	guarded := false // a guard of connections is needed in any case
 	for i := range args {
 		o := &args[i]
 		r.option(&p.QEMU.Args[i])
@@ -35,6 +36,7 @@ func qemu(p *plan.Plan, facts Facts) Domain {
 		r.network(o)
 		if !facts.HostLoopback && isUserNetwork(o) {
 			r.add(Except, Loopback)
+			guarded = true
 		}
 	}
 	for _, rule := range p.Rules {
@@ -46,6 +48,9 @@ func qemu(p *plan.Plan, facts Facts) Domain {
 				r.add(Read, facts.folderOf(file))
 			}
 			r.add(Connect, AnyPort) // it may be at a URL
+			if guarded || strings.Contains(facts.Media[rule.Drive], "://") {
+				r.add(Except, Internal)
+			}
 			r.add(Read, strings.Fields(resolver)...)
 		case plan.Ports:
 			r.because("the ports of "+rule.Netdev+" can be changed", nil)
@@ -57,7 +62,23 @@ func qemu(p *plan.Plan, facts Facts) Domain {
 		r.because("disks are copied to where the guest moves", nil)
 		r.add(Reach, facts.Copies)
 	}
-	return Domain{Process: p.QEMU.Name, Rules: sorted(r.list)}
+	return Domain{
+		Process: p.QEMU.Name, Rules: sorted(r.list), pod: facts.Pod,
+		noAttributes: !slices.ContainsFunc(args, sharesFiles),
+	}
+}
+
+// sharesFiles reports whether QEMU changes modes, owners and dates of files for an option, or watches folders.
+func sharesFiles(o plan.Option) bool {
+	switch strings.TrimLeft(o.Flag, "-") {
+	case "fsdev", "virtfs":
+		return true
+	case "device":
+		return o.Backend() == "usb-mtp"
+	case "object":
+		return o.Backend() == "authz-list-file"
+	}
+	return false
 }
 
 // nbd adds what drives of NBD servers need. QEMU looks the server's name up again when it has lost it.

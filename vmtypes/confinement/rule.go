@@ -23,7 +23,7 @@ const (
 	Reach      Kind = "reach"      // connect to a unix socket, or to those in a folder
 	Listen     Kind = "listen"     // on a TCP port
 	Connect    Kind = "connect"    // to a TCP port
-	Except     Kind = "except"     // denies what Connect allows: Loopback
+	Except     Kind = "except"     // denies what Connect allows: Loopback, Internal
 	Capability Kind = "capability" // one of capabilities(7), if the runner has it
 )
 
@@ -32,6 +32,10 @@ var kinds = []Kind{Read, Write, Create, Sockets, Reach, Listen, Connect, Except,
 // Loopback is what a rule denies that keeps the guest from loopback addresses. QEMU's own connections, to disks
 // and CDs, are allowed.
 const Loopback = "loopback"
+
+// Internal is what a rule denies that keeps the servers of CDs from leading QEMU to internal addresses: link-local
+// ones and those of clouds' metadata, in a pod loopback addresses, too.
+const Internal = "internal"
 
 // AnyPort is what a rule about TCP names if it is for all ports.
 const AnyPort = "any"
@@ -59,6 +63,10 @@ type Domain struct {
 	// prevent.
 	Exempt bool   `json:"exempt,omitempty"`
 	Rules  []Rule `json:"rules,omitempty"`
+	// noAttributes says that the process neither changes modes, owners and dates of files nor watches folders.
+	noAttributes bool
+	// pod says that the process is in a pod of the manager.
+	pod bool
 }
 
 // whyColumn is where the reasons start in Text, if the line is shorter.
@@ -107,7 +115,7 @@ func (d Domain) Kernel() *confine.Rules {
 	if d.Exempt {
 		return nil
 	}
-	k := &confine.Rules{}
+	k := &confine.Rules{NoAttributes: d.noAttributes}
 	for _, r := range d.Rules {
 		switch r.Kind {
 		case Read:
@@ -130,6 +138,8 @@ func (d Domain) Kernel() *confine.Rules {
 			k.Connect = k.Connect.With(port(r.Name))
 		case Except:
 			k.NoLoopback = true
+			k.NoInternal = k.NoInternal || r.Name == Internal
+			k.NoOwnLoopback = k.NoInternal && d.pod
 		case Capability:
 			k.Capabilities = append(k.Capabilities, r.Name)
 		}

@@ -80,7 +80,7 @@ func TestNewVM(t *testing.T) {
 
 	text, err := f.Draft(t.Context(), &fleet.Draft{
 		Name: "web", Type: "windows", CPUs: 2, RAM: 1 << 30, Network: "user", Screen: true, CD: true,
-		Disks: []fleet.Disk{{Size: 20 << 30}, {Image: "/images/a.qcow2"}}, User: "joe",
+		Disks: []fleet.Disk{{Size: 20 << 30}, {Image: f.dir + "/a.qcow2"}}, User: "joe",
 		Keys: []string{"ssh-ed25519 AAAA a", "ssh-ed25519 AAAA b"}, Password: true,
 		Options: map[string]string{"tpm": "false", "diskBus": `"sata"`},
 	})
@@ -95,9 +95,14 @@ func TestNewVM(t *testing.T) {
 	}
 	check, err := f.Check(t.Context(), "web", &fleet.Definition{Text: text})
 	require.NoError(t, err)
+	require.Len(t, check.Faults, 1)
+	require.Equal(t, "vm.drives[1].file", check.Faults[0].Path, "the image that isn't there")
+	require.Equal(t, check.Faults, f.Create(t.Context(), "joe", "web", text, ""))
+	require.NoError(t, os.WriteFile(f.dir+"/a.qcow2", nil, 0o600))
+	check, err = f.Check(t.Context(), "web", &fleet.Definition{Text: text})
+	require.NoError(t, err)
 	require.Empty(t, check.Faults)
 	require.NotEmpty(t, check.Plan)
-	require.NotEmpty(t, check.Warnings, "the image that isn't there")
 	require.NoFileExists(t, f.file("web"), "nothing was written")
 
 	require.NoError(t, f.Create(t.Context(), "joe", "web", text, ""))
@@ -111,7 +116,7 @@ func TestNewVM(t *testing.T) {
 	require.NoError(t, os.MkdirAll(f.dir+"/data/vmrunner/web", 0o700))
 	left, err := f.Left(t.Context(), "web")
 	require.NoError(t, err)
-	require.Equal(t, []string{f.dir + "/data/vmrunner/web"}, left)
+	require.Equal(t, []string{f.dir + "/data/vmrunner/web", f.dir + "/a.qcow2"}, left)
 }
 
 // All faults are found at once, and each names its field.

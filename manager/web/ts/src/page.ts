@@ -77,14 +77,30 @@ function replace(fresh: Element): void {
 
 let stream: EventSource | undefined;
 
+/** How long the server may say nothing, in milliseconds; it says every 5 seconds that it is alive (live.go). */
+const patience = 12_000;
+let heard = Date.now();
+
+/** Shows whether the server answers: a page that is out of date must not look alive. */
+function showLost(lost: boolean): void {
+  const banner = document.querySelector<HTMLElement>("#connection");
+  if (!banner) return;
+  banner.hidden = !lost;
+  document.body.classList.toggle("lost", lost);
+}
+
+function hear(): void {
+  heard = Date.now();
+  showLost(false);
+}
+
 /** Follows the stream of the page's parts. */
 function follow(address: string): void {
   stream?.close();
   stream = new EventSource(address);
-  const lost = document.querySelector<HTMLElement>("#connection");
-  stream.addEventListener("open", () => { if (lost) lost.hidden = true; });
+  for (const event of ["open", "alive", "parts"]) stream.addEventListener(event, hear);
   stream.addEventListener("error", () => {
-    if (lost) lost.hidden = false;
+    showLost(true);
     if (stream!.readyState !== EventSource.CLOSED) return; // it tries again by itself
     void checkSession().then(() => setTimeout(() => follow(address), 5000));
   });
@@ -164,6 +180,7 @@ document.addEventListener("click", e => {
 showTimes(document);
 showPictures(document);
 setInterval(() => showTimes(document), 10_000);
+setInterval(() => { if (stream && Date.now() - heard > patience) showLost(true); }, 1000);
 function followPage(): void {
   if (document.body.dataset.live) follow(document.body.dataset.live);
 }

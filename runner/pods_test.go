@@ -1,0 +1,184 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"vmop/runner/control"
+	"vmop/runner/status"
+	"vmop/test/program"
+	"vmop/test/wait"
+	"vmop/vmstatus"
+)
+
+// container is the name by which this program takes the system calls that RuntimeDefault leaves to a container without
+// capabilities, and becomes the program of its arguments.
+const container = "container"
+
+// TestMain calls it; it doesn't return in a container.
+func containIfAsked() {
+	if filepath.Base(os.Args[0]) != container {
+		return
+	}
+	err := containCalls()
+	if err == nil {
+		err = unix.Exec(os.Args[1], os.Args[1:], os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, "container:", err)
+	os.Exit(1)
+}
+
+// deniedCalls are the first and the last of each range of the numbers of system calls on x86-64 that containerd's
+// default profile denies to a container without capabilities, with EPERM: what its list of allowed calls lacks.
+// The calls that create or enter namespaces, mount, trace by process_vm_readv or pidfd_getfd, and load programs
+// are among them.
+//
+// See https://github.com/containerd/containerd/blob/main/contrib/seccomp/seccomp_default.go.
+func deniedCalls() []uint32 {
+	return []uint32{
+		103, 103, 134, 134, 136, 136, 139, 139, 153, 153, 155, 156, 161, 161, 163, 185, 212, 212, 227, 227, 236, 239,
+		246, 246, 248, 250, 256, 256, 272, 272, 279, 279, 298, 298, 300, 300, 303, 304, 308, 308, 310, 313, 320, 321,
+		323, 323, 329, 331, 335, 336, 428, 433, 438, 438, 440, 440, 442, 443, 450, 1 << 30,
+	}
+}
+
+// containCalls denies deniedCalls, and clone(2) with a namespace, to this program and to what it becomes. As in
+// containers, clone3(2) is unknown: a filter can't read its flags.
+func containCalls() error {
+	if runtime.GOARCH != "amd64" {
+		return errors.New("the list of system calls is for x86-64")
+	}
+	const (
+		load     = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equal    = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		least    = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+		more     = unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K
+		any      = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+		answer   = unix.BPF_RET | unix.BPF_K
+		allow    = unix.SECCOMP_RET_ALLOW
+		deny     = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+		unknown  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+		argument = 16 // of struct seccomp_data
+		spaces   = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID |
+			unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
+	)
+	filter := []unix.SockFilter{
+		{Code: load, K: 0},
+		{Code: equal, K: unix.SYS_CLONE3, Jf: 1},
+		{Code: answer, K: unknown},
+		{Code: equal, K: unix.SYS_CLONE, Jf: 4},
+		{Code: load, K: argument},
+		{Code: any, K: spaces, Jf: 1},
+		{Code: answer, K: deny},
+		{Code: answer, K: allow},
+	}
+	for calls := range slices.Chunk(deniedCalls(), 2) {
+		filter = append(filter,
+			unix.SockFilter{Code: least, K: calls[0], Jf: 2},
+			unix.SockFilter{Code: more, K: calls[1], Jt: 1},
+			unix.SockFilter{Code: answer, K: deny})
+	}
+	filter = append(filter, unix.SockFilter{Code: answer, K: allow})
+	attach := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&attach)))
+	runtime.KeepAlive(filter)
+	return os.NewSyscallError("seccomp", nilIfZero(errno))
+}
+
+func nilIfZero(errno unix.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
+}
+
+// In pods whose runtime applies its default seccomp profile QEMU gets no root folder of its own. Of all attempts one
+// succeeds then: to connect to a unix socket of the same user, as far as the pod has one. The condition says so.
+func TestABrokenOutQEMUOfAPodGetsOneThing(t *testing.T) {
+	t.Parallel()
+	const user = "4711"
+	for pod, by := range map[string][]string{
+		"restricted": {
+			"--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+		},
+		"with masquerade": {
+			"--inh-caps=-all,+net_admin,+net_bind_service", "--bounding-set=-all,+net_admin,+net_bind_service",
+		},
+		"with a tap": {"--inh-caps=-all,+net_admin,+net_raw", "--bounding-set=-all,+net_admin,+net_raw"},
+	} {
+		t.Run(pod, func(t *testing.T) {
+			t.Parallel()
+			v, to := newAttacked(t)
+			v.aims(to)
+			v.types = v.path("types")
+			require.NoError(t, os.CopyFS(v.types, os.DirFS("testdata/vmtypes")))
+			require.NoError(t, program.Build(t.Context(), v.path("bin", "vmrunner"), "vmop/cmd/vmrunner"))
+			require.NoError(t, os.Symlink(v.path("bin", attacker), v.path("bin", container)))
+			if pod == "restricted" {
+				v.belongsTo(to, 4711)
+			}
+			setpriv, err := exec.LookPath("setpriv")
+			require.NoError(t, err, "install the Debian package util-linux")
+			args := append([]string{setpriv}, by...)
+			args = append(args, "--no-new-privs", v.path("bin", "vmrunner"), "run",
+				"-c", v.path("config.yaml"), "--vmtypes", v.types)
+			runner := exec.CommandContext(context.WithoutCancel(t.Context()), v.path("bin", container), args...)
+			v.starts(runner)
+			v.attacked(to, "connect to another VM's monitor")
+			client, err := control.Dial(t.Context(), to.Control)
+			require.NoError(t, err)
+			var c status.Condition
+			wait.Until(t, func() bool {
+				s, err := client.Status(t.Context())
+				c = s.Condition(vmstatus.ConditionConfined)
+				return err == nil && s.Started != nil
+			})
+			require.Equal(t, vmstatus.ReasonPartlyConfined, c.Reason)
+			require.Regexp(t, `^no root folder of its own \(.*not permitted\): it can connect to unix sockets of the same user$`,
+				c.Message)
+		})
+	}
+}
+
+// belongsTo gives the files of the VM, and of the other VM, to a user.
+func (v *vm) belongsTo(to targets, user int) {
+	v.t.Helper()
+	for _, dir := range []string{v.dir, filepath.Dir(to.OtherMonitor)} {
+		require.NoError(v.t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+			return errors.Join(err, os.Lchown(path, user, user))
+		}))
+	}
+}
+
+// starts starts a runner, which ends with the test, and waits until the attacker has run.
+func (v *vm) starts(runner *exec.Cmd) {
+	t := v.t
+	t.Helper()
+	runner.Env = append(os.Environ(), "HOME="+v.dir, "XDG_RUNTIME_DIR="+v.path("run"))
+	var log strings.Builder
+	runner.Stdout, runner.Stderr = &log, &log
+	require.NoError(t, runner.Start())
+	t.Cleanup(func() {
+		_ = runner.Process.Signal(unix.SIGTERM)
+		if err := runner.Wait(); t.Failed() {
+			t.Log(err, log.String())
+		}
+	})
+	wait.Until(t, func() bool {
+		_, err := os.Stat(v.path("bin", accessesFile))
+		return err == nil
+	}, "the attacker has not run")
+}
