@@ -19,8 +19,7 @@ import (
 // returns QEMU's process number.
 func orphan(t *testing.T, dir string) int {
 	t.Helper()
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	first.kill()
 	return invariants.OneQEMU(t, dir)
 }
@@ -32,8 +31,7 @@ func TestMachineIsFoundByAnotherPath(t *testing.T) {
 	qemu := orphan(t, dir)
 	require.NoError(t, os.Symlink("data", filepath.Join(dir, "alias")))
 	rewrite(t, dir, "dataDir: data", "dataDir: alias")
-	second := start(t, dir, nil)
-	second.await(`INF adopted`)
+	second := adopted(t, dir)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 	second.signal(syscall.SIGTERM)
 	require.Zero(t, second.exit())
@@ -46,21 +44,17 @@ func TestMachineIsFoundByAnotherPath(t *testing.T) {
 func TestMachineIsCarriedOnWithoutItsFiles(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	before := known(t, dir)
 	orphaned := invariants.OneQEMU(t, dir)
 	first.kill()
 	for _, name := range []string{"vmtype.txtar", "machines.txt", "uuid.txt"} {
 		_ = os.Remove(filepath.Join(dir, "data", name)) // the first runner may not have come to write it
 	}
-	second := start(t, dir, nil)
-	second.await(`INF adopted`)
+	second := adopted(t, dir)
 	require.Equal(t, orphaned, invariants.OneQEMU(t, dir))
 	require.Equal(t, before.UUID, known(t, dir).UUID)
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	invariants.NothingLeft(t, dir)
+	second.stops(dir)
 }
 
 // Without its runtime directory and its pinned type a machine cannot be adopted; but its guest
@@ -82,19 +76,15 @@ func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 
 	end(t, syscall.SIGTERM, qemu)
 	invariants.NoProcess(t, dir)
-	third := start(t, dir, nil)
-	third.await(`booting`)
-	third.signal(syscall.SIGTERM)
-	require.Zero(t, third.exit())
-	invariants.NothingLeft(t, dir)
+	third := booted(t, dir)
+	third.stops(dir)
 }
 
 // Two VMs in one runtime directory would take each other's sockets.
 func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	other := folder(t, "bare", "powerdownTimeout: 0")
 	rewrite(t, other, "runtimeDir: run", "runtimeDir: "+filepath.Join(dir, "run"))
 	second := start(t, other, nil)
@@ -109,9 +99,7 @@ func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
 	require.Contains(t, third.out.String(), fmt.Sprintf("%s is the runtime directory of another VM, which runs (process %d)",
 		filepath.Join(dir, "run"), invariants.OneQEMU(t, dir)))
 	require.Equal(t, "running", known(t, dir).QEMU.RunState)
-	first.signal(syscall.SIGTERM)
-	require.Zero(t, first.exit())
-	invariants.NothingLeft(t, dir)
+	first.stops(dir)
 }
 
 // freeze stops QEMU until the function that is returned is called.
@@ -147,11 +135,9 @@ func TestStalledQEMUIsNotEndedBeforeItsTime(t *testing.T) {
 func TestKillIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 3600")
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	thaw := freeze(t, dir)
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
+	client := dial(t, dir)
 	require.NoError(t, client.Act(t.Context(), control.Kill))
 	first.kill()
 	second := start(t, dir, nil)
@@ -178,8 +164,7 @@ func TestMachineOnAReadOnlyDataDirectory(t *testing.T) {
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	qemu := orphan(t, dir)
 	readOnly(t, filepath.Join(dir, "data"))
-	second := start(t, dir, nil)
-	second.await(`INF adopted`)
+	second := adopted(t, dir)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 	third := start(t, dir, nil)
 	require.Equal(t, 3, third.exit(), "the lock holds")
@@ -192,11 +177,9 @@ func TestMachineOnAReadOnlyDataDirectory(t *testing.T) {
 func TestPauseOutlivesTheRunner(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	act := func(what control.Action) {
-		client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-		require.NoError(t, err)
+		client := dial(t, dir)
 		require.NoError(t, client.Act(t.Context(), what))
 	}
 	noted := func() string {
@@ -213,7 +196,5 @@ func TestPauseOutlivesTheRunner(t *testing.T) {
 	act(control.Resume)
 	require.NotContains(t, noted(), "paused")
 	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "running" }, patience, tick)
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	invariants.NothingLeft(t, dir)
+	second.stops(dir)
 }

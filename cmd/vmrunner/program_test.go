@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/invariants"
 )
@@ -102,6 +103,22 @@ func start(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	return p
 }
 
+// booted is start of a VM that runs then.
+func booted(t *testing.T, dir string, args ...string) *program {
+	t.Helper()
+	p := start(t, dir, nil, args...)
+	p.await(`INF booting`)
+	return p
+}
+
+// adopted is start of a runner that takes over the VM that runs.
+func adopted(t *testing.T, dir string, args ...string) *program {
+	t.Helper()
+	p := start(t, dir, nil, args...)
+	p.await(`INF adopted`)
+	return p
+}
+
 // newProgram makes everything of start but the process.
 func newProgram(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	t.Helper()
@@ -177,6 +194,22 @@ func (p *program) signal(sig syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
+// stops ends a runner and its VM, of which nothing is left in the folder.
+func (p *program) stops(dir string) {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	require.Zero(p.t, p.exit())
+	invariants.NothingLeft(p.t, dir)
+}
+
+// dial connects with the runner of a folder.
+func dial(t *testing.T, dir string) *control.Client {
+	t.Helper()
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+	return client
+}
+
 // tiny takes a place for the tiny guest, and returns the lines of a vm section that boot it.
 func tiny(t *testing.T, commandLine string) []string {
 	t.Helper()
@@ -204,8 +237,7 @@ func obedient(t *testing.T, counts bool) []string {
 func TestSecondSignalDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 2")
-	p := start(t, dir, nil)
-	p.await(`booting`)
+	p := booted(t, dir)
 	p.signal(syscall.SIGTERM)
 	p.await(`terminating`)
 	p.signal(syscall.SIGINT)
