@@ -101,16 +101,53 @@ func TestFaults(t *testing.T) {
 		},
 		{"no scalar", "/Machine: {size: [1]}", "f.yaml:1:18: size: got a list, want inches (such as iii)"},
 		{"syntax", "/Machine:\n\tname: a", "f.yaml:2:1: a tab in the indentation (YAML wants blanks)"},
+		{"no UTF-8", "/Machine:\n  name: \xff", "f.yaml:2:9: not UTF-8: byte 0xff (save the file as UTF-8)"},
+		{"UTF-8", "/Machine: {name: \uFFFD\té\u0085 b}", ""},
+		{"a control character", "/Machine:\r\n  name: \x01", "f.yaml:2:9: the character U+0001 " + asEscape},
+		{"after another line break", "/Machine:\r  name:\u0085   \x7f", "f.yaml:3:4: the character U+007F " + asEscape},
+		{"a byte order mark within", "/Machine: {}\u2028#\u2029 \ufeff", "f.yaml:3:2: the character U+FEFF " + asEscape},
+		{"a character that is none", "é\n: \uffff", "f.yaml:2:3: the character U+FFFF " + asEscape},
+		{"an item without a value", "/Machine: {disks: [~]}", "f.yaml:1:20: disks[0]: an item without a value"},
+		{"a tag", "/Machine: {name: !x a}", "f.yaml:1:18: name: the tag !x means nothing here (leave it out)"},
+		{"a key that is a list", "/Machine: {? [a] : b}", "f.yaml:1:14: got a list for a key, want a text"},
+		{"a key twice", "/Machine: {name: a, name: b}", "f.yaml:1:21: name: the key is here twice (first on line 1)"},
+		{"what contains itself", "/Machine: {extra: &a {b: *a}}", "f.yaml:1:26: extra.b.b: the anchor \"a\" contains itself"},
+		{
+			"no mapping that is merged", "/Machine: {extra: {<<: [[a]]}}",
+			"f.yaml:1:25: extra: got a list for the merge key <<, want a mapping (such as <<: *name)",
+		},
+		{"merged mappings", "/Machine: {extra: {<<: [{a: 1, b: 2}, {b: 3, c: 4}], a: 0}, <<: {name: x}}", ""},
+		{"a key of the whole", "/Machine: {disks: [{cpus: 1}]}", `f.yaml:1:21: disks[0].cpus: unknown key (it belongs to "/Machine" itself)`},
+		{"deep values", "/Machine: {extra: " + strings.Repeat("{a: ", deepest-2) + "1" + strings.Repeat("}", deepest-2) + "}", ""},
+		{
+			"too deep values", "/Machine: {extra: {b: " + strings.Repeat("[", deepest-1) + strings.Repeat("]", deepest-1) + "}}",
+			"f.yaml:1:85: extra.b" + strings.Repeat("[0]", deepest-2) + ": nested too deeply (at most 64 levels)",
+		},
+		{"a secret", "/Machine: {extra: {password: *x}}", "f.yaml:1:1: unknown anchor 'x' referenced"},
 		{"a terminal's escape", "/Machine: {\"\\e[31m\": 1}", "f.yaml:1:12: �[31m: unknown key " +
 			"(known are cpus, disks, extra, name, size)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, r := readMachine(t, tt.text)
+			if tt.want == "" {
+				require.NoError(t, r.Err())
+				return
+			}
 			require.EqualError(t, r.Err(), tt.want)
 		})
 	}
+	m, _ := readMachine(t, "/Machine: {extra: {<<: [{a: 1, b: 2}, {b: 3, c: 4}], a: 0}, <<: {name: x}}")
+	require.Equal(t, machine{Name: "x", Extra: map[string]any{"a": int64(0), "b": int64(2), "c": int64(4)}}, m)
+	_, r := readMachine(t, "/Machine: {"+strings.Repeat("x, ", mostFaults+5)+"}")
+	var faults Faults
+	require.ErrorAs(t, r.Err(), &faults)
+	require.Len(t, faults, mostFaults+1)
+	require.Contains(t, faults[mostFaults].Message, "more faults")
+	require.Len(t, faults.Unwrap(), mostFaults+1)
 }
+
+const asEscape = "(write it as an escape in a text in double quotes)"
 
 // What the user of the package finds has its place, unless it may only follow from
 // another fault; what is secret is not quoted.
