@@ -90,7 +90,8 @@ func TestChecksOfFlags(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"": "", "--a": "", "--b -o json": "", "--a --b": "give one of --a, --b, not several", "-o xml": "-o xml: want text, json",
+		"": "", "--a": "", "--b -o json": "", "--a --b": "give one of --a, --b, not several",
+		"-o xml": "-o xml: want text, json",
 	} {
 		out, err := run(flags(nil), strings.Fields(args)...)
 		if want == "" {
@@ -155,7 +156,9 @@ func TestProgressOfSteps(t *testing.T) {
 			p := NewProgress(cmd)
 			p.terminal = terminal
 			require.Equal(t, terminal, p.OnTerminal())
-			for _, step := range []string{"a one", "a two", "wait", "a three", "wait", "a three", "b four", "end", "end", "b five"} {
+			for _, step := range []string{
+				"a one", "a two", "wait", "a three", "wait", "a three", "b four", "end", "end", "b five",
+			} {
 				name, text, _ := strings.Cut(step, " ")
 				switch name {
 				case "wait":

@@ -23,9 +23,13 @@ func TestParse(t *testing.T) {
 		{".level=FINER\njava.util.logging.ConsoleHandler.level=INFO", slog.LevelInfo, ""},
 		{".level=1001", Off, ""},
 		{".level=1000", slog.LevelError, ""}, {".level=901", slog.LevelError, ""}, {".level=900", slog.LevelWarn, ""},
-		{".level=800", slog.LevelInfo, ""}, {".level=500", slog.LevelDebug, ""}, {".level=400", slog.LevelDebug - 4, ""},
+		{".level=800", slog.LevelInfo, ""}, {".level=500", slog.LevelDebug, ""},
+		{".level=400", slog.LevelDebug - 4, ""},
 		{"b.level=OFF\na.level=INFO", slog.LevelInfo, ""},
-		{".level=", unset, `f:1: .level: "" is no level (levels are OFF, SEVERE, WARNING, INFO, CONFIG, FINE, FINER, FINEST, ALL)`},
+		{
+			".level=", unset, `f:1: .level: "" is no level (levels are OFF, SEVERE, WARNING, INFO, CONFIG, FINE, ` +
+				`FINER, FINEST, ALL)`,
+		},
 		{".level=ERROR", unset, `f:1: .level: "ERROR" is no level (it is called SEVERE here)`},
 		{"level", unset, `f:1: "level" is none that is known here (known are levels, such as a.level)`},
 		{"handlers.level=INFO", unset, `f:1: nothing here corresponds to the logger "handlers" (there are a, b)`},

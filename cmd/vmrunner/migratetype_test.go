@@ -184,7 +184,8 @@ func TestACustomTypeOfASource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := newJourney(t, "mine", counterSection(t), append([]string{"--vmtypes", customType(t, c.target)}, c.args...)...)
+			args := append([]string{"--vmtypes", customType(t, c.target)}, c.args...)
+			j := newJourney(t, "mine", counterSection(t), args...)
 			j.begins("--vmtypes", customType(t, c.source))
 			j.movesUnless(c.refused)
 		})
