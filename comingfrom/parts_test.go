@@ -55,10 +55,11 @@ func fileOf(kind string) (file string, format Format) {
 	return "/d/vm.xml", Libvirt
 }
 
-// summary returns the findings of a report that another one hasn't: those of what is dropped in one line, the others
-// with their messages.
+// summary returns the findings of a report that another one hasn't: of what is kept, which the configuration shows, and
+// of what is dropped the paths, of the others the messages. What only the other one has is gone.
 func summary(r, other *Result) string {
-	var text, dropped strings.Builder
+	var text strings.Builder
+	paths := map[Effect]string{}
 	known := slices.Clone(other.Findings)
 	for _, f := range r.Findings {
 		f.Line = 0
@@ -66,17 +67,19 @@ func summary(r, other *Result) string {
 		switch {
 		case at >= 0:
 			known = slices.Delete(known, at, at+1)
-		case f.Effect == Dropped:
-			dropped.WriteString(" " + f.Path)
+		case f.Effect == Kept, f.Effect == Dropped:
+			paths[f.Effect] += " " + f.Path
 		default:
 			fmt.Fprintf(&text, "%s %s: %s\n", f.Effect, f.Path, f.Message)
 		}
 	}
-	if dropped.Len() > 0 {
-		text.WriteString("dropped" + dropped.String() + "\n")
-	}
 	for _, f := range known {
-		fmt.Fprintf(&text, "no longer %s %s\n", f.Effect, f.Path)
+		paths["gone"] += " " + f.Path
+	}
+	for _, effect := range []Effect{Kept, Dropped, "gone"} {
+		if paths[effect] != "" {
+			text.WriteString(string(effect) + paths[effect] + "\n")
+		}
 	}
 	return text.String()
 }
