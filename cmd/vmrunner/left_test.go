@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -22,39 +23,6 @@ func orphan(t *testing.T, dir string) int {
 	first := booted(t, dir)
 	first.kill()
 	return invariants.OneQEMU(t, dir)
-}
-
-// The data directory has another name now: the machine is the same.
-func TestMachineIsFoundByAnotherPath(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 0")
-	qemu := orphan(t, dir)
-	require.NoError(t, os.Symlink("data", filepath.Join(dir, "alias")))
-	rewrite(t, dir, "dataDir: data", "dataDir: alias")
-	second := adopted(t, dir)
-	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	require.NoError(t, os.Remove(filepath.Join(dir, "alias")))
-	invariants.NothingLeft(t, dir)
-}
-
-// A machine is what it was started as, whatever has become of the files that
-// say what the next one is to be.
-func TestMachineIsCarriedOnWithoutItsFiles(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 0")
-	first := booted(t, dir)
-	before := known(t, dir)
-	orphaned := invariants.OneQEMU(t, dir)
-	first.kill()
-	for _, name := range []string{"vmtype.txtar", "machines.txt", "uuid.txt"} {
-		_ = os.Remove(filepath.Join(dir, "data", name)) // the first runner may not have come to write it
-	}
-	second := adopted(t, dir)
-	require.Equal(t, orphaned, invariants.OneQEMU(t, dir))
-	require.Equal(t, before.UUID, known(t, dir).UUID)
-	second.stops(dir)
 }
 
 // Without its runtime directory and its pinned type a machine cannot be adopted; but its guest
@@ -157,20 +125,42 @@ func readOnly(t *testing.T, folder string) {
 	require.NoError(t, syscall.Mount("", folder, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
 }
 
-// The file system of the data directory has become read-only: the VM that runs
-// there is looked after.
-func TestMachineOnAReadOnlyDataDirectory(t *testing.T) {
+// A machine is what it was started as, whatever has become of its folders and of the files that say what the next one is
+// to be. It is adopted, and its lock holds.
+func TestAMachineIsAdoptedWhateverHasBecomeOfItsFolders(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 0")
-	qemu := orphan(t, dir)
-	readOnly(t, filepath.Join(dir, "data"))
-	second := adopted(t, dir)
-	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	third := start(t, dir, nil)
-	require.Equal(t, 3, third.exit(), "the lock holds")
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	invariants.NoProcess(t, dir)
+	for name, change := range map[string]func(t *testing.T, dir string){
+		"the data directory has another name": func(t *testing.T, dir string) {
+			require.NoError(t, os.Symlink("data", filepath.Join(dir, "alias")))
+			rewrite(t, dir, "dataDir: data", "dataDir: alias")
+		},
+		"files are gone": func(t *testing.T, dir string) {
+			for _, name := range []string{"vmtype.txtar", "machines.txt", "uuid.txt"} {
+				_ = os.Remove(filepath.Join(dir, "data", name)) // the first runner may not have come to write it
+			}
+		},
+		"the data directory is read-only":    func(t *testing.T, dir string) { readOnly(t, filepath.Join(dir, "data")) },
+		"the runtime directory is read-only": func(t *testing.T, dir string) { readOnly(t, filepath.Join(dir, "run")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, "bare", "powerdownTimeout: 0")
+			first := booted(t, dir)
+			before := known(t, dir)
+			first.kill()
+			change(t, dir)
+			second := adopted(t, dir)
+			require.Equal(t, before.QEMU.PID, invariants.OneQEMU(t, dir))
+			if name != "the runtime directory is read-only" { // then there is no control socket
+				require.Equal(t, before.UUID, known(t, dir).UUID)
+			}
+			require.Equal(t, 3, start(t, dir, nil).exit())
+			second.signal(syscall.SIGTERM)
+			second.exit() // it can't remove a directory that is read-only
+			invariants.NoProcess(t, dir)
+			require.NotContains(t, strings.ToLower(second.out.String()), "panic")
+		})
+	}
 }
 
 // A pause is the user's, not the runner's.

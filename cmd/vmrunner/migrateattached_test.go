@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -203,8 +202,7 @@ func TestAttachedDisksAreMigrated(t *testing.T) {
 		require.Empty(t, s.Problems)
 	}
 	a.goesOn(a.toDir)
-	next.signal(syscall.SIGTERM)
-	require.Zero(t, next.exit())
+	next.ends()
 	a.hasAll(a.toDir)
 	invariants.NothingLeft(t, a.toDir)
 	invariants.NothingLeft(t, a.fromDir)
@@ -229,7 +227,6 @@ func TestARunnerIsKilledWhileAttachedDisksAreMigrated(t *testing.T) {
 		a.goesOn(a.fromDir)
 		attachedDrives(t, a.fromDir, len(serials))
 	}
-	a.sending.signal(syscall.SIGTERM)
-	require.Zero(t, a.sending.exit())
+	a.sending.ends()
 	a.hasAll(a.fromDir)
 }

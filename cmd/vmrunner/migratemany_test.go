@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,8 +63,7 @@ func TestAGuestMovesBackAndForth(t *testing.T) {
 		j = j.back()
 		j.expects()
 	}
-	j.sending.signal(syscall.SIGTERM)
-	require.Zero(t, j.sending.exit())
+	j.sending.ends()
 	text, err := os.ReadFile(disk)
 	require.NoError(t, err)
 	last := guest.LastRecord(text)

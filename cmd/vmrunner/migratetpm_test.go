@@ -242,8 +242,7 @@ func TestATPMThatHasComeSurvivesAPowerCut(t *testing.T) {
 	require.Zero(t, j.sending.exit())
 	state, err := os.ReadFile(filepath.Join(j.fromDir, "data", "tpm", "tpm2-00.permall"))
 	require.NoError(t, err)
-	j.receiving.signal(syscall.SIGTERM)
-	require.Zero(t, j.receiving.exit())
+	j.receiving.ends()
 	m.stopBystander()
 	unmount(t, mount)
 

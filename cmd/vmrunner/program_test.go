@@ -194,11 +194,17 @@ func (p *program) signal(sig syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
+// ends has a runner shut its guest down.
+func (p *program) ends() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	require.Zero(p.t, p.exit(), "the guest obeys the power button")
+}
+
 // stops ends a runner and its VM, of which nothing is left in the folder.
 func (p *program) stops(dir string) {
 	p.t.Helper()
-	p.signal(syscall.SIGTERM)
-	require.Zero(p.t, p.exit())
+	p.ends()
 	invariants.NothingLeft(p.t, dir)
 }
 

@@ -136,17 +136,3 @@ func TestAGuestThatCannotBeAdoptedKeepsRunning(t *testing.T) {
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 	third.stops(dir)
 }
-
-// A machine whose runtime directory has become read-only is looked after all the same.
-func TestMachineOnAReadOnlyRuntimeDirectory(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 0")
-	qemu := orphan(t, dir)
-	readOnly(t, filepath.Join(dir, "run"))
-	second := adopted(t, dir)
-	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	second.signal(syscall.SIGTERM)
-	second.exit()
-	invariants.NoProcess(t, dir)
-	require.NotContains(t, strings.ToLower(second.out.String()), "panic")
-}
