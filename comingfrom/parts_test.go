@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
+
+	"vmop/vmspec"
 )
 
 // wholes are the definitions into which the parts below testdata/parts are put, in the place of PART, by the first word
@@ -143,4 +145,30 @@ func convertedPart(t *testing.T, kind, part string) string {
 		require.NoError(t, err)
 	}
 	return summary(r, without) + settings(r.Config, without.Config)
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	const mib, most = 1 << 20, 1 << 50
+	size := func(read func(*conversion, *node) vmspec.Bytes, text string) vmspec.Bytes {
+		return read(&conversion{result: &Result{}}, &node{text: text})
+	}
+	for text, want := range map[string]vmspec.Bytes{
+		"1024T": most, "1025T": 0, "4Q": 0, "": 0, "0": 0, "1.5 gib": 1536 * mib, "1b": mib, "3": 3 * mib, "2M": 2 * mib,
+		"2 MB": 2 * mib, "2049k": 3 * mib, "1..5G": 0, "G": 0, "-1G": 0,
+	} {
+		got := size(func(c *conversion, n *node) vmspec.Bytes { return c.binary(n, mebiBits, "") }, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]vmspec.Bytes{
+		"1024TiB": most, "1025TiB": 0, "0": 0, "-1": 0, "50%": 0, "2GB": 1908 * mib, "1": mib, "1MiB": mib,
+	} {
+		got := size(func(c *conversion, n *node) vmspec.Bytes { return (&incus{conversion: c}).size(n, "") }, text)
+		require.Equal(t, want, got, text)
+	}
+	for set, want := range map[string]int{
+		"0-2,5": 4, "4,4096": 2, "0": 1, "0-4096": 4097, "0-4097": 0, "3-1": 0, "a-b": 0, "-1,1": 0, "1-x": 0, "1-": 0, "": 0,
+	} {
+		require.Equal(t, want, countOf(set), set)
+	}
 }

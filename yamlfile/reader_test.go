@@ -257,6 +257,10 @@ func TestProblems(t *testing.T) {
 
 func TestExcerptsOfLongLines(t *testing.T) {
 	t.Parallel()
+	require.Equal(t, "f:1:3: a: no (yes)\n   1 | \ta: b\n     | \t ^\n",
+		Fault{File: "f", Line: 1, Column: 3, Path: "a", Message: "no", Hint: "yes", Source: "\ta: b"}.Excerpt())
+	require.Equal(t, "f:9:4: no\n   9 | a\n     |    ^\n",
+		Fault{File: "f", Line: 9, Column: 4, Message: "no", Source: "a"}.Excerpt())
 	long := "/Machine: {extra: {name: " + strings.Repeat("é", 100) + ", \tb: 3}, \tkez: 1, name: " +
 		strings.Repeat("x", 500) + "}"
 	_, r := readMachine(t, long)
