@@ -3,7 +3,6 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,14 +22,4 @@ func TestManPages(t *testing.T) {
 			require.FileExists(t, filepath.Join(dir, "vmrunner-"+verb.Name()+".1"))
 		}
 	}
-}
-
-func TestVersionFlag(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	root := newCommand()
-	root.SetOut(&out)
-	root.SetArgs([]string{"--version"})
-	require.NoError(t, root.Execute())
-	require.Equal(t, "vmrunner devel\n", out.String())
 }

@@ -239,36 +239,6 @@ func obedient(t *testing.T, counts bool) []string {
 	}
 }
 
-// The first signal asks the guest; more of them change nothing.
-func TestSecondSignalDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 2")
-	p := booted(t, dir)
-	p.signal(syscall.SIGTERM)
-	p.await(`terminating`)
-	p.signal(syscall.SIGINT)
-	p.await(`ACPI power button`)
-	p.signal(syscall.SIGTERM)
-	p.await(`QMP quit`)
-	require.Zero(t, p.exit())
-	require.Contains(t, p.out.String(), "forced (host-qmp-quit)")
-	require.NoDirExists(t, filepath.Join(dir, "run"))
-}
-
-// A signal before the guest runs is the reason for the end, and its exit code.
-func TestSignalBeforeTheGuestRuns(t *testing.T) {
-	t.Parallel()
-	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
-		dir := folder(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000'], ready: PATH/never}}")
-		p := start(t, dir, nil)
-		p.await(`starting`)
-		p.signal(sig)
-		require.Equal(t, code, p.exit())
-		require.Regexp(t, `(?m)^vmrunner: stopped while the VM was being started: signal `, p.out.String())
-		require.NoDirExists(t, filepath.Join(dir, "run"))
-	}
-}
-
 // Without a terminal, the guest's report ends it; the report must come.
 func TestPowerOffOn(t *testing.T) {
 	t.Parallel()
