@@ -245,13 +245,17 @@ func TestProblems(t *testing.T) {
 	r.Refuse("name", nil, "is taken", "")
 	r.Refuse("size", []string{"cpus"}, "is too much for the CPUs", "")
 	r.Refuse("extra.pin", nil, "is too short", "")
+	r.RefuseAt(4, 3, "extra", "is here", "")
+	r.Warn("name", "is short", "")
+	require.Equal(t, "f.yaml:2:9: name: is short", r.Warnings()[0].String())
 	var faults Faults
 	require.ErrorAs(t, r.Err(), &faults)
-	require.Len(t, faults, 3)
+	require.Len(t, faults, 4)
+	require.Equal(t, "f.yaml:4:3: extra: is here", faults[2].Error())
 	require.Equal(t, Fault{File: "f.yaml", Line: 2, Column: 9, Path: "name", Message: "is taken", Source: "  name: a"},
 		faults[0])
-	require.Equal(t, "f.yaml:4:16: extra.pin: is too short", faults[2].Error())
-	require.Empty(t, faults[2].Source)
+	require.Equal(t, "f.yaml:4:16: extra.pin: is too short", faults[3].Error())
+	require.Empty(t, faults[3].Source)
 
 	err := r.Document().Locate([]Problem{
 		{Path: "name", Message: "no", Key: true},
