@@ -92,6 +92,7 @@ func TestBlocked(t *testing.T) {
 			strings.Replace(minimal(""), "<type>", "<loader secure='yes'/><type machine='pc'>", 1), "os",
 			"the VM type pc has a BIOS only",
 		},
+		{"guest_os=linux\n", "", "there is no disk_img"},
 		{minimal("<disk/>\n<what/>"), "devices/what", "is not known here"},
 	} {
 		r, err := Convert("/d/f", []byte(test.text), Options{})

@@ -22,8 +22,11 @@ func TestParse(t *testing.T) {
 		{"a.level=\\\n  SEVERE\nb.level = ALL\n", slog.LevelError, ""},
 		{".level=FINER\njava.util.logging.ConsoleHandler.level=INFO", slog.LevelInfo, ""},
 		{".level=1001", Off, ""},
-		{".level=1000", slog.LevelError, ""}, {".level=901", slog.LevelError, ""}, {".level=900", slog.LevelWarn, ""},
-		{".level=800", slog.LevelInfo, ""}, {".level=500", slog.LevelDebug, ""},
+		{".level=1000", slog.LevelError, ""},
+		{".level=901", slog.LevelError, ""},
+		{".level=900", slog.LevelWarn, ""},
+		{".level=800", slog.LevelInfo, ""},
+		{".level=500", slog.LevelDebug, ""},
 		{".level=400", slog.LevelDebug - 4, ""},
 		{"b.level=OFF\na.level=INFO", slog.LevelInfo, ""},
 		{

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -229,25 +228,6 @@ func backdate(t *testing.T, dir string, by time.Duration) {
 	text, err = json.Marshal(ledger)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, text, 0o600))
-}
-
-// Row 2: the runner is killed at some moment of the start, again and again. The
-// last start goes well, and there is never more than one QEMU.
-func TestFault02RunnerKilledWhileStarting(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true",
-		"powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 2")
-	rewrite(t, dir, "  vmType: standard\n", "  vmType: standard\n  cloudInit: {}\n")
-	for range 20 {
-		p := start(t, dir, nil)
-		time.Sleep(rand.N(150 * time.Millisecond))
-		p.kill()
-		require.LessOrEqual(t, len(invariants.Processes(t, dir)["qemu-system-x86_64"]), 1)
-	}
-	last := start(t, dir, nil)
-	last.await(`INF (adopted|booting)`)
-	invariants.OneQEMU(t, dir)
-	last.stops(dir)
 }
 
 // QEMU stalls, and resumes: the runner waits for it, and sends nothing twice.
