@@ -154,7 +154,8 @@ func TestSizes(t *testing.T) {
 		return read(&conversion{result: &Result{}}, &node{text: text})
 	}
 	for text, want := range map[string]vmspec.Bytes{
-		"1024T": most, "1025T": 0, "4Q": 0, "": 0, "0": 0, "1.5 gib": 1536 * mib, "1b": mib, "3": 3 * mib, "2M": 2 * mib,
+		"1024T": most, "1025T": 0, "4Q": 0, "": 0, "0": 0, "1.5 gib": 1536 * mib, "1b": mib,
+		"3": 3 * mib, "2M": 2 * mib,
 		"2 MB": 2 * mib, "2049k": 3 * mib, "1..5G": 0, "G": 0, "-1G": 0,
 	} {
 		got := size(func(c *conversion, n *node) vmspec.Bytes { return c.binary(n, mebiBits, "") }, text)
@@ -167,7 +168,8 @@ func TestSizes(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 	for set, want := range map[string]int{
-		"0-2,5": 4, "4,4096": 2, "0": 1, "0-4096": 4097, "0-4097": 0, "3-1": 0, "a-b": 0, "-1,1": 0, "1-x": 0, "1-": 0, "": 0,
+		"0-2,5": 4, "4,4096": 2, "0": 1, "0-4096": 4097, "0-4097": 0, "3-1": 0, "a-b": 0,
+		"-1,1": 0, "1-x": 0, "1-": 0, "": 0,
 	} {
 		require.Equal(t, want, countOf(set), set)
 	}

@@ -125,8 +125,8 @@ func readOnly(t *testing.T, folder string) {
 	require.NoError(t, syscall.Mount("", folder, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
 }
 
-// A machine is what it was started as, whatever has become of its folders and of the files that say what the next one is
-// to be. It is adopted, and its lock holds.
+// A machine is what it was started as, whatever has become of its folders and of the files that say what the next one
+// is to be. It is adopted, and its lock holds.
 func TestAMachineIsAdoptedWhateverHasBecomeOfItsFolders(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, dir string){
@@ -139,8 +139,8 @@ func TestAMachineIsAdoptedWhateverHasBecomeOfItsFolders(t *testing.T) {
 				_ = os.Remove(filepath.Join(dir, "data", name)) // the first runner may not have come to write it
 			}
 		},
-		"the data directory is read-only":    func(t *testing.T, dir string) { readOnly(t, filepath.Join(dir, "data")) },
-		"the runtime directory is read-only": func(t *testing.T, dir string) { readOnly(t, filepath.Join(dir, "run")) },
+		"the data directory is read-only":    func(t *testing.T, dir string) { readOnly(t, dir+"/data") },
+		"the runtime directory is read-only": func(t *testing.T, dir string) { readOnly(t, dir+"/run") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
