@@ -263,6 +263,8 @@ func TestProblems(t *testing.T) {
 	})
 	require.EqualError(t, err, "f.yaml:1:1: disks[3].file: no\nf.yaml:2:3: name: no")
 	require.NoError(t, r.Document().Locate(nil))
+	_, r = readMachine(t, "/Machine: {name: a}", "name.x=1")
+	require.ErrorContains(t, r.Err(), `there is the text "a" here, which has no key x`)
 	require.EqualError(t, (*Document)(nil).Locate([]Problem{{Path: "a", Message: "no"}}), "configuration:1:1: a: no")
 }
 
