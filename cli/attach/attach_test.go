@@ -13,13 +13,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"vmop/cli"
 	"vmop/runner/control"
+	"vmop/test/wait"
 )
 
 // echoing is a VM whose console, screen and ports return what they get, in capitals, until that ends.
@@ -101,10 +101,10 @@ func (s *said) String() string {
 func (s *said) find(t *testing.T, pattern string) string {
 	t.Helper()
 	var found []string
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		found = regexp.MustCompile(pattern).FindStringSubmatch(s.String())
 		return found != nil
-	}, time.Minute, time.Millisecond, pattern)
+	}, pattern)
 	return found[1]
 }
 

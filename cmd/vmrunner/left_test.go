@@ -14,6 +14,7 @@ import (
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // orphan starts a VM of the type bare in a folder and kills its runner. It
@@ -181,10 +182,10 @@ func TestPauseOutlivesTheRunner(t *testing.T) {
 	first.kill()
 	second := start(t, dir, nil)
 	second.await(`configuration read|INF adopted`)
-	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "paused" }, patience, tick)
+	wait.Until(t, func() bool { return known(t, dir).QEMU.RunState == "paused" })
 	require.Contains(t, noted(), `"paused":true`)
 	act(control.Resume)
 	require.NotContains(t, noted(), "paused")
-	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "running" }, patience, tick)
+	wait.Until(t, func() bool { return known(t, dir).QEMU.RunState == "running" })
 	second.stops(dir)
 }

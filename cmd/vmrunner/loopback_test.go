@@ -14,6 +14,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/test/frames"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -87,11 +88,11 @@ func (a *attempts) joins(dir string) {
 		_, err := client.QMP(a.t.Context(), qmp.Command{Execute: "netdev_add", Arguments: network})
 		require.NoError(a.t, err)
 	}
-	require.Eventually(a.t, func() bool { // QEMU makes the socket in a thread
+	wait.Until(a.t, func() bool { // QEMU makes the socket in a thread
 		var err error
 		a.line, err = net.Dial("unix", socket)
 		return err == nil
-	}, patience, tick)
+	})
 	a.t.Cleanup(func() { a.line.Close() })
 	require.NoError(a.t, os.Remove(socket))
 	a.send(frames.Announcement(netip.MustParseAddr("10.0.2.15")))
@@ -122,7 +123,7 @@ func (a *attempts) arrived() (seen []string) {
 	for _, address := range craftedPackets() {
 		a.try(address)
 	}
-	late := time.After(patience)
+	late := wait.Over(a.t)
 	for outsiders := map[string]bool{}; len(outsiders) < 2; {
 		a.try(outside) // QEMU looks at packets in their order
 		select {

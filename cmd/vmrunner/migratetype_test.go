@@ -12,6 +12,7 @@ import (
 
 	"vmop/runner/config"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 	"vmop/vmtypes"
 )
 
@@ -44,7 +45,7 @@ func (j *journey) movesUnless(refused string) {
 	j.t.Helper()
 	if refused == "" {
 		j.moves()
-		require.Eventually(j.t, func() bool { return runs(j.t, j.toDir) }, patience, tick)
+		wait.Until(j.t, func() bool { return runs(j.t, j.toDir) })
 		return
 	}
 	out, err := j.migrate()
@@ -97,7 +98,7 @@ func TestATrustedSourceIsJudgedAgain(t *testing.T) {
 		`if host.exists(host.dataDir + "/later") else None`
 	j := beginFrom(t, otherStandard(t, evil), "--trust-source")
 	j.moves()
-	require.Eventually(t, func() bool { return runs(t, j.toDir) }, patience, tick)
+	wait.Until(t, func() bool { return runs(t, j.toDir) })
 	kept, err := os.ReadFile(filepath.Join(j.toDir, "data", "vmtype.txtar"))
 	require.NoError(t, err)
 	require.True(t, vmtypes.IsReceived(kept))

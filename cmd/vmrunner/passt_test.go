@@ -17,6 +17,7 @@ import (
 
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -163,10 +164,10 @@ func (p *program) reachesPorts(dir string) {
 
 	rewrite(p.t, dir, "host: 8080", "host: 8081")
 	p.await(`configuration read`)
-	require.Eventually(p.t, func() bool {
+	wait.Until(p.t, func() bool {
 		c := known(p.t, dir).Condition(vmstatus.ConditionRestartRequired)
 		return c.Status == vmstatus.True && strings.Contains(c.Message, "vm.network[0].ports")
-	}, patience, tick, "passt takes no other ports")
+	}, "passt takes no other ports")
 }
 
 // What passt can't do is said with what would help, and nothing is left.

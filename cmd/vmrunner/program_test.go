@@ -18,10 +18,8 @@ import (
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
-
-// patience bounds every wait; what is waited for is an event each time.
-const patience = 4 * time.Minute
 
 // tick is how often what makes no event is looked at.
 const tick = 10 * time.Millisecond
@@ -155,7 +153,7 @@ func (p *program) launch() {
 // before.
 func (p *program) await(pattern string) {
 	p.t.Helper()
-	expected, late := regexp.MustCompile(pattern), time.After(patience)
+	expected, late := regexp.MustCompile(pattern), wait.Over(p.t)
 	ended := p.ended
 	for {
 		found, changed := p.out.next(expected)
@@ -177,11 +175,7 @@ func (p *program) await(pattern string) {
 // number of a signal.
 func (p *program) exit() int {
 	p.t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		require.FailNow(p.t, "vmrunner does not end")
-	}
+	wait.Receive(p.t, p.ended, "vmrunner does not end")
 	status := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
 		return -int(status.Signal())

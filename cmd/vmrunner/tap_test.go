@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -16,6 +15,7 @@ import (
 	"vmop/test/guest"
 	programs "vmop/test/program"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // bridged is a tiny guest on a bridge, in a network namespace of the test's goroutine, with an SSH
@@ -63,10 +63,10 @@ func newBridged(t *testing.T, address string) *bridged {
 // answersAt waits until the runner says that the guest answers at an address.
 func (b *bridged) answersAt(address string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool {
+	wait.Until(b.t, func() bool {
 		said, err := b.types("", "status", "test")
 		return err == nil && strings.Contains(said, address+" (Network, Agent)")
-	}, patience, 100*time.Millisecond)
+	})
 }
 
 // types runs vmrunner, and returns what it says. The namespace is that of the goroutine.
