@@ -180,7 +180,7 @@ powercut: packages-test-all ## Let the power fail 200 times in a VM's life (SEED
 	VMOP_CUTS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFault36ThePowerFails$$' ./cmd/vmrunner
 
 kills: packages-test-all ## Kill the runner of a VM 1000 times, at any moment (SEED=n repeats a run); 10 minutes.
-	VMOP_KILLS=1000 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestKillsAtAnyMoment$$' ./cmd/vmrunner
+	VMOP_KILLS=1000 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFault02KillsAtAnyMoment$$' ./cmd/vmrunner
 
 kills-migration: packages-test-all ## Kill a runner or a QEMU of 200 migrations, at any moment (SEED=n repeats a run); 3 minutes.
 	VMOP_MIGRATION_KILLS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) \

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"net"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,9 @@ func TestWrongValuesOfFlags(t *testing.T) {
 		"--timeout=5":                 "--timeout 5: not a duration; want one such as 90s or 5m",
 		"--wait=\x1b[31mmaybe":        "--wait �[31mmaybe: neither true nor false; want one of them",
 		"--nothing":                   "unknown flag: --nothing",
+		"--share=x":                   "--share x: not a number; want a number such as 0.5",
+		"--from=x":                    "--from x: invalid CIDR address: x; the address",
+		"--cpus":                      "flag needs an argument: --cpus",
 		"--tiemout=5":                 "unknown flag: --tiemout; did you mean --timeout?",
 	} {
 		cmd := &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return nil }}
@@ -30,6 +34,8 @@ func TestWrongValuesOfFlags(t *testing.T) {
 		cmd.Flags().Uint16("port", 0, "")
 		cmd.Flags().Duration("timeout", 0, "")
 		cmd.Flags().Bool("wait", false, "")
+		cmd.Flags().Float64("share", 0, "")
+		cmd.Flags().IPNet("from", net.IPNet{}, "the address")
 		cmd.SetArgs([]string{arg})
 		err := cmd.Execute()
 		require.EqualError(t, err, want, arg)

@@ -30,6 +30,18 @@ nested:
   deep:
     er: "yes"
 `, string(text))
+	for text, want := range map[string]string{
+		"\x7f": `"\u007f"`, "\u0085": `"\u0085"`, "\u00a0": "\"\u00a0\"", "\ufeff": `"\ufeff"`,
+		"\uffff": `"\uffff"`, "\ufffe": `"\ufffe"`,
+		"a-1.b": "a-1.b", "-a": `"-a"`, "/a_Z": "/a_Z", "a b": `"a b"`, "1a": `"1a"`,
+		"": `""`, "On": `"On"`, "~": `"~"`, "{": `"{"`,
+	} {
+		require.Equal(t, want, scalar(text))
+	}
+	for _, wrong := range []string{"", "[1", `{"a": }`, `{"a"`, "[1] 2", `{1: 2}`} {
+		_, err := toYAML([]byte(wrong))
+		require.ErrorContains(t, err, "write YAML: ", wrong)
+	}
 }
 
 // Whatever the document, a YAML reader reads the same as a JSON reader.

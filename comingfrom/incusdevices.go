@@ -78,7 +78,6 @@ func (i *incus) disk(n *node) {
 			strings.HasPrefix(child.name, "initial."), child.name == "shift", child.name == "propagation":
 			i.drop(child, "the VM type's matter, or Incus's")
 		case strings.HasPrefix(child.name, "limits."):
-			child.see()
 			i.change(child, "the disk's speed has no limit", "the example type throttled: examples/vmtypes")
 		}
 	}

@@ -304,7 +304,6 @@ func (d *domain) clock(n *node) {
 			d.vm().RTCBase = "localtime"
 		}
 		d.drop(n.attribute("basis"), "see offset")
-		d.drop(n.attribute("adjustment"), "see offset")
 		d.change(offset, "the clock begins with the time of the host at each start", "")
 	default:
 		n.seeAll()

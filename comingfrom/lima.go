@@ -237,7 +237,6 @@ func (l *lima) ssh(n *node) {
 	}
 	for _, child := range n.childrenOrNone() {
 		if strings.HasPrefix(child.name, "forward") && child.text == "true" {
-			child.see()
 			l.change(child, "ssh's matter: vmrunner ssh -A", "")
 		} else if child.name != "localPort" {
 			l.drop(child, "ssh's matter")

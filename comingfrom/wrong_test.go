@@ -92,22 +92,7 @@ func TestBlocked(t *testing.T) {
 			strings.Replace(minimal(""), "<type>", "<loader secure='yes'/><type machine='pc'>", 1), "os",
 			"the VM type pc has a BIOS only",
 		},
-		{minimal("<disk type='dir' device='floppy'/>"), "devices/disk", "a floppy is a VM type's matter"},
-		{
-			minimal("<disk type='file'><source file='/x'/><encryption format='luks'/></disk>"), "devices/disk",
-			"an encrypted image can't be opened",
-		},
-		{minimal("<disk type='file'><source file='x'/></disk>"), "devices/disk", "a disk of type file with such a source"},
-		{
-			minimal("<disk type='file'><source file='/x'><slices/></source></disk>"), "devices/disk",
-			"a disk with <slices> is a VM type's matter",
-		},
-		{
-			minimal("<disk type='block'><source dev='/x'><reservations/></source></disk>"), "devices/disk",
-			"a disk with <reservations> is a VM type's matter",
-		},
-		{minimal("<interface type='ethernet'/>"), "devices/interface", "a tap that is there can't be used"},
-		{minimal("<tpm><backend type='passthrough'/></tpm>"), "devices/tpm", "want an emulated TPM 2.0, not passthrough"},
+		{"guest_os=linux\n", "", "there is no disk_img"},
 		{minimal("<disk/>\n<what/>"), "devices/what", "is not known here"},
 	} {
 		r, err := Convert("/d/f", []byte(test.text), Options{})

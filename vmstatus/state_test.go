@@ -30,3 +30,24 @@ func TestStatesFollowEachOtherInOneDirection(t *testing.T) {
 		require.False(t, from.CanEnter("Sleeping"))
 	}
 }
+
+// What follows from a state, and from the cause of an end.
+func TestStatesAndCauses(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[State]Reason{
+		StateInitializing: ReasonRunnerStarted, StateStarting: ReasonRunnerStarted, StateBooting: ReasonVMStarted,
+		StateRunning: ReasonNoGuestAgent, StateBooted: ReasonVMBooted, StateTerminating: ReasonVMTerminating,
+		StateStopped: ReasonVMStopped,
+	} {
+		require.Equal(t, want, state.DefaultReason())
+		require.Equal(t, state == StateBooting || state == StateRunning || state == StateBooted, state.Active(), state)
+		require.True(t, state.Known())
+	}
+	require.False(t, State("Sleeping").Known())
+	for cause, crash := range map[Cause]bool{
+		CauseGuest: false, CauseReset: false, CausePanic: true, CauseTPM: true, CauseAsked: false, CauseForced: false,
+		CauseCrashed: true, CauseKilled: true, CauseStart: false, CauseMoved: false, CauseUnknown: false,
+	} {
+		require.Equal(t, crash, cause.Crash(), cause)
+	}
+}

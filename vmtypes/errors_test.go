@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -65,39 +66,77 @@ func emptyHost() vmtypes.Host {
 	}
 }
 
-// Each archive in testdata/errors is a type with a mistake and the text its
-// author gets to read.
-func TestErrorTexts(t *testing.T) {
-	t.Parallel()
-	archives, err := filepath.Glob("testdata/errors/*.txtar")
+// errorOf returns the text that the author of the type mine in files gets to read. DIR stands for its folder.
+func errorOf(t *testing.T, files []txtar.File) string {
+	t.Helper()
+	dir := folder(t, files)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var options map[string]any
+	for _, f := range files {
+		if f.Name == "vm.yaml" {
+			vm, err := sample.ParseVM(f.Data)
+			require.NoError(t, err)
+			options = vm.Options
+		}
+	}
+	_, err := launch(ctx, dir, "mine", options)
+	require.Error(t, err)
+	return strings.ReplaceAll(err.Error(), dir, "DIR") + "\n"
+}
+
+// expected calls each with the path of an archive and its content, and writes it if that is requested.
+func expected(t *testing.T, pattern string, each func(t *testing.T, archive *txtar.Archive)) {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
 	require.NoError(t, err)
-	require.NotEmpty(t, archives)
-	for _, path := range archives {
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(path)
 			require.NoError(t, err)
-			dir := folder(t, archive.Files)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			var options map[string]any
-			for _, f := range archive.Files {
-				if f.Name == "vm.yaml" {
-					vm, err := sample.ParseVM(f.Data)
-					require.NoError(t, err)
-					options = vm.Options
-				}
-			}
-			_, err = launch(ctx, dir, "mine", options)
-			require.Error(t, err)
-			got := strings.ReplaceAll(err.Error(), dir, "DIR") + "\n"
-			last := &archive.Files[len(archive.Files)-1]
-			require.Equal(t, "error", last.Name)
+			each(t, archive)
 			if *update {
-				last.Data = []byte(got)
 				require.NoError(t, os.WriteFile(path, txtar.Format(archive), 0o600))
 			}
-			require.Equal(t, string(last.Data), got)
 		})
 	}
+}
+
+// Each archive in testdata/errors is a type of several files with a mistake, and the text its author gets to read.
+func TestErrorTexts(t *testing.T) {
+	t.Parallel()
+	expected(t, "testdata/errors/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		got := errorOf(t, archive.Files)
+		last := &archive.Files[len(archive.Files)-1]
+		require.Equal(t, "error", last.Name)
+		if *update {
+			last.Data = []byte(got)
+		}
+		require.Equal(t, string(last.Data), got)
+	})
+}
+
+// excerpt matches the lines of an error that show the place in a module.
+var excerpt = regexp.MustCompile(`(?m)^ +[0-9]* \| .*\n`)
+
+// Each file of the archives in testdata/errors/one is a module with a mistake and, below "=>", the text without the
+// lines of the module that it shows. A module without any launch gets one.
+func TestErrorTextsOfOneModule(t *testing.T) {
+	t.Parallel()
+	expected(t, "testdata/errors/one/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		for i, f := range archive.Files {
+			module, want, _ := strings.Cut(string(f.Data), "=>\n")
+			text := module
+			if !strings.Contains(module, "launch") && !strings.Contains(module, "def ") {
+				text += "\ndef launch(vm, host):\n    return part()\n"
+			}
+			got := excerpt.ReplaceAllString(errorOf(t, []txtar.File{{Name: "mine.star", Data: []byte(text)}}), "")
+			if *update {
+				archive.Files[i].Data, want = []byte(module+"=>\n"+got), got
+			}
+			require.Equal(t, want, got, f.Name)
+		}
+	})
 }

@@ -53,11 +53,19 @@ func errorTexts(t *testing.T) string {
 	t.Helper()
 	archives, err := filepath.Glob("testdata/errors/*.txtar")
 	require.NoError(t, err)
+	more, err := filepath.Glob("testdata/errors/one/*.txtar")
+	require.NoError(t, err)
 	var all strings.Builder
-	for _, path := range archives {
+	for _, path := range append(archives, more...) {
 		archive, err := txtar.ParseFile(path)
 		require.NoError(t, err)
-		all.Write(archive.Files[len(archive.Files)-1].Data)
+		for _, f := range archive.Files {
+			if _, text, one := strings.Cut(string(f.Data), "=>\n"); one {
+				all.WriteString(text)
+			} else if f.Name == "error" {
+				all.Write(f.Data)
+			}
+		}
 	}
 	return all.String()
 }

@@ -104,7 +104,10 @@ func TestItemsThatAreRefused(t *testing.T) {
 		_, err = RemoveItem([]byte(c.text), 7, strings.Fields(c.path)...)
 		require.Error(t, err, c.text)
 	}
-	_, err := RemoveItem([]byte("d:\n- &x a\n- b\ne: *x\n"), 0, "d")
+	got, err := InsertItem([]byte("d:\n- a\n"), "x: |\n  b\n\n  c\n", 1, "d")
+	require.NoError(t, err)
+	require.Equal(t, "d:\n- a\n- x: |\n    b\n\n    c\n", string(got), "an empty line stays empty")
+	_, err = RemoveItem([]byte("d:\n- &x a\n- b\ne: *x\n"), 0, "d")
 	require.ErrorContains(t, err, "an item of d can't be removed, because another place refers to it")
 	_, err = RemoveItem([]byte("- - a\n"), 0, "0")
 	require.ErrorContains(t, err, "0, line 1, is written in a way that can't be changed in place; change it in an editor")

@@ -75,6 +75,14 @@ func found(t *testing.T, source string) []string {
 	return list
 }
 
+func TestMissingDocstrings(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{
+		"x.star:3:5: function-docstring: launch has no docstring",
+		"x.star:4:5: function-docstring: f has no docstring; if it is private to this file, call it _f",
+	}, found(t, "\"\"\"X.\"\"\"\n\ndef launch(vm, host): return part()\ndef f(): return _g()\ndef _g(): return 1\n"))
+}
+
 // A comment is about the statement below or beside it, and about nothing else.
 func TestCommentsDisableRules(t *testing.T) {
 	t.Parallel()

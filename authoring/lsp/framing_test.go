@@ -17,7 +17,7 @@ func (*sink) Close() error { return nil }
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	const one, two = `{"jsonrpc":"2.0","method":"a"}`, `{"jsonrpc":"2.0","id":1,"method":"b"}`
-	in := "Content-Length: 30\r\n\r\n" + one +
+	in := "Content-Length: 0\r\n\r\n" + "Content-Length: 30\r\n\r\n" + one +
 		"Content-Type: application/vscode-jsonrpc; charset=utf8\r\ncontent-length:37\r\n\r\n" + two
 	c := newChannel(strings.NewReader(in), new(sink))
 	for _, want := range []string{one, two} {

@@ -1,12 +1,11 @@
 package vmtype
 
 import (
-	"strings"
 	"testing"
-	"unicode/utf8"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
+
+	"vmop/test/pages"
 )
 
 // The program that has these verbs is called as vmrunner, and says so.
@@ -22,16 +21,5 @@ func TestAVerbAfterTheProgram(t *testing.T) {
 // Help fits a terminal that is not much wider than usual.
 func TestHelpIsNarrow(t *testing.T) {
 	t.Parallel()
-	const widest = 100
-	var check func(*cobra.Command)
-	check = func(cmd *cobra.Command) {
-		for line := range strings.Lines(cmd.Long + "\n" + cmd.UsageString()) {
-			width := utf8.RuneCountInString(strings.TrimRight(line, " \n"))
-			assert.LessOrEqual(t, width, widest, "%s --help: %s", cmd.CommandPath(), line)
-		}
-		for _, verb := range cmd.Commands() {
-			check(verb)
-		}
-	}
-	check(newRoot())
+	pages.RequireNarrow(t, newRoot())
 }

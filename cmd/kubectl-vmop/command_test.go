@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,7 +14,6 @@ import (
 	"vmop/cli"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
-	"vmop/test/tier"
 )
 
 // verbs returns all verbs that the help shows, as they are typed.
@@ -32,20 +29,6 @@ func verbs(cmd *cobra.Command) (all []string) {
 		all = append(all, strings.TrimPrefix(verb.CommandPath(), "kubectl vmop "))
 	}
 	return all
-}
-
-// Every verb that the help shows has a man page, as "make man" makes them.
-func TestManPages(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	dir := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "man", ".", "man", dir).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	for _, verb := range verbs(newCommand()) {
-		if !strings.HasPrefix(verb, "completion") {
-			require.FileExists(t, filepath.Join(dir, "kubectl-vmop-"+strings.ReplaceAll(verb, " ", "-")+".1"))
-		}
-	}
 }
 
 // The page has every verb with an example.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,16 +25,7 @@ type terminal struct {
 
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	require.NoError(t, err)
-	keyboard := os.NewFile(uintptr(fd), "/dev/ptmx")
-	t.Cleanup(func() { keyboard.Close() })
-	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	require.NoError(t, err)
-	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { tty.Close() })
+	keyboard, tty := openPTY(t)
 	return &terminal{t, keyboard, tty}
 }
 
@@ -93,8 +83,7 @@ func TestConsoleOnATerminal(t *testing.T) {
 	p.await(`THE GUEST ANSWERS`)
 	c.press("\x1dnot for the guest\r")
 	p.await(`Detached; the VM keeps running\. Return attaches again`)
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
+	client := dial(t, dir)
 	other, err := client.Console(t.Context(), control.Type)
 	require.NoError(t, err, "another client may type")
 	c.press("\r")

@@ -15,7 +15,6 @@ import (
 
 	"vmop/durable"
 	"vmop/qmp"
-	"vmop/runner/control"
 	"vmop/test/invariants"
 	"vmop/test/tier"
 	"vmop/test/wait"
@@ -84,8 +83,7 @@ func TestFault38LittleMemory(t *testing.T) {
 	p.launch()
 	p.await(`booting`)
 	pid := invariants.OneQEMU(t, dir)
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
+	client := dial(t, dir)
 
 	var askers sync.WaitGroup
 	for range 4 { // what QEMU can say most, and its commonest events
@@ -121,9 +119,7 @@ func TestFault38LittleMemory(t *testing.T) {
 	require.Equal(t, pid, state.QEMU.PID)
 	require.Zero(t, killed(t, ours), "the kernel killed the runner")
 	require.Equal(t, pid, invariants.OneQEMU(t, dir))
-	p.signal(syscall.SIGTERM)
-	require.Zero(t, p.exit())
-	invariants.NothingLeft(t, dir)
+	p.stops(dir)
 }
 
 // QEMU needs more memory than its control group has: the runner says who has ended it.
@@ -134,12 +130,9 @@ func TestFault38QEMUOutOfMemory(t *testing.T) {
 	dir := folder(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: []",
 		"options: {qemu: PATH/qemu, access: ["+qemus+"]}")
 	inGroup(t, dir, qemus)
-	p := newProgram(t, dir, nil)
-	p.launch()
-	p.await(`booting`)
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
-	_, err = client.QMP(t.Context(), qmp.Command{Execute: "object-add", Arguments: map[string]any{
+	p := booted(t, dir)
+	client := dial(t, dir)
+	_, err := client.QMP(t.Context(), qmp.Command{Execute: "object-add", Arguments: map[string]any{
 		"qom-type": "memory-backend-ram", "id": "large", "size": 1 << 30, "prealloc": true,
 	}})
 	require.Error(t, err, "QEMU has what it asked for")
@@ -180,9 +173,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 		p.launch()
 		p.await(`booting`)
 		invariants.OneQEMU(t, dir)
-		p.signal(syscall.SIGTERM)
-		require.Zero(t, p.exit())
-		invariants.NothingLeft(t, dir)
+		p.stops(dir)
 	})
 	t.Run("no descriptors", func(t *testing.T) {
 		t.Parallel()
@@ -199,8 +190,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 		bound(t, group, 1, "pids.max")
 		dir := folder(t, "bare", "options: {qemu: PATH/qemu, access: ["+group+"]}")
 		inGroup(t, dir, group)
-		p := newProgram(t, dir, nil)
-		p.launch()
+		p := start(t, dir, nil)
 		p.refuses(dir, exitFailed, "qemu ended while the VM was being started: killed by signal 6 (SIGABRT)")
 		require.Contains(t, p.out.String(), "qemu: qemu_thread_create: Resource temporarily unavailable\n")
 	})
@@ -222,8 +212,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 		require.NoError(t, os.WriteFile(config, []byte(strings.ReplaceAll(string(text), "900", "0")), 0o600))
 		p.await(`configuration read`)
 		invariants.OneQEMU(t, dir)
-		p.signal(syscall.SIGTERM)
-		require.Zero(t, p.exit())
+		p.ends()
 		require.Contains(t, p.out.String(), "forced (host-qmp-quit)")
 		invariants.NothingLeft(t, dir)
 	})

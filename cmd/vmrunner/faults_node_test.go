@@ -19,9 +19,7 @@ import (
 // booting launches vmrunner and waits for the tiny guest's report.
 func booting(t *testing.T, dir string) (*program, *serial) {
 	t.Helper()
-	p := newProgram(t, dir, nil)
-	p.launch()
-	p.await(`booting`)
+	p := booted(t, dir)
 	s := console(t, dir)
 	s.await(`TINY \S+ READY`)
 	return p, s

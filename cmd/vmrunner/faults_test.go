@@ -126,9 +126,7 @@ func TestFault16TermInTheFirmware(t *testing.T) {
 		"powerdownTimeout: 1", "drives: [{file: PATH/disk.qcow2, format: qcow2}]")
 	disk := filepath.Join(dir, "disk.qcow2")
 	invariants.NewDisk(t, disk, "precious")
-	p := newProgram(t, dir, nil)
-	p.launch()
-	p.await(`booting`)
+	p := booted(t, dir)
 	invariants.OneQEMU(t, dir)
 	p.signal(syscall.SIGTERM)
 	p.await(`event=POWERDOWN`)
@@ -143,9 +141,7 @@ func TestFault16TermInTheFirmware(t *testing.T) {
 func TestFault18MoreSignals(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 900")
-	p := newProgram(t, dir, nil)
-	p.launch()
-	p.await(`booting`)
+	p := booted(t, dir)
 	qemu := invariants.OneQEMU(t, dir)
 
 	p.signal(syscall.SIGHUP)
@@ -203,8 +199,7 @@ func TestFault19TermBetweenHelperAndQEMU(t *testing.T) {
 	require.NoError(t, err, "install the Debian package swtpm")
 	dir := folder(t, "bare", "options: {helper: {program: "+swtpm+", ready: PATH/never, arguments:"+
 		" [socket, --tpm2, --tpmstate, 'dir=PATH', --ctrl, 'type=unixio,path=PATH/ctrl']}}")
-	p := newProgram(t, dir, nil)
-	p.launch()
+	p := start(t, dir, nil)
 	p.await(`starting`)
 	wait.Until(t, func() bool { return len(invariants.Processes(t, dir)["swtpm"]) == 1 })
 	p.signal(syscall.SIGTERM)
@@ -221,8 +216,7 @@ func TestFault28DataDirectory(t *testing.T) {
 		require.NoError(t, syscall.Mount("tmpfs", data, "tmpfs", syscall.MS_RDONLY, "size=64k"), "this test needs root")
 		t.Cleanup(func() { require.NoError(t, syscall.Unmount(data, 0)) })
 		require.NoError(t, os.Symlink(data, filepath.Join(dir, "data")))
-		p := newProgram(t, dir, nil)
-		p.launch()
+		p := start(t, dir, nil)
 		p.refuses(dir, exitFailed, "open lock of the VM: open PATH/data/", "lock: read-only file system\n")
 	})
 	t.Run("is another user's", func(t *testing.T) {
@@ -249,28 +243,22 @@ func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 		"drives: [{file: PATH/disk.qcow2, format: qcow2}]")
 	disk := filepath.Join(dir, "disk.qcow2")
 	invariants.NewDisk(t, disk, "precious")
-	first := newProgram(t, dir, nil)
-	first.launch()
-	first.await(`booting`)
+	first := booted(t, dir)
 	qemu := invariants.OneQEMU(t, dir)
 
-	second := newProgram(t, dir, nil)
-	second.launch()
+	second := start(t, dir, nil)
 	require.Equal(t, exitLocked, second.exit())
 	require.Contains(t, second.out.String(), "vmrunner: the VM runs already: "+filepath.Join(dir, "data"))
 
 	other := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []",
 		"drives: [{file: "+disk+", format: qcow2}]")
-	third := newProgram(t, other, nil)
-	third.launch()
+	third := start(t, other, nil)
 	third.refuses(other, exitFailed, "qemu ended while the VM was being started: exit status 1\n")
 	require.Contains(t, third.out.String(), `Failed to get "write" lock`)
 	require.Equal(t, 1, strings.Count(third.out.String(), "starting"), "it is not tried again and again")
 
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	first.signal(syscall.SIGTERM)
-	require.Zero(t, first.exit())
-	invariants.NothingLeft(t, dir)
+	first.stops(dir)
 	invariants.WholeDisk(t, disk, "precious")
 }
 
@@ -323,8 +311,7 @@ type serial struct {
 // console opens the serial console of a VM that runs.
 func console(t *testing.T, dir string) *serial {
 	t.Helper()
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
+	client := dial(t, dir)
 	conn, err := client.Console(t.Context(), control.Type)
 	require.NoError(t, err)
 	s := &serial{conn: conn, out: &program{t: t, out: newTranscript(), ended: make(chan struct{})}}
@@ -354,4 +341,11 @@ func (s *serial) typeLine(line string) {
 	s.out.t.Helper()
 	_, err := io.WriteString(s.conn, line+"\n")
 	require.NoError(s.out.t, err)
+}
+
+// does has the tiny guest run a command, which succeeds.
+func (s *serial) does(command string) {
+	s.out.t.Helper()
+	s.typeLine("sh " + command)
+	s.await(`(?m)^rc=0`)
 }

@@ -56,19 +56,13 @@ func TestAGuestNeverStaysFrozen(t *testing.T) {
 	dir := folder(t, "standard", withDisks(t, "disk")...)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "disk"), make([]byte, 16<<20), 0o600))
 	first, s := booting(t, dir)
-	do := func(command string) {
-		t.Helper()
-		s.typeLine("sh " + command)
-		s.await(`(?m)^rc=0`)
-	}
-	do("mkdir -p /disk /var/run /sbin && mke2fs /dev/vda >/dev/null && mount -t ext4 /dev/vda /disk; " +
+	s.does("mkdir -p /disk /var/run /sbin && mke2fs /dev/vda >/dev/null && mount -t ext4 /dev/vda /disk; " +
 		`printf '#!/bin/sh\npoweroff -f\n' >/sbin/shutdown; chmod +x /sbin/shutdown`)
-	do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + agentPort)
+	s.does("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + agentPort)
 	becomes(t, dir, func(s status.Status) bool { return s.State == vmstatus.StateBooted })
 	freeze := func(limit time.Duration) status.FreezeAnswer {
 		t.Helper()
-		client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-		require.NoError(t, err)
+		client := dial(t, dir)
 		a, err := client.Freeze(t.Context(), limit)
 		require.NoError(t, err)
 		return a
@@ -87,20 +81,20 @@ func TestAGuestNeverStaysFrozen(t *testing.T) {
 	second.await(`the guest's file systems are thawed`)
 	s = console(t, dir)
 	becomes(t, dir, thawed)
-	do("cat /disk/file; while ! rm /disk/file; do usleep 50000; done")
+	s.does("cat /disk/file; while ! rm /disk/file; do usleep 50000; done")
 
 	require.True(t, freeze(time.Second).Frozen)
 	second.await(`frozen for as long as was requested`)
 	becomes(t, dir, thawed)
-	do("echo x >/disk/file")
+	s.does("echo x >/disk/file")
 
-	do("kill -STOP $(cat /tmp/ga.pid)")
+	s.does("kill -STOP $(cat /tmp/ga.pid)")
 	a := freeze(time.Second)
 	require.False(t, a.Frozen)
 	require.Contains(t, a.Message, "not frozen: crash-consistent, because ")
-	do("kill -CONT $(cat /tmp/ga.pid)")
+	s.does("kill -CONT $(cat /tmp/ga.pid)")
 	becomes(t, dir, thawed)
-	do("echo y >/disk/file")
+	s.does("echo y >/disk/file")
 
 	config := filepath.Join(dir, "config.yaml")
 	said, err := exec.CommandContext(t.Context(), "vmrunner", "freeze", "-c", config, "--time", "60s").CombinedOutput()

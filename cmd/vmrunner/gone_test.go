@@ -40,8 +40,7 @@ func TestARemovedRuntimeDirectoryIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", append(obedient(t, true), "display: {vnc: {}}", "useTpm: true")...)
 	run := filepath.Join(dir, "run")
-	p := start(t, dir, nil)
-	p.await(`INF booting`)
+	p := booted(t, dir)
 	qemu := known(t, dir).QEMU.PID
 	for range 2 {
 		require.NoError(t, os.RemoveAll(run))
@@ -69,11 +68,9 @@ func TestARemovedRuntimeDirectoryIsMadeAgain(t *testing.T) {
 	counts(t, client)
 
 	p.kill()
-	next := start(t, dir, nil)
-	next.await(`INF adopted`)
+	next := adopted(t, dir)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	next.signal(syscall.SIGTERM)
-	require.Zero(t, next.exit(), "the guest obeys the power button")
+	next.ends()
 	require.NotContains(t, next.out.String(), "QMP quit")
 	invariants.NothingLeft(t, dir)
 }
@@ -89,8 +86,7 @@ func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
 	qemu := known(t, dir).QEMU.PID
 	first.kill()
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
-	next := start(t, dir, nil)
-	next.await(`INF adopted`)
+	next := adopted(t, dir)
 	require.Equal(t, qemu, known(t, dir).QEMU.PID)
 	wait.Until(t, func() bool { return len(known(t, dir).Problems) > 0 })
 	require.Contains(t, known(t, dir).Problems[0].Message, "console.sock")
@@ -98,11 +94,8 @@ func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
 	next.await(`was made again`)
 	answers(t, dir)
 	next.kill()
-	third := start(t, dir, nil)
-	third.await(`INF adopted`)
-	third.signal(syscall.SIGTERM)
-	require.Zero(t, third.exit())
-	invariants.NothingLeft(t, dir)
+	third := adopted(t, dir)
+	third.stops(dir)
 }
 
 // A guest that was reset while it is paused looks to QEMU as if it had never run. It is adopted all the same.
@@ -111,8 +104,7 @@ func TestAPausedGuestThatWasResetIsAdopted(t *testing.T) {
 	dir := folder(t, "standard", obedient(t, true)...)
 	first := start(t, dir, nil, "--console")
 	first.await(guest.ObedientSays)
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
+	client := dial(t, dir)
 	require.NoError(t, client.Act(t.Context(), control.Pause))
 	require.NoError(t, client.Act(t.Context(), control.Reset))
 	wait.Until(t, func() bool {
@@ -122,8 +114,7 @@ func TestAPausedGuestThatWasResetIsAdopted(t *testing.T) {
 	qemu := known(t, dir).QEMU.PID
 	first.kill()
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
-	next := start(t, dir, nil)
-	next.await(`INF adopted`)
+	next := adopted(t, dir)
 	require.Equal(t, qemu, known(t, dir).QEMU.PID)
 	next.kill()
 	killAll(t, dir, next)
@@ -135,8 +126,7 @@ func TestNoSecondVMWithoutTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	data := filepath.Join(dir, "data")
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	require.NoError(t, os.Rename(data, data+".old"))
 	for _, alive := range []bool{true, false} {
 		if !alive {
@@ -150,11 +140,8 @@ func TestNoSecondVMWithoutTheDataDirectory(t *testing.T) {
 	}
 	require.NoError(t, os.RemoveAll(data))
 	require.NoError(t, os.Rename(data+".old", data))
-	third := start(t, dir, nil)
-	third.await(`INF adopted`)
-	third.signal(syscall.SIGTERM)
-	require.Zero(t, third.exit())
-	invariants.NothingLeft(t, dir)
+	third := adopted(t, dir)
+	third.stops(dir)
 }
 
 // counts requires that the guest of a folder, which counts, continues, as its console shows.

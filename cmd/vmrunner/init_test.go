@@ -108,7 +108,5 @@ func TestInitStartsAnotherRunner(t *testing.T) {
 	p.await(`runner died.*SIGKILL`)
 	p.await(`runner started again`)
 	p.await(`INF adopted`)
-	p.signal(syscall.SIGTERM)
-	require.Zero(t, p.exit())
-	invariants.NothingLeft(t, dir)
+	p.stops(dir)
 }

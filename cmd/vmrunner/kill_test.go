@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/test/invariants"
@@ -35,8 +33,7 @@ func (p *program) kill() {
 // known asks the runner of a folder for its status.
 func known(t *testing.T, dir string) status.Status {
 	t.Helper()
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
+	client := dial(t, dir)
 	s, err := client.Status(t.Context())
 	require.NoError(t, err)
 	return s
@@ -66,8 +63,7 @@ func TestFault01RunnerKilled(t *testing.T) {
 		"vmrunner run -c %s\n",
 		before.QEMU.PID, filepath.Join(dir, "config.yaml")), string(said))
 	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
-	third := start(t, dir, nil)
-	third.await(`INF adopted`)
+	third := adopted(t, dir)
 	third.await(`configuration read`)
 	after := known(t, dir)
 	require.Equal(t, before.QEMU.PID, after.QEMU.PID)
@@ -82,8 +78,7 @@ func TestFault01RunnerKilled(t *testing.T) {
 	invariants.OneQEMU(t, dir)
 	continues(t, dir, 10)
 
-	third.signal(syscall.SIGTERM)
-	require.Zero(t, third.exit(), "the guest obeys the power button")
+	third.ends()
 	require.NotContains(t, third.out.String(), "QMP quit")
 	invariants.NothingLeft(t, dir)
 }
@@ -123,8 +118,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	rewrite(t, dir, "  vmType: bare\n", "  vmType: bare\n  resetCounter: 1\n")
-	first := start(t, dir, nil, "--log-level", "debug")
-	first.await(`booting`)
+	first := booted(t, dir, "--log-level", "debug")
 	rewrite(t, dir, "resetCounter: 1", "resetCounter: 2")
 	first.await(`event=RESET`)
 	machine := fmt.Sprintf("process %d\n", known(t, dir).QEMU.PID)
@@ -145,8 +139,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	faulty.kill()
 
 	rewrite(t, dir, "name: [test", "name: test", "runtimeDir: run", "runtimeDir: elsewhere")
-	second := start(t, dir, nil, "--log-level", "debug")
-	second.await(`INF adopted`)
+	second := adopted(t, dir, "--log-level", "debug")
 	shown, warning = shownBy(t, dir)
 	require.Contains(t, shown, machine)
 	require.Empty(t, warning)
@@ -154,9 +147,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	second.await(`QMP reply.*query-status`)
 	wait.Until(t, func() bool { return known(t, dir).QEMU.RunState == "running" })
 	require.NotContains(t, second.out.String(), "system_reset")
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	invariants.NothingLeft(t, dir)
+	second.stops(dir)
 	require.NoDirExists(t, filepath.Join(dir, "elsewhere"))
 }
 
@@ -181,9 +172,7 @@ func TestVMIsLookedAfterWithoutItsPolicy(t *testing.T) {
 	require.Equal(t, machine, known(t, dir).QEMU.PID)
 	rewrite(t, dir, "powerdownTimeout: 0", "powerdownTimeout: 1")
 	second.await(`the one before stays in force.*there are no rules`)
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	invariants.NothingLeft(t, dir)
+	second.stops(dir)
 
 	third := start(t, dir, nil, "--vmtypes-policy", policy)
 	require.Equal(t, 2, third.exit(), "none is started")
@@ -206,14 +195,12 @@ func shownBy(t *testing.T, dir string) (shown, warning string) {
 func TestFault03RunnerKilledDuringPowerdown(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 3600")
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	first.signal(syscall.SIGTERM)
 	first.await(`stopping.*ACPI`)
 	first.kill()
 	backdate(t, dir, 10*time.Minute)
-	second := start(t, dir, nil)
-	second.await(`INF adopted`)
+	second := adopted(t, dir)
 	second.await(`terminating.*terminated`)
 	second.await(`stopping.*ACPI.*timeout=(50m0|49m5\d)s`)
 	require.Equal(t, vmstatus.StateTerminating, known(t, dir).State)
@@ -242,66 +229,12 @@ func backdate(t *testing.T, dir string, by time.Duration) {
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 }
 
-// Row 2: the runner is killed at some moment of the start, again and again. The
-// last start goes well, and there is never more than one QEMU.
-func TestFault02RunnerKilledWhileStarting(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true",
-		"powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 2")
-	rewrite(t, dir, "  vmType: standard\n", "  vmType: standard\n  cloudInit: {}\n")
-	for range 20 {
-		p := start(t, dir, nil)
-		time.Sleep(rand.N(150 * time.Millisecond))
-		p.kill()
-		require.LessOrEqual(t, len(invariants.Processes(t, dir)["qemu-system-x86_64"]), 1)
-	}
-	last := start(t, dir, nil)
-	last.await(`INF (adopted|booting)`)
-	invariants.OneQEMU(t, dir)
-	last.signal(syscall.SIGTERM)
-	require.Zero(t, last.exit())
-	invariants.NothingLeft(t, dir)
-}
-
-// A guest that counts sees no gap, however often its runner is killed.
-func TestManyKills(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	count, random := chance(t, "", 100)
-	dir := folder(t, "standard", append(obedient(t, true), "useTpm: true", "maximumCpus: 2", "display: {vnc: {}}")...)
-	first := start(t, dir, nil, "--console")
-	first.await(`(?m)^0000000a$`)
-	machine := known(t, dir).QEMU.PID
-	first.kill()
-	reached := uint64(10)
-	for n := range count {
-		p := start(t, dir, nil)
-		if n%10 == 0 {
-			p.await(`INF adopted`)
-			reached = continues(t, dir, reached)
-		} else if random.IntN(2) == 0 {
-			p.await(`INF adopted`)
-		}
-		time.Sleep(time.Duration(random.Int64N(int64(60 * time.Millisecond))))
-		p.kill()
-		require.Equal(t, machine, invariants.OneQEMU(t, dir))
-	}
-	last := start(t, dir, nil)
-	last.await(`INF adopted`)
-	continues(t, dir, reached)
-	last.signal(syscall.SIGTERM)
-	require.Zero(t, last.exit())
-	require.NotContains(t, last.out.String(), "QMP quit", "the guest obeys the power button")
-	invariants.NothingLeft(t, dir)
-}
-
 // QEMU stalls, and resumes: the runner waits for it, and sends nothing twice.
 func TestFault10StalledQEMU(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
 		"maximumCpus: 2", "currentCpus: 1")
-	p := start(t, dir, nil, "--log-level", "debug")
-	p.await(`booting`)
+	p := booted(t, dir, "--log-level", "debug")
 	p.await(`QMP reply.*qom-get`)
 	qemu, err := os.FindProcess(invariants.OneQEMU(t, dir))
 	require.NoError(t, err)
@@ -317,8 +250,7 @@ func TestFault10StalledQEMU(t *testing.T) {
 	p.await(`QEMU answers again`)
 	wait.Until(t, func() bool { return known(t, dir).CPUs == 2 })
 	require.Equal(t, vmstatus.True, known(t, dir).Condition(vmstatus.ConditionReady).Status)
-	p.signal(syscall.SIGTERM)
-	require.Zero(t, p.exit())
+	p.ends()
 	require.Equal(t, 1, strings.Count(p.out.String(), `command="device_add`))
 	invariants.NothingLeft(t, dir)
 }
@@ -330,8 +262,7 @@ func TestFault11MonitorBroken(t *testing.T) {
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
 		"maximumCpus: 2", "currentCpus: 1")
 	rewrite(t, dir, "  vmType: standard\n", "  vmType: standard\n  resetCounter: 1\n")
-	p := start(t, dir, nil, "--log-level", "debug")
-	p.await(`booting`)
+	p := booted(t, dir, "--log-level", "debug")
 	p.await(`QMP reply.*qom-get`)
 	rewrite(t, dir, "resetCounter: 1", "resetCounter: 2")
 	p.await(`event=RESET`)
@@ -342,8 +273,7 @@ func TestFault11MonitorBroken(t *testing.T) {
 	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
 	wait.Until(t, func() bool { return known(t, dir).CPUs == 2 })
 	require.Equal(t, before.QEMU.PID, known(t, dir).QEMU.PID)
-	p.signal(syscall.SIGTERM)
-	require.Zero(t, p.exit())
+	p.ends()
 	require.Equal(t, 1, strings.Count(p.out.String(), `DBG QMP command vm=test command=system_reset`))
 	invariants.NothingLeft(t, dir)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -20,48 +21,9 @@ import (
 // returns QEMU's process number.
 func orphan(t *testing.T, dir string) int {
 	t.Helper()
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	first.kill()
 	return invariants.OneQEMU(t, dir)
-}
-
-// The data directory has another name now: the machine is the same.
-func TestMachineIsFoundByAnotherPath(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 0")
-	qemu := orphan(t, dir)
-	require.NoError(t, os.Symlink("data", filepath.Join(dir, "alias")))
-	rewrite(t, dir, "dataDir: data", "dataDir: alias")
-	second := start(t, dir, nil)
-	second.await(`INF adopted`)
-	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	require.NoError(t, os.Remove(filepath.Join(dir, "alias")))
-	invariants.NothingLeft(t, dir)
-}
-
-// A machine is what it was started as, whatever has become of the files that
-// say what the next one is to be.
-func TestMachineIsCarriedOnWithoutItsFiles(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 0")
-	first := start(t, dir, nil)
-	first.await(`booting`)
-	before := known(t, dir)
-	orphaned := invariants.OneQEMU(t, dir)
-	first.kill()
-	for _, name := range []string{"vmtype.txtar", "machines.txt", "uuid.txt"} {
-		_ = os.Remove(filepath.Join(dir, "data", name)) // the first runner may not have come to write it
-	}
-	second := start(t, dir, nil)
-	second.await(`INF adopted`)
-	require.Equal(t, orphaned, invariants.OneQEMU(t, dir))
-	require.Equal(t, before.UUID, known(t, dir).UUID)
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	invariants.NothingLeft(t, dir)
 }
 
 // Without its runtime directory and its pinned type a machine cannot be adopted; but its guest
@@ -83,19 +45,15 @@ func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 
 	end(t, syscall.SIGTERM, qemu)
 	invariants.NoProcess(t, dir)
-	third := start(t, dir, nil)
-	third.await(`booting`)
-	third.signal(syscall.SIGTERM)
-	require.Zero(t, third.exit())
-	invariants.NothingLeft(t, dir)
+	third := booted(t, dir)
+	third.stops(dir)
 }
 
 // Two VMs in one runtime directory would take each other's sockets.
 func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	other := folder(t, "bare", "powerdownTimeout: 0")
 	rewrite(t, other, "runtimeDir: run", "runtimeDir: "+filepath.Join(dir, "run"))
 	second := start(t, other, nil)
@@ -110,9 +68,7 @@ func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
 	require.Contains(t, third.out.String(), fmt.Sprintf("%s is the runtime directory of another VM, which runs (process %d)",
 		filepath.Join(dir, "run"), invariants.OneQEMU(t, dir)))
 	require.Equal(t, "running", known(t, dir).QEMU.RunState)
-	first.signal(syscall.SIGTERM)
-	require.Zero(t, first.exit())
-	invariants.NothingLeft(t, dir)
+	first.stops(dir)
 }
 
 // freeze stops QEMU until the function that is returned is called.
@@ -148,11 +104,9 @@ func TestStalledQEMUIsNotEndedBeforeItsTime(t *testing.T) {
 func TestKillIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 3600")
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	thaw := freeze(t, dir)
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
+	client := dial(t, dir)
 	require.NoError(t, client.Act(t.Context(), control.Kill))
 	first.kill()
 	second := start(t, dir, nil)
@@ -172,32 +126,51 @@ func readOnly(t *testing.T, folder string) {
 	require.NoError(t, syscall.Mount("", folder, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
 }
 
-// The file system of the data directory has become read-only: the VM that runs
-// there is looked after.
-func TestMachineOnAReadOnlyDataDirectory(t *testing.T) {
+// A machine is what it was started as, whatever has become of its folders and of the files that say what the next one
+// is to be. It is adopted, and its lock holds.
+func TestAMachineIsAdoptedWhateverHasBecomeOfItsFolders(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 0")
-	qemu := orphan(t, dir)
-	readOnly(t, filepath.Join(dir, "data"))
-	second := start(t, dir, nil)
-	second.await(`INF adopted`)
-	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	third := start(t, dir, nil)
-	require.Equal(t, 3, third.exit(), "the lock holds")
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	invariants.NoProcess(t, dir)
+	for name, change := range map[string]func(t *testing.T, dir string){
+		"the data directory has another name": func(t *testing.T, dir string) {
+			require.NoError(t, os.Symlink("data", filepath.Join(dir, "alias")))
+			rewrite(t, dir, "dataDir: data", "dataDir: alias")
+		},
+		"files are gone": func(t *testing.T, dir string) {
+			for _, name := range []string{"vmtype.txtar", "machines.txt", "uuid.txt"} {
+				_ = os.Remove(filepath.Join(dir, "data", name)) // the first runner may not have come to write it
+			}
+		},
+		"the data directory is read-only":    func(t *testing.T, dir string) { readOnly(t, dir+"/data") },
+		"the runtime directory is read-only": func(t *testing.T, dir string) { readOnly(t, dir+"/run") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, "bare", "powerdownTimeout: 0")
+			first := booted(t, dir)
+			before := known(t, dir)
+			first.kill()
+			change(t, dir)
+			second := adopted(t, dir)
+			require.Equal(t, before.QEMU.PID, invariants.OneQEMU(t, dir))
+			if name != "the runtime directory is read-only" { // then there is no control socket
+				require.Equal(t, before.UUID, known(t, dir).UUID)
+			}
+			require.Equal(t, 3, start(t, dir, nil).exit())
+			second.signal(syscall.SIGTERM)
+			second.exit() // it can't remove a directory that is read-only
+			invariants.NoProcess(t, dir)
+			require.NotContains(t, strings.ToLower(second.out.String()), "panic")
+		})
+	}
 }
 
 // A pause is the user's, not the runner's.
 func TestPauseOutlivesTheRunner(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	act := func(what control.Action) {
-		client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-		require.NoError(t, err)
+		client := dial(t, dir)
 		require.NoError(t, client.Act(t.Context(), what))
 	}
 	noted := func() string {
@@ -214,7 +187,5 @@ func TestPauseOutlivesTheRunner(t *testing.T) {
 	act(control.Resume)
 	require.NotContains(t, noted(), "paused")
 	wait.Until(t, func() bool { return known(t, dir).QEMU.RunState == "running" })
-	second.signal(syscall.SIGTERM)
-	require.Zero(t, second.exit())
-	invariants.NothingLeft(t, dir)
+	second.stops(dir)
 }

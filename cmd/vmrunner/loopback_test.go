@@ -7,16 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
-	"vmop/runner/control"
 	"vmop/test/frames"
-	"vmop/test/invariants"
 	"vmop/test/wait"
 	"vmop/vmstatus"
 )
@@ -80,8 +77,7 @@ func watchLoopback(t *testing.T) *attempts {
 // joins makes a user network in the QEMU of a folder, and connects with it as its guest.
 func (a *attempts) joins(dir string) {
 	a.t.Helper()
-	client, err := control.Dial(a.t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(a.t, err)
+	client := dial(a.t, dir)
 	socket := filepath.Join(dir, "run", "line.sock")
 	for _, network := range []map[string]any{
 		{"type": "user", "id": "crafted"},
@@ -93,6 +89,7 @@ func (a *attempts) joins(dir string) {
 		require.NoError(a.t, err)
 	}
 	wait.Until(a.t, func() bool { // QEMU makes the socket in a thread
+		var err error
 		a.line, err = net.Dial("unix", socket)
 		return err == nil
 	})
@@ -190,9 +187,7 @@ func TestAGuestDoesNotReachTheHostsLoopback(t *testing.T) {
 			second.await(`configuration read`)
 			require.Empty(t, a.arrived(), "with another runner")
 			require.Equal(t, vmstatus.ReasonConfined, known(t, dir).Condition(vmstatus.ConditionConfined).Reason)
-			second.signal(syscall.SIGTERM)
-			require.Zero(t, second.exit())
-			invariants.NothingLeft(t, dir)
+			second.stops(dir)
 		})
 	}
 }
@@ -202,8 +197,7 @@ func TestAGuestReachesTheHostsLoopbackIfAsked(t *testing.T) {
 	t.Parallel()
 	enterHost(t)
 	a, dir := watchLoopback(t), userNetworkOf(t, "{type: user, hostLoopback: true}")
-	p := start(t, dir, nil)
-	p.await(`booting`)
+	booted(t, dir)
 	a.joins(dir)
 	seen := map[string]int{}
 	for _, what := range a.arrived() {
@@ -219,11 +213,9 @@ func TestADiskAtALoopbackAddress(t *testing.T) {
 	t.Parallel()
 	enterHost(t)
 	a, dir := watchLoopback(t), userNetworkOf(t, "{type: user}")
-	p := start(t, dir, nil)
-	p.await(`booting`)
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
-	_, err = client.QMP(t.Context(), qmp.Command{Execute: "blockdev-add", Arguments: map[string]any{
+	booted(t, dir)
+	client := dial(t, dir)
+	_, err := client.QMP(t.Context(), qmp.Command{Execute: "blockdev-add", Arguments: map[string]any{
 		"driver": "nbd", "node-name": "disk", "server": map[string]string{
 			"type": "inet", "host": "127.0.0.1", "port": fmt.Sprint(loopbackPort),
 		},

@@ -39,15 +39,46 @@ func (j *journey) receive() {
 	j.receiving = p
 }
 
-// begin starts a VM with a disk, and a runner that waits for its guest.
-func begin(t *testing.T, section ...string) *journey {
-	t.Helper()
-	j := &journey{t: t, fromDir: folder(t, "standard", section...), toDir: folder(t, "standard", section...)}
-	j.sending = start(t, j.fromDir, nil, "--log-level", "debug")
-	j.sending.await(`booting`)
+// expects starts the target's runner, and waits until it waits for the guest.
+func (j *journey) expects() {
+	j.t.Helper()
 	j.receive()
 	j.receiving.await(`waiting for a guest`)
+}
+
+// newJourney makes two folders of a VM.
+func newJourney(t *testing.T, vmType string, section []string, receiveArgs ...string) *journey {
+	t.Helper()
+	return &journey{
+		t: t, fromDir: folder(t, vmType, section...), toDir: folder(t, vmType, section...), receiveArgs: receiveArgs,
+	}
+}
+
+// begins starts the VM, and a runner that waits for its guest.
+func (j *journey) begins(args ...string) *journey {
+	j.t.Helper()
+	j.sending = booted(j.t, j.fromDir, args...)
+	j.expects()
 	return j
+}
+
+// begin starts a VM, and a runner that waits for its guest. Both tell all that they do.
+func begin(t *testing.T, section ...string) *journey {
+	t.Helper()
+	return newJourney(t, "standard", section).begins("--log-level", "debug")
+}
+
+// back is the journey in the other direction, of a guest that has moved.
+func (j *journey) back() *journey {
+	return &journey{t: j.t, fromDir: j.toDir, toDir: j.fromDir, sending: j.receiving}
+}
+
+// moves migrates, which succeeds.
+func (j *journey) moves() {
+	j.t.Helper()
+	out, err := j.migrate()
+	require.NoError(j.t, err, out)
+	require.Zero(j.t, j.sending.exit())
 }
 
 // migrate runs the verb.
@@ -104,9 +135,7 @@ func TestALinuxIsMigrated(t *testing.T) {
 	again := start(t, j.fromDir, nil)
 	require.Equal(t, 1, again.exit())
 	require.Contains(t, again.out.String(), "the guest was moved to the runner at 127.0.0.1:")
-	j.receiving.signal(syscall.SIGTERM)
-	require.Zero(t, j.receiving.exit(), "the guest obeys the power button")
-	invariants.NothingLeft(t, j.toDir)
+	j.receiving.stops(j.toDir)
 }
 
 // killMoment is when a runner is killed: its side has said something.
@@ -202,9 +231,7 @@ func TestFirmwareVariablesAreMigrated(t *testing.T) {
 	j := begin(t, "accelerator: tcg", "firmware: uefi-4m", "network: []", "maximumRam: 256 MiB")
 	from := console(t, j.fromDir)
 	from.await(`UEFI Interactive Shell`) // by now the firmware has written some
-	out, err := j.migrate()
-	require.NoError(t, err, out)
-	require.Zero(t, j.sending.exit())
+	j.moves()
 	variables := func(dir string) []byte {
 		text, err := os.ReadFile(filepath.Join(dir, "data", "fw-vars.fd"))
 		require.NoError(t, err)

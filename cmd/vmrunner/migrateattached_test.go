@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -118,8 +117,7 @@ func beginAttached(t *testing.T) *attached {
 	far := exported(t, served, "served", certificates)
 	a := &attached{&journey{t: t, receiveArgs: []string{"--copy-disks"}}, common, served, far, certificates}
 	a.fromDir = a.folder()
-	a.sending = start(t, a.fromDir, nil, "--log-level", "debug")
-	a.sending.await(`booting`)
+	a.sending = booted(t, a.fromDir, "--log-level", "debug")
 	from := console(t, a.fromDir)
 	from.await(`TINY \S+ READY`)
 	a.attach(a.fromDir)
@@ -153,8 +151,7 @@ func (a *attached) awaits() {
 	a.t.Helper()
 	a.toDir = a.folder()
 	a.attach(a.toDir)
-	a.receive()
-	a.receiving.await(`waiting for a guest`)
+	a.expects()
 }
 
 // goesOn requires that the guest of a folder still writes to all disks.
@@ -188,9 +185,7 @@ func (a *attached) hasAll(dir string) {
 func TestAttachedDisksAreMigrated(t *testing.T) {
 	t.Parallel()
 	a := beginAttached(t)
-	out, err := a.migrate()
-	require.NoError(t, err, out)
-	require.Zero(t, a.sending.exit())
+	a.moves()
 	a.goesOn(a.toDir)
 	s := attachedDrives(t, a.toDir, len(serials))
 	require.Empty(t, s.RestartAwaitingChanges)
@@ -202,15 +197,13 @@ func TestAttachedDisksAreMigrated(t *testing.T) {
 		if spoilt { // then it is made again
 			require.NoError(t, os.Truncate(filepath.Join(a.toDir, "run", "machine.json"), 0))
 		}
-		next = start(t, a.toDir, nil)
-		next.await(`adopted`)
+		next = adopted(t, a.toDir)
 		s = attachedDrives(t, a.toDir, len(serials))
 		require.Empty(t, s.RestartAwaitingChanges)
 		require.Empty(t, s.Problems)
 	}
 	a.goesOn(a.toDir)
-	next.signal(syscall.SIGTERM)
-	require.Zero(t, next.exit())
+	next.ends()
 	a.hasAll(a.toDir)
 	invariants.NothingLeft(t, a.toDir)
 	invariants.NothingLeft(t, a.fromDir)
@@ -235,7 +228,6 @@ func TestARunnerIsKilledWhileAttachedDisksAreMigrated(t *testing.T) {
 		a.goesOn(a.fromDir)
 		attachedDrives(t, a.fromDir, len(serials))
 	}
-	a.sending.signal(syscall.SIGTERM)
-	require.Zero(t, a.sending.exit())
+	a.sending.ends()
 	a.hasAll(a.fromDir)
 }

@@ -34,14 +34,14 @@ func newHosts(t *testing.T) *hosts {
 	}{{h.source, "192.0.2.1", "192.0.2.254"}, {h.goal, "198.51.100.1", "198.51.100.254"}} {
 		h.in(h.router)
 		name := "to" + end.address[:3]
-		h.ip("link add %s type veth peer name eth0 netns /proc/%d/fd/%d", name, os.Getpid(), end.of.Fd())
-		h.ip("address add %s/24 dev %s", end.router, name)
-		h.ip("link set %s up", name)
+		ip(h.t, "link add %s type veth peer name eth0 netns /proc/%d/fd/%d", name, os.Getpid(), end.of.Fd())
+		ip(h.t, "address add %s/24 dev %s", end.router, name)
+		ip(h.t, "link set %s up", name)
 		h.in(end.of)
-		h.ip("address add %s/24 dev eth0", end.address)
-		h.ip("link set eth0 up")
-		h.ip("link set lo up")
-		h.ip("route add default via %s", end.router)
+		ip(h.t, "address add %s/24 dev eth0", end.address)
+		ip(h.t, "link set eth0 up")
+		ip(h.t, "link set lo up")
+		ip(h.t, "route add default via %s", end.router)
 	}
 	h.pass(true)
 	return h
@@ -63,11 +63,12 @@ func (h *hosts) in(namespace *os.File) {
 	require.NoError(h.t, unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET))
 }
 
-func (h *hosts) ip(format string, args ...any) {
-	h.t.Helper()
+// ip runs the program where the thread is.
+func ip(t *testing.T, format string, args ...any) {
+	t.Helper()
 	words := fmt.Sprintf(format, args...)
-	out, err := exec.CommandContext(h.t.Context(), "ip", strings.Fields(words)...).CombinedOutput()
-	require.NoError(h.t, err, "ip %s: %s", words, out)
+	out, err := exec.CommandContext(t.Context(), "ip", strings.Fields(words)...).CombinedOutput()
+	require.NoError(t, err, "ip %s: %s", words, out)
 }
 
 // pass sets whether the router passes packets on. If not, it says nothing of that, and all links stay up.
@@ -81,17 +82,11 @@ func (h *hosts) pass(on bool) {
 // beginBetween is begin with a runner on each of the hosts.
 func (h *hosts) beginBetween() *journey {
 	h.t.Helper()
-	section := counterSection(h.t)
-	j := &journey{
-		t: h.t, fromDir: folder(h.t, "standard", section...), toDir: folder(h.t, "standard", section...),
-		receiveArgs: []string{"--listen", "198.51.100.1:0"},
-	}
+	j := newJourney(h.t, "standard", counterSection(h.t), "--listen", "198.51.100.1:0")
 	h.in(h.source)
-	j.sending = start(h.t, j.fromDir, nil, "--log-level", "debug")
-	j.sending.await(`booting`)
+	j.sending = booted(h.t, j.fromDir, "--log-level", "debug")
 	h.in(h.goal)
-	j.receive()
-	j.receiving.await(`waiting for a guest`)
+	j.expects()
 	return j
 }
 
@@ -156,8 +151,7 @@ func TestTheNetworkIsCutWhileAGuestMigrates(t *testing.T) {
 			}
 			require.Equal(t, 1, j.receiving.exit())
 			h.in(h.goal)
-			j.receive()
-			j.receiving.await(`waiting for a guest`)
+			j.expects()
 			out, err := j.migrate()
 			require.NoError(t, err, out)
 			require.True(t, runs(t, j.toDir))

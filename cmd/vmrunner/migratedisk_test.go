@@ -25,18 +25,11 @@ func beginWithDisk(t *testing.T, format string) *journey {
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0",
 		"drives: [{file: PATH/disk." + format + ", format: " + format + ", serial: records, bootindex: 1}]",
 	}
-	j := &journey{
-		t: t, fromDir: folder(t, "standard", section...), toDir: folder(t, "standard", section...),
-		receiveArgs: []string{"--copy-disks"},
-	}
+	j := newJourney(t, "standard", section, "--copy-disks")
 	raw := filepath.Join(t.TempDir(), "raw")
 	require.NoError(t, os.WriteFile(raw, guest.Recorder(), 0o600))
 	convert(t, raw, "raw", filepath.Join(j.fromDir, "disk."+format), format)
-	j.sending = start(t, j.fromDir, nil, "--log-level", "debug")
-	j.sending.await(`booting`)
-	j.receive()
-	j.receiving.await(`waiting for a guest`)
-	return j
+	return j.begins("--log-level", "debug")
 }
 
 func convert(t *testing.T, from, format, to, toFormat string) {
@@ -65,8 +58,7 @@ func hasAllRecords(t *testing.T, dir, format string, p *program) {
 	c := console(t, dir)
 	c.await(`[0-9a-f]{8}\n[0-9a-f]{8}\n`)
 	said := strings.Fields(c.out.out.String())
-	p.signal(syscall.SIGTERM)
-	require.Zero(t, p.exit())
+	p.ends()
 	require.NotContains(t, c.out.out.String(), guest.RecorderFails)
 	raw := filepath.Join(t.TempDir(), "raw")
 	convert(t, filepath.Join(dir, "disk."+format), format, raw, "raw")
@@ -83,9 +75,7 @@ func hasAllRecords(t *testing.T, dir, format string, p *program) {
 func TestADiskIsMigrated(t *testing.T) {
 	t.Parallel()
 	j := beginWithDisk(t, "qcow2")
-	out, err := j.migrate()
-	require.NoError(t, err, out)
-	require.Zero(t, j.sending.exit())
+	j.moves()
 	require.Equal(t, []string{"disk.qcow2"}, disksOf(t, j.toDir))
 	hasAllRecords(t, j.toDir, "qcow2", j.receiving)
 	invariants.NothingLeft(t, j.toDir)
@@ -99,8 +89,7 @@ func TestADiskThatIsNotThereIsNotCopiedUnasked(t *testing.T) {
 	j.receiving.signal(syscall.SIGTERM)
 	require.Equal(t, 143, j.receiving.exit())
 	j.receiveArgs = nil
-	j.receive()
-	j.receiving.await(`waiting for a guest`)
+	j.expects()
 	out, err := j.migrate()
 	require.Error(t, err)
 	require.Contains(t, out, "no such file or directory; receive --copy-disks has the disks copied that are not there")

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,9 +49,7 @@ func TestAGuestMovesBackAndForth(t *testing.T) {
 	var memory []int
 	var files []string // of the folder to which it comes back
 	for n := range count {
-		out, err := j.migrate()
-		require.NoError(t, err, out)
-		require.Zero(t, j.sending.exit())
+		j.moves()
 		said := console(t, j.toDir)
 		said.await(`(?m)^[0-9a-f]{8}\r?$`)
 		require.NotContains(t, said.out.out.String(), guest.RecorderFails)
@@ -63,12 +60,10 @@ func TestAGuestMovesBackAndForth(t *testing.T) {
 			}
 			require.Equal(t, files, there)
 		}
-		j = &journey{t: t, fromDir: j.toDir, toDir: j.fromDir, sending: j.receiving}
-		j.receive()
-		j.receiving.await(`waiting for a guest`)
+		j = j.back()
+		j.expects()
 	}
-	j.sending.signal(syscall.SIGTERM)
-	require.Zero(t, j.sending.exit())
+	j.sending.ends()
 	text, err := os.ReadFile(disk)
 	require.NoError(t, err)
 	last := guest.LastRecord(text)

@@ -119,27 +119,20 @@ func TestATPMIsMigrated(t *testing.T) {
 	t.Parallel()
 	j := begin(t, append(tiny(t, ""), "useTpm: true")...)
 	u := tpmUserOf(t, j.fromDir)
-	out, err := j.migrate()
-	require.NoError(t, err, out)
-	require.Zero(t, j.sending.exit())
+	j.moves()
 	u.movedTo(j.toDir)
 
 	// Back in the folder that has an older state.
-	back := &journey{t: t, fromDir: j.toDir, toDir: j.fromDir, sending: j.receiving}
-	back.receive()
-	back.receiving.await(`waiting for a guest`)
-	out, err = back.migrate()
-	require.NoError(t, err, out)
-	require.Zero(t, back.sending.exit())
+	back := j.back()
+	back.expects()
+	back.moves()
 	u.movedTo(j.fromDir)
 	again := start(t, j.toDir, nil)
 	require.Equal(t, 1, again.exit())
 	require.Contains(t, again.out.String(), "the guest was moved to the runner at 127.0.0.1:")
 
 	// And after a restart only what TPMs keep.
-	back.receiving.signal(syscall.SIGTERM)
-	require.Zero(t, back.receiving.exit())
-	invariants.NothingLeft(t, j.fromDir)
+	back.receiving.stops(j.fromDir)
 	start(t, j.fromDir, nil).await(`booting`)
 	u.serial, u.register = console(t, j.fromDir), [sha256.Size]byte{}
 	u.await(`TINY \S+ READY`)
@@ -162,10 +155,6 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 		u.works()
 		require.Empty(t, tpmFolders(t, j.toDir), "the target keeps the state of a TPM that isn't its own")
 	}
-	next := func() {
-		j.receive()
-		j.receiving.await(`waiting for a guest`)
-	}
 
 	// The process of the target's TPM ends before the state is there.
 	go func() {
@@ -177,7 +166,7 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 	stays("", "--bandwidth", "10 MiB")
 
 	// The target has all of the guest, and can't keep it.
-	next()
+	j.expects()
 	obstacle := filepath.Join(j.toDir, "data", "uuid.txt")
 	require.NoError(t, os.Mkdir(obstacle, 0o700))
 	stays("uuid.txt")
@@ -185,7 +174,7 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 	require.NoError(t, os.Remove(obstacle))
 
 	// The target's folder has the TPM of another VM.
-	next()
+	j.expects()
 	other := filepath.Join(j.toDir, "data", "tpm", "tpm2-00.permall")
 	require.NoError(t, os.Mkdir(filepath.Dir(other), 0o700))
 	require.NoError(t, os.WriteFile(other, []byte("another's"), 0o600))
@@ -199,44 +188,9 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 	u.works()
 	require.NoError(t, os.RemoveAll(filepath.Dir(other)))
 
-	next()
-	out, err = j.migrate()
-	require.NoError(t, err, out)
-	require.Zero(t, j.sending.exit())
+	j.expects()
+	j.moves()
 	u.movedTo(j.toDir)
-}
-
-// Whichever runner is killed, and whenever: the guest has its TPM where it is.
-func TestARunnerIsKilledWhileATPMIsMigrated(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	for _, side := range []string{"source", "target"} {
-		t.Run(side, func(t *testing.T) {
-			t.Parallel()
-			section := append(tiny(t, ""), "useTpm: true")
-			j := begin(t, section...)
-			u := tpmUserOf(t, j.fromDir)
-			for _, c := range killMoments() {
-				if c.side != side {
-					continue
-				}
-				there := j.killsOne(c.side, c.at)
-				t.Log(c.at, "the guest is at the target:", there)
-				switch {
-				case there:
-					u.movedTo(j.toDir)
-					j.fromDir, j.sending = j.toDir, j.receiving
-				case side == "source": // the connection with the console has ended with the runner
-					u.movedTo(j.fromDir)
-				default:
-					u.works()
-				}
-				j.toDir = folder(t, "standard", section...)
-				j.receive()
-				j.receiving.await(`waiting for a guest`)
-			}
-		})
-	}
 }
 
 // A runner that is killed when the guest is its own, and before its TPM is in its place, leaves that to the next one,
@@ -245,8 +199,7 @@ func TestTheNextRunnerTakesOverATPM(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", append(counterSection(t), "useTpm: true")...)
 	data := filepath.Join(dir, "data")
-	p := start(t, dir, nil)
-	p.await(`booting`)
+	p := booted(t, dir)
 	state, err := os.Stat(filepath.Join(data, "tpm"))
 	require.NoError(t, err)
 	keys, _, err := link.NewKeys("127.0.0.1:0", time.Now())
@@ -277,16 +230,12 @@ func TestTheNextRunnerTakesOverATPM(t *testing.T) {
 // When the guest is the target's, its TPM survives a power cut there: the source's is of no use any more.
 func TestATPMThatHasComeSurvivesAPowerCut(t *testing.T) {
 	t.Parallel()
-	section := append(counterSection(t), "useTpm: true")
-	j := &journey{t: t, fromDir: folder(t, "standard", section...), toDir: folder(t, "standard", section...)}
+	j := newJourney(t, "standard", append(counterSection(t), "useTpm: true"))
 	mount := filepath.Join(j.toDir, "disk")
 	require.NoError(t, os.Mkdir(mount, 0o700))
 	m := newMedium(t, mount)
 	rewrite(t, j.toDir, "dataDir: data", "dataDir: disk/data")
-	j.sending = start(t, j.fromDir, nil)
-	j.sending.await(`booting`)
-	j.receive()
-	j.receiving.await(`waiting for a guest`)
+	j.begins()
 	began := m.now()
 	out, err := j.migrate()
 	ended := m.now()
@@ -294,8 +243,7 @@ func TestATPMThatHasComeSurvivesAPowerCut(t *testing.T) {
 	require.Zero(t, j.sending.exit())
 	state, err := os.ReadFile(filepath.Join(j.fromDir, "data", "tpm", "tpm2-00.permall"))
 	require.NoError(t, err)
-	j.receiving.signal(syscall.SIGTERM)
-	require.Zero(t, j.receiving.exit())
+	j.receiving.ends()
 	m.stopBystander()
 	unmount(t, mount)
 

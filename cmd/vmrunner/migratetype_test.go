@@ -33,19 +33,26 @@ func otherStandard(t *testing.T, line string) []byte {
 // beginFrom is begin with a source that has pinned an archive, and more arguments of the target.
 func beginFrom(t *testing.T, archive []byte, receiveArgs ...string) *journey {
 	t.Helper()
-	section := counterSection(t)
-	j := &journey{
-		t: t, fromDir: folder(t, "standard", section...), toDir: folder(t, "standard", section...),
-		receiveArgs: receiveArgs,
-	}
+	j := newJourney(t, "standard", counterSection(t), receiveArgs...)
 	data := filepath.Join(j.fromDir, "data")
 	require.NoError(t, os.Mkdir(data, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(data, "vmtype.txtar"), archive, 0o600))
-	j.sending = start(t, j.fromDir, nil)
-	j.sending.await(`booting`)
-	j.receive()
-	j.receiving.await(`waiting for a guest`)
-	return j
+	return j.begins()
+}
+
+// movesUnless migrates the guest, which stays if the target refuses it, for a reason.
+func (j *journey) movesUnless(refused string) {
+	j.t.Helper()
+	if refused == "" {
+		j.moves()
+		wait.Until(j.t, func() bool { return runs(j.t, j.toDir) })
+		return
+	}
+	out, err := j.migrate()
+	require.Error(j.t, err)
+	require.Contains(j.t, out, refused)
+	require.Equal(j.t, 1, j.receiving.exit())
+	require.True(j.t, runs(j.t, j.fromDir), "the guest stays")
 }
 
 // The owner of a source chooses no program that the target runs: neither by default nor where the source is trusted.
@@ -90,9 +97,7 @@ func TestATrustedSourceIsJudgedAgain(t *testing.T) {
 		`part(helpers = [process("x", "/bin/sh", ["-c", "exec sleep 600"])]) ` +
 		`if host.exists(host.dataDir + "/later") else None`
 	j := beginFrom(t, otherStandard(t, evil), "--trust-source")
-	out, err := j.migrate()
-	require.NoError(t, err, out)
-	require.Zero(t, j.sending.exit())
+	j.moves()
 	wait.Until(t, func() bool { return runs(t, j.toDir) })
 	kept, err := os.ReadFile(filepath.Join(j.toDir, "data", "vmtype.txtar"))
 	require.NoError(t, err)
@@ -100,10 +105,8 @@ func TestATrustedSourceIsJudgedAgain(t *testing.T) {
 
 	j.receiving.signal(syscall.SIGTERM)
 	j.receiving.exit()
-	again := start(t, j.toDir, nil)
-	again.await(`booting`)
-	again.signal(syscall.SIGTERM)
-	require.Zero(t, again.exit())
+	again := booted(t, j.toDir)
+	again.ends()
 	require.NoError(t, os.WriteFile(filepath.Join(j.toDir, "data", "later"), nil, 0o600))
 	last := start(t, j.toDir, nil)
 	require.Equal(t, 1, last.exit())
@@ -134,17 +137,8 @@ func TestAPodReceivesAnotherVersionOfItsType(t *testing.T) {
 				"TMPDIR="+j.toDir)
 			p.launch()
 			p.await(`waiting for a guest`)
-			out, err := j.migrate()
-			if c.refused == "" {
-				require.NoError(t, err, out)
-				require.Zero(t, j.sending.exit())
-				wait.Until(t, func() bool { return runs(t, j.toDir) })
-				return
-			}
-			require.Error(t, err)
-			require.Contains(t, out, c.refused)
-			require.Equal(t, 1, p.exit())
-			require.True(t, runs(t, j.fromDir), "the guest stays")
+			j.receiving = p
+			j.movesUnless(c.refused)
 		})
 	}
 }
@@ -190,26 +184,10 @@ func TestACustomTypeOfASource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			section := counterSection(t)
-			j := &journey{
-				t: t, fromDir: folder(t, "mine", section...), toDir: folder(t, "mine", section...),
-				receiveArgs: append([]string{"--vmtypes", customType(t, c.target)}, c.args...),
-			}
-			j.sending = start(t, j.fromDir, nil, "--vmtypes", customType(t, c.source))
-			j.sending.await(`booting`)
-			j.receive()
-			j.receiving.await(`waiting for a guest`)
-			out, err := j.migrate()
-			if c.refused == "" {
-				require.NoError(t, err, out)
-				require.Zero(t, j.sending.exit())
-				wait.Until(t, func() bool { return runs(t, j.toDir) })
-				return
-			}
-			require.Error(t, err)
-			require.Contains(t, out, c.refused)
-			require.Equal(t, 1, j.receiving.exit())
-			require.True(t, runs(t, j.fromDir), "the guest stays")
+			args := append([]string{"--vmtypes", customType(t, c.target)}, c.args...)
+			j := newJourney(t, "mine", counterSection(t), args...)
+			j.begins("--vmtypes", customType(t, c.source))
+			j.movesUnless(c.refused)
 		})
 	}
 }

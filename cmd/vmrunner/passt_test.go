@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -20,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"vmop/runner/control"
 	"vmop/test/invariants"
 	"vmop/test/tier"
 	"vmop/test/wait"
@@ -38,48 +33,8 @@ func enterHost(t *testing.T) {
 		"link add eth0 type veth peer name far0", "link set far0 up", "link set eth0 up",
 		"address add 192.0.2.10/24 dev eth0", "route add default via 192.0.2.1", "address add 198.51.100.1/32 dev far0",
 	} {
-		out, err := exec.CommandContext(t.Context(), "ip", strings.Fields(command)...).CombinedOutput()
-		require.NoError(t, err, "ip %s: %s", command, out)
+		ip(t, "%s", command)
 	}
-}
-
-// a passtGuest is a guest whose console the test has.
-type passtGuest struct {
-	t     *testing.T
-	conn  net.Conn
-	lines *bufio.Scanner
-}
-
-// serialOf opens the console of a VM that is booting.
-func serialOf(t *testing.T, dir string) *passtGuest {
-	t.Helper()
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
-	conn, err := client.Console(t.Context(), control.Type)
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	return &passtGuest{t, conn, bufio.NewScanner(conn)}
-}
-
-// await returns the next line that matches.
-func (g *passtGuest) await(pattern string) string {
-	g.t.Helper()
-	require.NoError(g.t, g.conn.SetReadDeadline(wait.Deadline()))
-	for wanted := regexp.MustCompile(pattern); g.lines.Scan(); {
-		if wanted.MatchString(g.lines.Text()) {
-			return g.lines.Text()
-		}
-	}
-	require.FailNow(g.t, "the console ended", "%s: %v", pattern, g.lines.Err())
-	return ""
-}
-
-// run has the guest run a command.
-func (g *passtGuest) run(command string) (status string) {
-	g.t.Helper()
-	_, err := io.WriteString(g.conn, "sh "+command+"\n")
-	require.NoError(g.t, err)
-	return strings.TrimSpace(g.await(`^rc=\d+`))
 }
 
 // page gets the guest's page from an address of the namespace that the test is in.
@@ -156,18 +111,18 @@ func TestGuestWithPasst(t *testing.T) {
 	section := strings.ReplaceAll(strings.Join(tiny(t, "tiny.dhcp"), "\n"), "network: []",
 		"network: [{type: passt, ports: [{host: 8080, guest: 80}, {host: 80, address: 0.0.0.0}]}]")
 	dir := folder(t, "standard", strings.Split(section, "\n")...)
-	first := start(t, dir, nil)
-	first.await(`booting`)
-	guest := serialOf(t, dir)
-	require.Contains(t, guest.await(`net eth0 lease=`), "lease=192.0.2.10/24 router=192.0.2.1")
+	first := booted(t, dir)
+	guest := console(t, dir)
+	guest.await(`net eth0 lease=192\.0\.2\.10/24 router=192\.0\.2\.1`)
 	guest.await(`TINY .* READY`)
 	isReached(t, "127.0.0.1:8080")
 	isReached(t, "192.0.2.10:80")
 	_, err := page(t, "192.0.2.10:8080")
 	require.ErrorIs(t, err, syscall.ECONNREFUSED, "a port without an address is at 127.0.0.1")
 
-	guest.run("nc -w 3 192.0.2.1 10250 </dev/null")
-	require.Equal(t, "rc=0", guest.run("nc -w 60 198.51.100.1 8443 </dev/null"))
+	guest.typeLine("sh nc -w 3 192.0.2.1 10250 </dev/null")
+	guest.await(`(?m)^rc=\d+`)
+	guest.does("nc -w 60 198.51.100.1 8443 </dev/null")
 	require.Equal(t, "198.51.100.1:8443", <-seen, "the router is no way to loopback addresses")
 	require.Empty(t, seen)
 
@@ -179,8 +134,7 @@ func TestGuestWithPasst(t *testing.T) {
 
 	passt := passtOf(t, dir)
 	first.kill()
-	second := start(t, dir, nil)
-	second.await(`INF adopted`)
+	second := adopted(t, dir)
 	second.await(`configuration read`)
 	require.Equal(t, passt, passtOf(t, dir), "the one that was started again is adopted")
 	isReached(t, "127.0.0.1:8080")
@@ -191,16 +145,13 @@ func TestGuestWithPasst(t *testing.T) {
 	isReached(t, "127.0.0.1:8080")
 
 	third.reachesPorts(dir)
-	third.signal(syscall.SIGTERM)
-	require.Zero(t, third.exit())
-	invariants.NothingLeft(t, dir)
+	third.stops(dir)
 }
 
 // reachesPorts connects with ports of the guest by the runner, and changes them.
 func (p *program) reachesPorts(dir string) {
 	p.t.Helper()
-	client, err := control.Dial(p.t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(p.t, err)
+	client := dial(p.t, dir)
 	conn, err := client.Forward(p.t.Context(), 80)
 	require.NoError(p.t, err)
 	_, err = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
@@ -277,7 +228,5 @@ func TestPasstOfAnOrdinaryUser(t *testing.T) {
 	conn, err := net.Dial("tcp4", "127.0.0.1:8080")
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
-	p.signal(syscall.SIGTERM)
-	require.Zero(t, p.exit())
-	invariants.NothingLeft(t, dir)
+	p.stops(dir)
 }

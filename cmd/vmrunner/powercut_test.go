@@ -286,8 +286,7 @@ func (v *poweredVM) live() {
 	p.await(`image grown`)
 
 	v.enter("the stop")
-	p.signal(syscall.SIGTERM)
-	require.Zero(v.t, p.exit())
+	p.ends()
 	v.promise("vmtype.txtar")
 	v.promise("machines.txt")
 
@@ -299,8 +298,7 @@ func (v *poweredVM) live() {
 	pinned("The second.")
 
 	v.enter("the second stop")
-	p.signal(syscall.SIGTERM)
-	require.Zero(v.t, p.exit())
+	p.ends()
 	v.promise("vmtype.txtar")
 	v.enter("the end")
 }

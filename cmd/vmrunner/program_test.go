@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/wait"
@@ -100,6 +101,22 @@ func start(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	return p
 }
 
+// booted is start of a VM that runs then.
+func booted(t *testing.T, dir string, args ...string) *program {
+	t.Helper()
+	p := start(t, dir, nil, args...)
+	p.await(`INF booting`)
+	return p
+}
+
+// adopted is start of a runner that takes over the VM that runs.
+func adopted(t *testing.T, dir string, args ...string) *program {
+	t.Helper()
+	p := start(t, dir, nil, args...)
+	p.await(`INF adopted`)
+	return p
+}
+
 // newProgram makes everything of start but the process.
 func newProgram(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	t.Helper()
@@ -171,6 +188,28 @@ func (p *program) signal(sig syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
+// ends has a runner shut its guest down.
+func (p *program) ends() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	require.Zero(p.t, p.exit(), "the guest obeys the power button")
+}
+
+// stops ends a runner and its VM, of which nothing is left in the folder.
+func (p *program) stops(dir string) {
+	p.t.Helper()
+	p.ends()
+	invariants.NothingLeft(p.t, dir)
+}
+
+// dial connects with the runner of a folder.
+func dial(t *testing.T, dir string) *control.Client {
+	t.Helper()
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+	return client
+}
+
 // tiny takes a place for the tiny guest, and returns the lines of a vm section that boot it.
 func tiny(t *testing.T, commandLine string) []string {
 	t.Helper()
@@ -191,37 +230,6 @@ func obedient(t *testing.T, counts bool) []string {
 	return []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 60",
 		"drives: [{file: " + disk + ", bootindex: 1}]",
-	}
-}
-
-// The first signal asks the guest; more of them change nothing.
-func TestSecondSignalDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 2")
-	p := start(t, dir, nil)
-	p.await(`booting`)
-	p.signal(syscall.SIGTERM)
-	p.await(`terminating`)
-	p.signal(syscall.SIGINT)
-	p.await(`ACPI power button`)
-	p.signal(syscall.SIGTERM)
-	p.await(`QMP quit`)
-	require.Zero(t, p.exit())
-	require.Contains(t, p.out.String(), "forced (host-qmp-quit)")
-	require.NoDirExists(t, filepath.Join(dir, "run"))
-}
-
-// A signal before the guest runs is the reason for the end, and its exit code.
-func TestSignalBeforeTheGuestRuns(t *testing.T) {
-	t.Parallel()
-	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
-		dir := folder(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000'], ready: PATH/never}}")
-		p := start(t, dir, nil)
-		p.await(`starting`)
-		p.signal(sig)
-		require.Equal(t, code, p.exit())
-		require.Regexp(t, `(?m)^vmrunner: stopped while the VM was being started: signal `, p.out.String())
-		require.NoDirExists(t, filepath.Join(dir, "run"))
 	}
 }
 

@@ -73,12 +73,9 @@ func runsAnew(t *testing.T, dir string) {
 	t.Helper()
 	p := start(t, dir, nil)
 	p.await("booting")
-	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
-	require.NoError(t, err)
+	client := dial(t, dir)
 	require.EqualError(t, client.Act(t.Context(), control.Reclaim), handover.ErrNotReleased.Error())
-	p.signal(syscall.SIGTERM)
-	require.Zero(t, p.exit())
-	invariants.NothingLeft(t, dir)
+	p.stops(dir)
 }
 
 // The same where nothing runs any more, of both sides.

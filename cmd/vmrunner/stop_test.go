@@ -19,8 +19,7 @@ func TestStopWaitsForTheRunnersEnd(t *testing.T) {
 	dir := folder(t, "bare", "powerdownTimeout: 900",
 		`options: {helper: {program: /bin/sh, arguments: ['-c', "trap 'sleep 1; exit' TERM; : >PATH/ready; while :; `+
 			`do sleep 0.1; done"], ready: PATH/ready}}`)
-	p := start(t, dir, nil)
-	p.await(`booting`)
+	p := booted(t, dir)
 	run := filepath.Join(dir, "run")
 	require.Contains(t, listed(t), entry{Name: "test", RuntimeDir: run})
 

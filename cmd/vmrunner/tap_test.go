@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -14,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"vmop/runner/control"
 	"vmop/test/guest"
 	programs "vmop/test/program"
 	"vmop/test/tier"
@@ -28,8 +25,7 @@ type bridged struct {
 	dir     string
 	env     []string
 	program string // vmrunner
-	console io.Writer
-	said    *bufio.Scanner // on the console
+	console *serial
 }
 
 // newBridged starts one with an address, and waits for it.
@@ -41,8 +37,7 @@ func newBridged(t *testing.T, address string) *bridged {
 	for _, words := range []string{
 		"link set lo up", "link add br7 type bridge", "address add 192.168.7.1/24 dev br7", "link set br7 up",
 	} {
-		out, err := exec.CommandContext(t.Context(), "ip", strings.Fields(words)...).CombinedOutput()
-		require.NoError(t, err, "ip %s: %s", words, out)
+		ip(t, "%s", words)
 	}
 	server := filepath.Join(t.TempDir(), "sshd")
 	require.NoError(t, programs.Build(t.Context(), server, "vmop/test/guest/sshd"))
@@ -58,37 +53,11 @@ func newBridged(t *testing.T, address string) *bridged {
 	p.cmd.Env = b.env
 	p.launch()
 	p.await(`booting`)
-	client, err := control.Dial(t.Context(), filepath.Join(b.dir, "run", control.SocketName))
-	require.NoError(t, err)
-	conn, err := client.Console(t.Context(), control.Type)
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, conn.SetReadDeadline(wait.Deadline()))
-	b.console, b.said = conn, bufio.NewScanner(conn)
-	b.until(" READY")
-	b.does("mkdir -p /etc; " + server + " >/dev/null 2>&1 & until netstat -ltn | grep -q :22; do sleep 0.2; done")
-	b.does("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " +
-		`$(grep -l guest_agent /sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\(.*\)/name,/dev\1,')`)
+	b.console = console(t, b.dir)
+	b.console.await(`TINY \S+ READY`)
+	b.console.does("mkdir -p /etc; " + server + " >/dev/null 2>&1 & until netstat -ltn | grep -q :22; do sleep 0.2; done")
+	b.console.does("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + agentPort)
 	return b
-}
-
-// until reads the guest's console until a line has a text.
-func (b *bridged) until(text string) {
-	b.t.Helper()
-	for b.said.Scan() {
-		if strings.Contains(b.said.Text(), text) {
-			return
-		}
-	}
-	require.FailNow(b.t, "not said", "%s: %v", text, b.said.Err())
-}
-
-// does runs a command in the guest.
-func (b *bridged) does(command string) {
-	b.t.Helper()
-	_, err := io.WriteString(b.console, "sh "+command+"\n")
-	require.NoError(b.t, err)
-	b.until("rc=0")
 }
 
 // answersAt waits until the runner says that the guest answers at an address.
@@ -139,7 +108,7 @@ func TestAGuestOnABridgeIsReached(t *testing.T) {
 	require.Contains(t, out, "/nowhere")
 
 	// Whatever else a guest claims is shown, and not believed.
-	b.does("ip address delete 192.168.7.7/24 dev eth0 && ip address add 192.168.7.1/24 dev eth0")
+	b.console.does("ip address delete 192.168.7.7/24 dev eth0 && ip address add 192.168.7.1/24 dev eth0")
 	b.answersAt("192.168.7.1")
 	listener, err := net.Listen("tcp", "192.168.7.1:0")
 	require.NoError(t, err)

@@ -25,8 +25,7 @@ func TestRemovedLocksLetNoSecondMachineIn(t *testing.T) {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "data", name)))
 		}
 	}
-	first := start(t, dir, nil)
-	first.await(`booting`)
+	first := booted(t, dir)
 	qemu := invariants.OneQEMU(t, dir)
 	remove()
 	second := start(t, dir, nil)
@@ -35,12 +34,9 @@ func TestRemovedLocksLetNoSecondMachineIn(t *testing.T) {
 
 	remove() // what the second made
 	first.kill()
-	third := start(t, dir, nil)
-	third.await(`INF adopted`)
+	third := adopted(t, dir)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	third.signal(syscall.SIGTERM)
-	require.Zero(t, third.exit())
-	invariants.NothingLeft(t, dir)
+	third.stops(dir)
 }
 
 // spoilt returns a text that stands for the record of a running machine, and is wrong.
@@ -116,9 +112,7 @@ func TestAWrongRecordIsRebuilt(t *testing.T) {
 			third := start(t, dir, nil) // by the new record
 			third.await(`INF adopted`)
 			require.NotContains(t, third.out.String(), "WRN")
-			third.signal(syscall.SIGTERM)
-			require.Zero(t, third.exit())
-			invariants.NothingLeft(t, dir)
+			third.stops(dir)
 		})
 	}
 }
@@ -138,25 +132,7 @@ func TestAGuestThatCannotBeAdoptedKeepsRunning(t *testing.T) {
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 
 	rewrite(t, dir, "serial=new", "serial=old") // as the error says
-	third := start(t, dir, nil)
-	third.await(`INF adopted`)
+	third := adopted(t, dir)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	third.signal(syscall.SIGTERM)
-	require.Zero(t, third.exit())
-	invariants.NothingLeft(t, dir)
-}
-
-// A machine whose runtime directory has become read-only is looked after all the same.
-func TestMachineOnAReadOnlyRuntimeDirectory(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 0")
-	qemu := orphan(t, dir)
-	readOnly(t, filepath.Join(dir, "run"))
-	second := start(t, dir, nil)
-	second.await(`INF adopted`)
-	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
-	second.signal(syscall.SIGTERM)
-	second.exit()
-	invariants.NoProcess(t, dir)
-	require.NotContains(t, strings.ToLower(second.out.String()), "panic")
+	third.stops(dir)
 }

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,6 +45,19 @@ func Require(t testing.TB, project, program string, root func() *cobra.Command, 
 	count, err := Check(all, program, root)
 	require.NoError(t, err)
 	require.Greater(t, count, least)
+}
+
+// RequireNarrow has a program's test fail if help doesn't fit a terminal that is not much wider than usual.
+func RequireNarrow(t testing.TB, cmd *cobra.Command) {
+	t.Helper()
+	const widest = 100
+	for line := range strings.Lines(cmd.Long + "\n" + cmd.UsageString()) {
+		width := utf8.RuneCountInString(strings.TrimRight(line, " \n"))
+		assert.LessOrEqual(t, width, widest, "%s --help: %s", cmd.CommandPath(), line)
+	}
+	for _, verb := range cmd.Commands() {
+		RequireNarrow(t, verb)
+	}
 }
 
 // fault returns what is wrong with the arguments of a command. A mention may be without arguments.

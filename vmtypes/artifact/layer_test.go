@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/require"
 )
 
@@ -127,4 +128,14 @@ func FuzzUnpack(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, files, again)
 	})
+}
+
+func TestTheLargestLayer(t *testing.T) {
+	t.Parallel()
+	for size, fits := range map[int]bool{mostLayer: true, mostLayer + 1: false, 0: true, -1: false} {
+		text := fmt.Sprintf(`{"artifactType": %q, "layers": [{"mediaType": %q, "size": %d}]}`, Type,
+			types.OCIUncompressedLayer, size)
+		_, _, err := layerOf([]byte(text), types.OCIManifestSchema1)
+		require.Equal(t, fits, err == nil, size)
+	}
 }

@@ -26,8 +26,8 @@ const everyProgram = "every program"
 var samples = []string{
 	"../testdata/golden/minimal.txtar",
 	"../testdata/golden/everything.txtar",
-	"../testdata/golden/secure-4m-tpm-kvm.txtar",
-	"../testdata/golden/user-network.txtar",
+	"../testdata/golden/windows.txtar",
+	"../testdata/golden/microvm.txtar", // has a user network, and no medium
 	"../testdata/golden/no-network.txtar",
 	"../../examples/vmtypes/capture-two-cards.txtar",
 	"../../examples/vmtypes/passthrough-graphics-card.txtar",
