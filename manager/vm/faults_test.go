@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,21 +20,14 @@ import (
 	"vmop/test/tier"
 )
 
-// A line is what a manager's requests go through to a real API server that it can lose, or that
-// answers slowly, or that other clients write to at the same time.
+// A line is what a manager's requests go through to a real API server to which other clients write at the same time.
 type line struct {
 	next http.RoundTripper
 
 	mu        sync.Mutex
-	gone      bool
-	refused   int           // requests while it is gone
-	delay     time.Duration // of each answer, and of each part of a watch
-	disturbed int           // writes before which another client still changes the object
+	disturbed int // writes before which another client still changes the object
 	conflicts int
-	open      map[*answerBody]bool
 }
-
-var errGone = errors.New("connection refused")
 
 // through returns a client's configuration of a manager that has only this line.
 func (l *line) through(w *world) *rest.Config {
@@ -47,63 +39,26 @@ func (l *line) through(w *world) *rest.Config {
 	return config
 }
 
-// set changes the line. What is open is closed.
-func (l *line) set(gone bool, delay time.Duration) {
-	l.mu.Lock()
-	l.gone, l.delay = gone, delay
-	open := l.open
-	l.open = nil
-	l.mu.Unlock()
-	for body := range open {
-		_ = body.ReadCloser.Close()
-	}
-}
-
-func (l *line) refusals() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.refused
-}
-
 // RoundTrip implements http.RoundTripper.
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.mu.Lock()
-	delay, disturb := l.delay, r.Method == http.MethodPatch && l.disturbed > 0
+	disturb := r.Method == http.MethodPatch && l.disturbed > 0
 	if disturb {
 		l.disturbed--
 	}
-	if l.gone {
-		l.refused++
-		l.mu.Unlock()
-		return nil, errGone
-	}
 	l.mu.Unlock()
-	select {
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	case <-time.After(delay):
-	}
 	if disturb {
 		if err := l.disturb(r); err != nil {
 			return nil, err
 		}
 	}
 	response, err := l.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	body := &answerBody{response.Body, l, delay}
-	response.Body = body
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if response.StatusCode == http.StatusConflict {
+	if err == nil && response.StatusCode == http.StatusConflict {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		l.conflicts++
 	}
-	if l.open == nil {
-		l.open = map[*answerBody]bool{}
-	}
-	l.open[body] = true
-	return response, nil
+	return response, err
 }
 
 // disturb changes the object of a request in the name of another client.
@@ -120,65 +75,12 @@ func (l *line) disturb(r *http.Request) error {
 	return response.Body.Close()
 }
 
-// answerBody is the body of an answer, whose parts arrive late.
-type answerBody struct {
-	io.ReadCloser
-	line  *line
-	delay time.Duration
-}
-
-func (b *answerBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	<-time.After(b.delay)
-	return n, err
-}
-
-func (b *answerBody) Close() error {
-	b.line.mu.Lock()
-	delete(b.line.open, b)
-	b.line.mu.Unlock()
-	return b.ReadCloser.Close()
-}
-
 // uid returns the uid of a VM's pod.
 func (w *world) uid(vm string) apitypes.UID {
 	w.t.Helper()
 	pod, is := get(w, objects.PodName(vm, 0), &corev1.Pod{})
 	require.True(w.t, is, vm)
 	return pod.UID
-}
-
-// While the API server can't be reached a manager loses nothing: what has changed meanwhile is
-// followed when it answers again, however slowly, and no other VM notices.
-func TestFault35TheAPIServerIsAwayThenSlow(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	w := newWorld(t)
-	w.play()
-	l := &line{}
-	w.start(l.through(w))
-	for _, name := range []string{"keeps", "labeled", "stops"} {
-		w.vm(name)
-	}
-	w.settled()
-	before := map[string]apitypes.UID{"keeps": w.uid("keeps"), "labeled": w.uid("labeled")}
-
-	l.set(true, 0)
-	w.vm("new")
-	w.edit("labeled", func(vm *v1.VirtualMachine) { vm.Labels = map[string]string{"tier": "front"} })
-	w.edit("stops", stopped)
-	require.Eventually(t, func() bool { return l.refusals() > 20 }, patience, tick, "the manager keeps trying")
-	vm, _ := get(w, "new", &v1.VirtualMachine{})
-	require.Equal(t, "NotSeen", vm.Status.Reason)
-
-	l.set(false, 200*time.Millisecond)
-	eventually(w, objects.PodName("labeled", 0), &corev1.Pod{}, "it has the label", func(pod *corev1.Pod) bool {
-		return pod.Labels["tier"] == "front"
-	})
-	w.settled()
-	for name, uid := range before {
-		require.Equal(t, uid, w.uid(name), name)
-	}
 }
 
 // Two managers that both believe to lead, one of them with a clock that is an hour fast, make

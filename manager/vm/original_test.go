@@ -10,11 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -23,36 +21,6 @@ import (
 	"vmop/manager/objects"
 	"vmop/manager/takeover"
 )
-
-// A template of VM-Operator isn't replaced by the standard type without a word.
-func TestTemplateOfTheOriginal(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	from := func(template string) func(*v1.VirtualMachine) {
-		return func(vm *v1.VirtualMachine) { vm.Spec.RunnerTemplate = &v1.RunnerTemplate{Source: template} }
-	}
-	w.vm("same", from("Standard-VM-latest.ftl.yaml"))
-	w.boot("same")
-	w.vm("own", from("windows.ftl.yaml"))
-	vm := w.phase("own", v1.PhaseFailed, decide.ReasonTypeRefused)
-	require.Contains(t, vm.Status.Message, "spec.runnerTemplate.source: windows.ftl.yaml is a template of VM-Operator: set spec.vmType.source to the VM type that replaces it")
-	w.edit("own", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "windows" })
-	w.boot("own")
-}
-
-// A VM that no manager has seen says so; what a manager says afterwards is all its own.
-func TestNotSeen(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.vm("web")
-	vm, _ := get(w, "web", &v1.VirtualMachine{})
-	require.Equal(t, "NotSeen", vm.Status.Reason)
-	w.manage(nil)
-	w.boot("web")
-	eventually(w, "web", &v1.VirtualMachine{}, "it runs", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.Phase == v1.PhaseRunning && vm.Status.Reason == "" && vm.Status.Message == ""
-	})
-}
 
 // A VM that VM-Operator 4 has created keeps the disks, the data and the password
 // that it had there.
@@ -92,13 +60,7 @@ func TestFromTheOriginal(t *testing.T) {
 	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	w.edit("web", running)
 	pod := w.boot("web")
-	var claims []string
-	for _, volume := range pod.Spec.Volumes {
-		if volume.PersistentVolumeClaim != nil {
-			claims = append(claims, volume.PersistentVolumeClaim.ClaimName)
-		}
-	}
-	require.ElementsMatch(t, []string{"web-runner-data", "web-system-disk"}, claims)
+	require.ElementsMatch(t, []string{"web-runner-data", "web-system-disk"}, claimsOf(pod))
 	var all corev1.PersistentVolumeClaimList
 	require.NoError(t, w.client.List(t.Context(), &all, client.InNamespace(w.Name)))
 	require.Len(t, all.Items, 2, "none is made beside them")
@@ -198,7 +160,7 @@ func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
 	w.bind(pod)
 	w.manage(nil)
 	eventually(w, "web", &v1.VirtualMachine{}, "the StatefulSet is in the way", func(vm *v1.VirtualMachine) bool {
-		c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled)
+		c := condition(vm, v1.ConditionReconciled)
 		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == decide.ReasonNameTaken
 	})
 	now, _ := get(w, "web", &appsv1.StatefulSet{})
@@ -220,7 +182,7 @@ func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
 	booted := w.boot("web")
 	lost := fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, objects.AnnotationApplied)
 	ours, _ := get(w, "web", &appsv1.StatefulSet{})
-	require.NoError(t, w.client.Patch(t.Context(), ours, client.RawPatch(types.MergePatchType, []byte(lost))))
+	w.patch(ours, lost)
 	eventually(w, "web", &appsv1.StatefulSet{}, "one of ours gets its hash again", func(set *appsv1.StatefulSet) bool {
 		return set.Annotations[objects.AnnotationApplied] != ""
 	})

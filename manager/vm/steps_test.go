@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
@@ -23,7 +22,7 @@ func TestFirstWord(t *testing.T) {
 	classless := len(v1.ManagerConditions()) - 1
 	require.Len(t, vm.Status.Conditions, classless+len(v1.MachineConditions()))
 	for _, name := range v1.MachineConditions() {
-		c := meta.FindStatusCondition(vm.Status.Conditions, name)
+		c := condition(vm, name)
 		require.Equal(t, "NotStarted", c.Reason, name)
 		require.Equal(t, made.CreationTimestamp.UTC(), c.LastTransitionTime.UTC(), name)
 	}
@@ -33,7 +32,7 @@ func TestFirstWord(t *testing.T) {
 	w.edit("web", running)
 	w.boot("web")
 	same, _ := get(w, "web", &v1.VirtualMachine{})
-	require.Equal(t, metav1.ConditionTrue, meta.FindStatusCondition(same.Status.Conditions, v1.ConditionRunning).Status,
+	require.Equal(t, metav1.ConditionTrue, condition(same, v1.ConditionRunning).Status,
 		"the runner's word is not overwritten")
 	for _, c := range same.Status.Conditions {
 		require.Positive(t, c.LastTransitionTime.Unix(), c.Type)
