@@ -61,7 +61,9 @@ func TestWhatAClaimKeeps(t *testing.T) {
 		kept  string // field: has -> wanted
 	}{
 		"nothing":       {func(*spec) {}, func(*claim) {}, ""},
-		"another class": {func(s *spec) { s.StorageClassName = new("fast") }, func(*claim) {}, "storageClassName: slow -> fast"},
+		"another class": {
+			func(s *spec) { s.StorageClassName = new("fast") }, func(*claim) {}, "storageClassName: slow -> fast",
+		},
 		"no class": {
 			func(s *spec) { s.StorageClassName = new("fast") }, func(c *claim) { c.Spec.StorageClassName = nil },
 			"storageClassName: none -> fast",
@@ -156,9 +158,11 @@ func TestClaimsAreExplained(t *testing.T) {
 		}
 	}
 	c := claimOf(t, func(*v1.ClaimSpec) {}, nil)
-	const stays = diskSpec + ".resources.requests.storage: the claim " + diskClaim + " stays at 30Gi and does not grow to 40Gi: "
+	const stays = diskSpec + ".resources.requests.storage: the claim " + diskClaim +
+		" stays at 30Gi and does not grow to 40Gi: "
 	for want, change := range map[string]func(*corev1.PersistentVolumeClaim){
-		stays + "request 30Gi, or let the storage class slow expand volumes (allowVolumeExpansion: true); no": sized("30Gi"),
+		stays + "request 30Gi, or let the storage class slow expand volumes (allowVolumeExpansion: true); " +
+			"no": sized("30Gi"),
 		stays + "it can grow once it has a volume; no": func(c *corev1.PersistentVolumeClaim) {
 			c.Status.Phase = corev1.ClaimPending
 			sized("30Gi")(c)
@@ -171,22 +175,22 @@ func TestClaimsAreExplained(t *testing.T) {
 	} {
 		require.Equal(t, want, c.Refused(stored(change), "no"))
 	}
-	const none = "the claim " + diskClaim + " has no volume: "
+	const none, field = "the claim " + diskClaim + " has no volume: ", diskSpec + ".storageClassName"
 	for want, change := range map[string]func(*corev1.PersistentVolumeClaim){
-		none + "it names no storage class, and the cluster has no default one (set " + diskSpec + ".storageClassName)": class(nil),
-		none + "its storage class is empty (" + diskSpec + ".storageClassName), so an administrator has to create a " +
-			"PersistentVolume for it": class(new("")),
-		none + "check that the storage class slow exists (" + diskSpec + ".storageClassName), and that its provisioner is " +
+		none + "it names no storage class, and the cluster has no default one (set " + field + ")": class(nil),
+		none + "its storage class is empty (" + field + "), so an administrator has to create a PersistentVolume " +
+			"for it": class(new("")),
+		none + "check that the storage class slow exists (" + field + "), and that its provisioner is " +
 			"running": class(new("slow")),
 	} {
 		require.Equal(t, want, c.Unbound(stored(change), ""))
 	}
-	require.Equal(t, none+"no space ("+diskSpec+".storageClassName)", c.Unbound(stored(class(nil)), "no space"))
+	require.Equal(t, none+"no space ("+field+")", c.Unbound(stored(class(nil)), "no space"))
 
 	_, err := c.Change(stored(sized("50Gi")))
 	require.NoError(t, err)
-	require.Equal(t, diskSpec+".resources.requests.storage: the volume stays at 50Gi: volumes can grow, but not shrink to "+
-		"40Gi", c.Problem.String())
+	require.Equal(t, diskSpec+".resources.requests.storage: the volume stays at 50Gi: volumes can grow, but not "+
+		"shrink to 40Gi", c.Problem.String())
 	again := claimOf(t, func(*v1.ClaimSpec) {}, map[string]string{objects.AnnotationStorage: "50Gi"})
 	require.Equal(t, c.Problem, again.Problem, "known without a read")
 	require.Nil(t, claimOf(t, func(*v1.ClaimSpec) {}, map[string]string{objects.AnnotationStorage: "40Gi"}).Problem)
