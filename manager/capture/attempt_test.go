@@ -236,11 +236,13 @@ func TestAttemptsOfDisks(t *testing.T) {
 			with{attached, func(s *stage) { s.shows = freezeTime - thawMargin - pollTime }}, true, "", "", frozen,
 		},
 		"too late": {
-			with{attached, func(s *stage) { s.shows = freezeTime }}, true, "",
+			with{attached, func(s *stage) { s.shows = freezeTime }},
+			true, "",
 			"has not made the snapshot while the guest's", frozen,
 		},
 		"thawed before": {
-			with{attached, func(s *stage) { s.thawed = 0 }}, true, "", "were thawed before the snapshot was made",
+			with{attached, func(s *stage) { s.thawed = 0 }},
+			true, "", "were thawed before the snapshot was made",
 			frozen,
 		},
 		"not thawed": {
@@ -251,22 +253,26 @@ func TestAttemptsOfDisks(t *testing.T) {
 		},
 		"unknown meanwhile": {with{fails("VirtualDisk")}, true, "", "a VM got the disk while", ""},
 		"no agent": {
-			with{attached, agentless}, false, "",
+			with{attached, agentless},
+			false, "",
 			"the VM web is running, and its file systems are not frozen: no agent is connected", unfrozen,
 		},
 		"no agent, wanted": {
-			with{attached, agentless}, true, snapshot.ReasonNotConsistent,
+			with{attached, agentless},
+			true, snapshot.ReasonNotConsistent,
 			"no agent is connected; it is asked for a consistent one", unfrozen,
 		},
 		"frozen already": {
-			with{attached, func(s *stage) { s.err = busy }}, false, snapshot.ReasonBusy, "the VM web: frozen already",
+			with{attached, func(s *stage) { s.err = busy }},
+			false, snapshot.ReasonBusy, "the VM web: frozen already",
 			unfrozen,
 		},
 		"not to be frozen": {
 			with{attached, func(s *stage) { s.err = broken }}, false, "", "are not frozen: no route", unfrozen,
 		},
 		"refused, not busy": {
-			with{attached, func(s *stage) { s.err = &control.AnswerError{Code: 500, Message: "failed"} }}, false, "",
+			with{attached, func(s *stage) { s.err = &control.AnswerError{Code: 500, Message: "failed"} }},
+			false, "",
 			"are not frozen: failed", unfrozen,
 		},
 		"not to be reached":  {with{attached, fails("reach")}, false, "", "are not frozen: no route", ""},
@@ -277,32 +283,38 @@ func TestAttemptsOfDisks(t *testing.T) {
 		"a VM that isn't known": {with{attached, fails("know VM")}, false, snapshot.ReasonRefused, "no route", ""},
 		"a pod that isn't":      {with{attached, fails("know Pod")}, false, snapshot.ReasonRefused, "no route", ""},
 		"a claim that is gone": {
-			with{attached, func(s *stage) { delete(s.claims, "vd-data") }}, false, snapshot.ReasonRefused, "not found",
+			with{attached, func(s *stage) { delete(s.claims, "vd-data") }},
+			false, snapshot.ReasonRefused, "not found",
 			"",
 		},
 		"another claim": {
-			with{attached, func(s *stage) { s.claims["vd-data"].UID = "other" }}, false, snapshot.ReasonDiskNotReady,
+			with{attached, func(s *stage) { s.claims["vd-data"].UID = "other" }},
+			false, snapshot.ReasonDiskNotReady,
 			"no storage class", "",
 		},
 		"no storage class": {
-			with{attached, func(s *stage) { s.claims["vd-data"].Spec.StorageClassName = nil }}, false,
+			with{attached, func(s *stage) { s.claims["vd-data"].Spec.StorageClassName = nil }},
+			false,
 			snapshot.ReasonDiskNotReady, "no storage class", "",
 		},
 		"an unknown class":    {with{attached, fails("StorageClass")}, false, snapshot.ReasonRefused, "no route", ""},
 		"no lists of classes": {with{attached, fails("list")}, false, snapshot.ReasonRefused, "no route", ""},
 		"no class": {
-			with{attached, func(s *stage) { s.classes = nil }}, false, snapshot.ReasonUnsupported,
+			with{attached, func(s *stage) { s.classes = nil }},
+			false, snapshot.ReasonUnsupported,
 			"there is no VolumeSnapshotClass for the driver driver", "",
 		},
 		"refused before": {
 			with{attached, fails("try")}, false, snapshot.ReasonRefused, "tried again every minute: no route", "",
 		},
 		"refused then": {
-			with{attached, fails("create")}, false, snapshot.ReasonRefused, "tried again every minute: no route",
+			with{attached, fails("create")},
+			false, snapshot.ReasonRefused, "tried again every minute: no route",
 			frozen,
 		},
 		"deleted meanwhile": {
-			with{attached, func(s *stage) { s.creates = func() { s.made = nil } }}, false, "",
+			with{attached, func(s *stage) { s.creates = func() { s.made = nil } }},
+			false, "",
 			"has not made the snapshot", frozen,
 		},
 		"unreadable meanwhile": {

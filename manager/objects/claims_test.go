@@ -60,7 +60,7 @@ func TestWhatAClaimKeeps(t *testing.T) {
 		has   func(*claim)
 		kept  string // field: has -> wanted
 	}{
-		"nothing":       {func(*spec) {}, func(*claim) {}, ""},
+		"nothing": {func(*spec) {}, func(*claim) {}, ""},
 		"another class": {
 			func(s *spec) { s.StorageClassName = new("fast") }, func(*claim) {}, "storageClassName: slow -> fast",
 		},

@@ -43,12 +43,6 @@ func (w *world) attachmentIs(name string, phase v1.AttachmentPhase, reason, says
 	})
 }
 
-// noAttachment waits until an attachment is gone.
-func (w *world) noAttachment(name string) {
-	w.t.Helper()
-	absent(w, name, &vmbda{})
-}
-
 // serve is the kubelet of an export, which is ready.
 func (w *world) serve(disk string) *corev1.Pod {
 	w.t.Helper()
@@ -208,77 +202,6 @@ func (w *world) hasCertificates(vm string, export *corev1.Pod) {
 		}
 	}
 	require.Fail(w.t, "the pod has no folder for certificates")
-}
-
-// plugged makes a VM with a disk that its guest has.
-func (w *world) plugged(vm, disk string) *corev1.Pod {
-	w.t.Helper()
-	w.blankDisk(disk, w.storage(false, true, "1Gi"), "1Gi")
-	w.vm(vm)
-	pod := w.boot(vm)
-	w.attach("att", vm, disk)
-	w.serve(disk)
-	w.reports(vm, pod, w.configured(vm, disk).Revision, disk, "Attached")
-	w.attachmentIs("att", v1.AttachmentAttached, "", "")
-	return pod
-}
-
-// A VM that is restarted gets its disk again, by an export. What has been added to its definition
-// meanwhile is mounted then.
-func TestAnAttachmentOutlivesARestart(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	pod := w.plugged("web", "data")
-	require.NoError(t, w.client.Delete(t.Context(), pod))
-	w.gone("web", pod)
-	second := w.pod("web")
-	require.NotEqual(t, pod.UID, second.UID)
-	w.drives = nil
-	pod = w.boot("web")
-	w.serve("data")
-	drives := w.configured("web", "data")
-	w.reports("web", pod, drives.Revision, "data", "Attached")
-	w.attachmentIs("att", v1.AttachmentAttached, "", "")
-
-	// The definition names it, too: the configuration is still written, and the pod gets it later.
-	w.edit("web", func(vm *v1.VirtualMachine) {
-		withDisks("data")(vm)
-		vm.Spec.VM.CurrentCPUs = new(int32(1))
-	})
-	configMap := eventually(w, "web", &corev1.ConfigMap{}, "is written", func(c *corev1.ConfigMap) bool {
-		return strings.Contains(c.Data[objects.ConfigKey], "currentCpus: 1")
-	})
-	require.NotContains(t, configMap.Data[objects.ConfigKey], "/dev/data-vd")
-	require.NotContains(t, mountedBy(w, "web"), "vd-data")
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "says why", func(vm *v1.VirtualMachine) bool {
-		c := condition(vm, v1.ConditionReconciled)
-		return c != nil && c.Reason == diskof.ReasonInUse
-	})
-	require.Contains(t, condition(vm, v1.ConditionReconciled).Message,
-		"the pod has it from the next start")
-	require.NoError(t, w.client.Delete(t.Context(), pod))
-	w.gone("web", pod)
-	w.drives = nil
-	require.Eventually(t, func() bool { return strings.Contains(mountedBy(w, "web"), "vd-data") }, patience, tick)
-	_, exported := get(w, "vd-data", &corev1.Pod{})
-	require.False(t, exported, "not in two ways")
-	w.reports("web", w.boot("web"), w.configured("web").Revision)
-	w.attachmentIs("att", v1.AttachmentPending, attachment.ReasonConflict, "mounts the claim")
-	w.Kubectl("delete", "vmbda", "att", "--timeout=20s")
-}
-
-// mountedBy returns the claims in a VM's pod, if it isn't gated: a gated one is never started.
-func mountedBy(w *world, vm string) (claims string) {
-	pod, _ := get(w, objects.PodName(vm, 0), &corev1.Pod{})
-	if len(pod.Spec.SchedulingGates) > 0 {
-		return ""
-	}
-	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			claims += v.PersistentVolumeClaim.ClaimName + " "
-		}
-	}
-	return claims
 }
 
 // plays plays the kubelet of exports and the runner's part of a VM's drives.

@@ -99,66 +99,6 @@ func TestClaimsWithoutVolumes(t *testing.T) {
 	w.explained("db", decide.ReasonClaimPending, "the claim runner-data-db-0 has no volume: it names no storage class, and the cluster has no default one (set runnerDataPvc.storageClassName of the manager's configuration)")
 }
 
-// What can't change in a claim is reported, once, with what the claim has and what would
-// be right, also by a manager that has just started, and no longer than it holds.
-// The VM keeps running.
-func TestClaimKeepsWhatItHas(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	end := w.manage(nil)
-	class := w.bound("web", false)
-	pod := w.boot("web")
-	template := func(vm *v1.VirtualMachine) *v1.ClaimSpec { return &vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec }
-	w.edit("web", func(vm *v1.VirtualMachine) { template(vm).StorageClassName = nil })
-	w.edit("web", func(vm *v1.VirtualMachine) {
-		template(vm).StorageClassName, template(vm).AccessModes = new("fast"),
-			[]corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-	})
-	modes := "spec.vm.disks[0].volumeClaimTemplate.spec.accessModes: the claim system-disk-web-0 exists with ReadWriteOnce, which cannot change to ReadWriteMany: " +
-		"ask for ReadWriteOnce, or give the disk another metadata.name, for which an empty claim is created, and copy the data; " +
-		"if the data is not needed, delete the claim while the VM is stopped"
-	classes := "spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName: the claim system-disk-web-0 exists with " +
-		class.Name + ", which cannot change to fast: ask for " + class.Name + ", or "
-	vm := w.told("web", modes+"; "+classes)
-	require.Equal(t, decide.ReasonClaim, condition(vm, v1.ConditionReconciled).Reason)
-	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
-
-	end()
-	via := newWire()
-	w.manage(via)
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{"seen": "1"} })
-	eventually(w, pod.Name, &corev1.Pod{}, "the VM is looked at", func(p *corev1.Pod) bool {
-		return p.Annotations["seen"] == "1"
-	})
-	w.told("web", modes+"; "+classes)
-	require.NotContains(t, strings.Join(via.written(), "\n"), "persistentvolumeclaims")
-
-	w.edit("web", func(vm *v1.VirtualMachine) { // cannot grow either
-		template(vm).AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-		template(vm).Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
-	})
-	w.told("web", "stays at 1Gi and does not grow to 2Gi")
-	for range 3 {
-		w.look()
-	}
-	vm = w.told("web", classes)
-	_, message := reconciled(vm)
-	require.NotContains(t, message, "accessModes")
-	for _, e := range w.events("web", "ClaimNotChanged") {
-		require.Equal(t, corev1.EventTypeWarning, e.Type)
-	}
-	require.Eventually(t, func() bool { return len(w.events("web", "ClaimNotChanged")) == 3 }, patience, tick,
-		"of the modes, the class, the size")
-
-	w.edit("web", func(vm *v1.VirtualMachine) {
-		template(vm).StorageClassName, template(vm).Resources.Requests[corev1.ResourceStorage] = &class.Name,
-			resource.MustParse("1Gi")
-	})
-	w.isWell("web")
-	_, is := get(w, pod.Name, pod)
-	require.True(t, is)
-}
-
 // isWell waits until a VM's condition Reconciled holds.
 func (w *world) isWell(name string) {
 	w.t.Helper()
@@ -166,24 +106,6 @@ func (w *world) isWell(name string) {
 		status, _ := reconciled(vm)
 		return status == metav1.ConditionTrue && vm.Status.ObservedGeneration == vm.Generation
 	})
-}
-
-// A claim that waits for a storage class gets the one that the VM is given: that is
-// what the message advises.
-func TestClaimGetsItsClass(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.vm("web")
-	w.phase("web", v1.PhasePending, decide.ReasonClaimPending)
-	w.edit("web", func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = new("gold")
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Labels = map[string]string{"tier": "one"}
-	})
-	eventually(w, "system-disk-web-0", &corev1.PersistentVolumeClaim{}, "it has a class and labels",
-		func(c *corev1.PersistentVolumeClaim) bool {
-			return c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == "gold" && c.Labels["tier"] == "one"
-		})
-	w.isWell("web")
 }
 
 // Wrong levels in a VM's own logging.properties are reported, with the line and what is

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,7 +12,6 @@ import (
 	"vmop/manager/class"
 	"vmop/manager/decide"
 	"vmop/test/cluster/clustertest"
-	"vmop/test/tier"
 )
 
 // class makes a class for this world: other tests have the same API server.
@@ -116,19 +114,4 @@ func TestClassOfTwoNamespaces(t *testing.T) {
 	require.Equal(t, metav1.ConditionFalse, reconciled.Status)
 	require.Contains(t, reconciled.Message, "there is no VirtualMachineClass")
 	require.Equal(t, name, vm.Status.VirtualMachineClassName)
-}
-
-// The status of a class has a default that its VM type refuses, with the path in the class.
-func TestClassTellsWrongDefaults(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	w := begin(t)
-	w.types.refuse("pc", TypeRefused{"spec.vm.options.sound: unknown option"})
-	name := w.class("faulty", func(s *v1.VirtualMachineClassSpec) { s.VMType = &v1.VMType{Source: "pc"} })
-	require.Eventually(t, func() bool {
-		c := &v1.VirtualMachineClass{}
-		require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: name}, c))
-		ready := meta.FindStatusCondition(c.Status.Conditions, v1.ConditionReady)
-		return ready != nil && ready.Message == "spec.defaults.options.sound: unknown option"
-	}, patience, tick)
 }

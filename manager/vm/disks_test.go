@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -149,26 +148,4 @@ func TestABlankDisk(t *testing.T) {
 	other, _ := get(w, "other-vm-0", &corev1.Pod{})
 	w.remove(other)
 	w.diskOf("blank-disk", "linux-vm")
-}
-
-// A disk stays with a VM as long as its stateful set may make a pod that has it.
-func TestADiskStaysUntilNoPodCanHaveIt(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	class := w.storage(false, true, "1Gi", "1Gi")
-	w.blankDisk("one", class, "1Gi")
-	w.blankDisk("two", class, "1Gi")
-	w.vm("web", withDisks("one", "two"))
-	pod := w.boot("web")
-	w.edit("web", withDisks("one"))
-	eventually(w, "web", &appsv1.StatefulSet{}, "makes pods without the disk", func(s *appsv1.StatefulSet) bool {
-		return s.Status.ObservedGeneration == s.Generation && !slices.ContainsFunc(s.Spec.Template.Spec.Volumes,
-			func(v corev1.Volume) bool { return v.Name == "two-vd" })
-	})
-	w.look()
-	w.diskOf("two", "web")
-	require.NoError(t, w.client.Delete(t.Context(), pod))
-	w.gone("web", pod)
-	w.diskOf("two", "")
-	w.diskOf("one", "web")
 }

@@ -2,78 +2,16 @@ package vm
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
-	"vmop/test/tier"
 )
-
-// A line is what a manager's requests go through to a real API server to which other clients write at the same time.
-type line struct {
-	next http.RoundTripper
-
-	mu        sync.Mutex
-	disturbed int // writes before which another client still changes the object
-	conflicts int
-}
-
-// through returns a client's configuration of a manager that has only this line.
-func (l *line) through(w *world) *rest.Config {
-	config := rest.CopyConfig(w.Config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		l.next = next
-		return l
-	})
-	return config
-}
-
-// RoundTrip implements http.RoundTripper.
-func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
-	l.mu.Lock()
-	disturb := r.Method == http.MethodPatch && l.disturbed > 0
-	if disturb {
-		l.disturbed--
-	}
-	l.mu.Unlock()
-	if disturb {
-		if err := l.disturb(r); err != nil {
-			return nil, err
-		}
-	}
-	response, err := l.next.RoundTrip(r)
-	if err == nil && response.StatusCode == http.StatusConflict {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.conflicts++
-	}
-	return response, err
-}
-
-// disturb changes the object of a request in the name of another client.
-func (l *line) disturb(r *http.Request) error {
-	other := r.Clone(r.Context())
-	other.URL.Path, other.URL.RawQuery = strings.TrimSuffix(r.URL.Path, "/status"), ""
-	text := fmt.Sprintf(`{"metadata": {"annotations": {"example.com/changed": "%d"}}}`, time.Now().UnixNano())
-	other.Body, other.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
-	other.Header.Set("Content-Type", string(apitypes.MergePatchType))
-	response, err := l.next.RoundTrip(other)
-	if err != nil {
-		return err
-	}
-	return response.Body.Close()
-}
 
 // uid returns the uid of a VM's pod.
 func (w *world) uid(vm string) apitypes.UID {
@@ -133,39 +71,4 @@ func TestFault34TwoManagersAndAWrongClock(t *testing.T) {
 	for name, uid := range pods {
 		require.Equal(t, uid, w.uid(name), name)
 	}
-}
-
-// What a user wants last is what comes about, however often it has changed, and though other
-// clients change each object in the moment in which the manager writes it.
-func TestFault41OthersWriteAtTheSameTime(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	w := newWorld(t)
-	w.play()
-	l := &line{disturbed: 100}
-	w.start(l.through(w))
-	w.vm("web", privileged)
-	for i := range 100 {
-		w.edit("web", func(vm *v1.VirtualMachine) {
-			vm.Labels = map[string]string{"edit": fmt.Sprint(i)}
-			vm.Spec.VM.CurrentCPUs = new(int32(1 + i%2))
-			vm.Spec.VM.State = []v1.State{v1.Stopped, v1.Running}[i/7%2]
-		})
-	}
-	w.edit("web", running)
-	w.settled()
-	eventually(w, objects.PodName("web", 0), &corev1.Pod{}, "it has the last label", func(pod *corev1.Pod) bool {
-		return pod.Labels["edit"] == "99" && pod.DeletionTimestamp == nil
-	})
-	eventually(w, "web", &corev1.ConfigMap{}, "it is the last definition", func(c *corev1.ConfigMap) bool {
-		return strings.Contains(c.Data[objects.ConfigKey], "currentCpus: 2")
-	})
-	claim, _ := get(w, "runner-data-web-0", &corev1.PersistentVolumeClaim{})
-	w.recorded(claim, "")
-	var pods corev1.PodList
-	require.NoError(t, w.client.List(t.Context(), &pods, client.InNamespace(w.Name)))
-	require.Len(t, pods.Items, 1)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	require.Positive(t, l.conflicts)
 }

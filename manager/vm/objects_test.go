@@ -1,8 +1,6 @@
 package vm
 
 import (
-	"fmt"
-	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,52 +58,6 @@ func TestTypeRefused(t *testing.T) {
 			condition(vm, v1.ConditionRestartRequired).Status == metav1.ConditionFalse
 	})
 	w.boot("late")
-}
-
-// The pod of a VM, and that which imports its disk, are for nodes of the guest's architecture; what is known of that
-// stays while it can't be found out.
-func TestArchitectureOfTheGuest(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	forARM := func(pod *corev1.Pod) {
-		t.Helper()
-		terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-		require.Equal(t, []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}},
-		}}}, terms)
-	}
-	arm := func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "arm64" }
-	w.vm("arm", arm)
-	forARM(w.boot("arm"))
-	status := func(what, want string, is func(*v1.VirtualMachine) bool) {
-		t.Helper()
-		vm := eventually(w, "arm", &v1.VirtualMachine{}, what, is)
-		require.Equal(t, want, vm.Status.Architecture)
-	}
-	typeIs := func(want metav1.ConditionStatus) func(*v1.VirtualMachine) bool {
-		return func(vm *v1.VirtualMachine) bool {
-			c := condition(vm, v1.ConditionVMTypeAccepted)
-			return c != nil && c.Status == want && c.ObservedGeneration == vm.Generation
-		}
-	}
-	status("is accepted", "arm64", typeIs(metav1.ConditionTrue))
-	w.types.refuse("arm64", TypeRefused{"no"})
-	w.edit("arm", func(vm *v1.VirtualMachine) { vm.Spec.VM.MaximumCPUs = new(int32(3)) })
-	status("is refused", "arm64", typeIs(metav1.ConditionFalse))
-	set, _ := get(w, "arm", &appsv1.StatefulSet{})
-	forARM(&corev1.Pod{Spec: set.Spec.Template.Spec})
-	w.edit("arm", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "other" })
-	status("has another type", "", typeIs(metav1.ConditionTrue))
-	eventually(w, "arm", &appsv1.StatefulSet{}, "is for any node", func(s *appsv1.StatefulSet) bool {
-		return s.Spec.Template.Spec.Affinity == nil
-	})
-
-	w.types.refuse("arm64", nil)
-	w.Apply(fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: root}, spec: {"+
-		"persistentVolumeClaim: {storageClassName: %q, size: 1Gi}, "+
-		"dataSource: {type: HTTP, http: {url: 'https://example.org/x'}}}}", w.storage(true, false, "1Gi")))
-	w.vm("imported", arm, withDisks("root"))
-	forARM(there(w, "vd-root-import", &corev1.Pod{}))
 }
 
 // The display secret is found by its labels, whoever made it.
@@ -265,27 +217,4 @@ func TestKeptType(t *testing.T) {
 	})
 	require.Equal(t, decide.ReasonTypeKept, condition(vm, v1.ConditionVMTypeAccepted).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
-}
-
-// A kubelet that has missed a change of the configuration is made to look again, until the runner has seen it.
-func TestAMissedConfigurationIsSeen(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.manage(nil)
-	w.vm("web")
-	pod := w.boot("web")
-	version := func(vary string) string {
-		p := eventually(w, pod.Name, &corev1.Pod{}, "has "+vary, func(p *corev1.Pod) bool {
-			matched, _ := regexp.MatchString("^[0-9]+"+vary+"$", p.Annotations[objects.AnnotationConfigVersion])
-			return matched
-		})
-		return p.Annotations[objects.AnnotationConfigVersion]
-	}
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(1)) })
-	first := version("")
-	require.Equal(t, first+".1", version(`\.1`))
-	require.Equal(t, first+".2", version(`\.2`))
-	w.say("web", pod, stateBooted, nil)
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(2)) })
-	require.NotEqual(t, first, version(""))
 }

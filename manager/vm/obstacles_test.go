@@ -3,7 +3,6 @@ package vm
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +15,6 @@ import (
 	"vmop/manager/addresses"
 	"vmop/manager/decide"
 	"vmop/manager/operation"
-	"vmop/manager/publish"
 )
 
 // A pod that can't be started is no reason to wait when its definition changes: the
@@ -50,30 +48,6 @@ func TestRepairedBeforeItsStart(t *testing.T) {
 	})
 	require.Empty(t, vm.Status.RestartAwaitingChanges)
 	require.Equal(t, metav1.ConditionFalse, condition(vm, v1.ConditionRestartRequired).Status)
-}
-
-// A pod that is not removed is waited for, and the status says so.
-func TestOldPod(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.vm("web", func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.PowerdownTimeout = new(int32(0))
-	})
-	pod := w.boot("web")
-	now := int64(1)
-	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: &now}))
-	w.phase("web", v1.PhaseStopping, decide.ReasonPodDeleted)
-	w.advance(deletionReserve + time.Minute)
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "the node is silent", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.Phase == v1.PhasePending && vm.Status.Reason == decide.ReasonNodeLost &&
-			vm.Status.Runner.State == stateStopped
-	})
-	require.Contains(t, vm.Status.Message, "kubectl delete pod web-0 --force")
-	require.Equal(t, metav1.ConditionUnknown, condition(vm, v1.ConditionRunning).Status, "it is not known")
-	require.Len(t, w.events("web", decide.ReasonNodeLost), 1)
-	require.Equal(t, decide.ByNode, w.events("web", decide.ReasonNodeLost)[0].Labels[publish.LabelInitiator])
-	w.remove(pod)
-	w.boot("web")
 }
 
 // A VM that is deleted takes everything with it but its disks, whenever it is.
@@ -133,6 +107,17 @@ func TestDeletionWaitsForTheGuest(t *testing.T) {
 	w.phase("web", v1.PhaseTerminating, decide.ReasonDeleted)
 	w.gone("web", pod)
 	absent(w, "web", &v1.VirtualMachine{})
+}
+
+func (w *world) secret(name string, of corev1.SecretType, data map[string]string) {
+	w.t.Helper()
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.Name}, Type: of, StringData: data,
+	})
+}
+
+func provisioned(by v1.Provisioning) func(*v1.VirtualMachine) {
+	return func(vm *v1.VirtualMachine) { vm.Spec.Provisioning = &by }
 }
 
 // A VM that is deleted without what it has leaves its guest running, with its address and the files of its Secret. One of

@@ -3,8 +3,6 @@ package vm
 import (
 	"fmt"
 	"maps"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,14 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
-	"vmop/manager/takeover"
 )
 
 // A VM that VM-Operator 4 has created keeps the disks, the data and the password
@@ -97,47 +92,6 @@ func originalPod(vm *v1.VirtualMachine, name string) *corev1.Pod {
 	return pod
 }
 
-// A VM that runs under VM-Operator 4 gets no second pod beside the one that it has, and what
-// the runner in it reads stays as it is, until that pod is gone.
-func TestRunsUnderTheOriginal(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	vm := w.vm("web")
-	configuration := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name, Labels: objects.Labels(vm)},
-		Data:       map[string]string{objects.ConfigKey: `"/Runner": {vm: {name: web}}`},
-	}
-	w.create(configuration)
-	old := originalPod(vm, "web")
-	w.create(old)
-	w.manage(nil)
-	single := func() {
-		w.look()
-		var pods corev1.PodList
-		require.NoError(t, w.client.List(t.Context(), &pods, client.InNamespace(w.Name)))
-		require.Len(t, pods.Items, 1)
-		require.Equal(t, old.UID, pods.Items[0].UID)
-		now, _ := get(w, "web", &corev1.ConfigMap{})
-		require.Equal(t, configuration.ResourceVersion, now.ResourceVersion)
-	}
-	w.phase("web", v1.PhasePending, decide.ReasonWaitingForOldPod)
-	single()
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(1)) })
-	eventually(w, "web", &v1.VirtualMachine{}, "the change is seen", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.ObservedGeneration == vm.Generation
-	})
-	single()
-	w.edit("web", stopped)
-	w.phase("web", v1.PhaseStopping, decide.ReasonWaitingForOldPod)
-	single()
-	w.edit("web", running)
-	w.phase("web", v1.PhasePending, decide.ReasonWaitingForOldPod)
-	w.remove(old)
-	w.boot("web")
-	now, _ := get(w, "web", &corev1.ConfigMap{})
-	require.Contains(t, now.Data[objects.ConfigKey], "vmType: standard")
-}
-
 // Before version 3.4 VM-Operator had a StatefulSet for each VM, whose pod has the name of ours.
 // It is left alone, with the runner in its pod, and isn't mixed with one of ours.
 func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
@@ -188,66 +142,4 @@ func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
 	})
 	require.Len(t, booted.Spec.Containers, 1)
 	require.Equal(t, objects.ContainerName, booted.Spec.Containers[0].Name)
-}
-
-// What a takeover says of the claims of VM-Operator's VMs is what the manager does: it uses these, makes no others, and
-// starts no VM whose claims the configuration would have to trust.
-func TestTakeoverIsKept(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	text, err := os.ReadFile("../takeover/testdata/namespace.yaml")
-	require.NoError(t, err)
-	var all []unstructured.Unstructured
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		var u unstructured.Unstructured
-		require.NoError(t, yaml.Unmarshal([]byte(document), &u.Object))
-		if u.GetName() == "old" && u.GetKind() == "VirtualMachine" { // with the type that its template asks for
-			require.NoError(t, unstructured.SetNestedField(u.Object, "windows", "spec", "vmType", "source"))
-		}
-		switch u.GetKind() {
-		case "PersistentVolumeClaim":
-			require.NoError(t, unstructured.SetNestedField(u.Object, []any{"ReadWriteOnce"}, "spec", "accessModes"))
-			require.NoError(t, unstructured.SetNestedField(u.Object, "1Mi", "spec", "resources", "requests", "storage"))
-			if !strings.Contains(u.GetName(), "runner-data") {
-				require.NoError(t, unstructured.SetNestedField(u.Object, "Block", "spec", "volumeMode"))
-			}
-		case "Pod", "Deployment", "StatefulSet", "VmPool":
-			continue // they have ended
-		}
-		if u.GetName() == "bare" {
-			continue
-		}
-		all = append(all, u)
-		made := u.DeepCopy()
-		made.SetNamespace(w.Name)
-		made.SetUID("")
-		w.create(made)
-	}
-	n, err := takeover.Sort(all)
-	require.NoError(t, err)
-	report := takeover.Assess(n, takeover.Options{Settings: *w.settings.Load()})
-	require.Equal(t, []string{"runner-data-old-0", "test-vm-runner-data"}, report.TrustedClaims)
-	w.manage(nil)
-	for _, name := range []string{"test-vm", "old"} {
-		w.phase(name, v1.PhaseFailed, decide.ReasonNotTrusted)
-	}
-	w.set(func(s *objects.Settings) { s.Trust.Claims = report.TrustedClaims })
-	for _, s := range report.Subjects {
-		if s.Kind != "VirtualMachine" {
-			continue
-		}
-		pod := w.boot(s.Name)
-		var kept string
-		for _, f := range s.Findings {
-			kept += string(f.Effect) + " " + f.Message + "\n"
-		}
-		for _, v := range pod.Spec.Volumes {
-			if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != "vmop-image-repository" {
-				require.Contains(t, kept, "kept the claim "+v.PersistentVolumeClaim.ClaimName+"\n")
-			}
-		}
-	}
-	var claims corev1.PersistentVolumeClaimList
-	require.NoError(t, w.client.List(t.Context(), &claims, client.InNamespace(w.Name)))
-	require.Len(t, claims.Items, 5, "none is made beside them")
 }
