@@ -45,7 +45,7 @@ func TestReach(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
 }
 
-// An API server without the definitions is told from one that can't be asked.
+// An API server without the definitions is not one that can't be asked.
 func TestKindsOfTheServer(t *testing.T) {
 	t.Parallel()
 	mapper := meta.NewDefaultRESTMapper(nil)

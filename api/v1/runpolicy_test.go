@@ -71,7 +71,8 @@ func TestWhatPartsMean(t *testing.T) {
 	}
 
 	change := v1.RestartAwaitingChange{
-		CurrentValue: &runtime.RawExtension{Raw: []byte(`{"a": 1}`)}, DesiredValue: &runtime.RawExtension{Raw: []byte("{")},
+		CurrentValue: &runtime.RawExtension{Raw: []byte(`{"a": 1}`)},
+		DesiredValue: &runtime.RawExtension{Raw: []byte("{")},
 	}
 	current, desired := change.Values()
 	require.Equal(t, map[string]any{"a": 1.0}, current)

@@ -240,7 +240,7 @@ func steps() []step {
 		"a configuration with a mistake": of(
 			config(false), func(t *trial) { t.snapshot.VM.Spec.LoggingProperties = ".level=LOUD" },
 		),
-		"a configuration for nobody": of(
+		"a configuration without RAM": of(
 			config(false), func(t *trial) { t.snapshot.VM.Spec.VM.MaximumRAM.Set(1) },
 		),
 		"a stateful set": of(sets(decide.Decision{Replicas: 1}, false), wished),

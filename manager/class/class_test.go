@@ -367,7 +367,10 @@ func TestFractions(t *testing.T) {
 		{v1.SizingPolicy{CoreFractions: all, DefaultCoreFraction: "5%"}, []string{"5%", "50%", "100%"}, "5%"},
 		{v1.SizingPolicy{CoreFractions: all, DedicatedCores: []bool{false}}, []string{"5%", "50%"}, "100%"},
 		{v1.SizingPolicy{CoreFractions: all, DedicatedCores: []bool{true}}, []string{"100%"}, "100%"},
-		{v1.SizingPolicy{CoreFractions: all, DedicatedCores: []bool{true, false}}, []string{"5%", "50%", "100%"}, "100%"},
+		{
+			v1.SizingPolicy{CoreFractions: all, DedicatedCores: []bool{true, false}},
+			[]string{"5%", "50%", "100%"}, "100%",
+		},
 	} {
 		allowed, preset := class.Fractions(&row.of)
 		require.Equal(t, row.allowed, allowed)

@@ -176,8 +176,9 @@ func TestData(t *testing.T) {
 	at := func(second int) metav1.Time { return metav1.NewTime(noon.Add(time.Duration(second) * time.Second)) }
 	s := &Snapshot{VM: machine("web"), Data: []*objects.Metadata{nil}}
 	s.VM.Spec.Provisioning = &v1.Provisioning{UserDataRef: &v1.SecretRef{Name: "script"}}
-	require.Equal(t, Waiting{Reason: ReasonSecretMissing, Message: "there is no spec.provisioning.userDataRef: Secret script of the type " +
-		"provisioning.virtualization.deckhouse.io/cloud-init with the key userData; the VM starts when it is created (the " +
+	require.Equal(t, Waiting{Reason: ReasonSecretMissing, Message: "there is no spec.provisioning.userDataRef: " +
+		"Secret script of the type provisioning.virtualization.deckhouse.io/cloud-init with the key userData; " +
+		"the VM starts when it is created (the " +
 		"type of a Secret can't be changed: one of another type has to be deleted first)"}, Data(s).Obstacle)
 	require.False(t, DataChanged(s))
 	s.VM.Status.Failures = &v1.Failures{LastTime: at(5), Last: &v1.Outcome{Reason: string(vmstatus.ReasonDataMissing)}}

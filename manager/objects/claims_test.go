@@ -72,10 +72,12 @@ func TestWhatAClaimKeeps(t *testing.T) {
 			c.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: "fast"}
 		}, ""},
 		"another mode": {
-			func(s *spec) { s.AccessModes = modes(many) }, func(*claim) {}, "accessModes: ReadWriteOnce -> ReadWriteMany",
+			func(s *spec) { s.AccessModes = modes(many) }, func(*claim) {},
+			"accessModes: ReadWriteOnce -> ReadWriteMany",
 		},
 		"one of its modes": {
-			func(s *spec) { s.AccessModes = modes(once) }, func(c *claim) { c.Spec.AccessModes = modes(many, once) }, "",
+			func(s *spec) { s.AccessModes = modes(once) },
+			func(c *claim) { c.Spec.AccessModes = modes(many, once) }, "",
 		},
 		"its modes in another order": {
 			func(s *spec) { s.AccessModes = modes(many, once) },

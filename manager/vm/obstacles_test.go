@@ -120,9 +120,9 @@ func provisioned(by v1.Provisioning) func(*v1.VirtualMachine) {
 	return func(vm *v1.VirtualMachine) { vm.Spec.Provisioning = &by }
 }
 
-// A VM that is deleted without what it has leaves its guest running, with its address and the files of its Secret. One of
-// the same name takes all of it over, but the Secret, which is the user's. What was done with the first one is not done
-// again, and new requests are obeyed.
+// A VM that is deleted without what it has leaves its guest running, with its address and the files of its Secret. One
+// of the same name takes all of it over, but the Secret, which is the user's. What was done with the first one is not
+// done again, and new requests are obeyed.
 func TestOrphanAndAdoption(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
