@@ -369,7 +369,8 @@ func TestFractions(t *testing.T) {
 		{v1.SizingPolicy{CoreFractions: all, DedicatedCores: []bool{true}}, []string{"100%"}, "100%"},
 		{
 			v1.SizingPolicy{CoreFractions: all, DedicatedCores: []bool{true, false}},
-			[]string{"5%", "50%", "100%"}, "100%",
+			[]string{"5%", "50%", "100%"},
+			"100%",
 		},
 	} {
 		allowed, preset := class.Fractions(&row.of)

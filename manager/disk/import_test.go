@@ -341,7 +341,8 @@ func TestOutcomeOfAPod(t *testing.T) {
 	for said, want := range map[string]string{
 		`{"reason": "Wrong", "message": "a\nb"}`:         "Wrong: " + printable.Line("a\nb"),
 		`{"reason": "Wrong", "message": "` + long + `"}`: "Wrong: " + printable.Clip(long, longest),
-		`{"message": "m"}`:                               disk.ReasonPodFailed + ": the import pod ended with the code 1, and said nothing",
+		`{"message": "m"}`: disk.ReasonPodFailed +
+			": the import pod ended with the code 1, and said nothing",
 	} {
 		got := disk.OutcomeOf(pod("p", 0, corev1.PodFailed, said))
 		require.Equal(t, want, got.Reason+": "+got.Message)
