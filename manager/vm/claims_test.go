@@ -88,17 +88,6 @@ func TestClaimDeleted(t *testing.T) {
 	}
 }
 
-// What the scheduler doesn't say: which claim has no volume, and why.
-func TestClaimsWithoutVolumes(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	class := "gold"
-	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = &class })
-	w.explained("web", decide.ReasonClaimPending, `the claim system-disk-web-0 has no volume: storageclass.storage.k8s.io "gold" not found (spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName)`)
-	w.vm("db", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks = nil })
-	w.explained("db", decide.ReasonClaimPending, "the claim runner-data-db-0 has no volume: it names no storage class, and the cluster has no default one (set runnerDataPvc.storageClassName of the manager's configuration)")
-}
-
 // isWell waits until a VM's condition Reconciled holds.
 func (w *world) isWell(name string) {
 	w.t.Helper()
