@@ -42,8 +42,8 @@ func TestDisksInTheForm(t *testing.T) {
 
 	answer, page := p.submit("/new", "do", "create", "name", "web", "type", "standard", "cpus", "1", "ram", "1 GiB",
 		"from", "image:debian-12", "disk", "1 GiB", "from", "image:gone", "disk", "9 GiB",
-		"from", "disk:gone", "disk", "",
-		"from", "url", "disk", "", "from", "odd", "disk", "1 GiB", "from", "blank", "disk", "", "from", "blank", "disk", "0")
+		"from", "disk:gone", "disk", "", "from", "url", "disk", "",
+		"from", "odd", "disk", "1 GiB", "from", "blank", "disk", "", "from", "blank", "disk", "0")
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
 	for id, text := range map[string]string{
 		"disk.0": "at least 3 GiB", "from.0": "", "from.1": "no such image", "from.2": "no such image or disk",
