@@ -13,6 +13,7 @@ import (
 
 	"vmop/nbdexport"
 	"vmop/qmp"
+	"vmop/test/wait"
 )
 
 // A vm is a QEMU without a guest.
@@ -36,10 +37,10 @@ func startVM(t *testing.T) vm {
 		_ = os.RemoveAll(dir)
 	})
 	var session *qmp.Session
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		session, err = qmp.Dial(t.Context(), socket)
 		return err == nil
-	}, patience, 10*time.Millisecond)
+	})
 	require.NoError(t, session.Ready(t.Context()))
 	return vm{t, session}
 }

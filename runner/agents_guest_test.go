@@ -1,7 +1,6 @@
 package runner_test
 
 import (
-	"context"
 	"encoding/base64"
 	"os"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -234,7 +234,7 @@ func TestFileSystemsAreFrozen(t *testing.T) {
 	leave()
 	c.do("mkdir -p /disk /var/run && mke2fs /dev/vda >/dev/null && mount -t ext4 /dev/vda /disk")
 	c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + portOf("org.test.agent"))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	defer cancel()
 	a, err := agents.Dial(ctx, socket)
 	require.NoError(t, err)

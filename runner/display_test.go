@@ -2,7 +2,6 @@ package runner_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/prepare"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 	"vmop/yamlfile"
 )
@@ -34,12 +33,12 @@ func freePort(t *testing.T) string {
 // VNC server offers: 1 is no authentication, 2 a password.
 func securityTypes(t *testing.T, network, address string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(wait.Deadline()))
 	version := make([]byte, 12)
 	_, err = io.ReadFull(conn, version)
 	require.NoError(t, err)

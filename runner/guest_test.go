@@ -10,13 +10,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
 	"vmop/runner/prepare"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // kernel returns the lines of a vm section that boot the tiny guest.
@@ -89,7 +89,7 @@ func (c *console) open(ctx context.Context, runtimeDir string) (err error) {
 // await returns the submatches of the next line that matches.
 func (c *console) await(pattern string) []string {
 	c.t.Helper()
-	expected, late := regexp.MustCompile(pattern), time.After(patience)
+	expected, late := regexp.MustCompile(pattern), wait.Over(c.t)
 	for {
 		select {
 		case line, open := <-c.lines:

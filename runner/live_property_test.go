@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +13,7 @@ import (
 
 	"vmop/runner/prepare"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // everything is a VM with one of each, which runs and is changed.
@@ -90,7 +90,7 @@ func (e *everything) pending(m mutation) (paths []string) {
 	if m.path == mark {
 		want = m.to
 	}
-	require.Eventually(e.t, func() bool {
+	wait.Until(e.t, func() bool {
 		paths = nil
 		known := false
 		for _, c := range e.status().RestartAwaitingChanges {
@@ -101,7 +101,7 @@ func (e *everything) pending(m mutation) (paths []string) {
 			}
 		}
 		return known
-	}, patience, 10*time.Millisecond, "%s is not read", m.path)
+	}, "%s is not read", m.path)
 	return paths
 }
 
@@ -112,9 +112,9 @@ func (e *everything) check(m mutation) {
 	e.step++
 	e.mutate(m)
 	if m.what == refused {
-		require.Eventually(e.t, func() bool {
+		wait.Until(e.t, func() bool {
 			return strings.Contains(e.status().Configuration.Error, m.path)
-		}, patience, 10*time.Millisecond)
+		})
 		return
 	}
 	paths := e.pending(m)
@@ -128,7 +128,7 @@ func (e *everything) check(m mutation) {
 		assert.Equal(e.t, e.plan, e.planned())
 	case live:
 		assert.Empty(e.t, paths, m.path)
-		require.Eventually(e.t, func() bool { return m.seen(e.vm) }, patience, 10*time.Millisecond, m.path)
+		wait.Until(e.t, func() bool { return m.seen(e.vm) }, m.path)
 	case listed:
 		if m.path != mark {
 			assert.NotEmpty(e.t, paths, m.path)
@@ -170,10 +170,10 @@ func (e *everything) changesThePassword() {
 	e.step++
 	require.NoError(e.t, os.Remove(e.path("display-password")))
 	e.mutate(mutations[len(mutations)-1])
-	require.Eventually(e.t, func() bool {
+	wait.Until(e.t, func() bool {
 		paths := e.pending(mutation{})
 		return len(paths) == 1 && paths[0] == "display-password"
-	}, patience, 10*time.Millisecond)
+	})
 }
 
 // inserted returns the file in a CD drive.

@@ -11,6 +11,7 @@ import (
 
 	"vmop/runner/config"
 	"vmop/runner/status"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -65,7 +66,7 @@ func (v *vm) medium() string {
 
 func eventually[T comparable](t *testing.T, want T, get func() T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return get() == want }, patience, 20*time.Millisecond)
+	wait.Until(t, func() bool { return get() == want })
 }
 
 func TestAVMFollowsItsConfiguration(t *testing.T) {
@@ -203,9 +204,9 @@ func TestADisplayPasswordIsChanged(t *testing.T) {
 	v.configure("wrapped", nil, v.section("display: {vnc: {}}")...)
 	v.runs()
 	v.write("display-password", "other-canary")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return len(v.log.find("QMP command", "command", "set_password")) == 2
-	}, patience, 20*time.Millisecond)
+	})
 	_, err := v.stop()
 	require.NoError(t, err)
 	require.NotContains(t, v.log.text(), "canary")

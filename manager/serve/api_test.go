@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/visitor"
+	"vmop/test/wait"
 )
 
 // token returns one of the service account robot, which is made if need be.
@@ -96,7 +96,7 @@ func TestServiceAccounts(t *testing.T) {
 	}
 
 	require.NoError(t, h.client.CoreV1().ServiceAccounts(h.Name).Delete(t.Context(), "robot", metav1.DeleteOptions{}))
-	clustertest.Eventually(t, "the token to be refused", func() error {
+	wait.For(t, "the token to be refused", func() error {
 		if code, _ := program(t, address, "/vms", token); code != http.StatusUnauthorized {
 			return fmt.Errorf("code %d", code)
 		}

@@ -11,7 +11,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/class"
 	"vmop/manager/decide"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // class makes a class for this world: other tests have the same API server.
@@ -31,7 +31,7 @@ func (w *world) class(name string, edit func(*v1.VirtualMachineClassSpec)) strin
 // changeClass changes a class.
 func (w *world) changeClass(name string, change func(*v1.VirtualMachineClass)) {
 	w.t.Helper()
-	clustertest.Eventually(w.t, "class "+name+" is changed", func() error {
+	wait.For(w.t, "class "+name+" is changed", func() error {
 		c := &v1.VirtualMachineClass{}
 		if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, c); err != nil {
 			return err
@@ -44,11 +44,11 @@ func (w *world) changeClass(name string, change func(*v1.VirtualMachineClass)) {
 func (w *world) classIs(name, what string, is func(*v1.VirtualMachineClass) bool) *v1.VirtualMachineClass {
 	w.t.Helper()
 	c := &v1.VirtualMachineClass{}
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		c = &v1.VirtualMachineClass{}
 		err := w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, c)
 		return err == nil && is(c)
-	}, patience, tick, "%s: %s", name, what)
+	}, "%s: %s", name, what)
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 )
 
 // uid returns the uid of a VM's pod.
@@ -61,13 +62,13 @@ func TestFault34TwoManagersAndAWrongClock(t *testing.T) {
 		pods[name] = w.uid(name)
 	}
 	written := func() int { return len(first.written()) + len(second.written()) }
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		was := written()
 		w.look()
 		w.look()
 		<-time.After(10 * tick)
 		return written() == was
-	}, patience, tick, "they agree")
+	}, "they agree")
 	for name, uid := range pods {
 		require.Equal(t, uid, w.uid(name), name)
 	}

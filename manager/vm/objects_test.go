@@ -11,6 +11,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 )
 
 func reconciled(vm *v1.VirtualMachine) (metav1.ConditionStatus, string) {
@@ -144,11 +145,11 @@ func TestDrift(t *testing.T) {
 
 func (w *world) scale(name string, replicas int32) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		set, _ := get(w, name, &appsv1.StatefulSet{})
 		set.Spec.Replicas = &replicas
 		return w.client.Update(w.t.Context(), set) == nil
-	}, patience, tick)
+	})
 }
 
 // phaseWithPod waits for a VM whose pod runs, new or old.

@@ -15,6 +15,7 @@ import (
 	"vmop/manager/addresses"
 	"vmop/manager/decide"
 	"vmop/manager/operation"
+	"vmop/test/wait"
 )
 
 // A pod that can't be started is no reason to wait when its definition changes: the
@@ -71,12 +72,12 @@ func TestFault41TheVMIsDeleted(t *testing.T) {
 		})
 		require.Equal(t, int64(935), *pod.DeletionGracePeriodSeconds)
 		w.remove(pod)
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			_, set := get(w, name, &appsv1.StatefulSet{})
 			_, configuration := get(w, name, &corev1.ConfigMap{})
 			_, secret := get(w, name+"-display-secret", &corev1.Secret{})
 			return !set && !configuration && !secret
-		}, patience, tick)
+		})
 		for _, claim := range []string{"runner-data-" + name + "-0", "system-disk-" + name + "-0"} {
 			_, is := get(w, claim, &corev1.PersistentVolumeClaim{})
 			require.True(t, is, claim)

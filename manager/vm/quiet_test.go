@@ -23,8 +23,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // play makes pods be scheduled, run and end by themselves until the function that
@@ -73,7 +73,7 @@ func (w *world) play() (stop func()) {
 // settled waits until all VMs of a world are as they should be.
 func (w *world) settled() {
 	w.t.Helper()
-	clustertest.Eventually(w.t, "all VMs to be as they should be", func() error {
+	wait.For(w.t, "all VMs to be as they should be", func() error {
 		var vms v1.VirtualMachineList
 		if err := w.client.List(w.t.Context(), &vms, client.InNamespace(w.Name)); err != nil {
 			return err
@@ -189,7 +189,7 @@ func (w *world) relay(via *wire) *relay { return &relay{w: w, via: via, leave: w
 // until waits for something, with another manager as soon as the first one is killed.
 func (r *relay) until(is func() bool) {
 	r.w.t.Helper()
-	require.Eventually(r.w.t, func() bool {
+	wait.Until(r.w.t, func() bool {
 		select {
 		case <-r.via.cut:
 			if !r.replaced {
@@ -200,7 +200,7 @@ func (r *relay) until(is func() bool) {
 		default:
 		}
 		return is()
-	}, patience, tick)
+	})
 }
 
 func (r *relay) end() { r.leave() }
@@ -307,9 +307,9 @@ func TestNotReadyBeforeAllIsSeen(t *testing.T) {
 	})
 	vms, _ := w.start(config)
 	<-asked
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return slices.Equal([]string{"PersistentVolumeClaim"}, vms.store.Unlisted())
-	}, patience, tick)
+	})
 	require.EqualError(t, vms.Ready(), "the list of each PersistentVolumeClaim is not there yet")
 	require.Nil(t, vms.Phases())
 	require.Empty(t, via.written())
@@ -317,7 +317,7 @@ func TestNotReadyBeforeAllIsSeen(t *testing.T) {
 	require.NoError(t, vms.store.Await(t.Context()))
 	require.NoError(t, vms.Ready())
 	w.boot("web")
-	require.Eventually(t, func() bool { return vms.Phases()[v1.PhaseRunning] == 1 }, patience, tick)
+	wait.Until(t, func() bool { return vms.Phases()[v1.PhaseRunning] == 1 })
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -18,6 +18,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 )
 
 func automatic(vm *v1.VirtualMachine) {
@@ -61,11 +62,7 @@ func TestAutomaticRestartOfAKilledManager(t *testing.T) {
 		end = w.manage(first)
 		w.say("web", w.pod("web"), stateBooted, nil) // the runner has the new definition
 		if at > 0 {
-			select {
-			case <-first.cut:
-			case <-time.After(patience):
-				require.Fail(t, "it was not killed")
-			}
+			wait.Receive(t, first.cut, "it was not killed")
 			end()
 			w.manage(nil)
 			w.say("web", w.pod("web"), stateBooted, nil)

@@ -7,12 +7,12 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/snapshot"
 	"vmop/runner/status"
+	"vmop/test/wait"
 )
 
 // served has qemu-nbd serve an image, and returns a drive of it.
@@ -28,21 +28,21 @@ func served(t *testing.T, serial, image string) (drive string) {
 		"--port="+port, "--export-name=disk", image)
 	require.NoError(t, server.Start(), "Debian: package qemu-utils")
 	t.Cleanup(func() { _ = server.Wait() }) // the context has ended it
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		conn, err := net.Dial("tcp", address)
 		return err == nil && conn.Close() == nil
-	}, patience, 20*time.Millisecond)
+	})
 	return fmt.Sprintf("- {serial: %s, nbd: {host: 127.0.0.1, port: %s, export: disk}}\n", serial, port)
 }
 
 // attached waits until a VM that runs has attached a disk.
 func (h *here) attached(name, serial string) {
 	h.t.Helper()
-	require.Eventually(h.t, func() bool {
+	wait.Until(h.t, func() bool {
 		return slices.ContainsFunc(h.find(name).Status.Drives, func(d status.Drive) bool {
 			return d.Name == serial && d.State == status.DriveAttached
 		})
-	}, patience, 20*time.Millisecond, "the disk %s is not attached", serial)
+	}, "the disk %s is not attached", serial)
 }
 
 // names returns what disks a snapshot has.

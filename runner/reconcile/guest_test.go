@@ -9,13 +9,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/reconcile"
 	"vmop/test/guest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmtypes/plan"
 )
 
@@ -45,7 +45,7 @@ func (l *live) console() *console {
 // await returns what the next line that matches says.
 func (c *console) await(pattern string) string {
 	c.t.Helper()
-	expected, late := regexp.MustCompile(pattern), time.After(patience)
+	expected, late := regexp.MustCompile(pattern), wait.Over(c.t)
 	var before []string
 	for {
 		select {

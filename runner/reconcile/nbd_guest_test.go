@@ -17,6 +17,7 @@ import (
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -70,8 +71,7 @@ func (s *diskServer) start() {
 		<-ended
 		s.end = func() {}
 	}
-	require.Eventually(s.t, func() bool { return nbdexport.Probe(ctx, s.nbd(), time.Minute) == nil }, patience,
-		20*time.Millisecond)
+	wait.Until(s.t, func() bool { return nbdexport.Probe(ctx, s.nbd(), time.Minute) == nil })
 }
 
 func (s *diskServer) nbd() vmspec.NBD {
