@@ -6,12 +6,52 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+
+	"vmop/logging"
 )
+
+// The levels are those of logging.properties, the more specific one first, or the usual ones, unless they are fixed.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	beside := filepath.Join(t.TempDir(), "config.yaml")
+	file := filepath.Join(filepath.Dir(beside), logging.File)
+	for _, row := range []struct{ text, manager, libraries string }{
+		{"", "INFO", "WARN"},
+		{".level=FINE\n", "DEBUG", "DEBUG"},
+		{"org.jdrupes.vmoperator.manager.level=FINE\n.level=SEVERE\n", "DEBUG", "ERROR"},
+		{"io.kubernetes.level=SEVERE\n.level=FINE\n", "DEBUG", "ERROR"},
+	} {
+		var levels, fixed Levels
+		fixed.Fixed = true
+		if row.text != "" {
+			require.NoError(t, os.WriteFile(file, []byte(row.text), 0o600))
+		}
+		for _, l := range []*Levels{&levels, &fixed} {
+			warnings, err := l.read(beside)
+			require.NoError(t, err)
+			require.Empty(t, warnings)
+		}
+		require.Equal(t, row.manager, levels.Manager.Level().String(), row.text)
+		require.Equal(t, row.libraries, levels.Libraries.Level().String(), row.text)
+		require.Zero(t, fixed.Manager.Level(), "what slog begins with")
+		require.Zero(t, fixed.Libraries.Level())
+	}
+	require.NoError(t, os.WriteFile(file, []byte(".level=LOUD\n"), 0o600))
+	var levels Levels
+	warnings, err := levels.read(beside)
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], file)
+	_, err = levels.read(filepath.Join(file, "below", "config.yaml"))
+	require.ErrorContains(t, err, "read logging configuration: ")
+}
 
 // What is given up because the manager stops is no error; all else is.
 func TestNothingIsSaidOfWhatIsGivenUp(t *testing.T) {

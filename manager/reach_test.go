@@ -9,6 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	controllerruntime "sigs.k8s.io/controller-runtime/pkg/manager"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/store"
 )
 
 // That the API server is away is said once, and that it is back; single requests that
@@ -36,4 +43,46 @@ func TestReach(t *testing.T) {
 	r.record(nil, now)
 	require.False(t, r.isAway())
 	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
+}
+
+// An API server without the definitions is not one that can't be asked.
+func TestKindsOfTheServer(t *testing.T) {
+	t.Parallel()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"VirtualMachine", "VirtualMachineOperation"} {
+		require.ErrorContains(t, knowsKinds(mapper), "the API server has no "+kind+"s: apply their definition")
+		mapper.Add(v1.GroupVersion().WithKind(kind), meta.RESTScopeNamespace)
+	}
+	require.NoError(t, knowsKinds(mapper))
+	require.ErrorContains(t, knowsKinds(unreachable{}), "ask the API server for VirtualMachines: no route")
+}
+
+type unreachable struct{ meta.RESTMapper }
+
+func (unreachable) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
+	return nil, errors.New("no route")
+}
+
+// added is what a manager is to run.
+type added struct {
+	ctrl.Manager
+	count int
+}
+
+func (a *added) Add(controllerruntime.Runnable) error {
+	a.count++
+	return nil
+}
+
+// Traces are sent if there is where to.
+func TestTracesAreWanted(t *testing.T) {
+	for endpoint, count := range map[string]int{"": 0, "http://127.0.0.1:1": 1} {
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+		s, mgr := newStarts(), &added{}
+		vms := store.New("vms", func() string { return "" })
+		require.NoError(t, s.trace(t.Context(), mgr, "v1", "vms", vms, slog.New(slog.DiscardHandler)))
+		require.Equal(t, count, mgr.count, endpoint)
+		require.Equal(t, count == 1, s.tracer != nil)
+	}
 }

@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -172,16 +171,4 @@ func TestWhatNoRunnerTakes(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.Contains(t, refused.Message, "vm.firmware")
 	require.NotContains(t, refused.Message, "spec:", "a place in a file that users don't see")
-}
-
-// BenchmarkCheckType is what a VM of a stock type costs when it is first seen.
-func BenchmarkCheckType(b *testing.B) {
-	c := newTypeChecker()
-	for n := 0; b.Loop(); n++ {
-		m := machine("a", "standard")
-		m.Spec.VM.MachineUUID = fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
-		if _, err := c.CheckType(b.Context(), m, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -57,6 +57,7 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		"where the data of an image comes from can't be changed: make another image")
 
 	testClusterImages(t, k, apply)
+	testReferences(t, apply)
 
 	const http, container = ", dataSource: {type: HTTP, http: ", ", dataSource: {type: ContainerImage, containerImage: "
 	for source, want := range map[string]string{
@@ -139,6 +140,72 @@ func testClusterImages(t *testing.T, k *clustertest.Namespace, apply func(text s
 	require.NoError(t, apply(strings.Replace(image("i", good), "1Gi", "2Gi", 1)))
 	require.ErrorContains(t, apply(image("i", good)), "an image can grow, but not shrink")
 	k.Kubectl("delete", "cvi", "--all")
+}
+
+// testReferences checks the definitions of what names a VM, a disk or a snapshot, and can't be changed.
+func testReferences(t *testing.T, apply func(text string) error) {
+	t.Helper()
+	object := func(kind, name, spec string) string {
+		return "{apiVersion: vmoperator.jdrupes.org/v1, kind: " + kind + ", metadata: {name: " + name + "}, spec: {" +
+			spec + "}}"
+	}
+	const ofDisk, ofVM = "VirtualDiskSnapshot", "VirtualMachineSnapshot"
+	const attachment = "VirtualMachineBlockDeviceAttachment"
+	for _, c := range []struct{ kind, name, spec, want string }{
+		{attachment, "a", "", "spec.virtualMachineName: Required value"},
+		{attachment, "a", "virtualMachineName: a", "spec.blockDeviceRef: Required value"},
+		{
+			attachment, "a", "virtualMachineName: A/b, blockDeviceRef: {kind: VirtualDisk, name: a}",
+			"want the name of a VM in this namespace",
+		},
+		{
+			attachment, "a", "virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a.b}",
+			"want the name of a VirtualDisk or VirtualImage in this",
+		},
+		{
+			attachment, "a", "virtualMachineName: a, blockDeviceRef: {kind: ConfigMap, name: a}",
+			"want VirtualDisk, VirtualImage or ClusterVirtualImage",
+		},
+		{attachment, "a", "virtualMachineName: a, blockDeviceRef: {name: a}", "spec.blockDeviceRef.kind: Required value"},
+		{ofDisk, "a.b", "virtualDiskName: data", "metadata.name must be a DNS label"},
+		{ofDisk, "a", "virtualDiskName: A/B", "want the name of a VirtualDisk"},
+		{ofDisk, "a", "", "spec.virtualDiskName: Required value"},
+		{ofVM, "a.b", "virtualMachineName: web", "metadata.name must be a DNS label"},
+		{ofVM, "a", "virtualMachineName: A/B", "want the name of a VM"},
+		{ofVM, "a", "", "spec.virtualMachineName: Required value"},
+		{
+			ofVM, "a", "virtualMachineName: web, volumeSnapshotClasses: [{storageClassName: a, " +
+				"volumeSnapshotClassName: b}, {storageClassName: a, volumeSnapshotClassName: c}]", "Duplicate value",
+		},
+		{
+			"VirtualDisk", "d", "persistentVolumeClaim: {size: 1Gi}, dataSource: {type: ObjectRef, " +
+				"objectRef: {kind: VirtualMachineSnapshot, name: a}}", "which disk of a VirtualMachineSnapshot is meant",
+		},
+		{
+			"VirtualDisk", "d", "persistentVolumeClaim: {size: 1Gi}, dataSource: {type: ObjectRef, " +
+				"objectRef: {kind: VirtualDiskSnapshot, name: a, virtualDiskName: b}}", "is left out otherwise",
+		},
+		{
+			"VirtualMachine", "v", "vm: {maximumCpus: 1}, dataSource: {kind: VirtualDiskSnapshot, name: a}",
+			"spec.dataSource.kind: Unsupported value",
+		},
+	} {
+		err := apply(object(c.kind, c.name, c.spec))
+		require.Error(t, err, c.spec)
+		require.Contains(t, strings.ReplaceAll(err.Error(), "\n", " "), c.want)
+	}
+	for _, c := range []struct{ kind, spec, want string }{
+		{
+			attachment, "virtualMachineName: NAME, blockDeviceRef: {kind: VirtualDisk, name: a}",
+			"an attachment can't be changed: ",
+		},
+		{ofDisk, "virtualDiskName: NAME", "a snapshot can't be changed: make another one"},
+		{ofVM, "virtualMachineName: NAME", "a snapshot can't be changed: make another one"},
+	} {
+		text := object(c.kind, "fixed", c.spec)
+		require.NoError(t, apply(strings.ReplaceAll(text, "NAME", "a")))
+		require.ErrorContains(t, apply(strings.ReplaceAll(text, "NAME", "b")), c.want)
+	}
 }
 
 // kubectlError is what kubectl says.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
 )
@@ -138,10 +139,18 @@ func TestWhatAVMWaitsFor(t *testing.T) {
 	bound := func(vm string) *v1.VirtualMachineIPAddressLease {
 		return lease("ip-10-66-20-77", "ours", "my-ip", v1.LeaseBound, vm)
 	}
-	pending, deleted, former := object("my-ip", "", ""), object("my-ip", "", ""), object("my-ip", "", "")
+	pending, deleted := object("my-ip", "", ""), object("my-ip", "", "")
 	pending.Status = PendingStatus(ReasonTaken, "10.66.20.77 is leased in another namespace")
+	untold := object("my-ip", "", "")
+	untold.Status.Phase = v1.IPAddressPending
+	told := object("my-ip", "", "")
+	told.Status = v1.VirtualMachineIPAddressStatus{Phase: v1.IPAddressBound, Message: "of another time"}
+	owned := func(kind, name string, uid types.UID) *v1.VirtualMachineIPAddress {
+		o := object("my-ip", "", "")
+		o.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: uid}}
+		return o
+	}
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	former.OwnerReferences = []metav1.OwnerReference{{Kind: "VirtualMachine", Name: "vm", UID: "vm-0"}}
 	for _, row := range []struct {
 		what      string
 		automatic bool
@@ -160,13 +169,24 @@ func TestWhatAVMWaitsFor(t *testing.T) {
 			"the VirtualMachineIPAddress my-ip is being deleted: waiting until it is gone",
 		},
 		{
-			"of the VM before", true, former, bound("vm"), ForWait,
+			"of the VM before", true, owned("VirtualMachine", "vm", "vm-0"), bound("vm"), ForWait,
 			"the VirtualMachineIPAddress my-ip is being deleted: waiting until it is gone",
 		},
-		{"named, of the VM before", false, former, bound("vm"), ForNothing, ""},
+		{"named, of the VM before", false, owned("VirtualMachine", "vm", "vm-0"), bound("vm"), ForNothing, ""},
+		{"of the VM itself", true, owned("VirtualMachine", "vm", "vm-1"), bound("vm"), ForNothing, ""},
+		{"of a pod of its name", true, owned("Pod", "vm", "vm-0"), bound("vm"), ForNothing, ""},
+		{"of another VM", true, owned("VirtualMachine", "web", "vm-0"), bound("vm"), ForNothing, ""},
 		{
 			"refused", false, pending, lease("ip-10-66-20-77", "theirs", "my-ip", v1.LeaseBound, ""), ForWait,
 			"the VirtualMachineIPAddress my-ip has no address: 10.66.20.77 is leased in another namespace",
+		},
+		{
+			"pending without a reason", false, untold, nil, ForWait,
+			"the VirtualMachineIPAddress my-ip has no address: no manager has seen it yet",
+		},
+		{
+			"its lease was deleted", false, told, nil, ForWait,
+			"the VirtualMachineIPAddress my-ip has no address: no manager has seen it yet",
 		},
 		{
 			"not seen", false, object("my-ip", "", ""), nil, ForWait,
@@ -201,8 +221,9 @@ func TestWhoUsesAnAddress(t *testing.T) {
 		if pod != "" {
 			vm.Status.Runner.PodUID = "pod-0"
 		}
-		vm.Status.Addresses = []v1.Address{
-			{Address: address, Source: SourceLease}, {Address: "10.0.0.9", Source: "Agent"},
+		vm.Status.Addresses = []v1.Address{{Address: "10.66.20.77", Source: "Agent"}}
+		if address != "" {
+			vm.Status.Addresses = append(vm.Status.Addresses, v1.Address{Address: address, Source: SourceLease})
 		}
 		return vm
 	}
@@ -233,6 +254,7 @@ func TestWhoUsesAnAddress(t *testing.T) {
 			"the runner has another", reports(machine("vm", true, "other"), "", "10.66.20.78"), pod,
 			object("my-ip", "", ""), Unused,
 		},
+		{"the runner has none", reports(machine("vm", true, "other"), "", ""), pod, object("my-ip", "", ""), Ending},
 		{
 			"a former runner had another", reports(machine("vm", true, "other"), "before", "10.66.20.78"), pod,
 			object("my-ip", "", ""), Ending,
@@ -279,8 +301,8 @@ func TestTheEndOfALease(t *testing.T) {
 		{"released", released(now), nil, Unused, Keep, now.Add(retention)},
 		{"nearly over", released(now.Add(1 - retention)), nil, Unused, Keep, now.Add(1)},
 		{"over", released(now.Add(-retention)), nil, Unused, Expire, time.Time{}},
-		{"in the future", released(now.Add(time.Hour)), nil, Unused, Date, time.Time{}},
-		{"a little in the future", released(now.Add(time.Second)), nil, Unused, Keep, now.Add(time.Second + retention)},
+		{"in the future", released(now.Add(time.Minute + 1)), nil, Unused, Date, time.Time{}},
+		{"a little in the future", released(now.Add(time.Minute)), nil, Unused, Keep, now.Add(time.Minute + retention)},
 		{"without a time", undated, nil, Unused, Date, time.Time{}},
 		{"released, and wanted again", released(now.Add(-time.Hour)), has, Unused, Keep, time.Time{}},
 		{"released, its object has another", released(now.Add(-time.Hour)), another, Unused, Expire, time.Time{}},

@@ -1,6 +1,7 @@
 package addresses
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -17,6 +18,99 @@ func ranges(t testing.TB, all ...Range) Ranges {
 }
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+// What is wrong with the ranges of a configuration is reported all at once, each with its path.
+func TestFaultsOfRanges(t *testing.T) {
+	t.Parallel()
+	one := func(change func(*Range)) Ranges {
+		r := Range{CIDR: "10.66.10.0/24"}
+		change(&r)
+		return Ranges{r}
+	}
+	routes := func(to, via string) Ranges {
+		return one(func(r *Range) { r.Routes = []vmspec.Route{{To: to, Via: via}} })
+	}
+	exclude := func(spans ...string) Ranges { return one(func(r *Range) { r.Exclude = spans }) }
+	gateway := func(address string) Ranges { return one(func(r *Range) { r.Gateway = address }) }
+	for _, row := range []struct {
+		ranges Ranges
+		want   []string
+	}{
+		{Ranges{{CIDR: "10.0.0.0/8"}, {CIDR: "11.0.0.0/30"}}, nil},
+		{Ranges{{}}, []string{"ranges[0].cidr: missing"}},
+		{Ranges{{CIDR: "10.66.10.0"}}, []string{`ranges[0].cidr: "10.66.10.0" is not a subnet`}},
+		{Ranges{{CIDR: "fd00::/64"}}, []string{"ranges[0].cidr: fd00::/64 is not IPv4"}},
+		{Ranges{{CIDR: "10.0.0.0/7"}}, []string{"ranges[0].cidr: 10.0.0.0/7 can't be /7"}},
+		{Ranges{{CIDR: "10.0.0.0/31"}}, []string{"ranges[0].cidr: 10.0.0.0/31 can't be /31"}},
+		{Ranges{{CIDR: "10.66.10.1/24"}}, []string{"ranges[0].cidr: 10.66.10.1/24 is the address of a host"}},
+		{
+			Ranges{{CIDR: "10.66.0.0/16"}, {CIDR: "10.66.10.0/24"}, {}},
+			[]string{
+				"ranges[1].cidr: 10.66.10.0/24 overlaps 10.66.0.0/16 of ranges[0]", "ranges[2].cidr: missing",
+			},
+		},
+		{gateway("10.66.10.254"), nil},
+		{gateway("router"), []string{`ranges[0].gateway: "router" is not an IPv4 address`}},
+		{gateway("fd00::1"), []string{`ranges[0].gateway: "fd00::1" is not an IPv4 address`}},
+		{gateway("10.66.11.1"), []string{"ranges[0].gateway: 10.66.11.1 is no host of 10.66.10.0/24"}},
+		{gateway("10.66.10.0"), []string{"ranges[0].gateway: 10.66.10.0 is no host of 10.66.10.0/24"}},
+		{gateway("10.66.10.255"), []string{"ranges[0].gateway: 10.66.10.255 is no host of 10.66.10.0/24"}},
+		{Ranges{{CIDR: "x", Gateway: "10.0.0.1"}}, []string{`ranges[0].cidr: "x" is not a subnet`}},
+		{one(func(r *Range) {
+			r.Nameservers = &vmspec.Nameservers{Addresses: []string{"10.66.10.2", "8.8.8.8", "dns"}}
+		}), []string{`ranges[0].nameservers.addresses[2]: "dns" is not an IPv4 address`}},
+		{routes("10.0.0.0/8", "10.66.10.3"), nil},
+		{routes("10.0.0.1/8", "10.66.10.3"), []string{`ranges[0].routes[0].to: "10.0.0.1/8" is not an IPv4 subnet`}},
+		{routes("fd00::/8", "10.66.10.3"), []string{`ranges[0].routes[0].to: "fd00::/8" is not an IPv4 subnet`}},
+		{routes("there", "10.66.11.3"), []string{
+			`ranges[0].routes[0].to: "there" is not an IPv4 subnet`,
+			"ranges[0].routes[0].via: 10.66.11.3 is no host of 10.66.10.0/24",
+		}},
+		{exclude("10.66.10.2", "10.66.10.4-10.66.10.4", "10.66.10.64/28"), nil},
+		{exclude("10.66.10.1-10.66.10.253"), nil},
+		{exclude("10.66.10.0/24"), []string{"ranges[0].exclude: leaves no address of 10.66.10.0/24"}},
+		{Ranges{{CIDR: "10.66.10.0/24", Exclude: []string{"10.66.10.0/24"}, Retired: true}}, nil},
+	} {
+		var got []string
+		for _, fault := range row.ranges.Check("ranges") {
+			require.NotEmpty(t, fault.Hint)
+			got = append(got, fault.Path+": "+fault.Message)
+		}
+		require.Equal(t, row.want, got)
+	}
+	for _, span := range []string{
+		"10.66.10.9-10.66.10.2", "10.66.10.9-10.66.11.2", "10.66.9.9-10.66.10.2", "fd00::/120", "10.66.10.1-fd00::",
+		"fd00::1-10.66.10.1", "10.66.10.3-x", "x",
+	} {
+		faults := exclude("10.66.10.5", span).Check("")
+		require.Len(t, faults, 1, span)
+		require.Equal(t, "[0].exclude[1]", faults[0].Path)
+		require.Equal(t, fmt.Sprintf("%q is not in 10.66.10.0/24", span), faults[0].Message)
+	}
+	again := exclude("10.66.10.2")
+	require.Empty(t, again.Check(""))
+	require.Empty(t, again.Check(""))
+	require.Len(t, again[0].excluded, 1, "a configuration that is read again counts once")
+}
+
+// The search begins at the address that was drawn, in whichever range that is, and skips what can't be leased.
+func TestFreeBeginsAtTheDrawnAddress(t *testing.T) {
+	t.Parallel()
+	r := ranges(t, Range{CIDR: "10.66.10.0/29", Gateway: "10.66.10.3"}, Range{CIDR: "10.66.15.0/24", Retired: true},
+		Range{CIDR: "10.66.20.0/30"}, Range{CIDR: "10.66.30.0/29", Exclude: []string{"10.66.30.2-10.66.30.5"}})
+	for at, want := range []string{
+		"10.66.10.1", "10.66.10.2", "10.66.10.4", "10.66.10.4", "10.66.10.5", "10.66.10.6",
+		"10.66.20.1", "10.66.20.2",
+		"10.66.30.1", "10.66.30.6", "10.66.30.6", "10.66.30.6", "10.66.30.6", "10.66.30.6",
+	} {
+		a, ok := r.Free(func(n uint64) uint64 {
+			require.EqualValues(t, 14, n)
+			return uint64(at)
+		}, func(netip.Addr) bool { return false })
+		require.True(t, ok)
+		require.Equal(t, want, a.String(), at)
+	}
+}
 
 func TestOnlyHostsAreUsable(t *testing.T) {
 	t.Parallel()
@@ -118,7 +212,6 @@ func TestNames(t *testing.T) {
 	} {
 		require.False(t, AddressOf(wrong).IsValid(), wrong)
 	}
-	require.Regexp(t, `^linux-vm-[b-z2-9]{5}$`, AutomaticName("default", "linux-vm"))
-	require.Equal(t, AutomaticName("default", "linux-vm"), AutomaticName("default", "linux-vm"))
+	require.Equal(t, "linux-vm-p6kcs", AutomaticName("default", "linux-vm"), "every manager makes the same name")
 	require.NotEqual(t, AutomaticName("default", "linux-vm"), AutomaticName("other", "linux-vm"))
 }

@@ -352,3 +352,29 @@ sizingPolicies:
 		"64 to 65 CPUs with RAM of any size in steps of 1Gi",
 	}, class.Sizes(c))
 }
+
+// A form offers the core fractions that a VM of the class may have, and the one that it has without a choice.
+func TestFractions(t *testing.T) {
+	t.Parallel()
+	all := []v1.CoreFraction{"100%", "5%", "50%"}
+	for _, row := range []struct {
+		of      v1.SizingPolicy
+		allowed []string
+		preset  string
+	}{
+		{v1.SizingPolicy{}, nil, ""},
+		{v1.SizingPolicy{CoreFractions: all}, []string{"5%", "50%", "100%"}, "100%"},
+		{v1.SizingPolicy{CoreFractions: all, DefaultCoreFraction: "5%"}, []string{"5%", "50%", "100%"}, "5%"},
+		{v1.SizingPolicy{CoreFractions: all, DedicatedCores: []bool{false}}, []string{"5%", "50%"}, "100%"},
+		{v1.SizingPolicy{CoreFractions: all, DedicatedCores: []bool{true}}, []string{"100%"}, "100%"},
+		{
+			v1.SizingPolicy{CoreFractions: all, DedicatedCores: []bool{true, false}},
+			[]string{"5%", "50%", "100%"},
+			"100%",
+		},
+	} {
+		allowed, preset := class.Fractions(&row.of)
+		require.Equal(t, row.allowed, allowed)
+		require.Equal(t, row.preset, preset)
+	}
+}

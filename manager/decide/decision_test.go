@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/vmstatus"
 )
 
 // A VM that crashes for ever is started ever more seldom, but never less than every
@@ -166,4 +168,34 @@ func TestRunPolicies(t *testing.T) {
 		s.VM.Spec.RunPolicy, s.VM.Spec.VM.State = v1.AlwaysOff, ""
 		require.Equal(t, Decision{}, Decide(s), what)
 	}
+}
+
+// A VM waits for the Secrets that it names, and one that has missed some is started again when one was written since.
+func TestData(t *testing.T) {
+	t.Parallel()
+	at := func(second int) metav1.Time { return metav1.NewTime(noon.Add(time.Duration(second) * time.Second)) }
+	s := &Snapshot{VM: machine("web"), Data: []*objects.Metadata{nil}}
+	s.VM.Spec.Provisioning = &v1.Provisioning{UserDataRef: &v1.SecretRef{Name: "script"}}
+	require.Equal(t, Waiting{Reason: ReasonSecretMissing, Message: "there is no spec.provisioning.userDataRef: " +
+		"Secret script of the type provisioning.virtualization.deckhouse.io/cloud-init with the key userData; " +
+		"the VM starts when it is created (the " +
+		"type of a Secret can't be changed: one of another type has to be deleted first)"}, Data(s).Obstacle)
+	require.False(t, DataChanged(s))
+	s.VM.Status.Failures = &v1.Failures{LastTime: at(5), Last: &v1.Outcome{Reason: string(vmstatus.ReasonDataMissing)}}
+	require.False(t, DataChanged(s), "there is none yet")
+	for second, changed := range map[int]bool{4: false, 5: true, 6: true} {
+		s.Data[0] = objects.NewMetadata(objects.KindSecret)
+		s.Data[0].CreationTimestamp = at(second)
+		require.Zero(t, Data(s))
+		require.Equal(t, changed, DataChanged(s), second)
+	}
+	s.VM.Status.Failures.Last.Reason = "ConfigInvalid"
+	require.False(t, DataChanged(s))
+
+	text := &runtime.RawExtension{Raw: []byte("{}")}
+	s.Data = append(s.Data, s.Data[0])
+	s.VM.Spec.CloudInit = &v1.CloudInit{UserData: text, UserDataFrom: &v1.DataSource{}}
+	require.Equal(t, Stalled{
+		ReasonRefused, "spec.cloudInit.userDataFrom: userData is given as well: leave one of the two out",
+	}, Data(s).Obstacle)
 }

@@ -5,46 +5,65 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
 )
 
+// A start ends when the guest of a new pod runs; its times are left out if they contradict each other.
 func TestStartOf(t *testing.T) {
 	t.Parallel()
 	at := func(second int) metav1.Time { return metav1.NewTime(time.Unix(int64(1000+second), 0)) }
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(0), UID: "u"}}
-	pod.Spec.NodeName, pod.Status.StartTime = "n", new(at(3))
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: objects.ContainerName, State: corev1.ContainerState{
-		Running: &corev1.ContainerStateRunning{StartedAt: at(7)},
-	}}}
-	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-	vm.Status.Phase = v1.PhaseStarting
-	runs := metav1.Condition{Type: v1.ConditionRunning, Status: metav1.ConditionTrue, LastTransitionTime: at(9)}
-	vm.Status.Conditions = []metav1.Condition{runs}
-	s := &Snapshot{VM: vm, Pod: pod}
-	got, ended := StartOf(s, Phase{Phase: v1.PhaseRunning})
-	require.True(t, ended)
-	require.Equal(t, Start{
-		VM: "web", Node: "n", Pod: "u",
-		Made: at(0).Time, Taken: at(3).Time, Ran: at(7).Time, Guest: at(9).Time,
-	}, got)
-	require.Equal(t, 7*time.Second, got.Preparation())
-	require.Equal(t, 2*time.Second, got.Machine())
-
-	not := func(why string, phase v1.Phase) {
-		_, ended := StartOf(s, Phase{Phase: phase})
-		require.False(t, ended, why)
+	taken := func(second int) func(*Situation) {
+		return func(s *Situation) { s.Pod.Status.StartTime = new(at(second)) }
 	}
-	not("it doesn't run", v1.PhaseStarting)
-	vm.Status.Phase = v1.PhaseMigrating
-	not("a guest that has moved has not started", v1.PhaseRunning)
-	vm.Status.Phase = v1.PhaseStarting
-	vm.Status.Conditions[0].LastTransitionTime = at(5)
-	not("the container has been started again", v1.PhaseRunning)
-	vm.Status.Conditions[0] = runs
-	s.Pod = nil
-	not("there is no pod", v1.PhaseRunning)
+	guest := func(status metav1.ConditionStatus, second int) func(*Situation) {
+		return func(s *Situation) {
+			s.VM.Status.Conditions = []metav1.Condition{
+				{Type: v1.ConditionRunning, Status: status, LastTransitionTime: at(second)},
+			}
+		}
+	}
+	want := Start{VM: "web", Node: "n1", Pod: "1", Made: at(0).Time, Ran: at(7).Time, Guest: at(9).Time}
+	takenAt := func(second int) *Start {
+		start := want
+		start.Taken = at(second).Time
+		return &start
+	}
+	atOnce := want
+	atOnce.Guest = atOnce.Ran
+	for what, row := range map[string]struct {
+		change func(*Situation)
+		now    v1.Phase
+		want   *Start // nil: none has ended
+	}{
+		"it runs":                      {taken(3), v1.PhaseRunning, takenAt(3)},
+		"taken in the same second":     {taken(0), v1.PhaseRunning, takenAt(0)},
+		"taken when it ran":            {taken(7), v1.PhaseRunning, takenAt(7)},
+		"taken by a clock that's late": {taken(-1), v1.PhaseRunning, &want},
+		"taken after it ran":           {taken(8), v1.PhaseRunning, &want},
+		"not known when taken":         {func(*Situation) {}, v1.PhaseRunning, &want},
+		"the guest ran at once":        {guest(metav1.ConditionTrue, 7), v1.PhaseRunning, &atOnce},
+		"it doesn't run":               {taken(3), v1.PhaseStarting, nil},
+		"it has run before":            {was(v1.PhaseRunning, ""), v1.PhaseRunning, nil},
+		"the guest has moved":          {was(v1.PhaseMigrating, ""), v1.PhaseRunning, nil},
+		"started again":                {guest(metav1.ConditionTrue, 6), v1.PhaseRunning, nil},
+		"the runner says it doesn't":   {guest(metav1.ConditionFalse, 9), v1.PhaseRunning, nil},
+		"the runner says nothing":      {func(s *Situation) { s.VM.Status.Conditions = nil }, v1.PhaseRunning, nil},
+		"there is no pod":              {noPod, v1.PhaseRunning, nil},
+		"the container doesn't run":    {with(terminatedWith(1, "")), v1.PhaseRunning, nil},
+		"a container before the pod":   {with(runningSince(at(-1).Time)), v1.PhaseRunning, nil},
+	} {
+		runs, answers := with(runningSince(at(7).Time)), guest(metav1.ConditionTrue, 9)
+		s := is(was(v1.PhaseStarting, ""), runs, answers, func(s *Situation) {
+			s.Pod.CreationTimestamp = at(0)
+		}, row.change)
+		got, ended := StartOf(s.Snapshot, Phase{Phase: row.now})
+		require.Equal(t, row.want != nil, ended, what)
+		if ended {
+			require.Equal(t, *row.want, got, what)
+		}
+	}
+	require.Equal(t, 7*time.Second, want.Preparation())
+	require.Equal(t, 2*time.Second, want.Machine())
 }

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
+	"vmop/printable"
 )
 
 // importing is a disk of a web server, with a claim that has a volume, and no pod yet.
@@ -328,5 +330,21 @@ func TestWhichServersGetASecret(t *testing.T) {
 			s.Secret = disk.SecretOf(s.Disk)
 			require.Equal(t, disk.MakePod, disk.Next(s), "without a Secret")
 		}
+	}
+}
+
+// What a pod says of itself is one line, and not too long.
+func TestOutcomeOfAPod(t *testing.T) {
+	t.Parallel()
+	const longest = 1000
+	long := strings.Repeat("x", longest+1)
+	for said, want := range map[string]string{
+		`{"reason": "Wrong", "message": "a\nb"}`:         "Wrong: " + printable.Line("a\nb"),
+		`{"reason": "Wrong", "message": "` + long + `"}`: "Wrong: " + printable.Clip(long, longest),
+		`{"message": "m"}`: disk.ReasonPodFailed +
+			": the import pod ended with the code 1, and said nothing",
+	} {
+		got := disk.OutcomeOf(pod("p", 0, corev1.PodFailed, said))
+		require.Equal(t, want, got.Reason+": "+got.Message)
 	}
 }

@@ -3,13 +3,11 @@ package objects_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
 
 	"vmop/vmspec"
 )
@@ -50,19 +48,10 @@ var otherDefault = map[string]string{
 // configuration.
 func TestDefaultsOfTheResourceAreTheRunners(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../deploy/crds/vmoperator.jdrupes.org_vms.yaml")
+	schema, err := schemaOfVMs()
 	require.NoError(t, err)
-	var definition struct {
-		Spec struct {
-			Versions []struct {
-				Schema struct{ OpenAPIV3Schema definedValue }
-			}
-		}
-	}
-	require.NoError(t, yaml.Unmarshal(text, &definition))
 	defaults := map[string]string{}
-	collectDefaults(defaults, "",
-		definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["vm"])
+	collectDefaults(defaults, "", schema.Properties["spec"].Properties["vm"])
 	runners := map[string]string{}
 	for _, d := range vmspec.Defaults() {
 		runners[d.Path] = d.Value
@@ -84,15 +73,8 @@ func TestDefaultsOfTheResourceAreTheRunners(t *testing.T) {
 	}
 }
 
-// definedValue is what of a schema has defaults.
-type definedValue struct {
-	Default    any
-	Properties map[string]definedValue
-	Items      *definedValue
-}
-
 // collectDefaults collects the defaults in a schema by their paths.
-func collectDefaults(into map[string]string, path string, of definedValue) {
+func collectDefaults(into map[string]string, path string, of properties) {
 	if of.Default != nil {
 		into[path] = fmt.Sprint(of.Default)
 	}

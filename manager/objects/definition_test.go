@@ -3,10 +3,10 @@ package objects_test
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
@@ -31,6 +31,20 @@ func definition(t testing.TB, file string) *v1.VirtualMachine {
 
 // withDefaults reads a resource and sets what it leaves out.
 func withDefaults(file string) (map[string]any, error) {
+	schema, err := schemaOfVMs()
+	if err != nil {
+		return nil, err
+	}
+	object := map[string]any{}
+	if err := readYAML(file, &object); err != nil {
+		return nil, err
+	}
+	schema.complete(object)
+	return object, nil
+}
+
+// schemaOfVMs returns what the definition of the resource says of defaults.
+func schemaOfVMs() (properties, error) {
 	var definition struct {
 		Spec struct {
 			Versions []struct {
@@ -38,16 +52,11 @@ func withDefaults(file string) (map[string]any, error) {
 			}
 		}
 	}
-	if err := readYAML(filepath.Join("..", "..", "deploy", "crds", "vmoperator.jdrupes.org_vms.yaml"),
-		&definition); err != nil {
-		return nil, err
+	err := readYAML("../../deploy/crds/vmoperator.jdrupes.org_vms.yaml", &definition)
+	if err != nil {
+		return properties{}, err
 	}
-	object := map[string]any{}
-	if err := readYAML(file, &object); err != nil {
-		return nil, err
-	}
-	definition.Spec.Versions[0].Schema.OpenAPIV3Schema.complete(object)
-	return object, nil
+	return definition.Spec.Versions[0].Schema.OpenAPIV3Schema, nil
 }
 
 func readYAML(file string, into any) error {
@@ -71,7 +80,7 @@ func (s properties) complete(value any) {
 	case map[string]any:
 		for key, property := range s.Properties {
 			if _, given := v[key]; !given && property.Default != nil {
-				v[key] = clone(property.Default)
+				v[key] = runtime.DeepCopyJSONValue(property.Default)
 			}
 			property.complete(v[key])
 		}
@@ -82,16 +91,4 @@ func (s properties) complete(value any) {
 			}
 		}
 	}
-}
-
-func clone(value any) any {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return value
-	}
-	var copied any
-	if json.Unmarshal(text, &copied) != nil {
-		return value
-	}
-	return copied
 }

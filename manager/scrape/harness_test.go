@@ -111,3 +111,13 @@ func genuine(t testing.TB) string {
 	require.NoError(t, keys.Bounded(targets[0], MostBytes).Metrics(t.Context(), &text))
 	return text.String()
 }
+
+// fleet is a number of VMs that are many.
+const fleet = 5000
+
+func names() (all []string) {
+	for i := range fleet {
+		all = append(all, fmt.Sprintf("vm-%04d", i))
+	}
+	return all
+}

@@ -14,9 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/access"
-	"vmop/manager/login"
-	"vmop/manager/login/logintest"
 	"vmop/test/visitor"
 	"vmop/test/wait"
 )
@@ -126,52 +123,4 @@ func TestTokenAndCookie(t *testing.T) {
 	require.NotContains(t, text, "alpha", "it is the robot who asks")
 	code, _ = ann.Get(address, "/api/v1/vms", "Authorization", "Bearer x")
 	require.Equal(t, http.StatusUnauthorized, code)
-}
-
-// A user's own program brings the ID token of a provider, by which RBAC is asked about the user as in a browser.
-func TestTokensOfAProvider(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	h.vm("alpha")
-	h.vm("secret")
-	provider, err := logintest.New(map[string]any{"preferred_username": "eve", "roles": []string{"operators"}})
-	require.NoError(t, err)
-	t.Cleanup(provider.Close)
-	h.Apply(`
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: alpha}
-rules: [{apiGroups: [vmoperator.jdrupes.org], resources: [vms/console], resourceNames: [alpha], verbs: [create]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: alpha}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: alpha}
-subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: "oidc:operators"}]`)
-	c := local(t)
-	c.Login.UserPrefix, c.Login.GroupPrefix = "oidc:", "oidc:"
-	c.Login.RedirectURI = "http://127.0.0.1/oauth/callback"
-	c.Login.Providers = []login.Provider{{
-		Name: "corp", ConfigurationEndpoint: provider.URL + login.WellKnown,
-		ClientID: provider.ClientID, Secret: provider.ClientSecret,
-	}}
-	c.Access.Mode = access.ByRBAC
-	r := h.replica(c)
-	address, token := r.address(1), ""
-	wait.For(t, "the role to be in force", func() error {
-		token = provider.IDToken()
-		socket, err := dial(t, address, token)
-		if err == nil {
-			return socket.CloseNow()
-		}
-		return err
-	})
-	r.logs(`msg="stream opened" user=eve vm=alpha path=/api/v1/vms/alpha/console mode=type`)
-	code, _ := program(t, address, "/vms/secret", token)
-	require.Equal(t, http.StatusNotFound, code)
-	provider.Tamper(func(claims map[string]any) { claims["aud"] = "kubernetes" })
-	code, text := program(t, address, "/vms", provider.IDToken())
-	require.Equal(t, http.StatusUnauthorized, code)
-	require.Contains(t, text, "another audience")
-	require.NotContains(t, r.log.String(), token)
 }

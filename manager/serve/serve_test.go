@@ -261,39 +261,6 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: ann}]`)
 	require.Contains(t, page, `id="vm-beta"`)
 }
 
-// Roles decide about pages, also about one that is open: a user of the portal sees cards, and no
-// table.
-func TestPagesByRole(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	h.vm("alpha", v1.Permission{User: "ann", May: []v1.Action{"accessConsole"}})
-	c := local(t, "ann")
-	c.Login.Roles.ByUser = map[string][]string{"ann": {"user"}}
-	c.Access.Conlets = map[string][]string{"user": {"VmMgmt"}}
-	r := h.replica(c)
-	address := r.address(1)
-	ann := visitor.New(t, nil).LogIn(address, "ann", "ann")
-	code, _ := ann.Get(address, "/vms/alpha")
-	require.Equal(t, http.StatusOK, code)
-	await, ended := ann.Live(address)
-	await(`id="vm-alpha"`)
-	c.Access.Conlets = map[string][]string{"user": {"VmAccess"}}
-	r.Configure(c)
-	for _, path := range []string{"/vms/alpha", "/vms/alpha/plan", "/vms/alpha/definition"} {
-		code, _ := ann.Get(address, path)
-		require.Equal(t, http.StatusForbidden, code, path)
-	}
-	code, _ = ann.Get(address, "/")
-	require.Equal(t, http.StatusSeeOther, code)
-	_, page := ann.Get(address, "/portal")
-	require.Contains(t, page, `id="card-alpha"`)
-	code, _ = ann.Get(address, "/vms/alpha/console")
-	require.Equal(t, http.StatusOK, code, "windows are the portal's, too")
-	h.vm("other") // upon a change the pages look at permissions
-	await("event: gone")
-	ended()
-}
-
 // What travels in the clear is refused before a password is typed.
 func TestNothingTravelsInTheClear(t *testing.T) {
 	t.Parallel()

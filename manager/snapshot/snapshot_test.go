@@ -179,3 +179,18 @@ func TestUndisturbed(t *testing.T) {
 	left.Status.Conditions[0].LastTransitionTime = metav1.Unix(2, 0)
 	require.False(t, snapshot.Undisturbed(free, left))
 }
+
+// A snapshot of a VM that has failed stays so, with what has been said of it, until it is deleted.
+func TestAFailedSnapshotOfAVM(t *testing.T) {
+	t.Parallel()
+	s := &v1.VirtualMachineSnapshot{}
+	s.Status.Phase, s.Status.Reason, s.Status.Message = v1.SnapshotFailed, "Because", "so it is"
+	of := snapshot.MachineSituation{Snapshot: s, Capturing: true}
+	is := snapshot.StatusOfMachine(of)
+	require.Equal(t, "Failed Because so it is", string(is.Phase)+" "+is.Reason+" "+is.Message)
+	s.DeletionTimestamp = &metav1.Time{}
+	is = snapshot.StatusOfMachine(of)
+	require.Equal(t, "Terminating "+snapshot.ReasonDeletion, string(is.Phase)+" "+is.Reason)
+	s.DeletionTimestamp, s.Status.Phase = nil, v1.SnapshotPending
+	require.Equal(t, v1.SnapshotInProgress, snapshot.StatusOfMachine(of).Phase)
+}

@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/pem"
 	"testing"
 	"time"
 
@@ -72,12 +73,65 @@ func TestSecretOfAuthorities(t *testing.T) {
 	other, err := all[1:].secret()
 	require.NoError(t, err)
 	end := bytes.Index(one, []byte("-----BEGIN "+pemKey))
+	swapped := append(bytes.Clone(one[end:]), one[:end]...)
+	damaged := func(kind string) []byte {
+		block := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: []byte("x")})
+		if kind == pemCertificate {
+			return append(block, one[end:]...)
+		}
+		return append(one[:end:end], block...)
+	}
 	for what, wrong := range map[string][]byte{
-		"no PEM": []byte("hello"), "cut": text[:len(text)-50], "without a key": all.public(),
+		"no PEM": []byte("hello"), "cut": text[:len(text)-50], "without a key": all.public(), "key first": swapped,
+		"no certificate": damaged(pemCertificate), "no key": damaged(pemKey),
 		"another one's key": append(one[:end:end], other[bytes.Index(other, []byte("-----BEGIN "+pemKey)):]...),
 	} {
 		_, err := parse(wrong)
 		require.ErrorContains(t, err, "authority ", what)
 		require.Less(t, len(err.Error()), 100, "nothing is quoted")
 	}
+}
+
+// An authority is dropped after its last moment, has a successor when a third of its life is left, and signs when it
+// has settled. Before one has settled the oldest signs.
+func TestTimesOfAuthorities(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	first, changed, err := authorities(nil).advance(begin)
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, begin.Add(authorityLife), first[0].certificate.NotAfter)
+	for after, want := range map[time.Duration]int{
+		0: 1, authorityLife*2/3 - time.Second: 1, authorityLife * 2 / 3: 2, authorityLife: 2, authorityLife + 1: 1,
+	} {
+		next, changed, err := first.advance(begin.Add(after))
+		require.NoError(t, err)
+		require.Len(t, next, want, after)
+		require.Equal(t, after >= authorityLife*2/3, changed, after)
+		require.Equal(t, after <= authorityLife, next[0].certificate.Equal(first[0].certificate), after)
+		require.Len(t, first, 1, "what others read stays as it is")
+	}
+	_, err = authorities(nil).signer(begin)
+	require.ErrorContains(t, err, "there is no authority")
+	_, err = authorities(nil).issue(begin)
+	require.ErrorContains(t, err, "there is no authority")
+	renewed := begin.Add(authorityLife * 3 / 4)
+	both, _, err := first.advance(renewed)
+	require.NoError(t, err)
+	for after, want := range map[time.Duration]int{
+		0: 0, settleTime - time.Second: 0, settleTime: 1, settleTime * 2: 1,
+	} {
+		by, err := both.signer(renewed.Add(after))
+		require.NoError(t, err)
+		require.True(t, by.certificate.Equal(both[want].certificate), after)
+	}
+	leaf, err := both.issue(renewed)
+	require.NoError(t, err)
+	require.Equal(t, renewed.Add(-skew), leaf.Leaf.NotBefore)
+	require.Equal(t, renewed.Add(certificateLife), leaf.Leaf.NotAfter)
+	turned, err := authorities{both[1], both[0]}.secret()
+	require.NoError(t, err)
+	sorted, err := parse(turned)
+	require.NoError(t, err)
+	require.True(t, sorted[0].certificate.Equal(both[0].certificate), "the oldest is first, however they are stored")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
 	v1 "vmop/api/v1"
@@ -199,6 +202,9 @@ func TestRunnerThatLies(t *testing.T) {
 	require.ErrorIs(t, err, ErrOther)
 	_, err = l.keys.Client(Target{Address: l.target.Address}, "").Status(t.Context())
 	require.ErrorIs(t, err, ErrOther, "without a key there is no runner")
+	l.keys.Connect = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route") }
+	_, err = l.keys.Dial(t.Context(), l.target)
+	require.ErrorContains(t, err, "connect to the runner at "+l.target.Address+": no route")
 }
 
 // Authorities change without a restart of either side.
@@ -260,20 +266,50 @@ func TestVanishedManagersAndRunners(t *testing.T) {
 	require.Equal(t, time.Minute, deaf.Limit(t, runner))
 }
 
+// The runner that has the guest, and the one that waits for it, are known by the pod that has reported them.
 func TestTargetOf(t *testing.T) {
 	t.Parallel()
-	vm := &v1.VirtualMachine{}
-	_, err := TargetOf(vm, "u1", "10.0.0.7")
-	require.ErrorIs(t, err, ErrUnreachable)
-	vm.Status.Runner = &v1.RunnerStatus{PodUID: "u1"}
-	_, err = TargetOf(vm, "u1", "10.0.0.7")
-	require.ErrorIs(t, err, ErrUnreachable)
-	vm.Status.Runner.Control = &v1.RunnerControl{Port: 7443, Key: "ab"}
-	target, err := TargetOf(vm, "u1", "fd00::7")
+	reached := &v1.RunnerControl{Port: 7443, Key: "ab"}
+	has := func(pod types.UID, control *v1.RunnerControl) *v1.VirtualMachine {
+		return &v1.VirtualMachine{Status: v1.VirtualMachineStatus{
+			Runner:   &v1.RunnerStatus{PodUID: pod, Control: control},
+			Arriving: &v1.Arriving{PodUID: pod, Control: control},
+		}}
+	}
+	for _, row := range []struct {
+		vm         *v1.VirtualMachine
+		ip, reason string
+	}{
+		{has("u1", reached), "fd00::7", ""},
+		{has("u1", reached), "", "its pod has no address yet"},
+		{&v1.VirtualMachine{}, "fd00::7", "it has not reported yet"},
+		{has("u2", reached), "fd00::7", "it has not reported yet"},
+		{has("u1", nil), "fd00::7", "it has no port for the manager"},
+	} {
+		arriving, late := ArrivingOf(row.vm, "u1", row.ip)
+		target, err := TargetOf(row.vm, "u1", row.ip)
+		if row.reason == "" {
+			require.NoError(t, errors.Join(err, late))
+			require.Equal(t, []Target{{"[fd00::7]:7443", "ab"}, {"[fd00::7]:7443", "ab"}}, []Target{target, arriving})
+			continue
+		}
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.ErrorContains(t, err, row.reason)
+		require.ErrorIs(t, late, ErrUnreachable)
+	}
+}
+
+// A machine is ended in the name of a user, once its pod can be reached.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	port, err := strconv.Atoi(strings.TrimPrefix(l.target.Address, "127.0.0.1:"))
 	require.NoError(t, err)
-	require.Equal(t, Target{"[fd00::7]:7443", "ab"}, target)
-	_, err = TargetOf(vm, "u2", "fd00::7")
-	require.ErrorIs(t, err, ErrUnreachable, "that was another pod")
-	_, err = TargetOf(vm, "u1", "")
-	require.ErrorIs(t, err, ErrUnreachable)
+	vm, pod := &v1.VirtualMachine{}, &corev1.Pod{}
+	pod.UID = "u1"
+	vm.Status.Runner = &v1.RunnerStatus{PodUID: "u1", Control: &v1.RunnerControl{Port: int32(port), Key: l.target.Key}}
+	require.ErrorIs(t, l.keys.Kill(t.Context(), vm, pod, "alice"), ErrUnreachable)
+	pod.Status.PodIP = "127.0.0.1"
+	require.NoError(t, l.keys.Kill(t.Context(), vm, pod, "alice"))
+	require.Equal(t, "kill by alice", <-l.asked)
 }

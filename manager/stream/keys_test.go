@@ -1,9 +1,15 @@
 package stream
 
 import (
+	"context"
+	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +22,7 @@ import (
 
 	"vmop/manager/objects"
 	"vmop/runner/config"
+	"vmop/test/logbook"
 )
 
 const namespace = "vms"
@@ -124,4 +131,93 @@ func TestCertificateIsRenewedAtHalfOfItsLife(t *testing.T) {
 	next, err := k.certificate(nil)
 	require.NoError(t, err)
 	require.Equal(t, begin.Add(36*time.Hour), next.Leaf.NotAfter)
+}
+
+// What the API server refuses is in the error. A Secret or ConfigMap that is as it should be is not written again, and
+// what else is in the Secret stays.
+func TestKeysOfABrokenCluster(t *testing.T) {
+	t.Parallel()
+	notFound := apierrors.NewNotFound(corev1.Resource("x"), "x")
+	conflict := apierrors.NewConflict(corev1.Resource("x"), "x", nil)
+	exists := apierrors.NewAlreadyExists(corev1.Resource("x"), "x")
+	refused := errors.New("refused")
+	for _, row := range []struct {
+		verb, resource string
+		err            error
+		want           string // the error
+		asked          int
+	}{
+		{"get", "secrets", refused, "read secret vm-operator-ca: refused", 1},
+		{"create", "secrets", refused, "write secret vm-operator-ca: refused", 1},
+		{"create", "secrets", exists, "write secret vm-operator-ca: " + exists.Error(), attempts},
+		{"create", "secrets", conflict, "write secret vm-operator-ca: " + conflict.Error(), attempts},
+		{"get", "configmaps", refused, "read ConfigMap vm-operator-ca: refused", 1},
+		{"get", "configmaps", notFound, "", 1},
+		{"patch", "configmaps", refused, "write ConfigMap vm-operator-ca: refused", 1},
+	} {
+		cluster, asked := fake.NewClientset(), 0
+		cluster.PrependReactor(row.verb, row.resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			asked++
+			return true, nil, row.err
+		})
+		err := newKeys(cluster).Refresh(t.Context())
+		require.Equal(t, row.asked, asked)
+		if row.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, row.want)
+	}
+
+	cluster := fake.NewClientset(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: objects.ManagerCA},
+		Data:       map[string][]byte{"theirs": []byte("x")},
+	})
+	k := newKeys(cluster)
+	for range 3 {
+		require.NoError(t, k.Refresh(t.Context()))
+	}
+	writes := slices.DeleteFunc(cluster.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "get" })
+	require.Len(t, writes, 2, "the Secret and the ConfigMap")
+	secret, err := cluster.CoreV1().Secrets(namespace).Get(t.Context(), objects.ManagerCA, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "x", string(secret.Data["theirs"]))
+	configMaps := cluster.CoreV1().ConfigMaps(namespace)
+	changed, err := configMaps.Get(t.Context(), objects.ManagerCA, metav1.GetOptions{})
+	require.NoError(t, err)
+	good := changed.Data[config.AuthoritiesFile]
+	changed.Data[config.AuthoritiesFile] = "planted"
+	_, err = configMaps.Update(t.Context(), changed, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, k.Refresh(t.Context()))
+	changed, err = configMaps.Get(t.Context(), objects.ManagerCA, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, good, changed.Data[config.AuthoritiesFile])
+}
+
+// The Secret is read again every hour, and half a minute after a failure, which is logged.
+func TestKeysAreRefreshed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cluster, begin := fake.NewClientset(), time.Now()
+		var works atomic.Bool
+		var at []time.Duration
+		cluster.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			at = append(at, time.Since(begin))
+			return !works.Load(), nil, errors.New("refused")
+		})
+		k, log := newKeys(cluster), &logbook.Logbook{}
+		k.log = slog.New(slog.NewTextHandler(log, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.Run(ctx) }()
+		time.Sleep(retryTime - 1)
+		works.Store(true)
+		time.Sleep(2 * refreshTime)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{0, retryTime, retryTime + refreshTime}, at)
+		require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"))
+		cancel()
+		require.NoError(t, <-ended)
+	})
 }

@@ -13,60 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 )
-
-// A VM whose definition the API server does not take any more is stopped all the
-// same: who repairs it may not be who wants it off.
-func TestRefusedAndStopped(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.vm("web")
-	pod := w.boot("web")
-	w.edit("web", func(vm *v1.VirtualMachine) {
-		vm.Spec.Affinity = &v1.Affinity{
-			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-				NodeSelectorTerms: []corev1.NodeSelectorTerm{
-					{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Sometimes"}}},
-				},
-			}},
-		}
-	})
-	w.told("web", "spec.template.spec.affinity.nodeAffinity")
-	w.edit("web", stopped)
-	w.gone("web", pod)
-	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
-	w.told("web", "spec.template.spec.affinity.nodeAffinity")
-	w.edit("web", func(vm *v1.VirtualMachine) {
-		vm.Spec.Affinity = nil
-		vm.Spec.VM.State = v1.Running
-	})
-	w.boot("web")
-}
-
-// A VM about which nothing can be written, since it is as large as the API server
-// lets objects be, has an event that says so.
-func TestNoRoomForAStatus(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	var err error
-	for size := 1536 << 10; size > 1500<<10; size -= 1 << 8 {
-		large := machine(w.Name, "large", stopped)
-		large.Spec.CloudInit = &v1.CloudInit{UserData: &runtime.RawExtension{Raw: []byte(`{"x": "` +
-			strings.Repeat("x", size) + `"}`)}}
-		if err = w.client.Create(t.Context(), large); err == nil {
-			break
-		}
-	}
-	require.NoError(t, err)
-	require.Contains(t, w.events("large", "StatusNotWritten")[0].Note, "too large")
-	w.vm("web")
-	w.boot("web")
-}
 
 // troubled is an API server that carries out no change when it is asked for the first
 // time, or carries it out and the answer is lost, and no read of an object. Events

@@ -2,7 +2,6 @@ package vm
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +21,6 @@ import (
 	"vmop/manager/objects"
 	"vmop/nbdexport"
 	"vmop/test/tier"
-	"vmop/test/wait"
 )
 
 type vmbda = v1.VirtualMachineBlockDeviceAttachment
@@ -30,14 +28,9 @@ type vmbda = v1.VirtualMachineBlockDeviceAttachment
 // attach makes an attachment of a disk to a VM.
 func (w *world) attach(name, vm, disk string) {
 	w.t.Helper()
-	w.attachKind(name, vm, string(v1.KindVirtualDisk), disk)
-}
-
-func (w *world) attachKind(name, vm, kind, device string) {
-	w.t.Helper()
 	w.Apply(fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineBlockDeviceAttachment, "+
 		"metadata: {name: %s}, "+
-		"spec: {virtualMachineName: %s, blockDeviceRef: {kind: %s, name: %s}}}", name, vm, kind, device))
+		"spec: {virtualMachineName: %s, blockDeviceRef: {kind: VirtualDisk, name: %s}}}", name, vm, disk))
 }
 
 // attachmentIs waits until an attachment has a phase for a reason, and says so.
@@ -48,15 +41,6 @@ func (w *world) attachmentIs(name string, phase v1.AttachmentPhase, reason, says
 		return a.Status.Phase == phase && a.Status.Reason == reason && strings.Contains(a.Status.Message, says) &&
 			attached == (phase == v1.AttachmentAttached)
 	})
-}
-
-// noAttachment waits until an attachment is gone.
-func (w *world) noAttachment(name string) {
-	w.t.Helper()
-	wait.Until(w.t, func() bool {
-		_, is := get(w, name, &vmbda{})
-		return !is
-	}, name)
 }
 
 // serve is the kubelet of an export, which is ready.
@@ -117,10 +101,7 @@ func (w *world) reports(vm string, pod *corev1.Pod, revision int64, states ...st
 func (w *world) free(disk string) {
 	w.t.Helper()
 	for _, object := range []client.Object{&corev1.Pod{}, &corev1.Service{}, &corev1.Secret{}} {
-		wait.Until(w.t, func() bool {
-			_, is := get(w, objects.ExportName(disk), object)
-			return !is
-		})
+		absent(w, objects.ExportName(disk), object)
 	}
 	w.diskOf(disk, "")
 }
@@ -223,168 +204,6 @@ func (w *world) hasCertificates(vm string, export *corev1.Pod) {
 	require.Fail(w.t, "the pod has no folder for certificates")
 }
 
-// An export that doesn't start: what it waits for is said, and the attachment can be deleted.
-func TestADiskThatIsNotServed(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.blankDisk("data", w.storage(false, true, "1Gi"), "1Gi")
-	w.vm("web")
-	w.boot("web")
-	w.attach("att", "web", "data")
-	export := eventually(w, "vd-data", &corev1.Pod{}, "is there", func(*corev1.Pod) bool { return true })
-	patch := `{"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", ` +
-		`"message": "0/3 nodes: too many disks"}]}}`
-	require.NoError(t, w.client.Status().Patch(w.playing(), export, client.RawPatch(
-		apitypes.StrategicMergePatchType, []byte(patch))))
-	w.attachmentIs("att", v1.AttachmentInProgress, attachment.ReasonExporting,
-		"the disk's export is being started: no node takes the pod vd-data: 0/3 nodes: too many disks")
-	w.Kubectl("delete", "vmbda", "att", "--wait=false")
-	w.noAttachment("att")
-	w.free("data")
-}
-
-// plugged makes a VM with a disk that its guest has.
-func (w *world) plugged(vm, disk string) *corev1.Pod {
-	w.t.Helper()
-	w.blankDisk(disk, w.storage(false, true, "1Gi"), "1Gi")
-	w.vm(vm)
-	pod := w.boot(vm)
-	w.attach("att", vm, disk)
-	w.serve(disk)
-	w.reports(vm, pod, w.configured(vm, disk).Revision, disk, "Attached")
-	w.attachmentIs("att", v1.AttachmentAttached, "", "")
-	return pod
-}
-
-// A disk is detached only while it is served, and its export ends when the guest has let go of it.
-func TestADiskIsDetached(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	pod := w.plugged("web", "data")
-	export, _ := get(w, "vd-data", &corev1.Pod{})
-	w.remove(export)
-	w.attachmentIs("att", v1.AttachmentInProgress, attachment.ReasonExporting, "started again")
-	w.Kubectl("delete", "vmbda", "att", "--wait=false")
-	w.attachmentIs("att", v1.AttachmentTerminating, attachment.ReasonDetaching,
-		"waiting for the disk's export, which is started again")
-	before := w.configured("web", "data")
-	w.serve("data")
-	drives := w.configured("web")
-	require.Greater(t, drives.Revision, before.Revision)
-	w.attachmentIs("att", v1.AttachmentTerminating, attachment.ReasonDetaching, "the runner detaches the disk")
-	w.reports("web", pod, before.Revision) // by the configuration before this one: it says nothing
-	w.reports("web", pod, drives.Revision, "data", "Detaching")
-	w.attachmentIs("att", v1.AttachmentTerminating, attachment.ReasonDetaching,
-		"waiting until the guest lets go of the disk")
-	_, is := get(w, "vd-data", &corev1.Pod{})
-	require.True(t, is, "it is served as long as the guest has it")
-	w.reports("web", pod, drives.Revision, "data", "Failed")
-	w.attachmentIs("att", v1.AttachmentTerminating, attachment.ReasonDetaching,
-		"the guest still has the disk: so it is")
-	w.reports("web", pod, drives.Revision)
-	w.noAttachment("att")
-	w.free("data")
-
-	// And attached again, which the runner can't do.
-	w.attach("again", "web", "data")
-	w.serve("data")
-	drives = w.configured("web", "data")
-	w.reports("web", pod, drives.Revision, "data", "Failed")
-	w.attachmentIs("again", v1.AttachmentFailed, attachment.ReasonNotPlugged, "so it is")
-	w.reports("web", pod, drives.Revision)
-	w.attachmentIs("again", v1.AttachmentFailed, attachment.ReasonNotPlugged, "hotplug.disks")
-}
-
-// What a user removes the finalizer of is detached in the same way: the disk isn't free before
-// the guest has let go of it.
-func TestAnAttachmentWithoutItsFinalizer(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	pod := w.plugged("web", "data")
-	w.Kubectl("patch", "vmbda", "att", "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
-	w.Kubectl("delete", "vmbda", "att")
-	drives := w.configured("web")
-	w.diskOf("data", "web")
-	w.reports("web", pod, drives.Revision, "data", "Detaching")
-	_, is := get(w, "vd-data", &corev1.Pod{})
-	require.True(t, is)
-	w.reports("web", pod, drives.Revision)
-	w.free("data")
-}
-
-// A VM that is restarted gets its disk again, by an export. What has been added to its definition
-// meanwhile is mounted then.
-func TestAnAttachmentOutlivesARestart(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	pod := w.plugged("web", "data")
-	require.NoError(t, w.client.Delete(t.Context(), pod))
-	w.gone("web", pod)
-	second := w.pod("web")
-	require.NotEqual(t, pod.UID, second.UID)
-	w.drives = nil
-	pod = w.boot("web")
-	w.serve("data")
-	drives := w.configured("web", "data")
-	w.reports("web", pod, drives.Revision, "data", "Attached")
-	w.attachmentIs("att", v1.AttachmentAttached, "", "")
-
-	// The definition names it, too: the configuration is still written, and the pod gets it later.
-	w.edit("web", func(vm *v1.VirtualMachine) {
-		withDisks("data")(vm)
-		vm.Spec.VM.CurrentCPUs = new(int32(1))
-	})
-	configMap := eventually(w, "web", &corev1.ConfigMap{}, "is written", func(c *corev1.ConfigMap) bool {
-		return strings.Contains(c.Data[objects.ConfigKey], "currentCpus: 1")
-	})
-	require.NotContains(t, configMap.Data[objects.ConfigKey], "/dev/data-vd")
-	require.NotContains(t, mountedBy(w, "web"), "vd-data")
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "says why", func(vm *v1.VirtualMachine) bool {
-		c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled)
-		return c != nil && c.Reason == diskof.ReasonInUse
-	})
-	require.Contains(t, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Message,
-		"the pod has it from the next start")
-	require.NoError(t, w.client.Delete(t.Context(), pod))
-	w.gone("web", pod)
-	w.drives = nil
-	wait.Until(t, func() bool { return strings.Contains(mountedBy(w, "web"), "vd-data") })
-	_, exported := get(w, "vd-data", &corev1.Pod{})
-	require.False(t, exported, "not in two ways")
-	w.reports("web", w.boot("web"), w.configured("web").Revision)
-	w.attachmentIs("att", v1.AttachmentPending, attachment.ReasonConflict, "mounts the claim")
-	w.Kubectl("delete", "vmbda", "att", "--timeout=20s")
-}
-
-// mountedBy returns the claims in a VM's pod, if it isn't gated: a gated one is never started.
-func mountedBy(w *world, vm string) (claims string) {
-	pod, _ := get(w, objects.PodName(vm, 0), &corev1.Pod{})
-	if len(pod.Spec.SchedulingGates) > 0 {
-		return ""
-	}
-	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			claims += v.PersistentVolumeClaim.ClaimName + " "
-		}
-	}
-	return claims
-}
-
-// A VM that is deleted keeps its disk as long as its pod, which ends later.
-func TestAVMWithAnAttachmentIsDeleted(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	pod := w.plugged("web", "data")
-	require.NoError(t, w.client.Delete(t.Context(), machine(w.Name, "web")))
-	eventually(w, pod.Name, &corev1.Pod{}, "ends", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	w.diskOf("data", "web")
-	_, is := get(w, "vd-data", &corev1.Pod{})
-	require.True(t, is, "the guest is shutting down, and writes")
-	w.remove(pod)
-	w.free("data")
-	w.attachmentIs("att", v1.AttachmentPending, attachment.ReasonVMMissing, "there is no VM web")
-}
-
 // plays plays the kubelet of exports and the runner's part of a VM's drives.
 func (w *world) plays(vm string) (end func()) {
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -472,8 +291,8 @@ func attachedUntil(t *testing.T, at int, after bool) (string, int) {
 	w.blankDisk("data", w.storage(false, true, "1Gi"), "1Gi")
 	via := cutWire(0, after)
 	via.only = `/virtualmachineblockdeviceattachments/|/secrets|/services/?|/pods|/configmaps/web|/virtualdisks/`
-	end := w.manage(via)
-	defer func() { end() }()
+	managers := w.relay(via)
+	defer managers.end()
 	w.diskIs("data", v1.DiskReady, "")
 	w.vm("web")
 	pod := w.boot("web")
@@ -484,30 +303,14 @@ func attachedUntil(t *testing.T, at int, after bool) (string, int) {
 		via.cutAt = began + at
 	}
 	via.mu.Unlock()
-	replaced := false
-	until := func(is func() bool) {
-		t.Helper()
-		wait.Until(t, func() bool {
-			select {
-			case <-via.cut:
-				if !replaced {
-					replaced = true
-					end()
-					end = w.manage(nil)
-				}
-			default:
-			}
-			return is()
-		})
-	}
 	w.attach("att", "web", "data")
-	until(func() bool {
+	managers.until(func() bool {
 		a, _ := get(w, "att", &vmbda{})
 		return a.Status.Phase == v1.AttachmentAttached
 	})
 	require.Len(t, w.configured("web", "data").All, 1)
 	w.Kubectl("delete", "vmbda", "att", "--wait=false")
-	until(func() bool {
+	managers.until(func() bool {
 		_, is := get(w, "att", &vmbda{})
 		d, _ := get(w, "data", &v1.VirtualDisk{})
 		return !is && diskof.Holder(d) == ""
@@ -532,38 +335,4 @@ func (w *world) leftOfExports() (names []string) {
 		}))
 	}
 	return names
-}
-
-// What the API server refuses of an attachment, in words for people.
-func TestAttachmentsThatAreRefused(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	apply := func(spec string) error {
-		cmd := w.KubectlCommand(t.Context(), "--namespace", w.Name, "apply", "--validate=strict", "-f", "-")
-		cmd.Stdin = strings.NewReader("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineBlockDeviceAttachment, " +
-			"metadata: {name: a}, spec: " + spec + "}")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s", regexp.MustCompile(`\s+`).ReplaceAllString(string(out), " "))
-		}
-		return nil
-	}
-	for spec, want := range map[string]string{
-		"{}":                      "spec.virtualMachineName: Required value",
-		"{virtualMachineName: a}": "spec.blockDeviceRef: Required value",
-		"{virtualMachineName: A/b, blockDeviceRef: {kind: VirtualDisk, name: a}}":             "want the name of a VM in this namespace",
-		"{virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a.b}}":             "want the name of a VirtualDisk or VirtualImage in this",
-		"{virtualMachineName: a, blockDeviceRef: {kind: ConfigMap, name: a}}":                 "want VirtualDisk, VirtualImage or ClusterVirtualImage",
-		"{virtualMachineName: a, blockDeviceRef: {kind: VirtualMachine, name: a}}":            "want VirtualDisk, VirtualImage or ClusterVirtualImage",
-		"{virtualMachineName: a, blockDeviceRef: {name: a}}":                                  "spec.blockDeviceRef.kind: Required value",
-		"{virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a, bootOrder: 1}}": `unknown field "spec.blockDeviceRef.bootOrder"`,
-	} {
-		require.ErrorContains(t, apply(spec), want, spec)
-	}
-	good := "{virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a}}"
-	require.NoError(t, apply(good))
-	require.ErrorContains(t, apply(strings.Replace(good, "name: a}", "name: b}", 1)),
-		"an attachment can't be changed: delete it, which detaches the disk, and create another one")
-	a, _ := get(w, "a", &vmbda{})
-	require.Equal(t, "NotSeen", a.Status.Reason)
 }

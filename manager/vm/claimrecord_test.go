@@ -108,30 +108,6 @@ func (w *world) withoutFinalizers(claim *corev1.PersistentVolumeClaim) {
 	require.NoError(w.t, client.IgnoreNotFound(w.client.Patch(w.t.Context(), claim.DeepCopy(), patch)))
 }
 
-// A manager that is killed after it has created a claim leaves one without a record, which the
-// next manager writes, before the VM is deleted.
-func TestManagerEndsBeforeItHasRecordedAClaim(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	end := w.manage(nil)
-	w.vm("web", privileged)
-	pod := w.boot("web")
-	claim, _ := get(w, "runner-data-web-0", &corev1.PersistentVolumeClaim{})
-	eventually(w, "web", &v1.VirtualMachine{}, "its claim is noted", func(vm *v1.VirtualMachine) bool {
-		return volume(vm).UID == string(claim.UID)
-	})
-	record := w.recorded(claim, "")
-	end()
-	require.NoError(t, w.client.Delete(t.Context(), record))
-	end = w.manage(nil)
-	w.recorded(claim, "")
-	end()
-	w.deleted("web", pod)
-	w.manage(nil)
-	w.vm("web", privileged)
-	w.boot("web")
-}
-
 // What an image that isn't trusted may have left in a volume is recorded before it runs, and
 // outlives the VM, whoever has used the claim: its name can be that of another VM's disk.
 func TestTheRecordOfAnUntrustedVolume(t *testing.T) {

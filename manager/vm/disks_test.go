@@ -2,21 +2,17 @@ package vm
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apitypes "k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
 	diskof "vmop/manager/disk"
@@ -152,123 +148,4 @@ func TestABlankDisk(t *testing.T) {
 	other, _ := get(w, "other-vm-0", &corev1.Pod{})
 	w.remove(other)
 	w.diskOf("blank-disk", "linux-vm")
-}
-
-// A disk whose volume is made for its first pod doesn't keep a VM waiting.
-func TestADiskWaitsForItsFirstConsumer(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	class := w.storage(true, false, "2Gi")
-	w.vm("web", withDisks("data"))
-	missing := w.phase("web", v1.PhasePending, diskof.ReasonMissing)
-	require.Equal(t, "spec.blockDeviceRefs[0]: there is no VirtualDisk data: the VM starts when it is created",
-		missing.Status.Message)
-	w.blankDisk("data", class, "2Gi")
-	w.diskIs("data", v1.DiskWaiting, diskof.ReasonConsumer)
-	w.pod("web")
-	w.diskOf("data", "web")
-	require.NoError(t, w.client.Patch(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: "vd-data", Namespace: w.Name,
-	}}, client.RawPatch(apitypes.MergePatchType, []byte(`{"spec": {"volumeName": "`+w.Name+`-0"}}`))))
-	w.diskIs("data", v1.DiskReady, "")
-
-	w.Kubectl("patch", "vd", "data", "--type=merge", "-p", `{"spec": {"persistentVolumeClaim": {"size": "3Gi"}}}`)
-	d := w.diskIs("data", v1.DiskReady, diskof.ReasonRefused)
-	require.Contains(t, d.Status.Message, "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize")
-	c := meta.FindStatusCondition(d.Status.Conditions, v1.DiskConditionResized)
-	require.Equal(t, metav1.ConditionFalse, c.Status)
-}
-
-// A disk grows with its definition, and says how far it is.
-func TestADiskGrows(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	class := w.storage(false, true, "1Gi")
-	w.blankDisk("data", class, "1Gi")
-	w.diskIs("data", v1.DiskReady, "")
-	w.vm("web", withDisks("data"))
-	w.boot("web")
-	w.Kubectl("patch", "vd", "data", "--type=merge", "-p", `{"spec": {"persistentVolumeClaim": {"size": "2Gi"}}}`)
-	d := w.diskIs("data", v1.DiskResizing, diskof.ReasonGrowing)
-	require.Equal(t, "the volume grows from 1Gi to 2Gi", d.Status.Message)
-	require.True(t, meta.IsStatusConditionTrue(d.Status.Conditions, v1.DiskConditionReady))
-	w.phase("web", v1.PhaseRunning, "")
-	// The storage's part of it, with its driver.
-	require.NoError(t, w.client.Status().Patch(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: "vd-data", Namespace: w.Name,
-	}}, client.RawPatch(apitypes.MergePatchType, []byte(`{"status": {"capacity": {"storage": "2Gi"}}}`))))
-	d = w.diskIs("data", v1.DiskReady, "")
-	require.Equal(t, "2Gi", d.Status.Capacity)
-	require.True(t, meta.IsStatusConditionTrue(d.Status.Conditions, v1.DiskConditionResized))
-}
-
-// What is wrong with a disk is said where it is seen, with what someone has to do.
-func TestFaultsOfDisks(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.blankDisk("classless", "no-such-class", "1Gi")
-	d := w.diskIs("classless", v1.DiskPending, diskof.ReasonNoClass)
-	require.Contains(t, d.Status.Message, "there is no storage class no-such-class (spec.persistentVolumeClaim.storageClassName)")
-	w.vm("web", withDisks("classless"))
-	vm := w.phase("web", v1.PhasePending, diskof.ReasonNotReady)
-	require.Equal(t, "spec.blockDeviceRefs[0]: the VirtualDisk classless: "+d.Status.Message, vm.Status.Message)
-
-	class := w.storage(false, true, "1Gi")
-	w.create(&corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "vd-taken", Namespace: w.Name},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: new(""), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			},
-		},
-	})
-	w.blankDisk("taken", class, "1Gi")
-	d = w.diskIs("taken", v1.DiskFailed, diskof.ReasonClaimTaken)
-	require.Equal(t, "there is a claim vd-taken already, which is not this disk's: delete the claim, or give the disk another name",
-		d.Status.Message)
-	w.vm("with-taken", withDisks("taken"))
-	w.phase("with-taken", v1.PhaseFailed, diskof.ReasonFailed)
-
-	w.blankDisk("lost", class, "1Gi")
-	w.diskIs("lost", v1.DiskReady, "")
-	w.Kubectl("delete", "pvc", "vd-lost")
-	w.diskIs("lost", v1.DiskFailed, diskof.ReasonClaimLost)
-	_, is := get(w, "vd-lost", &corev1.PersistentVolumeClaim{})
-	require.False(t, is, "data that is gone is not made again, empty")
-
-	w.create(&corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "little", Namespace: w.Name},
-		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
-			corev1.ResourceRequestsStorage: resource.MustParse("2Gi"),
-		}},
-	})
-	eventually(w, "little", &corev1.ResourceQuota{}, "is in force", func(q *corev1.ResourceQuota) bool {
-		return len(q.Status.Hard) > 0
-	})
-	w.blankDisk("huge", class, "1Ti")
-	d = w.diskIs("huge", v1.DiskPending, diskof.ReasonQuota)
-	require.Regexp(t, regexp.MustCompile(`exceeded quota: little, .*delete what is no longer needed`), d.Status.Message)
-}
-
-// A disk stays with a VM as long as its stateful set may make a pod that has it.
-func TestADiskStaysUntilNoPodCanHaveIt(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	class := w.storage(false, true, "1Gi", "1Gi")
-	w.blankDisk("one", class, "1Gi")
-	w.blankDisk("two", class, "1Gi")
-	w.vm("web", withDisks("one", "two"))
-	pod := w.boot("web")
-	w.edit("web", withDisks("one"))
-	eventually(w, "web", &appsv1.StatefulSet{}, "makes pods without the disk", func(s *appsv1.StatefulSet) bool {
-		return s.Status.ObservedGeneration == s.Generation && !slices.ContainsFunc(s.Spec.Template.Spec.Volumes,
-			func(v corev1.Volume) bool { return v.Name == "two-vd" })
-	})
-	w.look()
-	w.diskOf("two", "web")
-	require.NoError(t, w.client.Delete(t.Context(), pod))
-	w.gone("web", pod)
-	w.diskOf("two", "")
-	w.diskOf("one", "web")
 }

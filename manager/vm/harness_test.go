@@ -14,9 +14,11 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apitypes "k8s.io/apimachinery/pkg/types"
@@ -301,6 +303,53 @@ func eventually[T client.Object](w *world, name string, into T, what string, is 
 		return fmt.Errorf("it is %+v", have)
 	})
 	return have
+}
+
+// there waits until there is an object.
+func there[T client.Object](w *world, name string, into T) T {
+	w.t.Helper()
+	return eventually(w, name, into, "is there", func(T) bool { return true })
+}
+
+// absent waits until an object is gone.
+func absent[T client.Object](w *world, name string, into T) {
+	w.t.Helper()
+	wait.For(w.t, name+" is gone", func() error {
+		if left, is := get(w, name, into.DeepCopyObject().(T)); is {
+			return fmt.Errorf("it is there: %+v", left)
+		}
+		return nil
+	})
+}
+
+// patch changes an object by a merge patch.
+func (w *world) patch(object client.Object, text string) {
+	w.t.Helper()
+	patch := client.RawPatch(apitypes.MergePatchType, []byte(text))
+	require.NoError(w.t, w.client.Patch(w.t.Context(), object, patch))
+}
+
+// condition returns a condition of a VM; nil if it has none of that type.
+func condition(vm *v1.VirtualMachine, kind string) *metav1.Condition {
+	return meta.FindStatusCondition(vm.Status.Conditions, kind)
+}
+
+// replicas waits until the stateful set of a VM is to have so many pods.
+func (w *world) replicas(name string, want int32) *appsv1.StatefulSet {
+	w.t.Helper()
+	return eventually(w, name, &appsv1.StatefulSet{}, fmt.Sprint(want, " pods"), func(s *appsv1.StatefulSet) bool {
+		return *s.Spec.Replicas == want
+	})
+}
+
+// claimsOf returns the names of the claims that a pod mounts.
+func claimsOf(pod *corev1.Pod) (names []string) {
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return names
 }
 
 // phase waits until a VM has a phase for a reason.

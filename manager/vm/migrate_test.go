@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -165,38 +164,6 @@ func (w *world) moved(operation string) (*v1.VirtualMachine, *v1.VirtualMachineO
 	return vm, o
 }
 
-// A guest moves there and back, and the volume of the runner that has waited for it is one that the manager has made.
-func TestAGuestMoves(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	w := newWorld(t)
-	w.playMoves()
-	w.manage(nil)
-	w.vm("web", movable, func(vm *v1.VirtualMachine) { vm.Spec.EvictionStrategy = v1.EvictionLiveMigrate })
-	w.phase("web", v1.PhaseRunning, "")
-	eventually(w, "web", &policyv1.PodDisruptionBudget{}, "is there", func(b *policyv1.PodDisruptionBudget) bool {
-		return b.Spec.MaxUnavailable.IntValue() == 0
-	})
-	first := w.movers.at
-	w.request("there", "Migrate")
-	vm, o := w.moved("there")
-	require.Equal(t, v1.OperationCompleted, o.Status.Phase, "%+v", o.Status)
-	require.Equal(t, int32(1), vm.Status.PodOrdinal)
-	require.Equal(t, first, vm.Status.Migration.Source.PodUID)
-	require.NotNil(t, vm.Status.Migration.EndTime)
-	for _, v := range vm.Status.Volumes {
-		require.Empty(t, v.Untrusted, v.Claim)
-	}
-	require.Len(t, w.events("web", "Migrated"), 1)
-
-	w.request("back", "Evict")
-	vm, o = w.moved("back")
-	require.Equal(t, v1.OperationCompleted, o.Status.Phase, "%+v", o.Status)
-	require.Equal(t, int32(0), vm.Status.PodOrdinal)
-	require.Equal(t, "back", vm.Status.Migration.Operation)
-	require.Empty(t, vm.Status.Migration.NodeSelector)
-}
-
 // What a pod is made with reaches a running guest without a restart, and with one if the guest can't be moved.
 func TestAnImageReachesAGuest(t *testing.T) {
 	t.Parallel()
@@ -254,10 +221,7 @@ func TestAVMWithoutItsStatusFindsItsGuest(t *testing.T) {
 			return c.Annotations[objects.AnnotationGuestSince] == vm.Status.Migration.EndTime.UTC().Format(time.RFC3339)
 		})
 		require.NoError(t, w.client.Delete(t.Context(), vm))
-		wait.Until(t, func() bool {
-			_, is := get(w, vm.Status.Runner.PodName, &corev1.Pod{})
-			return !is
-		})
+		absent(w, vm.Status.Runner.PodName, &corev1.Pod{})
 
 		w.vm("web", movable)
 		again := w.phase("web", v1.PhaseRunning, "")
@@ -295,7 +259,7 @@ func movesThoughKilled(
 			via := cutWire(at, at%2 == 0)
 			end = w.manage(via)
 			w.request("move", "Migrate")
-			wait.Receive(t, via.cut, "the manager has written less: %v", via.written())
+			wait.Receive(t, via.cut, "the manager has written less", "%v", via.written())
 			end()
 			w.manage(nil)
 			vm, o := w.moved("move")

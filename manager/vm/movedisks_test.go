@@ -69,40 +69,6 @@ func (w *world) tidy(guest string) {
 	})
 }
 
-// The disk of a guest that moves to another node is copied: it has the copy when the guest is there, and what it had
-// before goes with the operation.
-func TestADiskIsCopied(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.playMoves()
-	w.manage(nil)
-	w.local()
-	was := w.diskOf("data", "web")
-	require.Equal(t, "vd-data", was.Status.Target.PersistentVolumeClaimName)
-	before := w.phase("web", v1.PhaseRunning, "")
-	w.request("there", "Evict")
-	vm, o := w.moved("there")
-	require.Equal(t, v1.OperationCompleted, o.Status.Phase, "%+v", o.Status)
-	require.NotEqual(t, before.Status.PodOrdinal, vm.Status.PodOrdinal)
-	pod, _ := get(w, vm.Status.Runner.PodName, &corev1.Pod{})
-	first := claimIn(pod)
-	require.NotEqual(t, "vd-data", first)
-	w.tidy(first)
-	require.Equal(t, []v1.MigrationDisk{{Name: "data", From: was.Status.Target, Claim: first}},
-		vm.Status.Migration.Disks)
-	require.Contains(t, pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "RECEIVE_COPIES", Value: "/dev/data-vd"})
-
-	w.movers.mu.Lock()
-	w.movers.refuses = true
-	w.movers.mu.Unlock()
-	w.request("back", "Evict")
-	vm, o = w.moved("back")
-	require.Equal(t, v1.OperationFailed, o.Status.Phase)
-	require.False(t, vm.Status.Migration.CopiesKept)
-	w.tidy(first)
-	w.diskIs("data", v1.DiskReady, "")
-}
-
 // The manager is killed at each write while a guest moves whose disk is copied, and the next one ends it: the disk has
 // what the guest has written, wherever that is.
 func TestFault33TheManagerIsKilledWhileDisksAreCopied(t *testing.T) {

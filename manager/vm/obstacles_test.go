@@ -2,51 +2,21 @@ package vm
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/addresses"
 	"vmop/manager/decide"
-	"vmop/manager/objects"
 	"vmop/manager/operation"
-	"vmop/manager/publish"
 	"vmop/test/wait"
 )
-
-// What keeps a pod from its start is reported, in the words of scheduler or kubelet.
-func TestObstacles(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.vm("web")
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "no node", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.Phase == v1.PhasePending && (vm.Status.Reason == decide.ReasonUnschedulable ||
-			vm.Status.Reason == decide.ReasonClaimPending)
-	})
-	require.Contains(t, vm.Status.Message, "0/1 nodes are available", "what the scheduler says")
-	pod := w.pod("web")
-	w.bind(pod)
-	vm = w.phase("web", v1.PhaseStarting, decide.ReasonPodStarting)
-	require.Equal(t, node, vm.Status.NodeName)
-	w.report(pod, waitingFor("ImagePullBackOff", "Back-off pulling vmrunner:test"))
-	vm = w.phase("web", v1.PhasePending, decide.ReasonImagePull)
-	require.Equal(t, "ImagePullBackOff: Back-off pulling vmrunner:test; it is set by image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment", vm.Status.Message)
-	w.report(pod, waitingFor("CreateContainerConfigError", "no such secret"))
-	w.phase("web", v1.PhasePending, decide.ReasonContainer)
-	w.report(pod, runningSince(time.Now()))
-	w.phase("web", v1.PhaseStarting, decide.ReasonPodStarting)
-}
 
 // A pod that can't be started is no reason to wait when its definition changes: the
 // VM is tried at once in another one, without anybody's deleting the first.
@@ -78,107 +48,7 @@ func TestRepairedBeforeItsStart(t *testing.T) {
 			len(w.events("web", "Restarting")) == 2
 	})
 	require.Empty(t, vm.Status.RestartAwaitingChanges)
-	require.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(vm.Status.Conditions,
-		v1.ConditionRestartRequired).Status)
-}
-
-// A node that doesn't exist is reported, and no pod after pod is made for it.
-func TestNoSuchNode(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = "ghost" })
-	pod := w.pod("web")
-	require.Equal(t, "ghost", pod.Spec.NodeName)
-	told := w.phase("web", v1.PhaseStarting, decide.ReasonPodStarting)
-	require.Contains(t, told.Status.Message, "node ghost (spec.nodeName) has not acknowledged the pod yet")
-	w.advance(acknowledgeTime)
-	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNodeMissing)
-	require.Contains(t, vm.Status.Message, "node ghost (spec.nodeName) has not acknowledged pod web-0: check that the node exists and that its kubelet is running; failed starts in a row: 1, next attempt at ")
-	require.Equal(t, int32(1), vm.Status.Failures.Count)
-	eventually(w, "web", &appsv1.StatefulSet{}, "no replicas", func(s *appsv1.StatefulSet) bool {
-		return *s.Spec.Replicas == 0
-	})
-	require.Equal(t, decide.ByUser, w.events("web", decide.ReasonNodeMissing)[0].Labels[publish.LabelInitiator])
-	w.remove(pod)
-	eventually(w, "web", &v1.VirtualMachine{}, "no pod is", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.NodeName == ""
-	})
-	w.look()
-	w.phase("web", v1.PhaseFailed, decide.ReasonNodeMissing)
-	_, is := get(w, "web-0", &corev1.Pod{})
-	require.False(t, is)
-
-	w.advance(-acknowledgeTime)
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node })
-	second := w.pod("web")
-	require.Equal(t, node, second.Spec.NodeName)
-	w.report(second, runningSince(time.Now()))
-	w.say("web", second, stateBooted, nil)
-	w.phase("web", v1.PhaseRunning, "")
-}
-
-// A pod that is not removed is waited for, and the status says so.
-func TestOldPod(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.vm("web", func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.PowerdownTimeout = new(int32(0))
-	})
-	pod := w.boot("web")
-	now := int64(1)
-	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: &now}))
-	w.phase("web", v1.PhaseStopping, decide.ReasonPodDeleted)
-	w.advance(deletionReserve + time.Minute)
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "the node is silent", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.Phase == v1.PhasePending && vm.Status.Reason == decide.ReasonNodeLost &&
-			vm.Status.Runner.State == stateStopped
-	})
-	require.Contains(t, vm.Status.Message, "kubectl delete pod web-0 --force")
-	require.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(vm.Status.Conditions,
-		v1.ConditionRunning).Status, "it is not known")
-	require.Len(t, w.events("web", decide.ReasonNodeLost), 1)
-	require.Equal(t, decide.ByNode, w.events("web", decide.ReasonNodeLost)[0].Labels[publish.LabelInitiator])
-	w.remove(pod)
-	w.boot("web")
-}
-
-// A pod that is deleted again with a shorter grace period stays as long as its kubelet lets it:
-// its node isn't lost, and its guest may run.
-func TestShorterGracePeriod(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.vm("web")
-	pod := w.boot("web")
-	for _, grace := range []*int64{nil, new(int64(1))} {
-		options := &client.DeleteOptions{GracePeriodSeconds: grace}
-		require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy(), options))
-	}
-	w.phase("web", v1.PhaseStopping, decide.ReasonPodDeleted)
-	w.advance(deletionReserve + time.Minute)
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "it says how to end it", func(vm *v1.VirtualMachine) bool {
-		return strings.Contains(vm.Status.Message, "kubectl exec web-0 -- vmrunner stop --force")
-	})
-	require.Equal(t, v1.PhaseStopping, vm.Status.Phase)
-	require.Equal(t, stateBooted, vm.Status.Runner.State, "its guest is not taken for dead")
-	w.advance(935 * time.Second)
-	w.phase("web", v1.PhasePending, decide.ReasonNodeLost)
-}
-
-// A pod with the VM's labels that is not its own, such as one of the original
-// system, may have its disks.
-func TestStray(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	vm := machine(w.Name, "web")
-	stray := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name, Labels: objects.Labels(vm)}}
-	stray.Spec.Containers = []corev1.Container{{Name: "web", Image: "old"}}
-	w.create(stray)
-	w.create(vm)
-	got := w.phase("web", v1.PhasePending, decide.ReasonWaitingForOldPod)
-	require.Contains(t, got.Status.Message, "pod web has this VM's label but is not from its StatefulSet")
-	require.Len(t, w.events("web", decide.ReasonWaitingForOldPod), 1)
-	w.remove(stray)
-	w.boot("web")
+	require.Equal(t, metav1.ConditionFalse, condition(vm, v1.ConditionRestartRequired).Status)
 }
 
 // A VM that is deleted takes everything with it but its disks, whenever it is.
@@ -219,10 +89,9 @@ func TestFault41TheVMIsDeleted(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), vm))
 	held := w.phase("slow", v1.PhaseTerminating, decide.ReasonDeleted)
 	require.Equal(t, "the VM is being deleted; it stays, with its guest running, until these finalizers are removed: example.com/hold", held.Status.Message)
-	require.NoError(t, w.client.Patch(t.Context(), vm,
-		client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
+	w.patch(vm, `{"metadata": {"finalizers": null}}`)
 	w.removeWhenTold(pod)
-	wait.Until(t, func() bool { _, is := get(w, "slow", &v1.VirtualMachine{}); return !is })
+	absent(w, "slow", &v1.VirtualMachine{})
 }
 
 // Deleting a VM and waiting for its objects (--cascade=foreground) waits for its guest,
@@ -238,34 +107,60 @@ func TestDeletionWaitsForTheGuest(t *testing.T) {
 	})
 	w.phase("web", v1.PhaseTerminating, decide.ReasonDeleted)
 	w.gone("web", pod)
-	wait.Until(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is })
+	absent(w, "web", &v1.VirtualMachine{})
 }
 
-// A VM that is deleted without what it has leaves its guest running, and one of
-// the same name takes all of it over.
+func (w *world) secret(name string, of corev1.SecretType, data map[string]string) {
+	w.t.Helper()
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.Name}, Type: of, StringData: data,
+	})
+}
+
+func provisioned(by v1.Provisioning) func(*v1.VirtualMachine) {
+	return func(vm *v1.VirtualMachine) { vm.Spec.Provisioning = &by }
+}
+
+// A VM that is deleted without what it has leaves its guest running, with its address and the files of its Secret. One
+// of the same name takes all of it over, but the Secret, which is the user's. What was done with the first one is not
+// done again, and new requests are obeyed.
 func TestOrphanAndAdoption(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	vm := w.vm("web")
+	w := newWorld(t)
+	w.ranges(addresses.Range{CIDR: "10.66.77.0/29"})
+	w.manage(nil)
+	w.secret("script", v1.SecretTypeCloudInit, map[string]string{"userData": "#!/bin/sh\n"})
+	ref := &v1.SecretRef{Kind: "Secret", Name: "script"}
+	scripted := provisioned(v1.Provisioning{Type: v1.ProvisioningUserDataRef, UserDataRef: ref})
+	vm := w.vm("web", onTap(""), scripted, stopped)
+	w.phase("web", v1.PhaseStopped, "Stopped")
+	w.request("start", "Start")
 	pod := w.boot("web")
-	orphan := metav1.DeletePropagationOrphan
-	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
-	wait.Until(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is })
+	done := w.is("start", v1.OperationCompleted, operation.ReasonCompleted)
+	name := addresses.AutomaticName(w.Name, "web")
+	address := w.attached("web", name)
+	orphan := client.PropagationPolicy(metav1.DeletePropagationOrphan)
+	require.NoError(t, w.client.Delete(t.Context(), vm, orphan))
+	absent(w, "web", &v1.VirtualMachine{})
 	set := eventually(w, "web", &appsv1.StatefulSet{}, "it has no owner", func(s *appsv1.StatefulSet) bool {
 		return len(s.OwnerReferences) == 0
 	})
-	again := w.vm("web")
+	again := w.vm("web", onTap(""), scripted)
 	w.say("web", pod, stateBooted, nil)
 	w.phase("web", v1.PhaseRunning, "")
 	adopted := eventually(w, "web", &appsv1.StatefulSet{}, "it is the new one's", func(s *appsv1.StatefulSet) bool {
 		return metav1.GetControllerOf(s) != nil && metav1.GetControllerOf(s).UID == again.UID
 	})
 	require.Equal(t, set.UID, adopted.UID)
+	require.Equal(t, pod.Spec.Volumes[0].Projected.Sources, adopted.Spec.Template.Spec.Volumes[0].Projected.Sources)
 	eventually(w, "web", &corev1.ConfigMap{}, "it is the new one's", func(c *corev1.ConfigMap) bool {
 		return metav1.GetControllerOf(c) != nil && metav1.GetControllerOf(c).UID == again.UID
 	})
+	require.Equal(t, address, w.attached("web", name))
+	require.Empty(t, there(w, "script", &corev1.Secret{}).OwnerReferences)
+	require.Equal(t, done.Status, there(w, "start", &v1.VirtualMachineOperation{}).Status)
 
-	require.NoError(t, w.client.Delete(t.Context(), adopted, &client.DeleteOptions{PropagationPolicy: &orphan}))
+	require.NoError(t, w.client.Delete(t.Context(), adopted, orphan))
 	eventually(w, "web", &appsv1.StatefulSet{}, "there is another one", func(s *appsv1.StatefulSet) bool {
 		return s.UID != set.UID
 	})
@@ -274,67 +169,9 @@ func TestOrphanAndAdoption(t *testing.T) {
 	})
 	require.Equal(t, pod.UID, same.UID)
 	require.Nil(t, same.DeletionTimestamp)
-}
-
-// The record of what was done with a VM outlives it, nothing of it is done again, and a VM of the same name
-// obeys new requests.
-func TestOrphanKeepsItsOperations(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	vm := w.vm("web", stopped)
-	w.phase("web", v1.PhaseStopped, "Stopped")
-	w.request("start", "Start")
-	pod := w.boot("web")
-	done := w.is("start", v1.OperationCompleted, operation.ReasonCompleted)
-	orphan := metav1.DeletePropagationOrphan
-	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
-	wait.Until(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is })
-	w.request("nothing", "Stop")
-	eventually(w, "nothing", &v1.VirtualMachineOperation{}, "Failed", func(o *v1.VirtualMachineOperation) bool {
-		// the manager may still know of a VM that is being deleted
-		known := []string{operation.ReasonNotFound, operation.ReasonNotApplicableForPhase}
-		return o.Status.Phase == v1.OperationFailed && slices.Contains(known, o.Status.Reason)
-	})
-
-	w.vm("web")
-	w.say("web", pod, stateBooted, nil)
-	w.phase("web", v1.PhaseRunning, "")
 	w.request("stop", "Stop")
 	w.removeWhenTold(pod)
 	w.is("stop", v1.OperationCompleted, operation.ReasonCompleted)
-	now, is := get(w, "start", &v1.VirtualMachineOperation{})
-	require.True(t, is)
-	require.Equal(t, done.Status, now.Status)
-}
-
-// A VM is deleted and made again at once: it waits until the first one's pod is
-// gone.
-func TestSameNameAtOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	end := w.manage(nil)
-	vm := w.vm("web")
-	pod := w.boot("web")
-	end()
-	finalizers := func(names ...string) { // of the stateful set, which its controller changes, too
-		t.Helper()
-		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-			set, _ := get(w, "web", &appsv1.StatefulSet{})
-			set.Finalizers = names
-			return w.client.Update(t.Context(), set)
-		}))
-	}
-	finalizers("test.example.org/slow") // so that the second VM meets it
-	require.NoError(t, w.client.Delete(t.Context(), vm))
-	w.vm("web")
-	w.manage(nil)
-	eventually(w, "web", &v1.VirtualMachine{}, "it waits", func(vm *v1.VirtualMachine) bool {
-		_, message := reconciled(vm)
-		return message == "StatefulSet web belongs to a VM of the same name that was deleted: waiting until it is gone"
-	})
-	finalizers()
-	w.removeWhenTold(pod)
-	require.NotEqual(t, pod.UID, w.boot("web").UID)
 }
 
 // Objects that aren't the VM's are not touched.
@@ -355,21 +192,6 @@ func TestNameTaken(t *testing.T) {
 	require.Equal(t, theirs.ResourceVersion, have.ResourceVersion)
 	require.NoError(t, w.client.Delete(t.Context(), theirs))
 	w.boot("web")
-
-	labels := map[string]string{"app": "db"}
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: w.Name}}
-	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
-	set.Spec.Template.Labels = labels
-	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "db", Image: "db"}}
-	w.create(set)
-	w.vm("db")
-	eventually(w, "db", &v1.VirtualMachine{}, "the name is taken", func(vm *v1.VirtualMachine) bool {
-		_, message := reconciled(vm)
-		return message != ""
-	})
-	got, _ := get(w, "db", &appsv1.StatefulSet{})
-	require.Equal(t, int64(1), got.Generation)
-	require.Equal(t, v1.PhaseFailed, w.phase("db", v1.PhaseFailed, decide.ReasonNameTaken).Status.Phase)
 }
 
 // VMs that can't be reconciled don't keep others from running.

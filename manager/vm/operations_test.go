@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apitypes "k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
@@ -113,99 +110,6 @@ func TestOperations(t *testing.T) {
 	w.is("missing", v1.OperationFailed, operation.ReasonNotFound)
 }
 
-// A VM that has failed is started again at once.
-func TestAFailedVMIsStarted(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.RunPolicy = v1.AlwaysOn })
-	pod := w.boot("web")
-	w.report(pod, w.endedWith(1, `{"cause":"crashed","message":"boom"}`))
-	w.phase("web", v1.PhaseFailed, "Crashed")
-	w.removeWhenTold(pod)
-	w.request("start", "Start")
-	again := w.boot("web")
-	require.NotEqual(t, pod.UID, again.UID)
-	w.is("start", v1.OperationCompleted, operation.ReasonCompleted)
-	vm, _ := get(w, "web", &v1.VirtualMachine{})
-	require.EqualValues(t, 1, *vm.Spec.ResetCounter)
-}
-
-// A stop that a guest ignores is superseded by a forced one, which its runner carries out.
-func TestSuperseded(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	killed := make(chan string, 8)
-	w.kill = func(vm *v1.VirtualMachine, pod *corev1.Pod, user string) error {
-		killed <- vm.Name + " " + string(pod.UID) + " " + user
-		return nil
-	}
-	w.manage(nil)
-	w.vm("web")
-	pod := w.boot("web")
-	w.request("restart", "Restart")
-	w.is("restart", v1.OperationInProgress, operation.ReasonAccepted)
-	dying := eventually(w, pod.Name, &corev1.Pod{}, "it is being deleted", func(p *corev1.Pod) bool {
-		return p.DeletionTimestamp != nil
-	})
-	require.Greater(t, *dying.DeletionGracePeriodSeconds, int64(60), "the guest has time")
-	w.request("stop", "Stop")
-	o := w.is("stop", v1.OperationFailed, operation.ReasonInProgress)
-	require.Contains(t, o.Status.Message, "the operation restart (Restart) is in progress")
-	select {
-	case by := <-killed:
-		require.Fail(t, "killed", by)
-	default:
-	}
-
-	w.request("now", "Stop!")
-	o = w.is("restart", v1.OperationSuperseded, operation.ReasonSuperseded)
-	require.Equal(t, "the operation now (Stop) has taken its place", o.Status.Message)
-	require.Equal(t, "web "+string(pod.UID)+" "+user, <-killed)
-	w.gone("web", pod)
-	w.is("now", v1.OperationCompleted, operation.ReasonCompleted)
-
-	w.request("start", "Start")
-	second := w.boot("web")
-	w.is("start", v1.OperationCompleted, operation.ReasonCompleted)
-	w.request("stop-again", "Stop")
-	eventually(w, pod.Name, &corev1.Pod{}, "it is being deleted", func(p *corev1.Pod) bool {
-		return p.DeletionTimestamp != nil
-	})
-	w.request("restart-now", "Restart!")
-	w.is("stop-again", v1.OperationSuperseded, operation.ReasonSuperseded)
-	require.Equal(t, "web "+string(second.UID)+" "+user, <-killed)
-	w.gone("web", second)
-	third := w.boot("web")
-	w.is("restart-now", v1.OperationCompleted, operation.ReasonCompleted)
-	w.request("stop-now", "Stop!")
-	ending := eventually(w, pod.Name, &corev1.Pod{}, "it is being deleted", func(p *corev1.Pod) bool {
-		return p.DeletionTimestamp != nil
-	})
-	require.EqualValues(t, 1, *ending.DeletionGracePeriodSeconds, "a kubelet keeps to the first one")
-	w.gone("web", third)
-	w.is("stop-now", v1.OperationCompleted, operation.ReasonCompleted)
-}
-
-// Deleting an operation cancels what was not done, and leaves no VM half way.
-func TestADeletedOperation(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	end := w.manage(nil)
-	w.vm("web")
-	pod := w.boot("web")
-	end()
-	w.request("never", "Stop")
-	require.NoError(t, w.client.Delete(t.Context(), w.is("never", v1.OperationPending, "NotSeen")))
-	w.manage(nil)
-	w.request("restart", "Restart")
-	o := w.is("restart", v1.OperationInProgress, operation.ReasonAccepted)
-	w.gone("web", pod)
-	require.NoError(t, w.client.Delete(t.Context(), o))
-	require.NotEqual(t, pod.UID, w.boot("web").UID)
-	w.request("stop", "Stop")
-	w.is("stop", v1.OperationInProgress, operation.ReasonAccepted)
-}
-
 // Finished operations are removed, fresh ones not by a clock that is set, and nothing is written or read
 // meanwhile.
 func TestFinishedOperationsAreRemoved(t *testing.T) {
@@ -243,30 +147,6 @@ func TestFinishedOperationsAreRemoved(t *testing.T) {
 	wait.Until(t, func() bool { return left() == 0 })
 }
 
-// podsMade counts the pods that there have been.
-func (w *world) podsMade() (count func() int) {
-	w.t.Helper()
-	pods, err := w.client.Watch(w.t.Context(), &corev1.PodList{}, client.InNamespace(w.Name))
-	require.NoError(w.t, err)
-	w.t.Cleanup(pods.Stop)
-	var mu sync.Mutex
-	made := map[apitypes.UID]bool{}
-	go func() {
-		for event := range pods.ResultChan() {
-			if pod, is := event.Object.(*corev1.Pod); is && event.Type != watch.Deleted {
-				mu.Lock()
-				made[pod.UID] = true
-				mu.Unlock()
-			}
-		}
-	}()
-	return func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(made)
-	}
-}
-
 // A manager that is killed at any write of an operation is followed by one that brings it to the same end:
 // its signal has its effect once.
 func TestFault33TheManagerIsKilledInAnOperation(t *testing.T) {
@@ -292,12 +172,12 @@ func TestFault33TheManagerIsKilledInAnOperation(t *testing.T) {
 func operatedUntil(t *testing.T, what string, at int, after bool) (string, int) {
 	t.Helper()
 	w := newWorld(t)
-	made := w.podsMade()
+	_, made := w.pods()
 	defer w.play()()
 	via := cutWire(at, after)
 	via.only = `/virtualmachineoperations/|PATCH .*/vms/web$|DELETE .*/pods/`
-	end := w.manage(via)
-	defer func() { end() }()
+	managers := w.relay(via)
+	defer managers.end()
 	w.vm("web", func(vm *v1.VirtualMachine) {
 		if what == "Start" {
 			vm.Spec.VM.State = v1.Stopped
@@ -306,18 +186,8 @@ func operatedUntil(t *testing.T, what string, at int, after bool) (string, int) 
 	w.settled()
 	require.Empty(t, via.written())
 	w.request("op", what)
-	replaced := false
 	var o *v1.VirtualMachineOperation
-	wait.Until(t, func() bool {
-		select {
-		case <-via.cut:
-			if !replaced {
-				replaced = true
-				end()
-				end = w.manage(nil)
-			}
-		default:
-		}
+	managers.until(func() bool {
 		if vm, _ := get(w, "web", &v1.VirtualMachine{}); vm.Spec.ResetCounter != nil {
 			w.applied()
 		}
@@ -332,7 +202,7 @@ func operatedUntil(t *testing.T, what string, at int, after bool) (string, int) 
 	}
 	counter, err := json.Marshal(vm.Spec.ResetCounter)
 	require.NoError(t, err)
-	pods := made()
+	pods := len(made()["web-0"])
 	if what == "Stop!" { // the pod may be gone before its stateful set is to have none
 		pods = 0
 	}

@@ -3,56 +3,19 @@ package vm
 import (
 	"fmt"
 	"maps"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
-	"vmop/manager/takeover"
 )
-
-// A template of VM-Operator isn't replaced by the standard type without a word.
-func TestTemplateOfTheOriginal(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	from := func(template string) func(*v1.VirtualMachine) {
-		return func(vm *v1.VirtualMachine) { vm.Spec.RunnerTemplate = &v1.RunnerTemplate{Source: template} }
-	}
-	w.vm("same", from("Standard-VM-latest.ftl.yaml"))
-	w.boot("same")
-	w.vm("own", from("windows.ftl.yaml"))
-	vm := w.phase("own", v1.PhaseFailed, decide.ReasonTypeRefused)
-	require.Contains(t, vm.Status.Message, "spec.runnerTemplate.source: windows.ftl.yaml is a template of VM-Operator: set spec.vmType.source to the VM type that replaces it")
-	w.edit("own", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "windows" })
-	w.boot("own")
-}
-
-// A VM that no manager has seen says so; what a manager says afterwards is all its own.
-func TestNotSeen(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.vm("web")
-	vm, _ := get(w, "web", &v1.VirtualMachine{})
-	require.Equal(t, "NotSeen", vm.Status.Reason)
-	w.manage(nil)
-	w.boot("web")
-	eventually(w, "web", &v1.VirtualMachine{}, "it runs", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.Phase == v1.PhaseRunning && vm.Status.Reason == "" && vm.Status.Message == ""
-	})
-}
 
 // A VM that VM-Operator 4 has created keeps the disks, the data and the password
 // that it had there.
@@ -92,13 +55,7 @@ func TestFromTheOriginal(t *testing.T) {
 	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	w.edit("web", running)
 	pod := w.boot("web")
-	var claims []string
-	for _, volume := range pod.Spec.Volumes {
-		if volume.PersistentVolumeClaim != nil {
-			claims = append(claims, volume.PersistentVolumeClaim.ClaimName)
-		}
-	}
-	require.ElementsMatch(t, []string{"web-runner-data", "web-system-disk"}, claims)
+	require.ElementsMatch(t, []string{"web-runner-data", "web-system-disk"}, claimsOf(pod))
 	var all corev1.PersistentVolumeClaimList
 	require.NoError(t, w.client.List(t.Context(), &all, client.InNamespace(w.Name)))
 	require.Len(t, all.Items, 2, "none is made beside them")
@@ -135,47 +92,6 @@ func originalPod(vm *v1.VirtualMachine, name string) *corev1.Pod {
 	return pod
 }
 
-// A VM that runs under VM-Operator 4 gets no second pod beside the one that it has, and what
-// the runner in it reads stays as it is, until that pod is gone.
-func TestRunsUnderTheOriginal(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	vm := w.vm("web")
-	configuration := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name, Labels: objects.Labels(vm)},
-		Data:       map[string]string{objects.ConfigKey: `"/Runner": {vm: {name: web}}`},
-	}
-	w.create(configuration)
-	old := originalPod(vm, "web")
-	w.create(old)
-	w.manage(nil)
-	single := func() {
-		w.look()
-		var pods corev1.PodList
-		require.NoError(t, w.client.List(t.Context(), &pods, client.InNamespace(w.Name)))
-		require.Len(t, pods.Items, 1)
-		require.Equal(t, old.UID, pods.Items[0].UID)
-		now, _ := get(w, "web", &corev1.ConfigMap{})
-		require.Equal(t, configuration.ResourceVersion, now.ResourceVersion)
-	}
-	w.phase("web", v1.PhasePending, decide.ReasonWaitingForOldPod)
-	single()
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(1)) })
-	eventually(w, "web", &v1.VirtualMachine{}, "the change is seen", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.ObservedGeneration == vm.Generation
-	})
-	single()
-	w.edit("web", stopped)
-	w.phase("web", v1.PhaseStopping, decide.ReasonWaitingForOldPod)
-	single()
-	w.edit("web", running)
-	w.phase("web", v1.PhasePending, decide.ReasonWaitingForOldPod)
-	w.remove(old)
-	w.boot("web")
-	now, _ := get(w, "web", &corev1.ConfigMap{})
-	require.Contains(t, now.Data[objects.ConfigKey], "vmType: standard")
-}
-
 // Before version 3.4 VM-Operator had a StatefulSet for each VM, whose pod has the name of ours.
 // It is left alone, with the runner in its pod, and isn't mixed with one of ours.
 func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
@@ -198,7 +114,7 @@ func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
 	w.bind(pod)
 	w.manage(nil)
 	eventually(w, "web", &v1.VirtualMachine{}, "the StatefulSet is in the way", func(vm *v1.VirtualMachine) bool {
-		c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled)
+		c := condition(vm, v1.ConditionReconciled)
 		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == decide.ReasonNameTaken
 	})
 	now, _ := get(w, "web", &appsv1.StatefulSet{})
@@ -220,72 +136,10 @@ func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
 	booted := w.boot("web")
 	lost := fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, objects.AnnotationApplied)
 	ours, _ := get(w, "web", &appsv1.StatefulSet{})
-	require.NoError(t, w.client.Patch(t.Context(), ours, client.RawPatch(types.MergePatchType, []byte(lost))))
+	w.patch(ours, lost)
 	eventually(w, "web", &appsv1.StatefulSet{}, "one of ours gets its hash again", func(set *appsv1.StatefulSet) bool {
 		return set.Annotations[objects.AnnotationApplied] != ""
 	})
 	require.Len(t, booted.Spec.Containers, 1)
 	require.Equal(t, objects.ContainerName, booted.Spec.Containers[0].Name)
-}
-
-// What a takeover says of the claims of VM-Operator's VMs is what the manager does: it uses these, makes no others, and
-// starts no VM whose claims the configuration would have to trust.
-func TestTakeoverIsKept(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	text, err := os.ReadFile("../takeover/testdata/namespace.yaml")
-	require.NoError(t, err)
-	var all []unstructured.Unstructured
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		var u unstructured.Unstructured
-		require.NoError(t, yaml.Unmarshal([]byte(document), &u.Object))
-		if u.GetName() == "old" && u.GetKind() == "VirtualMachine" { // with the type that its template asks for
-			require.NoError(t, unstructured.SetNestedField(u.Object, "windows", "spec", "vmType", "source"))
-		}
-		switch u.GetKind() {
-		case "PersistentVolumeClaim":
-			require.NoError(t, unstructured.SetNestedField(u.Object, []any{"ReadWriteOnce"}, "spec", "accessModes"))
-			require.NoError(t, unstructured.SetNestedField(u.Object, "1Mi", "spec", "resources", "requests", "storage"))
-			if !strings.Contains(u.GetName(), "runner-data") {
-				require.NoError(t, unstructured.SetNestedField(u.Object, "Block", "spec", "volumeMode"))
-			}
-		case "Pod", "Deployment", "StatefulSet", "VmPool":
-			continue // they have ended
-		}
-		if u.GetName() == "bare" {
-			continue
-		}
-		all = append(all, u)
-		made := u.DeepCopy()
-		made.SetNamespace(w.Name)
-		made.SetUID("")
-		w.create(made)
-	}
-	n, err := takeover.Sort(all)
-	require.NoError(t, err)
-	report := takeover.Assess(n, takeover.Options{Settings: *w.settings.Load()})
-	require.Equal(t, []string{"runner-data-old-0", "test-vm-runner-data"}, report.TrustedClaims)
-	w.manage(nil)
-	for _, name := range []string{"test-vm", "old"} {
-		w.phase(name, v1.PhaseFailed, decide.ReasonNotTrusted)
-	}
-	w.set(func(s *objects.Settings) { s.Trust.Claims = report.TrustedClaims })
-	for _, s := range report.Subjects {
-		if s.Kind != "VirtualMachine" {
-			continue
-		}
-		pod := w.boot(s.Name)
-		var kept string
-		for _, f := range s.Findings {
-			kept += string(f.Effect) + " " + f.Message + "\n"
-		}
-		for _, v := range pod.Spec.Volumes {
-			if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != "vmop-image-repository" {
-				require.Contains(t, kept, "kept the claim "+v.PersistentVolumeClaim.ClaimName+"\n")
-			}
-		}
-	}
-	var claims corev1.PersistentVolumeClaimList
-	require.NoError(t, w.client.List(t.Context(), &claims, client.InNamespace(w.Name)))
-	require.Len(t, claims.Items, 5, "none is made beside them")
 }

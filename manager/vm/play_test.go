@@ -175,3 +175,12 @@ func (w *world) nextSecond(pod *corev1.Pod) {
 	w.t.Helper()
 	wait.Until(w.t, func() bool { return time.Now().Unix() > pod.CreationTimestamp.Unix() })
 }
+
+// removeWhenTold is for a pod whose container has ended.
+func (w *world) removeWhenTold(pod *corev1.Pod) {
+	w.t.Helper()
+	eventually(w, pod.Name, &corev1.Pod{}, "the pod is deleted", func(p *corev1.Pod) bool {
+		return p.UID == pod.UID && p.DeletionTimestamp != nil
+	})
+	w.remove(pod)
+}

@@ -248,18 +248,17 @@ func TestPoolTemplate(t *testing.T) {
 	})
 	w.counts("lab", 2, 2, 0)
 	for _, name := range []string{"lab-1", "lab-2"} {
-		vm, there := get(w, name, &v1.VirtualMachine{})
-		require.True(t, there)
+		vm, is := get(w, name, &v1.VirtualMachine{})
+		require.True(t, is)
 		require.Equal(t, map[string]string{"course": "go", v1.LabelPool: "lab"}, vm.Labels)
-		disk := eventually(w, name+"-home", &v1.VirtualDisk{}, "there", func(*v1.VirtualDisk) bool { return true })
+		disk := there(w, name+"-home", &v1.VirtualDisk{})
 		require.Equal(t, vm.UID, disk.OwnerReferences[0].UID)
 	}
 	vm, _, err := vms.Pools().Claim(t.Context(), "alice", "lab")
 	require.NoError(t, err)
 	require.Equal(t, "lab-1", vm)
 	w.edit("lab-1", running)
-	eventually(w, "system-disk-lab-1-0", &corev1.PersistentVolumeClaim{}, "there",
-		func(*corev1.PersistentVolumeClaim) bool { return true })
+	there(w, "system-disk-lab-1-0", &corev1.PersistentVolumeClaim{})
 	require.NoError(t, vms.Pools().Release(t.Context(), "alice", "lab-1"))
 	wait.For(t, "lab-1 is gone", func() error {
 		if _, there := get(w, "lab-1", &v1.VirtualMachine{}); there {
@@ -272,7 +271,7 @@ func TestPoolTemplate(t *testing.T) {
 			require.Equal(t, "lab-1", is.OwnerReferences[0].Name, "the garbage collector comes")
 		}
 	}
-	eventually(w, "lab-3", &v1.VirtualMachine{}, "in its place", func(*v1.VirtualMachine) bool { return true })
+	there(w, "lab-3", &v1.VirtualMachine{})
 	eventually(w, "lab", &v1.VmPool{}, "has made three VMs", func(p *v1.VmPool) bool { return p.Status.Made == 3 })
 	w.counts("lab", 2, 2, 0)
 

@@ -176,6 +176,35 @@ func TestFault33TheManagerIsKilledAtAnyWrite(t *testing.T) {
 	}
 }
 
+// A relay is a manager that is killed at a write, and the one that follows it.
+type relay struct {
+	w        *world
+	via      *wire
+	leave    func()
+	replaced bool
+}
+
+func (w *world) relay(via *wire) *relay { return &relay{w: w, via: via, leave: w.manage(via)} }
+
+// until waits for something, with another manager as soon as the first one is killed.
+func (r *relay) until(is func() bool) {
+	r.w.t.Helper()
+	wait.Until(r.w.t, func() bool {
+		select {
+		case <-r.via.cut:
+			if !r.replaced {
+				r.replaced = true
+				r.leave()
+				r.leave = r.w.manage(nil)
+			}
+		default:
+		}
+		return is()
+	})
+}
+
+func (r *relay) end() { r.leave() }
+
 // killedAt lets a VM be started, changed and stopped by managers of which the first
 // is killed at a write, and returns what there is in the end.
 func killedAt(t *testing.T, at int, after bool, edit func(*v1.VirtualMachine)) (map[string]string, int) {
@@ -183,21 +212,11 @@ func killedAt(t *testing.T, at int, after bool, edit func(*v1.VirtualMachine)) (
 	w := newWorld(t)
 	defer w.play()()
 	via := cutWire(at, after)
-	end := w.manage(via)
-	defer func() { end() }()
-	replaced := false
+	managers := w.relay(via)
+	defer managers.end()
 	through := func() {
 		t.Helper()
-		wait.Until(t, func() bool {
-			select {
-			case <-via.cut:
-				if !replaced {
-					replaced = true
-					end()
-					end = w.manage(nil)
-				}
-			default:
-			}
+		managers.until(func() bool {
 			vm, _ := get(w, "web", &v1.VirtualMachine{})
 			want := v1.PhaseRunning
 			if vm.Spec.VM.State == v1.Stopped {

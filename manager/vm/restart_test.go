@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -19,7 +18,6 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
-	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
@@ -38,69 +36,12 @@ func hasOtherVolumes(p *corev1.Pod) bool {
 func (w *world) needs(name, reason string) *v1.VirtualMachine {
 	w.t.Helper()
 	return eventually(w, name, &v1.VirtualMachine{}, "RestartRequired "+reason, func(vm *v1.VirtualMachine) bool {
-		c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired)
+		c := condition(vm, v1.ConditionRestartRequired)
 		if reason == "" {
 			return c != nil && c.Status == metav1.ConditionFalse
 		}
 		return c != nil && c.Status == metav1.ConditionTrue && c.Reason == reason
 	})
-}
-
-// otherPod waits until a VM runs in another pod.
-func (w *world) otherPod(name string, than apitypes.UID) {
-	w.t.Helper()
-	eventually(w, objects.PodName(name, 0), &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool {
-		return p.UID != than && p.DeletionTimestamp == nil
-	})
-	w.settled()
-}
-
-// A VM is restarted for what awaits a restart as soon as its definition approves; with another
-// one's approval it is not. What the restart has not helped with is not restarted for again.
-func TestAutomaticRestart(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	w := newWorld(t)
-	stop := w.play()
-	w.manage(nil)
-	w.vm("web")
-	w.settled()
-	first := w.uid("web")
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.ClaimNameSuffix = "r1" })
-	w.needs("web", "ChangesPending")
-	require.Equal(t, first, w.uid("web"))
-	w.types.refuse("broken", TypeRefused{"no such type"})
-	w.edit("web", func(vm *v1.VirtualMachine) { automatic(vm); vm.Spec.VMType.Source = "broken" })
-	w.needs("web", "TypeRefused")
-	require.Equal(t, first, w.uid("web"))
-	pod := w.pod("web")
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "standard" })
-	w.needs("web", "NotFresh") // until the runner has compared that
-	require.Equal(t, first, w.uid("web"))
-	w.say("web", pod, stateBooted, nil)
-	w.otherPod("web", first)
-	vm := w.needs("web", "")
-	require.Empty(t, vm.Status.RestartAwaitingChanges)
-	require.True(t, hasOtherVolumes(w.pod("web")))
-	require.Len(t, w.events("web", "AutomaticRestart"), 1)
-	eventually(w, "web", &v1.VirtualMachine{}, "it has helped", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.AutomaticRestart == nil
-	})
-
-	// The runner of the next pod says the same again.
-	stop()
-	change := v1.RestartAwaitingChange{Path: "vm.firmware", Operation: "add"}
-	second := w.pod("web")
-	w.say("web", second, stateBooted, nil, change)
-	w.gone("web", second)
-	third := w.pod("web")
-	w.bind(third)
-	w.report(third, runningSince(time.Now()))
-	w.say("web", third, stateBooted, nil, change)
-	w.needs("web", "RestartedAlready")
-	w.look()
-	w.needs("web", "RestartedAlready")
-	require.Equal(t, third.UID, w.uid("web"))
 }
 
 // A manager that is killed at any write of a restart is followed by one that restarts the VM
@@ -167,61 +108,6 @@ func (w *world) pods() (stop func(), seen func() map[string]map[apitypes.UID]boo
 		mu.Lock()
 		defer mu.Unlock()
 		return maps.Clone(all)
-	}
-}
-
-// Fifty VMs that need a restart at once are restarted a few at a time, each once, although managers are killed
-// meanwhile.
-func TestAutomaticRestartsAreLimited(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	const count, atOnce = 50, 4
-	w := newWorld(t)
-	w.settings.Load().Restarts = objects.Restarts{AtOnce: atOnce, Pause: 50 * time.Millisecond}
-	w.play()
-	_, seen := w.pods()
-	end := w.manage(nil)
-	for i := range count {
-		w.vm(fmt.Sprint("vm", i), automatic)
-	}
-	w.settled()
-	for i := range count {
-		name := fmt.Sprint("vm", i)
-		pod := w.pod(name)
-		w.edit(name, func(vm *v1.VirtualMachine) { vm.Spec.ClaimNameSuffix = "r1" })
-		w.say(name, pod, stateBooted, nil)
-	}
-	most, kills := 0, 0
-	wait.Until(t, func() bool {
-		var pods corev1.PodList
-		require.NoError(t, w.client.List(t.Context(), &pods, client.InNamespace(w.Name)))
-		down, next := count, 0
-		for i := range pods.Items {
-			p := &pods.Items[i]
-			if p.DeletionTimestamp == nil && len(p.Status.ContainerStatuses) > 0 {
-				down--
-				if hasOtherVolumes(p) {
-					next++
-				}
-			}
-		}
-		most = max(most, down)
-		if next > count*(kills+1)/3 && kills < 2 {
-			kills++
-			end()
-			end = w.manage(nil)
-		}
-		return next == count
-	})
-	w.settled()
-	require.Positive(t, most)
-	require.LessOrEqual(t, most, atOnce, "VMs that were down at the same time")
-	require.Equal(t, 2, kills)
-	for name, pods := range seen() {
-		require.Len(t, pods, 2, name)
-	}
-	for i := range count {
-		w.needs(fmt.Sprint("vm", i), "")
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,8 +46,7 @@ func TestRewriting(t *testing.T) {
 			require.False(t, told && !next, vm.Name)
 			if told {
 				require.Equal(t, "image.source", vm.Status.RestartAwaitingChanges[0].Path)
-				require.Equal(t, metav1.ConditionTrue, meta.FindStatusCondition(vm.Status.Conditions,
-					v1.ConditionRestartRequired).Status)
+				require.Equal(t, metav1.ConditionTrue, condition(&vm, v1.ConditionRestartRequired).Status)
 				require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 				names = append(names, vm.Name)
 			}

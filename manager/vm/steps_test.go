@@ -6,39 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
-
-// Before a VM has run for the first time, its conditions say so, and since when.
-func TestFirstWord(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	made := w.vm("web", stopped)
-	vm := w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
-	classless := len(v1.ManagerConditions()) - 1
-	require.Len(t, vm.Status.Conditions, classless+len(v1.MachineConditions()))
-	for _, name := range v1.MachineConditions() {
-		c := meta.FindStatusCondition(vm.Status.Conditions, name)
-		require.Equal(t, "NotStarted", c.Reason, name)
-		require.Equal(t, made.CreationTimestamp.UTC(), c.LastTransitionTime.UTC(), name)
-	}
-	for range 3 {
-		w.look()
-	}
-	w.edit("web", running)
-	w.boot("web")
-	same, _ := get(w, "web", &v1.VirtualMachine{})
-	require.Equal(t, metav1.ConditionTrue, meta.FindStatusCondition(same.Status.Conditions, v1.ConditionRunning).Status,
-		"the runner's word is not overwritten")
-	for _, c := range same.Status.Conditions {
-		require.Positive(t, c.LastTransitionTime.Unix(), c.Type)
-	}
-}
 
 // A VM is started, runs, is stopped and started again; its disks stay.
 func TestLife(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
-	"vmop/test/wait"
 )
 
 // An image of the user's own runs in a pod without privileges, and in no other, also
@@ -36,9 +35,7 @@ func TestNotTrusted(t *testing.T) {
 	status, message := reconciled(vm)
 	require.Equal(t, metav1.ConditionFalse, status)
 	require.Contains(t, message, "trustedImages in the manager's configuration")
-	set := eventually(w, "new", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool {
-		return *s.Spec.Replicas == 0
-	})
+	set := w.replicas("new", 0)
 	require.NotEmpty(t, set.Spec.Template.Spec.SchedulingGates, "nor if it is scaled by hand")
 	w.edit("new", func(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "tcg" })
 	require.Equal(t, "evil.example/x", w.boot("new").Spec.Containers[0].Image)
@@ -60,35 +57,12 @@ func TestNotTrusted(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), first))
 	w.gone("old", first)
 	w.phase("old", v1.PhaseFailed, decide.ReasonNotTrusted)
-	wait.Until(t, func() bool { _, is := get(w, "old-0", &corev1.Pod{}); return !is })
+	absent(w, "old-0", &corev1.Pod{})
 	w.set(func(s *objects.Settings) { s.Trust.Images = []objects.ImagePattern{"evil.example/*"} })
 	last := w.pod("old")
 	require.True(t, *last.Spec.Containers[0].SecurityContext.Privileged)
 	require.Equal(t, "evil.example/x", last.Spec.Containers[0].Image)
 	require.Empty(t, last.Spec.SchedulingGates)
-}
-
-// A VM at a bridge that the administrator doesn't allow gets no pod, until the bridge is allowed. Its guest is kept to
-// its card.
-func TestABridgeThatIsNotAllowed(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	w.vm("web", func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.Accelerator, vm.Spec.VM.Networks = "tcg", []v1.Network{{Tap: &v1.Tap{Bridge: "cni0"}}}
-	})
-	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNotTrusted)
-	want := "spec.vm.networks[0].tap.bridge: the bridge cni0 of the node is not for VMs (allowed: br0)"
-	require.Contains(t, vm.Status.Message, want)
-	status, message := reconciled(vm)
-	require.Equal(t, metav1.ConditionFalse, status)
-	require.Contains(t, message, want)
-	eventually(w, "web", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool {
-		return *s.Spec.Replicas == 0
-	})
-	w.set(func(s *objects.Settings) { s.Trust.Bridges = []string{"br0", "cni0"} })
-	require.True(t, w.pod("web").Spec.HostNetwork)
-	configuration, _ := get(w, "web", &corev1.ConfigMap{})
-	require.Contains(t, configuration.Data["config.yaml"], "filter: true")
 }
 
 // What an image that is not trusted may have left in a volume is remembered there,

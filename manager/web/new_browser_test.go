@@ -106,30 +106,3 @@ func TestNewVMInBrowser(t *testing.T) {
 	require.Contains(t, p.saved, "passwd: $6$")
 	require.NotContains(t, p.saved, "canary")
 }
-
-// The sizes, the type and the network follow the class that is chosen.
-func TestClassInBrowser(t *testing.T) {
-	t.Parallel()
-	p := newPlay(t)
-	p.offerClasses()
-	b := browser.New(t)
-	b.Open(p.http.URL+"/new?name=web", "light", 1280)
-	choose := func(class string) chromedp.Action[chromedp.Void] {
-		return chromedp.Evaluate[chromedp.Void](`{const field = document.querySelector("[name=vmclass]"); field.value = "` + class +
-			`"; field.dispatchEvent(new Event("input", {bubbles: true}))}`)
-	}
-	b.Do("a class", choose("office"),
-		browser.Holds(`document.querySelector("#text")?.value.includes("class: office") && !document.getElementById("f-option.tpm") &&
-			document.querySelector("#f-vmclass").closest("div").textContent.includes("6 to 16 CPUs") &&
-			document.querySelector("#f-network").selectedOptions[0].text.includes("Tap")`))
-	b.Accessible("../..")
-	b.Do("none", choose(""),
-		browser.Holds(`!document.querySelector("#text").value.includes("class:") && document.getElementById("f-option.tpm") &&
-			document.querySelector("#f-network").selectedOptions[0].text == "Default: User (outgoing only)"`))
-	b.Do("the class again, and create", choose("office"),
-		browser.Holds(`document.querySelector("#text").value.includes("class: office")`),
-		chromedp.Click(chromedp.CSS("button[value=create]")), chromedp.WaitVisible(chromedp.CSS("#vmhead")))
-	p.stage.mutex.Lock()
-	defer p.stage.mutex.Unlock()
-	require.Contains(t, p.saved, "class: office\n")
-}

@@ -42,13 +42,13 @@ func TestDisksInTheForm(t *testing.T) {
 
 	answer, page := p.submit("/new", "do", "create", "name", "web", "type", "standard", "cpus", "1", "ram", "1 GiB",
 		"from", "image:debian-12", "disk", "1 GiB", "from", "image:gone", "disk", "9 GiB",
-		"from", "disk:gone", "disk", "",
-		"from", "url", "disk", "", "from", "odd", "disk", "1 GiB", "from", "blank", "disk", "")
+		"from", "disk:gone", "disk", "", "from", "url", "disk", "",
+		"from", "odd", "disk", "1 GiB", "from", "blank", "disk", "", "from", "blank", "disk", "0")
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
 	for id, text := range map[string]string{
 		"disk.0": "at least 3 GiB", "from.0": "", "from.1": "no such image", "from.2": "no such image or disk",
 		"url.3": "the address of an image", "disk.3": "Want a size", "from.4": "no such image", "disk.5": "Want a size",
-		"disk.2": "",
+		"disk.2": "", "disk.6": "Want a size",
 	} {
 		got := faultsAt(page, id)
 		require.Contains(t, got, text, id)

@@ -3,20 +3,15 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
-	"vmop/test/browser"
-	"vmop/test/wait"
 )
 
 // poolsOf are pools whose VMs go to whoever claims one.
@@ -163,26 +158,4 @@ func TestPoolsOfAdministrators(t *testing.T) {
 	require.Contains(t, p.done, "admin releases corner")
 	answer, _ = p.call("POST", "/api/v1/vms/corner/release", "", "Test-User", "stranger")
 	require.Equal(t, http.StatusNotFound, answer.StatusCode)
-}
-
-// The pages of pools can be read on every screen, by everyone, and change without being loaded again.
-func TestPoolsInBrowser(t *testing.T) {
-	t.Parallel()
-	p := newPools(t, "start", "accessConsole")
-	b := browser.New(t)
-	b.Open(p.http.URL+"/portal", "light", 1280)
-	b.Do("get one", chromedp.Click(chromedp.CSS("#claim-desktops")),
-		browser.Holds(`document.querySelector("#card-corner") && !document.querySelector("#pool-desktops")`))
-	for _, page := range []string{"/portal", "/pools"} {
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{390, 1280} {
-				b.Open(p.http.URL+page, scheme, width)
-				b.Picture(fmt.Sprintf("pools%s-%s-%d", strings.ReplaceAll(page, "/", "-"), scheme, width))
-				b.Accessible("../..")
-			}
-		}
-	}
-	b.Do("release it", chromedp.Click(chromedp.CSS("#release-corner")), chromedp.WaitVisible(chromedp.CSS("#question")),
-		chromedp.Click(chromedp.CSS("#question button[value=yes]")))
-	wait.Until(t, func() bool { return p.has("admin releases corner") })
 }

@@ -149,7 +149,12 @@ func TestViewerNeedsPermission(t *testing.T) {
 	_, err := io.Copy(io.Discard, conn)
 	require.NoError(t, err, "the connection ends")
 
+	p.allow("eve", "accessConsole", "takeConsole")
+	ticket = p.file("?mode=take", user, "eve")
 	p.allow("eve", "accessConsole")
+	_, code = p.connection(ticket)
+	require.Equal(t, 403, code, "it was for the permission to take it")
+
 	ticket = p.file("", user, "eve")
 	conn, code = p.connection(ticket)
 	require.Equal(t, 200, code)

@@ -11,16 +11,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/fleet"
-	"vmop/test/browser"
-	"vmop/test/wait"
 )
 
 // Upload is a pod that takes a file.
@@ -254,61 +249,4 @@ func TestPageOfADownload(t *testing.T) {
 		answer.Header.Get("Refresh"))
 	answer, _ = p.call("GET", "/disks/VirtualDisk/a/export?request=old", "", "Sec-Fetch-Mode", "navigate")
 	require.Equal(t, http.StatusConflict, answer.StatusCode)
-}
-
-// A file is chosen for a new image, which is made and gets the file, in pieces, although the connection breaks; and a
-// disk is downloaded.
-func TestFilesInBrowser(t *testing.T) {
-	t.Parallel()
-	p := newPlay(t)
-	p.store(fleet.Volume{Kind: fleet.VirtualDisk, Name: "root", State: "WaitForUserUpload"},
-		fleet.Volume{Kind: fleet.VirtualDisk, Name: "data", State: "Ready"})
-	data := holey()[:20<<20+17]
-	file := filepath.Join(t.TempDir(), "Windows 11.iso")
-	require.NoError(t, os.WriteFile(file, data, 0o600))
-	b := browser.New(t)
-	b.Open(p.http.URL+"/disks", "light", 1280)
-	b.Do("choose a file", chromedp.SetValue(chromedp.CSS("#f-from"), "upload"),
-		chromedp.SetUploadFiles(chromedp.CSS("#f-file"), []string{file}),
-		browser.Holds(`document.querySelector("#f-size").value === "21 MiB" &&
-			document.querySelector("#f-name").value === "windows-11" &&
-			document.querySelector("#f-kind").value === "VirtualImage"`))
-	b.Accessible("../..")
-	b.Ignore("the server responded with a status of") // as it does
-	fails := func(err error) {
-		p.stage.mutex.Lock()
-		defer p.stage.mutex.Unlock()
-		p.disks.fails = err
-	}
-	fails(fleet.NotYet("the pod is being started"))
-	const checksum = "sha256:0123"
-	b.Do("make it", chromedp.SetValue(chromedp.CSS("#f-checksum"), " "+checksum),
-		chromedp.Click(chromedp.CSS("#newdisk button.primary")),
-		browser.Holds(`document.querySelector("#uploads .upload")?.textContent.includes("the pod is being started")`))
-	b.Accessible("../..")
-	b.Picture("upload")
-	fails(errors.New("the connection with the pod broke"))
-	b.Do("it is sent", browser.Holds(`document.querySelector("#toasts").textContent.includes("has been imported")`),
-		browser.Holds(`document.querySelector("#uploads").hidden`))
-	require.True(t, p.has(`admin creates VirtualImage windows-11 22020096 "upload" "" "" ""`))
-	p.stage.mutex.Lock()
-	require.True(t, bytes.Equal(data, p.disks.uploads["windows-11"]))
-	require.Contains(t, p.disks.id, "-Windows 11.iso")
-	require.Equal(t, checksum, p.disks.sum)
-	p.stage.mutex.Unlock()
-
-	fails(fleet.NotYet("the pod is being started"))
-	b.Do("cancel", chromedp.SetUploadFiles(chromedp.CSS("#file-VirtualDisk-root"), []string{file}),
-		chromedp.WaitVisible(chromedp.CSS("#uploads .upload")), chromedp.Click(chromedp.CSS("#uploads .upload button")),
-		browser.Holds(`document.querySelector("#uploads").hidden`))
-	fails(fleet.Refusal("UnsupportedFormat: it is no image"))
-	b.Do("send to a disk that waits", chromedp.SetUploadFiles(chromedp.CSS("#file-VirtualDisk-root"), []string{file}),
-		browser.Holds(`document.querySelector("#toasts").textContent.includes("UnsupportedFormat: it is no image")`))
-	b.Do("download", chromedp.Click(chromedp.CSS("#download-VirtualDisk-data")))
-	wait.Until(t, func() bool { return p.has("admin exports VirtualDisk data") })
-	p.stage.mutex.Lock()
-	p.disks.offer = data
-	p.stage.mutex.Unlock()
-	wait.Until(t, func() bool { return p.has("sent") })
-	b.Accessible("../..")
 }

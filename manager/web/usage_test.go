@@ -1,6 +1,7 @@
 package web
 
 import (
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -93,4 +94,15 @@ func TestUsageInBrowser(t *testing.T) {
 	require.InDelta(t, before, browser.Value[float64](b, bottom), 1)
 	b.Open(p.http.URL+"/vms/web/plan", "light", 1280)
 	b.Do("the source", chromedp.Click(chromedp.CSS(`a[href$="#L3"]`)), chromedp.WaitVisible(chromedp.CSS("#L3.marked")))
+}
+
+// A chart has steps from one value to the next, on a scale that has all of them, until its end.
+func TestDraw(t *testing.T) {
+	t.Parallel()
+	at := func(second int) time.Time { return then.Add(time.Duration(second) * time.Second) }
+	c := curveOf([]int{0, 25, 50}, at, func(second int) float64 { return float64(2 + second%50) })
+	require.Equal(t, curve{[]dot{{at(0), 2}, {at(25), 27}, {at(50), 2}}, 27}, c)
+	require.Equal(t, template.HTML(`<svg class="chart" viewBox="0 0 240 48" preserveAspectRatio="none" role="img" `+
+		`aria-label="a &lt; b"><path class="line1" d="M0.0 24.0H120.0V2.0H240"/></svg>`),
+		draw(at(0), at(100), "a < b", curve{}, curve{[]dot{{at(0), 1}, {at(50), 2}}, 2}))
 }

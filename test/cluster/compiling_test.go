@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // With other flags the go command links 141 MB again, at each start of a cluster.
@@ -64,4 +69,65 @@ func TestWaitingForTheLock(t *testing.T) {
 	require.NoError(t, err)
 	unlocked()
 	require.Contains(t, said.String(), "waiting")
+}
+
+// All who talk to each other have certificates of one authority, for the names that RBAC knows them by and the
+// addresses at which they are.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	c := &Cluster{Dir: t.TempDir(), Number: 3}
+	require.NoError(t, c.credentials(2))
+	dir := filepath.Join(c.Dir, "pki")
+	require.Equal(t, filepath.Join(dir, "admin.kubeconfig"), c.Kubeconfig)
+	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(ca))
+	for name, subject := range map[string]string{
+		"admin": "CN=admin,O=system:masters", "controllers": "CN=system:kube-controller-manager",
+		"scheduler": "CN=system:kube-scheduler", "proxy": "CN=system:kube-proxy",
+		"node1": "CN=system:node:node1,O=system:nodes", "node2": "CN=system:node:node2,O=system:nodes",
+	} {
+		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, name+".kubeconfig"))
+		require.NoError(t, err)
+		require.Equal(t, "https://10.66.3.1:6443", config.Host)
+		require.Equal(t, ca, config.CAData)
+		pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
+		require.NoError(t, err)
+		usage := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: usage})
+		require.NoError(t, err)
+		require.Equal(t, subject, pair.Leaf.Subject.String())
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key"))
+	require.NoError(t, err)
+	for _, name := range []string{"10.66.3.1", "127.0.0.1", "10.67.0.1", "localhost", "kubernetes.default.svc"} {
+		_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name})
+		require.NoError(t, err, name)
+	}
+	_, err = tls.LoadX509KeyPair(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key"))
+	require.NoError(t, err)
+	private, err := keyutil.PrivateKeyFromFile(filepath.Join(dir, "sa.key"))
+	require.NoError(t, err)
+	public, err := keyutil.PublicKeysFromFile(filepath.Join(dir, "sa.pub"))
+	require.NoError(t, err)
+	require.Equal(t, []any{private.(*ecdsa.PrivateKey).Public()}, public)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, file := range files {
+		info, err := file.Info()
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode(), file.Name())
+	}
+	require.ErrorContains(t, c.credentials(2), "folder for keys: ", "they are made once")
+	require.ErrorContains(t, c.controlPlane(t.Context(), 2), "folder for keys: ")
+
+	nowhere := filepath.Join(dir, "nowhere")
+	a, err := newAuthority(nowhere)
+	require.ErrorContains(t, err, "make a key: ")
+	require.ErrorContains(t, a.client("x", "x"), "make a key: ")
+	require.ErrorContains(t, a.server("x"), "make a key: ")
+	_, err = a.kubeconfig(dir, "x", "")
+	require.ErrorContains(t, err, "write a kubeconfig: ")
+	require.ErrorContains(t, serviceAccounts(nowhere), "make a key: ")
 }

@@ -1,11 +1,18 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
 )
 
 func TestParseSizes(t *testing.T) {
@@ -67,6 +74,74 @@ func TestAudit(t *testing.T) {
 	found, err = a.drain()
 	require.NoError(t, err)
 	require.Equal(t, calls{"create pods": 1}, found)
+	found.add(calls{"create pods": 2, "update leases": 3, "list vms": 4, "deletecollection pods": 5})
+	require.Equal(t, calls{"create pods": 3, "update leases": 3, "list vms": 4, "deletecollection pods": 5}, found)
+	require.Equal(t, []int{8, 4, 3}, []int{found.writes(), found.reads(), found.renewals()})
+	write("no JSON\n")
+	_, err = a.drain()
+	require.ErrorContains(t, err, "read the audit log: ")
+	_, err = (&audit{path: filepath.Join(a.path, "none")}).drain()
+	require.ErrorContains(t, err, "read the audit log: ")
+}
+
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	values := []float64{4, 1, 3, 2}
+	for part, want := range map[float64]float64{0: 1, 0.25: 2, 0.5: 3, 0.99: 4, 1: 4} {
+		require.InDelta(t, want, quantile(values, part), 0, part)
+	}
+	require.Zero(t, quantile(nil, 0.5))
+}
+
+// Only the first time counts, and none before one begins.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	var seen times
+	seen.record("early")
+	seen.begin()
+	seen.record("a")
+	all := seen.all()
+	seen.record("a")
+	seen.record("b")
+	require.Len(t, all, 1, "it is a copy")
+	require.Equal(t, all["a"], seen.all()["a"])
+	require.Len(t, seen.all(), 2)
+	seen.begin()
+	require.Empty(t, seen.all())
+}
+
+// What the runners of the measurement say is what a real one says in that state.
+func TestSaying(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: "u"}}
+	for state, want := range map[string]string{
+		"Booting": "2 4294967296 Running=True/VmStarted Booted=False/VmStarted Ready=True/VmStarted ConfigApplied=True/",
+		"Booted":  "2 4294967296 Running=True/VmBooted Booted=True/VmBooted Ready=True/VmBooted ConfigApplied=True/",
+		"Stopped": "0 0 Running=False/VmStopped Booted=False/VmStopped Ready=False/VmStopped ConfigApplied=False/",
+	} {
+		text, err := json.Marshal(saying("web", pod, state))
+		require.NoError(t, err)
+		var vm v1.VirtualMachine
+		require.NoError(t, json.Unmarshal(text, &vm))
+		s := vm.Status
+		require.Equal(t, "web", vm.Name)
+		require.Equal(t, v1.RunnerStatus{PodName: "web-0", PodUID: "u", State: state}, *s.Runner)
+		require.Equal(t, state == "Booted", s.OSInfo != nil && len(s.Interfaces) == 2, state)
+		is := fmt.Sprint(s.CPUs, " ", s.RAM)
+		for _, c := range s.Conditions {
+			require.WithinDuration(t, time.Now(), c.LastTransitionTime.Time, time.Hour)
+			switch c.Type {
+			case v1.ConditionConfigApplied:
+				is += fmt.Sprintf(" %s=%s/", c.Type, c.Status)
+			case v1.ConditionRunning, v1.ConditionBooted, v1.ConditionReady:
+				is += fmt.Sprintf(" %s=%s/%s", c.Type, c.Status, c.Reason)
+			default:
+				require.Equal(t, metav1.ConditionFalse, c.Status, c.Type)
+			}
+		}
+		require.Equal(t, want, is)
+		require.Len(t, s.Conditions, 8)
+	}
 }
 
 func TestTable(t *testing.T) {
