@@ -52,7 +52,5 @@ for word; do`, 1))
 	}, patience, 20*time.Millisecond)
 	require.Contains(t, v.log.text(), "object-add")
 	require.NotContains(t, v.log.text(), password)
-	_, err = v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
+	v.ends()
 }
