@@ -248,7 +248,7 @@ func TestALiveSnapshotThatFails(t *testing.T) {
 	require.NoError(t, err, "the next one is made")
 }
 
-// One snapshot is made at a time. What an earlier runner has begun is ended. A disk that the plan doesn't know keeps the
+// One snapshot is made at a time. What an earlier runner has begun is ended. A disk that the plan lacks keeps the
 // VM from having one.
 func TestSnapshotsOfAMachineThatIsBusy(t *testing.T) {
 	t.Parallel()
