@@ -16,11 +16,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// patience is how long a notification is waited for before it counts as
-// missing.
-const patience = 60 * time.Second
+	"vmop/test/wait"
+)
 
 // An observer watches files of its own as a runner does.
 type observer struct {
@@ -43,7 +41,7 @@ func (o *observer) told() {
 	select {
 	case _, open := <-o.changes:
 		require.True(o.t, open, "the watch has ended")
-	case <-time.After(patience):
+	case <-wait.Over(o.t):
 		require.Fail(o.t, "no notification")
 	}
 }

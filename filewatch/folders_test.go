@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/wait"
 )
 
 func TestChanges(t *testing.T) {
@@ -25,7 +27,7 @@ func TestChanges(t *testing.T) {
 	// Changes may be reported in parts.
 	told := func(names ...string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := wait.Context(t.Context())
 		defer cancel()
 		seen := map[string]bool{}
 		for len(seen) < len(names) {
@@ -48,7 +50,7 @@ func TestChanges(t *testing.T) {
 	// As many editors save: a new file takes the place of the old one.
 	write(".a.star.tmp", "LONGER")
 	require.NoError(t, os.Rename(filepath.Join(dir, ".a.star.tmp"), filepath.Join(dir, "a.star")))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	defer cancel()
 	for changed := []string{}; !contains(changed, filepath.Join(dir, "a.star")); {
 		changed, err = w.Wait(ctx)

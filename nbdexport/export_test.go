@@ -23,9 +23,8 @@ import (
 
 	"vmop/nbdexport"
 	"vmop/test/folder"
+	"vmop/test/wait"
 )
-
-const patience = time.Minute
 
 // ends are the folders of the certificates of both ends of an export.
 type ends struct{ server, client string }
@@ -116,14 +115,14 @@ func run(t *testing.T, e nbdexport.Export) *served {
 // ready waits until the export can be reached.
 func (s *served) ready(t *testing.T) *served {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		require.Empty(t, s.ended, s.log)
 		conn, err := net.Dial("tcp", s.address())
 		if err != nil {
 			return false
 		}
 		return conn.Close() == nil
-	}, patience, 20*time.Millisecond, s.log)
+	}, s.log)
 	return s
 }
 
@@ -237,9 +236,9 @@ func TestConnectionsSendAtOnce(t *testing.T) {
 		_ = in.Close()
 		_ = c.Wait()
 	})
-	require.Eventually(t, func() bool { return len(s.pids()) > 0 }, patience, 20*time.Millisecond, "a process")
+	wait.Until(t, func() bool { return len(s.pids()) > 0 }, "a process")
 	for name, pid := range map[string]int{"server": s.pids()[0], "client": c.Process.Pid} {
-		require.Eventually(t, func() bool { return len(delays(t, pid)) == 1 }, patience, 20*time.Millisecond, name)
+		wait.Until(t, func() bool { return len(delays(t, pid)) == 1 }, name)
 		require.Equal(t, []int{1}, delays(t, pid), name)
 	}
 }
@@ -285,8 +284,7 @@ func TestRequestsWaitForARestart(t *testing.T) {
 	do := func(command, want string) {
 		_, err := io.WriteString(in, command+"\n")
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return strings.Contains(out.String(), want) },
-			patience, 20*time.Millisecond, "%s: %s\n%s", command, out, s.log)
+		wait.Until(t, func() bool { return strings.Contains(out.String(), want) }, "%s: %s\n%s", command, out, s.log)
 	}
 	do("write -P 1 0 64k", "wrote 65536/65536")
 	time.Sleep(2100 * time.Millisecond) // less is a failure to start
@@ -317,8 +315,7 @@ func oneWrites(t *testing.T, image string) {
 	second := run(t, nbdexport.Export{Disk: image, Name: "data", TLS: certs.server})
 	reader := run(t, nbdexport.Export{Disk: image, Name: "data", TLS: certs.server, ReadOnly: true})
 	for _, s := range []*served{second, reader} {
-		require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "waiting for the end") },
-			patience, 10*time.Millisecond)
+		wait.Until(t, func() bool { return strings.Contains(s.log.String(), "waiting for the end") })
 		require.Empty(t, s.pids())
 	}
 	reader.end(t)

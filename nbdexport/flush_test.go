@@ -7,11 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/nbdexport"
+	"vmop/test/wait"
 )
 
 // A flush that fails is an error.
@@ -37,7 +37,7 @@ func TestAnExportIsFlushed(t *testing.T) {
 	flush := func(name string) error {
 		conn, err := net.Dial("unix", socket)
 		require.NoError(t, err)
-		require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+		require.NoError(t, conn.SetDeadline(wait.Deadline()))
 		return nbdexport.Flush(conn, name)
 	}
 	require.NoError(t, flush("good"))

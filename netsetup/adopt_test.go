@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/netsetup"
+	"vmop/test/wait"
 )
 
 // adopted is the network of TestGuestOutlivesItsCaller.
@@ -158,7 +159,7 @@ func outlive(t *testing.T, inherits bool) {
 	}
 	_, err = io.WriteString(in, rest)
 	require.NoError(t, err)
-	require.NoError(t, in.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, in.SetReadDeadline(wait.Deadline()))
 	page, err := io.ReadAll(in)
 	require.NoError(t, err)
 	require.Contains(t, string(page), "hello from tiny")
@@ -230,7 +231,7 @@ func connected(t *testing.T, vm *machine, address string) net.Conn {
 	listener, err := net.Listen("tcp4", address)
 	require.NoError(t, err)
 	defer listener.Close()
-	require.NoError(t, listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, listener.(*net.TCPListener).SetDeadline(wait.Deadline()))
 	status, output := vm.run("(sleep 100000 | nc " + strings.Replace(address, ":", " ", 1) +
 		" >/tmp/got) >/dev/null 2>&1 &")
 	require.Equal(t, "rc=0", status, output)

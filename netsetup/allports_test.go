@@ -15,6 +15,7 @@ import (
 
 	"vmop/netsetup"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // The neighbours of a pod reach its guest at all ports of the pod's address, but not at those
@@ -51,7 +52,7 @@ func TestAllPortsAreTheGuests(t *testing.T) {
 
 	_, err = answer.Write([]byte("late"))
 	require.NoError(t, err)
-	require.NoError(t, old.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, old.SetReadDeadline(wait.Deadline()))
 	_, err = old.Read(make([]byte, 4))
 	require.NoError(t, err, "an answer is no beginning")
 

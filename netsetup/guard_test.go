@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/netsetup"
+	"vmop/test/wait"
 )
 
 var (
@@ -128,7 +129,7 @@ func (n *lan) connected() {
 	n.t.Helper()
 	first := frame(everyone, guestMAC, unix.ETH_P_ARP, arp(1, guestMAC, noIP, guestIP))
 	buffer := make([]byte, 9000)
-	for late := time.Now().Add(patience); time.Now().Before(late); {
+	for late := wait.Deadline(); time.Now().Before(late); {
 		n.fromGuest(first)
 		require.NoError(n.t, n.neighbor.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 		if size, _, err := n.neighbor.ReadFrom(buffer); err == nil && slices.Equal(buffer[:size], first) {
@@ -158,7 +159,7 @@ func (n *lan) leaves(sent []byte) bool {
 	n.fromGuest(sent)
 	last := frame(everyone, guestMAC, unix.ETH_P_ARP, arp(1, guestMAC, guestIP, otherIP))
 	n.fromGuest(last)
-	require.NoError(n.t, n.neighbor.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(n.t, n.neighbor.SetReadDeadline(wait.Deadline()))
 	came := false
 	if binary.BigEndian.Uint16(sent[12:]) == unix.ETH_P_8021Q { // the socket leaves that out
 		sent = slices.Concat(sent[:12], sent[16:])
@@ -194,13 +195,7 @@ func (n *lan) enters(sent []byte) (came bool) {
 // next returns what arrives at the guest.
 func (n *lan) next() []byte {
 	n.t.Helper()
-	select {
-	case got := <-n.guest:
-		return got
-	case <-time.After(patience):
-		require.FailNow(n.t, "nothing arrives at the guest")
-		return nil
-	}
+	return wait.Receive(n.t, n.guest, "nothing arrives at the guest")
 }
 
 // With a filter nothing gets to the bridge that is from another address than the lease's.

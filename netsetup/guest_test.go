@@ -2,7 +2,6 @@ package netsetup_test
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"os"
@@ -10,18 +9,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/dhcpv4/server4"
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
-
-// patience is how long a guest may take for one step. Without KVM and on a
-// busy machine it needs a hundred times what it takes here and now.
-const patience = 4 * time.Minute
 
 // machine is a QEMU that runs the tiny guest with one network card.
 type machine struct {
@@ -82,7 +77,7 @@ func (m *machine) stop() {
 // await returns the next line that matches, and all lines up to it.
 func (m *machine) await(pattern string) (line, all string) {
 	m.t.Helper()
-	expected, late := regexp.MustCompile(pattern), time.After(patience)
+	expected, late := regexp.MustCompile(pattern), wait.Over(m.t)
 	for {
 		select {
 		case line, running := <-m.lines:
@@ -109,7 +104,7 @@ func (m *machine) run(command string) (status, output string) {
 // test's thread, which net/http would not.
 func fetch(t *testing.T, address string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", address)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/netsetup"
+	"vmop/test/wait"
 )
 
 // place is a network namespace of a test. It exists only as a descriptor, so
@@ -127,7 +128,7 @@ func everything(t *testing.T) string {
 // the descriptors that the process must not have; see unforked.
 func restored(t *testing.T, before string) {
 	t.Helper()
-	for late := time.Now().Add(patience); everything(t) != before && time.Now().Before(late); {
+	for late := wait.Deadline(); everything(t) != before && time.Now().Before(late); {
 	}
 	require.Equal(t, before, everything(t))
 }

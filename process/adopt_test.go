@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/process"
+	"vmop/test/wait"
 )
 
 // An upstart is a process of a shell's: not ours. It ends upon TERM.
@@ -178,7 +179,7 @@ func TestTerminateOfAnAdoptedProcess(t *testing.T) {
 			up := upstartBy(t, c.script, "exec sleep 1000")
 			p := adopt(t, id(t, up.pid))
 			if c.sig == syscall.SIGKILL {
-				require.Eventually(t, func() bool { return ignoresTerm(t, up.pid) }, patience, 1e6)
+				wait.Until(t, func() bool { return ignoresTerm(t, up.pid) })
 				require.NoError(t, p.Terminate(t.Context(), 1e6))
 			} else {
 				require.NoError(t, p.Terminate(t.Context(), patience))
@@ -240,10 +241,10 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 	_, err = process.Adopt(running, "swtpm", log)
 	require.ErrorIs(t, err, os.ErrProcessDone)
 	require.NoError(t, up.shed.Terminate(t.Context(), 0))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, err := os.Stat("/proc/" + strconv.Itoa(up.pid))
 		return errors.Is(err, os.ErrNotExist)
-	}, patience, 1e6)
+	})
 	_, err = process.Adopt(running, "swtpm", log)
 	require.ErrorIs(t, err, os.ErrProcessDone)
 }
@@ -274,7 +275,7 @@ func TestAdoptedProcessesCostNoThreadAndNoDescriptorForEver(t *testing.T) {
 	const many = 64
 	// A started process costs a thread, that of the shell.
 	have(many, func() { require.Less(t, count("task"), threads+many+many/2) })
-	require.Eventually(t, func() bool { return count("fd") <= descriptors }, patience, 1e6)
+	wait.Until(t, func() bool { return count("fd") <= descriptors })
 }
 
 func TestHolders(t *testing.T) { // not parallel: a child that another test forks has the lock until its exec
@@ -325,10 +326,10 @@ func TestSocketHolders(t *testing.T) { // not parallel, as TestHolders
 		found, err := process.SocketHolders(name)
 		require.NoError(t, err)
 		require.Equal(t, []process.ID{heir.ID()}, found)
-		require.Eventually(t, func() bool { // the shell becomes sleep
+		wait.Until(t, func() bool { // the shell becomes sleep
 			words, err := found[0].Arguments()
 			return err == nil && slices.Equal(words, []string{"sleep", "1000"})
-		}, patience, 10*time.Millisecond)
+		})
 		require.WithinDuration(t, time.Now(), found[0].Began(), patience)
 
 		require.NoError(t, heir.Terminate(t.Context(), patience))

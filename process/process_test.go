@@ -19,9 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/process"
+	"vmop/test/wait"
 )
-
-const patience = 120 * time.Second
 
 // record is a record of the log.
 type record struct {
@@ -72,7 +71,7 @@ func (l *logbook) lines(stream string) (lines []string) {
 
 // firstLine waits for the first line of stdout.
 func (l *logbook) firstLine(t testing.TB) string {
-	late := time.After(patience)
+	late := wait.Over(t)
 	for {
 		if lines := l.lines("stdout"); len(lines) > 0 {
 			return lines[0]
@@ -101,13 +100,8 @@ func start(t testing.TB, spec process.Spec) (*process.Process, *logbook) {
 }
 
 func ended(t testing.TB, p *process.Process) process.Exit {
-	select {
-	case <-p.Done():
-		return p.Exit()
-	case <-time.After(patience):
-		t.Fatal("the process does not end")
-		return process.Exit{}
-	}
+	wait.Receive(t, p.Done(), "the process does not end")
+	return p.Exit()
 }
 
 func TestHowProcessesEnd(t *testing.T) {
@@ -280,10 +274,10 @@ func TestWhatAProcessLeavesBehind(t *testing.T) {
 
 // awaitName waits until the process has come to execute the program.
 func awaitName(t testing.TB, pid int, name string) {
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 		return err == nil && strings.TrimSpace(string(comm)) == name
-	}, patience, time.Millisecond)
+	})
 }
 
 func TestTerminate(t *testing.T) {
@@ -403,7 +397,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	for i := range 50 {
 		once(i)
 	}
-	require.Eventually(t, func() bool { return count() <= before }, patience, time.Millisecond)
+	wait.Until(t, func() bool { return count() <= before })
 }
 
 // What a process writes goes to the file instead of the log, and Go's own descriptor of it stays

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -15,6 +14,7 @@ import (
 	"vmop/confine"
 	"vmop/process"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // everywhere lets a process read and write all files.
@@ -40,11 +40,11 @@ func TestDroppedCapabilities(t *testing.T) {
 		"root's shell, and root's program that it starts")
 	all := fmt.Sprintf("%016x", ours)
 	require.Equal(t, []string{all, all}, of(nil))
-	require.Eventually(t, func() bool { // the lost thread may take a moment to end
+	wait.Until(t, func() bool { // the lost thread may take a moment to end
 		text, err := exec.CommandContext(t.Context(), "sh", "-c", "sed -n 's/^CapPrm:[[:space:]]*//p' /proc/"+
 			strconv.Itoa(os.Getpid())+"/task/*/status").Output()
 		return err == nil && strings.Trim(strings.ReplaceAll(string(text), all, ""), "\n") == ""
-	}, patience, time.Millisecond, "no other thread has less")
+	}, "no other thread has less")
 }
 
 func TestProgramThatIsNotThereUnderRules(t *testing.T) {

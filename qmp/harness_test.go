@@ -9,19 +9,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
+	"vmop/test/wait"
 )
 
-// patience bounds what takes no time at all unless something is broken. It is
-// long because the machine may be busy.
-const patience = 120 * time.Second
-
 func timeout(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -128,11 +124,7 @@ func (p *peer) hear() (h heard) {
 
 // closed waits for the end of the session.
 func closed(t testing.TB, s *qmp.Session) error {
-	select {
-	case <-s.Done():
-	case <-time.After(patience):
-		t.Fatal("the session has not ended")
-	}
+	wait.Receive(t, s.Done(), "the session has not ended")
 	require.ErrorIs(t, s.Err(), qmp.ErrClosed)
 	return s.Err()
 }

@@ -14,6 +14,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/qmp/goqemu"
+	"vmop/test/wait"
 )
 
 func TestCommandsSentBeforeQEMURunsAreAnswered(t *testing.T) {
@@ -100,7 +101,7 @@ func nextEvent(t *testing.T, s *qmp.Session) string {
 		require.True(t, open, "more events come")
 		require.False(t, e.Time.IsZero())
 		return e.Name
-	case <-time.After(patience):
+	case <-wait.Over(t):
 		t.Fatal("no event")
 		return ""
 	}

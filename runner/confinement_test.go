@@ -24,6 +24,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/invariants"
 	"vmop/test/program"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -477,19 +478,19 @@ func TestABrokenOutQEMUOfAnyRunnerGetsNothing(t *testing.T) {
 					t.Log(err, log.String())
 				}
 			})
-			require.Eventually(t, func() bool {
+			wait.Until(t, func() bool {
 				_, err := os.Stat(v.path("bin", accessesFile))
 				return err == nil
-			}, patience, 10*time.Millisecond, "the attacker has not run")
+			}, "the attacker has not run")
 			v.attacked(to)
-			require.Eventually(t, func() bool {
+			wait.Until(t, func() bool {
 				client, err := control.Dial(t.Context(), to.Control)
 				if err != nil {
 					return false
 				}
 				s, err := client.Status(t.Context())
 				return err == nil && s.Confinement != nil && s.Confinement.OwnRoot
-			}, patience, 10*time.Millisecond, "it has no root folder of its own")
+			}, "it has no root folder of its own")
 		})
 	}
 }
@@ -539,10 +540,10 @@ func (v *vm) attacked(to targets) {
 	results, late := map[string]int{}, map[string]int{}
 	require.NoError(t, json.Unmarshal([]byte(v.read("bin", attacksFile)), &results))
 	if !to.TPM { // which has no leave for the runtime directory
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			text, err := os.ReadFile(v.path("bin", lateFile))
 			return err == nil && json.Unmarshal(text, &late) == nil
-		}, patience, 10*time.Millisecond)
+		})
 		require.Len(t, late, 1)
 		maps.Copy(results, late)
 	}

@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/wait"
 )
 
 // The password in a CD's address is in QEMU, and neither on its command line nor in the
@@ -44,12 +45,12 @@ for word; do`, 1))
 	require.Empty(t, left)
 
 	v.configure("wrapped", nil, section(address("b"))...)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		told, err := json.Marshal(v.status())
 		require.NoError(t, err)
 		require.NotContains(t, string(told), password)
 		return strings.Contains(string(told), "change the medium to https://b.invalid/a.iso")
-	}, patience, 20*time.Millisecond)
+	})
 	require.Contains(t, v.log.text(), "object-add")
 	require.NotContains(t, v.log.text(), password)
 	v.ends()

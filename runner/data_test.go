@@ -4,12 +4,12 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // A guest configures itself from files: data of cloud-init (300 KiB in the file that this guest doesn't print), and
@@ -60,11 +60,11 @@ func TestDataFromFiles(t *testing.T) {
 
 func awaitPending(t *testing.T, v *vm, paths ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		var have []string
 		for _, c := range v.status().RestartAwaitingChanges {
 			have = append(have, c.Path)
 		}
 		return strings.Join(have, " ") == strings.Join(paths, " ")
-	}, patience, 50*time.Millisecond, "%v", paths)
+	}, "%v", paths)
 }

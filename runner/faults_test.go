@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,6 +17,7 @@ import (
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -125,9 +125,9 @@ func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
 	qemu := invariants.OneQEMU(t, v.dir)
 	for i := range 2 {
 		v.signal("swtpm", syscall.SIGKILL)
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			return len(v.log.find("the TPM's process was started again: the guest has no TPM, but may reboot")) == i+1
-		}, patience, 10*time.Millisecond)
+		})
 		c.Type("x")
 		c.Await(`B$`)
 	}
@@ -288,9 +288,9 @@ func TestFault26DiskFull(t *testing.T) {
 	})
 	require.NoError(t, os.Remove(ballast))
 	looks := len(v.log.find("QMP command", "command", "query-block"))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return len(v.log.find("QMP command", "command", "query-block")) >= looks+2
-	}, patience, 20*time.Millisecond)
+	})
 	v.notLogged("resuming the VM after a failure of a disk")
 	require.NoError(t, os.WriteFile(ballast, make([]byte, 30<<20), 0o600), "full again")
 	require.NoError(t, v.client().Act(t.Context(), control.Resume)) // which is too early

@@ -26,6 +26,7 @@ import (
 	"vmop/runner/prepare"
 	"vmop/runner/status/k8s"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/policy"
 )
@@ -50,10 +51,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
-
-// patience bounds every wait. It is long because a machine without KVM may be
-// busy; what is waited for is an event each time.
-const patience = 4 * time.Minute
 
 // errEnough is why a test ends a VM.
 var errEnough = errors.New("the test has seen enough")
@@ -166,11 +163,7 @@ func (v *vm) runs() {
 // wait waits for the VM's end.
 func (v *vm) wait() (runner.Outcome, error) {
 	v.t.Helper()
-	select {
-	case <-v.ended:
-	case <-time.After(patience):
-		require.FailNow(v.t, "the VM does not end", v.log.text())
-	}
+	wait.Receive(v.t, v.ended, "the VM does not end", v.log.text())
 	return v.outcome, v.err
 }
 
@@ -255,7 +248,7 @@ func (v *vm) observed() string {
 // ask runs a command in the second monitor and decodes the answer.
 func (v *vm) ask(into any, command string, arguments any) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
+	ctx, cancel := wait.Context(v.t.Context())
 	defer cancel()
 	session, err := qmp.Dial(ctx, v.path("bin", "observer.sock"))
 	require.NoError(v.t, err)
@@ -342,7 +335,7 @@ func (l *logbook) find(message string, pairs ...string) []record {
 // await waits until a matching record is there, or the VM has ended.
 func (l *logbook) await(t *testing.T, ended <-chan struct{}, message string, pairs ...string) record {
 	t.Helper()
-	late := time.After(patience)
+	late := wait.Over(t)
 	for {
 		l.mu.Lock()
 		changed := l.changed

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"vmop/test/wait"
 )
 
 // An interposer is between a runner and its QEMU's monitor: it hands on what
@@ -171,9 +173,5 @@ func (p *interposer) say(text []byte) {
 // reconnected waits for the runner's next connection.
 func (p *interposer) reconnected() {
 	p.t.Helper()
-	select {
-	case <-p.connected:
-	case <-time.After(patience):
-		require.FailNow(p.t, "the runner does not connect to QEMU")
-	}
+	wait.Receive(p.t, p.connected, "the runner does not connect to QEMU")
 }

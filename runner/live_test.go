@@ -11,6 +11,7 @@ import (
 
 	"vmop/runner/config"
 	"vmop/runner/status"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -65,7 +66,7 @@ func (v *vm) medium() string {
 
 func eventually[T comparable](t *testing.T, want T, get func() T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return get() == want }, patience, 20*time.Millisecond)
+	wait.Until(t, func() bool { return get() == want })
 }
 
 // A web server that takes connections and says nothing would stop the guest, for QEMU

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,6 +18,7 @@ import (
 	"vmop/runner/migrate"
 	"vmop/runner/status"
 	"vmop/test/guest"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -73,7 +73,7 @@ func (c *counting) counts() []uint64 {
 func (c *counting) counted() {
 	c.t.Helper()
 	before := len(c.counts())
-	require.Eventually(c.t, func() bool { return len(c.counts()) > before+3 }, patience, 10*time.Millisecond)
+	wait.Until(c.t, func() bool { return len(c.counts()) > before+3 })
 }
 
 // receives starts a runner that waits for the guest of another one, and returns its invitation.

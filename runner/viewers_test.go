@@ -12,13 +12,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/spice"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -34,12 +34,12 @@ func (v *vm) client() *control.Client {
 func (v *vm) becomes(what string, is func(status.Status) bool) (found status.Status) {
 	v.t.Helper()
 	client := v.client()
-	require.Eventually(v.t, func() bool {
+	wait.Until(v.t, func() bool {
 		var err error
 		found, err = client.Status(v.t.Context())
 		require.NoError(v.t, err)
 		return is(found)
-	}, patience, 20*time.Millisecond, what)
+	}, what)
 	return found
 }
 
@@ -59,7 +59,7 @@ func (v *vm) shows(clients ...string) status.Status {
 // password if there is one. No other viewer is sent away.
 func look(t *testing.T, conn net.Conn, password string) {
 	t.Helper()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(wait.Deadline()))
 	read := func(n int) []byte {
 		buf := make([]byte, n)
 		_, err := io.ReadFull(conn, buf)
@@ -139,7 +139,7 @@ func TestVNCViewers(t *testing.T) {
 
 	// When QEMU is asked for all, the undecided one is still none.
 	asked := func() int { return len(v.log.find("QMP reply", "command", "query-vnc-servers")) }
-	require.Eventually(t, func() bool { return asked() >= 2 }, patience, 20*time.Millisecond)
+	wait.Until(t, func() bool { return asked() >= 2 })
 	v.shows("vnc a process of this host", byTCP, byRunner)
 	require.NoError(t, undecided.Close())
 	require.NoError(t, local.Close())
@@ -174,7 +174,7 @@ func TestScreenThroughTheRunner(t *testing.T) {
 	require.Equal(t, me+"; watching "+me, s.Condition(vmstatus.ConditionConsoleConnected).Message)
 	v.log.await(t, v.ended, "QMP event", "event", "VNC_INITIALIZED")
 	asked := func() int { return len(v.log.find("QMP reply", "command", "query-vnc-servers")) }
-	require.Eventually(t, func() bool { return asked() >= 1 }, patience, 20*time.Millisecond)
+	wait.Until(t, func() bool { return asked() >= 1 })
 	v.shows(me, me)
 	var shot bytes.Buffer
 	require.NoError(t, v.client().Screenshot(t.Context(), &shot), "the kernel lets QEMU write it")
@@ -215,9 +215,9 @@ func TestSPICEViewers(t *testing.T) {
 	v.shows("spice " + screen.LocalAddr().String())
 
 	v.write("display-password", "other")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return len(v.log.find("QMP reply", "command", "set_password")) == 2
-	}, patience, 20*time.Millisecond)
+	})
 	_, result = login(spice.Main, 0, canary)
 	require.Equal(t, uint32(spice.Refused), result)
 	require.NoError(t, inputs.Close())

@@ -15,6 +15,7 @@ import (
 	"vmop/cloudinit/disk"
 	"vmop/test/guest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -102,7 +103,7 @@ func (s sandbox) launchType(name string, spec vmspec.Spec, facts sample.HostFact
 // waitForLine reads what the guest wrote until word is in it.
 func waitForLine(t *testing.T, q *qemu, log, word string) string {
 	t.Helper()
-	deadline := time.After(2 * patience)
+	deadline := wait.Over(t)
 	for {
 		console, err := os.ReadFile(log)
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"vmop/authoring/sample"
 	"vmop/test/guest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -43,7 +44,7 @@ func TestWindowsReachesItsFirmwareScreen(t *testing.T) {
 			p := s.launchType("windows", spec, sample.HostFacts{})
 			q, _ := boot(t, p, log, "BdsDxe: ")
 			picture := s.path("images", "screen.ppm")
-			deadline := time.Now().Add(2 * patience)
+			deadline := wait.Deadline()
 			for colours := 0; colours < 2; {
 				require.True(t, time.Now().Before(deadline), "the screen stays blank")
 				q.ask("screendump", map[string]string{"filename": picture}, nil)

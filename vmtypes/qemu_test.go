@@ -13,19 +13,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"vmop/authoring/sample"
 	"vmop/qmp"
+	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
-
-// patience is how long a test waits for QEMU; far more than it takes.
-const patience = 2 * time.Minute
 
 // The real QEMU accepts the plan of every golden, and what its rules name can
 // be changed.
@@ -218,7 +215,7 @@ func openTap(name string) (*os.File, error) {
 // ask runs a QMP command, which must succeed, and decodes what it returns.
 func (q *qemu) ask(command string, arguments, result any) {
 	q.t.Helper()
-	ctx, cancel := context.WithTimeout(q.t.Context(), patience)
+	ctx, cancel := wait.Context(q.t.Context())
 	defer cancel()
 	reply, err := q.session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
 	if err != nil && q.session.Err() != nil {
@@ -251,13 +248,8 @@ func (q *qemu) quits() {
 // refusal waits for QEMU to end and returns what it said.
 func (q *qemu) refusal() string {
 	q.t.Helper()
-	select {
-	case <-q.ended:
-		return q.stderr.String()
-	case <-time.After(patience):
-		q.t.Fatal("QEMU keeps running")
-		return ""
-	}
+	wait.Receive(q.t, q.ended, "QEMU keeps running")
+	return q.stderr.String()
 }
 
 // accepts checks that the machine waits for its start with all that was

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // testAddresses is what the API server makes of addresses and leases, and to whom it leaves them.
@@ -82,7 +83,7 @@ func testAddresses(t *testing.T, n *clustertest.Namespace) {
 	n.Kubectl("--as", manager, "delete", "vmipl", "ip-10-66-10-14")
 
 	n.Kubectl("delete", "namespace", n.Name, "--wait=false") // with the address, although a VM has it
-	clustertest.Eventually(t, "the end of the namespace", func() error {
+	wait.For(t, "the end of the namespace", func() error {
 		if out := n.Kubectl("get", "namespace", n.Name, "--ignore-not-found"); out != "" {
 			return fmt.Errorf("it is there: %s", out)
 		}

@@ -8,11 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/creachadair/jrpc2"
 	"github.com/creachadair/jrpc2/channel"
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/wait"
 )
 
 // An editor is a session with the language server, which is the real program.
@@ -53,9 +54,6 @@ type lspPosition struct {
 }
 
 type object map[string]any
-
-// patience is far more than anything takes.
-const patience = 2 * time.Minute
 
 // startEditor starts the server for a folder with files.
 func startEditor(t *testing.T, files map[string]string) *editor {
@@ -114,7 +112,7 @@ func (e *editor) asked(_ context.Context, request *jrpc2.Request) (any, error) {
 
 func (e *editor) call(method string, params, result any) {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	ctx, cancel := wait.Context(e.t.Context())
 	defer cancel()
 	require.NoError(e.t, e.client.CallResult(ctx, method, params, result), method)
 }
@@ -180,7 +178,7 @@ func (e *editor) at(name, marked string) object {
 // diagnostics waits for what is said of the document as it is now.
 func (e *editor) diagnostics(name string) []diagnostic {
 	e.t.Helper()
-	timeout := time.After(patience)
+	timeout := wait.Over(e.t)
 	for {
 		select {
 		case p := <-e.published:

@@ -29,6 +29,7 @@ import (
 	diskof "vmop/manager/disk"
 	"vmop/test/program"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 const (
@@ -72,10 +73,10 @@ func newUploadPod(t *testing.T) *uploadPod {
 		_ = cmd.Process.Kill()
 		<-p.imported
 	})
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, err := os.Stat(p.at("s"))
 		return err == nil
-	}, uploadTime, 10*time.Millisecond)
+	})
 
 	mux := http.NewServeMux()
 	const disks = "GET /apis/vmoperator.jdrupes.org/v1/namespaces/vms/virtualdisks"

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -27,9 +26,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/outbound"
+	"vmop/test/wait"
 )
-
-const patience = 2 * time.Minute
 
 // The test program is also the program.
 func TestMain(m *testing.M) {
@@ -97,11 +95,7 @@ func startAs(t testing.TB, what string, stdin io.Reader, args ...string) *ran {
 // end waits for the end, and returns the outcome and the exit code.
 func (r *ran) end(t testing.TB) (outcome, int) {
 	t.Helper()
-	select {
-	case <-r.ended:
-	case <-time.After(patience):
-		require.Fail(t, "it does not end")
-	}
+	wait.Receive(t, r.ended, "it does not end")
 	var o outcome
 	if text := r.out.String(); text != "" {
 		require.NoError(t, json.Unmarshal([]byte(text), &o), text)
@@ -198,10 +192,10 @@ func TestProgressAndSignals(t *testing.T) {
 	r := start(t, nil, "import", "--url", url, "--target", filepath.Join(dir, "disk.img"), "--listen", "127.0.0.1:0",
 		"--log-format", "json")
 	address := r.await(t, "serving the progress", "address")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		s := progressAt(t, address)
 		return s.Phase == "Transferring" && s.Total == 10<<20 && s.Bytes == 4<<20 && s.Format == "raw" && s.Percent > 38
-	}, patience, 10*time.Millisecond)
+	})
 	require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 	o, code := r.end(t)
 	require.Equal(t, 1, code)
@@ -214,7 +208,7 @@ func TestProgressAndSignals(t *testing.T) {
 // await waits for a line of the log, and returns what it has of a key.
 func (r *ran) await(t *testing.T, message, key string) (value string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		for line := range strings.Lines(r.log.String()) {
 			fields := map[string]any{}
 			if json.Unmarshal([]byte(line), &fields) == nil && fields["msg"] == message {
@@ -223,13 +217,13 @@ func (r *ran) await(t *testing.T, message, key string) (value string) {
 			}
 		}
 		return false
-	}, patience, 10*time.Millisecond)
+	})
 	return value
 }
 
 func progressAt(t *testing.T, address string) (s state) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/progress", nil)
 	require.NoError(t, err)
@@ -266,13 +260,13 @@ func TestUpload(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Equal(t, "TransferBroken", o.Reason)
 	require.Contains(t, o.Message, "ended after 2097152 of 4194304 bytes")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		s := progressAt(t, address)
 		return s.Phase == "WaitForUserUpload" && s.Reason == "TransferBroken"
-	}, patience, 10*time.Millisecond)
+	})
 
 	killed := start(t, neverEnds{}, "receive", "--socket", socket, "--size", "1000000000")
-	require.Eventually(t, func() bool { return progressAt(t, address).Bytes > 0 }, patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return progressAt(t, address).Bytes > 0 })
 	require.NoError(t, killed.Process.Kill())
 
 	whole := start(t, bytes.NewReader(data), "receive", "--socket", socket, "--size", size)
@@ -385,10 +379,10 @@ func TestKilled(t *testing.T) {
 	})
 	target := filepath.Join(dir, "disk.img")
 	r := start(t, nil, "import", "--url", url, "--target", target)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		info, err := os.Stat(target + ".part")
 		return err == nil && info.Size() > 0
-	}, patience, 10*time.Millisecond)
+	})
 	require.NoError(t, r.Process.Kill())
 	r.end(t)
 	require.NoFileExists(t, target)

@@ -26,6 +26,7 @@ import (
 	"vmop/manager/stream"
 	"vmop/runner/config"
 	"vmop/runner/control/remote"
+	"vmop/test/wait"
 )
 
 // manager is one that knows a pod's key, and whose authority the pod has.
@@ -198,16 +199,14 @@ func TestPiecesThatAreNoImage(t *testing.T) {
 	require.Equal(t, "UnsupportedFormat", is.Reason, "who has not heard it asks again")
 
 	a = transfer.Announcement{Size: int64(len(data)), ID: "canceled"}
-	require.Eventually(t, func() bool { return m.send(a, data[:4096]).Reason == transfer.Continue }, patience,
-		10*time.Millisecond)
+	wait.Until(t, func() bool { return m.send(a, data[:4096]).Reason == transfer.Continue })
 	a.Cancel = true
 	is = m.send(a, nil)
 	require.Equal(t, "TransferBroken", is.Reason)
 	require.Contains(t, is.Message, "canceled")
 
 	awaited := func(a transfer.Announcement) {
-		require.Eventually(t, func() bool { return m.send(a, nil).Reason == transfer.Continue }, patience,
-			10*time.Millisecond)
+		wait.Until(t, func() bool { return m.send(a, nil).Reason == transfer.Continue })
 	}
 	wrong := transfer.Announcement{Size: 1 << 20, ID: "sum", Checksum: "sha256:" + strings.Repeat("0", 64)}
 	awaited(wrong)

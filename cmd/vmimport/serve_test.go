@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/nbdexport"
+	"vmop/test/wait"
 )
 
 // servable returns the arguments by which an empty disk is served, to clients with the certificate in the same
@@ -46,7 +47,7 @@ func servable(t testing.TB) []string {
 
 func (r *ran) says(t testing.TB, what string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), what) }, patience, 10*time.Millisecond,
+	wait.Until(t, func() bool { return strings.Contains(r.log.String(), what) },
 		r.log)
 }
 

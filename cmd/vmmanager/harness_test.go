@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
@@ -29,10 +28,8 @@ import (
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
 	"vmop/test/visitor"
+	"vmop/test/wait"
 )
-
-// patience bounds every wait; what is waited for is an event each time.
-const patience = 4 * time.Minute
 
 // auditPolicy has what service accounts ask for.
 const auditPolicy = `
@@ -113,7 +110,7 @@ func (p *place) addComponent(name string) {
 // eventually waits until something is the case.
 func (p *place) eventually(what string, is func() bool) {
 	p.t.Helper()
-	clustertest.Eventually(p.t, what, func() error {
+	wait.For(p.t, what, func() error {
 		if !is() {
 			return errors.New("it is not so")
 		}
@@ -269,9 +266,5 @@ func (r *process) stop() int {
 
 func (r *process) awaitEnd() {
 	r.t.Helper()
-	select {
-	case <-r.ended:
-	case <-time.After(patience):
-		require.FailNow(r.t, "the manager does not end")
-	}
+	wait.Receive(r.t, r.ended, "the manager does not end")
 }

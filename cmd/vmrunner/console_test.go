@@ -9,13 +9,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"vmop/runner/control"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // terminal is a pseudo-terminal: what is typed into keyboard is read from tty.
@@ -129,16 +129,16 @@ func TestCtrlCInsists(t *testing.T) {
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 900")
 	p := startOn(t, c, dir)
 	p.await(`Serial console of test`)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		config := filepath.Join(dir, "config.yaml")
 		text, err := exec.CommandContext(t.Context(), "vmrunner", "status", "-c", config).Output()
 		return err == nil && bytes.Contains(text, []byte("Booting")) // before that, Ctrl-C ends the start
-	}, patience, 100*time.Millisecond)
+	})
 	c.press("\x03")
 	p.await(`Ctrl-C asks again; twice within 2 seconds, or vmrunner stop --force, ends the VM at once`)
 	c.press("\x03")
 	p.await(`The guest is asked again`)
-	require.Eventually(t, func() bool { // signals that come together are one
+	wait.Until(t, func() bool { // signals that come together are one
 		c.press("\x03")
 		select {
 		case <-p.ended:
@@ -146,7 +146,7 @@ func TestCtrlCInsists(t *testing.T) {
 		default:
 			return false
 		}
-	}, patience, 100*time.Millisecond)
+	})
 	p.await(`The VM is ended at once`)
 	require.Zero(t, p.exit())
 }

@@ -18,6 +18,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // allowance is what the runner gets of memory. It needs 10 MB on an idle computer; on a busy one
@@ -36,7 +37,7 @@ func newGroup(t *testing.T, controller string) (path string) {
 	require.NoError(t, err, "this test needs root, and control groups that it may write")
 	t.Cleanup(func() {
 		// A group can be removed when the kernel has done away with its last process.
-		require.Eventually(t, func() bool { return syscall.Rmdir(path) == nil }, patience, tick)
+		wait.Until(t, func() bool { return syscall.Rmdir(path) == nil })
 	})
 	return path
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -20,6 +19,7 @@ import (
 	"vmop/durable"
 	"vmop/runner/control"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // The rows of the fault matrix (test/faults) that are about the program: what
@@ -206,7 +206,7 @@ func TestFault19TermBetweenHelperAndQEMU(t *testing.T) {
 	p := newProgram(t, dir, nil)
 	p.launch()
 	p.await(`starting`)
-	require.Eventually(t, func() bool { return len(invariants.Processes(t, dir)["swtpm"]) == 1 }, patience, tick)
+	wait.Until(t, func() bool { return len(invariants.Processes(t, dir)["swtpm"]) == 1 })
 	p.signal(syscall.SIGTERM)
 	p.refuses(dir, 143, "stopped while the VM was being started: signal terminated\n")
 	require.NotContains(t, p.out.String(), "process=qemu")
@@ -307,10 +307,10 @@ func end(t *testing.T, signal syscall.Signal, pids ...int) {
 		require.True(t, err == nil || errors.Is(err, unix.ESRCH), err)
 	}
 	for i := range told {
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			n, _ := unix.Poll(told[i:i+1], 0)
 			return n == 1
-		}, patience, 10*time.Millisecond)
+		})
 	}
 }
 

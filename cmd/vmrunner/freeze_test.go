@@ -17,6 +17,7 @@ import (
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -43,7 +44,7 @@ func withDisks(t *testing.T, disks ...string) []string {
 // becomes waits until a status of the VM is as wanted.
 func becomes(t *testing.T, dir string, is func(status.Status) bool) {
 	t.Helper()
-	require.Eventually(t, func() bool { return is(known(t, dir)) }, patience, 20*time.Millisecond)
+	wait.Until(t, func() bool { return is(known(t, dir)) })
 }
 
 func thawed(s status.Status) bool { return s.Frozen == nil }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,20 +15,21 @@ import (
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // answers waits until the runner of a folder answers, and returns its client.
 func answers(t *testing.T, dir string) *control.Client {
 	t.Helper()
 	var client *control.Client
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		var err error
 		if client, err = control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName)); err != nil {
 			return false
 		}
 		_, err = client.Status(t.Context())
 		return err == nil
-	}, patience, tick, "the runner isn't reached again")
+	}, "the runner isn't reached again")
 	return client
 }
 
@@ -92,7 +92,7 @@ func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
 	next := start(t, dir, nil)
 	next.await(`INF adopted`)
 	require.Equal(t, qemu, known(t, dir).QEMU.PID)
-	require.Eventually(t, func() bool { return len(known(t, dir).Problems) > 0 }, patience, tick)
+	wait.Until(t, func() bool { return len(known(t, dir).Problems) > 0 })
 	require.Contains(t, known(t, dir).Problems[0].Message, "console.sock")
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
 	next.await(`was made again`)
@@ -115,10 +115,10 @@ func TestAPausedGuestThatWasResetIsAdopted(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, client.Act(t.Context(), control.Pause))
 	require.NoError(t, client.Act(t.Context(), control.Reset))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		reply, err := client.QMP(t.Context(), qmp.Command{Execute: "query-status"})
 		return err == nil && strings.Contains(string(reply), "prelaunch")
-	}, patience, tick)
+	})
 	qemu := known(t, dir).QEMU.PID
 	first.kill()
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
@@ -163,7 +163,7 @@ func counts(t *testing.T, client *control.Client) {
 	conn, err := client.Console(t.Context(), control.Watch)
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetReadDeadline(wait.Deadline()))
 	lines := bufio.NewScanner(conn)
 	for range 2 {
 		require.True(t, lines.Scan(), "the guest says nothing: %v", lines.Err())
@@ -186,7 +186,7 @@ func TestCtrlCEndsAStart(t *testing.T) {
 	p.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "XDG_RUNTIME_DIR="+own)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.launch()
-	require.Eventually(t, func() bool { return len(invariants.Processes(t, dir)["sleep"]) == 1 }, patience, tick)
+	wait.Until(t, func() bool { return len(invariants.Processes(t, dir)["sleep"]) == 1 })
 	p.signal(syscall.SIGINT)
 	require.Equal(t, 130, p.exit())
 	require.Regexp(t, `(?s)ending test again; .*vmrunner: start test: the VM was ended again: signal interrupt`, p.out.String())

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/process"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // startInit starts vmrunner as the first process of a VM, with run's flags.
@@ -90,7 +90,7 @@ func TestInitKnowsHowQEMUEnded(t *testing.T) {
 	id, err := process.Identify(qemu()[0])
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(id.PID, syscall.SIGTERM))
-	require.Eventually(t, func() bool { return !id.Runs() }, patience, 100*time.Millisecond)
+	wait.Until(t, func() bool { return !id.Runs() })
 	require.NoError(t, syscall.Kill(runner, syscall.SIGKILL))
 	p.await(`QEMU has ended in good order while no runner was there; the VM is not started again.*outcome="guest ` +
 		`shutdown"`)

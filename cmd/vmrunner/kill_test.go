@@ -21,6 +21,7 @@ import (
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -76,8 +77,7 @@ func TestFault01RunnerKilled(t *testing.T) {
 	require.NotEqual(t, before.Runner.PID, after.Runner.PID)
 	require.NotNil(t, before.Confinement)
 	require.Equal(t, before.Confinement, after.Confinement, "QEMU keeps its rules, and the status says so")
-	require.Eventually(t, func() bool { s := known(t, dir); return s.CPUs == 2 && s.QEMU.RunState == "running" },
-		patience, 10*time.Millisecond,
+	wait.Until(t, func() bool { s := known(t, dir); return s.CPUs == 2 && s.QEMU.RunState == "running" },
 		"what was changed meanwhile is applied")
 	invariants.OneQEMU(t, dir)
 	continues(t, dir, 10)
@@ -134,11 +134,11 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	faulty := start(t, dir, nil)
 	faulty.await(`the configuration cannot be used; the running VM is adopted as it is`)
 	faulty.await(`INF adopted`)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		s := known(t, dir)
 		return s.QEMU.RunState == "running" &&
 			s.Condition(vmstatus.ConditionConfigApplied).Reason == vmstatus.ReasonConfigInvalid
-	}, patience, 10*time.Millisecond)
+	})
 	shown, warning := shownBy(t, dir)
 	require.Contains(t, shown, machine)
 	require.Regexp(t, `^vmrunner: warning: .*1 fault in the configuration\n.*config\.yaml:\d+`, warning)
@@ -152,8 +152,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	require.Empty(t, warning)
 	second.await(`configuration read`)
 	second.await(`QMP reply.*query-status`)
-	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "running" }, patience,
-		10*time.Millisecond)
+	wait.Until(t, func() bool { return known(t, dir).QEMU.RunState == "running" })
 	require.NotContains(t, second.out.String(), "system_reset")
 	second.signal(syscall.SIGTERM)
 	require.Zero(t, second.exit())
@@ -316,7 +315,7 @@ func TestFault10StalledQEMU(t *testing.T) {
 	require.Equal(t, vmstatus.ReasonUnresponsive, ready.Reason)
 	require.NoError(t, qemu.Signal(syscall.SIGCONT))
 	p.await(`QEMU answers again`)
-	require.Eventually(t, func() bool { return known(t, dir).CPUs == 2 }, patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return known(t, dir).CPUs == 2 })
 	require.Equal(t, vmstatus.True, known(t, dir).Condition(vmstatus.ConditionReady).Status)
 	p.signal(syscall.SIGTERM)
 	require.Zero(t, p.exit())
@@ -341,7 +340,7 @@ func TestFault11MonitorBroken(t *testing.T) {
 	p.await(`the connection with QEMU's monitor is broken`)
 	p.await(`QMP reply.*query-status`)
 	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
-	require.Eventually(t, func() bool { return known(t, dir).CPUs == 2 }, patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return known(t, dir).CPUs == 2 })
 	require.Equal(t, before.QEMU.PID, known(t, dir).QEMU.PID)
 	p.signal(syscall.SIGTERM)
 	require.Zero(t, p.exit())

@@ -16,6 +16,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // chance returns how often a test does what it does, usual times unless the environment's
@@ -87,7 +88,7 @@ func (v *victim) round() {
 	p.kill()
 	if v.qemu != 0 && !v.stopping && v.random.IntN(8) == 0 {
 		v.kills["and no directory"]++
-		require.Eventually(v.t, func() bool { return os.RemoveAll(filepath.Join(v.dir, "run")) == nil }, patience, tick)
+		wait.Until(v.t, func() bool { return os.RemoveAll(filepath.Join(v.dir, "run")) == nil })
 	}
 	if v.random.IntN(8) == 0 {
 		v.kills["of all processes"]++
@@ -165,7 +166,7 @@ func (v *victim) something(p *program) string {
 		p.signal(syscall.SIGTERM)
 		return "stop"
 	case 5, 6:
-		require.Eventually(v.t, func() bool { return os.RemoveAll(filepath.Join(v.dir, "run")) == nil }, patience, tick)
+		wait.Until(v.t, func() bool { return os.RemoveAll(filepath.Join(v.dir, "run")) == nil })
 		if n == 5 {
 			p.await("was made again")
 			answers(v.t, v.dir)

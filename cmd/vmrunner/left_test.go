@@ -13,6 +13,7 @@ import (
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // orphan starts a VM of the type bare in a folder and kills its runner. It
@@ -208,11 +209,11 @@ func TestPauseOutlivesTheRunner(t *testing.T) {
 	first.kill()
 	second := start(t, dir, nil)
 	second.await(`configuration read|INF adopted`)
-	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "paused" }, patience, tick)
+	wait.Until(t, func() bool { return known(t, dir).QEMU.RunState == "paused" })
 	require.Contains(t, noted(), `"paused":true`)
 	act(control.Resume)
 	require.NotContains(t, noted(), "paused")
-	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "running" }, patience, tick)
+	wait.Until(t, func() bool { return known(t, dir).QEMU.RunState == "running" })
 	second.signal(syscall.SIGTERM)
 	require.Zero(t, second.exit())
 	invariants.NothingLeft(t, dir)

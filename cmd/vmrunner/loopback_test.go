@@ -17,6 +17,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/frames"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -91,10 +92,10 @@ func (a *attempts) joins(dir string) {
 		_, err := client.QMP(a.t.Context(), qmp.Command{Execute: "netdev_add", Arguments: network})
 		require.NoError(a.t, err)
 	}
-	require.Eventually(a.t, func() bool { // QEMU makes the socket in a thread
+	wait.Until(a.t, func() bool { // QEMU makes the socket in a thread
 		a.line, err = net.Dial("unix", socket)
 		return err == nil
-	}, patience, tick)
+	})
 	a.t.Cleanup(func() { a.line.Close() })
 	require.NoError(a.t, os.Remove(socket))
 	a.send(frames.Announcement(netip.MustParseAddr("10.0.2.15")))
@@ -125,7 +126,7 @@ func (a *attempts) arrived() (seen []string) {
 	for _, address := range craftedPackets() {
 		a.try(address)
 	}
-	late := time.After(patience)
+	late := wait.Over(a.t)
 	for outsiders := map[string]bool{}; len(outsiders) < 2; {
 		a.try(outside) // QEMU looks at packets in their order
 		select {

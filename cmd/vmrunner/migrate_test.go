@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +16,7 @@ import (
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // journey is a VM that is to move from one folder to another.
@@ -164,10 +164,10 @@ func TestARunnerIsKilledWhileItMigrates(t *testing.T) {
 				if c.at == `event=Continues` || c.at == `"heard Resumed"` {
 					return // the source knows, and what it has said last may be lost
 				}
-				require.Eventually(t, func() bool {
+				wait.Until(t, func() bool {
 					_, err := os.Stat(handover.Path(filepath.Join(j.toDir, "data")))
 					return os.IsNotExist(err)
-				}, patience, 20*time.Millisecond, "the target waits for the source, which knows all")
+				}, "the target waits for the source, which knows all")
 			}
 			require.True(t, runs(t, j.fromDir) != runs(t, j.toDir))
 			t.Log("the guest runs at the target:", there)
@@ -183,15 +183,15 @@ func TestAMigrationIsInterrupted(t *testing.T) {
 		"--to", j.invitation(), "--bandwidth", "100 KiB")
 	require.NoError(t, cmd.Start())
 	j.sending.await(`heard Accept`)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		s := known(t, j.fromDir)
 		return s.Migration != nil && s.Migration.Stage == "Copying"
-	}, patience, 10*time.Millisecond)
+	})
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 1, j.receiving.exit())
 	require.Contains(t, j.receiving.out.String(), "the source keeps the guest: the migration was cancelled")
-	require.Eventually(t, func() bool { return runs(t, j.fromDir) }, patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return runs(t, j.fromDir) })
 	invariants.NothingLeft(t, j.toDir)
 }
 
@@ -215,8 +215,8 @@ func TestFirmwareVariablesAreMigrated(t *testing.T) {
 	require.NoError(t, err, "Debian package ovmf")
 	require.False(t, bytes.Equal(template, variables(j.toDir)), "the firmware has written nothing that could get lost")
 	to := console(t, j.toDir)
-	require.Eventually(t, func() bool { // the first keys may only end the countdown of the shell
+	wait.Until(t, func() bool { // the first keys may only end the countdown of the shell
 		to.typeLine("ver\r")
 		return strings.Contains(to.out.out.String(), "UEFI v2")
-	}, patience, 500*time.Millisecond)
+	})
 }

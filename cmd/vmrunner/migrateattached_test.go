@@ -23,6 +23,7 @@ import (
 	"vmop/runner/status"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // exported serves an image by NBD as long as the test runs, and returns a drive of it. A folder of certificates is made
@@ -79,7 +80,7 @@ func drives(t *testing.T, dir string, list ...string) {
 // attachedDrives waits until the disks of the VM in a folder are attached.
 func attachedDrives(t *testing.T, dir string, count int) (s status.Status) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
 		if err != nil {
 			return false
@@ -88,7 +89,7 @@ func attachedDrives(t *testing.T, dir string, count int) (s status.Status) {
 		return err == nil && len(s.Drives) == count && !slices.ContainsFunc(s.Drives, func(d status.Drive) bool {
 			return d.State != status.DriveAttached
 		})
-	}, patience, 20*time.Millisecond, "%+v", s.Drives)
+	}, "%+v", s.Drives)
 	return s
 }
 

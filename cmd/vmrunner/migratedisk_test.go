@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +15,7 @@ import (
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // beginWithDisk starts a VM of a guest that writes records to a disk of its own, and a runner that waits for both.
@@ -121,16 +121,15 @@ func TestARunnerIsKilledWhileADiskIsMigrated(t *testing.T) {
 			t.Parallel()
 			j := beginWithDisk(t, "raw")
 			if j.killsOne(c.side, c.at) {
-				require.Eventually(t, func() bool { return len(disksOf(t, j.toDir)) == 1 }, patience,
-					20*time.Millisecond)
+				wait.Until(t, func() bool { return len(disksOf(t, j.toDir)) == 1 })
 				hasAllRecords(t, j.toDir, "raw", j.receiving)
 				return
 			}
-			require.Eventually(t, func() bool {
+			wait.Until(t, func() bool {
 				note, err := handover.Read(filepath.Join(j.toDir, "data"))
 				require.NoError(t, err)
 				return len(disksOf(t, j.toDir)) == 0 || note.Whole // the source says no more, and may be gone for good
-			}, patience, 20*time.Millisecond)
+			})
 			hasAllRecords(t, j.fromDir, "raw", j.sending)
 		})
 	}

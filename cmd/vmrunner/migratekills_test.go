@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // A strike is when a migration is struck: a while after its source has said something, or, if that is "", after the
@@ -91,7 +92,7 @@ func killQEMU(t *testing.T, dir string) {
 	for _, pid := range victims {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
-	require.Eventually(t, func() bool { return len(victims) == 0 || !runs(t, dir) }, patience, tick)
+	wait.Until(t, func() bool { return len(victims) == 0 || !runs(t, dir) })
 }
 
 // settles waits until the guest runs at one side. Where its QEMU has ended, its VM is started again as a user would:
@@ -99,7 +100,7 @@ func killQEMU(t *testing.T, dir string) {
 func (j *journey) settles() (fate string) {
 	j.t.Helper()
 	quiet := time.Now()
-	require.Eventually(j.t, func() bool {
+	wait.Until(j.t, func() bool {
 		here, there := runs(j.t, j.fromDir), runs(j.t, j.toDir)
 		require.False(j.t, here && there, "two guests run")
 		switch {
@@ -114,7 +115,7 @@ func (j *journey) settles() (fate string) {
 			quiet = time.Now()
 		}
 		return fate != ""
-	}, patience, 50*time.Millisecond, "the guest is lost")
+	}, "the guest is lost")
 	return fate
 }
 
@@ -145,9 +146,9 @@ func (j *journey) startsAnew() string {
 // boots waits until a guest is started, or the program has ended, and reports which of them.
 func (p *program) boots() (booted bool) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool {
+	wait.Until(p.t, func() bool {
 		booted = strings.Contains(p.out.String(), "INF booting")
 		return booted || p.hasEnded()
-	}, patience, tick)
+	})
 	return booted
 }

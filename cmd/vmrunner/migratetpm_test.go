@@ -20,6 +20,7 @@ import (
 	"vmop/runner/status"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // tpmUser is a guest that has something in its TPM: a register that is lost when the machine is reset, and a value that
@@ -260,10 +261,10 @@ func TestTheNextRunnerTakesOverATPM(t *testing.T) {
 		require.NoError(t, handover.Note{Record: migrate.Taken, Keys: keys}.Write(data))
 		p = start(t, dir, nil)
 		p.await(map[bool]string{false: `adopted`, true: `booting`}[ends])
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			now, err := os.Stat(filepath.Join(data, "tpm"))
 			return err == nil && os.SameFile(state, now)
-		}, patience, tick)
+		})
 		require.Equal(t, []string{"tpm"}, tpmFolders(t, dir))
 		for _, pid := range invariants.Processes(t, dir)["swtpm"] {
 			works, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))

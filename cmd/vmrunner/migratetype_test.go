@@ -12,6 +12,7 @@ import (
 
 	"vmop/runner/config"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 	"vmop/vmtypes"
 )
 
@@ -92,7 +93,7 @@ func TestATrustedSourceIsJudgedAgain(t *testing.T) {
 	out, err := j.migrate()
 	require.NoError(t, err, out)
 	require.Zero(t, j.sending.exit())
-	require.Eventually(t, func() bool { return runs(t, j.toDir) }, patience, tick)
+	wait.Until(t, func() bool { return runs(t, j.toDir) })
 	kept, err := os.ReadFile(filepath.Join(j.toDir, "data", "vmtype.txtar"))
 	require.NoError(t, err)
 	require.True(t, vmtypes.IsReceived(kept))
@@ -137,7 +138,7 @@ func TestAPodReceivesAnotherVersionOfItsType(t *testing.T) {
 			if c.refused == "" {
 				require.NoError(t, err, out)
 				require.Zero(t, j.sending.exit())
-				require.Eventually(t, func() bool { return runs(t, j.toDir) }, patience, tick)
+				wait.Until(t, func() bool { return runs(t, j.toDir) })
 				return
 			}
 			require.Error(t, err)
@@ -202,7 +203,7 @@ func TestACustomTypeOfASource(t *testing.T) {
 			if c.refused == "" {
 				require.NoError(t, err, out)
 				require.Zero(t, j.sending.exit())
-				require.Eventually(t, func() bool { return runs(t, j.toDir) }, patience, tick)
+				wait.Until(t, func() bool { return runs(t, j.toDir) })
 				return
 			}
 			require.Error(t, err)

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -29,7 +29,7 @@ func managed(t *testing.T, p *program, name string, env ...string) *serviceManag
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetReadDeadline(wait.Deadline()))
 	p.cmd.Env = append(append(os.Environ(), "NOTIFY_SOCKET="+name), env...)
 	return &serviceManager{t: t, conn: conn}
 }

@@ -22,6 +22,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/invariants"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -62,7 +63,7 @@ func serialOf(t *testing.T, dir string) *passtGuest {
 // await returns the next line that matches.
 func (g *passtGuest) await(pattern string) string {
 	g.t.Helper()
-	require.NoError(g.t, g.conn.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(g.t, g.conn.SetReadDeadline(wait.Deadline()))
 	for wanted := regexp.MustCompile(pattern); g.lines.Scan(); {
 		if wanted.MatchString(g.lines.Text()) {
 			return g.lines.Text()
@@ -212,10 +213,10 @@ func (p *program) reachesPorts(dir string) {
 
 	rewrite(p.t, dir, "host: 8080", "host: 8081")
 	p.await(`configuration read`)
-	require.Eventually(p.t, func() bool {
+	wait.Until(p.t, func() bool {
 		c := known(p.t, dir).Condition(vmstatus.ConditionRestartRequired)
 		return c.Status == vmstatus.True && strings.Contains(c.Message, "vm.network[0].ports")
-	}, patience, tick, "passt takes no other ports")
+	}, "passt takes no other ports")
 }
 
 // What passt can't do is said with what would help, and nothing is left.

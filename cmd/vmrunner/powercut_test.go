@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // A medium is a block device that remembers each write and flush, in order, so that a
@@ -59,10 +60,10 @@ func newMedium(t *testing.T, mount string) *medium {
 		_ = daemon.Process.Signal(syscall.SIGTERM) // it unmounts what it exports
 		_ = daemon.Wait()                          // it was of use until now
 	})
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		info, err := os.Stat(m.export)
 		return err == nil && info.Size() == mediumSize
-	}, patience, tick, "this test needs root and /dev/fuse: %s", &said)
+	}, "this test needs root and /dev/fuse: %s", &said)
 	e2fs(t, "mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", m.export)
 	mountImage(t, m.export, mount)
 	m.fsync()
@@ -267,11 +268,11 @@ func (v *poweredVM) start() *program {
 func (v *poweredVM) live() {
 	v.t.Helper()
 	pinned := func(says string) {
-		require.Eventually(v.t, func() bool {
+		wait.Until(v.t, func() bool {
 			text, _ := os.ReadFile(filepath.Join(v.medium.mount, "data/vmtype.txtar")) // it may not be there yet
 			_, err := os.Stat(filepath.Join(v.medium.mount, "data/machines.txt"))
 			return err == nil && strings.Contains(string(text), `"""`+says)
-		}, patience, tick)
+		})
 	}
 	v.enter("the first start")
 	p := v.start()
@@ -376,7 +377,7 @@ func (v *poweredVM) files(about string) map[string]string {
 func unmount(t *testing.T, at string) {
 	t.Helper()
 	invariants.NoProcess(t, at)
-	require.Eventually(t, func() bool { return syscall.Unmount(at, 0) == nil }, patience, tick)
+	wait.Until(t, func() bool { return syscall.Unmount(at, 0) == nil })
 }
 
 // writeSparse writes a file with holes where there are zeros.

@@ -17,10 +17,8 @@ import (
 
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
-
-// patience bounds every wait; what is waited for is an event each time.
-const patience = 4 * time.Minute
 
 // tick is how often what makes no event is looked at.
 const tick = 10 * time.Millisecond
@@ -138,7 +136,7 @@ func (p *program) launch() {
 // before.
 func (p *program) await(pattern string) {
 	p.t.Helper()
-	expected, late := regexp.MustCompile(pattern), time.After(patience)
+	expected, late := regexp.MustCompile(pattern), wait.Over(p.t)
 	ended := p.ended
 	for {
 		found, changed := p.out.next(expected)
@@ -160,11 +158,7 @@ func (p *program) await(pattern string) {
 // number of a signal.
 func (p *program) exit() int {
 	p.t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		require.FailNow(p.t, "vmrunner does not end")
-	}
+	wait.Receive(p.t, p.ended, "vmrunner does not end")
 	status := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
 		return -int(status.Signal())

@@ -15,6 +15,7 @@ import (
 	"vmop/runner/migrate"
 	"vmop/runner/migrate/link"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // reclaims runs the verb for the VM of a folder.
@@ -52,10 +53,10 @@ func TestAGuestWhoseTargetIsGoneIsReclaimed(t *testing.T) {
 	released(t, dir, migrate.Released)
 	p := start(t, dir, nil)
 	p.await("configuration read")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		s := known(t, dir)
 		return s.Migration != nil && s.Migration.Stage == string(migrate.Asking)
-	}, patience, tick)
+	})
 	out, code = reclaims(t, dir)
 	require.Equal(t, 2, code, out)
 	require.Contains(t, out, "If you know that it runs nowhere else, and never will: --runs-nowhere-else")

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -19,6 +18,7 @@ import (
 	"vmop/test/guest"
 	programs "vmop/test/program"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // bridged is a tiny guest on a bridge, in a network namespace of the test's goroutine, with an SSH
@@ -63,7 +63,7 @@ func newBridged(t *testing.T, address string) *bridged {
 	conn, err := client.Console(t.Context(), control.Type)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetReadDeadline(wait.Deadline()))
 	b.console, b.said = conn, bufio.NewScanner(conn)
 	b.until(" READY")
 	b.does("mkdir -p /etc; " + server + " >/dev/null 2>&1 & until netstat -ltn | grep -q :22; do sleep 0.2; done")
@@ -94,10 +94,10 @@ func (b *bridged) does(command string) {
 // answersAt waits until the runner says that the guest answers at an address.
 func (b *bridged) answersAt(address string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool {
+	wait.Until(b.t, func() bool {
 		said, err := b.types("", "status", "test")
 		return err == nil && strings.Contains(said, address+" (Network, Agent)")
-	}, patience, 100*time.Millisecond)
+	})
 }
 
 // types runs vmrunner, and returns what it says. The namespace is that of the goroutine.

@@ -23,6 +23,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
@@ -75,11 +76,11 @@ func TestVerbs(t *testing.T) {
 // firstLine connects to a socket as soon as it is there.
 func firstLine(t *testing.T, path string) (string, error) {
 	var conn net.Conn
-	require.Eventually(t, func() (ok bool) {
+	wait.Until(t, func() (ok bool) {
 		var err error
 		conn, err = net.Dial("unix", path)
 		return err == nil
-	}, 2*time.Minute, 5*time.Millisecond)
+	})
 	defer conn.Close()
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	return strings.TrimSpace(line), err

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
@@ -25,10 +24,8 @@ import (
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
-
-// patience bounds what takes a second, unless something is broken.
-const patience = 2 * time.Minute
 
 // exported returns the series that a manager exports of the VM web, which a real runner runs.
 func exported(t *testing.T) (all []string) {
@@ -62,7 +59,7 @@ func exported(t *testing.T) (all []string) {
 		}
 	})
 	metrics := ""
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		client, err := control.Dial(t.Context(), filepath.Join(dir, "run/control.sock"))
 		if err != nil {
 			return false
@@ -74,7 +71,7 @@ func exported(t *testing.T) (all []string) {
 		}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics/vms", nil))
 		metrics = w.Body.String()
 		return strings.Contains(metrics, `condition="Running"} 1`) && strings.Contains(metrics, "drive=")
-	}, patience, 100*time.Millisecond)
+	})
 	for line := range strings.Lines(metrics) {
 		if !strings.HasPrefix(line, "#") {
 			all = append(all, line[:strings.LastIndexByte(line, ' ')])

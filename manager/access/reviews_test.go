@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
+	"vmop/test/wait"
 )
 
 // cluster is a Reviewer with a table of rights.
@@ -178,7 +179,7 @@ func TestACallerGivesUp(t *testing.T) {
 	first, second := make(chan Decision, 1), make(chan Decision, 1)
 	go func() { first <- a.Decide(ctx, ann(), View, VM{Name: "a"}) }()
 	go func() { second <- a.Decide(t.Context(), ann(), View, VM{Name: "b"}) }()
-	require.Eventually(t, func() bool { return rights.asked.Load() == 1 }, time.Minute, time.Millisecond)
+	wait.Until(t, func() bool { return rights.asked.Load() == 1 })
 	cancel()
 	require.True(t, (<-first).Unknown)
 	close(rights.block)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/access"
+	"vmop/test/wait"
 )
 
 // cluster is Tokens with a table.
@@ -182,9 +183,9 @@ func TestReviewsAreBounded(t *testing.T) {
 	for i := range mostReviewing {
 		all.Go(func() { _, _ = a.review(t.Context(), contents{}, fmt.Sprint(i)) })
 	}
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return c.asked.Load() == int64(byAddress.burst+mostReviewing)
-	}, time.Minute, time.Millisecond)
+	})
 	_, err := a.review(t.Context(), contents{}, "one more")
 	require.ErrorContains(t, err, "too many tokens")
 	close(c.block)

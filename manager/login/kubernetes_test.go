@@ -19,6 +19,7 @@ import (
 	"vmop/manager/login"
 	"vmop/test/cluster"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 const namespace = "vmop-login"
@@ -94,9 +95,9 @@ func reviewRights(t *testing.T, client kubernetes.Interface) {
 		return authorizer.Decide(t.Context(), s, verb, vm)
 	}
 	web, db := access.VM{Name: "web"}, access.VM{Name: "db"}
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return decide(ann, access.Start, web).Allowed && decide(ann, access.View, web).Allowed
-	}, time.Minute, 50*time.Millisecond, "the authorizer sees the bindings")
+	}, "the authorizer sees the bindings")
 	for _, verb := range access.Verbs() {
 		onAll := verb == access.View || verb == access.Edit
 		require.Equal(t, onAll, decide(ann, verb, db).Allowed, "%s db", verb)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/wait"
 )
 
 func TestLogInAndOut(t *testing.T) {
@@ -188,7 +190,7 @@ func TestSeveralManagers(t *testing.T) {
 	one, two := newApp(t, c, with), newApp(t, c, with)
 	for i, a := range []*app{one, two} {
 		go func() { _ = a.Run(t.Context()) }()
-		require.Eventually(t, func() bool { return common.followers() == i+1 }, time.Minute, time.Millisecond)
+		wait.Until(t, func() bool { return common.followers() == i+1 })
 	}
 	b := one.browser()
 	b.logIn("ann", password)

@@ -17,8 +17,8 @@ import (
 	"vmop/manager/access"
 	"vmop/manager/login"
 	"vmop/manager/login/logintest"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/visitor"
+	"vmop/test/wait"
 )
 
 // token returns one of the service account robot, which is made if need be.
@@ -99,7 +99,7 @@ func TestServiceAccounts(t *testing.T) {
 	}
 
 	require.NoError(t, h.client.CoreV1().ServiceAccounts(h.Name).Delete(t.Context(), "robot", metav1.DeleteOptions{}))
-	clustertest.Eventually(t, "the token to be refused", func() error {
+	wait.For(t, "the token to be refused", func() error {
 		if code, _ := program(t, address, "/vms", token); code != http.StatusUnauthorized {
 			return fmt.Errorf("code %d", code)
 		}
@@ -158,7 +158,7 @@ subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: "oidc:operat
 	c.Access.Mode = access.ByRBAC
 	r := h.replica(c)
 	address, token := r.address(1), ""
-	clustertest.Eventually(t, "the role to be in force", func() error {
+	wait.For(t, "the role to be in force", func() error {
 		token = provider.IDToken()
 		socket, err := dial(t, address, token)
 		if err == nil {

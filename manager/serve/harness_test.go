@@ -25,6 +25,7 @@ import (
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
 	"vmop/test/visitor"
+	"vmop/test/wait"
 )
 
 // shared is the API server of the tests: what managers share is in it, and it is asked for rights.
@@ -128,7 +129,7 @@ func (h *house) replica(c Config) *replica {
 func (r *replica) address(nth int) string {
 	r.t.Helper()
 	var all [][]string
-	clustertest.Eventually(r.t, "the pages to be served", func() error {
+	wait.For(r.t, "the pages to be served", func() error {
 		all = regexp.MustCompile(`msg="serving pages" address=\[::\](:\d+)`).FindAllStringSubmatch(r.log.String(), -1)
 		if len(all) < nth {
 			return errors.New("they are not")
@@ -141,7 +142,7 @@ func (r *replica) address(nth int) string {
 // logs waits for a line of the log.
 func (r *replica) logs(text string) {
 	r.t.Helper()
-	clustertest.Eventually(r.t, "the line "+text, func() error {
+	wait.For(r.t, "the line "+text, func() error {
 		if !strings.Contains(r.log.String(), text) {
 			return errors.New(r.log.String())
 		}

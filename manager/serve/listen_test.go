@@ -20,8 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/test/cluster/clustertest"
 	"vmop/test/visitor"
+	"vmop/test/wait"
 )
 
 // writePair writes a certificate for a name as the kubelet writes a Secret: a new folder, and a
@@ -99,7 +99,7 @@ func TestCertificateIsReplaced(t *testing.T) {
 	await, _ := ann.Live(address)
 	await(`id="vm-alpha"`)
 	writePair(t, folder, "two")
-	clustertest.Eventually(t, "the new certificate", func() error {
+	wait.For(t, "the new certificate", func() error {
 		if name := presented(t, address); name != "two" {
 			return errors.New(name)
 		}

@@ -19,8 +19,8 @@ import (
 	"vmop/manager/login"
 	"vmop/manager/login/logintest"
 	"vmop/manager/web"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/visitor"
+	"vmop/test/wait"
 )
 
 // Nothing listens before a user can log in. A user who is added gets in without a restart, and is
@@ -171,7 +171,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	ended()
 	_, _, err = socket.Read(t.Context())
 	require.Equal(t, websocket.StatusCode(4000), websocket.CloseStatus(err), "try again, elsewhere")
-	clustertest.Eventually(t, "the end of what was open", func() error {
+	wait.For(t, "the end of what was open", func() error {
 		if open := r.Figures().Open; open != (web.Figures{}) {
 			return fmt.Errorf("%v", open)
 		}
@@ -246,7 +246,7 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: ann}]`)
 	r := h.replica(c)
 	address := r.address(1)
 	ann := visitor.New(t, nil).LogIn(address, "ann", "ann")
-	clustertest.Eventually(t, "the role to be in force", func() error {
+	wait.For(t, "the role to be in force", func() error {
 		if code, _ := ann.Get(address, "/vms/beta"); code != http.StatusOK {
 			return fmt.Errorf("code %d", code)
 		}

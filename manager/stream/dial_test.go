@@ -25,12 +25,10 @@ import (
 	"vmop/runner/status"
 	"vmop/test/deaf"
 	"vmop/test/logbook"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
-
-// patience bounds what takes no time unless something is broken.
-const patience = 120 * time.Second
 
 // vm is a VM that the test plays.
 type vm struct {
@@ -83,7 +81,7 @@ func newLab(t *testing.T) *lab {
 func TestManagerReachesARunner(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	defer cancel()
 	alice, bob := l.keys.Client(l.target, "alice"), l.keys.Client(l.target, "bob")
 	s, err := alice.Status(ctx)
@@ -114,14 +112,14 @@ func TestManagerReachesARunner(t *testing.T) {
 	_, err = io.ReadFull(ours, typed)
 	require.NoError(t, err)
 	require.Equal(t, "ls\r", string(typed))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		c := l.tracker.Status().Consoles
 		return len(c) == 2 && c[0].User == "bob" && c[0].Mode == status.ModeWatch &&
 			c[1].User == "alice" && c[1].Mode == status.ModeType && strings.HasPrefix(c[1].Client, "manager 127.0.0.1")
-	}, patience, 5*time.Millisecond)
+	})
 	require.NoError(t, again.Close())
 	require.NoError(t, watching.Close())
-	require.Eventually(t, func() bool { return len(l.tracker.Status().Consoles) == 0 }, patience, 5*time.Millisecond)
+	wait.Until(t, func() bool { return len(l.tracker.Status().Consoles) == 0 })
 	var metrics strings.Builder
 	require.NoError(t, bob.Metrics(ctx, &metrics))
 	require.NotContains(t, metrics.String(), "alice")
@@ -161,7 +159,7 @@ func TestOnlyTheManagerIsLetIn(t *testing.T) {
 	} {
 		conn, err := tls.Dial("tcp", l.target.Address, config)
 		if err == nil {
-			require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+			require.NoError(t, conn.SetDeadline(wait.Deadline()))
 			_, err = conn.Read(make([]byte, 1))
 			conn.Close()
 		}
@@ -174,9 +172,9 @@ func TestOnlyTheManagerIsLetIn(t *testing.T) {
 
 func (l *lab) logs(t *testing.T, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return strings.Contains(l.log.String(), text)
-	}, patience, time.Millisecond, text)
+	}, text)
 }
 
 // nameless returns keys with a certificate of the manager's authority that is not a manager's.
@@ -238,7 +236,7 @@ func TestSilentStrangers(t *testing.T) {
 	}
 	_, err := l.keys.Client(l.target, "").Status(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, conns[0].SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conns[0].SetDeadline(wait.Deadline()))
 	_, err = conns[0].Read(make([]byte, 1))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)

@@ -18,6 +18,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
+	"vmop/test/wait"
 )
 
 // collected is what a collector has got.
@@ -104,7 +105,7 @@ func TestTrace(t *testing.T) {
 	r.booted(3) // of an earlier start
 	require.Never(t, func() bool { return r.waits() == 0 }, 100*time.Millisecond, 10*time.Millisecond)
 	r.booted(31)
-	require.Eventually(t, func() bool { return r.waits() == 0 }, 10*time.Second, 10*time.Millisecond)
+	wait.Until(t, func() bool { return r.waits() == 0 })
 	r.booted(32)
 	r.end()
 
@@ -157,7 +158,7 @@ func TestTraceOfAVMThatIsGone(t *testing.T) {
 	r.vm.Status.Runner.PodUID = "another"
 	r.mu.Unlock()
 	r.booted(31)
-	require.Eventually(t, func() bool { return r.waits() == 0 }, 10*time.Second, 10*time.Millisecond)
+	wait.Until(t, func() bool { return r.waits() == 0 })
 }
 
 // A collector that never answers holds nothing up, and the end only for a while.

@@ -18,8 +18,8 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/addresses"
 	"vmop/manager/objects"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // A manager that begins, and knows addresses and leases before VMs, takes them from none.
@@ -179,7 +179,7 @@ func TestAddressesAsDocumented(t *testing.T) {
 
 func (w *world) leaseIs(name string, phase v1.LeasePhase) {
 	w.t.Helper()
-	clustertest.Eventually(w.t, name+" "+string(phase), func() error {
+	wait.For(w.t, name+" "+string(phase), func() error {
 		lease := &v1.VirtualMachineIPAddressLease{}
 		if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, lease); err != nil {
 			return err

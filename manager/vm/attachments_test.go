@@ -22,6 +22,7 @@ import (
 	"vmop/manager/objects"
 	"vmop/nbdexport"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 type vmbda = v1.VirtualMachineBlockDeviceAttachment
@@ -52,10 +53,10 @@ func (w *world) attachmentIs(name string, phase v1.AttachmentPhase, reason, says
 // noAttachment waits until an attachment is gone.
 func (w *world) noAttachment(name string) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		_, is := get(w, name, &vmbda{})
 		return !is
-	}, patience, tick, name)
+	}, name)
 }
 
 // serve is the kubelet of an export, which is ready.
@@ -116,10 +117,10 @@ func (w *world) reports(vm string, pod *corev1.Pod, revision int64, states ...st
 func (w *world) free(disk string) {
 	w.t.Helper()
 	for _, object := range []client.Object{&corev1.Pod{}, &corev1.Service{}, &corev1.Secret{}} {
-		require.Eventually(w.t, func() bool {
+		wait.Until(w.t, func() bool {
 			_, is := get(w, objects.ExportName(disk), object)
 			return !is
-		}, patience, tick)
+		})
 	}
 	w.diskOf(disk, "")
 }
@@ -347,7 +348,7 @@ func TestAnAttachmentOutlivesARestart(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), pod))
 	w.gone("web", pod)
 	w.drives = nil
-	require.Eventually(t, func() bool { return strings.Contains(mountedBy(w, "web"), "vd-data") }, patience, tick)
+	wait.Until(t, func() bool { return strings.Contains(mountedBy(w, "web"), "vd-data") })
 	_, exported := get(w, "vd-data", &corev1.Pod{})
 	require.False(t, exported, "not in two ways")
 	w.reports("web", w.boot("web"), w.configured("web").Revision)
@@ -486,7 +487,7 @@ func attachedUntil(t *testing.T, at int, after bool) (string, int) {
 	replaced := false
 	until := func(is func() bool) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			select {
 			case <-via.cut:
 				if !replaced {
@@ -497,7 +498,7 @@ func attachedUntil(t *testing.T, at int, after bool) (string, int) {
 			default:
 			}
 			return is()
-		}, patience, tick)
+		})
 	}
 	w.attach("att", "web", "data")
 	until(func() bool {

@@ -14,6 +14,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 )
 
 // recorded waits until the record of a claim says that it has the claim's uid, and why its
@@ -87,15 +88,15 @@ func TestAPlantedClaimHasNoRecord(t *testing.T) {
 		Name: claim.Name, Namespace: w.Name, Labels: claim.Labels, Annotations: claim.Annotations,
 	}
 	planted.Spec.VolumeName, planted.Status = "", corev1.PersistentVolumeClaimStatus{}
-	require.Eventually(t, func() bool { return w.client.Create(t.Context(), planted) == nil }, patience, tick)
+	wait.Until(t, func() bool { return w.client.Create(t.Context(), planted) == nil })
 	w.vm("web", privileged)
 	require.Contains(t, w.phase("web", v1.PhaseFailed, decide.ReasonNotTrusted).Status.Message,
 		"because of its origin: the claim was not created for this VM")
 	finalizers("null")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		have, is := get(w, record.Name, &corev1.ConfigMap{})
 		return !is || have.UID != record.UID
-	}, patience, tick, "the record goes")
+	}, "the record goes")
 	_, is := get(w, record.Name, &corev1.ConfigMap{})
 	require.False(t, is, "nor is there another")
 }

@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
+	"vmop/test/wait"
 )
 
 // told waits until a VM's condition Reconciled is False with a message.
@@ -291,7 +292,7 @@ func TestClaimKeepsWhatItHas(t *testing.T) {
 	for _, e := range w.events("web", "ClaimNotChanged") {
 		require.Equal(t, corev1.EventTypeWarning, e.Type)
 	}
-	require.Eventually(t, func() bool { return len(w.events("web", "ClaimNotChanged")) == 3 }, patience, tick,
+	wait.Until(t, func() bool { return len(w.events("web", "ClaimNotChanged")) == 3 },
 		"of the modes, the class, the size")
 
 	w.edit("web", func(vm *v1.VirtualMachine) {

@@ -16,8 +16,8 @@ import (
 	"vmop/manager/class"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // class makes a class for this world: other tests have the same API server.
@@ -37,7 +37,7 @@ func (w *world) class(name string, edit func(*v1.VirtualMachineClassSpec)) strin
 // changeClass changes a class.
 func (w *world) changeClass(name string, change func(*v1.VirtualMachineClass)) {
 	w.t.Helper()
-	clustertest.Eventually(w.t, "class "+name+" is changed", func() error {
+	wait.For(w.t, "class "+name+" is changed", func() error {
 		c := &v1.VirtualMachineClass{}
 		if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, c); err != nil {
 			return err
@@ -50,11 +50,11 @@ func (w *world) changeClass(name string, change func(*v1.VirtualMachineClass)) {
 func (w *world) classIs(name, what string, is func(*v1.VirtualMachineClass) bool) *v1.VirtualMachineClass {
 	w.t.Helper()
 	c := &v1.VirtualMachineClass{}
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		c = &v1.VirtualMachineClass{}
 		err := w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, c)
 		return err == nil && is(c)
-	}, patience, tick, "%s: %s", name, what)
+	}, "%s: %s", name, what)
 	return c
 }
 
@@ -244,10 +244,10 @@ func TestClassTellsWrongDefaults(t *testing.T) {
 	w := begin(t)
 	w.types.refuse("pc", TypeRefused{"spec.vm.options.sound: unknown option"})
 	name := w.class("faulty", func(s *v1.VirtualMachineClassSpec) { s.VMType = &v1.VMType{Source: "pc"} })
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		c := &v1.VirtualMachineClass{}
 		require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: name}, c))
 		ready := meta.FindStatusCondition(c.Status.Conditions, v1.ConditionReady)
 		return ready != nil && ready.Message == "spec.defaults.options.sound: unknown option"
-	}, patience, tick)
+	})
 }

@@ -13,6 +13,7 @@ import (
 	v1 "vmop/api/v1"
 	diskof "vmop/manager/disk"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 const systemClaim = "system-disk-web-0"
@@ -105,7 +106,7 @@ func TestACopyOfAClaimThatWasWritten(t *testing.T) {
 		p, there := get(w, first.Name, &corev1.Pod{})
 		return there && p.UID != first.UID && len(p.Spec.SchedulingGates) == 0
 	}
-	require.Eventually(t, clear, patience, tick)
+	wait.Until(t, clear)
 	w.imports(first.Name, `{"reason": "Imported", "format": "raw", "virtualSize": 1073741824}`)
 	w.diskIs("copy", v1.DiskReady, "")
 }

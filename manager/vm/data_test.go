@@ -18,6 +18,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -103,7 +104,7 @@ func TestOrphanKeepsItsSecret(t *testing.T) {
 	pod := w.boot("web")
 	orphan := metav1.DeletePropagationOrphan
 	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
-	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
+	wait.Until(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is })
 	eventually(w, "web", &appsv1.StatefulSet{}, "it has no owner", func(s *appsv1.StatefulSet) bool {
 		return len(s.OwnerReferences) == 0
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
+	"vmop/test/wait"
 )
 
 // kubectl describe shows what has happened to a VM and who has asked for it, in the form that its users
@@ -18,7 +19,7 @@ func TestDescribe(t *testing.T) {
 	w.request("stop", "Stop")
 	w.removeWhenTold(pod)
 	w.phase("web", v1.PhaseStopped, "Stopped")
-	require.Eventually(t, func() bool { return len(w.events("web", "Stopped")) == 1 }, patience, tick)
+	wait.Until(t, func() bool { return len(w.events("web", "Stopped")) == 1 })
 	text := w.Kubectl("describe", "vm", "web")
 	require.Regexp(t, `(?m)^Name: +web$`, text)
 	require.Regexp(t, `(?m)^ +Phase: +Stopped$`, text)

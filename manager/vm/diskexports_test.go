@@ -13,7 +13,7 @@ import (
 
 	v1 "vmop/api/v1"
 	diskof "vmop/manager/disk"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // ask asks for an export of a disk or an image, and returns the request.
@@ -46,7 +46,7 @@ func (w *world) runsExporter(name string, phase corev1.PodPhase) *corev1.Pod {
 
 func (w *world) noPod(name string) {
 	w.t.Helper()
-	clustertest.Eventually(w.t, name+" is gone", func() error {
+	wait.For(w.t, name+" is gone", func() error {
 		if p, is := get(w, name, &corev1.Pod{}); is {
 			return fmt.Errorf("it is there: %+v", p)
 		}

@@ -13,6 +13,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/publish"
+	"vmop/test/wait"
 )
 
 func shutsDown(vm *v1.VirtualMachine) { vm.Spec.GuestShutdownStops = true }
@@ -74,7 +75,7 @@ func TestGuestShutdownRestarts(t *testing.T) {
 	require.Len(t, events, 1)
 	require.Equal(t, decide.ByGuest, events[0].Labels[publish.LabelInitiator])
 	require.Contains(t, events[0].Note, causeGuest)
-	require.Eventually(t, func() bool { return len(w.events("web", "Started")) == 2 }, patience, tick)
+	wait.Until(t, func() bool { return len(w.events("web", "Started")) == 2 })
 }
 
 // A pod that a user deletes is a restart.

@@ -19,6 +19,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // A line is what a manager's requests go through to a real API server that it can lose, or that
@@ -167,7 +168,7 @@ func TestFault35TheAPIServerIsAwayThenSlow(t *testing.T) {
 	w.vm("new")
 	w.edit("labeled", func(vm *v1.VirtualMachine) { vm.Labels = map[string]string{"tier": "front"} })
 	w.edit("stops", stopped)
-	require.Eventually(t, func() bool { return l.refusals() > 20 }, patience, tick, "the manager keeps trying")
+	wait.Until(t, func() bool { return l.refusals() > 20 }, "the manager keeps trying")
 	vm, _ := get(w, "new", &v1.VirtualMachine{})
 	require.Equal(t, "NotSeen", vm.Status.Reason)
 
@@ -221,13 +222,13 @@ func TestFault34TwoManagersAndAWrongClock(t *testing.T) {
 		pods[name] = w.uid(name)
 	}
 	written := func() int { return len(first.written()) + len(second.written()) }
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		was := written()
 		w.look()
 		w.look()
 		<-time.After(10 * tick)
 		return written() == was
-	}, patience, tick, "they agree")
+	}, "they agree")
 	for name, uid := range pods {
 		require.Equal(t, uid, w.uid(name), name)
 	}

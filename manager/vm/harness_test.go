@@ -33,13 +33,13 @@ import (
 	"vmop/manager/objects"
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
 const (
-	patience = 2 * time.Minute
-	tick     = 50 * time.Millisecond
+	tick = 50 * time.Millisecond
 )
 
 // What runners report, and times that tests let pass.
@@ -289,7 +289,7 @@ func get[T client.Object](w *world, name string, into T) (T, bool) {
 func eventually[T client.Object](w *world, name string, into T, what string, is func(T) bool) T {
 	w.t.Helper()
 	var have T
-	clustertest.Eventually(w.t, name+": "+what, func() error {
+	wait.For(w.t, name+": "+what, func() error {
 		have = into.DeepCopyObject().(T)
 		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.Name, Name: name}, have); err != nil {
 			return err
@@ -316,12 +316,12 @@ func (w *world) phase(name string, phase v1.Phase, reason string) *v1.VirtualMac
 // edit changes a VM.
 func (w *world) edit(name string, change func(*v1.VirtualMachine)) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		vm, ok := get(w, name, &v1.VirtualMachine{})
 		require.True(w.t, ok)
 		change(vm)
 		return w.client.Update(w.t.Context(), vm) == nil
-	}, patience, tick)
+	})
 }
 
 // set changes the manager's settings.
@@ -343,7 +343,7 @@ func (w *world) look() {
 	w.t.Helper()
 	select {
 	case w.changed <- struct{}{}:
-	case <-time.After(patience):
+	case <-wait.Over(w.t):
 		require.Fail(w.t, "no manager")
 	}
 }
@@ -352,7 +352,7 @@ func (w *world) look() {
 func (w *world) events(vm, reason string) []eventsv1.Event {
 	w.t.Helper()
 	var found []eventsv1.Event
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		found = nil
 		var list eventsv1.EventList
 		if w.client.List(w.t.Context(), &list, client.InNamespace(w.Name)) != nil {
@@ -364,7 +364,7 @@ func (w *world) events(vm, reason string) []eventsv1.Event {
 			}
 		}
 		return len(found) > 0
-	}, patience, tick, "an event %s about %s", reason, vm)
+	}, "an event %s about %s", reason, vm)
 	return found
 }
 

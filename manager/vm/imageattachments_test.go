@@ -12,6 +12,7 @@ import (
 	"vmop/manager/attachment"
 	diskof "vmop/manager/disk"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 )
 
 // aCD makes an image of a CD, which is ready.
@@ -25,7 +26,7 @@ func (w *world) aCD(name, class string) *v1.VirtualImage {
 // exportsTo waits until there is an export of an image to a VM, and returns its pod.
 func (w *world) exportsTo(vm, image string) (export *corev1.Pod) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		var pods corev1.PodList
 		require.NoError(w.t, w.client.List(w.playing(), &pods, client.InNamespace(w.Name),
 			client.MatchingLabels{objects.LabelName: objects.ExportAppName}))
@@ -36,7 +37,7 @@ func (w *world) exportsTo(vm, image string) (export *corev1.Pod) {
 			}
 		}
 		return export != nil
-	}, patience, tick)
+	})
 	return export
 }
 
@@ -96,9 +97,9 @@ func TestAnImageIsAttachedToTwoVMs(t *testing.T) {
 	w.reports("one", pods["one"], drivesIn(none).Revision)
 	w.noAttachment("of-one")
 	w.attachKind("again", "one", "VirtualImage", "drivers")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return w.exportsTo("one", "drivers").Name != exports["one"].Name
-	}, patience, tick, "of the other image")
+	}, "of the other image")
 
 	// The VM is deleted, and nothing is left of its export.
 	require.NoError(t, w.client.Delete(t.Context(), machine(w.Name, "two")))
@@ -106,10 +107,10 @@ func TestAnImageIsAttachedToTwoVMs(t *testing.T) {
 		return p.DeletionTimestamp != nil
 	})
 	w.remove(pods["two"])
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, is := get(w, exports["two"].Name, &corev1.Pod{})
 		return !is
-	}, patience, tick)
+	})
 	w.attachmentIs("of-two", v1.AttachmentPending, attachment.ReasonVMMissing, "there is no VM two")
 }
 

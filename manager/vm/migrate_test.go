@@ -21,8 +21,8 @@ import (
 	"vmop/manager/objects"
 	"vmop/runner/control"
 	"vmop/runner/status"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -149,7 +149,7 @@ func (w *world) moved(operation string) (*v1.VirtualMachine, *v1.VirtualMachineO
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "is settled", func(vm *v1.VirtualMachine) bool {
 		return vm.Status.Phase == v1.PhaseRunning && vm.Status.Arriving == nil
 	})
-	clustertest.Eventually(w.t, "there is the pod of the guest, and no other", func() error {
+	wait.For(w.t, "there is the pod of the guest, and no other", func() error {
 		var pods corev1.PodList
 		if err := w.client.List(w.t.Context(), &pods, client.InNamespace(w.Name)); err != nil {
 			return err
@@ -254,10 +254,10 @@ func TestAVMWithoutItsStatusFindsItsGuest(t *testing.T) {
 			return c.Annotations[objects.AnnotationGuestSince] == vm.Status.Migration.EndTime.UTC().Format(time.RFC3339)
 		})
 		require.NoError(t, w.client.Delete(t.Context(), vm))
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			_, is := get(w, vm.Status.Runner.PodName, &corev1.Pod{})
 			return !is
-		}, patience, tick)
+		})
 
 		w.vm("web", movable)
 		again := w.phase("web", v1.PhaseRunning, "")
@@ -295,11 +295,7 @@ func movesThoughKilled(
 			via := cutWire(at, at%2 == 0)
 			end = w.manage(via)
 			w.request("move", "Migrate")
-			select {
-			case <-via.cut:
-			case <-time.After(patience):
-				require.Fail(t, "the manager has written less", "%v", via.written())
-			}
+			wait.Receive(t, via.cut, "the manager has written less", "%v", via.written())
 			end()
 			w.manage(nil)
 			vm, o := w.moved("move")

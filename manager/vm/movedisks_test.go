@@ -14,8 +14,8 @@ import (
 	v1 "vmop/api/v1"
 	diskof "vmop/manager/disk"
 	"vmop/manager/objects"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // local is a VM with a disk that only one node at a time can have.
@@ -43,7 +43,7 @@ func claimIn(pod *corev1.Pod) string {
 // the VM.
 func (w *world) tidy(guest string) {
 	w.t.Helper()
-	clustertest.Eventually(w.t, "the disk has what the guest has written, and nothing else is left", func() error {
+	wait.For(w.t, "the disk has what the guest has written, and nothing else is left", func() error {
 		d, _ := get(w, "data", &v1.VirtualDisk{})
 		if is := d.Status.Target.PersistentVolumeClaimName; is != guest {
 			return fmt.Errorf("the disk has the claim %s, and the guest %s", is, guest)
@@ -139,7 +139,7 @@ func TestAVMIsDeletedWhileItsDisksAreCopied(t *testing.T) {
 			})
 			require.Equal(t, []string{v1.MigrationFinalizer}, held.Finalizers)
 			close(w.movers.goes)
-			clustertest.Eventually(t, "the VM goes", func() error {
+			wait.For(t, "the VM goes", func() error {
 				err := w.client.Get(t.Context(), client.ObjectKeyFromObject(vm), &v1.VirtualMachine{})
 				if !apierrors.IsNotFound(err) {
 					return fmt.Errorf("it is there: %w", err)

@@ -16,6 +16,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 )
 
 func reconciled(vm *v1.VirtualMachine) (metav1.ConditionStatus, string) {
@@ -146,7 +147,7 @@ func TestCustomTypes(t *testing.T) {
 		Data:       map[string]string{"ours.star": "1"},
 	})
 	w.set(func(s *objects.Settings) { s.VMTypes = "all" })
-	require.Eventually(t, func() bool { return w.types.seen("ours")["ours.star"] == "1" }, patience, tick)
+	wait.Until(t, func() bool { return w.types.seen("ours")["ours.star"] == "1" })
 	vm = eventually(w, "other", &v1.VirtualMachine{}, "its pod can't have them", func(vm *v1.VirtualMachine) bool {
 		return len(vm.Status.RestartAwaitingChanges) > 0
 	})
@@ -154,7 +155,7 @@ func TestCustomTypes(t *testing.T) {
 	all, _ := get(w, "all", &corev1.ConfigMap{})
 	all.Data["ours.star"] = "2"
 	require.NoError(t, w.client.Update(t.Context(), all))
-	require.Eventually(t, func() bool { return w.types.seen("ours")["ours.star"] == "2" }, patience, tick)
+	wait.Until(t, func() bool { return w.types.seen("ours")["ours.star"] == "2" })
 }
 
 // The display secret is found by its labels, whoever made it.
@@ -293,11 +294,11 @@ func TestDrift(t *testing.T) {
 
 func (w *world) scale(name string, replicas int32) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		set, _ := get(w, name, &appsv1.StatefulSet{})
 		set.Spec.Replicas = &replicas
 		return w.client.Update(w.t.Context(), set) == nil
-	}, patience, tick)
+	})
 }
 
 // phaseWithPod waits for a VM whose pod runs, new or old.
@@ -383,10 +384,10 @@ func TestService(t *testing.T) {
 	service := w.exposed("web")
 	require.Equal(t, "b", service.Labels["a"])
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoadBalancerService = &v1.LoadBalancerService{} })
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, is := get(w, "web", &corev1.Service{})
 		return !is
-	}, patience, tick, "the VM wants none")
+	}, "the VM wants none")
 	theirs := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},

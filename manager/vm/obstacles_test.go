@@ -22,6 +22,7 @@ import (
 	"vmop/manager/objects"
 	"vmop/manager/operation"
 	"vmop/manager/publish"
+	"vmop/test/wait"
 )
 
 // What keeps a pod from its start is reported, in the words of scheduler or kubelet.
@@ -201,12 +202,12 @@ func TestFault41TheVMIsDeleted(t *testing.T) {
 		})
 		require.Equal(t, int64(935), *pod.DeletionGracePeriodSeconds)
 		w.remove(pod)
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			_, set := get(w, name, &appsv1.StatefulSet{})
 			_, configuration := get(w, name, &corev1.ConfigMap{})
 			_, secret := get(w, name+"-display-secret", &corev1.Secret{})
 			return !set && !configuration && !secret
-		}, patience, tick)
+		})
 		for _, claim := range []string{"runner-data-" + name + "-0", "system-disk-" + name + "-0"} {
 			_, is := get(w, claim, &corev1.PersistentVolumeClaim{})
 			require.True(t, is, claim)
@@ -221,7 +222,7 @@ func TestFault41TheVMIsDeleted(t *testing.T) {
 	require.NoError(t, w.client.Patch(t.Context(), vm,
 		client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
 	w.removeWhenTold(pod)
-	require.Eventually(t, func() bool { _, is := get(w, "slow", &v1.VirtualMachine{}); return !is }, patience, tick)
+	wait.Until(t, func() bool { _, is := get(w, "slow", &v1.VirtualMachine{}); return !is })
 }
 
 // Deleting a VM and waiting for its objects (--cascade=foreground) waits for its guest,
@@ -237,7 +238,7 @@ func TestDeletionWaitsForTheGuest(t *testing.T) {
 	})
 	w.phase("web", v1.PhaseTerminating, decide.ReasonDeleted)
 	w.gone("web", pod)
-	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
+	wait.Until(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is })
 }
 
 // A VM that is deleted without what it has leaves its guest running, and one of
@@ -249,7 +250,7 @@ func TestOrphanAndAdoption(t *testing.T) {
 	pod := w.boot("web")
 	orphan := metav1.DeletePropagationOrphan
 	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
-	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
+	wait.Until(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is })
 	set := eventually(w, "web", &appsv1.StatefulSet{}, "it has no owner", func(s *appsv1.StatefulSet) bool {
 		return len(s.OwnerReferences) == 0
 	})
@@ -287,7 +288,7 @@ func TestOrphanKeepsItsOperations(t *testing.T) {
 	done := w.is("start", v1.OperationCompleted, operation.ReasonCompleted)
 	orphan := metav1.DeletePropagationOrphan
 	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
-	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
+	wait.Until(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is })
 	w.request("nothing", "Stop")
 	eventually(w, "nothing", &v1.VirtualMachineOperation{}, "Failed", func(o *v1.VirtualMachineOperation) bool {
 		// the manager may still know of a VM that is being deleted

@@ -19,8 +19,8 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
 	"vmop/manager/operation"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // user is whom the API server takes the tests for.
@@ -48,7 +48,7 @@ func (w *world) is(name string, phase v1.OperationPhase, reason string) *v1.Virt
 
 // applied plays a runner that has read the definition of the VM web.
 func (w *world) applied() {
-	clustertest.Eventually(w.t, "the runner reports", func() error {
+	wait.For(w.t, "the runner reports", func() error {
 		vm := &v1.VirtualMachine{}
 		if err := w.client.Get(w.playing(), client.ObjectKey{Namespace: w.Name, Name: "web"}, vm); err != nil {
 			return err
@@ -102,8 +102,7 @@ func TestOperations(t *testing.T) {
 		w.request(strings.ToLower(name)+"-again", name)
 		w.is(strings.ToLower(name)+"-again", v1.OperationFailed, want)
 	}
-	require.Eventually(t, func() bool { return len(w.events("web", "OperationFailed")) == 3 }, patience,
-		50*time.Millisecond)
+	wait.Until(t, func() bool { return len(w.events("web", "OperationFailed")) == 3 })
 	w.request("stop", "Stop")
 	w.is("stop", v1.OperationCompleted, operation.ReasonCompleted)
 	w.phase("web", v1.PhaseStopped, "Stopped")
@@ -229,7 +228,7 @@ func TestFinishedOperationsAreRemoved(t *testing.T) {
 		}
 		return len(list.Items)
 	}
-	require.Eventually(t, func() bool { return left() == 10 }, patience, tick)
+	wait.Until(t, func() bool { return left() == 10 })
 	settled := len(via.written())
 	for range 5 {
 		w.look()
@@ -237,11 +236,11 @@ func TestFinishedOperationsAreRemoved(t *testing.T) {
 	require.Len(t, via.written(), settled)
 	require.Empty(t, via.read())
 	w.set(func(s *objects.Settings) { s.OperationsKept = 4 })
-	require.Eventually(t, func() bool { return left() == 4 }, patience, tick)
+	wait.Until(t, func() bool { return left() == 4 })
 	w.advance(23 * time.Hour)
 	require.Equal(t, 4, left())
 	w.advance(2 * time.Hour)
-	require.Eventually(t, func() bool { return left() == 0 }, patience, tick)
+	wait.Until(t, func() bool { return left() == 0 })
 }
 
 // podsMade counts the pods that there have been.
@@ -309,7 +308,7 @@ func operatedUntil(t *testing.T, what string, at int, after bool) (string, int) 
 	w.request("op", what)
 	replaced := false
 	var o *v1.VirtualMachineOperation
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		select {
 		case <-via.cut:
 			if !replaced {
@@ -324,7 +323,7 @@ func operatedUntil(t *testing.T, what string, at int, after bool) (string, int) 
 		}
 		o, _ = get(w, "op", &v1.VirtualMachineOperation{})
 		return o.Status.Phase.Finished()
-	}, patience, tick)
+	})
 	w.settled()
 	vm, _ := get(w, "web", &v1.VirtualMachine{})
 	status := o.Status

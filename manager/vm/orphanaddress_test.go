@@ -10,6 +10,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/addresses"
+	"vmop/test/wait"
 )
 
 // The address of a VM that is deleted without what it has stays with its guest, and a VM of the
@@ -24,7 +25,7 @@ func TestOrphanKeepsItsAddress(t *testing.T) {
 	address := w.attached("web", name)
 	orphan := metav1.DeletePropagationOrphan
 	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
-	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
+	wait.Until(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is })
 	left := w.address(name, "has no owner", func(a *v1.VirtualMachineIPAddress) bool {
 		return len(a.OwnerReferences) == 0
 	})

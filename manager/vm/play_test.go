@@ -15,6 +15,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 )
 
 func disk(name, size string) *v1.VolumeClaimTemplate {
@@ -172,5 +173,5 @@ func (w *world) remove(pod *corev1.Pod) {
 // since there is the pod.
 func (w *world) nextSecond(pod *corev1.Pod) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return time.Now().Unix() > pod.CreationTimestamp.Unix() }, patience, tick)
+	wait.Until(w.t, func() bool { return time.Now().Unix() > pod.CreationTimestamp.Unix() })
 }

@@ -19,7 +19,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/assign"
 	"vmop/manager/pool"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // pool creates a pool that users may start VMs of.
@@ -60,7 +60,7 @@ func (w *world) owner(vm, user string) *v1.VirtualMachine {
 // looks plays a runner that reports who looks at the screen.
 func (w *world) looks(vm, who string) {
 	w.t.Helper()
-	clustertest.Eventually(w.t, "the viewer is reported", func() error {
+	wait.For(w.t, "the viewer is reported", func() error {
 		is := &v1.VirtualMachine{}
 		if err := w.client.Get(w.playing(), client.ObjectKey{Namespace: w.Name, Name: vm}, is); err != nil {
 			return err
@@ -87,7 +87,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 		w.vm(fmt.Sprint("d", i), stopped, member("desktops"))
 	}
 	w.counts("desktops", 10, 10, 0)
-	clustertest.Eventually(t, "both managers know the pool", func() error {
+	wait.For(t, "both managers know the pool", func() error {
 		for _, c := range []*Controller{one, two} {
 			if n := len(c.Store().Pools().Members()); n != 10 || len(c.Store().Pools().All()) != 1 {
 				return fmt.Errorf("%d VMs", n)
@@ -116,7 +116,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 	asking.Wait()
 	require.Len(t, given, 10, "all were given away")
 	have := map[string]string{} // the VM of each user
-	clustertest.Eventually(t, "each user has one", func() error {
+	wait.For(t, "each user has one", func() error {
 		var all v1.VirtualMachineList
 		if err := w.client.List(w.playing(), &all, client.InNamespace(w.Name)); err != nil {
 			return err
@@ -198,7 +198,7 @@ func TestPoolLife(t *testing.T) {
 		return !contains(c.Data, "loggedInUser")
 	})
 	eventually(w, "desktops", &v1.VmPool{}, "free", func(p *v1.VmPool) bool { return p.Status.Free == 2 })
-	clustertest.Eventually(t, "one of both is stopped again", func() error {
+	wait.For(t, "one of both is stopped again", func() error {
 		on := 0
 		for _, name := range []string{"d1", "d2"} {
 			if vm, _ := get(w, name, &v1.VirtualMachine{}); vm.Spec.VM.State == v1.Running {
@@ -261,7 +261,7 @@ func TestPoolTemplate(t *testing.T) {
 	eventually(w, "system-disk-lab-1-0", &corev1.PersistentVolumeClaim{}, "there",
 		func(*corev1.PersistentVolumeClaim) bool { return true })
 	require.NoError(t, vms.Pools().Release(t.Context(), "alice", "lab-1"))
-	clustertest.Eventually(t, "lab-1 is gone", func() error {
+	wait.For(t, "lab-1 is gone", func() error {
 		if _, there := get(w, "lab-1", &v1.VirtualMachine{}); there {
 			return errors.New("it is there")
 		}

@@ -23,8 +23,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // play makes pods be scheduled, run and end by themselves until the function that
@@ -73,7 +73,7 @@ func (w *world) play() (stop func()) {
 // settled waits until all VMs of a world are as they should be.
 func (w *world) settled() {
 	w.t.Helper()
-	clustertest.Eventually(w.t, "all VMs to be as they should be", func() error {
+	wait.For(w.t, "all VMs to be as they should be", func() error {
 		var vms v1.VirtualMachineList
 		if err := w.client.List(w.t.Context(), &vms, client.InNamespace(w.Name)); err != nil {
 			return err
@@ -188,7 +188,7 @@ func killedAt(t *testing.T, at int, after bool, edit func(*v1.VirtualMachine)) (
 	replaced := false
 	through := func() {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			select {
 			case <-via.cut:
 				if !replaced {
@@ -204,7 +204,7 @@ func killedAt(t *testing.T, at int, after bool, edit func(*v1.VirtualMachine)) (
 				want = v1.PhaseStopped
 			}
 			return vm.Status.Phase == want && vm.Status.ObservedGeneration == vm.Generation
-		}, patience, tick)
+		})
 	}
 	w.vm("web", edit)
 	through()
@@ -288,9 +288,9 @@ func TestNotReadyBeforeAllIsSeen(t *testing.T) {
 	})
 	vms, _ := w.start(config)
 	<-asked
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return slices.Equal([]string{"PersistentVolumeClaim"}, vms.store.Unlisted())
-	}, patience, tick)
+	})
 	require.EqualError(t, vms.Ready(), "the list of each PersistentVolumeClaim is not there yet")
 	require.Nil(t, vms.Phases())
 	require.Empty(t, via.written())
@@ -298,7 +298,7 @@ func TestNotReadyBeforeAllIsSeen(t *testing.T) {
 	require.NoError(t, vms.store.Await(t.Context()))
 	require.NoError(t, vms.Ready())
 	w.boot("web")
-	require.Eventually(t, func() bool { return vms.Phases()[v1.PhaseRunning] == 1 }, patience, tick)
+	wait.Until(t, func() bool { return vms.Phases()[v1.PhaseRunning] == 1 })
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

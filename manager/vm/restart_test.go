@@ -20,6 +20,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 func automatic(vm *v1.VirtualMachine) {
@@ -120,11 +121,7 @@ func TestAutomaticRestartOfAKilledManager(t *testing.T) {
 		end = w.manage(first)
 		w.say("web", w.pod("web"), stateBooted, nil) // the runner has the new definition
 		if at > 0 {
-			select {
-			case <-first.cut:
-			case <-time.After(patience):
-				require.Fail(t, "it was not killed")
-			}
+			wait.Receive(t, first.cut, "it was not killed")
 			end()
 			w.manage(nil)
 			w.say("web", w.pod("web"), stateBooted, nil)
@@ -195,7 +192,7 @@ func TestAutomaticRestartsAreLimited(t *testing.T) {
 		w.say(name, pod, stateBooted, nil)
 	}
 	most, kills := 0, 0
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		var pods corev1.PodList
 		require.NoError(t, w.client.List(t.Context(), &pods, client.InNamespace(w.Name)))
 		down, next := count, 0
@@ -215,7 +212,7 @@ func TestAutomaticRestartsAreLimited(t *testing.T) {
 			end = w.manage(nil)
 		}
 		return next == count
-	}, 5*patience, tick)
+	})
 	w.settled()
 	require.Positive(t, most)
 	require.LessOrEqual(t, most, atOnce, "VMs that were down at the same time")

@@ -15,6 +15,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
+	"vmop/test/wait"
 )
 
 // A manager that makes other objects of VMs than the one before writes them at a
@@ -54,13 +55,13 @@ func TestRewriting(t *testing.T) {
 		}
 		return names
 	}
-	require.Eventually(t, func() bool { return len(rewritten()) == 1 }, patience, tick, "whose turn it is")
+	wait.Until(t, func() bool { return len(rewritten()) == 1 }, "whose turn it is")
 	last := slices.IndexFunc([]string{"vm0", "vm1", "vm2", "vm3"}, func(name string) bool {
 		return !slices.Contains(rewritten(), name)
 	})
 	edited := fmt.Sprint("vm", last)
 	w.edit(edited, func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = new(true) })
-	require.Eventually(t, func() bool { return slices.Contains(rewritten(), edited) }, patience, tick, "it was edited")
+	wait.Until(t, func() bool { return slices.Contains(rewritten(), edited) }, "it was edited")
 	for range 3 {
 		w.look()
 	}
@@ -68,7 +69,7 @@ func TestRewriting(t *testing.T) {
 	for range count - 1 {
 		w.advance(time.Hour)
 	}
-	require.Eventually(t, func() bool { return len(rewritten()) == count }, patience, tick)
+	wait.Until(t, func() bool { return len(rewritten()) == count })
 	require.Empty(t, slices.DeleteFunc(via.written(), func(s string) bool {
 		return !strings.Contains(s, "DELETE")
 	}), "no pod is restarted")

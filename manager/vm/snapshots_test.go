@@ -23,6 +23,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // guests are those of all VMs of a namespace, which note what is asked of them.
@@ -227,10 +228,10 @@ func (w *world) noVolumeSnapshot(of string) {
 	w.t.Helper()
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(snapshot.VolumeKind)
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.Name, Name: snapshot.VolumeName(of)}, o)
 		return apierrors.IsNotFound(err)
-	}, patience, 50*time.Millisecond)
+	})
 }
 
 // A manager that ends while a snapshot is made leaves one that may not be consistent.

@@ -18,6 +18,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 )
 
 // An image of the user's own runs in a pod without privileges, and in no other, also
@@ -59,7 +60,7 @@ func TestNotTrusted(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), first))
 	w.gone("old", first)
 	w.phase("old", v1.PhaseFailed, decide.ReasonNotTrusted)
-	require.Eventually(t, func() bool { _, is := get(w, "old-0", &corev1.Pod{}); return !is }, patience, tick)
+	wait.Until(t, func() bool { _, is := get(w, "old-0", &corev1.Pod{}); return !is })
 	w.set(func(s *objects.Settings) { s.Trust.Images = []objects.ImagePattern{"evil.example/*"} })
 	last := w.pod("old")
 	require.True(t, *last.Spec.Containers[0].SecurityContext.Privileged)

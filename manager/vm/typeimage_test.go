@@ -19,6 +19,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/test/wait"
 	"vmop/vmtypes/artifact"
 )
 
@@ -201,8 +202,8 @@ func TestACredentialForTypes(t *testing.T) {
 	end()
 	require.NoError(t, w.client.Delete(t.Context(), have))
 	w.manage(nil)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		again, there := get(w, have.Name, &corev1.ConfigMap{})
 		return there && again.Data["mine.star"] == "x = 1\n"
-	}, patience, tick)
+	})
 }

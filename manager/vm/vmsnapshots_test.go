@@ -17,6 +17,7 @@ import (
 	"vmop/manager/objects"
 	"vmop/manager/snapshot"
 	"vmop/runner/status"
+	"vmop/test/wait"
 )
 
 // vmSnapshot makes a snapshot of the VM "web".
@@ -289,9 +290,9 @@ func TestConsistencyOfSnapshotsOfAVM(t *testing.T) {
 
 func (w *world) noVMVolumes(of string) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool {
+	wait.Until(w.t, func() bool {
 		return w.Kubectl("get", "volumesnapshots", "-l", "app.kubernetes.io/instance="+of, "-o", "name") == ""
-	}, patience, tick)
+	})
 }
 
 // A manager that ends while a snapshot is made leaves VolumeSnapshots, which the next one makes again.

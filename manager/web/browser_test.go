@@ -13,6 +13,7 @@ import (
 	"vmop/manager/fleet"
 	"vmop/test/browser"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // Every page in both colour schemes and at three widths: nothing sticks out, the browser has
@@ -70,7 +71,7 @@ func TestListInBrowser(t *testing.T) {
 	b.Do("mark the page", chromedp.Evaluate[chromedp.Void](`void (window.mark = 1)`))
 
 	b.Do("start", chromedp.Click(chromedp.CSS("#start-alpha")))
-	require.Eventually(t, func() bool { return p.has("admin start alpha") }, browser.Patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin start alpha") })
 	p.Put(sample("alpha", fleet.Running))
 	b.Do("it runs", browser.Holds(`document.querySelector("#vm-alpha .state").textContent.includes("Running")`))
 	b.Do("nothing was loaded", browser.Holds(`window.mark === 1`))
@@ -82,7 +83,7 @@ func TestListInBrowser(t *testing.T) {
 	require.False(t, p.has("admin stop alpha"))
 	b.Do("yes", chromedp.Click(chromedp.CSS("#stop-alpha")), chromedp.WaitVisible(chromedp.CSS("#question")),
 		chromedp.Click(chromedp.CSS("#question .danger")))
-	require.Eventually(t, func() bool { return p.has("admin stop alpha") }, browser.Patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin stop alpha") })
 
 	b.Do("all are selected, and stay so when a row changes", chromedp.Click(chromedp.CSS("[data-all]")),
 		chromedp.WaitEnabled(chromedp.CSS(`#bulk button[value=stop]`)))
@@ -92,7 +93,7 @@ func TestListInBrowser(t *testing.T) {
 	b.Do("stop all", chromedp.Click(chromedp.CSS(`#bulk button[value=stop]`)),
 		chromedp.WaitVisible(chromedp.CSS("#question")),
 		chromedp.Click(chromedp.CSS("#question .danger")))
-	require.Eventually(t, func() bool { return p.has("admin stop beta") }, browser.Patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin stop beta") })
 
 	b.Do("filter", chromedp.SendKeys(chromedp.CSS("[data-search]"), "alp"),
 		browser.Holds(`document.querySelectorAll("#rows tr").length == 1 && location.search == "?q=alp"`))
@@ -119,8 +120,7 @@ func TestTypingIsNotDisturbed(t *testing.T) {
 	b.Do("the page has changed", browser.Holds(`document.querySelector("#vmfacts").textContent.includes("10.9.9.9")`),
 		browser.Holds(`document.querySelector("#cpus").value == "4" && document.activeElement.id == "cpus"`))
 	b.Do("apply", chromedp.SendKeys(chromedp.CSS("#cpus"), kb.Enter))
-	require.Eventually(t, func() bool { return p.has("admin resize web cpus 4") }, browser.Patience,
-		10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin resize web cpus 4") })
 }
 
 // A menu opens and closes by the keyboard alone.
@@ -134,5 +134,5 @@ func TestKeyboard(t *testing.T) {
 	b.Do("close it", chromedp.KeyEvent(kb.Escape), browser.Holds(`!document.querySelector("#vmhead details").open`))
 	b.Do("reset", chromedp.KeyEvent(kb.Enter), chromedp.Focus(chromedp.CSS("#reset-web")), chromedp.KeyEvent(kb.Enter),
 		chromedp.WaitVisible(chromedp.CSS("#question")), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
-	require.Eventually(t, func() bool { return p.has("admin reset web") }, browser.Patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin reset web") })
 }

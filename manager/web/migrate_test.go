@@ -2,13 +2,13 @@ package web
 
 import (
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/fleet"
 	"vmop/test/browser"
+	"vmop/test/wait"
 )
 
 // moves is a VM whose guest can move; with a number, that much of it has moved.
@@ -47,7 +47,7 @@ func TestAGuestMovesInTheBrowser(t *testing.T) {
 	b.Open(p.http.URL+"/vms/web", "light", 1280)
 	b.Do("move it", chromedp.Click(chromedp.CSS("#vmhead summary")),
 		chromedp.WaitVisible(chromedp.CSS("#migrate-web")), chromedp.Click(chromedp.CSS("#migrate-web")))
-	require.Eventually(t, func() bool { return p.has("admin migrate web") }, browser.Patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin migrate web") })
 	shows := func(element, text string) {
 		b.Do(text, browser.Holds(`document.querySelector("#`+element+`").textContent.includes("`+text+`")`))
 	}

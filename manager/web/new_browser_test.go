@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -13,6 +12,7 @@ import (
 	"vmop/manager/fleet"
 	"vmop/test/browser"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // The pages where VMs are made, changed and deleted look as TestPictures wants it.
@@ -99,7 +99,7 @@ func TestNewVMInBrowser(t *testing.T) {
 			document.activeElement.id == "text" && document.activeElement.value.startsWith("# by hand")`))
 	b.Do("create", chromedp.Click(chromedp.CSS("button[value=create]")),
 		chromedp.WaitVisible(chromedp.CSS("#vmhead")))
-	require.Eventually(t, func() bool { return p.has("admin start web") }, browser.Patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin start web") })
 	p.stage.mutex.Lock()
 	defer p.stage.mutex.Unlock()
 	require.True(t, strings.HasPrefix(p.saved, "# by hand\n"), p.saved)

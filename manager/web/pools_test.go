@@ -16,6 +16,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
 	"vmop/test/browser"
+	"vmop/test/wait"
 )
 
 // poolsOf are pools whose VMs go to whoever claims one.
@@ -183,5 +184,5 @@ func TestPoolsInBrowser(t *testing.T) {
 	}
 	b.Do("release it", chromedp.Click(chromedp.CSS("#release-corner")), chromedp.WaitVisible(chromedp.CSS("#question")),
 		chromedp.Click(chromedp.CSS("#question button[value=yes]")))
-	require.Eventually(t, func() bool { return p.has("admin releases corner") }, browser.Patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin releases corner") })
 }

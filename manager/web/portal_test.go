@@ -13,6 +13,7 @@ import (
 
 	"vmop/manager/fleet"
 	"vmop/test/browser"
+	"vmop/test/wait"
 )
 
 // canary is in everything of a VM that its user must not learn.
@@ -214,7 +215,7 @@ func TestPortalInBrowser(t *testing.T) {
 		b.Do("mark the page", chromedp.Evaluate[chromedp.Void](`void (window.mark = 1)`))
 	}
 	one.Do("start", chromedp.Click(chromedp.CSS("#start-desk")))
-	require.Eventually(t, func() bool { return p.has("admin start desk") }, browser.Patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin start desk") })
 	p.Put(sample("desk", fleet.Starting))
 	for _, b := range []*browser.Browser{one, two} {
 		b.Do("busy", browser.Holds(`document.querySelector("#card-desk").ariaBusy == "true"`))

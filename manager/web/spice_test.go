@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/fleet"
+	"vmop/test/wait"
 )
 
 // connection opens a connection as a viewer does whose proxy is the server.
@@ -91,11 +92,11 @@ func TestViewer(t *testing.T) {
 	for _, conn := range append(ends, <-p.conns) {
 		require.NoError(t, conn.Close())
 	}
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		p.server.tickets.mu.Lock()
 		defer p.server.tickets.mu.Unlock()
 		return p.server.tickets.known[ticket].channels == 0
-	}, time.Minute, time.Millisecond)
+	})
 	require.Zero(t, p.server.Figures().Screens)
 	advance(ticketRest)
 	_, code = p.connection(ticket)

@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/fleet"
 	"vmop/test/browser"
+	"vmop/test/wait"
 )
 
 // Users who may make VMs see the disks and make more of them; to delete one takes the permission to delete, its name,
@@ -134,7 +134,7 @@ func TestDisksInBrowser(t *testing.T) {
 	b.Do("make one", chromedp.SendKeys(chromedp.CSS("#f-name"), "data"),
 		chromedp.SendKeys(chromedp.CSS("#f-size"), "1 GiB"), chromedp.Click(chromedp.CSS("#newdisk button.primary")))
 	did := func(what string) {
-		require.Eventually(t, func() bool { return p.has(what) }, browser.Patience, 10*time.Millisecond, what)
+		wait.Until(t, func() bool { return p.has(what) }, what)
 	}
 	did(`admin creates VirtualDisk data 1073741824 "blank" "" "" ""`)
 	p.stage.mutex.Lock()

@@ -14,13 +14,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/fleet"
 	"vmop/test/browser"
+	"vmop/test/wait"
 )
 
 // Upload is a pod that takes a file.
@@ -305,11 +305,10 @@ func TestFilesInBrowser(t *testing.T) {
 	b.Do("send to a disk that waits", chromedp.SetUploadFiles(chromedp.CSS("#file-VirtualDisk-root"), []string{file}),
 		browser.Holds(`document.querySelector("#toasts").textContent.includes("UnsupportedFormat: it is no image")`))
 	b.Do("download", chromedp.Click(chromedp.CSS("#download-VirtualDisk-data")))
-	require.Eventually(t, func() bool { return p.has("admin exports VirtualDisk data") }, browser.Patience,
-		10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("admin exports VirtualDisk data") })
 	p.stage.mutex.Lock()
 	p.disks.offer = data
 	p.stage.mutex.Unlock()
-	require.Eventually(t, func() bool { return p.has("sent") }, browser.Patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.has("sent") })
 	b.Accessible("../..")
 }

@@ -18,6 +18,7 @@ import (
 	"vmop/alive"
 	"vmop/manager/fleet"
 	"vmop/test/deaf"
+	"vmop/test/wait"
 )
 
 // piped is a listener whose connections are in memory, so that a test's clock applies to them.
@@ -169,5 +170,5 @@ func TestVanishedViewersAndPages(t *testing.T) {
 	deaf.Make(t, page)
 	_, err = far.Read(make([]byte, 1))
 	require.Error(t, err)
-	require.Eventually(t, func() bool { return p.server.open.pages.Load() == 0 }, time.Minute, 10*time.Millisecond)
+	wait.Until(t, func() bool { return p.server.open.pages.Load() == 0 })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -94,7 +95,7 @@ func TestTheGuestAgentIsAsked(t *testing.T) {
 	t.Cleanup(a.Close)
 	asked := func(want string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return <-played.asked == want }, time.Minute, time.Millisecond, want)
+		wait.Until(t, func() bool { return <-played.asked == want }, want)
 	}
 	thaw := func() (count int, err error) {
 		answered := make(chan struct{})
@@ -108,12 +109,12 @@ func TestTheGuestAgentIsAsked(t *testing.T) {
 	require.ErrorIs(t, err, errNoAgent, "it doesn't listen yet")
 	do(func() { a.SetPort(GuestRole, true, false) })
 	asked("guest-get-osinfo")
-	require.Eventually(t, func() bool { return tracker.Status().Guest != nil }, time.Minute, time.Millisecond)
+	wait.Until(t, func() bool { return tracker.Status().Guest != nil })
 	require.Equal(t, "tiny", tracker.Status().Guest.OS.ID)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		n, err := thaw()
 		return err == nil && n == 3
-	}, time.Minute, 10*time.Millisecond)
+	})
 
 	frozen := make(chan error, 1)
 	do(func() {
@@ -143,5 +144,5 @@ func TestTheGuestAgentIsAsked(t *testing.T) {
 	do(func() { a.ShutDown(time.Minute, func(err error) { ended <- err }) })
 	asked("guest-shutdown")
 	do(func() { a.SetPort(GuestRole, false, false) })
-	require.Eventually(t, func() bool { return tracker.Status().Guest == nil }, time.Minute, time.Millisecond)
+	wait.Until(t, func() bool { return tracker.Status().Guest == nil })
 }

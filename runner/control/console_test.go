@@ -9,12 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/wait"
 )
 
 // open opens the console as a client.
@@ -67,13 +67,13 @@ func TestTakeOver(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "\r\n[console taken over by "+me+"]\r\n", string(rest))
 	require.NoError(t, second.Close())
-	require.Eventually(t, func() bool { // the console is free when the server has noticed
+	wait.Until(t, func() bool { // the console is free when the server has noticed
 		third, err := s.client.Console(t.Context(), control.Type)
 		if err == nil {
 			third.Close()
 		}
 		return err == nil
-	}, patience, 5*time.Millisecond)
+	})
 }
 
 // A guest that doesn't read holds up who types, but not who takes over.
@@ -166,7 +166,7 @@ func TestAClientThatIsHalfOpenHasLeft(t *testing.T) {
 	require.NoError(t, conn.(*net.UnixConn).CloseWrite())
 	_, err = io.ReadAll(conn)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(s.tracker.Status().Consoles) == 0 }, patience, 5*time.Millisecond)
+	wait.Until(t, func() bool { return len(s.tracker.Status().Consoles) == 0 })
 }
 
 func TestViewersAreInTheStatus(t *testing.T) {

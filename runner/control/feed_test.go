@@ -16,6 +16,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -83,7 +84,7 @@ func TestASlowReaderLosesTheOldest(t *testing.T) {
 	}
 	require.Less(t, heap(), before+4<<20)
 	require.NoError(t, s.tracker.Update(status.Ended{}))
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetReadDeadline(wait.Deadline()))
 	rest, err := io.ReadAll(conn)
 	require.NoError(t, err)
 	got, dropped := 0, 0

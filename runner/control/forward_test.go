@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +12,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/runner/usernet"
+	"vmop/test/wait"
 )
 
 // forwards returns the lines about forwarded ports that a real QEMU knows.
@@ -50,7 +50,7 @@ func TestPortsOfTheGuest(t *testing.T) {
 	require.Len(t, s.forwards(t), 2, "that of the configuration is used")
 	require.NoError(t, other.Close())
 	require.NoError(t, second.Close())
-	require.Eventually(t, func() bool { return len(s.forwards(t)) == 1 }, patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { return len(s.forwards(t)) == 1 })
 	require.Equal(t, configured, s.forwards(t))
 }
 

@@ -10,10 +10,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/wait"
 )
 
 // canary is a secret in a command. It must reach QEMU, not the log.
@@ -51,7 +52,7 @@ func FuzzRequests(f *testing.F) {
 		conn, err := net.Dial("unix", s.path())
 		require.NoError(t, err)
 		defer conn.Close()
-		require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+		require.NoError(t, conn.SetDeadline(wait.Deadline()))
 		_, _ = conn.Write(request) // a server may have answered already
 		require.NoError(t, conn.(*net.UnixConn).CloseWrite())
 		answer, err := io.ReadAll(conn)
@@ -61,9 +62,9 @@ func FuzzRequests(f *testing.F) {
 		st, err := s.client.Status(timeout(t))
 		require.NoError(t, err)
 		require.Equal(t, "web", st.Name)
-		require.Eventually(t, func() bool {
+		wait.Until(t, func() bool {
 			return s.clients(t) == "1"
-		}, patience, time.Millisecond, "a connection is left")
+		}, "a connection is left")
 		text := s.log.String()
 		require.NotContains(t, text, canary)
 		require.Negative(t, strings.IndexFunc(text, func(r rune) bool {

@@ -25,15 +25,13 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/logbook"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
-// patience bounds what takes no time unless something is broken.
-const patience = 120 * time.Second
-
 func timeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -160,7 +158,7 @@ func (s *served) raw(t *testing.T, request string) string {
 	conn, err := net.Dial("unix", s.path())
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(wait.Deadline()))
 	_, _ = io.WriteString(conn, request) // a server may have answered already
 	answer, err := io.ReadAll(conn)
 	require.NoError(t, err)
@@ -183,7 +181,7 @@ func (s *served) http(t *testing.T, method, path, body string) (code, text strin
 func expect(t *testing.T, r io.Reader, text string) string {
 	t.Helper()
 	if c, ok := r.(net.Conn); ok {
-		require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+		require.NoError(t, c.SetReadDeadline(wait.Deadline()))
 	}
 	var got []byte
 	buf := make([]byte, 64<<10)

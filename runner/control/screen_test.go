@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -20,6 +19,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/wait"
 )
 
 // screen opens the screen as a client.
@@ -111,15 +111,15 @@ func TestManySeeTheScreenAndOneTypes(t *testing.T) {
 	send(t, second, key('z'))
 	expect(t, console, "z")
 	picture(t, watcher)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return consoles(s.tracker.Status()) == "serial watch, vnc watch, vnc type"
-	}, patience, 5*time.Millisecond)
+	})
 	for _, conn := range []net.Conn{watcher, second} {
 		require.NoError(t, conn.Close())
 	}
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return consoles(s.tracker.Status()) == "serial watch"
-	}, patience, 5*time.Millisecond)
+	})
 }
 
 // consoles are the viewers in a status: "serial watch, vnc type".
@@ -161,17 +161,17 @@ func TestAWatcherIsHeldToTheProtocol(t *testing.T) {
 	server, err := l.Accept()
 	require.NoError(t, err)
 	defer server.Close()
-	require.NoError(t, server.SetDeadline(time.Now().Add(patience)))
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, server.SetDeadline(wait.Deadline()))
+	require.NoError(t, conn.SetDeadline(wait.Deadline()))
 	send(t, conn, "RFB 003.008\n\x01\x01\x63")
 	sent, err := io.ReadAll(server)
 	require.NoError(t, err)
 	require.Equal(t, "RFB 003.008\n\x01\x01", string(sent))
 	_, err = io.ReadAll(conn)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return strings.Contains(s.log.String(), "sends a message of the unknown type 99")
-	}, patience, time.Millisecond)
+	})
 }
 
 // Clients who want a screenshot while one is being taken share the next.
@@ -211,7 +211,7 @@ func TestScreenshotsAreShared(t *testing.T) {
 	for range clients {
 		go get()
 	}
-	require.Eventually(t, func() bool { return s.Waiting() == clients }, patience, time.Millisecond)
+	wait.Until(t, func() bool { return s.Waiting() == clients })
 	end <- "png1"
 	require.NoError(t, <-results)
 	<-begun

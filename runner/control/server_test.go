@@ -22,6 +22,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/wait"
 )
 
 func TestTheSocketIsForThisUserOnly(t *testing.T) {
@@ -197,21 +198,21 @@ func TestClientsAreBounded(t *testing.T) {
 	for range many {
 		quiet()
 	}
-	require.Eventually(t, func() bool { return full.Load() >= many-control.MaxConnections }, patience, time.Millisecond)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool { return full.Load() >= many-control.MaxConnections })
+	wait.Until(t, func() bool {
 		_, err := s.client.Status(t.Context())
 		if err == nil {
 			quiet() // in the place of a connection whose end was seen only now
 		}
 		return err != nil && err.Error() == "too many clients"
-	}, patience, time.Millisecond)
+	})
 	for _, conn := range conns {
 		conn.Close()
 	}
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, err := s.client.Status(t.Context())
 		return err == nil
-	}, patience, 10*time.Millisecond)
+	})
 }
 
 // However many streams are held, the VM can be asked how it is, and stopped.
@@ -242,13 +243,13 @@ func TestStreamsLeaveRoomForRequests(t *testing.T) {
 	require.NoError(t, s.client.Metrics(timeout(t), io.Discard))
 	require.NoError(t, s.client.Act(timeout(t), control.Stop))
 	events.Close()
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		conn, err := s.client.Console(t.Context(), control.Watch)
 		if err == nil {
 			conn.Close()
 		}
 		return err == nil
-	}, patience, 10*time.Millisecond)
+	})
 }
 
 // blocking is a log that waits at the line of a request until it may go on.

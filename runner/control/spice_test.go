@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/spice"
+	"vmop/test/wait"
 )
 
 // A client has several channels of a real SPICE server with a password, and needs none; another one
@@ -43,7 +43,7 @@ func TestSPICE(t *testing.T) {
 	require.Zero(t, spice.Login(t, second, spice.Main, 0, ""))
 	require.Equal(t, "spice type", consoles(s.tracker.Status()))
 	require.NoError(t, second.Close())
-	require.Eventually(t, func() bool { return consoles(s.tracker.Status()) == "" }, patience, 5*time.Millisecond)
+	wait.Until(t, func() bool { return consoles(s.tracker.Status()) == "" })
 }
 
 // A client that is connected with QEMU's port isn't disconnected unasked.

@@ -17,12 +17,11 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/guest"
+	"vmop/test/wait"
 )
 
-const patience = 120 * time.Second
-
 func timeout(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	t.Cleanup(cancel)
 	return ctx
 }

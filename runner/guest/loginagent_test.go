@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/guest"
+	"vmop/test/wait"
 )
 
 // talk is a conversation with a log-in agent that the test plays.
@@ -56,12 +57,8 @@ func (c *talk) hears(line string) {
 
 func (c *talk) is(state guest.LoginState) {
 	c.t.Helper()
-	select {
-	case s := <-c.states:
-		require.Equal(c.t, state, s)
-	case <-time.After(patience):
-		require.FailNow(c.t, "no state is published", "want %v", state)
-	}
+	s := wait.Receive(c.t, c.states, "no state is published", "want %v", state)
+	require.Equal(c.t, state, s)
 }
 
 func TestAConversation(t *testing.T) {

@@ -1,7 +1,6 @@
 package handover
 
 import (
-	"context"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // await returns when QEMU says that something has happened, by the host's clock.
 func (m *machine) await(event string) time.Time {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()
 	for {
 		select {

@@ -1,7 +1,6 @@
 package handover
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -19,6 +18,7 @@ import (
 	"vmop/runner/migrate/link"
 	"vmop/test/guest"
 	"vmop/test/measure"
+	"vmop/test/wait"
 )
 
 // What the guest of the benchmark has, in bytes: of its memory, and of its disk, as much is not zero.
@@ -89,7 +89,7 @@ func (m *machine) does(list ...qmp.Command) {
 // becomes waits until the migration has a status.
 func (m *machine) becomes(status string) {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()
 	for {
 		info, err := query(ctx, m)

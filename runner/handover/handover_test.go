@@ -17,6 +17,7 @@ import (
 	"vmop/runner/migrate"
 	"vmop/runner/migrate/link"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // trial is a migration between two machines, and what happens to its runners.
@@ -93,11 +94,11 @@ func (r *trial) boot(options ...string) {
 
 func (r *trial) listen() {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool {
+	wait.Until(r.t, func() bool {
 		l, err := link.Listen(r.t.Context(), r.target, r.log)
 		r.listener = l
 		return err == nil
-	}, patience, 10*time.Millisecond)
+	})
 }
 
 func begin(t testing.TB, do func(ctx context.Context) error) run {
@@ -175,11 +176,7 @@ func (r *trial) there() *machine {
 // get waits for an answer.
 func get[T any](t testing.TB, from <-chan T) (answer T) {
 	t.Helper()
-	select {
-	case answer = <-from:
-	case <-time.After(patience):
-		require.FailNow(t, "no answer")
-	}
+	answer = wait.Receive(t, from, "no answer")
 	return answer
 }
 

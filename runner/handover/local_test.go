@@ -16,6 +16,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/migrate"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // newLocal returns a trial whose sides don't share the disk, of a guest that writes records.
@@ -85,7 +86,7 @@ func (r *trial) nothingArrived() {
 		return
 	}
 	var names []string
-	require.Eventually(r.t, func() bool {
+	wait.Until(r.t, func() bool {
 		names = r.arrivals()
 		note, err := Read(r.toDir)
 		require.NoError(r.t, err)
@@ -97,7 +98,7 @@ func (r *trial) nothingArrived() {
 		require.NoError(r.t, note.Settle())
 		require.Equal(r.t, []string{filepath.Base(r.toDisk)}, r.arrivals())
 		return true
-	}, patience, 10*time.Millisecond, "left: %v", &names)
+	}, "left: %v", &names)
 }
 
 // arrivals are the names in the folder of the target's disk.
@@ -219,7 +220,7 @@ func TestTheDiskOfTheTargetIsFull(t *testing.T) {
 			r := newLocal(t, "raw", format)
 			r.toDisk = filepath.Join(small, "disk."+format)
 			r.images = []Image{NewFile("a", "r", r.toDisk, format, guest.RecorderSize)}
-			require.Eventually(t, func() bool { return len(r.from.counts()) > 1000 }, patience, time.Millisecond)
+			wait.Until(t, func() bool { return len(r.from.counts()) > 1000 })
 			target, receiving := r.asTarget()
 			require.ErrorContains(t, get(t, r.asSource().ended), "No space left on device")
 			require.ErrorContains(t, get(t, target.Decided()), "the source keeps the guest: QEMU cannot copy the disks")

@@ -14,15 +14,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
-
-const patience = 2 * time.Minute
 
 // machine is a QEMU whose guest counts.
 type machine struct {
@@ -162,13 +160,13 @@ func (m *machine) moves() {
 		return
 	}
 	before := len(m.counts())
-	require.Eventually(m.t, func() bool { return len(m.counts()) > before+3 }, patience, time.Millisecond,
+	wait.Until(m.t, func() bool { return len(m.counts()) > before+3 },
 		"the guest doesn't count")
 }
 
 // state returns the run state; "" if QEMU has ended.
 func (m *machine) state() string {
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()
 	reply, err := m.Command(ctx, qmp.Command{Execute: "query-status"})
 	if err != nil {
@@ -181,7 +179,7 @@ func (m *machine) state() string {
 
 // fault runs a command, and returns its error.
 func (m *machine) fault(ctx context.Context, execute string) string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := wait.Context(ctx)
 	defer cancel()
 	if _, err := m.Command(ctx, qmp.Command{Execute: execute}); err != nil {
 		return err.Error()
@@ -242,7 +240,7 @@ func (m *machine) observe() {
 // exactlyOne requires that the guest runs in the first of two machines, and not in the other, if there is one.
 func exactlyOne(t testing.TB, here, there *machine) {
 	t.Helper()
-	require.Eventually(t, func() bool { return here.state() == "running" }, patience, 5*time.Millisecond)
+	wait.Until(t, func() bool { return here.state() == "running" })
 	if there == nil {
 		here.moves()
 		return

@@ -3,11 +3,11 @@ package handover
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/migrate"
+	"vmop/test/wait"
 )
 
 // A guest that was released to a target that is gone for good is lost, when a user says that the target is gone: it is
@@ -19,11 +19,11 @@ func TestAReleasedGuestIsReclaimed(t *testing.T) {
 		_ = s.listener.Close()
 		s.there().kill()
 	})
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		err := s.source.Fence(t.Context())
 		require.True(t, err == nil || errors.Is(err, ErrAnswers), "%v", err)
 		return err == nil
-	}, patience, 10*time.Millisecond)
+	})
 	require.ErrorIs(t, get(t, s.sending.ended), ErrReclaimed)
 	<-s.from.done
 	unrecorded(t, s.fromDir)

@@ -12,13 +12,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/diskimage"
 	"vmop/outbound"
 	"vmop/runner/images"
+	"vmop/test/wait"
 	"vmop/vmspec"
 )
 
@@ -200,7 +200,7 @@ func TestAKilledProcessLeavesNoDisk(t *testing.T) {
 	victim := exec.Command(self)
 	victim.Env = append(os.Environ(), "DISK="+disk.File, "SOURCE="+disk.Text, "CACHE="+cache.Folder)
 	require.NoError(t, victim.Start())
-	require.Eventually(t, func() bool { return p.fetched() == 1 }, time.Minute, 5*time.Millisecond)
+	wait.Until(t, func() bool { return p.fetched() == 1 })
 	require.NoError(t, victim.Process.Kill())
 	_ = victim.Wait()
 	require.NoFileExists(t, disk.File)

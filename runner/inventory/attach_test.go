@@ -15,6 +15,7 @@ import (
 	"vmop/runner/images"
 	"vmop/runner/status"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 	"vmop/yamlfile"
@@ -218,10 +219,10 @@ func TestAttachedDisksOfImages(t *testing.T) {
 	require.ErrorContains(t, err, missing+" has not been made of "+image+" yet")
 	_, err = h.MakeDisks(t.Context(), "web", nil, func(images.Progress) {})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		d := driveOf(h.find("web").Status, "byhand")
 		return d != nil && d.State == status.DriveAttached
-	}, patience, 100*time.Millisecond)
+	})
 	require.NoError(t, h.End(t.Context(), "web", true))
 }
 

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -9,18 +8,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/config"
 	"vmop/runner/prepare"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
-
-// patience bounds every wait; what is waited for is an event each time.
-const patience = 4 * time.Minute
 
 // quick is a VM that needs nothing, and ends at once when it is asked to.
 const quick = "accelerator: tcg\nfirmware: bios\nnetwork: []\npowerdownTimeout: 0\nmaximumRam: 128 MiB\n"
@@ -113,7 +109,7 @@ func (h *here) stopped(name string) {
 // until reads lists until one is as wanted.
 func until(t *testing.T, lists <-chan []VM, wanted func([]VM) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := wait.Context(t.Context())
 	defer cancel()
 	var last []VM
 	for {

@@ -10,6 +10,7 @@ import (
 
 	"vmop/runner/lock"
 	"vmop/runner/prepare"
+	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 )
@@ -73,10 +74,10 @@ func TestDataOfADeletedVM(t *testing.T) {
 	require.Empty(t, h.source("web"), "the disk is the blank one")
 	require.Contains(t, h.find("web").UnusedSources()[0],
 		image+" is not used: the disk "+disk+" exists, and it was created blank")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		s := h.find("web").Status
 		return s != nil && len(s.Problems) == 1 && s.Problems[0].Path == "vm.drives[0].source"
-	}, patience, 10*lookInterval)
+	})
 	h.stopped("web")
 	kept, err := os.ReadFile(filepath.Join(filepath.Dir(disk), "uuid.txt"))
 	require.NoError(t, err)
@@ -150,10 +151,10 @@ func TestAnImageIsNotTakenForARawDisk(t *testing.T) {
 		require.Equal(t, string(right), h.configured())
 	}
 	require.NoError(t, os.WriteFile(file, wrong, 0o600)) // by hand
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		s := h.find("web").Status
 		return s != nil && s.Configuration.Error != ""
-	}, patience, 10*lookInterval)
+	})
 	require.NoError(t, os.WriteFile(file, right, 0o600))
 	h.stopped("web")
 	after, err := os.ReadFile(image)

@@ -21,6 +21,7 @@ import (
 	"vmop/runner/snapshot"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -117,7 +118,7 @@ func TestASnapshotOfAGuestThatWrites(t *testing.T) {
 	require.NoError(t, h.Start(ctx, "web"))
 	c := h.console("web")
 	c.writes()
-	until := time.Now().Add(patience)
+	until := wait.Deadline()
 	for h.find("web").State != vmstatus.StateBooted && time.Now().Before(until) {
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -185,18 +186,18 @@ func TestASnapshotOfAGuestThatWrites(t *testing.T) {
 func (h *here) noneLeft(name string) {
 	h.t.Helper()
 	vm := h.find(name)
-	require.Eventually(h.t, func() bool {
+	wait.Until(h.t, func() bool {
 		entries, err := os.ReadDir(filepath.Join(vm.DataDir, "snapshots"))
 		return err == nil && len(entries) == 0
-	}, patience, 20*time.Millisecond, "files of an unfinished snapshot")
+	}, "files of an unfinished snapshot")
 	client, err := vm.Dial(h.t.Context())
 	require.NoError(h.t, err)
 	for _, question := range []string{"query-jobs", "query-fdsets", "query-named-block-nodes"} {
-		require.Eventually(h.t, func() bool {
+		wait.Until(h.t, func() bool {
 			reply, err := client.QMP(h.t.Context(), qmp.Command{Execute: question})
 			require.NoError(h.t, err)
 			return !strings.Contains(string(reply), "vmop-snapshot-")
-		}, patience, 20*time.Millisecond, question)
+		}, question)
 	}
 }
 
@@ -226,7 +227,7 @@ func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
 	}))
 	require.ErrorContains(t, err, "the runner has ended before the snapshot was whole")
 	qemu := invariants.OneQEMU(t, h.dir)
-	require.Eventually(t, func() bool { return h.find("web").State == StateNoRunner }, patience, 20*time.Millisecond)
+	wait.Until(t, func() bool { return h.find("web").State == StateNoRunner })
 	require.NoError(t, h.Start(ctx, "web"))
 	require.Equal(t, qemu, invariants.OneQEMU(t, h.dir), "it is adopted")
 	h.noneLeft("web")
@@ -238,7 +239,7 @@ func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
 		_, err = h.CreateSnapshot(ctx, "web", "one", false, whenCopying(func() {
 			require.NoError(t, client.Act(ctx, control.Kill))
 		}))
-		require.Eventually(t, stopped, patience, 20*time.Millisecond)
+		wait.Until(t, stopped)
 		if err != nil {
 			break
 		}

@@ -13,6 +13,7 @@ import (
 
 	"vmop/nbdexport"
 	"vmop/runner/reconcile"
+	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -66,8 +67,7 @@ func (s *diskServer) start() {
 		<-ended
 		s.end = func() {}
 	}
-	require.Eventually(s.t, func() bool { return nbdexport.Probe(ctx, s.nbd(), time.Minute) == nil }, patience,
-		20*time.Millisecond)
+	wait.Until(s.t, func() bool { return nbdexport.Probe(ctx, s.nbd(), time.Minute) == nil })
 }
 
 func (s *diskServer) nbd() vmspec.NBD {

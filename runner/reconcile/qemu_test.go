@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -15,12 +14,9 @@ import (
 	"vmop/qmp"
 	"vmop/runner/reconcile"
 	"vmop/test/paused"
+	"vmop/test/wait"
 	"vmop/vmtypes/plan"
 )
-
-// patience is how long a test waits for QEMU or for its guest: much longer than
-// they take on an idle computer, because they may have to do without KVM.
-const patience = 3 * time.Minute
 
 // live is a QEMU that runs, and what brings it near to what is wanted.
 type live struct {
@@ -43,7 +39,7 @@ func startQEMU(t *testing.T, start reconcile.Start, rules plan.Rules, options ..
 // ask runs a command of the test itself.
 func (l *live) ask(command string, arguments any) json.RawMessage {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	ctx, cancel := wait.Context(l.t.Context())
 	defer cancel()
 	reply, err := l.qemu.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
 	require.NoError(l.t, err, l.qemu.Said())
@@ -54,7 +50,7 @@ func (l *live) ask(command string, arguments any) json.RawMessage {
 func (l *live) step() reconcile.Step {
 	l.t.Helper()
 	step := l.machine.Next(l.want, time.Now())
-	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	ctx, cancel := wait.Context(l.t.Context())
 	defer cancel()
 	var pending []*qmp.Pending
 	for _, r := range step.Requests {
@@ -97,7 +93,7 @@ func (l *live) step() reconcile.Step {
 // and there is nothing more to say at once.
 func (l *live) until(what string, done func(reconcile.Facts) bool) reconcile.Facts {
 	l.t.Helper()
-	late := time.After(patience)
+	late := wait.Over(l.t)
 	for {
 		step := l.step()
 		if len(step.Requests)+len(step.Servers)+len(step.Opens) > 0 {

@@ -16,14 +16,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/supervisor"
+	"vmop/test/wait"
 )
-
-const patience = 120 * time.Second
 
 // Run collects all children and takes signals, so each one has a process of its
 // own, which is this program with the fake runner's command line in the
@@ -109,7 +107,7 @@ func launch(t *testing.T, cmd *exec.Cmd, dir string, args []string) *supervised 
 		s.cmd.Env = append(s.cmd.Env, askedVariable+"=1")
 	}
 	require.NoError(t, s.cmd.Start())
-	require.NoError(t, r.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, r.SetReadDeadline(wait.Deadline()))
 	return s
 }
 
@@ -271,7 +269,7 @@ func TestOrphansAreCollected(t *testing.T) {
 // child waits until a process has a child in a state, and returns its number.
 func (s *supervised) child(parent int, state string) (pid int) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool {
+	wait.Until(s.t, func() bool {
 		all, err := filepath.Glob("/proc/[0-9]*/stat")
 		require.NoError(s.t, err)
 		for _, path := range all {
@@ -283,7 +281,7 @@ func (s *supervised) child(parent int, state string) (pid int) {
 			}
 		}
 		return false
-	}, patience, 10*time.Millisecond)
+	})
 	return pid
 }
 

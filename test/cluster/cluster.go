@@ -25,9 +25,6 @@ const (
 	maxNodes    = 4
 )
 
-// patience is how long anything may take; nothing does.
-const patience = 2 * time.Minute
-
 // Options describe a cluster.
 type Options struct {
 	// Nodes is how many, 0 to 4. Without one nothing runs, but all objects can be

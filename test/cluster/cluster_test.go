@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/cluster"
+	"vmop/test/wait"
 )
 
 const (
-	patience = 3 * time.Minute
-	tick     = 200 * time.Millisecond
+	tick = 200 * time.Millisecond
 )
 
 // A pod runs on a real cluster, its node loses power and comes back, and when the
@@ -53,11 +53,11 @@ func TestCluster(t *testing.T) {
 
 	require.NoError(t, c.CutPower(ctx, 1))
 	require.NoError(t, c.Boot(ctx, 1))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		out, err := c.Kubectl(ctx, "get", "pod", "hello", "-o",
 			"jsonpath={.status.containerStatuses[0].restartCount}{.status.containerStatuses[0].ready}")
 		return err == nil && out == "1true"
-	}, patience, tick, "the pod's container is started again")
+	}, "the pod's container is started again")
 
 	down = true
 	require.NoError(t, c.Down(ctx))
@@ -95,10 +95,10 @@ func TestOwnerKilled(t *testing.T) {
 	require.Len(t, c.Processes, 5)
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, err := os.Stat(dir)
 		return errors.Is(err, os.ErrNotExist)
-	}, patience, tick, "its folder goes last")
+	}, "its folder goes last")
 	for name, id := range c.Processes {
 		require.False(t, id.Runs(), name)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"vmop/test/cluster"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 // claim is a claim of a class of CSI, with more of its specification.
@@ -165,9 +166,9 @@ func TestCSI(t *testing.T) {
 	c.kubectl("delete", "pod", "reader", "--timeout=3m")
 	c.kubectl("delete", "volumesnapshots,pvc", "--all", "--timeout=3m")
 	c.kubectl("wait", "pv", "--all", "--for=delete", "--timeout=3m")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return len(c.volumes()) == 0 && len(attached(t.Context(), t, c.Dir)) == 0
-	}, patience, tick, "all is deleted")
+	}, "all is deleted")
 }
 
 // end takes the cluster down, and says what its programs have said where the test has failed.

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // VMs get addresses of the ranges in the manager's configuration, and their guests learn them by DHCP
@@ -55,7 +55,7 @@ func addresses(t *testing.T, l *lab) {
 	require.ErrorContains(t, err, "is attached to the VM addressed")
 
 	v.delete()
-	clustertest.Eventually(t, "the address to be released", func() error {
+	wait.For(t, "the address to be released", func() error {
 		vmips, leases := l.kubectl(t, "get", "vmip", "-o", "name"), l.kubectl(t, "get", "vmipl")
 		if strings.Contains(vmips, own) || !regexp.MustCompile(lease+` .* Released `).MatchString(leases) {
 			return fmt.Errorf("there are %s\n%s", vmips, leases)
@@ -77,7 +77,7 @@ spec:
   staticIP: %s
   type: Static
 `, name, address))
-	clustertest.Eventually(t, "the address "+address, func() error {
+	wait.For(t, "the address "+address, func() error {
 		if is := l.vmip(t, name); is != address {
 			return fmt.Errorf("it is %q:\n%s", is, l.kubectl(t, "get", "vmip", "-o", "wide"))
 		}

@@ -18,8 +18,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // find sets D to the disk of a serial number in the guest, whose system has no udev.
@@ -49,7 +49,7 @@ func attachments(t *testing.T, l *lab) {
 	l.attachmentIs(t, "first", v1.AttachmentAttached)
 	l.kubectl(t, "delete", "vmbda", "first", "--timeout=2m")
 	require.Contains(t, inside.ask(find+"echo \"<$D>\""), "<>")
-	clustertest.Eventually(t, "the end of the export", func() error {
+	wait.For(t, "the end of the export", func() error {
 		err := l.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "vd-data"}, &corev1.Pod{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -118,7 +118,7 @@ func attachedImages(t *testing.T, l *lab) {
 	u.types("kubectl vmop image detach gets-a-cd tools", "")
 	inCD.ask("while [ -b /dev/sr0 ]; do usleep 100000; done")
 	l.kubectl(t, "delete", "vm", "gets-a-disk", "--timeout=3m")
-	clustertest.Eventually(t, "the end of the exports", func() error {
+	wait.For(t, "the end of the exports", func() error {
 		label := objects.LabelName + "=" + objects.ExportAppName
 		left := l.kubectl(t, "get", "pods,services,secrets", "-l", label, "-o", "name")
 		if strings.Contains(left, "vi-") {
@@ -136,7 +136,7 @@ func attachmentOf(name, vm string) string {
 // attachmentIs waits until an attachment has a phase.
 func (l *lab) attachmentIs(t *testing.T, name string, phase v1.AttachmentPhase) {
 	t.Helper()
-	clustertest.Eventually(t, name+" is "+string(phase), func() error {
+	wait.For(t, name+" is "+string(phase), func() error {
 		var a v1.VirtualMachineBlockDeviceAttachment
 		err := l.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &a)
 		if err == nil && a.Status.Phase != phase {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // classesOfTwo are a class and one with another CPU; the first has so many networks.
@@ -80,7 +80,7 @@ func approvedRestarts(t *testing.T, l *lab) {
 		})
 		v.condition(v1.ConditionRestartRequired, metav1.ConditionFalse)
 		require.Equal(t, pod.UID, v.pod().UID)
-		clustertest.Eventually(t, "an event for each restart", func() error {
+		wait.For(t, "an event for each restart", func() error {
 			events := l.kubectl(t, "get", "events", "-o", "name", "--field-selector",
 				"involvedObject.name=clerk,reason=AutomaticRestart")
 			if n := strings.Count(events, "\n"); n != i+1 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // console is the serial console of a guest, by kubectl exec.
@@ -65,7 +65,7 @@ func (c *console) await(pattern string) []string {
 	c.t.Helper()
 	expected := regexp.MustCompile("(?m)" + pattern)
 	var match []string
-	clustertest.Eventually(c.t, "a line like "+pattern, func() error {
+	wait.For(c.t, "a line like "+pattern, func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		rest := c.text.String()[c.read:]

@@ -22,8 +22,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 var update = flag.Bool("update", false, "make the pictures of the dashboards again")
@@ -40,7 +40,7 @@ func TestDashboards(t *testing.T) {
 	began := time.Now()
 	busyVMs(t, l)
 	time.Sleep(time.Until(began.Add(watched)))
-	clustertest.Eventually(t, "the alert of the VM that can't start", func() error {
+	wait.For(t, "the alert of the VM that can't start", func() error {
 		if is := p.query(t, `ALERTS{alertname="VmopStartFails",alertstate="firing"}`, nil); len(is) != 1 {
 			return fmt.Errorf("%v", is)
 		}

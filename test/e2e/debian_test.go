@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // The example debian: from nothing to a Debian to log in to. A local server has the place of the publisher's. A
@@ -41,7 +41,7 @@ func debian(t *testing.T, l *lab) {
 	}
 	// An attempt that ends too early leaves an sshd that continues to compute, so attempts are few and long.
 	log := "timeout 300 kubectl vmop ssh joe@debian -i ~/key -t '-o ConnectTimeout=240' --command "
-	clustertest.Eventually(t, "the guest lets its user in", func() error {
+	wait.For(t, "the guest lets its user in", func() error {
 		out, err := u.command(log + "true").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)

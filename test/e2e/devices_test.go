@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // With our device plugin VMs have KVM without any right, and so has any pod a device. It makes no difference when
@@ -48,7 +48,7 @@ func kvmByPlugin(t *testing.T, l *lab) {
 	for _, pid := range l.processesOf(string(before.UID), "vmmanager") {
 		kill(t, pid)
 	}
-	clustertest.Eventually(t, "the plugin to be ready again", func() error {
+	wait.For(t, "the plugin to be ready again", func() error {
 		if now := l.plugin(t).Status.ContainerStatuses[0]; now.RestartCount == 0 || !now.Ready {
 			return fmt.Errorf("it is %v", now)
 		}
@@ -59,7 +59,7 @@ func kvmByPlugin(t *testing.T, l *lab) {
 	kubelet := l.kubelet(1)
 	kill(t, kubelet)
 	ended(t, kubelet)
-	clustertest.Eventually(t, "the plugin to be registered with the next kubelet", func() error {
+	wait.For(t, "the plugin to be registered with the next kubelet", func() error {
 		log, err := l.Kubectl(t.Context(), "-n", devices, "logs", before.Name)
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ spec:
 `)
 	out, err := create.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	clustertest.Eventually(t, "the pod to have opened the device", func() error {
+	wait.For(t, "the pod to have opened the device", func() error {
 		var pod corev1.Pod
 		key := client.ObjectKey{Namespace: "restricted", Name: "opens-" + name}
 		require.NoError(t, l.client.Get(t.Context(), key, &pod))

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // lean returns the definition of a VM with next to nothing, of which many can run
@@ -64,7 +64,7 @@ func serverAway(t *testing.T, l *lab) {
 	ended(t, along)
 	kill(t, container)
 	ended(t, first)
-	clustertest.Eventually(t, "a VM that starts while the API server is away", func() error {
+	wait.For(t, "a VM that starts while the API server is away", func() error {
 		if all := again.qemus(again.name); len(all) != 1 {
 			return fmt.Errorf("its QEMUs are %v", all)
 		}
@@ -81,7 +81,7 @@ func serverAway(t *testing.T, l *lab) {
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.CurrentCPUs = new(int32(2)) })
 	v.until("to have 2 CPUs", func(now *v1.VirtualMachine) bool { return now.Status.CPUs == 2 })
 	require.Equal(t, qemu, v.qemu())
-	clustertest.Eventually(t, "another QEMU of the VM whose guest has powered off meanwhile", func() error {
+	wait.For(t, "another QEMU of the VM whose guest has powered off meanwhile", func() error {
 		if all := other.qemus(other.name); len(all) != 1 || all[0] == along {
 			return fmt.Errorf("there are %v", all)
 		}
@@ -186,7 +186,7 @@ func powerCut(t *testing.T, l *lab) {
 	t.Logf("the VM whose pod was deleted runs after %.0f s", time.Since(off).Seconds())
 	off = time.Now()
 	l.kubectl(t, "taint", "node", node, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")
-	clustertest.Eventually(t, "the pod to be evicted", func() error {
+	wait.For(t, "the pod to be evicted", func() error {
 		if pod := tainted.pod(); pod != nil && pod.UID == before[tainted] && pod.DeletionTimestamp == nil {
 			return errors.New("it isn't")
 		}
@@ -200,7 +200,7 @@ func powerCut(t *testing.T, l *lab) {
 	l.kubectl(t, "taint", "node", node, corev1.TaintNodeOutOfService+"-")
 	require.NoError(t, l.Boot(t.Context(), victim))
 	on := time.Now()
-	clustertest.Eventually(t, "the VM that has waited", func() error {
+	wait.For(t, "the VM that has waited", func() error {
 		if all := waits.qemus(waits.name); len(all) != 1 {
 			return fmt.Errorf("its QEMUs are %v", all)
 		}

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"vmop/test/cluster/clustertest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // Examples run, on a cluster that has neither Ceph nor a load balancer. The lab's
@@ -80,7 +80,7 @@ func (v *clusterVM) reachedFromOutside() {
 	require.Equal(v.t, "screens", service.Annotations["metallb.io/address-pool"])
 	require.Equal(v.t, "192.0.2.7", service.Annotations["metallb.io/loadBalancerIPs"])
 	address := net.JoinHostPort(v.pod().Status.HostIP, fmt.Sprint(service.Spec.Ports[0].NodePort))
-	clustertest.Eventually(v.t, "SPICE by the service", func() error {
+	wait.For(v.t, "SPICE by the service", func() error {
 		conn, err := v.Dial(v.t.Context(), "tcp", address)
 		if err != nil {
 			return err

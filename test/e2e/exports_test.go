@@ -18,7 +18,7 @@ import (
 
 	"vmop/manager/objects"
 	"vmop/nbdexport"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // exported is the namespace of exports. Its pods get no rights.
@@ -99,7 +99,7 @@ func (l *lab) export(t *testing.T, name string, mode corev1.PersistentVolumeMode
 
 	require.NoError(t, l.client.Delete(ctx, owner))
 	for _, object := range []client.Object{&corev1.Pod{}, &corev1.Service{}, &corev1.Secret{}} {
-		clustertest.Eventually(t, "the end of the export", func() error {
+		wait.For(t, "the end of the export", func() error {
 			err := l.client.Get(ctx, client.ObjectKey{Namespace: exported, Name: name}, object)
 			if apierrors.IsNotFound(err) {
 				return nil

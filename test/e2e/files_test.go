@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/browser"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/visitor"
+	"vmop/test/wait"
 )
 
 // As docs/web.md has it: a user sends a file from the browser to a new image, and to a new disk, and gets both back as
@@ -45,7 +45,7 @@ func filesThroughPages(t *testing.T, l *lab, b *browser.Browser, address string)
 		l.fetchThroughPages(t, person, host, kind, content)
 	}
 	require.Contains(t, l.managerLog(t.Context()), `"msg":"action","user":"admin","disk":"from-page","action":"upload"`)
-	clustertest.Eventually(t, "the key to go with its pod", func() error {
+	wait.For(t, "the key to go with its pod", func() error {
 		all := l.kubectl(t, "get", "secrets", "-o", "name")
 		if strings.Contains(all, "from-page") {
 			return errors.New(all)
@@ -59,7 +59,7 @@ func (l *lab) fetchThroughPages(t *testing.T, person *visitor.Visitor, address, 
 	t.Helper()
 	for _, format := range []string{"raw", "gzip"} {
 		to := ""
-		clustertest.Eventually(t, "the export before to end", func() error {
+		wait.For(t, "the export before to end", func() error {
 			code, next := person.Post(address, "/disks/"+kind+"/from-page/export", url.Values{"format": {format}})
 			if code != http.StatusSeeOther {
 				return errors.New(http.StatusText(code))
@@ -69,7 +69,7 @@ func (l *lab) fetchThroughPages(t *testing.T, person *visitor.Visitor, address, 
 		})
 		to = "/api/v1" + strings.Replace(to, "/export?", "/data?", 1)
 		got := ""
-		clustertest.Eventually(t, "a download", func() error {
+		wait.For(t, "a download", func() error {
 			code, text := person.Get(address, to)
 			if code != http.StatusOK {
 				return errors.New(text)

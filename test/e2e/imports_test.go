@@ -23,8 +23,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // Disks get their data of a web server: one that wants a password, one that shows how far the import
@@ -52,7 +52,7 @@ func imports(t *testing.T, l *lab) {
 	l.importDisk(t, "claimed", "Filesystem", "url: "+s.url("slow.img")+", checksum: {md5: "+strings.Repeat("a", 32)+"}")
 
 	d = l.diskIs(t, "slow", v1.DiskProvisioning, disk.ReasonImporting)
-	clustertest.Eventually(t, "half of it", func() error {
+	wait.For(t, "half of it", func() error {
 		if d = l.diskIs(t, "slow", v1.DiskProvisioning, disk.ReasonImporting); d.Status.Progress != "49%" {
 			return fmt.Errorf("it has %s", d.Status.Progress)
 		}
@@ -80,7 +80,7 @@ func imports(t *testing.T, l *lab) {
 	require.Equal(t, "qcow2", d.Status.Import.Format)
 	v.runs()
 	v.console().await(guest.SectorSays)
-	clustertest.Eventually(t, "no import pod", func() error {
+	wait.For(t, "no import pod", func() error {
 		var pods corev1.PodList
 		err := l.client.List(t.Context(), &pods, client.InNamespace(namespace), client.MatchingLabels{
 			"app.kubernetes.io/name": disk.AppName,
@@ -132,7 +132,7 @@ func (l *lab) importDisk(t *testing.T, name, mode, source string) {
 func (l *lab) diskIs(t *testing.T, name string, phase v1.DiskPhase, reason string) *v1.VirtualDisk {
 	t.Helper()
 	var d v1.VirtualDisk
-	clustertest.Eventually(t, name+": "+string(phase)+" "+reason, func() error {
+	wait.For(t, name+": "+string(phase)+" "+reason, func() error {
 		err := l.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &d)
 		if err == nil && (d.Status.Phase != phase || d.Status.Reason != reason) {
 			err = fmt.Errorf("its status is %+v", d.Status)

@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 // user types commands: kubectl finds the plugin, a viewer and ssh.
@@ -92,7 +92,7 @@ func (u *user) types(line, input string) string {
 // until runs a line until it prints what matches, with success.
 func (u *user) until(line, pattern string) {
 	u.t.Helper()
-	clustertest.Eventually(u.t, line, func() error {
+	wait.For(u.t, line, func() error {
 		out, err := u.command(line).CombinedOutput()
 		if err == nil && !regexp.MustCompile(pattern).Match(out) {
 			err = errors.New("it prints something else")
@@ -266,7 +266,7 @@ func pluginOfKubectl(t *testing.T, l *lab) {
 	require.Regexp(t, `(?s)at once:\n +replace +vm\.currentCpus +2 -> 1\n.*Awaits a restart:\n +replace +vm\.maximumRam `, out)
 
 	var bundle string
-	clustertest.Eventually(t, "all parts of a bundle, for each of which there is little time", func() error {
+	wait.For(t, "all parts of a bundle, for each of which there is little time", func() error {
 		bundle = u.types("kubectl vmop support-bundle plugged -f - >~/bundle && tar tzf ~/bundle", "")
 		if strings.Contains(bundle, "errors.txt") {
 			return errors.New(u.types("tar xzOf ~/bundle plugged-support/errors.txt", ""))
@@ -309,7 +309,7 @@ func (u *user) forwards(name string) {
 func (u *user) fetches(address string) {
 	u.t.Helper()
 	transport := &http.Transport{DialContext: u.Dial, DisableKeepAlives: true}
-	clustertest.Eventually(u.t, "the guest's web server", func() error {
+	wait.For(u.t, "the guest's web server", func() error {
 		request, err := http.NewRequestWithContext(u.t.Context(), "GET", "http://"+address+"/", http.NoBody)
 		if err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // A guest moves to another node with disks that only one node at a time can have: they are copied while it runs. Where
@@ -40,7 +40,7 @@ func localDisks(t *testing.T, l *lab) {
 	})
 	second := l.targetOf(t, "local-device")
 	require.NotEqual(t, first, second)
-	clustertest.Eventually(t, "the former claim belongs to the operation", func() error {
+	wait.For(t, "the former claim belongs to the operation", func() error {
 		var claim corev1.PersistentVolumeClaim
 		if err := l.client.Get(t.Context(), key(first), &claim); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (l *lab) targetOf(t *testing.T, disk string) string {
 // claimGoes waits until a claim is gone.
 func (l *lab) claimGoes(t *testing.T, name string) {
 	t.Helper()
-	clustertest.Eventually(t, "the end of the claim "+name, func() error {
+	wait.For(t, "the end of the claim "+name, func() error {
 		err := l.client.Get(t.Context(), key(name), &corev1.PersistentVolumeClaim{})
 		if err == nil {
 			return fmt.Errorf("the claim %s is there", name)

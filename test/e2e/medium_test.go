@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // A guest boots from a CD that a web server gives to those only who know a password, at
@@ -41,7 +41,7 @@ func mediumByPassword(t *testing.T, l *lab) {
 	v.change(func(s *v1.VirtualMachineSpec) {
 		s.VM.Disks[0].CDROM.Image = server.address(user, second, "/second.iso")
 	})
-	clustertest.Eventually(t, "the other CD", func() error {
+	wait.For(t, "the other CD", func() error {
 		if blocks := v.runner("qmp", "medium", "query-block"); !strings.Contains(blocks, "/second.iso") {
 			return fmt.Errorf("QEMU has %s", blocks)
 		}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // A guest moves to the other node and back without noticing, with its disk and with one that it has got while it ran,
@@ -225,7 +225,7 @@ func migrationsInterrupted(t *testing.T, l *lab) {
 		v.ordinal = int(v.now().Status.PodOrdinal)
 		require.Equal(t, o.Status.Phase == v1.OperationCompleted, v.podName() == target)
 		v.runs()
-		clustertest.Eventually(t, "the end of the other pod", func() error {
+		wait.For(t, "the end of the other pod", func() error {
 			if all := l.qemus(v.name); len(all) != 1 {
 				return fmt.Errorf("the VM has the QEMUs %v", all)
 			}
@@ -282,7 +282,7 @@ func drainedNode(t *testing.T, l *lab) {
 		v.change(func(s *v1.VirtualMachineSpec) { s.NodeSelector = nil }) // it may leave
 	}
 	for _, v := range all {
-		clustertest.Eventually(t, "the budget of "+v.name, func() error {
+		wait.For(t, "the budget of "+v.name, func() error {
 			key := client.ObjectKey{Namespace: namespace, Name: v.name}
 			return l.client.Get(t.Context(), key, &policyv1.PodDisruptionBudget{})
 		})

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // operate applies an operation in the form of Deckhouse, and returns it when it has finished.
@@ -30,7 +30,7 @@ spec:
 func (v *clusterVM) operationEnds(name string) *v1.VirtualMachineOperation {
 	v.t.Helper()
 	var o v1.VirtualMachineOperation
-	clustertest.Eventually(v.t, "the end of operation "+name, func() error {
+	wait.For(v.t, "the end of operation "+name, func() error {
 		err := v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &o)
 		if err == nil && !o.Status.Phase.Finished() {
 			err = fmt.Errorf("it is %+v", o.Status)

@@ -22,7 +22,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/login"
 	"vmop/test/browser"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // As docs/web.md has it: a user for the pages, kubectl port-forward, and a browser in which one logs in, starts a
@@ -122,7 +122,7 @@ func (c *console) installLogInAgent() (next func() string) {
 	return func() (said string) {
 		c.t.Helper()
 		line++
-		clustertest.Eventually(c.t, "a user to be logged in or out", func() error {
+		wait.For(c.t, "a user to be logged in or out", func() error {
 			if said = c.ask(fmt.Sprintf("sed -n %dp /tmp/log-ins", line)); said == "" {
 				return errors.New("none is")
 			}
@@ -135,7 +135,7 @@ func (c *console) installLogInAgent() (next func() string) {
 // awaitUsers waits until the manager has the users in their Secret, which its kubelet brings.
 func awaitUsers(t *testing.T, address string) {
 	t.Helper()
-	clustertest.Eventually(t, "users log in by a password", func() error {
+	wait.For(t, "users log in by a password", func() error {
 		request, err := http.NewRequestWithContext(t.Context(), "GET", address+"/login", http.NoBody)
 		if err != nil {
 			return err

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/process"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 )
 
 // processesOf returns the numbers of the processes of a pod that run a program.
@@ -80,7 +80,7 @@ func kill(t *testing.T, pid int) {
 // ended waits until a process has ended.
 func ended(t *testing.T, pid int) {
 	t.Helper()
-	clustertest.Eventually(t, fmt.Sprintf("the end of process %d", pid), func() error {
+	wait.For(t, fmt.Sprintf("the end of process %d", pid), func() error {
 		if id, err := process.Identify(pid); err == nil && id.Runs() {
 			return fmt.Errorf("it runs")
 		}

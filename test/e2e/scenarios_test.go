@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // The seed document's example is applied as it stands there, and runs; only the volume
@@ -35,7 +35,7 @@ func seedExample(t *testing.T, l *lab) {
 	v.condition(v1.ConditionRunning, metav1.ConditionTrue)
 	require.Contains(t, l.kubectl(t, "get", "secret", "test-vm-display-secret", "-o", "jsonpath={.data}"),
 		"display-password")
-	clustertest.Eventually(t, "SPICE to answer", func() error {
+	wait.For(t, "SPICE to answer", func() error {
 		conn, err := l.Dial(t.Context(), "tcp", net.JoinHostPort(v.pod().Status.PodIP, "5910"))
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func liveChanges(t *testing.T, l *lab) {
 	})
 
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.Disks[0].CDROM.Image = "cd.iso" })
-	clustertest.Eventually(t, "the CD", func() error {
+	wait.For(t, "the CD", func() error {
 		blocks := v.runner("qmp", "query-block")
 		if !strings.Contains(blocks, "/cd.iso") {
 			return fmt.Errorf("QEMU has %s", blocks)
@@ -115,7 +115,7 @@ func stopAndStart(t *testing.T, l *lab) {
 		s.VM.Disks[2].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = *resource.NewQuantity(
 			2*diskSize, resource.BinarySI)
 	})
-	clustertest.Eventually(t, "the file to grow", func() error {
+	wait.For(t, "the file to grow", func() error {
 		if size := guest.ask("cat /sys/block/vdc/size"); size != fmt.Sprint(2*diskSize/512) {
 			return fmt.Errorf("it has %s sectors", size)
 		}
@@ -184,7 +184,7 @@ func guestPowersOff(t *testing.T, l *lab) {
 // A VM can be deleted before its guest runs. Its disks stay.
 func deletedWhileStarting(t *testing.T, l *lab) {
 	v := l.create(t, tiny("hasty", withDisk("system", corev1.PersistentVolumeBlock)))
-	clustertest.Eventually(t, "a pod", func() error {
+	wait.For(t, "a pod", func() error {
 		if v.pod() == nil {
 			return fmt.Errorf("there is none")
 		}
@@ -224,7 +224,7 @@ func orphanedAndAdopted(t *testing.T, l *lab) {
 	v = l.create(t, tiny("orphan"))
 	v.runs()
 	uid := string(v.now().UID)
-	clustertest.Eventually(t, "the stateful set to be the new VM's", func() error {
+	wait.For(t, "the stateful set to be the new VM's", func() error {
 		owner := l.kubectl(t, "get", "statefulset", "orphan", "-o", "jsonpath={.metadata.ownerReferences[*].uid}")
 		if owner != uid {
 			return fmt.Errorf("its owner is %s", owner)

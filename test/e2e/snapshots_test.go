@@ -16,8 +16,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 // What needs storage that makes snapshots: that of the driver, from now on for the runners' data too.
@@ -150,7 +150,7 @@ func copyOfItsClaim(t *testing.T, l *lab, v *clusterVM, written string) {
 // ready waits until a snapshot is, with its phase by phase.
 func (l *lab) ready(t *testing.T, name string, s client.Object, phase func() v1.SnapshotPhase) {
 	t.Helper()
-	clustertest.Eventually(t, "the snapshot "+name, func() error {
+	wait.For(t, "the snapshot "+name, func() error {
 		err := l.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, s)
 		if err == nil && phase() != v1.SnapshotReady {
 			err = fmt.Errorf("its phase is %q: %+v", phase(), s)

@@ -20,6 +20,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // A further replica of the manager, which the test plays, reads the key that the first has made, and reaches a
@@ -95,7 +96,7 @@ func (l *lab) hasMetrics(t *testing.T, vm string) {
 		"-o", "jsonpath={.items[0].status.podIP}")
 	prometheus := &http.Client{Transport: &http.Transport{DialContext: l.Dial}}
 	labels := `{name="` + vm + `",namespace="` + namespace + `"`
-	clustertest.Eventually(t, "the VM's metrics at the manager", func() error {
+	wait.For(t, "the VM's metrics at the manager", func() error {
 		answer, err := prometheus.Get("http://" + net.JoinHostPort(manager, "8082") + "/metrics/vms")
 		if err != nil {
 			return err

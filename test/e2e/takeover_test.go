@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 // madeByOriginal is what VM-Operator, as version 4 does, has made for a VM that runs: a pod of its own with the VM's
@@ -83,7 +83,7 @@ func takenOver(t *testing.T, l *lab) {
 	l.applyText(t, madeByOriginal)
 	t.Cleanup(func() { _ = u.command("kubectl delete vm/moved-in pod/moved-in --ignore-not-found").Run() })
 	v := &clusterVM{lab: l, t: t, name: "moved-in"}
-	clustertest.Eventually(t, "the original's QEMU", func() error {
+	wait.For(t, "the original's QEMU", func() error {
 		if len(l.qemus("moved-in")) == 0 {
 			return fmt.Errorf("there is none")
 		}

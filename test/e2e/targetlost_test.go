@@ -19,7 +19,7 @@ import (
 	"vmop/runner/handover"
 	"vmop/runner/migrate"
 	"vmop/runner/prepare"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // The node to which a guest is being moved is lost in the moment in which the guest is handed over: the guest waits,
@@ -89,7 +89,7 @@ func (v *clusterVM) stopsTarget(name string, operation *string) bool {
 	v.applyText(v.t, fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineOperation, "+
 		"metadata: {name: %s}, spec: {type: Migrate, virtualMachineName: %s}}", name, v.name))
 	var target int
-	clustertest.Eventually(v.t, "the runner of the target", func() error {
+	wait.For(v.t, "the runner of the target", func() error {
 		var pod corev1.Pod
 		key := client.ObjectKey{Namespace: namespace, Name: objects.PodName(v.name, int32(1-v.ordinal))}
 		if err := v.client.Get(v.t.Context(), key, &pod); err != nil {

@@ -13,7 +13,7 @@ import (
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // traces is a collector in the cluster's network.
@@ -65,7 +65,7 @@ func (c *traces) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *traces) have(t *testing.T, names ...string) {
 	t.Helper()
 	slices.Sort(names)
-	clustertest.Eventually(t, "the trace of a start", func() error {
+	wait.For(t, "the trace of a start", func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if got := slices.Sorted(slices.Values(c.spans)); !slices.Equal(got, names) {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // clusterVM is a VM of a test.
@@ -133,7 +133,7 @@ func (v *clusterVM) pod() *corev1.Pod {
 // change changes the definition.
 func (v *clusterVM) change(change func(*v1.VirtualMachineSpec)) {
 	v.t.Helper()
-	clustertest.Eventually(v.t, "a change of "+v.name, func() error {
+	wait.For(v.t, "a change of "+v.name, func() error {
 		now := v.now()
 		change(&now.Spec)
 		return v.client.Update(v.t.Context(), now)
@@ -150,7 +150,7 @@ func (v *clusterVM) set(state v1.State) {
 func (v *clusterVM) until(what string, is func(*v1.VirtualMachine) bool) *v1.VirtualMachine {
 	v.t.Helper()
 	var now *v1.VirtualMachine
-	clustertest.Eventually(v.t, v.name+" "+what, func() error {
+	wait.For(v.t, v.name+" "+what, func() error {
 		if now = v.now(); !is(now) {
 			return fmt.Errorf("the phase is %q (%s: %s)", now.Status.Phase, now.Status.Reason, now.Status.Message)
 		}
@@ -197,7 +197,7 @@ func (v *clusterVM) qemu() int {
 func (v *clusterVM) podOtherThan(earlier *corev1.Pod) *corev1.Pod {
 	v.t.Helper()
 	var pod *corev1.Pod
-	clustertest.Eventually(v.t, "another pod of "+v.name, func() error {
+	wait.For(v.t, "another pod of "+v.name, func() error {
 		if pod = v.pod(); pod == nil || pod.UID == earlier.UID {
 			return errors.New("there is none")
 		}
@@ -209,7 +209,7 @@ func (v *clusterVM) podOtherThan(earlier *corev1.Pod) *corev1.Pod {
 // podGone waits until the VM has no pod and no QEMU.
 func (v *clusterVM) podGone() {
 	v.t.Helper()
-	clustertest.Eventually(v.t, "the pod of "+v.name+" to go", func() error {
+	wait.For(v.t, "the pod of "+v.name+" to go", func() error {
 		if pod := v.pod(); pod != nil {
 			return fmt.Errorf("there is %s, since %v", pod.UID, pod.CreationTimestamp)
 		}
@@ -240,7 +240,7 @@ func (v *clusterVM) delete(flags ...string) {
 // claim requires that a claim is there, bound or about to be, and without an owner.
 func (v *clusterVM) claim(name string) {
 	v.t.Helper()
-	clustertest.Eventually(v.t, "the claim "+name, func() error {
+	wait.For(v.t, "the claim "+name, func() error {
 		var claim corev1.PersistentVolumeClaim
 		if err := v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &claim); err != nil {
 			return err

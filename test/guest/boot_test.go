@@ -2,7 +2,6 @@ package guest_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -17,12 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
-
-// patience is how long a test waits for something the guest does. It is what a
-// machine under heavy load needs without KVM, many times what an idle one
-// takes.
-const patience = 2 * time.Minute
 
 // plainVM is a QEMU that runs a guest.
 type plainVM struct {
@@ -84,7 +79,7 @@ func start(t *testing.T, args ...string) *plainVM {
 // dial connects to a socket that QEMU is about to make.
 func (v *plainVM) dial(name string) net.Conn {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
+	ctx, cancel := wait.Context(v.t.Context())
 	defer cancel()
 	for {
 		conn, err := new(net.Dialer).DialContext(ctx, "unix", filepath.Join(v.dir, name))
@@ -119,7 +114,7 @@ func follow(r io.Reader) <-chan string {
 // that came before it.
 func await(t *testing.T, lines <-chan string, pattern string) (match, before []string) {
 	t.Helper()
-	expected, late := regexp.MustCompile(pattern), time.After(patience)
+	expected, late := regexp.MustCompile(pattern), wait.Over(t)
 	for {
 		select {
 		case line, open := <-lines:
@@ -164,10 +159,6 @@ func (v *plainVM) qmp(command string, arguments, reply any) {
 // gone waits for the end of QEMU, which must be an orderly one.
 func (v *plainVM) gone() {
 	v.t.Helper()
-	select {
-	case err := <-v.ended:
-		require.NoError(v.t, err)
-	case <-time.After(patience):
-		require.FailNow(v.t, "QEMU still runs")
-	}
+	err := wait.Receive(v.t, v.ended, "QEMU still runs")
+	require.NoError(v.t, err)
 }

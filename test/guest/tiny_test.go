@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
+	"vmop/test/wait"
 )
 
 // The guest tells what it sees of the machine and of its NoCloud disk, answers
@@ -181,7 +182,7 @@ func swtpm(t *testing.T) (string, *os.Process) {
 		"--tpmstate", "dir="+dir, "--ctrl", "type=unixio,path="+socket)
 	require.NoError(t, process.Start(), "install the package swtpm")
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
-	require.Eventually(t, func() bool { _, err := os.Stat(socket); return err == nil }, patience, 10*time.Millisecond)
+	wait.Until(t, func() bool { _, err := os.Stat(socket); return err == nil })
 	return socket, process.Process
 }
 

@@ -18,16 +18,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/wait"
 )
 
 // QEMU is the program that VMs run in.
 const QEMU = "qemu-system-x86_64"
-
-// patience is how long the kernel gets to end what was killed.
-const patience = time.Minute
 
 // Processes returns the processes of a VM, by their programs' names: all that
 // have a file of its folder open (QEMU has the lock), or work in there. The
@@ -94,10 +92,10 @@ func OneQEMU(t testing.TB, dir string) int {
 func NoProcess(t testing.TB, dir string) {
 	t.Helper()
 	var found map[string][]int
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		found = Processes(t, dir)
 		return len(found) == 0
-	}, patience, 10*time.Millisecond, "processes are left: %v", &found)
+	}, "processes are left: %v", &found)
 }
 
 // NothingLeft requires that nothing is left of a VM that has ended: no process or runtime
@@ -116,10 +114,10 @@ func NothingLeft(t testing.TB, dir string) {
 	})
 	require.NoError(t, err)
 	var found []string
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		found = left(t, dir)
 		return len(found) == 0
-	}, patience, 10*time.Millisecond, "something is left: %q", &found)
+	}, "something is left: %q", &found)
 }
 
 // Files are what a guest must never lose, as hashes by the file's name: the

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/logbook"
+	"vmop/test/wait"
 )
 
 // TestMain is a report when a test asks for it: a family is one of a whole process.
@@ -98,10 +98,10 @@ func TestAnEndedRunLeavesNothing(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = out, out
 	require.NoError(t, cmd.Start())
 	var folder []byte
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		folder, err = os.ReadFile(filepath.Join(dir, "a/began"))
 		return err == nil && len(folder) > 0
-	}, patience, 50*time.Millisecond, "%s", out)
+	}, "%s", out)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Error(t, cmd.Wait())
 	require.Contains(t, out.String(), "the run was ended before all tests had run\n1 passed, 0 failed, 0 skipped\n")
@@ -113,9 +113,6 @@ func TestAnEndedRunLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(times), `"test":"TestB","action":"pass"`)
 }
-
-// patience is how long anything may take on a busy machine.
-const patience = 5 * time.Minute
 
 // commands returns the command lines of all processes.
 func commands(t *testing.T) map[int]string {

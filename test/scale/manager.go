@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// patience is how long anything may take; nothing does.
-const patience = 10 * time.Minute
-
 // tick is how often what makes no event is looked at.
 const tick = 50 * time.Millisecond
 

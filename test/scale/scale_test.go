@@ -5,11 +5,11 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 // A few VMs, and what the manager may ask of the API server for them.
@@ -23,11 +23,11 @@ func TestFewVMs(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.close(context.WithoutCancel(t.Context()))) }()
 	require.NoError(t, w.startManager(t.Context(), 0))
-	require.Eventually(t, func() bool { // what it does once, in a cluster without classes, is not for VMs
+	wait.Until(t, func() bool { // what it does once, in a cluster without classes, is not for VMs
 		out, err := w.Kubectl(t.Context(), "-n", namespace, "get", "configmap", "vm-operator-classes", "-o",
 			"jsonpath={.data.presets}")
 		return err == nil && out == "done"
-	}, time.Minute, 100*time.Millisecond)
+	})
 
 	r := round{VMs: few}
 	require.NoError(t, w.create(t.Context(), &r))

@@ -1,7 +1,6 @@
 package soak_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 	"syscall"
 
 	"vmop/runner/control"
+	"vmop/test/wait"
 )
 
 // An action is a step of the walk. It changes the machine and the model.
@@ -105,7 +105,7 @@ func (w *walk) editWrongly() (string, error) {
 }
 
 func (w *walk) act(what control.Action) error {
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := wait.Context(w.t.Context())
 	defer cancel()
 	return w.machine.client.Act(ctx, what)
 }
@@ -151,7 +151,7 @@ func (w *walk) killAgent() (string, error) {
 
 // view comes and goes as people do who look at the VM.
 func (w *walk) view() (string, error) {
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := wait.Context(w.t.Context())
 	defer cancel()
 	for range 5 {
 		events, err := w.machine.client.Events(ctx)

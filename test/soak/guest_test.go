@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"time"
 
 	"vmop/runner/control"
+	"vmop/test/wait"
 )
 
 // The real guest agent, as the tiny guest starts and ends it. When the agent is
@@ -23,14 +23,14 @@ const (
 
 // shell runs a command in the guest by its serial console.
 func (m *soakVM) shell(command string) error {
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()
 	conn, err := m.client.Console(ctx, control.Take)
 	if err != nil {
 		return fmt.Errorf("open the console: %w", err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(wait.Deadline()); err != nil {
 		return err
 	}
 	m.commands++

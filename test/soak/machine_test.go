@@ -24,10 +24,8 @@ import (
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
-
-// patience bounds every wait. What is waited for is a state each time.
-const patience = 4 * time.Minute
 
 // soakVM is a VM that the real program runs.
 type soakVM struct {
@@ -133,7 +131,7 @@ func (m *soakVM) run() (exit int, err error) {
 		defer close(ended)
 		_ = cmd.Wait() // its state tells
 	}(m.cmd, m.ended)
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := wait.Deadline(); time.Now().Before(end); {
 		select {
 		case <-m.ended:
 			return m.exit()
@@ -150,7 +148,7 @@ func (m *soakVM) run() (exit int, err error) {
 // connect reports whether the control interface is there and the guest is running; then
 // it listens to the guest.
 func (m *soakVM) connect() (bool, error) {
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()
 	var err error
 	if m.client, err = control.Dial(ctx, m.path("run", control.SocketName)); err != nil {
@@ -194,7 +192,7 @@ func (m *soakVM) exit() (int, error) {
 
 // look asks everybody how the VM is.
 func (m *soakVM) look() (s seen, err error) {
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()
 	if s.status, err = m.client.Status(ctx); err != nil {
 		return s, err
@@ -236,7 +234,7 @@ func (m *soakVM) ask(ctx context.Context, command string, into any) error {
 }
 
 func (m *soakVM) metrics() (string, error) {
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()
 	var text bytes.Buffer
 	err := m.client.Metrics(ctx, &text)

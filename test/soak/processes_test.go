@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"vmop/test/wait"
 )
 
 // processes returns the processes of the VM by their programs' names: those
@@ -96,7 +98,7 @@ func (m *soakVM) destroy() {
 
 // until waits for something.
 func until(done func() (bool, error)) error {
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for end := wait.Deadline(); ; time.Sleep(50 * time.Millisecond) {
 		ok, err := done()
 		switch {
 		case err != nil || ok:

@@ -11,9 +11,10 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/wait"
 )
 
 // The link messages of SPICE (spice-protocol, spice/protocol.h), in
@@ -46,9 +47,6 @@ const (
 // Refused is the result of a wrong password (SPICE_LINK_ERR_PERMISSION_DENIED).
 const Refused = 7
 
-// patience is how long the server may take for all of it.
-const patience = time.Minute
-
 // SemiSeamless is a capability of the main channel's client: it can connect with the target of a migration before the
 // guest is there (SPICE_MAIN_CAP_SEMI_SEAMLESS_MIGRATE).
 const SemiSeamless = 1 << 0
@@ -60,7 +58,7 @@ func Login(
 	t testing.TB, conn net.Conn, channel uint8, session uint32, password string, capabilities ...uint32,
 ) (result uint32) {
 	t.Helper()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(wait.Deadline()))
 
 	var hello bytes.Buffer
 	hi := link{

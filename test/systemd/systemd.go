@@ -12,13 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// patience is how long a test waits for what systemd does.
-const patience = 5 * time.Minute
+	"vmop/test/wait"
+)
 
 // A Manager is a systemd, the first process of a PID namespace. It needs root and the Debian package systemd.
 type Manager struct {
@@ -153,7 +151,7 @@ func (m *Manager) Write(name, text string) {
 // Eventually waits until something is so.
 func (m *Manager) Eventually(is func() bool, otherwise string) {
 	m.t.Helper()
-	require.Eventually(m.t, is, patience, 20*time.Millisecond, otherwise)
+	wait.Until(m.t, is, otherwise)
 }
 
 // Command returns a command that will run where systemd is.

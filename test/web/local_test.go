@@ -25,6 +25,7 @@ import (
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 // computer is a computer with a VM and "vmmanager local".
@@ -219,11 +220,11 @@ func TestChangesReachQEMU(t *testing.T) {
 	b.Do("start", click("#start-"+c.vm), is("#vm-"+c.vm+" .state", "Running"))
 	b.Open(c.address("/vms/"+c.vm), "light", 1280)
 	b.Do("resize", chromedp.SetValue(chromedp.CSS("#cpus"), "3"), click("#vmsize button"))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		out, err := exec.CommandContext(t.Context(), c.path("vmrunner"), "status", "--runtime-dir", c.path("run/"+c.vm),
 			"-o", "json").Output()
 		return err == nil && bytes.Contains(out, []byte(`"cpus": 3`))
-	}, browser.Patience, 100*time.Millisecond)
+	})
 	text, err := os.ReadFile(c.path("vms/" + c.vm + ".yaml"))
 	require.NoError(t, err)
 	require.Contains(t, string(text), "    currentCpus: 3      # of four\n")
@@ -328,10 +329,10 @@ func TestAnEndedSessionSaysWhatToRun(t *testing.T) {
 	require.NoError(t, os.Remove(state[0]))
 	b.Ignore("401")
 	c.start()
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, err := chromedp.Run(b.Context(), chromedp.WaitVisible(chromedp.CSS("main.login")))
 		return err == nil // else the page was left meanwhile
-	}, browser.Patience, 100*time.Millisecond)
+	})
 	b.Do("the page shows the command", is("main.login", "vmmanager local link --folder "+c.path("vms")))
 	b.Picture("login-local")
 	b.Accessible("../..")

@@ -12,6 +12,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
 	"vmop/runner/control"
+	"vmop/test/wait"
 	"vmop/vmtypes/plan"
 )
 
@@ -189,10 +190,10 @@ func TestStreams(t *testing.T) {
 
 	// Another runner at that address is not the VM's.
 	p.report("web", map[string]any{"runner": map[string]any{"control": map[string]any{"key": strings.Repeat("0", 64)}}})
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, err = p.Usage(ctx, "web")
 		return err != nil
-	}, patience, tick)
+	})
 	require.False(t, errors.As(err, new(fleet.Refusal)), "%v", err)
 	require.ErrorContains(t, err, "another key")
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"vmop/manager/fleet"
+	"vmop/test/wait"
 )
 
 // class makes a storage class, until the test ends.
@@ -53,10 +54,10 @@ func TestStorageClasses(t *testing.T) {
 	component, err := filepath.Rel(dir, filepath.Join(p.Deploy, "storage-classes"))
 	require.NoError(t, err)
 	require.NoError(t, p.ApplyDeploy(t.Context(), p.Name, dir, "components: ["+component+"]\n"))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		later()
 		return offered(t.Context()).Names != nil
-	}, patience, tick)
+	})
 	require.Contains(t, offered(t.Context()).Names, slow)
 
 	p.class(fast, map[string]string{isDefaultClass: "true"})

@@ -15,13 +15,14 @@ import (
 	"vmop/manager/fleet"
 	"vmop/manager/objects"
 	"vmop/manager/publish"
+	"vmop/test/wait"
 )
 
 // heard waits until the events that are shown are as they should be.
 func heard(t *testing.T, from <-chan []fleet.Event, what string, are func([]fleet.Event) bool) {
 	t.Helper()
 	var last []fleet.Event
-	for over := time.After(patience); ; {
+	for over := wait.Over(t); ; {
 		select {
 		case last = <-from:
 			if are(last) {
@@ -99,10 +100,10 @@ func TestEventsOfAVM(t *testing.T) {
 	})
 	require.Len(t, p.heard, 1)
 	cancel()
-	require.Eventually(t, func() bool { return len(p.heard) == 0 }, patience, tick)
+	wait.Until(t, func() bool { return len(p.heard) == 0 })
 
 	p.Kubectl("delete", "vm", "web")
-	require.Eventually(t, func() bool { _, err = p.Events(t.Context(), "web"); return err != nil }, patience, tick)
+	wait.Until(t, func() bool { _, err = p.Events(t.Context(), "web"); return err != nil })
 	require.ErrorIs(t, err, fleet.ErrNotFound)
 	require.NotContains(t, p.log.String(), "WARN")
 }

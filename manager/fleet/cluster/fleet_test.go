@@ -24,7 +24,7 @@ import (
 	"vmop/manager/objects"
 	"vmop/manager/store"
 	"vmop/manager/web"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // many is a fleet of VMs that are running.
@@ -121,7 +121,7 @@ func TestOutline(t *testing.T) {
 		}
 		require.Equal(t, want, brief[i])
 	}
-	clustertest.Eventually(t, "all are decoded", func() error {
+	wait.For(t, "all are decoded", func() error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.filling {

@@ -39,14 +39,14 @@ import (
 	"vmop/runner/status"
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
 // patience bounds what takes no time unless something is broken.
 const (
-	patience = 120 * time.Second
-	tick     = 20 * time.Millisecond
+	tick = 20 * time.Millisecond
 )
 
 // shared is the cluster that the tests of this package share.
@@ -165,7 +165,7 @@ func newPlace(t *testing.T) *place {
 // await waits until a VM is shown as it should be.
 func (p *place) await(name, what string, is func(*fleet.VM) bool) *fleet.VM {
 	p.t.Helper()
-	over := time.After(patience)
+	over := wait.Over(p.t)
 	for {
 		changed := p.Changed()
 		vm, err := p.Get(name)
@@ -215,7 +215,7 @@ func (p *place) pod(name string) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: objects.ContainerName, Image: "none"}}},
 	}
-	clustertest.Eventually(p.t, "the pod", func() error { return p.admin.Create(p.t.Context(), pod) }) // its account
+	wait.For(p.t, "the pod", func() error { return p.admin.Create(p.t.Context(), pod) }) // its account
 	patch := []byte(`{"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}}`)
 	require.NoError(p.t, p.admin.Status().Patch(p.t.Context(), pod, client.RawPatch(types.MergePatchType, patch)))
 	return pod

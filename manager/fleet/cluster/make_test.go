@@ -11,6 +11,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
+	"vmop/test/wait"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
@@ -90,10 +91,10 @@ func TestNewVM(t *testing.T) {
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *vm.Spec.VM.MaximumRAM}
 	require.NoError(t, p.admin.Create(ctx, claim))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		left, err := p.Left(ctx, "web")
 		return err == nil && len(left) == 1 && left[0] == "PersistentVolumeClaim system-disk-web-0"
-	}, patience, tick)
+	})
 }
 
 // What is wrong with a definition is found all at once, at its fields.
@@ -171,9 +172,9 @@ func TestDefinitionsAreChanged(t *testing.T) {
 	require.Equal(t, "canary-annotation", vm.Annotations["argocd/whole"])
 	require.Contains(t, vm.Annotations, corev1.LastAppliedConfigAnnotation, "kubectl still knows what it has applied")
 	require.Equal(t, []string{"Edit: alice has requested: edit"}, p.events("web"))
-	require.Eventually(t, func() bool { // as soon as this manager knows
+	wait.Until(t, func() bool { // as soon as this manager knows
 		return p.Replace(ctx, "bob", "web", d) == fleet.ErrChanged
-	}, patience, tick)
+	})
 	_, err = p.Check(ctx, "web", d)
 	require.ErrorIs(t, err, fleet.ErrChanged)
 	require.NotContains(t, p.log.String(), "canary")

@@ -33,9 +33,9 @@ import (
 	"vmop/manager/stream"
 	"vmop/runner/config"
 	"vmop/runner/control/remote"
-	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 // A door is a pod of a disk whose program runs on this computer, with real TLS.
@@ -73,7 +73,7 @@ func (p *place) opens(d client.Object, name string, args ...string) *door {
 		_ = o.Process.Kill()
 		_ = o.Wait()
 	})
-	clustertest.Eventually(p.t, "the port", func() error {
+	wait.For(p.t, "the port", func() error {
 		_, text, is := strings.Cut(log.String(), `"port":`)
 		if !is {
 			return errors.New(log.String())
@@ -158,7 +158,7 @@ func TestUploadByTwoManagers(t *testing.T) {
 			ID: "a", Size: int64(len(all)), From: from, Length: length, Body: bytes.NewReader(all[from : from+length]),
 		})
 	}
-	clustertest.Eventually(t, "the status to be seen", func() error {
+	wait.For(t, "the status to be seen", func() error {
 		_, err := send(first, 0, 0)
 		require.ErrorAs(t, err, new(fleet.NotYet), "the status has no pod")
 		if err.Error() != "send it" {
@@ -167,13 +167,13 @@ func TestUploadByTwoManagers(t *testing.T) {
 		return nil
 	})
 	p.status("data", `"import": {"pod": %q}`, o.pod.UID)
-	clustertest.Eventually(t, "the pod to be seen", func() error {
+	wait.For(t, "the pod to be seen", func() error {
 		_, err := send(first, 0, 0)
 		return err
 	})
 	var is fleet.Upload
 	var err error
-	clustertest.Eventually(t, "bytes to have arrived", func() error { // those on their way when it is killed are lost
+	wait.For(t, "bytes to have arrived", func() error { // those on their way when it is killed are lost
 		ctx, kill := context.WithCancel(t.Context())
 		body, feed := io.Pipe()
 		var sending sync.WaitGroup
@@ -205,7 +205,7 @@ func TestUploadByTwoManagers(t *testing.T) {
 	require.True(t, bytes.Equal(all, got))
 
 	p.status("data", `"phase": "Ready", "import": {"pod": null, "completionTime": "2026-11-22T09:40:00Z"}`)
-	clustertest.Eventually(t, "the end to be seen", func() error {
+	wait.For(t, "the end to be seen", func() error {
 		is, err = send(first, int64(len(all)), 0)
 		return err
 	})
@@ -252,7 +252,7 @@ func TestDownload(t *testing.T) {
 	o := p.opens(&d, disk.ExporterName("data"), "export", from)
 	f := p.replica(o.port)
 	var request string
-	clustertest.Eventually(t, "the disk to be seen", func() (err error) {
+	wait.For(t, "the disk to be seen", func() (err error) {
 		request, err = f.Export(t.Context(), "ann", fleet.VirtualDisk, "data")
 		return err
 	})
@@ -263,7 +263,7 @@ func TestDownload(t *testing.T) {
 	require.ErrorAs(t, f.Exported(fleet.VirtualDisk, "data", request), new(fleet.NotYet))
 	require.ErrorAs(t, f.Exported(fleet.VirtualDisk, "data", "2026-11-22T09:40:00Z"), new(fleet.Refusal))
 	p.status("data", `"export": {"request": %q, "phase": "Ready", "pod": %q}`, request, o.pod.UID)
-	clustertest.Eventually(t, "the pod to be seen", func() error {
+	wait.For(t, "the pod to be seen", func() error {
 		return f.Exported(fleet.VirtualDisk, "data", request)
 	})
 	var got kept
@@ -274,7 +274,7 @@ func TestDownload(t *testing.T) {
 	require.NoError(t, p.admin.Get(t.Context(), key, &d))
 	require.NotContains(t, d.Annotations, v1.AnnotationExport)
 	p.status("data", `"export": {"request": %q, "phase": "Ended", "reason": "NotFetched", "pod": null}`, request)
-	clustertest.Eventually(t, "the end to be seen", func() error {
+	wait.For(t, "the end to be seen", func() error {
 		err := f.Exported(fleet.VirtualDisk, "data", request)
 		if !errors.As(err, new(fleet.Refusal)) {
 			return fmt.Errorf("not yet: %w", err)

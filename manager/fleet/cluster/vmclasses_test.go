@@ -10,6 +10,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
+	"vmop/test/wait"
 )
 
 // A form offers the classes that are ready, with what they say.
@@ -42,12 +43,12 @@ func TestClassesOfVMs(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, p.admin.Delete(always, late)) })
 	require.NoError(t, p.ApplyDeploy(t.Context(), p.Name, t.TempDir(), ""))
 	var ours []fleet.VMClass
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		ours = slices.DeleteFunc(offered(), func(c fleet.VMClass) bool {
 			return c.Name != name("plain") && c.Name != name("desk") && c.Name != name("late")
 		})
 		return len(ours) > 0
-	}, patience, tick)
+	})
 	require.Equal(t, []fleet.VMClass{
 		{
 			Name: name("desk"), Sizes: []string{"1 to 2 CPUs"}, Type: "standard", Network: "masquerade",

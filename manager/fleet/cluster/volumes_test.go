@@ -17,7 +17,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
-	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // parsed is a resource in a test.
@@ -194,10 +194,10 @@ func TestNewVMWithDisks(t *testing.T) {
 		}
 		return images, disks
 	}
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		images, disks := offered()
 		return len(images) == 1 && images[0] == "debian 3221225472" && len(disks) == 1 && disks[0] == "data"
-	}, patience, tick)
+	})
 
 	draft := &fleet.Draft{
 		Name: "web", CPUs: 1, RAM: 1 << 30, Disks: []fleet.Disk{
@@ -237,10 +237,10 @@ func TestNewVMWithDisks(t *testing.T) {
 		fmt.Sprint(vm.Spec.BlockDeviceRefs))
 	require.Len(t, vm.Spec.VM.Disks, 1)
 	require.Equal(t, []string{"Create: alice has requested: create"}, p.events("web"))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		_, disks := offered()
 		return len(disks) == 0
-	}, patience, tick, "a VM names them all")
+	}, "a VM names them all")
 }
 
 // What is wrong with the disks of a new VM is found with what is wrong with the VM, at the disk.
@@ -298,7 +298,7 @@ func TestFaultsOfDisks(t *testing.T) {
 		return p.admin.Status().Update(ctx, quota)
 	}))
 	two := disk("a", "{persistentVolumeClaim: {size: 1Gi}}") + disk("b", "{persistentVolumeClaim: {size: 1Gi}}") + vm
-	clustertest.Eventually(t, "the quota to be known", func() error {
+	wait.For(t, "the quota to be known", func() error {
 		check, err := p.Check(ctx, "web", &fleet.Definition{Text: two})
 		if err == nil && len(check.Faults) > 0 {
 			err = check.Faults

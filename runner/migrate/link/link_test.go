@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/migrate"
+	"vmop/test/wait"
 )
-
-const patience = time.Minute
 
 // listen returns a target that listens, and the keys of its source.
 func listen(t *testing.T) (*Listener, Keys) {
@@ -34,11 +33,7 @@ func meet(t *testing.T, l *Listener, source Keys, stream string) (atSource, atTa
 	atSource, err := Dial(t.Context(), source, stream)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = atSource.Close() })
-	select {
-	case atTarget = <-l.Accepted():
-	case <-time.After(patience):
-		require.FailNow(t, "no connection arrives")
-	}
+	atTarget = wait.Receive(t, l.Accepted(), "no connection arrives")
 	t.Cleanup(func() { _ = atTarget.Close() })
 	require.Equal(t, stream, atTarget.Stream)
 	return atSource, atTarget
@@ -144,11 +139,7 @@ func TestAStreamIsCarried(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF, "%d bytes", n)
 	require.NoError(t, theirs.Close())
 	for range 2 {
-		select {
-		case <-ended: // a write may have met the closed end
-		case <-time.After(patience):
-			require.FailNow(t, "a stream does not end")
-		}
+		wait.Receive(t, ended, "a stream does not end") // a write may have met the closed end
 	}
 }
 

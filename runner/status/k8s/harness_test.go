@@ -20,12 +20,12 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/runner/status/k8s"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/wait"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
 const (
-	patience = 4 * time.Minute
-	tick     = 50 * time.Millisecond
+	tick = 50 * time.Millisecond
 )
 
 // shared is the cluster that the tests of this package share.
@@ -193,7 +193,7 @@ func (p *place) patch(manager, body string) {
 func (p *place) eventually(what string, is func(v1.VirtualMachineStatus) bool) v1.VirtualMachineStatus {
 	p.t.Helper()
 	var last v1.VirtualMachineStatus
-	clustertest.Eventually(p.t, what, func() error {
+	wait.For(p.t, what, func() error {
 		if last = p.vm("web").Status; !is(last) {
 			return fmt.Errorf("the resource says %+v", last)
 		}

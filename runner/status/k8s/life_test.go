@@ -17,6 +17,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/runner/status"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -186,11 +187,11 @@ func TestAVMThatWasDeleted(t *testing.T) {
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
 	p.Kubectl("delete", "vms", "web")
 	tell(t, tracker, status.CPUs(2))
-	require.Eventually(t, func() bool { return !r.Heard() }, patience, tick)
+	wait.Until(t, func() bool { return !r.Heard() })
 	p.Apply(machine("web"))
 	s := p.eventually("it is reported again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 	require.WithinDuration(t, time.Now(), since(s, "Running"), patience)
-	require.Eventually(t, r.Heard, patience, tick)
+	wait.Until(t, r.Heard)
 	p.Kubectl("delete", "vms", "web")
 	tell(t, tracker, status.Ended{Cause: "asked"})
 	<-r.Done() // it doesn't wait for a VM to come
@@ -247,9 +248,9 @@ spec: {policyName: `+rule+`, validationActions: [Deny]}
 	p.allow()
 	tell(t, tracker, status.CPUs(5000))
 	p.eventually("it may again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 5000 })
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return strings.Contains(log.String(), "the status is reported again")
-	}, patience, tick)
+	})
 	require.Equal(t, 1, strings.Count(log.String(), "may not report"))
 }
 
@@ -260,7 +261,7 @@ func TestFault32TheTokenIsExchanged(t *testing.T) {
 	valid := p.read(p.account + "/token")
 	p.file("token", "none")
 	tracker, _, log := p.follow(status.Entered{State: vmstatus.StateBooting})
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "401") }, patience, tick)
+	wait.Until(t, func() bool { return strings.Contains(log.String(), "401") })
 	p.file("token", valid)
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
 	p.token("web-0")

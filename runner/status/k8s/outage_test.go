@@ -19,6 +19,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/runner/status"
 	"vmop/test/tier"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -33,7 +34,7 @@ func TestFault31TheAPIServerIsAway(t *testing.T) {
 	for i := range 100 {
 		tell(t, tracker, status.CPUs(i+2))
 	}
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "cannot be reached") }, patience, tick)
+	wait.Until(t, func() bool { return strings.Contains(log.String(), "cannot be reached") })
 	tell(t, tracker, status.Answered{})
 	require.NoError(t, p.StartServer(t.Context()))
 	s := p.eventually("what was missed", func(s v1.VirtualMachineStatus) bool {
@@ -124,9 +125,9 @@ func TestTheAuthoritiesAreExchanged(t *testing.T) {
 	valid := p.read(p.account + "/ca.crt")
 	p.file("ca.crt", "none")
 	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return strings.Contains(log.String(), "ca.crt has no certificate")
-	}, patience, tick)
+	})
 	p.file("ca.crt", valid)
 	first := <-clients
 	tell(t, tracker, status.Ended{Cause: "asked"})

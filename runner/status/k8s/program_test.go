@@ -28,6 +28,7 @@ import (
 	"vmop/test/logbook"
 	"vmop/test/program"
 	"vmop/test/tier"
+	"vmop/test/wait"
 )
 
 // built is the program of the runner.
@@ -133,7 +134,7 @@ func (c *container) configure(runner []string, vm ...string) {
 // said waits until the runner has said something.
 func (c *container) said(what string) {
 	c.t.Helper()
-	late := time.After(patience)
+	late := wait.Over(c.t)
 	for !strings.Contains(c.log.String(), what) {
 		select {
 		case <-c.ended:
@@ -148,11 +149,7 @@ func (c *container) said(what string) {
 // exit waits for the end, and returns the exit code and the termination message.
 func (c *container) exit() (int, string) {
 	c.t.Helper()
-	select {
-	case <-c.ended:
-	case <-time.After(patience):
-		require.FailNow(c.t, "the runner doesn't end")
-	}
+	wait.Receive(c.t, c.ended, "the runner doesn't end")
 	text := c.read(c.path("end"))
 	require.LessOrEqual(c.t, len(text), 4096)
 	var end v1.Outcome
@@ -180,7 +177,7 @@ func (c *container) powersOff() {
 // awaitText reads a console until the guest has written a text.
 func awaitText(t *testing.T, console net.Conn, text string) {
 	t.Helper()
-	require.NoError(t, console.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, console.SetReadDeadline(wait.Deadline()))
 	var said []byte
 	buffer := make([]byte, 4096)
 	for !bytes.Contains(said, []byte(text)) {
@@ -238,9 +235,9 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	}, s.Runner.Outcome)
 	require.True(t, is(s, "Running", metav1.ConditionFalse))
 	c.said("waiting for a stop request")
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return slices.Contains(p.events(), "Normal VmStopped guest shutdown (guest-shutdown)")
-	}, patience, tick)
+	})
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
 	code, end := c.exit()
 	require.Zero(t, code)
@@ -286,9 +283,9 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	p := newPlace(t)
 	c, s := p.waitsForAStop(counting(t)...)
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
-	require.Eventually(t, func() bool {
+	wait.Until(t, func() bool {
 		return strings.Count(c.log.String(), "waiting for a stop request") == 2
-	}, patience, tick, "%s", c.log)
+	}, "%s", c.log)
 	require.Equal(t, 1, strings.Count(c.log.String(), "state=Starting"))
 
 	runner := c.runner()

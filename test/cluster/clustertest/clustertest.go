@@ -34,6 +34,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
 	"vmop/test/program"
+	"vmop/test/wait"
 )
 
 // Kubernetes is a cluster that knows VirtualMachines, and holds runners to their own.
@@ -174,9 +175,6 @@ func (s *Shared) Run(tests interface{ Run() int }) int {
 }
 
 const (
-	// patience is how long anything may take on a busy machine; it shows that what is
-	// waited for doesn't come.
-	patience = 10 * time.Minute
 	// tick is how long it takes until the first look again, and lastTick until each after some seconds: the looks of
 	// several tests kept an API server busy.
 	tick, lastTick = 50 * time.Millisecond, 300 * time.Millisecond
@@ -186,7 +184,7 @@ const (
 func Eventually(t testing.TB, what string, try func() error) {
 	t.Helper()
 	begin := time.Now()
-	for over := time.After(patience); ; {
+	for over := wait.Over(t); ; {
 		err := try()
 		if err == nil {
 			if took := time.Since(begin); took > 10*time.Second {
