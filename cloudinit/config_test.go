@@ -373,13 +373,3 @@ func values(n *yaml.Node) []string {
 	}
 	return append(out, "end")
 }
-
-// BenchmarkSeed renders a small configuration into the four files.
-func BenchmarkSeed(b *testing.B) {
-	c := section(b, "userData:\n  packages: [htop]\n  users: [{name: a, groups: [b]}]\nnetworkConfig: {version: 2}\n")
-	b.ReportAllocs()
-	for b.Loop() {
-		_, err := c.Seed("vm1")
-		require.NoError(b, err)
-	}
-}

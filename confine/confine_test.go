@@ -294,35 +294,3 @@ func TestACapabilityThatThereIsNot(t *testing.T) {
 	err := keepOnly([]string{"sys_everything"})
 	require.ErrorContains(t, err, "sys_everything")
 }
-
-func BenchmarkHold(b *testing.B) {
-	rules := &Rules{}
-	for _, name := range []string{
-		"/usr", "/bin", "/lib", "/lib64", "/sbin", "/etc/ld.so.cache", "/etc/localtime", "/etc/hosts",
-		"/etc/resolv.conf",
-		"/proc/stat", "/proc/meminfo", "/sys/devices/system", "/dev/urandom", "/dev/random",
-	} {
-		rules.Paths = append(rules.Paths, Path{Name: name, Access: Read})
-	}
-	for _, name := range []string{"/dev/null", "/dev/zero", "/dev/full", b.TempDir()} {
-		rules.Paths = append(rules.Paths, Path{Name: name, Access: Write})
-	}
-	for name, before := range users() {
-		b.Run(name, func(b *testing.B) {
-			for range b.N {
-				done := make(chan error)
-				go func() {
-					runtime.LockOSThread()
-					if before != nil {
-						before()
-					}
-					_, _, err := rules.Hold(nil)
-					done <- err
-				}()
-				if err := <-done; err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -11,19 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/diskimage"
+	"vmop/test/folder"
 )
 
-// device returns a block device of some MiB that is full of something else: a loop device, which
-// root can make.
+// device returns a block device that is full of something else.
 func device(t *testing.T, size int) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "device")
 	require.NoError(t, os.WriteFile(file, bytes.Repeat([]byte{0xee}, size), 0o600))
-	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", file).CombinedOutput()
-	require.NoError(t, err, "losetup, as root: %s", out)
-	name := strings.TrimSpace(string(out))
-	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", name).Run() })
-	return name
+	return folder.Device(t, file)
 }
 
 func into(name string, source diskimage.Source) diskimage.Import {

@@ -193,19 +193,6 @@ func TestRename(t *testing.T) {
 	require.ErrorIs(t, durable.Rename(path, path+"3"), os.ErrNotExist)
 }
 
-func BenchmarkWrite(b *testing.B) {
-	for name, lifetime := range map[string]durable.Lifetime{"synced": durable.Synced, "volatile": durable.Volatile} {
-		b.Run(name, func(b *testing.B) {
-			path := filepath.Join(b.TempDir(), "file")
-			for b.Loop() {
-				if err := durable.Write(path, []byte("text"), 0o600, lifetime); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 func TestCreateReplacesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

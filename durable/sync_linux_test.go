@@ -56,6 +56,8 @@ func TestWhatMustSurviveAPowerCutIsSynced(t *testing.T) {
 		is(t, file, "old")
 	}
 	require.ErrorIs(t, withoutSync(t, func() error { return durable.SyncFolder(dir) }), unix.EIO)
+	require.ErrorIs(t, durable.Sync(filepath.Join(dir, "absent")), os.ErrNotExist)
+	require.ErrorIs(t, durable.SyncFolder(filepath.Join(dir, "absent")), os.ErrNotExist)
 	require.ErrorIs(t, withoutSync(t, func() error { return durable.Rename(file, file+"2") }), unix.EIO)
 
 	require.NoError(t, withoutSync(t, func() error {

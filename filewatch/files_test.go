@@ -332,7 +332,7 @@ func TestRightsAreWatched(t *testing.T) {
 
 // The last of many swaps is always seen: nothing may be lost between reading
 // an event and following the path again.
-func TestLastOfManySwapsIsSeen(t *testing.T) {
+func TestFault22TheLastOfManySwapsIsSeen(t *testing.T) {
 	t.Parallel()
 	const rounds, swaps = 20, 50
 	f := newFolder(t)

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"slices"
-	"sort"
 	"strconv"
 	"syscall"
 	"testing"
@@ -132,24 +130,4 @@ func TestLimitOfInotify(t *testing.T) {
 	output, err := inside.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Contains(t, string(output), "--- PASS: TestLimitOfInotify")
-}
-
-// BenchmarkWatch is the time from a change of the file to its notification.
-func BenchmarkWatch(b *testing.B) {
-	f := newFolder(b)
-	f.write("config.yaml", "0")
-	changes := Files(b.Context(), slog.New(slog.DiscardHandler), f.at("config.yaml"))
-	<-changes
-	var times []float64
-	for version := 0; b.Loop(); version++ {
-		f.write("next", strconv.Itoa(version))
-		start := time.Now()
-		f.rename("next", "config.yaml")
-		<-changes
-		times = append(times, float64(time.Since(start).Microseconds())/1000)
-	}
-	sort.Float64s(times)
-	b.ReportMetric(times[len(times)/2], "ms/median")
-	b.ReportMetric(times[len(times)*95/100], "ms/p95")
-	b.ReportMetric(slices.Max(times), "ms/max")
 }

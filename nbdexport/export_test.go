@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/nbdexport"
+	"vmop/test/folder"
 	"vmop/test/wait"
 )
 
@@ -298,19 +299,9 @@ func TestRequestsWaitForARestart(t *testing.T) {
 	require.Len(t, s.pids(), 2)
 }
 
-// device returns a block device, a loop device, which root can make.
-func device(t *testing.T) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", disk(t)).CombinedOutput()
-	require.NoError(t, err, "losetup, as root: %s", out)
-	name := strings.TrimSpace(string(out))
-	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", name).Run() })
-	return name
-}
-
 func TestTwoExportsNeverWriteAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, image := range map[string]string{"file": disk(t), "device": device(t)} {
+	for name, image := range map[string]string{"file": disk(t), "device": folder.Device(t, disk(t))} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			oneWrites(t, image)

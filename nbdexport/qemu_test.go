@@ -2,9 +2,6 @@ package nbdexport_test
 
 import (
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +10,7 @@ import (
 
 	"vmop/nbdexport"
 	"vmop/qmp"
-	"vmop/test/wait"
+	"vmop/test/paused"
 )
 
 // A vm is a QEMU without a guest.
@@ -24,25 +21,10 @@ type vm struct {
 
 func startVM(t *testing.T) vm {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "nbd")
-	require.NoError(t, err)
-	socket := filepath.Join(dir, "qmp")
-	c := exec.Command("qemu-system-x86_64", "-machine", "q35,accel=tcg", "-m", "64", "-nodefaults", "-display", "none",
-		"-qmp", "unix:"+socket+",server=on,wait=off", "-device", "virtio-scsi-pci,id=scsi",
+	q := paused.Start(t, "-m", "64", "-device", "virtio-scsi-pci,id=scsi",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
-	require.NoError(t, c.Start())
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-		_ = os.RemoveAll(dir)
-	})
-	var session *qmp.Session
-	wait.Until(t, func() bool {
-		session, err = qmp.Dial(t.Context(), socket)
-		return err == nil
-	})
-	require.NoError(t, session.Ready(t.Context()))
-	return vm{t, session}
+	require.NoError(t, q.Ready(t.Context()))
+	return vm{t, q.Session}
 }
 
 // do runs a command, with arguments as JSON.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -203,7 +204,23 @@ func worksAfterAdoption(t *testing.T, vm *machine, pod, world place) {
 	require.Contains(t, page, "hello from tiny")
 	seen := callers(t, "192.0.2.1:80")
 	vm.run("wget -q -O - http://192.0.2.1/")
-	require.Equal(t, "192.0.2.10", <-seen)
+	require.Equal(t, "192.0.2.10", <-seen, "the world sees the pod, not the guest")
+	_, err = fetch(t, "192.0.2.10:8081")
+	require.ErrorContains(t, err, "refused", "that port is forwarded on the loopback address only")
+
+	// A neighbour who knows the way cannot take it.
+	require.NoError(t, netlink.RouteAdd(&netlink.Route{
+		Dst: &net.IPNet{IP: net.IPv4(10, 0, 2, 0), Mask: net.CIDRMask(24, 32)}, Gw: net.IPv4(192, 0, 2, 10),
+	}))
+	neighbour := net.Dialer{Timeout: time.Second}
+	_, err = neighbour.DialContext(t.Context(), "tcp4", "10.0.2.2:80")
+	require.ErrorContains(t, err, "timeout")
+
+	// A guest that takes another address is not heard.
+	status, output := vm.run("ip address add 10.0.2.9/24 dev eth0; ping -c 1 -W 2 -I 10.0.2.9 10.0.2.1")
+	require.Equal(t, "rc=1", status, output)
+	status, output = vm.run("ping -c 1 -I 10.0.2.2 10.0.2.1")
+	require.Equal(t, "rc=0", status, output)
 	pod.enter()
 }
 

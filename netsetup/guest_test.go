@@ -4,22 +4,17 @@ import (
 	"bufio"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/dhcpv4/server4"
 	"github.com/stretchr/testify/require"
-	"github.com/vishvananda/netlink"
 
-	"vmop/netsetup"
 	"vmop/test/guest"
-	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
@@ -143,34 +138,6 @@ func callers(t *testing.T, address string) <-chan string {
 	return seen
 }
 
-func TestGuestOnABridge(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	host, world := newPodAndWorld(t)
-	bridge := newBridge(t, "br0", 1450)
-	cable, err := netlink.LinkByName("eth0")
-	require.NoError(t, err)
-	require.NoError(t, netlink.LinkSetMaster(cable, bridge))
-	world.enter()
-	serve(t, "pod", "192.0.2.20")
-	host.enter()
-
-	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one", Queues: 2})
-	require.NoError(t, err)
-	vm := bootBefore(t, "tap,fds=3:4", "02:00:00:00:00:01,mq=on,vectors=6", tap.Files()...)
-	require.NoError(t, tap.Close(), "QEMU has its own descriptor now")
-
-	lease, _ := vm.await("TINY .* net eth0 lease=")
-	require.Contains(t, lease, "lease=192.0.2.20/24 router=192.0.2.1")
-	vm.await("TINY .* READY")
-	status, output := vm.run("ping -c 3 192.0.2.1")
-	require.Equal(t, "rc=0", status, output)
-	world.enter()
-	page, err := fetch(t, "192.0.2.20:80")
-	require.NoError(t, err)
-	require.Contains(t, page, "hello from tiny")
-}
-
 // serve answers DHCP requests on an interface where the test is, with another
 // server than the masquerade's.
 func serve(t *testing.T, device, address string) {
@@ -194,59 +161,4 @@ func serve(t *testing.T, device, address string) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve() }()
 	t.Cleanup(func() { server.Close(); <-ended })
-}
-
-func TestGuestBehindAMasquerade(t *testing.T) {
-	t.Parallel()
-	pod, world := newPodAndWorld(t)
-	before := everything(t)
-	cfg := network("vm0",
-		netsetup.Forward{HostPort: 8080, GuestPort: 80},
-		netsetup.Forward{HostPort: 8081, GuestPort: 80, Address: netip.MustParseAddr("127.0.0.1")})
-	m, err := open(t, cfg)
-	require.NoError(t, err)
-	vm := boot(t, m.Files()[0], cfg.MAC.String())
-	lease, _ := vm.await("TINY .* net eth0 lease=")
-	require.Contains(t, lease,
-		"lease=10.0.2.2/24 router=10.0.2.1 dns=192.0.2.53 hostname=guest server=10.0.2.1 seconds=86400")
-	vm.await("TINY .* READY")
-
-	reaches := func(address string) {
-		t.Helper()
-		page, err := fetch(t, address)
-		require.NoError(t, err)
-		require.Contains(t, page, "hello from tiny")
-	}
-	reaches("127.0.0.1:8080")
-	reaches("192.0.2.10:8080")
-	reaches("127.0.0.1:8081")
-	_, err = fetch(t, "192.0.2.10:8081")
-	require.ErrorContains(t, err, "refused", "that port is forwarded on the loopback address only")
-
-	world.enter()
-	reaches("192.0.2.10:8080")
-	status, output := vm.run("ping -c 3 192.0.2.1")
-	require.Equal(t, "rc=0", status, output)
-	seen := callers(t, "192.0.2.1:80")
-	vm.run("wget -q -O - http://192.0.2.1/")
-	require.Equal(t, "192.0.2.10", <-seen, "the world sees the pod, not the guest")
-
-	// A neighbour who knows the way cannot take it.
-	require.NoError(t, netlink.RouteAdd(&netlink.Route{
-		Dst: &net.IPNet{IP: net.IPv4(10, 0, 2, 0), Mask: net.CIDRMask(24, 32)}, Gw: net.IPv4(192, 0, 2, 10),
-	}))
-	neighbour := net.Dialer{Timeout: time.Second}
-	_, err = neighbour.DialContext(t.Context(), "tcp4", "10.0.2.2:80")
-	require.ErrorContains(t, err, "timeout")
-
-	// A guest that takes another address is not heard.
-	status, output = vm.run("ip address add 10.0.2.9/24 dev eth0; ping -c 1 -W 2 -I 10.0.2.9 10.0.2.1")
-	require.Equal(t, "rc=1", status, output)
-	status, output = vm.run("ping -c 1 -I 10.0.2.2 10.0.2.1")
-	require.Equal(t, "rc=0", status, output)
-
-	pod.enter()
-	vm.stop()
-	require.NoError(t, m.Close())
-	restored(t, before)
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -349,55 +348,5 @@ func TestMasqueradeWarnsOfAFirewall(t *testing.T) {
 	require.NotContains(t, log.String(), "INPUT")
 }
 
-func TestMasqueradeReplacesTheTableOfAnOldKernel(t *testing.T) {
-	t.Parallel()
-	newPodAndWorld(t)
-	before := everything(t)
-	say(t, "nftables", "nft", "add table inet vmop-vm0; add chain inet vmop-vm0 forward-in")
-	m, err := open(t, network("vm0"))
-	require.NoError(t, err)
-	require.Contains(t, say(t, "nftables", "nft", "list", "ruleset"), "flags owner")
-	require.NoError(t, m.Close())
-	restored(t, before)
-}
-
-// holdVariable makes TestKilledProcessLeavesNothing be the process to kill.
+// holdVariable makes a test be the process that opens its network and is killed.
 const holdVariable = "NETSETUP_TEST_HOLD"
-
-func TestKilledProcessLeavesNothing(t *testing.T) {
-	t.Parallel()
-	if os.Getenv(holdVariable) != "" {
-		holdNetworks(t)
-	}
-	newPodAndWorld(t)
-	newBridge(t, "br0", 1500)
-	before := everything(t)
-
-	child := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestKilledProcessLeavesNothing$")
-	child.Env = append(os.Environ(), holdVariable+"=1")
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	child.Stderr = t.Output()
-	require.NoError(t, child.Start())
-	_, err = fmt.Fscanln(out, new(string))
-	require.NoError(t, err)
-	require.True(t, exists(t, "vm0"))
-	require.True(t, exists(t, "vm1"))
-	require.Contains(t, say(t, "nftables", "nft", "list", "ruleset"), "vmop-vm1")
-
-	require.NoError(t, child.Process.Kill())
-	require.ErrorContains(t, child.Wait(), "killed")
-	restored(t, before)
-}
-
-// holdNetworks opens a network of each kind and waits to be killed.
-func holdNetworks(t *testing.T) {
-	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
-	require.NoError(t, err)
-	defer tap.Close()
-	m, err := open(t, network("vm1", netsetup.Forward{HostPort: 2222}))
-	require.NoError(t, err)
-	defer m.Close()
-	fmt.Println("ready")
-	select {}
-}

@@ -61,19 +61,6 @@ func TestTapLeavesTheBridgeItsAddress(t *testing.T) {
 	require.Equal(t, "52:54:00:00:00:01", link.Attrs().HardwareAddr.String())
 }
 
-func TestTapLivesAsLongAsADescriptor(t *testing.T) {
-	t.Parallel()
-	newPlace(t)
-	newBridge(t, "br0", 1500)
-	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
-	require.NoError(t, err)
-	qemus := duplicate(t, tap.Files()[0])
-	require.NoError(t, tap.Close())
-	require.True(t, exists(t, "vm0"), "QEMU still has it")
-	require.NoError(t, qemus.Close())
-	require.False(t, exists(t, "vm0"), "QEMU has ended")
-}
-
 // Each queue of a tap has a descriptor, and the interface lives as long as one of them.
 func TestTapWithSeveralQueues(t *testing.T) {
 	t.Parallel()

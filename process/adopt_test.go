@@ -341,13 +341,3 @@ func TestSocketHolders(t *testing.T) { // not parallel, as TestHolders
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
-
-func BenchmarkHolders(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "lock")
-	require.NoError(b, os.WriteFile(path, nil, 0o600))
-	for b.Loop() {
-		if _, err := process.Holders(path); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -400,19 +400,6 @@ func TestNothingStaysOpen(t *testing.T) {
 	wait.Until(t, func() bool { return count() <= before })
 }
 
-func BenchmarkStart(b *testing.B) {
-	log := slog.New(slog.DiscardHandler)
-	for b.Loop() {
-		p, err := process.Start(process.Spec{Name: "true", Path: "/bin/true"}, log)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		<-p.Done()
-		b.StartTimer()
-	}
-}
-
 // What a process writes goes to the file instead of the log, and Go's own descriptor of it stays
 // open.
 func TestStandardOutputCanBeAFile(t *testing.T) {

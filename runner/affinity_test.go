@@ -61,7 +61,5 @@ func TestCPUsRunWhereTheTypeHasThemRun(t *testing.T) {
 			strings.HasPrefix(s.Problems[0].Message, "the guest's CPU 1 does not run on 4000 of the host alone: ")
 	})
 	require.Equal(t, both, allowedCPUs(t, qemu, "qemu-system"))
-	_, err := v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
+	v.ends()
 }

@@ -8,8 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
-	"vmop/runner/control"
-	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/test/tier"
@@ -29,10 +27,10 @@ const inSync = `id=$(echo "$line" | sed 's/.*arguments[^0-9]*\([0-9]*\).*/\1/');
 // startHostileAgent replaces the agent in the guest by another.
 func (c *console) startHostileAgent(sync, osinfo, network string) {
 	c.t.Helper()
-	c.do("[ ! -e /tmp/agent.pid ] || { kill $(cat /tmp/agent.pid); killall head tr 2>/dev/null; true; }")
-	c.typeLine("sh " + strings.NewReplacer("SYNC", sync, "OSINFO", osinfo, "NETWORK", network, "PORT",
+	c.Do("[ ! -e /tmp/agent.pid ] || { kill $(cat /tmp/agent.pid); killall head tr 2>/dev/null; true; }")
+	c.Type("sh " + strings.NewReplacer("SYNC", sync, "OSINFO", osinfo, "NETWORK", network, "PORT",
 		portOf("guest_agent")).Replace(hostileAgent))
-	c.await(`^AGENT listens`)
+	c.Await(`^AGENT listens`)
 }
 
 // Row 14: whatever a guest agent says, the VM is booted only when it has
@@ -44,7 +42,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)
 	c := attach(v)
 	v.runs()
-	c.await(`READY`)
+	c.Await(`READY`)
 	leave()
 	quiet := `{"return": []}`
 	unanswered := func(because string) {
@@ -99,13 +97,13 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 	v.configure("standard", nil, append(kernel(t, ""), "network: []", "display: {loggedInUser: alice}")...)
 	c := attach(v)
 	v.runs()
-	c.await(`READY`)
+	c.Await(`READY`)
 	c.installLoginAgent()
 	leave()
 	floods := 0
 	for _, flood := range []string{"201 root", "201 root\n220 hi\n", "502 \\033[2J\n220 hi\n150\n", "x"} {
 		// The port is open when the command has been done.
-		c.do("exec 3>" + portOf("vmop_agent") + "; yes \"$(printf '" + strings.ReplaceAll(flood, "\n", `\n`) +
+		c.Do("exec 3>" + portOf("vmop_agent") + "; yes \"$(printf '" + strings.ReplaceAll(flood, "\n", `\n`) +
 			"')\" >&3 2>/dev/null & echo $! >/tmp/flood.pid; exec 3>&-")
 		for range 100 {
 			reply, err := v.client().QMP(t.Context(), qmp.Command{Execute: "query-status"})
@@ -128,7 +126,7 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 		})
 		v.holds(vmstatus.ConditionVmopAgent, "False VmopAgentDisconnected")
 	}
-	c.do("touch /tmp/go")
+	c.Do("touch /tmp/go")
 	c.startLoginAgent()
 	v.holds(vmstatus.ConditionUserLoggedIn, "True LoggedIn")
 	info := 0
@@ -138,59 +136,5 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, info, 60, "the log is not flooded")
-	_, err := v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
-}
-
-// Row 20: a guest that reboots again and again boots each time, and its shutdown
-// is the end, once.
-func TestFault20RebootsAndShutdown(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	guest.TakePlace(t)
-	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)
-	c := attach(v)
-	v.runs()
-	answer := func() {
-		t.Helper()
-		c.await(`READY`)
-		c.startHostileAgent(inSync, `echo '{"return": {"id": "tiny"}}'`, `echo '{"return": []}'`)
-		s := v.holds(vmstatus.ConditionBooted, "True VmBooted")
-		require.Equal(t, "tiny", s.Guest.OS.ID)
-	}
-	answer()
-	events, err := v.client().Events(t.Context(), control.TypeStatus)
-	require.NoError(t, err)
-	defer events.Close()
-	for range 2 {
-		c.typeLine("reboot")
-		s := v.holds(vmstatus.ConditionBooted, "False VmReset")
-		require.Nil(t, s.Guest)
-		require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionRunning).Status)
-		answer()
-	}
-	c.typeLine("poweroff")
-	outcome, err := v.wait()
-	require.NoError(t, err)
-	require.Equal(t, machine.Outcome{Cause: vmstatus.CauseGuest, Reason: "guest-shutdown"}, outcome.Outcome)
-	require.Zero(t, outcome.ExitCode())
-	v.notLogged("terminating")
-
-	var last *status.Status
-	stopped := 0
-	for {
-		e, err := events.Next()
-		if err != nil {
-			break
-		}
-		if last = e.Status; last.State == vmstatus.StateStopped {
-			stopped++
-		}
-	}
-	require.Equal(t, 1, stopped)
-	require.Equal(t, vmstatus.CauseGuest, last.Outcome.Cause)
-	require.Equal(t, vmstatus.False, last.Condition(vmstatus.ConditionBooted).Status)
-	require.Len(t, v.log.find("booted"), 3)
-	v.nothingLeft()
+	v.ends()
 }

@@ -2,16 +2,12 @@ package runner_test
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
 	"vmop/runner/prepare"
-	"vmop/test/tier"
 	"vmop/vmstatus"
 )
 
@@ -101,38 +97,4 @@ func TestRunIsToldToStopBeforeItBegins(t *testing.T) {
 	silent.Log = nil
 	_, err = runner.Run(ctx, silent)
 	require.ErrorIs(t, err, errEnough)
-}
-
-// What goes wrong while attaching to the paused machine ends it.
-func TestAttachingGoesWrong(t *testing.T) {
-	t.Parallel()
-	v := quick(t)
-	wrong := errors.New("no console")
-	v.onPaused = func(context.Context, *prepare.VM) error { return wrong }
-	v.start()
-	_, err := v.wait()
-	require.ErrorIs(t, err, wrong)
-	v.nothingLeft()
-}
-
-// Whenever a stop request comes, nothing is left.
-func TestStopAtAnyMoment(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	for range 20 {
-		moment := rand.N(250 * time.Millisecond)
-		t.Run("after "+moment.String(), func(t *testing.T) {
-			v := quick(t)
-			v.start()
-			time.AfterFunc(moment, func() { v.cancel(errEnough) })
-			outcome, err := v.wait()
-			if err == nil {
-				require.Equal(t, vmstatus.CauseForced, outcome.Cause)
-			} else {
-				require.ErrorIs(t, err, errEnough)
-			}
-			v.notLogged("cleaning up")
-			v.nothingLeft()
-		})
-	}
 }

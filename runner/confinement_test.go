@@ -418,9 +418,7 @@ func TestABrokenOutQEMUGetsNothing(t *testing.T) {
 	require.Equal(t, "True Confined", v.condition(vmstatus.ConditionConfined))
 	require.Empty(t, v.status().Confinement.Lacks)
 	require.True(t, v.status().Confinement.OwnRoot)
-	_, err := v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
+	v.ends()
 }
 
 // newAttacked returns a VM with the attacker in QEMU's place.
@@ -507,9 +505,7 @@ func TestABrokenOutTPMGetsItsStateOnly(t *testing.T) {
 	v.runs()
 	v.attacked(to)
 	require.NotEmpty(t, v.read("data", "tpm", "tpm2-00.permall"), "it works there")
-	_, err = v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
+	v.ends()
 }
 
 // aims tells the attacker its targets.
@@ -588,29 +584,4 @@ func (v *vm) targets() targets {
 		}
 	}
 	return to
-}
-
-// An image whose header names another base than at the first start keeps the VM from
-// starting, until the user allows it.
-func TestABrokenOutQEMUChoosesNoBase(t *testing.T) {
-	t.Parallel()
-	v := newVM(t, "standard")
-	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
-		"drives: [{file: PATH/disk.qcow2, format: qcow2}]")
-	v.write("secret", "what another VM must not read")
-	invariants.NewDisk(t, v.path("disk.qcow2"), "a disk")
-	v.runs()
-	_, err := v.stop()
-	require.NoError(t, err)
-	rebase := exec.CommandContext(t.Context(), "qemu-img", "rebase", "-u", "-F", "raw", "-b", v.path("secret"),
-		v.path("disk.qcow2"))
-	require.NoError(t, rebase.Run())
-	v.log = newLogbook()
-	v.fails("disk.qcow2 says that it is an overlay of " + v.path("secret"))
-	require.NoError(t, os.Remove(v.path("data", "bases.json")))
-	v.log = newLogbook()
-	v.runs()
-	_, err = v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
 }

@@ -2,10 +2,6 @@ package runner_test
 
 import (
 	"testing"
-
-	"vmop/vmstatus"
-
-	"github.com/stretchr/testify/require"
 )
 
 // bootSector runs a program of the 8086 in a VM of the standard type.
@@ -18,25 +14,6 @@ func bootSector(t *testing.T, options string, code ...byte) *vm {
 		"drives: [{file: disk.img, bootindex: 1}]", "options: {"+options+"}")
 	v.runs()
 	return v
-}
-
-// A guest that panics ends the machine, unless its type says otherwise: who
-// looks after the runner sees a failure, and starts it anew.
-func TestAPanicEndsTheMachine(t *testing.T) {
-	t.Parallel()
-	v := bootSector(
-		t, "",
-		0xba, 0x05, 0x05, // mov dx, 0x505  the device pvpanic
-		0xb0, 0x01, //       mov al, 1      PVPANIC_PANICKED
-		0xee, //             out dx, al
-		0xf4, //             hlt
-	)
-	outcome, err := v.wait()
-	require.NoError(t, err)
-	require.Equal(t, vmstatus.CausePanic, outcome.Cause)
-	require.NotZero(t, outcome.ExitCode())
-	v.logged("QMP event", "event", "GUEST_PANICKED")
-	v.nothingLeft()
 }
 
 // A guest that panics where that is its own affair keeps running, and one that hangs

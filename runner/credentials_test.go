@@ -53,7 +53,5 @@ for word; do`, 1))
 	})
 	require.Contains(t, v.log.text(), "object-add")
 	require.NotContains(t, v.log.text(), password)
-	_, err = v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
+	v.ends()
 }

@@ -35,14 +35,14 @@ func TestDataFromFiles(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode())
 	}
-	c.await(`READY`)
-	c.typeLine("sh mkdir -p /m /c; until [ -b /dev/sda ]; do usleep 100000; done; mount -t vfat -o ro /dev/sda /m; " +
+	c.Await(`READY`)
+	c.Type("sh mkdir -p /m /c; until [ -b /dev/sda ]; do usleep 100000; done; mount -t vfat -o ro /dev/sda /m; " +
 		"echo removable=$(cat /sys/block/sda/removable) label=$(dd if=/dev/sda bs=1 skip=43 count=8 2>/dev/null); " +
 		"head -n1 /m/Autounattend.xml /m/Unattend.xml; mount -t vfat -o ro /dev/vda /c; wc -c < /c/network-config; echo done")
-	c.await(`^done$`)
-	require.Contains(t, c.text(), "removable=1 label=UNATTEND")
-	require.Equal(t, 2, strings.Count(c.text(), "<unattend>"+canary+"</unattend>"), "under both names")
-	require.Contains(t, c.text(), "307211\n")
+	c.Await(`^done$`)
+	require.Contains(t, c.Text(), "removable=1 label=UNATTEND")
+	require.Equal(t, 2, strings.Count(c.Text(), "<unattend>"+canary+"</unattend>"), "under both names")
+	require.Contains(t, c.Text(), "307211\n")
 
 	v.write("user-data", "#!/bin/sh\n# other\n")
 	awaitPending(t, v, "provisioning")
@@ -55,9 +55,7 @@ func TestDataFromFiles(t *testing.T) {
 	}, append(boots(guest.PC(t), ""), "network: []", "powerdownTimeout: 239")...)
 	v.log.await(t, v.ended, "configuration read") // though the files are gone
 	require.NotContains(t, v.log.text(), canary)
-	_, err := v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
+	v.ends()
 }
 
 func awaitPending(t *testing.T, v *vm, paths ...string) {

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
-	"vmop/test/guest"
-	"vmop/test/tier"
+	"vmop/test/folder"
 )
 
 // image makes a file of zeros in the VM's folder.
@@ -49,66 +48,11 @@ func (v *vm) diskSize(device string) int64 {
 	return 0
 }
 
-// A file that has become larger on the host is a larger disk in the guest; one
-// that has become smaller is a fault that must be reported.
-func TestAGuestSeesItsDiskGrow(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	leave := guest.TakePlace(t)
-	v := newVM(t, "scsidisk", append(kernel(t, ""), "network: []",
-		"drives: [{file: disk.img}, {file: scsi.img}, {type: ide-cd, bus: scsi}]")...)
-	disk, other := v.image("disk.img", 1<<20), v.image("scsi.img", 1<<20)
-	c := attach(v)
-	v.runs()
-	c.await(`READY`)
-	leave()
-	c.typeLine("sh echo begin with $(cat /sys/block/vda/size /sys/block/sda/size)")
-	c.await(`^begin with 2048 2048$`)
-
-	require.NoError(t, os.Truncate(disk, 3<<20))
-	require.NoError(t, os.Truncate(other, 5<<20))
-	v.touch()
-	c.typeLine("sh until [ $(cat /sys/block/vda/size)-$(cat /sys/block/sda/size) = 6144-10240 ]; do usleep 100000; done; echo grown")
-	c.await(`^grown$`)
-
-	require.NoError(t, os.Truncate(disk, 2<<20))
-	v.touch()
-	v.log.await(t, v.ended, "the VM is not as configured", "err", disk+" has only 2097152 bytes on the host")
-	require.EqualValues(t, 3<<20, v.diskSize("disk0"))
-	require.NoError(t, os.Truncate(disk, 3<<20))
-	v.touch()
-	v.log.await(t, v.ended, "the VM is as configured again")
-	v.ends()
-}
-
-// What is put in the place of an image is not what QEMU has open.
-func TestAnotherFileIsNotTheDisk(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	v := changeable(t, "drives: [{file: PATH/disk.img}, {file: PATH/other.img}]")
-	disk, other := v.image("disk.img", 1<<20), v.image("other.img", 1<<20)
-	v.runs()
-	require.NoError(t, os.Truncate(other, 2<<20))
-	v.touch()
-	eventually(t, 2<<20, func() int64 { return v.diskSize("disk1") }) // it has looked
-
-	require.NoError(t, os.Rename(v.image("new.img", 5<<20), disk))
-	require.NoError(t, os.Truncate(other, 4<<20))
-	v.touch()
-	v.log.await(t, v.ended, "the file of a disk was replaced; the VM keeps the one it has open", "file", disk)
-	eventually(t, 4<<20, func() int64 { return v.diskSize("disk1") })
-	require.EqualValues(t, 1<<20, v.diskSize("disk0"))
-	v.ends()
-}
-
 func TestABlockDeviceGrows(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)
 	backing := v.image("backing.img", 1<<20)
-	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", backing).Output()
-	require.NoError(t, err, "this test needs root and a loop device")
-	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
+	device := folder.Device(t, backing)
 	v.configure("wrapped", nil, v.section("drives: [{resource: "+device+"}]")...)
 	v.runs()
 	require.NoError(t, os.Truncate(backing, 2<<20))

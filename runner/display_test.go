@@ -3,19 +3,16 @@ package runner_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/prepare"
-	"vmop/test/wait"
 	"vmop/vmstatus"
 	"vmop/yamlfile"
 )
@@ -29,69 +26,8 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// securityTypes does the beginning of RFC 6143, section 7.1, and returns what a
-// VNC server offers: 1 is no authentication, 2 a password.
-func securityTypes(t *testing.T, network, address string) []byte {
-	t.Helper()
-	ctx, cancel := wait.Context(t.Context())
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	require.NoError(t, err)
-	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(wait.Deadline()))
-	version := make([]byte, 12)
-	_, err = io.ReadFull(conn, version)
-	require.NoError(t, err)
-	_, err = conn.Write(version)
-	require.NoError(t, err)
-	types := make([]byte, 2)
-	_, err = io.ReadFull(conn, types)
-	require.NoError(t, err)
-	require.Equal(t, byte(1), types[0], "one type is offered")
-	return types[1:]
-}
-
 // canary is a password that is found wherever it gets to.
 const canary = "cAnArY77"
-
-// With a password beside the configuration the display asks for it, and it is
-// found nowhere else.
-func TestDisplayPassword(t *testing.T) {
-	t.Parallel()
-	v := newVM(t, "wrapped")
-	v.write("display-password", canary+"\n")
-	v.write("password-expiry", " never\n")
-	port, spice := freePort(t), freePort(t)
-	v.configure("wrapped", []string{"cloudInit: {}"}, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),
-		"powerdownTimeout: 0",
-		"display: {outputs: 2, vnc: {port: "+port+"}, spice: {port: "+spice+
-			", address: 127.0.0.1, usbRedirects: 3, streamingVideo: filter}}")
-	v.runs()
-
-	require.Equal(t, []byte{2}, securityTypes(t, "unix", v.path("run", "vnc.sock")))
-	require.Equal(t, []byte{2}, securityTypes(t, "tcp", "127.0.0.1:"+port))
-	var server struct {
-		Enabled bool
-		Auth    string
-		Port    int
-	}
-	v.ask(&server, "query-spice", nil)
-	require.True(t, server.Enabled)
-	require.Equal(t, "spice", server.Auth, "tickets are asked for")
-	require.Equal(t, spice, strconv.Itoa(server.Port))
-	var chardevs []struct{ Label, Filename string }
-	v.ask(&chardevs, "query-chardev", nil)
-	require.Equal(t, 3, strings.Count(fmt.Sprint(chardevs), "-source"), "one for each USB redirection")
-	argv := strings.Join(arguments(v.qemu()), " ")
-	require.Contains(t, argv, "streaming-video=filter")
-	require.Contains(t, argv, "max_outputs=2")
-	require.Len(t, v.log.find("QMP command", "command", "set_password"), 3)
-	require.Len(t, v.log.find("QMP command", "command", "expire_password"), 3)
-
-	v.hides(canary)
-	v.ends()
-	v.hides(canary)
-}
 
 // hides requires that a secret is in no log, process, plan or file of the VM.
 func (v *vm) hides(secret string) {
@@ -124,19 +60,6 @@ func (v *vm) hides(secret string) {
 	}))
 }
 
-// Without a password no viewer is asked for one, and SPICE is where it is wanted.
-func TestDisplayWithoutPassword(t *testing.T) {
-	t.Parallel()
-	spice := freePort(t)
-	v := observe(t, "display: {vnc: {}, spice: {port: "+spice+", address: 127.0.0.1}}")
-	require.Equal(t, []byte{1}, securityTypes(t, "unix", v.path("run", "vnc.sock")))
-	var server struct{ Auth string }
-	v.ask(&server, "query-spice", nil)
-	require.Equal(t, "none", server.Auth)
-	v.notLogged("QMP command", "command", "set_password")
-	v.ends()
-}
-
 // A Secret for the password asks for one: a key that is misspelt doesn't show the
 // screen to everybody.
 func TestSecretWithoutPassword(t *testing.T) {
@@ -153,29 +76,6 @@ func TestSecretWithoutPassword(t *testing.T) {
 	_, err = v.wait()
 	require.ErrorContains(t, err, "the display's password in Secret screen: read "+v.path("password-expiry"))
 	v.nothingLeft()
-}
-
-// A password file that cannot be meant is refused, and not quoted.
-func TestWrongPasswordFiles(t *testing.T) {
-	t.Parallel()
-	for what, tt := range map[string]struct{ file, text, want string }{
-		"an empty password":     {"display-password", "\n", "the password is empty"},
-		"a line break":          {"display-password", canary + "\n" + canary, "control character"},
-		"an expiry that is not": {"password-expiry", "tomorrow", `"tomorrow" is not a time of expiry`},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			v := newVM(t, "bare")
-			v.write("display-password", canary)
-			v.write(tt.file, tt.text)
-			v.start()
-			_, err := v.wait()
-			require.ErrorContains(t, err, tt.want)
-			require.ErrorContains(t, err, v.path(tt.file))
-			require.NotContains(t, err.Error(), canary)
-			v.nothingLeft()
-		})
-	}
 }
 
 // A display that others reach and that has no password is refused, unless the

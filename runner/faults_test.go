@@ -12,6 +12,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/control"
+	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/test/invariants"
@@ -60,7 +61,7 @@ func TestFault08TPMDies(t *testing.T) {
 	v := newVM(t, "standard", section...)
 	c := attach(v)
 	v.runs()
-	c.await(guest.ObedientSays)
+	c.Await(guest.ObedientSays)
 	s := v.becomes("the TPM is there", func(s status.Status) bool { return s.TPM == status.TPMWorks })
 	require.Equal(t, vmstatus.ReasonTPMPresent, s.Condition(vmstatus.ConditionTPMLost).Reason)
 
@@ -80,8 +81,8 @@ func TestFault08TPMDies(t *testing.T) {
 		return len(s.Problems) > 0 && s.Problems[0].Path == "resetCounter" && strings.Contains(s.Problems[0].Message,
 			"TPM is lost")
 	})
-	c.typeLine("ping")
-	c.await(`^PING`)
+	c.Type("ping")
+	c.Await(`^PING`)
 	v.notLogged("QMP event", "event", "RESET")
 
 	outcome, err := v.stop()
@@ -120,15 +121,15 @@ func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
 		"drives: [{file: disk.img, bootindex: 1}]")
 	c := attach(v)
 	v.runs()
-	c.await(`B$`)
+	c.Await(`B$`)
 	qemu := invariants.OneQEMU(t, v.dir)
 	for i := range 2 {
 		v.signal("swtpm", syscall.SIGKILL)
 		wait.Until(t, func() bool {
 			return len(v.log.find("the TPM's process was started again: the guest has no TPM, but may reboot")) == i+1
 		})
-		c.typeLine("x")
-		c.await(`B$`)
+		c.Type("x")
+		c.Await(`B$`)
 	}
 	require.Equal(t, qemu, invariants.OneQEMU(t, v.dir))
 	v.becomes("the TPM stays lost", func(s status.Status) bool {
@@ -140,28 +141,14 @@ func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
 	v.nothingLeft()
 }
 
-// Another helper dies.
-func TestAHelperIsMissed(t *testing.T) {
-	t.Parallel()
-	v := newVM(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000']}}", "powerdownTimeout: 0")
-	v.runs()
-	v.signal("sleep", syscall.SIGTERM)
-	s := v.becomes("the helper is missed", func(s status.Status) bool {
-		return has(s, vmstatus.ReasonHelperLost, "helper has ended: ")
-	})
-	require.Equal(t, vmstatus.ReasonNoTPM, s.Condition(vmstatus.ConditionTPMLost).Reason)
-	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
-	v.ends()
-}
-
 // A guest's panic is reported, whatever happens to it then.
 func TestFault20Panic(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard", append(obedient(t, false), "options: {panic: pause}")...)
 	c := attach(v)
 	v.runs()
-	c.await(guest.ObedientSays)
-	c.typeLine("K")
+	c.Await(guest.ObedientSays)
+	c.Type("K")
 	s := v.becomes("the panic", func(s status.Status) bool {
 		return s.QEMU.RunState == "guest-panicked" && len(s.Problems) > 0
 	})
@@ -174,18 +161,43 @@ func TestFault20Panic(t *testing.T) {
 	require.NoError(t, v.client().Act(t.Context(), control.Reset))
 	v.log.await(t, v.ended, "QMP event", "event", "RESET")
 	require.NoError(t, v.client().Act(t.Context(), control.Resume))
-	c.await(guest.ObedientSays)
+	c.Await(guest.ObedientSays)
 	s = v.becomes("no panic", func(s status.Status) bool { return len(s.Problems) == 0 })
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
 
 	_, err := v.client().QMP(t.Context(),
 		qmp.Command{Execute: "set-action", Arguments: map[string]string{"panic": "shutdown"}})
 	require.NoError(t, err)
-	c.typeLine("K")
+	c.Type("K")
 	outcome, err := v.wait()
 	require.NoError(t, err)
 	require.Equal(t, vmstatus.CausePanic, outcome.Cause)
 	require.Equal(t, 1, outcome.ExitCode())
+	v.nothingLeft()
+}
+
+// A guest that reboots again and again boots each time, and its shutdown is the end.
+func TestFault20RebootsAndShutdown(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard", obedient(t, false)...)
+	c := attach(v)
+	v.runs()
+	c.Await(guest.ObedientSays)
+	last := v.lastWord()
+	for _, letter := range []string{"R", "X"} { // by the machine's reset, and by a triple fault
+		v.log.forget()
+		c.Type(letter)
+		c.Await(guest.ObedientSays)
+		v.logged("QMP event", "event", "RESET", "data", "guest-reset")
+		require.Equal(t, "True VmReset", v.condition(vmstatus.ConditionRunning))
+	}
+	c.Type("P")
+	outcome, err := v.wait()
+	require.NoError(t, err)
+	require.Equal(t, machine.Outcome{Cause: vmstatus.CauseGuest, Reason: "guest-shutdown"}, outcome.Outcome)
+	require.Zero(t, outcome.ExitCode())
+	require.Equal(t, vmstatus.CauseGuest, last().Outcome.Cause)
+	v.notLogged("terminating")
 	v.nothingLeft()
 }
 
@@ -258,7 +270,7 @@ func TestFault26DiskFull(t *testing.T) {
 	v.configure("standard", nil, bootsDisk("full/disk.img")...)
 	c := attach(v)
 	v.runs()
-	c.await(`^00000001$`)
+	c.Await(`^00000001$`)
 	name := "vm.drives[0], " + disk + ": "
 	s := v.becomes("the disk is full", func(s status.Status) bool {
 		return has(s, vmstatus.ReasonIOError, name+"no space left on its file system")
@@ -289,15 +301,15 @@ func TestFault26DiskFull(t *testing.T) {
 
 	unwritten := v.lastRecord(disk) + 1
 	require.NoError(t, os.Remove(ballast))
-	c.await(fmt.Sprintf(`^%08x$`, unwritten))
+	c.Await(fmt.Sprintf(`^%08x$`, unwritten))
 	v.logged("resuming the VM after a failure of a disk", "cause", name)
 	v.isWell()
-	c.await(fmt.Sprintf(`^%08x$`, unwritten+10))
+	c.Await(fmt.Sprintf(`^%08x$`, unwritten+10))
 	outcome, err := v.stop()
 	require.NoError(t, err)
 	require.Equal(t, "guest-shutdown", outcome.Reason)
 	require.GreaterOrEqual(t, v.lastRecord(disk), unwritten+10)
-	require.NotContains(t, c.text(), guest.RecorderFails)
+	require.NotContains(t, c.Text(), guest.RecorderFails)
 	v.nothingLeft()
 }
 
@@ -340,7 +352,7 @@ func TestFault27DiskErrors(t *testing.T) {
 		return has(s, vmstatus.ReasonIOError, name) && s.QEMU.RunState == "io-error" &&
 			strings.HasPrefix(s.Condition(vmstatus.ConditionReady).Message, name)
 	})
-	c.await(`^00000001$`)
+	c.Await(`^00000001$`)
 	v.isWell()
 	attempts := v.log.find("resuming the VM after a failure of a disk", "cause", name)
 	require.Len(t, attempts, 2)
@@ -350,7 +362,7 @@ func TestFault27DiskErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "guest-shutdown", outcome.Reason)
 	require.Positive(t, v.lastRecord(disk))
-	require.NotContains(t, c.text(), guest.RecorderFails)
+	require.NotContains(t, c.Text(), guest.RecorderFails)
 	v.nothingLeft()
 }
 

@@ -164,7 +164,7 @@ func (v *vm) runs() {
 // wait waits for the VM's end.
 func (v *vm) wait() (runner.Outcome, error) {
 	v.t.Helper()
-	wait.Receive(v.t, v.ended, "the VM does not end: %s", v.log.text())
+	wait.Receive(v.t, v.ended, "the VM does not end", v.log.text())
 	return v.outcome, v.err
 }
 

@@ -38,7 +38,7 @@ func TestFullLife(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 
-	c.await(`READY`)
+	c.Await(`READY`)
 	uuid := strings.TrimSpace(v.read("data", "uuid.txt"))
 	for what, pattern := range map[string]string{
 		"the cloud-init disk": `nocloud device=/dev/vd\S+ files=meta-data,user-data instance-id=life-1 hostname=alive$`,
@@ -49,7 +49,7 @@ func TestFullLife(t *testing.T) {
 		"the identity":        `machine uuid=` + uuid,
 		"the network":         `net eth0 mac=` + vmspec.MAC(uuid, 0) + ` carrier=1 address=10.0.2.15/24`,
 	} {
-		require.Regexp(t, `(?m)`+pattern, c.text(), what)
+		require.Regexp(t, `(?m)`+pattern, c.Text(), what)
 	}
 
 	outcome, err := v.stop()

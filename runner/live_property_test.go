@@ -3,204 +3,126 @@ package runner_test
 import (
 	"fmt"
 	"os"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gopkg.in/yaml.v3"
 
-	"vmop/runner/prepare"
-	"vmop/test/guest"
-	"vmop/test/wait"
+	"vmop/qmp"
+	"vmop/runner/config"
+	"vmop/runner/status"
+	"vmop/runner/usernet"
 )
 
-// everything is a VM with one of each, which runs and is changed.
-type everything struct {
-	*vm
-	tree any // its configuration
-	plan string
-	step int
+// forwarded describes the ports of the host that QEMU's user network forwards.
+func (v *vm) forwarded() string {
+	var said string
+	v.query(&said, usernet.List())
+	var all []string
+	for _, f := range usernet.Parse(said)["net0"] {
+		all = append(all, fmt.Sprintf("%s %s:%d %d", f.Protocol, f.Address, f.Host, f.Guest))
+	}
+	return strings.Join(all, ", ")
 }
 
-func newEverything(t *testing.T) *everything {
-	t.Helper()
-	v := newVM(t, "standard")
-	for _, name := range []string{"disk.img", "other.img", "a.iso", "b.iso"} {
-		v.image(name, 1<<20)
-	}
+// What a rule of the plan allows is changed while the VM is running, and needs no restart. Which changes need one is
+// tested in runner/changes.
+func TestAVMFollowsItsConfiguration(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
 	v.write("display-password", "first")
-	image := guest.Tiny(t)
-	e := &everything{vm: v, tree: map[string]any{
-		"dataDir": "data", "runtimeDir": "run", "vmType": "standard", "resetCounter": 1, "cloudInit": map[string]any{},
-		"vm": map[string]any{
-			"name": "test", "machineType": "pc-q35-7.2", "accelerator": "tcg", "firmware": "bios",
-			"powerdownTimeout": 1,
-			"kernel": map[string]any{
-				"image": image.Kernel, "initrd": image.Initrd,
-				"commandLine": guest.CommandLine,
-			},
-			"maximumCpus": 4, "currentCpus": 1, "sockets": 2, "coresPerDie": 2, "maximumRam": "256 MiB",
-			"currentRam": "256 MiB",
-			"network":    []any{map[string]any{"type": "user", "mac": "52:54:00:00:00:02"}},
-			"drives":     []any{map[string]any{"file": "disk.img"}, map[string]any{"type": "ide-cd", "file": "a.iso"}},
-			"display":    map[string]any{"vnc": map[string]any{}},
-		},
-	}}
-	e.mutate(mutation{})
-	return e
+	port := freePort(t)
+	follows := func(resets int, lines ...string) {
+		t.Helper()
+		section := append(v.section("display: {vnc: {}, loggedInUser: "+lines[0]+"}"), lines[1:]...)
+		section[3] = "network: [{type: user, ports: [{host: " + port + ", guest: " + lines[0][len("user"):] + "}]}]"
+		own := []string{fmt.Sprint("resetCounter: ", resets), fmt.Sprint("resource: r", resets)}
+		v.configure("wrapped", own, section...)
+	}
+	follows(1, "user22", "currentCpus: 1", "drives: [{type: ide-cd, file: a.iso}]")
+	v.runs()
+	require.Equal(t, v.path("a.iso"), v.medium())
+
+	follows(2, "user23", "currentCpus: 3", "drives: [{type: ide-cd, file: b.iso}]")
+	v.write("display-password", "other-canary")
+	eventually(t, 3, v.cpus)
+	eventually(t, v.path("b.iso"), v.medium)
+	eventually(t, "tcp 127.0.0.1:"+port+" 23", v.forwarded)
+	eventually(t, 2, func() int { return len(v.log.find("QMP command", "command", "set_password")) })
+	v.log.await(t, v.ended, "QMP event", "event", "RESET", "data", "host-qmp-system-reset")
+	s := v.becomes("compared", func(s status.Status) bool { return s.Configuration.Compared == 2 })
+	require.Empty(t, s.RestartAwaitingChanges)
+	require.Equal(t, []string{"user23", "r2"}, []string{s.WantedUser, s.Configuration.Resource})
+
+	follows(2, "user23", "currentCpus: 3", "drives: [{type: ide-cd}]")
+	eventually(t, "", v.medium)
+	require.NoError(t, os.Remove(v.path("display-password")))
+	v.becomes("without a password", func(s status.Status) bool {
+		return len(s.RestartAwaitingChanges) == 1 && s.RestartAwaitingChanges[0].Path == "display-password"
+	})
+	v.ends()
+	require.NotContains(t, v.log.text(), "canary")
 }
 
-// mark is a value that is different in each configuration, and awaits a restart
-// in each: it tells which configuration the list of changes belongs to.
-const mark = "vm.rtcBase"
-
-func marked(step int) string { return fmt.Sprintf("2026-01-01T00:%02d:%02d", step/60, step%60) }
-
-// mutate writes the configuration with a mutation, in one step.
-func (e *everything) mutate(m mutation) {
-	e.t.Helper()
-	tree := set(e.tree, mark, marked(e.step))
-	for path, to := range m.also {
-		tree = set(tree, path, to)
+// A new field of the runner's section needs a row, so that its author considers what becomes of it while the VM is
+// running. The fields of the vm section are in runner/changes.
+func TestEveryFieldOfTheRunnersSection(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	v.runs()
+	base := v.read("config.yaml")
+	rows := map[string]struct{ line, awaits, fault string }{
+		"dataDir":            {"dataDir: other", "dataDir", ""},
+		"runtimeDir":         {"runtimeDir: other", "runtimeDir", ""},
+		"namespace":          {"namespace: other", "", ""},
+		"imageRepository":    {"imageRepository: images", "", ""}, // no option is a file
+		"nbdCertificates":    {"nbdCertificates: nbd", "nbdCertificates", ""},
+		"drivesRevision":     {"drivesRevision: 3", "", ""}, // of which there are none
+		"cloudInit":          {"cloudInit: {userData: {hostname: other}}", "cloudInit", ""},
+		"provisioned":        {"provisioned: true", "", ""}, // only names its fields
+		"sysprep":            {"sysprep: {directory: gone}", "", "sysprep.directory"},
+		"guestShutdownStops": {"guestShutdownStops: true", "", ""}, // counts when the guest shuts down
+		"crashStops":         {"crashStops: true", "", ""},         // counts when it crashes
+		"resetCounter":       {"resetCounter: 1", "", ""},          // the first is no reset
+		"vmType":             {"vmType: bare", "vmType", ""},
+		"updateVmType":       {"updateVmType: true", "", ""}, // the type is the same
+		"resource":           {"resource: other", "", ""},
+		"generation":         {"", "", ""}, // each row has another
 	}
-	if m.path != "" {
-		tree = set(tree, m.path, m.to)
-	}
-	text, err := yaml.Marshal(map[string]any{"/Runner": tree})
-	require.NoError(e.t, err)
-	e.write("new", strings.ReplaceAll(string(text), "PATH", e.dir))
-	require.NoError(e.t, os.Rename(e.path("new"), e.path("config.yaml")))
-}
-
-// planned returns what a VM of the configuration would be started with.
-func (e *everything) planned() string {
-	e.t.Helper()
-	prepared, err := prepare.Plan(e.t.Context(), e.options().Options)
-	require.NoError(e.t, err)
-	return strings.ReplaceAll(prepared.Plan.Text(), marked(e.step), "MARK")
-}
-
-// pending waits until the runner has found out which changes of the newest
-// configuration await a restart; it returns their paths without the mark.
-func (e *everything) pending(m mutation) (paths []string) {
-	e.t.Helper()
-	want := any(marked(e.step))
-	if m.path == mark {
-		want = m.to
-	}
-	wait.Until(e.t, func() bool {
-		paths = nil
-		known := false
-		for _, c := range e.status().RestartAwaitingChanges {
-			if c.Path == mark {
-				known = c.DesiredValue == want
-			} else {
-				paths = append(paths, c.Path)
+	generation := 1
+	for field := range reflect.TypeFor[config.Config]().Fields() {
+		name := field.Tag.Get("yaml")
+		row, known := rows[name]
+		require.Equal(t, name != "" && name != "vm", known, "the field %s", name)
+		if !known {
+			continue
+		}
+		generation++
+		text := base
+		for line := range strings.Lines(base) {
+			if strings.HasPrefix(line, "  "+name+":") {
+				text = strings.Replace(base, line, "", 1)
 			}
 		}
-		return known
-	}, "%s is not read", m.path)
-	return paths
-}
-
-// check makes a mutation of the running VM and requires that it is either
-// without effect, or made at once, or listed.
-func (e *everything) check(m mutation) {
-	e.t.Helper()
-	e.step++
-	e.mutate(m)
-	if m.what == refused {
-		wait.Until(e.t, func() bool {
-			return strings.Contains(e.status().Configuration.Error, m.path)
+		lines := fmt.Sprintf(":\n  generation: %d\n  %s\n", generation, row.line)
+		v.replace("config.yaml", strings.Replace(text, ":\n", lines, 1))
+		s := v.becomes(name, func(s status.Status) bool {
+			c := s.Configuration
+			return c.Generation == int64(generation) && (c.Compared == c.Generation || c.Error != "")
 		})
-		return
-	}
-	paths := e.pending(m)
-	require.Empty(e.t, e.status().Configuration.Error)
-	for _, path := range paths {
-		assert.True(e.t, m.touched(path), "%s awaits a restart after a change of %s", path, m.path)
-	}
-	switch m.what {
-	case idle:
-		assert.Empty(e.t, paths, m.path)
-		assert.Equal(e.t, e.plan, e.planned())
-	case live:
-		assert.Empty(e.t, paths, m.path)
-		wait.Until(e.t, func() bool { return m.seen(e.vm) }, m.path)
-	case listed:
-		if m.path != mark {
-			assert.NotEmpty(e.t, paths, m.path)
+		require.Contains(t, s.Configuration.Error, row.fault)
+		require.Equal(t, row.fault == "", s.Configuration.Error == "", s.Configuration.Error)
+		var awaits []string
+		for _, c := range s.RestartAwaitingChanges {
+			awaits = append(awaits, c.Path)
 		}
-		// What is in these folders is not in the plan, nor what the kernel lets QEMU reach.
-		if !slices.Contains([]string{"cloudInit", "dataDir", "nbdCertificates"}, m.path) {
-			assert.NotEqual(e.t, e.plan, e.planned(), m.path)
+		if row.fault == "" {
+			require.Equal(t, row.awaits, strings.Join(awaits, " "), name)
 		}
 	}
-}
-
-// Whatever is changed in the configuration of a VM that runs: it changes
-// nothing about the machine, or QEMU shows it, or it is listed.
-func TestEveryFieldOfARunningVM(t *testing.T) {
-	t.Parallel()
-	leave := guest.TakePlace(t)
-	e := newEverything(t)
-	c := attach(e.vm)
-	e.runs()
-	c.await(`READY`)
-	leave()
-	e.plan = e.planned()
-	for _, m := range mutations {
-		e.check(m)
-	}
-	e.changesThePassword()
-	// The last mutation has left no time for the guest to shut down.
-	e.ends()
-	require.Equal(t, "QMP quit", e.log.find("stopping")[0]["method"])
-}
-
-// changesThePassword: it is in a file of its own, and QMP never shows it.
-func (e *everything) changesThePassword() {
-	e.t.Helper()
-	set := func() int { return len(e.log.find("QMP command", "command", "set_password")) }
-	before := set()
-	e.write("display-password", "second")
-	eventually(e.t, before+1, set)
-	e.step++
-	require.NoError(e.t, os.Remove(e.path("display-password")))
-	e.mutate(mutations[len(mutations)-1])
-	wait.Until(e.t, func() bool {
-		paths := e.pending(mutation{})
-		return len(paths) == 1 && paths[0] == "display-password"
-	})
-}
-
-// inserted returns the file in a CD drive.
-func (v *vm) inserted(device string) string {
-	var blocks []struct {
-		QDev     string
-		Inserted *struct{ File string }
-	}
-	v.qmp(&blocks, "query-block")
-	for _, b := range blocks {
-		if b.QDev == device && b.Inserted != nil {
-			return b.Inserted.File
-		}
-	}
-	return ""
-}
-
-// balloon returns the bytes that the balloon leaves to the guest.
-func (v *vm) balloon() int64 {
-	var info struct{ Actual int64 }
-	v.qmp(&info, "query-balloon")
-	return info.Actual
-}
-
-// running returns how many CPUs QEMU runs.
-func (v *vm) running() int {
-	var cpus []any
-	v.qmp(&cpus, "query-cpus-fast")
-	return len(cpus)
+	reply, err := v.client().QMP(t.Context(), qmp.Command{Execute: "query-status"})
+	require.NoError(t, err)
+	require.Contains(t, string(reply), `"running"`)
+	v.ends()
 }

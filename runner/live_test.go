@@ -69,24 +69,6 @@ func eventually[T comparable](t *testing.T, want T, get func() T) {
 	wait.Until(t, func() bool { return get() == want })
 }
 
-func TestAVMFollowsItsConfiguration(t *testing.T) {
-	t.Parallel()
-	v := changeable(t, "currentCpus: 1", "drives: [{type: ide-cd, file: a.iso}]")
-	v.runs()
-	require.Equal(t, 1, v.cpus())
-	require.Equal(t, v.path("a.iso"), v.medium())
-
-	v.configure("wrapped", nil, v.section("currentCpus: 3", "drives: [{type: ide-cd, file: b.iso}]")...)
-	eventually(t, 3, v.cpus)
-	eventually(t, v.path("b.iso"), v.medium)
-
-	v.configure("wrapped", nil, v.section("currentCpus: 3", "drives: [{type: ide-cd}]")...)
-	eventually(t, "", v.medium)
-	_, err := v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
-}
-
 // A web server that takes connections and says nothing would stop the guest, for QEMU
 // waits for it in its main thread.
 func TestQEMUIsKeptFromASilentServer(t *testing.T) {
@@ -104,8 +86,7 @@ func TestQEMUIsKeptFromASilentServer(t *testing.T) {
 	v.notLogged("QMP reply", "command", "blockdev-change-medium")
 	v.configure("wrapped", nil, v.section("drives: [{type: ide-cd, file: b.iso}]")...)
 	eventually(t, v.path("b.iso"), v.medium)
-	_, err = v.stop()
-	require.NoError(t, err)
+	v.ends()
 }
 
 // QEMU gets no address that is internal, at the start and while the guest runs. In a pod that holds for this computer,
@@ -131,21 +112,7 @@ func TestQEMUIsKeptFromInternalAddresses(t *testing.T) {
 		return len(s.Problems) > 0 && strings.Contains(s.Problems[0].Message, "169.254.169.254 is a link-local address")
 	})
 	v.notLogged("QMP reply", "command", "blockdev-change-medium")
-	_, err = v.stop()
-	require.NoError(t, err)
-}
-
-func TestAFaultyConfigurationChangesNothing(t *testing.T) {
-	t.Parallel()
-	v := changeable(t, "currentCpus: 2")
-	v.runs()
-	v.configure("wrapped", nil, v.section("currentCpus: 9")...)
-	v.log.await(t, v.ended, "the configuration cannot be used; the one before stays in force", "err", "vm.currentCpus")
-	require.Equal(t, 2, v.cpus())
-	v.configure("wrapped", nil, v.section("currentCpus: 3")...)
-	eventually(t, 3, v.cpus)
-	_, err := v.stop()
-	require.NoError(t, err)
+	v.ends()
 }
 
 // What the VM type doesn't take is a fault like others: the type that runs, and
@@ -167,49 +134,7 @@ func TestAFaultyOptionChangesNothing(t *testing.T) {
 	require.Equal(t, 2, v.cpus())
 	v.configure("wrapped", nil, v.section("currentCpus: 3")...)
 	eventually(t, 3, v.cpus)
-	_, err := v.stop()
-	require.NoError(t, err)
-}
-
-func TestWhatCannotChangeIsSaid(t *testing.T) {
-	t.Parallel()
-	v := changeable(t, "currentCpus: 1")
-	v.runs()
-	v.configure("wrapped", nil, v.section("currentCpus: 2", "bootMenu: true", "rtcBase: localtime")...)
-	v.log.await(t, v.ended, "changes await a restart of the VM")
-	record := v.log.find("changes await a restart of the VM")[0]
-	require.Equal(t, []any{"vm.bootMenu", "vm.rtcBase"}, record["paths"])
-	eventually(t, 2, v.cpus)
-	v.configure("wrapped", nil, v.section("currentCpus: 2")...)
-	v.log.await(t, v.ended, "no change awaits a restart")
-	_, err := v.stop()
-	require.NoError(t, err)
-}
-
-func TestResetByCounter(t *testing.T) {
-	t.Parallel()
-	v := changeable(t)
-	v.configure("wrapped", []string{"resetCounter: 1"}, v.section()...)
-	v.runs()
-	v.configure("wrapped", []string{"resetCounter: 2"}, v.section()...)
-	v.log.await(t, v.ended, "QMP event", "event", "RESET", "data", "host-qmp-system-reset")
-	_, err := v.stop()
-	require.NoError(t, err)
-}
-
-func TestADisplayPasswordIsChanged(t *testing.T) {
-	t.Parallel()
-	v := changeable(t)
-	v.write("display-password", "first")
-	v.configure("wrapped", nil, v.section("display: {vnc: {}}")...)
-	v.runs()
-	v.write("display-password", "other-canary")
-	wait.Until(t, func() bool {
-		return len(v.log.find("QMP command", "command", "set_password")) == 2
-	})
-	_, err := v.stop()
-	require.NoError(t, err)
-	require.NotContains(t, v.log.text(), "canary")
+	v.ends()
 }
 
 // The guest, a firmware, does not react to the power button; 900 seconds are
@@ -244,31 +169,6 @@ func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
 		"powerdownTimeout", "15m0s", "gracePeriod", "36s")
 	v.logged("stopping", "method", "ACPI power button", "timeout", "1s")
 	v.nothingLeft()
-}
-
-// A configuration that was made of a resource has the resource's generation in
-// the status, and one with faults too. Without, the runner counts.
-func TestGenerations(t *testing.T) {
-	t.Parallel()
-	v := changeable(t)
-	v.configure("wrapped", []string{"generation: 7"}, v.section()...)
-	v.runs()
-	generations := func() [3]int64 {
-		s := v.status()
-		return [3]int64{
-			s.Configuration.Generation, s.Configuration.Applied,
-			s.Condition(vmstatus.ConditionRunning).ObservedGeneration,
-		}
-	}
-	require.Equal(t, [3]int64{7, 7, 7}, generations())
-	v.configure("wrapped", []string{"generation: 12"}, v.section()...)
-	eventually(t, [3]int64{12, 12, 12}, generations)
-	v.configure("wrapped", []string{"generation: 13"}, v.section("firmware: none")...)
-	eventually(t, [3]int64{13, 12, 12}, generations)
-	require.EqualValues(t, 13, v.status().Condition(vmstatus.ConditionConfigApplied).ObservedGeneration)
-	v.configure("wrapped", nil, v.section()...)
-	eventually(t, [3]int64{14, 14, 14}, generations)
-	v.ends()
 }
 
 // A configuration that isn't there any more is reported; the one before stays in force,

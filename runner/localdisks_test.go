@@ -2,31 +2,17 @@ package runner_test
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"vmop/runner"
-	"vmop/runner/control"
-	"vmop/runner/handover"
-	"vmop/runner/status"
 	"vmop/test/guest"
-	"vmop/vmstatus"
 )
-
-// recorderDisk makes the disk of a guest that writes records.
-func recorderDisk(t *testing.T) string {
-	t.Helper()
-	disk := filepath.Join(t.TempDir(), "disk.img")
-	require.NoError(t, os.WriteFile(disk, guest.Recorder(), 0o600))
-	return disk
-}
 
 // awaitsDisks starts a runner that waits for a guest and its disks.
 func (v *vm) awaitsDisks() []byte {
@@ -62,132 +48,6 @@ func (c *counting) hasAllRecords(disk, format string) {
 	require.NoError(c.t, guest.CheckRecords(text, last))
 }
 
-// A guest moves with its disk, to another format, and back again.
-func TestAGuestMovesWithItsDisk(t *testing.T) {
-	t.Parallel()
-	disk, copied := recorderDisk(t), filepath.Join(t.TempDir(), "copied.qcow2")
-	const serial = ", serial: records, bootindex: 1}]"
-	from := newCounting(t, disk, "drives: [{file: "+disk+serial)
-	to := newCounting(t, copied, "drives: [{file: "+copied+", format: qcow2"+serial)
-	from.runs()
-	from.hears()
-	from.counted()
-	var copies []control.MigrationProgress
-	err := from.client().Migrate(t.Context(), control.MigrationRequest{Invitation: to.awaitsDisks()},
-		func(p control.MigrationProgress) {
-			if p.DiskTotal > 0 {
-				copies = append(copies, p)
-			}
-		})
-	require.NoError(t, err)
-	require.NotEmpty(t, copies)
-	outcome, err := from.wait()
-	require.NoError(t, err)
-	require.Equal(t, vmstatus.CauseMoved, outcome.Cause)
-	to.log.await(t, to.ended, "the guest was received, and continues here")
-	to.hears()
-	to.counted()
-	to.becomes("running", func(s status.Status) bool { return s.QEMU.RunState == "running" })
-
-	// Back: what is there stays, and then it makes way.
-	err = to.migrates(t.Context(), from.awaitsDisks())
-	require.ErrorContains(t, err, disk+" is not the disk of the guest that is to come: no QEMU has it open; disks are copied "+
-		"only to files that are not there: move it away")
-	_, err = from.wait()
-	require.Error(t, err)
-	to.counted()
-	require.NoError(t, os.Remove(disk))
-	require.NoError(t, to.migrates(t.Context(), from.awaitsDisks()))
-	_, err = to.wait()
-	require.NoError(t, err)
-	back := &counting{vm: from.vm}
-	back.hears()
-	back.counted()
-	require.Greater(t, back.counts()[0], to.counts()[0])
-	_, err = from.stop()
-	require.NoError(t, err)
-	back.hasAllRecords(disk, "raw")
-	for _, folder := range []string{filepath.Dir(disk), filepath.Dir(copied)} {
-		entries, err := os.ReadDir(folder)
-		require.NoError(t, err)
-		require.Len(t, entries, 1, "nothing but the images")
-	}
-	from.nothingLeft()
-}
-
-// device returns a block device that is blank.
-func device(t *testing.T, file string, size int64) string {
-	t.Helper()
-	if file == "" {
-		file = filepath.Join(t.TempDir(), "device")
-		require.NoError(t, os.WriteFile(file, nil, 0o600))
-		require.NoError(t, os.Truncate(file, size))
-	}
-	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", file).CombinedOutput()
-	require.NoError(t, err, "losetup, as root: %s", out)
-	name := strings.TrimSpace(string(out))
-	t.Cleanup(func() {
-		_ = exec.CommandContext(context.WithoutCancel(t.Context()), "losetup", "--detach", name).Run()
-	})
-	return name
-}
-
-// A disk goes to a block device that is blank, and to no other: what is there stays, and so does the guest.
-func TestAGuestMovesToABlockDevice(t *testing.T) {
-	t.Parallel()
-	disk := recorderDisk(t)
-	const serial = ", serial: records, bootindex: 1}]"
-	on := func(device string) *counting { return newCounting(t, "", "drives: [{device: "+device+serial) }
-	from := newCounting(t, disk, "drives: [{file: "+disk+serial)
-	from.runs()
-	from.hears()
-	from.counted()
-	full := filepath.Join(t.TempDir(), "full")
-	text := append(make([]byte, guest.RecorderSize-1), 1) // only its end has something
-	require.NoError(t, os.WriteFile(full, text, 0o600))
-	for why, name := range map[string]string{
-		"is not blank":                              device(t, full, 0),
-		"the disk that is to be copied there":       device(t, "", guest.RecorderSize+512),
-		"is not blank: what is there would be over": device(t, disk, 0), // the very disk of the guest
-	} {
-		to := on(name)
-		require.ErrorContains(t, from.migrates(t.Context(), to.awaitsDisks()), why)
-		_, err := to.wait()
-		require.ErrorContains(t, err, why)
-		from.counted()
-	}
-	kept, err := os.ReadFile(full)
-	require.NoError(t, err)
-	require.True(t, bytes.Equal(text, kept))
-
-	// One that was half written to is blank again.
-	blank := device(t, "", guest.RecorderSize)
-	to := on(blank)
-	ctx, cancel := context.WithCancel(t.Context())
-	request := control.MigrationRequest{Invitation: to.awaitsDisks(), Bandwidth: 1 << 20}
-	err = from.client().Migrate(ctx, request, func(p control.MigrationProgress) {
-		if p.DiskCopied > 2<<20 {
-			cancel()
-		}
-	})
-	require.Error(t, err)
-	_, err = to.wait()
-	require.Error(t, err)
-	from.counted()
-	empty, _, err := handover.IsBlank(blank, os.O_RDONLY)
-	require.NoError(t, err)
-	require.True(t, empty)
-
-	to = on(blank)
-	require.NoError(t, from.migrates(t.Context(), to.awaitsDisks()))
-	to.log.await(t, to.ended, "the guest was received, and continues here")
-	to.hears()
-	to.counted()
-	_, err = to.stop()
-	require.NoError(t, err)
-	to.hasAllRecords(blank, "raw")
-}
-
 // Each disk of a VM is judged by itself: what is shared stays where it is, and the others are copied, one beside the
 // other.
 func TestAGuestMovesWithSomeOfItsDisks(t *testing.T) {
@@ -206,7 +66,7 @@ func TestAGuestMovesWithSomeOfItsDisks(t *testing.T) {
 
 func movesWithSome(t *testing.T, awaits func(to *counting, copies ...string) []byte) {
 	t.Helper()
-	boot := recorderDisk(t)
+	boot := diskOf(t, guest.Recorder())
 	shared, large := filepath.Join(t.TempDir(), "shared"), filepath.Join(t.TempDir(), "large")
 	there := t.TempDir()
 	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
@@ -228,8 +88,7 @@ func movesWithSome(t *testing.T, awaits func(to *counting, copies ...string) []b
 	to.log.await(t, to.ended, "the guest was received, and continues here")
 	to.hears()
 	to.counted()
-	_, err = to.stop()
-	require.NoError(t, err)
+	to.ends()
 	to.hasAllRecords(filepath.Join(there, "boot"), "raw")
 	out, err := exec.CommandContext(t.Context(), "qemu-img", "compare", "-f", "raw", "-F", "raw", large,
 		filepath.Join(there, "large")).CombinedOutput()

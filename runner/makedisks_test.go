@@ -88,9 +88,8 @@ func TestAGuestBootsFromADiskThatIsMadeOfAnImage(t *testing.T) {
 	close(p.gate)
 	c := attach(v)
 	v.runs()
-	c.await(guest.SectorSays)
-	_, err = v.stop()
-	require.NoError(t, err)
+	c.Await(guest.SectorSays)
+	v.ends()
 	info, err := os.Stat(v.path("disk.img"))
 	require.NoError(t, err)
 	require.Equal(t, int64(3<<20), info.Size())
@@ -102,8 +101,7 @@ func TestAGuestBootsFromADiskThatIsMadeOfAnImage(t *testing.T) {
 	v.log.forget()
 	v.runs()
 	v.notLogged("preparing a disk")
-	_, err = v.stop()
-	require.NoError(t, err)
+	v.ends()
 	require.Equal(t, before, p.fetched.Load(), "a disk that is there stays")
 }
 

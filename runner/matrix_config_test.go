@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -95,59 +94,6 @@ func yamlBomb() string {
 	return s.String()
 }
 
-// The kubelet writes a ConfigMap into a new folder and swaps the link that leads
-// there, ..data, in one step.
-func TestFault22TheConfigurationIsSwapped(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	const swaps = 1000
-	v := changeable(t)
-	text := func(n int) string {
-		v.configure("wrapped", nil, v.section(fmt.Sprintf("drives: [{type: ide-cd, file: PATH/%d.iso}]", n%10))...)
-		return v.read("config.yaml")
-	}
-	for n := range 11 {
-		require.NoError(t, os.WriteFile(v.path(fmt.Sprint(n)+".iso"), make([]byte, 64<<10), 0o600))
-	}
-	texts := make([]string, 10)
-	for n := range texts {
-		texts[n] = strings.ReplaceAll(strings.ReplaceAll(text(n), "dataDir: data", "dataDir: "+v.path("data")),
-			"runtimeDir: run", "runtimeDir: "+v.path("run"))
-	}
-	last := strings.ReplaceAll(texts[0], "/0.iso", "/10.iso")
-	swap := func(n int, text string) {
-		folder := fmt.Sprintf("..%d", n)
-		require.NoError(t, os.Mkdir(v.path(folder), 0o700))
-		v.write(folder+"/config.yaml", text)
-		require.NoError(t, os.Symlink(folder, v.path("..data_tmp")))
-		require.NoError(t, os.Rename(v.path("..data_tmp"), v.path("..data")))
-		if n > 0 {
-			require.NoError(t, os.RemoveAll(v.path(fmt.Sprintf("..%d", n-1))))
-		}
-	}
-	swap(0, texts[0])
-	require.NoError(t, os.Remove(v.path("config.yaml")))
-	require.NoError(t, os.Symlink("..data/config.yaml", v.path("config.yaml")))
-	v.runs()
-	pid := invariants.OneQEMU(t, v.dir)
-	require.Equal(t, v.path("0.iso"), v.medium())
-
-	for n := 1; n < swaps; n++ {
-		swap(n, texts[n%10])
-		time.Sleep(10 * time.Millisecond) // 1000 in 10 s is the fault
-	}
-	swap(swaps, last)
-	eventually(t, v.path("10.iso"), v.medium)
-	eventually(t, "True Applied", func() string { return v.condition(vmstatus.ConditionConfigApplied) })
-	c := v.status().Configuration
-	require.Equal(t, c.Generation, c.Applied)
-	require.Empty(t, c.Error)
-	v.lives(pid)
-	_, err := v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
-}
-
 func TestFault23TooMuchIsTaken(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -157,7 +103,7 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 	v := newVM(t, "standard", section("currentCpus: 2")...)
 	c := attach(v)
 	v.runs()
-	c.await(`READY`)
+	c.Await(`READY`)
 	pid := invariants.OneQEMU(t, v.dir)
 
 	v.configure("standard", nil, section("currentCpus: 5")...)
@@ -178,8 +124,8 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 	v.becomes("one more CPU", func(s status.Status) bool {
 		return s.RAM == 256<<20 && s.CPUs == 3 && s.Condition(vmstatus.ConditionConfigApplied).Status == vmstatus.True
 	})
-	c.typeLine("ping")
-	c.await(`pong`)
+	c.Type("ping")
+	c.Await(`pong`)
 
 	// QEMU can't unplug a CPU with TCG, or the guest may refuse: it is said,
 	// and more CPUs are plugged all the same.
@@ -193,7 +139,7 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 		return s.CPUs == 4 && s.Condition(vmstatus.ConditionConfigApplied).Status == vmstatus.True
 	})
 	v.lives(pid)
-	c.typeLine("poweroff")
+	c.Type("poweroff")
 	outcome, err := v.wait()
 	require.NoError(t, err)
 	require.Zero(t, outcome.ExitCode())

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ func newMoving(t *testing.T, types, vmType, maximum string, section ...string) *
 	}
 	c := attach(m.from)
 	m.from.runs()
-	c.await(`READY`)
+	c.Await(`READY`)
 	return m
 }
 
@@ -43,48 +44,35 @@ func (m *moving) moves(t *testing.T) {
 }
 
 // CPUs that were plugged and memory that the balloon has are the same after a move, and follow the configuration of the
-// other side from then on.
+// other side from then on, whether that differed before the move or changes later.
 func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	defer guest.TakePlace(t)()
-	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
-	eventually(t, 192<<20, m.from.balloon)
-	require.Equal(t, 2, m.from.running())
-	m.moves(t)
-	require.Equal(t, int64(192<<20), m.to.balloon())
-	require.Equal(t, 2, m.to.running())
-	m.to.becomes("as configured", func(s status.Status) bool { return s.CPUs == 2 && s.RAM == 192<<20 })
-
-	rewrite := func(cpus, ram string) {
-		section := append(kernel(t, ""), "network: []", "maximumCpus: 4", "currentCpus: "+cpus, "currentRam: "+ram)
-		section[2] = "maximumRam: 256 MiB"
-		m.to.configure("standard", nil, section...)
+	for there, ram := range map[int]int64{2: 192, 3: 256} {
+		t.Run(fmt.Sprintf("to %d CPUs", there), func(t *testing.T) {
+			t.Parallel()
+			defer guest.TakePlace(t)()
+			m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
+			eventually(t, 192<<20, m.from.balloon)
+			wants := func(cpus int, ram int64) {
+				section := append(kernel(t, ""), "network: []", "maximumCpus: 4", fmt.Sprint("currentCpus: ", cpus),
+					fmt.Sprint("currentRam: ", ram, " MiB"))
+				section[2] = "maximumRam: 256 MiB"
+				m.to.configure("standard", nil, section...)
+			}
+			wants(there, ram)
+			m.moves(t)
+			if there == 2 {
+				require.Equal(t, int64(192<<20), m.to.balloon())
+				require.Equal(t, 2, m.to.running())
+			}
+			m.to.becomes("as configured", func(s status.Status) bool { return s.CPUs == there && s.RAM == ram<<20 })
+			wants(4, 224)
+			eventually(t, 224<<20, m.to.balloon)
+			eventually(t, 4, m.to.running)
+			m.to.ends()
+		})
 	}
-	rewrite("3", "256 MiB")
-	eventually(t, 256<<20, m.to.balloon)
-	eventually(t, 3, m.to.running)
-	rewrite("4", "224 MiB")
-	eventually(t, 224<<20, m.to.balloon)
-	eventually(t, 4, m.to.running)
-	m.to.ends()
-}
-
-// What the other side's configuration says differently takes effect when the guest is there.
-func TestTheSizeIsThatOfTheTarget(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	defer guest.TakePlace(t)()
-	m := newMoving(t, "", "standard", "256 MiB", "currentCpus: 2", "currentRam: 192 MiB")
-	eventually(t, 192<<20, m.from.balloon)
-	section := append(kernel(t, ""), "network: []", "maximumCpus: 4", "currentCpus: 3", "currentRam: 256 MiB")
-	section[2] = "maximumRam: 256 MiB"
-	m.to.configure("standard", nil, section...)
-	m.moves(t)
-	eventually(t, 256<<20, m.to.balloon)
-	eventually(t, 3, m.to.running)
-	m.to.becomes("as configured", func(s status.Status) bool { return s.CPUs == 3 && s.RAM == 256<<20 })
-	m.to.ends()
 }
 
 // The same with memory by virtio-mem.
@@ -105,4 +93,18 @@ func TestPluggedMemoryMovesWithTheGuest(t *testing.T) {
 		eventually(t, want, m.to.plugged)
 	}
 	m.to.ends()
+}
+
+// balloon returns the bytes that the balloon leaves to the guest.
+func (v *vm) balloon() int64 {
+	var info struct{ Actual int64 }
+	v.qmp(&info, "query-balloon")
+	return info.Actual
+}
+
+// running returns how many CPUs QEMU runs.
+func (v *vm) running() int {
+	var cpus []any
+	v.qmp(&cpus, "query-cpus-fast")
+	return len(cpus)
 }

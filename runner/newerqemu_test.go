@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/test/guest"
 	"vmop/vmstatus"
 )
 
@@ -28,7 +29,7 @@ func both(t *testing.T) (older, newer *counting) {
 	t.Helper()
 	folder := os.Getenv("VMOP_OLDER_QEMU")
 	require.NotEmpty(t, folder, "make test-newer-qemu")
-	disk := counterDisk(t)
+	disk := diskOf(t, guest.Counter(false))
 	return located(t, folder+"/bin", disk), located(t, "/usr/bin", disk)
 }
 

@@ -30,7 +30,7 @@ func (v *vm) has(count int, state string) {
 // A guest with a disk that it has got while it ran stays where the target has no such disk.
 func TestAGuestStaysWithItsAttachedDisk(t *testing.T) {
 	t.Parallel()
-	disk := counterDisk(t)
+	disk := diskOf(t, guest.Counter(false))
 	boot := "{file: " + disk + ", bootindex: 1}"
 	from := newCounting(t, disk)
 	from.runs()
@@ -100,17 +100,17 @@ func TestCDDrivesMoveWithTheGuest(t *testing.T) {
 			}
 			c := attach(from)
 			from.runs()
-			c.await(`READY`)
+			c.Await(`READY`)
 			from.configure(vmType, nil, cds("first", "second")...)
 			from.has(2, status.DriveAttached)
-			c.typeLine("sh until head -n 1 /dev/sr1 2>/dev/null; do usleep 100000; done")
-			c.await(`^second$`)
+			c.Type("sh until head -n 1 /dev/sr1 2>/dev/null; do usleep 100000; done")
+			c.Await(`^second$`)
 			from.configure(vmType, nil, cds("second")...)
 			from.has(1, status.DriveAttached)
-			c.typeLine("sh sleep 1000 </dev/sr1 >/dev/null 2>&1 & echo pid=$!")
-			pid := c.await(`^pid=(\d+)`)[1]
-			c.typeLine("sh until [ -b /proc/" + pid + "/fd/0 ]; do usleep 10000; done; echo locked")
-			c.await(`^locked$`)
+			c.Type("sh sleep 1000 </dev/sr1 >/dev/null 2>&1 & echo pid=$!")
+			pid := c.Await(`^pid=(\d+)`)[1]
+			c.Type("sh until [ -b /proc/" + pid + "/fd/0 ]; do usleep 10000; done; echo locked")
+			c.Await(`^locked$`)
 
 			err := from.migrates(t.Context(), without.receives())
 			require.ErrorContains(t, err, "the guest has a CD drive with the serial number second, which was attached while it ran, "+
@@ -122,19 +122,19 @@ func TestCDDrivesMoveWithTheGuest(t *testing.T) {
 			to.has(1, status.DriveAttached)
 			to.configure(vmType, nil, cds("second", "third")...)
 			to.has(2, status.DriveAttached)
-			there := newConsole(to)
+			there := &console{t: t}
 			require.NoError(t, there.open(t.Context(), to.path("run")))
-			there.typeLine("sh tail -n 1 /dev/sr1; until head -n 1 /dev/sr0 2>/dev/null; do usleep 100000; done")
-			there.await(`^second$`)
-			there.await(`^third$`)
+			there.Type("sh tail -n 1 /dev/sr1; until head -n 1 /dev/sr0 2>/dev/null; do usleep 100000; done")
+			there.Await(`^second$`)
+			there.Await(`^third$`)
 			to.configure(vmType, nil, cds("third")...)
 			to.becomes("locked", func(s status.Status) bool {
 				return slices.ContainsFunc(s.Drives, func(d status.Drive) bool {
 					return d.Message == "waiting for the guest to open the tray, which it has locked"
 				})
 			})
-			there.typeLine("sh kill " + pid + "; while [ -b /dev/sr1 ]; do usleep 100000; done; echo gone")
-			there.await(`^gone$`)
+			there.Type("sh kill " + pid + "; while [ -b /dev/sr1 ]; do usleep 100000; done; echo gone")
+			there.Await(`^gone$`)
 			to.has(1, status.DriveAttached)
 			to.ends()
 		})

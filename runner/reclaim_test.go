@@ -14,6 +14,7 @@ import (
 	"vmop/runner/migrate"
 	"vmop/runner/migrate/link"
 	"vmop/runner/status/k8s"
+	"vmop/test/guest"
 )
 
 // inPod has the VM run as in a pod, whose API server doesn't answer.
@@ -60,7 +61,7 @@ func TestAPodWithoutItsMachineAsks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newCounting(t, counterDisk(t))
+			v := newCounting(t, diskOf(t, guest.Counter(false)))
 			v.inPod()
 			keys := v.released()
 			v.start()
@@ -81,9 +82,7 @@ func TestAPodWithoutItsMachineAsks(t *testing.T) {
 			}
 			v.log.await(t, v.ended, "booting")
 			require.NoFileExists(t, handover.Path(filepath.Join(v.path("data"))))
-			_, err := v.stop()
-			require.NoError(t, err)
-			v.nothingLeft()
+			v.ends()
 		})
 	}
 }

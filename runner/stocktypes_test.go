@@ -113,13 +113,13 @@ func (g stockGuest) run(t *testing.T) {
 	wants(2, "256 MiB", "a.iso")
 	c := attach(v)
 	v.runs()
-	c.await(`READY`)
+	c.Await(`READY`)
 	for _, pattern := range append(g.reports, `cpus count=2 `) {
-		require.Regexp(t, `TINY \S+ `+pattern, c.text())
+		require.Regexp(t, `TINY \S+ `+pattern, c.Text())
 	}
-	require.NotContains(t, c.text(), "error=")
+	require.NotContains(t, c.Text(), "error=")
 	if g.vmType == "cloud" {
-		require.Regexp(t, `SeaBIOS|\x1b\[01;01H`, c.text(), "firmware uses the console")
+		require.Regexp(t, `SeaBIOS|\x1b\[01;01H`, c.Text(), "firmware uses the console")
 	}
 
 	ram := "256 MiB"
@@ -131,22 +131,22 @@ func (g stockGuest) run(t *testing.T) {
 		r := v.log.await(t, v.ended, "changes await a restart of the VM")
 		require.Equal(t, []any{"vm.currentCpus"}, r["paths"])
 	} else {
-		c.typeLine("sh until [ $(nproc) = 3 ]; do usleep 100000; done; echo three")
-		c.await(`^three$`)
+		c.Type("sh until [ $(nproc) = 3 ]; do usleep 100000; done; echo three")
+		c.Await(`^three$`)
 	}
 	if !g.noBalloon {
-		c.typeLine("sh until [ $(awk '/MemTotal/ { print $2 }' /proc/meminfo) -lt 196608 ]; do usleep 100000; done; echo less")
-		c.await(`^less$`)
+		c.Type("sh until [ $(awk '/MemTotal/ { print $2 }' /proc/meminfo) -lt 196608 ]; do usleep 100000; done; echo less")
+		c.Await(`^less$`)
 	}
-	c.typeLine(`sh until [ "$(head -c 4 /dev/sr0)" = bbbb ]; do usleep 100000; done 2>/dev/null; echo another`)
-	c.await(`^another$`)
-	c.typeLine("sh for d in /sys/block/[sv]d?; do [ $(cat $d/size) = 16384 ] && echo written >/dev/${d##*/}; done; sync; echo synced")
-	c.await(`^synced$`)
+	c.Type(`sh until [ "$(head -c 4 /dev/sr0)" = bbbb ]; do usleep 100000; done 2>/dev/null; echo another`)
+	c.Await(`^another$`)
+	c.Type("sh for d in /sys/block/[sv]d?; do [ $(cat $d/size) = 16384 ] && echo written >/dev/${d##*/}; done; sync; echo synced")
+	c.Await(`^synced$`)
 	if !g.fixedDisks {
 		require.NoError(t, os.Truncate(disk, 12<<20))
 		v.touch()
-		c.typeLine("sh until grep -qx 24576 /sys/block/[sv]d?/size; do usleep 100000; done; echo grown")
-		c.await(`grown$`)
+		c.Type("sh until grep -qx 24576 /sys/block/[sv]d?/size; do usleep 100000; done; echo grown")
+		c.Await(`grown$`)
 	}
 	outcome, err := v.stop()
 	require.NoError(t, err)

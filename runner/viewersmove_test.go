@@ -7,13 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/test/guest"
 	"vmop/test/spice"
 )
 
 // A client of SPICE learns where the guest goes, before it is there and when it is, and is let in there.
 func TestAViewerIsSentToTheTarget(t *testing.T) {
 	t.Parallel()
-	disk := counterDisk(t)
+	disk := diskOf(t, guest.Counter(false))
 	port := func() int {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)

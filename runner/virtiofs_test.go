@@ -27,18 +27,18 @@ func TestFoldersAreShared(t *testing.T) {
 		"options: {shares: [{source: PATH/one, tag: first}, {source: PATH/two, tag: second}]}")...)
 	c := attach(v)
 	v.runs()
-	c.await(`READY`)
+	c.Await(`READY`)
 	for i, tag := range []string{"first", "second"} {
 		name := []string{"one", "two"}[i]
 		mnt := "/mnt/" + strconv.Itoa(i)
-		c.typeLine("sh mkdir " + mnt + " && mount -t virtiofs " + tag + " " + mnt + " && cat " + mnt +
+		c.Type("sh mkdir " + mnt + " && mount -t virtiofs " + tag + " " + mnt + " && cat " + mnt +
 			"/from-host && echo written " + tag + " >" + mnt + "/from-guest")
-		c.await(`^hello from ` + name + `$`)
-		c.await(`^rc=0$`)
+		c.Await(`^hello from ` + name + `$`)
+		c.Await(`^rc=0$`)
 		require.Equal(t, "written "+tag+"\n", v.read(name, "from-guest"))
 	}
 	v.write("one/later", "seen\n")
-	c.typeLine("sh cat /mnt/0/later")
-	c.await(`^seen$`)
+	c.Type("sh cat /mnt/0/later")
+	c.Await(`^seen$`)
 	v.ends()
 }

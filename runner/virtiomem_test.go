@@ -51,13 +51,13 @@ func TestMemoryIsPluggedInAndOut(t *testing.T) {
 	wants("512 MiB")
 	c := attach(v)
 	v.runs()
-	c.await(`READY`)
+	c.Await(`READY`)
 	eventually(t, 256, v.plugged)
 	sees := func(condition string) {
 		t.Helper()
-		c.typeLine("sh until set -- $(cat /proc/meminfo); [ $2 " + condition +
+		c.Type("sh until set -- $(cat /proc/meminfo); [ $2 " + condition +
 			" ]; do usleep 100000; done; echo memory is $2")
-		c.await(`^memory is \d+`)
+		c.Await(`^memory is \d+`)
 	}
 	sees("-gt 400000")
 	wants("1 GiB")

@@ -364,28 +364,3 @@ func itemMoved(path string, some set) string {
 	}
 	return path
 }
-
-// BenchmarkPending is for a desktop with one change, and for one of which
-// nearly everything has changed.
-func BenchmarkPending(b *testing.B) {
-	launch, count := launcher(b)
-	one, much := copied(rich()), copied(rich())
-	one.VM.MaximumRAM = 6 * vmspec.GiB
-	much.VM = plain().VM
-	much.VM.UUID = "4b1c5d3e-0000-4000-8000-000000000001"
-	much.VM.Drives = []vmspec.Drive{{Type: vmspec.DriveRaw, File: "/x", Format: "raw"}}
-	medium := copied(rich())
-	medium.VM.Drives[2].File = "/other.iso"
-	for name, wanted := range map[string]Machine{"live": medium, "one": one, "much": much} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			*count = 0
-			n := 0
-			for b.Loop() {
-				n = len(pending(b, launch, rich(), wanted))
-			}
-			b.ReportMetric(float64(*count)/float64(b.N), "launches/op")
-			b.ReportMetric(float64(n), "changes")
-		})
-	}
-}

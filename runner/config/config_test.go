@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -453,30 +452,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func BenchmarkParse(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, err := Parse("config.yaml", []byte(everyKey)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkParse1000Disks(b *testing.B) {
-	var text strings.Builder
-	text.WriteString("/Runner:\n  vm:\n    name: test\n    drives:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&text, "    - {file: /disks/%d.img, bootindex: %d}\n", i, i)
-	}
-	for b.Loop() {
-		if _, _, err := Parse("config.yaml", []byte(text.String())); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func must(c *Config, _ []yamlfile.Warning) *Config { return c }
-
 // What is wrong with data that a resource has in spec.provisioning is not said of cloudInit, a key which
 // whoever wrote them never saw.
 func TestFaultsOfProvisioning(t *testing.T) {
@@ -484,3 +459,5 @@ func TestFaultsOfProvisioning(t *testing.T) {
 	_, _, err := Parse("f", []byte("/Runner:\n  provisioned: true\n  cloudInit: {userData: [1]}\n  vm: {name: test}"))
 	require.EqualError(t, err, "f:3:25: provisioning.userData: got a list, want a mapping or a text")
 }
+
+func must(c *Config, _ []yamlfile.Warning) *Config { return c }

@@ -68,38 +68,6 @@ func TestOnlyTheWantedTypes(t *testing.T) {
 	require.Equal(t, control.TypeStatus, e.Type)
 }
 
-func TestAStreamBeginsBeforeItsFirstEvent(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	events, err := s.client.Events(timeout(t), control.TypeQMP)
-	require.NoError(t, err)
-	defer events.Close()
-	s.Event(event("RESET", 1))
-	e, err := events.Next()
-	require.NoError(t, err)
-	require.Equal(t, "RESET", e.Event)
-}
-
-func TestManyReadersGetTheSame(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	var all []*control.Events
-	for range 50 {
-		events, err := s.client.Events(timeout(t))
-		require.NoError(t, err)
-		defer events.Close()
-		_, err = events.Next()
-		require.NoError(t, err)
-		all = append(all, events)
-	}
-	s.Event(event("RESET", 7))
-	for _, events := range all {
-		e, err := events.Next()
-		require.NoError(t, err)
-		require.Equal(t, "RESET", e.Event)
-	}
-}
-
 // A reader that doesn't read costs a bounded queue; it gets the number of events it missed,
 // and the newest is there. The test weighs the heap, so it runs alone.
 func TestASlowReaderLosesTheOldest(t *testing.T) {

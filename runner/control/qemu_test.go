@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -20,6 +19,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/guest"
+	"vmop/test/paused"
 	"vmop/vmtypes"
 )
 
@@ -28,32 +28,13 @@ import (
 func serveQEMU(t *testing.T, more ...string) *served {
 	t.Helper()
 	s := serve(t)
-	binary, err := exec.LookPath("qemu-system-x86_64")
-	require.NoError(t, err, "Debian package qemu-system-x86")
-	path := filepath.Join(s.dir, "monitor.sock")
-	listener, err := qmp.Listen(path)
-	require.NoError(t, err)
-	conn, err := net.Dial("unix", path)
-	require.NoError(t, err)
-	session := qmp.New(conn)
-	t.Cleanup(func() { session.Close() })
-	cmd := exec.Command(binary, append([]string{
-		"-S", "-nodefaults", "-display", "none", "-accel", "tcg", "-m", "64", "-vga", "std",
+	session := paused.Start(t, append([]string{
+		"-m", "64", "-vga", "std",
 		"-vnc", "unix:" + s.backend.plan.Socket("vnc"),
 		"-vnc", "id=screen,share=force-shared,vnc=unix:" + s.backend.plan.Socket("screen"),
-		"-device", "isa-serial,chardev=console", "-machine",
-		"graphics=off",
+		"-device", "isa-serial,chardev=console", "-machine", "graphics=off",
 		"-chardev", "socket,id=console,server=on,wait=off,path=" + s.backend.plan.Socket("console"),
-		"-chardev", "socket,id=m,fd=3,server=on,wait=off", "-mon", "chardev=m,mode=control",
 	}, more...)...)
-	cmd.Stderr = os.Stderr
-	cmd.ExtraFiles = []*os.File{listener}
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	require.NoError(t, listener.Close())
 	s.backend.run = session.Run
 	require.NoError(t, session.Ready(timeout(t)))
 	go func() {

@@ -70,8 +70,8 @@ func picture(t *testing.T, conn net.Conn) {
 // echo is a boot sector that writes to the serial port what is typed on the keyboard.
 func echo(t *testing.T, dir string) string {
 	t.Helper()
-	sector := make([]byte, 512)
-	copy(sector, "\xba\xf8\x03"+ // mov dx, 0x3f8
+	sector := make([]byte, 1<<20) // smaller disks are none to a BIOS
+	copy(sector, "\xba\xf8\x03"+  // mov dx, 0x3f8
 		"\xb4\x00\xcd\x16"+ // read a key (BIOS, int 0x16)
 		"\xee"+ // out dx, al
 		"\xeb\xf9") // and again

@@ -177,27 +177,6 @@ func TestQMPPassThrough(t *testing.T) {
 	require.ErrorIs(t, err, qmp.DeviceNotFound)
 }
 
-func TestGarbageIsNoRequest(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	for _, garbage := range []string{
-		"\x00\x01\x02\xff\r\n\r\n",
-		"{\"execute\": \"quit\"}\r\n\r\n",
-		"GET\r\n\r\n",
-		"GET /v1/status HTTP/9.9\r\n\r\n",
-		"GET /v1/status HTTP/1.1\r\nHost: vm\r\nContent-Length: -1\r\n\r\n",
-		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-	} {
-		answer := s.raw(t, garbage)
-		require.True(t, strings.HasPrefix(answer, "HTTP/1.1 4") || strings.HasPrefix(answer, "HTTP/1.1 5"), "%q: %q",
-			garbage, answer)
-	}
-	require.Contains(t, s.raw(t, "GET / HTTP/1.1\r\nX: "+strings.Repeat("x", 64<<10)),
-		"431 Request Header Fields Too Large")
-	_, err := s.client.Status(t.Context())
-	require.NoError(t, err, "the server lives on")
-}
-
 // A thousand clients that say nothing get no more than their share, and when
 // they have gone there is room again.
 func TestClientsAreBounded(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/test/folder"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -85,8 +86,7 @@ func ext4(t *testing.T, size int64) (dir, device, backing string) {
 	require.NoError(t, os.WriteFile(backing, nil, 0o600))
 	require.NoError(t, os.Truncate(backing, size))
 	command(t, "mkfs.ext4", "-q", backing)
-	device = strings.TrimSpace(command(t, "losetup", "--find", "--show", backing))
-	t.Cleanup(func() { command(t, "losetup", "--detach", device) })
+	device = folder.Device(t, backing)
 	require.NoError(t, syscall.Mount(device, dir, "ext4", 0, ""), "mount an ext4 (this test needs root)")
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
 	return dir, device, backing

@@ -1,10 +1,12 @@
 package disks
 
 import (
+	"bytes"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,4 +92,29 @@ func TestDisksThatAreLookedAt(t *testing.T) {
 		paths[i] = disk.path
 	}
 	require.Equal(t, map[int]string{0: "/a", 4: "/e"}, paths)
+}
+
+// What is put in the place of an image is not what QEMU has open: only the sizes of the others count.
+func TestAnotherFileIsNotTheDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	image := func(name string, size int64) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, make([]byte, size), 0o600))
+		return path
+	}
+	disk, other := image("disk", 1), image("other", 2)
+	var log bytes.Buffer
+	d := &Sizes{
+		disks: map[int]*hostDisk{0: {path: disk}, 1: {path: other}}, log: slog.New(slog.NewTextHandler(&log, nil)),
+	}
+	require.Equal(t, map[int]int64{0: 1, 1: 2}, d.measure())
+	require.NoError(t, os.Rename(image("new", 5), disk))
+	require.NoError(t, os.Truncate(other, 4))
+	for range 2 {
+		require.Equal(t, map[int]int64{1: 4}, d.measure())
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "the file of a disk was replaced; the VM keeps the one it has open"))
+	require.NoError(t, os.Remove(disk))
+	require.Equal(t, map[int]int64{1: 4}, d.measure())
 }

@@ -26,6 +26,7 @@ import (
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/test/wait"
+	"vmop/vmspec"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
@@ -36,9 +37,10 @@ type qemu struct {
 	ended    chan struct{}
 	signals  chan syscall.Signal
 
-	mu   sync.Mutex
-	said []string
-	conn net.Conn
+	mu      sync.Mutex
+	said    []string
+	conn    net.Conn
+	replies map[string]string // in place of the usual ones
 }
 
 func newQEMU(t *testing.T) *qemu {
@@ -83,7 +85,12 @@ func (q *qemu) serve(conn net.Conn) {
 		}
 		q.mu.Lock()
 		q.said = append(q.said, c.Execute)
+		other := q.replies[c.Execute]
 		q.mu.Unlock()
+		if other != "" {
+			fmt.Fprintf(conn, `{"return": %s, "id": %d}`+"\n", other, c.ID)
+			continue
+		}
 		switch c.Execute {
 		case "silence":
 		case "query-status":
@@ -114,9 +121,24 @@ func (q *qemu) count(command string) (n int) {
 }
 
 func (q *qemu) event(name string) {
+	q.says(`{"event": "` + name + `", "data": {"guest": true, "reason": "guest-shutdown"}}`)
+}
+
+// says something to the client.
+func (q *qemu) says(line string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	fmt.Fprintf(q.conn, `{"event": "%s", "data": {"guest": true, "reason": "guest-shutdown"}}`+"\n", name)
+	fmt.Fprintln(q.conn, line)
+}
+
+// answers has QEMU answer a command so from now on.
+func (q *qemu) answers(command, reply string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.replies == nil {
+		q.replies = map[string]string{}
+	}
+	q.replies[command] = reply
 }
 
 func (q *qemu) dial(t *testing.T) *qmp.Session {
@@ -126,20 +148,38 @@ func (q *qemu) dial(t *testing.T) *qmp.Session {
 	return qmp.New(conn)
 }
 
-// agents play those of a guest that has none.
-type agents struct{ left, closed chan struct{} }
-
-func (a agents) SetPort(string, bool, bool)                   {}
-func (a agents) LogIn(string)                                 {}
-func (a agents) Leave()                                       { close(a.left) }
-func (a agents) Find(_ time.Duration, then func(bool, error)) { then(false, nil) }
-func (a agents) ShutDown(_ time.Duration, then func(error))   { then(nil) }
-func (a agents) Freeze(_ time.Duration, then func(int, bool, error)) {
-	go then(2, true, nil)
+// agents play those of a guest, which does what it is asked for; the log-in agent is none.
+type agents struct {
+	*driver
+	left, closed chan struct{}
+	asked        chan string
 }
-func (a agents) EndFreeze()                                  {}
-func (a agents) Thaw(_ time.Duration, then func(int, error)) { go then(2, nil) }
-func (a agents) Close()                                      { close(a.closed) }
+
+func (a agents) notes(words ...any) { a.asked <- strings.TrimSpace(fmt.Sprintln(words...)) }
+
+func (a agents) SetPort(role string, open, greeted bool) { a.notes("SetPort", role, open, greeted) }
+func (a agents) LogIn(user string)                       { a.notes("LogIn", user) }
+func (a agents) Leave()                                  { close(a.left) }
+func (a agents) Find(limit time.Duration, then func(bool, error)) {
+	a.notes("Find", limit)
+	go a.Do(func() { then(true, nil) })
+}
+
+func (a agents) ShutDown(limit time.Duration, then func(error)) {
+	a.notes("ShutDown", limit)
+	go a.Do(func() { then(errors.New("it refuses")) })
+}
+
+func (a agents) Freeze(limit time.Duration, then func(int, bool, error)) {
+	a.notes("Freeze", limit)
+	go a.Do(func() { then(2, true, nil) })
+}
+func (a agents) EndFreeze() { a.notes("EndFreeze") }
+func (a agents) Thaw(limit time.Duration, then func(int, error)) {
+	a.notes("Thaw", limit)
+	go a.Do(func() { then(2, nil) })
+}
+func (a agents) Close() { close(a.closed) }
 
 // driver is a Driver of a VM whose guest runs.
 type driver struct {
@@ -155,10 +195,11 @@ type driver struct {
 func begin(t *testing.T, first bool, change ...func(*drive.Config)) *driver {
 	t.Helper()
 	d := &driver{
-		q: newQEMU(t), agents: agents{make(chan struct{}), make(chan struct{})}, outcome: make(chan machine.Outcome, 1),
+		q: newQEMU(t), outcome: make(chan machine.Outcome, 1),
 		saved:   make(chan machine.Progress, 16),
 		tracker: status.NewTracker(time.Now, status.Entered{State: vmstatus.StateStarting}),
 	}
+	d.agents = agents{d, make(chan struct{}), make(chan struct{}), make(chan string, 64)}
 	cfg := drive.Config{
 		Machine: machine.Config{
 			Plan: &plan.Plan{}, Start: &reconcile.Start{},
@@ -364,6 +405,105 @@ func TestTheTPMEnds(t *testing.T) {
 	require.Equal(t, syscall.SIGKILL, <-second.signals, "it has not ended with QEMU")
 	close(second.ended)
 	<-d.outcome
+}
+
+// withAgent has a port for the guest agent.
+func withAgent(c *drive.Config) {
+	c.Machine.Plan.Sockets = []plan.Socket{{Role: "guestAgent", Path: "/run/agent", Port: "port0"}}
+	c.Machine.GuestAgent, c.Machine.Agents = "guestAgent", []string{"guestAgent"}
+}
+
+// What the State wants of the agents, they are asked for.
+func TestTheAgentsAreAsked(t *testing.T) {
+	t.Parallel()
+	d := begin(t, true, withAgent).runs(t)
+	asked := func(want string) {
+		t.Helper()
+		wait.Until(t, func() bool { return <-d.agents.asked == want }, want)
+	}
+	d.q.says(`{"event": "VSERPORT_CHANGE", "data": {"id": "port0", "open": true}}`)
+	asked("SetPort guestAgent true false")
+	a, err := d.Freeze(t.Context(), 10*time.Second)
+	require.NoError(t, err)
+	asked("Freeze 10s")
+	require.Equal(t, 2, a.FileSystems)
+	require.NotNil(t, (<-d.saved).Frozen, "the next runner knows it before the agent does")
+	_, err = d.Thaw(t.Context())
+	require.NoError(t, err)
+	asked("Thaw 5s")
+	d.Configured(machine.Reading{Wish: machine.Wish{User: "alice", Powerdown: time.Hour}})
+	asked("LogIn alice")
+	d.stop(errors.New("enough"))
+	asked("Find 2s")
+	asked("ShutDown 10s")
+	wait.Until(t, func() bool { return d.q.count("system_powerdown") == 1 },
+		"the agent refuses")
+}
+
+// What can't be recorded is not frozen: the next runner would leave it so.
+func TestAFreezeThatIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	d := begin(t, true, withAgent, func(c *drive.Config) {
+		c.Save = func(machine.Progress) error { return errors.New("the disk is full") }
+	}).runs(t)
+	d.q.says(`{"event": "VSERPORT_CHANGE", "data": {"id": "port0", "open": true}}`)
+	for <-d.agents.asked != "SetPort guestAgent true false" {
+	}
+	a, err := d.Freeze(t.Context(), time.Second)
+	require.NoError(t, err)
+	require.False(t, a.Frozen)
+	require.Contains(t, a.Message, "it cannot be recorded: the disk is full")
+	require.Empty(t, d.agents.asked)
+}
+
+// The file system of a disk that is full is measured, and the disk of another file is not.
+func TestAFullDiskIsMeasured(t *testing.T) {
+	t.Parallel()
+	image := filepath.Join(t.TempDir(), "disk.img")
+	require.NoError(t, os.WriteFile(image, nil, 0o600))
+	for file, want := range map[string]string{
+		image: "no space left for it, though its file system has some", t.TempDir(): "no space", "/nowhere": "no space",
+	} {
+		d := begin(t, true).runs(t)
+		d.q.answers("query-status", `{"status": "io-error"}`)
+		d.q.answers("query-block", `[{"qdev": "disk0", "io-status": "nospace", "inserted": {"node-name": "x", "file": "`+file+`"}}]`)
+		d.q.says(`{"event": "STOP"}`)
+		wait.Until(t, func() bool {
+			problems := d.tracker.Status().Problems
+			if len(problems) != 1 || !strings.Contains(problems[0].Message, "; the VM is paused; next attempt at ") {
+				return false
+			}
+			return strings.Contains(problems[0].Message, want) == (file == image)
+		}, "%s: %v", file, d.tracker.Status().Problems)
+	}
+}
+
+// A disk that is to be attached is opened for QEMU; one that can't be is a failure of it.
+func TestDisksAreOpened(t *testing.T) {
+	t.Parallel()
+	image := filepath.Join(t.TempDir(), "disk.img")
+	require.NoError(t, os.WriteFile(image, make([]byte, 1<<20), 0o600))
+	d := begin(t, true, func(c *drive.Config) {
+		c.Machine.Plan.Rules = plan.Rules{plan.Disks{Driver: "virtio-blk-pci", Buses: []string{"port0"}}}
+	})
+	d.q.answers("query-named-block-nodes", "[]")
+	d.q.answers("query-block", "[]")
+	d.q.answers("qom-list", "[]")
+	d.runs(t)
+	wants := func(file string) {
+		d.Configured(machine.Reading{Wish: machine.Wish{Powerdown: time.Hour, Desired: reconcile.Desired{
+			Drives: []reconcile.Drive{{Drive: vmspec.Drive{
+				Type: vmspec.DriveRaw, File: file, Format: "raw", Serial: "data",
+			}}},
+		}}})
+	}
+	wants("/nowhere/disk.img")
+	wait.Until(t, func() bool {
+		drives := d.tracker.Status().Drives
+		return len(drives) == 1 && strings.Contains(drives[0].Message, "open /nowhere/disk.img")
+	})
+	wants(image)
+	wait.Until(t, func() bool { return d.q.count("blockdev-add") > 0 })
 }
 
 // Requests from many goroutines are what the race detector sees.

@@ -2,13 +2,18 @@ package follow
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/runner/disks"
+	"vmop/runner/machine"
 	"vmop/runner/prepare"
+	"vmop/runner/service"
+	"vmop/runner/status"
 	"vmop/test/folder"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
@@ -50,9 +55,48 @@ def launch(vm, host):
 
 	c := &Config{Running: running, Wanted: running, Options: options}
 	e := c.evaluation(t.Context())
-	defer e.close()
 	pending, err := e.pendingChanges(t.Context(), wanted)
 	require.NoError(t, err)
 	require.Len(t, pending.Changes, 1)
 	require.Equal(t, "vm.bootMenu", pending.Changes[0].Path)
+	e.close()
+	follows(t, Config{Running: running, Wanted: running, Options: options}, configure)
+}
+
+// driver notes what it gets.
+type driver struct {
+	read    chan machine.Reading
+	pending chan status.Pending
+}
+
+func (d driver) Configured(r machine.Reading)                { d.read <- r }
+func (d driver) AwaitRestart(list status.Pending, err error) { d.pending <- list }
+
+// follows requires that a configuration is followed until the context ends: one that is changed, has faults, and is
+// read again by request.
+func follows(t *testing.T, cfg Config, configure func(string)) {
+	t.Helper()
+	d := driver{make(chan machine.Reading, 9), make(chan status.Pending, 9)}
+	reread := make(chan struct{})
+	log := slog.New(slog.DiscardHandler)
+	cfg.Driver, cfg.Log, cfg.Service, cfg.Reread, cfg.Adopted = d, log, service.New(nil, log), reread, true
+	cfg.Sizes = disks.New(nil, nil, log)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		Run(ctx, cfg)
+	}()
+	require.Empty(t, (<-d.read).Err, "it is another than what was wanted last")
+	require.Len(t, (<-d.pending).Changes, 1)
+	configure("neither")
+	fault := (<-d.read).Err
+	require.Contains(t, fault, "vm.bootMenu")
+	reread <- struct{}{}
+	require.Equal(t, fault, (<-d.read).Err, "it is reported again, as it was asked for")
+	configure("false")
+	require.Empty(t, (<-d.read).Err)
+	require.Empty(t, (<-d.pending).Changes)
+	cancel()
+	<-ended
 }

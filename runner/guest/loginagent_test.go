@@ -57,7 +57,8 @@ func (c *talk) hears(line string) {
 
 func (c *talk) is(state guest.LoginState) {
 	c.t.Helper()
-	require.Equal(c.t, state, wait.Receive(c.t, c.states, "no state is published, want %v", state))
+	s := wait.Receive(c.t, c.states, "no state is published", "want %v", state)
+	require.Equal(c.t, state, s)
 }
 
 func TestAConversation(t *testing.T) {

@@ -110,13 +110,3 @@ func cards(t *testing.T) map[string]guest.Interface {
 	}
 	return found
 }
-
-func BenchmarkPing(b *testing.B) {
-	a := dial(b, startQEMUGA(b))
-	ctx := timeout(b)
-	for b.Loop() {
-		if err := a.Ping(ctx); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -56,6 +56,12 @@ func newTrial(t testing.TB, busy bool) *trial {
 	return newTrialOf(t, disk(t, busy))
 }
 
+// newBare is for what is the same without a guest.
+func newBare(t testing.TB) *trial {
+	t.Helper()
+	return newTrialOf(t, blankDisk(t))
+}
+
 // newTrialOf is of a guest with a disk, which both sides have.
 func newTrialOf(t testing.TB, disk string) *trial {
 	t.Helper()
@@ -219,7 +225,7 @@ func TestAPausedGuestMoves(t *testing.T) {
 // A guest that is not as it was offered any more when it is paused for the switch stays.
 func TestAGuestThatHasChangedStays(t *testing.T) {
 	t.Parallel()
-	r := newTrial(t, false)
+	r := newBare(t)
 	changed := errors.New("it has released a disk")
 	r.check = func(ctx context.Context) error {
 		info, err := query(ctx, r.from)
@@ -256,7 +262,7 @@ func TestAGuestThatTheTargetCannotHaveStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newTrial(t, false)
+			r := newBare(t)
 			c.prepare(r)
 			target, receiving := r.asTarget()
 			require.ErrorContains(t, get(t, r.asSource().ended), c.why)
@@ -274,7 +280,7 @@ func TestAMigrationIsCancelled(t *testing.T) {
 	for _, stage := range []migrate.Stage{migrate.Offering, migrate.Copying, migrate.Switching} {
 		t.Run(string(stage), func(t *testing.T) {
 			t.Parallel()
-			r := newTrial(t, false)
+			r := newBare(t)
 			var once sync.Once
 			r.at = func(side string, p Progress) {
 				if side == "source" && p.Stage == stage {

@@ -28,7 +28,7 @@ func TestAGuestThatHasLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newTrial(t, false)
+			r := newBare(t)
 			left := Note{Record: migrate.Moved, Keys: link.Keys{Address: "192.0.2.7:7444"}}
 			require.NoError(t, left.Write(r.toDir))
 			prepare(r)

@@ -235,7 +235,6 @@ func TestADiskStays(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*trial){
 		"cancelled":          func(r *trial) { r.source.Cancel(r.t.Context(), errors.New("cancelled")) },
-		"the target's QEMU":  func(r *trial) { r.there().kill() },
 		"the target refuses": func(*trial) {},
 	} {
 		for _, when := range []string{"disk", "memory", "switch"} {
@@ -269,5 +268,47 @@ func TestADiskStays(t *testing.T) {
 				unrecorded(t, r.fromDir, r.toDir)
 			})
 		}
+	}
+}
+
+// The same of a machine without a guest, which costs little: its disk is copied, or the copy is dropped.
+func TestTheDiskOfABareMachine(t *testing.T) {
+	t.Parallel()
+	for _, cancelled := range []bool{false, true} {
+		r := newBare(t)
+		r.toDisk = filepath.Join(t.TempDir(), blank+".qcow2")
+		r.images = []Image{NewFile("a", "r", r.toDisk, "qcow2", 2<<20)}
+		if cancelled {
+			r.bounds.Bandwidth = 1 << 20
+		}
+		var once sync.Once
+		r.at = func(side string, p Progress) {
+			if cancelled && side == "source" && p.DiskTotal > 0 {
+				once.Do(func() { go r.source.Cancel(t.Context(), errors.New("cancelled")) })
+			}
+		}
+		target, receiving := r.asTarget()
+		sent, received := get(t, r.asSource().ended), get(t, target.Decided())
+		require.NoError(t, get(t, receiving.ended))
+		if cancelled {
+			require.ErrorContains(t, sent, "cancelled")
+			require.ErrorContains(t, received, "the source keeps the guest: cancelled")
+			exactlyOne(t, r.from, r.there())
+			r.nothingOfQEMU(r.from)
+			require.Empty(t, r.arrivals())
+			unrecorded(t, r.fromDir, r.toDir)
+			continue
+		}
+		require.NoError(t, errors.Join(sent, received))
+		exactlyOne(t, r.to, r.from)
+		r.nothingOfQEMU(r.to)
+		require.Equal(t, []string{filepath.Base(r.toDisk)}, r.arrivals())
+		raw := filepath.Join(t.TempDir(), "raw")
+		convert(t, r.toDisk, "qcow2", raw, "raw")
+		was, err := os.ReadFile(r.disk)
+		require.NoError(t, err)
+		is, err := os.ReadFile(raw)
+		require.NoError(t, err)
+		require.Equal(t, was, is)
 	}
 }

@@ -260,3 +260,18 @@ func TestSourcesLeadToNoInternalAddress(t *testing.T) {
 	cache := &images.Cache{Folder: filepath.Join(t.TempDir(), "images"), Lists: []string{list}}
 	require.ErrorAs(t, cache.Make(t.Context(), diskIn(t, "ours/1"), quiet), new(*outbound.RefusedError))
 }
+
+// A disk with a source is missing if its folder is there and it isn't.
+func TestWhichDisksAreMissing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there")
+	require.NoError(t, os.WriteFile(there, nil, 0o600))
+	require.Equal(t, []int{1}, images.Missing([]vmspec.Drive{
+		{File: there, Source: "debian/12"},
+		{File: filepath.Join(dir, "absent"), Source: "debian/12"},
+		{File: filepath.Join(dir, "absent")},
+		{File: filepath.Join(dir, "no/folder"), Source: "debian/12"},
+		{Source: "debian/12"},
+	}))
+}

@@ -1,17 +1,13 @@
 package inventory
 
 import (
-	"bufio"
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +15,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"vmop/qmp"
 	"vmop/runner/control"
@@ -34,16 +29,15 @@ func quiet(snapshot.Progress) {}
 
 // terminal is the serial console of a guest.
 type terminal struct {
-	t     *testing.T
-	conn  net.Conn
-	lines <-chan string
+	*guest.Console
+	t *testing.T
 }
 
 // console connects with the console of a VM, once its tiny guest is ready.
 func (h *here) console(name string) *terminal {
 	h.t.Helper()
 	c := h.connect(name)
-	c.await(`TINY \S+ READY`)
+	c.Await(`TINY \S+ READY`)
 	return c
 }
 
@@ -54,50 +48,15 @@ func (h *here) connect(name string) *terminal {
 	require.NoError(h.t, err)
 	conn, err := client.Console(h.t.Context(), control.Type)
 	require.NoError(h.t, err)
-	lines := make(chan string, 1000)
-	go func() {
-		defer close(lines)
-		for s := bufio.NewScanner(conn); s.Scan(); {
-			lines <- s.Text()
-		}
-	}()
 	h.t.Cleanup(func() { conn.Close() })
-	return &terminal{h.t, conn, lines}
-}
-
-// await returns what a line has that matches.
-func (c *terminal) await(pattern string) []string {
-	c.t.Helper()
-	wanted, late := regexp.MustCompile(pattern), wait.Over(c.t)
-	var before []string
-	for {
-		select {
-		case line, ok := <-c.lines:
-			before = append(before, line)
-			require.True(c.t, ok, "the console has ended before %s:\n%s", pattern, strings.Join(before, "\n"))
-			if found := wanted.FindStringSubmatch(line); found != nil {
-				return found
-			}
-		case <-late:
-			require.FailNow(c.t, "not said in time", "%s:\n%s", pattern, strings.Join(before, "\n"))
-		}
-	}
-}
-
-// do runs a command of the guest's shell.
-func (c *terminal) do(command string) {
-	c.t.Helper()
-	_, err := io.WriteString(c.conn, "sh "+command+"\n")
-	require.NoError(c.t, err)
-	c.await(`^rc=0`)
+	return &terminal{guest.Listen(h.t, conn), h.t}
 }
 
 // number returns a number that a command prints.
 func (c *terminal) number(command string) int {
 	c.t.Helper()
-	_, err := io.WriteString(c.conn, "sh echo NUMBER $("+command+")\n")
-	require.NoError(c.t, err)
-	n, err := strconv.Atoi(c.await(`^NUMBER (\d+)`)[1])
+	c.Type("sh echo NUMBER $(" + command + ")")
+	n, err := strconv.Atoi(c.Await(`^NUMBER (\d+)`)[1])
 	require.NoError(c.t, err)
 	return n
 }
@@ -105,20 +64,20 @@ func (c *terminal) number(command string) int {
 // writes has the guest write records with checksums to two disks, without an end; it has an agent.
 func (c *terminal) writes() {
 	c.t.Helper()
-	c.do("mkdir -p /a /b /var/run; mke2fs /dev/vda >/dev/null; mke2fs /dev/vdb >/dev/null; " +
+	c.Do("mkdir -p /a /b /var/run; mke2fs /dev/vda >/dev/null; mke2fs /dev/vdb >/dev/null; " +
 		"mount -t ext4 /dev/vda /a && mount -t ext4 /dev/vdb /b")
-	c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p $(grep -l guest_agent " +
+	c.Do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p $(grep -l guest_agent " +
 		"/sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\\(.*\\)/name,/dev\\1,')")
-	c.do(`(i=0; while :; do i=$((i+1)); r="$i $(echo $i | md5sum)"; echo "$r" >>/a/log; echo "$r" >>/b/log; ` +
+	c.Do(`(i=0; while :; do i=$((i+1)); r="$i $(echo $i | md5sum)"; echo "$r" >>/a/log; echo "$r" >>/b/log; ` +
 		`echo $i >/tmp/last; usleep 20000; done) >/dev/null 2>&1 &`)
-	c.do("while [ ! -s /tmp/last ]; do usleep 10000; done")
+	c.Do("while [ ! -s /tmp/last ]; do usleep 10000; done")
 }
 
 // records mounts a disk that writes has written, requires that all its records are whole, and
 // returns how many there are.
 func (c *terminal) records(disk, at string) int {
 	c.t.Helper()
-	c.do("mkdir -p " + at + " && mount -t ext4 /dev/" + disk + " " + at)
+	c.Do("mkdir -p " + at + " && mount -t ext4 /dev/" + disk + " " + at)
 	return c.number(`n=0; while read i s x; do n=$((n+1)); [ $i = $n ] && [ "$s" = "$(echo $i | md5sum | cut -c1-32)" ] ` +
 		`|| n=-1000000; done <` + at + `/log; echo $n`)
 }
@@ -170,7 +129,7 @@ func TestASnapshotOfAGuestThatWrites(t *testing.T) {
 	require.Equal(t, "frozen", d.Consistency())
 	last := c.number("cat /tmp/last")
 	require.Nil(t, h.find("web").Status.Frozen)
-	c.do(fmt.Sprintf("while [ $(cat /tmp/last) -le %d ]; do usleep 10000; done", last)) // the guest isn't frozen
+	c.Do(fmt.Sprintf("while [ $(cat /tmp/last) -le %d ]; do usleep 10000; done", last)) // the guest isn't frozen
 
 	crash, err := h.CreateSnapshot(ctx, "web", "two", false, quiet)
 	require.NoError(t, err)
@@ -253,7 +212,7 @@ func whenCopying(f func()) func(snapshot.Progress) {
 	}
 }
 
-// A snapshot that does not come to its end leaves nothing, and doesn't keep the next one.
+// A snapshot whose runner or QEMU is killed leaves nothing, and doesn't keep the next one.
 func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -262,16 +221,6 @@ func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.Start(ctx, "web"))
 	c := h.console("web")
-
-	gone, cancel := context.WithCancelCause(ctx)
-	enough := errors.New("the test has seen enough")
-	_, err = h.CreateSnapshot(gone, "web", "one", true, whenCopying(func() {
-		_, err := h.CreateSnapshot(ctx, "web", "two", true, quiet)
-		require.ErrorContains(t, err, snapshot.ErrBusy.Error())
-		cancel(enough)
-	}))
-	require.ErrorIs(t, err, enough)
-	h.noneLeft("web")
 
 	_, err = h.CreateSnapshot(ctx, "web", "one", false, whenCopying(func() {
 		require.NoError(t, syscall.Kill(h.find("web").Status.Runner.PID, syscall.SIGKILL))
@@ -306,45 +255,6 @@ func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
 	_, err = h.CreateSnapshot(ctx, "web", "one", false, quiet)
 	require.NoError(t, err)
 	_ = c
-}
-
-// A host that has no room for a snapshot costs the guest nothing.
-func TestASnapshotWithoutRoom(t *testing.T) {
-	t.Parallel()
-	h := newHere(t).withProgram()
-	ctx := t.Context()
-	data := filepath.Join(h.dir, "small")
-	require.NoError(t, os.Mkdir(data, 0o700))
-	require.NoError(t, unix.Mount("none", data, "tmpfs", 0, "size=12m"), "mounting needs root")
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(data, unix.MNT_DETACH)) })
-	raw := h.disk("a", 64)
-	packed := filepath.Join(h.dir, "packed") // it has less than it stands for
-	plain := filepath.Join(h.dir, "plain")
-	require.NoError(t, os.WriteFile(plain, []byte(strings.Repeat("all alike ", 4<<20)[:32<<20]), 0o600))
-	convert := exec.CommandContext(ctx, "qemu-img", "convert", "-c", "-O", "qcow2", "-f", "raw", plain, packed)
-	out, err := convert.CombinedOutput()
-	require.NoError(t, err, string(out))
-	for name, drive := range map[string]string{
-		"early": "{type: raw, file: " + raw + "}", "late": "{type: raw, format: qcow2, file: " + packed + "}",
-	} {
-		config := string(text(name, boots(t), "- "+drive))
-		config = strings.Replace(config, "  vm:", "  dataDir: "+data+"/"+name+"\n  vm:", 1)
-		_, _, err := h.Create(ctx, name, false, []byte(config), "")
-		require.NoError(t, err)
-		require.NoError(t, h.Start(ctx, name))
-		c := h.console(name)
-		c.do("(while :; do dd if=/dev/urandom of=/dev/vda bs=64k seek=100 count=300 conv=fsync; echo x >>/tmp/rounds; done) " +
-			">/dev/null 2>&1 &")
-		c.do("while [ ! -s /tmp/rounds ]; do usleep 10000; done")
-		_, err = h.CreateSnapshot(ctx, name, "one", false, quiet)
-		why := map[string]string{"early": "no room for a copy of 64 MiB", "late": "o space left"}
-		require.ErrorContains(t, err, why[name])
-		h.noneLeft(name)
-		rounds := c.number("wc -l </tmp/rounds")
-		c.do(fmt.Sprintf("while [ $(wc -l </tmp/rounds) -le %d ]; do usleep 10000; done", rounds+1))
-		require.Equal(t, "running", h.find(name).Status.QEMU.RunState, "the guest notices nothing")
-		h.stopped(name)
-	}
 }
 
 // What two VMs can't share keeps a snapshot from becoming another VM.

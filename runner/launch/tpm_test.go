@@ -108,3 +108,40 @@ func TestWhichHelperHasTheTPM(t *testing.T) {
 		require.Equal(t, want, tpmState(&plan.Plan{Helpers: helpers}))
 	}
 }
+
+// The state of a new TPM is synced, if there is one; whatever else goes wrong is an error.
+func TestANewTPMIsSynced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder.Fill(t, dir, folder.Files{"state": "s"})
+	for state, want := range map[string]string{
+		"": "", "state": "", "absent": "", "state/x": "sync the state of the TPM",
+	} {
+		p := &Processes{}
+		if state != "" {
+			p.newTPM = filepath.Join(dir, state)
+		}
+		if err := p.Sync(); want == "" {
+			require.NoError(t, err, state)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
+// A state that power failures leave empty is removed, and a new TPM made; whatever else is there stays.
+func TestAnEmptyStateOfATPMIsRemoved(t *testing.T) {
+	t.Parallel()
+	vm := withTPM(t, folder.Files{stateNow: ""})
+	l := &Launch{vm: vm, log: slog.New(slog.DiscardHandler)}
+	require.NoError(t, l.findTPM())
+	require.NoFileExists(t, filepath.Join(vm.DataDir, stateNow))
+	require.Equal(t, filepath.Join(vm.DataDir, stateNow), l.started.newTPM)
+
+	vm.Plan.Helpers[0].Dir = filepath.Join(vm.DataDir, "elsewhere") // a TPM whose folder is not the runner's
+	l = &Launch{vm: vm, log: slog.New(slog.DiscardHandler)}
+	require.NoError(t, l.findTPM())
+	require.Equal(t, filepath.Join(vm.DataDir, "elsewhere", prepare.SwtpmState), l.started.newTPM)
+	folder.Fill(t, vm.DataDir, folder.Files{"elsewhere": "no folder"})
+	require.ErrorContains(t, l.findTPM(), "look for the state of the TPM")
+}

@@ -36,25 +36,21 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 	guest.TakePlace(t)
 	rule, options := threePorts()
 	rule.CDDriver, rule.CDBus, rule.CDHolder = "scsi-cd", bus, holder
-	options = append(options, "-m", "256M", "-device", "qemu-xhci,id=usb,p2=15,p3=15",
-		"-object", "iothread,id=thread", "-device", "virtio-scsi-pci,id=scsi0,iothread=thread",
-		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", guest.CommandLine,
-		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
-	l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, options...)
+	options = append(options, "-device", "qemu-xhci,id=usb,p2=15,p3=15",
+		"-object", "iothread,id=thread", "-device", "virtio-scsi-pci,id=scsi0,iothread=thread")
+	l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, append(options, linux(image)...)...)
 	cd := func(serial, content string) reconcile.Drive {
-		file := filepath.Join(l.dir, content)
+		file := filepath.Join(l.qemu.Dir, content)
 		require.NoError(t, os.WriteFile(file, bytes.Repeat([]byte(content+"\n"), 1<<17), 0o600))
 		return reconcile.Drive{Index: 1, Drive: vmspec.Drive{
 			Type: vmspec.DriveIDECD, File: file, Format: "raw", Serial: serial, ReadOnly: true,
 		}}
 	}
-	disk := filepath.Join(l.dir, "data")
+	disk := filepath.Join(l.qemu.Dir, "data")
 	require.NoError(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))
 	l.want.Drives = []reconcile.Drive{}
 	l.settles("nothing")
-	c := l.console()
-	l.ask("cont", nil)
-	c.await(`TINY \S+ READY`)
+	c := l.runs()
 
 	l.cdOfAServer(c, rule, cd("far", "medium0").File)
 
@@ -104,7 +100,7 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 		require.NoError(t, err)
 		a := reconcile.AttachmentOf(rule, first, reconcile.Slot{}, file)
 		for _, command := range a.Do[:len(a.Do)-1+at] {
-			_, err := l.session.Run(t.Context(), command)
+			_, err := l.qemu.Run(t.Context(), command)
 			require.NoError(t, err, state)
 		}
 		require.NoError(t, file.Close())
@@ -147,4 +143,28 @@ func (l *live) cdOfAServer(c *console, rule plan.Disks, medium string) {
 	require.NotContains(l.t, l.nodes(), `"c0-`)
 	require.NotContains(l.t, string(l.ask("qom-list", map[string]any{"path": "/objects"})), "tls-far")
 	c.tells("while [ -b /dev/sr0 ]; do usleep 100000; done; echo gone", "^gone")
+}
+
+// A CD drive needs no guest to come and go: on SCSI it is removed itself, and on USB the device that it is in.
+func TestCDDrivesNeedNoGuest(t *testing.T) {
+	t.Parallel()
+	for holder, bus := range map[string]string{"": "scsi0.0", "usb-bot": "usb.0"} {
+		rule, options := threePorts()
+		rule.CDDriver, rule.CDBus, rule.CDHolder = "scsi-cd", bus, holder
+		options = append(options, "-device", "qemu-xhci,id=usb,p2=15,p3=15", "-device", "virtio-scsi-pci,id=scsi0")
+		l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, options...)
+		file := l.file("cd", 1<<20)
+		l.want.Drives = []reconcile.Drive{}
+		l.settles("nothing")
+		l.ask("cont", nil)
+		l.want.Drives = []reconcile.Drive{{Index: 1, Drive: vmspec.Drive{
+			Type: vmspec.DriveIDECD, File: file, Format: "raw", Serial: "cd0", ReadOnly: true,
+		}}}
+		l.become("cd0 Attached")
+		l.machine = reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true}) // the runner was killed
+		l.become("cd0 Attached")
+		l.want.Drives = []reconcile.Drive{}
+		l.become()
+		require.NotContains(t, l.nodes(), `"c0-`)
+	}
 }

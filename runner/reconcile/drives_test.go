@@ -142,4 +142,16 @@ func TestDisksAreAttachedAtOnce(t *testing.T) {
 		k.plugsIn(d.Serial, i)
 	}
 	k.silent()
+	k.event("STOP", "") // says nothing of disks
+	k.event("DEVICE_DELETED", `{"device": "another"}`)
+	k.passes(time.Second)
+	k.silent()
+	for _, e := range []string{"RESET", "DEVICE_DELETED"} { // QEMU has taken what it was asked to take
+		name, _, _ := strings.Cut(strings.TrimPrefix(k.blocks[0], `{"qdev": "/machine/peripheral/`), `"`)
+		k.event(e, `{"device": "`+name+`"}`)
+		k.passes(time.Second)
+		k.says("query-block", `query-named-block-nodes {"flat":true}`)
+		k.returns("["+strings.Join(k.blocks, ",")+"]", "["+strings.Join(k.nodes, ",")+"]")
+		k.silent()
+	}
 }

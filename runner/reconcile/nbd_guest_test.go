@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,9 +13,6 @@ import (
 
 	"vmop/nbdexport"
 	"vmop/runner/reconcile"
-	"vmop/runner/status"
-	"vmop/test/guest"
-	"vmop/test/tier"
 	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
@@ -82,63 +78,6 @@ func (s *diskServer) drive(index int, serial string) reconcile.Drive {
 	return reconcile.Drive{Index: index, Drive: vmspec.Drive{
 		Type: vmspec.DriveRaw, Format: "raw", Serial: serial, NBD: new(s.nbd()),
 	}}
-}
-
-// A guest gets a disk over the network, writes to it, waits while its server is away, and
-// releases it, though the runner was killed meanwhile. While the server is away, QEMU isn't asked for what it would
-// wait for.
-func TestARealGuestHasADiskOfANBDServer(t *testing.T) {
-	tier.Deep(t)
-	t.Parallel()
-	tiny := guest.Tiny(t)
-	guest.TakePlace(t)
-	rule, options := threePorts()
-	options = append(options, "-m", "256M",
-		"-kernel", tiny.Kernel, "-initrd", tiny.Initrd, "-append", guest.CommandLine,
-		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
-	l := startQEMU(t, reconcile.Start{}, plan.Rules{rule}, options...)
-	image := l.file("image", 1<<20)
-	s := newDiskServer(t, image)
-	l.want.Drives = []reconcile.Drive{}
-	l.settles("nothing")
-	c := l.console()
-	l.ask("cont", nil)
-	c.await(`TINY \S+ READY`)
-
-	l.want.Drives = []reconcile.Drive{s.drive(0, "data")}
-	f := l.complains("vm.drives[0]: attach the disk: NBD server 127.0.0.1:")
-	require.Equal(t, []string{"data Failed"}, states(f))
-	require.NotContains(t, strings.Join(l.said, " "), "blockdev-add", "QEMU is not asked")
-	s.start()
-	f = l.become("data Attached")
-	require.EqualValues(t, 1<<20, f.Drives[0].Capacity)
-	c.tells("until [ -b /dev/vda ]; do usleep 100000; done; echo serial $(cat /sys/block/vda/serial)", "^serial data")
-	c.tells("echo first | dd of=/dev/vda conv=fsync 2>/dev/null; echo written", "^written")
-
-	s.end() // requests wait
-	_, err := c.conn.Write([]byte("sh echo second | dd of=/dev/vda seek=8 conv=fsync 2>/dev/null; echo went on\n"))
-	require.NoError(t, err)
-	require.Contains(t, string(l.ask("query-status", nil)), `"running": true`)
-	s.start()
-	c.await("^went on")
-
-	l.machine = reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true}) // the runner was killed
-	l.become("data Attached")
-
-	s.end()
-	l.said, l.want.Drives = nil, []reconcile.Drive{}
-	f = l.complains("vm.drives: disk data: the disk is detached when its server answers")
-	require.Equal(t, status.DriveFailed, f.Drives[0].State)
-	require.NotContains(t, strings.Join(l.said, " "), "device_del", "the guest would stop")
-	require.Contains(t, string(l.ask("query-status", nil)), `"running": true`)
-	s.start()
-	l.become()
-	require.NotContains(t, l.nodes(), "h0-")
-	require.NotContains(t, string(l.ask("qom-list", map[string]any{"path": "/objects"})), "tls-data")
-	c.tells("while [ -b /dev/vda ]; do usleep 100000; done; echo released", "^released")
-	text := string(read(t, image))
-	require.Equal(t, "first\n", text[:6])
-	require.Equal(t, "second\n", text[8*512:8*512+7])
 }
 
 func read(t *testing.T, name string) []byte {

@@ -1,11 +1,8 @@
 package reconcile_test
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +13,7 @@ import (
 	"vmop/nbdexport"
 	"vmop/qmp"
 	"vmop/runner/reconcile"
+	"vmop/test/paused"
 	"vmop/test/wait"
 	"vmop/vmtypes/plan"
 )
@@ -23,8 +21,7 @@ import (
 // live is a QEMU that runs, and what brings it near to what is wanted.
 type live struct {
 	t       *testing.T
-	dir     string
-	session *qmp.Session
+	qemu    *paused.QEMU
 	machine *reconcile.Machine
 	want    reconcile.Desired
 	said    []string // all commands
@@ -35,38 +32,8 @@ type live struct {
 // startQEMU starts a paused QEMU without anything but what the options say.
 func startQEMU(t *testing.T, start reconcile.Start, rules plan.Rules, options ...string) *live {
 	t.Helper()
-	binary, err := exec.LookPath("qemu-system-x86_64")
-	require.NoError(t, err, "Debian package qemu-system-x86")
-	dir, err := os.MkdirTemp("", "live")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path := filepath.Join(dir, "m")
-	listener, err := qmp.Listen(path)
-	require.NoError(t, err)
-	defer listener.Close()
-	conn, err := net.Dial("unix", path)
-	require.NoError(t, err)
-	l := &live{t: t, dir: dir, session: qmp.New(conn), machine: reconcile.New(rules, start)}
-	t.Cleanup(func() { l.session.Close() })
-
-	for i, o := range options {
-		options[i] = strings.ReplaceAll(o, "DIR", dir)
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary, append([]string{
-		"-S", "-nodefaults", "-display", "none", "-accel", "tcg", "-machine", "q35", "-cpu", "max",
-		"-chardev", "socket,id=m,fd=3,server=on,wait=off", "-mon", "chardev=m,mode=control",
-	}, options...)...)
-	cmd.ExtraFiles = []*os.File{listener}
-	stderr, err := os.Create(filepath.Join(dir, "stderr"))
-	require.NoError(t, err)
-	defer stderr.Close()
-	cmd.Stderr = stderr
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	return l
+	q := paused.Start(t, append([]string{"-cpu", "max"}, options...)...)
+	return &live{t: t, qemu: q, machine: reconcile.New(rules, start)}
 }
 
 // ask runs a command of the test itself.
@@ -74,15 +41,9 @@ func (l *live) ask(command string, arguments any) json.RawMessage {
 	l.t.Helper()
 	ctx, cancel := wait.Context(l.t.Context())
 	defer cancel()
-	reply, err := l.session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
-	require.NoError(l.t, err, l.stderr())
+	reply, err := l.qemu.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
+	require.NoError(l.t, err, l.qemu.Said())
 	return reply
-}
-
-func (l *live) stderr() string {
-	text, err := os.ReadFile(filepath.Join(l.dir, "stderr"))
-	require.NoError(l.t, err)
-	return string(text)
 }
 
 // step says what is to be said and hears the answers.
@@ -94,11 +55,11 @@ func (l *live) step() reconcile.Step {
 	var pending []*qmp.Pending
 	for _, r := range step.Requests {
 		l.said = append(l.said, line(r.Command))
-		pending = append(pending, l.session.Start(r.Command))
+		pending = append(pending, l.qemu.Start(r.Command))
 	}
 	for i, r := range step.Requests {
 		reply, err := pending[i].Wait(ctx)
-		require.NotErrorIs(l.t, err, qmp.ErrClosed, "%s: %s", line(r.Command), l.stderr())
+		require.NotErrorIs(l.t, err, qmp.ErrClosed, "%s: %s", line(r.Command), l.qemu.Said())
 		if other, ok := l.pretend[r.Command.Execute]; ok {
 			reply, err = json.RawMessage(other), nil
 		}
@@ -146,8 +107,8 @@ func (l *live) until(what string, done func(reconcile.Facts) bool) reconcile.Fac
 			wake = time.After(time.Until(step.Wake))
 		}
 		select {
-		case e, open := <-l.session.Events():
-			require.True(l.t, open, "QEMU has ended: %s", l.stderr())
+		case e, open := <-l.qemu.Events():
+			require.True(l.t, open, "QEMU has ended: %s", l.qemu.Said())
 			l.machine.Observe(e, time.Now())
 		case <-wake:
 		case <-late:
@@ -173,7 +134,7 @@ func (l *live) complains(text string) reconcile.Facts {
 // file makes a file with a size in the test's directory.
 func (l *live) file(name string, size int64) string {
 	l.t.Helper()
-	path := filepath.Join(l.dir, name)
+	path := filepath.Join(l.qemu.Dir, name)
 	require.NoError(l.t, os.WriteFile(path, nil, 0o600))
 	require.NoError(l.t, os.Truncate(path, size))
 	return path

@@ -2,6 +2,9 @@ package snapshot
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,10 +80,17 @@ func TestComplete(t *testing.T) {
 		`{"qdev": "/machine/peripheral/usb7/virtio-backend", "inserted": {"node-name": "n7", "file": "/x"}}`: "the disk usb7 (/x)",
 		`{"qdev": "/machine/peripheral/h1-0123456-data/virtio-backend", "inserted": {"node-name": "h1-0123456-data",
 			"drv": "raw", "file": "/x"}}`: "the disk data (/x)",
+		`{"qdev": "/machine/peripheral/h1-0123456-far/virtio-backend", "inserted": {"node-name": "h1-0123456-far",
+			"drv": "nbd", "file": "nbd://h"}}`: "omitted: far",
 	} {
 		var devices []device
 		require.NoError(t, json.Unmarshal([]byte("["+text+"]"), &devices))
 		omitted, err := complete(devices, p)
+		if text, is := strings.CutPrefix(want, "omitted: "); is {
+			require.NoError(t, err)
+			require.Equal(t, []string{text}, omitted)
+			continue
+		}
 		require.Empty(t, omitted)
 		if want == "" {
 			require.NoError(t, err, text)
@@ -89,4 +99,32 @@ func TestComplete(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorIs(t, err, ErrAttached)
 	}
+}
+
+// Snapshots are listed in the order in which they were made. A damaged one is an error, and keeps no other from being
+// listed.
+func TestListOfSnapshots(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	list, err := List(dir)
+	require.NoError(t, err)
+	require.Empty(t, list)
+	for name, created := range map[string]string{
+		"b": "2026-01-01", "a": "2026-01-02", "damaged": "", ".making-c": "2026-01-03",
+	} {
+		require.NoError(t, os.MkdirAll(folderOf(dir, name), 0o700))
+		text := `{"version": 1, "name": "` + name + `", "created": "` + created + `T00:00:00Z"}`
+		require.NoError(t, os.WriteFile(filepath.Join(folderOf(dir, name), descriptionFile), []byte(text), 0o600))
+	}
+	list, err = List(dir)
+	require.ErrorContains(t, err, "damaged")
+	require.Len(t, list, 2)
+	require.Equal(t, []string{"b", "a"}, []string{list[0].Name, list[1].Name})
+	_, err = Read(dir, "none")
+	require.ErrorIs(t, err, ErrUnknown)
+	require.NoError(t, Remove(dir, "a"))
+	require.NoDirExists(t, folderOf(dir, "a"))
+	require.ErrorIs(t, Remove(dir, "a"), ErrUnknown)
+	require.NoError(t, removeLeftovers(dir))
+	require.NoDirExists(t, folderOf(dir, ".making-c"))
 }

@@ -15,6 +15,7 @@ import (
 
 	"vmop/runner/config"
 	"vmop/runner/prepare"
+	"vmop/test/folder"
 	"vmop/vmspec"
 )
 
@@ -265,10 +266,7 @@ func TestARestoreToADevice(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{false, true} {
 		v := newStopped(t)
-		out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", v.parts[0].Path).CombinedOutput()
-		require.NoError(t, err, "losetup, as root: %s", out)
-		v.parts[0].Path = strings.TrimSpace(string(out))
-		t.Cleanup(func() { _ = exec.Command("losetup", "--detach", v.parts[0].Path).Run() })
+		v.parts[0].Path = folder.Device(t, v.parts[0].Path)
 		v.create(live)
 		require.NoError(t, os.WriteFile(v.parts[1].Path, []byte("disk1 new"), 0o600))
 		content, err := os.ReadFile(v.parts[0].Path)

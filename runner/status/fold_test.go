@@ -221,3 +221,11 @@ func TestAQEMUThatDoesNotAnswer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
 }
+
+// A QEMU that is there keeps its version and its run state; one that has gone has no run state.
+func TestTheRunStateGoesWithTheProcess(t *testing.T) {
+	t.Parallel()
+	s := life(t, Process{PID: 7, Version: "7.2"}, RunState("running"), Process{PID: 7})
+	require.Equal(t, "running 7.2", s.QEMU.RunState+" "+s.QEMU.Version)
+	require.Empty(t, life(t, Process{PID: 7}, RunState("running"), Process{}).QEMU.RunState)
+}

@@ -186,11 +186,3 @@ func TestAFloodNeedsNoMemory(t *testing.T) {
 	require.Less(t, inUse(), before+1<<20)
 	require.Equal(t, int64(200_000), tracker.Status().RAM)
 }
-
-func BenchmarkUpdate(b *testing.B) {
-	tracker := NewTracker(time.Now, Entered{State: vmstatus.StateBooted})
-	b.ReportAllocs()
-	for i := range b.N {
-		_ = tracker.Update(RAM(i))
-	}
-}

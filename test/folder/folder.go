@@ -1,11 +1,13 @@
 // Package folder fills folders for tests, and reads them again; it also has folders that
-// can't be read.
+// can't be read, and block devices.
 package folder
 
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +39,16 @@ func Contents(t testing.TB, dir string) Files {
 		files[e.Name()] = string(text)
 	}
 	return files
+}
+
+// Device returns a block device whose content is that of a file: a loop device, which root can make.
+func Device(t testing.TB, file string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", file).CombinedOutput()
+	require.NoError(t, err, "losetup, as root: %s", out)
+	name := strings.TrimSpace(string(out))
+	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", name).Run() })
+	return name
 }
 
 // Hang makes a folder a file system that never answers until the test has ended, as one of

@@ -159,5 +159,6 @@ func (v *plainVM) qmp(command string, arguments, reply any) {
 // gone waits for the end of QEMU, which must be an orderly one.
 func (v *plainVM) gone() {
 	v.t.Helper()
-	require.NoError(v.t, wait.Receive(v.t, v.ended, "QEMU still runs"))
+	err := wait.Receive(v.t, v.ended, "QEMU still runs")
+	require.NoError(v.t, err)
 }
