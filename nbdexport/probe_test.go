@@ -16,7 +16,8 @@ import (
 // probe asks for an export of a server at 127.0.0.1.
 func probe(t *testing.T, port int, export, tls string) error {
 	t.Helper()
-	return nbdexport.Probe(t.Context(), vmspec.NBD{Host: "127.0.0.1", Port: port, Export: export, TLS: tls}, wait.Longest)
+	server := vmspec.NBD{Host: "127.0.0.1", Port: port, Export: export, TLS: tls}
+	return nbdexport.Probe(t.Context(), server, wait.Longest)
 }
 
 // What keeps QEMU from the disk is found out without it, and said.

@@ -138,7 +138,9 @@ var cannotOpen = []string{
 }
 
 // lacksOfKVM are texts in QEMU's message about what a host's KVM can't do, such as that of a virtual machine.
-var lacksOfKVM = []string{"System Management Mode not supported by this hypervisor", "kernel doesn't allow setting HyperV"}
+var lacksOfKVM = []string{
+	"System Management Mode not supported by this hypervisor", "kernel doesn't allow setting HyperV",
+}
 
 // absent returns what this computer lacks, if that is the only reason that QEMU reports.
 func (a *attempt) absent(said string) string {

@@ -140,7 +140,7 @@ func TestModes(t *testing.T) {
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	vm := &echoing{}
-	cmd, out, _ := verb(t, strings.NewReader("root\x1d"))
+	cmd, _, _ := verb(t, strings.NewReader("root\x1d"))
 	require.NoError(t, Console(cmd, vm, control.Watch, ""))
 	require.Equal(t, []string{string(control.Watch)}, vm.asked)
 

@@ -203,11 +203,11 @@ func (s *stage) options() Options {
 	}
 }
 
-// broken is that nothing can be reached.
-var broken = errors.New("no route")
+// errNoRoute is that nothing can be reached.
+var errNoRoute = errors.New("no route")
 
 // fails makes what is named so fail.
-func fails(what string) func(*stage) { return func(s *stage) { s.fails[what] = broken } }
+func fails(what string) func(*stage) { return func(s *stage) { s.fails[what] = errNoRoute } }
 
 // with are changes of a stage.
 type with []func(*stage)
@@ -268,7 +268,7 @@ func TestAttemptsOfDisks(t *testing.T) {
 			unfrozen,
 		},
 		"not to be frozen": {
-			with{attached, func(s *stage) { s.err = broken }}, false, "", "are not frozen: no route", unfrozen,
+			with{attached, func(s *stage) { s.err = errNoRoute }}, false, "", "are not frozen: no route", unfrozen,
 		},
 		"refused, not busy": {
 			with{attached, func(s *stage) { s.err = &control.AnswerError{Code: 500, Message: "failed"} }},
@@ -360,9 +360,9 @@ func TestAttemptsOfMachines(t *testing.T) {
 		"thawed before": {
 			func(s *stage) { s.thawed = 0 }, "", "were thawed before the snapshots", "freeze thaw", false,
 		},
-		"not to be frozen": {func(s *stage) { s.err = broken }, "", "no route", "freeze", true},
+		"not to be frozen": {func(s *stage) { s.err = errNoRoute }, "", "no route", "freeze", true},
 		"not frozen, but wanted": {
-			func(s *stage) { s.err = broken }, snapshot.ReasonNotConsistent, "no route", "freeze", false,
+			func(s *stage) { s.err = errNoRoute }, snapshot.ReasonNotConsistent, "no route", "freeze", false,
 		},
 		"a pod that ends": {
 			func(s *stage) { s.pod.DeletionTimestamp = &metav1.Time{} }, snapshot.ReasonBusy, "starting or ending", "",
@@ -392,8 +392,8 @@ func TestAttemptsOfMachines(t *testing.T) {
 			func(s *stage) { off(s); s.creates = func() { attached(s) } }, "", "was started while", "", false,
 		},
 		"unknown meanwhile": {
-			func(s *stage) { off(s); s.creates = func() { s.fails["StatefulSet"] = broken } }, "", "was started while",
-			"", false,
+			func(s *stage) { off(s); s.creates = func() { s.fails["StatefulSet"] = errNoRoute } },
+			"", "was started while", "", false,
 		},
 		"a claim without a class": {
 			func(s *stage) { s.claims["vd-data"].Spec.StorageClassName = nil }, snapshot.ReasonDiskNotReady,
@@ -506,9 +506,9 @@ func TestPlansOfMachines(t *testing.T) {
 	}
 	for _, what := range []string{"know VM", "know claim", "know ConfigMap", "know disk data"} {
 		s := newStage()
-		s.fails[what] = broken
+		s.fails[what] = errNoRoute
 		_, _, err := NewMachines(s.options()).planOf(ofMachine())
-		require.ErrorIs(t, err, broken, what)
+		require.ErrorIs(t, err, errNoRoute, what)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
@@ -21,34 +19,6 @@ func (w *world) told(name, message string) *v1.VirtualMachine {
 		status, said := reconciled(vm)
 		return status == metav1.ConditionFalse && strings.Contains(said, message)
 	})
-}
-
-// bound makes a VM whose disk has a volume of a storage class that lets volumes
-// grow, or not.
-func (w *world) bound(name string, grows bool) *storagev1.StorageClass {
-	w.t.Helper()
-	class := &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: w.Name},
-		Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: &grows,
-	}
-	w.create(class)
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.Name}}
-	volume.Spec = corev1.PersistentVolumeSpec{
-		StorageClassName: class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
-	}
-	w.create(volume)
-	w.vm(name, func(vm *v1.VirtualMachine) {
-		files := corev1.PersistentVolumeFilesystem
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = &class.Name
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = &files
-	})
-	eventually(w, "system-disk-"+name+"-0", &corev1.PersistentVolumeClaim{}, "it has its volume",
-		func(c *corev1.PersistentVolumeClaim) bool {
-			return c.Status.Phase == corev1.ClaimBound
-		})
-	return class
 }
 
 // An event says what deleting the claims of a running VM means, before it is too late,

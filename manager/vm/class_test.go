@@ -59,10 +59,6 @@ func sizing(vm *v1.VirtualMachine) metav1.Condition {
 	return metav1.Condition{}
 }
 
-func firmware(name string) func(*v1.VirtualMachineClass) {
-	return func(c *v1.VirtualMachineClass) { c.Spec.Defaults = &v1.ClassDefaults{Firmware: name} }
-}
-
 // Managers of two namespaces say who uses a class, and write nothing when all is said. Its
 // deletion waits for the VMs of both. One that is gone by force leaves a VM running.
 func TestClassOfTwoNamespaces(t *testing.T) {

@@ -3,7 +3,6 @@ package vm
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"sync"
@@ -42,18 +41,13 @@ import (
 // tick is how often what makes no event is looked at.
 const tick = 50 * time.Millisecond
 
-// What runners report, and times that tests let pass.
+// What runners report.
 const (
 	stateBooting    = string(vmstatus.StateBooting)
 	stateBooted     = string(vmstatus.StateBooted)
 	stateStopped    = string(vmstatus.StateStopped)
 	causeGuest      = string(vmstatus.CauseGuest)
 	reasonVMStopped = string(vmstatus.ReasonVMStopped)
-
-	acknowledgeTime = 30 * time.Second // as long as a kubelet may take
-	deletionReserve = 30 * time.Second // after a pod's deadline
-	refusalLasts    = 10 * time.Minute // after which a change of a claim is tried again
-	stableTime      = 10 * time.Minute // after which failures are forgotten
 )
 
 // node is the name of one without a kubelet: tests play it, and only they schedule to it.
@@ -142,13 +136,11 @@ type world struct {
 type fakeTypes struct {
 	mu      sync.Mutex
 	refused map[string]error
-	modules map[string]map[string]string // seen last, by type
 }
 
-func (c *fakeTypes) CheckType(_ context.Context, vm *v1.VirtualMachine, modules map[string]string) (string, error) {
+func (c *fakeTypes) CheckType(_ context.Context, vm *v1.VirtualMachine, _ map[string]string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.modules[vm.Spec.VMType.Source] = maps.Clone(modules)
 	architecture := ""
 	if vm.Spec.VMType.Source == "arm64" {
 		architecture = "arm64"
@@ -162,18 +154,12 @@ func (c *fakeTypes) refuse(source string, err error) {
 	c.refused[source] = err
 }
 
-func (c *fakeTypes) seen(source string) map[string]string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.modules[source]
-}
-
 // newWorld makes a world without a manager.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		Namespace: shared.Namespace(t), t: t, changed: make(chan struct{}),
-		types: &fakeTypes{refused: map[string]error{}, modules: map[string]map[string]string{}},
+		types: &fakeTypes{refused: map[string]error{}},
 	}
 	var err error
 	w.client, err = client.NewWithWatch(w.Config, client.Options{Scheme: scheme()})

@@ -3,7 +3,6 @@ package vm
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,39 +19,17 @@ import (
 	"vmop/test/wait"
 )
 
-// guests are those of all VMs of a namespace, which note what is asked of them.
-type guests struct {
-	mu     sync.Mutex
-	acts   []string
-	answer status.FreezeAnswer
-	err    error
-	thawed int // file systems
-}
+// guests are those of all VMs of a namespace.
+type guests struct{}
 
 func (g *guests) of(*v1.VirtualMachine, *corev1.Pod) (capture.Guest, error) { return g, nil }
 
 func (g *guests) Freeze(context.Context, time.Duration) (status.FreezeAnswer, error) {
-	return g.note("freeze"), g.err
+	return status.FreezeAnswer{Frozen: true, FileSystems: 2}, nil
 }
 
 func (g *guests) Thaw(context.Context) (status.FreezeAnswer, error) {
-	g.note("thaw")
-	return status.FreezeAnswer{FileSystems: g.thawed}, nil
-}
-
-func (g *guests) note(act string) status.FreezeAnswer {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.acts = append(g.acts, act)
-	return g.answer
-}
-
-func (g *guests) did() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	did := g.acts
-	g.acts = nil
-	return did
+	return status.FreezeAnswer{FileSystems: 2}, nil
 }
 
 // snapshotClass makes a class for the driver of a storage class.
@@ -117,7 +94,7 @@ func (w *world) noVolumeSnapshot(of string) {
 func TestAManagerEndsWhileASnapshotIsMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.guests = &guests{answer: status.FreezeAnswer{Frozen: true, FileSystems: 2}, thawed: 2}
+	w.guests = &guests{}
 	end := w.manage(nil)
 	w.snapshotClass("kubernetes.io/no-provisioner")
 	w.blankDisk("data", w.storage(false, true, "1Gi"), "1Gi")

@@ -80,13 +80,6 @@ func (s *diskServer) drive(index int, serial string) reconcile.Drive {
 	}}
 }
 
-func read(t *testing.T, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	require.NoError(t, err)
-	return data
-}
-
 // A machine without places says so, and what QEMU may not use isn't tried.
 func TestADiskOfANBDServerThatCannotBe(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,7 @@
 //
 // All tests have one budget: five minutes of a computer with nothing else to do. It stretches with the load: while
 // eight threads want to run on two CPUs, a second costs a quarter of a second. So a test fails because something
-// hangs, not because the computer is busy.
+// hangs, not because the computer is busy. See docs/decisions/0185-one-patience.md.
 package wait
 
 import (
@@ -55,8 +55,8 @@ func For(t testing.TB, what string, try func() error) {
 	}
 }
 
-// Receive waits until the channel is closed or has a value, and returns it. When the budget is used, the test fails with
-// the message.
+// Receive waits until the channel is closed or has a value, and returns it. When the budget is used, the test fails
+// with the message.
 func Receive[T any](t testing.TB, from <-chan T, msgAndArgs ...any) T {
 	t.Helper()
 	look := time.NewTicker(sampleTime)
@@ -74,7 +74,7 @@ func Receive[T any](t testing.TB, from <-chan T, msgAndArgs ...any) T {
 
 // Over returns a channel that is closed when the budget is used.
 func Over(t testing.TB) <-chan struct{} {
-	ctx, cancel := Context(context.Background())
+	ctx, cancel := Context(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
 	return ctx.Done()
 }
@@ -108,8 +108,8 @@ type meter struct {
 
 func newMeter(of time.Duration) *meter { return &meter{of, time.Now(), busy} }
 
-// used takes the time since the last call from the budget, and reports whether nothing is left. A computer that stood
-// still has used no more than a second.
+// used takes the time since the last call from the budget, and reports whether nothing is left. A computer that was
+// paused has used no more than a second.
 func (m *meter) used() bool {
 	if since := time.Since(m.last); since >= sampleTime {
 		m.last = m.last.Add(since)
