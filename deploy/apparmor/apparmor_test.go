@@ -18,9 +18,9 @@ func load(t *testing.T, root string, arguments ...string) {
 	for from, to := range map[string]string{"vmrunner": "apparmor", "load": "load-apparmor"} {
 		text, err := os.ReadFile(from)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(shipped, to), text, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(shipped, to), text, 0o644))
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(shipped, "load-apparmor"), arguments...)
+	cmd := exec.CommandContext(t.Context(), "sh", append([]string{filepath.Join(shipped, "load-apparmor")}, arguments...)...)
 	cmd.Env = append(os.Environ(), "ROOT="+root)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

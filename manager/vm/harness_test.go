@@ -200,7 +200,7 @@ func (w *world) manage(via *wire) (end func()) {
 // start starts a manager, and returns what ends it.
 func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	w.t.Helper()
-	unnamed, grace := true, wait.Longest
+	unnamed, grace := true, 2*time.Minute
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme(), Cache: cache.Options{ReaderFailOnMissingInformer: true},
 		Metrics:    metricsserver.Options{BindAddress: "0"},
