@@ -20,7 +20,8 @@ func load(t *testing.T, root string, arguments ...string) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(shipped, to), text, 0o644))
 	}
-	cmd := exec.CommandContext(t.Context(), "sh", append([]string{filepath.Join(shipped, "load-apparmor")}, arguments...)...)
+	words := append([]string{filepath.Join(shipped, "load-apparmor")}, arguments...)
+	cmd := exec.CommandContext(t.Context(), "sh", words...)
 	cmd.Env = append(os.Environ(), "ROOT="+root)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
