@@ -81,7 +81,7 @@ func pack(t *testing.T, archive string, timeout time.Duration) {
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "types"), os.DirFS("../../runner/testdata/vmtypes")))
 	config := fmt.Sprintf("\"/Runner\":\n  dataDir: data\n  runtimeDir: run\n  vmType: bare\n  vm:\n    name: test\n"+
-		"    powerdownTimeout: %d\n    options: {qemu: /t/clock-qemu}\n", int(timeout.Seconds()))
+		"    maximumRam: 64 MiB\n    powerdownTimeout: %d\n    options: {qemu: /t/clock-qemu}\n", int(timeout.Seconds()))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o600))
 	out, err = exec.CommandContext(t.Context(), "tar", "-cf", archive, "-C", dir, "vmrunner", "types",
 		"config.yaml").CombinedOutput()
