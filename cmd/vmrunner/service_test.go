@@ -190,7 +190,8 @@ func (m *manager) crash() {
 	require.Empty(m.t, m.Programs("vmrunner@hit"))
 }
 
-// hung: root ends a VM whose runner hangs, and systemd doesn't start it again.
+// hung: root ends a VM whose runner hangs, and systemd doesn't start it again. A systemd that can't be asked keeps
+// nobody from ending the VM.
 func (m *manager) hung() {
 	m.configure("stuck", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0")
 	m.Run("systemctl", "start", "vmrunner@stuck")
@@ -199,6 +200,12 @@ func (m *manager) hung() {
 	require.Empty(m.t, m.Programs("vmrunner@stuck"))
 	require.Contains(m.t, []string{"inactive", "failed"}, m.Property("vmrunner@stuck", "ActiveState"))
 	require.Equal(m.t, "0", m.Property("vmrunner@stuck", "NRestarts"))
+
+	m.Run("systemctl", "start", "vmrunner@stuck")
+	m.Run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", "vmrunner@stuck")
+	require.Error(m.t, m.Try("env", "PATH=/nowhere", "/usr/bin/vmrunner", "stop", "stuck", "--force", "--wait"))
+	m.Eventually(func() bool { return m.Property("vmrunner@stuck", "NRestarts") == "1" }, "it has not been ended")
+	m.Run("systemctl", "stop", "vmrunner@stuck")
 }
 
 // dropIn changes the unit of a VM.

@@ -209,8 +209,9 @@ func endProcesses(ctx context.Context, runtimeDir, dataDir string) error {
 	r, _, _ := record.Read(runtimeDir) // what can't be read isn't noted
 	end.Began, end.UUID = r.Began, r.UUID
 	lost := lock.Lost(dataDir)
-	if err := stopServiceOf(ctx, holders.Runner(dataDir)); err != nil {
-		return err
+	stopped := stopServiceOf(ctx, holders.Runner(dataDir))
+	if stopped != nil {
+		stopped = fmt.Errorf("the VM has ended, but systemd may start it again: %w", stopped)
 	}
 	ended, err := holders.End(ctx, dataDir)
 	switch {
@@ -224,11 +225,11 @@ func endProcesses(ctx context.Context, runtimeDir, dataDir string) error {
 		_ = os.Remove(filepath.Join(runtimeDir, name)) // without it the next start is right, too
 	}
 	if lost {
-		return nil
+		return stopped
 	}
 	_ = os.Remove(filepath.Join(dataDir, prepare.RuntimeLink))
 	if err := end.Write(dataDir); err != nil {
-		return fmt.Errorf("the VM has ended, but that can't be noted: %w", err)
+		return errors.Join(stopped, fmt.Errorf("the VM has ended, but that can't be noted: %w", err))
 	}
-	return nil
+	return stopped
 }
