@@ -109,7 +109,7 @@ run: packages-run guest ## Boot a small Linux guest with its console (Ctrl-C pow
 gui: packages-run build guest ## Show three VMs in a browser: start them there, and type on their screens (Ctrl-C ends the pages).
 	bin/vmmanager local --folder examples/computer
 
-test: packages-test test-programs ## Prove every promise of the documents once, on real QEMU and Kubernetes: 20 minutes on 2 CPUs.
+test: packages-test test-programs ## Prove every promise of the documents once, on real QEMU and Kubernetes: 15 minutes on 2 CPUs, 35 the first time.
 	@exec build/test/report -short -vet=off -timeout=$(TIMEOUT) $$(go list ./... | grep -vxFf build/test/deep)
 
 # SHARD=2/4 is the second of four parts, which take about the same time.

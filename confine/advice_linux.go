@@ -24,7 +24,7 @@ func adviceFor(proc string) string {
 	return ""
 }
 
-// isWithoutProfile reports whether AppArmor has no profile for a program: those of Ubuntu get the profile
+// isWithoutProfile reports whether AppArmor has no profile for a program: Ubuntu gives such programs the profile
 // unprivileged_userns when they create a user namespace. In containers a profile of the container holds.
 func isWithoutProfile(label string) bool {
 	name, _, _ := strings.Cut(label, " ")

@@ -16,7 +16,7 @@ const (
 )
 
 // attributeCalls are the system calls that change the mode, owner, dates or attributes of a file, or watch a
-// folder. For Landlock they are no access. nil: they are not known on this architecture.
+// folder. Landlock has no rules for them. nil: the numbers for this architecture are missing.
 func attributeCalls() []uint32 {
 	calls := []uint32{
 		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,

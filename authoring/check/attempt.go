@@ -137,7 +137,7 @@ var cannotOpen = []string{
 	"inappropriate ioctl",
 }
 
-// lacksOfKVM are texts in QEMU's message about what a host's KVM can't do, such as that of a virtual machine.
+// lacksOfKVM are texts in QEMU's message about what a host's KVM can't do, as in a virtual machine.
 var lacksOfKVM = []string{
 	"System Management Mode not supported by this hypervisor", "kernel doesn't allow setting HyperV",
 }

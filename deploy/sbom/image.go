@@ -82,8 +82,8 @@ func image(file, version string) (*cdx.BOM, error) {
 	return list(of, parts, append(inPrograms, uses(of, own))...), nil
 }
 
-// manifestDigest returns the digest by which registries know the image: that of its manifest in index.json. What
-// tarball reads is the list of Docker, whose manifest would have another.
+// manifestDigest returns the digest of the image's manifest in index.json, by which registries know it. tarball reads
+// Docker's list instead, whose manifest would have another digest.
 func manifestDigest(file string) (digest v1.Hash, err error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -110,7 +110,7 @@ func (b build) dependencies(lists []list) ([]resource, error) {
 
 func sha256Digest(digits string) map[string]string { return map[string]string{"sha256": digits} }
 
-// image is an image of the release. Its digest is that of its manifest, in hexadecimal digits.
+// image is an image of the release. digest is its manifest's, in hexadecimal digits.
 type image struct{ name, architecture, digest string }
 
 // imagesOf returns the images among what the lists of components are about. Their package URLs are

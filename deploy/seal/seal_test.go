@@ -189,8 +189,8 @@ func TestSigningKeys(t *testing.T) {
 	for value, want := range map[string]string{
 		"b3BlbnNzaC1rZXk":                  "cannot read the file that SIGNING_KEY names: no such file or directory",
 		string(pem.EncodeToMemory(locked)): "the key has a passphrase",
-		sshKey(t, ec):                      "it is no Ed25519 private key",
-		"-----BEGIN PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END PRIVATE": "it is no Ed25519 private key",
+		sshKey(t, ec):                      "it is not an Ed25519 private key",
+		"-----BEGIN PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END PRIVATE": "it is not an Ed25519 private key",
 	} {
 		_, err := readKey(value)
 		require.ErrorContains(t, err, want)

@@ -53,7 +53,7 @@ func readKey(value string) (*signingKey, error) {
 	case ed25519.PrivateKey:
 		private = k
 	default:
-		return nil, errors.New("cannot use SIGNING_KEY: it is no Ed25519 private key; " +
+		return nil, errors.New("cannot use SIGNING_KEY: it is not an Ed25519 private key; " +
 			"create one with ssh-keygen -t ed25519")
 	}
 	public, err := ssh.NewPublicKey(private.Public())

@@ -19,7 +19,7 @@ import (
 	"vmop/test/wait"
 )
 
-// guests are those of all VMs of a namespace.
+// guests plays the guests of all VMs in a namespace.
 type guests struct{}
 
 func (g *guests) of(*v1.VirtualMachine, *corev1.Pod) (capture.Guest, error) { return g, nil }
