@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"cmp"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -23,7 +22,7 @@ func TestCommandsOfDocuments(t *testing.T) {
 	require.NoError(t, err)
 	makefile, known := read(t, "../Makefile"), kinds(t)
 	programs := strings.Fields("make kubectl vmrunner vmmanager vmimport curl")
-	count := map[string]int{}
+	count, ofVerb := map[string]int{}, map[string][]pages.Command{}
 	for _, page := range documents {
 		for _, b := range page.Blocks {
 			first, _, _ := strings.Cut(b.Text, " ")
@@ -41,13 +40,19 @@ func TestCommandsOfDocuments(t *testing.T) {
 			case "make":
 				fault = makeFault(makefile, c.Words[1:])
 			case "kubectl":
-				fault = cmp.Or(kubectlFault(known, c.Words[1:]), flagFault(t, c.Words))
+				fault = kubectlFault(known, c.Words[1:])
+				if len(c.Words) > 1 {
+					ofVerb[c.Words[1]] = append(ofVerb[c.Words[1]], c)
+				}
 			}
 			if fault != "" {
 				t.Errorf("%s: %s: %s", c.At, strings.Join(c.Words, " "), fault)
 			}
 			count[c.Words[0]]++
 		}
+	}
+	for _, commands := range ofVerb {
+		requireFlags(t, commands)
 	}
 	require.Greater(t, count["make"], 40)
 	require.Greater(t, count["kubectl"], 60)
@@ -86,20 +91,28 @@ func kinds(t *testing.T) []string {
 	return all
 }
 
-// flagFault returns which verb or flag kubectl doesn't have: with --help it reads its flags, and does nothing. A
-// plugin's are compared by its own test.
-func flagFault(t *testing.T, words []string) string {
+// requireFlags wants kubectl to have the flags of commands of one verb. With --help it reads all flags at once, and
+// does nothing. A plugin's are compared by its own test.
+func requireFlags(t *testing.T, commands []pages.Command) {
 	t.Helper()
-	if len(words) < 2 || words[1] == "vmop" || words[1] == "krew" {
-		return ""
+	var args []string
+	for _, c := range commands {
+		end := slices.Index(append(slices.Clone(c.Words), "--"), "--")
+		args = append(args, c.Words[1:end]...)
 	}
-	end := slices.Index(append(slices.Clone(words), "--"), "--")
-	args := append(slices.Clone(words[1:end]), "--help")
-	out, err := exec.CommandContext(t.Context(), "kubectl", args...).CombinedOutput()
-	if err != nil {
-		return string(out)
+	if args[0] == "vmop" || args[0] == "krew" {
+		return
 	}
-	return ""
+	out, err := exec.CommandContext(t.Context(), "kubectl", append(args, "--help")...).CombinedOutput()
+	switch {
+	case err == nil:
+	case len(commands) == 1:
+		t.Errorf("%s: %s: %s", commands[0].At, strings.Join(commands[0].Words, " "), out)
+	default: // which of them?
+		for _, c := range commands {
+			requireFlags(t, []pages.Command{c})
+		}
+	}
 }
 
 // kubectlFault returns which resource the API wouldn't have, or which file the project hasn't.

@@ -19,6 +19,7 @@ import (
 	"vmop/test/invariants"
 	"vmop/test/pages"
 	"vmop/test/program"
+	"vmop/test/tier"
 )
 
 // What the pages call the reader's home and runtime directory.
@@ -72,6 +73,9 @@ func TestCommandsInDocuments(t *testing.T) {
 		count++
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
+			if w.Deep {
+				tier.Deep(t)
+			}
 			newReader(t, bin, w).follow(file)
 		})
 	}

@@ -3,7 +3,7 @@ package docs
 
 import "embed"
 
-//go:embed *.md decisions vm-types pictures/*.png
+//go:embed *.md concepts decisions reference tasks tutorials vm-types pictures/*.png pictures/*.svg
 var files embed.FS
 
 // Files returns the documents and their pictures.

@@ -86,7 +86,9 @@ func keys(path string, of reflect.Type) []string {
 func TestEveryPageIsListed(t *testing.T) {
 	t.Parallel()
 	for pages, list := range map[string]struct{ file, prefix string }{
-		"[a-z]*.md": {"README.md", ""}, "decisions/0*.md": {"decisions/README.md", ""},
+		"[a-z]*.md": {"README.md", ""}, "tutorials/*.md": {"README.md", "tutorials/"},
+		"tasks/*.md": {"README.md", "tasks/"}, "reference/*.md": {"README.md", "reference/"},
+		"concepts/*.md": {"README.md", "concepts/"}, "decisions/0*.md": {"decisions/README.md", ""},
 		"vm-types/[a-z]*.md": {"vm-types/README.md", ""},
 	} {
 		files, err := filepath.Glob(pages)
@@ -101,14 +103,14 @@ func TestEveryPageIsListed(t *testing.T) {
 
 func TestConfigurationHasEveryKey(t *testing.T) {
 	t.Parallel()
-	documented := slices.Sorted(maps.Keys(rows(t, "configuration.md")))
+	documented := slices.Sorted(maps.Keys(rows(t, "reference/configuration.md")))
 	known := slices.Sorted(slices.Values(keys("", reflect.TypeFor[config.Config]())))
 	require.Equal(t, known, documented)
 }
 
 func TestConfigurationHasTheDefaults(t *testing.T) {
 	t.Parallel()
-	documented := rows(t, "configuration.md")
+	documented := rows(t, "reference/configuration.md")
 	for _, d := range vmspec.Defaults() {
 		want := d.Note
 		if d.Value != "" {

@@ -32,5 +32,5 @@ func TestReasonsOfImports(t *testing.T) {
 		return true
 	})
 	require.Greater(t, len(reasons), 20)
-	require.ElementsMatch(t, reasons, slices.Collect(maps.Keys(rows(t, "import.md"))))
+	require.ElementsMatch(t, reasons, slices.Collect(maps.Keys(rows(t, "tasks/import.md"))))
 }

@@ -30,7 +30,7 @@ func kustomized(t *testing.T, document string) string {
 // The manager of a second namespace leaves the binding of the first one as it is.
 func TestKustomizationOfASecondManager(t *testing.T) {
 	t.Parallel()
-	built := kustomized(t, "manager.md")
+	built := kustomized(t, "reference/manager.md")
 	require.Regexp(t, `(?s)kind: ClusterRoleBinding.*\n  name: vm-operator-cluster-second\n.*kind: ClusterRole\n`+
 		`  name: vm-operator-cluster\n.*- kind: ServiceAccount\n  name: vm-operator\n  namespace: second\n`, built)
 	require.NotContains(t, built, "kind: CustomResourceDefinition")
@@ -41,7 +41,7 @@ func TestKustomizationsInDocuments(t *testing.T) {
 	t.Parallel()
 	const manager, runner = "image: registry.example/vmop/manager:v1.0.0\n",
 		"value: registry.example/vmop/runner:v1.0.0\n"
-	built := kustomized(t, "kubernetes-images.md")
+	built := kustomized(t, "tasks/kubernetes-images.md")
 	require.Contains(t, built, manager)
 	require.Contains(t, built, runner)
 	require.NotContains(t, built, "vmop/runner:devel")
@@ -53,7 +53,8 @@ func TestKustomizationsInDocuments(t *testing.T) {
 	require.NoError(t, err)
 	edited := string(text) // as "kustomize edit set image" does
 	for _, name := range []string{"manager", "runner"} {
-		require.Contains(t, read(t, "kubernetes-images.md"), "vmop/"+name+"=registry.example/vmop/"+name+":v1.0.0")
+		require.Contains(t, read(t, "tasks/kubernetes-images.md"),
+			"vmop/"+name+"=registry.example/vmop/"+name+":v1.0.0")
 		edited = strings.Replace(edited, "- name: vmop/"+name+"\n  newTag: devel", "- name: vmop/"+name+
 			"\n  newName: registry.example/vmop/"+name+"\n  newTag: v1.0.0", 1)
 	}
@@ -67,7 +68,7 @@ func TestKustomizationsInDocuments(t *testing.T) {
 // The page's kustomization names the image of the plugin, and leaves it its namespace.
 func TestKustomizationOfTheDevicePlugin(t *testing.T) {
 	t.Parallel()
-	built := kustomized(t, "device-plugin.md")
+	built := kustomized(t, "tasks/device-plugin.md")
 	require.Contains(t, built, "image: registry.example/vmop/manager:v1.0.0\n")
 	require.Regexp(t, `(?s)kind: DaemonSet\n.*\n  namespace: vmop-devices\n`, built)
 }

@@ -21,13 +21,13 @@ func TestReasonsOfPhases(t *testing.T) {
 	t.Parallel()
 	phases := reasons(t, "phase.go")
 	ofTypes := reasons(t, "verdict.go")
-	page := section(t, "kubernetes.md", "When it doesn't run")
+	page := section(t, "reference/kubernetes.md", "When it doesn't run")
 	for reason := range phases {
-		require.Contains(t, page, "`"+reason+"`", "of manager/decide/phase.go")
+		require.Contains(t, page, "`"+reason+"`", "of manager/vm/decide/phase.go")
 	}
-	conditions := section(t, "virtual-machines.md", "status")
+	conditions := section(t, "reference/virtual-machines.md", "status")
 	for reason := range ofTypes {
-		require.Contains(t, conditions, "`"+reason+"`", "of manager/decide/verdict.go")
+		require.Contains(t, conditions, "`"+reason+"`", "of manager/vm/decide/verdict.go")
 	}
 	maps.Copy(phases, ofTypes)
 	others := []string{"Evicted", "NotSeen"} // words of the node, and of the resource's definition
@@ -45,11 +45,11 @@ func TestReasonsOfPhases(t *testing.T) {
 	}
 }
 
-// reasons are the values of the constants of manager/decide in a file whose names
+// reasons are the values of the constants of manager/vm/decide in a file whose names
 // begin with "Reason".
 func reasons(t *testing.T, file string) map[string]bool {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "manager", "decide", file), nil, 0)
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "manager", "vm", "decide", file), nil, 0)
 	require.NoError(t, err)
 	found := map[string]bool{}
 	ast.Inspect(parsed, func(n ast.Node) bool {

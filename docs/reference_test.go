@@ -18,7 +18,7 @@ import (
 func TestMeaningsAreThoseOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	const file = "../authoring/reference/meanings.txt"
-	tables := rows(t, "configuration.md")
+	tables := rows(t, "reference/configuration.md")
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(tables)) {
 		cells := tables[key]

@@ -18,7 +18,7 @@ func TestVirtualMachinesHaveEveryField(t *testing.T) {
 		"spec.vm": reflect.TypeFor[apiv1.VM](),
 		"status":  reflect.TypeFor[apiv1.VirtualMachineStatus](),
 	} {
-		text := section(t, "virtual-machines.md", title)
+		text := section(t, "reference/virtual-machines.md", title)
 		for i := range of.NumField() {
 			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
 			require.Contains(t, text, "`"+name+"`", "section %s", title)

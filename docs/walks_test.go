@@ -24,6 +24,7 @@ import (
 // A walk is how the commands of a page are run; testdata/walks.yaml has them, and what each field means.
 type walk struct {
 	Elsewhere string            `json:"elsewhere"`
+	Deep      bool              `json:"deep"`
 	Before    string            `json:"before"`
 	Replace   map[string]string `json:"replace"`
 	Root      bool              `json:"root"`

@@ -8,7 +8,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// hotplugAffinity is hotplug.affinity(cpus).
+// hotplugAffinity implements hotplug.affinity(cpus).
 func hotplugAffinity(
 	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
@@ -32,7 +32,7 @@ func hotplugAffinity(
 			list, err = hostCPUs(fmt.Sprintf("cpus[%d]", i), v)
 		default:
 			err = fmt.Errorf("cpus[%d] is %s, want the number of a CPU of the host, a list of such, or None",
-				i, article(v))
+				i, withArticle(v))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.Name(), err)
@@ -42,13 +42,13 @@ func hotplugAffinity(
 	return newRule(r), nil
 }
 
-// hostCPUs reads numbers of CPUs of the host.
+// hostCPUs reads a list of CPU numbers of the host.
 func hostCPUs(field string, from starlark.Iterable) ([]int, error) {
 	var list []int
 	if from == nil {
 		return nil, nil
 	}
-	err := walk(field, from, 0, "the number of a CPU of the host", func(v starlark.Value) bool {
+	err := walkElements(field, from, 0, "the number of a CPU of the host", func(v starlark.Value) bool {
 		n, ok := v.(starlark.Int)
 		var number int
 		if ok = ok && starlark.AsInt(n, &number) == nil; ok {

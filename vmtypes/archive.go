@@ -11,19 +11,18 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
-// The comment of an archive: its first line names the entry, so that a person
-// who opens the file knows what it is.
+// archiveEntry is the prefix of an archive's first line, which names the entry module. A person who opens the
+// file sees what it is.
 const archiveEntry = "VM type "
 
-// archiveVersion begins the line of the comment with the version of the language
-// at the time. Without it the type is from before there was a version.
+// archiveVersion is the prefix of the comment's second line. It is followed by the version of the language when
+// the archive was written. Archives from before there were versions lack this line.
 const archiveVersion = "API version "
 
-// Archive returns the type with all its modules as one txtar: readable, and
-// enough to load it again with LoadArchive.
+// Archive returns the type with all its modules as a readable txtar archive for LoadArchive.
 func (t *Type) Archive() ([]byte, error) {
 	comment := archiveEntry + t.entry + "\n"
 	if t.apiVersion > 0 {
@@ -44,7 +43,7 @@ func (t *Type) Archive() ([]byte, error) {
 	return data, nil
 }
 
-// LoadArchive returns the type that Archive stored.
+// LoadArchive loads the type from an archive that Archive wrote.
 func LoadArchive(ctx context.Context, data []byte) (*Type, error) {
 	a := txtar.Parse(data)
 	entry, rest, err := archivedEntry(a)
@@ -69,14 +68,14 @@ func LoadArchive(ctx context.Context, data []byte) (*Type, error) {
 	return loadType(ctx, typeName(entry), entry, version, read)
 }
 
-// ArchivedName returns the name of the type in an archive. It evaluates nothing.
+// ArchivedName returns the name of the type in an archive, without evaluating modules.
 func ArchivedName(data []byte) (string, error) {
 	entry, _, err := archivedEntry(txtar.Parse(data))
 	return typeName(entry), err
 }
 
-// ArchivedModule returns the text of a module of the type in an archive, by the name that origins
-// have. It evaluates nothing.
+// ArchivedModule returns the text of a module in an archive, without evaluating it. Origins use the same module
+// names.
 func ArchivedModule(data []byte, name string) (text []byte, found bool) {
 	for _, f := range txtar.Parse(data).Files {
 		if f.Name == name {
@@ -86,8 +85,7 @@ func ArchivedModule(data []byte, name string) (text []byte, found bool) {
 	return nil, false
 }
 
-// IsStockArchive reports whether the modules of an archive are all the program's own,
-// word for word.
+// IsStockArchive reports whether all modules of an archive are identical to modules of the embedded library.
 func IsStockArchive(data []byte) bool {
 	return !slices.ContainsFunc(txtar.Parse(data).Files, func(f txtar.File) bool {
 		file, ok := strings.CutPrefix(f.Name, stockPrefix)
@@ -96,8 +94,8 @@ func IsStockArchive(data []byte) bool {
 	})
 }
 
-// archivedEntry returns the module that defines the type of an archive, and what
-// follows the line that names it.
+// archivedEntry returns the module that defines the type of an archive, and the rest of the comment after the
+// first line.
 func archivedEntry(a *txtar.Archive) (entry, rest string, err error) {
 	first, rest, _ := strings.Cut(string(a.Comment), "\n")
 	entry, ok := strings.CutPrefix(first, archiveEntry)
@@ -108,9 +106,8 @@ func archivedEntry(a *txtar.Archive) (entry, rest string, err error) {
 	return entry, rest, nil
 }
 
-// archivedVersion returns the version of the language that an archive was made
-// with; 0 if that was before there was one. rest is its comment from the second
-// line on.
+// archivedVersion returns the version of the language in an archive, or 0 if the archive is from before there
+// were versions. rest is the archive's comment from the second line on.
 func archivedVersion(rest string) (int, error) {
 	line, _, _ := strings.Cut(rest, "\n")
 	number, ok := strings.CutPrefix(line, archiveVersion)
@@ -128,7 +125,7 @@ func archivedVersion(rest string) (int, error) {
 	return version, nil
 }
 
-// typeName is the name of the type that a module defines.
+// typeName returns the name of the type that a module defines.
 func typeName(entry string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(entry, stockPrefix), ".star")
 }

@@ -9,32 +9,32 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// An Attr says which values an option of a VM type may have.
+// An Attr describes the allowed values of an option of a VM type.
 type Attr struct {
 	// Type is string, file, int, bool, size (a number of bytes), list, dict or record.
 	Type string `json:"type"`
-	// Doc is what the option is for, in the author's words.
+	// Doc is the author's description of the option.
 	Doc string `json:"doc,omitempty"`
-	// Mandatory says that the configuration must give a value.
+	// Mandatory means that the configuration must set the option.
 	Mandatory bool `json:"mandatory,omitempty"`
-	// Default is used without a value in the configuration; nil if there is none.
-	// It is of the types of vmspec.Spec.Options; a size is an int64.
+	// Default is the value if the configuration omits the option; nil if there is no default. Its Go types are
+	// the same as in vmspec.Spec.Options; a size is an int64.
 	Default any `json:"default,omitempty"`
-	// Values are all that are allowed; nil means any. They are strings or int64.
+	// Values are the only allowed values, strings or int64; nil means any value.
 	Values []any `json:"values,omitempty"`
 	// Minimum and Maximum bound an int or a size; nil means no bound.
 	Minimum *int64 `json:"minimum,omitempty"`
 	Maximum *int64 `json:"maximum,omitempty"`
-	// Of is what the items of a list and the values of a dict may be.
+	// Items of a list, and values of a dict, must match Of.
 	Of *Attr `json:"of,omitempty"`
-	// Fields are those of a record, in the order of the source.
+	// Fields are the fields of a record, in the order of the source.
 	Fields []Option `json:"fields,omitempty"`
-	// File and Line are where it was made.
+	// File and Line are the place of the declaration.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 }
 
-// An Option is one that a VM type declares, or a field of a record.
+// An Option is a declared option of a VM type, or a field of a record.
 //
 // See docs/decisions/0026-declared-options.md.
 type Option struct {
@@ -54,7 +54,7 @@ const (
 	attrRecord = "record"
 )
 
-// deepestAttr bounds how deep lists, dicts and records are nested in each other.
+// deepestAttr is the maximum nesting depth of lists, dicts and records.
 const deepestAttr = 8
 
 // attrValue is an Attr in Starlark.
@@ -69,7 +69,7 @@ func (a *attrValue) Freeze()               {}
 func (a *attrValue) Truth() starlark.Bool  { return true }
 func (a *attrValue) Hash() (uint32, error) { return 0, errUnhashable }
 
-// attrModule is the module whose functions declare options.
+// attrModule returns the Starlark module attr. Its functions declare options.
 func attrModule() *moduleValue {
 	return &moduleValue{"attr", starlark.StringDict{
 		"string": starlark.NewBuiltin("attr.string", newString),
@@ -77,14 +77,13 @@ func attrModule() *moduleValue {
 		"int":    starlark.NewBuiltin("attr.int", newInt),
 		"bool":   starlark.NewBuiltin("attr.bool", newBool),
 		"size":   starlark.NewBuiltin("attr.size", newSize),
-		"list":   starlark.NewBuiltin("attr.list", newList),
+		"list":   starlark.NewBuiltin("attr.list", newListAttr),
 		"dict":   starlark.NewBuiltin("attr.dict", newDict),
 		"record": starlark.NewBuiltin("attr.record", newRecord),
 	}}
 }
 
-// limits are the arguments of a function of the module that are checked when all
-// are known.
+// limits are those arguments of a function of the module attr that can only be checked together.
 type limits struct {
 	standard, minimum, maximum starlark.Value
 	values                     starlark.Iterable
@@ -92,7 +91,7 @@ type limits struct {
 	fields                     *starlark.Dict
 }
 
-// newAttrValue returns an attr of a type, made where the thread is.
+// newAttrValue returns an attr of the given type. Its place is the current call in the thread.
 func newAttrValue(thread *starlark.Thread, kind string) (*attrValue, *limits) {
 	a := &attrValue{Attr: Attr{Type: kind}}
 	if thread.CallStackDepth() > 1 {
@@ -102,12 +101,12 @@ func newAttrValue(thread *starlark.Thread, kind string) (*attrValue, *limits) {
 	return a, &limits{standard: starlark.None, minimum: starlark.None, maximum: starlark.None}
 }
 
-// finish returns the attr, complete; err is what was wrong with the call.
-func (a *attrValue) finish(b *starlark.Builtin, in *limits, err error) (starlark.Value, error) {
+// finishAttr completes the attr and returns it. err is the error of parsing the call's arguments, if any.
+func (a *attrValue) finishAttr(b *starlark.Builtin, in *limits, err error) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = a.complete(in); err == nil {
+	if err = a.completeAttr(in); err == nil {
 		err = a.setDefault(in.standard)
 	}
 	if err != nil {
@@ -116,8 +115,7 @@ func (a *attrValue) finish(b *starlark.Builtin, in *limits, err error) (starlark
 	return a, nil
 }
 
-// keywordsOnly refuses arguments by place beyond the first n: what they stand for
-// would not be said.
+// keywordsOnly rejects more than n positional arguments, because a reader could not see their meaning.
 func keywordsOnly(b *starlark.Builtin, args starlark.Tuple, n int) error {
 	if len(args) > n {
 		return fmt.Errorf("%s: default, doc and the like must be given by name: %s(default = …, doc = …)",
@@ -135,7 +133,7 @@ func newString(
 	a, in := newAttrValue(thread, attrString)
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory, "values??", &in.values)
-	return a.finish(b, in, err)
+	return a.finishAttr(b, in, err)
 }
 
 func newFile(
@@ -147,7 +145,7 @@ func newFile(
 	a, in := newAttrValue(thread, attrFile)
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finish(b, in, err)
+	return a.finishAttr(b, in, err)
 }
 
 func newInt(
@@ -160,7 +158,7 @@ func newInt(
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
 		"values??", &in.values, "minimum?", &in.minimum, "maximum?", &in.maximum)
-	return a.finish(b, in, err)
+	return a.finishAttr(b, in, err)
 }
 
 func newBool(
@@ -172,7 +170,7 @@ func newBool(
 	a, in := newAttrValue(thread, attrBool)
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finish(b, in, err)
+	return a.finishAttr(b, in, err)
 }
 
 func newSize(
@@ -185,10 +183,10 @@ func newSize(
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
 		"values??", &in.values, "minimum?", &in.minimum, "maximum?", &in.maximum)
-	return a.finish(b, in, err)
+	return a.finishAttr(b, in, err)
 }
 
-func newList(
+func newListAttr(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	if err := keywordsOnly(b, args, 1); err != nil {
@@ -197,7 +195,7 @@ func newList(
 	a, in := newAttrValue(thread, attrList)
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finish(b, in, err)
+	return a.finishAttr(b, in, err)
 }
 
 func newDict(
@@ -209,7 +207,7 @@ func newDict(
 	a, in := newAttrValue(thread, attrDict)
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finish(b, in, err)
+	return a.finishAttr(b, in, err)
 }
 
 func newRecord(
@@ -221,21 +219,21 @@ func newRecord(
 	a, in := newAttrValue(thread, attrRecord)
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"fields", &in.fields, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finish(b, in, err)
+	return a.finishAttr(b, in, err)
 }
 
-// complete sets what only some types have.
-func (a *attrValue) complete(in *limits) (err error) {
-	least, err := a.bound("minimum", in.minimum)
+// completeAttr sets the fields that only some types have.
+func (a *attrValue) completeAttr(in *limits) (err error) {
+	least, err := a.boundOf("minimum", in.minimum)
 	if err != nil {
 		return err
 	}
-	most, err := a.bound("maximum", in.maximum)
+	most, err := a.boundOf("maximum", in.maximum)
 	if err != nil {
 		return err
 	}
 	if least != nil && most != nil && *least > *most {
-		return fmt.Errorf("the minimum %s is more than the maximum %s", a.shown(*least), a.shown(*most))
+		return fmt.Errorf("the minimum %s is more than the maximum %s", a.shownValue(*least), a.shownValue(*most))
 	}
 	a.Minimum, a.Maximum = least, most
 	if err := a.setValues(in.values); err != nil {
@@ -256,12 +254,12 @@ func (a *attrValue) complete(in *limits) (err error) {
 	return nil
 }
 
-// bound returns a minimum or maximum; nil for None.
-func (a *attrValue) bound(name string, v starlark.Value) (*int64, error) {
+// boundOf returns a minimum or maximum; nil for None.
+func (a *attrValue) boundOf(name string, v starlark.Value) (*int64, error) {
 	if v == starlark.None {
 		return nil, nil
 	}
-	number, err := a.convert(name, v)
+	number, err := a.convertArgument(name, v)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +276,7 @@ func (a *attrValue) setValues(values starlark.Iterable) error {
 	var v starlark.Value
 	var list []any
 	for iter.Next(&v) {
-		value, err := a.convert("values", v)
+		value, err := a.convertArgument("values", v)
 		if err != nil {
 			return err
 		}
@@ -298,22 +296,22 @@ func (a *attrValue) setDefault(v starlark.Value) (err error) {
 	if a.Mandatory {
 		return errors.New("a mandatory option cannot have a default")
 	}
-	a.Default, err = a.convert("default", v)
+	a.Default, err = a.convertArgument("default", v)
 	return err
 }
 
-// convert returns an argument, checked as a value of the configuration would be,
-// in the form of vmspec.Spec.Options.
-func (a *attrValue) convert(name string, v starlark.Value) (any, error) {
+// convertArgument returns an argument in the form of vmspec.Spec.Options, after the same checks as for a value in the
+// configuration.
+func (a *attrValue) convertArgument(name string, v starlark.Value) (any, error) {
 	plain, err := plainValue(v, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	value, faults := a.value(name, plain)
+	value, faults := a.givenValue(name, plain)
 	if len(faults) > 0 {
 		return nil, errors.New(faults[0].String())
 	}
-	if a.Attr.Type == attrSize { // in bytes, however it was written
+	if a.Attr.Type == attrSize { // in bytes, in any notation
 		plain, _ = plainValue(value, 0)
 	}
 	return plain, nil
@@ -334,7 +332,7 @@ func plainValue(v starlark.Value, depth int) (any, error) {
 	case starlark.Int:
 		n, ok := v.Int64()
 		if !ok {
-			return nil, fmt.Errorf("%s is out of range", clipped(v.String()))
+			return nil, fmt.Errorf("%s is out of range", clipWord(v.String()))
 		}
 		return n, nil
 	case starlark.Float:
@@ -346,7 +344,7 @@ func plainValue(v starlark.Value, depth int) (any, error) {
 		for _, item := range v.Items() {
 			key, ok := starlark.AsString(item[0])
 			if !ok {
-				return nil, fmt.Errorf("a key is %s, want a text", article(item[0]))
+				return nil, fmt.Errorf("a key is %s, want a text", withArticle(item[0]))
 			}
 			value, err := plainValue(item[1], depth+1)
 			if err != nil {
@@ -367,7 +365,7 @@ func plainValue(v starlark.Value, depth int) (any, error) {
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("got %s, want a value that a configuration can contain", article(v))
+	return nil, fmt.Errorf("got %s, want a value that a configuration can contain", withArticle(v))
 }
 
 // optionsOf reads a dict of attrs.
@@ -375,14 +373,14 @@ func optionsOf(d *starlark.Dict) (options []Option, depth int, err error) {
 	for _, item := range d.Items() {
 		name, ok := starlark.AsString(item[0])
 		if !ok {
-			return nil, 0, fmt.Errorf("%s is %s, want the name of an option as a string", item[0], article(item[0]))
+			return nil, 0, fmt.Errorf("%s is %s, want the name of an option as a string", item[0], withArticle(item[0]))
 		}
 		if why := badName(name); why != "" {
-			return nil, 0, fmt.Errorf("%q can't be the name of an option: %s", clipped(name), why)
+			return nil, 0, fmt.Errorf("%q can't be the name of an option: %s", clipWord(name), why)
 		}
 		a, ok := item[1].(*attrValue)
 		if !ok {
-			return nil, 0, fmt.Errorf("%s is %s, want an attr, such as attr.string()", name, article(item[1]))
+			return nil, 0, fmt.Errorf("%s is %s, want an attr, such as attr.string()", name, withArticle(item[1]))
 		}
 		depth = max(depth, a.depth)
 		options = append(options, Option{Name: name, Attr: a.Attr})
@@ -390,11 +388,11 @@ func optionsOf(d *starlark.Dict) (options []Option, depth int, err error) {
 	return options, depth, nil
 }
 
-// longestName bounds the names of options.
+// longestName is the maximum length of an option's name.
 const longestName = 64
 
-// badName says why a name is none that can be written as a key in YAML and
-// after the dot in Starlark; "" if it can.
+// badName returns the reason why a name is invalid, or "". A valid name can be a key in YAML and an attribute in
+// Starlark.
 func badName(name string) string {
 	for i, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -403,10 +401,10 @@ func badName(name string) string {
 		}
 	}
 	reserved := []string{
-		"y", "n", "yes", "no", "on", "off", "true", "false", "null", // YAML reads them as something else
+		"y", "n", "yes", "no", "on", "off", "true", "false", "null", // YAML reads these as other types
 		"and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
 		"finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "load", "nonlocal", "not", "or",
-		"pass", "raise", "return", "try", "while", "with", "yield", // Starlark reserves them
+		"pass", "raise", "return", "try", "while", "with", "yield", // reserved in Starlark
 		"False", "None", "True",
 	}
 	switch {

@@ -12,34 +12,34 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// Files are what the files may be that a configuration names in vm.options.
+// Files restricts the files that a configuration may name in vm.options.
 //
 // See docs/decisions/0049-option-files.md.
 type Files struct {
-	// Folder is where relative paths begin.
+	// Folder is the base of relative paths.
 	Folder string
-	// Only says that all of them must be in the folder: who writes the configuration
-	// may not choose among the files of the host.
+	// Only means that all files must be in Folder. It is for authors of configurations who may not choose among
+	// the files of the host.
 	Only bool
 }
 
-// fault says why a file can't be named; its message is "" if it can.
-func (f Files) fault(path, file string) vmspec.Fault {
+// faultOf returns an error if a configuration may not name a file, otherwise an error with an empty message.
+func (f Files) faultOf(path, file string) vmspec.Fault {
 	if strings.Contains(file, "://") {
-		return vmspec.Fault{Path: path, Message: strconv.Quote(clipped(file)) + " is a web address, no file"}
+		return vmspec.Fault{Path: path, Message: strconv.Quote(clipWord(file)) + " is a web address, no file"}
 	}
 	if _, inside := vmspec.Inside(f.Folder, file); f.Only && !inside {
 		return vmspec.Fault{
-			Path: path, Message: strconv.Quote(clipped(file)) + " is not in the image repository",
+			Path: path, Message: strconv.Quote(clipWord(file)) + " is not in the image repository",
 			Hint: fmt.Sprintf("want a file in it, such as drivers.iso or %s/drivers.iso", f.Folder),
 		}
 	}
 	return vmspec.Fault{}
 }
 
-// options returns given with absolute paths for the options of type file, and what
-// is wrong with these. What is of another type than declared stays as it is.
-func (f Files) options(path string, declared []Option, given map[string]any) (map[string]any, []vmspec.Fault) {
+// optionValues returns a copy of given with absolute paths for options of type file, and the errors in these paths.
+// Values of a wrong type stay unchanged.
+func (f Files) optionValues(path string, declared []Option, given map[string]any) (map[string]any, []vmspec.Fault) {
 	if !slices.ContainsFunc(declared, func(o Option) bool { return o.Attr.hasFile() }) {
 		return given, nil
 	}
@@ -49,7 +49,7 @@ func (f Files) options(path string, declared []Option, given map[string]any) (ma
 		all[name] = value
 		if i := slices.IndexFunc(declared, func(o Option) bool { return o.Name == name }); i >= 0 {
 			var wrong []vmspec.Fault
-			all[name], wrong = f.value(path+"."+name, &declared[i].Attr, value)
+			all[name], wrong = f.optionValue(path+"."+name, &declared[i].Attr, value)
 			faults = append(faults, wrong...)
 		}
 	}
@@ -57,20 +57,20 @@ func (f Files) options(path string, declared []Option, given map[string]any) (ma
 	return all, faults
 }
 
-// value is options for the value of one.
-func (f Files) value(path string, a *Attr, given any) (any, []vmspec.Fault) {
+// optionValue does the same as options for a single value.
+func (f Files) optionValue(path string, a *Attr, given any) (any, []vmspec.Fault) {
 	switch v := given.(type) {
 	case string:
 		if a.Type != attrFile || v == "" {
 			break
 		}
-		if fault := f.fault(path, v); fault.Message != "" {
+		if fault := f.faultOf(path, v); fault.Message != "" {
 			return given, []vmspec.Fault{fault}
 		}
 		return vmspec.Within(f.Folder, v), nil
 	case map[string]any:
 		if a.Type == attrRecord {
-			return f.options(path, a.Fields, v)
+			return f.optionValues(path, a.Fields, v)
 		}
 		if a.Type != attrDict || !a.hasFile() {
 			break
@@ -79,7 +79,7 @@ func (f Files) value(path string, a *Attr, given any) (any, []vmspec.Fault) {
 		for key := range v {
 			all = append(all, Option{Name: key, Attr: *a.Of})
 		}
-		return f.options(path, all, v)
+		return f.optionValues(path, all, v)
 	case []any:
 		if a.Type != attrList || !a.hasFile() {
 			break
@@ -88,7 +88,7 @@ func (f Files) value(path string, a *Attr, given any) (any, []vmspec.Fault) {
 		var faults []vmspec.Fault
 		for i, item := range v {
 			var wrong []vmspec.Fault
-			list[i], wrong = f.value(path+"["+strconv.Itoa(i)+"]", a.Of, item)
+			list[i], wrong = f.optionValue(path+"["+strconv.Itoa(i)+"]", a.Of, item)
 			faults = append(faults, wrong...)
 		}
 		return list, faults
@@ -96,25 +96,24 @@ func (f Files) value(path string, a *Attr, given any) (any, []vmspec.Fault) {
 	return given, nil
 }
 
-// hasFile reports whether a value can name a file.
+// hasFile reports whether a value of this type can contain the name of a file.
 func (a *Attr) hasFile() bool {
 	return a.Type == attrFile || a.Of != nil && a.Of.hasFile() ||
 		slices.ContainsFunc(a.Fields, func(o Option) bool { return o.Attr.hasFile() })
 }
 
-// CheckFiles returns what in a plan uses a text of vm.options as a file that it may not
-// be, whatever the type has declared: one that a VM has kept may be from before options
-// of type file.
+// CheckFiles returns an error for each place in a plan that uses a text of vm.options as a forbidden file. It
+// ignores the type's declarations, because a pinned type may be older than options of type file.
 func (f Files) CheckFiles(p *plan.Plan, options map[string]any) []plan.Fault {
 	if !f.Only {
 		return nil
 	}
 	var faults []plan.Fault
-	for path, text := range texts("vm.options", options) {
+	for path, text := range textsIn("vm.options", options) {
 		if !filepath.IsAbs(text) {
 			continue
 		}
-		fault := f.fault(path, text)
+		fault := f.faultOf(path, text)
 		if fault.Message == "" {
 			continue
 		}
@@ -130,7 +129,7 @@ func (f Files) CheckFiles(p *plan.Plan, options map[string]any) []plan.Fault {
 	return faults
 }
 
-// namesFile reports whether an option has a text where a file may be named.
+// namesFile reports whether an option contains a text in a place for the name of a file.
 func namesFile(o *plan.Option, text string) bool {
 	if o.Flag == text || o.Value == text {
 		return true
@@ -142,8 +141,8 @@ func namesFile(o *plan.Option, text string) bool {
 	})
 }
 
-// texts are all texts in a value of a configuration, with their paths.
-func texts(path string, value any) func(yield func(path, text string) bool) {
+// textsIn iterates over all texts in a value of a configuration, with their paths.
+func textsIn(path string, value any) func(yield func(path, text string) bool) {
 	return func(yield func(path, text string) bool) { eachText(path, value, yield) }
 }
 
@@ -159,7 +158,7 @@ func eachText(path string, value any, yield func(path, text string) bool) bool {
 		}
 	case map[string]any:
 		for key, item := range v {
-			if !eachText(path+"."+clipped(key), item, yield) {
+			if !eachText(path+"."+clipWord(key), item, yield) {
 				return false
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"vmop/vmspec"
 )
 
-// Spelled returns the type in words: "string", "list of int", "dict of size".
+// Spelled returns a description of the type: "string", "list of int", "dict of size".
 func (a *Attr) Spelled() string {
 	if a.Of != nil {
 		return a.Type + " of " + a.Of.Spelled()
@@ -16,30 +16,29 @@ func (a *Attr) Spelled() string {
 	return a.Type
 }
 
-// Limits returns what restricts the values, in words: "one of reset, poweroff",
-// "1 to 8", "at least 1 MiB"; "" if nothing does.
+// Limits describes the allowed values: "one of reset, poweroff", "1 to 8", "at least 1 MiB"; "" if there are no
+// limits.
 func (a *Attr) Limits() string {
 	if a.Values == nil {
 		return a.Range()
 	}
 	words := make([]string, len(a.Values))
 	for i, v := range a.Values {
-		words[i] = a.written(v)
+		words[i] = a.writtenValue(v)
 	}
 	return "one of " + strings.Join(words, ", ")
 }
 
-// DefaultText returns the default as a configuration would say it, on one line;
-// "" if there is none.
+// DefaultText returns the default in the notation of a configuration, on one line; "" if there is no default.
 func (a *Attr) DefaultText() string {
 	if a.Default == nil {
 		return ""
 	}
-	return a.written(a.Default)
+	return a.writtenValue(a.Default)
 }
 
-// written returns a value as a configuration would say it.
-func (a *Attr) written(v any) string {
+// writtenValue returns a value in the notation of a configuration.
+func (a *Attr) writtenValue(v any) string {
 	if n, ok := v.(int64); ok && a.Type == attrSize {
 		return vmspec.Bytes(n).String()
 	}
@@ -53,14 +52,16 @@ func (a *Attr) written(v any) string {
 	return string(text)
 }
 
-// plainWord reports whether YAML reads a word as the text it is.
+// plainWord reports whether YAML reads an unquoted word as a string.
 func plainWord(s string) bool {
 	return badName(strings.NewReplacer("-", "_", ".", "_", "/", "_").Replace(s)) == ""
 }
 
-// Inside returns the options that are part of this one, at any depth, with their
-// paths: for a record called share, "share.source"; of each item of a list
-// called ports, "ports[].guest"; of each value of a dict, "disks.*.size".
+// Inside returns all options within this option, at any depth. Their names are paths:
+//
+//   - field of a record called share: "share.source"
+//   - field of the items of a list called ports: "ports[].guest"
+//   - field of the values of a dict called disks: "disks.*.size"
 func (o *Option) Inside() []Option {
 	path, a := o.Name, &o.Attr
 	for a.Of != nil {
@@ -76,18 +77,17 @@ func (o *Option) Inside() []Option {
 	return all
 }
 
-// Example returns a value that the option may have, as a configuration would say
-// it on one line.
+// Example returns an allowed value in the notation of a configuration, on one line.
 func (a *Attr) Example() string {
 	switch {
 	case a.Default != nil && a.DefaultText() != "[]" && a.DefaultText() != "{}":
 		return a.DefaultText()
 	case a.Values != nil:
-		return a.written(a.Values[0])
+		return a.writtenValue(a.Values[0])
 	case a.Minimum != nil:
-		return a.written(*a.Minimum)
+		return a.writtenValue(*a.Minimum)
 	case a.Maximum != nil:
-		return a.written(*a.Maximum)
+		return a.writtenValue(*a.Maximum)
 	}
 	switch a.Type {
 	case attrString:

@@ -9,20 +9,20 @@ import (
 	"go.starlark.net/starlarkstruct"
 )
 
-// Predeclared are the names that modules can use besides those of Starlark.
+// Predeclared returns the names that modules can use in addition to Starlark's built-in names.
 func Predeclared() starlark.StringDict {
 	return starlark.StringDict{
-		"option":    starlark.NewBuiltin("option", option),
-		"part":      starlark.NewBuiltin("part", part),
-		"combine":   starlark.NewBuiltin("combine", combine),
-		"change":    starlark.NewBuiltin("change", change),
-		"replace":   starlark.NewBuiltin("replace", replace),
-		"process":   starlark.NewBuiltin("process", process),
-		"tap":       starlark.NewBuiltin("tap", tap),
-		"listen":    starlark.NewBuiltin("listen", listen),
+		"option":    starlark.NewBuiltin("option", optionBuiltin),
+		"part":      starlark.NewBuiltin("part", partBuiltin),
+		"combine":   starlark.NewBuiltin("combine", combineBuiltin),
+		"change":    starlark.NewBuiltin("change", changeBuiltin),
+		"replace":   starlark.NewBuiltin("replace", replaceBuiltin),
+		"process":   starlark.NewBuiltin("process", processBuiltin),
+		"tap":       starlark.NewBuiltin("tap", tapBuiltin),
+		"listen":    starlark.NewBuiltin("listen", listenBuiltin),
 		"copy_once": starlark.NewBuiltin("copy_once", copyOnce),
-		"access":    starlark.NewBuiltin("access", access),
-		"hotplug":   hotplug(),
+		"access":    starlark.NewBuiltin("access", accessBuiltin),
+		"hotplug":   hotplugModule(),
 		"attr":      attrModule(),
 		"struct":    starlark.NewBuiltin("struct", starlarkstruct.Make),
 	}
@@ -41,7 +41,7 @@ func (m *moduleValue) Truth() starlark.Bool  { return true }
 func (m *moduleValue) Hash() (uint32, error) { return 0, errUnhashable }
 
 // AttrNames implements starlark.HasAttrs.
-func (m *moduleValue) AttrNames() []string { return names(m.members) }
+func (m *moduleValue) AttrNames() []string { return sortedNames(m.members) }
 
 // Attr implements starlark.HasAttrs.
 func (m *moduleValue) Attr(name string) (starlark.Value, error) {
@@ -52,8 +52,8 @@ func (m *moduleValue) Attr(name string) (starlark.Value, error) {
 		strings.Join(m.AttrNames(), ", ")))
 }
 
-// names returns the sorted names of all dicts.
-func names(dicts ...starlark.StringDict) []string {
+// sortedNames returns the names in all dicts, sorted.
+func sortedNames(dicts ...starlark.StringDict) []string {
 	var list []string
 	for _, d := range dicts {
 		for name := range d {

@@ -9,10 +9,10 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// change is change(part, selector, props): a copy in which one option has other
-// properties. What is not named stays, taps and listeners among it. The option keeps where
-// it was made, and gets where it was changed.
-func change(
+// changeBuiltin implements change(part, selector, props). It returns a copy of the part with changed properties of one
+// option. Everything else stays, including taps and listeners. The option keeps its origin, and the place of the
+// change is added to it.
+func changeBuiltin(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	var old *partValue
@@ -23,7 +23,7 @@ func change(
 	}
 	at := -1
 	for i, o := range old.options {
-		if !selects(sel, o) {
+		if !selectsOption(sel, o) {
 			continue
 		}
 		if at >= 0 {
@@ -32,7 +32,7 @@ func change(
 		at = i
 	}
 	if at < 0 {
-		return nil, fmt.Errorf("change: no option is %q%s", sel, didYouMean(sel, old.selectors()))
+		return nil, fmt.Errorf("change: no option is %q%s", sel, didYouMean(sel, old.optionSelectors()))
 	}
 	if !old.options[at].List {
 		return nil, fmt.Errorf("change: %s has no properties; put another in its place: replace(part, option(…))", sel)
@@ -42,9 +42,9 @@ func change(
 	if changed.Properties, err = changedProperties(changed, props); err != nil {
 		return nil, err
 	}
-	changed.Origin = changed.Origin.Change(origin(thread))
+	changed.Origin = changed.Origin.Change(originOf(thread))
 	p := &partValue{}
-	if err := p.add(old); err != nil {
+	if err := p.addPart(old); err != nil {
 		return nil, err
 	}
 	p.options = slices.Clone(p.options)
@@ -52,8 +52,8 @@ func change(
 	return p, nil
 }
 
-// changedProperties returns the properties of an option with those of a dict in their
-// places, or behind the others; None takes one away.
+// changedProperties returns the properties of an option, updated from a dict: a property keeps its position, new
+// properties follow at the end, and None removes a property.
 func changedProperties(o plan.Option, props *starlark.Dict) ([]plan.Property, error) {
 	list := slices.Clone(o.Properties)
 	for k, v := range props.Entries() {
@@ -61,7 +61,7 @@ func changedProperties(o plan.Option, props *starlark.Dict) ([]plan.Property, er
 		if err := one.SetKey(k, v); err != nil {
 			return nil, err
 		}
-		set, err := properties(o.Flag, one)
+		set, err := propertiesOf(o.Flag, one)
 		if err != nil {
 			return nil, err
 		}

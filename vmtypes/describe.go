@@ -9,41 +9,39 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// A Description is all that a VM type says of itself: what users are shown, and
-// what documentation and editors are made from. It has a JSON form, so that it
-// can come out of another process.
+// A Description contains everything that a VM type declares about itself. It is the source for help texts,
+// documentation and editors. It has a JSON form for the transfer from another process.
 type Description struct {
-	// Name is what a configuration calls the type.
+	// Name is the name of the type in a configuration.
 	Name string `json:"name"`
-	// Stock says that the type is part of the program.
+	// Stock means that the type is part of the program.
 	Stock bool `json:"stock"`
-	// Doc is the docstring of its module, "" if it has none.
+	// Doc is the docstring of the type's module, or "".
 	Doc string `json:"doc"`
-	// APIVersion is that of the language; see version.go.
+	// APIVersion is the version of the language; see version.go.
 	APIVersion int `json:"apiVersion"`
-	// Options are those that the type declares, in the order of the source; each
-	// knows its place.
+	// Options are the declared options, in the order of the source, with their places.
 	Options []Option `json:"options"`
-	// Modules are all that the type consists of: first the one that defines
-	// launch, then the others, each before those that it loads.
+	// Modules are all modules of the type. The module that defines launch comes first. Each module precedes the
+	// modules that it loads.
 	Modules []Module `json:"modules"`
 }
 
-// A Module is one file of a VM type, as its author wrote it.
+// A Module describes one file of a VM type.
 type Module struct {
-	// Name is how load spells it: "@vmtypes//lib/tpm.star", or "asset.star".
+	// Name is the name in load statements: "@vmtypes//lib/tpm.star", or "asset.star".
 	Name string `json:"name"`
 	// Doc is its docstring, without indentation.
 	Doc string `json:"doc"`
-	// Loads are the names of the modules that it loads.
+	// Loads are the names of the loaded modules.
 	Loads []string `json:"loads,omitempty"`
-	// Functions and Values are what other modules can load from it, in the order
-	// of the source: names that don't begin with "_".
+	// Functions and Values are the names that other modules can load, in the order of the source. Names that
+	// begin with "_" are omitted.
 	Functions []Function `json:"functions,omitempty"`
 	Values    []Value    `json:"values,omitempty"`
 }
 
-// A Function is one that a module defines.
+// A Function describes a function of a module.
 type Function struct {
 	Name string `json:"name"`
 	// Line counts from 1.
@@ -53,15 +51,15 @@ type Function struct {
 	Doc string `json:"doc"`
 }
 
-// A Parameter is one of a function.
+// A Parameter describes a parameter of a function.
 type Parameter struct {
-	// Name, with its stars.
+	// Name includes the stars.
 	Name string `json:"name"`
-	// Default is its source; "" if there is none.
+	// Default is the source text of the default; "" if there is none.
 	Default string `json:"default,omitempty"`
 }
 
-// A Value is a global of a module that is no function.
+// A Value describes a global variable of a module.
 type Value struct {
 	Name string `json:"name"`
 	// Line counts from 1.
@@ -70,7 +68,7 @@ type Value struct {
 	Doc string `json:"doc,omitempty"`
 }
 
-// UnmarshalJSON reads an option; whole numbers are int64, as they were.
+// UnmarshalJSON reads an option and restores whole numbers as int64.
 func (o *Option) UnmarshalJSON(data []byte) error {
 	type plain Option // without this method
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -79,16 +77,16 @@ func (o *Option) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	for a := &o.Attr; a != nil; a = a.Of {
-		a.Default = numbers(a.Default)
+		a.Default = numbersOf(a.Default)
 		for i, v := range a.Values {
-			a.Values[i] = numbers(v)
+			a.Values[i] = numbersOf(v)
 		}
 	}
 	return nil
 }
 
-// numbers returns a value of JSON with int64 and float64 for its numbers.
-func numbers(v any) any {
+// numbersOf converts all json.Number in a value to int64 or float64.
+func numbersOf(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
@@ -98,17 +96,17 @@ func numbers(v any) any {
 		return f
 	case []any:
 		for i := range v {
-			v[i] = numbers(v[i])
+			v[i] = numbersOf(v[i])
 		}
 	case map[string]any:
 		for key := range v {
-			v[key] = numbers(v[key])
+			v[key] = numbersOf(v[key])
 		}
 	}
 	return v
 }
 
-// Signature returns the head of the function without def: "f(a, b = 1)".
+// Signature returns the function's name with its parameters: "f(a, b = 1)".
 func (f Function) Signature() string {
 	words := make([]string, len(f.Parameters))
 	for i, p := range f.Parameters {
@@ -120,8 +118,7 @@ func (f Function) Signature() string {
 	return f.Name + "(" + strings.Join(words, ", ") + ")"
 }
 
-// Describe returns what the type says of itself. It reads the sources anew and
-// takes some milliseconds.
+// Describe returns the type's description. It parses the sources again, which takes some milliseconds.
 func (t *Type) Describe() Description {
 	d := Description{
 		Name: t.name, Stock: strings.HasPrefix(t.entry, stockPrefix), APIVersion: t.apiVersion,
@@ -137,15 +134,15 @@ func (t *Type) Describe() Description {
 	return d
 }
 
-// DescribeModule returns what the source of a module says of itself. Of a source
-// with a syntax error it is the name alone.
+// DescribeModule returns the description of a module from its source. If the source has a syntax error, the
+// description contains only the name.
 func DescribeModule(name, source string) Module {
 	m := Module{Name: name}
 	file, err := fileOptions().Parse(name, source, syntax.RetainComments)
 	if err != nil {
 		return m
 	}
-	m.Doc = docstring(file.Stmts)
+	m.Doc = docstringOf(file.Stmts)
 	for _, stmt := range file.Stmts {
 		switch s := stmt.(type) {
 		case *syntax.LoadStmt:
@@ -165,8 +162,8 @@ func DescribeModule(name, source string) Module {
 	return m
 }
 
-// docstring returns the string that a file or a function begins with.
-func docstring(stmts []syntax.Stmt) string {
+// docstringOf returns the string at the beginning of a file or a function.
+func docstringOf(stmts []syntax.Stmt) string {
 	if len(stmts) == 0 {
 		return ""
 	}
@@ -179,12 +176,11 @@ func docstring(stmts []syntax.Stmt) string {
 		return ""
 	}
 	text, _ := literal.Value.(string)
-	return unindented(text)
+	return unindentDocstring(text)
 }
 
-// unindented takes the indentation of the source from a docstring, of which the
-// first line has none.
-func unindented(text string) string {
+// unindentDocstring removes the source's indentation from a docstring. The first line has no indentation.
+func unindentDocstring(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	least := -1
 	for _, line := range lines[1:] {
@@ -199,7 +195,7 @@ func unindented(text string) string {
 }
 
 func describeFunction(def *syntax.DefStmt, source string) Function {
-	f := Function{Name: def.Name.Name, Line: int(def.Def.Line), Doc: docstring(def.Body)}
+	f := Function{Name: def.Name.Name, Line: int(def.Def.Line), Doc: docstringOf(def.Body)}
 	for _, p := range def.Params {
 		switch p := p.(type) {
 		case *syntax.Ident:

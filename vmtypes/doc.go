@@ -1,42 +1,38 @@
-// Package vmtypes holds VM types: the stock modules, and the engine that
-// evaluates them.
+// Package vmtypes contains the stock VM types, and the engine that evaluates VM types.
 //
-// A VM type is a Starlark module that defines launch(vm, host). It computes,
-// from the vm section and what is known of the host, one part: all it takes to
-// run the machine. [Library.Load] finds a type by name and loads its module
-// graph, [Type.Launch] calls it and returns the launch plan (package plan).
+// A VM type is a Starlark module that defines launch(vm, host). From the vm section and the known facts of the
+// host, launch computes one part with everything that is needed to run the machine. [Library.Load] finds a type
+// by name and loads its module graph. [Type.Launch] calls launch and returns the launch plan (package plan).
 //
 // # Modules
 //
-// There are two spellings of load and no search path:
+// There are two forms of load and no search path:
 //
 //	load("@vmtypes//lib/tpm.star", "tpm")  # the embedded library
-//	load("x.star", "x")                    # the file beside the loading one
+//	load("x.star", "x")                    # a file in the same folder
 //
-// Stock modules are embedded and always there; custom types are files in one
-// flat folder, read through an os.Root, so that no link leads out of it. A
-// module is evaluated once, in a thread of its own; finding it again while it
-// is being loaded is a cycle.
+// Stock modules are embedded and always available. Custom types are files in a flat folder. They are read through
+// an os.Root, so that links cannot lead out of the folder. Each module is evaluated once, in its own thread. A
+// module that loads itself, directly or indirectly, is an error.
 //
 // # The language
 //
-// What a module can use is in [Predeclared], documented in docs/vm-types. It is
-// Starlark without recursion, while and global reassignment, and with no way to
-// reach the world but host.find, which reports whether a file exists. Inputs are
-// frozen. A call is bounded by steps and by the context, and a panic of the
-// interpreter becomes an error. Memory is not bounded (Starlark cannot), so
-// types that are not stock are evaluated in a child process (package evaluate).
+// [Predeclared] contains the names that a module can use; docs/vm-types documents them. The language is Starlark
+// without recursion, while and global reassignment. The only access to the outside world is through host:
+// host.find and host.exists check for files, host.firmware returns firmware descriptors, and host.cpus,
+// host.nodes and host.hugePages describe the topology. Inputs are frozen. Steps and the context limit each call,
+// and a panic of the interpreter becomes an error. Starlark cannot limit memory, so custom types are evaluated in
+// a child process (package evaluate).
 //
 // # Errors
 //
-// An error is an [*Error]: what went wrong, the place with the source line and
-// a caret, the calls that led there, and a suggestion where a name was misspelt.
+// Errors have the type [*Error]. They contain the problem, the place with the source line and a caret, the calls
+// that led there, and a suggestion if a name was misspelt.
 //
 // # Pinning
 //
-// [Type.Archive] is the whole module graph as one readable text, [LoadArchive]
-// makes a type of it again: a guest keeps its type although the library
-// changes.
+// [Type.Archive] stores the whole module graph as one readable text, and [LoadArchive] loads the type from it. A
+// guest keeps its type this way, even when the library changes.
 //
 // See docs/decisions/0012-nodefaults.md.
 package vmtypes

@@ -11,22 +11,21 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
-	"vmop/printable"
-	"vmop/spelling"
+	"vmop/internal/printable"
+	"vmop/internal/spelling"
 	"vmop/vmtypes/plan"
 )
 
-// An Error is something wrong with a VM type, at a place in its source.
+// An Error is an error in a VM type, with its place in the source.
 type Error struct {
-	// Message says what is wrong.
+	// Message describes the error.
 	Message string
-	// File, Line and Column are the place; Line is 0 if there is none. Column
-	// counts from 1.
+	// File, Line and Column are the place; Line is 0 if the place is unknown. Column counts from 1.
 	File         string
 	Line, Column int
 	// Source is the text of the line.
 	Source string
-	// Calls led to the place; the first is where it was called from.
+	// Calls are the calls that led to the place, innermost first.
 	Calls plan.Origin
 	cause error
 }
@@ -40,7 +39,7 @@ func (e *Error) Error() string {
 	fmt.Fprintf(&b, "%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 	if e.Source != "" {
 		number := strconv.Itoa(e.Line)
-		line, blanks := excerpt(e.Source, e.Column-1)
+		line, blanks := excerptAround(e.Source, e.Column-1)
 		fmt.Fprintf(&b, "\n    %s | %s", number, strings.ReplaceAll(line, "\t", " "))
 		fmt.Fprintf(&b, "\n    %s | %s^", strings.Repeat(" ", len(number)), strings.Repeat(" ", blanks))
 	}
@@ -54,13 +53,13 @@ func (e *Error) Error() string {
 	return printable.Text(b.String())
 }
 
-// Unwrap returns what the interpreter reported.
+// Unwrap returns the interpreter's error.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Errors are several mistakes that were found at once.
+// Errors are several errors that were found together.
 type Errors []*Error
 
-// Error returns all of them, one after the other.
+// Error returns the texts of all errors, one after the other.
 func (es Errors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {
@@ -69,13 +68,13 @@ func (es Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// A FaultsError says that a VM type computed a plan that cannot work.
+// A FaultsError means that a VM type computed a plan that cannot work.
 type FaultsError struct {
 	Type   string
 	Faults []plan.Fault
 }
 
-// Error returns all faults, one after the other.
+// Error lists all errors, one per line.
 func (e *FaultsError) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -91,9 +90,8 @@ func didYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// explain turns an error of the interpreter into an *Error or Errors; source
-// returns the text of a module.
-func explain(err error, source func(module string) string) error {
+// explainError converts an error of the interpreter to an *Error or Errors. source returns the text of a module.
+func explainError(err error, source func(module string) string) error {
 	var one *Error
 	var several Errors
 	var undefined resolve.ErrorList
@@ -106,7 +104,7 @@ func explain(err error, source func(module string) string) error {
 		return one
 	case errors.As(err, &undefined):
 		for _, e := range undefined[:min(len(undefined), mostErrors)] {
-			several = append(several, at(e.Pos, e.Msg, nil, err, source))
+			several = append(several, errorAt(e.Pos, e.Msg, nil, err, source))
 		}
 		return several
 	case errors.As(err, &syntaxErr):
@@ -114,11 +112,11 @@ func explain(err error, source func(module string) string) error {
 	case errors.As(err, &evalErr):
 		return explainEval(evalErr, source)
 	}
-	return &Error{Message: clip(err.Error()), cause: err}
+	return &Error{Message: clipMessage(err.Error()), cause: err}
 }
 
-// explainSyntax puts an unexpected end of line where the line ends, not at the
-// beginning of the next one.
+// explainSyntax moves the place of an unexpected end of line from the beginning of the next line to the end of
+// the line.
 func explainSyntax(err syntax.Error, source func(string) string) error {
 	pos := err.Pos
 	if strings.HasPrefix(err.Msg, "got newline") && pos.Col == 1 && pos.Line > 1 {
@@ -126,20 +124,20 @@ func explainSyntax(err syntax.Error, source func(string) string) error {
 		pos.Col = int32(len(sourceLine(source(pos.Filename()), int(pos.Line)))) + 1
 	}
 	line := sourceLine(source(pos.Filename()), int(pos.Line))
-	return at(pos, err.Msg+syntaxHint(err.Msg, line, int(pos.Col)), nil, err, source)
+	return errorAt(pos, err.Msg+syntaxHint(err.Msg, line, int(pos.Col)), nil, err, source)
 }
 
-// hasFormatted reports whether there is a string of Python that is formatted in place.
+// hasFormatted reports whether a text contains a Python f-string.
 func hasFormatted(text string) bool {
 	for i := 1; i < len(text); i++ {
-		if (text[i] == '"' || text[i] == '\'') && text[i-1]|0x20 == 'f' && (i == 1 || !isWord(text[i-2])) {
+		if (text[i] == '"' || text[i] == '\'') && text[i-1]|0x20 == 'f' && (i == 1 || !isWordByte(text[i-2])) {
 			return true
 		}
 	}
 	return false
 }
 
-// syntaxHint says what Starlark has in the place of a statement or a string of Python.
+// syntaxHint suggests a replacement for a statement or string that exists only in Python.
 func syntaxHint(msg, line string, column int) string {
 	before := string([]rune(line)[:min(max(column-1, 0), len([]rune(line)))])
 	switch {
@@ -158,20 +156,19 @@ func syntaxHint(msg, line string, column int) string {
 }
 
 func explainEval(err *starlark.EvalError, source func(string) string) error {
-	stack := reversed(err.CallStack)
+	stack := reversedFrames(err.CallStack)
 	msg := strings.TrimPrefix(err.Msg, "fail: ")
-	// A call with wrong arguments is the caller's mistake.
+	// Wrong arguments of a call are the caller's mistake.
 	if len(stack) > 1 && isArgumentError(msg, stack[0].Name) {
 		msg += suggestParameter(msg, stack[0], source)
 		stack = stack[1:]
 	}
-	place, calls := placeOf(stack)
-	return at(place, msg, calls, err, source)
+	place, calls := innermostPlace(stack)
+	return errorAt(place, msg, calls, err, source)
 }
 
-// placeOf returns the innermost place that is in a module, and the calls that
-// led there.
-func placeOf(stack []starlark.CallFrame) (place syntax.Position, calls plan.Origin) {
+// innermostPlace returns the innermost place in a module, and the calls that led there.
+func innermostPlace(stack []starlark.CallFrame) (place syntax.Position, calls plan.Origin) {
 	for _, f := range stack {
 		switch {
 		case f.Pos.Line == 0:
@@ -184,16 +181,14 @@ func placeOf(stack []starlark.CallFrame) (place syntax.Position, calls plan.Orig
 	return place, calls
 }
 
-// isArgumentError recognises what the interpreter says when a function of a
-// module is called with arguments it does not take.
+// isArgumentError recognizes the interpreter's messages about wrong arguments in a call of a module's function.
 func isArgumentError(msg, function string) bool {
 	rest, ok := strings.CutPrefix(msg, "function "+function+" ")
 	return ok && (strings.HasPrefix(rest, "got an unexpected") || strings.HasPrefix(rest, "missing") ||
 		strings.HasPrefix(rest, "accepts") || strings.HasPrefix(rest, "got multiple"))
 }
 
-// suggestParameter returns a suggestion for a keyword that the function of
-// frame does not know.
+// suggestParameter returns a suggestion for an unknown keyword argument. frame is the called function.
 func suggestParameter(msg string, frame starlark.CallFrame, source func(string) string) string {
 	_, quoted, ok := strings.Cut(msg, "unexpected keyword argument ")
 	name, err := strconv.Unquote(quoted)
@@ -228,7 +223,7 @@ func parameterNames(def *syntax.DefStmt) []string {
 	return list
 }
 
-func reversed(stack starlark.CallStack) []starlark.CallFrame {
+func reversedFrames(stack starlark.CallStack) []starlark.CallFrame {
 	out := make([]starlark.CallFrame, 0, len(stack))
 	for i := len(stack) - 1; i >= 0; i-- {
 		out = append(out, stack[i])
@@ -236,16 +231,16 @@ func reversed(stack starlark.CallStack) []starlark.CallFrame {
 	return out
 }
 
-func at(pos syntax.Position, msg string, calls plan.Origin, cause error, source func(string) string) *Error {
+func errorAt(pos syntax.Position, msg string, calls plan.Origin, cause error, source func(string) string) *Error {
 	e := &Error{
-		Message: clip(msg), File: pos.Filename(), Line: int(pos.Line), Column: int(pos.Col), Calls: calls,
+		Message: clipMessage(msg), File: pos.Filename(), Line: int(pos.Line), Column: int(pos.Col), Calls: calls,
 		cause: cause,
 	}
 	e.Source = sourceLine(source(e.File), e.Line)
 	return e
 }
 
-// sourceLine returns a line of a text, counted from 1, or "".
+// sourceLine returns line number line of a text, counted from 1, or "".
 func sourceLine(text string, line int) string {
 	for ; line > 1; line-- {
 		_, rest, ok := strings.Cut(text, "\n")
@@ -258,7 +253,7 @@ func sourceLine(text string, line int) string {
 	return first
 }
 
-// limitReason explains why a thread was cancelled.
+// limitReason returns the reason why a thread was cancelled.
 func limitReason(ctx context.Context) string {
 	if cause := context.Cause(ctx); cause != nil {
 		return "took too long: " + cause.Error()

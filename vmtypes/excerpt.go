@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Bounds of what an error quotes: a module may make messages as long as it
-// likes.
+// Limits of quotations in errors: a module can produce messages of any length.
 const (
 	longestMessage = 2000
 	widestExcerpt  = 160
@@ -14,17 +13,16 @@ const (
 	mostErrors     = 50
 )
 
-// clip bounds a message.
-func clip(s string) string {
+// clipMessage truncates a long message.
+func clipMessage(s string) string {
 	if len(s) <= longestMessage {
 		return s
 	}
 	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:longestMessage], ""), len(s))
 }
 
-// excerpt returns the part of a long line that is around the caret, and how many
-// blanks are before that.
-func excerpt(line string, blanks int) (part string, before int) {
+// excerptAround returns the part of a long line around the caret, and the number of characters before the caret.
+func excerptAround(line string, blanks int) (part string, before int) {
 	runes := []rune(line)
 	blanks = max(0, min(blanks, len(runes)))
 	if len(runes) <= widestExcerpt {

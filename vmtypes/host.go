@@ -10,51 +10,48 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A Host is what a VM type may know of the place it runs: the same Host and
-// the same vm section make the same plan.
+// A Host contains what a VM type may know about the place where the VM runs. The same Host and the same vm
+// section result in the same plan.
 type Host struct {
-	// DataDir is what survives, RuntimeDir what is of this run.
+	// DataDir is kept between runs; RuntimeDir exists during one run.
 	DataDir, RuntimeDir string
-	// Arch is the machine's architecture as QEMU spells it: "x86_64".
+	// Arch is the machine's architecture in QEMU's spelling: "x86_64".
 	Arch string
-	// KVM says that guests can be run by KVM, as far as that is known.
+	// KVM means that guests can use KVM, as far as is known.
 	KVM bool
-	// CloudInitImage is the path of the NoCloud image; empty means none.
+	// CloudInitImage is the path of the NoCloud image, or empty.
 	CloudInitImage string
-	// SysprepImage is the path of the image with answer files of Windows Setup; empty
-	// means none.
+	// SysprepImage is the path of the image with answer files for Windows Setup, or empty.
 	SysprepImage string
-	// HasDisplayPassword says that a password for the display is configured.
+	// HasDisplayPassword means that a password for the display is configured.
 	HasDisplayPassword bool
-	// Machines maps machine aliases (q35) to the concrete versions that this
-	// VM was first started with (pc-q35-7.2).
+	// Machines maps machine aliases (q35) to the concrete versions (pc-q35-7.2) at this VM's first start.
 	Machines map[string]string
-	// Files are what vm.options may name.
+	// Files restricts the files in vm.options.
 	Files Files
-	// Exists reports whether a file is there.
+	// Exists reports whether a file exists.
 	Exists func(path string) bool `json:"-"`
-	// Firmware returns QEMU's firmware descriptors found on this host, in
-	// QEMU's order of precedence; see docs/interop/firmware.json of QEMU. It
-	// may be nil.
+	// Firmware returns QEMU's firmware descriptors on this host, in QEMU's order of precedence; see
+	// docs/interop/firmware.json of QEMU. It may be nil.
 	Firmware func() []FirmwareDescriptor `json:"-"`
-	// Topology returns what the host has for VMs to run on; nil stands for SomeTopology.
+	// Topology returns the host's CPUs, memory nodes and huge pages; nil stands for SomeTopology.
 	Topology func() Topology `json:"-"`
 }
 
-// A FirmwareDescriptor is the part of QEMU's firmware descriptor that matters
-// here. Only those with a flash mapping are listed.
+// A FirmwareDescriptor contains the relevant part of QEMU's firmware descriptor. Only descriptors with a flash
+// mapping are listed.
 type FirmwareDescriptor struct {
 	Description  string
 	Executable   string   // path of the read-only image
 	Format       string   // of the executable: raw or qcow2
-	Vars         string   // path of the template of the variables; "" if combined
+	Vars         string   // path of the template for the variables; "" if combined
 	VarsFormat   string   // of the template
 	Architecture []string // targets[].architecture
 	Machines     []string // targets[].machines, patterns such as pc-q35-*
 	Features     []string // secure-boot, enrolled-keys, requires-smm, …
 }
 
-// hostValue is host in Starlark.
+// hostValue is the host argument in Starlark.
 type hostValue struct{ host *Host }
 
 var _ starlark.HasAttrs = hostValue{}
@@ -93,19 +90,19 @@ func (h hostValue) Attr(name string) (starlark.Value, error) {
 	case "kvm":
 		return starlark.Bool(h.host.KVM), nil
 	case "cpus":
-		return new(records).value("cpus", h.topology().CPUs), nil
+		return new(records).recordOf("cpus", h.topologyOf().CPUs), nil
 	case "nodes":
-		return new(records).value("nodes", h.topology().Nodes), nil
+		return new(records).recordOf("nodes", h.topologyOf().Nodes), nil
 	case "hugePages":
 		return h.hugePages()
 	case "exists":
-		return starlark.NewBuiltin("host.exists", h.exists), nil
+		return starlark.NewBuiltin("host.exists", h.existsBuiltin), nil
 	case "find":
-		return starlark.NewBuiltin("host.find", h.find), nil
+		return starlark.NewBuiltin("host.find", h.findBuiltin), nil
 	case "firmware":
-		return starlark.NewBuiltin("host.firmware", h.firmware), nil
+		return starlark.NewBuiltin("host.firmware", h.firmwareBuiltin), nil
 	}
-	return nil, nil // the interpreter names the attribute and suggests
+	return nil, nil // the interpreter reports the attribute, with a suggestion
 }
 
 func orNone(s string) starlark.Value {
@@ -115,8 +112,8 @@ func orNone(s string) starlark.Value {
 	return starlark.String(s)
 }
 
-// exists is host.exists(path).
-func (h hostValue) exists(
+// existsBuiltin implements host.exists(path).
+func (h hostValue) existsBuiltin(
 	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	var path string
@@ -126,9 +123,9 @@ func (h hostValue) exists(
 	return starlark.Bool(h.host.Exists(path)), nil
 }
 
-// find is host.find(candidates, hint=""): the first file that exists, or an
-// error that names them all, and says the hint.
-func (h hostValue) find(
+// findBuiltin implements host.find(candidates, hint=""). It returns the first file that exists. Otherwise it fails with
+// an error that contains all candidates and the hint.
+func (h hostValue) findBuiltin(
 	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	var candidates starlark.Iterable
@@ -143,7 +140,7 @@ func (h hostValue) find(
 	for iter.Next(&v) {
 		path, ok := starlark.AsString(v)
 		if !ok {
-			return nil, fmt.Errorf("%s: got %s among the candidates, want strings", b.Name(), article(v))
+			return nil, fmt.Errorf("%s: got %s among the candidates, want strings", b.Name(), withArticle(v))
 		}
 		if h.host.Exists(path) {
 			return v, nil
@@ -157,8 +154,8 @@ func (h hostValue) find(
 	return nil, errors.New(msg)
 }
 
-// firmware is host.firmware(): the descriptors as a list of structs.
-func (h hostValue) firmware(
+// firmwareBuiltin implements host.firmware(), a list of the descriptors as structs.
+func (h hostValue) firmwareBuiltin(
 	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs); err != nil {
@@ -167,13 +164,13 @@ func (h hostValue) firmware(
 	var list []starlark.Value
 	if h.host.Firmware != nil {
 		for _, d := range h.host.Firmware() {
-			list = append(list, new(records).value("firmware", d))
+			list = append(list, new(records).recordOf("firmware", d))
 		}
 	}
 	return starlark.NewList(list), nil
 }
 
-// pinMachine replaces the alias of a machine type by the pinned version.
+// pinMachine replaces the alias of a machine type with the pinned version.
 func (h *Host) pinMachine(p *plan.Plan) {
 	version, ok := h.Machines[p.MachineType()]
 	if !ok {

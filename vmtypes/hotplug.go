@@ -8,9 +8,9 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// hotplug is the module whose functions make rules: what may change while the
-// VM runs. Rules are data; which QMP commands follow is the runner's knowledge.
-func hotplug() *moduleValue {
+// hotplugModule returns the Starlark module hotplug. Its functions create rules about what may change while the VM is
+// running. Rules are data; the runner knows the QMP commands for them.
+func hotplugModule() *moduleValue {
 	return &moduleValue{"hotplug", starlark.StringDict{
 		"affinity": starlark.NewBuiltin("hotplug.affinity", hotplugAffinity),
 		"cpus":     starlark.NewBuiltin("hotplug.cpus", hotplugCPUs),
@@ -93,7 +93,7 @@ func hotplugDisks(
 		bus, ok := starlark.AsString(buses.Index(i))
 		if !ok {
 			return nil, fmt.Errorf("%s: buses[%d] is %s, want a string: the id of a device", b.Name(), i,
-				article(buses.Index(i)))
+				withArticle(buses.Index(i)))
 		}
 		r.Buses = append(r.Buses, bus)
 	}

@@ -12,23 +12,23 @@ import (
 	"strings"
 )
 
-// stock are the modules that every runner has.
+// stock contains the embedded modules.
 //
 //go:embed *.star lib/*.star
 var stock embed.FS
 
-// DefaultDir is where custom types are looked for.
+// DefaultDir is the default folder of custom types.
 const DefaultDir = "/opt/vmrunner/vmtypes"
 
-// A Library finds VM types by name: the stock ones, and those of one folder.
+// A Library finds VM types by name. It contains the stock types and the custom types of one folder.
 type Library struct {
 	dir    string
-	custom files // nil: there is no folder
+	custom files // nil without a folder
 	close  func() error
 }
 
-// Open returns the library with the custom types of dir. A dir that doesn't
-// exist, or "", is a library of stock types only.
+// Open returns the library with the custom types of dir. If dir is "" or missing, the library contains only stock
+// types.
 func Open(dir string) (*Library, error) {
 	l := &Library{dir: dir, close: func() error { return nil }}
 	if dir == "" {
@@ -48,12 +48,12 @@ func Open(dir string) (*Library, error) {
 // Close releases the folder.
 func (l *Library) Close() error { return l.close() }
 
-// Names returns the names of all VM types, sorted; a custom file that has the
-// name of a stock type is not among them: stock types can't be shadowed.
+// Names returns the names of all VM types, sorted. A custom file with the name of a stock type is omitted,
+// because stock types take precedence.
 func (l *Library) Names() []string {
 	list := entryNames(stockTypes())
 	if l.custom != nil {
-		for _, name := range entryNames(l.custom.names()) {
+		for _, name := range entryNames(l.custom.listNames()) {
 			if !slices.Contains(list, name) {
 				list = append(list, name)
 			}
@@ -63,8 +63,8 @@ func (l *Library) Names() []string {
 	return list
 }
 
-// Load finds the type called name, evaluates its modules and checks that it is
-// one. A name that is an absolute path is a file anywhere.
+// Load finds a type by name, evaluates its modules and checks it. An absolute path as the name loads a file
+// outside the library's folder.
 func (l *Library) Load(ctx context.Context, name string) (*Type, error) {
 	if filepath.IsAbs(name) {
 		return l.loadPath(ctx, name)
@@ -72,29 +72,28 @@ func (l *Library) Load(ctx context.Context, name string) (*Type, error) {
 	name = strings.TrimSuffix(name, ".star")
 	entry := name + ".star"
 	if IsStock(name) {
-		return loadType(ctx, name, stockPrefix+entry, APIVersion, l.read)
+		return loadType(ctx, name, stockPrefix+entry, APIVersion, l.readSource)
 	}
 	if l.custom == nil || !fs.ValidPath(entry) || strings.Contains(name, "/") {
-		return nil, l.unknown(name)
+		return nil, l.unknownType(name)
 	}
-	if !slices.Contains(l.custom.names(), entry) {
-		return nil, l.unknown(name)
+	if !slices.Contains(l.custom.listNames(), entry) {
+		return nil, l.unknownType(name)
 	}
 	return l.LoadFile(ctx, entry)
 }
 
-// LoadFile loads a type from a file of the library's folder, even if there is a
-// stock type of this name.
+// LoadFile loads a type from a file in the library's folder, even if there is a stock type with this name.
 func (l *Library) LoadFile(ctx context.Context, file string) (*Type, error) {
-	return loadType(ctx, strings.TrimSuffix(file, ".star"), file, APIVersion, l.read)
+	return loadType(ctx, strings.TrimSuffix(file, ".star"), file, APIVersion, l.readSource)
 }
 
-// IsStock reports whether a name is that of a stock type.
+// IsStock reports whether name is the name of a stock type.
 func IsStock(name string) bool {
 	return slices.Contains(stockTypes(), strings.TrimSuffix(name, ".star")+".star")
 }
 
-// loadPath loads a type from a file outside of the library's folder.
+// loadPath loads a type from a file outside the library's folder.
 func (l *Library) loadPath(ctx context.Context, file string) (*Type, error) {
 	dir, base := filepath.Split(file)
 	other, err := Open(filepath.Clean(dir))
@@ -105,23 +104,22 @@ func (l *Library) loadPath(ctx context.Context, file string) (*Type, error) {
 	return other.LoadFile(ctx, base)
 }
 
-// Source returns the text of the module that defines the type called name, and
-// the module's name, without evaluating it. The file of a custom type is in the
-// library's folder.
+// Source returns the name and the text of the module that defines a type, without evaluating it. A custom type
+// must be in the library's folder.
 func (l *Library) Source(name string) (module, text string, err error) {
 	name = strings.TrimSuffix(name, ".star")
 	module = name + ".star"
 	switch {
 	case IsStock(name):
 		module = stockPrefix + module
-	case l.custom == nil || !slices.Contains(l.custom.names(), module):
-		return "", "", l.unknown(name)
+	case l.custom == nil || !slices.Contains(l.custom.listNames(), module):
+		return "", "", l.unknownType(name)
 	}
-	text, err = l.read(module)
+	text, err = l.readSource(module)
 	return module, text, err
 }
 
-func (l *Library) unknown(name string) error {
+func (l *Library) unknownType(name string) error {
 	where := "there is no folder of custom types"
 	if l.dir != "" {
 		where = "custom types are looked for in " + l.dir
@@ -131,8 +129,8 @@ func (l *Library) unknown(name string) error {
 		name, didYouMean(name, known), strings.Join(known, ", "), where)}
 }
 
-// read returns the source of a module.
-func (l *Library) read(module string) (string, error) {
+// readSource returns the source of a module.
+func (l *Library) readSource(module string) (string, error) {
 	if file, ok := strings.CutPrefix(module, stockPrefix); ok {
 		b, err := stock.ReadFile(file)
 		if err != nil {
@@ -143,9 +141,9 @@ func (l *Library) read(module string) (string, error) {
 	if l.custom == nil {
 		return "", errors.New("there is no folder of custom types")
 	}
-	text, err := l.custom.read(module)
+	text, err := l.custom.readFile(module)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no such file in %s%s", l.dir, didYouMean(module, l.custom.names()))
+		return "", fmt.Errorf("there is no such file in %s%s", l.dir, didYouMean(module, l.custom.listNames()))
 	}
 	if err != nil {
 		return "", fmt.Errorf("read it from %s: %w", l.dir, err)

@@ -13,34 +13,34 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// stockPrefix is how load spells the embedded library.
+// stockPrefix is the prefix of the embedded library in load statements.
 const stockPrefix = "@vmtypes//"
 
-// maxSteps bounds one call or one module; the standard type takes about 3,000
-// steps and 300 for each further disk.
+// maxSteps is the maximum number of steps of one call or one module. The standard type takes about 3,000 steps,
+// plus 300 for each further disk.
 const maxSteps = 10_000_000
 
-// fileOptions are the dialect: Starlark's standard, with sets.
+// fileOptions returns the dialect: standard Starlark with sets.
 func fileOptions() *syntax.FileOptions { return &syntax.FileOptions{Set: true} }
 
 // loader loads one module graph. It is used by one goroutine.
 type loader struct {
 	ctx         context.Context
 	read        func(module string) (string, error)
-	compiled    func(module, source string) *starlark.Program // nil: not there
+	compiled    func(module, source string) *starlark.Program // may be nil
 	predeclared starlark.StringDict
-	// entries are the modules found so far; nil marks one that is being loaded.
+	// entries are the modules found so far; nil marks a module that is being loaded.
 	entries map[string]*module
-	loading []string  // names of those being loaded, outermost first
+	loading []string  // names of the modules that are being loaded, outermost first
 	order   []*module // in the order in which loading ended
 }
 
-// A module is one evaluated file.
+// A module is an evaluated file.
 type module struct {
 	name    string
 	source  string
 	globals starlark.StringDict
-	version int // of the language, as the module declares it; 0 if it doesn't
+	version int // declared version of the language; 0 without a declaration
 	err     error
 }
 
@@ -48,7 +48,7 @@ func newLoader(ctx context.Context, read func(string) (string, error)) *loader {
 	return &loader{ctx: ctx, read: read, predeclared: Predeclared(), entries: map[string]*module{}}
 }
 
-// resolveLoad returns the name of the module that from means by spec.
+// resolveLoad returns the name of the module for load(spec) in the module from.
 func resolveLoad(from, spec string) (string, error) {
 	local, stock := strings.CutPrefix(spec, stockPrefix)
 	switch {
@@ -66,8 +66,8 @@ func resolveLoad(from, spec string) (string, error) {
 	return spec, nil
 }
 
-// load returns the module, evaluated.
-func (l *loader) load(name string) (*module, error) {
+// loadModule returns the module after evaluating it.
+func (l *loader) loadModule(name string) (*module, error) {
 	if m, ok := l.entries[name]; ok {
 		if m == nil {
 			return nil, fmt.Errorf("modules load each other in a cycle: %s",
@@ -81,32 +81,32 @@ func (l *loader) load(name string) (*module, error) {
 	m := &module{name: name}
 	m.source, m.err = l.read(name)
 	if m.err == nil {
-		m.globals, m.err = l.exec(m)
+		m.globals, m.err = l.execModule(m)
 	}
 	if m.err != nil && m.source != "" {
-		m.err = explain(m.err, l.source)
+		m.err = explainError(m.err, l.sourceOf)
 	}
 	l.entries[name] = m
 	l.order = append(l.order, m)
 	return m, m.err
 }
 
-func (l *loader) exec(m *module) (globals starlark.StringDict, err error) {
-	program, err := l.program(m)
+func (l *loader) execModule(m *module) (globals starlark.StringDict, err error) {
+	program, err := l.compileModule(m)
 	if err != nil {
 		return nil, err
 	}
-	thread := l.thread(m)
+	thread := l.newThread(m)
 	defer recoverAs(thread, &err)
-	stop := limit(l.ctx, thread)
+	stop := limitThread(l.ctx, thread)
 	defer stop()
 	globals, err = program.Init(thread, l.predeclared)
 	globals.Freeze()
 	return globals, explainLimit(l.ctx, thread, err)
 }
 
-// thread returns a thread in which m's load statements work.
-func (l *loader) thread(m *module) *starlark.Thread {
+// newThread returns a thread that can execute the load statements of m.
+func (l *loader) newThread(m *module) *starlark.Thread {
 	return &starlark.Thread{
 		Name:  "load " + m.name,
 		Print: discardPrint,
@@ -115,7 +115,7 @@ func (l *loader) thread(m *module) *starlark.Thread {
 			if err != nil {
 				return nil, err
 			}
-			loaded, err := l.load(name)
+			loaded, err := l.loadModule(name)
 			if err != nil {
 				return nil, err
 			}
@@ -124,8 +124,8 @@ func (l *loader) thread(m *module) *starlark.Thread {
 	}
 }
 
-// program returns the compiled form of a module.
-func (l *loader) program(m *module) (*starlark.Program, error) {
+// compileModule returns the compiled form of a module.
+func (l *loader) compileModule(m *module) (*starlark.Program, error) {
 	if l.compiled != nil {
 		if p := l.compiled(m.name, m.source); p != nil {
 			return p, nil
@@ -133,7 +133,7 @@ func (l *loader) program(m *module) (*starlark.Program, error) {
 	}
 	file, err := fileOptions().Parse(m.name, m.source, 0)
 	if err != nil {
-		return nil, explain(err, func(string) string { return m.source })
+		return nil, explainError(err, func(string) string { return m.source })
 	}
 	if err := m.readVersion(file); err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (l *loader) program(m *module) (*starlark.Program, error) {
 		}
 	}
 	if err != nil {
-		return nil, explain(err, func(string) string { return m.source })
+		return nil, explainError(err, func(string) string { return m.source })
 	}
 	return program, nil
 }
@@ -157,7 +157,7 @@ func suggestName(msg string, file *syntax.File, predeclared starlark.StringDict)
 	if !ok || file == nil {
 		return ""
 	}
-	candidates := names(predeclared, starlark.Universe)
+	candidates := sortedNames(predeclared, starlark.Universe)
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if id, ok := n.(*syntax.Ident); ok && id.Binding != nil && id.Name != name {
 			if b, ok := id.Binding.(*resolve.Binding); ok && b.Scope != resolve.Undefined {
@@ -172,7 +172,7 @@ func suggestName(msg string, file *syntax.File, predeclared starlark.StringDict)
 	return didYouMean(name, candidates)
 }
 
-// foreignNames are names that authors know from Python, with what Starlark has.
+// foreignNames maps names from Python to the Starlark alternative.
 var foreignNames = map[string]string{
 	"sum":        "Starlark has no sum: add up in a loop within a function",
 	"isinstance": "compare type(x) with \"string\", \"int\", \"list\" …",
@@ -184,8 +184,8 @@ var foreignNames = map[string]string{
 	"format":     "write \"%s\" % x, or \"{}\".format(x)",
 }
 
-// source returns the text of a module that was read, or "".
-func (l *loader) source(name string) string {
+// sourceOf returns the text of a module that was read, or "".
+func (l *loader) sourceOf(name string) string {
 	for _, m := range l.order {
 		if m.name == name {
 			return m.source
@@ -198,13 +198,13 @@ func (l *loader) source(name string) string {
 	return src
 }
 
-// limit bounds what a thread may do; the returned function must be called.
-func limit(ctx context.Context, thread *starlark.Thread) (stop func() bool) {
+// limitThread limits a thread's steps and time. The caller must call the returned function.
+func limitThread(ctx context.Context, thread *starlark.Thread) (stop func() bool) {
 	thread.SetMaxExecutionSteps(maxSteps)
 	return context.AfterFunc(ctx, func() { thread.Cancel(context.Cause(ctx).Error()) })
 }
 
-// explainLimit says in plain words that a limit was reached.
+// explainLimit replaces the interpreter's message by a plain one if a limit was reached.
 func explainLimit(ctx context.Context, thread *starlark.Thread, err error) error {
 	var eval *starlark.EvalError
 	if errors.As(err, &eval) && strings.HasPrefix(eval.Msg, "Starlark computation cancelled") {
@@ -215,13 +215,12 @@ func explainLimit(ctx context.Context, thread *starlark.Thread, err error) error
 	return err
 }
 
-// recoverAs turns a panic of the interpreter into an error at the place where
-// the thread was.
+// recoverAs converts a panic of the interpreter to an error at the current place of the thread.
 func recoverAs(thread *starlark.Thread, err *error) {
 	if r := recover(); r != nil {
 		*err = &starlark.EvalError{Msg: fmt.Sprintf("the interpreter panicked: %v", r), CallStack: thread.CallStack()}
 	}
 }
 
-// discardPrint is print() in a module: types are pure, so it says nothing.
+// discardPrint implements print() in a module. It discards the text, because types are pure.
 func discardPrint(*starlark.Thread, string) {}

@@ -6,12 +6,11 @@ import (
 
 	"go.starlark.net/starlark"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 	"vmop/vmtypes/plan"
 )
 
-// optionValue is an option in Starlark, made by option(): immutable, and it
-// knows where it was made.
+// optionValue is an immutable option in Starlark, created by option(). It contains its origin.
 type optionValue struct{ opt plan.Option }
 
 var _ starlark.HasAttrs = (*optionValue)(nil)
@@ -51,26 +50,26 @@ func (o *optionValue) Attr(name string) (starlark.Value, error) {
 	return nil, nil
 }
 
-// option is option(flag, value=None, props=None).
-func option(
+// optionBuiltin implements option(flag, value=None, props=None).
+func optionBuiltin(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	var flag string
 	var value, props starlark.Value = starlark.None, starlark.None
-	if !positional(args, kwargs, &flag, &value, &props) {
+	if !unpackPositional(args, kwargs, &flag, &value, &props) {
 		if err := starlark.UnpackArgs(b.Name(), args, kwargs,
 			"flag", &flag, "value?", &value, "props?", &props); err != nil {
 			return nil, err
 		}
 	}
-	if unprintable(flag) {
+	if isUnprintable(flag) {
 		return nil, fmt.Errorf("option: flag %q holds a character that is not printable", flag)
 	}
 	if len(flag) < 2 || flag[0] != '-' {
 		return nil, fmt.Errorf("option: flag %q must start with a dash, as in QEMU's manual: %q",
 			flag, "-"+strings.TrimLeft(flag, "-"))
 	}
-	o := &optionValue{plan.Option{Flag: flag, Origin: origin(thread)}}
+	o := &optionValue{plan.Option{Flag: flag, Origin: originOf(thread)}}
 	switch v := value.(type) {
 	case starlark.NoneType:
 	case starlark.String:
@@ -80,30 +79,30 @@ func option(
 	case descriptor:
 		if props != starlark.None {
 			return nil, fmt.Errorf("option: %s: value is %s, which takes no props; give it as a property",
-				flag, article(value))
+				flag, withArticle(value))
 		}
 		p, err := descriptorProperty(flag, "", v)
 		o.opt.List, o.opt.Properties = true, []plan.Property{p}
 		return o, err
 	default:
 		return nil, fmt.Errorf("option: %s: value is %s, want a string, a number, a tap or a listener",
-			flag, article(value))
+			flag, withArticle(value))
 	}
 	if props == starlark.None {
 		return o, nil
 	}
 	dict, ok := props.(*starlark.Dict)
 	if !ok {
-		return nil, fmt.Errorf("option: %s: props is %s, want a dict of QEMU's property names", flag, article(props))
+		return nil, fmt.Errorf("option: %s: props is %s, want a dict of QEMU's property names", flag, withArticle(props))
 	}
 	o.opt.List = true
 	var err error
-	o.opt.Properties, err = properties(flag, dict)
+	o.opt.Properties, err = propertiesOf(flag, dict)
 	return o, err
 }
 
-// positional unpacks the arguments in the way option is nearly always called.
-func positional(args starlark.Tuple, kwargs []starlark.Tuple, flag *string, value, props *starlark.Value) bool {
+// unpackPositional unpacks positional arguments, the usual form of a call of option.
+func unpackPositional(args starlark.Tuple, kwargs []starlark.Tuple, flag *string, value, props *starlark.Value) bool {
 	if len(kwargs) > 0 || len(args) == 0 || len(args) > 3 {
 		return false
 	}
@@ -118,15 +117,15 @@ func positional(args starlark.Tuple, kwargs []starlark.Tuple, flag *string, valu
 	return ok
 }
 
-// properties converts a dict; None drops a property.
-func properties(flag string, dict *starlark.Dict) ([]plan.Property, error) {
+// propertiesOf converts a dict to properties and omits None values.
+func propertiesOf(flag string, dict *starlark.Dict) ([]plan.Property, error) {
 	list := make([]plan.Property, 0, dict.Len())
 	for k, v := range dict.Entries() {
 		if v == starlark.None {
 			continue
 		}
 		key, ok := starlark.AsString(k)
-		if !ok || key == "" || strings.ContainsAny(key, ",= ") || unprintable(key) {
+		if !ok || key == "" || strings.ContainsAny(key, ",= ") || isUnprintable(key) {
 			return nil, fmt.Errorf("option: %s: property name %s is not a valid property name of QEMU", flag, k)
 		}
 		var err error
@@ -137,11 +136,10 @@ func properties(flag string, dict *starlark.Dict) ([]plan.Property, error) {
 	return list, nil
 }
 
-// unprintable says that a name would break the line that it is shown in.
-func unprintable(name string) bool { return printable.Line(name) != name }
+// isUnprintable reports whether a name would break the line that shows it.
+func isUnprintable(name string) bool { return printable.Line(name) != name }
 
-// appendProperty adds key=v; a list stands for a property that is repeated,
-// once for each element, as hostfwd may be in -netdev user.
+// appendProperty adds key=v. A list repeats the property for each element, such as hostfwd in -netdev user.
 func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([]plan.Property, error) {
 	p := plan.Property{Key: key}
 	switch v := v.(type) {
@@ -163,7 +161,7 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 			case starlark.String, starlark.Bool, starlark.Int, descriptor:
 			default:
 				return nil, fmt.Errorf("option: %s: property %s[%d] is %s, want a string, number, True, False, tap or "+
-					"listener", flag, key, i, article(element))
+					"listener", flag, key, i, withArticle(element))
 			}
 			var err error
 			if list, err = appendProperty(list, flag, key, element); err != nil {
@@ -173,13 +171,13 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 		return list, nil
 	default:
 		return nil, fmt.Errorf("option: %s: property %s is %s, want a string, number, True, False, None, tap, "+
-			"listener or a list of these", flag, key, article(v))
+			"listener or a list of these", flag, key, withArticle(v))
 	}
 	return append(list, p), nil
 }
 
-// descriptorProperty returns the property whose value is a descriptor, or those of the
-// queues of a tap.
+// descriptorProperty returns a property with a descriptor as its value, or with the descriptors of all queues of
+// a tap.
 func descriptorProperty(flag, key string, v descriptor) (plan.Property, error) {
 	name, queues := v.descriptor()
 	if queues > 1 && !strings.HasSuffix(key, "fds") {
@@ -189,7 +187,7 @@ func descriptorProperty(flag, key string, v descriptor) (plan.Property, error) {
 	return plan.Property{Key: key, Descriptor: name, Queues: queues}, nil
 }
 
-// onOff spells a boolean as QEMU does.
+// onOff returns QEMU's spelling of a boolean.
 func onOff(b bool) string {
 	if b {
 		return "on"
@@ -197,18 +195,17 @@ func onOff(b bool) string {
 	return "off"
 }
 
-// descriptor is a value whose number as a file descriptor is known when the
-// process starts.
+// descriptor is a value that becomes the number of a file descriptor when the process starts.
 type descriptor interface {
 	descriptor() (name string, queues int)
 }
 
-// vocabulary is the module whose wrappers of option() are left out of origins:
-// they say what QEMU calls a thing, not why it is there.
+// vocabulary is the module with wrappers of option(). Origins omit it, because it contains QEMU's names for
+// things rather than the reason for an option.
 const vocabulary = "@vmtypes//lib/qemu.star"
 
-// origin returns the calls that led to the running builtin, innermost first.
-func origin(thread *starlark.Thread) plan.Origin {
+// originOf returns the calls that led to the running builtin, innermost first.
+func originOf(thread *starlark.Thread) plan.Origin {
 	depth := thread.CallStackDepth()
 	o := make(plan.Origin, 0, depth)
 	for i := 1; i < depth; i++ {
@@ -220,9 +217,9 @@ func origin(thread *starlark.Thread) plan.Origin {
 	return o
 }
 
-// selects reports whether a selector, "-device sound0", names the option: by its
-// id or node-name, or, without one, by its value; a flag alone names all.
-func selects(selector string, o *plan.Option) bool {
+// selectsOption reports whether a selector matches the option. "-device sound0" matches an option by id or node-name
+// or, without these, by value. A flag alone matches all options with that flag.
+func selectsOption(selector string, o *plan.Option) bool {
 	flag, name, named := strings.Cut(selector, " ")
 	if flag != o.Flag {
 		return false
@@ -230,8 +227,8 @@ func selects(selector string, o *plan.Option) bool {
 	return !named || name == o.ID() || o.ID() == "" && name == o.Value
 }
 
-// selector returns how an option is selected.
-func selector(o *plan.Option) string {
+// selectorOf returns the selector of an option.
+func selectorOf(o *plan.Option) string {
 	switch {
 	case o.ID() != "":
 		return o.Flag + " " + o.ID()

@@ -15,21 +15,20 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
-	"vmop/printable"
-	"vmop/spelling"
+	"vmop/internal/printable"
+	"vmop/internal/spelling"
 	"vmop/vmspec"
 )
 
-// An OptionsError says that vm.options has faults: values that the VM type does
-// not take.
+// An OptionsError means that vm.options contains values that the VM type rejects.
 type OptionsError struct {
 	// Type is the name of the VM type.
 	Type string
-	// Faults have paths below vm.options, at least one.
+	// Faults contains at least one error. All paths are below vm.options.
 	Faults []vmspec.Fault
 }
 
-// Error returns one line for each fault.
+// Error returns one line per error.
 func (e *OptionsError) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -38,18 +37,18 @@ func (e *OptionsError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// optionsGlobal is the name by which a module declares options.
+// optionsGlobal is the name of the global variable with a module's options.
 const optionsGlobal = "options"
 
-// declared are the options that a type takes.
+// declared contains the options that a type accepts.
 type declared struct {
 	options []Option
-	// free hands the options through as they are, in a dict: the type is pinned
-	// from before options were declared.
+	// free passes all options through unchanged, in a dict. It is for pinned types from before options were
+	// declared.
 	free bool
 }
 
-// declaredBy returns the options that the globals of a module declare.
+// declaredBy returns the options that a module's globals declare.
 func declaredBy(globals starlark.StringDict) (declared, error) {
 	v, ok := globals[optionsGlobal]
 	if !ok {
@@ -58,7 +57,7 @@ func declaredBy(globals starlark.StringDict) (declared, error) {
 	dict, ok := v.(*starlark.Dict)
 	if !ok {
 		return declared{}, fmt.Errorf("options is %s, want a dict of the options that the type takes: {\"name\": "+
-			"attr.string(doc = …)}", article(v))
+			"attr.string(doc = …)}", withArticle(v))
 	}
 	options, _, err := optionsOf(dict)
 	if err != nil {
@@ -67,17 +66,17 @@ func declaredBy(globals starlark.StringDict) (declared, error) {
 	return declared{options: options}, nil
 }
 
-// declarations returns the options of a module, or an error at the line that
-// declares them.
-func declarations(m *module) (declared, error) {
+// declarationsOf returns a module's options. An error contains the line of the declaration.
+func declarationsOf(m *module) (declared, error) {
 	d, err := declaredBy(m.globals)
 	if err != nil {
-		return d, at(globalPosition(m, optionsGlobal), err.Error(), nil, nil, func(string) string { return m.source })
+		return d, errorAt(globalPosition(m, optionsGlobal), err.Error(), nil, nil,
+			func(string) string { return m.source })
 	}
 	return d, nil
 }
 
-// globalPosition returns where a global of a module is assigned first.
+// globalPosition returns the place of the first assignment to a global of a module.
 func globalPosition(m *module, name string) syntax.Position {
 	file, err := fileOptions().Parse(m.name, m.source, 0)
 	if err == nil {
@@ -103,21 +102,19 @@ func optionNames(options []Option) []string {
 	return list
 }
 
-// value returns vm.options as the type sees it, and the faults of what the
-// configuration gives.
-func (d declared) value(
+// optionsValue returns vm.options as the type sees it, and the errors in the configured values.
+func (d declared) optionsValue(
 	rs *records, vmType string, given map[string]any, files Files,
 ) (starlark.Value, []vmspec.Fault) {
 	if d.free {
-		return rs.value("vm.options", given), nil
+		return rs.recordOf("vm.options", given), nil
 	}
-	given, misplaced := files.options("vm.options", d.options, given)
+	given, misplaced := files.optionValues("vm.options", d.options, given)
 	v, faults := fieldValues("vm.options", "the VM type "+vmType, d.options, given)
 	return v, append(misplaced, faults...)
 }
 
-// fieldValues returns a record with the given values of options, or their
-// defaults.
+// fieldValues returns a record with the given values of options, and with defaults for the others.
 func fieldValues(path, taker string, options []Option, given map[string]any) (starlark.Value, []vmspec.Fault) {
 	r := &optionsRecord{record{name: path, names: optionNames(options)}}
 	sort.Strings(r.names)
@@ -125,14 +122,14 @@ func fieldValues(path, taker string, options []Option, given map[string]any) (st
 	var faults []vmspec.Fault
 	for i := range options {
 		o := &options[i]
-		v, wrong := o.Attr.field(path+"."+o.Name, given[o.Name])
+		v, wrong := o.Attr.fieldValue(path+"."+o.Name, given[o.Name])
 		r.values[sort.SearchStrings(r.names, o.Name)] = v
 		faults = append(faults, wrong...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, known := slices.BinarySearch(r.names, name); !known {
 			faults = append(faults, vmspec.Fault{
-				Path: path + "." + clipped(name), Key: true,
+				Path: path + "." + clipWord(name), Key: true,
 				Message: taker + " has no such option", Hint: suggestOption(name, optionNames(options)),
 			})
 		}
@@ -150,8 +147,8 @@ func suggestOption(name string, known []string) string {
 	return "it takes " + strings.Join(known, ", ")
 }
 
-// optionsRecord is a record of options; a misspelt one is an error that says
-// which there are.
+// optionsRecord is a record of options. Access to an unknown option is an error with a list of the declared
+// options.
 type optionsRecord struct{ record }
 
 // Attr implements starlark.HasAttrs.
@@ -164,15 +161,14 @@ func (r *optionsRecord) Attr(name string) (starlark.Value, error) {
 		msg = fmt.Sprintf("%s has no .%s: options that the type declares are %s",
 			r.name, name, strings.Join(r.names, ", "))
 	}
-	if name == "get" { // what a dict has, which options once were
+	if name == "get" { // a method of dict; options were once a dict
 		msg += "; an option is an attribute, vm.options.NAME"
 	}
-	return nil, starlark.NoSuchAttrError(msg) // the interpreter suggests
+	return nil, starlark.NoSuchAttrError(msg) // the interpreter adds a suggestion
 }
 
-// field returns the value of an option or of a record's field: the given one or
-// the default.
-func (a *Attr) field(path string, given any) (starlark.Value, []vmspec.Fault) {
+// fieldValue returns the given value of an option or of a record's field, otherwise the default.
+func (a *Attr) fieldValue(path string, given any) (starlark.Value, []vmspec.Fault) {
 	if given == nil {
 		if a.Mandatory {
 			return starlark.None, []vmspec.Fault{{
@@ -185,19 +181,18 @@ func (a *Attr) field(path string, given any) (starlark.Value, []vmspec.Fault) {
 	if given == nil {
 		return starlark.None, nil
 	}
-	return a.value(path, given)
+	return a.givenValue(path, given)
 }
 
-// firstSentence is the part of a docstring that fits into a hint.
+// firstSentence returns the beginning of a docstring, short enough for a hint.
 func firstSentence(doc string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(doc), "\n")
 	first, _, _ := strings.Cut(line, ". ")
-	return clipped(strings.TrimSuffix(first, "."))
+	return clipWord(strings.TrimSuffix(first, "."))
 }
 
-// value returns a value that is given, as the module sees it, and what is wrong
-// with it. The value is None if something is.
-func (a *Attr) value(path string, given any) (starlark.Value, []vmspec.Fault) {
+// givenValue checks a given value. It returns the value as the module sees it, or None and the errors.
+func (a *Attr) givenValue(path string, given any) (starlark.Value, []vmspec.Fault) {
 	switch a.Type {
 	case attrList:
 		return a.listValue(path, given)
@@ -206,11 +201,11 @@ func (a *Attr) value(path string, given any) (starlark.Value, []vmspec.Fault) {
 	case attrRecord:
 		fields, ok := given.(map[string]any)
 		if !ok {
-			return refuse(path, given, "a mapping", "")
+			return refuseValue(path, given, "a mapping", "")
 		}
 		return fieldValues(path, "it", a.Fields, fields)
 	}
-	v, message, hint := a.scalar(given)
+	v, message, hint := a.scalarValue(given)
 	if message != "" {
 		return starlark.None, []vmspec.Fault{{Path: path, Message: message, Hint: hint}}
 	}
@@ -226,19 +221,22 @@ func (a *Attr) value(path string, given any) (starlark.Value, []vmspec.Fault) {
 	return starlark.MakeInt64(v.(int64)), nil
 }
 
-func refuse(path string, given any, want, hint string) (starlark.Value, []vmspec.Fault) {
-	return starlark.None, []vmspec.Fault{{Path: path, Message: "got " + describe(given) + ", want " + want, Hint: hint}}
+func refuseValue(path string, given any, want, hint string) (starlark.Value, []vmspec.Fault) {
+	return starlark.None, []vmspec.Fault{{
+		Path: path, Message: "got " + describeValue(given) + ", want " + want,
+		Hint: hint,
+	}}
 }
 
 func (a *Attr) listValue(path string, given any) (starlark.Value, []vmspec.Fault) {
 	items, ok := given.([]any)
 	if !ok {
-		return refuse(path, given, "a list", "")
+		return refuseValue(path, given, "a list", "")
 	}
 	list := make(starlark.Tuple, len(items))
 	var faults []vmspec.Fault
 	for i, item := range items {
-		v, wrong := a.Of.value(path+"["+strconv.Itoa(i)+"]", item)
+		v, wrong := a.Of.givenValue(path+"["+strconv.Itoa(i)+"]", item)
 		list[i] = v
 		faults = append(faults, wrong...)
 	}
@@ -248,12 +246,12 @@ func (a *Attr) listValue(path string, given any) (starlark.Value, []vmspec.Fault
 func (a *Attr) dictValue(path string, given any) (starlark.Value, []vmspec.Fault) {
 	entries, ok := given.(map[string]any)
 	if !ok {
-		return refuse(path, given, "a mapping", "")
+		return refuseValue(path, given, "a mapping", "")
 	}
 	dict := starlark.NewDict(len(entries))
 	var faults []vmspec.Fault
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		v, wrong := a.Of.value(path+"."+clipped(key), entries[key])
+		v, wrong := a.Of.givenValue(path+"."+clipWord(key), entries[key])
 		faults = append(faults, wrong...)
 		if err := dict.SetKey(starlark.String(key), v); err != nil {
 			faults = append(faults, vmspec.Fault{Path: path, Message: err.Error()})
@@ -263,8 +261,8 @@ func (a *Attr) dictValue(path string, given any) (starlark.Value, []vmspec.Fault
 	return dict, faults
 }
 
-// scalar returns a string, bool or int64, as the type says.
-func (a *Attr) scalar(given any) (value any, message, hint string) {
+// scalarValue returns a string, bool or int64, depending on the type.
+func (a *Attr) scalarValue(given any) (value any, message, hint string) {
 	switch a.Type {
 	case attrString, attrFile:
 		return readText(given)
@@ -276,7 +274,7 @@ func (a *Attr) scalar(given any) (value any, message, hint string) {
 	return readWhole(given)
 }
 
-// longestText bounds what a text may hold, in bytes; as in the vm section.
+// longestText is the maximum length of a text, in bytes; the vm section has the same limit.
 const longestText = 8192
 
 func readText(given any) (value any, message, hint string) {
@@ -288,17 +286,16 @@ func readText(given any) (value any, message, hint string) {
 				hint = "put it in quotes if it is one"
 			}
 		}
-		return nil, "got " + describe(given) + ", want a text", hint
+		return nil, "got " + describeValue(given) + ", want a text", hint
 	case len(text) > longestText:
 		return nil, fmt.Sprintf("has %d bytes", len(text)), fmt.Sprintf("the most is %d", longestText)
 	case strings.IndexFunc(text, unicode.IsControl) >= 0 || !utf8.ValidString(text):
-		return nil, strconv.Quote(clipped(text)) + " holds a control character or a line break", ""
+		return nil, strconv.Quote(clipWord(text)) + " holds a control character or a line break", ""
 	}
 	return text, "", ""
 }
 
-// readSwitch accepts what YAML 1.1 takes for a switch as well, as everywhere in a
-// configuration.
+// readSwitch accepts YAML 1.1's spellings of booleans in addition, like every other boolean in a configuration.
 func readSwitch(given any) (value any, message, hint string) {
 	switch given {
 	case true, "true", "yes", "on", "True", "Yes", "On":
@@ -306,10 +303,10 @@ func readSwitch(given any) (value any, message, hint string) {
 	case false, "false", "no", "off", "False", "No", "Off":
 		return false, "", ""
 	}
-	return nil, "got " + describe(given) + ", want true or false", ""
+	return nil, "got " + describeValue(given) + ", want true or false", ""
 }
 
-// readWhole accepts whole numbers, in quotes or not.
+// readWhole accepts whole numbers, with or without quotes.
 func readWhole(given any) (value any, message, hint string) {
 	switch n := given.(type) {
 	case int:
@@ -326,10 +323,10 @@ func readWhole(given any) (value any, message, hint string) {
 			return number, "", ""
 		}
 	}
-	return nil, "got " + describe(given) + ", want a whole number", ""
+	return nil, "got " + describeValue(given) + ", want a whole number", ""
 }
 
-// readSize accepts what is a size in the vm section, too.
+// readSize accepts the same notations as sizes in the vm section.
 func readSize(given any) (value any, message, hint string) {
 	const example = "a number and a unit, such as 8 GiB"
 	var text string
@@ -339,7 +336,7 @@ func readSize(given any) (value any, message, hint string) {
 	case int, int64, float64:
 		text = fmt.Sprint(n)
 	default:
-		return nil, "got " + describe(given) + ", want a size", example
+		return nil, "got " + describeValue(given) + ", want a size", example
 	}
 	size, err := vmspec.ParseBytes(text)
 	if err == nil {
@@ -347,19 +344,19 @@ func readSize(given any) (value any, message, hint string) {
 	}
 	var wrong *vmspec.SizeError
 	if errors.As(err, &wrong) {
-		return nil, strconv.Quote(clipped(wrong.Size)) + ": " + wrong.Message, wrong.Hint
+		return nil, strconv.Quote(clipWord(wrong.Size)) + ": " + wrong.Message, wrong.Hint
 	}
 	return nil, err.Error(), example
 }
 
-// outOfRange says why a value is none that the author allows.
+// outOfRange returns an error message and a hint if the author's limits exclude a value, otherwise "".
 func (a *Attr) outOfRange(v any) (message, hint string) {
 	n, number := v.(int64)
 	switch {
 	case a.Values != nil && !slices.Contains(a.Values, v):
-		return "can't be " + a.shown(v), a.suggestValue(v)
+		return "can't be " + a.shownValue(v), a.suggestValue(v)
 	case number && (a.Minimum != nil && n < *a.Minimum || a.Maximum != nil && n > *a.Maximum):
-		return "can't be " + a.shown(v), a.Range()
+		return "can't be " + a.shownValue(v), a.Range()
 	}
 	return "", ""
 }
@@ -369,7 +366,7 @@ func (a *Attr) suggestValue(v any) string {
 	for i, value := range a.Values {
 		words[i] = fmt.Sprint(value)
 		if a.Type == attrSize {
-			words[i] = a.shown(value)
+			words[i] = a.shownValue(value)
 		}
 	}
 	can := "it can be " + strings.Join(words, ", ")
@@ -381,44 +378,41 @@ func (a *Attr) suggestValue(v any) string {
 	return can
 }
 
-// Range returns the bounds in words: "at least 1 MiB", "1 to 8"; "" if there are
-// none.
+// Range returns the bounds as text: "at least 1 MiB", "1 to 8"; "" if there are no bounds.
 func (a *Attr) Range() string {
 	switch {
 	case a.Minimum != nil && a.Maximum != nil:
-		return a.shown(*a.Minimum) + " to " + a.shown(*a.Maximum)
+		return a.shownValue(*a.Minimum) + " to " + a.shownValue(*a.Maximum)
 	case a.Minimum != nil:
-		return "at least " + a.shown(*a.Minimum)
+		return "at least " + a.shownValue(*a.Minimum)
 	case a.Maximum != nil:
-		return "at most " + a.shown(*a.Maximum)
+		return "at most " + a.shownValue(*a.Maximum)
 	}
 	return ""
 }
 
-// shown returns a value in the words of a message: a size with its unit, a text
-// in quotes.
-func (a *Attr) shown(v any) string {
+// shownValue returns a value for messages: a size with its unit, a text in quotes.
+func (a *Attr) shownValue(v any) string {
 	switch v := v.(type) {
 	case int64:
 		if a.Type == attrSize {
 			return vmspec.Bytes(v).String()
 		}
 	case string:
-		return strconv.Quote(clipped(v))
+		return strconv.Quote(clipWord(v))
 	}
 	return fmt.Sprint(v)
 }
 
-// describe names a value in the words of a message, as the reader of the
-// configuration does.
-func describe(v any) string {
+// describeValue returns a description of a configured value for messages.
+func describeValue(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "nothing"
 	case bool:
 		return strconv.FormatBool(v)
 	case string:
-		return "the text " + strconv.Quote(clipped(v))
+		return "the text " + strconv.Quote(clipWord(v))
 	case []any:
 		return "a list"
 	case map[string]any:
@@ -427,5 +421,5 @@ func describe(v any) string {
 	return fmt.Sprintf("the number %v", v)
 }
 
-// clipped makes a word fit for a message: short and printable.
-func clipped(s string) string { return printable.Line(printable.Clip(s, 60)) }
+// clipWord makes a word short and printable, for messages.
+func clipWord(s string) string { return printable.Line(printable.Clip(s, 60)) }

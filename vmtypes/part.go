@@ -10,13 +10,13 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// partValue is a part in Starlark: what one concept needs. It is immutable;
-// combine and replace make new ones.
+// partValue is a part in Starlark: everything that one concept needs. It is immutable; combine and replace create
+// new parts.
 type partValue struct {
 	executable string
-	cpus       []int           // of the host, that QEMU runs on
+	cpus       []int           // CPUs of the host on which QEMU runs
 	machine    []plan.Property // in order; the key "type" is the machine type
-	machineAt  plan.Origin     // where the first of them was said
+	machineAt  plan.Origin     // the origin of the first machine property
 	options    []*plan.Option
 	env        []plan.Variable
 	access     []plan.Access
@@ -40,7 +40,7 @@ func (p *partValue) Hash() (uint32, error) { return 0, errUnhashable }
 // AttrNames implements starlark.HasAttrs.
 func (p *partValue) AttrNames() []string { return []string{"options"} }
 
-// Attr implements starlark.HasAttrs: a type may look at the options of a part.
+// Attr implements starlark.HasAttrs. A type may look at the options of a part.
 func (p *partValue) Attr(name string) (starlark.Value, error) {
 	if name != "options" {
 		return nil, nil
@@ -52,16 +52,16 @@ func (p *partValue) Attr(name string) (starlark.Value, error) {
 	return list, nil
 }
 
-// part is part(executable=, machine=, options=, env=, helpers=, files=, taps=,
-// listeners=, sockets=, ports=, drives=, hotplug=, access=, cpus=).
-func part(
+// partBuiltin implements part(executable=, machine=, options=, env=, helpers=, files=, taps=, listeners=, sockets=,
+// ports=, drives=, hotplug=, access=, cpus=).
+func partBuiltin(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	if len(args) > 0 {
 		return nil, fmt.Errorf("part: takes keyword arguments only: part(options = [...])")
 	}
 	p := &partValue{}
-	var in struct { // one variable: each would be allocated
+	var in struct { // in one variable, which saves allocations
 		machine, env, sockets, ports, drives                            *starlark.Dict
 		options, helpers, files, taps, listeners, hotplug, access, cpus starlark.Iterable
 	}
@@ -77,10 +77,10 @@ func part(
 		return nil, err
 	}
 	if in.machine != nil {
-		if p.machine, err = properties("-machine", in.machine); err != nil {
+		if p.machine, err = propertiesOf("-machine", in.machine); err != nil {
 			return nil, err
 		}
-		p.machineAt = origin(thread)
+		p.machineAt = originOf(thread)
 	}
 	for k, v := range dictEntries(in.env) {
 		p.env = append(p.env, plan.Variable{Name: k, Value: v})
@@ -88,7 +88,7 @@ func part(
 	for k, v := range dictEntries(in.sockets) {
 		p.sockets = append(p.sockets, plan.Socket{Role: k, Path: v})
 	}
-	if p.stated, err = statements(thread, in.ports, in.drives); err != nil {
+	if p.stated, err = readStatements(thread, in.ports, in.drives); err != nil {
 		return nil, err
 	}
 	if p.cpus, err = hostCPUs("part: cpus", in.cpus); err != nil {
@@ -98,13 +98,14 @@ func part(
 		p.options = make([]*plan.Option, 0, n)
 	}
 	err = firstError(
-		collect("options", in.options, func(o *optionValue) { p.options = append(p.options, &o.opt) }),
-		collect("helpers", in.helpers, func(h *processValue) { p.helpers = append(p.helpers, h.process) }),
-		collect("files", in.files, func(f *fileValue) { p.files = append(p.files, f.file) }),
-		collect("taps", in.taps, func(t *tapValue) { p.taps = append(p.taps, t.tap) }),
-		collect("listeners", in.listeners, func(l *listenerValue) { p.listeners = append(p.listeners, l.listener) }),
-		collect("hotplug", in.hotplug, func(r *ruleValue) { p.rules = append(p.rules, r.rule) }),
-		collect("access", in.access, func(a *accessValue) { p.access = append(p.access, a.access) }),
+		collectElements("options", in.options, func(o *optionValue) { p.options = append(p.options, &o.opt) }),
+		collectElements("helpers", in.helpers, func(h *processValue) { p.helpers = append(p.helpers, h.process) }),
+		collectElements("files", in.files, func(f *fileValue) { p.files = append(p.files, f.file) }),
+		collectElements("taps", in.taps, func(t *tapValue) { p.taps = append(p.taps, t.tap) }),
+		collectElements("listeners", in.listeners,
+			func(l *listenerValue) { p.listeners = append(p.listeners, l.listener) }),
+		collectElements("hotplug", in.hotplug, func(r *ruleValue) { p.rules = append(p.rules, r.rule) }),
+		collectElements("access", in.access, func(a *accessValue) { p.access = append(p.access, a.access) }),
 	)
 	if err != nil {
 		return nil, err
@@ -112,8 +113,7 @@ func part(
 	return p, nil
 }
 
-// dictEntries iterates over a dict of strings; other values are spelled as
-// Starlark prints them, None drops the entry.
+// dictEntries iterates over a dict of strings. It converts other values with Starlark's str() and skips None.
 func dictEntries(d *starlark.Dict) func(yield func(k, v string) bool) {
 	return func(yield func(k, v string) bool) {
 		if d == nil {
@@ -144,16 +144,16 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// maxDepth bounds lists within lists; a cyclic list ends here, too.
+// maxDepth is the maximum depth of nested lists. It also stops at a cyclic list.
 const maxDepth = 16
 
-// collect calls add for each element of type T, in lists within lists.
-func collect[T starlark.Value](field string, from starlark.Iterable, add func(T)) error {
+// collectElements calls add for each element of type T, including elements of nested lists.
+func collectElements[T starlark.Value](field string, from starlark.Iterable, add func(T)) error {
 	if from == nil {
 		return nil
 	}
 	var want T
-	return walk(field, from, 0, article(want)+" or None", func(v starlark.Value) bool {
+	return walkElements(field, from, 0, withArticle(want)+" or None", func(v starlark.Value) bool {
 		element, ok := v.(T)
 		if ok {
 			add(element)
@@ -162,9 +162,9 @@ func collect[T starlark.Value](field string, from starlark.Iterable, add func(T)
 	})
 }
 
-// walk calls take for each element, in lists within lists; None stands for
-// nothing. What take doesn't know is an error that says what is wanted.
-func walk(field string, from starlark.Iterable, depth int, want string, take func(starlark.Value) bool) error {
+// walkElements calls take for each element, including elements of nested lists, and skips None. An element that take
+// refuses is an error, which contains want.
+func walkElements(field string, from starlark.Iterable, depth int, want string, take func(starlark.Value) bool) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: lists nested deeper than %d; does a list contain itself?", field, maxDepth)
 	}
@@ -177,16 +177,16 @@ func walk(field string, from starlark.Iterable, depth int, want string, take fun
 		}
 		list, ok := v.(starlark.Sequence)
 		if _, dict := v.(*starlark.Dict); !ok || dict {
-			return fmt.Errorf("%s[%d] is %s, want %s", field, i, article(v), want)
+			return fmt.Errorf("%s[%d] is %s, want %s", field, i, withArticle(v), want)
 		}
-		if err := walk(fmt.Sprintf("%s[%d]", field, i), list, depth+1, want, take); err != nil {
+		if err := walkElements(fmt.Sprintf("%s[%d]", field, i), list, depth+1, want, take); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func article(v starlark.Value) string {
+func withArticle(v starlark.Value) string {
 	name := v.Type()
 	switch name {
 	case "NoneType":
@@ -200,8 +200,8 @@ func article(v starlark.Value) string {
 	return "a " + name
 }
 
-// combine is combine(*parts): the sum. None stands for nothing.
-func combine(
+// combineBuiltin implements combine(*parts), the sum of the parts. It skips None.
+func combineBuiltin(
 	_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	if len(kwargs) > 0 {
@@ -209,9 +209,9 @@ func combine(
 	}
 	sum := &partValue{options: make([]*plan.Option, 0, countOptions(args))}
 	var conflict error
-	err := collect("combine: argument", args, func(p *partValue) {
+	err := collectElements("combine: argument", args, func(p *partValue) {
 		if conflict == nil {
-			conflict = sum.add(p)
+			conflict = sum.addPart(p)
 		}
 	})
 	if err = firstError(err, conflict); err != nil {
@@ -220,8 +220,8 @@ func combine(
 	return sum, nil
 }
 
-// countOptions returns how many options the parts have, those in lists left
-// out: it only saves growing the sum.
+// countOptions returns the number of options in the parts, without parts in nested lists. It is only a capacity
+// for the sum.
 func countOptions(parts starlark.Tuple) int {
 	n := 0
 	for _, v := range parts {
@@ -232,7 +232,7 @@ func countOptions(parts starlark.Tuple) int {
 	return n
 }
 
-func (p *partValue) add(q *partValue) error {
+func (p *partValue) addPart(q *partValue) error {
 	if q.executable != "" {
 		if p.executable != "" && p.executable != q.executable {
 			return fmt.Errorf("combine: two parts name different executables, %s and %s; use replace",
@@ -273,8 +273,8 @@ func (p *partValue) add(q *partValue) error {
 	return nil
 }
 
-// replace is replace(part, *options, machine=, executable=, remove=).
-func replace(
+// replaceBuiltin implements replace(part, *options, machine=, executable=, remove=).
+func replaceBuiltin(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	if len(args) == 0 {
@@ -282,7 +282,7 @@ func replace(
 	}
 	old, ok := args[0].(*partValue)
 	if !ok {
-		return nil, fmt.Errorf("replace: the first argument is %s, want a part", article(args[0]))
+		return nil, fmt.Errorf("replace: the first argument is %s, want a part", withArticle(args[0]))
 	}
 	var machine *starlark.Dict
 	var executable string
@@ -292,7 +292,7 @@ func replace(
 		return nil, err
 	}
 	p := &partValue{}
-	if err := p.add(old); err != nil {
+	if err := p.addPart(old); err != nil {
 		return nil, err
 	}
 	if executable != "" {
@@ -306,7 +306,7 @@ func replace(
 		return nil, err
 	}
 	var missing error
-	err = collect("replace: argument", args[1:], func(o *optionValue) {
+	err = collectElements("replace: argument", args[1:], func(o *optionValue) {
 		if missing == nil {
 			missing = p.replaceOption(&o.opt)
 		}
@@ -325,17 +325,17 @@ func (p *partValue) replaceMachine(thread *starlark.Thread, machine *starlark.Di
 		key, _ := starlark.AsString(k)
 		p.machine = slices.DeleteFunc(slices.Clone(p.machine), func(m plan.Property) bool { return m.Key == key })
 	}
-	props, err := properties("-machine", machine)
+	props, err := propertiesOf("-machine", machine)
 	p.machine = append(p.machine, props...)
-	p.machineAt = p.machineAt.Change(origin(thread))
+	p.machineAt = p.machineAt.Change(originOf(thread))
 	return err
 }
 
-// replaceOption puts o in the place of the one option it is selected like.
+// replaceOption replaces the option that has the same selector as o.
 func (p *partValue) replaceOption(o *plan.Option) error {
-	sel, at := selector(o), -1
+	sel, at := selectorOf(o), -1
 	for i := range p.options {
-		if !selects(sel, p.options[i]) {
+		if !selectsOption(sel, p.options[i]) {
 			continue
 		}
 		if at >= 0 {
@@ -345,7 +345,7 @@ func (p *partValue) replaceOption(o *plan.Option) error {
 	}
 	if at < 0 {
 		return fmt.Errorf("replace: no option is %q, so there is nothing to replace; add it with combine(…, "+
-			"part(options = […]))%s", sel, didYouMean(sel, p.selectors()))
+			"part(options = […]))%s", sel, didYouMean(sel, p.optionSelectors()))
 	}
 	placed := *o
 	placed.Origin = o.Origin.Replace(p.options[at].Origin)
@@ -354,16 +354,16 @@ func (p *partValue) replaceOption(o *plan.Option) error {
 	return nil
 }
 
-func (p *partValue) selectors() []string {
+func (p *partValue) optionSelectors() []string {
 	list := make([]string, len(p.options))
 	for i := range p.options {
-		list[i] = selector(p.options[i])
+		list[i] = selectorOf(p.options[i])
 	}
 	return list
 }
 
-// plan returns the part as the plan of a VM type.
-func (p *partValue) plan(name string) *plan.Plan {
+// asPlan returns a plan for the VM type with this name, without the checks and additions of finish.
+func (p *partValue) asPlan(name string) *plan.Plan {
 	machine := plan.Option{Flag: "-machine", List: true, Origin: p.machineAt}
 	for _, m := range p.machine {
 		if m.Key == "type" {

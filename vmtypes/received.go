@@ -7,11 +7,11 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// archiveReceived is a line of the comment of an archive that another runner has sent.
+// archiveReceived is a line in the comment of an archive that was received from another runner.
 const archiveReceived = "It came with a guest from another runner, and is limited to what this side's own version does.\n"
 
-// MarkReceived returns an archive with a line in its comment that says that another runner has sent it. It is as good a
-// type as before.
+// MarkReceived returns the archive with a line in its comment that marks it as received from another runner. The
+// type itself is unchanged.
 func MarkReceived(archive []byte) []byte {
 	a := txtar.Parse(Unmarked(archive))
 	lines := bytes.TrimRight(a.Comment, "\n")
@@ -19,12 +19,12 @@ func MarkReceived(archive []byte) []byte {
 	return txtar.Format(a)
 }
 
-// IsReceived reports whether an archive has the line of MarkReceived.
+// IsReceived reports whether an archive contains the line of MarkReceived.
 func IsReceived(archive []byte) bool {
 	return bytes.Contains(txtar.Parse(archive).Comment, []byte("\n"+archiveReceived))
 }
 
-// Unmarked returns an archive without the line of MarkReceived.
+// Unmarked returns the archive without the line of MarkReceived.
 func Unmarked(archive []byte) []byte {
 	if !IsReceived(archive) {
 		return archive

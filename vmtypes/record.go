@@ -11,8 +11,8 @@ import (
 	"vmop/vmspec"
 )
 
-// record is a Go struct in Starlark: read-only, its attributes named by the
-// yaml tags, so that vm.<key> is the key of the configuration file.
+// record is a Go struct in Starlark. It is read-only. The yaml tags are the names of its attributes, so that
+// vm.<key> is a key of the configuration file.
 type record struct {
 	name   string
 	names  []string // sorted
@@ -23,7 +23,7 @@ var _ starlark.HasAttrs = (*record)(nil)
 
 func (r *record) String() string        { return "<" + r.name + ">" }
 func (r *record) Type() string          { return r.name }
-func (r *record) Freeze()               {} // its values are frozen when made
+func (r *record) Freeze()               {} // its values were frozen at creation
 func (r *record) Truth() starlark.Bool  { return true }
 func (r *record) Hash() (uint32, error) { return 0, errUnhashable }
 
@@ -35,38 +35,37 @@ func (r *record) Attr(name string) (starlark.Value, error) {
 	if i := sort.SearchStrings(r.names, name); i < len(r.names) && r.names[i] == name {
 		return r.values[i], nil
 	}
-	return nil, nil // the interpreter names the attribute and suggests
+	return nil, nil // the interpreter reports the attribute, with a suggestion
 }
 
-// records converts Go values; it remembers the shape of each struct type. It can
-// be used by several goroutines at once.
+// records converts Go values and caches the shape of each struct type. Several goroutines can use it
+// concurrently.
 type records struct{ shapes sync.Map } // reflect.Type to *shape
 
-// A shape is the attributes of a struct type: their names, sorted, and the
-// numbers of the fields.
+// A shape contains the attributes of a struct type: their sorted names, and the numbers of the fields.
 type shape struct {
 	names  []string
 	fields []int
 }
 
-// value returns v, a struct, as a record called name.
-func (rs *records) value(name string, v any) starlark.Value {
-	return rs.convert(name, reflect.ValueOf(v))
+// recordOf returns the struct v as a record with a name.
+func (rs *records) recordOf(name string, v any) starlark.Value {
+	return rs.convertValue(name, reflect.ValueOf(v))
 }
 
-// vm returns the vm section of a VM of a type, or an *OptionsError.
-func (rs *records) vm(vmType string, spec vmspec.Spec, d declared, files Files) (starlark.Value, error) {
-	options, faults := d.value(rs, vmType, spec.Options, files)
+// vmRecord returns the vm section for a type, or an *OptionsError.
+func (rs *records) vmRecord(vmType string, spec vmspec.Spec, d declared, files Files) (starlark.Value, error) {
+	options, faults := d.optionsValue(rs, vmType, spec.Options, files)
 	if len(faults) > 0 {
 		return nil, &OptionsError{Type: vmType, Faults: faults}
 	}
 	spec.Options = nil
-	vm := rs.convert("vm", reflect.ValueOf(spec)).(*record)
+	vm := rs.convertValue("vm", reflect.ValueOf(spec)).(*record)
 	vm.values[sort.SearchStrings(vm.names, optionsGlobal)] = options
 	return vm, nil
 }
 
-func (rs *records) shape(t reflect.Type) *shape {
+func (rs *records) shapeOf(t reflect.Type) *shape {
 	if s, ok := rs.shapes.Load(t); ok {
 		return s.(*shape)
 	}
@@ -86,10 +85,11 @@ func (rs *records) shape(t reflect.Type) *shape {
 	return s
 }
 
-// hidden is the tag vmtype of fields that are no attributes: VM types have no use for them.
+// hidden is the value of the tag vmtype for fields that are hidden from VM types, because types have no use for
+// them.
 const hidden = "-"
 
-// attrName is the yaml tag, or the field's name with a small first letter.
+// attrName returns the yaml tag, or the field's name with a lower-case first letter.
 func attrName(f reflect.StructField) string {
 	if tag := f.Tag.Get("yaml"); tag != "" {
 		return tag
@@ -97,8 +97,8 @@ func attrName(f reflect.StructField) string {
 	return string(f.Name[0]|0x20) + f.Name[1:]
 }
 
-// scalar returns nil for values that contain others.
-func scalar(v reflect.Value) starlark.Value {
+// scalarOf converts a simple value. It returns nil for lists, maps and structs.
+func scalarOf(v reflect.Value) starlark.Value {
 	switch v.Kind() {
 	case reflect.Bool:
 		return starlark.Bool(v.Bool())
@@ -114,9 +114,9 @@ func scalar(v reflect.Value) starlark.Value {
 	return nil
 }
 
-// convert names the records in v after the path that leads to them.
-func (rs *records) convert(name string, v reflect.Value) starlark.Value {
-	if value := scalar(v); value != nil {
+// convertValue converts a value. The name of each record is its path.
+func (rs *records) convertValue(name string, v reflect.Value) starlark.Value {
+	if value := scalarOf(v); value != nil {
 		return value
 	}
 	switch v.Kind() {
@@ -124,39 +124,39 @@ func (rs *records) convert(name string, v reflect.Value) starlark.Value {
 		if v.IsNil() {
 			return starlark.None
 		}
-		return rs.convert(name, v.Elem())
+		return rs.convertValue(name, v.Elem())
 	case reflect.Slice:
 		t := make(starlark.Tuple, v.Len())
 		for i := range t {
-			t[i] = rs.convert(name, v.Index(i))
+			t[i] = rs.convertValue(name, v.Index(i))
 		}
 		return t
 	case reflect.Map:
-		return rs.dict(name, v)
+		return rs.convertMap(name, v)
 	case reflect.Struct:
-		s := rs.shape(v.Type())
+		s := rs.shapeOf(v.Type())
 		r := &record{name: name, names: s.names, values: make([]starlark.Value, len(s.fields))}
 		for i, f := range s.fields {
 			field := v.Field(f)
-			if r.values[i] = scalar(field); r.values[i] == nil {
-				r.values[i] = rs.convert(name+"."+s.names[i], field)
+			if r.values[i] = scalarOf(field); r.values[i] == nil {
+				r.values[i] = rs.convertValue(name+"."+s.names[i], field)
 			}
 		}
 		return r
 	}
-	// Unreachable for the types of vmspec, which a test converts all.
+	// Unreachable for the types of vmspec: a test converts each of these types.
 	return starlark.String(fmt.Sprint(v))
 }
 
-// dict converts a map with keys in sorted order, so that types stay pure.
-func (rs *records) dict(name string, v reflect.Value) starlark.Value {
+// convertMap converts a map, in sorted order of the keys, so that types stay pure.
+func (rs *records) convertMap(name string, v reflect.Value) starlark.Value {
 	d := starlark.NewDict(v.Len())
 	keys := v.MapKeys()
 	sort.Slice(keys, func(i, j int) bool { return fmt.Sprint(keys[i]) < fmt.Sprint(keys[j]) })
 	for _, k := range keys {
-		key := rs.convert(name, k)
-		if err := d.SetKey(key, rs.convert(name, v.MapIndex(k))); err != nil {
-			continue // a key that Starlark cannot hash, say a float NaN, is not visible
+		key := rs.convertValue(name, k)
+		if err := d.SetKey(key, rs.convertValue(name, v.MapIndex(k))); err != nil {
+			continue // skip keys that Starlark cannot hash, such as a float NaN
 		}
 	}
 	d.Freeze()

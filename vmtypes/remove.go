@@ -11,54 +11,54 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// removeAll takes away what the selectors of a list name, and reports all of those that
-// name nothing.
+// removeAll removes everything that a list of selectors matches, and reports all selectors without a match.
 func (p *partValue) removeAll(selectors starlark.Iterable) error {
 	if selectors == nil {
 		return nil
 	}
 	var missing []string
-	err := walk("replace: remove", selectors, 0, `a string such as "-device sound0"`, func(v starlark.Value) bool {
-		sel, ok := starlark.AsString(v)
-		if fault := ""; ok {
-			if strings.HasPrefix(sel, "-") {
-				fault = p.removeOption(sel)
-			} else {
-				fault = p.removeThing(sel)
+	err := walkElements("replace: remove", selectors, 0, `a string such as "-device sound0"`,
+		func(v starlark.Value) bool {
+			sel, ok := starlark.AsString(v)
+			if fault := ""; ok {
+				if strings.HasPrefix(sel, "-") {
+					fault = p.removeOption(sel)
+				} else {
+					fault = p.removeThing(sel)
+				}
+				if fault != "" {
+					missing = append(missing, fault)
+				}
 			}
-			if fault != "" {
-				missing = append(missing, fault)
-			}
-		}
-		return ok
-	})
+			return ok
+		})
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("replace: nothing to remove: %s", strings.Join(missing, "; "))
 	}
 	return err
 }
 
-// removeOption drops the options that a selector names, and what is said about a
-// device or network that is gone. It returns what is wrong, or "".
+// removeOption removes the options that a selector matches, together with rules and statements about a removed
+// device or network. It returns an error message, or "".
 func (p *partValue) removeOption(sel string) string {
-	known := p.selectors()
-	if !drop(&p.options, func(o *plan.Option) bool { return selects(sel, o) }) {
+	known := p.optionSelectors()
+	if !dropElements(&p.options, func(o *plan.Option) bool { return selectsOption(sel, o) }) {
 		return fmt.Sprintf("no option is %q%s", sel, didYouMean(sel, known))
 	}
 	device, isDevice := strings.CutPrefix(sel, "-device ")
 	netdev, isNetdev := strings.CutPrefix(sel, "-netdev ")
-	drop(&p.rules, func(r plan.Rule) bool {
+	dropElements(&p.rules, func(r plan.Rule) bool {
 		_, isPorts := r.(plan.Ports)
 		return isDevice && !isPorts && plan.Device(r) == device || isNetdev && isPorts && plan.Device(r) == netdev
 	})
 	if isDevice {
 		p.rules = withoutBus(p.rules, device)
-		drop(&p.stated, func(s statement) bool { return s.device == device })
+		dropElements(&p.stated, func(s statement) bool { return s.device == device })
 	}
 	return ""
 }
 
-// withoutBus returns rules by which no disk, and no CD drive, is attached to a device that is gone.
+// withoutBus returns the rules without a removed device as a bus for new disks and CD drives.
 func withoutBus(rules []plan.Rule, device string) (left []plan.Rule) {
 	for _, r := range rules {
 		if disks, ok := r.(plan.Disks); ok && strings.HasPrefix(disks.CDBus, device+".") {
@@ -77,20 +77,20 @@ func withoutBus(rules []plan.Rule, device string) (left []plan.Rule) {
 	return left
 }
 
-// removeThing drops what a selector names by the first words of its line in the plan:
-// "helper swtpm". It returns what is wrong, or "".
+// removeThing removes everything that a selector matches by the first words of its line in the plan, such as
+// "helper swtpm". It returns an error message, or "".
 func (p *partValue) removeThing(sel string) string {
 	s := &selection{selector: sel}
-	keep(s, "helper", &p.helpers, func(h plan.Process) []string { return []string{h.Name} })
-	keep(s, "file", &p.files, func(f plan.CopyOnce) []string { return []string{filepath.Base(f.To), f.To} })
-	keep(s, "tap", &p.taps, func(t plan.Tap) []string { return []string{t.Name} })
-	keep(s, "listen", &p.listeners, func(l plan.Listener) []string { return []string{l.Name} })
-	keep(s, "socket", &p.sockets, func(s plan.Socket) []string { return []string{s.Role} })
-	keep(s, "rule", &p.rules, ruleNames)
-	keep(s, "env", &p.env, func(v plan.Variable) []string { return []string{v.Name} })
-	keep(s, "access", &p.access, func(a plan.Access) []string { return []string{a.Path} })
+	keepUnselected(s, "helper", &p.helpers, func(h plan.Process) []string { return []string{h.Name} })
+	keepUnselected(s, "file", &p.files, func(f plan.CopyOnce) []string { return []string{filepath.Base(f.To), f.To} })
+	keepUnselected(s, "tap", &p.taps, func(t plan.Tap) []string { return []string{t.Name} })
+	keepUnselected(s, "listen", &p.listeners, func(l plan.Listener) []string { return []string{l.Name} })
+	keepUnselected(s, "socket", &p.sockets, func(s plan.Socket) []string { return []string{s.Role} })
+	keepUnselected(s, "rule", &p.rules, ruleNames)
+	keepUnselected(s, "env", &p.env, func(v plan.Variable) []string { return []string{v.Name} })
+	keepUnselected(s, "access", &p.access, func(a plan.Access) []string { return []string{a.Path} })
 	if role, isSocket := strings.CutPrefix(sel, "socket "); isSocket {
-		drop(&p.stated, func(s statement) bool { return s.role == role })
+		dropElements(&p.stated, func(s statement) bool { return s.role == role })
 	}
 	kind, _, _ := strings.Cut(sel, " ")
 	switch {
@@ -107,8 +107,7 @@ func (p *partValue) removeThing(sel string) string {
 	return fmt.Sprintf("there is no %q (there is %s)", sel, strings.Join(others, ", "))
 }
 
-// ruleNames are the names of a rule: that of its kind, which all of them have, and with
-// what it is about.
+// ruleNames returns the names of a rule: its kind, and its kind together with its subject, such as a device.
 func ruleNames(r plan.Rule) []string {
 	about := plan.Device(r)
 	if password, ok := r.(plan.Password); ok {
@@ -120,18 +119,18 @@ func ruleNames(r plan.Rule) []string {
 	return []string{r.Kind(), r.Kind() + " " + about}
 }
 
-// A selection is a selector on its way through the lists of a part.
+// A selection is the state of a selector while it passes through the lists of a part.
 type selection struct {
 	selector string
 	found    bool
-	// kinds are those of the lists, known the selectors of what is in them.
+	// kinds are the kinds of the lists; known are the selectors of all their elements.
 	kinds, known []string
 }
 
-// keep drops what the selector names from a list.
-func keep[T any](s *selection, kind string, list *[]T, names func(T) []string) {
+// keepUnselected removes the elements of a list that the selector matches.
+func keepUnselected[T any](s *selection, kind string, list *[]T, names func(T) []string) {
 	s.kinds = append(s.kinds, kind)
-	gone := drop(list, func(element T) bool {
+	gone := dropElements(list, func(element T) bool {
 		for _, name := range names(element) {
 			s.known = append(s.known, kind+" "+name)
 			if s.selector == kind+" "+name {
@@ -143,9 +142,9 @@ func keep[T any](s *selection, kind string, list *[]T, names func(T) []string) {
 	s.found = s.found || gone
 }
 
-// drop makes a list without some of its elements, and reports whether there were such.
-// The list is another part's, too.
-func drop[T any](list *[]T, gone func(T) bool) bool {
+// dropElements replaces a list by a copy without some elements and reports whether it removed any. It copies the list
+// because other parts can share it.
+func dropElements[T any](list *[]T, gone func(T) bool) bool {
 	n := len(*list)
 	*list = slices.DeleteFunc(slices.Clone(*list), gone)
 	return len(*list) < n

@@ -11,22 +11,21 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A Script is a module that is evaluated for something else than launching:
-// the tests of VM types (package vmtypestest).
+// A Script is a module that is not evaluated to launch a VM: a test of VM types (package vmtypestest).
 type Script struct {
 	loader *loader
 	module *module
 }
 
-// Script evaluates a file of the library's folder. It can load what VM types
-// can load, and the modules in extra, which are named as load spells them.
+// Script evaluates a file in the library's folder. The file can load the same modules as a VM type, and the
+// modules in extra. The keys of extra are names as in load statements.
 func (l *Library) Script(ctx context.Context, file string, extra map[string]starlark.StringDict) (*Script, error) {
-	loader := newLoader(ctx, l.read)
-	loader.compiled = precompiled
+	loader := newLoader(ctx, l.readSource)
+	loader.compiled = precompiledProgram
 	for name, globals := range extra {
 		loader.entries[name] = &module{name: name, globals: globals}
 	}
-	m, err := loader.load(file)
+	m, err := loader.loadModule(file)
 	if err != nil {
 		return nil, err
 	}
@@ -45,38 +44,36 @@ func (s *Script) Functions() []*starlark.Function {
 	return list
 }
 
-// Call calls a function of the script without arguments, in a thread of its
-// own that prepare may adorn, within the limits of a VM type. What it returns
-// is an [*Error].
+// Call calls a function of the script without arguments, in its own thread and within the limits of a VM type.
+// prepare may add values to the thread. Errors have the type [*Error].
 func (s *Script) Call(ctx context.Context, fn *starlark.Function, prepare func(*starlark.Thread)) error {
 	thread := &starlark.Thread{Name: fn.Name(), Print: discardPrint}
 	prepare(thread)
-	if err := s.call(ctx, thread, fn); err != nil {
-		return explain(err, s.loader.source)
+	if err := s.callFunction(ctx, thread, fn); err != nil {
+		return explainError(err, s.loader.sourceOf)
 	}
 	return nil
 }
 
-func (s *Script) call(ctx context.Context, thread *starlark.Thread, fn *starlark.Function) (err error) {
+func (s *Script) callFunction(ctx context.Context, thread *starlark.Thread, fn *starlark.Function) (err error) {
 	defer recoverAs(thread, &err)
-	stop := limit(ctx, thread)
+	stop := limitThread(ctx, thread)
 	defer stop()
 	_, err = starlark.Call(thread, fn, nil, nil)
 	return explainLimit(ctx, thread, err)
 }
 
-// At returns a message with the place where a thread of the script is.
+// At returns a message with the current place of a thread of the script.
 func (s *Script) At(thread *starlark.Thread, message string) *Error {
-	place, calls := placeOf(reversed(thread.CallStack()))
-	return at(place, message, calls, nil, s.loader.source)
+	place, calls := innermostPlace(reversedFrames(thread.CallStack()))
+	return errorAt(place, message, calls, nil, s.loader.sourceOf)
 }
 
-// Explain returns an error of the interpreter as an [*Error] with its place.
-func (s *Script) Explain(err error) error { return explain(err, s.loader.source) }
+// Explain converts an error of the interpreter to an [*Error] with its place.
+func (s *Script) Explain(err error) error { return explainError(err, s.loader.sourceOf) }
 
-// Launch calls a VM type's launch function in a thread of a script and returns
-// the plan, as [Type.Launch] does. The options are those that the module of the
-// function declares.
+// Launch calls a VM type's launch function in a thread of a script and returns the plan, as [Type.Launch] does.
+// The function's module declares the options.
 func Launch(
 	thread *starlark.Thread, name string, launch starlark.Callable, spec vmspec.Spec, host Host) (*plan.Plan, error,
 ) {
@@ -89,7 +86,7 @@ func Launch(
 		}
 		vmType = typeName(fn.Position().Filename())
 	}
-	vm, err := new(records).vm(vmType, spec, options, host.Files)
+	vm, err := new(records).vmRecord(vmType, spec, options, host.Files)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +96,7 @@ func Launch(
 	}
 	p, ok := result.(*partValue)
 	if !ok {
-		return nil, fmt.Errorf("%s returned %s, want a part", launch.Name(), article(result))
+		return nil, fmt.Errorf("%s returned %s, want a part", launch.Name(), withArticle(result))
 	}
-	return finish(name, p, spec, host)
+	return finishPlan(name, p, spec, host)
 }

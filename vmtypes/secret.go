@@ -10,19 +10,19 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A Secret is a password in the configuration that QEMU reads from a file: everybody on
-// the host sees its command line.
+// A Secret is a password from the configuration that QEMU reads from a file. All users of the host can see QEMU's
+// command line, so it must not contain a password.
 type Secret struct {
 	// ID is the name of QEMU's object.
 	ID string
-	// Path is where QEMU reads the value, in the runtime directory.
+	// Path is the file with the value, in the runtime directory.
 	Path string
 	// Value is the password.
 	Value string
 }
 
-// Secrets are the passwords in the web addresses of a VM's drives. Whoever carries a
-// plan out writes them before QEMU starts.
+// Secrets returns the passwords in the web addresses of a VM's drives. The caller must write their files before
+// QEMU starts.
 func Secrets(spec vmspec.Spec, runtimeDir string) []Secret {
 	var list []Secret
 	for i, d := range spec.Drives {
@@ -34,11 +34,11 @@ func Secrets(spec vmspec.Spec, runtimeDir string) []Secret {
 	return list
 }
 
-// SecretPrefix is what the names of files with a Secret begin with.
+// SecretPrefix is the prefix of the names of files with a Secret.
 const SecretPrefix = "password-of-drive"
 
-// hideCredentials takes users and passwords out of the web addresses in QEMU's options.
-// Types needn't know of it, kept ones included.
+// hideCredentials removes users and passwords from the web addresses in QEMU's options. It works for all types,
+// pinned types included.
 func hideCredentials(p *plan.Plan, spec vmspec.Spec, host Host) {
 	secrets := Secrets(spec, host.RuntimeDir)
 	var objects []plan.Option
@@ -52,7 +52,7 @@ func hideCredentials(p *plan.Plan, spec vmspec.Spec, host Host) {
 		}
 		bare, user, password := vmspec.Credentials(o.Properties[at].Value)
 		n := slices.IndexFunc(secrets, func(s Secret) bool { return s.Value == password })
-		if bare == o.Properties[at].Value || password != "" && n < 0 { // the type's own: a fault of the plan
+		if bare == o.Properties[at].Value || password != "" && n < 0 { // the type's own password: an error in the plan
 			continue
 		}
 		prefix := strings.TrimSuffix(o.Properties[at].Key, "url")
@@ -64,7 +64,7 @@ func hideCredentials(p *plan.Plan, spec vmspec.Spec, host Host) {
 		if n >= 0 {
 			properties = append(properties, plan.Property{Key: prefix + "password-secret", Value: secrets[n].ID})
 			if !slices.ContainsFunc(objects, func(o plan.Option) bool { return o.ID() == secrets[n].ID }) {
-				objects = append(objects, secrets[n].object(o.Origin))
+				objects = append(objects, secrets[n].secretOption(o.Origin))
 			}
 		}
 		o.Properties = properties
@@ -72,8 +72,8 @@ func hideCredentials(p *plan.Plan, spec vmspec.Spec, host Host) {
 	p.QEMU.Args = append(p.QEMU.Args, objects...)
 }
 
-// object is QEMU's option that reads the secret.
-func (s Secret) object(origin plan.Origin) plan.Option {
+// secretOption returns QEMU's option that reads the secret.
+func (s Secret) secretOption(origin plan.Origin) plan.Option {
 	return plan.Option{Flag: "-object", Value: "secret", List: true, Origin: origin, Properties: []plan.Property{
 		{Key: "id", Value: s.ID}, {Key: "file", Value: s.Path},
 	}}

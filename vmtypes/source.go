@@ -9,34 +9,33 @@ import (
 	"slices"
 	"strings"
 
-	"vmop/regular"
+	"vmop/internal/readfile"
 )
 
-// Bounds of custom modules. The depth to which a module can be nested follows
-// from its size: the stack of the parser has room for more than that.
+// Limits of custom modules. The maximum nesting depth follows from the size of a module; the parser's stack is
+// large enough for it.
 const (
-	// MaxModule is the size of a module, in bytes.
+	// MaxModule is the maximum size of a module, in bytes.
 	MaxModule = 256 << 10
-	// MaxModules is how many files a Source has, MaxSource their size together.
+	// MaxModules is the maximum number of files in a Source, MaxSource their maximum total size.
 	MaxModules = 1000
 	MaxSource  = 16 << 20
 )
 
-// A Source is the custom modules of one folder as they were when they were read:
-// enough to evaluate types elsewhere, where there are no files.
+// A Source is a copy of the custom modules of a folder. With it, types can be evaluated in a place without access
+// to the files.
 type Source struct {
 	// Dir is the folder, for messages.
 	Dir string
-	// Modules are the texts, by the names of the files: "asset.star".
+	// Modules maps the names of files, such as "asset.star", to their texts.
 	Modules map[string]string
-	// Refused are files that can't be modules, with the reason.
+	// Refused maps the names of unusable files to the reason.
 	Refused map[string]string
 }
 
-// ReadSource reads all modules of a folder, tests included. A folder that
-// doesn't exist, or "", has none. The error tells of a folder that can't be read
-// or has too much in it; a file that can't be read is an error for those who
-// load it.
+// ReadSource reads all modules of a folder, including tests. If dir is "" or missing, the result is empty.
+// ReadSource fails if the folder is unreadable or too large. An unreadable file only causes an error when a
+// module loads it.
 func ReadSource(dir string) (Source, error) {
 	s := Source{Dir: dir, Modules: map[string]string{}, Refused: map[string]string{}}
 	if dir == "" {
@@ -51,7 +50,7 @@ func ReadSource(dir string) (Source, error) {
 	}
 	defer func() { _ = root.Close() }() // it was only read
 	size := 0
-	for _, name := range (folder{root}).names() {
+	for _, name := range (folder{root}).listNames() {
 		text, err := readModule(root, name)
 		if err != nil {
 			s.Refused[name] = err.Error()
@@ -67,20 +66,20 @@ func ReadSource(dir string) (Source, error) {
 	return s, nil
 }
 
-// Library returns the library whose custom types are those of the source.
+// Library returns a library with the custom types of the source.
 func (s Source) Library() *Library {
 	return &Library{dir: s.Dir, custom: s, close: func() error { return nil }}
 }
 
-// names implements files.
-func (s Source) names() []string {
+// listNames implements files.
+func (s Source) listNames() []string {
 	list := slices.AppendSeq(slices.Collect(maps.Keys(s.Modules)), maps.Keys(s.Refused))
 	slices.Sort(list)
 	return list
 }
 
-// read implements files.
-func (s Source) read(name string) (string, error) {
+// readFile implements files.
+func (s Source) readFile(name string) (string, error) {
 	if reason, ok := s.Refused[name]; ok {
 		return "", errors.New(reason)
 	}
@@ -91,19 +90,19 @@ func (s Source) read(name string) (string, error) {
 	return text, nil
 }
 
-// files are where custom modules come from.
+// files is a source of custom modules.
 type files interface {
-	// names of the modules, sorted.
-	names() []string
-	// read returns the text of a module; fs.ErrNotExist if there is none.
-	read(name string) (string, error)
+	// names returns the names of the modules, sorted.
+	listNames() []string
+	// read returns the text of a module, or fs.ErrNotExist.
+	readFile(name string) (string, error)
 }
 
-// folder reads the files of a folder as they are asked for.
+// folder reads the files of a folder on demand.
 type folder struct{ root *os.Root }
 
-// names implements files.
-func (f folder) names() []string {
+// listNames implements files.
+func (f folder) listNames() []string {
 	list, err := fs.Glob(f.root.FS(), "*.star")
 	if err != nil {
 		return nil // only a malformed pattern is an error
@@ -111,12 +110,12 @@ func (f folder) names() []string {
 	return list
 }
 
-// read implements files.
-func (f folder) read(name string) (string, error) { return readModule(f.root, name) }
+// readFile implements files.
+func (f folder) readFile(name string) (string, error) { return readModule(f.root, name) }
 
-// readModule reads a file that may be anything.
+// readModule reads a file that can be of any kind and size.
 func readModule(root *os.Root, name string) (string, error) {
-	text, err := regular.ReadIn(root, name, MaxModule)
+	text, err := readfile.ReadIn(root, name, MaxModule)
 	return string(text), err
 }
 

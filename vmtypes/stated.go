@@ -12,18 +12,17 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A statement is what a VM type says of a device for the runner, which doesn't
-// know QEMU's options: of ports, which socket's role it serves, of drives, its
-// place in vm.drives.
+// A statement is information from a VM type about a device. The runner needs it because only VM types know QEMU's
+// options. For a port it is the role of the port's socket, for a drive the index in vm.drives.
 type statement struct {
 	device string
-	role   string // of a socket; empty for a drive
+	role   string // the role of a socket; empty for a drive
 	drive  int
 	origin plan.Origin
 }
 
-// statements reads ports = {role: device} and drives = {device: index}.
-func statements(thread *starlark.Thread, ports, drives *starlark.Dict) ([]statement, error) {
+// readStatements reads ports = {role: device} and drives = {device: index}.
+func readStatements(thread *starlark.Thread, ports, drives *starlark.Dict) ([]statement, error) {
 	var list []statement
 	for role, device := range dictEntries(ports) {
 		list = append(list, statement{device: device, role: role})
@@ -32,17 +31,17 @@ func statements(thread *starlark.Thread, ports, drives *starlark.Dict) ([]statem
 		for k, v := range drives.Entries() {
 			device, ok := starlark.AsString(k)
 			if !ok {
-				return nil, fmt.Errorf("part: drives: a name is %s, want the id of a device as a string", article(k))
+				return nil, fmt.Errorf("part: drives: a name is %s, want the id of a device as a string", withArticle(k))
 			}
 			s := statement{device: device}
 			if err := starlark.AsInt(v, &s.drive); err != nil {
-				return nil, fmt.Errorf("part: drives[%q] is %s, want an index into vm.drives", device, article(v))
+				return nil, fmt.Errorf("part: drives[%q] is %s, want an index into vm.drives", device, withArticle(v))
 			}
 			list = append(list, s)
 		}
 	}
 	if len(list) > 0 {
-		at := origin(thread)
+		at := originOf(thread)
 		for i := range list {
 			list[i].origin = at
 		}
@@ -50,18 +49,17 @@ func statements(thread *starlark.Thread, ports, drives *starlark.Dict) ([]statem
 	return list, nil
 }
 
-// complete adds to a checked plan what the runner has to know of the machine: what
-// the VM type has stated and, where it has stated nothing, what its options
-// show. Types of earlier versions, which VMs have kept, could not state
-// anything. What is stated and cannot be is returned.
-func complete(p *plan.Plan, stated []statement, spec vmspec.Spec) []plan.Fault {
+// completePlan adds to a checked plan what the runner needs to know about the machine. This information comes from
+// the statements of the VM type, otherwise from its options. Pinned types of earlier versions contain no
+// statements. complete returns an error for each statement that is wrong.
+func completePlan(p *plan.Plan, stated []statement, spec vmspec.Spec) []plan.Fault {
 	m := newMachine(p)
 	var faults []plan.Fault
-	m.tpm()
+	m.nameTPMHelper()
 	for i := range p.Sockets {
-		p.Sockets[i].Port = m.port(p.Sockets[i].Path)
+		p.Sockets[i].Port = m.portID(p.Sockets[i].Path)
 	}
-	p.Drives = m.drives()
+	p.Drives = m.findDrives()
 	known := map[string]bool{}
 	for _, s := range stated {
 		message := ""
@@ -80,15 +78,14 @@ func complete(p *plan.Plan, stated []statement, spec vmspec.Spec) []plan.Fault {
 	return faults
 }
 
-// machine is a plan whose options are being read.
+// machine contains a plan while its options are analyzed.
 type machine struct {
 	plan *plan.Plan
-	// args are QEMU's options, with their properties one by one.
+	// args are QEMU's options, split into properties.
 	args []plan.Option
-	// made are the options by flag and id.
+	// made contains the options by flag and id.
 	made map[string]*plan.Option
-	// named are the places of the plan's drives by the names of their devices and
-	// nodes.
+	// named maps the names of devices and nodes to indexes of the plan's drives.
 	named map[string]int
 }
 
@@ -106,9 +103,9 @@ func newMachine(p *plan.Plan) *machine {
 	return m
 }
 
-// tpm gives the helper at the other end of the TPM's socket its role, unless a
-// helper has it.
-func (m *machine) tpm() {
+// nameTPMHelper sets the role of the helper at the other end of the TPM's socket, unless a helper already has this
+// role.
+func (m *machine) nameTPMHelper() {
 	if m.plan.Helper(plan.RoleTPM) != "" {
 		return
 	}
@@ -131,9 +128,8 @@ func (m *machine) tpm() {
 	}
 }
 
-// port returns the id of the virtio serial port whose other end is the socket at
-// path, or "".
-func (m *machine) port(path string) string {
+// portID returns the id of the virtio serial port that is connected to the socket at path, or "".
+func (m *machine) portID(path string) string {
 	chardev := ""
 	for _, o := range m.args {
 		if at, ok := o.Get("path"); ok && o.Flag == "-chardev" && at == path {
@@ -149,13 +145,13 @@ func (m *machine) port(path string) string {
 	return ""
 }
 
-// drives returns the drives that options make: those of devices, in their order,
-// then the nodes that nothing else is made of.
-func (m *machine) drives() []plan.Drive {
+// findDrives returns the drives that the options create: first the drives of devices, in their order, then the nodes
+// that no other node uses.
+func (m *machine) findDrives() []plan.Drive {
 	var list []plan.Drive
 	add := func(device, node string) {
 		d := plan.Drive{Index: plan.NotInConfiguration, Device: device}
-		m.follow(&d, node)
+		m.followNode(&d, node)
 		for _, name := range append([]string{device}, d.Nodes...) {
 			if _, ok := m.named[name]; !ok && name != "" {
 				m.named[name] = len(list)
@@ -185,10 +181,10 @@ func (m *machine) drives() []plan.Drive {
 
 func isNode(o *plan.Option) bool { return o.Flag == "-blockdev" || o.Flag == "-drive" }
 
-// nodeBelow returns the node that a node is made of, or "".
+// nodeBelow returns the node below a node, or "".
 func nodeBelow(o *plan.Option) string {
 	if o.Flag != "-blockdev" {
-		return "" // file is a file there
+		return "" // in this option, file is the name of a file
 	}
 	for _, key := range []string{"file", "image"} {
 		if name, ok := o.Get(key); ok {
@@ -198,8 +194,8 @@ func nodeBelow(o *plan.Option) string {
 	return ""
 }
 
-// follow adds a node and those below it to a drive, down to the file.
-func (m *machine) follow(d *plan.Drive, node string) {
+// followNode adds a node and all nodes below it to a drive, down to the file.
+func (m *machine) followNode(d *plan.Drive, node string) {
 	for node != "" && !slices.Contains(d.Nodes, node) {
 		d.Nodes = append(d.Nodes, node)
 		o := m.made["-blockdev "+node]
@@ -219,7 +215,7 @@ func (m *machine) follow(d *plan.Drive, node string) {
 	}
 }
 
-// statePort notes which port a socket leads to, or returns what is wrong.
+// statePort sets the port of a socket, or returns an error message.
 func (m *machine) statePort(s statement) string {
 	var roles []string
 	for i := range m.plan.Sockets {
@@ -233,28 +229,27 @@ func (m *machine) statePort(s statement) string {
 	case !slices.Contains(roles, s.role):
 		return fmt.Sprintf("ports: no socket has the role %q%s", s.role, didYouMean(s.role, roles))
 	case m.made["-device "+s.device] == nil:
-		return fmt.Sprintf("ports: there is no device with the id %q%s", s.device, didYouMean(s.device, m.ids()))
+		return fmt.Sprintf("ports: there is no device with the id %q%s", s.device, didYouMean(s.device, m.allIDs()))
 	}
 	return ""
 }
 
-// stateDrive notes which of vm.drives a device or a node is, or returns what is
-// wrong.
+// stateDrive sets the index in vm.drives of a device's or node's drive, or returns an error message.
 func (m *machine) stateDrive(s statement, count int) string {
 	if s.drive < 0 || s.drive >= count {
 		return fmt.Sprintf("drives: %s is vm.drives[%d], but vm.drives has %d items", s.device, s.drive, count)
 	}
-	d := m.drive(s.device)
+	d := m.findDrive(s.device)
 	if d == nil {
-		return fmt.Sprintf("drives: there is no device or block node %q%s", s.device, didYouMean(s.device, m.ids()))
+		return fmt.Sprintf("drives: there is no device or block node %q%s", s.device, didYouMean(s.device, m.allIDs()))
 	}
 	d.Index = s.drive
 	return ""
 }
 
-// drive returns the drive of a device or a node; one of a device that holds
-// nothing yet, as an empty CD drive, is added. It is nil if there is neither.
-func (m *machine) drive(name string) *plan.Drive {
+// findDrive returns the drive of a device or a node, or nil if there is no such device or node. It adds a drive for a
+// device without a node, such as an empty CD drive.
+func (m *machine) findDrive(name string) *plan.Drive {
 	i, ok := m.named[name]
 	if !ok {
 		if m.made["-device "+name] == nil {
@@ -266,8 +261,8 @@ func (m *machine) drive(name string) *plan.Drive {
 	return &m.plan.Drives[i]
 }
 
-// ids returns the ids of devices and the names of block nodes.
-func (m *machine) ids() []string {
+// allIDs returns the ids of devices and the names of block nodes.
+func (m *machine) allIDs() []string {
 	var list []string
 	for i := range m.args {
 		if o := &m.args[i]; o.ID() != "" && (o.Flag == "-device" || isNode(o)) {
@@ -277,9 +272,8 @@ func (m *machine) ids() []string {
 	return list
 }
 
-// inConfiguration finds drives of which nothing is stated in vm.drives: by what
-// may change while the VM runs, or else by their files. The file of a medium is
-// not kept: it may be another by the time that it is asked for.
+// inConfiguration finds the index in vm.drives for drives without a statement. It uses the rules, or otherwise
+// the files. It clears the file of a medium, because the medium can change later.
 func (m *machine) inConfiguration(stated map[string]bool, drives []vmspec.Drive) {
 	for _, r := range m.plan.Rules {
 		index := plan.NotInConfiguration
@@ -292,7 +286,7 @@ func (m *machine) inConfiguration(stated map[string]bool, drives []vmspec.Drive)
 		if index == plan.NotInConfiguration || stated[plan.Device(r)] {
 			continue
 		}
-		if d := m.drive(plan.Device(r)); d != nil {
+		if d := m.findDrive(plan.Device(r)); d != nil {
 			d.Index = index
 		}
 	}
@@ -306,8 +300,8 @@ func (m *machine) inConfiguration(stated map[string]bool, drives []vmspec.Drive)
 		})
 	}
 	for _, r := range m.plan.Rules {
-		if r, ok := r.(plan.Medium); ok && m.drive(r.Device) != nil {
-			m.drive(r.Device).File = ""
+		if r, ok := r.(plan.Medium); ok && m.findDrive(r.Device) != nil {
+			m.findDrive(r.Device).File = ""
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// value is what all the values share that a type only passes on.
+// value is the common part of values that a type only passes on.
 type value struct{ kind, text string }
 
 func (v *value) String() string        { return "<" + v.kind + " " + v.text + ">" }
@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// A nil pointer must know its kind, for messages that say what is wanted.
+// Type must also work for a nil pointer: messages name the expected kind.
 func (*processValue) Type() string  { return "process" }
 func (*fileValue) Type() string     { return "file" }
 func (*tapValue) Type() string      { return "tap" }
@@ -68,7 +68,7 @@ func (l *listenerValue) Attr(name string) (starlark.Value, error) {
 	return &clientValue{value{"client", l.text}, l.listener.Name}, nil
 }
 
-// clientValue is a connection with a listener.
+// clientValue is a connection to a listener.
 type clientValue struct {
 	value
 	listener string
@@ -76,8 +76,8 @@ type clientValue struct {
 
 func (c *clientValue) descriptor() (name string, queues int) { return plan.Client(c.listener), 0 }
 
-// process is process(name, executable, args, env=, dir=, ready=, role=, access=, confined=, cpus=).
-func process(
+// processBuiltin implements process(name, executable, args, env=, dir=, ready=, role=, access=, confined=, cpus=).
+func processBuiltin(
 	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	p := &processValue{value: value{kind: "process"}}
@@ -92,7 +92,7 @@ func process(
 		p.process.CPUs, err = hostCPUs("process: cpus", cpus)
 	}
 	if err == nil {
-		err = collect("process: access", files, func(a *accessValue) {
+		err = collectElements("process: access", files, func(a *accessValue) {
 			p.process.Access = append(p.process.Access, a.access)
 		})
 	}
@@ -107,10 +107,10 @@ func process(
 	for k, v := range dictEntries(env) {
 		p.process.Env = append(p.process.Env, plan.Variable{Name: k, Value: v})
 	}
-	return p, walk("process: args", words, 0, "a string, a number, an option or a list of these", p.addArg)
+	return p, walkElements("process: args", words, 0, "a string, a number, an option or a list of these", p.addArg)
 }
 
-// addArg takes a word or an option.
+// addArg adds a word or an option to the arguments. It returns false for other values.
 func (p *processValue) addArg(v starlark.Value) bool {
 	switch v := v.(type) {
 	case starlark.String:
@@ -125,7 +125,7 @@ func (p *processValue) addArg(v starlark.Value) bool {
 	return true
 }
 
-// copyOnce is copy_once(source, to, kind="", same_size=False).
+// copyOnce implements copy_once(source, to, kind="", same_size=False).
 func copyOnce(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
@@ -134,12 +134,12 @@ func copyOnce(
 		"source", &f.file.From, "to", &f.file.To, "kind?", &f.file.Kind, "same_size?", &f.file.SameSize); err != nil {
 		return nil, err
 	}
-	f.text, f.file.Origin = f.file.To, origin(thread)
+	f.text, f.file.Origin = f.file.To, originOf(thread)
 	return f, nil
 }
 
-// access is access(path, mode="read").
-func access(
+// accessBuiltin implements access(path, mode="read").
+func accessBuiltin(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	a := &accessValue{value: value{kind: "access"}, access: plan.Access{Mode: plan.AccessRead}}
@@ -150,13 +150,13 @@ func access(
 		return nil, fmt.Errorf("access: mode = %q, want one of %s%s", a.access.Mode, strings.Join(modes, ", "),
 			didYouMean(a.access.Mode, modes))
 	}
-	a.text, a.access.Origin = a.access.Path, origin(thread)
+	a.text, a.access.Origin = a.access.Path, originOf(thread)
 	return a, nil
 }
 
-// tap is tap(name, bridge=, lease=, filter=, mac=, hostname=, queues=) or
-// tap(name, subnet=, mac=, hostname=, ports=, all_ports_but=, queues=).
-func tap(
+// tapBuiltin implements tap(name, bridge=, lease=, filter=, mac=, hostname=, queues=) and tap(name, subnet=, mac=,
+// hostname=, ports=, all_ports_but=, queues=).
+func tapBuiltin(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	t := &tapValue{value: value{kind: "tap"}}
@@ -171,7 +171,7 @@ func tap(
 	if err != nil {
 		return nil, err
 	}
-	if queues != 1 { // a wrong number is a fault of the plan
+	if queues != 1 { // the plan's check reports a wrong number
 		t.tap.Queues = queues
 	}
 	t.tap.Bridge, _ = starlark.AsString(bridge)
@@ -188,17 +188,18 @@ func tap(
 	if t.tap.Filter = filter == starlark.True; t.tap.Filter && t.tap.Lease == nil {
 		return nil, fmt.Errorf("tap: %s: filter without a lease: it keeps the guest to the lease's address", t.tap.Name)
 	}
-	if t.tap.Forwards, err = forwards(ports); err != nil {
+	if t.tap.Forwards, err = forwardsOf(ports); err != nil {
 		return nil, err
 	}
 	if t.tap.AllPorts, err = allPorts(kept); err != nil {
 		return nil, err
 	}
-	t.text, t.tap.Origin = t.tap.Name, origin(thread)
+	t.text, t.tap.Origin = t.tap.Name, originOf(thread)
 	return t, nil
 }
 
-// allPorts reads the ports that aren't the guest's; nil, that not all are.
+// allPorts reads the ports to exclude from forwarding all ports. It returns nil without such a list; then only
+// the ports in Forwards are forwarded.
 func allPorts(kept starlark.Iterable) (*plan.AllPorts, error) {
 	if kept == nil {
 		return nil, nil
@@ -219,8 +220,8 @@ func allPorts(kept starlark.Iterable) (*plan.AllPorts, error) {
 	return all, nil
 }
 
-// forwards reads values that look like vm.network[].ports[].
-func forwards(ports starlark.Iterable) ([]plan.Forward, error) {
+// forwardsOf reads values with the attributes of vm.network[].ports[].
+func forwardsOf(ports starlark.Iterable) ([]plan.Forward, error) {
 	if ports == nil {
 		return nil, nil
 	}
@@ -232,7 +233,7 @@ func forwards(ports starlark.Iterable) ([]plan.Forward, error) {
 		attrs, ok := v.(starlark.HasAttrs)
 		if !ok {
 			return nil, fmt.Errorf("tap: ports[%d] is %s, want a struct with protocol, address, host and guest",
-				i, article(v))
+				i, withArticle(v))
 		}
 		var f plan.Forward
 		for name, to := range map[string]*string{"protocol": &f.Protocol, "address": &f.Address} {
@@ -256,8 +257,8 @@ func forwards(ports starlark.Iterable) ([]plan.Forward, error) {
 	return list, nil
 }
 
-// listen is listen(name, path).
-func listen(
+// listenBuiltin implements listen(name, path).
+func listenBuiltin(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	l := &listenerValue{value: value{kind: "listener"}}
@@ -265,6 +266,6 @@ func listen(
 		"name", &l.listener.Name, "path", &l.listener.Path); err != nil {
 		return nil, err
 	}
-	l.text, l.listener.Origin = l.listener.Path, origin(thread)
+	l.text, l.listener.Origin = l.listener.Path, originOf(thread)
 	return l, nil
 }

@@ -7,9 +7,9 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// separateTPM gives a swtpm that works in the data directory a folder of its own there:
-// it must be able to write all of the folder in which it works, since it replaces its
-// state by a new file. Types needn't know of it, kept ones included.
+// separateTPM moves a swtpm that works in the data directory to its own folder there. swtpm replaces its state by
+// a new file, so it must be able to write its whole working folder. This works for all types, pinned types
+// included.
 func (h Host) separateTPM(p *plan.Plan) {
 	for i := range p.Helpers {
 		q := &p.Helpers[i]
@@ -19,7 +19,7 @@ func (h Host) separateTPM(p *plan.Plan) {
 	}
 }
 
-// isStateHere reports whether an option has swtpm keep its state where it works.
+// isStateHere reports whether an option makes swtpm store its state in its working directory.
 func isStateHere(o plan.Option) bool {
 	dir, _ := o.Get("dir")
 	return o.Flag == "--tpmstate" && dir == "."

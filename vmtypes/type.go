@@ -7,20 +7,19 @@ import (
 
 	"go.starlark.net/starlark"
 
-	"vmop/spelling"
+	"vmop/internal/spelling"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
-// A Type is a VM type, loaded and checked. It can be used by several
-// goroutines at once.
+// A Type is a loaded and checked VM type. Several goroutines can use it concurrently.
 type Type struct {
 	name    string
 	entry   string // the module that defines launch
 	modules []*module
 	launch  *starlark.Function
 	options declared
-	// apiVersion is that of the language; 0 is before there were versions.
+	// apiVersion is the version of the language; 0 is from before there were versions.
 	apiVersion int
 	records    *records // the shapes of the vm section
 }
@@ -29,14 +28,14 @@ type Type struct {
 func (t *Type) Name() string { return t.name }
 
 // Doc returns the docstring of the type's module.
-func (t *Type) Doc() string { return DescribeModule(t.entry, t.source(t.entry)).Doc }
+func (t *Type) Doc() string { return DescribeModule(t.entry, t.sourceOf(t.entry)).Doc }
 
-// loadType loads the type that the module entry defines. version is that of the
-// language if the module doesn't declare one.
+// loadType loads the type that the module entry defines. version is the version of the language if the module has
+// no declaration.
 func loadType(ctx context.Context, name, entry string, version int, read func(string) (string, error)) (*Type, error) {
 	l := newLoader(ctx, read)
-	l.compiled = precompiled
-	m, err := l.load(entry)
+	l.compiled = precompiledProgram
+	m, err := l.loadModule(entry)
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", name, err)
 	}
@@ -50,13 +49,13 @@ func loadType(ctx context.Context, name, entry string, version int, read func(st
 	t := &Type{name: name, entry: entry, apiVersion: version, modules: l.order, launch: fn, records: new(records)}
 	if version == 0 {
 		t.options.free = true
-	} else if t.options, err = declarations(m); err != nil {
+	} else if t.options, err = declarationsOf(m); err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", name, err)
 	}
 	return t, nil
 }
 
-// entryPoint returns launch(vm, host) of the module, or says what is wrong.
+// entryPoint returns the module's function launch(vm, host), or an error.
 func entryPoint(m *module) (*starlark.Function, error) {
 	v, ok := m.globals["launch"]
 	if !ok {
@@ -69,7 +68,7 @@ func entryPoint(m *module) (*starlark.Function, error) {
 	fn, ok := v.(*starlark.Function)
 	if !ok {
 		return nil, &Error{Message: fmt.Sprintf("%s: launch is %s, want a function launch(vm, host)",
-			m.name, article(v))}
+			m.name, withArticle(v))}
 	}
 	var params []string
 	for i := range fn.NumParams() {
@@ -77,47 +76,47 @@ func entryPoint(m *module) (*starlark.Function, error) {
 		params = append(params, name)
 	}
 	if got := strings.Join(params, ", "); got != "vm, host" {
-		return nil, at(fn.Position(), fmt.Sprintf("launch takes (%s), want launch(vm, host)",
+		return nil, errorAt(fn.Position(), fmt.Sprintf("launch takes (%s), want launch(vm, host)",
 			got), nil, nil, func(string) string { return m.source })
 	}
 	return fn, nil
 }
 
-// CheckOptions returns an *OptionsError if vm.options of a spec has faults.
+// CheckOptions returns an *OptionsError if vm.options contains errors.
 func (t *Type) CheckOptions(spec vmspec.Spec, files Files) error {
-	if _, faults := t.options.value(t.records, t.name, spec.Options, files); len(faults) > 0 {
+	if _, faults := t.options.optionsValue(t.records, t.name, spec.Options, files); len(faults) > 0 {
 		return &OptionsError{Type: t.name, Faults: faults}
 	}
 	return nil
 }
 
-// Launch returns the plan for a VM: spec, with its defaults, on host. Options
-// that the type doesn't take are an *OptionsError. Drives of NBD servers are not in it. The plan is returned together
-// with a *FaultsError if it cannot work.
+// Launch returns the plan for a VM on a host. spec must contain its defaults. The plan omits drives of NBD
+// servers. If the type rejects an option, the error is an *OptionsError. If the plan cannot work, Launch returns
+// it together with a *FaultsError.
 func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.Plan, error) {
 	spec = spec.WithoutNBD()
-	vm, err := t.records.vm(t.name, spec, t.options, host.Files)
+	vm, err := t.records.vmRecord(t.name, spec, t.options, host.Files)
 	if err != nil {
 		return nil, err
 	}
-	result, err := t.call(ctx, vm, hostValue{&host})
+	result, err := t.callLaunch(ctx, vm, hostValue{&host})
 	if err != nil {
-		return nil, fmt.Errorf("VM type %s: %w", t.name, explain(err, t.source))
+		return nil, fmt.Errorf("VM type %s: %w", t.name, explainError(err, t.sourceOf))
 	}
 	p, ok := result.(*partValue)
 	if !ok {
-		return nil, fmt.Errorf("VM type %s: %w", t.name, at(t.launch.Position(),
-			fmt.Sprintf("launch returned %s, want a part", article(result)), nil, nil, t.source))
+		return nil, fmt.Errorf("VM type %s: %w", t.name, errorAt(t.launch.Position(),
+			fmt.Sprintf("launch returned %s, want a part", withArticle(result)), nil, nil, t.sourceOf))
 	}
-	return finish(t.name, p, spec, host)
+	return finishPlan(t.name, p, spec, host)
 }
 
-// finish makes the checked plan of what a type's launch returned.
-func finish(name string, p *partValue, spec vmspec.Spec, host Host) (*plan.Plan, error) {
-	made := p.plan(name)
+// finishPlan converts the result of launch to a checked plan.
+func finishPlan(name string, p *partValue, spec vmspec.Spec, host Host) (*plan.Plan, error) {
+	made := p.asPlan(name)
 	host.pinMachine(made)
 	hideCredentials(made, spec, host)
-	faults := append(made.Check(), complete(made, p.stated, spec)...)
+	faults := append(made.Check(), completePlan(made, p.stated, spec)...)
 	faults = append(faults, host.Files.CheckFiles(made, spec.Options)...)
 	host.separateTPM(made)
 	if len(faults) > 0 {
@@ -126,16 +125,16 @@ func finish(name string, p *partValue, spec vmspec.Spec, host Host) (*plan.Plan,
 	return made, nil
 }
 
-func (t *Type) call(ctx context.Context, args ...starlark.Value) (result starlark.Value, err error) {
+func (t *Type) callLaunch(ctx context.Context, args ...starlark.Value) (result starlark.Value, err error) {
 	thread := &starlark.Thread{Name: "launch " + t.name, Print: discardPrint}
 	defer recoverAs(thread, &err)
-	stop := limit(ctx, thread)
+	stop := limitThread(ctx, thread)
 	defer stop()
 	result, err = starlark.Call(thread, t.launch, args, nil)
 	return result, explainLimit(ctx, thread, err)
 }
 
-func (t *Type) source(name string) string {
+func (t *Type) sourceOf(name string) string {
 	for _, m := range t.modules {
 		if m.name == name {
 			return m.source

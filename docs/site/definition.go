@@ -70,8 +70,8 @@ func Definitions(files fs.FS) (map[string][]byte, error) {
 		}
 		kind := d.Spec.Names.Kind
 		document := path.Join("reference", strings.ToLower(kind)+".md")
-		documents[document] = []byte(d.document())
-		first := firstSentence(d.Spec.Versions[0].Schema.Root.text())
+		documents[document] = []byte(d.documentName())
+		first := firstSentence(d.Spec.Versions[0].Schema.Root.descriptionText())
 		rows[kind] = fmt.Sprintf("| [%s](%s) | %s |\n", kind, path.Base(document), first)
 	}
 	list := ""
@@ -83,10 +83,10 @@ func Definitions(files fs.FS) (map[string][]byte, error) {
 	return documents, nil
 }
 
-func (d *definition) document() string {
+func (d *definition) documentName() string {
 	var b strings.Builder
 	names, version := d.Spec.Names, d.Spec.Versions[0]
-	fmt.Fprintf(&b, "# %s\n\n%s\n\n", names.Kind, version.Schema.Root.text())
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n", names.Kind, version.Schema.Root.descriptionText())
 	for i, name := range append([]string{names.Plural}, names.ShortNames...) {
 		b.WriteString([]string{"`kubectl get ", "`, or `"}[min(i, 1)] + name)
 	}
@@ -94,7 +94,7 @@ func (d *definition) document() string {
 		map[string]string{"Namespaced": "in a namespace", "Cluster": "of the cluster"}[d.Spec.Scope])
 	for _, part := range []string{"spec", "status"} {
 		if s := version.Schema.Root.Properties[part]; s != nil {
-			s.section(&b, part, 2)
+			s.writeSection(&b, part, 2)
 		}
 	}
 	return b.String()
@@ -103,13 +103,15 @@ func (d *definition) document() string {
 // large is from how many fields on an object within spec or status has a section of its own.
 const large = 8
 
-// section writes a heading and the fields of an object or a list of objects, with the large ones in sections behind.
-func (s *schema) section(b *strings.Builder, where string, level int) {
-	fmt.Fprintf(b, "\n%s %s\n\n%s\n\n| Field | Type | |\n|---|---|---|\n", strings.Repeat("#", level), where, s.text())
+// writeSection writes a heading and the fields of an object or a list of objects, with the large ones in sections
+// behind.
+func (s *schema) writeSection(b *strings.Builder, where string, level int) {
+	fmt.Fprintf(b, "\n%s %s\n\n%s\n\n| Field | Type | |\n|---|---|---|\n", strings.Repeat("#", level), where,
+		s.descriptionText())
 	var behind []func()
 	var rows func(of *schema, below string)
 	rows = func(of *schema, below string) {
-		of, below = of.inner(below)
+		of, below = of.innerSchema(below)
 		for _, name := range slices.Sorted(maps.Keys(of.Properties)) {
 			field, at := of.Properties[name], below+name
 			required := ""
@@ -117,14 +119,14 @@ func (s *schema) section(b *strings.Builder, where string, level int) {
 				required = "Required. "
 			}
 			whole := where + "." + at
-			if level < 5 && field.count() >= large {
-				fmt.Fprintf(b, "| [`%s`](#%s) | %s | %s%s |\n", at, ids{}.Generate([]byte(whole), 0), field.kind(),
-					required, firstSentence(field.text()))
-				behind = append(behind, func() { field.section(b, whole, level+1) })
+			if level < 5 && field.countFields() >= large {
+				fmt.Fprintf(b, "| [`%s`](#%s) | %s | %s%s |\n", at, ids{}.Generate([]byte(whole), 0), field.typeName(),
+					required, firstSentence(field.descriptionText()))
+				behind = append(behind, func() { field.writeSection(b, whole, level+1) })
 				continue
 			}
 			shown := strings.ReplaceAll(at, "|", `\|`)
-			fmt.Fprintf(b, "| `%s` | %s | %s%s |\n", shown, field.kind(), required, field.meaning())
+			fmt.Fprintf(b, "| `%s` | %s | %s%s |\n", shown, field.typeName(), required, field.meaningText())
 			rows(field, at+".")
 		}
 	}
@@ -134,9 +136,9 @@ func (s *schema) section(b *strings.Builder, where string, level int) {
 	}
 }
 
-// inner returns what has the fields of an object, of the objects in a list, or of the values of a map, and how they are
-// written behind its name.
-func (s *schema) inner(below string) (*schema, string) {
+// innerSchema returns what has the fields of an object, of the objects in a list, or of the values of a map, and how
+// they are written behind its name.
+func (s *schema) innerSchema(below string) (*schema, string) {
 	for {
 		mark := ""
 		switch {
@@ -153,23 +155,23 @@ func (s *schema) inner(below string) (*schema, string) {
 	}
 }
 
-// count returns how many fields are within.
-func (s *schema) count() int {
-	s, _ = s.inner("")
+// countFields returns how many fields are within.
+func (s *schema) countFields() int {
+	s, _ = s.innerSchema("")
 	n := 0
 	for _, field := range s.Properties {
-		n += 1 + field.count()
+		n += 1 + field.countFields()
 	}
 	return n
 }
 
-// kind returns the type of a field for people.
-func (s *schema) kind() string {
+// typeName returns the type of a field for people.
+func (s *schema) typeName() string {
 	switch {
 	case s.Items != nil:
-		return "list of " + s.Items.kind()
+		return "list of " + s.Items.typeName()
 	case s.Additional != nil:
-		return "map to " + s.Additional.kind()
+		return "map to " + s.Additional.typeName()
 	case s.IntOrString:
 		return "integer or string"
 	case len(s.Enum) > 0:
@@ -182,9 +184,9 @@ func (s *schema) kind() string {
 	return s.Type
 }
 
-// meaning returns what a field is, and its bounds as far as they are not said.
-func (s *schema) meaning() string {
-	text := []string{s.text()}
+// meaningText returns what a field is, and its bounds as far as they are not said.
+func (s *schema) meaningText() string {
+	text := []string{s.descriptionText()}
 	switch s.Default.(type) {
 	case string, bool, float64:
 		if !strings.Contains(text[0], "Default: ") {
@@ -205,14 +207,16 @@ func (s *schema) meaning() string {
 	}
 	for _, rule := range s.Rules {
 		if rule.Message != "" {
-			text = append(text, "Rule: "+escape(rule.Message)+".")
+			text = append(text, "Rule: "+escapeMarkdown(rule.Message)+".")
 		}
 	}
 	return strings.TrimSpace(strings.Join(text, " "))
 }
 
-// text returns the description in one line.
-func (s *schema) text() string { return escape(strings.Join(strings.Fields(s.Description), " ")) }
+// descriptionText returns the description in one line.
+func (s *schema) descriptionText() string {
+	return escapeMarkdown(strings.Join(strings.Fields(s.Description), " "))
+}
 
 // firstSentence returns a text up to a point before a large letter.
 func firstSentence(text string) string {
@@ -224,8 +228,8 @@ func firstSentence(text string) string {
 	return text
 }
 
-// escape returns a text that says the same as Markdown, also in a table.
-func escape(text string) string {
+// escapeMarkdown returns a text that says the same as Markdown, also in a table.
+func escapeMarkdown(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if strings.ContainsRune("|<*_[`\\", r) {

@@ -17,12 +17,12 @@ func TestDefinitions(t *testing.T) {
 	for _, row := range []string{
 		"`kubectl get vms`, or `virtualmachine`; `apiVersion: vmoperator.jdrupes.org/v1`; in a namespace.",
 		"\n### spec.vm\n", "\n#### spec.vm.disks\n", "| [`disks`](#specvmdisks) | list of object | ",
-		"| `blockDeviceRefs[].bootOrder` | integer (int32) | BootOrder is ", "\n## status\n",
+		"| `blockDeviceRefs[].bootOrder` | integer (int32) | Position in the boot order, ", "\n## status\n",
 	} {
 		require.True(t, strings.Contains(document, row), row)
 	}
 	list := string(made(t)[site.Reference])
-	require.Contains(t, list, "| [VirtualDisk](virtualdisk.md) | A VirtualDisk is a disk that VMs of its namespace have")
+	require.Contains(t, list, "| [VirtualDisk](virtualdisk.md) | VirtualDisk is a disk with its own lifecycle.")
 	require.Equal(t, len(made(t))-1, strings.Count(list, "\n| ["))
 
 	documents, err := site.Definitions(fstest.MapFS{"a.yaml": {Data: []byte(`

@@ -25,6 +25,8 @@ type Page struct {
 	Href  string
 	Title string
 	Body  template.HTML
+	// Generated pages list the fields of a resource or the options of a program.
+	Generated bool
 	// Sections are what begins with a heading, in their order. The first is the page's.
 	Sections []Section
 }
@@ -45,15 +47,16 @@ func hrefOf(name string) string {
 	return strings.TrimSuffix(name, ".md") + ".html"
 }
 
-// read renders a document. Links to other documents lead to their pages, those to files of the project to the source.
-func (s *Site) read(files fs.FS, name string, data []byte) (*Page, error) {
+// renderPage renders a document. Links to other documents lead to their pages, those to files of the project to the
+// source.
+func (s *Site) renderPage(files fs.FS, name string, data []byte) (*Page, error) {
 	p := &Page{Name: name, Href: hrefOf(name), Title: name}
 	leads := util.Prioritized(&links{site: s, page: name, files: files}, 1)
 	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(leads)))
 	context := parser.NewContext(parser.WithIDs(ids{}))
 	document := markdown.Parser().Parse(text.NewReader(data), parser.WithContext(context))
-	p.divide(document, data)
+	p.divideSections(document, data)
 	// What is wider than the window is scrolled by keys, too; the head of a table that has none is no head.
 	usable := strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<table tabindex="0">`,
 		"<th></th>", "<td></td>")
@@ -65,10 +68,10 @@ func (s *Site) read(files fs.FS, name string, data []byte) (*Page, error) {
 	return p, nil
 }
 
-// divide finds the sections.
-func (p *Page) divide(document ast.Node, source []byte) {
+// divideSections finds the sections.
+func (p *Page) divideSections(document ast.Node, source []byte) {
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
-		words := plain(n, source)
+		words := plainText(n, source)
 		if h, is := n.(*ast.Heading); is {
 			id, _ := h.AttributeString("id")
 			anchor, _ := id.([]byte)
@@ -84,8 +87,8 @@ func (p *Page) divide(document ast.Node, source []byte) {
 	}
 }
 
-// plain returns the words of a node.
-func plain(n ast.Node, source []byte) string {
+// plainText returns the words of a node.
+func plainText(n ast.Node, source []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		switch n := n.(type) {
@@ -147,7 +150,7 @@ func (l *links) Transform(document *ast.Document, _ text.Reader, _ parser.Contex
 	var gone []*ast.Link
 	_ = ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if link, is := n.(*ast.Link); is && entering {
-			if to := l.lead(string(link.Destination)); to != "" {
+			if to := l.siteLink(string(link.Destination)); to != "" {
 				link.Destination = []byte(to)
 			} else {
 				gone = append(gone, link)
@@ -164,8 +167,8 @@ func (l *links) Transform(document *ast.Document, _ text.Reader, _ parser.Contex
 	}
 }
 
-// lead returns where a link leads in the site; "" if nowhere.
-func (l *links) lead(to string) string {
+// siteLink returns where a link leads in the site; "" if nowhere.
+func (l *links) siteLink(to string) string {
 	if strings.Contains(to, "://") || strings.HasPrefix(to, "#") || strings.HasPrefix(to, "mailto:") {
 		return to
 	}

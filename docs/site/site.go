@@ -44,22 +44,23 @@ func Read(files fs.FS, made map[string][]byte, source string) (*Site, error) {
 		if err != nil {
 			return fmt.Errorf("read document %s: %w", name, err)
 		}
-		return s.add(files, name, data)
+		return s.addPage(files, name, data)
 	})
 	if err != nil {
 		return nil, err
 	}
 	for name, data := range made {
-		if err := s.add(files, name, data); err != nil {
+		if err := s.addPage(files, name, data); err != nil {
 			return nil, err
 		}
+		s.pages[hrefOf(name)].Generated = true
 	}
 	slices.SortFunc(s.sorted, func(a, b *Page) int { return cmp.Compare(a.Name, b.Name) })
 	return s, nil
 }
 
-func (s *Site) add(files fs.FS, name string, data []byte) error {
-	p, err := s.read(files, name, data)
+func (s *Site) addPage(files fs.FS, name string, data []byte) error {
+	p, err := s.renderPage(files, name, data)
 	if err == nil {
 		s.pages[p.Href] = p
 		s.sorted = append(s.sorted, p)
@@ -89,7 +90,7 @@ const (
 )
 
 // Search returns the sections that have all words of a query, in their text or titles, the best first, 30 at most.
-// The reference comes behind what is for users, and decisions behind that.
+// Pages for people come first, then generated pages, then decisions.
 func (s *Site) Search(query string) []Hit {
 	words := strings.Fields(strings.ToLower(query))
 	words = words[:min(len(words), mostWords)]
@@ -99,7 +100,7 @@ func (s *Site) Search(query string) []Hit {
 	var hits []Hit
 	for _, p := range s.sorted {
 		for _, section := range p.Sections {
-			if h, is := p.find(section, words); is {
+			if h, is := p.findWords(section, words); is {
 				hits = append(hits, h)
 			}
 		}
@@ -108,7 +109,7 @@ func (s *Site) Search(query string) []Hit {
 	return hits[:min(len(hits), mostHits)]
 }
 
-func (p *Page) find(s Section, words []string) (Hit, bool) {
+func (p *Page) findWords(s Section, words []string) (Hit, bool) {
 	h := Hit{Href: p.Href, Page: p.Title, Section: s.Title}
 	if s.Anchor != "" {
 		h.Href += "#" + s.Anchor
@@ -121,18 +122,18 @@ func (p *Page) find(s Section, words []string) (Hit, bool) {
 		}
 		h.weight += weight
 	}
-	switch path.Dir(p.Name) {
-	case "decisions":
+	switch {
+	case path.Dir(p.Name) == "decisions":
 		h.weight -= 100
-	case "reference":
+	case p.Generated:
 		h.weight -= 50
 	}
-	h.cite(s.Text, text, words)
+	h.citeText(s.Text, text, words)
 	return h, true
 }
 
-// cite takes the part of a text in which the first of the words is; lower is the text in lower case.
-func (h *Hit) cite(text, lower string, words []string) {
+// citeText takes the part of a text in which the first of the words is; lower is the text in lower case.
+func (h *Hit) citeText(text, lower string, words []string) {
 	at, length := 0, 0
 	for _, word := range words {
 		if i := strings.Index(lower, word); i >= 0 {

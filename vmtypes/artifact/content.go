@@ -19,46 +19,46 @@ import (
 	"vmop/vmtypes"
 )
 
-// Type is the type of the artifacts.
+// Type is the artifact type of VM types.
 const Type = "application/vnd.vmop.vmtype.v1"
 
-// What is in their manifests.
+// Values and keys in the manifests.
 const (
 	emptyType = "application/vnd.oci.empty.v1+json"
 	emptyJSON = "{}"
 
 	titleKey       = "org.opencontainers.image.title"
 	descriptionKey = "org.opencontainers.image.description"
-	// apiVersionKey is the version of the language of VM types that the type is written for.
+	// apiVersionKey is the key for the type's version of the language of VM types.
 	apiVersionKey = "org.jdrupes.vmop.vmtype.api-version"
 )
 
-// The bounds of an artifact: files, bytes of a file that is no module, bytes of all files. A
-// module has vmtypes.MaxModule.
+// The limits of an artifact: number of files, size of a file other than a module, and total size, in bytes. The
+// maximum size of a module is vmtypes.MaxModule.
 const (
 	MaxFiles = 200
 	MaxFile  = 1 << 20
 	MaxSize  = 4 << 20
 )
 
-// samples is the folder that may have samples besides that of the modules.
+// samples is the only other folder with files; it may contain samples.
 const samples = "testdata"
 
-// Content is a VM type as it is in an artifact.
+// Content is the content of an artifact with a VM type.
 type Content struct {
-	// Name is what a configuration calls the type: its module is Name + ".star".
+	// Name is the name of the type in a configuration. Its module is Name + ".star".
 	Name string
-	// Description is a sentence, "" if there is none.
+	// Description is a sentence, or "".
 	Description string
-	// APIVersion is that of the language of VM types, from 1 on.
+	// APIVersion is the version of the language of VM types, from 1 on.
 	APIVersion int
-	// Files are the texts, by their names: "asset.star", "testdata/asset.yaml".
+	// Files maps names to texts: "asset.star", "testdata/asset.yaml".
 	Files map[string]string
-	// Annotations are those of the manifest that are not made of the rest.
+	// Annotations are the other annotations of the manifest.
 	Annotations map[string]string
 }
 
-// Modules returns the files that are loaded to run a VM: no tests, no samples.
+// Modules returns the files that can be loaded to run a VM, without tests and samples.
 func (c *Content) Modules() map[string]string {
 	modules := map[string]string{}
 	for name, text := range c.Files {
@@ -69,13 +69,12 @@ func (c *Content) Modules() map[string]string {
 	return modules
 }
 
-// Image returns the artifact. The same content has the same digest. The error says what can't
-// be in one.
+// Image returns the artifact. The same content always has the same digest. Image fails if the content is invalid.
 func (c *Content) Image() (v1.Image, error) {
-	if err := c.check(); err != nil {
+	if err := c.checkContent(); err != nil {
 		return nil, err
 	}
-	data, err := pack(c.Files)
+	data, err := packFiles(c.Files)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +98,7 @@ func (c *Content) Image() (v1.Image, error) {
 		manifest.Layers = append(manifest.Layers, *d)
 	}
 	manifest.Config, manifest.Layers = manifest.Layers[0], manifest.Layers[1:]
-	text, err := json.Marshal(manifest) // which sorts the annotations
+	text, err := json.Marshal(manifest) // sorts the annotations
 	if err != nil {
 		return nil, fmt.Errorf("write the manifest of the artifact: %w", err)
 	}
@@ -124,8 +123,8 @@ func (i *image) MediaType() (types.MediaType, error) { return types.OCIManifestS
 // LayerByDigest implements partial.CompressedImageCore.
 func (i *image) LayerByDigest(v1.Hash) (partial.CompressedLayer, error) { return i.layer, nil }
 
-// check returns what must not be in an artifact.
-func (c *Content) check() error {
+// checkContent returns an error if the content is invalid.
+func (c *Content) checkContent() error {
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
 		if err := checkFile(name, c.Files[name]); err != nil {
@@ -147,7 +146,7 @@ func (c *Content) check() error {
 	return nil
 }
 
-// checkFile returns why a file can't be one of a type.
+// checkFile returns an error if a file is invalid in a type.
 func checkFile(name, text string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -165,7 +164,7 @@ func checkFile(name, text string) error {
 	return nil
 }
 
-// CheckName returns an error for a name that no file of a type has.
+// CheckName returns an error if a name is invalid for a file of a type.
 func CheckName(name string) error {
 	if why := badName(name); why != "" {
 		return fmt.Errorf("file %q: %s", name, why)
@@ -173,7 +172,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// badName returns why a file can't have a name; "" if it can.
+// badName returns the reason why a name is invalid for a file, or "".
 func badName(name string) string {
 	folder, base := path.Split(name)
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
@@ -192,7 +191,7 @@ func badName(name string) string {
 	return ""
 }
 
-// contentOf returns what a manifest and its layer say.
+// contentOf returns the content of a manifest and its layer.
 func contentOf(m *v1.Manifest, layer []byte) (*Content, error) {
 	c := &Content{
 		Name: m.Annotations[titleKey], Description: m.Annotations[descriptionKey], Annotations: map[string]string{},
@@ -210,13 +209,13 @@ func contentOf(m *v1.Manifest, layer []byte) (*Content, error) {
 		return nil, fmt.Errorf("the type is for version %d of the language of VM types, and this program knows version %d",
 			c.APIVersion, vmtypes.APIVersion)
 	}
-	if c.Files, err = unpack(layer); err != nil {
+	if c.Files, err = unpackFiles(layer); err != nil {
 		return nil, err
 	}
-	return c, c.check()
+	return c, c.checkContent()
 }
 
-// layerOf returns the layer of a manifest that is one of a VM type.
+// layerOf returns a manifest and its layer, or an error for anything other than the manifest of a VM type.
 func layerOf(text []byte, kind types.MediaType) (m *v1.Manifest, layer *v1.Descriptor, err error) {
 	if kind != types.OCIManifestSchema1 {
 		return nil, nil, fmt.Errorf("it is no VM type: its media type is %q", kind)

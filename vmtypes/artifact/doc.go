@@ -1,5 +1,5 @@
-// Package artifact has VM types in registries of containers: one type with its modules, tests
-// and samples is an OCI artifact.
+// Package artifact stores VM types in container registries and reads them. A type with its modules, tests and
+// samples is one OCI artifact:
 //
 //	{
 //	  "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -9,10 +9,10 @@
 //	  "annotations": {"org.opencontainers.image.title": "asset", …}
 //	}
 //
-// The layer is a tar archive of the files, sorted, without times and owners, and not compressed:
-// the same files have the same digest, whichever program has packed them. What comes from a
-// registry may be anything, so all that is read is bounded, and only regular files with names
-// that a type's files have are taken.
+// The layer is an uncompressed tar archive. Its files are sorted and have no times or owners, so the same files
+// always have the same digest, independent of the program that packed them. An artifact from a registry can
+// contain anything. So the package limits everything that it reads, and it only accepts regular files with names
+// that are valid in a type.
 //
 // See docs/decisions/0151-types-in-registries.md.
 package artifact

@@ -10,11 +10,11 @@ import (
 	"slices"
 )
 
-// mostLayer is how many bytes a layer has at most: with the headers of the files.
+// mostLayer is the maximum size of a layer in bytes, including the headers of the files.
 const mostLayer = MaxSize + (MaxFiles+4)*1024
 
-// pack returns an archive of files that depends on nothing but them.
-func pack(files map[string]string) ([]byte, error) {
+// packFiles returns an archive that depends only on the files.
+func packFiles(files map[string]string) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -35,9 +35,9 @@ func pack(files map[string]string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// unpack returns the files of an archive that may be anything. It has no more than mostLayer
-// bytes; what it says of itself is not believed.
-func unpack(layer []byte) (map[string]string, error) {
+// unpackFiles returns the files of an untrusted archive of at most mostLayer bytes. It ignores the sizes in the
+// archive.
+func unpackFiles(layer []byte) (map[string]string, error) {
 	files, size := map[string]string{}, 0
 	for r := tar.NewReader(bytes.NewReader(layer)); ; {
 		header, err := r.Next()
@@ -57,7 +57,7 @@ func unpack(layer []byte) (map[string]string, error) {
 		case len(files) == MaxFiles:
 			return nil, fmt.Errorf("there are more than %d files", MaxFiles)
 		}
-		text, err := io.ReadAll(io.LimitReader(r, MaxFile+1)) // a sparse file may be longer than its archive
+		text, err := io.ReadAll(io.LimitReader(r, MaxFile+1)) // a sparse file may be larger than its archive
 		if err != nil {
 			return nil, fmt.Errorf("read file %q of the layer: %w", name, err)
 		}

@@ -89,7 +89,7 @@ func TestHostileLayers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files, err := unpack(c.layer)
+			files, err := unpackFiles(c.layer)
 			if c.text == "" {
 				require.NoError(t, err)
 				return
@@ -109,7 +109,7 @@ func FuzzUnpack(f *testing.F) {
 	sparse[156] = 'S' // of GNU, with an extension that says where there is data
 	f.Add(sparse)
 	f.Fuzz(func(t *testing.T, layer []byte) {
-		files, err := unpack(layer)
+		files, err := unpackFiles(layer)
 		if err != nil {
 			require.Nil(t, files)
 			return
@@ -121,10 +121,10 @@ func FuzzUnpack(f *testing.F) {
 		}
 		require.LessOrEqual(t, size, MaxSize)
 		require.LessOrEqual(t, len(files), MaxFiles)
-		packed, err := pack(files)
+		packed, err := packFiles(files)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(packed), mostLayer)
-		again, err := unpack(packed)
+		again, err := unpackFiles(packed)
 		require.NoError(t, err)
 		require.Equal(t, files, again)
 	})

@@ -12,12 +12,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/match"
 )
 
-// refNameKey is what the index of a layout calls an image.
+// refNameKey is the annotation with the reference of an image in the index of a layout.
 const refNameKey = "org.opencontainers.image.ref.name"
 
-// WriteLayout writes a type into a folder that is an OCI image layout, for programs that carry
-// images to registries, and returns the digest. The folder is made if it is not there; what it
-// has of the same reference is replaced.
+// WriteLayout writes a type to a folder in the OCI image layout, for programs that copy images to registries, and
+// returns the digest. It creates a missing folder, and replaces an image with the same reference.
 func (c *Content) WriteLayout(folder, reference string) (digest string, err error) {
 	image, err := c.Image()
 	if err != nil {
@@ -38,7 +37,7 @@ func (c *Content) WriteLayout(folder, reference string) (digest string, err erro
 	return hash.String(), nil
 }
 
-// openLayout makes an empty layout, unless there is one.
+// openLayout opens a layout, or creates an empty layout.
 func openLayout(folder string) (layout.Path, error) {
 	if _, err := os.Stat(filepath.Join(folder, "index.json")); err == nil {
 		return layout.FromPath(folder)

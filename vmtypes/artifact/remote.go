@@ -15,48 +15,47 @@ import (
 
 	"vmop/diskimage"
 	"vmop/diskimage/registry"
-	"vmop/outbound"
+	"vmop/internal/outbound"
 )
 
-// How long a registry may take: for all that is read or written, and to send anything.
+// Time limits for a registry: for a whole call, and for the time without any data.
 const (
 	patience = 2 * time.Minute
 	stall    = 20 * time.Second
 )
 
-// Registry is how registries are reached.
+// Registry contains the settings for access to registries.
 type Registry struct {
-	// DockerConfig and Keychain are credentials: a .dockerconfigjson, or those of a user.
+	// DockerConfig and Keychain are credentials: a .dockerconfigjson, or a user's keychain.
 	DockerConfig []byte
 	Keychain     authn.Keychain
-	// CABundle has authorities that are trusted beside those of the system, as PEM.
+	// CABundle contains additional trusted authorities, as PEM.
 	CABundle []byte
-	// PlainHTTP permits http with other computers.
+	// PlainHTTP allows http with other computers.
 	PlainHTTP bool
-	// Reach decides which addresses may be reached. nil is for a registry that the user of this computer has
-	// named: outbound.Named.
+	// Reach determines which addresses may be reached. nil means outbound.Named, for a registry that the user of
+	// this computer has named.
 	Reach *outbound.Rule
-	// Patience is how long a call may take; 0 is two minutes.
+	// Patience is the time limit of a call; 0 means two minutes.
 	Patience time.Duration
 }
 
-// Fetched is an artifact that was read.
+// Fetched is an artifact from a registry.
 type Fetched struct {
 	Content
-	// Digest is that of the manifest: "sha256:…".
+	// Digest is the digest of the manifest: "sha256:…".
 	Digest string
 }
 
-// Fetch reads the VM type that a reference names: REGISTRY/REPOSITORY:TAG, or @sha256:… in the
-// place of the tag. Without either the tag is latest. Errors are of the type *diskimage.Error:
-// they have a reason, and no secrets.
+// Fetch reads the VM type with a reference, REGISTRY/REPOSITORY:TAG, or with @sha256:… instead of the tag. The
+// default tag is latest. Errors have the type *diskimage.Error: they contain a reason, and no secrets.
 func (r Registry) Fetch(ctx context.Context, reference string) (*Fetched, error) {
-	f, err := within(ctx, r, func(ctx context.Context) (*Fetched, error) { return r.fetch(ctx, reference) })
-	return f, explain(reference, err)
+	f, err := boundCall(ctx, r, func(ctx context.Context) (*Fetched, error) { return r.fetchArtifact(ctx, reference) })
+	return f, explainError(reference, err)
 }
 
-func (r Registry) fetch(ctx context.Context, reference string) (*Fetched, error) {
-	ref, options, err := r.open(ctx, reference)
+func (r Registry) fetchArtifact(ctx context.Context, reference string) (*Fetched, error) {
+	ref, options, err := r.openReference(ctx, reference)
 	if err != nil {
 		return nil, err
 	}
@@ -70,13 +69,13 @@ func (r Registry) fetch(ctx context.Context, reference string) (*Fetched, error)
 	}
 	m, blob, err := layerOf(desc.Manifest, desc.MediaType)
 	if err != nil {
-		return nil, unfit(err)
+		return nil, unfitError(err)
 	}
 	layer, err := puller.Layer(ctx, ref.Context().Digest(blob.Digest.String()))
 	if err != nil {
 		return nil, err
 	}
-	from, err := layer.Compressed() // compares the digest
+	from, err := layer.Compressed() // verifies the digest
 	if err != nil {
 		return nil, err
 	}
@@ -85,37 +84,41 @@ func (r Registry) fetch(ctx context.Context, reference string) (*Fetched, error)
 		return nil, err
 	}
 	if int64(len(data)) != blob.Size {
-		return nil, unfit(fmt.Errorf("its layer has not the %d bytes that the manifest says", blob.Size))
+		return nil, unfitError(fmt.Errorf("its layer has not the %d bytes that the manifest says", blob.Size))
 	}
 	c, err := contentOf(m, data)
 	if err != nil {
-		return nil, unfit(err)
+		return nil, unfitError(err)
 	}
 	return &Fetched{*c, desc.Digest.String()}, nil
 }
 
-// Push writes a type to a repository, and returns the reference with its digest. Errors are as
-// those of Fetch.
+// Push writes a type to a repository, and returns the reference with its digest. Its errors have the same type as
+// the errors of Fetch.
 func (r Registry) Push(ctx context.Context, reference string, c *Content) (string, error) {
-	pushed, err := within(ctx, r, func(ctx context.Context) (string, error) { return r.push(ctx, reference, c) })
-	return pushed, explain(reference, err)
+	pushed, err := boundCall(ctx, r, func(ctx context.Context) (string,
+		error,
+	) {
+		return r.pushArtifact(ctx, reference, c)
+	})
+	return pushed, explainError(reference, err)
 }
 
-func (r Registry) push(ctx context.Context, reference string, c *Content) (string, error) {
+func (r Registry) pushArtifact(ctx context.Context, reference string, c *Content) (string, error) {
 	image, err := c.Image()
 	if err != nil {
-		return "", unfit(err)
+		return "", unfitError(err)
 	}
 	digest, err := image.Digest()
 	if err != nil {
 		return "", err
 	}
-	ref, options, err := r.open(ctx, reference)
+	ref, options, err := r.openReference(ctx, reference)
 	if err != nil {
 		return "", err
 	}
 	if _, ok := ref.(name.Digest); ok && ref.Identifier() != digest.String() {
-		return "", unfit(fmt.Errorf("the type has the digest %s; push it with a tag", digest))
+		return "", unfitError(fmt.Errorf("the type has the digest %s; push it with a tag", digest))
 	}
 	if err := remote.Write(ref, image, options...); err != nil {
 		return "", err
@@ -123,23 +126,23 @@ func (r Registry) push(ctx context.Context, reference string, c *Content) (strin
 	return ref.Context().Digest(digest.String()).String(), nil
 }
 
-// CheckReference returns an error of the type *diskimage.Error for what can't be a reference.
+// CheckReference returns an error of type *diskimage.Error for an invalid reference.
 func CheckReference(reference string) error {
 	_, err := registry.Access{}.Parse(reference)
-	return explain(reference, err)
+	return explainError(reference, err)
 }
 
-// Pinned returns a reference with a digest in the place of its tag.
+// Pinned returns a reference with a digest instead of its tag.
 func Pinned(reference, digest string) (string, error) {
 	ref, err := registry.Access{}.Parse(reference)
 	if err != nil {
-		return "", explain(reference, err)
+		return "", explainError(reference, err)
 	}
 	return ref.Context().Digest(digest).String(), nil
 }
 
-// open returns what a reference means and the options of requests.
-func (r Registry) open(ctx context.Context, reference string) (name.Reference, []remote.Option, error) {
+// openReference parses a reference and returns it with the options for requests.
+func (r Registry) openReference(ctx context.Context, reference string) (name.Reference, []remote.Option, error) {
 	access := registry.Access{
 		DockerConfig: r.DockerConfig, Keychain: r.Keychain, CABundle: r.CABundle, Insecure: r.PlainHTTP,
 		Most: mostLayer, UserAgent: "vmtype",
@@ -157,8 +160,8 @@ func (r Registry) open(ctx context.Context, reference string) (name.Reference, [
 	return ref, options, err
 }
 
-// within bounds the time that a call takes.
-func within[T any](ctx context.Context, r Registry, do func(context.Context) (T, error)) (T, error) {
+// boundCall limits the time of a call.
+func boundCall[T any](ctx context.Context, r Registry, do func(context.Context) (T, error)) (T, error) {
 	most := cmp.Or(r.Patience, patience)
 	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -169,11 +172,11 @@ func within[T any](ctx context.Context, r Registry, do func(context.Context) (T,
 	return result, err
 }
 
-// unfit is an error of what an artifact has.
-func unfit(err error) error { return diskimage.Refuse(diskimage.ImageCorrupt, "%w", err) }
+// unfitError returns an error about the content of an artifact.
+func unfitError(err error) error { return diskimage.Refuse(diskimage.ImageCorrupt, "%w", err) }
 
-// explain returns an error with the reference.
-func explain(reference string, err error) error {
+// explainError adds the reference to an error.
+func explainError(reference string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Command compile writes the compiled form of the stock VM types beside their
-// sources; run it by go generate ./vmtypes.
+// Command compile writes the compiled forms of the stock VM types to a folder next to their sources. Run it with
+// go generate ./vmtypes.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/authoring/sample"
-	"vmop/confine"
+	"vmop/internal/confine"
 	"vmop/vmtypes"
 	"vmop/vmtypes/confinement"
 	"vmop/vmtypes/plan"

@@ -6,74 +6,75 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/confine"
-	"vmop/printable"
+	"vmop/internal/confine"
+	"vmop/internal/printable"
 	"vmop/vmtypes/plan"
 )
 
-// A Kind is what a rule allows.
+// A Kind is the kind of thing that a rule allows.
 type Kind string
 
-// The kinds, in the order in which they are printed.
+// The kinds, in their printed order.
 const (
-	Read       Kind = "read"       // read and execute a file, or all in a folder
-	Write      Kind = "write"      // read and write a file, or all in a folder, and make files there
-	Create     Kind = "create"     // write a file that the runner makes if it isn't there
-	Sockets    Kind = "sockets"    // make sockets in a folder
-	Reach      Kind = "reach"      // connect to a unix socket, or to those in a folder
+	Read       Kind = "read"       // read and execute a file, or all files in a folder
+	Write      Kind = "write"      // read and write a file, or all files in a folder, and create files there
+	Create     Kind = "create"     // write a file, which the runner creates if necessary
+	Sockets    Kind = "sockets"    // create sockets in a folder
+	Reach      Kind = "reach"      // connect to a unix socket, or to all sockets in a folder
 	Listen     Kind = "listen"     // on a TCP port
 	Connect    Kind = "connect"    // to a TCP port
-	Except     Kind = "except"     // denies what Connect allows: Loopback, Internal
-	Capability Kind = "capability" // one of capabilities(7), if the runner has it
+	Except     Kind = "except"     // deny part of Connect: Loopback, Internal
+	Capability Kind = "capability" // a capability from capabilities(7), if the runner has it
 )
 
 var kinds = []Kind{Read, Write, Create, Sockets, Reach, Listen, Connect, Except, Capability}
 
-// Loopback is what a rule denies that keeps the guest from loopback addresses. QEMU's own connections, to disks
-// and CDs, are allowed.
+// Loopback is the Name of a rule that denies loopback addresses to the guest. QEMU's own connections to disks and
+// CDs remain allowed.
 const Loopback = "loopback"
 
-// Internal is what a rule denies that keeps the servers of CDs from leading QEMU to internal addresses: link-local
-// ones and those of clouds' metadata, in a pod loopback addresses, too.
+// Internal is the Name of a rule that denies internal addresses: link-local addresses and the metadata addresses
+// of clouds, and in a pod also loopback addresses. It prevents servers of CDs from redirecting QEMU to these
+// addresses.
 const Internal = "internal"
 
-// AnyPort is what a rule about TCP names if it is for all ports.
+// AnyPort is the Name of a rule for all TCP ports.
 const AnyPort = "any"
 
-// FreePort is what a rule about listening names if it is for ports that the kernel chooses.
+// FreePort is the Name of a rule for listening on ports that the kernel chooses.
 const FreePort = "free"
 
-// A Rule allows one thing, except for Except. What no rule allows is denied.
+// A Rule allows one thing; only the kind Except denies something. Everything without a rule is denied.
 type Rule struct {
 	Kind Kind `json:"kind"`
-	// Name is an absolute path, a port, AnyPort or FreePort, Loopback, or a capability without CAP_, in
-	// small letters.
+	// Name is an absolute path, a port, AnyPort, FreePort, Loopback, Internal, or a capability in lower case
+	// without CAP_.
 	Name string `json:"name"`
-	// Why is the option that needs it, or a reason in words.
+	// Why is the option that needs the rule, or another reason.
 	Why string `json:"why"`
-	// Origin is where the VM type made the option; it may be empty.
+	// Origin is the place in the VM type that created the option; it may be empty.
 	Origin plan.Origin `json:"origin,omitempty"`
 }
 
-// A Domain is what one process may use.
+// A Domain contains everything that a single process may use.
 type Domain struct {
-	// Process is its name in the plan.
+	// Process is the name of the process in the plan.
 	Process string `json:"process"`
-	// Exempt says that the process confines itself, in a way that the rules would
-	// prevent.
+	// Exempt means that the process confines itself, in a way that the rules would prevent.
 	Exempt bool   `json:"exempt,omitempty"`
 	Rules  []Rule `json:"rules,omitempty"`
-	// noAttributes says that the process neither changes modes, owners and dates of files nor watches folders.
+	// noAttributes means that the process never changes modes, owners and dates of files, and never watches
+	// folders.
 	noAttributes bool
-	// pod says that the process is in a pod of the manager.
+	// pod means that the process is in a pod of the manager.
 	pod bool
 }
 
-// whyColumn is where the reasons start in Text, if the line is shorter.
+// whyColumn is the column of reasons in Text, if the line is shorter.
 const whyColumn = 60
 
-// Text returns the rules, a line each, in a fixed order; with why set, each with the
-// option that needs it and where the VM type made that.
+// Text returns the rules, one per line, in a fixed order. If why is true, each line contains the option that
+// needs the rule, and the option's origin in the VM type.
 func (d Domain) Text(why bool) string {
 	var b strings.Builder
 	b.WriteString("confinement of " + printable.Line(d.Process) + "\n")
@@ -95,7 +96,7 @@ func (d Domain) Text(why bool) string {
 	return b.String()
 }
 
-// MayRead reports whether a file may be read, by its name.
+// MayRead reports whether the process may read a file with this name.
 func (d Domain) MayRead(file string) bool {
 	return d.Exempt || slices.ContainsFunc(d.Rules, func(r Rule) bool {
 		return (r.Kind == Read || r.Kind == Write || r.Kind == Create) &&
@@ -106,11 +107,11 @@ func (d Domain) MayRead(file string) bool {
 // MayConnect reports whether the process may connect to a TCP port.
 func (d Domain) MayConnect(to uint16) bool {
 	return d.Exempt || slices.ContainsFunc(d.Rules, func(r Rule) bool {
-		return r.Kind == Connect && (r.Name == AnyPort || port(r.Name) == to)
+		return r.Kind == Connect && (r.Name == AnyPort || portNumber(r.Name) == to)
 	})
 }
 
-// Kernel returns the rules as the kernel gets them; nil if the process is exempt.
+// Kernel returns the rules in the form for the kernel; nil if the process is exempt.
 func (d Domain) Kernel() *confine.Rules {
 	if d.Exempt {
 		return nil
@@ -133,9 +134,9 @@ func (d Domain) Kernel() *confine.Rules {
 				k.Listen.Free = true
 				continue
 			}
-			k.Listen = k.Listen.With(port(r.Name))
+			k.Listen = k.Listen.With(portNumber(r.Name))
 		case Connect:
-			k.Connect = k.Connect.With(port(r.Name))
+			k.Connect = k.Connect.With(portNumber(r.Name))
 		case Except:
 			k.NoLoopback = true
 			k.NoInternal = k.NoInternal || r.Name == Internal
@@ -147,23 +148,22 @@ func (d Domain) Kernel() *confine.Rules {
 	return k
 }
 
-// sorted returns rules in the order of their kinds, each once. The first reason for a
-// rule is kept.
-func sorted(rules []Rule) []Rule {
+// sortRules returns the rules in the order of their kinds, without duplicates. It keeps the first reason of a rule.
+func sortRules(rules []Rule) []Rule {
 	slices.SortStableFunc(rules, func(a, b Rule) int {
 		if a.Kind != b.Kind {
 			return cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind))
 		}
 		if a.Kind == Listen || a.Kind == Connect {
-			return cmp.Or(cmp.Compare(port(a.Name), port(b.Name)), strings.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(portNumber(a.Name), portNumber(b.Name)), strings.Compare(a.Name, b.Name))
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
 	return slices.CompactFunc(rules, func(a, b Rule) bool { return a.Kind == b.Kind && a.Name == b.Name })
 }
 
-// port returns the number of a port, 0 for AnyPort.
-func port(name string) uint16 {
+// portNumber returns the number of a port, or 0 for AnyPort.
+func portNumber(name string) uint16 {
 	n, err := strconv.ParseUint(name, 10, 16)
 	if err != nil {
 		return 0

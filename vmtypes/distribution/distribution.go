@@ -1,6 +1,6 @@
-// Package distribution lists the files of QEMU, swtpm, passt and the firmware where Linux
-// distributions install them, so that a plan can be made for a computer that is only
-// described: by the author of a VM type, or by the manager for a container.
+// Package distribution lists the files of QEMU, swtpm, passt and the firmware at the places where Linux
+// distributions install them. With these lists, a plan can be computed for a computer from its description: by
+// the author of a VM type, or by the manager for a container.
 package distribution
 
 import (
@@ -9,13 +9,13 @@ import (
 )
 
 // Names returns the names of the known distributions, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(distributions())) }
+func Names() []string { return slices.Sorted(maps.Keys(knownDistributions())) }
 
-// Files returns the absolute paths of the files that exist on the distribution called
-// name; nil if the name is unknown. They are for x86-64 unless the name says otherwise.
-func Files(name string) []string { return distributions()[name] }
+// Files returns the absolute paths of the files on a distribution; nil if the name is unknown. They are for
+// x86-64 unless the name contains another architecture.
+func Files(name string) []string { return knownDistributions()[name] }
 
-func distributions() map[string][]string {
+func knownDistributions() map[string][]string {
 	programs := []string{"/usr/bin/qemu-system-x86_64", "/usr/bin/swtpm", "/usr/bin/passt"}
 	with := func(dir string, names ...string) []string {
 		files := slices.Clone(programs)
@@ -30,20 +30,20 @@ func distributions() map[string][]string {
 			"CODE_4M.ms.fd",
 			"CODE_4M.secboot.fd", "CODE_4M.snakeoil.fd", "VARS.fd", "VARS.ms.fd", "VARS_4M.fd", "VARS_4M.ms.fd",
 			"VARS_4M.snakeoil.fd"),
-		// ovmf 2025.02: the small flash is no more
+		// ovmf 2025.02, without the small flash
 		"debian-13": with("/usr/share/OVMF/OVMF_", "CODE_4M.fd", "CODE_4M.ms.fd", "CODE_4M.secboot.fd",
 			"CODE_4M.secboot.strictnx.fd",
 			"CODE_4M.snakeoil.fd", "VARS_4M.fd", "VARS_4M.ms.fd", "VARS_4M.snakeoil.fd"),
 		// edk2-ovmf: large flash as qcow2
 		"fedora": with("/usr/share/edk2/ovmf/OVMF_", "CODE.fd", "CODE.secboot.fd", "VARS.fd", "VARS.secboot.fd",
 			"CODE_4M.qcow2", "CODE_4M.secboot.qcow2", "VARS_4M.qcow2", "VARS_4M.secboot.qcow2"),
-		// edk2-ovmf 202411 and later; no enrolled keys
+		// edk2-ovmf 202411 and later, without enrolled keys
 		"arch":     with("/usr/share/edk2/x64/OVMF_", "CODE.4m.fd", "CODE.secboot.4m.fd", "VARS.4m.fd"),
 		"arch-old": with("/usr/share/edk2-ovmf/x64/OVMF_", "CODE.fd", "CODE.secboot.fd", "VARS.fd"),
 		"alpine":   with("/usr/share/OVMF/", "OVMF.fd", "OVMF_CODE.fd", "OVMF_VARS.fd"),
 		"suse": with("/usr/share/qemu/ovmf-x86_64-", "code.bin", "vars.bin", "4m-code.bin", "4m-vars.bin",
 			"smm-ms-code.bin", "smm-ms-vars.bin"),
-		// QEMU's own, as make install puts it
+		// files of QEMU itself, as installed by make install
 		"upstream": with("/usr/share/qemu/edk2-", "x86_64-code.fd", "x86_64-secure-code.fd", "i386-vars.fd"),
 		// qemu-system-arm, qemu-efi-aarch64 2022.11
 		"debian-12-arm64": {
@@ -51,7 +51,7 @@ func distributions() map[string][]string {
 			"/usr/share/AAVMF/AAVMF_CODE.ms.fd",
 			"/usr/share/AAVMF/AAVMF_VARS.fd", "/usr/share/AAVMF/AAVMF_VARS.ms.fd",
 		},
-		// no firmware at all
+		// without firmware
 		"bare": programs,
 	}
 }

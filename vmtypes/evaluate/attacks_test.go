@@ -14,6 +14,7 @@ import (
 
 	"vmop/authoring/sample"
 	"vmop/authoring/vmtypestest"
+	"vmop/test/tier"
 	"vmop/vmtypes"
 	"vmop/vmtypes/sandbox"
 )
@@ -153,9 +154,9 @@ func attack(t *testing.T, module string) error {
 	require.NoError(t, err)
 	evil := Type{Source: vmtypes.Source{Dir: "types", Modules: map[string]string{"evil.star": module}}, Name: "evil"}
 	var r reply
-	usage, err := evil.send(t.Context(), request{Launch: &launch{VM: newWireSpec(spec), Host: host}}, &host, &r)
+	usage, err := evil.sendRequest(t.Context(), request{Launch: &launch{VM: newWireSpec(spec), Host: host}}, &host, &r)
 	if err == nil {
-		err = r.Failure.error()
+		err = r.Failure.asError()
 	}
 	require.Error(t, err)
 	require.LessOrEqual(t, usage.Peak, int64(300e6), "memory that was resident")
@@ -170,6 +171,9 @@ func TestExhaustingModules(t *testing.T) {
 	for name, module := range exhausting() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if strings.HasPrefix(name, "slow") || name == "endless multiplication" || name == "questions" {
+				tier.Deep(t) // seconds of processor time each
+			}
 			err := attack(t, module)
 			require.Regexp(t, "^VM type evil: (used more than 300 MB of memory|took more than 5 s of processor time|"+
 				"took more than a minute|is nested too deeply: the stack is full|returned more than 32 MiB|"+

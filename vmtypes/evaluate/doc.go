@@ -1,13 +1,13 @@
-// Package evaluate has VM types evaluated for those who don't trust them: the
-// verbs for authors, who try what a stranger wrote, the manager, which runs for
-// many, and the runner, whose VM must not suffer from a type that does not end.
+// Package evaluate evaluates untrusted VM types. The callers are:
 //
-// Stock types are part of the program and are evaluated in its process. All
-// others are evaluated in a process of their own (package sandbox), to which the
-// parent hands the modules as texts; what a type asks about the host, the parent
-// answers. What comes back, plans, errors with their places, faults, is as it
-// would be if the type were called directly.
+//   - the commands for authors, which try types of strangers
+//   - the manager, which works for many users
+//   - the runner, which must protect its VM from a type with an endless loop
 //
-// A program that calls this package begins its main with [Serve]. A caller that
-// evaluates a type more than once, or several, does so in a [Group].
+// Stock types are part of the program and are evaluated in its process. All other types are evaluated in a
+// separate process (package sandbox). The parent sends the modules as texts and answers the type's questions
+// about the host. Plans and errors, with their places, are the same as in a direct call of the type.
+//
+// A program that calls this package must call [Serve] first in main. To evaluate several types, or a type several
+// times, use a [Group].
 package evaluate

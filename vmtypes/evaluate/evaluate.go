@@ -15,19 +15,16 @@ import (
 	"vmop/vmtypes/sandbox"
 )
 
-// A Type says which VM type is meant: its name among the stock types and the
-// modules of a source.
+// A Type identifies a VM type: a stock type by its name, or a type among the modules of a source.
 type Type struct {
 	Source vmtypes.Source
 	Name   string
-	// file is set for a type that is meant by its file, even if there is a stock
-	// type of this name.
+	// file is set if the type is identified by its file, even if there is a stock type with this name.
 	file string
 }
 
-// Find returns the type that a configuration means by name: a stock type, one of
-// the folder dir, or, if name is an absolute path, a file anywhere. Whether
-// there is one shows when it is used.
+// Find returns the type with a name from a configuration: a stock type, a type in the folder dir, or, if name is
+// an absolute path, a type in any file. A missing type is an error at the first use.
 func Find(dir, name string) (Type, error) {
 	if filepath.IsAbs(name) {
 		return inFile(name)
@@ -45,43 +42,43 @@ func inFile(path string) (Type, error) {
 	return Type{Source: source, Name: strings.TrimSuffix(file, ".star"), file: file}, err
 }
 
-// stock reports whether a type is evaluated in this process.
-func (t Type) stock() bool { return t.file == "" && vmtypes.IsStock(t.Name) }
+// isStock reports whether the type is evaluated in this process.
+func (t Type) isStock() bool { return t.file == "" && vmtypes.IsStock(t.Name) }
 
-// load loads the type, in whatever process this is.
-func (t Type) load(ctx context.Context) (*vmtypes.Type, error) {
+// loadType loads the type in the current process.
+func (t Type) loadType(ctx context.Context) (*vmtypes.Type, error) {
 	if t.file != "" {
 		return t.Source.Library().LoadFile(ctx, t.file)
 	}
 	return t.Source.Library().Load(ctx, t.Name)
 }
 
-// Launch returns the plan for a VM, spec with its defaults, on host. The errors
-// are those of vmtypes.Type's Launch, and those of package sandbox when a limit
-// was reached. The plan is returned together with a *vmtypes.FaultsError if it
-// cannot work.
+// Launch returns the plan for a VM on a host. spec must contain its defaults. The errors are the errors of
+// [vmtypes.Type.Launch] and, if a limit was reached, of package sandbox. If the plan cannot work, Launch returns
+// it together with a *vmtypes.FaultsError.
 func (t Type) Launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
-	if t.stock() {
-		loaded, err := t.load(ctx)
+	if t.isStock() {
+		loaded, err := t.loadType(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return loaded.Launch(ctx, spec, host)
 	}
 	var r reply
-	if _, err := t.send(ctx, request{Launch: &launch{VM: newWireSpec(spec), Host: host}}, &host, &r); err != nil {
+	if _, err := t.sendRequest(ctx, request{Launch: &launch{VM: newWireSpec(spec), Host: host}}, &host,
+		&r); err != nil {
 		return nil, err
 	}
 	if r.Plan == nil {
-		return nil, orMissing(r.Failure.error())
+		return nil, orMissing(r.Failure.asError())
 	}
-	return r.Plan, orFaults(r.Plan, host.Files.CheckFiles(r.Plan, spec.Options), r.Failure.error())
+	return r.Plan, orFaults(r.Plan, host.Files.CheckFiles(r.Plan, spec.Options), r.Failure.asError())
 }
 
-// Texts returns the plans of several VMs on one host as texts; "" is that of a VM
-// for which there is none. All of them share the limits of one process.
+// Texts returns the plans of several VMs on one host as texts. A text is "" if there is no plan for its VM. All
+// VMs share the limits of one process.
 func (t Type) Texts(ctx context.Context, specs []vmspec.Spec, host vmtypes.Host) ([]string, error) {
-	if t.stock() {
+	if t.isStock() {
 		return launchAll(ctx, t, specs, host)
 	}
 	q := texts{Host: host}
@@ -89,10 +86,10 @@ func (t Type) Texts(ctx context.Context, specs []vmspec.Spec, host vmtypes.Host)
 		q.VMs = append(q.VMs, newWireSpec(spec))
 	}
 	var r reply
-	if _, err := t.send(ctx, request{Texts: &q}, &host, &r); err != nil {
+	if _, err := t.sendRequest(ctx, request{Texts: &q}, &host, &r); err != nil {
 		return nil, err
 	}
-	if err := r.Failure.error(); err != nil {
+	if err := r.Failure.asError(); err != nil {
 		return nil, err
 	}
 	if len(r.Texts) != len(specs) {
@@ -101,7 +98,7 @@ func (t Type) Texts(ctx context.Context, specs []vmspec.Spec, host vmtypes.Host)
 	return r.Texts, nil
 }
 
-// orFaults checks a plan again: a type may have taken over the process that made it.
+// orFaults checks a plan again, because a type may have taken over the process that sent it.
 func orFaults(p *plan.Plan, misplaced []plan.Fault, err error) error {
 	if err != nil {
 		return err
@@ -119,35 +116,34 @@ func orMissing(err error) error {
 	return err
 }
 
-// Describe returns what the type says of itself.
+// Describe returns the type's description.
 func (t Type) Describe(ctx context.Context) (vmtypes.Description, error) {
-	if t.stock() {
-		loaded, err := t.load(ctx)
+	if t.isStock() {
+		loaded, err := t.loadType(ctx)
 		if err != nil {
 			return vmtypes.Description{}, err
 		}
 		return loaded.Describe(), nil
 	}
 	var r reply
-	if _, err := t.send(ctx, request{Describe: true}, nil, &r); err != nil {
+	if _, err := t.sendRequest(ctx, request{Describe: true}, nil, &r); err != nil {
 		return vmtypes.Description{}, err
 	}
 	if r.Description == nil {
-		return vmtypes.Description{}, orMissing(r.Failure.error())
+		return vmtypes.Description{}, orMissing(r.Failure.asError())
 	}
 	return *r.Description, nil
 }
 
-// Test runs the tests of a file of a source whose names match, and decodes what the
-// [Tester] of this program returned into results; nil matches all. The tests of a
-// file share the limits of one process.
+// Test runs the tests in a file of a source and decodes the results of the program's [Tester] into results. It
+// only runs tests with matching names; nil matches all. The tests of a file share the limits of one process.
 func Test(ctx context.Context, source vmtypes.Source, file string, match *regexp.Regexp, results any) error {
 	q := request{Source: source, Test: &test{File: file}}
 	if match != nil {
 		q.Test.Match = match.String()
 	}
 	var r reply
-	if _, err := sandbox.Run(ctx, q, answerer(nil), &r); err != nil {
+	if _, err := sandbox.Run(ctx, q, hostAnswerer(nil), &r); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if err := json.Unmarshal(r.Results, results); err != nil {
@@ -156,30 +152,30 @@ func Test(ctx context.Context, source vmtypes.Source, file string, match *regexp
 	return nil
 }
 
-// Diagnose returns what is wrong with the module file of a source, as far as
-// loading it shows: all of its mistakes that are found at once. A nil error
-// means that it can be loaded, and is a type if it defines launch.
+// Diagnose returns the errors in a module of a source, as far as loading it detects them. It returns all errors
+// that it finds in one pass. nil means that the module can be loaded and, if it defines launch, that it is a
+// valid type.
 func Diagnose(ctx context.Context, source vmtypes.Source, file string) error {
 	var r reply
 	t := Type{Source: source, Name: strings.TrimSuffix(file, ".star")}
-	if _, err := t.send(ctx, request{Diagnose: file}, nil, &r); err != nil {
+	if _, err := t.sendRequest(ctx, request{Diagnose: file}, nil, &r); err != nil {
 		return err
 	}
-	return r.Failure.error()
+	return r.Failure.asError()
 }
 
-// send has a request worked on in a process of its own.
-func (t Type) send(ctx context.Context, q request, host *vmtypes.Host, r *reply) (sandbox.Usage, error) {
+// sendRequest processes a request in a separate process.
+func (t Type) sendRequest(ctx context.Context, q request, host *vmtypes.Host, r *reply) (sandbox.Usage, error) {
 	q.Source, q.Name, q.File = t.Source, t.Name, t.file
-	usage, err := sandbox.Run(ctx, q, answerer(host), r)
+	usage, err := sandbox.Run(ctx, q, hostAnswerer(host), r)
 	if err != nil {
 		err = fmt.Errorf("VM type %s: %w", t.Name, err)
 	}
 	return usage, err
 }
 
-// answerer answers what a type asks about the host.
-func answerer(host *vmtypes.Host) func(json.RawMessage) (any, error) {
+// hostAnswerer returns the function that answers a type's questions about the host.
+func hostAnswerer(host *vmtypes.Host) func(json.RawMessage) (any, error) {
 	return func(text json.RawMessage) (any, error) {
 		var q question
 		if err := json.Unmarshal(text, &q); err != nil {
@@ -203,5 +199,5 @@ func answerer(host *vmtypes.Host) func(json.RawMessage) (any, error) {
 	}
 }
 
-// longestPath is the longest that Linux takes (PATH_MAX).
+// longestPath is the maximum length of a path on Linux (PATH_MAX).
 const longestPath = 4096

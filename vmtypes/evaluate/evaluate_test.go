@@ -60,7 +60,7 @@ func TestPlansAreTheSame(t *testing.T) {
 			archive, err := found.Archive()
 			require.NoError(t, err)
 			kept := g.AddKept(archive)
-			require.Equal(t, vmType.stock(), kept.loaded != nil)
+			require.Equal(t, vmType.isStock(), kept.loaded != nil)
 			elsewhere := g.AddKept(append(archive, "-- other.star --\nx = 1\n"...))
 			require.Nil(t, elsewhere.loaded)
 			for _, m := range []*Member{found, kept, elsewhere} {
@@ -277,9 +277,9 @@ func FuzzReply(f *testing.F) {
 		if json.Unmarshal(data, &r) != nil {
 			return
 		}
-		err := r.Failure.error()
+		err := r.Failure.asError()
 		if err != nil {
-			require.Equal(t, err.Error(), newFailure(err).error().Error())
+			require.Equal(t, err.Error(), newFailure(err).asError().Error())
 		}
 		if r.Plan == nil {
 			require.Error(t, orMissing(err))

@@ -8,8 +8,9 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// filterTaps sets the filter of taps without a lease, for which the configuration wants one. It does so for every VM
-// type, also one that was kept before there was such a filter: in a cluster the filter protects others from the guest.
+// filterTaps enables the filter for taps without a lease if the configuration requests it. It does so for every
+// VM type, even for a pinned type that is older than this filter: in a cluster, the filter protects others from
+// the guest.
 func filterTaps(p *plan.Plan, spec vmspec.Spec) error {
 	wants := func(n vmspec.Network) bool {
 		return n.Type == vmspec.NetworkTap && n.Lease == nil && n.Filter != nil && *n.Filter

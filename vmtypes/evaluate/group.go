@@ -12,15 +12,15 @@ import (
 	"vmop/vmtypes/sandbox"
 )
 
-// A Group evaluates several types one after another, all those that are not stock
-// types in one process, whose limits they share. It is for a caller that learns
-// from each plan what to ask next. One goroutine uses it. It must be closed.
+// A Group evaluates several types one after another. All types except stock types run in one process and share
+// its limits. It is for callers that need the result of one plan before they ask for the next. Only one goroutine
+// may use a Group. It must be closed.
 type Group struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	members int
 
-	// Of the process; nil before there is one.
+	// State of the process; nil until it starts.
 	jobs    chan job
 	replies chan reply
 	ended   chan struct{} // closed when err is set
@@ -32,12 +32,12 @@ type Member struct {
 	group  *Group
 	name   string
 	number int
-	source *typeText     // for the process, until it has it
-	loaded *vmtypes.Type // of one that is evaluated in this process
-	fault  error         // of one that cannot be evaluated at all
+	source *typeText     // for the process, until it was sent
+	loaded *vmtypes.Type // only if the type is evaluated in this process
+	fault  error         // the reason why every evaluation fails
 }
 
-// typeText is a type as the process gets it.
+// typeText is the form of a type that is sent to the process.
 type typeText struct {
 	Source  vmtypes.Source
 	Name    string
@@ -45,31 +45,31 @@ type typeText struct {
 	Archive []byte
 }
 
-// options are those that a type checks.
+// options are the options for a type to check.
 type options struct {
 	VM    wireSpec
 	Files vmtypes.Files
 }
 
-// A job is what the process of a Group does next with a type: it loads it, and does
-// what the one that is set of the fields after Text says.
+// A job is one task for the process of a Group. The process loads the type and then does what the set field after
+// Text requests.
 type job struct {
 	Number  int
-	Text    *typeText // the first time
+	Text    *typeText // only in the first job of a type
 	Archive bool
 	Options *options
 	Launch  *launch
 	host    *vmtypes.Host
 }
 
-// NewGroup returns a Group without members. Everything it does ends with ctx.
+// NewGroup returns an empty Group. All its work ends with ctx.
 func NewGroup(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
 
-// Close ends the process of the group, if there is one.
+// Close ends the process of the group, if it is running.
 func (g *Group) Close() {
 	g.cancel(nil)
 	if g.ended != nil {
@@ -77,25 +77,23 @@ func (g *Group) Close() {
 	}
 }
 
-// Add makes a type, as Find returns it, a member. A stock type that cannot be
-// loaded is an error.
+// Add adds a type from Find to the group. It fails if loading a stock type fails.
 func (g *Group) Add(t Type) (*Member, error) {
-	m := g.member(t.Name, &typeText{Source: t.Source, Name: t.Name, File: t.file})
-	if t.stock() {
+	m := g.newMember(t.Name, &typeText{Source: t.Source, Name: t.Name, File: t.file})
+	if t.isStock() {
 		var err error
-		if m.loaded, err = t.load(g.ctx); err != nil {
+		if m.loaded, err = t.loadType(g.ctx); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
 }
 
-// AddKept makes the type of an archive a member. One whose modules are all the
-// program's own is evaluated in this process. What is no archive has no name, and
-// fails to do anything.
+// AddKept adds the type of an archive to the group. If all its modules are modules of the program, it is
+// evaluated in this process. For an invalid archive, the member has no name and all its methods fail.
 func (g *Group) AddKept(archive []byte) *Member {
 	name, err := vmtypes.ArchivedName(archive)
-	m := g.member(name, &typeText{Archive: archive})
+	m := g.newMember(name, &typeText{Archive: archive})
 	if err == nil && vmtypes.IsStockArchive(archive) {
 		m.loaded, err = vmtypes.LoadArchive(g.ctx, archive)
 	}
@@ -103,7 +101,7 @@ func (g *Group) AddKept(archive []byte) *Member {
 	return m
 }
 
-func (g *Group) member(name string, text *typeText) *Member {
+func (g *Group) newMember(name string, text *typeText) *Member {
 	g.members++
 	return &Member{group: g, name: name, number: g.members, source: text}
 }
@@ -111,16 +109,16 @@ func (g *Group) member(name string, text *typeText) *Member {
 // Name returns the name of the type.
 func (m *Member) Name() string { return m.name }
 
-// Load returns what is wrong with the type, as far as loading it shows.
+// Load returns the error of loading the type, if any.
 func (m *Member) Load() error {
 	if m.loaded != nil {
 		return nil
 	}
-	r, err := m.do(job{})
+	r, err := m.doJob(job{})
 	if err != nil {
 		return err
 	}
-	return r.Failure.error()
+	return r.Failure.asError()
 }
 
 // Archive returns the type with all its modules, as vmtypes.Type.Archive does.
@@ -128,56 +126,56 @@ func (m *Member) Archive() ([]byte, error) {
 	if m.loaded != nil {
 		return m.loaded.Archive()
 	}
-	r, err := m.do(job{Archive: true})
+	r, err := m.doJob(job{Archive: true})
 	if err != nil {
 		return nil, err
 	}
-	return r.Archive, r.Failure.error()
+	return r.Archive, r.Failure.asError()
 }
 
-// CheckOptions returns a *vmtypes.OptionsError if vm.options of a spec has faults.
+// CheckOptions returns a *vmtypes.OptionsError if vm.options contains errors.
 func (m *Member) CheckOptions(spec vmspec.Spec, files vmtypes.Files) error {
 	if m.loaded != nil {
 		return m.loaded.CheckOptions(spec, files)
 	}
-	r, err := m.do(job{Options: &options{VM: newWireSpec(spec), Files: files}})
+	r, err := m.doJob(job{Options: &options{VM: newWireSpec(spec), Files: files}})
 	if err != nil {
 		return err
 	}
-	return r.Failure.error()
+	return r.Failure.asError()
 }
 
-// Launch is Type.Launch.
+// Launch works like [Type.Launch].
 func (m *Member) Launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
-	p, err := m.launch(ctx, spec, host)
+	p, err := m.launchPlan(ctx, spec, host)
 	if err != nil {
 		return p, err
 	}
 	return p, filterTaps(p, spec)
 }
 
-func (m *Member) launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+func (m *Member) launchPlan(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
 	if m.loaded != nil {
 		return m.loaded.Launch(ctx, spec, host)
 	}
-	r, err := m.do(job{Launch: &launch{VM: newWireSpec(spec), Host: host}, host: &host})
+	r, err := m.doJob(job{Launch: &launch{VM: newWireSpec(spec), Host: host}, host: &host})
 	if err != nil {
 		return nil, err
 	}
 	if r.Plan == nil {
-		return nil, orMissing(r.Failure.error())
+		return nil, orMissing(r.Failure.asError())
 	}
-	return r.Plan, orFaults(r.Plan, host.Files.CheckFiles(r.Plan, spec.Options), r.Failure.error())
+	return r.Plan, orFaults(r.Plan, host.Files.CheckFiles(r.Plan, spec.Options), r.Failure.asError())
 }
 
-// do has the process do a job.
-func (m *Member) do(j job) (reply, error) {
+// doJob sends a job to the process and waits for its reply.
+func (m *Member) doJob(j job) (reply, error) {
 	g := m.group
 	if m.fault != nil {
 		return reply{}, m.fault
 	}
 	if g.ended == nil {
-		g.start()
+		g.startProcess()
 	}
 	j.Number, j.Text = m.number, m.source
 	m.source = nil
@@ -194,22 +192,21 @@ func (m *Member) do(j job) (reply, error) {
 	}
 }
 
-// start starts the process, which asks for its jobs.
-func (g *Group) start() {
+// startProcess starts the process, which then asks for jobs.
+func (g *Group) startProcess() {
 	g.jobs, g.replies, g.ended = make(chan job), make(chan reply), make(chan struct{})
 	go func() {
 		defer close(g.ended)
 		var r reply
-		_, g.err = sandbox.Run(g.ctx, request{Group: true}, g.answerer(), &r)
+		_, g.err = sandbox.Run(g.ctx, request{Group: true}, g.jobAnswerer(), &r)
 		if g.err == nil {
 			g.err = orMissing(nil)
 		}
 	}()
 }
 
-// answerer gives the process its jobs, and answers what a type asks about the
-// host.
-func (g *Group) answerer() func(json.RawMessage) (any, error) {
+// jobAnswerer returns the function that sends jobs to the process and answers a type's questions about the host.
+func (g *Group) jobAnswerer() func(json.RawMessage) (any, error) {
 	var host *vmtypes.Host
 	return func(text json.RawMessage) (any, error) {
 		var q question
@@ -217,7 +214,7 @@ func (g *Group) answerer() func(json.RawMessage) (any, error) {
 			return nil, err
 		}
 		if !q.Next {
-			return answerer(host)(text)
+			return hostAnswerer(host)(text)
 		}
 		if q.Reply != nil {
 			select {
@@ -236,8 +233,7 @@ func (g *Group) answerer() func(json.RawMessage) (any, error) {
 	}
 }
 
-// serveGroup does the jobs of a Group, in the process of its own, until the
-// parent ends it.
+// serveGroup runs in the separate process. It processes the jobs of a Group until the parent ends it.
 func serveGroup(ctx context.Context, ask sandbox.Ask) (any, error) {
 	types := map[int]func() (*vmtypes.Type, error){}
 	q := question{Next: true}
@@ -247,26 +243,26 @@ func serveGroup(ctx context.Context, ask sandbox.Ask) (any, error) {
 			return nil, err
 		}
 		if j.Text != nil {
-			loaded, err := j.Text.load(ctx)
+			loaded, err := j.Text.loadType(ctx)
 			types[j.Number] = func() (*vmtypes.Type, error) { return loaded, err }
 		}
 		load := types[j.Number]
 		if load == nil {
 			return nil, errors.New("a job for a type that was not given")
 		}
-		r := j.serve(ctx, load, ask)
+		r := j.serveJob(ctx, load, ask)
 		q.Reply = &r
 	}
 }
 
-func (t *typeText) load(ctx context.Context) (*vmtypes.Type, error) {
+func (t *typeText) loadType(ctx context.Context) (*vmtypes.Type, error) {
 	if t.Archive != nil {
 		return vmtypes.LoadArchive(ctx, t.Archive)
 	}
-	return Type{Source: t.Source, Name: t.Name, file: t.File}.load(ctx)
+	return Type{Source: t.Source, Name: t.Name, file: t.File}.loadType(ctx)
 }
 
-func (j *job) serve(ctx context.Context, load func() (*vmtypes.Type, error), ask sandbox.Ask) reply {
+func (j *job) serveJob(ctx context.Context, load func() (*vmtypes.Type, error), ask sandbox.Ask) reply {
 	t, err := load()
 	var r reply
 	switch {
@@ -276,7 +272,7 @@ func (j *job) serve(ctx context.Context, load func() (*vmtypes.Type, error), ask
 	case j.Options != nil:
 		err = t.CheckOptions(j.Options.VM.Spec, j.Options.Files)
 	case j.Launch != nil:
-		r.Plan, err = t.Launch(ctx, j.Launch.VM.Spec, asking(j.Launch.Host, ask))
+		r.Plan, err = t.Launch(ctx, j.Launch.VM.Spec, hostByQuestions(j.Launch.Host, ask))
 	}
 	r.Failure = newFailure(err)
 	return r

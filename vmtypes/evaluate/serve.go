@@ -13,21 +13,21 @@ import (
 	"vmop/vmtypes/sandbox"
 )
 
-// A Tester runs the tests of a file of a library whose names match. Its results are
-// handed to the parent as JSON.
+// A Tester runs those tests in a file of a library that have matching names. Its results are sent to the parent
+// as JSON.
 type Tester func(ctx context.Context, library *vmtypes.Library, file string, match *regexp.Regexp) (results any)
 
-// Serve evaluates one request, and ends the process, if it was started for that.
-// It must be the first call in main. tests runs the tests of VM types; it is nil in
-// a program that never calls [Test], which therefore links no code that runs tests.
+// Serve must be the first call in main. If the process was started for this, it evaluates one request and ends
+// the process. tests runs the tests of VM types. It is nil in a program that never calls [Test], which then links
+// no test code.
 func Serve(ctx context.Context, tests Tester) {
 	sandbox.Serve(ctx, func(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, error) {
-		return serve(ctx, text, ask, tests)
+		return serveRequest(ctx, text, ask, tests)
 	})
 }
 
-// serve works on one request, in the process of its own.
-func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask, tests Tester) (any, error) {
+// serveRequest processes one request in the separate process.
+func serveRequest(ctx context.Context, text json.RawMessage, ask sandbox.Ask, tests Tester) (any, error) {
 	var q request
 	if err := json.Unmarshal(text, &q); err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
@@ -35,39 +35,39 @@ func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask, tests Tes
 	t := Type{Source: q.Source, Name: q.Name, file: q.File}
 	switch {
 	case q.Launch != nil:
-		return q.Launch.serve(ctx, t, ask), nil
+		return q.Launch.serveLaunch(ctx, t, ask), nil
 	case q.Texts != nil:
 		specs := make([]vmspec.Spec, len(q.Texts.VMs))
 		for i, vm := range q.Texts.VMs {
 			specs[i] = vm.Spec
 		}
-		list, err := launchAll(ctx, t, specs, asking(q.Texts.Host, ask))
+		list, err := launchAll(ctx, t, specs, hostByQuestions(q.Texts.Host, ask))
 		return reply{Texts: list, Failure: newFailure(err)}, nil
 	case q.Input != nil:
-		return q.Input.serve(ctx, t, ask), nil
+		return q.Input.serveInput(ctx, t, ask), nil
 	case q.Describe:
-		return describe(ctx, t), nil
+		return describeType(ctx, t), nil
 	case q.Test != nil && tests != nil:
-		return q.Test.serve(ctx, q.Source.Library(), tests)
+		return q.Test.serveTest(ctx, q.Source.Library(), tests)
 	case q.Group:
 		return serveGroup(ctx, ask)
 	case q.Diagnose != "":
-		return reply{Failure: newFailure(diagnose(ctx, q.Source.Library(), q.Diagnose))}, nil
+		return reply{Failure: newFailure(diagnoseModule(ctx, q.Source.Library(), q.Diagnose))}, nil
 	}
 	return nil, errors.New("unknown request")
 }
 
-func (l *launch) serve(ctx context.Context, t Type, ask sandbox.Ask) reply {
-	loaded, err := t.load(ctx)
+func (l *launch) serveLaunch(ctx context.Context, t Type, ask sandbox.Ask) reply {
+	loaded, err := t.loadType(ctx)
 	if err != nil {
 		return reply{Failure: newFailure(err)}
 	}
-	p, err := loaded.Launch(ctx, l.VM.Spec, asking(l.Host, ask))
+	p, err := loaded.Launch(ctx, l.VM.Spec, hostByQuestions(l.Host, ask))
 	return reply{Plan: p, Failure: newFailure(err)}
 }
 
-// asking returns the host with the functions that ask the parent.
-func asking(host vmtypes.Host, ask sandbox.Ask) vmtypes.Host {
+// hostByQuestions returns the host with functions that ask the parent.
+func hostByQuestions(host vmtypes.Host, ask sandbox.Ask) vmtypes.Host {
 	host.Exists = func(path string) bool {
 		var is bool
 		mustAsk(ask(question{Exists: path}, &is))
@@ -84,16 +84,16 @@ func asking(host vmtypes.Host, ask sandbox.Ask) vmtypes.Host {
 	return host
 }
 
-// launchAll returns the plans of several VMs as texts, in whatever process this
-// is; "" is that of a VM that gets none.
+// launchAll returns the plans of several VMs as texts, evaluated in the current process. A text is "" if there is
+// no plan for its VM.
 func launchAll(ctx context.Context, t Type, specs []vmspec.Spec, host vmtypes.Host) ([]string, error) {
-	loaded, err := t.load(ctx)
+	loaded, err := t.loadType(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]string, len(specs))
 	for i, spec := range specs {
-		if p, _ := loaded.Launch(ctx, spec, host); p != nil { // a plan with faults is one, too
+		if p, _ := loaded.Launch(ctx, spec, host); p != nil { // even a plan with errors has a text
 			list[i] = p.Text()
 		}
 		if ctx.Err() != nil {
@@ -103,15 +103,15 @@ func launchAll(ctx context.Context, t Type, specs []vmspec.Spec, host vmtypes.Ho
 	return list, nil
 }
 
-// mustAsk ends an evaluation whose questions are not answered: the parent is gone.
+// mustAsk ends the evaluation when a question stays unanswered, because then the parent is gone.
 func mustAsk(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-func describe(ctx context.Context, t Type) reply {
-	loaded, err := t.load(ctx)
+func describeType(ctx context.Context, t Type) reply {
+	loaded, err := t.loadType(ctx)
 	if err != nil {
 		return reply{Failure: newFailure(err)}
 	}
@@ -119,7 +119,7 @@ func describe(ctx context.Context, t Type) reply {
 	return reply{Description: &d}
 }
 
-func (r *test) serve(ctx context.Context, library *vmtypes.Library, tests Tester) (any, error) {
+func (r *test) serveTest(ctx context.Context, library *vmtypes.Library, tests Tester) (any, error) {
 	match, err := regexp.Compile(r.Match)
 	if err != nil {
 		return nil, err
@@ -128,8 +128,8 @@ func (r *test) serve(ctx context.Context, library *vmtypes.Library, tests Tester
 	return reply{Results: results}, err
 }
 
-// diagnose loads a module, and, if it defines launch, makes a type of it.
-func diagnose(ctx context.Context, library *vmtypes.Library, file string) error {
+// diagnoseModule loads a module. If it defines launch, diagnose also loads it as a type.
+func diagnoseModule(ctx context.Context, library *vmtypes.Library, file string) error {
 	script, err := library.Script(ctx, file, nil)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A request is what the parent wants of a VM type. One of the pointers is set.
+// A request is a request of the parent. Exactly one of the fields after File is set.
 type request struct {
 	Source   vmtypes.Source
 	Name     string
@@ -25,7 +25,7 @@ type request struct {
 	Describe bool    `json:",omitempty"`
 	Diagnose string  `json:",omitempty"` // a file of the source
 	Test     *test   `json:",omitempty"`
-	Group    bool    `json:",omitempty"` // jobs follow
+	Group    bool    `json:",omitempty"` // the process asks for jobs
 }
 
 type launch struct {
@@ -33,13 +33,13 @@ type launch struct {
 	Host vmtypes.Host
 }
 
-// texts asks for the plans of several VMs.
+// texts requests the plans of several VMs.
 type texts struct {
 	VMs  []wireSpec
 	Host vmtypes.Host
 }
 
-// An input of a session, or, if Complete is set, the line that is being typed.
+// An input is an input of a session or, if Complete is set, an unfinished line.
 type input struct {
 	VM       wireSpec
 	Host     vmtypes.Host
@@ -48,10 +48,10 @@ type input struct {
 	Complete bool
 }
 
-// A test is a file of the source, and which of its tests are run.
+// A test is a file of the source, and a pattern for the names of its tests.
 type test struct{ File, Match string }
 
-// A reply is what came of it.
+// A reply is the result of a request or a job.
 type reply struct {
 	Plan        *plan.Plan           `json:",omitempty"`
 	Description *vmtypes.Description `json:",omitempty"`
@@ -63,8 +63,8 @@ type reply struct {
 	Failure     *failure             `json:",omitempty"`
 }
 
-// A question of a type about the host, or of the process of a Group for what to do
-// next, with what came of the job before.
+// A question is a question about the host. In the process of a Group, it can also be a request for the next job,
+// together with the reply to the previous job.
 type question struct {
 	Exists   string `json:",omitempty"`
 	Firmware bool   `json:",omitempty"`
@@ -73,8 +73,8 @@ type question struct {
 	Reply    *reply `json:",omitempty"`
 }
 
-// A failure is an error of package vmtypes: what was being done, and what was
-// wrong in detail, which is one of several kinds or a text.
+// A failure is an error of package vmtypes. Doing is the context of the error; one of the other fields contains
+// the details.
 type failure struct {
 	Doing   string
 	Errors  vmtypes.Errors        `json:",omitempty"`
@@ -83,7 +83,7 @@ type failure struct {
 	Text    string                `json:",omitempty"`
 }
 
-// newFailure returns nil for no error.
+// newFailure converts an error; nil stays nil.
 func newFailure(err error) *failure {
 	if err == nil {
 		return nil
@@ -107,8 +107,8 @@ func newFailure(err error) *failure {
 	return &f
 }
 
-// error is the reverse.
-func (f *failure) error() error {
+// asError converts a failure back to an error.
+func (f *failure) asError() error {
 	var detail error
 	switch {
 	case f == nil:
@@ -139,8 +139,7 @@ func hasNil(list vmtypes.Errors) bool {
 	return false
 }
 
-// wireSpec is a spec in JSON: in the options, whole numbers stay apart from
-// others.
+// wireSpec is a spec in JSON. In the options, whole numbers stay distinct from floating-point numbers.
 type wireSpec struct {
 	Spec    vmspec.Spec
 	Options any
@@ -172,10 +171,10 @@ func (w *wireSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// infinity stands for the numbers that JSON lacks.
+// infinity is the representation of an infinite number, which JSON lacks.
 const infinity = "1e999"
 
-// toWire writes floating-point numbers with a point or an exponent.
+// toWire converts floating-point numbers so that they contain a point or an exponent.
 func toWire(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -227,7 +226,7 @@ func fromWire(v any) any {
 		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 			return n
 		}
-		f, _ := strconv.ParseFloat(string(v), 64) // out of range: infinity
+		f, _ := strconv.ParseFloat(string(v), 64) // infinity if out of range
 		return f
 	}
 	return v

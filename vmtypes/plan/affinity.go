@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// maxCPU is the highest number of a CPU of the host that Linux can have (CONFIG_NR_CPUS).
+// maxCPU is the highest possible CPU number on Linux (CONFIG_NR_CPUS).
 const maxCPU = 8191
 
-// Affinity says on which CPUs of the host those of the guest run.
+// Affinity is the rule that assigns the guest's CPUs to CPUs of the host.
 type Affinity struct {
-	// CPUs are those of the host for each CPU of the guest, by its number (cpu-index in
-	// QMP). None means that it runs where QEMU does, as do CPUs beyond the list.
+	// CPUs contains the CPUs of the host for each CPU of the guest. The index is the number of the guest's CPU
+	// (cpu-index in QMP). A guest CPU with an empty list, or beyond the end of CPUs, runs on the same CPUs as
+	// QEMU.
 	CPUs [][]int `json:"cpus"`
 }
 
@@ -33,7 +34,7 @@ func (r Affinity) String() string {
 
 func (Affinity) rule() {}
 
-// CPUList returns numbers of CPUs as Linux writes them: 0-3,8.
+// CPUList returns CPU numbers in Linux's notation: 0-3,8.
 func CPUList(cpus []int) string {
 	list := slices.Compact(slices.Sorted(slices.Values(cpus)))
 	var words []string
@@ -51,22 +52,22 @@ func CPUList(cpus []int) string {
 	return strings.Join(words, ",")
 }
 
-// cpus checks numbers of CPUs of the host.
-func (c *checker) cpus(what string, cpus []int) {
+// checkCPUs checks CPU numbers of the host.
+func (c *checker) checkCPUs(what string, cpus []int) {
 	for _, n := range cpus {
 		if n < 0 || n > maxCPU {
-			c.fault(nil, "%s: the host can't have a CPU %d, want 0 to %d", what, n, maxCPU)
+			c.addFault(nil, "%s: the host can't have a CPU %d, want 0 to %d", what, n, maxCPU)
 		}
 	}
 }
 
-// affinity checks a rule.
-func (c *checker) affinity(r Affinity) {
+// checkAffinity checks a rule.
+func (c *checker) checkAffinity(r Affinity) {
 	if len(r.CPUs) > MaxOptions {
-		c.fault(nil, "hotplug.affinity: %d CPUs, at most %d are allowed", len(r.CPUs), MaxOptions)
+		c.addFault(nil, "hotplug.affinity: %d CPUs, at most %d are allowed", len(r.CPUs), MaxOptions)
 		return
 	}
 	for n, list := range r.CPUs {
-		c.cpus(fmt.Sprintf("hotplug.affinity: cpus[%d]", n), list)
+		c.checkCPUs(fmt.Sprintf("hotplug.affinity: cpus[%d]", n), list)
 	}
 }

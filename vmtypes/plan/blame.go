@@ -2,15 +2,14 @@ package plan
 
 import "strings"
 
-// Blame returns the option that a message of the process is about, or nil. Most
-// of QEMU's complaints begin with the option as it was given, "-device foo,id=a:
-// …"; of others it is known which option they are about.
+// Blame returns the option that caused a message of the process, or nil. Most error messages of QEMU begin with
+// the option from the command line: "-device foo,id=a: …". For some others, the option is known.
 func (p Process) Blame(message string) *Option {
 	words := p.Argv()
 	var found *Option
 	longest, at := 0, 0
 	for i := range p.Args {
-		n := len(p.Args[i].Words(symbolic))
+		n := len(p.Args[i].Words(descriptorName))
 		text := strings.Join(words[at:at+n], " ")
 		at += n
 		if len(text) > longest && strings.Contains(message, text+":") {
@@ -22,14 +21,14 @@ func (p Process) Blame(message string) *Option {
 	}
 	for _, c := range complaints {
 		if strings.Contains(message, c.text) {
-			return p.only(c.flag)
+			return p.onlyOption(c.flag)
 		}
 	}
 	return nil
 }
 
-// only returns the option with this flag if there is just one.
-func (p Process) only(flag string) *Option {
+// onlyOption returns the option with this flag, if there is exactly one.
+func (p Process) onlyOption(flag string) *Option {
 	var found *Option
 	for i := range p.Args {
 		switch {
@@ -43,7 +42,7 @@ func (p Process) only(flag string) *Option {
 	return found
 }
 
-// complaints are what QEMU (7.2 to 10) says without naming the option.
+// complaints are error messages of QEMU (7.2 to 10) without the option.
 var complaints = []struct{ text, flag string }{
 	{"unsupported machine type", "-machine"},
 	{"-machine.", "-machine"}, // Property 'pc-q35-7.2-machine.foo' not found

@@ -7,29 +7,31 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// An Endpoint is where a character device or a network backend listens or connects, as QEMU understands the option. It
-// has a path, or a host and a port, or a descriptor.
+// An Endpoint is the address where a character device or a network backend listens or connects, in QEMU's
+// interpretation of the option. It contains a path, or a host and a port, or a descriptor.
 type Endpoint struct {
-	// Server is set if QEMU waits for connections there.
+	// Server is set if QEMU listens.
 	Server bool
-	// Path is that of a unix socket, Abstract if it is no file.
+	// Path is the path of a unix socket. Abstract is set if it is an abstract socket, without a file.
 	Path     string
 	Abstract bool
-	// Host and Port are of TCP. LastPort, if set, is the end of a range in which QEMU searches a free port.
+	// Host and Port are a TCP address. LastPort, if set, is the end of a range; QEMU then searches for a free
+	// port in this range.
 	Host, Port, LastPort string
-	// Descriptor is the name of a tap or listener; Number a descriptor that is no part of the plan.
+	// Descriptor is the name of a tap or listener. Number is a descriptor outside the plan.
 	Descriptor, Number string
 }
 
-// Endpoint returns the endpoint of a structured option with one dash, and whether the option
-// has one: -chardev socket and -netdev stream have. The error says what QEMU would refuse, or what is not understood.
+// Endpoint returns the endpoint of a structured option with one dash. is reports whether the option has an
+// endpoint, as -chardev socket and -netdev stream do. The error means that QEMU would reject the option, or that
+// its endpoint is unknown.
 func (o Option) Endpoint() (e Endpoint, is bool, err error) {
 	switch o.Flag + " " + o.Backend() {
 	case "-chardev socket":
 		kind := ""
 		for _, p := range o.Properties {
 			if field := chardevField[p.Key]; field != "" {
-				if err := e.set(field, p); err != nil {
+				if err := e.setProperty(field, p); err != nil {
 					return e, true, err
 				}
 			}
@@ -49,7 +51,7 @@ func (o Option) Endpoint() (e Endpoint, is bool, err error) {
 	return e, false, nil
 }
 
-// chardevField and streamField are what a key says of a socket; "-" is nothing that matters.
+// chardevField and streamField map keys to their meaning for a socket; "-" is an irrelevant key.
 var (
 	chardevField = map[string]string{
 		"server": "server", "path": "path", "abstract": "abstract", "host": "host", "port": "port", "to": "to",
@@ -65,9 +67,10 @@ var (
 	}
 )
 
-// streamEndpoint returns the endpoint of -netdev stream, whose keys QEMU takes by the type of the address.
+// streamEndpoint returns the endpoint of -netdev stream. The type of the address determines which keys QEMU
+// accepts.
 func (o Option) streamEndpoint() (e Endpoint, err error) {
-	kind, _ := o.last("addr.type")
+	kind, _ := o.lastValue("addr.type")
 	fields := streamField[kind]
 	if fields == nil {
 		return e, fmt.Errorf("addr.type=%s is none of unix, inet and fd", kind)
@@ -82,15 +85,15 @@ func (o Option) streamEndpoint() (e Endpoint, err error) {
 		case field == "":
 			return e, fmt.Errorf("%s does not belong to an address of the type %s", p.Key, kind)
 		}
-		if err := e.set(field, p); err != nil {
+		if err := e.setProperty(field, p); err != nil {
 			return e, err
 		}
 	}
 	return e, nil
 }
 
-// set takes over a property; of several with one key QEMU takes the last.
-func (e *Endpoint) set(field string, p Property) error {
+// setProperty applies a property. If a key is given several times, QEMU takes the last.
+func (e *Endpoint) setProperty(field string, p Property) error {
 	switch field {
 	case "server", "abstract":
 		on, known := qemuopt.Bool(p.Value)
@@ -112,8 +115,8 @@ func (e *Endpoint) set(field string, p Property) error {
 	return nil
 }
 
-// last returns the value of a property, of several the last, which QEMU takes.
-func (o Option) last(key string) (value string, ok bool) {
+// lastValue returns the value of a property. If it is given several times, QEMU takes the last.
+func (o Option) lastValue(key string) (value string, ok bool) {
 	for _, p := range o.Properties {
 		if p.Key == key {
 			value, ok = p.Value, true

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// JSON returns the plan for programs, indented. It is complete: json.Unmarshal
-// makes the same plan of it.
+// JSON returns the plan for programs, indented. It is complete: json.Unmarshal returns the same plan.
 func (p *Plan) JSON() ([]byte, error) {
 	b, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -15,8 +14,8 @@ func (p *Plan) JSON() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// optionJSON is the form of an option. Words is for those who only want to see
-// them, with named descriptors; they follow from the rest.
+// optionJSON is the JSON form of an option. Words is redundant. It is for programs that only show the option;
+// descriptors appear in it by name.
 type optionJSON struct {
 	Words      []string       `json:"words"`
 	Flag       string         `json:"flag"`
@@ -33,9 +32,9 @@ type propertyJSON struct {
 	Queues     int    `json:"queues,omitempty"`
 }
 
-// MarshalJSON adds the words that the option becomes, with named descriptors.
+// MarshalJSON adds the option's words on the command line, with the names of descriptors.
 func (o Option) MarshalJSON() ([]byte, error) {
-	out := optionJSON{Words: o.Words(symbolic), Flag: o.Flag, Value: o.Value, List: o.List, Origin: o.Origin}
+	out := optionJSON{Words: o.Words(descriptorName), Flag: o.Flag, Value: o.Value, List: o.List, Origin: o.Origin}
 	for _, p := range o.Properties {
 		out.Properties = append(out.Properties, propertyJSON(p))
 	}
@@ -55,7 +54,7 @@ func (o *Option) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON puts each rule behind its kind: [{"cpus": {…}}, …].
+// MarshalJSON writes each rule with its kind: [{"cpus": {…}}, …].
 func (rs Rules) MarshalJSON() ([]byte, error) {
 	out := make([]map[string]Rule, len(rs))
 	for i, r := range rs {

@@ -6,38 +6,38 @@ import (
 	"unicode/utf8"
 )
 
-// An Option is one command line option: -flag value,key=value,….
+// An Option is a command line option: -flag value,key=value,….
 //
 // See docs/decisions/0006-options-are-values.md.
 type Option struct {
-	// Flag with its dashes, "-device"; of a plain argument, all there is.
+	// Flag includes the dashes: "-device". A plain argument has only this field.
 	Flag string
-	// Value is what follows, up to the first comma: "virtio-blk-pci" or "".
+	// Value is the first value: "virtio-blk-pci" or "".
 	Value string
-	// Properties follow the value. If List is false there are none, and Value
-	// is passed on as it is, commas and all (-append, -cpu).
+	// Properties follow the value. If List is false, Properties is empty, and Value is passed on unchanged,
+	// including its commas (-append, -cpu).
 	Properties []Property
-	// List says that value and properties are a list separated by commas.
+	// List means that value and properties form a list, separated by commas.
 	List bool
-	// Origin is where in the VM type's source the option was made.
+	// Origin is the place in the VM type's source that created the option.
 	Origin Origin
 }
 
 // A Property is a key and a value within an option.
 type Property struct {
-	// Key is empty for a descriptor that is the option's whole value (--fd 3).
+	// Key is empty if a descriptor is the option's whole value (--fd 3).
 	Key   string
 	Value string
-	// Descriptor, if set, is the name of the descriptor whose number is the
-	// value; Value is empty then.
+	// Descriptor, if set, is the name of a descriptor. The number of the descriptor becomes the value, and Value
+	// is empty.
 	Descriptor string
-	// Queues is how many numbers the value has, with colons between them, if it is more
-	// than one: those of the queues of a tap.
+	// Queues is the number of queues of a tap, if it is greater than one. The value then contains one number per
+	// queue, separated by colons.
 	Queues int
 }
 
-// Queue returns the name of the descriptor of a tap's queue, from 0; the first has the
-// name of the tap.
+// Queue returns the name of the descriptor of a tap's queue, counted from 0. For the first queue it is the name
+// of the tap.
 func Queue(tap string, n int) string {
 	if n == 0 {
 		return tap
@@ -45,8 +45,8 @@ func Queue(tap string, n int) string {
 	return tap + "/" + strconv.Itoa(n)
 }
 
-// descriptors returns the names of the property's descriptors.
-func (p Property) descriptors() []string {
+// descriptorNames returns the names of the property's descriptors.
+func (p Property) descriptorNames() []string {
 	if p.Descriptor == "" {
 		return nil
 	}
@@ -67,8 +67,8 @@ func (o Option) Get(key string) (string, bool) {
 	return "", false
 }
 
-// ID returns the name by which other options, or QMP, refer to what the option
-// makes: its id or node-name, or "".
+// ID returns the name of the object that the option creates, for other options and QMP: its id or node-name, or
+// "".
 func (o Option) ID() string {
 	for _, p := range o.Properties {
 		if p.Key == "id" || p.Key == "node-name" {
@@ -78,9 +78,9 @@ func (o Option) ID() string {
 	return ""
 }
 
-// size is about how many bytes the words after the flag take; commas that will
-// be doubled and numbers of descriptors are not counted.
-func (o *Option) size() int {
+// sizeInBytes returns the approximate number of bytes of the words after the flag. It ignores doubled commas and the
+// numbers of descriptors.
+func (o *Option) sizeInBytes() int {
 	n := len(o.Value)
 	for i := range o.Properties {
 		n += len(o.Properties[i].Key) + len(o.Properties[i].Value) + 2
@@ -100,8 +100,8 @@ func (o *Option) hasNUL() bool {
 	return false
 }
 
-// broken says that a text is cut within a character.
-func (o *Option) broken() bool {
+// hasBrokenText reports whether a text contains an incomplete character.
+func (o *Option) hasBrokenText() bool {
 	if !utf8.ValidString(o.Flag) || !utf8.ValidString(o.Value) {
 		return true
 	}
@@ -113,9 +113,8 @@ func (o *Option) broken() bool {
 	return false
 }
 
-// Words returns the option as words of a command line, with the numbers that
-// the descriptors have in the process. This is the only place where commas are
-// doubled (QEMU's manual, "-device", and QemuOpts).
+// Words returns the option as words of a command line. number returns the number of a descriptor in the process.
+// This is the only place that doubles commas (QEMU's manual, "-device", and QemuOpts).
 func (o Option) Words(number func(descriptor string) string) []string {
 	if !o.List {
 		if o.Value == "" {
@@ -124,7 +123,7 @@ func (o Option) Words(number func(descriptor string) string) []string {
 		return []string{o.Flag, o.Value}
 	}
 	var b strings.Builder
-	b.Grow(o.size() + 8)
+	b.Grow(o.sizeInBytes() + 8)
 	writeEscaped(&b, o.Value)
 	for i, p := range o.Properties {
 		if i > 0 || o.Value != "" {
@@ -134,7 +133,7 @@ func (o Option) Words(number func(descriptor string) string) []string {
 			b.WriteString(p.Key)
 			b.WriteByte('=')
 		}
-		for k, name := range p.descriptors() {
+		for k, name := range p.descriptorNames() {
 			if k > 0 {
 				b.WriteByte(':')
 			}
@@ -153,14 +152,14 @@ func writeEscaped(b *strings.Builder, s string) {
 	b.WriteString(strings.ReplaceAll(s, ",", ",,"))
 }
 
-// Descriptors returns the names of the descriptors that the process needs, in
-// the order of the numbers it gets: 3 for the first.
+// Descriptors returns the names of the descriptors that the process needs, in the order of their numbers, which
+// begin with 3.
 func (p Process) Descriptors() []string {
 	var names []string
 	seen := map[string]bool{}
 	for _, o := range p.Args {
 		for _, prop := range o.Properties {
-			for _, d := range prop.descriptors() {
+			for _, d := range prop.descriptorNames() {
 				if !seen[d] {
 					seen[d] = true
 					names = append(names, d)
@@ -171,12 +170,10 @@ func (p Process) Descriptors() []string {
 	return names
 }
 
-// firstDescriptor is the number of the first inherited descriptor; 0, 1 and 2
-// are the standard streams.
+// firstDescriptor is the number of the first inherited descriptor, after the standard streams 0, 1 and 2.
 const firstDescriptor = 3
 
-// Argv returns the arguments, without the executable, for a process that
-// inherits Descriptors from number 3 on.
+// Argv returns the arguments, without the executable, for a process that inherits Descriptors from number 3 on.
 func (p Process) Argv() []string {
 	numbers := map[string]string{}
 	for i, name := range p.Descriptors() {

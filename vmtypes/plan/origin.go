@@ -7,34 +7,34 @@ import (
 	"strings"
 )
 
-// Origin is where something was made: the innermost call first. Behind it are the steps
-// by which it became what it is; each begins with a frame that has a Step.
+// Origin is the chain of calls that created something, innermost first. Changes follow as steps. Each step begins
+// with a frame with a Step.
 type Origin []Frame
 
-// A Frame is a place in a module and the function around it.
+// A Frame is a place in a module, and the function around it.
 type Frame struct {
 	File     string
 	Line     int
 	Function string
-	// Step is what the calls from here on did; empty for those that made the thing.
+	// Step describes the calls that begin with this frame; empty for the calls that created the thing.
 	Step Step
 }
 
-// A Step is what was done with something after it was made.
+// A Step is a later change of something.
 type Step string
 
 // The steps of an option.
 const (
-	// Changed says that properties of the option were changed there.
+	// Changed means that a call changed properties of the option.
 	Changed Step = "changed"
-	// Replaced says that another one was made there, whose place the option has.
+	// Replaced means that the option replaced another option. The calls of this step created the other option.
 	Replaced Step = "replaced"
 )
 
-// maxChanges bounds the steps of an Origin; of more changes, the last is kept.
+// maxChanges is the maximum number of steps of an Origin. After that, only the last change is kept.
 const maxChanges = 4
 
-// String returns what leads to the place in a text.
+// String returns the words before the place in a text.
 func (s Step) String() string {
 	switch s {
 	case Changed:
@@ -45,8 +45,8 @@ func (s Step) String() string {
 	return "made at"
 }
 
-// steps returns the origin in pieces: where it was made, and each step.
-func (o Origin) steps() []Origin {
+// splitSteps splits the origin into the creation and each step.
+func (o Origin) splitSteps() []Origin {
 	var list []Origin
 	from := 0
 	for i := 1; i < len(o); i++ {
@@ -57,8 +57,8 @@ func (o Origin) steps() []Origin {
 	return append(list, o[from:])
 }
 
-// then returns o with a step behind it.
-func (o Origin) then(step Step, at Origin) Origin {
+// withStep returns o with an additional step.
+func (o Origin) withStep(step Step, at Origin) Origin {
 	if len(at) == 0 {
 		return o
 	}
@@ -67,29 +67,29 @@ func (o Origin) then(step Step, at Origin) Origin {
 	return o
 }
 
-// Change returns the origin of something that was changed at a place. What is changed
-// there again and again, in a loop, was changed there.
+// Change returns the origin of something after a change at a place. Repeated changes at the same place, in a
+// loop, count once.
 func (o Origin) Change(at Origin) Origin {
-	list := o.steps()
+	list := o.splitSteps()
 	last := list[len(list)-1]
 	before := o[:len(o)-len(last)]
-	changed := before.then(Changed, at)
+	changed := before.withStep(Changed, at)
 	if slices.Equal(changed, o) || len(list) > maxChanges {
 		return changed
 	}
-	return o.then(Changed, at)
+	return o.withStep(Changed, at)
 }
 
-// Replace returns the origin of something that has the place of another one, of which
-// it keeps where it was made first.
+// Replace returns the origin of something that replaces another thing. From the other thing, it keeps only the
+// creation of the original.
 func (o Origin) Replace(other Origin) Origin {
 	first := other
-	for i, step := range other.steps() {
+	for i, step := range other.splitSteps() {
 		if i == 0 || len(step) > 0 && step[0].Step == Replaced {
 			first = step
 		}
 	}
-	return o.then(Replaced, first)
+	return o.withStep(Replaced, first)
 }
 
 // String returns the frame as "file:line function".
@@ -97,8 +97,8 @@ func (f Frame) String() string {
 	return f.File + ":" + strconv.Itoa(f.Line) + " " + f.Function
 }
 
-// String returns all frames on one line, the innermost first, and then the steps:
-// "a.star:5 disk < a.star:2 launch, changed at b.star:7 launch".
+// String returns all frames on one line, innermost first, followed by the steps: "a.star:5 disk < a.star:2
+// launch, changed at b.star:7 launch".
 func (o Origin) String() string {
 	var b strings.Builder
 	for i, f := range o {
@@ -113,8 +113,8 @@ func (o Origin) String() string {
 	return b.String()
 }
 
-// MarshalText writes a frame as "file:line function", and behind it the step that it
-// begins: "b.star:7 launch (changed)".
+// MarshalText writes a frame as "file:line function". The step that it begins follows: "b.star:7 launch
+// (changed)".
 func (f Frame) MarshalText() ([]byte, error) {
 	text := f.String()
 	if f.Step != "" {
@@ -123,8 +123,8 @@ func (f Frame) MarshalText() ([]byte, error) {
 	return []byte(text), nil
 }
 
-// UnmarshalText reads what MarshalText writes. A file may have blanks and colons
-// in its name, a function has none.
+// UnmarshalText reads the format of MarshalText. The name of a file may contain blanks and colons; the name of a
+// function contains neither.
 func (f *Frame) UnmarshalText(text []byte) error {
 	s, step := string(text), Step("")
 	for _, known := range []Step{Changed, Replaced} {

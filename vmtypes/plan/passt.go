@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// PasstForward reads an option of passt that leads one port to the guest, as the stock types
-// write it: --tcp-ports address/port:port.
+// PasstForward reads an option of passt that forwards one port to the guest, in the form that the stock types
+// use: --tcp-ports address/port:port.
 func PasstForward(o Option) (f Forward, ok bool) {
 	protocol, _ := strings.CutPrefix(o.Flag, "--")
 	f.Protocol, ok = strings.CutSuffix(protocol, "-ports")

@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// A Plan is all it takes to run one VM.
+// A Plan contains everything that is needed to run one VM.
 type Plan struct {
-	// Type is the name of the VM type that made the plan.
+	// Type is the name of the VM type that computed the plan.
 	Type string `json:"type"`
-	// QEMU is the machine itself.
+	// QEMU is QEMU's process.
 	QEMU Process `json:"qemu"`
-	// Helpers are processes that run beside QEMU, started before it.
+	// Helpers are processes that run next to QEMU and start before it.
 	Helpers []Process `json:"helpers,omitempty"`
-	// Files are made in the data directory before anything starts.
+	// Files are created in the data directory before any process starts.
 	Files []CopyOnce `json:"files,omitempty"`
-	// Taps are the network interfaces to make on the host.
+	// Taps are the network interfaces to create on the host.
 	Taps []Tap `json:"taps,omitempty"`
-	// Listeners are unix sockets that the runner listens on and hands over.
+	// Listeners are listening unix sockets that the runner creates and passes on.
 	Listeners []Listener `json:"listeners,omitempty"`
-	// Sockets are those that QEMU listens on, for the runner to connect to.
+	// Sockets are QEMU's listening sockets, for connections of the runner.
 	Sockets []Socket `json:"sockets,omitempty"`
-	// Drives say what QEMU's names of drives stand for.
+	// Drives explain QEMU's names of drives.
 	Drives []Drive `json:"drives,omitempty"`
-	// Rules say what may change while the VM runs.
+	// Rules define what may change while the VM is running.
 	Rules Rules `json:"rules,omitempty"`
 }
 
-// GuestArchitecture returns the architecture of the guest as QEMU spells it, such as x86_64 and aarch64, by the name of
-// QEMU's program; "" if that doesn't say it.
+// GuestArchitecture returns the architecture of the guest in QEMU's spelling, such as x86_64 and aarch64. It is
+// derived from the name of QEMU's program; "" if the name has another form.
 func (p *Plan) GuestArchitecture() string {
 	architecture, is := strings.CutPrefix(path.Base(p.QEMU.Executable), "qemu-system-")
 	if !is {
@@ -44,28 +44,27 @@ type Process struct {
 	Name string `json:"name"`
 	// Executable is an absolute path.
 	Executable string `json:"executable"`
-	// Args are the arguments; a plain word is an Option with nothing but a flag.
+	// Args are the arguments; a plain word is an Option with only a flag.
 	Args []Option `json:"args"`
 	// Env is added to the environment, in order.
 	Env []Variable `json:"env,omitempty"`
 	// Dir is the working directory; empty means the runner's.
 	Dir string `json:"dir,omitempty"`
-	// Ready is a path that exists once the process can be used; empty means at
-	// once. QEMU starts when all helpers are ready.
+	// Ready is a path that exists when the process can be used. If it is empty, the process can be used
+	// immediately. QEMU starts when all helpers are ready.
 	Ready string `json:"ready,omitempty"`
-	// Role is what a helper is to the machine, RoleTPM or RoleNetwork; empty means
-	// nothing that the runner treats specially.
+	// Role is the helper's role for the machine, RoleTPM or RoleNetwork. If it is empty, the runner treats the
+	// helper like any process.
 	Role string `json:"role,omitempty"`
-	// CPUs are those of the host that it may run on; none means all.
+	// CPUs are the CPUs of the host that the process may use; empty means all CPUs.
 	CPUs []int `json:"cpus,omitempty"`
-	// Access is what it needs of the host besides what its arguments show.
+	// Access lists the files that the process needs in addition to those in its arguments.
 	Access []Access `json:"access,omitempty"`
-	// Exempt says that the process confines itself, in a way that it couldn't if the
-	// runner did.
+	// Exempt means that the process confines itself, in a way that would not work if the runner confined it.
 	Exempt bool `json:"exempt,omitempty"`
 }
 
-// Access is leave for a process to use a file, or all files in a folder.
+// Access is the permission for a process to use a file, or all files in a folder.
 type Access struct {
 	// Path is absolute.
 	Path string `json:"path"`
@@ -80,16 +79,15 @@ const (
 	AccessWrite = "write"
 )
 
-// RoleTPM is the role of the helper that is the machine's TPM: without it the
-// guest cannot be reset.
+// RoleTPM is the role of the helper that emulates the machine's TPM. Without this helper, the guest cannot be
+// reset.
 const RoleTPM = "tpm"
 
-// RoleNetwork is the role of a helper that is behind a network card. It is connected
-// with a socket on which QEMU listens, again whenever it has ended, and installs a seccomp
-// filter when it is ready.
+// RoleNetwork is the role of a helper behind a network card. It is connected to a listening socket of QEMU, and
+// connected again each time it has ended. When it is ready, it installs a seccomp filter.
 const RoleNetwork = "network"
 
-// TPMFolder is the folder of the data directory in which swtpm works.
+// TPMFolder is the working folder of swtpm in the data directory.
 const TPMFolder = "tpm"
 
 // Roles returns the roles that a helper can have.
@@ -101,51 +99,50 @@ type Variable struct {
 	Value string `json:"value"`
 }
 
-// CopyOnce is a file that is copied from a template when it doesn't exist yet,
-// and belongs to the guest from then on: firmware variables, for example.
+// CopyOnce is a file that is copied from a template if it is missing. After that, it belongs to the guest:
+// firmware variables, for example.
 type CopyOnce struct {
 	// From is the template, To the guest's own copy.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Kind is what the copy is good for. A copy of another kind is kept under
-	// another name and made anew.
+	// Kind describes the use of the copy. If the existing copy has another kind, it is kept under another name,
+	// and a new copy is created.
 	Kind string `json:"kind,omitempty"`
-	// SameSize says that a copy of another size than the template's is damaged:
-	// the VM is not started with it, and it is left as it is.
+	// SameSize means that a copy is damaged if its size differs from the template's size. The VM refuses to start
+	// with a damaged copy, and the copy stays unchanged.
 	SameSize bool   `json:"sameSize,omitempty"`
 	Origin   Origin `json:"origin,omitempty"`
 }
 
-// A Tap is a virtual network interface whose descriptor QEMU gets. It is
-// attached to Bridge, or, if Subnet is set, put into a private network behind
-// the addresses of the network namespace the runner is in.
+// A Tap is a virtual network interface for QEMU, which receives its descriptor. It is attached to Bridge. If
+// Subnet is set, it is instead part of a private network behind the addresses of the runner's network namespace.
 type Tap struct {
-	// Name of the interface, at most 15 bytes; also the descriptor's name.
+	// Name is the name of the interface, at most 15 bytes, and of the descriptor.
 	Name   string `json:"name"`
 	Bridge string `json:"bridge,omitempty"`
-	// Queues is how many it has, each with a descriptor; 0 and 1 are one.
+	// Queues is the number of queues, each with a descriptor; 0 and 1 both mean one queue.
 	Queues int `json:"queues,omitempty"`
-	// Subnet is a CIDR, "10.0.2.0/24", or AutoSubnet: the guest gets an address
-	// by DHCP.
+	// Subnet is a CIDR, "10.0.2.0/24", or AutoSubnet. The guest receives an address over DHCP.
 	Subnet string `json:"subnet,omitempty"`
-	// Lease is what the runner gives the guest by DHCP (with Bridge); nil: a server on the
-	// bridge does.
+	// Lease is the address that the runner assigns to the guest over DHCP (with Bridge). nil means that a server
+	// on the bridge does that.
 	Lease *Lease `json:"lease,omitempty"`
-	// Filter keeps the guest to MAC and the address of Lease. The runner sets it for a tap without a lease if
-	// vm.network[].filter is set.
+	// Filter restricts the guest to MAC and the address of Lease. For a tap without a lease, the runner sets
+	// Filter if vm.network[].filter is set.
 	Filter bool `json:"filter,omitempty"`
 	// MAC is the guest's hardware address, for the DHCP server.
 	MAC string `json:"mac,omitempty"`
-	// Hostname is offered to the guest by DHCP.
+	// Hostname is the name that the guest receives over DHCP.
 	Hostname string `json:"hostname,omitempty"`
-	// Forwards are ports of the host that lead to the guest (with Subnet).
+	// Forwards are ports of the host that are forwarded to the guest (with Subnet).
 	Forwards []Forward `json:"forwards,omitempty"`
-	// AllPorts hands all ports to the guest (with Subnet); nil: those of Forwards only.
+	// AllPorts forwards all ports to the guest (with Subnet). nil means that only the ports in Forwards are
+	// forwarded.
 	AllPorts *AllPorts `json:"allPorts,omitempty"`
 	Origin   Origin    `json:"origin,omitempty"`
 }
 
-// Lease is the address of a guest on a bridge, and what else it learns with it.
+// Lease is the address of a guest on a bridge, with other settings that the guest receives with it.
 type Lease struct {
 	// Address is a CIDR, "10.66.10.14/24".
 	Address     string   `json:"address"`
@@ -155,22 +152,22 @@ type Lease struct {
 	Routes      []Route  `json:"routes,omitempty"`
 }
 
-// Route leads to a subnet by a router.
+// Route is a route to a subnet via a router.
 type Route struct {
 	To  string `json:"to"`
 	Via string `json:"via"`
 }
 
-// AllPorts hands all ports of the namespace's addresses to the guest.
+// AllPorts forwards all ports of the namespace's addresses to the guest.
 type AllPorts struct {
-	// Keep are the ports, of TCP and UDP, that stay the namespace's.
+	// Keep are the excluded ports, for TCP and UDP.
 	Keep []int `json:"keep,omitempty"`
 }
 
-// AutoSubnet asks for a private subnet that is not in use.
+// AutoSubnet requests an unused private subnet.
 const AutoSubnet = "auto"
 
-// Forward leads a port of the host to a port of the guest.
+// Forward forwards a port of the host to a port of the guest.
 type Forward struct {
 	Protocol string `json:"protocol"`
 	Address  string `json:"address,omitempty"`
@@ -178,56 +175,55 @@ type Forward struct {
 	Guest    int    `json:"guest"`
 }
 
-// A Listener is a listening unix socket that the runner makes before the
-// process starts that serves it, so that no client has to wait for it to appear.
+// A Listener is a listening unix socket. The runner creates it before it starts the process that serves it, so
+// that clients can connect immediately.
 type Listener struct {
-	// Name of the descriptor.
+	// Name is the name of the descriptor.
 	Name string `json:"name"`
-	// Path of the socket, at most 107 bytes.
+	// Path is the path of the socket, at most 107 bytes.
 	Path   string `json:"path"`
 	Origin Origin `json:"origin,omitempty"`
 }
 
-// Client returns the name of a descriptor that is connected with a listener, for the
-// process that is its client. The runner makes the connection.
+// Client returns the name of a descriptor for the client of a listener. The runner connects the descriptor to the
+// listener.
 func Client(listener string) string { return listener + "/client" }
 
 // A Socket is a unix socket on which QEMU listens.
 type Socket struct {
-	// Role says who is at the other end: "guestAgent", "console", "vnc".
+	// Role describes the other end: "guestAgent", "console", "vnc".
 	Role string `json:"role"`
 	Path string `json:"path"`
-	// Port is the id of the virtio serial port in the guest that the socket leads
-	// to. QEMU reports under this id that a program has opened or closed the port.
-	// Empty means that there is none, or none with an id.
+	// Port is the id of the guest's virtio serial port that is connected to the socket. QEMU uses this id to
+	// report that a program has opened or closed the port. Port is empty if there is no such port, or if the port
+	// has no id.
 	Port string `json:"port,omitempty"`
 }
 
-// A Drive is one of the machine's, with the names by which QEMU reports on it.
+// A Drive is a drive of the machine, with the names in QEMU's reports.
 type Drive struct {
-	// Index is the place in vm.drives; NotInConfiguration for a drive that the VM
-	// type has added.
+	// Index is the index in vm.drives, or NotInConfiguration if the VM type has added the drive.
 	Index int `json:"index"`
 	// Device is the id of the drive's device, or "".
 	Device string `json:"device,omitempty"`
-	// Nodes are the names of its nodes in QEMU's block layer, the device's own
-	// first; of a -drive the id.
+	// Nodes are the names of its nodes in QEMU's block layer, beginning with the node of the device. For a
+	// -drive, it is the id.
 	Nodes []string `json:"nodes,omitempty"`
-	// File is the file or device of the host. It is empty if it is not known, or if
-	// it can change while the VM runs.
+	// File is the file or device on the host. It is empty if it is unknown, or if it can change while the VM is
+	// running.
 	File string `json:"file,omitempty"`
 }
 
-// NotInConfiguration is the Index of a drive that isn't one of vm.drives.
+// NotInConfiguration is the Index of a drive outside vm.drives.
 const NotInConfiguration = -1
 
-// Socket returns the path of the socket for role, or "" if there is none.
+// Socket returns the path of the socket for role, or "".
 func (p *Plan) Socket(role string) string {
 	s, _ := p.SocketOf(role)
 	return s.Path
 }
 
-// SocketOf returns the socket for role, and whether there is one.
+// SocketOf returns the socket for role, and whether it exists.
 func (p *Plan) SocketOf(role string) (Socket, bool) {
 	i := slices.IndexFunc(p.Sockets, func(s Socket) bool { return s.Role == role })
 	if i < 0 {
@@ -241,8 +237,8 @@ func (p *Plan) Processes() []Process {
 	return append(append([]Process{}, p.Helpers...), p.QEMU)
 }
 
-// Drive returns the drive that has one of these names, the ids of devices or the
-// names of nodes; the first name that is known counts.
+// Drive returns the drive with one of these names, which are ids of devices or names of nodes. The first known
+// name counts.
 func (p *Plan) Drive(names ...string) (Drive, bool) {
 	for _, name := range names {
 		for _, d := range p.Drives {
@@ -264,8 +260,8 @@ func (p *Plan) Helper(role string) string {
 	return ""
 }
 
-// MachineType returns the machine type that QEMU is asked for, an alias (q35) or
-// a version (pc-q35-7.2); empty means QEMU's own choice.
+// MachineType returns the machine type for QEMU, an alias (q35) or a version (pc-q35-7.2). If it is empty, QEMU
+// chooses the machine type.
 func (p *Plan) MachineType() string {
 	found := p.Machine()
 	if found == nil {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// A Rule says what may change while the VM runs, and how QEMU knows it. The
-// kinds are the types in this file; no rule, no change.
+// A Rule defines something that may change while the VM is running, with QEMU's names for it. The kinds are the
+// types in this file. Each change needs a rule.
 type Rule interface {
-	// Kind is the rule's name in Starlark: "cpus" for hotplug.cpus.
+	// Kind returns the name of the rule in Starlark: "cpus" for hotplug.cpus.
 	Kind() string
-	// String is the rule's line in the text form.
+	// String returns the rule's line in the text form.
 	String() string
 	rule()
 }
@@ -19,12 +19,12 @@ type Rule interface {
 // Rules are all rules of a plan.
 type Rules []Rule
 
-// Has reports whether there is a rule of a kind.
+// Has reports whether there is a rule with this kind.
 func (rs Rules) Has(kind string) bool {
 	return slices.ContainsFunc(rs, func(r Rule) bool { return r.Kind() == kind })
 }
 
-// Disks returns the rule of that kind, and whether there is one.
+// Disks returns the rule of type Disks, and whether it exists.
 func (rs Rules) Disks() (Disks, bool) {
 	for _, r := range rs {
 		if d, is := r.(Disks); is {
@@ -34,71 +34,69 @@ func (rs Rules) Disks() (Disks, bool) {
 	return Disks{}, false
 }
 
-// CPUs says that CPUs can be plugged and unplugged (device_add, device_del).
+// CPUs means that CPUs can be added and removed (device_add, device_del).
 type CPUs struct {
-	// Boot is how many CPUs QEMU starts with, Maximum how many there may be.
+	// Boot is the number of CPUs at QEMU's start, and Maximum the maximum number.
 	Boot    int `json:"boot"`
 	Maximum int `json:"maximum"`
-	// ID is the pattern of the ids of plugged CPUs, with one %d.
+	// ID is the pattern for the ids of added CPUs, with one %d.
 	ID string `json:"id"`
 }
 
-// Balloon says that memory can be taken back from the guest and returned
-// (balloon).
+// Balloon means that memory can be taken from the guest and returned (balloon).
 type Balloon struct {
-	// Device is the id of the balloon device, Maximum the whole memory in bytes.
+	// Device is the id of the balloon device. Maximum is the guest's whole memory in bytes.
 	Device  string `json:"device"`
 	Maximum int64  `json:"maximum"`
 }
 
-// Memory says that memory can be plugged and unplugged (virtio-mem). A plan has
-// this or a balloon: both would follow vm.currentRam.
+// Memory means that memory can be added and removed (virtio-mem). A plan contains at most one of Memory and
+// Balloon, because both would be controlled by vm.currentRam.
 type Memory struct {
 	// Device is the id of the virtio-mem device.
 	Device string `json:"device"`
-	// Base is the memory that the machine has without the device, Maximum all
-	// that it can have, and Block the device's block-size, in bytes.
+	// Base is the machine's memory without the device, Maximum its maximum memory, and Block the device's
+	// block-size, all in bytes.
 	Base    int64 `json:"base"`
 	Maximum int64 `json:"maximum"`
 	Block   int64 `json:"block"`
 }
 
-// Medium says that the medium of a CD drive can be changed.
+// Medium means that the medium of a CD drive can be changed.
 type Medium struct {
-	// Drive is the index in vm.drives whose file is the wanted medium.
+	// Drive is the index in vm.drives of the drive with the wanted medium in file.
 	Drive int `json:"drive"`
 	// Device is the id of the drive's device.
 	Device string `json:"device"`
 }
 
-// Disk says that a disk can grow (block_resize).
+// Disk means that a disk can grow (block_resize).
 type Disk struct {
-	// Drive is the index in vm.drives whose file or device is the disk.
+	// Drive is the index in vm.drives of the drive with the disk in file or device.
 	Drive int `json:"drive"`
 	// Device is the id of the disk's device.
 	Device string `json:"device"`
 }
 
-// Disks says that disks can be attached and detached (device_add, device_del).
+// Disks means that disks can be attached and detached (device_add, device_del).
 type Disks struct {
-	// Driver is that of their devices.
+	// Driver is the driver of their devices.
 	Driver string `json:"driver"`
-	// Buses are the ids of the ports that have a place for one device each, at most
-	// MaxPluggedDisks.
+	// Buses are the ids of ports for one device each, at most MaxPluggedDisks.
 	Buses []string `json:"buses"`
-	// CDDriver is that of CD drives, CDBus the bus to which they are attached; "": they can't be. CDHolder is the
-	// driver of what each is in on that bus, which has a SCSI bus of its own; "" if the drive is on CDBus.
+	// CDDriver is the driver of CD drives, and CDBus their bus. If CDDriver is "", attaching CD drives is
+	// impossible. CDHolder is the driver of a device on CDBus that contains one CD drive on its own SCSI bus; ""
+	// if the CD drive is directly on CDBus.
 	CDDriver string `json:"cdDriver,omitempty"`
 	CDBus    string `json:"cdBus,omitempty"`
 	CDHolder string `json:"cdHolder,omitempty"`
 }
 
-// MaxPluggedDisks is how many disks can be attached while a machine runs, at most: a place is one digit in the
-// names that the runner gives them, see docs/decisions/0107-attached-disks.md.
+// MaxPluggedDisks is the maximum number of disks that can be attached to a running machine. The runner's names
+// for them contain the place as one digit, see docs/decisions/0107-attached-disks.md.
 const MaxPluggedDisks = 32
 
-// Password says that the password of a display can be set (set_password,
-// expire_password).
+// Password means that the password of a display can be set (set_password, expire_password).
 type Password struct {
 	// Protocol is "spice" or "vnc".
 	Protocol string `json:"protocol"`
@@ -106,16 +104,15 @@ type Password struct {
 	Display string `json:"display,omitempty"`
 }
 
-// Ports says that ports of the host can be forwarded to the guest, and no longer be, by a
-// user network (hostfwd_add, hostfwd_remove).
+// Ports means that the port forwards of a user network can be added and removed (hostfwd_add, hostfwd_remove).
 type Ports struct {
-	// Network is the index in vm.network whose ports are wanted.
+	// Network is the index in vm.network of the network with the wanted ports.
 	Network int `json:"network"`
 	// Netdev is the id of the network.
 	Netdev string `json:"netdev"`
 }
 
-// Device returns the id of the device, or of the network backend, that a rule is about, or "".
+// Device returns the id of the device or network backend that is the subject of a rule, or "".
 func Device(r Rule) string {
 	switch r := r.(type) {
 	case Balloon:

@@ -10,9 +10,9 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// Structured returns an option of QEMU with one dash and its properties one by one,
-// however it is spelled: a type may write -drive file=a,if=none as one text, or the
-// properties as JSON. Text that is no JSON object is returned as it is.
+// Structured returns an option of QEMU with one dash and with separate properties, independent of its notation: a
+// type may write -drive file=a,if=none as one text, or the properties as JSON. Invalid JSON is returned
+// unchanged.
 func (o Option) Structured() Option {
 	known := qemuopt.Flag(o.Flag)
 	if known == nil {
@@ -33,17 +33,17 @@ func (o Option) Structured() Option {
 	return o
 }
 
-// fromJSON takes the properties out of -device {"driver": …}. Objects within are
-// spelled with dots, as QEMU's own lists have them.
+// fromJSON extracts the properties of -device {"driver": …}. Properties of nested objects have names with dots,
+// like in QEMU's own lists.
 func (o Option) fromJSON() Option {
 	var object map[string]any
 	if json.Unmarshal([]byte(o.Value), &object) != nil {
 		return o
 	}
 	o.List, o.Value, o.Properties = true, "", nil
-	o.flatten("", object)
+	o.flattenObject("", object)
 	if o.Flag == "-blockdev" {
-		return o // its driver is a property as others
+		return o // its driver is an ordinary property
 	}
 	kind := qemuopt.Flag(o.Flag).Implied
 	for i, p := range o.Properties {
@@ -56,33 +56,33 @@ func (o Option) fromJSON() Option {
 	return o
 }
 
-func (o *Option) flatten(prefix string, object map[string]any) {
+func (o *Option) flattenObject(prefix string, object map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		o.add(prefix+key, object[key])
+		o.addProperty(prefix+key, object[key])
 	}
 }
 
-func (o *Option) add(key string, value any) {
+func (o *Option) addProperty(key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
-		o.flatten(key+".", v)
+		o.flattenObject(key+".", v)
 	case []any:
 		for i, element := range v {
-			o.add(key+"."+strconv.Itoa(i), element)
+			o.addProperty(key+"."+strconv.Itoa(i), element)
 		}
 	case string:
 		o.Properties = append(o.Properties, Property{Key: key, Value: v})
 	case bool:
 		o.Properties = append(o.Properties, Property{Key: key, Value: map[bool]string{true: "on", false: "off"}[v]})
-	case nil: // as if it weren't there
+	case nil: // treated as missing
 	default: // a number
-		text, _ := json.Marshal(v) // it has just been read
+		text, _ := json.Marshal(v) // it has just been decoded
 		o.Properties = append(o.Properties, Property{Key: key, Value: string(text)})
 	}
 }
 
-// options returns the arguments with their properties one by one.
-func (p Process) options() []Option {
+// expandOptions returns the arguments as structured options.
+func (p Process) expandOptions() []Option {
 	list := slices.Clone(p.Args)
 	for i := range list {
 		list[i] = list[i].Structured()
@@ -90,8 +90,8 @@ func (p Process) options() []Option {
 	return list
 }
 
-// Backend returns the backend or driver that a structured option names: its first
-// value, or the property that QEMU takes the first value for.
+// Backend returns the backend or driver of a structured option: its first value, or the property with the same
+// meaning as the first value.
 func (o Option) Backend() string {
 	known := qemuopt.Flag(o.Flag)
 	if o.Value != "" || known == nil || known.Implied == "" {

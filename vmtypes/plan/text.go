@@ -4,18 +4,18 @@ import (
 	"fmt"
 	"strings"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
-// A Line is one of a plan's text, printable.
+// A Line is a printable line of a plan's text.
 type Line struct {
 	Text string
-	// Origin is where it was made; empty if that isn't known.
+	// Origin is the place that created it; empty if it is unknown.
 	Origin Origin
 }
 
-// Text returns the plan in the form that people read and goldens keep: one
-// line for each option, descriptors by name, in a fixed order.
+// Text returns the plan in the form for people and golden files: one line per option, with the names of
+// descriptors, in a fixed order.
 func (p *Plan) Text() string {
 	var b strings.Builder
 	for _, l := range p.Lines() {
@@ -25,7 +25,7 @@ func (p *Plan) Text() string {
 	return b.String()
 }
 
-// originColumn is where origins start in Why, if the line is shorter.
+// originColumn is the column of origins in Why, if the line is shorter.
 const originColumn = 72
 
 // Why returns Text with the origin after each option.
@@ -47,28 +47,28 @@ func (p *Plan) Why() string {
 // Lines returns the lines of Text.
 func (p *Plan) Lines() []Line {
 	w := &textWriter{}
-	w.line("type "+p.Type, nil)
+	w.writeLine("type "+p.Type, nil)
 	for _, f := range p.Files {
-		w.line("file "+f.To+" once from "+f.From+kindSuffix(f.Kind), f.Origin)
+		w.writeLine("file "+f.To+" once from "+f.From+kindSuffix(f.Kind), f.Origin)
 	}
 	for _, t := range p.Taps {
-		w.line("tap "+t.String(), t.Origin)
+		w.writeLine("tap "+t.String(), t.Origin)
 	}
 	for _, l := range p.Listeners {
-		w.line("listen "+l.Name+" "+l.Path, l.Origin)
+		w.writeLine("listen "+l.Name+" "+l.Path, l.Origin)
 	}
 	for _, h := range p.Helpers {
-		w.process("helper "+h.Name, h)
+		w.writeProcess("helper "+h.Name, h)
 	}
-	w.process("qemu", p.QEMU)
+	w.writeProcess("qemu", p.QEMU)
 	for _, s := range p.Sockets {
-		w.line("socket "+s.String(), nil)
+		w.writeLine("socket "+s.String(), nil)
 	}
 	for _, d := range p.Drives {
-		w.line("drive "+d.String(), nil)
+		w.writeLine("drive "+d.String(), nil)
 	}
 	for _, r := range p.Rules {
-		w.line("rule "+r.String(), nil)
+		w.writeLine("rule "+r.String(), nil)
 	}
 	return w.lines
 }
@@ -87,7 +87,7 @@ func (t Tap) String() string {
 		queues = fmt.Sprintf(" queues=%d", t.Queues)
 	}
 	if t.Subnet == "" {
-		return t.Name + " bridge=" + t.Bridge + queues + t.lease()
+		return t.Name + " bridge=" + t.Bridge + queues + t.leaseText()
 	}
 	s := t.Name + " masquerade=" + t.Subnet + " mac=" + t.MAC + queues
 	if t.Hostname != "" {
@@ -105,8 +105,8 @@ func (t Tap) String() string {
 	return s
 }
 
-// lease returns the part of the line about what the guest gets.
-func (t Tap) lease() string {
+// leaseText returns the part of the line about the guest's lease and filter.
+func (t Tap) leaseText() string {
 	l := t.Lease
 	if l == nil && t.Filter {
 		return " mac=" + t.MAC + " filter"
@@ -161,42 +161,42 @@ func (d Drive) String() string {
 
 type textWriter struct{ lines []Line }
 
-func (w *textWriter) line(text string, origin Origin) {
+func (w *textWriter) writeLine(text string, origin Origin) {
 	w.lines = append(w.lines, Line{printable.Line(text), origin})
 }
 
-func (w *textWriter) process(title string, p Process) {
-	w.line(title+" "+p.Executable, nil)
+func (w *textWriter) writeProcess(title string, p Process) {
+	w.writeLine(title+" "+p.Executable, nil)
 	if p.Dir != "" {
-		w.line("    in "+p.Dir, nil)
+		w.writeLine("    in "+p.Dir, nil)
 	}
 	for _, v := range p.Env {
-		w.line("    env "+v.Name+"="+v.Value, nil)
+		w.writeLine("    env "+v.Name+"="+v.Value, nil)
 	}
 	if len(p.CPUs) > 0 {
-		w.line("    on CPUs "+CPUList(p.CPUs), nil)
+		w.writeLine("    on CPUs "+CPUList(p.CPUs), nil)
 	}
 	for _, o := range p.Args {
-		w.line("    "+strings.Join(o.Words(symbolic), " "), o.Origin)
+		w.writeLine("    "+strings.Join(o.Words(descriptorName), " "), o.Origin)
 	}
 	for _, a := range p.Access {
-		w.line("    access "+a.Mode+" "+a.Path, a.Origin)
+		w.writeLine("    access "+a.Mode+" "+a.Path, a.Origin)
 	}
 	if p.Exempt {
-		w.line("    confines itself", nil)
+		w.writeLine("    confines itself", nil)
 	}
 	if p.Role != "" {
-		w.line("    role "+p.Role, nil)
+		w.writeLine("    role "+p.Role, nil)
 	}
 	if p.Ready != "" {
-		w.line("    ready when "+p.Ready+" exists", nil)
+		w.writeLine("    ready when "+p.Ready+" exists", nil)
 	}
 }
 
-// symbolic names a descriptor instead of numbering it.
-func symbolic(name string) string { return "<" + name + ">" }
+// descriptorName returns a name for a descriptor instead of its number.
+func descriptorName(name string) string { return "<" + name + ">" }
 
-// Command returns QEMU and its arguments, printable, each in a line.
+// Command returns QEMU and its arguments, printable, one per line.
 func (p *Plan) Command() string {
 	var b strings.Builder
 	for _, word := range append([]string{p.QEMU.Executable}, p.QEMU.Argv()...) {
@@ -205,12 +205,12 @@ func (p *Plan) Command() string {
 	return b.String()
 }
 
-// Shell returns commands that can be pasted into a shell to see what happens
-// without the runner. Descriptors appear as their numbers, explained in comments.
+// Shell returns commands to paste into a shell, to see the effect without the runner. Descriptors appear as
+// numbers; comments explain them.
 func (p *Plan) Shell() string {
 	var b strings.Builder
 	for _, f := range p.Files {
-		fmt.Fprintf(&b, "[ -e %[1]s ] || cp %[2]s %[1]s\n", quote(f.To), quote(f.From))
+		fmt.Fprintf(&b, "[ -e %[1]s ] || cp %[2]s %[1]s\n", quoteWord(f.To), quoteWord(f.From))
 	}
 	for _, proc := range p.Processes() {
 		for i, name := range proc.Descriptors() {
@@ -218,15 +218,15 @@ func (p *Plan) Shell() string {
 				proc.Name, firstDescriptor+i, name)) + "\n")
 		}
 		if proc.Dir != "" {
-			fmt.Fprintf(&b, "cd %s && ", quote(proc.Dir))
+			fmt.Fprintf(&b, "cd %s && ", quoteWord(proc.Dir))
 		}
 		for _, v := range proc.Env {
-			fmt.Fprintf(&b, "%s=%s ", printable.Line(v.Name), quote(v.Value))
+			fmt.Fprintf(&b, "%s=%s ", printable.Line(v.Name), quoteWord(v.Value))
 		}
 		if len(proc.CPUs) > 0 {
 			b.WriteString("taskset -c " + CPUList(proc.CPUs) + " ")
 		}
-		b.WriteString(quote(proc.Executable))
+		b.WriteString(quoteWord(proc.Executable))
 		words := proc.shellWords()
 		for _, w := range words {
 			b.WriteString(" \\\n    " + w)
@@ -239,7 +239,7 @@ func (p *Plan) Shell() string {
 	return b.String()
 }
 
-// shellWords returns one quoted line for each option.
+// shellWords returns one line with quoted words per option.
 func (p Process) shellWords() []string {
 	numbers := map[string]string{}
 	for i, name := range p.Descriptors() {
@@ -249,30 +249,30 @@ func (p Process) shellWords() []string {
 	for i, o := range p.Args {
 		words := o.Words(func(name string) string { return numbers[name] })
 		for j := range words {
-			words[j] = quote(words[j])
+			words[j] = quoteWord(words[j])
 		}
 		lines[i] = strings.Join(words, " ")
 	}
 	return lines
 }
 
-// plainShell are the bytes that no shell interprets.
+// plainShell contains the bytes that no shell interprets.
 const plainShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%^"
 
-// quote returns s as one word of a POSIX shell.
-func quote(s string) string {
+// quoteWord returns s as one word of a POSIX shell.
+func quoteWord(s string) string {
 	switch {
 	case s != "" && strings.Trim(s, plainShell) == "":
 		return s
 	case printable.Line(s) != s:
-		return printed(s)
+		return printableWord(s)
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// printed returns s as a word that is printable itself: printf(1) makes s of it. A shell
-// takes the line breaks at the end of what a command prints away, so they follow.
-func printed(s string) string {
+// printableWord returns a printable word of a shell that evaluates to s. It uses printf(1). A shell removes line breaks
+// at the end of a command's output, so these follow after it.
+func printableWord(s string) string {
 	text := strings.TrimRight(s, "\n")
 	var b strings.Builder
 	for _, c := range []byte(text) {

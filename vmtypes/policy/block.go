@@ -8,18 +8,18 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// drive judges -drive, which makes block nodes in an older spelling.
-func (c *checker) drive(o *plan.Option) {
+// checkDrive judges -drive, the older notation for block nodes.
+func (c *checker) checkDrive(o *plan.Option) {
 	if !o.List || o.Value != "" {
-		c.deny("it is a single text, which can contain any property; give its properties one by one")
+		c.denyAlways("it is a single text, which can contain any property; give its properties one by one")
 		return
 	}
 	var own, node []plan.Property
 	format := ""
 	for _, p := range o.Properties {
 		switch {
-		case p.Key == "file": // a name, and not only of a file
-			c.image(p.Value, readOnly(o.Properties))
+		case p.Key == "file": // not necessarily a file
+			c.checkImage(p.Value, readOnly(o.Properties))
 		case p.Key == "format":
 			format = p.Value
 		case strings.HasPrefix(p.Key, "file."):
@@ -31,57 +31,56 @@ func (c *checker) drive(o *plan.Option) {
 		}
 	}
 	if format != "" {
-		c.allow("backends", "blockdev "+format, "block driver "+format)
+		c.allowWord("backends", "blockdev "+format, "block driver "+format)
 		if row := qemuopt.Exactly("-blockdev", format); row == nil || !row.Known {
-			c.deny("what the block driver " + format + " opens is unknown")
+			c.denyAlways("what the block driver " + format + " opens is unknown")
 		}
 	} else {
-		c.deny("without format QEMU probes the image, whose contents the guest controls")
+		c.denyAlways("without format QEMU probes the image, whose contents the guest controls")
 	}
-	c.properties(qemuopt.Flag("-drive"), own)
+	c.checkProperties(qemuopt.Flag("-drive"), own)
 	if len(node) > 0 {
 		if readOnly(o.Properties) {
 			node = append(node, plan.Property{Key: "read-only", Value: "on"})
 		}
-		c.node("blockdev", node, "")
+		c.checkNode("blockdev", node, "")
 	}
 }
 
-// image judges a name of an image, which may be of a protocol: nbd:…, json:{…},
-// fat:…
-func (c *checker) image(name string, readOnly bool) {
+// checkImage judges the name of an image, which can contain a protocol: nbd:…, json:{…}, fat:…
+func (c *checker) checkImage(name string, readOnly bool) {
 	if !strings.HasPrefix(name, "/") {
-		c.deny("file=" + name + " is not an absolute path; QEMU could take it for a protocol")
+		c.denyAlways("file=" + name + " is not an absolute path; QEMU could take it for a protocol")
 		return
 	}
-	c.file(access(readOnly), name)
+	c.checkFile(accessName(readOnly), name)
 }
 
-// readOnly reports whether a node is opened for reading only.
+// readOnly reports whether a node is opened only for reading.
 func readOnly(list []plan.Property) bool {
 	on := false
 	for _, p := range list {
 		if p.Key == "read-only" || p.Key == "readonly" {
 			if on, _ = qemuopt.Bool(p.Value); !on {
-				return false // the last counts, or the first: be on the safe side
+				return false // either the last or the first counts; be on the safe side
 			}
 		}
 	}
 	return on
 }
 
-func access(readOnly bool) string {
+func accessName(readOnly bool) string {
 	if readOnly {
 		return "read"
 	}
 	return "write"
 }
 
-// node judges a block node: its driver, and what that opens. Nodes within it have
-// a prefix, "file.filename".
-func (c *checker) node(kind string, list []plan.Property, value string) {
+// checkNode judges a block node: its driver, and the files that it opens. Properties of inner nodes have a prefix,
+// such as "file.filename".
+func (c *checker) checkNode(kind string, list []plan.Property, value string) {
 	if value != "" {
-		c.deny(strconv.Quote(value) + " is a single text, which can contain any property; give its properties " +
+		c.denyAlways(strconv.Quote(value) + " is a single text, which can contain any property; give its properties " +
 			"one by one")
 		return
 	}
@@ -93,11 +92,11 @@ func (c *checker) node(kind string, list []plan.Property, value string) {
 		switch {
 		case p.Key == "driver":
 			if driver != "" {
-				c.deny("it names two drivers")
+				c.denyAlways("it names two drivers")
 			}
 			driver = p.Value
 		case p.Key == "readonly":
-			c.deny("readonly is a property of -drive; a block node has read-only")
+			c.denyAlways("readonly is a property of -drive; a block node has read-only")
 		case dotted && (prefix == "file" || prefix == "backing" || prefix == "data-file"):
 			inner[prefix] = append(inner[prefix], plan.Property{Key: rest, Value: p.Value, Descriptor: p.Descriptor})
 		default:
@@ -105,21 +104,21 @@ func (c *checker) node(kind string, list []plan.Property, value string) {
 		}
 	}
 	if driver == "" {
-		c.deny("the block node has no driver")
+		c.denyAlways("the block node has no driver")
 		return
 	}
-	c.allow("backends", kind+" "+driver, "block driver "+driver)
+	c.allowWord("backends", kind+" "+driver, "block driver "+driver)
 	row := qemuopt.Exactly("-blockdev", driver)
 	if len(own) > 0 && (row == nil || !row.Known) {
-		c.deny("what the block driver " + driver + " opens is unknown")
+		c.denyAlways("what the block driver " + driver + " opens is unknown")
 		return
 	}
-	file := access(readOnly(list))
+	file := accessName(readOnly(list))
 	for _, p := range own {
 		if row.Property(p.Key).Host == qemuopt.Opens {
-			c.file(file, p.Value)
+			c.checkFile(file, p.Value)
 		} else {
-			c.property(row, p)
+			c.checkProperty(row, p)
 		}
 	}
 	for _, prefix := range []string{"file", "backing", "data-file"} {
@@ -127,7 +126,7 @@ func (c *checker) node(kind string, list []plan.Property, value string) {
 			if file == "read" {
 				inside = append(inside, plan.Property{Key: "read-only", Value: "on"})
 			}
-			c.node(kind, inside, "")
+			c.checkNode(kind, inside, "")
 		}
 	}
 }

@@ -8,35 +8,35 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 	"vmop/vmtypes/plan"
 )
 
-// A Subject is whose plan is judged.
+// A Subject contains what the policy must know about a plan's VM and type.
 type Subject struct {
-	// Folder is where the type's module is, absolute; or Stock.
+	// Folder is the absolute path of the folder with the type's module, or Stock.
 	Folder string
 	// DataDir and RuntimeDir are the VM's own directories, absolute.
 	DataDir, RuntimeDir string
-	// Sample says that the directories are those of a VM that types are only tried
-	// with: where they are is not judged.
+	// Sample means that the directories belong to a sample VM, which only serves to try types. Their places are
+	// not judged.
 	Sample bool
-	// Reserved are files in these directories that are the runner's: no plan may
-	// touch them, or a guest could have the monitor of its QEMU.
+	// Reserved are the runner's own files in these directories. No plan may touch them; otherwise a guest could
+	// control the monitor of its QEMU.
 	Reserved []string
-	// Images are files that the runner itself makes or lets grow, absolute.
+	// Images are the absolute paths of files that the runner creates or grows.
 	Images []string
-	// Options are those that the configuration gives in vm.options.
+	// Options are the options from vm.options in the configuration.
 	Options map[string]any
 }
 
 // A Violation is something that a policy does not allow.
 type Violation struct {
-	// What is denied: an option, as on the command line, or a thing in words.
+	// The denied thing: an option, as on the command line, or a description.
 	What string
-	// Why it is.
+	// Why is the reason.
 	Why string
-	// Origin is where the VM type made it; it may be empty.
+	// Origin is the place in the VM type that created it; it may be empty.
 	Origin plan.Origin
 	// Rule is the place in the policy that denies it: "file:line".
 	Rule string
@@ -51,17 +51,17 @@ func (v Violation) String() string {
 	return printable.Text(text + "\n    denied by " + v.Rule)
 }
 
-// An Error says that a plan does what the policy doesn't allow.
+// An Error means that a plan does something that the policy denies.
 type Error struct {
-	// Type is the name of the VM type; "" before there is one.
+	// Type is the name of the VM type; "" if there is no type yet.
 	Type string
-	// Violations are at least one.
+	// Violations contains at least one violation.
 	Violations []Violation
-	// Received says that the plan was judged by CheckReceived.
+	// Received means that CheckReceived judged the plan.
 	Received bool
 }
 
-// Error returns all violations, one after the other.
+// Error lists all violations.
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Violations))
 	for i, v := range e.Violations {
@@ -77,8 +77,8 @@ func (e *Error) Error() string {
 	return what + ":\n  " + strings.Join(lines, "\n  ")
 }
 
-// Check returns all that the policy doesn't allow of a plan as an *Error, or nil.
-// A nil policy allows everything.
+// Check returns an *Error with everything in a plan that the policy denies, or nil. A nil policy allows
+// everything.
 func (p *Policy) Check(made *plan.Plan, s Subject) error {
 	if p == nil {
 		return nil
@@ -87,70 +87,70 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 	if c.rule, c.number = p.ruleFor(s.Folder); c.rule == nil {
 		c.violations = []Violation{{
 			What: "types of " + s.Folder, Why: "no rule applies to them",
-			Rule: c.policy.place("rules"),
+			Rule: c.policy.locationOf("rules"),
 		}}
 		return &Error{Type: made.Type, Violations: c.violations}
 	}
 	if !s.Sample {
-		c.violations = p.directories(s.DataDir, s.RuntimeDir)
+		c.violations = p.checkDirectories(s.DataDir, s.RuntimeDir)
 	}
 	c.what = "the configuration"
 	for _, name := range slices.Sorted(maps.Keys(s.Options)) {
-		c.allow("options", name, "vm.options."+name)
+		c.allowWord("options", name, "vm.options."+name)
 	}
-	c.plan(made)
+	c.checkPlan(made)
 	if len(c.violations) == 0 {
 		return nil
 	}
 	return &Error{Type: made.Type, Violations: c.violations}
 }
 
-// plan judges a plan, and the images of the subject.
-func (c *checker) plan(made *plan.Plan) {
-	c.qemu(made)
+// checkPlan judges a plan and the subject's images.
+func (c *checker) checkPlan(made *plan.Plan) {
+	c.checkQEMU(made)
 	for _, h := range made.Helpers {
-		c.helper(h)
+		c.checkHelper(h)
 	}
 	for _, f := range made.Files {
 		c.at, c.what = &plan.Option{Origin: f.Origin}, "the file "+f.To
-		c.file("read", f.From)
-		c.file("write", f.To)
+		c.checkFile("read", f.From)
+		c.checkFile("write", f.To)
 	}
-	c.network(made.Taps)
+	c.checkTaps(made.Taps)
 	for _, l := range made.Listeners {
 		c.at, c.what = &plan.Option{Origin: l.Origin}, "the socket "+l.Name
-		c.file("write", l.Path)
+		c.checkFile("write", l.Path)
 	}
 	c.at = nil
 	for _, image := range c.subject.Images {
 		c.what = "the image " + image
-		c.file("write", image)
+		c.checkFile("write", image)
 	}
 	for _, s := range made.Sockets {
 		c.what = "the socket " + s.Role
-		c.file("write", s.Path)
+		c.checkFile("write", s.Path)
 	}
 }
 
-// checker judges one plan by one rule.
+// checker judges one plan with one rule.
 type checker struct {
 	policy     *Policy
 	subject    Subject
 	rule       *Rule
 	number     int          // of the rule
-	at         *plan.Option // that is being judged; nil: what is
+	at         *plan.Option // the option that is being judged; if nil, what describes the thing
 	what       string
 	violations []Violation
-	own        *uses // of CheckReceived: what is allowed as well; nil: nothing
+	own        *uses // additionally allowed uses, for CheckReceived; may be nil
 }
 
-// place returns where something stands in the policy.
-func (p *Policy) place(path string) string {
+// locationOf returns the place of a path in the policy's file.
+func (p *Policy) locationOf(path string) string {
 	return fmt.Sprintf("%s:%d", p.file, p.line(path))
 }
 
-// denied notes a violation of a list of the rule, or of the rule.
-func (c *checker) denied(list, why string) {
+// denyByList adds a violation of a list of the rule, or of the rule as a whole.
+func (c *checker) denyByList(list, why string) {
 	v := Violation{What: c.what, Why: why}
 	if c.at != nil {
 		v.Origin = c.at.Origin
@@ -164,32 +164,32 @@ func (c *checker) denied(list, why string) {
 	}
 	v.Rule = receivedLimits
 	if c.own == nil {
-		v.Rule = fmt.Sprintf("%s, the rule for %s", c.policy.place(at), strings.Join(c.rule.Types, ", "))
+		v.Rule = fmt.Sprintf("%s, the rule for %s", c.policy.locationOf(at), strings.Join(c.rule.Types, ", "))
 	}
-	if len(c.violations) < 100 { // more are not worth reading
+	if len(c.violations) < 100 { // further violations would be of no use
 		c.violations = append(c.violations, v)
 	}
 }
 
-// deny notes what nothing in a rule could allow but exact.
-func (c *checker) deny(why string) { c.denied("", why) }
+// denyAlways adds a violation that only the list exact could allow.
+func (c *checker) denyAlways(why string) { c.denyByList("", why) }
 
-// allow wants a word to be in a list of the rule.
-func (c *checker) allow(list, word, name string) bool {
-	if c.own.allows(list, word) {
+// allowWord requires that a word is in a list of the rule.
+func (c *checker) allowWord(list, word, name string) bool {
+	if c.own.usesWord(list, word) {
 		return true
 	}
-	for _, pattern := range c.patterns(list) {
+	for _, pattern := range c.patternsOf(list) {
 		if pattern == word || matchWord(pattern, word) {
 			return true
 		}
 	}
-	c.denied(list, name+" is not in its list "+list)
+	c.denyByList(list, name+" is not in its list "+list)
 	return false
 }
 
-// patterns returns a list of the rule, with what stock stands for.
-func (c *checker) patterns(list string) []string {
+// patternsOf returns a list of the rule, with "stock" replaced by its meaning.
+func (c *checker) patternsOf(list string) []string {
 	r := c.rule
 	own := map[string][]string{
 		"flags": r.Flags, "devices": r.Devices, "backends": r.Backends, "read": r.Read, "write": r.Write,
@@ -207,91 +207,92 @@ func (c *checker) patterns(list string) []string {
 	return all
 }
 
-// file wants a file to be one that may be read, or read and written.
-func (c *checker) file(access, name string) {
+// checkFile requires that a file may be read, or read and written.
+func (c *checker) checkFile(access, name string) {
 	verb := map[string]string{"read": "reading ", "write": "writing "}[access]
 	if !path.IsAbs(name) || path.Clean(name) != name {
-		c.denied(access, verb+strconv.Quote(name)+": a file name must be absolute, without . and ..")
+		c.denyByList(access, verb+strconv.Quote(name)+": a file name must be absolute, without . and ..")
 		return
 	}
 	if slices.ContainsFunc(c.subject.Reserved, func(own string) bool {
-		return name == own || within(name, own) || within(own, name)
+		return name == own || isBelow(name, own) || isBelow(own, name)
 	}) {
-		c.denied("", verb+name+": it belongs to the runner, or contains files that do")
+		c.denyByList("", verb+name+": it belongs to the runner, or contains files that do")
 		return
 	}
-	if c.inOwn(name) || c.own.allows(access, name) || access == "read" && c.own.allows("write", name) {
+	if c.inOwn(name) || c.own.usesWord(access, name) || access == "read" && c.own.usesWord("write", name) {
 		return
 	}
-	patterns := c.patterns("write")
+	patterns := c.patternsOf("write")
 	if access == "read" {
-		patterns = append(patterns, c.patterns("read")...)
+		patterns = append(patterns, c.patternsOf("read")...)
 	}
 	for _, pattern := range patterns {
-		if match(pattern, name) {
+		if matchesPattern(pattern, name) {
 			return
 		}
 	}
-	c.denied(access, verb+name+" is not allowed")
+	c.denyByList(access, verb+name+" is not allowed")
 }
 
-// within reports whether a path is below a folder.
-func within(name, folder string) bool {
+// isBelow reports whether a path is below a folder.
+func isBelow(name, folder string) bool {
 	return strings.HasPrefix(name, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// inOwn reports whether a path is one of the VM's own directories or in it; where these
-// may be is judged by itself.
+// inOwn reports whether a path is one of the VM's own directories or below. The places of these directories are
+// judged separately.
 func (c *checker) inOwn(name string) bool {
 	for _, dir := range []string{c.subject.DataDir, c.subject.RuntimeDir} {
-		if dir != "" && (name == dir || within(name, dir)) {
+		if dir != "" && (name == dir || isBelow(name, dir)) {
 			return true
 		}
 	}
 	return false
 }
 
-// CheckDirectories returns an *Error if a VM may not have these data and runtime
-// directories, before anything is made in them.
+// CheckDirectories returns an *Error if a VM may not use these data and runtime directories. Call it before
+// creating anything in them.
 func (p *Policy) CheckDirectories(dataDir, runtimeDir string) error {
 	if p == nil {
 		return nil
 	}
-	if violations := p.directories(dataDir, runtimeDir); violations != nil {
+	if violations := p.checkDirectories(dataDir, runtimeDir); violations != nil {
 		return &Error{Violations: violations}
 	}
 	return nil
 }
 
-func (p *Policy) directories(dataDir, runtimeDir string) (violations []Violation) {
+func (p *Policy) checkDirectories(dataDir, runtimeDir string) (violations []Violation) {
 	for i, dir := range []string{dataDir, runtimeDir} {
-		if dir == "" || slices.ContainsFunc(p.Directories, func(pattern string) bool { return match(pattern, dir) }) &&
+		if dir == "" || slices.ContainsFunc(p.Directories,
+			func(pattern string) bool { return matchesPattern(pattern, dir) }) &&
 			path.Clean(dir) == dir {
 			continue
 		}
 		violations = append(violations, Violation{
 			What: []string{"dataDir", "runtimeDir"}[i],
 			Why:  dir + " is not in the list directories",
-			Rule: p.place("directories"),
+			Rule: p.locationOf("directories"),
 		})
 	}
 	return violations
 }
 
-// listen wants an address to be one on which connections may be taken.
-func (c *checker) listen(host, port string) {
+// checkListen requires that an address is allowed for listening.
+func (c *checker) checkListen(host, port string) {
 	if host == "" {
 		host = "*"
 	}
 	where := host + ":" + port
-	if c.own.allows("listen", where) {
+	if c.own.usesWord("listen", where) {
 		return
 	}
-	for _, pattern := range c.patterns("listen") {
+	for _, pattern := range c.patternsOf("listen") {
 		everywhere := strings.HasPrefix(pattern, "*:") || strings.HasPrefix(pattern, "**")
 		if pattern == where || matchWord(pattern, where) && (host != "*" || everywhere) {
 			return
 		}
 	}
-	c.denied("listen", "listening on "+where+" is not in its list listen")
+	c.denyByList("listen", "listening on "+where+" is not in its list listen")
 }

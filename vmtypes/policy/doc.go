@@ -1,27 +1,25 @@
-// Package policy is an administrator's allow-list for launch plans: what VM types
-// of certain folders may have on QEMU's command line, and which files, programs,
-// sockets and networks of the host a plan may use.
+// Package policy is an administrator's allow-list for launch plans. For the VM types of certain folders, it
+// restricts QEMU's command line, and the files, programs, sockets and networks of the host that a plan may use.
 //
-// [Read] reads a policy, [Policy.Check] judges a plan. Both are pure but for the
-// reading of the file. docs/vm-types/restrict.md is for administrators.
+// [Read] reads a policy, and [Policy.Check] judges a plan. Apart from reading the file, both are pure.
+// docs/vm-types/restrict.md is the documentation for administrators.
 //
 // # What a plan can do
 //
-// The package knows what the options that it understands can do on the host
-// (meaning.go): which properties name files to read or write, sockets, addresses to
-// listen on. It reads them as QEMU does (qemuopt.Bool, qemuopt.Parse,
-// plan.Option.Endpoint), and tests compare that with what a real QEMU does. Whatever
-// a plan can do must be allowed by the rule for the type's folder. What the package
-// doesn't understand is denied: an unknown flag, backend or helper argument, and a
-// text as the value of an unknown property. A number or a switch is no danger,
-// unless it stands for a descriptor. An administrator can allow single options by a
-// pattern, and answers for it.
+// The package knows the effects on the host of the options that it understands (meaning.go): which properties
+// name files to read or write, sockets, and addresses to listen on. It reads options in the same way as QEMU
+// (qemuopt.Bool, qemuopt.Parse, plan.Option.Endpoint). Tests compare this with the behaviour of a real QEMU.
+//
+// The rule for the type's folder must allow every effect of a plan. The package denies unknown flags, backends
+// and helper arguments, and texts as the values of unknown properties. Numbers and switches are harmless, unless
+// they stand for a descriptor. An administrator can allow single options with a pattern, and is responsible for
+// their effects.
 //
 // # What it cannot see
 //
-// Names of files are judged, not what they lead to: a symbolic link in an allowed
-// folder leads anywhere, and a qcow2 image can name another as its base. So the
-// folders in a policy must be writable by trusted users only, or hold raw images.
+// The policy judges the names of files, not their targets: a symbolic link in an allowed folder can lead
+// anywhere, and a qcow2 image can name another image as its base. So only trusted users may have write access to
+// the folders in a policy, or these folders may contain only raw images.
 //
 // See docs/decisions/0029-policy.md and docs/decisions/0172-qemus-own-reading.md.
 package policy

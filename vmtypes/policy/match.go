@@ -6,18 +6,17 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// match reports whether a text is what a pattern allows: * stands for any text
-// without a slash, ** for any text. A pattern that ends in /** matches the folder
-// itself as well.
-func match(pattern, text string) bool {
+// matchesPattern reports whether a pattern matches a text. * matches any text without a slash, ** matches any text. A
+// pattern that ends in /** also matches the folder itself.
+func matchesPattern(pattern, text string) bool {
 	if folder, ok := strings.CutSuffix(pattern, "/**"); ok && !strings.Contains(folder, "*") && folder == text {
 		return true
 	}
 	return matchFrom(pattern, text, "/")
 }
 
-// matchWord is match for what is not a path: * stands for any text without a comma.
-// Text with .. in it could lead out of the folder that a pattern names.
+// matchWord does the same for texts other than paths: * matches any text without a comma. A text with .. could
+// lead out of the folder in the pattern, so it only matches an identical pattern.
 func matchWord(pattern, text string) bool {
 	if pattern != text && (strings.Contains(text, "/../") || strings.HasSuffix(text, "/..")) {
 		return false
@@ -25,10 +24,10 @@ func matchWord(pattern, text string) bool {
 	return matchFrom(pattern, text, ",")
 }
 
-// matchFrom matches with a * that doesn't stand for text with any of the bytes in
-// stop. It takes time in proportion to the product of the lengths.
+// matchFrom matches a pattern. The bytes in stop end the text for a *. Its time is proportional to the product of
+// the lengths.
 func matchFrom(pattern, text, stop string) bool {
-	// reached[i] says that the pattern so far matches text[:i].
+	// reached[i] means that the processed part of the pattern matches text[:i].
 	reached := make([]bool, len(text)+1)
 	reached[0] = true
 	for pattern != "" {
@@ -62,9 +61,9 @@ func matchFrom(pattern, text, stop string) bool {
 	return reached[len(text)]
 }
 
-// inert reports whether a value can name nothing on the host: a switch, a number or
-// a size. An address has more dots than a number.
-func inert(value string) bool {
+// isInert reports whether a value is harmless on the host: a switch, a number or a size. An address contains more
+// dots than a number.
+func isInert(value string) bool {
 	if _, isSwitch := qemuopt.Bool(value); isSwitch || value == "auto" || value == "" {
 		return true
 	}

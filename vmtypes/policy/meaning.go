@@ -7,8 +7,8 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// stockWords are what "stock" stands for in a list of a rule: of what is QEMU's,
-// all that the table of options marks as used by the stock types.
+// stockWords returns the meaning of "stock" in a list of a rule. For QEMU's options, these are all rows in the
+// table of options that the stock types use.
 func stockWords(list string) []string {
 	flags, backends := qemuopt.Stock()
 	switch list {
@@ -30,8 +30,8 @@ func stockWords(list string) []string {
 	}[list])
 }
 
-// ofAnyDevice returns the properties of -global: its own, and of those of devices
-// the ones that name a file to read. All others may be numbers and switches only.
+// ofAnyDevice returns the properties that -global accepts: its own, and the device properties that name a file to
+// read. All other properties may only be numbers and switches.
 func ofAnyDevice() *qemuopt.Option {
 	reads := func(p qemuopt.Property) bool { return p.Host == qemuopt.Reads || p.Host == qemuopt.ReadsFolder }
 	row := *qemuopt.Flag("-global")

@@ -8,34 +8,33 @@ import (
 	"slices"
 	"strings"
 
-	"vmop/regular"
-	"vmop/yamlfile"
+	"vmop/internal/readfile"
+	"vmop/internal/yamlfile"
 )
 
-// DefaultFile is the policy of a computer. Without it everything is allowed.
+// DefaultFile is the policy of a computer. Without this file, everything is allowed.
 const DefaultFile = "/etc/opt/vmrunner/vmtypes-policy.yaml"
 
-// Stock is the word for the types that are part of the program, and in the lists
-// of a rule for what they use.
+// Stock is the word for the types that are part of the program. In the lists of a rule, it stands for everything
+// that these types use.
 const Stock = "stock"
 
-// A Policy says what launch plans may do.
+// A Policy defines what launch plans may do.
 type Policy struct {
-	// Directories are patterns of the data and runtime directories that VMs may
-	// have. In their own, all VMs may read and write.
+	// Directories are patterns for the data and runtime directories of VMs. All VMs may read and write in their
+	// own directories.
 	Directories []string `yaml:"directories"`
-	// Rules are looked through in their order; the first that is for the folder
-	// of a type is the one that counts. A type that none is for is refused.
+	// Rules are searched in their order. The first rule for the folder of a type applies. A type without a rule
+	// is denied.
 	Rules []Rule `yaml:"rules"`
 
 	file string
 	line func(path string) int
 }
 
-// A Rule says what the types of some folders may do. All lists are patterns, in
-// which * stands for any text within a word and ** for any text at all; what is
-// not in them is denied. In most, the word "stock" stands for what the stock types
-// use.
+// A Rule defines what the types of some folders may do. All lists contain patterns: * matches any text within a
+// word, and ** any text. Everything that matches no pattern is denied. In most lists, the word "stock" stands for
+// everything that the stock types use.
 type Rule struct {
 	// Types are patterns of folders, or "stock".
 	Types []string `yaml:"types"`
@@ -43,32 +42,30 @@ type Rule struct {
 	Flags []string `yaml:"flags"`
 	// Devices are the drivers of -device: "virtio-*".
 	Devices []string `yaml:"devices"`
-	// Backends are the other things that QEMU makes, with their flags: "chardev
-	// socket", "object rng-random".
+	// Backends are QEMU's other objects, with their flags: "chardev socket", "object rng-random".
 	Backends []string `yaml:"backends"`
-	// Read are files that may be read, Write those that may be read and written.
+	// Read are files that may be read. Write are files that may be read and written.
 	Read  []string `yaml:"read"`
 	Write []string `yaml:"write"`
-	// Programs may be started as QEMU; Helpers beside it.
+	// Programs may be started as QEMU, Helpers next to QEMU.
 	Programs []string `yaml:"programs"`
 	Helpers  []Helper `yaml:"helpers"`
 	// Environment are the variables that may be set.
 	Environment []string `yaml:"environment"`
 	// Networks are "bridge NAME", "masquerade" and "user".
 	Networks []string `yaml:"networks"`
-	// Listen are the addresses on which connections may be taken: "127.0.0.1:*",
-	// "[::1]:5900"; "*:*" is any.
+	// Listen are the allowed addresses for listening: "127.0.0.1:*", "[::1]:5900"; "*:*" is any address.
 	Listen []string `yaml:"listen"`
-	// Options are the names that may be given in vm.options.
+	// Options are the names that are allowed in vm.options.
 	Options []string `yaml:"options"`
-	// Exact are whole options that are allowed whatever they do: "-smbios
-	// type=3,asset=*". Each property of the option must be in the pattern.
+	// Exact are whole options that are allowed with all their effects: "-smbios type=3,asset=*". The pattern must
+	// contain each property of the option.
 	Exact []string `yaml:"exact"`
 	// Unsandboxed allows QEMU to run without its sandbox.
 	Unsandboxed bool `yaml:"unsandboxed"`
 }
 
-// A Helper is a program that may run beside QEMU.
+// A Helper is a program that may run next to QEMU.
 type Helper struct {
 	// Program is a pattern of paths, or "stock".
 	Program string `yaml:"program"`
@@ -76,14 +73,14 @@ type Helper struct {
 	Arguments []string `yaml:"arguments"`
 }
 
-// Load reads the policy of a file. A file that is not there is nil without an
-// error if it is the default: then everything is allowed.
+// Load reads the policy from a file. If the default file is missing, Load returns nil without an error, and
+// everything is allowed.
 func Load(file string) (*Policy, error) {
-	data, err := regular.ReadFile(file, yamlfile.LargestFile)
+	data, err := readfile.ReadFile(file, yamlfile.LargestFile)
 	if errors.Is(err, os.ErrNotExist) && file == DefaultFile {
 		return nil, nil
 	}
-	var large *regular.SizeError
+	var large *readfile.SizeError
 	if errors.As(err, &large) {
 		return nil, &FileError{yamlfile.TooLarge(file, large.Size)}
 	}
@@ -97,17 +94,17 @@ func Load(file string) (*Policy, error) {
 	return p, nil
 }
 
-// A FileError says that a policy can't be used.
+// A FileError means that a policy is invalid.
 type FileError struct{ Err error }
 
 // Error implements error.
 func (e *FileError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong, yamlfile.Faults.
+// Unwrap returns the underlying error, of type yamlfile.Faults.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Read reads a policy; name is what it is called in messages. What is wrong with
-// it are yamlfile.Faults.
+// Read reads a policy. name is the name of the policy in messages. If the policy is invalid, the errors are
+// yamlfile.Faults.
 func Read(name string, data []byte) (*Policy, error) {
 	p := &Policy{file: name}
 	document, err := yamlfile.Decode(name, data, p)
@@ -115,11 +112,11 @@ func Read(name string, data []byte) (*Policy, error) {
 		return nil, err
 	}
 	p.line = document.Line
-	return p, document.Locate(p.faults())
+	return p, document.Locate(p.contentFaults())
 }
 
-// faults returns what is wrong with the content.
-func (p *Policy) faults() []yamlfile.Problem {
+// contentFaults returns the errors in the content.
+func (p *Policy) contentFaults() []yamlfile.Problem {
 	var faults []yamlfile.Problem
 	fault := func(path, message, hint string) {
 		faults = append(faults, yamlfile.Problem{Path: path, Message: message, Hint: hint})
@@ -134,12 +131,12 @@ func (p *Policy) faults() []yamlfile.Problem {
 		}
 	}
 	for i := range p.Rules {
-		p.Rules[i].faults(fmt.Sprintf("rules[%d]", i), fault)
+		p.Rules[i].addFaults(fmt.Sprintf("rules[%d]", i), fault)
 	}
 	return faults
 }
 
-func (r *Rule) faults(at string, fault func(path, message, hint string)) {
+func (r *Rule) addFaults(at string, fault func(path, message, hint string)) {
 	if len(r.Types) == 0 {
 		fault(at, "types is missing", "a list of folders of VM types, or stock")
 	}
@@ -176,11 +173,11 @@ func (r *Rule) faults(at string, fault func(path, message, hint string)) {
 	}
 }
 
-// ruleFor returns the rule for the types of a folder, and its number.
+// ruleFor returns the rule for the types of a folder, and its index.
 func (p *Policy) ruleFor(folder string) (*Rule, int) {
 	for i := range p.Rules {
 		if slices.ContainsFunc(p.Rules[i].Types, func(pattern string) bool {
-			return pattern == folder || pattern != Stock && match(pattern, folder)
+			return pattern == folder || pattern != Stock && matchesPattern(pattern, folder)
 		}) {
 			return &p.Rules[i], i
 		}

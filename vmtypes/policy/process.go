@@ -10,21 +10,21 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// qemu judges the machine itself.
-func (c *checker) qemu(p *plan.Plan) {
+// checkQEMU judges QEMU's process and options.
+func (c *checker) checkQEMU(p *plan.Plan) {
 	q := &p.QEMU
 	c.what = "QEMU"
-	c.program(q.Executable)
-	c.environment(q.Env)
-	c.access(q)
+	c.checkProgram(q.Executable)
+	c.checkEnvironment(q.Env)
+	c.checkAccess(q)
 	sandboxed := false
 	for i := range q.Args {
-		c.option(&q.Args[i])
+		c.checkOption(&q.Args[i])
 		sandboxed = sandboxed || isSandbox(&q.Args[i])
 	}
 	c.what = "QEMU"
 	if !sandboxed && !c.rule.Unsandboxed {
-		c.denied("unsandboxed", "it runs without -sandbox on,elevateprivileges=deny,spawn=deny")
+		c.denyByList("unsandboxed", "it runs without -sandbox on,elevateprivileges=deny,spawn=deny")
 	}
 	count := 0
 	for i := range q.Args {
@@ -33,11 +33,11 @@ func (c *checker) qemu(p *plan.Plan) {
 		}
 	}
 	if count > 1 && !c.rule.Unsandboxed {
-		c.denied("unsandboxed", "it has -sandbox more than once; put all its properties into one")
+		c.denyByList("unsandboxed", "it has -sandbox more than once; put all its properties into one")
 	}
 }
 
-// isSandbox reports whether an option confines QEMU as the stock types do.
+// isSandbox reports whether an option confines QEMU in the same way as the stock types do.
 func isSandbox(o *plan.Option) bool {
 	on, _ := qemuopt.Bool(o.Value)
 	if _, again := o.Get("enable"); again || !on || !o.List || strings.TrimLeft(o.Flag, "-") != "sandbox" {
@@ -50,9 +50,9 @@ func isSandbox(o *plan.Option) bool {
 	return denies("spawn") && denies("elevateprivileges")
 }
 
-// Sandbox returns the words that must stand before those of a plan on QEMU's command line, for
-// types of a folder; nil if the rule for them, or no policy, allows QEMU without its sandbox.
-// QEMU applies each -sandbox: whatever a plan adds, it can't undo this one.
+// Sandbox returns the arguments that must precede the arguments of a plan on QEMU's command line, for types of a
+// folder. It returns nil if the rule for these types, or the lack of a policy, allows QEMU without its sandbox.
+// QEMU applies each -sandbox, so the options of a plan cannot undo these arguments.
 func (p *Policy) Sandbox(folder string) []string {
 	if p == nil {
 		return nil
@@ -63,65 +63,71 @@ func (p *Policy) Sandbox(folder string) []string {
 	return []string{"-sandbox", "on,elevateprivileges=deny,spawn=deny"}
 }
 
-// program wants a program to be one that may be started as QEMU.
-func (c *checker) program(name string) {
-	if c.own.allows("programs", name) {
+// checkProgram requires that a program may be started as QEMU.
+func (c *checker) checkProgram(name string) {
+	if c.own.usesWord("programs", name) {
 		return
 	}
-	for _, pattern := range c.patterns("programs") {
-		if match(pattern, name) && clean(name) {
+	for _, pattern := range c.patternsOf("programs") {
+		if matchesPattern(pattern, name) && isCleanPath(name) {
 			return
 		}
 	}
-	c.denied("programs", "the program "+name+" is not in its list programs")
+	c.denyByList("programs", "the program "+name+" is not in its list programs")
 }
 
-// clean reports whether a path has no way round in it.
-func clean(name string) bool { return !strings.Contains(name, "/.") && !strings.Contains(name, "//") }
+// isCleanPath reports whether a path contains no . or .. or // elements.
+func isCleanPath(name string) bool {
+	return !strings.Contains(name, "/.") && !strings.Contains(name, "//")
+}
 
-func (c *checker) environment(list []plan.Variable) {
+func (c *checker) checkEnvironment(list []plan.Variable) {
 	for _, v := range list {
-		c.allow("environment", v.Name, "the environment variable "+v.Name)
+		c.allowWord("environment", v.Name, "the environment variable "+v.Name)
 	}
 }
 
-// access judges what a process uses besides what its arguments show.
-func (c *checker) access(p *plan.Process) {
+// checkAccess judges the files that a process declares in addition to its arguments.
+func (c *checker) checkAccess(p *plan.Process) {
 	for _, a := range p.Access {
 		c.at = &plan.Option{Origin: a.Origin}
-		c.file(a.Mode, a.Path)
+		c.checkFile(a.Mode, a.Path)
 	}
 	c.at = nil
 }
 
-// helper judges a process beside QEMU.
-func (c *checker) helper(h plan.Process) {
+// checkHelper judges a process next to QEMU.
+func (c *checker) checkHelper(h plan.Process) {
 	c.at, c.what = nil, "the helper "+h.Name
-	c.environment(h.Env)
-	c.access(&h)
+	c.checkEnvironment(h.Env)
+	c.checkAccess(&h)
 	if h.Dir != "" && (!c.inOwn(h.Dir) || path.Clean(h.Dir) != h.Dir) {
-		c.file("write", h.Dir) // and what it makes in there
+		c.checkFile("write", h.Dir) // and the files in it
 	}
 	if h.Ready != "" {
-		c.file("read", h.Ready)
+		c.checkFile("read", h.Ready)
 	}
 	for _, known := range c.rule.Helpers {
 		if known.Program == Stock {
-			asStock := map[string]func(plan.Process) bool{"swtpm": c.swtpm, "passt": c.passt}[path.Base(h.Executable)]
+			asStock := map[string]func(plan.Process) bool{
+				"swtpm": c.isStockSwtpm,
+				"passt": c.isStockPasst,
+			}[path.Base(h.Executable)]
 			if slices.Contains(stockWords("helpers"), h.Executable) && asStock(h) {
 				return
 			}
 			continue
 		}
-		if match(known.Program, h.Executable) && clean(h.Executable) && argumentsMatch(known.Arguments, h) {
+		if matchesPattern(known.Program, h.Executable) && isCleanPath(h.Executable) &&
+			argumentsMatch(known.Arguments, h) {
 			return
 		}
 	}
 	command := strings.Join(append([]string{h.Executable}, h.Argv()...), " ")
-	c.denied("helpers", "it runs "+command+", which is not in its list helpers")
+	c.denyByList("helpers", "it runs "+command+", which is not in its list helpers")
 }
 
-// argumentsMatch reports whether each argument is allowed by one of the patterns.
+// argumentsMatch reports whether each argument matches one of the patterns.
 func argumentsMatch(patterns []string, h plan.Process) bool {
 	for _, word := range h.Argv() {
 		if !slices.ContainsFunc(patterns, func(pattern string) bool {
@@ -133,9 +139,9 @@ func argumentsMatch(patterns []string, h plan.Process) bool {
 	return true
 }
 
-// swtpm reports whether a process is swtpm as the stock types start it, with its
-// state in its working directory.
-func (c *checker) swtpm(h plan.Process) bool {
+// isStockSwtpm reports whether a process is swtpm as started by the stock types, with its state in its working
+// directory.
+func (c *checker) isStockSwtpm(h plan.Process) bool {
 	if h.Dir != path.Join(c.subject.DataDir, plan.TPMFolder) || h.Exempt {
 		return false
 	}
@@ -168,9 +174,9 @@ func (c *checker) swtpm(h plan.Process) bool {
 	return true
 }
 
-// passt reports whether a process is passt as the stock types start it, and judges the
-// ports that lead to the guest.
-func (c *checker) passt(h plan.Process) bool {
+// isStockPasst reports whether a process is passt as started by the stock types. It also judges the ports that are
+// forwarded to the guest.
+func (c *checker) isStockPasst(h plan.Process) bool {
 	if h.Role != plan.RoleNetwork || h.Dir != "" {
 		return false
 	}
@@ -196,51 +202,51 @@ func (c *checker) passt(h plan.Process) bool {
 		}
 	}
 	if isolated {
-		c.allow("networks", "passt", "the network passt")
+		c.allowWord("networks", "passt", "the network passt")
 	}
 	return isolated
 }
 
-// passtPort judges one port, or "none".
+// passtPort judges a forwarded port, or "none".
 func (c *checker) passtPort(o *plan.Option) bool {
 	f, is := plan.PasstForward(*o)
 	if !is {
 		return o.Value == "none" && !o.List
 	}
 	c.at = o
-	c.listen(f.Address, strconv.Itoa(f.Host))
+	c.checkListen(f.Address, strconv.Itoa(f.Host))
 	c.at = nil
 	return true
 }
 
-// network judges taps, and what they lead to.
-func (c *checker) network(taps []plan.Tap) {
+// checkTaps judges taps and their connections.
+func (c *checker) checkTaps(taps []plan.Tap) {
 	for _, t := range taps {
 		c.at, c.what = &plan.Option{Origin: t.Origin}, "the tap "+t.Name
 		if t.Bridge != "" {
-			c.allow("networks", "bridge "+t.Bridge, "the bridge "+t.Bridge)
+			c.allowWord("networks", "bridge "+t.Bridge, "the bridge "+t.Bridge)
 		}
 		if t.Subnet != "" {
-			c.allow("networks", "masquerade", "masquerade")
+			c.allowWord("networks", "masquerade", "masquerade")
 		}
 		for _, f := range t.Forwards {
-			c.listen(f.Address, strconv.Itoa(f.Host))
+			c.checkListen(f.Address, strconv.Itoa(f.Host))
 		}
 		if t.AllPorts != nil {
-			c.listen("", "*")
+			c.checkListen("", "*")
 		}
 	}
 	c.at = nil
 }
 
-// exactly reports whether an option is allowed as it is.
-func (c *checker) exactly(o *plan.Option, flag string) bool {
-	return slices.ContainsFunc(c.rule.Exact, func(pattern string) bool { return exact(pattern, flag, o) })
+// isExactlyAllowed reports whether the rule's list exact allows an option.
+func (c *checker) isExactlyAllowed(o *plan.Option, flag string) bool {
+	return slices.ContainsFunc(c.rule.Exact, func(pattern string) bool { return matchesExactly(pattern, flag, o) })
 }
 
-// exact reports whether a pattern allows an option: "-smbios type=3,asset=*". A text
-// that is one piece is matched as a whole, of a list each property.
-func exact(pattern, flag string, o *plan.Option) bool {
+// matchesExactly reports whether a pattern allows an option: "-smbios type=3,asset=*". It compares a text in one piece
+// as a whole, and a list by its properties.
+func matchesExactly(pattern, flag string, o *plan.Option) bool {
 	wanted, rest, _ := strings.Cut(pattern, " ")
 	if wanted != flag {
 		return false

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// credentials are the properties of options that are a credential, and what says the same
-// without showing it.
+// credentials lists the option properties that contain a credential, with an alternative that hides it.
 var credentials = []struct{ flags, property, instead string }{
 	{"-blockdev -drive", "cookie", "cookie-secret" + byObject},
 	{"-blockdev -drive -iscsi -spice", "password", "password-secret" + byObject},
@@ -16,9 +15,9 @@ var credentials = []struct{ flags, property, instead string }{
 
 const byObject = ", with the id of an object secret that reads a file"
 
-// CredentialInstead returns what to use in place of a property that would show a
-// credential to everybody on the host, who see command lines: "file.cookie-secret, …" for
-// "file.cookie". It is "" for a property that has none in it.
+// CredentialInstead returns the alternative for a property that would show a credential on the command line,
+// where everybody on the host can see it. For "file.cookie" it returns "file.cookie-secret, …". It returns "" for
+// a property without a credential.
 func CredentialInstead(flag, property, value string) string {
 	prefix, name := "", property
 	if i := strings.LastIndex(property, "."); i >= 0 {

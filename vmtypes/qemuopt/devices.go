@@ -5,23 +5,21 @@ import (
 	"strings"
 )
 
-// A Device is what is known of the devices with some names.
+// A Device describes the devices with certain names.
 type Device struct {
-	// Names are one or more names, separated by blanks; * at the end of one stands
-	// for anything.
+	// Names contains one or more names, separated by blanks. A * at the end of a name matches any text.
 	Names string
-	// Noun says what they are: "a disk".
+	// Noun describes the devices: "a disk".
 	Noun string
-	// PCI is set if they take a place on a PCI bus. Those whose names end in -pci do
-	// in any case, those that end in -device or -ccw never.
+	// PCI is set if the devices use a slot of a PCI bus. Devices with names that end in -pci always do. Devices
+	// with names that end in -device or -ccw never do.
 	PCI bool
-	// Stock is set if the stock types use them, or let the user choose them: the
-	// word "stock" in the list of a policy.
+	// Stock is set if the stock types use the devices, or let the user choose them. A policy's lists include them
+	// with the word "stock".
 	Stock bool
 }
 
-// devices are in the order in which they are looked for: the first that has a
-// name counts.
+// devices are searched in order; the first matching row counts.
 var devices = []Device{
 	{"virtio-net-*", aNetworkCard, true, true},
 	{"e1000 e1000e rtl8139 pcnet", aNetworkCard, true, true},
@@ -76,7 +74,7 @@ var devices = []Device{
 	{"vfio-ap vfio-ccw", "a device of the host", false, false},
 	{"virtio-keyboard-pci virtio-mouse-pci virtio-tablet-pci virtio-input-host-pci", "an input device", false, false},
 
-	// What a machine with PCI takes for the same with -pci behind.
+	// On a machine with PCI, these names mean the device with the suffix -pci.
 	{"virtio-blk", "a disk", true, false},
 	{"virtio-scsi", "a disk controller", true, false},
 	{"virtio-serial", "a serial port", true, false},
@@ -84,12 +82,12 @@ var devices = []Device{
 	{"virtio-balloon", "the memory balloon", true, false},
 	{"virtio-rng", "a source of random numbers", true, false},
 
-	// Without a noun: parts of a machine, which -global is about, and the rest.
+	// Without a noun: parts of a machine, for -global, and other devices.
 	{"ICH9-LPC PIIX4_PM cfi.pflash01 kvm-pit mc146818rtc", "", false, true},
 	{"edu ivshmem-plain ivshmem-doorbell pci-testdev", "", true, false},
 }
 
-// Nouns that more than one row has.
+// Nouns of several rows.
 const (
 	aNetworkCard   = "a network card"
 	aUSBController = "a USB controller"
@@ -99,7 +97,7 @@ const (
 // Devices returns all rows of devices.
 func Devices() []Device { return slices.Clone(devices) }
 
-// FindDevice returns what is known of a device; it is empty if nothing is.
+// FindDevice returns the row of a device. The row is empty if the device is unknown.
 func FindDevice(driver string) Device {
 	for i := range devices {
 		for names := devices[i].Names; names != ""; {
@@ -113,11 +111,11 @@ func FindDevice(driver string) Device {
 	return Device{}
 }
 
-// IsNetworkCard reports whether a device is one.
+// IsNetworkCard reports whether a device is a network card.
 func IsNetworkCard(driver string) bool { return FindDevice(driver).Noun == aNetworkCard }
 
-// IsPCI reports whether a device takes a place on a PCI bus. Other buses' devices
-// have names with the bus in front or behind.
+// IsPCI reports whether a device uses a slot of a PCI bus. Devices on other buses have the bus as a prefix or
+// suffix of their name.
 func IsPCI(driver string) bool {
 	switch {
 	case strings.HasSuffix(driver, "-device"), strings.HasSuffix(driver, "-ccw"):
@@ -128,8 +126,7 @@ func IsPCI(driver string) bool {
 	return FindDevice(driver).PCI
 }
 
-// StockDevices returns the names of devices that the stock types use, with * at
-// the end of some.
+// StockDevices returns the names of the devices that the stock types use, some of them with * at the end.
 func StockDevices() []string {
 	var list []string
 	for _, d := range devices {
@@ -140,7 +137,7 @@ func StockDevices() []string {
 	return list
 }
 
-// deviceProperties are those of -device, whatever the device.
+// deviceProperties are the properties of -device for all devices.
 var deviceProperties = []Property{
 	{"id mount_tag append rtc type", Text, "", ""},
 	{"addr bus masterbus", Text, Address, ""},
@@ -148,7 +145,7 @@ var deviceProperties = []Property{
 		"multifunction port nr chassis slot unit lun scsi-id channel index iobase irq cad acpi-index firstport",
 		Unknown, Address, "",
 	},
-	// Which device of the host it is.
+	// The identity of a device of the host.
 	{"host sysfsdev hostbus hostaddr hostport hostdevice vendorid productid", Unknown, HardwareReplaced, ""},
 
 	{"drive", Text, "", BlockNode},
@@ -169,7 +166,7 @@ var deviceProperties = []Property{
 	{"werror rerror", Text, FailureAction, ""},
 	{"requested-size block-size node size", Unknown, RAM, ""},
 	{"vhost page-per-vq", Unknown, HostOnly, ""},
-	{"name disable-legacy disable-modern", Text, HardwareFeature, ""}, // the name of a port is how guests find it
+	{"name disable-legacy disable-modern", Text, HardwareFeature, ""}, // guests find a port by its name
 	{
 		"write-cache num-queues num_queues queues mq vectors max_outputs max_hostmem xres yres edid ram_size " +
 			"vram_size vgamem_mb vram64_size_mb logical_block_size physical_block_size discard_granularity " +

@@ -2,24 +2,23 @@ package qemuopt
 
 import "strings"
 
-// Implied is what an option uses of the host though none of its texts names it.
+// Implied describes what an option uses from the host without naming it.
 type Implied struct {
-	// Flag and Backend say which option, Backend as in Option; empty means any.
+	// Flag and Backend select the option; see Option for Backend. An empty Backend matches any backend.
 	Flag, Backend string
-	// Property, if set, is one that the option must have, and not off.
+	// Property, if set, is a property that the option must have, with a value other than off.
 	Property string
-	// Reads and Writes are files and folders, separated by blanks. What is written is
-	// read, too.
+	// Reads and Writes are files and folders, separated by blanks. Files in Writes are also read.
 	Reads, Writes string
-	// Capabilities are what the kernel wants for it (capabilities(7)), without CAP_,
-	// in small letters, separated by blanks.
+	// Capabilities are the capabilities that the kernel requires (capabilities(7)), in lower case without CAP_,
+	// separated by blanks.
 	Capabilities string
 }
 
-// devicesOfHost is where the kernel describes devices.
+// devicesOfHost are the folders with the kernel's descriptions of devices.
 const devicesOfHost = "/sys/bus /sys/class /sys/dev /sys/devices /sys/kernel/iommu_groups"
 
-// foreignFiles are what sharing a folder needs, to make files for the guest's users.
+// foreignFiles are the capabilities for sharing a folder, to create files that belong to the guest's users.
 const foreignFiles = "chown dac_read_search fowner fsetid mknod setfcap"
 
 var implied = []Implied{
@@ -54,26 +53,27 @@ var implied = []Implied{
 	{Flag: "-chroot", Capabilities: "sys_chroot"},
 }
 
-// ImpliedBy returns what an option uses of the host that it doesn't name. has
-// reports whether a property is given, and not off.
+// ImpliedBy returns what an option uses from the host without naming it. has reports whether a property is set to
+// a value other than off.
 func ImpliedBy(flag, backend string, has func(property string) bool) []Implied {
 	flag = "-" + strings.TrimLeft(flag, "-")
 	var list []Implied
 	for _, i := range implied {
-		if i.Flag == flag && (i.Backend == "" || matches(i.Backend, backend)) && (i.Property == "" || has(i.Property)) {
+		if i.Flag == flag && (i.Backend == "" || matchesName(i.Backend, backend)) &&
+			(i.Property == "" || has(i.Property)) {
 			list = append(list, i)
 		}
 	}
 	return list
 }
 
-func matches(name, backend string) bool {
+func matchesName(name, backend string) bool {
 	family, ok := strings.CutSuffix(name, "*")
 	return name == backend || ok && strings.HasPrefix(backend, family)
 }
 
-// Unjudged reports whether the table says nothing of what an option does: there is no
-// row for its flag, or none for the backend where backends have rows of their own.
+// Unjudged reports whether the effect of an option is unknown: the table lacks a row for its flag, or a row for
+// its backend if backends have their own rows.
 func Unjudged(flag, backend string) bool {
 	row := Flag(flag)
 	switch {

@@ -5,86 +5,84 @@ import (
 	"strings"
 )
 
-// An Option is what is known of a flag, or of a flag with a backend.
+// An Option describes a flag, or a flag with a backend.
 type Option struct {
-	// Flag has one dash. Backend is the value that the row is for, a driver of
-	// -blockdev, or "" for the flag itself; "memory-backend-*" is for all that
-	// begin so and have no row of their own.
+	// Flag has one dash. Backend is the value that the row describes, such as a driver of -blockdev, or "" for
+	// the flag itself. "memory-backend-*" applies to all values with this prefix and without their own row.
 	Flag, Backend string
-	// Backed is set if the first value names a backend, which has a row of its own.
+	// Backed is set if the first value names a backend with its own row.
 	Backed bool
-	// Makes is the kind of thing that others refer to by the option's id.
+	// Makes is the kind of object that the option creates. Other options refer to it by the option's id.
 	Makes Kind
-	// Implied is the property that the first value is, if it has a name.
+	// Implied is the name of the property that the first value stands for, if there is one.
 	Implied string
-	// Noun is what the first value names, for messages: "block driver".
+	// Noun describes the first value in messages: "block driver".
 	Noun string
 	// List is set if the text of the option is a list of properties.
 	List bool
-	// Once is set for what a machine has one of: of several, QEMU takes the last.
+	// Once is set if a machine has only one such option. If there are several, QEMU uses the last.
 	Once bool
-	// Own is why a VM type cannot use the flag, if it can't.
+	// Own is the reason why a VM type cannot use the flag, if there is one.
 	Own string
-	// Guest is what it means for a guest that the option comes, goes or changes.
+	// Guest is the meaning for a guest when the option is added, removed or changed.
 	Guest Meaning
-	// Text is what an option given in one piece does on the host; First what the
-	// first value of a list does, if that is no backend.
+	// Text is the effect on the host of an option in one piece. First is the effect of the first value in a list,
+	// unless it is a backend.
 	Text, First Effect
-	// Known is set if the rows of Properties are all that can do something on the
-	// host with a text. Without it a policy denies the option.
+	// Known is set if Properties contains every property with a text that can affect the host. If it is unset, a
+	// policy denies the option.
 	Known bool
-	// Inherits is set if the rows of the flag are the backend's, too.
+	// Inherits is set if the rows of the flag also apply to the backend.
 	Inherits bool
-	// Rest is what the texts of properties without a row do.
+	// Rest is the effect of texts of properties without a row.
 	Rest Effect
 	// Key is the property that distinguishes options with the same flag.
 	Key string
-	// OfHost is set for a backend that the computer has, not the program.
+	// OfHost is set for a backend that depends on the computer, not on the program.
 	OfHost bool
-	// Remote is set for a block driver that reaches over the network.
+	// Remote is set for a block driver that uses the network.
 	Remote bool
-	// Stock is set for what the stock types use: the word "stock" in the lists of
-	// a policy.
+	// Stock is set if the stock types use the option. A policy's lists include it with the word "stock".
 	Stock bool
-	// Properties are the rows of what belongs to the option.
+	// Properties are the rows of the option's properties.
 	Properties []Property
 }
 
-// A Property is what is known of properties of an option.
+// A Property describes one or more properties of an option.
 type Property struct {
-	// Names are one or more names, separated by blanks; "out.*" is for all properties of the object out.
+	// Names contains one or more names, separated by blanks. "out.*" matches all properties of the object out.
 	Names string
-	// Host is what QEMU does on the host with the value, if it is a text: numbers
-	// and switches do nothing. A policy denies properties of objects (with a dot) that have no row.
+	// Host is the effect of a text as the value on the host; numbers and switches have no effect. A policy denies
+	// properties of objects (with a dot) that have no row.
 	Host Effect
-	// Guest is what a change of the property means for a guest.
+	// Guest is the meaning of a change of the property for a guest.
 	Guest Meaning
-	// Refers is the kind of thing whose id the value is.
+	// Refers is the kind of object that the value refers to by its id.
 	Refers Kind
 }
 
-// An Effect is what a text can do on the host.
+// An Effect is the effect that a text can have on the host.
 type Effect int
 
 // The effects.
 const (
-	Unknown      Effect = iota // not known: a policy denies it
-	Text                       // nothing
-	Alone                      // nothing, and there must be no text
-	Reads                      // it names a file that is read
-	Writes                     // it names a file that is written
-	ReadsFolder                // it names a folder, or something in one, that is read
-	WritesFolder               // it names a folder, or something in one, that is written
-	Opens                      // it names a file that is written unless read-only is on
-	ReadsEach                  // it names files that are read, with commas between them
-	Runs                       // it is, or names, what a program does that QEMU starts
-	Part                       // it is part of an address, which is judged as a whole (plan.Option.Endpoint)
+	Unknown      Effect = iota // a policy denies it
+	Text                       // no effect
+	Alone                      // no effect; the text must be empty
+	Reads                      // names a file that is read
+	Writes                     // names a file that is written
+	ReadsFolder                // names a folder, or something in a folder, that is read
+	WritesFolder               // names a folder, or something in a folder, that is written
+	Opens                      // names a file that is written unless read-only is on
+	ReadsEach                  // names files that are read, separated by commas
+	Runs                       // names, or is the input of, a program that QEMU starts
+	Part                       // part of an address, which is judged as a whole (plan.Option.Endpoint)
 )
 
-// A Kind is what an option makes for others to refer to.
+// A Kind is a kind of object that an option creates and other options refer to.
 type Kind string
 
-// The kinds, as messages call them.
+// The kinds, with their names in messages.
 const (
 	DeviceID  Kind = "device"
 	Object    Kind = "object"
@@ -96,10 +94,10 @@ const (
 	FSDev     Kind = "fsdev"
 )
 
-// A Meaning is what a change means for a guest; authoring/compare explains them.
+// A Meaning is the meaning of a change for a guest; authoring/compare explains the meanings.
 type Meaning string
 
-// The meanings that options have.
+// The meanings of changes to options.
 const (
 	HardwareReplaced Meaning = "hardware-replaced"
 	HardwareFeature  Meaning = "hardware-feature"
@@ -138,22 +136,22 @@ func Flag(flag string) *Option {
 	return nil
 }
 
-// Find returns the row of a flag with a backend: that of the backend itself, else
-// of its family, else of the flag; nil if there is none of these.
+// Find returns the row for a flag with a backend: the row of the backend itself, otherwise of its family,
+// otherwise of the flag. It returns nil if there is no such row.
 func Find(flag, backend string) *Option {
 	if o := Exactly(flag, backend); o != nil {
 		return o
 	}
 	for i := range options {
 		o := &options[i]
-		if o.Flag == flag && matches(o.Backend, backend) {
+		if o.Flag == flag && matchesName(o.Backend, backend) {
 			return o
 		}
 	}
 	return Flag(flag)
 }
 
-// Exactly returns the row of a backend itself, or nil.
+// Exactly returns the row of the backend itself, or nil.
 func Exactly(flag, backend string) *Option {
 	for i := range options {
 		if o := &options[i]; o.Flag == flag && o.Backend == backend {
@@ -163,8 +161,8 @@ func Exactly(flag, backend string) *Option {
 	return nil
 }
 
-// Stock returns the flags that the stock types use, and the backends, each as its
-// flag without the dash and its name: "chardev socket".
+// Stock returns the flags and the backends that the stock types use. A backend has the form "chardev socket": the
+// flag without the dash, and its name.
 func Stock() (flags, backends []string) {
 	for i := range options {
 		switch o := &options[i]; {
@@ -178,13 +176,13 @@ func Stock() (flags, backends []string) {
 	return flags, backends
 }
 
-// Property returns the row of a property; it has no names if there is none.
+// Property returns the row of a property; Names is empty if there is no row.
 func (o *Option) Property(name string) Property {
 	if o == nil {
 		return Property{}
 	}
 	for i := range o.Properties {
-		if has(o.Properties[i].Names, name) {
+		if hasWord(o.Properties[i].Names, name) {
 			return o.Properties[i]
 		}
 	}
@@ -194,8 +192,7 @@ func (o *Option) Property(name string) Property {
 	return Property{Host: o.Rest}
 }
 
-// MeaningOf returns what it means for a guest that a property of an option
-// changes; empty if that isn't known.
+// MeaningOf returns the meaning for a guest when a property of an option changes; empty if it is unknown.
 func MeaningOf(flag, backend, property string) Meaning {
 	row := Find(flag, backend)
 	if m := row.Property(property).Guest; m != "" {
@@ -204,36 +201,36 @@ func MeaningOf(flag, backend, property string) Meaning {
 	return Flag(flag).Property(property).Guest
 }
 
-// Reference returns the kind of thing whose id a property of an option is; empty
-// if the value is no id.
+// Reference returns the kind of object that a property of an option refers to by id; empty if the value is not an
+// id.
 func Reference(flag, backend, property string) Kind { return References(flag, backend)(property) }
 
-// References returns Reference for the properties of one option, whose rows it
-// finds once.
+// References returns a function that does the same as Reference for the properties of one option. It looks up the
+// rows only once.
 func References(flag, backend string) func(property string) Kind {
 	own, general := Find(flag, backend), Flag(flag)
 	return func(property string) Kind {
-		if kind := own.refers(property); kind != "" {
+		if kind := own.refersTo(property); kind != "" {
 			return kind
 		}
-		return general.refers(property)
+		return general.refersTo(property)
 	}
 }
 
-func (o *Option) refers(name string) Kind {
+func (o *Option) refersTo(name string) Kind {
 	if o == nil {
 		return ""
 	}
 	for i := range o.Properties {
-		if p := &o.Properties[i]; p.Refers != "" && has(p.Names, name) {
+		if p := &o.Properties[i]; p.Refers != "" && hasWord(p.Names, name) {
 			return p.Refers
 		}
 	}
 	return ""
 }
 
-// has reports whether a word is in a list of words, of which "out.*" is for all that begin so.
-func has(list, word string) bool {
+// hasWord reports whether a list contains a word. "out.*" in the list matches all words with this prefix.
+func hasWord(list, word string) bool {
 	for list != "" {
 		var first string
 		first, list, _ = strings.Cut(list, " ")

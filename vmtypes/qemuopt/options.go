@@ -1,9 +1,9 @@
 package qemuopt
 
-// options has the rows of flags, then those of their backends. What is the same
-// for several of them is below.
+// options contains the rows of flags, followed by the rows of their backends. properties.go contains the shared
+// rows of properties.
 var options = []Option{
-	// What the runner does itself.
+	// Options that the runner sets itself.
 	{Flag: "-S", Own: "the runner starts the machine paused by itself"},
 	{Flag: "-mon", Own: "the runner makes the monitor by itself"},
 	{Flag: "-monitor", Own: "the runner makes the monitor by itself"},
@@ -49,7 +49,7 @@ var options = []Option{
 	{Flag: "-nodefaults", Text: Alone, Stock: true, Guest: HardwareReplaced},
 	{Flag: "-no-user-config", Text: Alone, Stock: true, Guest: HostOnly},
 
-	// What it boots.
+	// Boot.
 	{Flag: "-boot", Implied: "order", List: true, Guest: BootOrder, Known: true, Stock: true, Properties: []Property{
 		{"order once menu", Text, BootOrder, ""},
 		{"splash", Reads, BootOrder, ""},
@@ -67,7 +67,7 @@ var options = []Option{
 		{"file", Reads, "", ""},
 	}},
 
-	// Devices, and what is behind them.
+	// Devices and their backends.
 	{
 		Flag: "-device", Implied: "driver", Makes: DeviceID, Noun: "device", List: true, Known: true, Stock: true,
 		Properties: deviceProperties,
@@ -108,7 +108,7 @@ var options = []Option{
 	{Flag: "-add-fd", List: true, Guest: HostOnly, Key: "fd"},
 	{Flag: "-vga", Guest: HardwareReplaced, Text: Text},
 
-	// The screen.
+	// Displays.
 	{Flag: "-display", Implied: "type", Backed: true, List: true, Guest: Viewers, Stock: true},
 	{
 		Flag: "-vnc", Implied: "vnc", List: true, Guest: Viewers, Known: true, Stock: true, Key: "id",
@@ -130,7 +130,7 @@ var options = []Option{
 	{Flag: "-k", Guest: Viewers},
 	{Flag: "-full-screen", Guest: Viewers},
 
-	// What becomes of faults, and of QEMU itself.
+	// Reactions to failures, and QEMU's own process.
 	{Flag: "-action", List: true, Guest: FailureAction, Known: true, Stock: true, Properties: []Property{
 		{"panic watchdog reboot shutdown", Text, FailureAction, ""},
 	}},
@@ -221,7 +221,7 @@ var options = []Option{
 	}},
 
 	{Flag: "-netdev", Backend: "tap", Known: true, Stock: true, Properties: idOnly},
-	// hostfwd is an address to listen on, which a policy judges by itself.
+	// hostfwd is an address to listen on, which a policy judges separately.
 	{Flag: "-netdev", Backend: "user", Stock: true, Properties: []Property{
 		{"id net host hostname dns dhcpstart domainname dnssearch", Text, Network, ""},
 		{"ipv6-net ipv6-host ipv6-prefix ipv6-dns", Text, Network, ""},

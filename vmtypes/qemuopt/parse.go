@@ -2,8 +2,8 @@ package qemuopt
 
 import "strings"
 
-// Bool returns the switch that QEMU reads in a text (qapi/qapi-util.c, qapi_bool_parse), and
-// whether the text is one. QEMU refuses any other text as the value of a switch.
+// Bool returns QEMU's interpretation of a text as a switch (qapi/qapi-util.c, qapi_bool_parse). known reports
+// whether the text is a switch; QEMU rejects other texts.
 func Bool(text string) (on, known bool) {
 	switch text {
 	case "on", "yes", "true", "y":
@@ -17,9 +17,13 @@ func Bool(text string) (on, known bool) {
 // A Pair is a key with its value in the text of an option.
 type Pair struct{ Key, Value string }
 
-// Parse reads the text of an option as QEMU does (util/qemu-option.c, get_opt_name_value): value is the first word if
-// it has no name. Commas in values are doubled. A bare word is a switch that is on, or off if it begins with "no".
-// QEMU's keyval parser (util/keyval.c) reads the same, but refuses bare words.
+// Parse reads the text of an option in the same way as QEMU (util/qemu-option.c, get_opt_name_value):
+//
+//   - value is the first word, if it has no name
+//   - a doubled comma in a value is one comma
+//   - a bare word is a switch: off if it begins with "no", otherwise on
+//
+// QEMU's keyval parser (util/keyval.c) has the same rules, but rejects bare words.
 func Parse(text string) (value string, pairs []Pair) {
 	for first := true; text != ""; first = false {
 		end := strings.IndexAny(text, "=,")
@@ -44,8 +48,8 @@ func Parse(text string) (value string, pairs []Pair) {
 	return value, pairs
 }
 
-// cutValue returns the value at the beginning of a text, in which a doubled comma is one, and what follows the comma
-// after it.
+// cutValue returns the value at the beginning of a text, with doubled commas replaced by one, and the text after
+// the comma that ends the value.
 func cutValue(text string) (value, rest string) {
 	for {
 		end := strings.IndexByte(text, ',')

@@ -1,6 +1,6 @@
 package qemuopt
 
-// audioProperties are those of sound that no device of the host plays.
+// audioProperties are the properties of audio backends without a sound device of the host.
 var audioProperties = []Property{
 	{"id", Text, HostOnly, ""},
 	{"in.* out.*", Unknown, HostOnly, ""}, // rates and sizes
@@ -13,7 +13,7 @@ var memoryProperties = []Property{
 	{"size", Unknown, RAM, ""},
 }
 
-// machineProperties are those of -machine, whatever the machine.
+// machineProperties are the properties of -machine for all machines.
 var machineProperties = []Property{
 	{"type", Text, Chipset, ""},
 	{"accel", Text, Emulator, ""},
@@ -43,9 +43,8 @@ var machineProperties = []Property{
 	{"mem-merge dump-guest-core suppress-vmdesc", Unknown, HostOnly, ""},
 }
 
-// globalProperties are those that -global sets for all devices of a kind and that
-// mean something else there than on one device, or are of devices that no option
-// makes. All others are as with -device.
+// globalProperties are the properties of -global that differ from -device: their meaning for all devices of a
+// kind is different, or their device is not created by an option.
 var globalProperties = []Property{
 	{"lost_tick_policy", Text, Clock, ""},
 	{"secure", Unknown, Firmware, ""},
@@ -54,7 +53,7 @@ var globalProperties = []Property{
 	{"noreboot", Unknown, FailureAction, ""},
 }
 
-// nodeProperties are those of a node of the block layer, whatever its driver.
+// nodeProperties are the properties of a block node with any driver.
 var nodeProperties = []Property{
 	{"node-name driver on-error encrypt.format", Text, "", ""},
 	{"file backing", Text, "", BlockNode},
@@ -65,11 +64,10 @@ var nodeProperties = []Property{
 	{"read-only", Unknown, HardwareFeature, ""},
 }
 
-// fileProperties are those of a node whose bytes are on the host, besides.
+// fileProperties are the additional properties of a node with its data on the host.
 var fileProperties = []Property{{"filename", Opens, "", ""}}
 
-// driveProperties are those of -drive. Properties that begin with "file." are of
-// the node below.
+// driveProperties are the properties of -drive. Properties with the prefix "file." belong to the node below.
 var driveProperties = []Property{
 	{"file", Opens, "", ""},
 	{"id if media format throttling.group copy-on-read", Text, "", ""},

@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine limits this process for the rest of its life. The limits are set by
-// the child itself, before it reads a byte of the request: what runs until then
-// is the program's own code.
-func confine() error {
+// confineProcess limits this process for the rest of its life. The child sets the limits itself, before it reads the
+// first byte of the request. Until then it only runs the program's own code.
+func confineProcess() error {
 	now, err := addressSpace()
 	if err != nil {
 		return fmt.Errorf("find out how much memory it has: %w", err)
@@ -25,9 +24,8 @@ func confine() error {
 		resource int
 		most     uint64
 	}{
-		// Go and the interpreter have reserved some GiB that they don't use. What
-		// comes on top counts. RLIMIT_DATA would not do: Linux doesn't check it where
-		// Go puts memory into a place that is reserved.
+		// Go and the interpreter have reserved some GiB of unused address space. Only additional memory counts.
+		// RLIMIT_DATA would not work: Linux ignores it when Go maps memory into reserved address space.
 		{"memory", unix.RLIMIT_AS, now + Memory - reserved},
 		{"processor time", unix.RLIMIT_CPU, uint64(hardCPU / time.Second)},
 		{"core files", unix.RLIMIT_CORE, 0},
@@ -41,11 +39,11 @@ func confine() error {
 	return filterCalls()
 }
 
-// reserved is what Go has reserved for the heap when a program begins, less what
-// it needs to keep account of the heap.
+// reserved is the size that Go reserves for the heap when a program starts, minus the memory for the heap's
+// bookkeeping.
 const reserved = 32 << 20
 
-// addressSpace returns the size of this process, in bytes.
+// addressSpace returns the size of this process's address space, in bytes.
 func addressSpace() (uint64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -56,16 +54,15 @@ func addressSpace() (uint64, error) {
 	return pages * uint64(os.Getpagesize()), err
 }
 
-// filterCalls takes all system calls away but those that computing needs; the
-// others are unknown from now on (seccomp(2)). A kernel without seccomp has the
-// other limits still.
+// filterCalls allows only the system calls that are needed to compute. All others fail as unknown (seccomp(2)).
+// On a kernel without seccomp, the other limits still apply.
 func filterCalls() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("forbid new privileges: %w", err)
 	}
-	program := filter()
+	program := syscallFilter()
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
 		uintptr(unsafe.Pointer(&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})))
 	switch errno {
@@ -75,16 +72,15 @@ func filterCalls() error {
 	return fmt.Errorf("filter system calls: %w", errno)
 }
 
-// Where struct seccomp_data has what (linux/seccomp.h); both of our
-// architectures are little-endian.
+// Offsets in struct seccomp_data (linux/seccomp.h). Both supported architectures are little-endian.
 const (
 	dataCall     = 0
 	dataArch     = 4
 	dataArgument = 16
 )
 
-// filter is the program that judges a system call (classic BPF).
-func filter() []unix.SockFilter {
+// syscallFilter returns the BPF program (classic BPF) that checks a system call.
+func syscallFilter() []unix.SockFilter {
 	load := func(offset uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 	}
@@ -96,12 +92,12 @@ func filter() []unix.SockFilter {
 		verdict(unix.SECCOMP_RET_KILL_PROCESS),
 		load(dataCall),
 	}
-	for _, call := range append(calls(), archCalls()...) {
+	for _, call := range append(allowedCalls(), archCalls()...) {
 		program = append(program,
 			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(call), Jf: 1},
 			verdict(unix.SECCOMP_RET_ALLOW))
 	}
-	// A thread is no new process.
+	// Allow clone for threads only, not for processes.
 	return append(program,
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jt: 1},
 		unknown,
@@ -111,9 +107,9 @@ func filter() []unix.SockFilter {
 		unknown)
 }
 
-// calls are what the Go runtime, and the C library below it if there is one,
-// need for memory, threads, time, signals and open descriptors.
-func calls() []int {
+// allowedCalls returns the system calls that the Go runtime and the C library (if any) need for memory, threads, time,
+// signals and open descriptors.
+func allowedCalls() []int {
 	return []int{
 		unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_FCNTL, unix.SYS_FSTAT, unix.SYS_PIPE2,
 		unix.SYS_EVENTFD2,

@@ -4,5 +4,5 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// archCalls are those that only this architecture has.
+// archCalls returns the system calls that exist only on this architecture.
 func archCalls() []int { return []int{unix.SYS_EPOLL_WAIT} }

@@ -1,15 +1,18 @@
-// Package sandbox runs work that is not trusted in a process of its own, with
-// limits that hold whatever the work does.
+// Package sandbox runs untrusted work in a separate process, with strict limits.
 //
-// The process is the program itself, started once more ([Run]) and recognised by
-// its environment ([Serve], to be called first in main). One request is one
-// process: 256 MiB of memory, 5 s of processor time, no new descriptors, and no
-// system calls but those that the Go runtime needs to compute and to write the
-// answer: it opens no file, no socket, starts nothing. What it cannot know it
-// asks its parent.
+// The process is the same program, started again by [Run]. It recognizes its task from its environment in
+// [Serve], which main must call first. Each process handles one request, with these limits:
 //
-// A process that reaches a limit is killed, and Run returns the limit. What the
-// process writes is read with bounds, too: the work may have taken it over.
+//   - 256 MiB of memory
+//   - 5 s of processor time
+//   - no new descriptors
+//   - only the system calls that the Go runtime needs to compute and to write the answer
+//
+// So the process cannot open a file or a socket, or start another process. It asks its parent for all other
+// information.
+//
+// A process that reaches a limit is killed, and Run returns the limit. The parent also limits what it reads from
+// the process, because the work may have taken the process over.
 //
 // See docs/decisions/0030-sandbox.md.
 package sandbox

@@ -7,32 +7,30 @@ import (
 
 // The limits of one request.
 const (
-	// Memory is all that the process may allocate, in bytes. With the program's
-	// own pages it stays below 300 MB.
+	// Memory is the maximum memory that the process may allocate, in bytes. Including the program's own pages,
+	// the process stays below 300 MB.
 	Memory = 256 << 20
-	// CPU is the processor time after which the process is ended. Time on the
-	// clock would end innocent work on a busy machine. In a machine that is emulated
-	// 2 s are not enough to start the process and load a type.
+	// CPU is the maximum processor time. A limit in wall-clock time would kill harmless work on a busy machine.
+	// On an emulated machine, 2 s are not enough to start the process and load a type.
 	CPU = 5 * time.Second
-	// Wall is the time on the clock after which it is ended although it didn't
-	// compute.
+	// Wall is the maximum wall-clock time, for a process that waits without computing.
 	Wall = time.Minute
-	// Largest is how long the answer, with all questions, may be, in bytes.
+	// Largest is the maximum size of the answer including all questions, in bytes.
 	Largest = 32 << 20
 )
 
-// hardCPU is when the kernel ends the process. It counts ticks of its clock, and
-// on a busy machine too many.
+// hardCPU is the processor time after which the kernel kills the process. The kernel counts clock ticks, and
+// counts too many on a busy machine.
 const hardCPU = CPU * 3 / 2
 
-// timeIsOver is what a process says that ends because of it.
+// timeIsOver is the message of a process that ends because of its processor time.
 const timeIsOver = "the processor time is over"
 
-// gentle is the processor time after which the context of the work is done: work
-// that looks at it can still say where it was.
+// gentle is the processor time after which the work's context is cancelled. Work that checks its context can
+// still report its place.
 const gentle = CPU * 3 / 4
 
-// The limits as errors.
+// Errors for the limits.
 var (
 	ErrMemory = errors.New("used more than 300 MB of memory")
 	ErrCPU    = errors.New("took more than 5 s of processor time")

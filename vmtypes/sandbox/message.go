@@ -5,19 +5,18 @@ import (
 	"os"
 )
 
-// A message is one line between the two processes. The parent sends the request
-// and the answers to questions, the child questions and the result.
+// A message is one line between the two processes. The parent sends the request and the answers to questions. The
+// child sends questions and the result.
 type message struct {
 	Question json.RawMessage `json:"question,omitempty"`
 	Answer   json.RawMessage `json:"answer,omitempty"`
 	Result   json.RawMessage `json:"result,omitempty"`
-	// Error ends the work without a result, in words.
+	// Error ends the work without a result. It is a text.
 	Error string `json:"error,omitempty"`
 }
 
-// A child knows what it is by a variable of the environment and its only
-// argument: a variable that a user has exported must not keep a program from
-// its own work.
+// A child recognizes its role by an environment variable and its only argument. Both are necessary: a user may
+// have exported it, and the program must still work normally.
 const (
 	mark     = "VMOP_SANDBOX"
 	argument = "sandbox"

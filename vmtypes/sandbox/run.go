@@ -15,22 +15,21 @@ import (
 	"syscall"
 	"time"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
-// Usage is what a request has taken.
+// Usage contains the resources that a request used.
 type Usage struct {
 	// CPU is processor time.
 	CPU time.Duration
-	// Peak is the most memory that was resident, in bytes.
+	// Peak is the maximum resident memory, in bytes.
 	Peak int64
 }
 
-// Run has request, which is sent as JSON, worked on in a process of its own, and
-// decodes what that answers into result. Questions of the work are answered by
-// answer; nil refuses them.
+// Run processes a request in a separate process and decodes its result into result. The request is sent as JSON.
+// answer answers the questions of the work; nil refuses all questions.
 //
-// The error is one of this package if a limit was reached, or ctx's.
+// The error is an error of this package if a limit was reached, or the cause of ctx.
 func Run(
 	ctx context.Context, request any, answer func(question json.RawMessage) (any, error), result any,
 ) (Usage, error) {
@@ -40,24 +39,24 @@ func Run(
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, Wall, ErrWall)
 	defer cancel()
-	// The kernel ends the child with the thread that started it.
+	// The kernel kills the child when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	c, err := start(ctx)
+	c, err := startChild(ctx)
 	if err != nil {
 		return Usage{}, fmt.Errorf("start the sandboxed process: %w", err)
 	}
-	talkErr := c.talk(request, answer, result)
-	_ = c.cmd.Process.Kill() // it has nothing more to say, and may be gone
-	waitErr := c.end()
+	talkErr := c.talkTo(request, answer, result)
+	_ = c.cmd.Process.Kill() // its answer is complete, or it has already ended
+	waitErr := c.endChild()
 	usage := usageOf(c.cmd.ProcessState)
 	if talkErr == nil && ctx.Err() == nil {
-		return usage, nil // what it did after its answer doesn't matter
+		return usage, nil // its behaviour after the answer is irrelevant
 	}
-	return usage, c.explain(ctx, talkErr, waitErr, usage)
+	return usage, c.explainEnd(ctx, talkErr, waitErr, usage)
 }
 
-// child is the process, seen from its parent.
+// child is the sandboxed process, seen from its parent.
 type child struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -65,9 +64,9 @@ type child struct {
 	stderr *bounded
 }
 
-func start(ctx context.Context) (*child, error) {
+func startChild(ctx context.Context) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, "/proc/self/exe"), stderr: &bounded{}}
-	c.cmd.Args = []string{os.Args[0], argument} // for those who list processes, too
+	c.cmd.Args = []string{os.Args[0], argument} // visible in lists of processes
 	c.cmd.Env = []string{mark + "=1", "GOMAXPROCS=1", "GOMEMLIMIT=" + strconv.Itoa(Memory*3/4), "GOTRACEBACK=none"}
 	c.cmd.Dir, c.cmd.Stderr = "/", c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -83,8 +82,8 @@ func start(ctx context.Context) (*child, error) {
 	return c, c.cmd.Start()
 }
 
-// talk sends the request, answers questions, and reads the result.
-func (c *child) talk(request any, answer func(json.RawMessage) (any, error), result any) error {
+// talkTo sends the request, answers questions, and reads the result.
+func (c *child) talkTo(request any, answer func(json.RawMessage) (any, error), result any) error {
 	to, from := json.NewEncoder(c.in), json.NewDecoder(c.out)
 	if err := to.Encode(request); err != nil {
 		return fmt.Errorf("send the request: %w", err)
@@ -92,14 +91,14 @@ func (c *child) talk(request any, answer func(json.RawMessage) (any, error), res
 	for {
 		var m message
 		if err := from.Decode(&m); err != nil {
-			if c.full() {
+			if c.isFull() {
 				return ErrAnswer
 			}
 			return fmt.Errorf("read the result: %w", err)
 		}
 		switch {
 		case m.Error != "":
-			return errors.New(clip(m.Error))
+			return errors.New(clipText(m.Error))
 		case m.Result != nil:
 			if err := json.Unmarshal(m.Result, result); err != nil {
 				return fmt.Errorf("decode the result: %w", err)
@@ -122,29 +121,29 @@ func (c *child) talk(request any, answer func(json.RawMessage) (any, error), res
 	}
 }
 
-// full says that all was read that may be.
-func (c *child) full() bool { return c.out.(*io.LimitedReader).N <= 0 }
+// isFull reports whether the child's output has reached its maximum size.
+func (c *child) isFull() bool { return c.out.(*io.LimitedReader).N <= 0 }
 
-// end closes the pipes and waits until the child is gone.
-func (c *child) end() error {
+// endChild closes the pipes and waits for the child to end.
+func (c *child) endChild() error {
 	return errors.Join(c.in.Close(), c.cmd.Wait())
 }
 
-// explain finds out why a child gave no result.
-func (c *child) explain(ctx context.Context, talkErr, waitErr error, usage Usage) error {
+// explainEnd returns the reason why a child did not return a result.
+func (c *child) explainEnd(ctx context.Context, talkErr, waitErr error, usage Usage) error {
 	said := c.stderr.String()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case !gone(talkErr):
-		return talkErr // it said something wrong
+	case !isGoneError(talkErr):
+		return talkErr // it sent an invalid message
 	case strings.Contains(said, "stack overflow") || strings.Contains(said, "stack exceeds"):
 		return ErrDepth
 	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"):
 		return ErrMemory
-	case strings.Contains(said, timeIsOver) || killed(waitErr) && usage.CPU >= CPU/2:
+	case strings.Contains(said, timeIsOver) || isKilled(waitErr) && usage.CPU >= CPU/2:
 		return ErrCPU
-	case killed(waitErr):
+	case isKilled(waitErr):
 		return errors.New("the sandboxed process was killed; check whether the host is out of memory")
 	case said != "":
 		return fmt.Errorf("the sandboxed process ended: %w: %s", waitErr, said)
@@ -152,14 +151,13 @@ func (c *child) explain(ctx context.Context, talkErr, waitErr error, usage Usage
 	return talkErr
 }
 
-// gone reports whether talking ended because the other end was gone.
-func gone(err error) bool {
+// isGoneError reports whether the communication ended because the other end was closed.
+func isGoneError(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)
 }
 
-// killed reports whether a process ended by the signal that the kernel sends at a
-// limit.
-func killed(err error) bool {
+// isKilled reports whether a process was ended by the signal that the kernel sends at a limit.
+func isKilled(err error) bool {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return false
@@ -176,10 +174,10 @@ func usageOf(state *os.ProcessState) Usage {
 	return u
 }
 
-// longestText bounds what is quoted of a child.
+// longestText is the maximum length of quotations from a child, in bytes.
 const longestText = 4096
 
-// bounded keeps the beginning of what is written.
+// bounded keeps only the beginning of the written text.
 type bounded struct{ buf bytes.Buffer }
 
 // Write implements io.Writer.
@@ -188,7 +186,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was kept, fit for a terminal.
-func (b *bounded) String() string { return clip(b.buf.String()) }
+// String returns the kept text, safe for a terminal.
+func (b *bounded) String() string { return clipText(b.buf.String()) }
 
-func clip(s string) string { return strings.TrimSpace(printable.Text(printable.Clip(s, longestText))) }
+func clipText(s string) string {
+	return strings.TrimSpace(printable.Text(printable.Clip(s, longestText)))
+}

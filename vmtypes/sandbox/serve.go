@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// Work is what a child does with a request. It asks the parent what it can't
-// know; ctx is done when its time is nearly over.
+// Work processes a request in a child. It asks the parent for all information that is missing in the request. ctx
+// is cancelled shortly before the processor time is used up.
 type Work func(ctx context.Context, request json.RawMessage, ask Ask) (result any, err error)
 
 // Ask sends a question to the parent and decodes the answer into answer.
 type Ask func(question, answer any) error
 
-// Serve does the work of a child if this process is one, and then doesn't
-// return. Otherwise it does nothing. It has to be the first that main does.
+// Serve must be the first call in main. In a child it processes the request and then exits. In any other process
+// it returns without doing anything.
 func Serve(ctx context.Context, work Work) {
 	if !isChild() {
 		return
 	}
 	m := message{}
-	if result, err := serve(ctx, work); err != nil {
+	if result, err := serveWork(ctx, work); err != nil {
 		m.Error = err.Error()
 	} else {
 		m.Result = result
@@ -36,14 +36,14 @@ func Serve(ctx context.Context, work Work) {
 	os.Exit(0)
 }
 
-func serve(parent context.Context, work Work) (json.RawMessage, error) {
-	if err := confine(); err != nil {
+func serveWork(parent context.Context, work Work) (json.RawMessage, error) {
+	if err := confineProcess(); err != nil {
 		return nil, fmt.Errorf("confine the process: %w", err)
 	}
 	debug.SetMaxStack(Memory / 4)
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	go watch(cancel)
+	go watchLimits(cancel)
 	from := json.NewDecoder(os.Stdin)
 	var request json.RawMessage
 	if err := from.Decode(&request); err != nil {
@@ -73,12 +73,12 @@ func serve(parent context.Context, work Work) (json.RawMessage, error) {
 	return text, err
 }
 
-// watchInterval is how often the processor time is looked at.
+// watchInterval is the interval between checks of the processor time.
 const watchInterval = 20 * time.Millisecond
 
-// watch ends the context shortly before the time is over, and then the process. A
-// process that no longer gets to do that is killed by the kernel.
-func watch(cancel context.CancelCauseFunc) {
+// watchLimits cancels the context shortly before the processor time is used up, and finally ends the process. If the
+// process is stuck before that, the kernel kills it.
+func watchLimits(cancel context.CancelCauseFunc) {
 	for {
 		time.Sleep(watchInterval)
 		var usage syscall.Rusage

@@ -36,14 +36,14 @@ func main() {
 	source := flag.String("source", "", "`URL` of the project's files; without, links to them are plain text")
 	programs := flag.String("programs", "", "`folder` with the documents of programs: what \"PROGRAM man PROGRAM.md\" writes")
 	flag.Parse()
-	if err := write(*out, *version, *source, *programs); err != nil {
+	if err := writeSite(*out, *version, *source, *programs); err != nil {
 		fmt.Fprintln(os.Stderr, "write:", err)
 		os.Exit(1)
 	}
 }
 
-func write(out, version, source, programs string) error {
-	made, err := reference(programs)
+func writeSite(out, version, source, programs string) error {
+	made, err := referencePages(programs)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func write(out, version, source, programs string) error {
 		}
 		files[p.Href] = text.Bytes()
 	}
-	pictures, err := fs.Glob(docs.Files(), "pictures/*.png")
+	pictures, err := fs.Glob(docs.Files(), "pictures/*")
 	if err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func write(out, version, source, programs string) error {
 	return nil
 }
 
-// reference returns the documents of the resources, and those of programs.
-func reference(programs string) (map[string][]byte, error) {
+// referencePages returns the documents of the resources, and those of programs.
+func referencePages(programs string) (map[string][]byte, error) {
 	documents, err := site.Definitions(crds.Files())
 	if err != nil || programs == "" {
 		return documents, err

@@ -20,7 +20,7 @@ func TestSite(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "man", "../../../cmd/vmimport", "man",
 		filepath.Join(programs, "vmimport.md")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.NoError(t, write(dir, "v1.2.3", "https://example.org/vmop/", programs))
+	require.NoError(t, writeSite(dir, "v1.2.3", "https://example.org/vmop/", programs))
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	t.Cleanup(server.Close)
 	b := browser.New(t)
