@@ -4,11 +4,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A VirtualMachineBlockDeviceAttachment attaches a disk or an image to a VM while its guest runs:
-// it is created, and the disk is attached; it is deleted, and the disk is detached. It outlives
-// restarts of the VM.
+// VirtualMachineBlockDeviceAttachment attaches a disk or an image to a running VM. Creating it
+// attaches the disk, deleting it detaches the disk. It persists across restarts of the VM.
 //
-// See docs/decisions/0122-attachments.md and docs/decisions/0159-images-attached-and-servers-awaited.md.
+// ---
+// See docs/decisions/0122-attachments.md and
+// docs/decisions/0159-images-attached-and-servers-awaited.md.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -23,11 +24,11 @@ type VirtualMachineBlockDeviceAttachment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is to be attached.
+	// Disk or image to attach, and the VM to attach it to.
 	//
 	// +required
 	Spec VirtualMachineBlockDeviceAttachmentSpec `json:"spec,omitzero"`
-	// Status is how far it is. The manager writes it.
+	// Progress of the attachment. Written by the manager.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the attachment yet: check that one is running in its namespace (kubectl get deployment vm-operator)"}
@@ -43,16 +44,17 @@ type VirtualMachineBlockDeviceAttachmentList struct {
 	Items           []VirtualMachineBlockDeviceAttachment `json:"items"`
 }
 
-// VirtualMachineBlockDeviceAttachmentSpec is what is to be attached. It can't be changed.
+// VirtualMachineBlockDeviceAttachmentSpec names the disk or image to attach and the VM. It is
+// immutable.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an attachment can't be changed: delete it, which detaches the disk, and create another one"
 type VirtualMachineBlockDeviceAttachmentSpec struct {
-	// VirtualMachineName is the name of the VM, in the namespace of the attachment.
+	// Name of the VM, in the namespace of the attachment.
 	//
 	// +kubebuilder:validation:MaxLength=48
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VM in this namespace: a-z, 0-9 and -"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a VM in this namespace: a-z, 0-9 and -"
 	VirtualMachineName string `json:"virtualMachineName"`
-	// BlockDeviceRef is the disk or image.
+	// Disk or image to attach.
 	//
 	// +required
 	BlockDeviceRef AttachedDeviceRef `json:"blockDeviceRef,omitzero"`
@@ -60,72 +62,73 @@ type VirtualMachineBlockDeviceAttachmentSpec struct {
 
 // AttachedDeviceRef names a disk or an image.
 type AttachedDeviceRef struct {
-	// Kind is VirtualDisk, or VirtualImage or ClusterVirtualImage: these are read only, and in a CD drive if they are
-	// those of a CD.
+	// Kind of the block device: VirtualDisk, VirtualImage or ClusterVirtualImage. Images are
+	// read-only; images of a CD or DVD appear in a CD drive.
 	Kind AttachedDeviceKind `json:"kind"`
 	// Name of the disk or image.
 	//
 	// +kubebuilder:validation:MaxLength=60
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk or VirtualImage in this namespace, or of a ClusterVirtualImage (kubectl get vd,vi,cvi)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a VirtualDisk or VirtualImage in this namespace, or of a ClusterVirtualImage (kubectl get vd,vi,cvi)"
 	Name string `json:"name"`
 }
 
-// AttachedDeviceKind is the kind of what can be attached while a guest runs.
+// AttachedDeviceKind is the kind of a block device that can be attached to a running VM.
 //
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:rule="self in ['VirtualDisk', 'VirtualImage', 'ClusterVirtualImage']",message="want VirtualDisk, VirtualImage or ClusterVirtualImage"
+// +kubebuilder:validation:XValidation:rule="self in ['VirtualDisk', 'VirtualImage', 'ClusterVirtualImage']",message="must be VirtualDisk, VirtualImage or ClusterVirtualImage"
 type AttachedDeviceKind string
 
-// The kinds of what can be attached.
+// The kinds of block devices that can be attached.
 const (
 	AttachedDisk         = AttachedDeviceKind(KindVirtualDisk)
 	AttachedImage        = AttachedDeviceKind(KindVirtualImage)
 	AttachedClusterImage = AttachedDeviceKind(KindClusterVirtualImage)
 )
 
-// IsImage reports whether it is an image, of the namespace or the cluster.
+// IsImage reports whether the kind is an image, of the namespace or the cluster.
 func (k AttachedDeviceKind) IsImage() bool { return BlockDeviceKind(k).IsImage() }
 
-// AttachmentPhase is the state of an attachment in one word.
+// AttachmentPhase is the phase of an attachment.
 //
 // +kubebuilder:validation:Enum=Pending;InProgress;Attached;Failed;Terminating
 type AttachmentPhase string
 
 // The phases of an attachment.
 const (
-	AttachmentPending     AttachmentPhase = "Pending"     // Reason says what it waits for
-	AttachmentInProgress  AttachmentPhase = "InProgress"  // the disk's export is started, or the runner attaches it
+	AttachmentPending     AttachmentPhase = "Pending"     // see Reason
+	AttachmentInProgress  AttachmentPhase = "InProgress"  // its export is starting, or the runner is attaching it
 	AttachmentAttached    AttachmentPhase = "Attached"    // the guest has the disk
-	AttachmentFailed      AttachmentPhase = "Failed"      // Message says what someone has to do
-	AttachmentTerminating AttachmentPhase = "Terminating" // the guest lets go of the disk
+	AttachmentFailed      AttachmentPhase = "Failed"      // needs a user's action, see Message
+	AttachmentTerminating AttachmentPhase = "Terminating" // the guest is releasing the disk
 )
 
-// VirtualMachineBlockDeviceAttachmentStatus is how far it is to attach a disk.
+// VirtualMachineBlockDeviceAttachmentStatus is the progress of an attachment.
 type VirtualMachineBlockDeviceAttachmentStatus struct {
-	// Phase is the state in one word; Reason and Message say more.
+	// Current phase: Pending, InProgress, Attached, Failed or Terminating. See reason and message
+	// for details.
 	//
 	// +optional
 	Phase AttachmentPhase `json:"phase,omitempty"`
-	// Reason of the phase, a word for programs.
+	// Machine-readable reason for the phase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message for people.
+	// Human-readable details about the phase.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// VirtualMachineName is the VM.
+	// Name of the VM.
 	//
 	// +optional
 	VirtualMachineName string `json:"virtualMachineName,omitempty"`
-	// Conditions are BlockDeviceReady, VirtualMachineReady and Attached.
+	// Conditions of the attachment: BlockDeviceReady, VirtualMachineReady and Attached.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// ObservedGeneration is the generation that the status is about.
+	// Generation of the resource that this status reflects.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -133,10 +136,10 @@ type VirtualMachineBlockDeviceAttachmentStatus struct {
 
 // The conditions of an attachment.
 const (
-	AttachmentConditionDevice   = "BlockDeviceReady"    // the VM has, or can have, the disk
-	AttachmentConditionVM       = "VirtualMachineReady" // the VM runs
+	AttachmentConditionDevice   = "BlockDeviceReady"    // the disk is available to the VM
+	AttachmentConditionVM       = "VirtualMachineReady" // the VM is running
 	AttachmentConditionAttached = "Attached"            // the guest has the disk
 )
 
-// AttachmentFinalizer keeps a deleted attachment until the guest has let go of the disk.
+// AttachmentFinalizer keeps a deleted attachment until the guest has released the disk.
 const AttachmentFinalizer = GroupName + "/attachment"

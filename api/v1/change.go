@@ -8,21 +8,21 @@ import (
 
 // RestartAwaitingChange is a difference between the running VM and its definition.
 type RestartAwaitingChange struct {
-	// Path of the difference below spec, such as vm.disks[0]. The last one of too many is
-	// called "...", and its desiredValue says how many more there are.
+	// Path of the changed field below spec, such as vm.disks[0]. If the list is cut off, the path
+	// of its last entry is "..." and its desiredValue is the number of omitted changes.
 	Path string `json:"path"`
-	// Operation: add, remove or replace.
+	// Kind of change: add, remove or replace.
 	//
 	// +kubebuilder:validation:Enum=add;remove;replace
 	Operation string `json:"operation"`
-	// CurrentValue is what the VM runs with: a number, a text, an object, as in spec. A long
-	// one is the beginning of its JSON, as a text. Absent: there is none.
+	// Value that the VM is running with: a number, a string or an object, as in spec. A long value
+	// is shown as a string with the beginning of its JSON. Unset if the field has no value.
 	//
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	CurrentValue *runtime.RawExtension `json:"currentValue,omitempty"`
-	// DesiredValue is what it will run with after a restart.
+	// Value that the VM will run with after a restart. Unset if the restart removes the value.
 	//
 	// +optional
 	// +kubebuilder:validation:Schemaless
@@ -30,12 +30,12 @@ type RestartAwaitingChange struct {
 	DesiredValue *runtime.RawExtension `json:"desiredValue,omitempty"`
 }
 
-// Values returns the values of a change as encoding/json decodes them; nil is none.
+// Values returns the values of a change as encoding/json decodes them; nil means no value.
 func (c RestartAwaitingChange) Values() (current, desired any) {
-	return decoded(c.CurrentValue), decoded(c.DesiredValue)
+	return decodeRaw(c.CurrentValue), decodeRaw(c.DesiredValue)
 }
 
-func decoded(raw *runtime.RawExtension) (value any) {
+func decodeRaw(raw *runtime.RawExtension) (value any) {
 	if raw == nil || json.Unmarshal(raw.Raw, &value) != nil {
 		return nil
 	}

@@ -6,12 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// AnnotationDefaultClass of a VirtualMachineClass is "true" if new VMs that name no class get
-// this one.
+// AnnotationDefaultClass with the value "true" marks the VirtualMachineClass of new VMs that name
+// no class.
 const AnnotationDefaultClass = GroupName + "/is-default-class"
 
-// A VirtualMachineClass is a tested kind of VM that users choose by its name: a CPU, a VM
-// type with its options, nodes, and sizes.
+// VirtualMachineClass is a tested kind of VM that users select by name. It defines the CPU, the VM
+// type with its options, the nodes, and the allowed sizes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,11 +27,11 @@ type VirtualMachineClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what VMs of the class have, and may have.
+	// CPU, sizes, nodes and defaults of the class's VMs.
 	//
 	// +required
 	Spec VirtualMachineClassSpec `json:"spec,omitzero"`
-	// Status is where VMs of the class can run, and who uses it.
+	// Nodes that can run VMs of the class, and the VMs that use it. Written by managers.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending}
@@ -47,43 +47,41 @@ type VirtualMachineClassList struct {
 	Items           []VirtualMachineClass `json:"items"`
 }
 
-// VirtualMachineClassSpec is what VMs of a class have, and may have. A running VM follows a
-// change of its class when it is started again.
+// VirtualMachineClassSpec defines the CPU, sizes, nodes and defaults of a class's VMs. A change
+// takes effect when a VM is restarted.
 //
 // +kubebuilder:validation:XValidation:rule="self.cpu == oldSelf.cpu",fieldPath=".cpu",message="is immutable: the guests of this class count on it; make another class"
 type VirtualMachineClassSpec struct {
-	// CPU is what the guests see as their CPU, unless a VM names a vm.cpuModel itself.
+	// CPU that the guests see. A VM with vm.cpuModel overrides it.
 	CPU ClassCPU `json:"cpu"`
-	// SizingPolicies are the sizes that VMs may have; each is for a range of CPUs. Default:
-	// any size.
+	// Allowed sizes of VMs. Each policy applies to a range of CPU counts. Defaults to any size.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, p.cores.min <= q.cores.max && q.cores.min <= p.cores.max))",message="the ranges of cores of two policies overlap: which one is a VM to match?"
 	SizingPolicies []SizingPolicy `json:"sizingPolicies,omitempty"`
-	// NodeSelector says which nodes VMs of the class run on, in addition to what a VM says.
+	// Nodes that VMs of the class may run on, in addition to the VM's own constraints.
 	//
 	// +optional
 	NodeSelector *NodeLabels `json:"nodeSelector,omitempty"`
-	// Tolerations are added to those of the VM (kubectl explain pod.spec.tolerations).
+	// Tolerations that are added to the VM's own (see kubectl explain pod.spec.tolerations).
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []Toleration `json:"tolerations,omitempty"`
-	// VMType is the VM type of VMs that name none. A ConfigMap is one of the VM's namespace.
+	// VM type for VMs that name none. Its ConfigMap is read from the VM's namespace.
 	//
 	// +optional
 	VMType *VMType `json:"vmType,omitempty"`
-	// Defaults are for fields of spec.vm that a VM leaves out: what it says itself takes
-	// precedence.
+	// Defaults for fields that a VM omits from spec.vm. The VM's own values take precedence.
 	//
 	// +optional
 	Defaults *ClassDefaults `json:"defaults,omitempty"`
 }
 
-// CPUType says what the guests of a class see as their CPU.
+// CPUType selects the CPU that the guests of a class see.
 //
 // +kubebuilder:validation:Enum=Host;HostPassthrough;Model;Discovery;Features
 type CPUType string
@@ -91,64 +89,65 @@ type CPUType string
 // The types of CPUs.
 const (
 	CPUHost            CPUType = "Host"            // the node's
-	CPUHostPassthrough CPUType = "HostPassthrough" // the node's, too: QEMU makes no difference
+	CPUHostPassthrough CPUType = "HostPassthrough" // the node's; the same for QEMU
 	CPUModel           CPUType = "Model"           // one of QEMU's models
-	CPUDiscovery       CPUType = "Discovery"       // a base model, with what some nodes have in common
-	CPUFeatures        CPUType = "Features"        // a base model, with certain features
+	CPUDiscovery       CPUType = "Discovery"       // a base model with the common features of some nodes
+	CPUFeatures        CPUType = "Features"        // a base model with certain features
 )
 
-// ClassCPU is what guests see as their CPU.
+// ClassCPU selects the CPU that guests see.
 //
 // +kubebuilder:validation:XValidation:rule="self.type != 'Model' || has(self.model)",fieldPath=".model",message="the type Model needs one of QEMU's models, such as Skylake-Server (qemu-system-x86_64 -cpu help)"
 // +kubebuilder:validation:XValidation:rule="!has(self.model) || !(self.type in ['Host', 'HostPassthrough'])",fieldPath=".model",message="the type is Host: leave model out, or set type to Model"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Features') == has(self.features)",fieldPath=".features",message="features, such as [avx2, aes], belong to the type Features, and it needs some"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Discovery' || !has(self.discovery)",fieldPath=".discovery",message="belongs to the type Discovery"
 type ClassCPU struct {
-	// Type is Host or HostPassthrough, the node's CPU; Model; Features, a base model with
-	// these features; or Discovery, a base model with the features that nodes have in common.
+	// Type of the CPU. Host and HostPassthrough: the node's CPU. Model: a model of QEMU. Features:
+	// a base model with the listed features. Discovery: a base model with the features that the
+	// selected nodes have in common.
 	Type CPUType `json:"type"`
-	// Model is one of QEMU's (qemu-system-x86_64 -cpu help). For Features and Discovery it is
-	// the base model. Default: there, Nehalem.
+	// CPU model of QEMU (see qemu-system-x86_64 -cpu help). For Features and Discovery this is the
+	// base model, which defaults to Nehalem. Required for Model.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][-a-zA-Z0-9._]*$')",message="want the name of a CPU model, such as Skylake-Server; its features belong into features"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][-a-zA-Z0-9._]*$')",message="must be the name of a CPU model, such as Skylake-Server; its features belong into features"
 	Model string `json:"model,omitempty"`
-	// Features are what the CPU has besides the base model, by QEMU's names, such as avx2.
+	// Features to add to the base model, by QEMU's names, such as avx2.
 	//
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
 	Features []CPUFeature `json:"features,omitempty"`
-	// Discovery says which nodes the features are common to. Default: all.
+	// Nodes that must share the features. Defaults to all nodes.
 	//
 	// +optional
 	Discovery *Discovery `json:"discovery,omitempty"`
 }
 
-// CPUFeature is QEMU's name of a feature.
+// CPUFeature is QEMU's name of a CPU feature.
 //
 // +kubebuilder:validation:MaxLength=32
-// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9][-a-z0-9._]*$')",message="want QEMU's name of a feature, such as avx2, in lower case and without + or -"
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9][-a-z0-9._]*$')",message="must be QEMU's name of a feature, such as avx2, in lower case and without + or -"
 type CPUFeature string
 
-// Discovery says which nodes have the features in common.
+// Discovery selects the nodes that must share the features.
 type Discovery struct {
-	// NodeSelector selects the nodes. Default: all.
+	// Selects the nodes. Defaults to all nodes.
 	//
 	// +optional
 	NodeSelector *NodeLabels `json:"nodeSelector,omitempty"`
 }
 
-// NodeLabels select nodes by their labels. A node must match all that is given.
+// NodeLabels selects nodes by labels. A node must match all given labels and expressions.
 type NodeLabels struct {
-	// MatchLabels are labels with their values.
+	// Labels that a node must have, with their values.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
-	// MatchExpressions are requirements.
+	// Expressions that a node's labels must satisfy.
 	//
 	// +optional
 	// +listType=atomic
@@ -161,7 +160,7 @@ type NodeLabels struct {
 // +kubebuilder:validation:MaxLength=63
 type LabelValue string
 
-// NodeRequirement is a requirement for a label of a node.
+// NodeRequirement is a requirement for a node label.
 //
 // +kubebuilder:validation:XValidation:rule="!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values)",fieldPath=".values",message="Exists and DoesNotExist have no values"
 // +kubebuilder:validation:XValidation:rule="!(self.operator in ['In', 'NotIn']) || has(self.values)",fieldPath=".values",message="In and NotIn need at least one value"
@@ -172,11 +171,11 @@ type NodeRequirement struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	Key string `json:"key"`
-	// Operator is In, NotIn, Exists, DoesNotExist, Gt or Lt.
+	// Operator that compares the label with values: In, NotIn, Exists, DoesNotExist, Gt or Lt.
 	//
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist;Gt;Lt
 	Operator string `json:"operator"`
-	// Values to compare with.
+	// Values to compare the label with.
 	//
 	// +optional
 	// +listType=atomic
@@ -185,18 +184,18 @@ type NodeRequirement struct {
 	Values []LabelValue `json:"values,omitempty"`
 }
 
-// Toleration is that of a pod.
+// Toleration lets pods run on nodes with a matching taint.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != 'Exists' || !has(self.value)",fieldPath=".value",message="Exists has no value"
 // +kubebuilder:validation:XValidation:rule="has(self.key) || has(self.operator) && self.operator == 'Exists'",fieldPath=".operator",message="without a key it must be Exists, which tolerates all taints"
 type Toleration struct {
-	// Key of the taint. Default: any.
+	// Key of the taint. Defaults to all taints.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	Key string `json:"key,omitempty"`
-	// Operator is Equal (the default) or Exists.
+	// Operator that compares the taint's value: Equal or Exists. Defaults to Equal.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Equal;Exists
@@ -205,41 +204,41 @@ type Toleration struct {
 	//
 	// +optional
 	Value LabelValue `json:"value,omitempty"`
-	// Effect of the taint: NoSchedule, PreferNoSchedule or NoExecute. Default: all.
+	// Effect of the taint: NoSchedule, PreferNoSchedule or NoExecute. Defaults to all effects.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
 	Effect string `json:"effect,omitempty"`
-	// TolerationSeconds is for how long a taint NoExecute is tolerated. Default: forever.
+	// Number of seconds that a NoExecute taint is tolerated. Defaults to no limit.
 	//
 	// +optional
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 
-// SizingPolicy is what VMs with so many CPUs may have.
+// SizingPolicy defines the sizes allowed for VMs within a range of CPU counts.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.defaultCoreFraction) || !has(self.coreFractions) || self.defaultCoreFraction in self.coreFractions",fieldPath=".defaultCoreFraction",message="must be one of coreFractions"
 type SizingPolicy struct {
-	// Cores are the numbers of CPUs (spec.vm.maximumCpus) that the policy is for.
+	// Range of CPU counts (spec.vm.maximumCpus) that the policy applies to.
 	Cores CoreRange `json:"cores"`
-	// Memory is how large spec.vm.maximumRam may be. Default: any size.
+	// Allowed sizes of spec.vm.maximumRam. Defaults to any size.
 	//
 	// +optional
 	Memory *MemoryRange `json:"memory,omitempty"`
-	// CoreFractions are those that spec.cpu.coreFraction may have. Default: any.
+	// Allowed values of spec.cpu.coreFraction. Defaults to any value.
 	//
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	CoreFractions []CoreFraction `json:"coreFractions,omitempty"`
-	// DefaultCoreFraction is that of VMs that have none. Default: the largest of
-	// coreFractions; without those the pod requests what it does without a class.
+	// Core fraction of VMs without spec.cpu.coreFraction. Defaults to the largest of coreFractions.
+	// Without coreFractions the pod requests the same CPUs as without a class.
 	//
 	// +optional
 	DefaultCoreFraction CoreFraction `json:"defaultCoreFraction,omitempty"`
-	// DedicatedCores allows VMs to have their CPUs for themselves, which a coreFraction of
-	// 100% means: [true] is no other one, [false] not this one. Default: both.
+	// Whether VMs may reserve whole CPUs, which is what a coreFraction of 100% does. [true]
+	// requires reserved CPUs, [false] forbids them. Defaults to both.
 	//
 	// +optional
 	// +listType=set
@@ -248,21 +247,21 @@ type SizingPolicy struct {
 	DedicatedCores []bool `json:"dedicatedCores,omitempty"`
 }
 
-// CoreRange is a range of numbers of CPUs.
+// CoreRange is a range of CPU counts.
 //
 // +kubebuilder:validation:XValidation:rule="self.min <= self.max",fieldPath=".max",message="must be at least min"
 type CoreRange struct {
-	// Min is the smallest number, 1 to 4096.
+	// Smallest number of CPUs, 1 to 4096.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
 	Min int32 `json:"min"`
-	// Max is the largest number, 1 to 4096.
+	// Largest number of CPUs, 1 to 4096.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
 	Max int32 `json:"max"`
-	// Step is the distance from one number to the next, from min on. Default: 1.
+	// Increment between allowed numbers of CPUs, counted from min. Defaults to 1.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -270,93 +269,93 @@ type CoreRange struct {
 	Step int32 `json:"step,omitempty"`
 }
 
-// MemoryRange is a range of sizes of memory.
+// MemoryRange is a range of memory sizes.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.step) || !isQuantity(string(self.step)) || quantity(string(self.step)).compareTo(quantity('1Mi')) >= 0",fieldPath=".step",message="must be at least 1Mi"
 type MemoryRange struct {
 	MemoryBounds `json:",inline"`
-	// Step is the distance from one size to the next, from min on. Default: any size.
+	// Increment between allowed sizes, counted from min. Defaults to any size.
 	//
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="want a size such as 8Gi or 512Mi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="must be a size such as 8Gi or 512Mi"
 	Step *resource.Quantity `json:"step,omitempty"`
-	// PerCore bounds the memory for each CPU.
+	// Bounds of the memory per CPU.
 	//
 	// +optional
 	PerCore *MemoryBounds `json:"perCore,omitempty"`
 }
 
-// MemoryBounds are the smallest and the largest size of memory.
+// MemoryBounds are the smallest and the largest memory size.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || !isQuantity(string(self.min)) || !isQuantity(string(self.max)) || quantity(string(self.min)).compareTo(quantity(string(self.max))) <= 0",fieldPath=".max",message="must be at least min"
 type MemoryBounds struct {
-	// Min is the smallest size, such as 1Gi. Default: none.
+	// Smallest size, such as 1Gi. Defaults to no bound.
 	//
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="want a size such as 8Gi or 512Mi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="must be a size such as 8Gi or 512Mi"
 	Min *resource.Quantity `json:"min,omitempty"`
-	// Max is the largest size. Default: none.
+	// Largest size, such as 4Gi. Defaults to no bound.
 	//
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="want a size such as 8Gi or 512Mi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="must be a size such as 8Gi or 512Mi"
 	Max *resource.Quantity `json:"max,omitempty"`
 }
 
-// CoreFraction is how much of its CPUs a VM is sure to get, such as 20%.
+// CoreFraction is the guaranteed share of each of a VM's CPUs, such as 20%.
 //
 // +kubebuilder:validation:MaxLength=4
-// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]?|100)%$')",message="want a whole percentage from 1% to 100%, such as 20%"
+// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]?|100)%$')",message="must be a whole percentage from 1% to 100%, such as 20%"
 type CoreFraction string
 
-// ClassDefaults are for fields of spec.vm that a VM leaves out. Each has the meaning that it
-// has there.
+// ClassDefaults are defaults for fields that a VM omits from spec.vm. Each field has the same
+// meaning as in spec.vm.
 type ClassDefaults struct {
-	// Firmware is that of spec.vm.
+	// Default for spec.vm.firmware.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=bios;uefi;uefi-4m;secure;secure-4m
 	Firmware string `json:"firmware,omitempty"`
-	// UseTPM is useTpm of spec.vm.
+	// Default for spec.vm.useTpm.
 	//
 	// +optional
 	UseTPM *bool `json:"useTpm,omitempty"`
-	// BootMenu is that of spec.vm.
+	// Default for spec.vm.bootMenu.
 	//
 	// +optional
 	BootMenu *bool `json:"bootMenu,omitempty"`
-	// PowerdownTimeout is that of spec.vm, in seconds.
+	// Default for spec.vm.powerdownTimeout, in seconds.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	PowerdownTimeout *int32 `json:"powerdownTimeout,omitempty"`
-	// Accelerator is that of spec.vm.
+	// Default for spec.vm.accelerator.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=auto;kvm;tcg;none
 	Accelerator string `json:"accelerator,omitempty"`
-	// RTCBase is rtcBase of spec.vm.
+	// Default for spec.vm.rtcBase.
 	//
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(utc|localtime|[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2})?)$')",message="want utc, localtime, or a time such as 2026-01-31 or 2026-01-31T12:00:00"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(utc|localtime|[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2})?)$')",message="must be utc, localtime, or a time such as 2026-01-31 or 2026-01-31T12:00:00"
 	// +kubebuilder:validation:MaxLength=64
 	RTCBase string `json:"rtcBase,omitempty"`
-	// RTCClock is rtcClock of spec.vm.
+	// Default for spec.vm.rtcClock.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=host;rt;vm
 	RTCClock string `json:"rtcClock,omitempty"`
-	// Networks are those of spec.vm, for VMs that list none.
+	// Default for spec.vm.networks. Applies only to VMs that list no network.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Networks []Network `json:"networks,omitempty"`
-	// Display is that of spec.vm, as a whole.
+	// Default for spec.vm.display. A VM's own display replaces it as a whole.
 	//
 	// +optional
 	Display *Display `json:"display,omitempty"`
-	// Options are those of spec.vm, each for itself.
+	// Defaults for spec.vm.options. A VM overrides each option separately.
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields

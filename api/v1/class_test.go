@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster"
-	"vmop/test/cluster/clustertest"
 )
 
 // aClass has something of everything.
@@ -46,7 +44,7 @@ spec:
 
 func TestClasses(t *testing.T) {
 	t.Parallel()
-	k := clustertest.New(t, cluster.Options{})
+	k := shared.Get(t)
 	client, err := dynamic.NewForConfig(k.Config)
 	require.NoError(t, err)
 	classes := client.Resource(v1.GroupVersion().WithResource("virtualmachineclasses"))
@@ -103,7 +101,7 @@ func refusedClasses() map[string]refusal {
 		"type of CPU":      {`{spec: {cpu: {type: Fast}}}`, `spec.cpu.type: Unsupported value: "Fast"`},
 		"model missing":    {`{spec: {cpu: {type: Model, model: null, features: null}}}`, "spec.cpu.model: Invalid value: the type Model needs one of QEMU's models"},
 		"model with host":  {`{spec: {cpu: {type: Host, features: null}}}`, "spec.cpu.model: Invalid value: the type is Host: leave model out"},
-		"model of options": {`{spec: {cpu: {model: "Nehalem,+avx2"}}}`, "want the name of a CPU model, such as Skylake-Server; its features belong into features"},
+		"model of options": {`{spec: {cpu: {model: "Nehalem,+avx2"}}}`, "must be the name of a CPU model, such as Skylake-Server; its features belong into features"},
 		"no features": {
 			`{spec: {cpu: {features: null}}}`,
 			"spec.cpu.features: Invalid value: features, such as [avx2, aes], belong to the type Features, and it needs some",
@@ -111,7 +109,7 @@ func refusedClasses() map[string]refusal {
 		"features of host": {`{spec: {cpu: {type: Host, model: null}}}`, "spec.cpu.features: Invalid value: features, such as"},
 		"feature of sign": {
 			`{spec: {cpu: {features: ["+avx2"]}}}`,
-			`spec.cpu.features[0]: Invalid value: "+avx2": want QEMU's name of a feature, such as avx2`,
+			`spec.cpu.features[0]: Invalid value: "+avx2": must be QEMU's name of a feature, such as avx2`,
 		},
 		"discovery": {
 			`{spec: {cpu: {discovery: {}}}}`,
@@ -137,12 +135,12 @@ func refusedClasses() map[string]refusal {
 		"no cores":        {policy(`{}`), "spec.sizingPolicies[0].cores: Required value"},
 		"memory reversed": {policy(`{cores: {min: 1, max: 2}, memory: {min: 2Gi, max: 1Gi}}`), "spec.sizingPolicies[0].memory.max: Invalid value: must be at least min"},
 		"memory per core": {policy(`{cores: {min: 1, max: 2}, memory: {perCore: {min: 2Gi, max: 1Gi}}}`), "spec.sizingPolicies[0].memory.perCore.max: Invalid value: must be at least min"},
-		"memory of words": {policy(`{cores: {min: 1, max: 2}, memory: {min: much}}`), "spec.sizingPolicies[0].memory.min: Invalid value: \"much\": want a size such as 8Gi or 512Mi"},
+		"memory of words": {policy(`{cores: {min: 1, max: 2}, memory: {min: much}}`), "spec.sizingPolicies[0].memory.min: Invalid value: \"much\": must be a size such as 8Gi or 512Mi"},
 		"step of nothing": {policy(`{cores: {min: 1, max: 2}, memory: {step: 0}}`), "spec.sizingPolicies[0].memory.step: Invalid value: must be at least 1Mi"},
-		"fraction":        {policy(`{cores: {min: 1, max: 2}, coreFractions: [half]}`), "want a whole percentage from 1% to 100%, such as 20%"},
+		"fraction":        {policy(`{cores: {min: 1, max: 2}, coreFractions: [half]}`), "must be a whole percentage from 1% to 100%, such as 20%"},
 		"other default":   {policy(`{cores: {min: 1, max: 2}, coreFractions: [5%], defaultCoreFraction: 6%}`), "spec.sizingPolicies[0].defaultCoreFraction: Invalid value: must be one of coreFractions"},
 		"firmware":        {`{spec: {defaults: {firmware: efi}}}`, `spec.defaults.firmware: Unsupported value: "efi"`},
-		"networks":        {`{spec: {defaults: {networks: [{}]}}}`, "want one of tap, user and masquerade"},
+		"networks":        {`{spec: {defaults: {networks: [{}]}}}`, "set exactly one of tap, user and masquerade"},
 		"name":            {`{metadata: {name: a.b}}`, "metadata: Invalid value: metadata.name must be a DNS label"},
 	}
 }

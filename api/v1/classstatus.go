@@ -5,60 +5,61 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClassPhase is the state of a class in one word.
+// ClassPhase is the phase of a class.
 //
 // +kubebuilder:validation:Enum=Pending;Ready;Terminating
 type ClassPhase string
 
 // The phases of a class.
 const (
-	ClassPending     ClassPhase = "Pending"     // no VM can run by it yet: the condition Ready says why
-	ClassReady       ClassPhase = "Ready"       // there are nodes for its VMs
-	ClassTerminating ClassPhase = "Terminating" // it is being deleted, and waits for its VMs
+	ClassPending     ClassPhase = "Pending"     // no VM can use it yet, see the condition Ready
+	ClassReady       ClassPhase = "Ready"       // nodes for its VMs exist
+	ClassTerminating ClassPhase = "Terminating" // it is being deleted after its VMs
 )
 
-// Conditions of a class besides Ready.
+// Conditions of a class in addition to Ready.
 const (
-	// ConditionDefaultClass of a class with the annotation AnnotationDefaultClass reports
-	// whether new VMs get it.
+	// ConditionDefaultClass reports whether new VMs get a class with the annotation
+	// AnnotationDefaultClass.
 	ConditionDefaultClass = "Default"
 )
 
-// VirtualMachineClassStatus is where VMs of a class can run, and who uses it. Managers of
-// several namespaces write it: what is the same for all, and each its part of usedBy.
+// VirtualMachineClassStatus lists the nodes that can run VMs of a class and the VMs that use it.
+// Managers of several namespaces write it: each manager writes its own entries of usedBy, and all
+// write the same values elsewhere.
 type VirtualMachineClassStatus struct {
-	// ObservedGeneration is the generation that this is about.
+	// Generation of the resource that this status reflects.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Phase is the state in one word. The condition Ready says why.
+	// Current phase: Pending, Ready or Terminating. The condition Ready contains the reason.
 	//
 	// +optional
 	Phase ClassPhase `json:"phase,omitempty"`
-	// AvailableNodes are the nodes that can run VMs of the class by their labels, taints and
-	// features, sorted; at most 256 of them.
+	// Names of the nodes that can run VMs of the class, by their labels, taints and CPU features.
+	// Sorted; at most 256 names.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	AvailableNodes []string `json:"availableNodes,omitempty"`
-	// MaxAllocatableResources are the CPUs and the memory that the largest pods can have on
-	// these nodes, while nothing else runs there.
+	// CPUs and memory of the largest pod that fits on one of these nodes when nothing else is
+	// running there.
 	//
 	// +optional
 	MaxAllocatableResources corev1.ResourceList `json:"maxAllocatableResources,omitempty"`
-	// CPUFeatures are those of the type Discovery.
+	// CPU features found for the type Discovery.
 	//
 	// +optional
 	CPUFeatures *DiscoveredFeatures `json:"cpuFeatures,omitempty"`
-	// UsedBy are the VMs of the class, by namespace. Each manager writes those of its own.
+	// VMs of the class, by namespace. Each manager writes the entries of its namespaces.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
 	// +kubebuilder:validation:MaxItems=1024
 	UsedBy []ClassUse `json:"usedBy,omitempty"`
-	// Conditions: Ready, and Default.
+	// Conditions of the class: Ready and Default.
 	//
 	// +optional
 	// +listType=map
@@ -66,15 +67,15 @@ type VirtualMachineClassStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// DiscoveredFeatures are features of CPUs, by QEMU's names, sorted.
+// DiscoveredFeatures are sorted CPU features, by QEMU's names.
 type DiscoveredFeatures struct {
-	// Enabled are what the guests have besides the base model: what all selected nodes have.
+	// Features that the guests get in addition to the base model. All selected nodes have them.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Enabled []string `json:"enabled,omitempty"`
-	// NotEnabledCommon are those that only some of the nodes have.
+	// Features that only some of the selected nodes have.
 	//
 	// +optional
 	// +listType=atomic
@@ -82,17 +83,17 @@ type DiscoveredFeatures struct {
 	NotEnabledCommon []string `json:"notEnabledCommon,omitempty"`
 }
 
-// ClassUse is who uses a class in a namespace.
+// ClassUse lists the VMs of a class in a namespace.
 type ClassUse struct {
 	// Namespace of the VMs.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
-	// Count of the VMs.
+	// Number of VMs.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Count int32 `json:"count"`
-	// VirtualMachines are their names, sorted; at most 16 of them.
+	// Names of the VMs. Sorted; at most 16 names.
 	//
 	// +optional
 	// +listType=atomic

@@ -4,9 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A ClusterVirtualImage says what an image is, for all namespaces of the cluster. The manager of each namespace stores
-// it there once, as a VirtualImage, when something in the namespace first refers to it; that one has the status.
+// ClusterVirtualImage defines an image for all namespaces of the cluster. When a resource in a
+// namespace first refers to it, that namespace's manager stores the image there as a VirtualImage.
+// The status is that of the VirtualImage.
 //
+// ---
 // See docs/decisions/0161-cluster-images.md.
 //
 // +kubebuilder:object:root=true
@@ -23,7 +25,7 @@ type ClusterVirtualImage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the image is.
+	// Source and size of the image.
 	//
 	// +required
 	Spec ClusterVirtualImageSpec `json:"spec,omitzero"`
@@ -38,25 +40,26 @@ type ClusterVirtualImageList struct {
 	Items           []ClusterVirtualImage `json:"items"`
 }
 
-// ClusterVirtualImageSpec is what an image is. Only its size can change.
+// ClusterVirtualImageSpec defines an image. Only its size can be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self.dataSource == oldSelf.dataSource",fieldPath=".dataSource",message="where the data of an image comes from can't be changed: make another image"
 type ClusterVirtualImageSpec struct {
-	// DataSource is where each namespace gets the data from: HTTP with a checksum, or ContainerImage with a digest, as
-	// it has to be the same each time. No Secret can be named: it would be one of each namespace.
+	// Source of the data. Each namespace imports it separately, so the content must be fixed: HTTP
+	// requires a checksum and ContainerImage a digest. Secrets are not supported.
 	//
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self.type in ['HTTP', 'ContainerImage']",fieldPath=".type",message="want HTTP or ContainerImage, as each namespace gets the data for itself; make a VirtualImage of what is uploaded, or is in a namespace"
-	// +kubebuilder:validation:XValidation:rule="!has(self.http) || has(self.http.checksum)",fieldPath=".http",message="want a checksum, such as {sha256: …}: the image is fetched for each namespace, and has to be the same each time"
+	// +kubebuilder:validation:XValidation:rule="self.type in ['HTTP', 'ContainerImage']",fieldPath=".type",message="must be HTTP or ContainerImage, as each namespace gets the data for itself; make a VirtualImage of what is uploaded, or is in a namespace"
+	// +kubebuilder:validation:XValidation:rule="!has(self.http) || has(self.http.checksum)",fieldPath=".http",message="set a checksum, such as {sha256: …}: the image is fetched for each namespace, and has to be the same each time"
 	// +kubebuilder:validation:XValidation:rule="!has(self.http) || !has(self.http.secretRef)",fieldPath=".http",message="secretRef can't be given: a Secret is of one namespace, and the image of all; make a VirtualImage where the Secret is"
-	// +kubebuilder:validation:XValidation:rule="!has(self.containerImage) || self.containerImage.image.matches('^[^@]+@sha256:[0-9a-f]{64}$')",fieldPath=".containerImage.image",message="want a digest in place of a tag, such as registry.example.org/images/debian@sha256:…: the image is fetched for each namespace, and has to be the same each time"
+	// +kubebuilder:validation:XValidation:rule="!has(self.containerImage) || self.containerImage.image.matches('^[^@]+@sha256:[0-9a-f]{64}$')",fieldPath=".containerImage.image",message="must contain a digest instead of a tag, such as registry.example.org/images/debian@sha256:…: the image is fetched for each namespace, and has to be the same each time"
 	// +kubebuilder:validation:XValidation:rule="!has(self.containerImage) || !has(self.containerImage.imagePullSecret)",fieldPath=".containerImage",message="imagePullSecret can't be given: a Secret is of one namespace, and the image of all; make a VirtualImage where the Secret is"
 	DataSource VirtualDiskSource `json:"dataSource,omitzero"`
-	// PersistentVolumeClaim is the claim that the image has in each namespace.
+	// PersistentVolumeClaim of the image in each namespace.
 	//
 	// +required
 	PersistentVolumeClaim VirtualImageClaim `json:"persistentVolumeClaim,omitzero"`
 }
 
-// LabelClusterImage of a VirtualImage is the name of the ClusterVirtualImage of which it was made.
+// LabelClusterImage of a VirtualImage is the name of the ClusterVirtualImage that it was created
+// from.
 const LabelClusterImage = GroupName + "/cluster-virtual-image"

@@ -16,18 +16,20 @@ import (
 	v1 "vmop/api/v1"
 )
 
-const comingFrom = "../../docs/coming-from.md"
-
-// A mapping is a row of the page: a field of another product, where it is here, an example of ours.
+// A mapping is a row of a page for users of another product: its field, ours, and an example.
 type mapping struct{ theirs, here, example string }
 
 // mappings returns the rows of the tables whose third column has examples.
 func mappings(t *testing.T) (rows []mapping) {
 	t.Helper()
-	text, err := os.ReadFile(comingFrom)
-	require.NoError(t, err)
+	var text strings.Builder
+	for _, product := range []string{"vm-operator", "deckhouse", "kubevirt"} {
+		page, err := os.ReadFile("../../docs/tasks/from-" + product + ".md")
+		require.NoError(t, err)
+		text.Write(page)
+	}
 	inside := false
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text.String()) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		switch {
 		case !strings.HasPrefix(line, "|"):
@@ -84,7 +86,7 @@ func takes(t *testing.T, client dynamic.Interface, namespace, example string) er
 	return err
 }
 
-// Each row of docs/coming-from.md has an example that the API server takes, or says that there is nothing.
+// Each row of these pages has an example that the API server takes, or says that there is nothing.
 func testComingFrom(t *testing.T, client dynamic.Interface, namespace string) {
 	rows := mappings(t)
 	require.Greater(t, len(rows), 60)

@@ -19,9 +19,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
-	"vmop/test/cluster"
 	"vmop/test/cluster/clustertest"
 )
+
+var shared clustertest.Shared
+
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 // definition reads a VirtualMachine.
 func definition(t *testing.T, file string) *unstructured.Unstructured {
@@ -36,7 +39,7 @@ func definition(t *testing.T, file string) *unstructured.Unstructured {
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	const namespace = "vmop-demo" // the sample's
-	k := clustertest.New(t, cluster.Options{})
+	k := shared.Get(t)
 	kubectl := func(args ...string) string {
 		out, err := k.Kubectl(t.Context(), append([]string{"-n", namespace}, args...)...)
 		require.NoError(t, err)
@@ -86,10 +89,10 @@ func TestDefinitions(t *testing.T) {
 	})
 	t.Run("addresses", func(t *testing.T) { testAddresses(t, k.Namespace(t)) })
 	t.Run("disks", func(t *testing.T) { testDisks(t, k.Namespace(t)) })
-	t.Run("operations", func(t *testing.T) { testOperations(t, k, namespace) })
-	t.Run("docs/coming-from.md", func(t *testing.T) { testComingFrom(t, client, namespace) })
+	t.Run("operations", func(t *testing.T) { testOperations(t, k.Namespace(t)) })
+	t.Run("docs/tasks/from-…", func(t *testing.T) { testComingFrom(t, client, namespace) })
 	t.Run("Deckhouse's guide", func(t *testing.T) { testDeckhouse(t, client, namespace) })
-	for page, count := range map[string]int{"addresses.md": 3, "classes.md": 2} {
+	for page, count := range map[string]int{"reference/addresses.md": 3, "reference/classes.md": 2} {
 		t.Run("docs/"+page, func(t *testing.T) { testPage(t, client, k.Namespace(t).Name, page, count) })
 	}
 	for name, row := range refused() {
@@ -162,9 +165,9 @@ func refused() map[string]refusal {
 	return map[string]refusal{
 		"no CPUs": {
 			`{spec: {vm: {maximumCpus: null, currentCpus: null}}}`,
-			"want either maximumCpus or cpuTopology",
+			"set either maximumCpus or cpuTopology",
 		},
-		"CPUs twice": {`{spec: {vm: {cpuTopology: {sockets: 4}}}}`, "want either maximumCpus or cpuTopology"},
+		"CPUs twice": {`{spec: {vm: {cpuTopology: {sockets: 4}}}}`, "set either maximumCpus or cpuTopology"},
 		"too many CPUs now": {
 			`{spec: {vm: {currentCpus: 5}}}`,
 			"spec.vm.currentCpus: Invalid value: must be at most maximumCpus",
@@ -177,15 +180,15 @@ func refused() map[string]refusal {
 		"too much RAM now": {`{spec: {vm: {currentRam: 9Gi}}}`, "must be at most maximumRam"},
 		"RAM of no size": {
 			`{spec: {vm: {maximumRam: 8 gigs}}}`,
-			`spec.vm.maximumRam: Invalid value: "8 gigs": want a size such as 8Gi or 512Mi`,
+			`spec.vm.maximumRam: Invalid value: "8 gigs": must be a size such as 8Gi or 512Mi`,
 		},
 		"RAM in other units": {
 			`{spec: {vm: {maximumRam: 2GiB}}}`,
-			`spec.vm.maximumRam: Invalid value: "2GiB": want a size such as 8Gi or 512Mi`,
+			`spec.vm.maximumRam: Invalid value: "2GiB": must be a size such as 8Gi or 512Mi`,
 		},
 		"RAM with a comma": {
 			`{spec: {vm: {currentRam: "1,5Gi"}}}`,
-			`spec.vm.currentRam: Invalid value: "1,5Gi": want a size such as 8Gi or 512Mi`,
+			`spec.vm.currentRam: Invalid value: "1,5Gi": must be a size such as 8Gi or 512Mi`,
 		},
 		"RAM without a unit": {
 			`{spec: {vm: {currentRam: 2048}}}`,
@@ -203,15 +206,15 @@ func refused() map[string]refusal {
 		},
 		"provisioning without its data": {
 			`{spec: {provisioning: {type: UserData}}}`,
-			"spec.provisioning: Invalid value: the type UserData wants userData, and neither userDataRef nor sysprepRef",
+			"spec.provisioning: Invalid value: the type UserData requires userData, and neither userDataRef nor sysprepRef",
 		},
 		"provisioning with a reference for a text": {
 			`{spec: {provisioning: {type: UserDataRef, userData: a}}}`,
-			"spec.provisioning: Invalid value: the type UserDataRef wants userDataRef, and neither userData nor sysprepRef",
+			"spec.provisioning: Invalid value: the type UserDataRef requires userDataRef, and neither userData nor sysprepRef",
 		},
 		"provisioning with more than its data": {
 			`{spec: {provisioning: {type: SysprepRef, userData: a, sysprepRef: {kind: Secret, name: a}}}}`,
-			"spec.provisioning: Invalid value: the type SysprepRef wants sysprepRef, and neither userData nor userDataRef",
+			"spec.provisioning: Invalid value: the type SysprepRef requires sysprepRef, and neither userData nor userDataRef",
 		},
 		"provisioning from a ConfigMap": {
 			`{spec: {provisioning: {type: UserDataRef, userDataRef: {kind: ConfigMap, name: a}}}}`,
@@ -235,7 +238,7 @@ func refused() map[string]refusal {
 		},
 		"data of a key that is none": {
 			`{spec: {cloudInit: {userDataFrom: {secretKeyRef: {name: a, key: a/b}}}}}`,
-			`spec.cloudInit.userDataFrom.secretKeyRef.key: Invalid value: "a/b": want the name of a key of a Secret`,
+			`spec.cloudInit.userDataFrom.secretKeyRef.key: Invalid value: "a/b": must be the name of a key of a Secret`,
 		},
 		"run policy unknown": {
 			`{spec: {runPolicy: Always}}`,
@@ -255,28 +258,28 @@ func refused() map[string]refusal {
 		},
 		"network of two kinds": {
 			`{spec: {vm: {networks: [{user: {}, tap: {}}]}}}`,
-			"want one of tap, user and masquerade",
+			"set exactly one of tap, user and masquerade",
 		},
-		"network of no kind": {`{spec: {vm: {networks: [{}]}}}`, "want one of tap, user and masquerade"},
+		"network of no kind": {`{spec: {vm: {networks: [{}]}}}`, "set exactly one of tap, user and masquerade"},
 		"network for one computer": { // docs/decisions/0072
-			`{spec: {vm: {networks: [{passt: {}}]}}}`, "want one of tap, user and masquerade",
+			`{spec: {vm: {networks: [{passt: {}}]}}}`, "set exactly one of tap, user and masquerade",
 		},
-		"wrong mac": {`{spec: {vm: {networks: [{tap: {mac: "1:2:3"}}]}}}`, `spec.vm.networks[0].tap.mac: Invalid value: "1:2:3": want six bytes such as 02:00:00:00:00:01`},
+		"wrong mac": {`{spec: {vm: {networks: [{tap: {mac: "1:2:3"}}]}}}`, `spec.vm.networks[0].tap.mac: Invalid value: "1:2:3": must be six bytes such as 02:00:00:00:00:01`},
 		"storage of no size": {
 			`{spec: {vm: {disks: [{volumeClaimTemplate: {spec: {resources: {requests: {storage: viel}}}}}]}}}`,
-			"spec.vm.disks[0].volumeClaimTemplate.spec.resources.requests: Invalid value: want quantities: a size such as 40Gi or 512Mi, or a number of CPUs",
+			"spec.vm.disks[0].volumeClaimTemplate.spec.resources.requests: Invalid value: must be quantities: a size such as 40Gi or 512Mi, or a number of CPUs",
 		},
 		"CPUs of no number": {
 			`{spec: {resources: {limits: {cpu: many}}}}`,
-			"spec.resources.limits: Invalid value: want quantities: a size such as 40Gi",
+			"spec.resources.limits: Invalid value: must be quantities: a size such as 40Gi",
 		},
 		"clock of no time": {
 			`{spec: {vm: {rtcBase: noon}}}`,
-			`spec.vm.rtcBase: Invalid value: "noon": want utc, localtime, or a time such as 2026-01-31 or 2026-01-31T12:00:00`,
+			`spec.vm.rtcBase: Invalid value: "noon": must be utc, localtime, or a time such as 2026-01-31 or 2026-01-31T12:00:00`,
 		},
 		"subnet": {
 			`{spec: {vm: {networks: [{user: {net: 10.0.0.0}}]}}}`,
-			`spec.vm.networks[0].user.net: Invalid value: "10.0.0.0": want an IPv4 subnet such as 10.0.2.0/24`,
+			`spec.vm.networks[0].user.net: Invalid value: "10.0.0.0": must be an IPv4 subnet such as 10.0.2.0/24`,
 		},
 		"port twice": {
 			`{spec: {vm: {networks: [{user: {ports: [{port: 80}, {port: 80, guest: 81, protocol: TCP}]}}]}}}`,
@@ -291,7 +294,7 @@ func refused() map[string]refusal {
 		},
 		"disk of two kinds": {
 			`{spec: {vm: {disks: [{cdrom: {image: ""}, volumeClaimTemplate: {spec: {}}}]}}}`,
-			"want one of volumeClaimTemplate, cdrom and virtualDisk",
+			"set exactly one of volumeClaimTemplate, cdrom and virtualDisk",
 		},
 		"disks of one name": {
 			`{spec: {vm: {disks: [{volumeClaimTemplate: {metadata: {name: a}, spec: {}}}, {volumeClaimTemplate: {metadata: {name: a}, spec: {}}}]}}}`, "two disks have the same name",
@@ -310,17 +313,17 @@ func refused() map[string]refusal {
 		"spice port":         {`{spec: {vm: {display: {spice: {port: 70000}}}}}`, "spec.vm.display.spice.port"},
 		"vnc port":           {`{spec: {vm: {display: {vnc: {port: 80}}}}}`, "spec.vm.display.vnc.port"},
 		"ports are the same": {`{spec: {vm: {display: {vnc: {port: 5910}}}}}`, "spice and vnc have the same port"},
-		"no image":           {`{spec: {image: {pullPolicy: Always}}}`, "want either source, or repository and path"},
+		"no image":           {`{spec: {image: {pullPolicy: Always}}}`, "set either source, or repository and path"},
 		"image twice": {
 			`{spec: {image: {source: a, repository: b, path: c}}}`,
-			"want either source, or repository and path",
+			"set either source, or repository and path",
 		},
 		"pull policy": {
 			`{spec: {image: {source: a, pullPolicy: Sometimes}}}`,
 			`Unsupported value: "Sometimes"`,
 		},
-		"permission without a subject": {`{spec: {permissions: [{may: [start]}]}}`, "want either user or role"},
-		"permission of both":           {`{spec: {permissions: [{user: a, role: b}]}}`, "want either user or role"},
+		"permission without a subject": {`{spec: {permissions: [{may: [start]}]}}`, "set either user or role"},
+		"permission of both":           {`{spec: {permissions: [{user: a, role: b}]}}`, "set either user or role"},
 		"unknown action": {
 			`{spec: {permissions: [{user: a, may: [destroy]}]}}`, `Unsupported value: "destroy"`,
 		},
@@ -331,31 +334,31 @@ func refused() map[string]refusal {
 			`{spec: {vmType: {source: a, image: r.example/a:1, configMap: b}}}`,
 			"spec.vmType.image: Invalid value: configMap is given as well: leave one of the two out",
 		},
-		"image without a type": {`{spec: {vmType: {image: r.example/a:1}}}`, "wants source as well"},
+		"image without a type": {`{spec: {vmType: {image: r.example/a:1}}}`, "requires source as well"},
 		"keys without an image": {
 			`{spec: {vmType: {source: a, imagePullSecret: {name: b}}}}`, "are for an image",
 		},
 		"image with a space": {
-			`{spec: {vmType: {source: a, image: r.example/a 1}}}`, "want the name of a VM type in a registry",
+			`{spec: {vmType: {source: a, image: r.example/a 1}}}`, "must be the name of a VM type in a registry",
 		},
-		"VM type as a path": {`{spec: {vmType: {source: ../../etc/passwd}}}`, `spec.vmType.source: Invalid value: "../../etc/passwd": want the name of a VM type, such as standard`},
+		"VM type as a path": {`{spec: {vmType: {source: ../../etc/passwd}}}`, `spec.vmType.source: Invalid value: "../../etc/passwd": must be the name of a VM type, such as standard`},
 		"no label":          {`{metadata: {name: a.b}}`, "metadata: Invalid value: metadata.name must be a DNS label"},
 		"too long a name": {
 			`{metadata: {name: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee}}`, "at most 48 characters",
 		},
 		"core fraction of no percentage": {
 			`{spec: {cpu: {coreFraction: "20"}}}`,
-			`spec.cpu.coreFraction: Invalid value: "20": want a whole percentage from 1% to 100%, such as 20%`,
+			`spec.cpu.coreFraction: Invalid value: "20": must be a whole percentage from 1% to 100%, such as 20%`,
 		},
-		"core fraction of nothing":  {`{spec: {cpu: {coreFraction: 0%}}}`, "want a whole percentage from 1% to 100%"},
-		"core fraction of too much": {`{spec: {cpu: {coreFraction: 101%}}}`, "want a whole percentage from 1% to 100%"},
+		"core fraction of nothing":  {`{spec: {cpu: {coreFraction: 0%}}}`, "must be a whole percentage"},
+		"core fraction of too much": {`{spec: {cpu: {coreFraction: 101%}}}`, "must be a whole percentage"},
 		"core fraction and resources": {
 			`{spec: {cpu: {coreFraction: 20%}, resources: {requests: {cpu: 1}}}}`,
 			"spec.resources: Invalid value: contradicts cpu.coreFraction, which says what the pod requests",
 		},
 		"class of no name": {
 			`{spec: {virtualMachineClassName: A_b}}`,
-			`spec.virtualMachineClassName: Invalid value: "A_b": want the name of a VirtualMachineClass, such as generic`,
+			`spec.virtualMachineClassName: Invalid value: "A_b": must be the name of a VirtualMachineClass, such as generic`,
 		},
 		"no machine": {`{spec: {vm: null}}`, "spec.vm: Required value"},
 		"address without tap": {
@@ -368,11 +371,11 @@ func refused() map[string]refusal {
 		},
 		"address in place of its name": {
 			`{spec: {virtualMachineIPAddressName: 10.66.10.14, vm: {networks: [{tap: {}}]}}}`,
-			"want the name of a VirtualMachineIPAddress in the VM's namespace (kubectl get vmip)",
+			"must be the name of a VirtualMachineIPAddress in the VM's namespace (kubectl get vmip)",
 		},
 		"near what": {
 			`{spec: {affinity: {virtualMachineAndPodAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: ""}]}}}}`,
-			`spec.affinity.virtualMachineAndPodAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: want the label of nodes that says what is one place, such as kubernetes.io/hostname`,
+			`spec.affinity.virtualMachineAndPodAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: must be the label of nodes that defines a place, such as kubernetes.io/hostname`,
 		},
 		"far from what": {
 			`{spec: {affinity: {virtualMachineAndPodAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {}}]}}}}`,
@@ -380,15 +383,15 @@ func refused() map[string]refusal {
 		},
 		"preferred near what": {
 			`{spec: {affinity: {virtualMachineAndPodAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, virtualMachineAndPodAffinityTerm: {topologyKey: ""}}]}}}}`,
-			`preferredDuringSchedulingIgnoredDuringExecution[0].virtualMachineAndPodAffinityTerm.topologyKey: Invalid value: want the label of nodes`,
+			`preferredDuringSchedulingIgnoredDuringExecution[0].virtualMachineAndPodAffinityTerm.topologyKey: Invalid value: must be the label of nodes`,
 		},
 		"no weight": {
 			`{spec: {affinity: {virtualMachineAndPodAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 0, virtualMachineAndPodAffinityTerm: {topologyKey: a}}]}}}}`,
-			"preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: want 1 to 100",
+			"preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: must be 1 to 100",
 		},
 		"too great a weight": {
 			`{spec: {affinity: {virtualMachineAndPodAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 101, virtualMachineAndPodAffinityTerm: {topologyKey: a}}]}}}}`,
-			"preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 101: want 1 to 100",
+			"preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 101: must be 1 to 100",
 		},
 		"preference in words of pods": {
 			`{spec: {affinity: {virtualMachineAndPodAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: a}}]}}}}`,

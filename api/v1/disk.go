@@ -8,9 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A VirtualDisk is a disk that VMs of its namespace have, one after another. It outlives them.
-// Its data is in the claim that status.target names, vd-<name> at first, which is deleted with it.
+// VirtualDisk is a disk with its own lifecycle. VMs of its namespace can use it one at a time. Its
+// data is stored in the PersistentVolumeClaim named in status.target, initially vd-<name>, which is
+// deleted with the disk.
 //
+// ---
 // See docs/decisions/0109-disk-lock.md.
 //
 // +kubebuilder:object:root=true
@@ -30,11 +32,11 @@ type VirtualDisk struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is asked for.
+	// Source and volume of the disk.
 	//
 	// +required
 	Spec VirtualDiskSpec `json:"spec,omitzero"`
-	// Status is what there is. The manager writes it.
+	// Current state of the disk. Written by the manager.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the disk yet: check that one is running in its namespace (kubectl get deployment vm-operator)"}
@@ -50,152 +52,155 @@ type VirtualDiskList struct {
 	Items           []VirtualDisk `json:"items"`
 }
 
-// VirtualDiskSpec is what is asked for.
+// VirtualDiskSpec defines the source and the volume of a disk.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.dataSource) == has(oldSelf.dataSource) && (!has(self.dataSource) || self.dataSource == oldSelf.dataSource)",fieldPath=".dataSource",message="where the data of a disk comes from can't be changed: make another disk"
 type VirtualDiskSpec struct {
-	// DataSource is where the data comes from. Default: the disk is blank.
+	// Source of the data. Defaults to a blank disk.
 	//
 	// +optional
 	DataSource *VirtualDiskSource `json:"dataSource,omitempty"`
-	// PersistentVolumeClaim is the claim of the disk.
+	// PersistentVolumeClaim that stores the disk.
 	//
 	// +required
 	PersistentVolumeClaim VirtualDiskClaim `json:"persistentVolumeClaim,omitzero"`
 }
 
-// VirtualDiskClaim is the claim of a disk.
+// VirtualDiskClaim describes the PersistentVolumeClaim of a disk.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="the storage class of a disk can't be changed: make another disk"
 // +kubebuilder:validation:XValidation:rule="self.volumeMode == oldSelf.volumeMode",fieldPath=".volumeMode",message="the volume mode of a disk can't be changed: make another disk"
 // +kubebuilder:validation:XValidation:rule="self.accessMode == oldSelf.accessMode",fieldPath=".accessMode",message="the access mode of a disk can't be changed: make another disk"
 type VirtualDiskClaim struct {
-	// StorageClassName is the storage class. Default: the cluster's default one.
+	// Name of the storage class. Defaults to the cluster's default storage class.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// Size of the disk, such as 10Gi, at least 1Mi. It can grow, also while a VM has the disk,
-	// if the storage class lets volumes grow.
+	// Size of the disk, such as 10Gi; at least 1Mi. It can be increased, even while a VM is using
+	// the disk, if the storage class allows volume expansion.
 	//
 	// +required
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="want a size such as 10Gi or 512Mi, at least 1Mi; a number without a unit counts bytes"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="must be a size such as 10Gi or 512Mi, at least 1Mi; a number without a unit counts bytes"
 	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="a disk can grow, but not shrink"
 	Size resource.Quantity `json:"size"`
-	// VolumeMode is Block, the default, or Filesystem: then the disk is a file in the volume.
+	// Mode of the volume. Block: the disk is the volume itself. Filesystem: the disk is a file in
+	// the volume. Defaults to Block.
 	//
 	// +kubebuilder:default=Block
 	// +kubebuilder:validation:Enum=Block;Filesystem
 	VolumeMode corev1.PersistentVolumeMode `json:"volumeMode,omitempty"`
-	// AccessMode is ReadWriteOnce, the default: one node at a time can have the disk. With
-	// ReadWriteMany, where the storage has it, a VM with the disk can move to another node while it
-	// is running. Another VM can't have it in either case.
+	// Access mode of the volume. ReadWriteOnce: one node at a time can use the disk. ReadWriteMany:
+	// a running VM with the disk can migrate to another node, if the storage supports this mode.
+	// Only one VM at a time can use the disk in both modes. Defaults to ReadWriteOnce.
 	//
 	// +kubebuilder:default=ReadWriteOnce
 	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteMany
 	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
 }
 
-// DiskPhase is the state of a disk in one word.
+// DiskPhase is the phase of a disk or an image.
 //
 // +kubebuilder:validation:Enum=Pending;WaitForFirstConsumer;WaitForUserUpload;Provisioning;Ready;Resizing;Failed;Terminating
 type DiskPhase string
 
 // The phases of a disk.
 const (
-	DiskPending      DiskPhase = "Pending"              // Reason says what it waits for
-	DiskWaiting      DiskPhase = "WaitForFirstConsumer" // its volume is made when a VM starts that has it
-	DiskUpload       DiskPhase = "WaitForUserUpload"    // a user is to send the data
+	DiskPending      DiskPhase = "Pending"              // see Reason
+	DiskWaiting      DiskPhase = "WaitForFirstConsumer" // its volume is created when a VM that uses it starts
+	DiskUpload       DiskPhase = "WaitForUserUpload"    // a user must send the data
 	DiskProvisioning DiskPhase = "Provisioning"         // its data is being imported
 	DiskReady        DiskPhase = "Ready"
-	DiskResizing     DiskPhase = "Resizing" // it is ready, and its volume grows
-	DiskFailed       DiskPhase = "Failed"   // Message says what someone has to do
+	DiskResizing     DiskPhase = "Resizing" // ready, and its volume is growing
+	DiskFailed       DiskPhase = "Failed"   // needs a user's action, see Message
 	DiskTerminating  DiskPhase = "Terminating"
 )
 
-// VirtualDiskStatus is what there is of a disk.
+// VirtualDiskStatus is the current state of a disk.
 type VirtualDiskStatus struct {
-	// Phase is the state in one word; Reason and Message say more.
+	// Current phase: Pending, WaitForFirstConsumer, WaitForUserUpload, Provisioning, Ready,
+	// Resizing, Failed or Terminating. See reason and message for details.
 	//
 	// +optional
 	Phase DiskPhase `json:"phase,omitempty"`
-	// Reason of the phase, a word for programs.
+	// Machine-readable reason for the phase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message for people.
+	// Human-readable details about the phase.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// Capacity is how large the volume is.
+	// Capacity of the volume.
 	//
 	// +optional
 	Capacity string `json:"capacity,omitempty"`
-	// Progress of the import of the data, such as 45%.
+	// Progress of the import, such as 45%.
 	//
 	// +optional
 	Progress string `json:"progress,omitempty"`
-	// Import is how the data gets onto a disk that has a source.
+	// Import of the data, for a disk with a source.
 	//
 	// +optional
 	Import *DiskImport `json:"import,omitempty"`
-	// Target is where the data is.
+	// Location of the data.
 	//
 	// +optional
 	Target DiskTarget `json:"target,omitzero"`
-	// AttachedToVirtualMachines is the VM that has the disk, at most one. It is written
-	// before a pod of the VM is made, and removed when there is none: this is the lock.
+	// VM that uses the disk; at most one. This is the lock: the entry is written before the VM's
+	// pod is created, and removed after the pod is gone.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=1
 	AttachedToVirtualMachines []AttachedVirtualMachine `json:"attachedToVirtualMachines,omitempty"`
-	// CopiedBy are the pods that copy the data into another disk or an image. While there are
-	// any, no VM gets the disk.
+	// Pods that are copying the disk's data to another disk or an image. No VM can use the disk
+	// during the copy.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=pod
 	// +kubebuilder:validation:MaxItems=64
 	CopiedBy []DiskCopy `json:"copiedBy,omitempty"`
-	// Export is that of the data to a user's computer, which the annotation
-	// vmoperator.jdrupes.org/export asks for.
+	// Export of the data to a user's computer, requested with the annotation
+	// vmoperator.jdrupes.org/export.
 	//
 	// +optional
 	Export *DiskExport `json:"export,omitempty"`
-	// Untrusted says why the files in a volume of the mode Filesystem are not trusted: who
-	// has had it. Empty: they are.
+	// Reason why the files in a volume of the mode Filesystem are not trusted: an earlier user of
+	// the volume. Empty if they are trusted.
 	//
 	// +optional
 	Untrusted string `json:"untrusted,omitempty"`
-	// Conditions are Ready, Resized and InUse.
+	// Conditions of the disk: Ready, Resized and InUse.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// ObservedGeneration is the generation that the status is about.
+	// Generation of the resource that this status reflects.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// DiskTarget is where the data of a disk is.
+// DiskTarget is the location of a disk's data.
 type DiskTarget struct {
-	// PersistentVolumeClaimName is the claim.
+	// Name of the PersistentVolumeClaim.
 	//
 	// +optional
 	PersistentVolumeClaimName string `json:"persistentVolumeClaimName,omitempty"`
-	// UID of the claim. One of the same name that is made later is another.
+	// UID of the PersistentVolumeClaim. A claim created later with the same name has another UID
+	// and is not used.
 	//
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// AttachedVirtualMachine is a VM that has a disk.
+// AttachedVirtualMachine is a VM that uses a disk.
 type AttachedVirtualMachine struct {
 	// Name of the VM.
 	Name string `json:"name"`
@@ -203,21 +208,22 @@ type AttachedVirtualMachine struct {
 
 // DiskCopy is a pod that reads a disk.
 type DiskCopy struct {
-	// Kind of what is made, VirtualDisk or VirtualImage, and its name.
+	// Kind of the resource that receives the copy: VirtualDisk or VirtualImage. The name is in the
+	// field name.
 	Kind BlockDeviceKind `json:"kind"`
 	Name string          `json:"name"`
-	// Pod is the uid of the pod.
+	// UID of the pod.
 	Pod types.UID `json:"pod"`
 }
 
 // The conditions of a disk.
 const (
-	DiskConditionReady   = "Ready"   // VMs can have it
-	DiskConditionResized = "Resized" // it is as large as asked for
-	DiskConditionInUse   = "InUse"   // a VM has it
+	DiskConditionReady   = "Ready"   // VMs can use it
+	DiskConditionResized = "Resized" // it has the requested size
+	DiskConditionInUse   = "InUse"   // a VM uses it
 )
 
-// BlockDeviceKind is the kind of what a VM has as a disk or a CD.
+// BlockDeviceKind is the kind of a VM's disk or CD.
 //
 // +kubebuilder:validation:Enum=VirtualDisk;VirtualImage;ClusterVirtualImage
 type BlockDeviceKind string
@@ -229,21 +235,22 @@ const (
 	KindClusterVirtualImage BlockDeviceKind = "ClusterVirtualImage"
 )
 
-// IsImage reports whether it is an image, of the namespace or the cluster: any number of VMs have it, to read.
+// IsImage reports whether the kind is an image, of the namespace or the cluster, which any number
+// of VMs can read.
 func (k BlockDeviceKind) IsImage() bool { return k == KindVirtualImage || k == KindClusterVirtualImage }
 
-// BlockDeviceRef is a disk of a VM.
+// BlockDeviceRef names a disk of a VM.
 type BlockDeviceRef struct {
-	// Kind is VirtualDisk, or VirtualImage or ClusterVirtualImage: these are read only, and in a CD drive if they are
-	// those of a CD.
+	// Kind of the block device: VirtualDisk, VirtualImage or ClusterVirtualImage. Images are
+	// read-only; images of a CD or DVD appear in a CD drive.
 	Kind BlockDeviceKind `json:"kind"`
 	// Name of the disk or image.
 	//
 	// +kubebuilder:validation:MaxLength=60
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk or VirtualImage in the VM's namespace, or of a ClusterVirtualImage (kubectl get vd,vi,cvi)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a VirtualDisk or VirtualImage in the VM's namespace, or of a ClusterVirtualImage (kubectl get vd,vi,cvi)"
 	Name string `json:"name"`
-	// BootOrder is the place in the order of booting, from 1. If one device has it, only those
-	// that have it are booted from. Default: the place in the list.
+	// Position in the boot order, from 1. If any device sets it, the VM boots only from devices
+	// that set it. Defaults to the position in the list.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -253,9 +260,9 @@ type BlockDeviceRef struct {
 
 // VirtualDiskRef names a VirtualDisk.
 type VirtualDiskRef struct {
-	// Name of the VirtualDisk in the VM's namespace.
+	// Name of the VirtualDisk, in the VM's namespace.
 	//
 	// +kubebuilder:validation:MaxLength=60
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk in the VM's namespace (kubectl get vd)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a VirtualDisk in the VM's namespace (kubectl get vd)"
 	Name string `json:"name"`
 }

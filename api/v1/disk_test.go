@@ -2,7 +2,6 @@ package v1_test
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,22 +13,13 @@ import (
 
 // testDisks checks the definition of VirtualDisks.
 func testDisks(t *testing.T, k *clustertest.Namespace) {
-	apply := func(text string) error {
-		file := filepath.Join(t.TempDir(), "disk.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		cmd := k.KubectlCommand(t.Context(), "--namespace", k.Name, "apply", "--validate=strict", "-f", file)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return &kubectlError{string(out)}
-		}
-		return nil
-	}
+	apply := k.TryApply
 	disk := func(source string) string {
 		return "{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: root}, " +
 			"spec: {persistentVolumeClaim: {size: 1Gi}" + source + "}}"
 	}
 	for page, n := range map[string]int{"disks": 5, "virtual-images": 5, "vm-snapshots": 3} {
-		text, err := os.ReadFile("../../docs/" + page + ".md")
+		text, err := os.ReadFile("../../docs/tasks/" + page + ".md")
 		require.NoError(t, err)
 		examples := regexp.MustCompile("(?s)```yaml\n(apiVersion.*?)```").FindAllStringSubmatch(string(text), -1)
 		require.Len(t, examples, n, page)
@@ -46,7 +36,7 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		"persistentVolumeClaim: {size: 1Gi}": "spec.dataSource: Required value",
 		"storage: ContainerRegistry, persistentVolumeClaim: {size: 1Gi}, " + from: "there is no registry for them",
 		"persistentVolumeClaim: {size: 1Gi, accessMode: ReadOnlyMany}, " + from:   "Unsupported value",
-		"persistentVolumeClaim: {size: many}, " + from:                            "want a size such as 10Gi",
+		"persistentVolumeClaim: {size: many}, " + from:                            "must be a size such as 10Gi",
 	} {
 		err := apply(image(spec))
 		require.Error(t, err, spec)
@@ -63,28 +53,28 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 	for source, want := range map[string]string{
 		", dataSource: {type: Ftp}": `spec.dataSource.type: Unsupported value: "Ftp": ` +
 			`supported values: "HTTP", "ContainerImage", "ObjectRef", "Upload"`,
-		", dataSource: {type: Upload, http: {url: 'http://a/'}}":  "the type Upload wants nothing else",
-		", dataSource: {type: HTTP}":                              "the type HTTP wants http, and nothing else",
-		", dataSource: {type: ContainerImage, http: {url: 'a:'}}": "the type ContainerImage wants containerImage",
-		", dataSource: {type: ObjectRef}":                         "the type ObjectRef wants objectRef",
+		", dataSource: {type: Upload, http: {url: 'http://a/'}}":  "the type Upload allows nothing else",
+		", dataSource: {type: HTTP}":                              "the type HTTP requires http, and nothing else",
+		", dataSource: {type: ContainerImage, http: {url: 'a:'}}": "the type ContainerImage requires containerImage",
+		", dataSource: {type: ObjectRef}":                         "the type ObjectRef requires objectRef",
 		", dataSource: {type: ObjectRef, objectRef: {kind: Pod, name: a}}": "spec.dataSource.objectRef.kind: " +
 			`Unsupported value: "Pod": supported values: "VirtualImage", "ClusterVirtualImage", "VirtualDisk", "VirtualDiskSnapshot", "VirtualMachineSnapshot"`,
 		http + "{}}":                                       "spec.dataSource.http.url: Required value",
 		http + "{url: debian.qcow2}}":                      "such as https://example.org/debian.qcow2",
-		http + "{url: 'ftp://example.org/x'}}":             "want a URL of http or https",
-		http + "{url: 'https:///x'}}":                      "want a URL of http or https",
+		http + "{url: 'ftp://example.org/x'}}":             "must be a URL of http or https",
+		http + "{url: 'https:///x'}}":                      "must be a URL of http or https",
 		http + "{url: 'https://me:pw@example.org/x'}}":     "put them into a Secret (secretRef)",
-		http + "{url: 'https://a/x', checksum: {}}}":       "want one of md5, sha256 and sha512",
-		http + "{url: 'https://a/x', checksum: {md5: a}}}": `Invalid value: "a": want 32 hexadecimal digits`,
+		http + "{url: 'https://a/x', checksum: {}}}":       "set exactly one of md5, sha256 and sha512",
+		http + "{url: 'https://a/x', checksum: {md5: a}}}": `Invalid value: "a": must be 32 hexadecimal digits`,
 		http + "{url: 'https://a/x', checksum: {md5: '" +
 			strings.Repeat("a", 32) + "', sha256: '" +
-			strings.Repeat("a", 64) + "'}}}": "want one of md5, sha256 and sha512",
+			strings.Repeat("a", 64) + "'}}}": "set exactly one of md5, sha256 and sha512",
 		http + "{url: 'https://a/x', caBundle: '?'}}": "spec.dataSource.http.caBundle",
 		http + "{url: 'https://a/x', caBundle: '" +
 			strings.Repeat("YWFh", 33<<10) + "'}}": "spec.dataSource.http.caBundle: Too long",
 		http + "{url: 'https://a/x', secretRef: {name: ''}}}": "spec.dataSource.http.secretRef.name",
-		container + "{image: ''}}":                            "want the name of a container image",
-		container + "{image: '-a b'}}":                        "want the name of a container image",
+		container + "{image: ''}}":                            "must be the name of a container image",
+		container + "{image: '-a b'}}":                        "must be the name of a container image",
 	} {
 		err := apply(disk(source))
 		require.Error(t, err, source)
@@ -114,13 +104,13 @@ func testClusterImages(t *testing.T, k *clustertest.Namespace, apply func(text s
 	const container = "{type: ContainerImage, containerImage: {image: 'a/b"
 	good := http + ", " + sum + "}}"
 	for source, want := range map[string]string{
-		"{type: Upload}": "want HTTP or ContainerImage, as each namespace gets the data for itself",
-		"{type: ObjectRef, objectRef: {kind: VirtualImage, name: a}}": "want HTTP or ContainerImage",
-		"{type: HTTP}": "the type HTTP wants http",
-		http + "}}":    "spec.dataSource.http: Invalid value: want a checksum",
+		"{type: Upload}": "must be HTTP or ContainerImage, as each namespace gets the data for itself",
+		"{type: ObjectRef, objectRef: {kind: VirtualImage, name: a}}": "must be HTTP or ContainerImage",
+		"{type: HTTP}": "the type HTTP requires http",
+		http + "}}":    "spec.dataSource.http: Invalid value: set a checksum",
 		http + ", secretRef: {name: a}, " + sum + "}}":                      "secretRef can't be given",
-		container + ":1'}}":                                                 "want a digest in place of a tag",
-		container + "@sha256:" + digits[1:] + "'}}":                         "want a digest",
+		container + ":1'}}":                                                 "must contain a digest instead of a tag",
+		container + "@sha256:" + digits[1:] + "'}}":                         "must contain a digest",
 		container + "@sha256:" + digits + "', imagePullSecret: {name: a}}}": "imagePullSecret can't be given",
 	} {
 		err := apply(image("i", source))
@@ -156,26 +146,26 @@ func testReferences(t *testing.T, apply func(text string) error) {
 		{attachment, "a", "virtualMachineName: a", "spec.blockDeviceRef: Required value"},
 		{
 			attachment, "a", "virtualMachineName: A/b, blockDeviceRef: {kind: VirtualDisk, name: a}",
-			"want the name of a VM in this namespace",
+			"must be the name of a VM in this namespace",
 		},
 		{
 			attachment, "a", "virtualMachineName: a, blockDeviceRef: {kind: VirtualDisk, name: a.b}",
-			"want the name of a VirtualDisk or VirtualImage in this",
+			"must be the name of a VirtualDisk or VirtualImage in this",
 		},
 		{
 			attachment, "a", "virtualMachineName: a, blockDeviceRef: {kind: ConfigMap, name: a}",
-			"want VirtualDisk, VirtualImage or ClusterVirtualImage",
+			"must be VirtualDisk, VirtualImage or ClusterVirtualImage",
 		},
 		{attachment, "a", "virtualMachineName: a, blockDeviceRef: {name: a}", "spec.blockDeviceRef.kind: Required value"},
 		{ofDisk, "a.b", "virtualDiskName: data", "metadata.name must be a DNS label"},
-		{ofDisk, "a", "virtualDiskName: A/B", "want the name of a VirtualDisk"},
+		{ofDisk, "a", "virtualDiskName: A/B", "must be the name of a VirtualDisk"},
 		{ofDisk, "a", "", "spec.virtualDiskName: Required value"},
 		{ofVM, "a.b", "virtualMachineName: web", "metadata.name must be a DNS label"},
-		{ofVM, "a", "virtualMachineName: A/B", "want the name of a VM"},
+		{ofVM, "a", "virtualMachineName: A/B", "must be the name of a VM"},
 		{ofVM, "a", "", "spec.virtualMachineName: Required value"},
 		{
 			ofVM, "a", "virtualMachineName: web, volumeSnapshotClasses: [{storageClassName: a, " +
-				"volumeSnapshotClassName: b}, {storageClassName: a, volumeSnapshotClassName: c}]", "Duplicate value",
+				"volumeSnapshotClassName: b}, {storageClassName: a, volumeSnapshotClassName: c}]", "duplicate entries",
 		},
 		{
 			"VirtualDisk", "d", "persistentVolumeClaim: {size: 1Gi}, dataSource: {type: ObjectRef, " +
@@ -207,8 +197,3 @@ func testReferences(t *testing.T, apply func(text string) error) {
 		require.ErrorContains(t, apply(strings.ReplaceAll(text, "NAME", "b")), c.want)
 	}
 }
-
-// kubectlError is what kubectl says.
-type kubectlError struct{ text string }
-
-func (r *kubectlError) Error() string { return r.text }

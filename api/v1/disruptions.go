@@ -7,26 +7,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Disruptions are how the VM may be interrupted.
+// Disruptions define how the VM may be interrupted.
 type Disruptions struct {
-	// RestartApprovalMode says who restarts the VM when changes await that: Manual, a user, or
-	// Automatic, the manager, which asks the guest to shut down. Default: Manual.
+	// Whether a user or the manager restarts the VM when changes need a restart. Manual: a user
+	// restarts it. Automatic: the manager asks the guest to shut down and restarts the VM. Defaults
+	// to Manual.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Manual;Automatic
 	RestartApprovalMode RestartApprovalMode `json:"restartApprovalMode,omitempty"`
 }
 
-// RestartApprovalMode says who restarts a VM when changes await that.
+// RestartApprovalMode defines whether a user or the manager restarts a VM when changes need a
+// restart.
 type RestartApprovalMode string
 
-// The modes of approval.
+// The modes of restarts.
 const (
 	RestartManual    RestartApprovalMode = "Manual"
 	RestartAutomatic RestartApprovalMode = "Automatic"
 )
 
-// RestartApproval returns who restarts the VM when changes await that.
+// RestartApproval returns whether a user or the manager restarts the VM when changes need a
+// restart.
 func (s *VirtualMachineSpec) RestartApproval() RestartApprovalMode {
 	if s.Disruptions == nil {
 		return RestartManual
@@ -34,13 +37,14 @@ func (s *VirtualMachineSpec) RestartApproval() RestartApprovalMode {
 	return cmp.Or(s.Disruptions.RestartApprovalMode, RestartManual)
 }
 
-// AutomaticRestart is the latest restart by the manager.
+// AutomaticRestart is the manager's latest restart of a VM.
 type AutomaticRestart struct {
-	// PodUID is the uid of the pod that it has deleted, or is about to delete.
+	// UID of the pod that was deleted, or is about to be deleted.
 	PodUID types.UID `json:"podUID"`
-	// Time when that was decided.
+	// Time of the decision to restart.
 	Time metav1.Time `json:"time"`
-	// Changes are hashes of the changes that it was for. They are not restarted for again.
+	// Hashes of the changes that the restart was for. The manager doesn't restart the VM again for
+	// the same changes.
 	//
 	// +optional
 	// +listType=atomic

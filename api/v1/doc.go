@@ -1,12 +1,12 @@
-// Package v1 has the custom resources of the group vmoperator.jdrupes.org, as Go
-// types with the rules that the API server enforces.
+// Package v1 defines the custom resources of the group vmoperator.jdrupes.org as Go
+// types, with the rules that the API server enforces.
 //
-// The names and meanings of fields are those of VM-Operator's resources, so existing
-// definitions apply unchanged; fields that this project adds say so. The definitions in
-// deploy/crds are generated from this package (make generate): a marker for each rule that
-// a schema can express, and a rule in CEL with a message for each other one.
+// Fields have the names and meanings of VM-Operator's resources, so existing definitions
+// apply unchanged. The descriptions of additional fields mention it. The definitions in
+// deploy/crds are generated from this package (make generate): rules that a schema can
+// express are markers, and all other rules are CEL expressions with messages.
 //
-// A quantity (type resource.Quantity) is written as everywhere in Kubernetes, "4Gi" or
+// A quantity (type resource.Quantity) is written as usual in Kubernetes, such as "4Gi" or
 // "512M".
 //
 // +kubebuilder:object:generate=true

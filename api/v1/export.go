@@ -2,42 +2,43 @@ package v1
 
 import "k8s.io/apimachinery/pkg/types"
 
-// AnnotationExport of a VirtualDisk or VirtualImage asks for an export of its data to a user's computer, which begins
-// before the time that it has (RFC 3339, as precise as is wanted: another time is another request). kubectl vmop
-// disk export writes it, and removes it in the end; the manager removes one whose time has passed.
+// AnnotationExport of a VirtualDisk or VirtualImage requests an export of its data to a user's
+// computer. Its value is the time until which the export can begin (RFC 3339); another time is
+// another request. kubectl vmop disk export writes it and finally removes it. The manager removes
+// an annotation when its time has passed.
 //
 // See docs/decisions/0142-exports-of-disks.md.
 const AnnotationExport = GroupName + "/export"
 
 // DiskExport is an export of a disk or image.
 type DiskExport struct {
-	// Request is the annotation that asks for it.
+	// Value of the annotation that requested the export.
 	Request string `json:"request"`
-	// Pod is the uid of the pod that reads the data. While there is one, no VM gets the disk.
+	// UID of the pod that reads the data. No VM can use the disk while this pod exists.
 	//
 	// +optional
 	Pod types.UID `json:"pod,omitempty"`
-	// Phase is the state in one word; Reason and Message say more.
+	// Current phase: Pending, Ready or Ended. See reason and message for details.
 	Phase DiskExportPhase `json:"phase"`
-	// Reason of the phase, a word for programs.
+	// Machine-readable reason for the phase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message for people.
+	// Human-readable details about the phase.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
 }
 
-// DiskExportPhase is the state of an export in one word.
+// DiskExportPhase is the phase of an export.
 //
 // +kubebuilder:validation:Enum=Pending;Ready;Ended
 type DiskExportPhase string
 
 // The phases of an export.
 const (
-	DiskExportPending DiskExportPhase = "Pending" // Reason says what it waits for
+	DiskExportPending DiskExportPhase = "Pending" // see Reason
 	DiskExportReady   DiskExportPhase = "Ready"   // the data can be fetched
 	DiskExportEnded   DiskExportPhase = "Ended"
 )

@@ -14,7 +14,7 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: GroupName, Version: "v1"}
 }
 
-// AddToScheme makes a scheme know the resources.
+// AddToScheme registers the resources with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion(), &VirtualMachine{}, &VirtualMachineList{},
 		&VirtualMachineOperation{}, &VirtualMachineOperationList{},

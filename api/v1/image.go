@@ -7,10 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A VirtualImage is an image that is stored once, and never changes. Any number of VMs of its
-// namespace have it at the same time, to read, and disks are made of it. Its data is in the claim
-// vi-<name>, which is deleted with it.
+// VirtualImage is an image that is stored once and never changes. Any number of VMs of its
+// namespace can read it at the same time, and disks can be created from it. Its data is stored in
+// the PersistentVolumeClaim vi-<name>, which is deleted with the image.
 //
+// ---
 // See docs/decisions/0124-virtual-images.md.
 //
 // +kubebuilder:object:root=true
@@ -31,11 +32,11 @@ type VirtualImage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is asked for.
+	// Source and volume of the image.
 	//
 	// +required
 	Spec VirtualImageSpec `json:"spec,omitzero"`
-	// Status is what there is. The manager writes it.
+	// Current state of the image. Written by the manager.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the image yet: check that one is running in its namespace (kubectl get deployment vm-operator)"}
@@ -51,86 +52,89 @@ type VirtualImageList struct {
 	Items           []VirtualImage `json:"items"`
 }
 
-// ImageStorage says where an image is stored.
+// ImageStorage is the kind of storage of an image.
 type ImageStorage string
 
-// The places of images.
+// The kinds of storage of images.
 const (
 	ImageInClaim ImageStorage = "PersistentVolumeClaim"
 )
 
-// VirtualImageSpec is what is asked for.
+// VirtualImageSpec defines the source and the volume of an image.
 //
 // +kubebuilder:validation:XValidation:rule="self.dataSource == oldSelf.dataSource",fieldPath=".dataSource",message="where the data of an image comes from can't be changed: make another image"
 type VirtualImageSpec struct {
-	// Storage is PersistentVolumeClaim: the image is in a volume.
+	// Storage of the image: PersistentVolumeClaim. Defaults to PersistentVolumeClaim.
 	//
 	// +kubebuilder:default=PersistentVolumeClaim
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self == 'PersistentVolumeClaim'",message="want PersistentVolumeClaim: images are stored in volumes; there is no registry for them"
+	// +kubebuilder:validation:XValidation:rule="self == 'PersistentVolumeClaim'",message="must be PersistentVolumeClaim: images are stored in volumes; there is no registry for them"
 	Storage ImageStorage `json:"storage,omitempty"`
-	// DataSource is where the data comes from.
+	// Source of the data.
 	//
 	// +required
 	DataSource VirtualDiskSource `json:"dataSource,omitzero"`
-	// PersistentVolumeClaim is the claim of the image.
+	// PersistentVolumeClaim that stores the image.
 	//
 	// +required
 	PersistentVolumeClaim VirtualImageClaim `json:"persistentVolumeClaim,omitzero"`
 }
 
-// VirtualImageClaim is the claim of an image.
+// VirtualImageClaim describes the PersistentVolumeClaim of an image.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="the storage class of an image can't be changed: make another image"
 // +kubebuilder:validation:XValidation:rule="self.volumeMode == oldSelf.volumeMode",fieldPath=".volumeMode",message="the volume mode of an image can't be changed: make another image"
 // +kubebuilder:validation:XValidation:rule="self.accessMode == oldSelf.accessMode",fieldPath=".accessMode",message="the access mode of an image can't be changed: make another image"
 type VirtualImageClaim struct {
-	// StorageClassName is the storage class. Default: the cluster's default one.
+	// Name of the storage class. Defaults to the cluster's default storage class.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// Size of the volume, such as 10Gi, at least 1Mi and what the disk in the image has. It can
-	// grow.
+	// Size of the volume, such as 10Gi; at least 1Mi and the size of the disk in the image. It can
+	// be increased.
 	//
 	// +required
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="want a size such as 10Gi or 512Mi, at least 1Mi; a number without a unit counts bytes"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="must be a size such as 10Gi or 512Mi, at least 1Mi; a number without a unit counts bytes"
 	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="an image can grow, but not shrink"
 	Size resource.Quantity `json:"size"`
-	// VolumeMode is Block, the default, or Filesystem: then the image is a file in the volume.
+	// Mode of the volume. Block: the image is the volume itself. Filesystem: the image is a file in
+	// the volume. Defaults to Block.
 	//
 	// +kubebuilder:default=Block
 	// +kubebuilder:validation:Enum=Block;Filesystem
 	VolumeMode corev1.PersistentVolumeMode `json:"volumeMode,omitempty"`
-	// AccessMode is ReadWriteOnce, the default: VMs on one node at a time can have the image. With
-	// ReadWriteMany, where the storage has it, they may be on different nodes.
+	// Access mode of the volume. ReadWriteOnce: VMs on one node at a time can use the image.
+	// ReadWriteMany: VMs on several nodes can use it, if the storage supports this mode. Defaults
+	// to ReadWriteOnce.
 	//
 	// +kubebuilder:default=ReadWriteOnce
 	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteMany
 	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
 }
 
-// VirtualImageStatus is what there is of an image.
+// VirtualImageStatus is the current state of an image.
 type VirtualImageStatus struct {
-	// Phase is the state in one word; Reason and Message say more.
+	// Current phase: Pending, WaitForFirstConsumer, WaitForUserUpload, Provisioning, Ready,
+	// Resizing, Failed or Terminating. See reason and message for details.
 	//
 	// +optional
 	Phase DiskPhase `json:"phase,omitempty"`
-	// Reason of the phase, a word for programs.
+	// Machine-readable reason for the phase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message for people.
+	// Human-readable details about the phase.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// CDROM: it is that of a CD or DVD (ISO 9660). VMs have it in a CD drive.
+	// Whether the image is a CD or DVD (ISO 9660), which VMs use in a CD drive.
 	//
 	// +optional
 	CDROM *bool `json:"cdrom,omitempty"`
-	// Format is that in which the image came, such as qcow2.
+	// Format of the imported file, such as qcow2.
 	//
 	// +optional
 	Format string `json:"format,omitempty"`
@@ -138,60 +142,60 @@ type VirtualImageStatus struct {
 	//
 	// +optional
 	Size ImageSize `json:"size,omitzero"`
-	// Capacity is how large the volume is.
+	// Capacity of the volume.
 	//
 	// +optional
 	Capacity string `json:"capacity,omitempty"`
-	// Progress of the import of the data, such as 45%.
+	// Progress of the import, such as 45%.
 	//
 	// +optional
 	Progress string `json:"progress,omitempty"`
-	// Import is how the data gets into the image.
+	// Import of the data.
 	//
 	// +optional
 	Import *DiskImport `json:"import,omitempty"`
-	// Target is where the data is.
+	// Location of the data.
 	//
 	// +optional
 	Target DiskTarget `json:"target,omitzero"`
-	// Export is that of the data to a user's computer, which the annotation
-	// vmoperator.jdrupes.org/export asks for.
+	// Export of the data to a user's computer, requested with the annotation
+	// vmoperator.jdrupes.org/export.
 	//
 	// +optional
 	Export *DiskExport `json:"export,omitempty"`
-	// Untrusted says why the file in a volume of the mode Filesystem is not trusted: what it was
-	// made of. Empty: it is.
+	// Reason why the file in a volume of the mode Filesystem is not trusted: the source of the
+	// image. Empty if it is trusted.
 	//
 	// +optional
 	Untrusted string `json:"untrusted,omitempty"`
-	// Conditions has Ready.
+	// Conditions of the image: Ready.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// ObservedGeneration is the generation that the status is about.
+	// Generation of the resource that this status reflects.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// ImageSize is how large an image is.
+// ImageSize is the size of an image.
 type ImageSize struct {
-	// Stored is how much was transferred, such as 340Mi.
+	// Size of the transferred file, such as 340Mi.
 	//
 	// +optional
 	Stored string `json:"stored,omitempty"`
-	// StoredBytes is the same in bytes.
+	// Size of the transferred file in bytes.
 	//
 	// +optional
 	StoredBytes string `json:"storedBytes,omitempty"`
-	// Unpacked is how large the disk in the image is, such as 3Gi. A disk that is made of it is at
-	// least as large.
+	// Size of the disk in the image, such as 3Gi. A disk created from the image must be at least
+	// this large.
 	//
 	// +optional
 	Unpacked string `json:"unpacked,omitempty"`
-	// UnpackedBytes is the same in bytes.
+	// Size of the disk in the image in bytes.
 	//
 	// +optional
 	UnpackedBytes string `json:"unpackedBytes,omitempty"`

@@ -6,13 +6,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A VirtualMachineIPAddress reserves an IP address for VMs of its namespace. The manager
-// makes one for each VM that gets an address and names none; others are made by users, and
-// named by a VM's virtualMachineIPAddressName.
+// VirtualMachineIPAddress reserves an IP address for VMs of its namespace. The manager creates one
+// for each VM that gets an address without naming one. Users can create others and name them in the
+// VM's virtualMachineIPAddressName.
 //
-// It has no status subresource, so that one write makes the whole object; an admission
-// policy keeps the status for who has the right for virtualmachineipaddresses/status, as the
-// manager has. See docs/decisions/0096-lease-names.md.
+// ---
+// It has no status subresource, so that one write creates the whole object. An admission policy
+// reserves the status for users with permission for virtualmachineipaddresses/status, such as the
+// manager. See docs/decisions/0096-lease-names.md.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=virtualmachineipaddresses,singular=virtualmachineipaddress,shortName=vmip
@@ -27,12 +28,12 @@ type VirtualMachineIPAddress struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is asked for. It can't be changed.
+	// Requested address. It is immutable.
 	//
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an address can't be changed: make another VirtualMachineIPAddress, and name it in spec.virtualMachineIPAddressName of the VM"
 	Spec VirtualMachineIPAddressSpec `json:"spec,omitzero"`
-	// Status is which address it is. The manager writes it.
+	// Reserved address and its VM. Written by the manager.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen it yet: check that one is running in its namespace, and has virtualMachineCIDRs"}
@@ -48,7 +49,7 @@ type VirtualMachineIPAddressList struct {
 	Items           []VirtualMachineIPAddress `json:"items"`
 }
 
-// IPAddressType says how an address is chosen.
+// IPAddressType defines how an address is selected.
 //
 // +kubebuilder:validation:Enum=Auto;Static
 type IPAddressType string
@@ -59,64 +60,65 @@ const (
 	IPAddressStatic IPAddressType = "Static" // the one that is named
 )
 
-// VirtualMachineIPAddressSpec is what is asked for.
+// VirtualMachineIPAddressSpec is the requested address.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.type) && self.type == 'Static') == has(self.staticIP)",fieldPath=".staticIP",message="type Static needs staticIP, such as 10.66.20.77; type Auto has none"
 type VirtualMachineIPAddressSpec struct {
-	// Type is Auto, any free address, or Static, that of staticIP.
+	// How the address is selected. Auto: any free address. Static: the address in staticIP.
+	// Defaults to Auto.
 	//
 	// +kubebuilder:default=Auto
 	Type IPAddressType `json:"type,omitempty"`
-	// StaticIP is an IPv4 address of the ranges in the manager's configuration
-	// (virtualMachineCIDRs).
+	// IPv4 address within the ranges of virtualMachineCIDRs in the manager's configuration.
+	// Required for the type Static.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 4 && string(ip(self)) == self",message="want an IPv4 address, such as 10.66.20.77"
+	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 4 && string(ip(self)) == self",message="must be an IPv4 address, such as 10.66.20.77"
 	StaticIP string `json:"staticIP,omitempty"`
 }
 
-// IPAddressPhase is the state of an address in one word.
+// IPAddressPhase is the phase of an address.
 //
 // +kubebuilder:validation:Enum=Pending;Bound;Attached
 type IPAddressPhase string
 
 // The phases of an address.
 const (
-	IPAddressPending  IPAddressPhase = "Pending"  // it has no lease: Reason says why
-	IPAddressBound    IPAddressPhase = "Bound"    // it is leased, and no VM has it
-	IPAddressAttached IPAddressPhase = "Attached" // a VM has it
+	IPAddressPending  IPAddressPhase = "Pending"  // it has no lease, see Reason
+	IPAddressBound    IPAddressPhase = "Bound"    // leased, not used by a VM
+	IPAddressAttached IPAddressPhase = "Attached" // a VM uses it
 )
 
-// VirtualMachineIPAddressStatus is which address it is, and who has it.
+// VirtualMachineIPAddressStatus is the reserved address and its VM.
 type VirtualMachineIPAddressStatus struct {
-	// Phase is the state in one word: Pending, Bound or Attached. Reason and Message say
-	// why it is Pending, or what is to be known about the address.
+	// Current phase: Pending, Bound or Attached. Reason and message explain why the address is
+	// Pending, or contain a warning.
 	//
 	// +optional
 	Phase IPAddressPhase `json:"phase,omitempty"`
-	// Address is the one that is leased.
+	// Leased IP address.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Address string `json:"address,omitempty"`
-	// VirtualMachine is the VM that has it.
+	// Name of the VM that uses the address.
 	//
 	// +optional
 	VirtualMachine string `json:"virtualMachine,omitempty"`
-	// Reason of the phase, a word for programs.
+	// Machine-readable reason for the phase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message for people.
+	// Human-readable details about the phase.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// A VirtualMachineIPAddressLease is the lease of an address in the whole cluster. Its name is
-// made of the address (ip-10-66-10-14), so that no two can have the same. Managers write it.
+// VirtualMachineIPAddressLease is the lease of an address in the whole cluster. Its name contains
+// the address (ip-10-66-10-14), which makes the lease unique. Written by managers.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=virtualmachineipaddressleases,singular=virtualmachineipaddresslease,shortName=vmipl
@@ -128,11 +130,11 @@ type VirtualMachineIPAddressLease struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says whose lease it is.
+	// Owner of the lease.
 	//
 	// +required
 	Spec VirtualMachineIPAddressLeaseSpec `json:"spec,omitzero"`
-	// Status is the state of the lease.
+	// State of the lease.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Bound}
@@ -148,9 +150,9 @@ type VirtualMachineIPAddressLeaseList struct {
 	Items           []VirtualMachineIPAddressLease `json:"items"`
 }
 
-// VirtualMachineIPAddressLeaseSpec says whose a lease is.
+// VirtualMachineIPAddressLeaseSpec is the owner of a lease.
 type VirtualMachineIPAddressLeaseSpec struct {
-	// VirtualMachineIPAddressRef is the address object that has, or last had, the lease.
+	// VirtualMachineIPAddress that holds the lease, or held it last.
 	VirtualMachineIPAddressRef IPAddressRef `json:"virtualMachineIPAddressRef"`
 }
 
@@ -158,47 +160,48 @@ type VirtualMachineIPAddressLeaseSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.__namespace__ == oldSelf.__namespace__",fieldPath=".namespace",message="a lease stays in its namespace: it can be made for another one when it is gone"
 type IPAddressRef struct {
-	// Name of the address object.
+	// Name of the VirtualMachineIPAddress.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Namespace of the address object.
+	// Namespace of the VirtualMachineIPAddress.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
 }
 
-// LeasePhase is the state of a lease in one word.
+// LeasePhase is the phase of a lease.
 //
 // +kubebuilder:validation:Enum=Bound;Released
 type LeasePhase string
 
 // The phases of a lease.
 const (
-	LeaseBound    LeasePhase = "Bound"    // the address object has it
-	LeaseReleased LeasePhase = "Released" // kept for the namespace, for some time
+	LeaseBound    LeasePhase = "Bound"    // held by the address object
+	LeaseReleased LeasePhase = "Released" // reserved for the namespace for some time
 )
 
 // VirtualMachineIPAddressLeaseStatus is the state of a lease.
 type VirtualMachineIPAddressLeaseStatus struct {
-	// Phase is the state in one word: Bound or Released.
+	// Current phase: Bound or Released.
 	//
 	// +optional
 	Phase LeasePhase `json:"phase,omitempty"`
-	// VirtualMachine is the VM that has the address. Until its pod is gone the lease is
-	// neither released nor given to another VM.
+	// Name of the VM that uses the address. Until its pod is gone, the lease is neither released
+	// nor given to another VM.
 	//
 	// +optional
 	VirtualMachine string `json:"virtualMachine,omitempty"`
-	// ReleaseTime is when the lease was released, by the clock of the manager.
+	// Time when the lease was released, by the manager's clock.
 	//
 	// +optional
 	ReleaseTime *metav1.Time `json:"releaseTime,omitempty"`
 }
 
-// FirstTap returns which network is the first tap, whose address the VM's is; -1 if none is.
+// FirstTap returns the index of the first tap network, which uses the VM's address; -1 if there is
+// none.
 func (m *VM) FirstTap() int {
 	return slices.IndexFunc(m.Networks, func(n Network) bool { return n.Tap != nil })
 }

@@ -5,163 +5,164 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Migration is a move of the guest to another pod, the one that is going on or the last one. Only the
-// manager writes it.
+// Migration is the current or latest migration of a guest to another pod. Written by the manager.
 //
+// ---
 // See docs/decisions/0138-migration-in-the-cluster.md.
 type Migration struct {
-	// Operation is the name of the VirtualMachineOperation that has asked for it.
+	// Name of the VirtualMachineOperation that requested the migration.
 	Operation string `json:"operation"`
-	// OperationUID is that operation's uid, and the name of the migration.
+	// UID of the VirtualMachineOperation, which identifies the migration.
 	OperationUID types.UID `json:"operationUID"`
-	// Stage is how far it is.
+	// Current stage: Preparing, Moving, Completed or Failed. See message for details.
 	Stage MigrationStage `json:"stage"`
-	// Message about the stage, for people.
+	// Human-readable details about the stage.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// Source is where the guest has been when it began.
+	// Pod and node that the guest migrates from.
 	Source MigrationPod `json:"source"`
-	// Target is where it is to be.
+	// Pod and node that the guest migrates to.
 	Target MigrationPod `json:"target"`
-	// NodeSelector are the labels of the nodes that can be chosen. Absent: each but the source's.
+	// Labels that the target node must have. Unset if any node except the source's may be used.
 	//
 	// +optional
 	// +mapType=atomic
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// Disks are the VirtualDisks that are copied while the guest moves.
+	// VirtualDisks that are copied during the migration.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Disks []MigrationDisk `json:"disks,omitempty"`
-	// CopiesKept says that the migration has failed and that the copies of disks stay, since it isn't certain that
-	// nothing was written to them.
+	// Whether a failed migration kept its copies of disks, because they may have been written to.
 	//
 	// +optional
 	CopiesKept bool `json:"copiesKept,omitempty"`
-	// StartTime is when it began, by the manager's clock.
+	// Time when the migration started, by the manager's clock.
 	StartTime metav1.Time `json:"startTime"`
-	// EndTime is when it ended, however that was.
+	// Time when the migration completed or failed.
 	//
 	// +optional
 	EndTime *metav1.Time `json:"endTime,omitempty"`
-	// Transferred is how many bytes of the guest's memory were sent.
+	// Number of bytes of guest memory transferred.
 	//
 	// +optional
 	Transferred int64 `json:"transferred,omitempty"`
-	// Progress is how much of the guest's memory, and of the disks that are copied, the target has, in percent.
+	// Progress in percent: the share of the guest's memory, and of the copied disks, that has
+	// reached the target.
 	//
 	// +optional
 	Progress int32 `json:"progress,omitempty"`
 }
 
-// MigrationDisk is a VirtualDisk that is copied while the guest of its VM moves.
+// MigrationDisk is a VirtualDisk that is copied while its VM's guest migrates.
 type MigrationDisk struct {
 	// Name of the VirtualDisk.
 	Name string `json:"name"`
-	// From is the claim that it had when the migration began, and has while it isn't completed.
+	// PersistentVolumeClaim that the disk uses until the migration completes.
 	From DiskTarget `json:"from"`
-	// Claim is the name of the one that it gets.
+	// Name of the PersistentVolumeClaim that the disk uses after the migration.
 	Claim string `json:"claim"`
 }
 
-// MigrationPod is a pod from which or to which a guest moves.
+// MigrationPod is the source or the target pod of a migration.
 type MigrationPod struct {
-	// Pod is its name.
+	// Name of the pod.
 	Pod string `json:"pod"`
-	// PodUID is its uid. Absent: there is none yet.
+	// UID of the pod. Unset until the pod exists.
 	//
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
-	// NodeName is the node of the pod. Absent: none was chosen yet.
+	// Name of the pod's node. Unset until the pod is scheduled.
 	//
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
 }
 
-// MigrationStage is how far a migration is.
+// MigrationStage is the stage of a migration.
 //
 // +kubebuilder:validation:Enum=Preparing;Moving;Completed;Failed
 type MigrationStage string
 
 // The stages of a migration.
 const (
-	MigrationPreparing MigrationStage = "Preparing" // the pod is started to which the guest is to move
-	MigrationMoving    MigrationStage = "Moving"    // the guest's memory is sent
-	MigrationCompleted MigrationStage = "Completed" // the guest is in the target
-	MigrationFailed    MigrationStage = "Failed"    // it has stayed in the source: Message says why
+	MigrationPreparing MigrationStage = "Preparing" // the target pod is starting
+	MigrationMoving    MigrationStage = "Moving"    // the guest's memory is being transferred
+	MigrationCompleted MigrationStage = "Completed" // the guest is running in the target
+	MigrationFailed    MigrationStage = "Failed"    // the guest has stayed in the source, see Message
 )
 
-// Active reports whether the migration, nil for none, is going on.
+// Active reports whether the migration is in progress; nil is no migration.
 func (m *Migration) Active() bool {
 	return m != nil && (m.Stage == MigrationPreparing || m.Stage == MigrationMoving)
 }
 
-// MigrationFinalizer keeps a VM that is deleted until a migration that copies its disks is over.
+// MigrationFinalizer keeps a deleted VM until a migration that copies its disks has ended.
 const MigrationFinalizer = GroupName + "/migration"
 
-// Arriving is what the runner reports of itself that waits for the guest of another pod, until it has
-// got it.
+// Arriving is the report of a runner that is waiting for the guest of another pod.
 type Arriving struct {
-	// PodName of the runner.
+	// Name of the runner's pod.
 	//
 	// +optional
 	PodName string `json:"podName,omitempty"`
-	// PodUID is that pod's uid.
+	// UID of the runner's pod.
 	//
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
-	// Stage is how far it is: one of docs/migration.md, Waiting before that, or Failed.
+	// Current stage: Waiting, then one of the stages in docs/tasks/migration.md, or Failed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Stage string `json:"stage,omitempty"`
-	// Message says why it has failed.
+	// Human-readable reason for the failure.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// Control is where the manager reaches the runner.
+	// Address at which the manager reaches the runner.
 	//
 	// +optional
 	Control *RunnerControl `json:"control,omitempty"`
 }
 
-// MigrateOptions say to where a guest moves.
+// MigrateOptions select the target of a migration.
 type MigrateOptions struct {
-	// NodeSelector are the labels of the nodes that can be chosen, beside what the VM itself
-	// requires. Absent: each but that of the VM. With one, the VM's own node can be chosen, too.
+	// Labels that the target node must have, in addition to the VM's own requirements. Defaults to
+	// any node except the VM's current one. If set, the current node can also be chosen.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +mapType=atomic
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// CopyDisks has the VirtualDisks copied that other nodes can't have at the same time, as their access mode isn't
-	// ReadWriteMany: into new volumes, while the guest runs. Absent: as spec.migration of the VM says.
+	// Whether to copy VirtualDisks that can't be used on two nodes because their access mode isn't
+	// ReadWriteMany. They are copied to new volumes while the guest is running. Defaults to
+	// spec.migration of the VM.
 	//
 	// +optional
 	CopyDisks bool `json:"copyDisks,omitempty"`
 }
 
-// MigrationPolicy says how the guest of a VM moves to another node, whoever asks for it.
+// MigrationPolicy defines how the guest of a VM migrates to another node, regardless of who
+// requests it.
 type MigrationPolicy struct {
-	// CopyDisks has the VirtualDisks copied that other nodes can't have at the same time, as their access mode isn't
-	// ReadWriteMany: into new volumes, while the guest runs. Absent: a VM with such disks doesn't leave its node,
-	// unless an operation has them copied.
+	// Whether to copy VirtualDisks that can't be used on two nodes because their access mode isn't
+	// ReadWriteMany. They are copied to new volumes while the guest is running. Defaults to false:
+	// a VM with such disks can migrate only if the operation sets copyDisks.
 	//
 	// +optional
 	CopyDisks bool `json:"copyDisks,omitempty"`
 }
 
-// EvictionStrategy is what becomes of a VM whose pod is to be evicted.
+// EvictionStrategy is the reaction to an eviction of a VM's pod.
 //
 // +kubebuilder:validation:Enum=LiveMigrate;LiveMigrateIfPossible;Shutdown
 type EvictionStrategy string
 
-// The strategies.
+// The eviction strategies.
 const (
 	EvictionLiveMigrate           EvictionStrategy = "LiveMigrate"
 	EvictionLiveMigrateIfPossible EvictionStrategy = "LiveMigrateIfPossible"

@@ -5,9 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A VirtualMachineOperation is something that is to be done with a VM once, and the record
-// of who has asked for it and how it ended.
+// VirtualMachineOperation is a one-time operation on a VM, and the record of who requested it and
+// how it ended.
 //
+// ---
 // See docs/decisions/0084-operations.md.
 //
 // +kubebuilder:object:root=true
@@ -24,11 +25,11 @@ type VirtualMachineOperation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is to be done.
+	// Operation to perform.
 	//
 	// +required
 	Spec VirtualMachineOperationSpec `json:"spec,omitzero"`
-	// Status is how far it is, and how it ended.
+	// Progress and result of the operation. Written by the manager.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the operation yet: check that one is running in its namespace (kubectl get deployment vm-operator)"}
@@ -44,41 +45,41 @@ type VirtualMachineOperationList struct {
 	Items           []VirtualMachineOperation `json:"items"`
 }
 
-// AnnotationRequestedBy of an operation is the name of the user who has asked for it. An
-// admission policy lets users write their own name only; the manager writes those of the
-// users of its pages.
+// AnnotationRequestedBy of an operation is the name of the user who requested it. An admission
+// policy allows users to write only their own name; the manager writes the names of users of its
+// pages.
 //
 // See docs/decisions/0085-requested-by.md.
 const AnnotationRequestedBy = GroupName + "/requested-by"
 
-// VirtualMachineOperationSpec is what is to be done. It can't be changed.
+// VirtualMachineOperationSpec defines the operation to perform. It is immutable.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an operation can't be changed: delete it, which cancels it as far as possible, and create another one"
 // +kubebuilder:validation:XValidation:rule="!has(self.migrate) || self.type == 'Migrate'",fieldPath=".migrate",message="only Migrate has it: leave it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.force) || !self.force || self.type in ['Stop', 'Restart', 'Evict', 'Migrate']",fieldPath=".force",message="only Stop, Restart, Evict and Migrate can be forced: leave it out"
 type VirtualMachineOperationSpec struct {
-	// Type is what is done. Start: the VM is set to Running. Stop: it is set to Stopped, the
-	// guest is asked to shut down. Restart: the guest is asked to shut down, and starts in a
-	// new pod with all pending changes. Reset: the reset button. Migrate: the guest moves to
-	// another pod while it is running. Evict: it moves away from its node.
+	// Operation to perform. Start: set the VM to Running. Stop: set it to Stopped and ask the guest
+	// to shut down. Restart: ask the guest to shut down, then start it in a new pod with all
+	// pending changes. Reset: press the reset button. Migrate: move the running guest to another
+	// pod. Evict: move the running guest to another node.
 	Type OperationType `json:"type"`
-	// VirtualMachineName is the name of the VM, in the namespace of the operation.
+	// Name of the VM, in the namespace of the operation.
 	//
 	// +kubebuilder:validation:MaxLength=48
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VM in this namespace: a-z, 0-9 and -"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a VM in this namespace: a-z, 0-9 and -"
 	VirtualMachineName string `json:"virtualMachineName"`
-	// Force of Stop and Restart ends the guest without asking it. For Evict and Migrate it makes no
-	// difference: a guest that can't be moved otherwise is always slowed down. Default: false.
+	// Whether Stop and Restart end the guest without asking it to shut down. Evict and Migrate
+	// ignore it: they always slow down a guest that can't migrate otherwise. Defaults to false.
 	//
 	// +optional
 	Force bool `json:"force,omitempty"`
-	// Migrate says to where a guest moves.
+	// Target of a migration, for the type Migrate.
 	//
 	// +optional
 	Migrate *MigrateOptions `json:"migrate,omitempty"`
 }
 
-// OperationType is what an operation does.
+// OperationType is the kind of an operation.
 //
 // +kubebuilder:validation:Enum=Start;Stop;Restart;Reset;Evict;Migrate
 type OperationType string
@@ -93,62 +94,63 @@ const (
 	OperationMigrate OperationType = "Migrate"
 )
 
-// OperationPhase is how far an operation is.
+// OperationPhase is the phase of an operation.
 //
 // +kubebuilder:validation:Enum=Pending;InProgress;Completed;Failed;Superseded
 type OperationPhase string
 
 // The phases of an operation.
 const (
-	OperationPending    OperationPhase = "Pending"    // no manager has taken it up
-	OperationInProgress OperationPhase = "InProgress" // its effect is awaited
-	OperationCompleted  OperationPhase = "Completed"  // the VM is as it was asked for
-	OperationFailed     OperationPhase = "Failed"     // it had no effect, or not that: Reason says why
-	OperationSuperseded OperationPhase = "Superseded" // another one has taken its place
+	OperationPending    OperationPhase = "Pending"    // no manager has started it
+	OperationInProgress OperationPhase = "InProgress" // it has not yet taken effect
+	OperationCompleted  OperationPhase = "Completed"  // it has taken effect
+	OperationFailed     OperationPhase = "Failed"     // it had no or another effect, see Reason
+	OperationSuperseded OperationPhase = "Superseded" // another operation has replaced it
 )
 
-// Finished reports whether an operation in this phase stays as it is.
+// Finished reports whether the phase is final.
 func (p OperationPhase) Finished() bool {
 	return p == OperationCompleted || p == OperationFailed || p == OperationSuperseded
 }
 
 // Types of the conditions of an operation.
 const (
-	// OperationConditionCompleted is True when the operation has had its effect.
+	// OperationConditionCompleted is True when the operation has taken effect.
 	OperationConditionCompleted = "Completed"
-	// OperationConditionSignalSent is True when the VM was changed, which is done once.
+	// OperationConditionSignalSent is True when the VM has been changed, which happens once.
 	OperationConditionSignalSent = "SignalSent"
 )
 
-// VirtualMachineOperationStatus is how far an operation is. Only the manager writes it.
+// VirtualMachineOperationStatus is the progress of an operation. Written only by the manager.
 type VirtualMachineOperationStatus struct {
-	// Phase is the state in one word. Reason and Message say why.
+	// Current phase: Pending, InProgress, Completed, Failed or Superseded. See reason and message
+	// for details.
 	//
 	// +optional
 	Phase OperationPhase `json:"phase,omitempty"`
-	// Reason of the phase, a word for programs.
+	// Machine-readable reason for the phase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message about the phase, for people.
+	// Human-readable details about the phase.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// StartTime is when the manager took the operation up, by its own clock.
+	// Time when the manager started the operation, by its own clock.
 	//
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// CompletionTime is when the operation finished, however it ended.
+	// Time when the operation finished, successfully or not.
 	//
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// Target is what the operation changes. It is recorded before the change is made, so
-	// that a manager that takes over makes the same change or none.
+	// Values that the operation sets. They are recorded before the change, so that another manager
+	// that takes over doesn't repeat the operation.
 	//
 	// +optional
 	Target *OperationTarget `json:"target,omitempty"`
-	// Conditions are Completed and SignalSent.
+	// Conditions of the operation: Completed and SignalSent.
 	//
 	// +optional
 	// +listType=map
@@ -156,19 +158,19 @@ type VirtualMachineOperationStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// OperationTarget is what an operation changes.
+// OperationTarget records what an operation changes.
 type OperationTarget struct {
-	// VirtualMachineUID is the uid of the VM: another one of the same name is not touched.
+	// UID of the VM. A VM created later with the same name is not changed.
 	VirtualMachineUID types.UID `json:"virtualMachineUID"`
-	// PodUID is the uid of the pod whose guest is to end or to be reset. Absent: there was none.
+	// UID of the pod whose guest is stopped or reset. Unset if there was no pod.
 	//
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
-	// ResetCounter is the value that spec.resetCounter is set to.
+	// Value that spec.resetCounter is set to.
 	//
 	// +optional
 	ResetCounter *int64 `json:"resetCounter,omitempty"`
-	// Generation of the VM after the change: what is known of an older one doesn't count.
+	// Generation of the VM after the change. Status of an older generation is ignored.
 	//
 	// +optional
 	Generation int64 `json:"generation,omitempty"`

@@ -13,37 +13,31 @@ import (
 )
 
 // testOperations checks the definition of VirtualMachineOperations.
-func testOperations(t *testing.T, k *clustertest.Kubernetes, namespace string) {
+func testOperations(t *testing.T, n *clustertest.Namespace) {
 	kubectl := func(args ...string) (string, error) {
-		return k.Kubectl(t.Context(), append([]string{"-n", namespace}, args...)...)
+		return n.Cluster.Kubectl(t.Context(), append([]string{"-n", n.Name}, args...)...)
 	}
-	apply := func(name, fields string) (string, error) {
-		file := filepath.Join(t.TempDir(), "operation.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(`
+	apply := func(name, fields string) error {
+		return n.TryApply(`
 apiVersion: vmoperator.jdrupes.org/v1
 kind: VirtualMachineOperation
-metadata: {name: `+name+`, annotations: {vmoperator.jdrupes.org/requested-by: admin}}
-spec: {`+fields+`}`), 0o600))
-		return kubectl("apply", "--validate=strict", "-f", file)
+metadata: {name: ` + name + `, annotations: {vmoperator.jdrupes.org/requested-by: admin}}
+spec: {` + fields + `}`)
 	}
 	for name, fields := range map[string]string{
 		"start": "type: Start", "stop": "type: Stop, force: true", "restart": "type: Restart, force: true",
 		"reset": "type: Reset, force: false", "evict": "type: Evict, force: true", "migrate": "type: Migrate",
 		"migrate-to": "type: Migrate, migrate: {nodeSelector: {topology.kubernetes.io/zone: b, kubernetes.io/os: linux}}",
 	} {
-		_, err := apply(name, fields+", virtualMachineName: web")
-		require.NoError(t, err, name)
+		require.NoError(t, apply(name, fields+", virtualMachineName: web"), name)
 	}
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/reference/operations.md")
 	require.NoError(t, err)
 	examples := strings.Split(string(page), "```yaml\n")[1:]
 	require.Len(t, examples, 3)
 	for _, example := range examples {
 		text, _, _ := strings.Cut(example, "```")
-		file := filepath.Join(t.TempDir(), "example.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		_, err := kubectl("apply", "--validate=strict", "-f", file)
-		require.NoError(t, err, text)
+		require.NoError(t, n.TryApply(text), text)
 	}
 	const notForced = "spec.force: Invalid value: only Stop, Restart, Evict and Migrate can be forced: leave it out"
 	for _, row := range []struct{ fields, want string }{
@@ -61,22 +55,21 @@ spec: {`+fields+`}`), 0o600))
 		{"type: Start", "spec.virtualMachineName: Required value"},
 		{
 			"type: Start, virtualMachineName: other/web",
-			`spec.virtualMachineName: Invalid value: "other/web": want the name of a VM in this namespace`,
+			`spec.virtualMachineName: Invalid value: "other/web": must be the name of a VM in this namespace`,
 		},
 		{
 			"type: Start, virtualMachineName: " + strings.Repeat("a", 49),
 			"spec.virtualMachineName: Too long: may not be more than 48 bytes",
 		},
 	} {
-		_, err := apply("bad", row.fields)
-		require.ErrorContains(t, err, row.want, row.fields)
+		require.ErrorContains(t, apply("bad", row.fields), row.want, row.fields)
 	}
 	for _, fields := range []string{
 		"type: Stop, virtualMachineName: web", "type: Stop, virtualMachineName: db, force: true",
 		"type: Start, virtualMachineName: web",
 	} {
-		_, err := apply("stop", fields)
-		require.ErrorContains(t, err, "spec: Invalid value: an operation can't be changed: delete it", fields)
+		require.ErrorContains(t, apply("stop", fields),
+			"spec: Invalid value: an operation can't be changed: delete it", fields)
 	}
 
 	const by = "vmoperator.jdrupes.org/requested-by"
@@ -85,7 +78,7 @@ spec: {`+fields+`}`), 0o600))
 	_, err = kubectl("annotate", "vmop", "reset", by+"-")
 	require.ErrorContains(t, err, "requested-by of an operation can't be changed")
 	for as, allowed := range map[string]bool{
-		"boss": false, "admin": true, "system:serviceaccount:" + namespace + ":vm-operator": true,
+		"boss": false, "admin": true, "system:serviceaccount:" + n.Name + ":vm-operator": true,
 		"system:serviceaccount:other:vm-operator": false,
 	} {
 		file := filepath.Join(t.TempDir(), "operation.yaml")

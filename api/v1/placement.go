@@ -2,42 +2,43 @@ package v1
 
 import corev1 "k8s.io/api/core/v1"
 
-// Affinity says near what the VM is to run. Terms that speak of VMs and pods are compared with
-// the labels of pods, and a VM's labels are its pod's.
+// Affinity defines near which nodes, VMs and pods the VM runs. Terms about VMs and pods match pod
+// labels; a VM's pod has the VM's labels.
 type Affinity struct {
-	// NodeAffinity is that of the pod: which nodes the VM may run on, or prefers.
+	// Node affinity of the pod: nodes that the VM must run on, or prefers.
 	//
 	// +optional
 	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
-	// PodAffinity is that of the pod. It adds to virtualMachineAndPodAffinity, and means the same.
+	// Pod affinity of the pod. It is combined with virtualMachineAndPodAffinity and has the same
+	// meaning.
 	//
 	// +optional
 	PodAffinity *corev1.PodAffinity `json:"podAffinity,omitempty"`
-	// PodAntiAffinity is that of the pod. It adds to virtualMachineAndPodAntiAffinity, and means the same.
+	// Pod anti-affinity of the pod. It is combined with virtualMachineAndPodAntiAffinity and has
+	// the same meaning.
 	//
 	// +optional
 	PodAntiAffinity *corev1.PodAntiAffinity `json:"podAntiAffinity,omitempty"`
-	// VirtualMachineAndPodAffinity has the VM run where certain VMs and pods run.
+	// VMs and pods that the VM runs close to.
 	//
 	// +optional
 	VirtualMachineAndPodAffinity *VirtualMachineAndPodAffinity `json:"virtualMachineAndPodAffinity,omitempty"`
-	// VirtualMachineAndPodAntiAffinity has the VM run where certain VMs and pods don't run.
+	// VMs and pods that the VM avoids.
 	//
 	// +optional
 	VirtualMachineAndPodAntiAffinity *VirtualMachineAndPodAffinity `json:"virtualMachineAndPodAntiAffinity,omitempty"`
 }
 
-// VirtualMachineAndPodAffinity are the terms of an affinity, or of an anti-affinity. They have an
-// effect when the VM starts.
+// VirtualMachineAndPodAffinity contains the terms of an affinity or an anti-affinity. They are
+// evaluated when the VM starts.
 type VirtualMachineAndPodAffinity struct {
-	// Required is what must hold: the VM waits for a node where all of it does.
+	// Terms that must be satisfied. The VM waits until a node satisfies all of them.
 	//
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:items:XValidation:rule="size(self.topologyKey) > 0",fieldPath=".topologyKey",message="want the label of nodes that says what is one place, such as kubernetes.io/hostname"
+	// +kubebuilder:validation:items:XValidation:rule="size(self.topologyKey) > 0",fieldPath=".topologyKey",message="must be the label of nodes that defines a place, such as kubernetes.io/hostname"
 	Required []corev1.PodAffinityTerm `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
-	// Preferred is what is better: of the nodes that can
-	// run the VM, the one with the greatest sum of weights is chosen.
+	// Preferred terms. Among suitable nodes, the node with the greatest sum of weights is chosen.
 	//
 	// +optional
 	// +listType=atomic
@@ -46,13 +47,13 @@ type VirtualMachineAndPodAffinity struct {
 
 // VirtualMachineAndPodPreference is a term with a weight.
 type VirtualMachineAndPodPreference struct {
-	// Weight is how much it counts: 1 to 100.
+	// Weight of the term, 1 to 100.
 	//
-	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 100",message="want 1 to 100"
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 100",message="must be 1 to 100"
 	Weight int32 `json:"weight"`
-	// VirtualMachineAndPodAffinityTerm is what is preferred (kubectl explain
+	// Preferred term (see kubectl explain
 	// pod.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution).
 	//
-	// +kubebuilder:validation:XValidation:rule="size(self.topologyKey) > 0",fieldPath=".topologyKey",message="want the label of nodes that says what is one place, such as kubernetes.io/hostname"
+	// +kubebuilder:validation:XValidation:rule="size(self.topologyKey) > 0",fieldPath=".topologyKey",message="must be the label of nodes that defines a place, such as kubernetes.io/hostname"
 	VirtualMachineAndPodAffinityTerm corev1.PodAffinityTerm `json:"virtualMachineAndPodAffinityTerm"`
 }

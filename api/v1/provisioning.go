@@ -2,46 +2,45 @@ package v1
 
 import corev1 "k8s.io/api/core/v1"
 
-// A ProvisioningType says what Provisioning consists of.
+// ProvisioningType is the kind of data that Provisioning contains.
 type ProvisioningType string
 
-// The types of Provisioning.
+// The types of provisioning.
 const (
 	ProvisioningUserData    ProvisioningType = "UserData"
 	ProvisioningUserDataRef ProvisioningType = "UserDataRef"
 	ProvisioningSysprepRef  ProvisioningType = "SysprepRef"
 )
 
-// The types of Secrets that a guest may get. Others it may not: who may create a VM need not be allowed
-// to read the Secrets of the namespace.
+// The types of Secrets that a guest may get. Other types are refused, because users who create VMs
+// need not have permission to read the Secrets of the namespace.
 const (
 	SecretTypeCloudInit corev1.SecretType = "provisioning.virtualization.deckhouse.io/cloud-init"
 	SecretTypeSysprep   corev1.SecretType = "provisioning.virtualization.deckhouse.io/sysprep"
 )
 
-// Provisioning is what the guest configures itself from at its first boot.
+// Provisioning is the data that the guest configures itself with at its first boot.
 //
-// +kubebuilder:validation:XValidation:rule="self.type != 'UserData' || has(self.userData) && !has(self.userDataRef) && !has(self.sysprepRef)",message="the type UserData wants userData, and neither userDataRef nor sysprepRef"
-// +kubebuilder:validation:XValidation:rule="self.type != 'UserDataRef' || has(self.userDataRef) && !has(self.userData) && !has(self.sysprepRef)",message="the type UserDataRef wants userDataRef, and neither userData nor sysprepRef"
-// +kubebuilder:validation:XValidation:rule="self.type != 'SysprepRef' || has(self.sysprepRef) && !has(self.userData) && !has(self.userDataRef)",message="the type SysprepRef wants sysprepRef, and neither userData nor userDataRef"
+// +kubebuilder:validation:XValidation:rule="self.type != 'UserData' || has(self.userData) && !has(self.userDataRef) && !has(self.sysprepRef)",message="the type UserData requires userData, and neither userDataRef nor sysprepRef"
+// +kubebuilder:validation:XValidation:rule="self.type != 'UserDataRef' || has(self.userDataRef) && !has(self.userData) && !has(self.sysprepRef)",message="the type UserDataRef requires userDataRef, and neither userData nor sysprepRef"
+// +kubebuilder:validation:XValidation:rule="self.type != 'SysprepRef' || has(self.sysprepRef) && !has(self.userData) && !has(self.userDataRef)",message="the type SysprepRef requires sysprepRef, and neither userData nor userDataRef"
 type Provisioning struct {
-	// Type: UserData has cloud-init's user-data in the VM, UserDataRef in a Secret; SysprepRef
-	// has answer files of Windows Setup in a Secret.
+	// Type of the data. UserData: cloud-init's user-data in userData. UserDataRef: cloud-init's
+	// user-data in a Secret. SysprepRef: answer files of Windows Setup in a Secret.
 	//
 	// +kubebuilder:validation:Enum=UserData;UserDataRef;SysprepRef
 	Type ProvisioningType `json:"type"`
-	// UserData is a text, such as a cloud-config or a script (#!/bin/sh). All users who can
-	// read the VM can read it.
+	// User-data for cloud-init as text, such as a cloud-config or a script (#!/bin/sh). All users
+	// who can read the VM can read it.
 	//
 	// +optional
 	UserData *string `json:"userData,omitempty"`
-	// UserDataRef is a Secret of the type provisioning.virtualization.deckhouse.io/cloud-init
-	// with the key userData.
+	// Secret of the type provisioning.virtualization.deckhouse.io/cloud-init with the key userData.
 	//
 	// +optional
 	UserDataRef *SecretRef `json:"userDataRef,omitempty"`
-	// SysprepRef is a Secret of the type provisioning.virtualization.deckhouse.io/sysprep
-	// with the key unattend.xml, autounattend.xml, or both.
+	// Secret of the type provisioning.virtualization.deckhouse.io/sysprep with the key
+	// unattend.xml, autounattend.xml, or both.
 	//
 	// +optional
 	SysprepRef *SecretRef `json:"sysprepRef,omitempty"`
@@ -49,7 +48,7 @@ type Provisioning struct {
 
 // SecretRef names a Secret in the namespace of the VM.
 type SecretRef struct {
-	// Kind is Secret.
+	// Kind of the resource: Secret.
 	//
 	// +kubebuilder:validation:Enum=Secret
 	Kind string `json:"kind"`
@@ -60,10 +59,9 @@ type SecretRef struct {
 	Name string `json:"name"`
 }
 
-// DataSource is where data come from.
+// DataSource is the source of cloud-init data.
 type DataSource struct {
-	// SecretKeyRef is a key of a Secret of the type
-	// provisioning.virtualization.deckhouse.io/cloud-init.
+	// Key of a Secret of the type provisioning.virtualization.deckhouse.io/cloud-init.
 	SecretKeyRef SecretKeyRef `json:"secretKeyRef"`
 }
 
@@ -78,6 +76,6 @@ type SecretKeyRef struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="want the name of a key of a Secret: letters, digits, -, _ and ."
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="must be the name of a key of a Secret: letters, digits, -, _ and ."
 	Key string `json:"key"`
 }

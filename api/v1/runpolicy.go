@@ -2,7 +2,7 @@ package v1
 
 import "cmp"
 
-// RunPolicy says when a VM runs, and what may start and stop it.
+// RunPolicy defines when a VM runs, and what may start and stop it.
 //
 // +kubebuilder:validation:Enum=AlwaysOn;AlwaysOnUnlessStoppedManually;Manual;AlwaysOff
 type RunPolicy string
@@ -15,7 +15,7 @@ const (
 	AlwaysOff                     RunPolicy = "AlwaysOff"
 )
 
-// DesiredState returns whether the VM is to run, by its run policy and vm.state together.
+// DesiredState returns whether the VM should run, by its run policy and vm.state together.
 //
 // See docs/decisions/0082-run-policies.md.
 func (s *VirtualMachineSpec) DesiredState() State {
@@ -30,12 +30,12 @@ func (s *VirtualMachineSpec) DesiredState() State {
 	return cmp.Or(s.VM.State, Stopped)
 }
 
-// StateIsFree reports whether vm.state may be set, rather than being what the run policy says.
+// StateIsFree reports whether vm.state may be set, rather than being determined by the run policy.
 func (s *VirtualMachineSpec) StateIsFree() bool {
 	return s.RunPolicy != AlwaysOn && s.RunPolicy != AlwaysOff
 }
 
-// GuestStops reports whether the VM stays off when its guest has shut itself down.
+// GuestStops reports whether the VM stays off after its guest has shut down.
 func (s *VirtualMachineSpec) GuestStops() bool {
 	switch s.RunPolicy {
 	case AlwaysOn:
@@ -46,5 +46,5 @@ func (s *VirtualMachineSpec) GuestStops() bool {
 	return s.GuestShutdownStops
 }
 
-// CrashStops reports whether the VM stays off when QEMU or the guest has crashed.
+// CrashStops reports whether the VM stays off after a crash of QEMU or the guest.
 func (s *VirtualMachineSpec) CrashStops() bool { return s.RunPolicy == Manual }

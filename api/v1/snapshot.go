@@ -5,9 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A VirtualDiskSnapshot is what is on a disk at one moment. Its data is in the VolumeSnapshot
-// vds-<name>, which is deleted with it.
+// VirtualDiskSnapshot captures the content of a disk at a point in time. Its data is stored in the
+// VolumeSnapshot vds-<name>, which is deleted with it.
 //
+// ---
 // See docs/decisions/0116-disk-snapshots.md.
 //
 // +kubebuilder:object:root=true
@@ -25,11 +26,11 @@ type VirtualDiskSnapshot struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is asked for.
+	// Disk to capture.
 	//
 	// +required
 	Spec VirtualDiskSnapshotSpec `json:"spec,omitzero"`
-	// Status is what there is. The manager writes it.
+	// Current state of the snapshot. Written by the manager.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the snapshot yet: check that one is running in its namespace (kubectl get deployment vm-operator)"}
@@ -45,23 +46,24 @@ type VirtualDiskSnapshotList struct {
 	Items           []VirtualDiskSnapshot `json:"items"`
 }
 
-// VirtualDiskSnapshotSpec is what is asked for. It can't be changed.
+// VirtualDiskSnapshotSpec names the disk to capture. It is immutable.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a snapshot can't be changed: make another one"
 type VirtualDiskSnapshotSpec struct {
-	// VirtualDiskName is the disk, in the same namespace.
+	// Name of the VirtualDisk, in the namespace of the snapshot.
 	//
 	// +kubebuilder:validation:MaxLength=60
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualDisk in the snapshot's namespace (kubectl get vd)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a VirtualDisk in the snapshot's namespace (kubectl get vd)"
 	VirtualDiskName string `json:"virtualDiskName"`
-	// RequiredConsistency: the snapshot fails if it would be as the disk is after a power cut,
-	// because a VM is running whose guest agent can't freeze the file systems.
+	// Whether the snapshot must be consistent. If true, it fails if a running VM uses the disk and
+	// its guest agent can't freeze the file systems. If false, the snapshot can match the disk
+	// after a power failure. Defaults to false.
 	//
 	// +optional
 	// +kubebuilder:default=false
 	RequiredConsistency bool `json:"requiredConsistency,omitempty"`
-	// VolumeSnapshotClassName is the class of the VolumeSnapshot. Default: that of the disk's
-	// CSI driver; of several, the one that is marked as default.
+	// Name of the VolumeSnapshotClass. Defaults to the class of the disk's CSI driver; if there are
+	// several, the class marked as default.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -69,68 +71,70 @@ type VirtualDiskSnapshotSpec struct {
 	VolumeSnapshotClassName string `json:"volumeSnapshotClassName,omitempty"`
 }
 
-// SnapshotPhase is the state of a snapshot in one word.
+// SnapshotPhase is the phase of a snapshot.
 //
 // +kubebuilder:validation:Enum=Pending;InProgress;Ready;Failed;Terminating
 type SnapshotPhase string
 
 // The phases of a snapshot.
 const (
-	SnapshotPending     SnapshotPhase = "Pending"    // Reason says what it waits for
-	SnapshotInProgress  SnapshotPhase = "InProgress" // it is made
+	SnapshotPending     SnapshotPhase = "Pending"    // see Reason
+	SnapshotInProgress  SnapshotPhase = "InProgress" // being created
 	SnapshotReady       SnapshotPhase = "Ready"
-	SnapshotFailed      SnapshotPhase = "Failed" // for good; Message says why
+	SnapshotFailed      SnapshotPhase = "Failed" // permanently, see Message
 	SnapshotTerminating SnapshotPhase = "Terminating"
 )
 
-// VirtualDiskSnapshotStatus is what there is of a snapshot.
+// VirtualDiskSnapshotStatus is the current state of a snapshot.
 type VirtualDiskSnapshotStatus struct {
-	// Phase is the state in one word; Reason and Message say more.
+	// Current phase: Pending, InProgress, Ready, Failed or Terminating. See reason and message for
+	// details.
 	//
 	// +optional
 	Phase SnapshotPhase `json:"phase,omitempty"`
-	// Reason of the phase, a word for programs.
+	// Machine-readable reason for the phase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message for people.
+	// Human-readable details about the phase.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// Consistent: the guest's file systems were frozen, or no VM had the disk. Otherwise the
-	// snapshot is as the disk is after a power cut. Unset: that is not decided yet.
+	// Whether the snapshot is consistent: the guest's file systems were frozen, or no VM used the
+	// disk. If false, it matches the disk after a power failure. Unset until this is known.
 	//
 	// +optional
 	Consistent *bool `json:"consistent,omitempty"`
-	// VolumeSnapshotName is where the data is.
+	// Name of the VolumeSnapshot with the data.
 	//
 	// +optional
 	VolumeSnapshotName string `json:"volumeSnapshotName,omitempty"`
-	// VolumeSnapshotUID is the one of that name: one that is made later is another.
+	// UID of the VolumeSnapshot. A VolumeSnapshot created later with the same name has another UID
+	// and is not used.
 	//
 	// +optional
 	VolumeSnapshotUID types.UID `json:"volumeSnapshotUID,omitempty"`
-	// RestoreSize is how large a disk must be at least that is made of it.
+	// Minimum size of a disk created from the snapshot.
 	//
 	// +optional
 	RestoreSize string `json:"restoreSize,omitempty"`
-	// CreationTime is the moment that the snapshot shows.
+	// Point in time that the snapshot captures.
 	//
 	// +optional
 	CreationTime *metav1.Time `json:"creationTime,omitempty"`
-	// Untrusted says why the files in a volume of the mode Filesystem are not trusted, as of the
-	// disk. A disk that is made of the snapshot has it, too.
+	// Reason why the files in a volume of the mode Filesystem are not trusted, copied from the
+	// disk. Disks created from the snapshot inherit it. Empty if they are trusted.
 	//
 	// +optional
 	Untrusted string `json:"untrusted,omitempty"`
-	// Conditions are Ready and Consistent.
+	// Conditions of the snapshot: Ready and Consistent.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// ObservedGeneration is the generation that the status is about.
+	// Generation of the resource that this status reflects.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -138,6 +142,6 @@ type VirtualDiskSnapshotStatus struct {
 
 // The conditions of a snapshot.
 const (
-	SnapshotConditionReady      = "Ready"      // disks can be made of it
-	SnapshotConditionConsistent = "Consistent" // nothing could be written at the moment that it shows
+	SnapshotConditionReady      = "Ready"      // disks can be created from it
+	SnapshotConditionConsistent = "Consistent" // writes were frozen when it was taken
 )

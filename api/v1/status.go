@@ -9,24 +9,24 @@ import (
 	"vmop/vmstatus"
 )
 
-// Phase is the VM's state in one word.
+// Phase is the phase of a VM.
 //
 // +kubebuilder:validation:Enum=Pending;Starting;Running;Migrating;Stopping;Stopped;Terminating;Failed
 type Phase string
 
 // The phases of a VM.
 const (
-	PhasePending     Phase = "Pending"     // it is to run, but its pod cannot exist yet: Reason says why
-	PhaseStarting    Phase = "Starting"    // its pod is starting, its guest is not running yet
+	PhasePending     Phase = "Pending"     // it should run, but its pod cannot exist yet, see Reason
+	PhaseStarting    Phase = "Starting"    // its pod is starting, its guest is not yet running
 	PhaseRunning     Phase = "Running"     // its guest is running
-	PhaseMigrating   Phase = "Migrating"   // its guest is running, and is being moved to another pod
+	PhaseMigrating   Phase = "Migrating"   // its guest is running and migrating to another pod
 	PhaseStopping    Phase = "Stopping"    // its guest has been asked to shut down
-	PhaseStopped     Phase = "Stopped"     // it has no pod, as spec.vm.state says
+	PhaseStopped     Phase = "Stopped"     // it has no pod, as spec.vm.state requires
 	PhaseTerminating Phase = "Terminating" // the resource is being deleted
-	PhaseFailed      Phase = "Failed"      // it cannot run as it is: Reason says why
+	PhaseFailed      Phase = "Failed"      // it cannot run, see Reason
 )
 
-// Types of conditions; package vmstatus has what each means.
+// Types of conditions; package vmstatus describes each.
 const (
 	ConditionReady            = string(vmstatus.ConditionReady)
 	ConditionRunning          = string(vmstatus.ConditionRunning)
@@ -52,8 +52,8 @@ func ManagerConditions() []string {
 	}
 }
 
-// MachineConditions returns the types of the runner's conditions that are false without
-// a running machine. The others, ConfigApplied and TPMLost, say nothing then.
+// MachineConditions returns the types of the runner's conditions that are false without a running
+// machine. The others, ConfigApplied and TPMLost, are meaningless without a machine.
 func MachineConditions() []string {
 	return []string{
 		ConditionReady, ConditionRunning, ConditionBooted, ConditionVmopAgent, ConditionUserLoggedIn,
@@ -61,166 +61,164 @@ func MachineConditions() []string {
 	}
 }
 
-// VirtualMachineStatus is the state of a VM. The runner writes what it knows of QEMU and
-// the guest, the manager what it knows of the cluster.
+// VirtualMachineStatus is the state of a VM. The runner reports the state of QEMU and the guest,
+// the manager the state of the cluster.
 type VirtualMachineStatus struct {
-	// ObservedGeneration is the generation that the manager has reconciled.
+	// Generation of the resource that this status reflects.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Phase is the state in one word. Reason and Message say why.
+	// Current phase: Pending, Starting, Running, Migrating, Stopping, Stopped, Terminating or
+	// Failed. See reason and message for details.
 	//
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// Reason of the phase, a word for programs.
+	// Machine-readable reason for the phase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message about the phase, for people.
+	// Human-readable details about the phase.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// NodeName is the node of the pod.
+	// Name of the pod's node.
 	//
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// PodOrdinal is the number at the end of the name of the VM's pod. A migration changes it.
+	// Number at the end of the name of the VM's pod, 0 or 1. A migration changes it.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1
 	PodOrdinal int32 `json:"podOrdinal,omitempty"`
-	// Migration is the latest move of the guest to another pod. Absent: it has never been moved.
+	// Current or latest migration of the guest. Unset if the guest has never migrated.
 	//
 	// +optional
 	Migration *Migration `json:"migration,omitempty"`
-	// Arriving is what the runner reports to which the guest is to move.
+	// Report of the runner that the guest is migrating to.
 	//
 	// +optional
 	Arriving *Arriving `json:"arriving,omitempty"`
-	// Runner is what the VM's runner last reported about itself.
+	// Latest report of the VM's runner about itself.
 	//
 	// +optional
 	Runner *RunnerStatus `json:"runner,omitempty"`
-	// VirtualMachineClassName is the class that the VM has taken what it leaves out from, or
-	// takes it from at the next start. Absent: none.
+	// Name of the VirtualMachineClass that provides the VM's defaults, now or from the next start.
+	// Unset if the VM has no class.
 	//
 	// +optional
 	VirtualMachineClassName string `json:"virtualMachineClassName,omitempty"`
-	// Failures are the latest failed starts in a row. Absent: none.
+	// Latest consecutive failed starts. Unset if there are none.
 	//
 	// +optional
 	Failures *Failures `json:"failures,omitempty"`
-	// VMType is the type of the running machine.
+	// VM type of the running machine.
 	//
 	// +optional
 	VMType string `json:"vmType,omitempty"`
-	// VMTypeImage is what spec.vmType.image has meant when it was looked up last. Absent: it has no
-	// image, or it hasn't been looked up.
+	// VM type that spec.vmType.image resolved to. Unset if there is no image, or it hasn't been
+	// resolved.
 	//
 	// +optional
 	VMTypeImage *VMTypeImage `json:"vmTypeImage,omitempty"`
-	// Architecture is that of the guest by its VM type, as nodes have it in the label
-	// kubernetes.io/arch: amd64, arm64. Absent: it isn't known, or no node's.
+	// CPU architecture of the guest, as in the node label kubernetes.io/arch: amd64 or arm64. Unset
+	// if it is unknown or no node has it.
 	//
 	// +optional
 	Architecture string `json:"architecture,omitempty"`
-	// UUID is the machine's.
+	// UUID of the machine.
 	//
 	// +optional
 	UUID string `json:"uuid,omitempty"`
-	// RunnerVersion is that of the runner that runs the VM.
+	// Version of the runner.
 	//
 	// +optional
 	RunnerVersion string `json:"runnerVersion,omitempty"`
-	// CPUs is how many CPUs the guest has.
+	// Number of CPUs visible to the guest.
 	//
 	// +kubebuilder:default=0
 	CPUs int32 `json:"cpus,omitempty"`
-	// RAM is how much memory the guest has.
+	// Memory available to the guest.
 	//
 	// +kubebuilder:default="0"
 	RAM string `json:"ram,omitempty"`
-	// ConsoleClient is the host of the viewer that is connected to the display.
+	// Host of the viewer that is connected to the display.
 	//
 	// +kubebuilder:default=""
 	ConsoleClient string `json:"consoleClient,omitempty"`
-	// ConsoleUser is the user who last asked for the console.
+	// Name of the user who last requested the console.
 	//
 	// +kubebuilder:default=""
 	ConsoleUser string `json:"consoleUser,omitempty"`
-	// LoggedInUser is the user whom the log-in agent has logged in.
+	// Name of the user logged in by the log-in agent.
 	//
 	// +optional
 	LoggedInUser string `json:"loggedInUser,omitempty"`
-	// DisplayPasswordSerial counts the display passwords that have been set; -1 means
-	// that there is none.
+	// Number of display passwords that have been set. -1 if there is no password.
 	//
 	// +kubebuilder:default=0
 	DisplayPasswordSerial int64 `json:"displayPasswordSerial,omitempty"`
-	// OSInfo is what the guest agent reports about the operating system
-	// (guest-get-osinfo).
+	// Operating system of the guest, as reported by the guest agent (guest-get-osinfo).
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	OSInfo *runtime.RawExtension `json:"osinfo,omitempty"`
-	// Interfaces are the guest's network interfaces, as its agent reports them.
+	// Network interfaces of the guest, as reported by the guest agent.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Interfaces []Interface `json:"interfaces,omitempty"`
-	// Addresses are where the guest answers, the best first. What the guest's agent says is
-	// the guest's word.
+	// Addresses of the guest, the preferred address first. Don't trust addresses with the source
+	// Agent: a compromised guest can report any address.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Addresses []Address `json:"addresses,omitempty"`
-	// VirtualMachineIPAddressName is the VirtualMachineIPAddress that the VM has.
+	// Name of the VM's VirtualMachineIPAddress.
 	//
 	// +optional
 	VirtualMachineIPAddressName string `json:"virtualMachineIPAddressName,omitempty"`
-	// RestartAwaitingChanges wait for a restart. The runner writes those that need a new machine,
-	// the manager those that need a new pod.
+	// Changes that need a restart. The runner reports changes that need a new machine, the manager
+	// changes that need a new pod.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=1024
 	RestartAwaitingChanges []RestartAwaitingChange `json:"restartAwaitingChanges,omitempty"`
-	// RestartAwaitingArguments are QEMU's arguments that a restart takes away, behind "- ", and
-	// those that it adds, behind "+ ".
+	// Arguments of QEMU that a restart removes ("- " prefix) or adds ("+ " prefix).
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	RestartAwaitingArguments []string `json:"restartAwaitingArguments,omitempty"`
-	// AutomaticRestart is the manager's latest restart for changes that may still await one.
+	// Latest restart by the manager, for changes that may still be pending.
 	//
 	// +optional
 	AutomaticRestart *AutomaticRestart `json:"automaticRestart,omitempty"`
-	// BlockDeviceRefs are the disks of the VM that outlive it.
+	// VirtualDisks and images of the VM.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	BlockDeviceRefs []BlockDeviceStatusRef `json:"blockDeviceRefs,omitempty"`
-	// Privileges are what the pod may do beyond Pod Security's level restricted, and why.
+	// Permissions of the pod beyond the Pod Security level restricted, with their reasons.
 	//
 	// +optional
 	// +listType=atomic
 	Privileges []Privilege `json:"privileges,omitempty"`
-	// Volumes are the claims with files that a pod of the VM mounts, and whose they are.
-	// Only the manager can write this: what others write into a claim doesn't count.
+	// Claims with files that a pod of the VM mounts, and their owners. Only the manager can write
+	// this. Information that others write to a claim is ignored.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=claim
 	Volumes []Volume `json:"volumes,omitempty"`
-	// Assignment is the user to whom the VM is assigned.
+	// Assignment of the VM to a user of a pool.
 	//
 	// +optional
 	Assignment *Assignment `json:"assignment,omitempty"`
@@ -233,108 +231,106 @@ type VirtualMachineStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// RunnerStatus is what a runner reports about itself. The pod's uid distinguishes reports
-// of the present pod from those of an earlier one.
+// RunnerStatus is a runner's report about itself. The pod's UID distinguishes reports of the
+// current pod from reports of an earlier pod.
 type RunnerStatus struct {
-	// PodName of the runner.
+	// Name of the runner's pod.
 	//
 	// +optional
 	PodName string `json:"podName,omitempty"`
-	// PodUID is that pod's uid.
+	// UID of the runner's pod.
 	//
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
-	// State of the run: Initializing, Starting, Booting, Running, Booted,
-	// Terminating or Stopped.
+	// State of the run: Initializing, Starting, Booting, Running, Booted, Terminating or Stopped.
 	//
 	// +optional
 	State string `json:"state,omitempty"`
-	// Reason of the state, a word for programs.
+	// Machine-readable reason for the state.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message about the state, for people.
+	// Human-readable details about the state.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// Outcome is how the machine ended, if State is Stopped.
+	// How the machine ended, if state is Stopped.
 	//
 	// +optional
 	Outcome *Outcome `json:"outcome,omitempty"`
-	// ComparedGeneration is the newest generation of the definition of which the runner knows
-	// what awaits a restart.
+	// Newest generation of the definition for which the runner has determined the changes that need
+	// a restart.
 	//
 	// +optional
 	ComparedGeneration int64 `json:"comparedGeneration,omitempty"`
-	// Control is where the manager reaches the runner.
+	// Address at which the manager reaches the runner.
 	//
 	// +optional
 	Control *RunnerControl `json:"control,omitempty"`
-	// Drives are those that were attached while the guest runs, are being attached or
-	// detached, or can't be.
+	// Drives that were attached to the running guest, are being attached or detached, or can't be
+	// attached.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Drives []RunnerDrive `json:"drives,omitempty"`
-	// DrivesRevision is that of the configuration by which Drives has all of them. 0: it is not
-	// known yet which there are.
+	// Configuration revision that drives reflects. 0 if not yet known.
 	//
 	// +optional
 	DrivesRevision int64 `json:"drivesRevision,omitempty"`
-	// AwaitsServers: a drive is attached when its server answers, however late, and it may be a CD. Runners
-	// of earlier versions don't say so, and refuse a CD of a server.
+	// Whether the runner attaches drives of a server when the server answers, and accepts a
+	// server's CD. Runners of earlier versions don't set it and refuse a server's CD.
 	//
 	// +optional
 	AwaitsServers bool `json:"awaitsServers,omitempty"`
 }
 
-// RunnerDrive is a drive that was attached while the guest runs, or is to be.
+// RunnerDrive is a drive that was or will be attached to a running guest.
 type RunnerDrive struct {
-	// Name is the serial number.
+	// Serial number of the drive.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// State is Attaching, Attached, Detaching or Failed.
+	// Current state: Attaching, Attached, Detaching or Failed.
 	State string `json:"state"`
-	// Message says what is waited for, or what is wrong.
+	// Human-readable details: what the drive is waiting for, or the error.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// Capacity in bytes. 0: it is not known.
+	// Capacity in bytes. 0 if unknown.
 	//
 	// +optional
 	Capacity int64 `json:"capacity,omitempty"`
 }
 
-// BlockDeviceStatusRef is a disk of the VM that outlives it, as it is.
+// BlockDeviceStatusRef is the state of a VM's VirtualDisk or image.
 type BlockDeviceStatusRef struct {
-	// Kind is VirtualDisk.
+	// Kind of the block device: VirtualDisk, VirtualImage or ClusterVirtualImage.
 	Kind BlockDeviceKind `json:"kind"`
-	// Name of the disk.
+	// Name of the disk or image.
 	Name string `json:"name"`
-	// Size of the disk.
+	// Size of the disk or image.
 	//
 	// +optional
 	Size string `json:"size,omitempty"`
-	// Attached: the machine has the disk.
+	// Whether the machine has the disk.
 	Attached bool `json:"attached"`
-	// AccessMode of its claim: with ReadWriteMany several nodes can have it at a time.
+	// Access mode of the claim. With ReadWriteMany several nodes can use the disk at the same time.
 	//
 	// +optional
 	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
-	// Serial is the number by which the guest knows the disk, in Linux in /dev/disk/by-id.
+	// Serial number of the disk in the guest. Linux shows it in /dev/disk/by-id.
 	//
 	// +optional
 	Serial string `json:"serial,omitempty"`
-	// Hotplugged: it was attached while the guest runs.
+	// Whether the disk was attached while the guest was running.
 	//
 	// +optional
 	Hotplugged bool `json:"hotplugged,omitempty"`
-	// VirtualMachineBlockDeviceAttachmentName is the attachment by which it is there.
+	// Name of the VirtualMachineBlockDeviceAttachment that attached the disk.
 	//
 	// +optional
 	VirtualMachineBlockDeviceAttachmentName string `json:"virtualMachineBlockDeviceAttachmentName,omitempty"`
@@ -342,48 +338,48 @@ type BlockDeviceStatusRef struct {
 
 // RunnerControl is the control interface of a runner, at the address of its pod.
 type RunnerControl struct {
-	// Port of TCP.
+	// TCP port.
 	Port int32 `json:"port"`
-	// Key is the SHA-256 of the runner's public key (SubjectPublicKeyInfo), in hexadecimal.
+	// SHA-256 of the runner's public key (SubjectPublicKeyInfo), in hexadecimal.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	Key string `json:"key"`
 }
 
-// Outcome is how a machine ended.
+// Outcome describes how a machine ended.
 type Outcome struct {
-	// Cause is one of the runner's, such as "guest shutdown", "asked" or "crashed".
+	// Cause reported by the runner, such as "guest shutdown", "asked" or "crashed".
 	Cause string `json:"cause"`
-	// Reason is QEMU's ShutdownCause, such as "guest-shutdown".
+	// QEMU's ShutdownCause, such as "guest-shutdown".
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// ExitCode of the runner: 0 if the guest or a user ended the machine.
+	// Exit code of the runner. 0 if the guest or a user ended the machine.
 	//
 	// +optional
 	ExitCode int32 `json:"exitCode,omitempty"`
-	// Message for people.
+	// Human-readable details.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
 }
 
-// Failures are starts in a row that failed.
+// Failures are consecutive failed starts.
 type Failures struct {
-	// Count of them.
+	// Number of failed starts.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Count int32 `json:"count"`
-	// LastTime is when the last one failed, by the clock of its node.
+	// Time of the latest failure, by the node's clock.
 	LastTime metav1.Time `json:"lastTime"`
-	// Noticed is when the manager noticed it, by its own clock: the delay before the next
-	// attempt is counted from then.
+	// Time when the manager noticed the latest failure, by its own clock. The delay before the next
+	// attempt starts then.
 	//
 	// +optional
 	Noticed *metav1.Time `json:"noticed,omitempty"`
-	// Last is how the last one failed. The runner's outcome can be newer, if the
-	// container was started again before its pod was deleted.
+	// Outcome of the latest failed start. The runner's outcome can be newer, if the container
+	// restarted before its pod was deleted.
 	//
 	// +optional
 	Last *Outcome `json:"last,omitempty"`
@@ -391,92 +387,93 @@ type Failures struct {
 
 // Interface is a network interface of the guest.
 type Interface struct {
-	// Name in the guest.
+	// Name of the interface in the guest.
 	//
 	// +optional
 	Name string `json:"name,omitempty"`
-	// MAC is the hardware address.
+	// MAC address of the interface.
 	//
 	// +optional
 	MAC string `json:"mac,omitempty"`
-	// IPs are its addresses.
+	// IP addresses of the interface.
 	//
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`
 }
 
-// Address is where the guest answers.
+// Address is an address at which the guest can be reached.
 type Address struct {
-	// Address is an IP address.
+	// IP address.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	Address string `json:"address"`
-	// Interface of the guest, as its agent calls it.
+	// Name of the guest's interface, as reported by the guest agent.
 	//
 	// +optional
 	Interface string `json:"interface,omitempty"`
-	// MAC is the hardware address of the card.
+	// MAC address of the network card.
 	//
 	// +optional
 	MAC string `json:"mac,omitempty"`
-	// Ports are those that lead to the guest. Absent: all do.
+	// Ports that lead to the guest. Unset if all ports do.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Ports []AddressPort `json:"ports,omitempty"`
-	// From says from where the guest is reached: Network, whatever reaches the network of the
-	// address; Pod, the VM's pod alone; Unknown, the interface is no card of the VM.
+	// Where the address can be reached from. Network: any host that can reach the network of the
+	// address. Pod: only the VM's pod. Unknown: the interface is not a network card of the VM.
 	From string `json:"from"`
-	// Source says how the address is known: Lease, Configuration, DHCP, or Agent, the guest's
-	// word.
+	// How the address is known: Lease, Configuration, DHCP, or Agent. Agent is unverified
+	// information from the guest.
 	Source string `json:"source"`
 }
 
-// AddressPort is a port at an address of the pod that leads to one of the guest.
+// AddressPort is a port at an address of the pod that leads to a port of the guest.
 type AddressPort struct {
 	// Port at the address.
 	Port int32 `json:"port"`
-	// Guest is the guest's port.
+	// Port in the guest.
 	Guest int32 `json:"guest"`
-	// Protocol is TCP or UDP.
+	// Protocol of the port: TCP or UDP.
 	Protocol corev1.Protocol `json:"protocol"`
 }
 
-// Volume is a claim with files, as the manager knows it.
+// Volume is a claim with files, as known to the manager.
 type Volume struct {
-	// Claim is the name of the claim.
+	// Name of the claim.
 	Claim string `json:"claim"`
-	// UID of the claim; empty if there is none. "creating:" and a hash means that the manager
-	// is about to create the one that has the token of this hash.
+	// UID of the claim. Empty if the claim doesn't exist. "creating:" with a hash means that the
+	// manager is about to create the claim, which it recognizes by a token with this hash.
 	UID string `json:"uid"`
-	// Untrusted says why the files in the volume are not trusted; empty if they are.
+	// Reason why the files in the volume are not trusted. Empty if they are trusted.
 	Untrusted string `json:"untrusted"`
 }
 
-// Privilege is something that the pod may do because the VM needs it.
+// Privilege is a permission that the pod has because the VM needs it.
 type Privilege struct {
-	// Name of the privilege: hostNetwork, a capability, a device.
+	// Name of the privilege: hostNetwork, a capability or a device.
 	Name string `json:"name"`
-	// Reason is the field of the VM that needs it.
+	// Field of the VM that needs the privilege.
 	Reason string `json:"reason"`
 }
 
-// Assignment of a VM in a pool to a user.
+// Assignment is the assignment of a pool's VM to a user.
 type Assignment struct {
-	// Pool that the VM was taken from.
+	// Name of the pool.
 	Pool string `json:"pool"`
-	// User to whom it is assigned.
+	// Name of the user.
 	User string `json:"user"`
-	// LastUsed is when the user last used it: when they got it, or their last viewer came or went.
+	// Time of the user's last activity: when the user got the VM, or when the user's last viewer
+	// connected or disconnected.
 	LastUsed metav1.Time `json:"lastUsed"`
-	// Since is when the user got it.
+	// Time when the user got the VM.
 	//
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// Released is from when on no user gets the VM, because its pool is about to delete it: it was given back, and the
-	// pool makes VMs anew, or it is one too many. Then there may be no user.
+	// Time from which no user gets the VM, because its pool is about to delete it: it was released
+	// and the pool recreates VMs, or the pool has too many VMs. The user can be empty then.
 	//
 	// +optional
 	Released *metav1.Time `json:"released,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A VirtualMachine is a VM that runs in a pod, with its disks.
+// VirtualMachine is a VM that runs in a pod, with its disks.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -34,11 +34,11 @@ type VirtualMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the definition of the VM.
+	// Definition of the VM.
 	//
 	// +required
 	Spec VirtualMachineSpec `json:"spec,omitzero"`
-	// Status is what the VM is, as its runner and the manager see it.
+	// State of the VM, as reported by its runner and the manager.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the VM yet: check that one is running in its namespace (kubectl get deployment vm-operator)"}
@@ -64,10 +64,10 @@ type VirtualMachineList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.blockDeviceRefs) || !has(self.vm.disks) || self.vm.disks.all(d, !has(d.virtualDisk) || !self.blockDeviceRefs.exists(r, r.kind == 'VirtualDisk' && r.name == d.virtualDisk.name))",fieldPath=".blockDeviceRefs",message="a VirtualDisk is in vm.disks as well: leave it out at one of both places"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !has(self.cpu.coreFraction) || !has(self.resources)",fieldPath=".resources",message="contradicts cpu.coreFraction, which says what the pod requests: leave out one of both"
 type VirtualMachineSpec struct {
-	// VM is the machine.
+	// Hardware of the VM.
 	VM VM `json:"vm"`
-	// BlockDeviceRefs are further disks of the VM, which outlive it, in the order of booting.
-	// They come after those of vm.disks that have a bootindex. A VM waits until all are ready.
+	// VirtualDisks and images that the VM uses, in boot order. They are booted after the vm.disks
+	// that have a bootindex. The VM stays Pending until all of them are available.
 	//
 	// +optional
 	// +listType=atomic
@@ -75,163 +75,158 @@ type VirtualMachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(d, self.exists_one(e, e.kind == d.kind && e.name == d.name))",message="two entries name the same block device"
 	// +kubebuilder:validation:XValidation:rule="self.filter(d, has(d.bootOrder)).all(d, self.exists_one(e, has(e.bootOrder) && e.bootOrder == d.bootOrder))",message="two entries have the same bootOrder"
 	BlockDeviceRefs []BlockDeviceRef `json:"blockDeviceRefs,omitempty"`
-	// DataSource is what the VM's own volumes are made of: those of vm.disks with a
-	// volumeClaimTemplate, and the runner's data. It counts for a volume whose claim isn't there
-	// yet. Default: they are empty.
+	// Snapshot to create the VM's own volumes from: the vm.disks with a volumeClaimTemplate, and
+	// the runner's data. It applies to volumes whose claims don't exist yet. Defaults to empty
+	// volumes.
 	//
 	// +optional
 	DataSource *VirtualMachineDataSource `json:"dataSource,omitempty"`
-	// ClaimNameSuffix is what the names of the claims of those volumes end in, after a dot. With another one
-	// the VM has other volumes at its next start: claims of these names if there are any, otherwise
-	// new ones of the dataSource. The claims that it had stay, and are its own again with the
-	// suffix that it had. Default: none, and no dot.
+	// Suffix for the names of the VM's own claims, after a dot. If you change it, the VM uses
+	// different volumes from its next start: existing claims with these names, otherwise new claims
+	// created from dataSource. The previous claims are kept, and are used again with the previous
+	// suffix. Defaults to no suffix and no dot.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	ClaimNameSuffix string `json:"claimNameSuffix,omitempty"`
-	// VirtualMachineClassName is the name of a VirtualMachineClass: what the VM leaves out is
-	// as the class says, and its size must be one that the class allows. A change takes
-	// effect at the next start. Default: for a new VM the default class, if there is one.
+	// Name of the VirtualMachineClass, which provides values for omitted fields and limits the size
+	// of the VM. A change takes effect at the next start. Defaults, for a new VM, to the cluster's
+	// default class if there is one.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualMachineClass, such as generic"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a VirtualMachineClass, such as generic"
 	VirtualMachineClassName string `json:"virtualMachineClassName,omitempty"`
-	// CPU is how much of its CPUs the VM gets.
+	// Guaranteed share of the VM's CPUs.
 	//
 	// +optional
 	CPU *CPU `json:"cpu,omitempty"`
-	// VMType is the VM type, which computes QEMU's arguments. Default: the class's, else
-	// standard.
+	// VM type, which computes QEMU's arguments. Defaults to the class's type, otherwise standard.
 	//
 	// +optional
 	VMType VMType `json:"vmType,omitzero"`
-	// RunnerTemplate is VM-Operator's equivalent of vmType. VM-Operator's own template
-	// means the type standard; with another one the VM is not started until vmType names
-	// the type that replaces it.
+	// VM-Operator's equivalent of vmType. VM-Operator's own template means the type standard. With
+	// any other template the VM doesn't start until vmType names the type that replaces it.
 	//
 	// +optional
 	RunnerTemplate *RunnerTemplate `json:"runnerTemplate,omitempty"`
-	// Image is the container image of the runner. Default: the manager's.
+	// Container image of the runner. Defaults to the manager's image.
 	//
 	// +optional
 	Image *Image `json:"image,omitempty"`
-	// RunPolicy says when the VM runs. AlwaysOn: always, it can't be stopped.
-	// AlwaysOnUnlessStoppedManually: from its creation on, until it is stopped or the guest
-	// shuts itself down; a crash starts it again. Manual: when it is started; after a
-	// shutdown or a crash it stays off. AlwaysOff: never. Stopped means that vm.state is
-	// Stopped, which defaults to the policy. Default: vm.state and guestShutdownStops say it.
+	// When the VM runs. AlwaysOn: always; it can't be stopped. AlwaysOnUnlessStoppedManually: from
+	// its creation, until it is stopped or the guest shuts down; it restarts after a crash. Manual:
+	// after it is started; it stays off after a shutdown or a crash. AlwaysOff: never. A VM is
+	// stopped by setting vm.state to Stopped. Unset: vm.state and guestShutdownStops decide.
 	//
 	// +optional
 	RunPolicy RunPolicy `json:"runPolicy,omitempty"`
-	// EvictionStrategy says what becomes of the VM when its pod is to be evicted, as by kubectl drain.
-	// LiveMigrate: the guest moves to another node, and the eviction waits for that, whatever it
-	// takes. LiveMigrateIfPossible: it moves; one that can't is shut down. Shutdown: it is shut down,
-	// and started on another node. Default: Shutdown.
+	// Reaction to an eviction of the VM's pod, for example by kubectl drain. LiveMigrate: the guest
+	// migrates to another node, and the eviction waits until it succeeds. LiveMigrateIfPossible:
+	// the guest migrates, or is shut down if it can't. Shutdown: the guest is shut down and started
+	// on another node. Defaults to Shutdown.
 	//
 	// +optional
 	EvictionStrategy EvictionStrategy `json:"evictionStrategy,omitempty"`
-	// Migration says how the guest moves to another node.
+	// How the guest migrates to another node.
 	//
 	// +optional
 	Migration *MigrationPolicy `json:"migration,omitempty"`
-	// Disruptions are how the VM may be interrupted.
+	// How the VM may be interrupted.
 	//
 	// +optional
 	Disruptions *Disruptions `json:"disruptions,omitempty"`
-	// GuestShutdownStops sets vm.state to Stopped when the guest shuts itself down.
-	// Default: false, the VM is started again. A runPolicy says it in its place.
+	// Whether vm.state is set to Stopped when the guest shuts down. If false, the VM is started
+	// again. Ignored if runPolicy is set. Defaults to false.
 	//
 	// +kubebuilder:default=false
 	GuestShutdownStops bool `json:"guestShutdownStops,omitempty"`
-	// ResetCounter resets the VM whenever it becomes larger. Default: 0.
+	// Resets the VM each time this number is increased. Defaults to 0.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ResetCounter *int64 `json:"resetCounter,omitempty"`
-	// CloudInit is data for cloud-init in the guest (NoCloud), at most nearly 1 MiB. All
-	// users who can read the VM can read it. Default: none.
+	// Data for cloud-init in the guest (NoCloud), slightly less than 1 MiB at most. All users who
+	// can read the VM can read it. Defaults to no data.
 	//
 	// +optional
 	CloudInit *CloudInit `json:"cloudInit,omitempty"`
-	// Provisioning is what the guest configures itself from, as in Deckhouse: user-data for
-	// cloud-init, or answer files of Windows Setup. It excludes cloudInit. Default: none.
+	// Data that the guest configures itself with at its first boot: user-data for cloud-init, or
+	// answer files of Windows Setup. Compatible with Deckhouse. Excludes cloudInit. Defaults to no
+	// data.
 	//
 	// +optional
 	Provisioning *Provisioning `json:"provisioning,omitempty"`
-	// LoadBalancerService changes the labels and annotations of the service by which the
-	// display is reached; an empty one removes the service.
+	// Changes to the labels and annotations of the Service for the display. An empty object removes
+	// the Service.
 	//
 	// +optional
 	LoadBalancerService *LoadBalancerService `json:"loadBalancerService,omitempty"`
 
-	// VirtualMachineIPAddressName is the VirtualMachineIPAddress whose address the VM's first
-	// tap has from its next start on. Default: the manager makes one, if virtualMachineCIDRs
-	// of its configuration has ranges.
+	// Name of the VirtualMachineIPAddress for the VM's first tap network. A change takes effect at
+	// the next start. By default the manager creates one if virtualMachineCIDRs in its
+	// configuration contains ranges.
 	//
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualMachineIPAddress in the VM's namespace (kubectl get vmip)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a VirtualMachineIPAddress in the VM's namespace (kubectl get vmip)"
 	// +kubebuilder:validation:MaxLength=63
 	VirtualMachineIPAddressName string `json:"virtualMachineIPAddressName,omitempty"`
 
-	// Resources of the pod. Default: requests that are computed from the current CPUs and
-	// RAM, the manager's overcommit, and QEMU's own needs.
+	// Resource requests and limits of the pod. Defaults to requests that are computed from the
+	// current CPUs and RAM, the manager's overcommit, and QEMU's overhead.
 	//
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
-	// NodeName is the node to run on; the scheduler is not asked. Default: the scheduler
-	// chooses.
+	// Name of the node to run on, bypassing the scheduler. Defaults to the scheduler's choice.
 	//
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// NodeSelector is that of the pod: labels of the nodes that the VM may run on.
+	// Labels that the VM's node must have.
 	//
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// Affinity says near which nodes, VMs and pods the VM is to run.
+	// Nodes, VMs and pods that the VM should run near or avoid.
 	//
 	// +optional
 	Affinity *Affinity `json:"affinity,omitempty"`
-	// Tolerations are those of the pod (kubectl explain pod.spec.tolerations).
+	// Tolerations of the pod (see kubectl explain pod.spec.tolerations).
 	//
 	// +optional
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// TopologySpreadConstraints are those of the pod (kubectl explain
+	// Topology spread constraints of the pod (see kubectl explain
 	// pod.spec.topologySpreadConstraints).
 	//
 	// +optional
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
-	// PriorityClassName is that of the pod: the name of a PriorityClass.
+	// Name of the PriorityClass of the pod.
 	//
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// Permissions are what users and roles may do with the VM by the manager's pages and its
-	// API. They add up. They limit no one who may change the VM by other means, such as
-	// kubectl.
+	// Permissions of users and roles for the VM in the manager's web pages and API. Permissions are
+	// cumulative. They don't restrict users who can change the VM by other means, such as kubectl.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	Permissions []Permission `json:"permissions,omitempty"`
-	// Pools are the VmPools that the VM belongs to. Users with permissions of a pool may get the VM.
+	// Names of the VmPools that the VM belongs to. Users with permissions of a pool may get the VM.
 	//
 	// +optional
 	Pools []string `json:"pools,omitempty"`
-	// LoggingProperties say what the runner logs, in the form of java.util.logging, such as
-	// .level=WARNING. They take effect at the next start. Default: those of the manager's
-	// configuration.
+	// Log levels of the runner in java.util.logging format, such as .level=WARNING. A change takes
+	// effect at the next start. Defaults to the manager's configuration.
 	//
 	// +optional
 	LoggingProperties string `json:"loggingProperties,omitempty"`
 }
 
-// CPU is how much of its CPUs a VM gets.
+// CPU is the guaranteed share of a VM's CPUs.
 type CPU struct {
-	// CoreFraction is how much of each of vm.maximumCpus the VM is sure to get, from 1% to
-	// 100%, such as 20%; it gets more while no other pod needs it. The pod requests so much,
-	// and is limited to vm.maximumCpus; with 100% its memory is reserved, too. Default: the
-	// class's, else what the manager's overcommit leaves, without a limit.
+	// Guaranteed share of each of vm.maximumCpus, 1% to 100%, such as 20%. The VM gets more while
+	// no other pod needs it. The pod requests this share and is limited to vm.maximumCpus; 100%
+	// also reserves its memory. Defaults to the class's value. Otherwise the request depends on the
+	// manager's overcommit, without a limit.
 	//
 	// +optional
 	CoreFraction CoreFraction `json:"coreFraction,omitempty"`
@@ -239,11 +234,11 @@ type CPU struct {
 
 // RunnerTemplate names a FreeMarker template of VM-Operator.
 type RunnerTemplate struct {
-	// Source is the name of the template.
+	// Name of the template.
 	//
 	// +optional
 	Source string `json:"source,omitempty"`
-	// Update is that of vmType.
+	// Same as vmType.update.
 	//
 	// +optional
 	Update *bool `json:"update,omitempty"`
@@ -252,41 +247,41 @@ type RunnerTemplate struct {
 // VMType is a VM type, which computes QEMU's arguments.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.configMap)",fieldPath=".image",message="configMap is given as well: leave one of the two out"
-// +kubebuilder:validation:XValidation:rule="!has(self.image) || has(self.source)",fieldPath=".image",message="wants source as well, the name of a type that it has"
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || has(self.source)",fieldPath=".image",message="requires source as well: the name of a type in the image"
 // +kubebuilder:validation:XValidation:rule="has(self.image) || !has(self.imagePullSecret) && !has(self.caBundle)",fieldPath=".image",message="imagePullSecret and caBundle are for an image"
 type VMType struct {
-	// Source is the name of the type: standard, cloud, windows, microvm, pc, arm64, or one of
-	// a ConfigMap or an image. Default: the class's, else standard.
+	// Name of the type: standard, cloud, windows, microvm, pc or arm64, or a type from a ConfigMap
+	// or an image. Defaults to the class's type, otherwise standard.
 	//
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][-_.a-zA-Z0-9]*$')",message="want the name of a VM type, such as standard: letters, digits, -, _ and ., no path"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][-_.a-zA-Z0-9]*$')",message="must be the name of a VM type, such as standard: letters, digits, -, _ and ., no path"
 	// +kubebuilder:validation:MaxLength=63
 	Source string `json:"source,omitempty"`
-	// Update makes the VM use the newest version of the type at each start; with false it
-	// keeps the version of its first start. Default: the class's, else true.
+	// Whether the VM uses the newest version of the type at each start. If false, it keeps the
+	// version of its first start. Defaults to the class's value, otherwise true.
 	//
 	// +optional
 	Update *bool `json:"update,omitempty"`
-	// ConfigMap is the name of a ConfigMap with modules of custom types. Default: the
-	// vmTypesConfigMap of the manager's configuration.
+	// Name of a ConfigMap with modules of custom types. Defaults to vmTypesConfigMap in the
+	// manager's configuration.
 	//
 	// +optional
 	ConfigMap string `json:"configMap,omitempty"`
-	// Image is a VM type in a registry (vmrunner vmtype push), as REGISTRY/NAME:TAG, or @sha256:…
-	// instead of the tag. The manager's configuration (trustedVMTypeImages) says from where. What a
-	// tag means is looked up at each start, or with update: false once. It is none of VM-Operator's
-	// fields.
+	// VM type in a registry (see vmrunner vmtype push), REGISTRY/NAME:TAG or
+	// REGISTRY/NAME@sha256:…. It must match trustedVMTypeImages in the manager's configuration. A
+	// tag is resolved at each start, or only once with update: false. This field doesn't exist in
+	// VM-Operator.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][^ ]*$')",message="want the name of a VM type in a registry, such as registry.example.org/types/asset:1.2"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][^ ]*$')",message="must be the name of a VM type in a registry, such as registry.example.org/types/asset:1.2"
 	Image string `json:"image,omitempty"`
-	// ImagePullSecret is a Secret of the type kubernetes.io/dockerconfigjson, for the image.
+	// Secret of the type kubernetes.io/dockerconfigjson with credentials for the image's registry.
 	//
 	// +optional
 	ImagePullSecret *LocalSecretRef `json:"imagePullSecret,omitempty"`
-	// CABundle has authorities that are trusted beside the well-known ones for the image's
-	// registry, as PEM, encoded by base64.
+	// PEM certificates of authorities to trust for the image's registry, in addition to the
+	// well-known ones, base64-encoded.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=131072
@@ -295,35 +290,35 @@ type VMType struct {
 
 // VMTypeImage is a VM type in a registry.
 type VMTypeImage struct {
-	// Image is the reference, as in spec.vmType.image.
+	// Reference of the image, as in spec.vmType.image.
 	Image string `json:"image"`
-	// Digest is that of the manifest, sha256:….
+	// Digest of the manifest, sha256:….
 	Digest string `json:"digest"`
 }
 
 // Image names a container image.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.source) != (has(self.repository) && has(self.path))",message="want either source, or repository and path"
+// +kubebuilder:validation:XValidation:rule="has(self.source) != (has(self.repository) && has(self.path))",message="set either source, or repository and path"
 // +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.version)",message="version belongs to repository and path; write it into source"
 type Image struct {
-	// Source is the full name of the image.
+	// Full name of the image. Set either source, or repository and path.
 	//
 	// +optional
 	Source string `json:"source,omitempty"`
-	// Repository is the registry's host and the beginning of the name.
+	// Host of the registry, and the beginning of the image's name.
 	//
 	// +optional
 	Repository string `json:"repository,omitempty"`
-	// Path is the rest of the name.
+	// Remaining part of the image's name.
 	//
 	// +optional
 	Path string `json:"path,omitempty"`
-	// Version is the tag.
+	// Tag of the image.
 	//
 	// +optional
 	Version string `json:"version,omitempty"`
-	// PullPolicy is that of the pod's container: Always, IfNotPresent or Never. Default:
-	// Always for the tag latest, else IfNotPresent.
+	// When the image is pulled: Always, IfNotPresent or Never. Defaults to Always for the tag
+	// latest, otherwise IfNotPresent.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Always;Never;IfNotPresent
@@ -334,34 +329,32 @@ type Image struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.networkConfig) || !has(self.networkDataFrom)",fieldPath=".networkDataFrom",message="networkConfig is given as well: leave one of the two out"
 type CloudInit struct {
-	// MetaData: instance-id and local-hostname are added where they are missing.
+	// Meta-data. The manager adds missing values of instance-id and local-hostname.
 	//
 	// +optional
 	MetaData map[string]string `json:"metaData,omitempty"`
-	// UserData is a mapping, to which the line #cloud-config is added; or a text, such as a
-	// script (#!/bin/sh) or a MIME message. A text that begins with none of cloud-init's
-	// headers is a cloud-config.
+	// User-data: an object, which becomes a cloud-config, or text such as a script (#!/bin/sh) or a
+	// MIME message. Text without a header of cloud-init is treated as a cloud-config.
 	//
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	UserData *runtime.RawExtension `json:"userData,omitempty"`
-	// UserDataFrom is a Secret with userData as a text. It excludes userData.
+	// Secret with the user-data as text. Excludes userData.
 	//
 	// +optional
 	UserDataFrom *DataSource `json:"userDataFrom,omitempty"`
-	// NetworkDataFrom is a Secret with the network configuration as YAML. It excludes
-	// networkConfig.
+	// Secret with the network configuration as YAML. Excludes networkConfig.
 	//
 	// +optional
 	NetworkDataFrom *DataSource `json:"networkDataFrom,omitempty"`
-	// VendorData is as userData. What userData says takes precedence.
+	// Vendor-data, in the same form as userData. Values in userData take precedence.
 	//
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	VendorData *runtime.RawExtension `json:"vendorData,omitempty"`
-	// NetworkConfig is cloud-init's network configuration.
+	// Network configuration of cloud-init.
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -369,15 +362,15 @@ type CloudInit struct {
 	NetworkConfig *runtime.RawExtension `json:"networkConfig,omitempty"`
 }
 
-// LoadBalancerService changes the labels and annotations of the manager's configuration;
-// null removes one.
+// LoadBalancerService changes the labels and annotations from the manager's configuration. A value
+// of null removes an entry.
 type LoadBalancerService struct {
-	// Labels of the service.
+	// Labels of the Service.
 	//
 	// +optional
 	// +nullable
 	Labels map[string]*Entry `json:"labels,omitempty"`
-	// Annotations of the service.
+	// Annotations of the Service.
 	//
 	// +optional
 	// +nullable
@@ -387,43 +380,44 @@ type LoadBalancerService struct {
 // Entry is a value, or null.
 type Entry string
 
-// Resources are requests and limits, of the pod's container or of a claim.
+// Resources are requests and limits of the pod's container or of a claim.
 type Resources struct {
-	// Limits are what cannot be exceeded.
+	// Maximum amounts of resources.
 	//
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self.all(k, isQuantity(string(self[k])))",message="want quantities: a size such as 40Gi or 512Mi, or a number of CPUs such as 2 or 500m"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, isQuantity(string(self[k])))",message="must be quantities: a size such as 40Gi or 512Mi, or a number of CPUs such as 2 or 500m"
 	Limits corev1.ResourceList `json:"limits,omitempty"`
-	// Requests are what is reserved.
+	// Reserved amounts of resources.
 	//
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self.all(k, isQuantity(string(self[k])))",message="want quantities: a size such as 40Gi or 512Mi, or a number of CPUs such as 2 or 500m"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, isQuantity(string(self[k])))",message="must be quantities: a size such as 40Gi or 512Mi, or a number of CPUs such as 2 or 500m"
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
-// Permission is what a user, or all users with a role, may do.
+// Permission defines what a user, or all users with a role, may do.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.user) != has(self.role)",message="want either user or role"
+// +kubebuilder:validation:XValidation:rule="has(self.user) != has(self.role)",message="set either user or role"
 type Permission struct {
-	// User is a user's name.
+	// Name of a user. Set either user or role.
 	//
 	// +optional
 	User string `json:"user,omitempty"`
-	// Role is the name of a role.
+	// Name of a role. Set either user or role.
 	//
 	// +optional
 	Role string `json:"role,omitempty"`
-	// May lists what is allowed. A user who may do anything with a VM also sees it.
+	// Allowed actions: start, stop, reset, accessConsole, takeConsole, resize, edit, create, delete
+	// or *. A user with any permission for a VM can also see it.
 	//
 	// +kubebuilder:default={}
 	// +kubebuilder:validation:MaxItems=16
 	May []Action `json:"may,omitempty"`
 }
 
-// Action is what a user may do with a VM: start, stop or reset it; see and use its screen
-// and console (accessConsole), also when another user does (takeConsole); change its
-// CPUs and RAM within their maximum (resize); change or delete its definition (edit, delete);
-// make VMs from its definition (create); or all of that (*).
+// Action is an action that a user may perform with a VM. start, stop, reset: change its state.
+// accessConsole: see and use its screen and console. takeConsole: do so even when another user is
+// using them. resize: change its CPUs and RAM within their maximum. edit, delete: change or delete
+// its definition. create: create VMs from its definition. *: all actions.
 //
 // +kubebuilder:validation:Enum=start;stop;reset;accessConsole;takeConsole;resize;edit;create;delete;"*"
 type Action string

@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A VirtualMachineSnapshot is what is on all disks of a VM at one moment, with the runner's data
-// (UEFI variables, TPM state, the pinned VM type) and the VM's definition. Its data is in
+// VirtualMachineSnapshot captures all disks of a VM at a point in time, with the runner's data
+// (UEFI variables, TPM state, the pinned VM type) and the VM's definition. Its data is stored in
 // VolumeSnapshots, which are deleted with it.
 //
+// ---
 // See docs/decisions/0127-vm-snapshots.md.
 //
 // +kubebuilder:object:root=true
@@ -28,11 +29,11 @@ type VirtualMachineSnapshot struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is asked for.
+	// VM to capture.
 	//
 	// +required
 	Spec VirtualMachineSnapshotSpec `json:"spec,omitzero"`
-	// Status is what there is. The manager writes it.
+	// Current state of the snapshot. Written by the manager.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the snapshot yet: check that one is running in its namespace (kubectl get deployment vm-operator)"}
@@ -48,24 +49,24 @@ type VirtualMachineSnapshotList struct {
 	Items           []VirtualMachineSnapshot `json:"items"`
 }
 
-// VirtualMachineSnapshotSpec is what is asked for. It can't be changed.
+// VirtualMachineSnapshotSpec names the VM to capture. It is immutable.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a snapshot can't be changed: make another one"
 type VirtualMachineSnapshotSpec struct {
-	// VirtualMachineName is the VM, in the same namespace.
+	// Name of the VM, in the namespace of the snapshot.
 	//
 	// +kubebuilder:validation:MaxLength=48
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VM in the snapshot's namespace (kubectl get vm)"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a VM in the snapshot's namespace (kubectl get vm)"
 	VirtualMachineName string `json:"virtualMachineName"`
-	// RequiredConsistency: the snapshot fails if each of the disks would be as after a power
-	// cut, at a moment of its own, because the guest agent can't freeze the file systems of a VM
-	// that is running.
+	// Whether the snapshot must be consistent. If true, it fails if the VM is running and its guest
+	// agent can't freeze the file systems. If false, each disk can be captured at a different
+	// moment, in its state after a power failure. Defaults to true.
 	//
 	// +optional
 	// +kubebuilder:default=true
 	RequiredConsistency *bool `json:"requiredConsistency,omitempty"`
-	// VolumeSnapshotClasses are the classes of the VolumeSnapshots, by the storage class of the
-	// disk. Default: that of the disk's CSI driver; of several, the one that is marked as default.
+	// VolumeSnapshotClasses, by the storage class of the disk. Defaults to the class of the disk's
+	// CSI driver; if there are several, the class marked as default.
 	//
 	// +optional
 	// +listType=map
@@ -74,79 +75,81 @@ type VirtualMachineSnapshotSpec struct {
 	VolumeSnapshotClasses []VolumeSnapshotClassOf `json:"volumeSnapshotClasses,omitempty"`
 }
 
-// Consistency reports whether the snapshot has to be consistent.
+// Consistency reports whether the snapshot must be consistent.
 func (s VirtualMachineSnapshotSpec) Consistency() bool {
 	return s.RequiredConsistency == nil || *s.RequiredConsistency
 }
 
-// VolumeSnapshotClassOf is the class of the VolumeSnapshots of the volumes of a storage class.
+// VolumeSnapshotClassOf is the VolumeSnapshotClass for the volumes of a storage class.
 type VolumeSnapshotClassOf struct {
-	// StorageClassName is that of the volumes.
+	// Name of the storage class of the volumes.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName string `json:"storageClassName"`
-	// VolumeSnapshotClassName is that of their VolumeSnapshots.
+	// Name of the VolumeSnapshotClass for these volumes.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	VolumeSnapshotClassName string `json:"volumeSnapshotClassName"`
 }
 
-// VirtualMachineSnapshotStatus is what there is of a snapshot of a VM.
+// VirtualMachineSnapshotStatus is the current state of a VM's snapshot.
 type VirtualMachineSnapshotStatus struct {
-	// Phase is the state in one word; Reason and Message say more.
+	// Current phase: Pending, InProgress, Ready, Failed or Terminating. See reason and message for
+	// details.
 	//
 	// +optional
 	Phase SnapshotPhase `json:"phase,omitempty"`
-	// Reason of the phase, a word for programs.
+	// Machine-readable reason for the phase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message for people.
+	// Human-readable details about the phase.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// Consistent: the guest's file systems were frozen, or the VM was off, so that all disks are
-	// as at one moment. Otherwise each is as after a power cut, at a moment of its own. Unset:
-	// that is not decided yet.
+	// Whether the snapshot is consistent: the guest's file systems were frozen, or the VM was off,
+	// so that all disks show the same moment. If false, each disk shows its own moment, in its
+	// state after a power failure. Unset until this is known.
 	//
 	// +optional
 	Consistent *bool `json:"consistent,omitempty"`
-	// CreationTime is the moment that the snapshot shows; of several, the latest.
+	// Point in time that the snapshot captures; if there are several, the latest.
 	//
 	// +optional
 	CreationTime *metav1.Time `json:"creationTime,omitempty"`
-	// Definition is the VM's at that moment.
+	// Definition of the VM at that time.
 	//
 	// +optional
 	Definition *VirtualMachineDefinition `json:"definition,omitempty"`
-	// Volumes are those of the VM: the runner's data, its own disks, and the VirtualDisks that it
-	// names.
+	// Volumes of the VM: the runner's data, its own disks, and the VirtualDisks that it uses.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=volumeSnapshotName
 	Volumes []SnapshotVolume `json:"volumes,omitempty"`
-	// Conditions are Ready and Consistent.
+	// Conditions of the snapshot: Ready and Consistent.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// ObservedGeneration is the generation that the status is about.
+	// Generation of the resource that this status reflects.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// VirtualMachineDefinition is what the definition of a VM was.
+// VirtualMachineDefinition is the definition of a VM at the time of a snapshot.
 type VirtualMachineDefinition struct {
-	// Labels and Annotations are those that users have given the VM.
+	// Labels that users set on the VM.
 	//
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations that users set on the VM.
+	//
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// UID of the VM.
@@ -162,55 +165,57 @@ type VirtualMachineDefinition struct {
 
 // SnapshotVolume is a volume of a VM, and its VolumeSnapshot.
 type SnapshotVolume struct {
-	// VolumeSnapshotName is where the data is.
+	// Name of the VolumeSnapshot with the data.
 	VolumeSnapshotName string `json:"volumeSnapshotName"`
-	// VolumeSnapshotUID is the one of that name: one that is made later is another. Unset: it is
-	// not made yet.
+	// UID of the VolumeSnapshot. A VolumeSnapshot created later with the same name has another UID
+	// and is not used. Unset until the VolumeSnapshot exists.
 	//
 	// +optional
 	VolumeSnapshotUID types.UID `json:"volumeSnapshotUID,omitempty"`
-	// Name of the VM's volume: runner-data, or that of a disk. Unset: it is a VirtualDisk.
+	// Name of the VM's own volume: runner-data, or the name of a disk. Unset for a VirtualDisk.
 	//
 	// +optional
 	Name string `json:"name,omitempty"`
-	// VirtualDiskName is the VirtualDisk. Unset: the volume is the VM's own.
+	// Name of the VirtualDisk. Unset for the VM's own volumes.
 	//
 	// +optional
 	VirtualDiskName string `json:"virtualDiskName,omitempty"`
-	// PersistentVolumeClaimName is the claim of which the VolumeSnapshot was made.
+	// Name of the PersistentVolumeClaim that the VolumeSnapshot was created from.
 	PersistentVolumeClaimName string `json:"persistentVolumeClaimName"`
-	// PersistentVolumeClaimUID is the one of that name.
+	// UID of the PersistentVolumeClaim.
 	//
 	// +optional
 	PersistentVolumeClaimUID types.UID `json:"persistentVolumeClaimUID,omitempty"`
-	// StorageClassName and VolumeMode are those of the claim.
+	// Storage class of the PersistentVolumeClaim.
 	//
 	// +optional
 	StorageClassName string `json:"storageClassName,omitempty"`
+	// Volume mode of the PersistentVolumeClaim: Block or Filesystem.
+	//
 	// +optional
 	VolumeMode corev1.PersistentVolumeMode `json:"volumeMode,omitempty"`
-	// AccessMode is ReadWriteMany if the claim has that. Unset: it hasn't.
+	// Access mode of the PersistentVolumeClaim: ReadWriteMany. Unset for other modes.
 	//
 	// +optional
 	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
-	// RestoreSize is how large a volume must be at least that is made of it.
+	// Minimum size of a volume created from the snapshot.
 	//
 	// +optional
 	RestoreSize string `json:"restoreSize,omitempty"`
-	// Ready: volumes can be made of it.
+	// Whether volumes can be created from the snapshot.
 	//
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// Untrusted says why the files in a volume of the mode Filesystem are not trusted. A volume
-	// that is made of the snapshot has it, too.
+	// Reason why the files in a volume of the mode Filesystem are not trusted. Volumes created from
+	// the snapshot inherit it. Empty if they are trusted.
 	//
 	// +optional
 	Untrusted string `json:"untrusted,omitempty"`
 }
 
-// VirtualMachineDataSource is a snapshot in the VM's namespace.
+// VirtualMachineDataSource names a snapshot in the VM's namespace.
 type VirtualMachineDataSource struct {
-	// Kind is VirtualMachineSnapshot.
+	// Kind of the source: VirtualMachineSnapshot.
 	//
 	// +kubebuilder:validation:Enum=VirtualMachineSnapshot
 	Kind string `json:"kind"`
@@ -221,5 +226,5 @@ type VirtualMachineDataSource struct {
 	Name string `json:"name"`
 }
 
-// KindVMSnapshot is the kind of snapshots of VMs, where one is named as a source.
+// KindVMSnapshot is the kind of VM snapshots where they are named as a source.
 const KindVMSnapshot = "VirtualMachineSnapshot"

@@ -53,8 +53,8 @@ func helm(t *testing.T) runner {
 		require.NoError(t, program.LookInto(folder))
 	}
 	path := filepath.Join(t.TempDir(), "helm")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, "helm.sh/helm/v4/cmd/helm")
-	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "helm.sh/helm/v4/cmd/helm")
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	home := t.TempDir()
@@ -185,7 +185,7 @@ func hasTheDevicePlugin(t *testing.T, run runner) {
 
 // A packed chart is the same each time, has the version and the registry, and no links.
 func isPacked(t *testing.T, run runner) {
-	const script, file = "../../scripts/chart", "../../build/vm-operator-0.0.1-test.tgz"
+	const script, file = "../../tools/scripts/chart", "../../build/vm-operator-0.0.1-test.tgz"
 	const alone = "../../build/vm-runner-0.0.1-test.tgz"
 	require.NoError(t, program.LookInto(script))
 	t.Cleanup(func() { require.NoError(t, errors.Join(os.Remove(file), os.Remove(alone))) })

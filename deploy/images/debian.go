@@ -47,8 +47,8 @@ type deb struct {
 	sha256 string
 }
 
-// prepare makes the folders that apt wants.
-func (a apt) prepare() error {
+// prepareFolders makes the folders that apt wants.
+func (a apt) prepareFolders() error {
 	for _, sub := range []string{"lists/partial", "archives/partial", "none/partial", "state", "layers"} {
 		if err := os.MkdirAll(filepath.Join(a.dir, sub), 0o755); err != nil {
 			return fmt.Errorf("folder for packages: %w", err)
@@ -62,8 +62,8 @@ func (a apt) prepare() error {
 	return nil
 }
 
-// lock keeps other builds out until unlock is called.
-func (a apt) lock() (unlock func(), err error) {
+// lockCache keeps other builds out until unlock is called.
+func (a apt) lockCache() (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(a.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("lock the folder for packages: %w", err)
@@ -74,8 +74,8 @@ func (a apt) lock() (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// get runs apt-get and returns what it prints.
-func (a apt) get(ctx context.Context, args ...string) (string, error) {
+// runAptGet runs apt-get and returns what it prints.
+func (a apt) runAptGet(ctx context.Context, args ...string) (string, error) {
 	options := []string{
 		"-qq", "-y", "-o", "Dir::Etc::SourceList=" + filepath.Join(a.dir, "debian.sources"), "-o",
 		"Dir::Etc::SourceParts=-",
@@ -101,9 +101,9 @@ func (a apt) get(ctx context.Context, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// update asks which packages there are, unless it was done today from the same
+// updateLists asks which packages there are, unless it was done today from the same
 // sources.
-func (a apt) update(ctx context.Context, always bool) error {
+func (a apt) updateLists(ctx context.Context, always bool) error {
 	stamp := filepath.Join(a.dir, "updated")
 	info, err := os.Stat(stamp)
 	if err == nil && !always && time.Since(info.ModTime()) < current {
@@ -111,7 +111,7 @@ func (a apt) update(ctx context.Context, always bool) error {
 			return nil
 		}
 	}
-	if _, err := a.get(ctx, "update"); err != nil {
+	if _, err := a.runAptGet(ctx, "update"); err != nil {
 		return err
 	}
 	if err := os.WriteFile(stamp, sources, 0o644); err != nil {
@@ -120,13 +120,13 @@ func (a apt) update(ctx context.Context, always bool) error {
 	return nil
 }
 
-// install downloads packages with what they depend on, and returns all, by name.
-func (a apt) install(ctx context.Context, names []string) ([]deb, error) {
-	if _, err := a.get(ctx, append([]string{"install", "--download-only"}, names...)...); err != nil {
+// downloadPackages downloads packages with what they depend on, and returns all, by name.
+func (a apt) downloadPackages(ctx context.Context, names []string) ([]deb, error) {
+	if _, err := a.runAptGet(ctx, append([]string{"install", "--download-only"}, names...)...); err != nil {
 		return nil, err
 	}
 	// apt prints what it would download, so it must see an empty folder.
-	text, err := a.get(ctx, append([]string{
+	text, err := a.runAptGet(ctx, append([]string{
 		"install", "--print-uris", "-o", "Acquire::ForceHash=SHA256",
 		"-o", "Dir::Cache::archives=" + filepath.Join(a.dir, "none"),
 	}, names...)...)
@@ -138,7 +138,7 @@ func (a apt) install(ctx context.Context, names []string) ([]deb, error) {
 		return nil, err
 	}
 	for _, d := range debs {
-		if err := a.verify(d); err != nil {
+		if err := a.verifyPackage(d); err != nil {
 			return nil, err
 		}
 	}
@@ -167,12 +167,12 @@ func parseURIs(text string) ([]deb, error) {
 	return debs, nil
 }
 
-func (a apt) path(d deb) string { return filepath.Join(a.dir, "archives", d.file) }
+func (a apt) archivePath(d deb) string { return filepath.Join(a.dir, "archives", d.file) }
 
-// verify compares a package's file with its checksum. Apt has done so when it
+// verifyPackage compares a package's file with its checksum. Apt has done so when it
 // downloaded the file, which may have been long ago.
-func (a apt) verify(d deb) error {
-	f, err := os.Open(a.path(d))
+func (a apt) verifyPackage(d deb) error {
+	f, err := os.Open(a.archivePath(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("package %s: apt-get has not downloaded it", d.file)
 	}
@@ -186,16 +186,16 @@ func (a apt) verify(d deb) error {
 	}
 	if found := hex.EncodeToString(hash.Sum(nil)); found != d.sha256 {
 		return errors.Join(fmt.Errorf("package %s: its SHA256 sum is %s, want %s; the next try downloads it again",
-			d.file, found, d.sha256), os.Remove(a.path(d)))
+			d.file, found, d.sha256), os.Remove(a.archivePath(d)))
 	}
 	return nil
 }
 
-// control returns what a package says of itself, in the form of dpkg's status
+// statusEntry returns what a package says of itself, in the form of dpkg's status
 // file, from which scanners for vulnerabilities learn what is in an image. It adds
 // the checksum of the package's file, for the list of components.
-func (a apt) control(ctx context.Context, d deb) (string, error) {
-	out, err := exec.CommandContext(ctx, "dpkg-deb", "--field", a.path(d)).Output()
+func (a apt) statusEntry(ctx context.Context, d deb) (string, error) {
+	out, err := exec.CommandContext(ctx, "dpkg-deb", "--field", a.archivePath(d)).Output()
 	if err != nil {
 		return "", fmt.Errorf("package %s: %w", d.file, err)
 	}
@@ -203,9 +203,9 @@ func (a apt) control(ctx context.Context, d deb) (string, error) {
 	return name + "\nStatus: install ok installed\nSHA256: " + d.sha256 + "\n" + rest + "\n", nil
 }
 
-// files calls take with the tar archive of a package's files.
-func (a apt) files(ctx context.Context, d deb, take func(io.Reader) error) error {
-	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", a.path(d))
+// readArchive calls take with the tar archive of a package's files.
+func (a apt) readArchive(ctx context.Context, d deb, take func(io.Reader) error) error {
+	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", a.archivePath(d))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	pipe, err := cmd.StdoutPipe()

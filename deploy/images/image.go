@@ -35,8 +35,8 @@ type blob struct {
 	open   func() (io.ReadCloser, error)
 }
 
-// assemble makes an image of layers, the lowest first.
-func assemble(r recipe, files []string, c compiler, created time.Time, debs int) (*image, error) {
+// assembleImage makes an image of layers, the lowest first.
+func assembleImage(r recipe, files []string, c compiler, created time.Time, debs int) (*image, error) {
 	i := &image{name: "vmop/" + r.name, c: c, created: created, debs: debs}
 	made := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	for _, file := range files {
@@ -61,7 +61,7 @@ func assemble(r recipe, files []string, c compiler, created time.Time, debs int)
 	config.OS, config.Architecture, config.Created = "linux", c.architecture, v1.Time{Time: created}
 	config.History = nil
 	config.Config = v1.Config{
-		Entrypoint: []string{"/" + r.path()}, Cmd: r.arguments, User: user,
+		Entrypoint: []string{"/" + r.programPath()}, Cmd: r.arguments, User: user,
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
 		Labels: map[string]string{
 			"org.opencontainers.image.title": i.name, "org.opencontainers.image.description": r.title,
@@ -71,12 +71,12 @@ func assemble(r recipe, files []string, c compiler, created time.Time, debs int)
 	if i.Image, err = mutate.ConfigFile(made, config); err != nil {
 		return nil, fmt.Errorf("image %s: %w", i.name, err)
 	}
-	return i, i.describe()
+	return i, i.describeImage()
 }
 
-// describe makes the lists of what is in the archive, by OCI's rules and by those
+// describeImage makes the lists of what is in the archive, by OCI's rules and by those
 // of Docker, whose programs read the one or the other.
-func (i *image) describe() error {
+func (i *image) describeImage() error {
 	layers, err := i.Layers()
 	if err != nil {
 		return fmt.Errorf("image %s: %w", i.name, err)
@@ -134,8 +134,8 @@ func (i *image) describe() error {
 
 func blobPath(digest v1.Hash) string { return "blobs/" + digest.Algorithm + "/" + digest.Hex }
 
-// write writes the archive. A concurrent reader has the old file.
-func (i *image) write(file string) error {
+// writeArchive writes the archive. A concurrent reader has the old file.
+func (i *image) writeArchive(file string) error {
 	out, err := os.Create(file + ".new")
 	if err != nil {
 		return fmt.Errorf("write an image: %w", err)
@@ -193,8 +193,8 @@ func (i *image) writeTo(w *tar.Writer) error {
 	return nil
 }
 
-// summary tells about an image in one line.
-func (i *image) summary(file string) string {
+// summaryLine tells about an image in one line.
+func (i *image) summaryLine(file string) string {
 	var size int64
 	for _, b := range i.blobs {
 		size += b.size

@@ -35,7 +35,7 @@ type built struct {
 func build(t *testing.T, name string, flags ...string) built {
 	t.Helper()
 	out := t.TempDir()
-	require.NoError(t, run(t.Context(), append(flags, "-version", "v1.2.3", "-o", out, name)))
+	require.NoError(t, runBuild(t.Context(), append(flags, "-version", "v1.2.3", "-o", out, name)))
 	files, err := filepath.Glob(filepath.Join(out, "*.tar"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
@@ -118,7 +118,7 @@ func TestRunnerForARM(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(b.root, "usr/bin/qemu-system-x86_64"))
 	b.harmless(t)
 
-	require.ErrorContains(t, run(t.Context(), []string{"-arch", "aarch64"}), `"aarch64": want amd64 or arm64`)
+	require.ErrorContains(t, runBuild(t.Context(), []string{"-arch", "aarch64"}), `"aarch64": want amd64 or arm64`)
 }
 
 // The manager's image has its program, the certificates of authorities and where they are from, no more.
@@ -278,23 +278,23 @@ func (b built) known(t *testing.T) {
 
 func TestSamePackagesSameLayer(t *testing.T) {
 	t.Parallel()
-	a, unlock, err := open(amd64)
+	a, unlock, err := openCache(amd64)
 	require.NoError(t, err)
 	defer unlock()
-	require.NoError(t, a.update(t.Context(), false))
-	debs, err := a.install(t.Context(), recipes(amd64)[0].packages)
+	require.NoError(t, a.updateLists(t.Context(), false))
+	debs, err := a.downloadPackages(t.Context(), allRecipes(amd64)[0].packages)
 	require.NoError(t, err)
-	kept, err := recipes(amd64)[0].system(t.Context(), a, debs)
+	kept, err := allRecipes(amd64)[0].systemLayer(t.Context(), a, debs)
 	require.NoError(t, err)
 	again := filepath.Join(t.TempDir(), "layer.tar.gz")
-	require.NoError(t, recipes(amd64)[0].writeSystem(t.Context(), a, debs, again))
+	require.NoError(t, allRecipes(amd64)[0].writeSystem(t.Context(), a, debs, again))
 	require.Equal(t, sum(t, kept), sum(t, again))
 }
 
 // Further packages are in the runner's image only, and its layer is kept beside the one without them.
 func TestMorePackages(t *testing.T) {
 	t.Parallel()
-	plain, more := recipes(amd64), recipes(amd64, "qemu-system-arm", "qemu-efi-aarch64")
+	plain, more := allRecipes(amd64), allRecipes(amd64, "qemu-system-arm", "qemu-efi-aarch64")
 	require.Equal(t, append(plain[0].packages, "qemu-system-arm", "qemu-efi-aarch64"), more[0].packages)
 	require.NotEqual(t, plain[0].kept, more[0].kept)
 	require.Equal(t, plain[1].packages, more[1].packages)
@@ -313,16 +313,17 @@ func sum(t *testing.T, path string) string {
 // The Containerfiles build the same images.
 func TestContainerfiles(t *testing.T) {
 	t.Parallel()
-	for _, r := range recipes(amd64) {
+	for _, r := range allRecipes(amd64) {
 		text, err := os.ReadFile(r.name + ".Containerfile")
 		require.NoError(t, err)
-		require.Contains(t, string(text), fmt.Sprintf("\nENTRYPOINT [%q]\nCMD [%q]\n", "/"+r.path(), r.arguments[0]))
+		require.Contains(t, string(text), fmt.Sprintf("\nENTRYPOINT [%q]\nCMD [%q]\n", "/"+r.programPath(),
+			r.arguments[0]))
 		require.Contains(t, string(text), "\nUSER "+user+"\n")
 		require.Contains(t, string(text), "\nCOPY deploy/images/passwd deploy/images/group /etc/\n")
 		for _, program := range append(r.others, r.program) {
 			require.Contains(t, string(text), "\nCOPY bin/"+program+" /usr/local/bin/"+program+"\n")
 		}
-		require.Contains(t, string(text), "\nCOPY LICENSE NOTICE third_party/NOTICES.txt /usr/share/doc/vmop/\n")
+		require.Contains(t, string(text), "\nCOPY LICENSE NOTICE deploy/third_party/NOTICES.txt /usr/share/doc/vmop/\n")
 		require.Equal(t, r.name == "runner", strings.Contains(string(text), "</tmp/packages"))
 		release := strings.Fields(string(sources[bytes.Index(sources, []byte("Suites:")):]))[1]
 		require.Contains(t, string(text), "FROM debian:"+release+"-slim")
@@ -346,19 +347,19 @@ func TestVerify(t *testing.T) {
 	t.Parallel()
 	a := apt{dir: t.TempDir()}
 	d := deb{file: "a_1_all.deb", sha256: "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"}
-	require.ErrorContains(t, a.verify(d), "apt-get has not downloaded it")
+	require.ErrorContains(t, a.verifyPackage(d), "apt-get has not downloaded it")
 	require.NoError(t, os.Mkdir(filepath.Join(a.dir, "archives"), 0o755))
-	require.NoError(t, os.WriteFile(a.path(d), []byte("foo"), 0o600))
-	require.NoError(t, a.verify(d))
-	require.NoError(t, os.WriteFile(a.path(d), []byte("bar"), 0o600))
-	require.ErrorContains(t, a.verify(d), "want 2c26b4")
-	require.NoFileExists(t, a.path(d))
+	require.NoError(t, os.WriteFile(a.archivePath(d), []byte("foo"), 0o600))
+	require.NoError(t, a.verifyPackage(d))
+	require.NoError(t, os.WriteFile(a.archivePath(d), []byte("bar"), 0o600))
+	require.ErrorContains(t, a.verifyPackage(d), "want 2c26b4")
+	require.NoFileExists(t, a.archivePath(d))
 }
 
 // Packages without a signature are refused, even if apt's configuration on this computer accepts them.
 func TestUnsignedPackagesAreRefused(t *testing.T) {
 	a, repository := apt{t.TempDir(), amd64}, t.TempDir()
-	require.NoError(t, a.prepare())
+	require.NoError(t, a.prepareFolders())
 	conf := filepath.Join(repository, "apt.conf")
 	for name, content := range map[string]string{
 		filepath.Join(repository, "Packages"): "",
@@ -370,7 +371,7 @@ func TestUnsignedPackagesAreRefused(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 	}
 	t.Setenv("APT_CONFIG", conf)
-	_, err := a.get(t.Context(), "update")
+	_, err := a.runAptGet(t.Context(), "update")
 	require.ErrorContains(t, err, "is not signed")
 }
 
@@ -394,8 +395,8 @@ func TestUnpack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "layer.tar.gz")
 	l, err := newLayer(file, time.Unix(5, 0))
 	require.NoError(t, err)
-	require.NoError(t, l.unpack(&archive, needed))
-	require.NoError(t, l.close())
+	require.NoError(t, l.unpackPackage(&archive, isNeeded))
+	require.NoError(t, l.closeLayer())
 
 	list := exec.CommandContext(t.Context(), "tar", "-tvz", "--numeric-owner", "--full-time", "--utc", "-f", file)
 	out, err := list.CombinedOutput()
@@ -417,7 +418,8 @@ func TestUnpack(t *testing.T) {
 
 func TestNamesOfImages(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, run(t.Context(), []string{"runer"}), `there is no image "runer": want runner or manager`)
-	_, err := epoch("yesterday")
+	require.ErrorContains(t, runBuild(t.Context(), []string{"runer"}),
+		`there is no image "runer": want runner or manager`)
+	_, err := parseEpoch("yesterday")
 	require.ErrorContains(t, err, "want seconds since 1970")
 }

@@ -49,18 +49,18 @@ func newLayer(path string, created time.Time) (*layer, error) {
 	}, nil
 }
 
-// close writes what is left to write.
-func (l *layer) close() error {
+// closeLayer writes what is left to write.
+func (l *layer) closeLayer() error {
 	if err := errors.Join(l.tar.Close(), l.zip.Close(), l.file.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", l.file.Name(), err)
 	}
 	return nil
 }
 
-// merge makes the links into usr.
-func (l *layer) merge() error {
+// mergeIntoUsr makes the links into usr.
+func (l *layer) mergeIntoUsr() error {
 	for _, name := range merged {
-		if err := errors.Join(l.folder("usr/"+name), l.add(tar.Header{
+		if err := errors.Join(l.addFolder("usr/"+name), l.addEntry(tar.Header{
 			Typeflag: tar.TypeSymlink, Name: name,
 			Linkname: "usr/" + name, Mode: 0o777,
 		}, nil)); err != nil {
@@ -70,9 +70,9 @@ func (l *layer) merge() error {
 	return nil
 }
 
-// add writes one thing, and the folders that lead to it.
-func (l *layer) add(h tar.Header, content io.Reader) error {
-	if err := l.folder(path.Dir(path.Clean(h.Name))); err != nil {
+// addEntry writes one thing, and the folders that lead to it.
+func (l *layer) addEntry(h tar.Header, content io.Reader) error {
+	if err := l.addFolder(path.Dir(path.Clean(h.Name))); err != nil {
 		return err
 	}
 	err := l.tar.WriteHeader(&tar.Header{
@@ -88,22 +88,22 @@ func (l *layer) add(h tar.Header, content io.Reader) error {
 	return nil
 }
 
-func (l *layer) folder(name string) error {
+func (l *layer) addFolder(name string) error {
 	if l.made[name] {
 		return nil
 	}
 	l.made[name] = true
-	return l.add(tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
+	return l.addEntry(tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
 }
 
-// text writes a file that everybody may read.
-func (l *layer) text(name string, content []byte) error {
-	return l.add(tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: 0o644},
+// addText writes a file that everybody may read.
+func (l *layer) addText(name string, content []byte) error {
+	return l.addEntry(tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: 0o644},
 		bytes.NewReader(content))
 }
 
-// host writes a file of this machine.
-func (l *layer) host(name, from string, mode int64) error {
+// addHostFile writes a file of this machine.
+func (l *layer) addHostFile(name, from string, mode int64) error {
 	f, err := os.Open(from)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -113,11 +113,11 @@ func (l *layer) host(name, from string, mode int64) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return l.add(tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: mode}, f)
+	return l.addEntry(tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: mode}, f)
 }
 
-// unpack adds the files of a package for which want is true.
-func (l *layer) unpack(archive io.Reader, want func(name string) bool) error {
+// unpackPackage adds the files of a package for which want is true.
+func (l *layer) unpackPackage(archive io.Reader, want func(name string) bool) error {
 	for r := tar.NewReader(archive); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -126,7 +126,7 @@ func (l *layer) unpack(archive io.Reader, want func(name string) bool) error {
 		if err != nil {
 			return err
 		}
-		h.Name = usr(h.Name)
+		h.Name = usrPath(h.Name)
 		if !want(h.Name) {
 			continue
 		}
@@ -138,7 +138,7 @@ func (l *layer) unpack(archive io.Reader, want func(name string) bool) error {
 			l.made[h.Name] = true
 			h.Name += "/"
 		case tar.TypeLink:
-			h.Linkname = usr(h.Linkname)
+			h.Linkname = usrPath(h.Linkname)
 		case tar.TypeReg, tar.TypeSymlink:
 		default:
 			return fmt.Errorf("%s is neither a file nor a folder nor a link", h.Name)
@@ -148,7 +148,7 @@ func (l *layer) unpack(archive io.Reader, want func(name string) bool) error {
 		if strings.HasPrefix(h.Name, authorities) {
 			content = io.TeeReader(r, &kept)
 		}
-		if err := l.add(*h, content); err != nil {
+		if err := l.addEntry(*h, content); err != nil {
 			return err
 		}
 		if kept.Len() > 0 {
@@ -160,8 +160,8 @@ func (l *layer) unpack(archive io.Reader, want func(name string) bool) error {
 // authorities is the folder of the certificates in the package ca-certificates.
 const authorities = "usr/share/ca-certificates/"
 
-// bundle writes the certificates as one file, as update-ca-certificates(8) does.
-func (l *layer) bundle() error {
+// bundleCertificates writes the certificates as one file, as update-ca-certificates(8) does.
+func (l *layer) bundleCertificates() error {
 	var names []string
 	for name := range l.cert {
 		names = append(names, name)
@@ -172,11 +172,11 @@ func (l *layer) bundle() error {
 		all.Write(bytes.TrimSpace(l.cert[name]))
 		all.WriteByte('\n')
 	}
-	return l.text("etc/ssl/certs/ca-certificates.crt", all.Bytes())
+	return l.addText("etc/ssl/certs/ca-certificates.crt", all.Bytes())
 }
 
-// usr returns where a package's path leads, without a leading slash.
-func usr(name string) string {
+// usrPath returns where a package's path leads, without a leading slash.
+func usrPath(name string) string {
 	name = path.Join("/", name)[1:]
 	if first, _, _ := strings.Cut(name, "/"); slices.Contains(merged, first) {
 		return "usr/" + name
@@ -187,8 +187,8 @@ func usr(name string) string {
 	return name
 }
 
-// needed leaves out what only serves people at a terminal.
-func needed(name string) bool {
+// isNeeded leaves out what only serves people at a terminal.
+func isNeeded(name string) bool {
 	for _, dir := range left {
 		if name == dir || strings.HasPrefix(name, dir+"/") {
 			return false

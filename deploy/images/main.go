@@ -37,7 +37,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := runBuild(ctx, os.Args[1:])
 	stop()
 	if errors.Is(err, flag.ErrHelp) {
 		return
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func runBuild(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("images", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "images [FLAGS] [runner] [manager]: builds container images, all if none is named")
@@ -58,6 +58,7 @@ func run(ctx context.Context, args []string) error {
 	out := flags.String("o", "build/images", "`folder` to write to")
 	fresh := flags.Bool("update", false, "ask for packages now, though it was done today")
 	architecture := flags.String("arch", amd64, "of the nodes: amd64 or arm64, whose files are NAME-arm64.tar")
+	programs := flags.String("programs", "", "`folder` with our programs for these nodes; without it they are built")
 	with := flags.String("with", "", "further `packages` of Debian for the runner's image, separated by spaces")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -65,27 +66,27 @@ func run(ctx context.Context, args []string) error {
 	if *architecture != amd64 && *architecture != arm64 {
 		return fmt.Errorf("there are no images for %q: want amd64 or arm64", *architecture)
 	}
-	wanted, err := named(flags.Args(), *architecture, strings.Fields(*with))
+	wanted, err := recipesNamed(flags.Args(), *architecture, strings.Fields(*with))
 	if err != nil {
 		return err
 	}
-	created, err := epoch(os.Getenv("SOURCE_DATE_EPOCH"))
+	created, err := parseEpoch(os.Getenv("SOURCE_DATE_EPOCH"))
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return fmt.Errorf("folder for images: %w", err)
 	}
-	a, unlock, err := open(*architecture)
+	a, unlock, err := openCache(*architecture)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := a.update(ctx, *fresh); err != nil {
+	if err := a.updateLists(ctx, *fresh); err != nil {
 		return err
 	}
 	for _, r := range wanted {
-		made, err := r.image(ctx, a, compiler{*version, *architecture}, created)
+		made, err := r.buildImage(ctx, a, compiler{*version, *architecture, *programs}, created)
 		if err != nil {
 			return err
 		}
@@ -93,17 +94,17 @@ func run(ctx context.Context, args []string) error {
 		if *architecture != amd64 {
 			file = filepath.Join(*out, r.name+"-"+*architecture+".tar")
 		}
-		if err := made.write(file); err != nil {
+		if err := made.writeArchive(file); err != nil {
 			return err
 		}
-		fmt.Println(made.summary(file))
+		fmt.Println(made.summaryLine(file))
 	}
 	return nil
 }
 
-// named returns the recipes of these names, all if there are none.
-func named(names []string, architecture string, with []string) ([]recipe, error) {
-	all := recipes(architecture, with...)
+// recipesNamed returns the recipes of these names, all if there are none.
+func recipesNamed(names []string, architecture string, with []string) ([]recipe, error) {
+	all := allRecipes(architecture, with...)
 	if len(names) == 0 {
 		return all, nil
 	}
@@ -118,8 +119,8 @@ func named(names []string, architecture string, with []string) ([]recipe, error)
 	return wanted, nil
 }
 
-// open finds the cache folder, and keeps other builds out until unlock is called.
-func open(architecture string) (a apt, unlock func(), err error) {
+// openCache finds the cache folder, and keeps other builds out until unlock is called.
+func openCache(architecture string) (a apt, unlock func(), err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return a, nil, fmt.Errorf("folder for packages: %w", err)
@@ -131,18 +132,18 @@ func open(architecture string) (a apt, unlock func(), err error) {
 	if err := os.MkdirAll(a.dir, 0o755); err != nil {
 		return a, nil, fmt.Errorf("folder for packages: %w", err)
 	}
-	if unlock, err = a.lock(); err != nil {
+	if unlock, err = a.lockCache(); err != nil {
 		return a, nil, err
 	}
-	if err := a.prepare(); err != nil {
+	if err := a.prepareFolders(); err != nil {
 		unlock()
 		return a, nil, err
 	}
 	return a, unlock, nil
 }
 
-// epoch reads SOURCE_DATE_EPOCH.
-func epoch(text string) (time.Time, error) {
+// parseEpoch reads SOURCE_DATE_EPOCH.
+func parseEpoch(text string) (time.Time, error) {
 	if text == "" {
 		return time.Unix(0, 0).UTC(), nil
 	}
@@ -157,11 +158,19 @@ func epoch(text string) (time.Time, error) {
 type compiler struct {
 	version      string
 	architecture string
+	programs     string // a folder with built programs; empty: they are built
 }
 
-func (c compiler) build(ctx context.Context, program, file string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
-		"-s -w -X main.version="+c.version, "-o", file, "vmop/cmd/"+program)
+func (c compiler) buildProgram(ctx context.Context, program, file string) error {
+	if c.programs != "" {
+		text, err := os.ReadFile(filepath.Join(c.programs, program))
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", program, err)
+		}
+		return os.WriteFile(file, text, 0o755)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false",
+		"-ldflags", "-s -X main.version="+c.version, "-o", file, "vmop/cmd/"+program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+c.architecture)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", program, err, out)

@@ -44,8 +44,8 @@ type recipe struct {
 	arguments []string               // if the container has none of its own
 }
 
-// recipes returns all. with are further packages of the runner's.
-func recipes(architecture string, with ...string) []recipe {
+// allRecipes returns all. with are further packages of the runner's.
+func allRecipes(architecture string, with ...string) []recipe {
 	list, kept := packageList, "runner-"
 	if architecture == arm64 {
 		list = packageListARM
@@ -56,7 +56,7 @@ func recipes(architecture string, with ...string) []recipe {
 	return []recipe{
 		{
 			name: "runner", title: "Runs a virtual machine by QEMU", packages: append(strings.Fields(list), with...),
-			kept: kept, want: needed, linked: true,
+			kept: kept, want: isNeeded, linked: true,
 			program: "vmrunner", others: []string{"vmimport"}, arguments: []string{"init"},
 		},
 		{
@@ -68,13 +68,13 @@ func recipes(architecture string, with ...string) []recipe {
 	}
 }
 
-// image builds the image.
-func (r recipe) image(ctx context.Context, a apt, c compiler, created time.Time) (*image, error) {
-	debs, err := a.install(ctx, r.packages)
+// buildImage builds the image.
+func (r recipe) buildImage(ctx context.Context, a apt, c compiler, created time.Time) (*image, error) {
+	debs, err := a.downloadPackages(ctx, r.packages)
 	if err != nil {
 		return nil, err
 	}
-	lower, err := r.system(ctx, a, debs)
+	lower, err := r.systemLayer(ctx, a, debs)
 	if err != nil {
 		return nil, err
 	}
@@ -84,15 +84,15 @@ func (r recipe) image(ctx context.Context, a apt, c compiler, created time.Time)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	upper := filepath.Join(dir, "layer.tar.gz")
-	if err := r.own(ctx, upper, dir, c, created); err != nil {
+	if err := r.writeOwnLayer(ctx, upper, dir, c, created); err != nil {
 		return nil, err
 	}
-	return assemble(r, []string{lower, upper}, c, created, len(debs))
+	return assembleImage(r, []string{lower, upper}, c, created, len(debs))
 }
 
-// system returns the file of the layer of Debian's packages. It is kept under a
+// systemLayer returns the file of the layer of Debian's packages. It is kept under a
 // name that tells what is in it: the packages, and who put them together.
-func (r recipe) system(ctx context.Context, a apt, debs []deb) (string, error) {
+func (r recipe) systemLayer(ctx context.Context, a apt, debs []deb) (string, error) {
 	hash := sha256.New()
 	for _, name := range []string{"recipe.go", "layer.go", "debian.go"} {
 		text, err := builder.ReadFile(name)
@@ -129,7 +129,7 @@ func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string)
 		return err
 	}
 	if r.linked {
-		err = l.merge()
+		err = l.mergeIntoUsr()
 	}
 	var status strings.Builder
 	for _, d := range debs {
@@ -137,8 +137,8 @@ func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string)
 			break
 		}
 		used := r.linked // of the manager's packages only what has files in the image
-		err = a.files(ctx, d, func(archive io.Reader) error {
-			return l.unpack(archive, func(name string) bool {
+		err = a.readArchive(ctx, d, func(archive io.Reader) error {
+			return l.unpackPackage(archive, func(name string) bool {
 				wanted := r.want(name)
 				used = used || wanted
 				return wanted
@@ -146,24 +146,24 @@ func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string)
 		})
 		if err == nil && used {
 			var control string
-			control, err = a.control(ctx, d)
+			control, err = a.statusEntry(ctx, d)
 			status.WriteString(control)
 		}
 	}
 	if err == nil {
-		err = l.text("var/lib/dpkg/status", []byte(status.String()))
+		err = l.addText("var/lib/dpkg/status", []byte(status.String()))
 	}
 	if err == nil {
-		err = l.bundle()
+		err = l.bundleCertificates()
 	}
-	return errors.Join(err, l.close())
+	return errors.Join(err, l.closeLayer())
 }
 
-// own writes the layer of what is ours. The programs are built into dir.
-func (r recipe) own(ctx context.Context, file, dir string, c compiler, created time.Time) error {
+// writeOwnLayer writes the layer of what is ours. The programs are built into dir.
+func (r recipe) writeOwnLayer(ctx context.Context, file, dir string, c compiler, created time.Time) error {
 	programs := append([]string{r.program}, r.others...)
 	for _, program := range programs {
-		if err := c.build(ctx, program, filepath.Join(dir, program)); err != nil {
+		if err := c.buildProgram(ctx, program, filepath.Join(dir, program)); err != nil {
 			return err
 		}
 	}
@@ -175,21 +175,22 @@ func (r recipe) own(ctx context.Context, file, dir string, c compiler, created t
 	if err != nil {
 		return err
 	}
-	err = errors.Join(l.text("etc/passwd", passwd), l.text("etc/group", group))
-	for _, notice := range []string{"LICENSE", "NOTICE", "third_party/NOTICES.txt"} {
-		err = errors.Join(err, l.host("usr/share/doc/vmop/"+filepath.Base(notice), filepath.Join(root, notice), 0o644))
+	err = errors.Join(l.addText("etc/passwd", passwd), l.addText("etc/group", group))
+	for _, notice := range []string{"LICENSE", "NOTICE", "deploy/third_party/NOTICES.txt"} {
+		err = errors.Join(err, l.addHostFile("usr/share/doc/vmop/"+filepath.Base(notice), filepath.Join(root, notice),
+			0o644))
 	}
 	for _, program := range programs {
-		err = errors.Join(err, l.host(folder+program, filepath.Join(dir, program), 0o755))
+		err = errors.Join(err, l.addHostFile(folder+program, filepath.Join(dir, program), 0o755))
 	}
-	return errors.Join(err, l.close())
+	return errors.Join(err, l.closeLayer())
 }
 
 // folder is where our programs are in an image.
 const folder = "usr/local/bin/"
 
-// path is where the program is in the image.
-func (r recipe) path() string { return folder + r.program }
+// programPath is where the program is in the image.
+func (r recipe) programPath() string { return folder + r.program }
 
 // moduleRoot returns the folder of the project.
 func moduleRoot(ctx context.Context) (string, error) {

@@ -50,7 +50,7 @@ func TestWhatIsExportedIsReferredTo(t *testing.T) {
 	t.Parallel()
 	var pages string
 	for _, page := range []string{"manager", "control"} {
-		text, err := os.ReadFile("../../docs/" + page + ".md")
+		text, err := os.ReadFile("../../docs/reference/" + page + ".md")
 		require.NoError(t, err)
 		pages += string(text)
 	}
@@ -75,15 +75,15 @@ func TestWhatIsExportedIsReferredTo(t *testing.T) {
 	}
 }
 
-// Each alert names its section of docs/alerts.md, and each section is an alert's.
+// Each alert names its section of docs/tasks/alerts.md, and each section is an alert's.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/alerts.md")
+	text, err := os.ReadFile("../../docs/tasks/alerts.md")
 	require.NoError(t, err)
 	alerts, _ := read(t)
 	for name, a := range alerts {
 		require.Contains(t, string(text), "\n### "+name+"\n")
-		require.Equal(t, "docs/alerts.md#"+strings.ToLower(name), a.Annotations["runbook"])
+		require.Equal(t, "docs/tasks/alerts.md#"+strings.ToLower(name), a.Annotations["runbook"])
 		require.NotEmpty(t, a.Annotations["summary"])
 		require.NotEmpty(t, a.Annotations["description"])
 		require.Contains(t, []string{"critical", "warning", "info"}, a.Labels["severity"])

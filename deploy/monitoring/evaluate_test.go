@@ -20,7 +20,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/pool"
-	"vmop/manager/scrape"
+	"vmop/manager/vm/scrape"
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/program"

@@ -48,7 +48,7 @@ func fleet() dashboard {
 		sections: []section{
 			{"What is wrong", []panel{
 				wrong("Alerts", `count(ALERTS{alertname=~"Vmop.+",alertstate="firing",@})`,
-					"Of VMs and managers: docs/alerts.md has what to do."),
+					"Of VMs and managers: docs/tasks/alerts.md has what to do."),
 				wrong("VMs that failed", `sum(vmop_vms{phase="Failed",@})`, "They are to run, and don't."),
 				wrong("VMs not ready", "count("+notReady+")", "The machine runs, and the guest does not."),
 				wrong("VMs with problems", "count(vmop_vm_problems{@} > 0)", "Such as a disk without space."),

@@ -31,9 +31,9 @@ func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	require.NoError(t, program.LookInto(prometheus))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "remove_all_sd", "-o", dir+"/",
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "remove_all_sd", "-o", dir+"/",
 		"github.com/prometheus/prometheus/cmd/promtool")
-	cmd.Dir, cmd.Env = prometheus, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	cmd.Dir, cmd.Env = prometheus, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return dir

@@ -50,7 +50,7 @@ func TestPackage(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, program.LookAt(t.Context(), sources...))
 	for _, read := range []string{
-		".", "../../Makefile", "../../third_party/NOTICES.txt", "../../tools/go.sum",
+		".", "../../Makefile", "../third_party/NOTICES.txt", "../../tools/go.sum",
 		"../../cmd/vmrunner/systemd", "../../cmd/vmmanager/systemd", "../../cmd/kubectl-vmop/kubectl_complete-vmop",
 	} {
 		require.NoError(t, program.LookInto(read))
@@ -120,7 +120,7 @@ func TestPackage(t *testing.T) {
 	require.Equal(t, "1.1", m.Run("dpkg-query", "--show", "--showformat=${Version}", "vmop"))
 	require.Equal(t, qemu, m.Run("pgrep", "-f", "qemu-system-x86_64.*web"), "the VM lives")
 	require.Equal(t, "running", m.Property("vmrunner@web", "SubState"))
-	runner := m.Property("vmrunner@web", "MainPID") // as docs/packages.md has it
+	runner := m.Property("vmrunner@web", "MainPID") // as docs/tasks/packages.md has it
 	m.Run("systemctl", "kill", "--kill-who=main", "-s", "KILL", "vmrunner@web")
 	m.Eventually(func() bool {
 		return m.Property("vmrunner@web", "SubState") == "running" && m.Property("vmrunner@web", "MainPID") != runner

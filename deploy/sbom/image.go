@@ -25,8 +25,8 @@ const (
 // debianRelease is that of deploy/images/debian.sources.
 const debianRelease = "bookworm"
 
-// image returns the list of an image in an archive.
-func image(file, version string) (*cdx.BOM, error) {
+// imageBOM returns the list of an image in an archive.
+func imageBOM(file, version string) (*cdx.BOM, error) {
 	img, err := tarball.ImageFromPath(file, nil)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func image(file, version string) (*cdx.BOM, error) {
 	}
 	name := strings.TrimSuffix(strings.TrimSuffix(path.Base(file), ".tar"), "-"+config.Architecture)
 	purl := "pkg:oci/" + name + "@" + url.QueryEscape(digest.String()) + "?arch=" + config.Architecture
-	of := component(cdx.ComponentTypeContainer, "vmop/"+name, version, purl)
+	of := newComponent(cdx.ComponentTypeContainer, "vmop/"+name, version, purl)
 	contents := mutate.Extract(img)
 	defer contents.Close()
 	var own, parts []cdx.Component
@@ -64,7 +64,7 @@ func image(file, version string) (*cdx.BOM, error) {
 			return nil, fmt.Errorf("%s: %w", found, err)
 		}
 		if !isProgram {
-			packages := debian(string(text))
+			packages := debianComponents(string(text))
 			own, parts = append(own, packages...), append(parts, packages...)
 			continue
 		}
@@ -72,14 +72,14 @@ func image(file, version string) (*cdx.BOM, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", found, err)
 		}
-		own, inPrograms = append(own, program), append(inPrograms, uses(program, modules))
+		own, inPrograms = append(own, program), append(inPrograms, dependencyOf(program, modules))
 		for _, c := range append(modules, program) {
 			if !seen[c.BOMRef] {
 				seen[c.BOMRef], parts = true, append(parts, c)
 			}
 		}
 	}
-	return list(of, parts, append(inPrograms, uses(of, own))...), nil
+	return newBOM(of, parts, append(inPrograms, dependencyOf(of, own))...), nil
 }
 
 // manifestDigest returns the digest of the image's manifest in index.json, by which registries know it. tarball reads
@@ -109,8 +109,8 @@ func manifestDigest(file string) (digest v1.Hash, err error) {
 	}
 }
 
-// debian returns the packages of dpkg's status file. Their checksums are those that deploy/images has added.
-func debian(status string) (packages []cdx.Component) {
+// debianComponents returns the packages of dpkg's status file. Their checksums are those that deploy/images has added.
+func debianComponents(status string) (packages []cdx.Component) {
 	for stanza := range strings.SplitSeq(status, "\n\n") {
 		fields := map[string]string{}
 		for line := range strings.Lines(stanza) {
@@ -121,7 +121,7 @@ func debian(status string) (packages []cdx.Component) {
 		if name := fields["Package"]; name != "" {
 			purl := "pkg:deb/debian/" + url.QueryEscape(name) + "@" + url.QueryEscape(fields["Version"]) +
 				"?arch=" + fields["Architecture"] + "&distro=" + debianRelease
-			c := component(cdx.ComponentTypeLibrary, name, fields["Version"], purl)
+			c := newComponent(cdx.ComponentTypeLibrary, name, fields["Version"], purl)
 			if sum := fields["SHA256"]; sum != "" {
 				c.Hashes = sha256Of(sum)
 			}

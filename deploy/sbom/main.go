@@ -29,13 +29,13 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := runSBOM(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
+func runSBOM(args []string) error {
 	flags := flag.NewFlagSet("sbom", flag.ContinueOnError)
 	version := flags.String("version", "devel", "of the programs and images")
 	out := flags.String("o", "build/sbom", "`folder` to write to")
@@ -47,22 +47,22 @@ func run(args []string) error {
 	}
 	for _, file := range flags.Args() {
 		name, isImage := strings.CutSuffix(filepath.Base(file), ".tar")
-		of := program
+		of := programBOM
 		if isImage {
-			of = image
+			of = imageBOM
 		}
 		list, err := of(file, *version)
 		if err != nil {
 			return fmt.Errorf("list the components of %s: %w", file, err)
 		}
-		if err := write(filepath.Join(*out, name+".cdx.json"), list); err != nil {
+		if err := writeBOM(filepath.Join(*out, name+".cdx.json"), list); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func write(path string, list *cdx.BOM) error {
+func writeBOM(path string, list *cdx.BOM) error {
 	var text bytes.Buffer
 	if err := cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).Encode(list); err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
@@ -70,16 +70,16 @@ func write(path string, list *cdx.BOM) error {
 	return os.WriteFile(path, text.Bytes(), 0o644)
 }
 
-// list returns the list of what a program or image consists of, directly or not.
-func list(of cdx.Component, parts []cdx.Component, uses ...cdx.Dependency) *cdx.BOM {
+// newBOM returns the list of what a program or image consists of, directly or not.
+func newBOM(of cdx.Component, parts []cdx.Component, uses ...cdx.Dependency) *cdx.BOM {
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{Component: &of}
 	bom.Components, bom.Dependencies = &parts, &uses
 	return bom
 }
 
-// uses is what a component consists of, directly.
-func uses(of cdx.Component, parts []cdx.Component) cdx.Dependency {
+// dependencyOf is what a component consists of, directly.
+func dependencyOf(of cdx.Component, parts []cdx.Component) cdx.Dependency {
 	refs := []string{}
 	for _, p := range parts {
 		refs = append(refs, p.BOMRef)
@@ -87,8 +87,8 @@ func uses(of cdx.Component, parts []cdx.Component) cdx.Dependency {
 	return cdx.Dependency{Ref: of.BOMRef, Dependencies: &refs}
 }
 
-// program returns the list of a program in a file.
-func program(file, version string) (*cdx.BOM, error) {
+// programBOM returns the list of a program in a file.
+func programBOM(file, version string) (*cdx.BOM, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func program(file, version string) (*cdx.BOM, error) {
 	if err != nil {
 		return nil, err
 	}
-	return list(of, modules, uses(of, modules)), nil
+	return newBOM(of, modules, dependencyOf(of, modules)), nil
 }
 
 // modulesOf returns a program and the modules in it, the standard library first.
@@ -111,15 +111,16 @@ func modulesOf(name, version string, text []byte) (of cdx.Component, modules []c
 	if err != nil {
 		return of, nil, err
 	}
-	of = component(cdx.ComponentTypeApplication, name, version, "pkg:golang/"+info.Path+"@"+url.QueryEscape(version))
+	of = newComponent(cdx.ComponentTypeApplication, name, version, "pkg:golang/"+info.Path+"@"+url.QueryEscape(version))
 	of.Hashes = sha256Of(fmt.Sprintf("%x", sha256.Sum256(text)))
 	std := strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")
-	modules = []cdx.Component{component(cdx.ComponentTypeLibrary, "std", std, "pkg:golang/std@"+std)}
+	modules = []cdx.Component{newComponent(cdx.ComponentTypeLibrary, "std", std, "pkg:golang/std@"+std)}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		c := component(cdx.ComponentTypeLibrary, m.Path, m.Version, "pkg:golang/"+m.Path+"@"+url.QueryEscape(m.Version))
+		c := newComponent(cdx.ComponentTypeLibrary, m.Path, m.Version,
+			"pkg:golang/"+m.Path+"@"+url.QueryEscape(m.Version))
 		// What go.sum has is the SHA-256 of the list of the module's files and their hashes.
 		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && m.Sum != "" {
 			c.Hashes = sha256Of(hex.EncodeToString(sum))
@@ -129,7 +130,7 @@ func modulesOf(name, version string, text []byte) (of cdx.Component, modules []c
 	return of, modules, nil
 }
 
-func component(kind cdx.ComponentType, name, version, purl string) cdx.Component {
+func newComponent(kind cdx.ComponentType, name, version, purl string) cdx.Component {
 	return cdx.Component{BOMRef: purl, Type: kind, Name: name, Version: version, PackageURL: purl}
 }
 

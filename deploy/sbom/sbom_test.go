@@ -54,7 +54,7 @@ func linked(t *testing.T, program string) []string {
 func listed(t *testing.T, file string) (list cdx.BOM, components []string) {
 	t.Helper()
 	out := t.TempDir()
-	require.NoError(t, run([]string{"-version", "v1.2.3", "-o", out, file}))
+	require.NoError(t, runSBOM([]string{"-version", "v1.2.3", "-o", out, file}))
 	written, err := os.Open(filepath.Join(out, strings.TrimSuffix(filepath.Base(file), ".tar")+".cdx.json"))
 	require.NoError(t, err)
 	defer written.Close()

@@ -42,13 +42,13 @@ const (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Getenv, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := runSeal(os.Args[1:], os.Getenv, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "seal:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, getenv func(string) string, out io.Writer) error {
+func runSeal(args []string, getenv func(string) string, out io.Writer) error {
 	flags := flag.NewFlagSet("seal", flag.ContinueOnError)
 	check := flags.Bool("check", false, "only check that the key is usable")
 	var b build
@@ -79,20 +79,20 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	if b.epoch, err = strconv.ParseInt(getenv("SOURCE_DATE_EPOCH"), 10, 64); err != nil {
 		return errors.New("cannot seal a release: SOURCE_DATE_EPOCH must be set to seconds since 1970")
 	}
-	if err := seal(flags.Arg(0), b, key); err != nil {
+	if err := sealFolder(flags.Arg(0), b, key); err != nil {
 		return fmt.Errorf("cannot seal %s: %w", flags.Arg(0), err)
 	}
 	if key == nil {
 		fmt.Fprintln(out, "seal: this release is NOT SIGNED; set SIGNING_KEY to the file of an Ed25519 private key")
 		return nil
 	}
-	fmt.Fprintln(out, "seal: signed with the key", key.fingerprint())
+	fmt.Fprintln(out, "seal: signed with the key", key.keyFingerprint())
 	return nil
 }
 
-// seal writes provenance, checksums and, unless key is nil, signatures for the files in a folder. It replaces those of
-// an earlier run.
-func seal(dir string, b build, key *signingKey) error {
+// sealFolder writes provenance, checksums and, unless key is nil, signatures for the files in a folder. It replaces
+// those of an earlier run.
+func sealFolder(dir string, b build, key *signingKey) error {
 	for _, pattern := range []string{checksums, signature, provenance, envelope, signers, publicKey, "*" + imageSig} {
 		old, err := filepath.Glob(filepath.Join(dir, pattern))
 		for _, name := range old {
@@ -118,7 +118,7 @@ func seal(dir string, b build, key *signingKey) error {
 	if b.locks, err = hashNamed(b.root, "go.sum", "tools/go.sum"); err != nil {
 		return err
 	}
-	origin, err := b.statement(files, lists)
+	origin, err := b.provenanceOf(files, lists)
 	if err != nil {
 		return err
 	}
@@ -127,15 +127,15 @@ func seal(dir string, b build, key *signingKey) error {
 		return err
 	}
 	statement = append(statement, '\n')
-	if err := write(dir, provenance, statement); err != nil {
+	if err := writeFile(dir, provenance, statement); err != nil {
 		return err
 	}
 	if key != nil {
-		text, err := json.Marshal(key.envelope(statement))
+		text, err := json.Marshal(key.signEnvelope(statement))
 		if err != nil {
 			return err
 		}
-		if err := write(dir, envelope, append(text, '\n')); err != nil {
+		if err := writeFile(dir, envelope, append(text, '\n')); err != nil {
 			return err
 		}
 	}
@@ -146,13 +146,13 @@ func seal(dir string, b build, key *signingKey) error {
 	for _, f := range files {
 		fmt.Fprintf(&sums, "%s  %s\n", f.sha256, f.name)
 	}
-	if err := write(dir, checksums, sums.Bytes()); err != nil || key == nil {
+	if err := writeFile(dir, checksums, sums.Bytes()); err != nil || key == nil {
 		return err
 	}
-	return write(dir, signature, key.sshSignature(sums.Bytes()))
+	return writeFile(dir, signature, key.sshSignature(sums.Bytes()))
 }
 
-func write(dir, name string, content []byte) error {
+func writeFile(dir, name string, content []byte) error {
 	return os.WriteFile(filepath.Join(dir, name), content, 0o644)
 }
 
@@ -203,8 +203,8 @@ type component struct {
 	Hashes []struct{ Alg, Content string }
 }
 
-// sha256 returns the component's checksum, or "".
-func (c component) sha256() string {
+// sha256Sum returns the component's checksum, or "".
+func (c component) sha256Sum() string {
 	for _, h := range c.Hashes {
 		if h.Alg == "SHA-256" {
 			return h.Content
@@ -235,4 +235,4 @@ func readLists(dir string) ([]list, error) {
 	return lists, nil
 }
 
-func (b build) time() time.Time { return time.Unix(b.epoch, 0).UTC() }
+func (b build) buildTime() time.Time { return time.Unix(b.epoch, 0).UTC() }

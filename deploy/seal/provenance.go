@@ -23,7 +23,7 @@ type build struct {
 const (
 	statementType = "https://in-toto.io/Statement/v1"
 	predicateType = "https://slsa.dev/provenance/v1"
-	buildType     = "urn:vmop:make-release:v1" // "make release", described in docs/packages.md
+	buildType     = "urn:vmop:make-release:v1" // "make release", described in docs/tasks/packages.md
 	someBuilder   = "urn:vmop:unnamed-builder"
 )
 
@@ -60,21 +60,24 @@ type details struct {
 	} `json:"builder"`
 }
 
-// statement returns the provenance of a release: its files and images, and what they were built from. Its only time is
-// that of the commit: the same commit and the same packages of Debian make the same statement.
-func (b build) statement(files []file, lists []list) (s statement, err error) {
+// provenanceOf returns the provenance of a release: its files and images, and what they were built from. Its only time
+// is that of the commit: the same commit and the same packages of Debian make the same statement.
+func (b build) provenanceOf(files []file, lists []list) (s statement, err error) {
 	s = statement{Type: statementType, PredicateType: predicateType}
 	for _, f := range files {
 		s.Subject = append(s.Subject, resource{Name: f.name, Digest: sha256Digest(f.sha256)})
 	}
 	for _, i := range imagesOf(lists) {
-		s.Subject = append(s.Subject, resource{Name: b.reference(i) + b.tag(i), Digest: sha256Digest(i.digest)})
+		s.Subject = append(s.Subject, resource{
+			Name:   b.imageReference(i) + b.imageTag(i),
+			Digest: sha256Digest(i.digest),
+		})
 	}
 	d := &s.Predicate.BuildDefinition
 	d.BuildType = buildType
 	d.ExternalParameters = map[string]string{"VERSION": b.version, "REGISTRY": b.registry, "URL": b.url}
 	d.InternalParameters = map[string]string{"SOURCE_DATE_EPOCH": fmt.Sprint(b.epoch)}
-	d.ResolvedDependencies, err = b.dependencies(lists)
+	d.ResolvedDependencies, err = b.buildDependencies(lists)
 	s.Predicate.RunDetails.Builder.ID = b.builder
 	if b.builder == "" {
 		s.Predicate.RunDetails.Builder.ID = someBuilder
@@ -83,9 +86,9 @@ func (b build) statement(files []file, lists []list) (s statement, err error) {
 	return s, err
 }
 
-// dependencies returns what a release was built from: the commit, the checksums of Go's modules, Go, and Debian's
+// buildDependencies returns what a release was built from: the commit, the checksums of Go's modules, Go, and Debian's
 // packages in the images. A package without a checksum is an error.
-func (b build) dependencies(lists []list) ([]resource, error) {
+func (b build) buildDependencies(lists []list) ([]resource, error) {
 	all := []resource{{Name: "source", URI: b.source, Digest: map[string]string{"gitCommit": b.commit}}}
 	for _, f := range b.locks {
 		all = append(all, resource{Name: f.name, Digest: sha256Digest(f.sha256)})
@@ -95,7 +98,7 @@ func (b build) dependencies(lists []list) ([]resource, error) {
 	for _, l := range lists {
 		for _, c := range l.Components {
 			if strings.HasPrefix(c.PURL, "pkg:deb/") {
-				packages[c.PURL] = c.sha256()
+				packages[c.PURL] = c.sha256Sum()
 			}
 		}
 	}
@@ -131,8 +134,8 @@ func imagesOf(lists []list) []image {
 	return images
 }
 
-// tag returns the tag of an image that docs/packages.md shows.
-func (b build) tag(i image) string { return ":" + b.version + "-" + i.architecture }
+// imageTag returns the tag of an image that docs/tasks/packages.md shows.
+func (b build) imageTag(i image) string { return ":" + b.version + "-" + i.architecture }
 
-// reference returns the repository of an image in the release's registry.
-func (b build) reference(i image) string { return path.Join(b.registry, i.name) }
+// imageReference returns the repository of an image in the release's registry.
+func (b build) imageReference(i image) string { return path.Join(b.registry, i.name) }

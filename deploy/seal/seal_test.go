@@ -50,7 +50,7 @@ func release(t *testing.T, digest string) string {
 		"runner.cdx.json": `{"metadata": {"component": {"purl": "pkg:oci/runner@sha256%3A` + digest + `?arch=amd64"}},
 			"components": [{"purl": "` + libcURL + `", "hashes": [{"alg": "SHA-256", "content": "` + libcSum + `"}]}]}`,
 	} {
-		require.NoError(t, write(dir, name, []byte(content)))
+		require.NoError(t, writeFile(dir, name, []byte(content)))
 	}
 	return dir
 }
@@ -63,7 +63,7 @@ func sealed(t *testing.T, dir string, env map[string]string, flags ...string) (s
 		all[name] = value
 	}
 	var out strings.Builder
-	err := run(append(append([]string{"-root", "../..", "-version", "v1.2.3", "-commit", "c0ffee"}, flags...), dir),
+	err := runSeal(append(append([]string{"-root", "../..", "-version", "v1.2.3", "-commit", "c0ffee"}, flags...), dir),
 		func(name string) string { return all[name] }, &out)
 	return out.String(), err
 }
@@ -160,7 +160,7 @@ func TestAPackageWithoutAChecksumIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := release(t, imageSum)
 	list := strings.Replace(read(t, dir, "runner.cdx.json"), "SHA-256", "MD5", 1)
-	require.NoError(t, write(dir, "runner.cdx.json", []byte(list)))
+	require.NoError(t, writeFile(dir, "runner.cdx.json", []byte(list)))
 	_, err := sealed(t, dir, nil)
 	require.ErrorContains(t, err, "the list of components has no SHA-256 checksum of "+libcURL)
 }

@@ -63,7 +63,7 @@ func readKey(value string) (*signingKey, error) {
 	return &signingKey{private, public}, nil
 }
 
-func (k *signingKey) fingerprint() string { return ssh.FingerprintSHA256(k.public) }
+func (k *signingKey) keyFingerprint() string { return ssh.FingerprintSHA256(k.public) }
 
 // The signer and the purpose that ssh-keygen compares.
 const (
@@ -76,8 +76,8 @@ func (k *signingKey) allowedSigners() []byte {
 	return fmt.Appendf(nil, "%s namespaces=%q %s", identity, namespace, ssh.MarshalAuthorizedKey(k.public))
 }
 
-// pem returns the public key as PEM.
-func (k *signingKey) pem() ([]byte, error) {
+// publicPEM returns the public key as PEM.
+func (k *signingKey) publicPEM() ([]byte, error) {
 	der, err := x509.MarshalPKIXPublicKey(k.private.Public())
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), err
 }
@@ -114,21 +114,21 @@ type dsseSignature struct {
 	Sig   []byte `json:"sig"`
 }
 
-// envelope signs a statement of in-toto.
-func (k *signingKey) envelope(payload []byte) dsse {
+// signEnvelope signs a statement of in-toto.
+func (k *signingKey) signEnvelope(payload []byte) dsse {
 	const kind = "application/vnd.in-toto+json"
 	signed := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(kind), kind, len(payload), payload)
-	return dsse{kind, payload, []dsseSignature{{k.fingerprint(), ed25519.Sign(k.private, signed)}}}
+	return dsse{kind, payload, []dsseSignature{{k.keyFingerprint(), ed25519.Sign(k.private, signed)}}}
 }
 
 // signImages writes the public key and a signature for each image into a folder.
 func (k *signingKey) signImages(dir string, b build, lists []list) error {
-	public, err := k.pem()
-	err = errors.Join(err, write(dir, publicKey, public), write(dir, signers, k.allowedSigners()))
+	public, err := k.publicPEM()
+	err = errors.Join(err, writeFile(dir, publicKey, public), writeFile(dir, signers, k.allowedSigners()))
 	for _, i := range imagesOf(lists) {
 		archive, failed := k.imageSignature(b, i)
 		name := "vmop-" + i.name + "-" + b.version + "-" + i.architecture + imageSig
-		err = errors.Join(err, failed, write(dir, name, archive))
+		err = errors.Join(err, failed, writeFile(dir, name, archive))
 	}
 	return err
 }
@@ -138,7 +138,7 @@ func (k *signingKey) signImages(dir string, b build, lists []list) error {
 func (k *signingKey) imageSignature(b build, i image) ([]byte, error) {
 	payload, err := json.Marshal(map[string]any{
 		"critical": map[string]any{
-			"identity": map[string]string{"docker-reference": b.reference(i)},
+			"identity": map[string]string{"docker-reference": b.imageReference(i)},
 			"image":    map[string]string{"docker-manifest-digest": "sha256:" + i.digest},
 			"type":     "cosign container image signature",
 		},
@@ -180,7 +180,7 @@ func (k *signingKey) imageSignature(b build, i image) ([]byte, error) {
 
 func (b build) addFile(w *tar.Writer, name string, content []byte) error {
 	err := w.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: 0o644, ModTime: b.time(),
+		Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: 0o644, ModTime: b.buildTime(),
 	})
 	if err == nil {
 		_, err = w.Write(content)

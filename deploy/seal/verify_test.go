@@ -25,10 +25,10 @@ import (
 	"vmop/test/tier"
 )
 
-// documented returns the commands below a heading of docs/packages.md.
+// documented returns the commands below a heading of docs/tasks/packages.md.
 func documented(t *testing.T, heading string) string {
 	t.Helper()
-	const page = "../../docs"
+	const page = "../../docs/tasks"
 	require.NoError(t, program.LookInto(page))
 	_, rest, found := strings.Cut(read(t, page, "packages.md"), "\n"+heading+"\n")
 	require.True(t, found, heading)
@@ -171,9 +171,9 @@ func TestVerifyAnImage(t *testing.T) {
 			require.NoError(t, err, out)
 			key, err := readKey(own)
 			require.NoError(t, err)
-			public, err := key.pem()
+			public, err := key.publicPEM()
 			require.NoError(t, err)
-			require.NoError(t, write(dir, publicKey, public))
+			require.NoError(t, writeFile(dir, publicKey, public))
 			out, err = shell(t, dir, typed.Replace(verify))
 			require.Equal(t, test.want == "", err == nil, out)
 			require.Contains(t, out, test.want)

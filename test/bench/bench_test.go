@@ -15,9 +15,9 @@ import (
 
 func TestMedian(t *testing.T) {
 	t.Parallel()
-	require.InDelta(t, 3, median([]float64{9, 1, 3}), 0)
-	require.InDelta(t, 2, median([]float64{9, 1, 3, 1}), 0)
-	require.InDelta(t, 7, median([]float64{7}), 0)
+	require.InDelta(t, 3, medianOf([]float64{9, 1, 3}), 0)
+	require.InDelta(t, 2, medianOf([]float64{9, 1, 3, 1}), 0)
+	require.InDelta(t, 7, medianOf([]float64{7}), 0)
 }
 
 // The candidates take turns, each round in the opposite order, and the first
@@ -35,31 +35,34 @@ func TestInterleave(t *testing.T) {
 	candidates := []candidate{count("a", 0), count("b", 10), {name: "c", peer: "a", skipped: "not here"}}
 	candidates[1].peer = "a"
 	b := &bench{ctx: t.Context(), rounds: 3}
-	all, err := b.interleave(candidates)
+	all, err := b.interleaveCandidates(candidates)
 	require.NoError(t, err)
 	require.Equal(t, "abbaabba", order)
 	require.Equal(t, samples{"a": {"n": {2, 3, 4}}, "b": {"n": {12, 13, 14}}}, all)
 
-	list := all.compare(candidates, "n", "ms")
+	list := all.compareCandidates(candidates, "n", "ms")
 	require.Len(t, list, 3)
 	require.Zero(t, list[0].Ratio)
 	require.InDelta(t, 13.0/3, list[1].Ratio, 1e-9)
 	require.Equal(t, "a", list[1].RatioTo)
 	require.Equal(t, result{Name: "c", Unit: "ms", Skipped: "not here"}, list[2])
-	require.Empty(t, all.compare(candidates[:2], "what none has measured", "ms"))
+	require.Empty(t, all.compareCandidates(candidates[:2], "what none has measured", "ms"))
 }
 
 func TestInterleaveEnds(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	b := &bench{ctx: t.Context(), rounds: 3}
-	_, err := b.interleave([]candidate{{name: "a", once: func() (map[string]float64, error) { return nil, broken }}})
+	_, err := b.interleaveCandidates([]candidate{{
+		name: "a",
+		once: func() (map[string]float64, error) { return nil, broken },
+	}})
 	require.ErrorIs(t, err, broken)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.ctx = ctx
-	_, err = b.interleave([]candidate{{name: "a"}})
+	_, err = b.interleaveCandidates([]candidate{{name: "a"}})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -70,11 +73,11 @@ func TestVerdict(t *testing.T) {
 		"missed": {Samples: []float64{1, 3, 3}, Goal: 2},
 		"":       {Samples: []float64{1}},
 	} {
-		require.Equal(t, want, r.verdict())
+		require.Equal(t, want, r.verdictText())
 	}
-	require.Equal(t, "met", result{Samples: []float64{5}, Ratio: 1.1, GoalRatio: 1.1}.verdict())
-	require.Equal(t, "missed", result{Samples: []float64{5}, Ratio: 1.2, GoalRatio: 1.1}.verdict())
-	require.Empty(t, result{Skipped: "not here", Goal: 1}.verdict())
+	require.Equal(t, "met", result{Samples: []float64{5}, Ratio: 1.1, GoalRatio: 1.1}.verdictText())
+	require.Equal(t, "missed", result{Samples: []float64{5}, Ratio: 1.2, GoalRatio: 1.1}.verdictText())
+	require.Empty(t, result{Skipped: "not here", Goal: 1}.verdictText())
 }
 
 func TestTable(t *testing.T) {
@@ -103,7 +106,7 @@ load      0.10 before, 0.20 after; 3 rounds
 | theirs | 12.3 ms             |       | 1.50 x | ours |         |     |
 | **T**  |                     |       |        |      |         |     |
 | absent | skipped: install it |       |        |      |         |     |
-`, r.table())
+`, r.markdownTable())
 
 	file := filepath.Join(t.TempDir(), "r.json")
 	require.NoError(t, measure.WriteJSON(file, r))
@@ -127,8 +130,8 @@ func TestReadOutputs(t *testing.T) {
 	require.InDelta(t, 440, bytes, 0)
 
 	rollup := "55d0-7ffc ---p 0 00:00 0 [rollup]\nRss:  9000 kB\nPss:  500 kB\n"
-	require.InDelta(t, 9.216, megabytes(rollup, "Rss"), 1e-9)
-	require.Zero(t, megabytes(rollup, "Swap"))
+	require.InDelta(t, 9.216, rollupMegabytes(rollup, "Rss"), 1e-9)
+	require.Zero(t, rollupMegabytes(rollup, "Swap"))
 }
 
 // Descriptors have the number that the driver gives them.
@@ -137,5 +140,5 @@ func TestArgv(t *testing.T) {
 	var l launch
 	require.NoError(t, json.Unmarshal([]byte(`{"helpers": [{"executable": "/bin/swtpm", "args": [
 		{"words": ["socket"]}, {"words": ["--ctrl", "type=unixio,fd=<swtpm>,x=y"]}]}]}`), &l))
-	require.Equal(t, []string{"/bin/swtpm", "socket", "--ctrl", "type=unixio,fd=3,x=y"}, l.Helpers[0].argv())
+	require.Equal(t, []string{"/bin/swtpm", "socket", "--ctrl", "type=unixio,fd=3,x=y"}, l.Helpers[0].commandLine())
 }

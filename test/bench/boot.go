@@ -34,7 +34,7 @@ func measureBoot(b *bench) ([]result, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := candidate{name: m.name, once: v.boot}
+		c := candidate{name: m.name, once: v.bootOnce}
 		if len(candidates) > 0 {
 			c.peer = candidates[0].name
 		}
@@ -42,12 +42,12 @@ func measureBoot(b *bench) ([]result, error) {
 	}
 	few := *b // a guest takes seconds
 	few.rounds = min(b.rounds, 5)
-	all, err := few.interleave(candidates)
+	all, err := few.interleaveCandidates(candidates)
 	if err != nil {
 		return nil, err
 	}
-	list := all.compare(candidates, "first", "ms")
-	for _, r := range all.compare(candidates, "ready", "ms") {
+	list := all.compareCandidates(candidates, "first", "ms")
+	for _, r := range all.compareCandidates(candidates, "ready", "ms") {
 		r.Name += ", until it is ready"
 		list = append(list, r)
 	}
@@ -61,7 +61,7 @@ func (b *bench) newGuest(name, vmType, options string, image guest.Image) (*benc
 	if err := os.MkdirAll(v.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.WriteFile(v.disk(), nil, 0o600), os.Truncate(v.disk(), 1<<30)); err != nil {
+	if err := errors.Join(os.WriteFile(v.diskFile(), nil, 0o600), os.Truncate(v.diskFile(), 1<<30)); err != nil {
 		return nil, err
 	}
 	return v, os.WriteFile(v.config, fmt.Appendf(nil, `"/Runner":
@@ -82,22 +82,22 @@ func (b *bench) newGuest(name, vmType, options string, image guest.Image) (*benc
       commandLine: console=ttyS0 tsc_early_khz=%s
     options: {%s}
     powerdownTimeout: 0
-`, vmType, image.Kernel, image.Initrd, frequency(), options), 0o600)
+`, vmType, image.Kernel, image.Initrd, cpuFrequency(), options), 0o600)
 }
 
-// boot starts the VM, waits for what its guest says, and ends it.
-func (v *benchVM) boot() (map[string]float64, error) {
-	if err := os.RemoveAll(v.console()); err != nil {
+// bootOnce starts the VM, waits for what its guest says, and ends it.
+func (v *benchVM) bootOnce() (map[string]float64, error) {
+	if err := os.RemoveAll(v.consoleLog()); err != nil {
 		return nil, err
 	}
 	begin := time.Now()
-	r, err := v.run()
+	r, err := v.startRunner()
 	if err != nil {
 		return nil, err
 	}
-	first, err := awaitText(v.bench.ctx, v.console(), "Linux version", begin)
-	ready, readyErr := awaitText(v.bench.ctx, v.console(), "READY", begin)
-	return map[string]float64{"first": first, "ready": ready}, errors.Join(err, readyErr, r.stop())
+	first, err := awaitText(v.bench.ctx, v.consoleLog(), "Linux version", begin)
+	ready, readyErr := awaitText(v.bench.ctx, v.consoleLog(), "READY", begin)
+	return map[string]float64{"first": first, "ready": ready}, errors.Join(err, readyErr, r.stopRunner())
 }
 
 // awaitText returns how long after begin a text was in a file.
@@ -110,7 +110,7 @@ func awaitText(ctx context.Context, file, text string, begin time.Time) (float64
 			return 0, err
 		}
 		if bytes.Contains(content, []byte(text)) {
-			return millis(time.Since(begin)), nil
+			return toMillis(time.Since(begin)), nil
 		}
 		select {
 		case <-ctx.Done():
@@ -120,11 +120,11 @@ func awaitText(ctx context.Context, file, text string, begin time.Time) (float64
 	}
 }
 
-// frequency returns this machine's, in kHz, for a guest without a timer to
+// cpuFrequency returns this machine's, in kHz, for a guest without a timer to
 // measure it by.
-func frequency() string {
+func cpuFrequency() string {
 	if found := regexp.MustCompile(`(?m)^cpu MHz\s*: (\d+)\.(\d{3})$`).FindStringSubmatch(
-		read("/proc/cpuinfo")); found != nil {
+		readProc("/proc/cpuinfo")); found != nil {
 		return found[1] + found[2]
 	}
 	return "2000000"

@@ -13,10 +13,10 @@ import (
 //go:embed driver/*.c
 var drivers embed.FS
 
-// build makes one of the small programs that are compared with or stand in for
+// buildProgram makes one of the small programs that are compared with or stand in for
 // QEMU, in C, or where there is no compiler in Go. It returns its path and the
 // language.
-func (b *bench) build(name string) (path, language string, err error) {
+func (b *bench) buildProgram(name string) (path, language string, err error) {
 	path = filepath.Join(b.dir, "bin", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", "", err
@@ -44,7 +44,7 @@ func (b *bench) build(name string) (path, language string, err error) {
 // buildGo makes the program in Go, beside the one in C.
 func (b *bench) buildGo(name string) (path string, err error) {
 	path = filepath.Join(b.dir, "bin", "go", name)
-	build := exec.CommandContext(b.ctx, "go", "build", "-ldflags", "-s -w", "-o", path, "vmop/test/bench/bare")
+	build := exec.CommandContext(b.ctx, "go", "build", "-o", path, "vmop/test/bench/bare")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}

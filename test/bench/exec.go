@@ -14,7 +14,7 @@ import (
 
 // measureExec puts a program in QEMU's place that says when it was started.
 func measureExec(b *bench) ([]result, error) {
-	mark, language, err := b.build("mark")
+	mark, language, err := b.buildProgram("mark")
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func measureExec(b *bench) ([]result, error) {
 			return wholeTime(exec.CommandContext(b.ctx, b.vmrunner, "version"))
 		}},
 		{name: "vmrunner plan, whole", peer: direct, once: func() (map[string]float64, error) {
-			return wholeTime(v.command("plan"))
+			return wholeTime(v.runnerCommand("plan"))
 		}},
 	}
 	if b.before != "" {
@@ -42,12 +42,12 @@ func measureExec(b *bench) ([]result, error) {
 		}
 		candidates = append(candidates, other.untilMark(earlierVMRunner, direct, mark))
 	}
-	all, err := b.interleave(candidates)
+	all, err := b.interleaveCandidates(candidates)
 	if err != nil {
 		return nil, err
 	}
 	list := all.toEarlier("time", "ms")
-	return append(list, withGoal(all.compare(candidates, "time", "ms"), "vmrunner", 4, 0)...), nil
+	return append(list, withGoal(all.compareCandidates(candidates, "time", "ms"), "vmrunner", 4, 0)...), nil
 }
 
 // newMarkedVM returns a VM of the standard type, which has been started before, as most
@@ -58,11 +58,11 @@ func (b *bench) newMarkedVM(name, program string) (*benchVM, error) {
 		return nil, err
 	}
 	v.program = program
-	r, err := v.run()
+	r, err := v.startRunner()
 	if err != nil {
 		return nil, err
 	}
-	return v, r.stop()
+	return v, r.stopRunner()
 }
 
 // untilMark measures a start until mark is started. Only root can put it in QEMU's place: a
@@ -70,7 +70,7 @@ func (b *bench) newMarkedVM(name, program string) (*benchVM, error) {
 func (v *benchVM) untilMark(name, peer, mark string) candidate {
 	c := candidate{name: name, peer: peer, once: func() (numbers map[string]float64, err error) {
 		err = inQEMUsPlace(mark, func() (err error) {
-			numbers, err = timeMark(v.command("run"))
+			numbers, err = timeMark(v.runnerCommand("run"))
 			return err
 		})
 		return numbers, err
@@ -105,7 +105,7 @@ func inQEMUsPlace(mark string, f func() error) error {
 
 // timeMark returns the time from the start of cmd until mark is started.
 func timeMark(cmd *exec.Cmd) (map[string]float64, error) {
-	begin, err := monotonic()
+	begin, err := monotonicTime()
 	if err != nil {
 		return nil, err
 	}
@@ -124,19 +124,19 @@ func timeMark(cmd *exec.Cmd) (map[string]float64, error) {
 
 // wholeTime returns the time from the start of cmd until it has ended.
 func wholeTime(cmd *exec.Cmd) (map[string]float64, error) {
-	begin, err := monotonic()
+	begin, err := monotonicTime()
 	if err != nil {
 		return nil, err
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	end, err := monotonic()
+	end, err := monotonicTime()
 	return map[string]float64{"time": float64(end-begin) / 1e6}, err
 }
 
-// monotonic is the clock that all processes share, in nanoseconds.
-func monotonic() (int64, error) {
+// monotonicTime is the clock that all processes share, in nanoseconds.
+func monotonicTime() (int64, error) {
 	var now unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
 	return now.Nano(), err

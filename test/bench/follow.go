@@ -40,14 +40,14 @@ func measureFollow(b *bench) (list []result, err error) {
 	if err := os.WriteFile(v.config, medium(media[0]), 0o600); err != nil {
 		return nil, err
 	}
-	r, err := v.run("--log-level", "debug")
+	r, err := v.startRunner("--log-level", "debug")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.stop()) }()
+	defer func() { err = errors.Join(err, r.stopRunner()) }()
 	var times []float64
 	for i := range changes + 1 {
-		if err := b.wait(restTime); err != nil {
+		if err := b.waitFor(restTime); err != nil {
 			return nil, err
 		}
 		begin := time.Now()
@@ -61,11 +61,11 @@ func measureFollow(b *bench) (list []result, err error) {
 			return nil, err
 		}
 		if i > 0 { // the first one asks for the drives, too
-			times = append(times, millis(said.Sub(begin)))
+			times = append(times, toMillis(said.Sub(begin)))
 		}
 	}
 	slices.Sort(times)
-	late := one(fmt.Sprintf("95 of %d changes", changes), "ms", times[len(times)*95/100-1])
+	late := singleResult(fmt.Sprintf("95 of %d changes", changes), "ms", times[len(times)*95/100-1])
 	late.Goal = 50
 	return []result{{Name: "change of the configuration file → QMP command", Unit: "ms", Samples: times}, late}, nil
 }

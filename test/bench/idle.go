@@ -29,18 +29,18 @@ func measureIdle(b *bench) (list []result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := v.run()
+	r, err := v.startRunner()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.stop()) }()
-	if _, err := awaitText(b.ctx, v.console(), "READY", time.Now()); err != nil {
+	defer func() { err = errors.Join(err, r.stopRunner()) }()
+	if _, err := awaitText(b.ctx, v.consoleLog(), "READY", time.Now()); err != nil {
 		return nil, err
 	}
-	if err := b.wait(settleTime); err != nil {
+	if err := b.waitFor(settleTime); err != nil {
 		return nil, err
 	}
-	switchesBefore, err := r.switches()
+	switchesBefore, err := r.contextSwitches()
 	if err != nil {
 		return nil, err
 	}
@@ -48,10 +48,10 @@ func measureIdle(b *bench) (list []result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.wait(idleTime); err != nil {
+	if err := b.waitFor(idleTime); err != nil {
 		return nil, err
 	}
-	switches, err := r.switches()
+	switches, err := r.contextSwitches()
 	if err != nil {
 		return nil, err
 	}
@@ -59,23 +59,23 @@ func measureIdle(b *bench) (list []result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	rollup := read(fmt.Sprintf("/proc/%d/smaps_rollup", r.cmd.Process.Pid))
-	resident := one("resident (RSS)", "MB", megabytes(rollup, "Rss"))
+	rollup := readProc(fmt.Sprintf("/proc/%d/smaps_rollup", r.cmd.Process.Pid))
+	resident := singleResult("resident (RSS)", "MB", rollupMegabytes(rollup, "Rss"))
 	resident.Goal = 14
-	if qemu := megabytes(read(fmt.Sprintf("/proc/%s/smaps_rollup", r.child("qemu"))), "Rss"); qemu > 0 {
+	if qemu := rollupMegabytes(readProc(fmt.Sprintf("/proc/%s/smaps_rollup", r.childPid("qemu"))), "Rss"); qemu > 0 {
 		resident.Ratio, resident.RatioTo = resident.Samples[0]/qemu, "its QEMU"
 	}
 	return []result{
 		resident,
-		one("PSS", "MB", megabytes(rollup, "Pss")),
-		one("of it not of the program's file", "MB", megabytes(rollup, "Anonymous")),
-		one("threads", "", float64(len(tasks(r.cmd.Process.Pid)))),
-		one("context switches in a second", "", float64(switches-switchesBefore)/idleTime.Seconds()),
-		one("CPU time in a minute", "ms", (cpu-cpuBefore)/idleTime.Minutes()),
+		singleResult("PSS", "MB", rollupMegabytes(rollup, "Pss")),
+		singleResult("of it not of the program's file", "MB", rollupMegabytes(rollup, "Anonymous")),
+		singleResult("threads", "", float64(len(threadsOf(r.cmd.Process.Pid)))),
+		singleResult("context switches in a second", "", float64(switches-switchesBefore)/idleTime.Seconds()),
+		singleResult("CPU time in a minute", "ms", (cpu-cpuBefore)/idleTime.Minutes()),
 	}, nil
 }
 
-func (b *bench) wait(d time.Duration) error {
+func (b *bench) waitFor(d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -86,7 +86,7 @@ func (b *bench) wait(d time.Duration) error {
 	}
 }
 
-func tasks(pid int) []string {
+func threadsOf(pid int) []string {
 	list, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	if err != nil {
 		return nil // only a malformed pattern is an error
@@ -94,11 +94,11 @@ func tasks(pid int) []string {
 	return list
 }
 
-// child returns the process id of the child whose program's name begins so, or "".
-func (r *running) child(program string) string {
-	for _, task := range tasks(r.cmd.Process.Pid) {
-		for _, pid := range strings.Fields(read(task + "/children")) {
-			if strings.HasPrefix(read("/proc/"+pid+"/comm"), program) {
+// childPid returns the process id of the child whose program's name begins so, or "".
+func (r *running) childPid(program string) string {
+	for _, task := range threadsOf(r.cmd.Process.Pid) {
+		for _, pid := range strings.Fields(readProc(task + "/children")) {
+			if strings.HasPrefix(readProc("/proc/"+pid+"/comm"), program) {
 				return pid
 			}
 		}
@@ -106,13 +106,13 @@ func (r *running) child(program string) string {
 	return ""
 }
 
-// switches counts the context switches of all threads so far.
-func (r *running) switches() (int, error) {
+// contextSwitches counts the context switches of all threads so far.
+func (r *running) contextSwitches() (int, error) {
 	total := 0
-	for _, task := range tasks(r.cmd.Process.Pid) {
-		status := read(task + "/status")
+	for _, task := range threadsOf(r.cmd.Process.Pid) {
+		status := readProc(task + "/status")
 		for _, name := range []string{"voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"} {
-			n, err := strconv.Atoi(field(status, name))
+			n, err := strconv.Atoi(procField(status, name))
 			if err != nil {
 				return 0, fmt.Errorf("%s of %s: %w", name, task, err)
 			}
@@ -122,10 +122,10 @@ func (r *running) switches() (int, error) {
 	return total, nil
 }
 
-// megabytes returns a field of smaps_rollup, which counts in KiB; 0 if it is not
+// rollupMegabytes returns a field of smaps_rollup, which counts in KiB; 0 if it is not
 // there.
-func megabytes(rollup, name string) float64 {
-	kib, err := strconv.ParseFloat(strings.TrimSuffix(field(rollup, name), " kB"), 64)
+func rollupMegabytes(rollup, name string) float64 {
+	kib, err := strconv.ParseFloat(strings.TrimSuffix(procField(rollup, name), " kB"), 64)
 	if err != nil {
 		return 0
 	}

@@ -35,38 +35,41 @@ func measureImage(b *bench) ([]result, error) {
 	}
 	const mtools = "mformat and mcopy"
 	candidates := []candidate{
-		{name: "cloudinit/disk.Write", peer: mtools, once: timed(func() error {
+		{name: "cloudinit/disk.Write", peer: mtools, once: timedRun(func() error {
 			return disk.Write(filepath.Join(dir, "ours.img"), seed)
 		})},
-		{name: mtools, skipped: absent("mformat", "mtools"), once: timed(func() error {
+		{name: mtools, skipped: missingPackage("mformat", "mtools"), once: timedRun(func() error {
 			return errors.Join(
 				os.RemoveAll(filepath.Join(dir, "mtools.img")),
 				command("mformat", "-C", "-f", "1440", "-v", "CIDATA", "-i", "mtools.img", "::").Run(),
 				command(append(append([]string{"mcopy", "-i", "mtools.img"}, names...), "::")...).Run(),
 			)
 		})},
-		{name: "genisoimage", peer: mtools, skipped: absent("genisoimage", "genisoimage"), once: timed(func() error {
-			iso := []string{"genisoimage", "-quiet", "-output", "seed.iso", "-volid", "cidata", "-joliet", "-rock"}
-			return command(append(iso, names...)...).Run()
-		})},
+		{
+			name: "genisoimage", peer: mtools, skipped: missingPackage("genisoimage", "genisoimage"),
+			once: timedRun(func() error {
+				iso := []string{"genisoimage", "-quiet", "-output", "seed.iso", "-volid", "cidata", "-joliet", "-rock"}
+				return command(append(iso, names...)...).Run()
+			}),
+		},
 	}
-	all, err := b.interleave(candidates)
+	all, err := b.interleaveCandidates(candidates)
 	if err != nil {
 		return nil, err
 	}
-	return withGoal(all.compare(candidates, "time", "ms"), candidates[0].name, 2, 0), nil
+	return withGoal(all.compareCandidates(candidates, "time", "ms"), candidates[0].name, 2, 0), nil
 }
 
-func timed(do func() error) func() (map[string]float64, error) {
+func timedRun(do func() error) func() (map[string]float64, error) {
 	return func() (map[string]float64, error) {
 		begin := time.Now()
 		err := do()
-		return map[string]float64{"time": millis(time.Since(begin))}, err
+		return map[string]float64{"time": toMillis(time.Since(begin))}, err
 	}
 }
 
-// absent says which package a missing program is in, or "".
-func absent(program, deb string) string {
+// missingPackage says which package a missing program is in, or "".
+func missingPackage(program, deb string) string {
 	if _, err := exec.LookPath(program); err != nil {
 		return "install the package " + deb
 	}

@@ -20,11 +20,11 @@ var domain string
 
 const domainName = "vmop-bench"
 
-// libvirt starts the VM by virsh, where libvirt is installed and has started it once.
+// libvirtCandidate starts the VM by virsh, where libvirt is installed and has started it once.
 // It has its own TPM, firmware variables and copy of the cloud-init image.
-func (b *bench) libvirt(v *benchVM, image []byte, peer string) candidate {
+func (b *bench) libvirtCandidate(v *benchVM, image []byte, peer string) candidate {
 	c := candidate{name: "virsh: create, then resume", peer: peer}
-	if c.skipped = absent("virsh", "libvirt-daemon-system"); c.skipped != "" {
+	if c.skipped = missingPackage("virsh", "libvirt-daemon-system"); c.skipped != "" {
 		return c
 	}
 	file, err := v.writeDomain(image)
@@ -46,7 +46,7 @@ func (v *benchVM) writeDomain(image []byte) (string, error) {
 		return "", err
 	}
 	var text bytes.Buffer
-	err = parsed.Execute(&text, map[string]string{"Name": domainName, "Disk": v.disk(), "Seed": seed, "Dir": v.dir})
+	err = parsed.Execute(&text, map[string]string{"Name": domainName, "Disk": v.diskFile(), "Seed": seed, "Dir": v.dir})
 	file := filepath.Join(v.dir, "domain.xml")
 	return file, errors.Join(err, os.WriteFile(seed, image, 0o644), os.WriteFile(file, text.Bytes(), 0o644))
 }
@@ -55,7 +55,7 @@ func (b *bench) runDomain(file string) (map[string]float64, error) {
 	begin := time.Now()
 	start := fmt.Sprintf("create %s --paused; resume %s", file, domainName)
 	out, err := exec.CommandContext(b.ctx, "virsh", "-q", start).CombinedOutput()
-	took := millis(time.Since(begin))
+	took := toMillis(time.Since(begin))
 	if err != nil {
 		_ = exec.CommandContext(b.ctx, "virsh", "-q", "destroy", domainName).Run() // it may be there, paused
 		return nil, fmt.Errorf("start the domain: %w\n%s", err, out)

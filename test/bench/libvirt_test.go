@@ -15,6 +15,6 @@ func TestUnusableLibvirt(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "virsh"), []byte(virsh), 0o700))
 	t.Setenv("PATH", dir)
 	b := &bench{ctx: t.Context(), dir: dir}
-	c := b.libvirt(&benchVM{bench: b, dir: dir}, nil, "bare QEMU")
+	c := b.libvirtCandidate(&benchVM{bench: b, dir: dir}, nil, "bare QEMU")
 	require.Equal(t, "libvirt: start the domain: exit status 1 error: no KVM", c.skipped)
 }

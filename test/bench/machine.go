@@ -30,9 +30,9 @@ type version struct {
 func thisMachine(ctx context.Context) machine {
 	m := machine{
 		Date: time.Now().UTC().Format(time.DateOnly), CPUs: runtime.NumCPU(),
-		Kernel: firstLine(read("/proc/sys/kernel/osrelease")),
-		CPU:    field(read("/proc/cpuinfo"), "model name"),
-		Memory: field(read("/proc/meminfo"), "MemTotal"),
+		Kernel: firstLine(readProc("/proc/sys/kernel/osrelease")),
+		CPU:    procField(readProc("/proc/cpuinfo"), "model name"),
+		Memory: procField(readProc("/proc/meminfo"), "MemTotal"),
 	}
 	m.Versions = append(m.Versions, version{"go", runtime.Version()})
 	for _, command := range [][]string{
@@ -75,8 +75,8 @@ func (m machine) String() string {
 		m.Date, m.CPUs, m.CPU, m.Memory, m.Kernel, strings.Join(list, ", "))
 }
 
-// read returns the content of a file of /proc, or "" if it is not there.
-func read(path string) string {
+// readProc returns the content of a file of /proc, or "" if it is not there.
+func readProc(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return ""
@@ -89,8 +89,8 @@ func firstLine(text string) string {
 	return line
 }
 
-// field returns what follows "name:" in a file of such lines, the first time.
-func field(text, name string) string {
+// procField returns what follows "name:" in a file of such lines, the first time.
+func procField(text, name string) string {
 	for line := range strings.Lines(text) {
 		key, value, ok := strings.Cut(line, ":")
 		if ok && strings.TrimSpace(key) == name {

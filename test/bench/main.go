@@ -12,7 +12,7 @@
 // machine disturbs all of them. The first round is thrown away. A peer that is
 // not installed is shown as skipped; no number is ever taken from elsewhere.
 //
-// docs/performance.md explains each line of the table.
+// test/bench/RESULTS.md explains each line of the table.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := runBench(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -56,7 +56,7 @@ type section struct {
 	measure func(*bench) ([]result, error)
 }
 
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
+func runBench(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 15, "how often each candidate is measured")
 	jsonFile := flags.String("json", "", "also write all samples to this `file`")
@@ -88,15 +88,15 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		ctx: ctx, rounds: max(*rounds, 1), vmrunner: path, before: *before, only: wanted, cc: "cc", dir: dir,
 		log: os.Stderr,
 	}
-	r, err := b.measure()
+	r, err := b.measureAll()
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(out, r.table())
+	fmt.Fprint(out, r.markdownTable())
 	return measure.WriteJSON(*jsonFile, r)
 }
 
-func (b *bench) measure() (report, error) {
+func (b *bench) measureAll() (report, error) {
 	r := report{Machine: thisMachine(b.ctx), Rounds: b.rounds, LoadBefore: measure.Load()}
 	for _, s := range []section{
 		{"Start of a VM with TPM, OVMF and cloud-init", measureStart},

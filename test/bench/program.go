@@ -25,12 +25,12 @@ func measureProgram(b *bench) ([]result, error) {
 		time, bytes := initTrace(string(out))
 		return map[string]float64{"time": time, "memory": bytes / 1000}, nil
 	}}}
-	all, err := b.interleave(candidates)
+	all, err := b.interleaveCandidates(candidates)
 	if err != nil {
 		return nil, err
 	}
 	return []result{
-		one("size of vmrunner", "MB", float64(info.Size())/1e6),
+		singleResult("size of vmrunner", "MB", float64(info.Size())/1e6),
 		{Name: "initialisation of its packages", Unit: "ms", Samples: all["vmrunner"]["time"]},
 		{Name: "memory allocated by it", Unit: "kB", Samples: all["vmrunner"]["memory"]},
 	}, nil

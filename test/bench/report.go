@@ -33,8 +33,8 @@ type result struct {
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// one is the result of something that is measured once.
-func one(name, unit string, number float64) result {
+// singleResult is the result of something that is measured once.
+func singleResult(name, unit string, number float64) result {
 	return result{Name: name, Unit: unit, Samples: []float64{number}}
 }
 
@@ -48,29 +48,29 @@ func withGoal(results []result, name string, goal, ratio float64) []result {
 	return results
 }
 
-// verdict reports whether the goals are met, "" if there are none.
-func (r result) verdict() string {
+// verdictText reports whether the goals are met, "" if there are none.
+func (r result) verdictText() string {
 	switch {
 	case r.Skipped != "" || r.Goal == 0 && r.GoalRatio == 0:
 		return ""
-	case r.Goal > 0 && median(r.Samples) > r.Goal, r.GoalRatio > 0 && r.Ratio > r.GoalRatio:
+	case r.Goal > 0 && medianOf(r.Samples) > r.Goal, r.GoalRatio > 0 && r.Ratio > r.GoalRatio:
 		return "missed"
 	}
 	return "met"
 }
 
-func (r result) goal() string {
+func (r result) goalText() string {
 	switch {
 	case r.GoalRatio > 0:
 		return fmt.Sprintf("<= %.2f x", r.GoalRatio)
 	case r.Goal > 0:
-		return "<= " + number(r.Goal) + " " + r.Unit
+		return "<= " + threeDigits(r.Goal) + " " + r.Unit
 	}
 	return ""
 }
 
-// number shows three digits, which is what the rounds agree on at best.
-func number(n float64) string {
+// threeDigits shows three digits, which is what the rounds agree on at best.
+func threeDigits(n float64) string {
 	switch {
 	case n >= 100 || n == float64(int(n)):
 		return fmt.Sprintf("%.0f", n)
@@ -80,8 +80,8 @@ func number(n float64) string {
 	return fmt.Sprintf("%.2f", n)
 }
 
-// table returns the report for people, as Markdown.
-func (r report) table() string {
+// markdownTable returns the report for people, as Markdown.
+func (r report) markdownTable() string {
 	var b strings.Builder
 	b.WriteString(r.Machine.String())
 	fmt.Fprintf(&b, "load      %s before, %s after; %d rounds\n\n", r.LoadBefore, r.LoadAfter, r.Rounds)
@@ -106,9 +106,10 @@ func (r report) table() string {
 		}
 		least := ""
 		if len(res.Samples) > 1 {
-			least = number(slices.Min(res.Samples))
+			least = threeDigits(slices.Min(res.Samples))
 		}
-		line(res.Name, number(median(res.Samples))+" "+res.Unit, least, ratio, res.RatioTo, res.goal(), res.verdict())
+		line(res.Name, threeDigits(medianOf(res.Samples))+" "+res.Unit, least, ratio, res.RatioTo, res.goalText(),
+			res.verdictText())
 	}
 	measure.Table(&b, lines)
 	return b.String()

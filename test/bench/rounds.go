@@ -20,11 +20,11 @@ type candidate struct {
 // samples are the numbers of all rounds: by candidate, then by quantity.
 type samples map[string]map[string][]float64
 
-// interleave measures all candidates in turns.
-func (b *bench) interleave(candidates []candidate) (samples, error) {
+// interleaveCandidates measures all candidates in turns.
+func (b *bench) interleaveCandidates(candidates []candidate) (samples, error) {
 	all := samples{}
 	for round := range b.rounds + 1 {
-		for _, c := range order(candidates, round) {
+		for _, c := range roundOrder(candidates, round) {
 			if err := b.ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -36,15 +36,15 @@ func (b *bench) interleave(candidates []candidate) (samples, error) {
 				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
 			if round > 0 {
-				all.add(c.name, numbers)
+				all.addSamples(c.name, numbers)
 			}
 		}
 	}
 	return all, nil
 }
 
-// order is that of the round: reversed in each other one.
-func order(candidates []candidate, round int) []candidate {
+// roundOrder is that of the round: reversed in each other one.
+func roundOrder(candidates []candidate, round int) []candidate {
 	list := slices.Clone(candidates)
 	if round%2 == 1 {
 		slices.Reverse(list)
@@ -52,7 +52,7 @@ func order(candidates []candidate, round int) []candidate {
 	return list
 }
 
-func (s samples) add(name string, numbers map[string]float64) {
+func (s samples) addSamples(name string, numbers map[string]float64) {
 	if s[name] == nil {
 		s[name] = map[string][]float64{}
 	}
@@ -61,8 +61,8 @@ func (s samples) add(name string, numbers map[string]float64) {
 	}
 }
 
-// median of at least one number.
-func median(numbers []float64) float64 {
+// medianOf of at least one number.
+func medianOf(numbers []float64) float64 {
 	sorted := slices.Sorted(slices.Values(numbers))
 	half := len(sorted) / 2
 	if len(sorted)%2 == 1 {
@@ -71,8 +71,8 @@ func median(numbers []float64) float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-// ratios of two candidates, round by round.
-func ratios(of, to []float64) []float64 {
+// roundRatios of two candidates, round by round.
+func roundRatios(of, to []float64) []float64 {
 	list := make([]float64, min(len(of), len(to)))
 	for i := range list {
 		list[i] = of[i] / to[i]
@@ -80,15 +80,15 @@ func ratios(of, to []float64) []float64 {
 	return list
 }
 
-// compare makes a result of each candidate of which the quantity is known or that
+// compareCandidates makes a result of each candidate of which the quantity is known or that
 // was skipped, with the ratio to its peer.
-func (s samples) compare(candidates []candidate, quantity, unit string) []result {
+func (s samples) compareCandidates(candidates []candidate, quantity, unit string) []result {
 	var list []result
 	for _, c := range candidates {
 		of, to := s[c.name][quantity], s[c.peer][quantity]
 		r := result{Name: c.name, Unit: unit, Samples: of, Skipped: c.skipped}
 		if len(of) > 0 && len(to) > 0 {
-			r.Ratio, r.RatioTo = median(ratios(of, to)), c.peer
+			r.Ratio, r.RatioTo = medianOf(roundRatios(of, to)), c.peer
 		}
 		if len(of) > 0 || c.skipped != "" {
 			list = append(list, r)

@@ -32,11 +32,11 @@ func measureStart(b *bench) ([]result, error) {
 	if _, err := plugging.firstStart(); err != nil {
 		return nil, err
 	}
-	bare, language, err := b.build("bare")
+	bare, language, err := b.buildProgram("bare")
 	if err != nil {
 		return nil, err
 	}
-	todo, err := v.plan()
+	todo, err := v.planLaunch()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func measureStart(b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	earlier, err := b.earlier(usual)
+	earlier, err := b.earlierCandidate(usual)
 	if err != nil {
 		return nil, err
 	}
@@ -53,18 +53,18 @@ func measureStart(b *bench) ([]result, error) {
 		{name: driver, once: func() (map[string]float64, error) { return v.runBare(bare, todo, image) }},
 		{name: "vmrunner", peer: driver, once: v.runMeasured},
 		{name: "vmrunner, plugging 1 of 3 more CPUs", peer: driver, once: plugging.runMeasured},
-		b.libvirt(v, image, driver),
+		b.libvirtCandidate(v, image, driver),
 		earlier,
 		{name: aGoProgram, once: func() (map[string]float64, error) {
 			return cpuTime(exec.CommandContext(b.ctx, idler))
 		}},
 	}
-	all, err := b.interleave(candidates)
+	all, err := b.interleaveCandidates(candidates)
 	if err != nil {
 		return nil, err
 	}
-	list := withGoal(all.compare(candidates, "start", "ms"), "vmrunner", 0, 1.10)
-	cpu := all.compare([]candidate{{name: "vmrunner", peer: aGoProgram}, {name: aGoProgram}}, "cpu", "ms")
+	list := withGoal(all.compareCandidates(candidates, "start", "ms"), "vmrunner", 0, 1.10)
+	cpu := all.compareCandidates([]candidate{{name: "vmrunner", peer: aGoProgram}, {name: aGoProgram}}, "cpu", "ms")
 	cpu[0].Name, cpu[0].Goal = "CPU time of vmrunner until then", 5
 	cpu[1].Name = "CPU time of " + aGoProgram
 	list = append(list, cpu...)
@@ -77,8 +77,8 @@ func measureStart(b *bench) ([]result, error) {
 // earlierVMRunner is the candidate that -before names.
 const earlierVMRunner = "the vmrunner of -before"
 
-// earlier starts such a VM by the program of -before, if there is one.
-func (b *bench) earlier(h hardware) (candidate, error) {
+// earlierCandidate starts such a VM by the program of -before, if there is one.
+func (b *bench) earlierCandidate(h hardware) (candidate, error) {
 	if b.before == "" {
 		return candidate{name: earlierVMRunner, skipped: "there is no -before"}, nil
 	}
@@ -96,7 +96,7 @@ func (s samples) toEarlier(quantity, unit string) []result {
 	if s[earlierVMRunner] == nil {
 		return nil
 	}
-	list := s.compare([]candidate{{name: "vmrunner", peer: earlierVMRunner}}, quantity, unit)
+	list := s.compareCandidates([]candidate{{name: "vmrunner", peer: earlierVMRunner}}, quantity, unit)
 	list[0].Name = quantity + " of vmrunner"
 	return list
 }
@@ -110,30 +110,30 @@ func cpuTime(cmd *exec.Cmd) (map[string]float64, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	return map[string]float64{"cpu": millis(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())}, nil
+	return map[string]float64{"cpu": toMillis(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())}, nil
 }
 
 // firstStart makes uuid, firmware variables, TPM state and pinned type; it returns
 // the cloud-init image, which doesn't outlive the VM.
 func (v *benchVM) firstStart() ([]byte, error) {
-	r, err := v.run()
+	r, err := v.startRunner()
 	if err != nil {
 		return nil, err
 	}
 	image, err := os.ReadFile(filepath.Join(v.runtimeDir(), "cloud-init.img"))
-	return image, errors.Join(err, r.stop())
+	return image, errors.Join(err, r.stopRunner())
 }
 
 // runMeasured starts and ends the VM by vmrunner.
 func (v *benchVM) runMeasured() (map[string]float64, error) {
-	r, err := v.run()
+	r, err := v.startRunner()
 	if err != nil {
 		return nil, err
 	}
 	cpu, err := r.cpuMillis()
-	rollup := read(fmt.Sprintf("/proc/%d/smaps_rollup", r.cmd.Process.Pid))
-	numbers := map[string]float64{"start": r.millis, "cpu": cpu, "resident": megabytes(rollup, "Rss")}
-	return numbers, errors.Join(err, r.stop())
+	rollup := readProc(fmt.Sprintf("/proc/%d/smaps_rollup", r.cmd.Process.Pid))
+	numbers := map[string]float64{"start": r.millis, "cpu": cpu, "resident": rollupMegabytes(rollup, "Rss")}
+	return numbers, errors.Join(err, r.stopRunner())
 }
 
 // runBare starts and ends the VM by the driver. The folder of the sockets and the
@@ -150,8 +150,8 @@ func (v *benchVM) runBare(driver string, todo launch, image []byte) (numbers map
 		return nil, fmt.Errorf("the plan has %d helpers and %d sockets to listen on, want one of each",
 			len(todo.Helpers), len(todo.Sockets))
 	}
-	args := append([]string{"-t", todo.Sockets[0].Path, todo.Helpers[0].Dir}, todo.Helpers[0].argv()...)
-	args = append(append(args, "--"), todo.QEMU.argv()...)
+	args := append([]string{"-t", todo.Sockets[0].Path, todo.Helpers[0].Dir}, todo.Helpers[0].commandLine()...)
+	args = append(append(args, "--"), todo.QEMU.commandLine()...)
 	cmd := exec.CommandContext(v.bench.ctx, driver, args...)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -168,7 +168,7 @@ func (v *benchVM) runBare(driver string, todo launch, image []byte) (numbers map
 		return nil, err
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
-	took := millis(time.Since(begin))
+	took := toMillis(time.Since(begin))
 	_ = stdin.Close() // it may have ended
 	_, _ = io.Copy(io.Discard, stdout)
 	if err := errors.Join(err, cmd.Wait()); err != nil || line != "cont\n" {

@@ -43,7 +43,7 @@ func (b *bench) newVM(name string, h hardware) (*benchVM, error) {
 	if err := os.MkdirAll(v.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.WriteFile(v.disk(), nil, 0o600), os.Truncate(v.disk(), 1<<30)); err != nil {
+	if err := errors.Join(os.WriteFile(v.diskFile(), nil, 0o600), os.Truncate(v.diskFile(), 1<<30)); err != nil {
 		return nil, err
 	}
 	text := fmt.Appendf(nil, `"/Runner":
@@ -75,11 +75,11 @@ func (b *bench) newVM(name string, h hardware) (*benchVM, error) {
 	return v, os.WriteFile(v.config, text, 0o600)
 }
 
-func (v *benchVM) console() string    { return filepath.Join(v.dir, "console.log") }
-func (v *benchVM) disk() string       { return filepath.Join(v.dir, "disk.img") }
+func (v *benchVM) consoleLog() string { return filepath.Join(v.dir, "console.log") }
+func (v *benchVM) diskFile() string   { return filepath.Join(v.dir, "disk.img") }
 func (v *benchVM) runtimeDir() string { return filepath.Join(v.dir, "run") }
 
-func (v *benchVM) command(verb string, args ...string) *exec.Cmd {
+func (v *benchVM) runnerCommand(verb string, args ...string) *exec.Cmd {
 	args = append([]string{verb, "-c", v.config, "--vmtypes", v.vmTypes, "--log-format", "json"}, args...)
 	return exec.CommandContext(v.bench.ctx, v.program, args...)
 }
@@ -91,9 +91,9 @@ type running struct {
 	millis float64 // from the start of vmrunner until cont was acknowledged
 }
 
-// run starts the runner and returns when the guest runs.
-func (v *benchVM) run(args ...string) (*running, error) {
-	cmd := v.command("run", args...)
+// startRunner starts the runner and returns when the guest runs.
+func (v *benchVM) startRunner(args ...string) (*running, error) {
+	cmd := v.runnerCommand("run", args...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (v *benchVM) run(args ...string) (*running, error) {
 	for {
 		line, err := r.log.ReadString('\n')
 		if strings.Contains(line, `"msg":"booting"`) {
-			r.millis = millis(time.Since(begin))
+			r.millis = toMillis(time.Since(begin))
 			return r, nil
 		}
 		text.WriteString(line)
@@ -117,8 +117,8 @@ func (v *benchVM) run(args ...string) (*running, error) {
 	}
 }
 
-// stop ends the VM and waits for the end.
-func (r *running) stop() error {
+// stopRunner ends the VM and waits for the end.
+func (r *running) stopRunner() error {
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("end vmrunner: %w", err)
 	}
@@ -157,9 +157,9 @@ type process struct {
 	} `json:"args"`
 }
 
-// argv is the command with its program; descriptors, of which there is at most
+// commandLine is the command with its program; descriptors, of which there is at most
 // one here, have the number 3.
-func (p process) argv() []string {
+func (p process) commandLine() []string {
 	words := []string{p.Executable}
 	for _, a := range p.Args {
 		words = append(words, a.Words...)
@@ -173,10 +173,10 @@ func (p process) argv() []string {
 	return words
 }
 
-// plan asks vmrunner what it does to start the VM.
-func (v *benchVM) plan() (launch, error) {
+// planLaunch asks vmrunner what it does to start the VM.
+func (v *benchVM) planLaunch() (launch, error) {
 	var l launch
-	out, err := v.command("plan", "-o", "json").Output()
+	out, err := v.runnerCommand("plan", "-o", "json").Output()
 	if err != nil {
 		return l, fmt.Errorf("vmrunner plan: %w", err)
 	}
@@ -186,4 +186,4 @@ func (v *benchVM) plan() (launch, error) {
 	return l, nil
 }
 
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func toMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

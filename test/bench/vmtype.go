@@ -23,15 +23,15 @@ func measureVMType(b *bench) ([]result, error) {
 		if err != nil {
 			return err
 		}
-		_, err = fresh.Launch(b.ctx, desktop(1), typeHost())
+		_, err = fresh.Launch(b.ctx, desktopSpec(1), typeHost())
 		return err
 	}
 	const one = "warm: call it, 1 disk(s)"
-	candidates := []candidate{{name: "cold: load it and call it", peer: one, once: micros(100, cold)}}
+	candidates := []candidate{{name: "cold: load it and call it", peer: one, once: averageMicros(100, cold)}}
 	for _, disks := range []int{1, 10, 100, 1000} {
-		spec, host := desktop(disks), typeHost()
+		spec, host := desktopSpec(disks), typeHost()
 		name := fmt.Sprintf("warm: call it, %d disk(s)", disks)
-		c := candidate{name: name, once: micros(max(200/disks, 1), func() error {
+		c := candidate{name: name, once: averageMicros(max(200/disks, 1), func() error {
 			_, err := loaded.Launch(b.ctx, spec, host)
 			return err
 		})}
@@ -40,11 +40,11 @@ func measureVMType(b *bench) ([]result, error) {
 		}
 		candidates = append(candidates, c)
 	}
-	all, err := b.interleave(candidates)
+	all, err := b.interleaveCandidates(candidates)
 	if err != nil {
 		return nil, err
 	}
-	list := withGoal(all.compare(candidates, "time", "µs"), candidates[0].name, 1000, 0)
+	list := withGoal(all.compareCandidates(candidates, "time", "µs"), candidates[0].name, 1000, 0)
 	list = withGoal(list, candidates[1].name, 50, 0)
 	// Linear: 900 more disks cost ten times what 90 more do.
 	last, before, first := list[4].Samples, list[3].Samples, list[2].Samples
@@ -55,8 +55,8 @@ func measureVMType(b *bench) ([]result, error) {
 	return append(list, slope), nil
 }
 
-// micros does something n times and returns the average.
-func micros(n int, do func() error) func() (map[string]float64, error) {
+// averageMicros does something n times and returns the average.
+func averageMicros(n int, do func() error) func() (map[string]float64, error) {
 	return func() (map[string]float64, error) {
 		begin := time.Now()
 		for range n {
@@ -64,12 +64,12 @@ func micros(n int, do func() error) func() (map[string]float64, error) {
 				return nil, err
 			}
 		}
-		return map[string]float64{"time": millis(time.Since(begin)) * 1000 / float64(n)}, nil
+		return map[string]float64{"time": toMillis(time.Since(begin)) * 1000 / float64(n)}, nil
 	}
 }
 
-// desktop is a VM with everything that is usual, and n disks.
-func desktop(n int) vmspec.Spec {
+// desktopSpec is a VM with everything that is usual, and n disks.
+func desktopSpec(n int) vmspec.Spec {
 	spec := vmspec.Spec{
 		Name: "bench", UUID: "4b1c5d3e-0000-4000-8000-000000000001", UseTPM: true, Firmware: vmspec.FirmwareUEFI4M,
 		MaximumCPUs: 4, CurrentCPUs: 2, MaximumRAM: 4 * vmspec.GiB, Accelerator: vmspec.AcceleratorTCG,

@@ -67,7 +67,7 @@ func New(t testing.TB) *Browser {
 			if err != nil {
 				return
 			}
-			b.complain(message.String())
+			b.noteComplaint(message.String())
 		}
 	}()
 	return b
@@ -91,8 +91,8 @@ func (b *Browser) Ignore(text string) {
 	b.problems = kept
 }
 
-// complain notes a complaint that is not ignored.
-func (b *Browser) complain(message string) {
+// noteComplaint notes a complaint that is not ignored.
+func (b *Browser) noteComplaint(message string) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	ignored := slices.ContainsFunc(b.ignored, func(text string) bool { return strings.Contains(message, text) })
@@ -184,11 +184,11 @@ func (b *Browser) Shot() []byte {
 }
 
 // Accessible wants axe-core to find nothing wrong with the page. root is the module's
-// folder, below which scripts/web-bundles has installed it.
+// folder, below which tools/scripts/web-bundles has installed it.
 func (b *Browser) Accessible(root string) {
 	b.t.Helper()
 	axe, err := os.ReadFile(filepath.Join(root, "build/web/node_modules/axe-core/axe.min.js"))
-	require.NoError(b.t, err, "scripts/web-bundles -check installs axe-core")
+	require.NoError(b.t, err, "tools/scripts/web-bundles -check installs axe-core")
 	_, err = chromedp.Run(b.ctx, chromedp.Evaluate[bool](string(axe)+"; true"))
 	require.NoError(b.t, err)
 	found, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/test/wait"
 )
 
@@ -61,7 +61,7 @@ type Cluster struct {
 	// Kubeconfig is the path of the configuration of a user who may do everything.
 	Kubeconfig string `json:"kubeconfig"`
 	// Processes are those of the control plane, and the first of each node.
-	Processes map[string]process.ID `json:"processes"`
+	Processes map[string]childprocess.ID `json:"processes"`
 	// Arguments are those of the Options.
 	Arguments map[string][]string `json:"arguments,omitempty"`
 	// CSI is the folder of the programs of [Cluster.AddCSI], if it was called.
@@ -78,18 +78,18 @@ const bridge = "kube"
 
 // Addresses are of the cluster's number, so that a machine can reach several.
 
-// host returns an address in the network of the nodes; 1 is the API server's.
-func (c *Cluster) host(number int) string { return fmt.Sprintf("10.66.%d.%d", c.Number, number) }
+// hostAddress returns an address in the network of the nodes; 1 is the API server's.
+func (c *Cluster) hostAddress(number int) string { return fmt.Sprintf("10.66.%d.%d", c.Number, number) }
 
-// pods is the network of all pods; each node has a part of it.
-func (c *Cluster) pods() string { return fmt.Sprintf("10.%d.0.0/16", 100+c.Number) }
+// podNetwork is the network of all pods; each node has a part of it.
+func (c *Cluster) podNetwork() string { return fmt.Sprintf("10.%d.0.0/16", 100+c.Number) }
 
-// server is the API server's URL.
-func (c *Cluster) server() string { return "https://" + c.host(1) + ":6443" }
+// serverURL is the API server's URL.
+func (c *Cluster) serverURL() string { return "https://" + c.hostAddress(1) + ":6443" }
 
-// namespace is the name of the cluster's network namespace, and the beginning of
+// namespaceName is the name of the cluster's network namespace, and the beginning of
 // the names of cgroups.
-func (c *Cluster) namespace() string { return fmt.Sprintf("kube%d", c.Number) }
+func (c *Cluster) namespaceName() string { return fmt.Sprintf("kube%d", c.Number) }
 
 // stateFile is where a cluster is written down, in its folder.
 const stateFile = "cluster.json"
@@ -102,7 +102,7 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 		return nil, fmt.Errorf("start a cluster: %d nodes, want 0 to %d", opts.Nodes, maxNodes)
 	}
 	c := &Cluster{
-		Dir: opts.Dir, Processes: map[string]process.ID{}, Arguments: opts.Arguments,
+		Dir: opts.Dir, Processes: map[string]childprocess.ID{}, Arguments: opts.Arguments,
 		without: opts.Without, auditPolicy: opts.AuditPolicy, log: opts.Log,
 	}
 	if c.log == nil {
@@ -122,14 +122,14 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 			return nil, err
 		}
 	}
-	if err := c.up(ctx, opts.Nodes); err != nil {
+	if err := c.startAll(ctx, opts.Nodes); err != nil {
 		err = fmt.Errorf("%w (logs are in %s)", err, c.Dir)
-		return nil, errors.Join(err, c.stop(context.WithoutCancel(ctx)), c.release())
+		return nil, errors.Join(err, c.stopAll(context.WithoutCancel(ctx)), c.releaseGuard())
 	}
 	return c, nil
 }
 
-func (c *Cluster) up(ctx context.Context, nodes int) error {
+func (c *Cluster) startAll(ctx context.Context, nodes int) error {
 	if err := c.takeNumber(ctx); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (c *Cluster) up(ctx context.Context, nodes int) error {
 		return err
 	}
 	for i := range nodes {
-		if err := (node{c, i + 1}).start(ctx); err != nil {
+		if err := (node{c, i + 1}).startNode(ctx); err != nil {
 			return err
 		}
 	}
@@ -146,7 +146,7 @@ func (c *Cluster) up(ctx context.Context, nodes int) error {
 			return err
 		}
 	}
-	return until(ctx, "the default service account", func() error {
+	return repeatUntil(ctx, "the default service account", func() error {
 		_, err := c.Kubectl(ctx, "get", "serviceaccount", "default")
 		return err
 	})
@@ -170,38 +170,41 @@ func Open(dir string) (*Cluster, error) {
 func (c *Cluster) takeNumber(ctx context.Context) error {
 	var err error
 	for c.Number = range maxClusters {
-		if err = run(ctx, "ip", "netns", "add", c.namespace()); err == nil {
+		if err = runProgram(ctx, "ip", "netns", "add", c.namespaceName()); err == nil {
 			break
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("%d clusters run, or: %w", maxClusters, err)
 	}
-	if err := c.save(); err != nil {
+	if err := c.saveState(); err != nil {
 		return err
 	}
-	for _, words := range []string{"link set lo up", "link add " + bridge + " type bridge", "addr add " + c.host(1) +
-		"/24 dev " + bridge, "link set " + bridge + " up"} {
-		if err := c.ip(ctx, strings.Fields(words)...); err != nil {
+	for _, words := range []string{
+		"link set lo up", "link add " + bridge + " type bridge",
+		"addr add " + c.hostAddress(1) +
+			"/24 dev " + bridge, "link set " + bridge + " up",
+	} {
+		if err := c.runIP(ctx, strings.Fields(words)...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ip runs ip in the cluster's network.
-func (c *Cluster) ip(ctx context.Context, args ...string) error {
-	return run(ctx, "ip", append([]string{"-n", c.namespace()}, args...)...)
+// runIP runs ip in the cluster's network.
+func (c *Cluster) runIP(ctx context.Context, args ...string) error {
+	return runProgram(ctx, "ip", append([]string{"-n", c.namespaceName()}, args...)...)
 }
 
 // Inside returns a command that runs in the cluster's network.
 func (c *Cluster) Inside(ctx context.Context, name string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + c.netns(), "--", name}, args...)...)
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + c.netnsFile(), "--", name}, args...)...)
 }
 
 // OnNode returns a command that runs in the network of a node that is up.
 func (c *Cluster) OnNode(ctx context.Context, number int, name string, args ...string) *exec.Cmd {
-	first := c.Processes[node{c, number}.name()].PID
+	first := c.Processes[node{c, number}.nodeName()].PID
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", fmt.Sprint(first), "--net", "--", name},
 		args...)...)
 }
@@ -209,20 +212,20 @@ func (c *Cluster) OnNode(ctx context.Context, number int, name string, args ...s
 // Expose makes the machine reach the cluster: the API server, and pods. The
 // machine's other networks must not have the same addresses.
 func (c *Cluster) Expose(ctx context.Context) error {
-	outer := c.namespace()
+	outer := c.namespaceName()
 	for _, words := range []string{
 		"link add outside type veth peer name " + outer + " netns 1",
 		"link set outside master " + bridge + " up",
 	} {
-		if err := c.ip(ctx, strings.Fields(words)...); err != nil {
+		if err := c.runIP(ctx, strings.Fields(words)...); err != nil {
 			return err
 		}
 	}
 	for _, words := range []string{
-		"addr add " + c.host(254) + "/24 dev " + outer, "link set " + outer + " up",
-		"route add " + c.pods() + " via " + c.host(1),
+		"addr add " + c.hostAddress(254) + "/24 dev " + outer, "link set " + outer + " up",
+		"route add " + c.podNetwork() + " via " + c.hostAddress(1),
 	} {
-		if err := run(ctx, "ip", strings.Fields(words)...); err != nil {
+		if err := runProgram(ctx, "ip", strings.Fields(words)...); err != nil {
 			return err
 		}
 	}
@@ -231,8 +234,8 @@ func (c *Cluster) Expose(ctx context.Context) error {
 
 // awaitNode waits until a node is ready.
 func (c *Cluster) awaitNode(ctx context.Context, number int) error {
-	name := node{c, number}.name()
-	err := until(ctx, name+" to be ready", func() error {
+	name := node{c, number}.nodeName()
+	err := repeatUntil(ctx, name+" to be ready", func() error {
 		_, err := c.Kubectl(ctx, "wait", "--for=condition=Ready", "node/"+name, "--timeout=1s")
 		return err
 	})
@@ -243,11 +246,13 @@ func (c *Cluster) awaitNode(ctx context.Context, number int) error {
 }
 
 // CutPower ends a node with everything in it, at once.
-func (c *Cluster) CutPower(ctx context.Context, number int) error { return node{c, number}.cut(ctx) }
+func (c *Cluster) CutPower(ctx context.Context, number int) error {
+	return node{c, number}.cutPower(ctx)
+}
 
 // Boot starts a node whose power was cut.
 func (c *Cluster) Boot(ctx context.Context, number int) error {
-	if err := (node{c, number}).start(ctx); err != nil {
+	if err := (node{c, number}).startNode(ctx); err != nil {
 		return err
 	}
 	if err := c.awaitNode(ctx, number); err != nil || c.CSI == "" {
@@ -265,7 +270,8 @@ func (c *Cluster) Load(ctx context.Context, file string) error {
 		}
 		ctr := filepath.Join(c.Programs, "root/usr/bin/ctr")
 		g.Go(func() error {
-			return run(ctx, "nsenter", "--target", fmt.Sprint(id.PID), "--mount", "--", ctr, "-n", "k8s.io", "images",
+			return runProgram(ctx, "nsenter", "--target", fmt.Sprint(id.PID), "--mount", "--", ctr, "-n", "k8s.io",
+				"images",
 				"import", file)
 		})
 	}
@@ -275,7 +281,7 @@ func (c *Cluster) Load(ctx context.Context, file string) error {
 // Kubectl runs kubectl as the user who may do everything, and returns what it
 // prints.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	return output(c.KubectlCommand(ctx, args...))
+	return outputOf(c.KubectlCommand(ctx, args...))
 }
 
 // KubectlCommand returns what Kubectl runs, for who wants to talk with it.
@@ -284,87 +290,92 @@ func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd 
 		args...)...)
 }
 
-// AwaitResource waits until the API server serves a custom resource that has been
+// AwaitResources waits until the API server serves custom resources that have been
 // defined: "vms.example.test".
-func (c *Cluster) AwaitResource(ctx context.Context, name string) error {
-	return until(ctx, "the resource "+name, func() error { // kubectl doesn't wait for the first condition
-		_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crd/"+name, "--timeout=60s")
+func (c *Cluster) AwaitResources(ctx context.Context, names ...string) error {
+	args := []string{"wait", "--for=condition=Established", "--timeout=60s"}
+	for _, name := range names {
+		args = append(args, "crd/"+name)
+	}
+	return repeatUntil(ctx, "the resources "+strings.Join(names, ", "), func() error {
+		// kubectl doesn't wait for the first condition
+		_, err := c.Kubectl(ctx, args...)
 		return err
 	})
 }
 
 // Down ends the cluster and leaves nothing of it.
 func (c *Cluster) Down(ctx context.Context) error {
-	if err := errors.Join(c.stop(ctx), c.detach(ctx), os.RemoveAll(c.Dir)); err != nil {
+	if err := errors.Join(c.stopAll(ctx), c.detachLoops(ctx), os.RemoveAll(c.Dir)); err != nil {
 		return err
 	}
-	return c.release()
+	return c.releaseGuard()
 }
 
-// stop ends the cluster; its folder stays. All is thrown away, so nothing is
+// stopAll ends the cluster; its folder stays. All is thrown away, so nothing is
 // asked to end: kube-controller-manager would take long.
-func (c *Cluster) stop(ctx context.Context) error {
+func (c *Cluster) stopAll(ctx context.Context) error {
 	var err error
 	for i := range maxNodes {
-		if n := (node{c, i + 1}); c.Processes[n.name()] != (process.ID{}) {
-			err = errors.Join(err, n.cut(ctx))
+		if n := (node{c, i + 1}); c.Processes[n.nodeName()] != (childprocess.ID{}) {
+			err = errors.Join(err, n.cutPower(ctx))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Processes)) {
-		err = errors.Join(err, c.end(ctx, name))
+		err = errors.Join(err, c.endProcess(ctx, name))
 	}
-	if _, gone := os.Stat("/sys/class/net/" + c.namespace()); gone == nil {
-		err = errors.Join(err, run(ctx, "ip", "link", "del", c.namespace()))
+	if _, gone := os.Stat("/sys/class/net/" + c.namespaceName()); gone == nil {
+		err = errors.Join(err, runProgram(ctx, "ip", "link", "del", c.namespaceName()))
 	}
-	err = errors.Join(err, until(ctx, "what the cluster has made to be gone", func() error {
+	err = errors.Join(err, repeatUntil(ctx, "what the cluster has made to be gone", func() error {
 		if left := slices.DeleteFunc(c.Leftovers(), func(path string) bool {
-			return path == c.netns()
+			return path == c.netnsFile()
 		}); len(left) > 0 {
 			return fmt.Errorf("there is %s", strings.Join(left, ", "))
 		}
 		return nil
 	}))
-	if _, gone := os.Stat(c.netns()); gone == nil { // at last: from now on the number may be another cluster's
-		err = errors.Join(err, run(ctx, "ip", "netns", "del", c.namespace()))
+	if _, gone := os.Stat(c.netnsFile()); gone == nil { // at last: from now on the number may be another cluster's
+		err = errors.Join(err, runProgram(ctx, "ip", "netns", "del", c.namespaceName()))
 	}
 	return err
 }
 
-// netns is the file of the cluster's network namespace.
-func (c *Cluster) netns() string { return "/run/netns/" + c.namespace() }
+// netnsFile is the file of the cluster's network namespace.
+func (c *Cluster) netnsFile() string { return "/run/netns/" + c.namespaceName() }
 
-// launch starts a process of the cluster, which outlives this one, with its
+// launchProcess starts a process of the cluster, which outlives this one, with its
 // output in a file, and writes down which it is.
-func (c *Cluster) launch(name string, cmd *exec.Cmd) (process.ID, error) {
+func (c *Cluster) launchProcess(name string, cmd *exec.Cmd) (childprocess.ID, error) {
 	out, err := os.OpenFile(filepath.Join(c.Dir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return process.ID{}, fmt.Errorf("start %s: %w", name, err)
+		return childprocess.ID{}, fmt.Errorf("start %s: %w", name, err)
 	}
 	defer func() { _ = out.Close() }() // the process has it
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = append(cmd.Environ(), "GOGC=400") // memory is there, processors are what tests wait for
 	if err := cmd.Start(); err != nil {
-		return process.ID{}, fmt.Errorf("start %s: %w", name, err)
+		return childprocess.ID{}, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() { _ = cmd.Wait() }() // else it stays as a zombie
-	id, err := process.Identify(cmd.Process.Pid)
+	id, err := childprocess.Identify(cmd.Process.Pid)
 	if err != nil {
 		return id, fmt.Errorf("start %s: %w", name, err)
 	}
 	c.Processes[name] = id
-	return id, c.save()
+	return id, c.saveState()
 }
 
-// end kills a process of the cluster, if it runs.
-func (c *Cluster) end(ctx context.Context, name string) error {
+// endProcess kills a process of the cluster, if it runs.
+func (c *Cluster) endProcess(ctx context.Context, name string) error {
 	id, ok := c.Processes[name]
 	if !ok {
 		return nil
 	}
-	if err := kill(id); err != nil {
+	if err := killProcess(id); err != nil {
 		return fmt.Errorf("end %s: %w", name, err)
 	}
-	err := until(ctx, name+" to end", func() error {
+	err := repeatUntil(ctx, name+" to end", func() error {
 		if id.Runs() {
 			return errors.New("it runs")
 		}
@@ -374,11 +385,11 @@ func (c *Cluster) end(ctx context.Context, name string) error {
 		return err
 	}
 	delete(c.Processes, name)
-	return c.save()
+	return c.saveState()
 }
 
-// save writes down what there is to take down.
-func (c *Cluster) save() error {
+// saveState writes down what there is to take down.
+func (c *Cluster) saveState() error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return fmt.Errorf("note the cluster: %w", err)
@@ -389,8 +400,8 @@ func (c *Cluster) save() error {
 	return nil
 }
 
-// until repeats something until there is no error.
-func until(ctx context.Context, what string, try func() error) error {
+// repeatUntil repeats something until there is no error.
+func repeatUntil(ctx context.Context, what string, try func() error) error {
 	ctx, cancel := wait.Context(ctx)
 	defer cancel()
 	for {
@@ -406,14 +417,14 @@ func until(ctx context.Context, what string, try func() error) error {
 	}
 }
 
-// run runs a program that says what is wrong.
-func run(ctx context.Context, name string, args ...string) error {
-	_, err := output(exec.CommandContext(ctx, name, args...))
+// runProgram runs a program that says what is wrong.
+func runProgram(ctx context.Context, name string, args ...string) error {
+	_, err := outputOf(exec.CommandContext(ctx, name, args...))
 	return err
 }
 
-// output runs a command and returns what it prints.
-func output(cmd *exec.Cmd) (string, error) {
+// outputOf runs a command and returns what it prints.
+func outputOf(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -427,10 +438,10 @@ func base64Of(data []byte) string { return base64.StdEncoding.EncodeToString(dat
 // Leftovers returns what there is on the machine that a cluster of this number
 // makes, by name.
 func (c *Cluster) Leftovers() []string {
-	name := c.namespace()
+	name := c.namespaceName()
 	var left []string
 	for _, pattern := range []string{
-		c.netns(), "/sys/class/net/" + name, "/sys/fs/cgroup/" + name + "-*",
+		c.netnsFile(), "/sys/class/net/" + name, "/sys/fs/cgroup/" + name + "-*",
 		"/sys/fs/cgroup/*/" + name + "-*",
 	} {
 		found, err := filepath.Glob(pattern)

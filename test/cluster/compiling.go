@@ -44,15 +44,15 @@ func (c *compiling) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// complaints returns what is wrong.
-func (c *compiling) complaints() string {
+// compilerComplaints returns what is wrong.
+func (c *compiling) compilerComplaints() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(append(c.others, c.rest), "\n")
 }
 
-// progress says how far it is.
-func (c *compiling) progress(since time.Duration) string {
+// compileProgress says how far it is.
+func (c *compiling) compileProgress(since time.Duration) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return fmt.Sprintf("building %s for %s: %d modules fetched, %d packages compiled", c.name,
@@ -62,8 +62,8 @@ func (c *compiling) progress(since time.Duration) string {
 // progressTime is how often progress is logged.
 const progressTime = 15 * time.Second
 
-// during logs the progress of a build while it runs.
-func (c *compiling) during(log func(string), run func() error) error {
+// logDuring logs the progress of a build while it runs.
+func (c *compiling) logDuring(log func(string), run func() error) error {
 	done, begin := make(chan error, 1), time.Now()
 	go func() { done <- run() }()
 	ticks := time.NewTicker(progressTime)
@@ -73,25 +73,28 @@ func (c *compiling) during(log func(string), run func() error) error {
 		case err := <-done:
 			return err
 		case <-ticks.C:
-			log(c.progress(time.Since(begin)))
+			log(c.compileProgress(time.Since(begin)))
 		}
 	}
 }
 
-// compile runs "go build" in the folder of a module. The name is for what it says.
-func compile(ctx context.Context, log func(string), name, module string, args ...string) error {
+// flags are the Makefile's for everything: what is linked and vmop share what is compiled.
+const flags = "-trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags=-s"
+
+// compileModule runs "go build" in the folder of a module. The name is for what it says.
+func compileModule(ctx context.Context, log func(string), name, module string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-v"}, args...)...)
 	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-trimpath -buildvcs=false")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+flags)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers
 	cmd.WaitDelay = 10 * time.Second
 	out := &compiling{name: name}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := out.during(log, cmd.Run); err != nil {
+	if err := out.logDuring(log, cmd.Run); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("build %s: %w", name, context.Cause(ctx))
 		}
-		return fmt.Errorf("build %s: %w\n%s", name, err, out.complaints())
+		return fmt.Errorf("build %s: %w\n%s", name, err, out.compilerComplaints())
 	}
 	return nil
 }

@@ -39,9 +39,9 @@ func TestProgressOfABuild(t *testing.T) {
 		_, err := c.Write([]byte(part))
 		require.NoError(t, err)
 	}
-	require.Equal(t, "building kubeall for 1m30s: 1 modules fetched, 2 packages compiled", c.progress(90*time.Second))
-	require.Equal(t, "# k8s.io/x\nx.go:3:4: undefined: y\nlast", c.complaints())
-	failed := c.during(func(string) {}, func() error { return errors.New("exit status 1") })
+	require.Equal(t, "building kubeall for 1m30s: 1 modules fetched, 2 packages compiled", c.compileProgress(90*time.Second))
+	require.Equal(t, "# k8s.io/x\nx.go:3:4: undefined: y\nlast", c.compilerComplaints())
+	failed := c.logDuring(func(string) {}, func() error { return errors.New("exit status 1") })
 	require.EqualError(t, failed, "exit status 1")
 }
 
@@ -54,7 +54,7 @@ func TestWaitingForTheLock(t *testing.T) {
 	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var lines []string
-	_, err = lock(ctx, path, func(line string) {
+	_, err = lockFile(ctx, path, func(line string) {
 		lines = append(lines, line)
 		cancel(errors.New("interrupted"))
 	})
@@ -62,7 +62,7 @@ func TestWaitingForTheLock(t *testing.T) {
 	require.Equal(t, []string{"another process builds the programs of Kubernetes: waiting until it unlocks " + path}, lines)
 
 	var said strings.Builder
-	unlocked, err := lock(t.Context(), path, func(line string) {
+	unlocked, err := lockFile(t.Context(), path, func(line string) {
 		said.WriteString(line)
 		_ = other.Close() // and so it ends
 	})
@@ -76,7 +76,7 @@ func TestWaitingForTheLock(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	c := &Cluster{Dir: t.TempDir(), Number: 3}
-	require.NoError(t, c.credentials(2))
+	require.NoError(t, c.makeCredentials(2))
 	dir := filepath.Join(c.Dir, "pki")
 	require.Equal(t, filepath.Join(dir, "admin.kubeconfig"), c.Kubeconfig)
 	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
@@ -119,15 +119,15 @@ func TestCredentials(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode(), file.Name())
 	}
-	require.ErrorContains(t, c.credentials(2), "folder for keys: ", "they are made once")
+	require.ErrorContains(t, c.makeCredentials(2), "folder for keys: ", "they are made once")
 	require.ErrorContains(t, c.controlPlane(t.Context(), 2), "folder for keys: ")
 
 	nowhere := filepath.Join(dir, "nowhere")
 	a, err := newAuthority(nowhere)
 	require.ErrorContains(t, err, "make a key: ")
-	require.ErrorContains(t, a.client("x", "x"), "make a key: ")
-	require.ErrorContains(t, a.server("x"), "make a key: ")
-	_, err = a.kubeconfig(dir, "x", "")
+	require.ErrorContains(t, a.makeClientPair("x", "x"), "make a key: ")
+	require.ErrorContains(t, a.makeServerPair("x"), "make a key: ")
+	_, err = a.writeKubeconfig(dir, "x", "")
 	require.ErrorContains(t, err, "write a kubeconfig: ")
 	require.ErrorContains(t, serviceAccounts(nowhere), "make a key: ")
 }

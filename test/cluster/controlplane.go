@@ -16,11 +16,11 @@ import (
 
 // controlPlane starts what is not on a node.
 func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
-	if err := c.credentials(nodes); err != nil {
+	if err := c.makeCredentials(nodes); err != nil {
 		return err
 	}
 	etcd := "http://127.0.0.1"
-	if err := c.serve(ctx, "etcd", "--data-dir", "etcd", "--unsafe-no-fsync", "--name", "test",
+	if err := c.startControlPlane(ctx, "etcd", "--data-dir", "etcd", "--unsafe-no-fsync", "--name", "test",
 		"--listen-client-urls", etcd+":2379", "--advertise-client-urls", etcd+":2379",
 		"--listen-peer-urls", etcd+":2380", "--initial-advertise-peer-urls", etcd+":2380", "--initial-cluster",
 		"test="+etcd+":2380"); err != nil {
@@ -31,7 +31,7 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 	}
 	c.log("the API server is ready")
 	// Only now: a manager that finds no API server sleeps for seconds.
-	if err := c.serve(ctx, "kube-controller-manager", "--kubeconfig", "pki/controllers.kubeconfig",
+	if err := c.startControlPlane(ctx, "kube-controller-manager", "--kubeconfig", "pki/controllers.kubeconfig",
 		"--service-account-private-key-file", "pki/sa.key", "--root-ca-file", "pki/ca.crt",
 		"--use-service-account-credentials", "--leader-elect=false", "--bind-address", "127.0.0.1",
 		"--profiling=false"); err != nil {
@@ -43,9 +43,9 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 // AuditLog is the file in a cluster's folder that its AuditPolicy is about.
 const AuditLog = "audit.log"
 
-// audit returns the arguments by which the API server writes down who asks for what:
+// auditArguments returns the arguments by which the API server writes down who asks for what:
 // all into one file.
-func (c *Cluster) audit() ([]string, error) {
+func (c *Cluster) auditArguments() ([]string, error) {
 	if c.auditPolicy == "" {
 		return nil, nil
 	}
@@ -62,7 +62,7 @@ const apiServer = "kube-apiserver"
 // StopServer ends the API server at once. Everything else keeps running
 // without it; except the scheduler, which may lose track and end itself.
 func (c *Cluster) StopServer(ctx context.Context) error {
-	return errors.Join(c.end(ctx, "kube-scheduler"), c.end(ctx, apiServer))
+	return errors.Join(c.endProcess(ctx, "kube-scheduler"), c.endProcess(ctx, apiServer))
 }
 
 // StartServer starts the API server that was stopped, and waits until it is ready.
@@ -71,17 +71,18 @@ func (c *Cluster) StartServer(ctx context.Context) error {
 }
 
 func (c *Cluster) startScheduler(ctx context.Context) error {
-	return c.serve(ctx, "kube-scheduler", "--kubeconfig", "pki/scheduler.kubeconfig", "--leader-elect=false",
+	return c.startControlPlane(ctx, "kube-scheduler", "--kubeconfig", "pki/scheduler.kubeconfig",
+		"--leader-elect=false",
 		"--bind-address", "127.0.0.1")
 }
 
 func (c *Cluster) startServer(ctx context.Context) error {
-	audit, err := c.audit()
+	audit, err := c.auditArguments()
 	if err != nil {
 		return err
 	}
-	if err := c.serve(ctx, apiServer, append(audit, "--etcd-servers", "http://127.0.0.1:2379",
-		"--bind-address", c.host(1), "--advertise-address", c.host(1), "--secure-port", "6443",
+	if err := c.startControlPlane(ctx, apiServer, append(audit, "--etcd-servers", "http://127.0.0.1:2379",
+		"--bind-address", c.hostAddress(1), "--advertise-address", c.hostAddress(1), "--secure-port", "6443",
 		"--tls-cert-file", "pki/apiserver.crt", "--tls-private-key-file", "pki/apiserver.key", "--cert-dir", "pki",
 		"--client-ca-file", "pki/ca.crt", "--authorization-mode", "Node,RBAC",
 		"--enable-admission-plugins", "NodeRestriction", "--allow-privileged=true",
@@ -96,8 +97,8 @@ func (c *Cluster) startServer(ctx context.Context) error {
 	return c.awaitServer(ctx)
 }
 
-// serve starts a program of the control plane, if it is to be there.
-func (c *Cluster) serve(ctx context.Context, name string, args ...string) error {
+// startControlPlane starts a program of the control plane, if it is to be there.
+func (c *Cluster) startControlPlane(ctx context.Context, name string, args ...string) error {
 	if slices.Contains(c.without, name) {
 		return nil
 	}
@@ -105,12 +106,12 @@ func (c *Cluster) serve(ctx context.Context, name string, args ...string) error 
 		append(args, c.Arguments[name]...)...)
 	cmd.Dir = c.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	_, err := c.launch(name, cmd)
+	_, err := c.launchProcess(name, cmd)
 	return err
 }
 
-// credentials makes the certificates and kubeconfigs of all who talk to each other.
-func (c *Cluster) credentials(nodes int) error {
+// makeCredentials makes the certificates and kubeconfigs of all who talk to each other.
+func (c *Cluster) makeCredentials(nodes int) error {
 	dir := filepath.Join(c.Dir, "pki")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("folder for keys: %w", err)
@@ -119,7 +120,7 @@ func (c *Cluster) credentials(nodes int) error {
 	if err != nil {
 		return err
 	}
-	if err := a.server("apiserver", c.host(1), "127.0.0.1", "10.67.0.1"); err != nil {
+	if err := a.makeServerPair("apiserver", c.hostAddress(1), "127.0.0.1", "10.67.0.1"); err != nil {
 		return err
 	}
 	if err := serviceAccounts(dir); err != nil {
@@ -130,14 +131,14 @@ func (c *Cluster) credentials(nodes int) error {
 		"scheduler": {"system:kube-scheduler"}, "proxy": {"system:kube-proxy"},
 	}
 	for i := range nodes {
-		name := node{c, i + 1}.name()
+		name := node{c, i + 1}.nodeName()
 		clients[name] = []string{"system:node:" + name, "system:nodes"}
 	}
 	for name, user := range clients {
-		if err := a.client(name, user[0], user[1:]...); err != nil {
+		if err := a.makeClientPair(name, user[0], user[1:]...); err != nil {
 			return err
 		}
-		path, err := a.kubeconfig(dir, name, c.server())
+		path, err := a.writeKubeconfig(dir, name, c.serverURL())
 		if err != nil {
 			return err
 		}
@@ -166,8 +167,8 @@ func (c *Cluster) awaitServer(ctx context.Context) error {
 		DialContext:     c.Dial,
 	}
 	defer transport.CloseIdleConnections()
-	return until(ctx, "the API server", func() error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server()+"/readyz", http.NoBody)
+	return repeatUntil(ctx, "the API server", func() error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.serverURL()+"/readyz", http.NoBody)
 		if err != nil {
 			return err
 		}

@@ -36,11 +36,11 @@ func (c *Cluster) AddCSI(ctx context.Context) error {
 		return err
 	}
 	c.CSI = programs
-	if err := c.beside(ctx, "csidriver", "-endpoint", c.csiSocket(), "-folder", c.csiFolder()); err != nil {
+	if err := c.startBeside(ctx, "csidriver", "-endpoint", c.csiSocket(), "-folder", c.csiFolder()); err != nil {
 		return err
 	}
 	for i := range maxNodes {
-		if n := (node{c, i + 1}); c.Processes[n.name()].Runs() {
+		if n := (node{c, i + 1}); c.Processes[n.nodeName()].Runs() {
 			if err := n.startCSI(ctx); err != nil {
 				return err
 			}
@@ -49,11 +49,11 @@ func (c *Cluster) AddCSI(ctx context.Context) error {
 	common := []string{"--kubeconfig", c.Kubeconfig, "--kube-api-qps", "100", "--kube-api-burst", "100"}
 	driver := append(common[:len(common):len(common)], "--csi-address", c.csiSocket(), "--timeout", "60s")
 	return errors.Join(
-		c.beside(ctx, "csi-provisioner", append(driver, "--default-fstype", "xfs")...),
-		c.beside(ctx, "csi-attacher", append(driver, "--default-fstype", "xfs")...),
-		c.beside(ctx, "csi-resizer", driver...),
-		c.beside(ctx, "csi-snapshotter", driver...),
-		c.beside(ctx, "snapshot-controller", common...),
+		c.startBeside(ctx, "csi-provisioner", append(driver, "--default-fstype", "xfs")...),
+		c.startBeside(ctx, "csi-attacher", append(driver, "--default-fstype", "xfs")...),
+		c.startBeside(ctx, "csi-resizer", driver...),
+		c.startBeside(ctx, "csi-snapshotter", driver...),
+		c.startBeside(ctx, "snapshot-controller", common...),
 	)
 }
 
@@ -61,12 +61,12 @@ func (c *Cluster) csiFolder() string { return filepath.Join(c.Dir, "csi") }
 
 func (c *Cluster) csiSocket() string { return filepath.Join(c.Dir, "csi.sock") }
 
-// beside starts a program of CSI beside the control plane.
-func (c *Cluster) beside(ctx context.Context, name string, args ...string) error {
+// startBeside starts a program of CSI beside the control plane.
+func (c *Cluster) startBeside(ctx context.Context, name string, args ...string) error {
 	cmd := c.Inside(context.WithoutCancel(ctx), filepath.Join(c.CSI, name), args...)
 	cmd.Dir = c.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	_, err := c.launch(name, cmd)
+	_, err := c.launchProcess(name, cmd)
 	return err
 }
 
@@ -74,24 +74,24 @@ func (c *Cluster) beside(ctx context.Context, name string, args ...string) error
 func (n node) startCSI(ctx context.Context) error {
 	const kubelet = "/var/lib/kubelet"
 	endpoint := filepath.Join(kubelet, "plugins", "csi.example.test.sock")
-	if err := os.MkdirAll(filepath.Join(n.dir(), "kubelet", "plugins"), 0o750); err != nil {
-		return fmt.Errorf("start the CSI driver of %s: %w", n.name(), err)
+	if err := os.MkdirAll(filepath.Join(n.nodeDir(), "kubelet", "plugins"), 0o750); err != nil {
+		return fmt.Errorf("start the CSI driver of %s: %w", n.nodeName(), err)
 	}
 	registry := filepath.Join(kubelet, "plugins_registry")
-	if err := os.MkdirAll(filepath.Join(n.dir(), "kubelet", "plugins_registry"), 0o750); err != nil {
-		return fmt.Errorf("start the CSI driver of %s: %w", n.name(), err)
+	if err := os.MkdirAll(filepath.Join(n.nodeDir(), "kubelet", "plugins_registry"), 0o750); err != nil {
+		return fmt.Errorf("start the CSI driver of %s: %w", n.nodeName(), err)
 	}
-	first := fmt.Sprint(n.c.Processes[n.name()].PID)
+	first := fmt.Sprint(n.c.Processes[n.nodeName()].PID)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "nsenter", "--target", first, "--mount", "--pid", "--",
-		filepath.Join(n.c.CSI, "csidriver"), "-endpoint", endpoint, "-folder", n.c.csiFolder(), "-node", n.name(),
+		filepath.Join(n.c.CSI, "csidriver"), "-endpoint", endpoint, "-folder", n.c.csiFolder(), "-node", n.nodeName(),
 		"-registration", filepath.Join(registry, "csi.example.test-reg.sock"))
 	cmd.Env = append(os.Environ(), CSIEnvironment(n.c.CSI)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if _, err := n.c.launch("csidriver-"+n.name(), cmd); err != nil {
+	if _, err := n.c.launchProcess("csidriver-"+n.nodeName(), cmd); err != nil {
 		return err
 	}
-	return until(ctx, "the CSI driver of "+n.name(), func() error {
-		out, err := n.c.Kubectl(ctx, "get", "csinode", n.name(), "-o", "jsonpath={.spec.drivers[*].name}")
+	return repeatUntil(ctx, "the CSI driver of "+n.nodeName(), func() error {
+		out, err := n.c.Kubectl(ctx, "get", "csinode", n.nodeName(), "-o", "jsonpath={.spec.drivers[*].name}")
 		if err == nil && out == "" {
 			err = errors.New("the kubelet doesn't have it")
 		}
@@ -110,7 +110,7 @@ func (c *Cluster) AddSnapshotKinds(ctx context.Context) error {
 		"github.com/kubernetes-csi/external-snapshotter/client/v8")
 	cmd.Dir = filepath.Join(root, csiModule)
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	text, err := output(cmd)
+	text, err := outputOf(cmd)
 	if err != nil {
 		return err
 	}
@@ -121,12 +121,8 @@ func (c *Cluster) AddSnapshotKinds(ctx context.Context) error {
 	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(module.Dir, "config/crd")); err != nil {
 		return err
 	}
-	for _, kind := range []string{"volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"} {
-		if err := c.AwaitResource(ctx, kind+".snapshot.storage.k8s.io"); err != nil {
-			return err
-		}
-	}
-	return nil
+	const group = ".snapshot.storage.k8s.io"
+	return c.AwaitResources(ctx, "volumesnapshots"+group, "volumesnapshotcontents"+group, "volumesnapshotclasses"+group)
 }
 
 // defineCSI makes the kinds of snapshots, and the classes.
@@ -136,6 +132,6 @@ func (c *Cluster) defineCSI(ctx context.Context) error {
 	}
 	apply := c.KubectlCommand(ctx, "apply", "--server-side", "-f", "-")
 	apply.Stdin = strings.NewReader(csiClasses)
-	_, err := output(apply)
+	_, err := outputOf(apply)
 	return err
 }

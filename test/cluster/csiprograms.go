@@ -38,17 +38,17 @@ func CSIPrograms(ctx context.Context, log func(string)) (dir string, err error) 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("folder for the programs of CSI: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, "lock"), log)
+	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"), log)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 	if _, err := exec.LookPath("mkfs.xfs"); err != nil {
-		if err := unpack(ctx, filepath.Join(dir, "root"), csiPackages); err != nil {
+		if err := unpackPackages(ctx, filepath.Join(dir, "root"), csiPackages); err != nil {
 			return "", err
 		}
 	}
-	return dir, compile(ctx, log, "the programs of CSI", filepath.Join(root, csiModule), "-ldflags", "-s -w", "-o",
+	return dir, compileModule(ctx, log, "the programs of CSI", filepath.Join(root, csiModule), "-o",
 		dir+"/", "tool", "./csidriver")
 }
 

@@ -27,7 +27,7 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.C
 // which pods reach.
 func (c *Cluster) Listen(ctx context.Context) (l net.Listener, err error) {
 	err = c.inNetwork(func() error {
-		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(c.host(1), "0"))
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(c.hostAddress(1), "0"))
 		return err
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Cluster) inNetwork(do func() error) (err error) {
 		defer close(done)
 		runtime.LockOSThread()
 		var ns *os.File
-		if ns, err = os.Open(c.netns()); err != nil {
+		if ns, err = os.Open(c.netnsFile()); err != nil {
 			return
 		}
 		defer func() { _ = ns.Close() }() // it was only read

@@ -57,7 +57,7 @@ func (i Image) Write(path string) error {
 		}
 		layers = append(layers, layer)
 	}
-	top, err := i.layer()
+	top, err := i.newLayer()
 	if err != nil {
 		return fmt.Errorf("write image %s: %w", i.Name, err)
 	}
@@ -82,16 +82,16 @@ func (i Image) Write(path string) error {
 	return nil
 }
 
-// layer returns the layer of Files and Links.
-func (i Image) layer() (v1.Layer, error) {
+// newLayer returns the layer of Files and Links.
+func (i Image) newLayer() (v1.Layer, error) {
 	var buffer bytes.Buffer
 	w := &layerWriter{Writer: tar.NewWriter(&buffer), folders: map[string]bool{}}
 	var err error
 	for at, from := range i.Files {
-		err = errors.Join(err, w.file(at, from))
+		err = errors.Join(err, w.addFile(at, from))
 	}
 	for at, to := range i.Links {
-		err = errors.Join(err, w.entry(tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: to, Mode: 0o777}))
+		err = errors.Join(err, w.addEntry(tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: to, Mode: 0o777}))
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, err
@@ -107,23 +107,23 @@ type layerWriter struct {
 	folders map[string]bool
 }
 
-func (w *layerWriter) file(at, from string) error {
+func (w *layerWriter) addFile(at, from string) error {
 	data, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	if err := w.entry(tar.Header{Typeflag: tar.TypeReg, Name: at, Mode: 0o755, Size: int64(len(data))}); err != nil {
+	if err := w.addEntry(tar.Header{Typeflag: tar.TypeReg, Name: at, Mode: 0o755, Size: int64(len(data))}); err != nil {
 		return err
 	}
 	_, err = w.Write(data)
 	return err
 }
 
-func (w *layerWriter) entry(h tar.Header) error {
+func (w *layerWriter) addEntry(h tar.Header) error {
 	h.Name = strings.TrimPrefix(path.Clean(h.Name), "/")
 	if dir := path.Dir(h.Name); dir != "." && !w.folders[dir] {
 		w.folders[dir] = true
-		if err := w.entry(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
+		if err := w.addEntry(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
 			return err
 		}
 	}

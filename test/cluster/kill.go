@@ -6,11 +6,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 )
 
-// kill ends a process, by a handle: its number may be another's by now.
-func kill(id process.ID) error {
+// killProcess ends a process, by a handle: its number may be another's by now.
+func killProcess(id childprocess.ID) error {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil

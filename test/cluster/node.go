@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 )
 
 //go:embed node-init.sh
@@ -24,79 +24,81 @@ type node struct {
 	number int
 }
 
-func (n node) name() string    { return fmt.Sprintf("node%d", n.number) }
-func (n node) address() string { return n.c.host(10 + n.number) }
-func (n node) pods() string    { return fmt.Sprintf("10.%d.%d.0/24", 100+n.c.Number, n.number) }
-func (n node) cgroup() string  { return n.c.namespace() + "-" + n.name() }
-func (n node) dir() string     { return filepath.Join(n.c.Dir, n.name()) }
+func (n node) nodeName() string    { return fmt.Sprintf("node%d", n.number) }
+func (n node) nodeAddress() string { return n.c.hostAddress(10 + n.number) }
+func (n node) podRange() string    { return fmt.Sprintf("10.%d.%d.0/24", 100+n.c.Number, n.number) }
+func (n node) cgroupName() string  { return n.c.namespaceName() + "-" + n.nodeName() }
+func (n node) nodeDir() string     { return filepath.Join(n.c.Dir, n.nodeName()) }
 
-// start starts the node's first process and gives it its network.
-func (n node) start(ctx context.Context) error {
-	if err := n.configure(); err != nil {
+// startNode starts the node's first process and gives it its network.
+func (n node) startNode(ctx context.Context) error {
+	if err := n.writeConfiguration(); err != nil {
 		return err
 	}
 	var routes strings.Builder
 	for i := range maxNodes {
 		if other := (node{n.c, i + 1}); other.number != n.number {
-			fmt.Fprintln(&routes, other.pods(), other.address())
+			fmt.Fprintln(&routes, other.podRange(), other.nodeAddress())
 		}
 	}
 	cmd := exec.Command("/bin/sh", "-c", nodeInit)
 	cmd.Env = append(os.Environ(),
 		"PROGRAMS="+filepath.Join(n.c.Programs, "bin"), "PACKAGES="+filepath.Join(n.c.Programs, "root"),
-		"IMAGES="+filepath.Join(n.c.Programs, "images"), "DIR="+n.dir(), "NAME="+n.name(), "CGROUP="+n.cgroup(),
-		"ADDRESS="+n.address(), "GATEWAY="+n.c.host(1), "PODS="+n.pods(), "ROUTES="+routes.String())
+		"IMAGES="+filepath.Join(n.c.Programs, "images"), "DIR="+n.nodeDir(), "NAME="+n.nodeName(),
+		"CGROUP="+n.cgroupName(),
+		"ADDRESS="+n.nodeAddress(), "GATEWAY="+n.c.hostAddress(1), "PODS="+n.podRange(), "ROUTES="+routes.String())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS |
 			syscall.CLONE_NEWIPC,
 		Setsid: true,
 	}
-	id, err := n.c.launch(n.name(), cmd)
+	id, err := n.c.launchProcess(n.nodeName(), cmd)
 	if err != nil {
 		return err
 	}
-	return n.connect(ctx, id)
+	return n.connectNode(ctx, id)
 }
 
-// connect gives the node its network card, and the cluster the way to its pods.
-func (n node) connect(ctx context.Context, id process.ID) error {
+// connectNode gives the node its network card, and the cluster the way to its pods.
+func (n node) connectNode(ctx context.Context, id childprocess.ID) error {
 	for _, words := range []string{
-		fmt.Sprintf("link add %s type veth peer name eth0 netns %d", n.name(), id.PID),
-		"link set " + n.name() + " master " + bridge + " up",
-		"route replace " + n.pods() + " via " + n.address(),
+		fmt.Sprintf("link add %s type veth peer name eth0 netns %d", n.nodeName(), id.PID),
+		"link set " + n.nodeName() + " master " + bridge + " up",
+		"route replace " + n.podRange() + " via " + n.nodeAddress(),
 	} {
-		if err := n.c.ip(ctx, strings.Fields(words)...); err != nil {
+		if err := n.c.runIP(ctx, strings.Fields(words)...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// configure writes what the node's programs read.
-func (n node) configure() error {
+// writeConfiguration writes what the node's programs read.
+func (n node) writeConfiguration() error {
 	for _, sub := range []string{"kubelet", "containerd", "log", "cni"} {
-		if err := os.MkdirAll(filepath.Join(n.dir(), sub), 0o755); err != nil {
-			return fmt.Errorf("folder of %s: %w", n.name(), err)
+		if err := os.MkdirAll(filepath.Join(n.nodeDir(), sub), 0o755); err != nil {
+			return fmt.Errorf("folder of %s: %w", n.nodeName(), err)
 		}
 	}
 	admin := filepath.Join(n.c.Dir, "pki")
-	for file, client := range map[string]string{"kubelet": n.name(), "proxy": "proxy"} {
+	for file, client := range map[string]string{"kubelet": n.nodeName(), "proxy": "proxy"} {
 		text, err := os.ReadFile(filepath.Join(admin, client+".kubeconfig"))
 		if err != nil {
-			return fmt.Errorf("configure %s: %w", n.name(), err)
+			return fmt.Errorf("configure %s: %w", n.nodeName(), err)
 		}
-		if err := os.WriteFile(filepath.Join(n.dir(), file+".kubeconfig"), text, 0o600); err != nil {
-			return fmt.Errorf("configure %s: %w", n.name(), err)
+		if err := os.WriteFile(filepath.Join(n.nodeDir(), file+".kubeconfig"), text, 0o600); err != nil {
+			return fmt.Errorf("configure %s: %w", n.nodeName(), err)
 		}
 	}
 	for file, text := range map[string]string{
 		"cni/10-bridge.conflist": cniConfig, "containerd.toml": containerdConfig, "kubelet.yaml": kubeletConfig,
 		"proxy.yaml": proxyConfig,
 	} {
-		text = strings.NewReplacer("$PODS", n.pods(), "$DIR", n.dir(), "$PACKAGES", filepath.Join(n.c.Programs, "root"),
-			"$ADDRESS", n.address(), "$CGROUP", n.cgroup(), "$CLUSTER_PODS", n.c.pods()).Replace(text)
-		if err := os.WriteFile(filepath.Join(n.dir(), file), []byte(text), 0o600); err != nil {
-			return fmt.Errorf("configure %s: %w", n.name(), err)
+		text = strings.NewReplacer("$PODS", n.podRange(), "$DIR", n.nodeDir(), "$PACKAGES",
+			filepath.Join(n.c.Programs, "root"),
+			"$ADDRESS", n.nodeAddress(), "$CGROUP", n.cgroupName(), "$CLUSTER_PODS", n.c.podNetwork()).Replace(text)
+		if err := os.WriteFile(filepath.Join(n.nodeDir(), file), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("configure %s: %w", n.nodeName(), err)
 		}
 	}
 	return nil
@@ -148,11 +150,11 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 metricsBindAddress: 127.0.0.1:10249
 `
 
-// cut ends the node as a power cut does, and removes its network.
-func (n node) cut(ctx context.Context) error {
-	err := n.c.end(ctx, n.name())
-	return errors.Join(err, until(ctx, "the network card of "+n.name()+" to go with it", func() error {
-		if n.c.ip(ctx, "link", "show", n.name()) == nil {
+// cutPower ends the node as a power cut does, and removes its network.
+func (n node) cutPower(ctx context.Context) error {
+	err := n.c.endProcess(ctx, n.nodeName())
+	return errors.Join(err, repeatUntil(ctx, "the network card of "+n.nodeName()+" to go with it", func() error {
+		if n.c.runIP(ctx, "link", "show", n.nodeName()) == nil {
 			return errors.New("it is there")
 		}
 		return nil
@@ -161,12 +163,12 @@ func (n node) cut(ctx context.Context) error {
 
 // removeCgroups removes the node's cgroups, which no process is in any more.
 func (n node) removeCgroups(ctx context.Context) error {
-	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + n.cgroup())
+	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + n.cgroupName())
 	if err != nil {
 		return err
 	}
-	for _, root := range append(roots, "/sys/fs/cgroup/"+n.cgroup()) {
-		err := until(ctx, "the cgroup "+root+" to be empty", func() error { return removeTree(root) })
+	for _, root := range append(roots, "/sys/fs/cgroup/"+n.cgroupName()) {
+		err := repeatUntil(ctx, "the cgroup "+root+" to be empty", func() error { return removeTree(root) })
 		if err != nil {
 			return err
 		}

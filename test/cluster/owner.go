@@ -35,8 +35,8 @@ func (c *Cluster) tieToOwner() error {
 	return nil
 }
 
-// release tells the guard that there is nothing left to do.
-func (c *Cluster) release() error {
+// releaseGuard tells the guard that there is nothing left to do.
+func (c *Cluster) releaseGuard() error {
 	if c.leash == nil {
 		return nil
 	}

@@ -30,13 +30,13 @@ func newAuthority(dir string) (*authority, error) {
 		KeyUsage: x509.KeyUsageCertSign,
 	}
 	var err error
-	a.key, err = a.write("ca", template, nil, nil)
+	a.key, err = a.writePair("ca", template, nil, nil)
 	a.cert = template
 	return a, err
 }
 
-// server makes NAME.crt and NAME.key for a server with these addresses.
-func (a *authority) server(name string, addresses ...string) error {
+// makeServerPair makes NAME.crt and NAME.key for a server with these addresses.
+func (a *authority) makeServerPair(name string, addresses ...string) error {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames: []string{"localhost", "kubernetes.default.svc"},
@@ -44,22 +44,22 @@ func (a *authority) server(name string, addresses ...string) error {
 	for _, address := range addresses {
 		template.IPAddresses = append(template.IPAddresses, net.ParseIP(address))
 	}
-	_, err := a.write(name, template, a.cert, a.key)
+	_, err := a.writePair(name, template, a.cert, a.key)
 	return err
 }
 
-// client makes NAME.crt and NAME.key for a user of groups.
-func (a *authority) client(name, user string, groups ...string) error {
-	_, err := a.write(name, &x509.Certificate{
+// makeClientPair makes NAME.crt and NAME.key for a user of groups.
+func (a *authority) makeClientPair(name, user string, groups ...string) error {
+	_, err := a.writePair(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, a.cert, a.key)
 	return err
 }
 
-// write signs a certificate, with its own key if there is no parent, and writes
+// writePair signs a certificate, with its own key if there is no parent, and writes
 // it and its new key.
-func (a *authority) write(name string, template, parent *x509.Certificate,
+func (a *authority) writePair(name string, template, parent *x509.Certificate,
 	signer *ecdsa.PrivateKey,
 ) (*ecdsa.PrivateKey, error) {
 	key, err := writeKey(filepath.Join(a.dir, name+".key"))
@@ -117,9 +117,9 @@ func writePEM(path, kind string, der []byte) error {
 	return nil
 }
 
-// kubeconfig writes NAME.kubeconfig for the client NAME of the authority, and
+// writeKubeconfig writes NAME.kubeconfig for the client NAME of the authority, and
 // returns its path. It needs no other file.
-func (a *authority) kubeconfig(dir, name, server string) (string, error) {
+func (a *authority) writeKubeconfig(dir, name, server string) (string, error) {
 	var parts [3][]byte
 	for i, file := range []string{"ca.crt", name + ".crt", name + ".key"} {
 		var err error

@@ -32,8 +32,8 @@ var packages = map[string]string{
 
 // Programs makes sure that all programs are there, and returns the folder they
 // are in: bin for what can be called, root for the unpacked packages, images for
-// the images of a node. What is there already is kept. log gets a line for each step
-// that takes long.
+// the images of a node. What is there already is kept; with [program.Folder] nothing is compiled. log gets a line for
+// each step that takes long.
 func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -45,22 +45,24 @@ func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 			return "", fmt.Errorf("folder for the programs of Kubernetes: %w", err)
 		}
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, "lock"), log)
+	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"), log)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if err := build(ctx, dir, log); err != nil {
-		return "", err
+	if os.Getenv(program.Folder) == "" { // otherwise make has built them
+		if err := buildKubernetes(ctx, dir, log); err != nil {
+			return "", err
+		}
 	}
-	if err := unpack(ctx, filepath.Join(dir, "root"), packages); err != nil {
+	if err := unpackPackages(ctx, filepath.Join(dir, "root"), packages); err != nil {
 		return "", err
 	}
 	return dir, systemImages(dir)
 }
 
-// lock keeps other processes out until unlock is called.
-func lock(ctx context.Context, path string, log func(string)) (unlock func(), err error) {
+// lockFile keeps other processes out until unlock is called.
+func lockFile(ctx context.Context, path string, log func(string)) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -100,7 +102,7 @@ var sources = []source{
 // linkerFlags are the same at each call: with others, the go command would link anew.
 func linkerFlags() string {
 	var flags strings.Builder
-	flags.WriteString("-s -w")
+	flags.WriteString("-s")
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		for _, setting := range []string{
 			"gitVersion=" + KubernetesVersion, "gitMajor=1", "gitMinor=" + strings.Split(KubernetesVersion, ".")[1],
@@ -112,8 +114,8 @@ func linkerFlags() string {
 	return flags.String()
 }
 
-// build compiles Kubernetes, if its sources have changed.
-func build(ctx context.Context, dir string, log func(string)) error {
+// buildKubernetes compiles Kubernetes, if its sources have changed.
+func buildKubernetes(ctx context.Context, dir string, log func(string)) error {
 	root, err := program.Root(ctx)
 	if err != nil {
 		return err
@@ -130,7 +132,7 @@ func build(ctx context.Context, dir string, log func(string)) error {
 				return err
 			}
 		}
-		if err := compile(ctx, log, name, filepath.Join(root, from.module), "-ldflags", linkerFlags(), "-o",
+		if err := compileModule(ctx, log, name, filepath.Join(root, from.module), "-ldflags", linkerFlags(), "-o",
 			filepath.Join(bin, name), from.pkg); err != nil {
 			return err
 		}
@@ -143,9 +145,9 @@ func build(ctx context.Context, dir string, log func(string)) error {
 	return nil
 }
 
-// unpack unpacks the distribution's packages without installing them: none of
+// unpackPackages unpacks the distribution's packages without installing them: none of
 // their services is started.
-func unpack(ctx context.Context, root string, packages map[string]string) error {
+func unpackPackages(ctx context.Context, root string, packages map[string]string) error {
 	for name, proof := range packages {
 		if _, err := os.Stat(filepath.Join(root, proof)); err == nil {
 			continue

@@ -52,16 +52,16 @@ func (c *Cluster) Block(ctx context.Context, name string, size int64) (device st
 	if err := errors.Join(f.Truncate(size), f.Close()); err != nil {
 		return "", fmt.Errorf("make a block device: %w", err)
 	}
-	if device, err = losetup(ctx, "--find", "--show", path); err != nil {
+	if device, err = runLosetup(ctx, "--find", "--show", path); err != nil {
 		return "", err
 	}
 	// Where udev runs, block devices belong to the group "disk".
 	return device, errors.Join(os.Chown(device, 0, 6), os.Chmod(device, 0o660))
 }
 
-// detach lets all block devices go. No node is left that uses them.
-func (c *Cluster) detach(ctx context.Context) error {
-	list, err := losetup(ctx, "--noheadings", "--raw", "--output", "NAME,BACK-FILE")
+// detachLoops lets all block devices go. No node is left that uses them.
+func (c *Cluster) detachLoops(ctx context.Context) error {
+	list, err := runLosetup(ctx, "--noheadings", "--raw", "--output", "NAME,BACK-FILE")
 	if err != nil {
 		return err
 	}
@@ -71,12 +71,12 @@ func (c *Cluster) detach(ctx context.Context) error {
 			continue
 		}
 		// A kubelet holds a device by another one, which a power cut leaves.
-		held, err := losetup(ctx, "--noheadings", "--output", "NAME", "--associated", device)
+		held, err := runLosetup(ctx, "--noheadings", "--output", "NAME", "--associated", device)
 		if err != nil {
 			return err
 		}
 		for _, device := range append(strings.Fields(held), device) {
-			if _, err := losetup(ctx, "--detach", device); err != nil {
+			if _, err := runLosetup(ctx, "--detach", device); err != nil {
 				return err
 			}
 		}
@@ -84,8 +84,8 @@ func (c *Cluster) detach(ctx context.Context) error {
 	return nil
 }
 
-func losetup(ctx context.Context, args ...string) (string, error) {
-	out, err := output(exec.CommandContext(ctx, "losetup", args...))
+func runLosetup(ctx context.Context, args ...string) (string, error) {
+	out, err := outputOf(exec.CommandContext(ctx, "losetup", args...))
 	return strings.TrimSpace(out), err
 }
 
@@ -110,6 +110,6 @@ func (c *Cluster) AddStorage(ctx context.Context) error {
 	}
 	cmd := c.KubectlCommand(ctx, "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(documents, ""))
-	_, err := output(cmd)
+	_, err := outputOf(cmd)
 	return err
 }

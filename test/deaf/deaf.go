@@ -19,7 +19,7 @@ func Make(t testing.TB, conn net.Conn) {
 	t.Helper()
 	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
 	program := unix.SockFprog{Len: uint16(len(drop)), Filter: &drop[0]}
-	control(t, conn, func(fd int) error {
+	controlSocket(t, conn, func(fd int) error {
 		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program)
 	})
 }
@@ -29,7 +29,7 @@ func Make(t testing.TB, conn net.Conn) {
 func Limit(t testing.TB, conn net.Conn) time.Duration {
 	t.Helper()
 	option := func(level, name int) (value int) {
-		control(t, conn, func(fd int) (err error) {
+		controlSocket(t, conn, func(fd int) (err error) {
 			value, err = unix.GetsockoptInt(fd, level, name)
 			return err
 		})
@@ -43,7 +43,7 @@ func Limit(t testing.TB, conn net.Conn) time.Duration {
 	return limit
 }
 
-func control(t testing.TB, conn net.Conn, do func(fd int) error) {
+func controlSocket(t testing.TB, conn net.Conn, do func(fd int) error) {
 	t.Helper()
 	if secured, is := conn.(interface{ NetConn() net.Conn }); is { // of crypto/tls
 		conn = secured.NetConn()

@@ -15,7 +15,7 @@ import (
 )
 
 // VMs get addresses of the ranges in the manager's configuration, and their guests learn them by DHCP
-// from the runner, as Deckhouse's guide tells it (docs/addresses.md).
+// from the runner, as Deckhouse's guide tells it (docs/reference/addresses.md).
 func addresses(t *testing.T, l *lab) {
 	for _, words := range []string{"link add br0 type bridge", "addr add 10.79.10.1/24 dev br0", "link set br0 up"} {
 		l.onNode(t, 2, "ip", strings.Fields(words)...)

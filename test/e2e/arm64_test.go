@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/decide"
+	"vmop/manager/vm/decide"
 	"vmop/test/guest"
 )
 
@@ -72,8 +72,9 @@ func onARM64(t *testing.T, l *lab) {
 	without := v.phase(v1.PhaseFailed)
 	require.Contains(t, without.Status.Message, "none of these files exists in the runner's image: "+
 		"/usr/bin/qemu-system-aarch64")
-	require.Contains(t, without.Status.Message, "docs/kubernetes-images.md says how an image gets Debian's package "+
-		"qemu-system-arm")
+	require.Contains(t, without.Status.Message,
+		"docs/tasks/kubernetes-images.md says how an image gets Debian's package "+
+			"qemu-system-arm")
 
 	require.NoError(t, <-made)
 	v.change(func(s *v1.VirtualMachineSpec) { s.Image = &v1.Image{Source: "vmop/runner:" + emulator} })

@@ -30,7 +30,7 @@ func (u *user) reachesBridged(v *clusterVM, inside *console) {
 	out, err := u.command("kubectl vmop expose " + v.name + " --port 80").CombinedOutput()
 	require.Error(u.t, err)
 	require.Contains(u.t, string(out), "write an EndpointSlice")
-	page, err := os.ReadFile("../../docs/networking.md")
+	page, err := os.ReadFile("../../docs/reference/networking.md")
 	require.NoError(u.t, err)
 	_, text, _ := strings.Cut(string(page), "### A Service for a guest on a bridge\n")
 	_, text, _ = strings.Cut(text, "```yaml\n")

@@ -42,7 +42,7 @@ func (c *console) startAgent() {
 }
 
 // A VM of a class that approves restarts has exactly one for each change that awaits it, be it of the VM, of
-// the class, or of which class it has, and the guest sees what was changed (docs/classes.md).
+// the class, or of which class it has, and the guest sees what was changed (docs/reference/classes.md).
 func approvedRestarts(t *testing.T, l *lab) {
 	l.applyText(t, fmt.Sprintf(classesOfTwo, "{user: {}}"))
 	initrd := l.guestWith(t, "/usr/sbin/qemu-ga")

@@ -31,9 +31,9 @@ var update = flag.Bool("update", false, "make the pictures of the dashboards aga
 // watched is for how long Prometheus has seen the VMs when the dashboards are drawn: longer than an alert waits.
 const watched = 12 * time.Minute
 
-// A real Prometheus asks the manager, as docs/alerts.md has it, for the metrics of VMs that have something to do, and
-// of one that can't start. Each panel of the dashboards has what it is about, and so has the alert. With -update the
-// dashboards are drawn for the documentation.
+// A real Prometheus asks the manager, as docs/tasks/alerts.md has it, for the metrics of VMs that have something to
+// do, and of one that can't start. Each panel of the dashboards has what it is about, and so has the alert. With
+// -update the dashboards are drawn for the documentation.
 func TestDashboards(t *testing.T) {
 	l := newLab(t)
 	p := newPrometheus(t, l)
@@ -124,9 +124,9 @@ func newPrometheus(t *testing.T, l *lab) prometheus {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, program.LookInto("../../tools/prometheus"))
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "remove_all_sd", "-o", dir+"/",
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "remove_all_sd", "-o", dir+"/",
 		"github.com/prometheus/prometheus/cmd/prometheus")
-	build.Dir, build.Env = "../../tools/prometheus", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	build.Dir, build.Env = "../../tools/prometheus", append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 

@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
+	"vmop/diskimage/nbd"
 	"vmop/manager/disk"
-	"vmop/nbdexport"
 	"vmop/test/guest"
 )
 
@@ -80,7 +80,7 @@ func registryWithPassword(t *testing.T, l *lab, store http.Handler) (host string
 	t.Helper()
 	listener, err := l.Listen(t.Context())
 	require.NoError(t, err)
-	own, err := nbdexport.NewAuthority("registry of a test", time.Now())
+	own, err := nbd.NewAuthority("registry of a test", time.Now())
 	require.NoError(t, err)
 	ip := listener.Addr().(*net.TCPAddr).IP
 	pair, err := own.Server(nil, []net.IP{ip}, time.Now())

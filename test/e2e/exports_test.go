@@ -16,8 +16,8 @@ import (
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"vmop/manager/objects"
-	"vmop/nbdexport"
+	"vmop/diskimage/nbd"
+	"vmop/manager/vm/objects"
 	"vmop/test/wait"
 )
 
@@ -31,7 +31,7 @@ func exports(t *testing.T, l *lab) {
 	require.NoError(t, err)
 	_, err = l.Kubectl(t.Context(), "label", "namespace", exported, "pod-security.kubernetes.io/enforce=restricted")
 	require.NoError(t, err)
-	authority, err := nbdexport.NewAuthority("vm", time.Now())
+	authority, err := nbd.NewAuthority("vm", time.Now())
 	require.NoError(t, err)
 	l.exportClient(t, authority)
 	for name, mode := range map[string]corev1.PersistentVolumeMode{
@@ -45,7 +45,7 @@ func exports(t *testing.T, l *lab) {
 }
 
 // export makes a disk and its export, and uses the disk as a VM does.
-func (l *lab) export(t *testing.T, name string, mode corev1.PersistentVolumeMode, authority *nbdexport.Authority) {
+func (l *lab) export(t *testing.T, name string, mode corev1.PersistentVolumeMode, authority *nbd.Authority) {
 	ctx := t.Context()
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: exported, Name: name}}
 	require.NoError(t, l.client.Create(ctx, owner))
@@ -110,7 +110,7 @@ func (l *lab) export(t *testing.T, name string, mode corev1.PersistentVolumeMode
 }
 
 // exportClient makes a pod with a VM's certificate.
-func (l *lab) exportClient(t *testing.T, authority *nbdexport.Authority) {
+func (l *lab) exportClient(t *testing.T, authority *nbd.Authority) {
 	t.Helper()
 	client, err := authority.Client(time.Now())
 	require.NoError(t, err)
@@ -118,8 +118,8 @@ func (l *lab) exportClient(t *testing.T, authority *nbdexport.Authority) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: exported, Name: "client"},
 		Data: map[string][]byte{
-			nbdexport.CAFile: authority.Certificate, nbdexport.ClientCertificateFile: client.Certificate,
-			nbdexport.ClientKeyFile: client.Key,
+			nbd.CAFile: authority.Certificate, nbd.ClientCertificateFile: client.Certificate,
+			nbd.ClientKeyFile: client.Key,
 		},
 	})
 	l.applyAny(t, map[string]any{

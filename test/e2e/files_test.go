@@ -21,8 +21,9 @@ import (
 	"vmop/test/wait"
 )
 
-// As docs/web.md has it: a user sends a file from the browser to a new image, and to a new disk, and gets both back as
-// files. The pods that have the data let no one else in: they run with the rights that the manager gives them.
+// As docs/tasks/web.md has it: a user sends a file from the browser to a new image, and to a new disk, and gets both
+// back as files. The pods that have the data let no one else in: they run with the rights that the manager gives
+// them.
 func filesThroughPages(t *testing.T, l *lab, b *browser.Browser, address string) {
 	content := make([]byte, 9<<20) // two pieces
 	_, err := rand.NewChaCha8([32]byte{9}).Read(content[4<<20:])
@@ -40,7 +41,7 @@ func filesThroughPages(t *testing.T, l *lab, b *browser.Browser, address string)
 			browser.Holds(`document.querySelector("#f-size").value === "9 MiB"`),
 			chromedp.SendKeys(chromedp.CSS("#f-class"), storage),
 			chromedp.Click(chromedp.CSS("#newdisk button.primary")),
-			browser.Holds(`document.querySelector("#toasts").textContent.includes("from-page has been imported")`))
+			browser.Holds(`document.querySelector("#toasts").textContent.includes("from-page imported")`))
 		b.Picture("cluster-upload-" + kind)
 		l.fetchThroughPages(t, person, host, kind, content)
 	}

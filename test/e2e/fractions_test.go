@@ -18,7 +18,7 @@ const busy = `sh read s r </proc/uptime; end=$((${s%%.*}+%d)); (while :; do :; d
 	`while [ ${s%%.*} -lt $end ]; do n=$((n+1)); read s r </proc/uptime; done; kill $!; echo $n >/tmp/done`
 
 // Two guests that want all CPUs of a node get them in the proportion of their coreFraction: the work that
-// they do is counted by themselves. The weights are 1 to 4 (docs/classes.md).
+// they do is counted by themselves. The weights are 1 to 4 (docs/reference/classes.md).
 func fractions(t *testing.T, l *lab) {
 	of := func(name string, fraction v1.CoreFraction) *clusterVM {
 		return l.create(t, tiny(name, func(s *v1.VirtualMachineSpec) {

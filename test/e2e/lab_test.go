@@ -66,7 +66,7 @@ func newLab(t testing.TB) *lab {
 	})
 	g.Go(func() error {
 		out, err := exec.CommandContext(ctx, "go", "run", "vmop/deploy/images", "-version", "devel", "-o",
-			images).CombinedOutput()
+			images, "-programs", os.Getenv(program.Folder)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("build the images: %w\n%s", err, out)
 		}

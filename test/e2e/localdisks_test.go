@@ -14,7 +14,7 @@ import (
 )
 
 // A guest moves to another node with disks that only one node at a time can have: they are copied while it runs. Where
-// the disks were before goes with the operation (docs/migration-in-the-cluster.md).
+// the disks were before goes with the operation (docs/tasks/migration-in-the-cluster.md).
 func localDisks(t *testing.T, l *lab) {
 	for name, mode := range map[string]string{"local-device": "Block", "local-file": "Filesystem"} {
 		l.applyText(t, fmt.Sprintf(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: %s},

@@ -23,7 +23,8 @@ import (
 )
 
 // A guest moves to the other node and back without noticing, with its disk and with one that it has got while it ran,
-// and starts where it is; one whose disk other nodes can't use moves to another pod of its node (docs/migration.md).
+// and starts where it is; one whose disk other nodes can't use moves to another pod of its node
+// (docs/tasks/migration.md).
 func migrations(t *testing.T, l *lab) {
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: moves-data},
   spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi, accessMode: ReadWriteMany}}}`)
@@ -62,7 +63,8 @@ func migrations(t *testing.T, l *lab) {
 	}, watched(), "as kubectl get vm -w shows it")
 	require.Equal(t, source.UID, now.Status.Migration.Source.PodUID)
 	require.Nil(t, now.Status.Arriving)
-	require.Contains(t, l.kubectl(t, "describe", "vm", v.name), "the guest has moved from node "+source.Spec.NodeName)
+	require.Contains(t, l.kubectl(t, "describe", "vm", v.name),
+		"the guest has migrated from node "+source.Spec.NodeName)
 	written = inside.ask(writes(2))
 
 	v.set(v1.Stopped)
@@ -254,7 +256,7 @@ func onAllNodes(s *v1.VirtualMachineSpec) {
 }
 
 // A node is drained: guests that can move leave it without noticing, two at a time, and one that can't, and need not,
-// is shut down and started on the other node (docs/migration-in-the-cluster.md).
+// is shut down and started on the other node (docs/tasks/migration-in-the-cluster.md).
 func drainedNode(t *testing.T, l *lab) {
 	strategy := func(s v1.EvictionStrategy) func(*v1.VirtualMachineSpec) {
 		return func(spec *v1.VirtualMachineSpec) { spec.EvictionStrategy = s }

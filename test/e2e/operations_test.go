@@ -41,7 +41,7 @@ func (v *clusterVM) operationEnds(name string) *v1.VirtualMachineOperation {
 }
 
 // Operations do what they say with real machines, as the guests see it, and are the record of it
-// (docs/operations.md).
+// (docs/reference/operations.md).
 func operations(t *testing.T, l *lab) {
 	v := l.create(t, tiny("operated", func(s *v1.VirtualMachineSpec) { s.VM.State = v1.Stopped }))
 	v.phase(v1.PhaseStopped)

@@ -20,12 +20,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/login"
+	"vmop/manager/access/login"
 	"vmop/test/browser"
 	"vmop/test/wait"
 )
 
-// As docs/web.md has it: a user for the pages, kubectl port-forward, and a browser in which one logs in, starts a
+// As docs/tasks/web.md has it: a user for the pages, kubectl port-forward, and a browser in which one logs in, starts a
 // VM, and types into its console.
 func pagesInABrowser(t *testing.T, l *lab) {
 	v := l.create(t, tiny("paged", func(s *v1.VirtualMachineSpec) { s.VM.State = v1.Stopped }))
@@ -65,8 +65,8 @@ func pagesInABrowser(t *testing.T, l *lab) {
 	desktopOfAPool(t, l, b, address)
 }
 
-// As docs/pools.md has it: in the portal one gets a VM of a pool, which starts; the agent in the guest logs one in; the
-// screen is there; one gives the VM back, and is logged out.
+// As docs/tasks/pools.md has it: in the portal one gets a VM of a pool, which starts; the agent in the guest logs one
+// in; the screen is there; one gives the VM back, and is logged out.
 func desktopOfAPool(t *testing.T, l *lab, b *browser.Browser, address string) {
 	v := l.create(t, tiny("desk", func(s *v1.VirtualMachineSpec) {
 		s.VM.State, s.Pools = v1.Stopped, []string{"desks"}
@@ -100,11 +100,11 @@ spec: {loginOnAssignment: true, permissions: [{user: admin, may: [start, accessC
 	require.Equal(t, "log-out", log())
 }
 
-// installLogInAgent starts the agent of docs/guest-agents.md in a guest, and returns what waits for the next user to be
-// logged in or out.
+// installLogInAgent starts the agent of docs/reference/guest-agents.md in a guest, and returns what waits for the
+// next user to be logged in or out.
 func (c *console) installLogInAgent() (next func() string) {
 	c.t.Helper()
-	page, err := os.ReadFile("../../docs/guest-agents.md")
+	page, err := os.ReadFile("../../docs/reference/guest-agents.md")
 	require.NoError(c.t, err)
 	_, script, _ := strings.Cut(string(page), "```sh\n")
 	script, _, _ = strings.Cut(script, "```")

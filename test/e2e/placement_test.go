@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/decide"
+	"vmop/manager/vm/decide"
 )
 
 // beside are VMs with a label.
@@ -19,7 +19,7 @@ func beside(label string) *v1.VirtualMachineAndPodAffinity {
 	}}}
 }
 
-// VMs run on the node of others, and on another one, as their definitions say (docs/placement.md).
+// VMs run on the node of others, and on another one, as their definitions say (docs/tasks/placement.md).
 func placement(t *testing.T, l *lab) {
 	labelled := func(name, label string, change ...func(*v1.VirtualMachineSpec)) *clusterVM {
 		d := tiny(name, change...)

@@ -13,7 +13,7 @@ func of(policy v1.RunPolicy) func(*v1.VirtualMachineSpec) {
 	return func(s *v1.VirtualMachineSpec) { s.RunPolicy, s.VM.State = policy, "" }
 }
 
-// What the end of a guest leads to by each run policy (docs/virtual-machines.md).
+// What the end of a guest leads to by each run policy (docs/reference/virtual-machines.md).
 func runPolicies(t *testing.T, l *lab) {
 	t.Run("AlwaysOff", func(t *testing.T) {
 		t.Parallel()
@@ -43,7 +43,7 @@ func runPolicies(t *testing.T, l *lab) {
 		v.until("to have failed", func(now *v1.VirtualMachine) bool { return now.Status.Failures != nil })
 		v.runs()
 		v.console().booted().tell("poweroff")
-		require.Equal(t, "the guest has shut itself down", v.phase(v1.PhaseStopped).Status.Message)
+		require.Equal(t, "the guest has shut down", v.phase(v1.PhaseStopped).Status.Message)
 		require.Equal(t, v1.Stopped, v.now().Spec.VM.State)
 		v.set(v1.Running)
 		v.runs()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/test/invariants"
 	"vmop/test/wait"
 )
@@ -48,7 +48,7 @@ func (l *lab) search(want func(cgroup string, words []string) bool) []int {
 	if err != nil {
 		return nil
 	}
-	var found []process.ID
+	var found []childprocess.ID
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -56,12 +56,12 @@ func (l *lab) search(want func(cgroup string, words []string) bool) []int {
 		}
 		cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 		if err == nil && strings.Contains(string(cgroup), own) && want(string(cgroup), invariants.Arguments(pid)) {
-			if id, err := process.Identify(pid); err == nil {
+			if id, err := childprocess.Identify(pid); err == nil {
 				found = append(found, id)
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b process.ID) int { return cmp.Or(cmp.Compare(a.Start, b.Start), a.PID-b.PID) })
+	slices.SortFunc(found, func(a, b childprocess.ID) int { return cmp.Or(cmp.Compare(a.Start, b.Start), a.PID-b.PID) })
 	var pids []int
 	for _, id := range found {
 		pids = append(pids, id.PID)
@@ -81,7 +81,7 @@ func kill(t *testing.T, pid int) {
 func ended(t *testing.T, pid int) {
 	t.Helper()
 	wait.For(t, fmt.Sprintf("the end of process %d", pid), func() error {
-		if id, err := process.Identify(pid); err == nil && id.Runs() {
+		if id, err := childprocess.Identify(pid); err == nil && id.Runs() {
 			return fmt.Errorf("it runs")
 		}
 		return nil

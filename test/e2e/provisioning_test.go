@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/decide"
+	"vmop/manager/vm/decide"
 	"vmop/test/guest"
 )
 
@@ -27,7 +27,7 @@ type: provisioning.virtualization.deckhouse.io/cloud-init
 }
 
 // Guests configure themselves from Secrets; a VM waits for its Secret, and for the key in it
-// (docs/cloud-init.md, docs/sysprep.md).
+// (docs/tasks/cloud-init.md, docs/tasks/sysprep.md).
 func provisioning(t *testing.T, l *lab) {
 	windows := l.create(t, tiny("windows", func(s *v1.VirtualMachineSpec) {
 		s.Provisioning = &v1.Provisioning{

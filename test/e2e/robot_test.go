@@ -50,7 +50,7 @@ func (u *user) throughManager(v *clusterVM) {
 	r.refused(4, "kubectl vmop delete "+v.name+by, "you do not have the permission delete")
 	r.refused(4, "kubectl vmop stop "+v.name+with("robot", "other"), "audience") // for the API server
 	stranger := with("stranger", "strange", "--audience", "vmop")
-	r.refused(3, "kubectl vmop stop "+v.name+stranger, "no such virtual machine")
+	r.refused(3, "kubectl vmop stop "+v.name+stranger, "This virtual machine does not exist")
 	v.runs()
 	require.Contains(u.t, r.types("kubectl vmop stop "+v.name+" --wait --timeout 5m"+by, ""), "stopped")
 	v.podGone()

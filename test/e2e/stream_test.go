@@ -16,7 +16,7 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/stream"
+	"vmop/manager/web/stream"
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/test/cluster/clustertest"

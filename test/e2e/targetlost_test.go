@@ -15,16 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
-	"vmop/runner/handover"
+	"vmop/manager/vm/objects"
 	"vmop/runner/migrate"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/prepare"
 	"vmop/test/wait"
 )
 
 // The node to which a guest is being moved is lost in the moment in which the guest is handed over: the guest waits,
 // paused, until someone says that it runs nowhere else, and is started anew from its disk
-// (docs/migration-in-the-cluster.md).
+// (docs/tasks/migration-in-the-cluster.md).
 func targetLost(t *testing.T, l *lab) {
 	home, victim := l.manager(t).Spec.NodeName, 1
 	if home == "node1" {

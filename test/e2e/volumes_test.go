@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"vmop/manager/disk"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 	"vmop/test/cluster"
 )
 

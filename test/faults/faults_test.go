@@ -38,7 +38,7 @@ func TestEveryRowHasATestAndEveryTestARow(t *testing.T) {
 		}
 		return nil
 	}))
-	for _, r := range matrix() {
+	for _, r := range matrixRows() {
 		if r.later == "" {
 			require.NotEmpty(t, tests[r.number], "row %d, %s, has no test", r.number, r.fault)
 		} else {
@@ -73,9 +73,9 @@ func TestTheMatrix(t *testing.T) {
 		{5, "five", scripted, "not now"},
 	}
 	var out strings.Builder
-	found, err := read(strings.NewReader(events), &out)
+	found, err := readEvents(strings.NewReader(events), &out)
 	require.NoError(t, err)
-	require.Equal(t, 3, show(&out, rows, found))
+	require.Equal(t, 3, showMatrix(&out, rows, found))
 	text := out.String()
 	for _, line := range []string{
 		"row  what goes wrong                                               fault     result\n",
@@ -93,6 +93,6 @@ func TestTheMatrix(t *testing.T) {
 
 func TestWhatIsNoEventIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := read(strings.NewReader("go: no such tool\n"), &strings.Builder{})
+	_, err := readEvents(strings.NewReader("go: no such tool\n"), &strings.Builder{})
 	require.ErrorContains(t, err, "read the events of go test")
 }

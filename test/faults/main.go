@@ -22,7 +22,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := runMatrix(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
@@ -33,7 +33,7 @@ func main() {
 // pattern selects the tests of the matrix.
 const pattern = "^TestFault[0-9]{2}"
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func runMatrix(ctx context.Context, args []string, out io.Writer) error {
 	args = append([]string{"test", "-json", "-count=1", "-run", pattern}, append(args, "./...")...)
 	test := exec.CommandContext(ctx, "go", args...)
 	test.Cancel = func() error { return test.Process.Signal(os.Interrupt) }
@@ -46,13 +46,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, "The tests of the fault matrix run; they take some minutes.")
-	found, err := read(events, out)
+	found, err := readEvents(events, out)
 	// What the tests say counts, after a word about what is not theirs.
 	ended := test.Wait()
 	if err != nil {
 		return errors.Join(err, ended)
 	}
-	if failed := show(out, matrix(), found); failed > 0 {
+	if failed := showMatrix(out, matrixRows(), found); failed > 0 {
 		return fmt.Errorf("%d rows of the matrix failed", failed)
 	}
 	if ended != nil {

@@ -22,9 +22,9 @@ type results map[int]*result
 
 type result struct{ passed, failed int }
 
-// read reads the events of go test. What failed, or was not even built, says
+// readEvents reads the events of go test. What failed, or was not even built, says
 // why.
-func read(events io.Reader, out io.Writer) (results, error) {
+func readEvents(events io.Reader, out io.Writer) (results, error) {
 	found := results{}
 	outputs := map[[2]string]string{} // of tests that have not passed, by package and test
 	for lines := json.NewDecoder(events); ; {
@@ -45,10 +45,10 @@ func read(events io.Reader, out io.Writer) (results, error) {
 			}
 		case e.Action == "run" && ok:
 			// A test that never ends, because the program stopped, has failed.
-			found.of(number).failed++
+			found.resultOf(number).failed++
 		case e.Action == "pass" && ok:
-			found.of(number).failed--
-			found.of(number).passed++
+			found.resultOf(number).failed--
+			found.resultOf(number).passed++
 			delete(outputs, key)
 		case e.Action == "fail":
 			fmt.Fprint(out, outputs[key])
@@ -63,7 +63,7 @@ func read(events io.Reader, out io.Writer) (results, error) {
 	return found, nil
 }
 
-func (r results) of(number int) *result {
+func (r results) resultOf(number int) *result {
 	if r[number] == nil {
 		r[number] = &result{}
 	}
@@ -80,8 +80,8 @@ func rowOf(test string) (number int, ok bool) {
 	return number, err == nil
 }
 
-// show prints the matrix and returns how many rows failed.
-func show(out io.Writer, rows []row, found results) (failed int) {
+// showMatrix prints the matrix and returns how many rows failed.
+func showMatrix(out io.Writer, rows []row, found results) (failed int) {
 	passed := 0
 	fmt.Fprintf(out, "%3s  %-60s  %-8s  %s\n", "row", "what goes wrong", "fault", "result")
 	for _, r := range rows {

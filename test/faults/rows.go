@@ -19,9 +19,9 @@ const (
 	scripted how = "scripted"
 )
 
-// matrix returns the rows. Their numbers are for ever: tests are named after
+// matrixRows returns the rows. Their numbers are for ever: tests are named after
 // them. 33 to 35 and 41 are about the manager; 42 is about its web pages.
-func matrix() []row {
+func matrixRows() []row {
 	return []row{
 		{1, "the runner is killed while QEMU runs", real, ""},
 		{2, "the runner is killed at any point of the start", real, ""},

@@ -37,50 +37,50 @@ func Framed(frame []byte) []byte {
 func Announcement(own netip.Addr) []byte {
 	p := []byte{0, 1, 8, 0, 6, 4, 0, 1}
 	p = slices.Concat(p, card, own.AsSlice(), make([]byte, 6), own.AsSlice())
-	return ethernet([]byte{255, 255, 255, 255, 255, 255}, arp, p)
+	return newEthernet([]byte{255, 255, 255, 255, 255, 255}, arp, p)
 }
 
 // SYN asks for a connection.
 func SYN(from, to netip.AddrPort) []byte {
-	p := ports(from, to)
+	p := portBytes(from, to)
 	p = binary.BigEndian.AppendUint32(p, 1000) // the first number of the sequence
 	p = append(p, 0, 0, 0, 0, 5<<4, flagSYN)
 	p = binary.BigEndian.AppendUint16(p, window)
-	return packet(from.Addr(), to.Addr(), tcp, append(p, 0, 0, 0, 0), 16)
+	return newPacket(from.Addr(), to.Addr(), tcp, append(p, 0, 0, 0, 0), 16)
 }
 
 // Datagram is one of UDP.
 func Datagram(from, to netip.AddrPort, data string) []byte {
-	p := binary.BigEndian.AppendUint16(ports(from, to), uint16(8+len(data)))
-	return packet(from.Addr(), to.Addr(), udp, append(append(p, 0, 0), data...), 6)
+	p := binary.BigEndian.AppendUint16(portBytes(from, to), uint16(8+len(data)))
+	return newPacket(from.Addr(), to.Addr(), udp, append(append(p, 0, 0), data...), 6)
 }
 
-func ports(from, to netip.AddrPort) []byte {
+func portBytes(from, to netip.AddrPort) []byte {
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, from.Port()), to.Port())
 }
 
-// packet returns a frame with a packet, whose payload has its checksum at an offset.
-func packet(from, to netip.Addr, protocol byte, payload []byte, at int) []byte {
+// newPacket returns a frame with a packet, whose payload has its checksum at an offset.
+func newPacket(from, to netip.Addr, protocol byte, payload []byte, at int) []byte {
 	size := []byte{byte(len(payload) >> 8), byte(len(payload))}
 	pseudo := slices.Concat(from.AsSlice(), to.AsSlice(), []byte{0, protocol}, size, payload)
-	binary.BigEndian.PutUint16(payload[at:], checksum(pseudo))
+	binary.BigEndian.PutUint16(payload[at:], internetChecksum(pseudo))
 	if from.Is4() {
 		header := []byte{0x45, 0, 0, 0, 0, 1, 0, 0, hops, protocol, 0, 0}
 		header = slices.Concat(header, from.AsSlice(), to.AsSlice())
 		binary.BigEndian.PutUint16(header[2:], uint16(len(header)+len(payload)))
-		binary.BigEndian.PutUint16(header[10:], checksum(header))
-		return ethernet(router, ipv4, append(header, payload...))
+		binary.BigEndian.PutUint16(header[10:], internetChecksum(header))
+		return newEthernet(router, ipv4, append(header, payload...))
 	}
 	header := []byte{6 << 4, 0, 0, 0, size[0], size[1], protocol, hops}
-	return ethernet(router, ipv6, slices.Concat(header, from.AsSlice(), to.AsSlice(), payload))
+	return newEthernet(router, ipv6, slices.Concat(header, from.AsSlice(), to.AsSlice(), payload))
 }
 
-func ethernet(to []byte, kind uint16, payload []byte) []byte {
+func newEthernet(to []byte, kind uint16, payload []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(slices.Concat(to, card), kind), payload...)
 }
 
-// checksum is the Internet's (RFC 1071).
-func checksum(text []byte) uint16 {
+// internetChecksum is the Internet's (RFC 1071).
+func internetChecksum(text []byte) uint16 {
 	var sum uint32
 	if len(text)%2 == 1 {
 		text = append(text, 0)

@@ -19,22 +19,22 @@ func TestFuzz(t *testing.T) {
 	require.NoError(t, os.WriteFile("go.mod", []byte("module m\n\ngo 1.26\n"), 0o600))
 	require.NoError(t, os.WriteFile("m_test.go", []byte(test), 0o600))
 	var out strings.Builder
-	require.NoError(t, run(t.Context(), []string{"-time=3s", "Good"}, &out))
+	require.NoError(t, runFuzz(t.Context(), []string{"-time=3s", "Good"}, &out))
 	require.Regexp(t, `^\./\.\.FuzzGood +execs: [1-9].*\n1 targets, 0 failed\n$`, out.String())
 
 	out.Reset()
-	require.NoError(t, run(t.Context(), []string{"-time=3s", "-share=12/2"}, &out))
+	require.NoError(t, runFuzz(t.Context(), []string{"-time=3s", "-share=12/2"}, &out))
 	require.Regexp(t, `^\./\.\.FuzzGood .*\n1 targets, 0 failed\n$`, out.String())
-	require.ErrorContains(t, run(t.Context(), []string{"-share=1/0"}, io.Discard), "want two numbers")
+	require.ErrorContains(t, runFuzz(t.Context(), []string{"-share=1/0"}, io.Discard), "want two numbers")
 
 	out.Reset()
-	require.EqualError(t, run(t.Context(), []string{"-time=1m", "Bad"}, &out), "1 of 1 targets failed")
+	require.EqualError(t, runFuzz(t.Context(), []string{"-time=1m", "Bad"}, &out), "1 of 1 targets failed")
 	require.Contains(t, out.String(), "oh\n")
 	kept, err := filepath.Glob("testdata/fuzz/FuzzBad/*")
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
 
-	require.EqualError(t, run(t.Context(), []string{"Nothing"}, &out), "there is no target Nothing")
+	require.EqualError(t, runFuzz(t.Context(), []string{"Nothing"}, &out), "there is no target Nothing")
 }
 
 // The end of the time is no failure; a failure at the end of the time is one.

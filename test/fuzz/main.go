@@ -29,7 +29,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := runFuzz(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "fuzz:", err)
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func runFuzz(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("fuzz", flag.ContinueOnError)
 	duration := flags.Duration("time", 3*time.Second, "how long each target runs")
 	var share share
@@ -49,17 +49,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	all, err := targets(os.DirFS("."))
+	all, err := findTargets(os.DirFS("."))
 	if err != nil {
 		return err
 	}
 	ran, failed := 0, 0
 	for i, t := range all {
-		if !share.has(i) || !pattern.MatchString(t.String()) {
+		if !share.hasShare(i) || !pattern.MatchString(t.String()) {
 			continue
 		}
 		ran++
-		summary, err := t.fuzz(ctx, *duration)
+		summary, err := t.fuzzTarget(ctx, *duration)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -97,15 +97,15 @@ func (s *share) Set(text string) error {
 	return nil
 }
 
-func (s *share) has(i int) bool { return s.of == 0 || i%s.of == s.n%s.of }
+func (s *share) hasShare(i int) bool { return s.of == 0 || i%s.of == s.n%s.of }
 
 // A target is a fuzz test of the package in a folder.
 type target struct{ folder, name string }
 
 func (t target) String() string { return "./" + t.folder + "." + t.name }
 
-// targets returns all targets of a module.
-func targets(module fs.FS) (found []target, err error) {
+// findTargets returns all targets of a module.
+func findTargets(module fs.FS) (found []target, err error) {
 	declaration := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(\w+ \*testing\.F\)`)
 	err = fs.WalkDir(module, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(file, "_test.go") {
@@ -120,8 +120,8 @@ func targets(module fs.FS) (found []target, err error) {
 	return found, err
 }
 
-// fuzz runs a target, and returns how far it came.
-func (t target) fuzz(ctx context.Context, duration time.Duration) (summary string, err error) {
+// fuzzTarget runs a target, and returns how far it came.
+func (t target) fuzzTarget(ctx context.Context, duration time.Duration) (summary string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+duration.String(),
 		"-fuzzminimizetime=1x", "./"+t.folder)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

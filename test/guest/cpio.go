@@ -21,29 +21,29 @@ type entry struct {
 	content []byte
 }
 
-// dir adds a folder. Folders sort before what they hold, as the kernel needs it.
-func (a *archive) dir(name string) {
+// addDir adds a folder. Folders sort before what they hold, as the kernel needs it.
+func (a *archive) addDir(name string) {
 	a.entries = append(a.entries, entry{name: name, mode: 0o040755})
 }
 
-// file adds a regular file with the given permissions.
-func (a *archive) file(name string, permissions uint32, content []byte) {
+// addFile adds a regular file with the given permissions.
+func (a *archive) addFile(name string, permissions uint32, content []byte) {
 	a.entries = append(a.entries, entry{name: name, mode: 0o100000 | permissions, content: content})
 }
 
-func (a *archive) bytes() []byte {
+func (a *archive) archiveBytes() []byte {
 	slices.SortFunc(a.entries, func(x, y entry) int { return strings.Compare(x.name, y.name) })
 	var out bytes.Buffer
 	for i, e := range a.entries {
-		e.write(&out, i+1)
+		e.writeEntry(&out, i+1)
 	}
-	entry{name: "TRAILER!!!"}.write(&out, 0)
+	entry{name: "TRAILER!!!"}.writeEntry(&out, 0)
 	return out.Bytes()
 }
 
-// write appends the header, thirteen numbers of eight hexadecimal digits, the
+// writeEntry appends the header, thirteen numbers of eight hexadecimal digits, the
 // name with its NUL, and the content, each padded to four bytes.
-func (e entry) write(out *bytes.Buffer, inode int) {
+func (e entry) writeEntry(out *bytes.Buffer, inode int) {
 	links := 1
 	const uid, gid, mtime, major, minor, rmajor, rminor, check = 0, 0, 0, 0, 0, 0, 0, 0
 	out.WriteString("070701")
@@ -55,12 +55,12 @@ func (e entry) write(out *bytes.Buffer, inode int) {
 	}
 	out.WriteString(e.name)
 	out.WriteByte(0)
-	pad(out)
+	padToFour(out)
 	out.Write(e.content)
-	pad(out)
+	padToFour(out)
 }
 
-func pad(out *bytes.Buffer) {
+func padToFour(out *bytes.Buffer) {
 	for out.Len()%4 != 0 {
 		out.WriteByte(0)
 	}

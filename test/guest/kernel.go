@@ -45,7 +45,7 @@ func findKernel(chosen, boot, copies, modules string) (kernel, error) {
 		}
 		found = append(found, names...)
 	}
-	slices.SortStableFunc(found, func(a, b string) int { return compareReleases(release(b), release(a)) })
+	slices.SortStableFunc(found, func(a, b string) int { return compareReleases(kernelRelease(b), kernelRelease(a)) })
 	faults := errors.New("install the package linux-image-cloud-amd64 (on Ubuntu: linux-image-virtual)")
 	for _, path := range found {
 		k, err := kernelAt(path, modules)
@@ -58,7 +58,7 @@ func findKernel(chosen, boot, copies, modules string) (kernel, error) {
 }
 
 func kernelAt(path, modules string) (kernel, error) {
-	k := kernel{Path: path, Modules: filepath.Join(modules, release(path))}
+	k := kernel{Path: path, Modules: filepath.Join(modules, kernelRelease(path))}
 	for _, name := range []string{path, filepath.Join(k.Modules, "modules.dep")} {
 		file, err := os.Open(name)
 		if err != nil {
@@ -69,7 +69,7 @@ func kernelAt(path, modules string) (kernel, error) {
 	return k, nil
 }
 
-func release(path string) string {
+func kernelRelease(path string) string {
 	return strings.TrimPrefix(filepath.Base(path), "vmlinuz-")
 }
 
@@ -82,10 +82,10 @@ func compareReleases(a, b string) int {
 		}
 		return -1
 	}
-	return slices.Compare(numbers(a), numbers(b))
+	return slices.Compare(releaseNumbers(a), releaseNumbers(b))
 }
 
-func numbers(release string) []int {
+func releaseNumbers(release string) []int {
 	var all []int
 	for _, word := range strings.FieldsFunc(release, func(r rune) bool { return r < '0' || r > '9' }) {
 		n := 0
@@ -113,16 +113,16 @@ type module struct {
 	Content []byte
 }
 
-// modules returns the needed and the useful modules and what they depend on,
+// modulesWithDependencies returns the needed and the useful modules and what they depend on,
 // each after its dependencies. The kernel's own list, modules.dep (depmod(8)),
 // has a line for every module: its file, a colon, and the files that must be
 // loaded before it, the last one first.
-func (k kernel) modules(needed, useful []string) ([]module, error) {
-	builtin, err := k.table("modules.builtin")
+func (k kernel) modulesWithDependencies(needed, useful []string) ([]module, error) {
+	builtin, err := k.moduleTable("modules.builtin")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	loadable, err := k.table("modules.dep")
+	loadable, err := k.moduleTable("modules.dep")
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +151,9 @@ func (k kernel) modules(needed, useful []string) ([]module, error) {
 	return all, nil
 }
 
-// table reads modules.dep or modules.builtin: the files of each line, of which
+// moduleTable reads modules.dep or modules.builtin: the files of each line, of which
 // the first is the module itself, by the module's name.
-func (k kernel) table(file string) (map[string][]string, error) {
+func (k kernel) moduleTable(file string) (map[string][]string, error) {
 	text, err := os.ReadFile(filepath.Join(k.Modules, file))
 	if err != nil {
 		return nil, fmt.Errorf("read the kernel's list of modules: %w", err)

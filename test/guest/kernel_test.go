@@ -71,7 +71,7 @@ func TestModulesInLoadOrder(t *testing.T) {
 	write(t, filepath.Join(dir, "kernel/odd.ko.lz4"), []byte("?"))
 	k := kernel{Path: "vmlinuz-1", Modules: dir}
 
-	modules, err := k.modules([]string{"virtio_net", "virtio_pci", "vfat"}, []string{"floppy"})
+	modules, err := k.modulesWithDependencies([]string{"virtio_net", "virtio_pci", "vfat"}, []string{"floppy"})
 	require.NoError(t, err)
 	require.Equal(t, []module{
 		{"virtio.ko", []byte("virtio")},
@@ -80,9 +80,9 @@ func TestModulesInLoadOrder(t *testing.T) {
 		{"virtio_pci.ko", []byte("pci")},
 	}, modules)
 
-	_, err = k.modules([]string{"ext4"}, nil)
+	_, err = k.modulesWithDependencies([]string{"ext4"}, nil)
 	require.EqualError(t, err, "kernel vmlinuz-1 has no ext4")
-	_, err = k.modules(nil, []string{"odd"})
+	_, err = k.modulesWithDependencies(nil, []string{"odd"})
 	require.ErrorContains(t, err, "odd.ko.lz4: its compression is unknown here")
 }
 
@@ -90,12 +90,12 @@ func TestModulesInLoadOrder(t *testing.T) {
 func TestArchiveIsReadByBusybox(t *testing.T) {
 	t.Parallel()
 	var a archive
-	a.file("lib/one", 0o644, []byte("1"))
-	a.dir("lib")
-	a.file("init", 0o755, []byte("#!/bin/sh\n"))
+	a.addFile("lib/one", 0o644, []byte("1"))
+	a.addDir("lib")
+	a.addFile("init", 0o755, []byte("#!/bin/sh\n"))
 
 	list := exec.CommandContext(t.Context(), "busybox", "cpio", "-tv")
-	list.Stdin = bytes.NewReader(a.bytes())
+	list.Stdin = bytes.NewReader(a.archiveBytes())
 	out, err := list.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `^-rwxr-xr-x.* init\ndrwxr-xr-x.* lib\n-rw-r--r--.* 1 .*lib/one\n`, string(out))

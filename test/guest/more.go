@@ -16,7 +16,7 @@ func (i Image) With(t testing.TB, programs ...string) Image {
 	var more archive
 	taken := map[string]bool{}
 	for _, program := range programs {
-		if err := more.program(program, taken); err != nil {
+		if err := more.addProgram(program, taken); err != nil {
 			t.Fatalf("add %s to the guest: %v", program, err)
 		}
 	}
@@ -25,15 +25,15 @@ func (i Image) With(t testing.TB, programs ...string) Image {
 		t.Fatalf("read the guest: %v", err)
 	}
 	i.Initrd = filepath.Join(t.TempDir(), "initrd.gz")
-	if err := os.WriteFile(i.Initrd, append(own, pack(more.bytes())...), 0o600); err != nil {
+	if err := os.WriteFile(i.Initrd, append(own, packFast(more.archiveBytes())...), 0o600); err != nil {
 		t.Fatalf("write the guest: %v", err)
 	}
 	return i
 }
 
-// program adds a program or library, what it is linked with, and the folders
+// addProgram adds a program or library, what it is linked with, and the folders
 // that lead to it.
-func (a *archive) program(path string, taken map[string]bool) error {
+func (a *archive) addProgram(path string, taken map[string]bool) error {
 	if taken[path] {
 		return nil
 	}
@@ -45,16 +45,16 @@ func (a *archive) program(path string, taken map[string]bool) error {
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
 		if !taken[dir] {
 			taken[dir] = true
-			a.dir(dir[1:])
+			a.addDir(dir[1:])
 		}
 	}
-	a.file(path[1:], 0o755, content)
-	needed, err := linked(path)
+	a.addFile(path[1:], 0o755, content)
+	needed, err := linkedLibraries(path)
 	if err != nil {
 		return err
 	}
 	for _, library := range needed {
-		if err := a.program(library, taken); err != nil {
+		if err := a.addProgram(library, taken); err != nil {
 			return err
 		}
 	}
@@ -68,9 +68,9 @@ var libraries = []string{
 	"/usr/lib",
 }
 
-// linked returns the dynamic linker and the libraries of a program, without
+// linkedLibraries returns the dynamic linker and the libraries of a program, without
 // those of the libraries.
-func linked(path string) ([]string, error) {
+func linkedLibraries(path string) ([]string, error) {
 	program, err := elf.Open(path)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func linked(path string) ([]string, error) {
 		return nil, fmt.Errorf("read what it is linked with: %w", err)
 	}
 	for _, name := range names {
-		library, err := find(name)
+		library, err := findLibrary(name)
 		if err != nil {
 			return nil, err
 		}
@@ -100,16 +100,16 @@ func linked(path string) ([]string, error) {
 	return found, nil
 }
 
-func find(library string) (string, error) {
+func findLibrary(library string) (string, error) {
 	for _, dir := range libraries {
-		if path := filepath.Join(dir, library); exists(path) {
+		if path := filepath.Join(dir, library); fileExists(path) {
 			return path, nil
 		}
 	}
 	return "", fmt.Errorf("there is no %s in %v", library, libraries)
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }

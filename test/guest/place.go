@@ -24,17 +24,17 @@ import (
 func TakePlace(t testing.TB) (leave func()) {
 	t.Helper()
 	name := t.Name()
-	if !holders.add(name) {
+	if !holders.addTest(name) {
 		return func() {}
 	}
 	place, err := LockPlace(t.Context())
 	if err != nil {
-		holders.remove(name)
+		holders.removeTest(name)
 		t.Fatalf("take a place for a guest: %v", err)
 	}
 	leave = sync.OnceFunc(func() {
 		_ = place.Close() // which unlocks it
-		holders.remove(name)
+		holders.removeTest(name)
 	})
 	t.Cleanup(leave)
 	return leave
@@ -48,8 +48,8 @@ type names struct {
 
 var holders = names{held: map[string]bool{}}
 
-// add adds a test, unless the test or the test around it was added before.
-func (n *names) add(test string) bool {
+// addTest adds a test, unless the test or the test around it was added before.
+func (n *names) addTest(test string) bool {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	for i, c := range test + "/" {
@@ -61,7 +61,7 @@ func (n *names) add(test string) bool {
 	return true
 }
 
-func (n *names) remove(test string) {
+func (n *names) removeTest(test string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	delete(n.held, test)
@@ -79,14 +79,14 @@ func lockPlace(ctx context.Context, dir string, count int) (*os.File, error) {
 		return nil, err
 	}
 	// Only the first in the queue looks for a place, so the test that has waited longest is next.
-	queue, err := lock(filepath.Join(dir, "queue"), unix.LOCK_EX)
+	queue, err := lockFile(filepath.Join(dir, "queue"), unix.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}
 	defer queue.Close()
 	for {
 		for i := range count {
-			place, err := lock(filepath.Join(dir, fmt.Sprintf("place%d", i)), unix.LOCK_EX|unix.LOCK_NB)
+			place, err := lockFile(filepath.Join(dir, fmt.Sprintf("place%d", i)), unix.LOCK_EX|unix.LOCK_NB)
 			if !errors.Is(err, unix.EWOULDBLOCK) {
 				return place, err
 			}
@@ -99,8 +99,8 @@ func lockPlace(ctx context.Context, dir string, count int) (*os.File, error) {
 	}
 }
 
-// lock opens a file, which it creates when needed, and locks it until it is closed.
-func lock(path string, how int) (*os.File, error) {
+// lockFile opens a file, which it creates when needed, and locks it until it is closed.
+func lockFile(path string, how int) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

@@ -55,11 +55,11 @@ func TestAPlaceEndsWithItsProcess(t *testing.T) {
 func TestATestTakesOnePlace(t *testing.T) {
 	t.Parallel()
 	all := names{held: map[string]bool{}}
-	require.True(t, all.add("TestA"))
-	require.False(t, all.add("TestA"))
-	require.False(t, all.add("TestA/one/two"))
-	require.True(t, all.add("TestAB"))
-	all.remove("TestA")
-	require.True(t, all.add("TestA/one"))
-	require.True(t, all.add("TestA/two"))
+	require.True(t, all.addTest("TestA"))
+	require.False(t, all.addTest("TestA"))
+	require.False(t, all.addTest("TestA/one/two"))
+	require.True(t, all.addTest("TestAB"))
+	all.removeTest("TestA")
+	require.True(t, all.addTest("TestA/one"))
+	require.True(t, all.addTest("TestA/two"))
 }

@@ -41,7 +41,7 @@ type Image struct {
 // made of. The files belong to the cache: a test must not change them.
 func Tiny(t testing.TB) Image {
 	t.Helper()
-	image, err := cached(t.Context(), installed)
+	image, err := cachedImage(t.Context(), installedIngredients)
 	if err != nil {
 		t.Fatalf("build the tiny guest: %v", err)
 	}
@@ -49,21 +49,21 @@ func Tiny(t testing.TB) Image {
 }
 
 // Arm64 is Tiny for an arm64 machine, of the kernel and the busybox that
-// scripts/arm64-guest fetches.
+// tools/scripts/arm64-guest fetches.
 func Arm64(t testing.TB) Image {
 	t.Helper()
-	image, err := cached(t.Context(), fetched)
+	image, err := cachedImage(t.Context(), fetchedIngredients)
 	if err != nil {
 		t.Fatalf("build the tiny guest for arm64: %v", err)
 	}
 	return image
 }
 
-// PC is Tiny of a kernel with drivers of real hardware, which scripts/pc-guest
+// PC is Tiny of a kernel with drivers of real hardware, which tools/scripts/pc-guest
 // fetches: one that needs nothing virtual.
 func PC(t testing.TB) Image {
 	t.Helper()
-	image, err := cached(t.Context(), fetchedForPC)
+	image, err := cachedImage(t.Context(), fetchedForPC)
 	if err != nil {
 		t.Fatalf("build the tiny guest for a PC: %v", err)
 	}
@@ -74,7 +74,7 @@ func PC(t testing.TB) Image {
 // makes the folder when needed. Each file is replaced in one step: a virtual
 // machine that has the old one open keeps it.
 func Build(ctx context.Context, dir string) (Image, error) {
-	image, err := cached(ctx, installed)
+	image, err := cachedImage(ctx, installedIngredients)
 	if err != nil {
 		return Image{}, err
 	}
@@ -83,7 +83,7 @@ func Build(ctx context.Context, dir string) (Image, error) {
 		return Image{}, fmt.Errorf("make the guest's folder: %w", err)
 	}
 	for from, to := range map[string]string{image.Kernel: copied.Kernel, image.Initrd: copied.Initrd} {
-		if err := replace(from, to); err != nil {
+		if err := replaceFolder(from, to); err != nil {
 			return Image{}, err
 		}
 	}
@@ -94,7 +94,7 @@ func imageIn(dir string) Image {
 	return Image{Kernel: filepath.Join(dir, "vmlinuz"), Initrd: filepath.Join(dir, "initrd.gz")}
 }
 
-func replace(from, to string) error {
+func replaceFolder(from, to string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {
 		return fmt.Errorf("read the guest from the cache: %w", err)
@@ -114,8 +114,8 @@ type ingredients struct {
 	drivers []string // that are needed, too
 }
 
-// installed returns the ingredients of this machine. The folder cache is ours.
-func installed(cache string) (ingredients, error) {
+// installedIngredients returns the ingredients of this machine. The folder cache is ours.
+func installedIngredients(cache string) (ingredients, error) {
 	kernel, err := findKernel(os.Getenv(kernelVariable), "/boot", filepath.Join(cache, "kernel"), "/lib/modules")
 	if err != nil {
 		return ingredients{}, err
@@ -127,11 +127,11 @@ func installed(cache string) (ingredients, error) {
 	return ingredients{kernel: kernel, busybox: busybox}, nil
 }
 
-// fetched returns the ingredients for arm64.
-func fetched(cache string) (ingredients, error) {
+// fetchedIngredients returns the ingredients for arm64.
+func fetchedIngredients(cache string) (ingredients, error) {
 	root := filepath.Join(cache, "arm64")
-	if !exists(root) {
-		return ingredients{}, fmt.Errorf("there is no %s: run scripts/arm64-guest", root)
+	if !fileExists(root) {
+		return ingredients{}, fmt.Errorf("there is no %s: run tools/scripts/arm64-guest", root)
 	}
 	kernel, err := findKernel("", filepath.Join(root, "boot"), "", filepath.Join(root, "lib/modules"))
 	return ingredients{kernel: kernel, busybox: filepath.Join(root, "bin/busybox")}, err
@@ -140,13 +140,13 @@ func fetched(cache string) (ingredients, error) {
 // fetchedForPC returns the ingredients for a PC: this machine's busybox, and
 // the drivers of what a PC consisted of.
 func fetchedForPC(cache string) (ingredients, error) {
-	made, err := installed(cache)
+	made, err := installedIngredients(cache)
 	if err != nil {
 		return ingredients{}, err
 	}
 	root := filepath.Join(cache, "pc")
-	if !exists(root) {
-		return ingredients{}, fmt.Errorf("there is no %s: run scripts/pc-guest", root)
+	if !fileExists(root) {
+		return ingredients{}, fmt.Errorf("there is no %s: run tools/scripts/pc-guest", root)
 	}
 	made.kernel, err = findKernel("", filepath.Join(root, "boot"), "", filepath.Join(root, "lib/modules"))
 	made.drivers = strings.Fields(
@@ -154,8 +154,8 @@ func fetchedForPC(cache string) (ingredients, error) {
 	return made, err
 }
 
-// cached finds the guest in the user's cache directory or builds it there.
-func cached(ctx context.Context, find func(cache string) (ingredients, error)) (Image, error) {
+// cachedImage finds the guest in the user's cache directory or builds it there.
+func cachedImage(ctx context.Context, find func(cache string) (ingredients, error)) (Image, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return Image{}, fmt.Errorf("find the cache directory: %w", err)
@@ -169,7 +169,7 @@ func cached(ctx context.Context, find func(cache string) (ingredients, error)) (
 	if err != nil {
 		return Image{}, fmt.Errorf("read the guest's kernel: %w", err)
 	}
-	archive, err := initramfs(made)
+	archive, err := buildInitramfs(made)
 	if err != nil {
 		return Image{}, err
 	}
@@ -183,13 +183,13 @@ func cached(ctx context.Context, find func(cache string) (ingredients, error)) (
 	if err := ctx.Err(); err != nil {
 		return Image{}, err
 	}
-	return store(dir, bzImage, archive)
+	return storeImage(dir, bzImage, archive)
 }
 
-// store writes the two files beside dir and renames their folder at last, so
+// storeImage writes the two files beside dir and renames their folder at last, so
 // that a reader finds all or nothing, and the second of two builders loses
 // nothing but its work.
-func store(dir string, bzImage, archive []byte) (Image, error) {
+func storeImage(dir string, bzImage, archive []byte) (Image, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return Image{}, fmt.Errorf("make the guest's cache: %w", err)
 	}
@@ -202,7 +202,7 @@ func store(dir string, bzImage, archive []byte) (Image, error) {
 	err = errors.Join(
 		os.Chmod(fresh, 0o755),
 		os.WriteFile(image.Kernel, bzImage, 0o644),
-		os.WriteFile(image.Initrd, pack(archive), 0o644),
+		os.WriteFile(image.Initrd, packFast(archive), 0o644),
 	)
 	if err != nil {
 		return Image{}, fmt.Errorf("write the guest's cache: %w", err)
@@ -213,9 +213,9 @@ func store(dir string, bzImage, archive []byte) (Image, error) {
 	return imageIn(dir), nil
 }
 
-// pack compresses fast: a guest unpacks it in 0.1 s, and half a megabyte more is
+// packFast compresses fast: a guest unpacks it in 0.1 s, and half a megabyte more is
 // no loss.
-func pack(archive []byte) []byte {
+func packFast(archive []byte) []byte {
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
 	err = cmp.Or(err, func() error { _, err := w.Write(archive); return err }(), w.Close())
@@ -228,22 +228,22 @@ func pack(archive []byte) []byte {
 //go:embed tiny/*.sh
 var scripts embed.FS
 
-// initramfs returns the guest's root file system as an unpacked cpio archive:
+// buildInitramfs returns the guest's root file system as an unpacked cpio archive:
 // folders, busybox, the scripts, the modules and the order to load them in.
-func initramfs(from ingredients) ([]byte, error) {
+func buildInitramfs(from ingredients) ([]byte, error) {
 	busybox, err := staticBusybox(from.busybox)
 	if err != nil {
 		return nil, err
 	}
-	modules, err := from.kernel.modules(slices.Concat(needed, from.drivers), useful)
+	modules, err := from.kernel.modulesWithDependencies(slices.Concat(needed, from.drivers), useful)
 	if err != nil {
 		return nil, err
 	}
 	var root archive
 	for _, dir := range []string{"bin", "dev", "etc", "lib", "lib/modules", "mnt", "proc", "run", "sys", "tmp"} {
-		root.dir(dir)
+		root.addDir(dir)
 	}
-	root.file("bin/busybox", 0o755, busybox)
+	root.addFile("bin/busybox", 0o755, busybox)
 	for script, place := range map[string]string{
 		"init.sh": "init", "hotplug.sh": "bin/hotplug", "lease.sh": "bin/lease",
 		"report.sh": "lib/report.sh", "answer.sh": "lib/answer.sh",
@@ -252,15 +252,15 @@ func initramfs(from ingredients) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		root.file(place, 0o755, text)
+		root.addFile(place, 0o755, text)
 	}
 	var order bytes.Buffer
 	for _, m := range modules {
-		root.file("lib/modules/"+m.Name, 0o644, m.Content)
+		root.addFile("lib/modules/"+m.Name, 0o644, m.Content)
 		fmt.Fprintf(&order, "/lib/modules/%s\n", m.Name)
 	}
-	root.file("etc/modules.list", 0o644, order.Bytes())
-	return root.bytes(), nil
+	root.addFile("etc/modules.list", 0o644, order.Bytes())
+	return root.archiveBytes(), nil
 }
 
 const busyboxAdvice = "install the package busybox-static"

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
+	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
@@ -76,6 +77,7 @@ func TestTinyGuestReportsAnswersAndPowersOff(t *testing.T) {
 // With tiny.dhcp the guest takes a lease, here from QEMU's user network, and with
 // tiny.nopower it leaves the power button alone.
 func TestTinyGuestTakesALeaseAndIgnoresTheButton(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	v := boot(t, "tiny.dhcp tiny.nopower", "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net")
 
@@ -94,6 +96,7 @@ func TestTinyGuestTakesALeaseAndIgnoresTheButton(t *testing.T) {
 // The guest sees a TPM, takes processors into use that come later, and reports
 // them.
 func TestTinyGuestSeesTPMAndNewProcessors(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	tpm, _ := swtpm(t)
 	v := boot(t, "", "-smp", "1,maxcpus=2",
@@ -120,6 +123,7 @@ func TestTinyGuestSeesTPMAndNewProcessors(t *testing.T) {
 
 // The guest finds a TPM that answers too late for the kernel at first, as on a busy computer.
 func TestTinyGuestFindsASlowTPM(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	tpm, process := swtpm(t)
 	v := boot(t, "loglevel=7",

@@ -37,7 +37,7 @@ func Processes(t testing.TB, dir string) map[string][]int {
 	require.NoError(t, err)
 	for _, entry := range proc {
 		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || !uses(pid, dir) {
+		if err != nil || !usesFolder(pid, dir) {
 			continue
 		}
 		if program := Arguments(pid)[0]; program != os.Args[0] {
@@ -48,8 +48,8 @@ func Processes(t testing.TB, dir string) map[string][]int {
 	return found
 }
 
-// uses reports whether a process, which may end meanwhile, uses a folder.
-func uses(pid int, dir string) bool {
+// usesFolder reports whether a process, which may end meanwhile, uses a folder.
+func usesFolder(pid int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, link := range append(links, fmt.Sprintf("/proc/%d/cwd", pid)) {
 		if path, _ := os.Readlink(link); strings.HasPrefix(path, dir+"/") {
@@ -115,7 +115,7 @@ func NothingLeft(t testing.TB, dir string) {
 	require.NoError(t, err)
 	var found []string
 	wait.Until(t, func() bool {
-		found = left(t, dir)
+		found = leftovers(t, dir)
 		return len(found) == 0
 	}, "something is left: %q", &found)
 }
@@ -143,22 +143,22 @@ func NewDisk(t testing.TB, path, text string) {
 	raw := filepath.Join(t.TempDir(), "raw")
 	require.NoError(t, os.WriteFile(raw, []byte(fmt.Sprintf("%-512s", text)), 0o600))
 	require.NoError(t, os.Truncate(raw, 16<<20))
-	tool(t, "qemu-utils", "qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, path)
+	runTool(t, "qemu-utils", "qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, path)
 }
 
 // WholeDisk requires that the disk of NewDisk is whole and says what it did.
 func WholeDisk(t testing.TB, path, text string) {
 	t.Helper()
-	tool(t, "qemu-utils", "qemu-img", "check", "-f", "qcow2", path)
+	runTool(t, "qemu-utils", "qemu-img", "check", "-f", "qcow2", path)
 	raw := filepath.Join(t.TempDir(), "raw")
-	tool(t, "qemu-utils", "qemu-img", "convert", "-f", "qcow2", "-O", "raw", path, raw)
+	runTool(t, "qemu-utils", "qemu-img", "convert", "-f", "qcow2", "-O", "raw", path, raw)
 	data, err := os.ReadFile(raw)
 	require.NoError(t, err)
 	require.Equal(t, text, strings.TrimRight(string(data[:512]), " "))
 }
 
-// tool runs a program of a Debian package, which must be happy.
-func tool(t testing.TB, debian string, words ...string) {
+// runTool runs a program of a Debian package, which must be happy.
+func runTool(t testing.TB, debian string, words ...string) {
 	t.Helper()
 	path, err := exec.LookPath(words[0])
 	require.NoError(t, err, "install the Debian package %s", debian)

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
-	"vmop/regular"
-	"vmop/runner/lock"
+	"vmop/internal/readfile"
+	"vmop/runner/adopt/lock"
 )
 
-// left names what the kernel still has of a VM without processes: descriptors of the caller,
+// leftovers names what the kernel still has of a VM without processes: descriptors of the caller,
 // who may have been its runner; sockets; its locks; mounts; and in the caller's network
 // namespace its taps, and rules without a tap.
-func left(t testing.TB, dir string) (found []string) {
+func leftovers(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/self/fd/*")
 	require.NoError(t, err)
@@ -46,17 +46,17 @@ func left(t testing.TB, dir string) (found []string) {
 	if held {
 		found = append(found, "the lock of the machine")
 	}
-	return append(found, network(t, dir)...)
+	return append(found, networkLeftovers(t, dir)...)
 }
 
 func isBelow(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
-// network names the taps of a VM, and the tables of rules, of any VM, that have no tap.
-func network(t testing.TB, dir string) (found []string) {
+// networkLeftovers names the taps of a VM, and the tables of rules, of any VM, that have no tap.
+func networkLeftovers(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	var own string // has the VM's uuid
 	for _, name := range []string{"config.yaml", "data/uuid.txt"} {
-		text, _ := regular.ReadFile(filepath.Join(dir, name), 1<<20) // a test may have made it anything
+		text, _ := readfile.ReadFile(filepath.Join(dir, name), 1<<20) // a test may have made it anything
 		own += string(text)
 	}
 	tables, err := new(nftables.Conn).ListTables()

@@ -14,7 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"vmop/runner/lock"
+	"vmop/runner/adopt/lock"
 )
 
 const uuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
@@ -33,7 +33,7 @@ func TestWhatIsLeftIsFound(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	require.NoError(t, os.Mkdir(data, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(data, "uuid.txt"), []byte(uuid+"\n"), 0o600))
-	require.Empty(t, left(t, dir))
+	require.Empty(t, leftovers(t, dir))
 
 	for want, leave := range map[string]func() (remove func() error){
 		"descriptor of " + data + "/uuid.txt": func() func() error {
@@ -75,8 +75,8 @@ func TestWhatIsLeftIsFound(t *testing.T) {
 		},
 	} {
 		remove := leave()
-		require.Contains(t, strings.Join(left(t, dir), "\n"), want)
+		require.Contains(t, strings.Join(leftovers(t, dir), "\n"), want)
 		require.NoError(t, remove())
-		require.Empty(t, left(t, dir), want)
+		require.Empty(t, leftovers(t, dir), want)
 	}
 }

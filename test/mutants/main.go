@@ -50,7 +50,7 @@ func main() {
 	// A mutant may allocate without end. Then the kernel ends its test, and no other program.
 	err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	if err == nil {
-		err = run(ctx, os.Args[1:], os.Stdout)
+		err = runMutants(ctx, os.Args[1:], os.Stdout)
 	}
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func runMutants(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	n := flags.Int("n", 100, "number of mutants")
 	seed := flags.Uint64("seed", 1, "chooses the mutants")
@@ -81,19 +81,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if *log != "" {
-		file, err := t.resume(*log)
+		file, err := t.resumeFrom(*log)
 		if err != nil {
 			return err
 		}
 		defer file.Close()
 	}
-	all, err := read(ctx, packages)
+	all, err := readMutants(ctx, packages)
 	if err != nil {
 		return err
 	}
 	rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	fmt.Fprintf(out, "%d mutants of %d, chosen by seed %d\n", min(*n, len(all)), len(all), *seed)
-	return t.try(ctx, all, *n)
+	return t.tryMutants(ctx, all, *n)
 }
 
 // A subject is a package with mutants, as go list describes it.
@@ -102,8 +102,8 @@ type subject struct {
 	GoFiles, TestGoFiles, XTestGoFiles []string
 }
 
-// read returns the mutants of the packages that have tests.
-func read(ctx context.Context, packages []string) (all []mutant, err error) {
+// readMutants returns the mutants of the packages that have tests.
+func readMutants(ctx context.Context, packages []string) (all []mutant, err error) {
 	text, err := exec.CommandContext(ctx, "go", append([]string{
 		"list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles",
 	}, packages...)...).Output()
@@ -166,8 +166,8 @@ const (
 	isLeftOut   = "left out"
 )
 
-// resume reads the results in a file, and has the results of this run added to them.
-func (t *trial) resume(path string) (io.Closer, error) {
+// resumeFrom reads the results in a file, and has the results of this run added to them.
+func (t *trial) resumeFrom(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
@@ -182,19 +182,19 @@ func (t *trial) resume(path string) (io.Closer, error) {
 	return file, nil
 }
 
-// try runs the tests with n mutants.
-func (t *trial) try(ctx context.Context, all []mutant, n int) error {
+// tryMutants runs the tests with n mutants.
+func (t *trial) tryMutants(ctx context.Context, all []mutant, n int) error {
 	for _, m := range all {
 		if t.caught+len(t.alive) == n {
 			break
 		}
-		if t.equivalent[m.key()] {
+		if t.equivalent[m.mutantKey()] {
 			continue
 		}
 		result, known := t.known[m.String()]
 		if !known {
 			var err error
-			if result, err = t.one(ctx, m); ctx.Err() != nil {
+			if result, err = t.tryOne(ctx, m); ctx.Err() != nil {
 				return ctx.Err()
 			} else if err != nil {
 				return err
@@ -220,33 +220,33 @@ func (t *trial) try(ctx context.Context, all []mutant, n int) error {
 	return nil
 }
 
-// one returns the result of the tests with a mutant.
-func (t *trial) one(ctx context.Context, m mutant) (string, error) {
-	use, err := t.measure(ctx, m.of)
+// tryOne returns the result of the tests with a mutant.
+func (t *trial) tryOne(ctx context.Context, m mutant) (string, error) {
+	use, err := t.measureTests(ctx, m.of)
 	if err != nil || !use {
 		return isLeftOut, err
 	}
-	overlay, err := t.overlay(m)
+	overlay, err := t.writeOverlay(m)
 	if err != nil {
 		return "", err
 	}
-	result, _, err := m.of.test(ctx, limit, "-overlay="+overlay)
+	result, _, err := m.of.runTests(ctx, limit, "-overlay="+overlay)
 	if result == isTooSlow { // or the computer has got busy
 		delete(t.known, m.of.ImportPath)
-		if use, err := t.measure(ctx, m.of); err != nil || !use {
+		if use, err := t.measureTests(ctx, m.of); err != nil || !use {
 			return isLeftOut, err
 		}
 	}
 	return result, err
 }
 
-// measure reports whether the tests of a package can be used, as they pass in time without a mutant.
-func (t *trial) measure(ctx context.Context, s *subject) (use bool, err error) {
+// measureTests reports whether the tests of a package can be used, as they pass in time without a mutant.
+func (t *trial) measureTests(ctx context.Context, s *subject) (use bool, err error) {
 	if result, known := t.known[s.ImportPath]; known {
 		return result == isMeasured, nil
 	}
 	begin := time.Now()
-	result, text, err := s.test(ctx, limit)
+	result, text, err := s.runTests(ctx, limit)
 	if err != nil || ctx.Err() != nil {
 		return false, errors.Join(err, ctx.Err())
 	}
@@ -266,8 +266,8 @@ func (t *trial) measure(ctx context.Context, s *subject) (use bool, err error) {
 	return outcome == isMeasured, nil
 }
 
-// overlay returns a file for go build's -overlay.
-func (t *trial) overlay(m mutant) (string, error) {
+// writeOverlay returns a file for go build's -overlay.
+func (t *trial) writeOverlay(m mutant) (string, error) {
 	source, err := os.ReadFile(m.path)
 	if err != nil {
 		return "", err
@@ -277,11 +277,11 @@ func (t *trial) overlay(m mutant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return overlay, errors.Join(os.WriteFile(mutated, m.apply(source), 0o600), os.WriteFile(overlay, text, 0o600))
+	return overlay, errors.Join(os.WriteFile(mutated, m.mutate(source), 0o600), os.WriteFile(overlay, text, 0o600))
 }
 
-// test runs the tests of a package, and returns the result and the last line of what they print.
-func (s *subject) test(ctx context.Context, limit time.Duration, flags ...string) (result, last string, err error) {
+// runTests runs the tests of a package, and returns the result and the last line of what they print.
+func (s *subject) runTests(ctx context.Context, limit time.Duration, flags ...string) (result, last string, err error) {
 	skip, any, err := s.heavyTests()
 	if err != nil || !any {
 		return isLeftOut, "", err

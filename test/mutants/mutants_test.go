@@ -31,13 +31,13 @@ func TestMutants(t *testing.T) {
 	var got []string
 	for _, m := range all {
 		got = append(got, m.String())
-		require.NotEqual(t, source, string(m.apply([]byte(source))))
+		require.NotEqual(t, source, string(m.mutate([]byte(source))))
 	}
 	require.Equal(t, []string{
 		"f.go:4:5 f: a < b -> !(a < b)", "f.go:4:7 f: < -> <=", "f.go:5:3 f: a++ -> ", "f.go:7:2 f: b = a + 1 -> ",
 		"f.go:7:8 f: + -> -", "f.go:8:2 f: g() -> ", "f.go:11:9 f: err -> nil",
 	}, got)
-	require.Equal(t, strings.Replace(source, "a < b", "a <= b", 1), string(all[1].apply([]byte(source))))
+	require.Equal(t, strings.Replace(source, "a < b", "a <= b", 1), string(all[1].mutate([]byte(source))))
 }
 
 func TestEquivalent(t *testing.T) {
@@ -71,7 +71,7 @@ func TestTrial(t *testing.T) {
 				"\tif Less(" + equal + ", 1) {\n\t\tt.Fail()\n\t}\n}\n",
 		})
 		var out strings.Builder
-		err := run(t.Context(), []string{"."}, &out)
+		err := runMutants(t.Context(), []string{"."}, &out)
 		require.Contains(t, out.String(), want)
 		require.Contains(t, out.String(), "measured\tm\tits tests and their build take ")
 		require.Equal(t, equal == "1", err == nil)
@@ -87,7 +87,7 @@ func TestTimeOut(t *testing.T) {
 			"\tc := exec.Command(\"sleep\", \"1000\")\n\tc.Stdout = t.Output()\n\t_ = c.Run()\n}\n",
 	})
 	s := &subject{ImportPath: "m", Dir: ".", GoFiles: []string{"m.go"}, TestGoFiles: []string{"m_test.go"}}
-	result, _, err := s.test(t.Context(), 10*time.Millisecond)
+	result, _, err := s.runTests(t.Context(), 10*time.Millisecond)
 	require.NoError(t, err)
 	require.Equal(t, isTooSlow, result)
 }
@@ -108,7 +108,7 @@ func TestPackagesThatAreLeftOut(t *testing.T) {
 			"m_test.go": text,
 		})
 		var out strings.Builder
-		require.NoError(t, run(t.Context(), []string{"."}, &out))
+		require.NoError(t, runMutants(t.Context(), []string{"."}, &out))
 		require.Contains(t, out.String(), "left out\tm\t"+reason)
 		require.Contains(t, out.String(), "0 of 0 caught")
 	}
@@ -151,11 +151,12 @@ func TestResume(t *testing.T) {
 	require.NoError(t, os.WriteFile(log, []byte(text), 0o600))
 	var out strings.Builder
 	again := &trial{out: &out, known: map[string]string{}}
-	file, err := again.resume(log)
+	file, err := again.resumeFrom(log)
 	require.NoError(t, err)
 	defer file.Close()
-	require.EqualError(t, again.try(t.Context(), all, 2), "1 of 2 mutants survived: write tests, or list mutants that "+
-		"need none in test/mutants/equivalent.txt")
+	require.EqualError(t, again.tryMutants(t.Context(), all, 2),
+		"1 of 2 mutants survived: write tests, or list mutants that "+
+			"need none in test/mutants/equivalent.txt")
 	require.Equal(t, "1 of 2 caught\n", out.String())
 	require.Equal(t, isLeftOut, again.known["vmop/x"])
 	written, err := os.ReadFile(log)

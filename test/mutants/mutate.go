@@ -42,8 +42,8 @@ type mutant struct {
 	path string
 }
 
-// key names a mutant wherever in its function it is.
-func (m mutant) key() string {
+// mutantKey names a mutant wherever in its function it is.
+func (m mutant) mutantKey() string {
 	return fmt.Sprintf("%s %s: %s -> %s", m.file, m.function, m.old, m.text)
 }
 
@@ -53,8 +53,8 @@ func (m mutant) String() string {
 		strings.Join(strings.Fields(m.text), " "))
 }
 
-// apply returns the source of the mutant.
-func (m mutant) apply(source []byte) []byte {
+// mutate returns the source of the mutant.
+func (m mutant) mutate(source []byte) []byte {
 	return append(append(append([]byte{}, source[:m.from]...), m.text...), source[m.to:]...)
 }
 
@@ -75,7 +75,7 @@ func mutantsOf(file string, source []byte) ([]mutant, error) {
 	for _, d := range tree.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && f.Name.Name != "String" {
 			c.function = f.Name.Name
-			ast.Inspect(f.Body, c.visit)
+			ast.Inspect(f.Body, c.visitNode)
 		}
 	}
 	return c.found, nil
@@ -90,28 +90,28 @@ type collector struct {
 	found    []mutant
 }
 
-func (c *collector) visit(n ast.Node) bool {
+func (c *collector) visitNode(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
 		if other, ok := swapped[n.Op]; ok {
-			c.add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
+			c.addMutant(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
 		}
 	case *ast.IfStmt:
-		c.add(n.Cond.Pos(), n.Cond.End(), "!("+c.text(n.Cond.Pos(), n.Cond.End())+")")
+		c.addMutant(n.Cond.Pos(), n.Cond.End(), "!("+c.sourceText(n.Cond.Pos(), n.Cond.End())+")")
 	case *ast.ExprStmt:
 		if _, ok := n.X.(*ast.CallExpr); ok && !isLog(n.X) {
-			c.add(n.Pos(), n.End(), "")
+			c.addMutant(n.Pos(), n.End(), "")
 		}
 	case *ast.AssignStmt:
 		if n.Tok != token.DEFINE && !isBlank(n.Lhs) {
-			c.add(n.Pos(), n.End(), "")
+			c.addMutant(n.Pos(), n.End(), "")
 		}
 	case *ast.IncDecStmt:
-		c.add(n.Pos(), n.End(), "")
+		c.addMutant(n.Pos(), n.End(), "")
 	case *ast.ReturnStmt:
 		if len(n.Results) > 0 {
 			if last, ok := n.Results[len(n.Results)-1].(*ast.Ident); ok && last.Name == "err" {
-				c.add(last.Pos(), last.End(), "nil")
+				c.addMutant(last.Pos(), last.End(), "nil")
 			}
 		}
 	}
@@ -134,15 +134,15 @@ func isBlank(left []ast.Expr) bool {
 	return true
 }
 
-func (c *collector) text(from, to token.Pos) string {
+func (c *collector) sourceText(from, to token.Pos) string {
 	return string(c.source[c.set.Position(from).Offset:c.set.Position(to).Offset])
 }
 
-func (c *collector) add(from, to token.Pos, text string) {
+func (c *collector) addMutant(from, to token.Pos, text string) {
 	at := c.set.Position(from)
 	c.found = append(c.found, mutant{
 		file: c.file, function: c.function, line: at.Line, column: at.Column,
 		from: at.Offset, to: c.set.Position(to).Offset,
-		old: strings.Join(strings.Fields(c.text(from, to)), " "), text: text,
+		old: strings.Join(strings.Fields(c.sourceText(from, to)), " "), text: text,
 	})
 }

@@ -28,7 +28,7 @@ func Check(all []Page, program string, root func() *cobra.Command) (count int, e
 				continue
 			}
 			count++
-			if err := fault(root(), c.Words[len(words):], c.Mention); err != nil {
+			if err := commandFault(root(), c.Words[len(words):], c.Mention); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %s: %w", c.At, strings.Join(c.Words, " "), err))
 			}
 		}
@@ -55,13 +55,15 @@ func RequireNarrow(t testing.TB, cmd *cobra.Command) {
 		width := utf8.RuneCountInString(strings.TrimRight(line, " \n"))
 		assert.LessOrEqual(t, width, widest, "%s --help: %s", cmd.CommandPath(), line)
 	}
+	first, _, _ := strings.Cut(cmd.Long, " ")
+	assert.NotEqual(t, cmd.Name(), first, "%s --help begins with its own name", cmd.CommandPath())
 	for _, verb := range cmd.Commands() {
 		RequireNarrow(t, verb)
 	}
 }
 
-// fault returns what is wrong with the arguments of a command. A mention may be without arguments.
-func fault(root *cobra.Command, args []string, mention bool) error {
+// commandFault returns what is wrong with the arguments of a command. A mention may be without arguments.
+func commandFault(root *cobra.Command, args []string, mention bool) error {
 	root.InitDefaultCompletionCmd()
 	cmd, rest, err := root.Find(args)
 	if err != nil || cmd.DisableFlagParsing {

@@ -14,7 +14,7 @@ import (
 
 // A Command is a program that a page has its reader call.
 type Command struct {
-	// At is the page and the line: docs/images.md:59.
+	// At is the page and the line: docs/tasks/images.md:59.
 	At string
 	// Words are the program without its folder, and its arguments, without their quotes. What a shell would
 	// replace, such as $HOME, stays.
@@ -29,7 +29,7 @@ func (p Page) Commands(programs ...string) ([]Command, error) {
 	var all []Command
 	var faults []error
 	add := func(line int, script string, mention bool) {
-		found, err := p.parse(line, script, mention)
+		found, err := p.parseScript(line, script, mention)
 		all, faults = append(all, found...), append(faults, err)
 	}
 	for _, b := range p.Blocks {
@@ -45,14 +45,14 @@ func (p Page) Commands(programs ...string) ([]Command, error) {
 	for _, s := range p.Spans {
 		program, _, arguments := strings.Cut(s.Text, " ")
 		if arguments && slices.Contains(programs, path.Base(program)) {
-			add(s.Line, choice(s.Text), true)
+			add(s.Line, chooseForm(s.Text), true)
 		}
 	}
 	return all, errors.Join(faults...)
 }
 
-// choice makes one command of a form such as "stop NAME [--force] FILE…".
-func choice(form string) string {
+// chooseForm makes one command of a form such as "stop NAME [--force] FILE…".
+func chooseForm(form string) string {
 	form = regexp.MustCompile(`<(\w+)>|…|\.\.\.`).ReplaceAllString(form, "$1")
 	return strings.NewReplacer("[", "", "]", "").Replace(form)
 }
@@ -60,7 +60,7 @@ func choice(form string) string {
 // Statements returns the commands of a block, one after the other, as they are typed: a pipe, a list or a loop is one.
 // Comments are left out.
 func (b Block) Statements() ([]string, error) {
-	file, err := read(b.Text)
+	file, err := readScript(b.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -71,14 +71,14 @@ func (b Block) Statements() ([]string, error) {
 	return all, nil
 }
 
-// read reads a script.
-func read(script string) (*syntax.File, error) {
+// readScript reads a script.
+func readScript(script string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 }
 
-// parse returns the commands of a script that begins at a line.
-func (p Page) parse(line int, script string, mention bool) ([]Command, error) {
-	file, err := read(script)
+// parseScript returns the commands of a script that begins at a line.
+func (p Page) parseScript(line int, script string, mention bool) ([]Command, error) {
+	file, err := readScript(script)
 	if err != nil {
 		return nil, fmt.Errorf("%s:%d: no shell reads this: %w\n%s", p.File, line, err, script)
 	}
@@ -90,7 +90,7 @@ func (p Page) parse(line int, script string, mention bool) ([]Command, error) {
 		}
 		words := make([]string, 0, len(call.Args))
 		for _, word := range call.Args {
-			words = append(words, plain(word))
+			words = append(words, plainWord(word))
 		}
 		at := fmt.Sprintf("%s:%d", p.File, line+int(call.Pos().Line())-1)
 		for words != nil { // "kubectl exec web-0 -- vmrunner console" are two
@@ -107,8 +107,8 @@ func (p Page) parse(line int, script string, mention bool) ([]Command, error) {
 	return all, nil
 }
 
-// plain returns a word without its quotes.
-func plain(word *syntax.Word) string {
+// plainWord returns a word without its quotes.
+func plainWord(word *syntax.Word) string {
 	var b bytes.Buffer
 	var write func(parts []syntax.WordPart)
 	write = func(parts []syntax.WordPart) {

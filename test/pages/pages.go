@@ -52,7 +52,8 @@ func All(root string) ([]Page, error) {
 	var all []Page
 	var faults []error
 	for _, pattern := range []string{
-		"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/vm-types/*.md", "examples/*/README.md",
+		"README.md", "CONTRIBUTING.md", "examples/*/README.md", "docs/*.md", "docs/tutorials/*.md",
+		"docs/tasks/*.md", "docs/reference/*.md", "docs/concepts/*.md", "docs/vm-types/*.md",
 	} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		faults = append(faults, err)
@@ -87,9 +88,9 @@ func Read(file string, source []byte) Page {
 		}
 		switch node := node.(type) {
 		case *ast.FencedCodeBlock:
-			page.add(string(node.Language(source)), node, source)
+			page.addBlock(string(node.Language(source)), node, source)
 		case *ast.CodeBlock:
-			page.add(Shell, node, source)
+			page.addBlock(Shell, node, source)
 		case *ast.CodeSpan:
 			var b bytes.Buffer
 			start := 0
@@ -107,8 +108,8 @@ func Read(file string, source []byte) Page {
 	return page
 }
 
-// add adds a block, unless it is empty.
-func (p *Page) add(language string, node ast.Node, source []byte) {
+// addBlock adds a block, unless it is empty.
+func (p *Page) addBlock(language string, node ast.Node, source []byte) {
 	lines := node.Lines()
 	if lines.Len() == 0 {
 		return

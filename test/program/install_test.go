@@ -11,11 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/program"
+	"vmop/test/tier"
 )
 
 // "make install" installs programs that run, man pages that can be read, completion that a shell
 // takes, and a unit that systemd takes, all below PREFIX and DESTDIR.
 func TestMakeInstall(t *testing.T) {
+	tier.Deep(t)
 	root, err := program.Root(t.Context())
 	require.NoError(t, err)
 	t.Chdir(root)

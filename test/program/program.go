@@ -10,7 +10,6 @@ package program
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,12 +25,13 @@ const Folder = "VMOP_PROGRAMS"
 // Build builds the program of a package ("vmop/cmd/vmrunner") as a file, or into a folder that exists. It copies a
 // program that make has built.
 func Build(ctx context.Context, to, pkg string) error {
-	if made := filepath.Join(os.Getenv(Folder), path.Base(pkg)); os.Getenv(Folder) != "" {
-		if text, err := os.ReadFile(made); err == nil {
-			return write(to, path.Base(pkg), text)
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("copy %s: %w", pkg, err)
+	if made := filepath.Join(os.Getenv(Folder), path.Base(pkg)); os.Getenv(Folder) != "" && fileExists(made) {
+		// Not by this process: a child that it starts meanwhile would have the file open for writing, and it can't be
+		// executed then.
+		if out, err := exec.CommandContext(ctx, "cp", "--reflink=auto", made, to).CombinedOutput(); err != nil {
+			return fmt.Errorf("copy %s: %w\n%s", pkg, err, out)
 		}
+		return nil
 	}
 	if err := LookAt(ctx, pkg); err != nil {
 		return err
@@ -42,15 +42,9 @@ func Build(ctx context.Context, to, pkg string) error {
 	return nil
 }
 
-// write writes a program as a file, or into a folder that exists.
-func write(to, name string, text []byte) error {
-	if info, err := os.Stat(to); err == nil && info.IsDir() {
-		to = filepath.Join(to, name)
-	}
-	if err := os.WriteFile(to, text, 0o755); err != nil {
-		return fmt.Errorf("copy %s: %w", name, err)
-	}
-	return nil
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // sources lists a package's files, if it belongs to the module that "go list" runs in.

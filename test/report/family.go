@@ -43,14 +43,14 @@ func beFamily() (*family, error) {
 	signal.Notify(ended, syscall.SIGCHLD)
 	go func() {
 		for range ended {
-			f.reap()
+			f.reapOrphans()
 		}
 	}()
 	return f, nil
 }
 
-// start starts a command that the caller waits for.
-func (f *family) start(cmd *exec.Cmd) error {
+// startCommand starts a command that the caller waits for.
+func (f *family) startCommand(cmd *exec.Cmd) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := cmd.Start()
@@ -60,44 +60,45 @@ func (f *family) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// reap waits for orphans that have ended.
-func (f *family) reap() {
+// reapOrphans waits for orphans that have ended.
+func (f *family) reapOrphans() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for pid, p := range processes() {
+	for pid, p := range allProcesses() {
 		if p.parent == os.Getpid() && p.state == "Z" && pid != f.test {
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}
 }
 
-// terminate asks all descendants to end.
-func (f *family) terminate() { f.signal(syscall.SIGTERM, map[int]bool{}) }
+// terminateAll asks all descendants to end.
+func (f *family) terminateAll() { f.signalDescendants(syscall.SIGTERM, map[int]bool{}) }
 
-// signal sends a signal to the descendants that did not get it before, to the oldest first: a test must not see that
-// its programs end. It looks again with the handle in hand, since a number may have become another process's.
-func (f *family) signal(signal syscall.Signal, told map[int]bool) {
-	for _, pid := range slices.Sorted(maps.Keys(descendants())) {
+// signalDescendants sends a signal to the descendants that did not get it before, to the oldest first: a test must not
+// see that its programs end. It looks again with the handle in hand, since a number may have become another process's.
+func (f *family) signalDescendants(signal syscall.Signal, told map[int]bool) {
+	for _, pid := range slices.Sorted(maps.Keys(runningDescendants())) {
 		handle, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // it has ended
 		}
-		if !told[pid] && descendants()[pid] != "" {
+		if !told[pid] && runningDescendants()[pid] != "" {
 			told[pid] = unix.PidfdSendSignal(handle, signal, nil, 0) == nil
 		}
 		_ = unix.Close(handle)
 	}
 }
 
-// end ends all descendants. The error names those that had not ended by themselves, unless the run was ended.
-func (f *family) end(ctx context.Context, out io.Writer) error {
+// endDescendants ends all descendants. The error names those that had not ended by themselves, unless the run was
+// ended.
+func (f *family) endDescendants(ctx context.Context, out io.Writer) error {
 	if ctx.Err() == nil {
 		f.awaitNone(leave, func() {})
 	}
-	left := slices.Sorted(maps.Values(descendants()))
+	left := slices.Sorted(maps.Values(runningDescendants()))
 	asked, killed := map[int]bool{}, map[int]bool{}
-	f.awaitNone(grace, func() { f.signal(syscall.SIGTERM, asked) })
-	f.awaitNone(grace, func() { f.signal(syscall.SIGKILL, killed) })
+	f.awaitNone(grace, func() { f.signalDescendants(syscall.SIGTERM, asked) })
+	f.awaitNone(grace, func() { f.signalDescendants(syscall.SIGKILL, killed) })
 	if len(left) == 0 || ctx.Err() != nil {
 		return nil
 	}
@@ -110,7 +111,7 @@ func (f *family) end(ctx context.Context, out io.Writer) error {
 func (f *family) awaitNone(limit time.Duration, do func()) {
 	late := time.Now().Add(limit)
 	for none := 0; none < 3 && time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
-		if len(descendants()) > 0 {
+		if len(runningDescendants()) > 0 {
 			none = 0
 			do()
 		} else {
@@ -125,8 +126,8 @@ type processState struct {
 	parent int
 }
 
-// processes returns all processes of this machine by their number.
-func processes() map[int]processState {
+// allProcesses returns all processes of this machine by their number.
+func allProcesses() map[int]processState {
 	all := map[int]processState{}
 	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
 	for _, file := range files {
@@ -144,9 +145,9 @@ func processes() map[int]processState {
 	return all
 }
 
-// descendants returns the processes that descend from this one and run, each with its number and command line.
-func descendants() map[int]string {
-	all, found := processes(), map[int]string{}
+// runningDescendants returns the processes that descend from this one and run, each with its number and command line.
+func runningDescendants() map[int]string {
+	all, found := allProcesses(), map[int]string{}
 	for pid, p := range all {
 		for up := p.parent; up > 1; up = all[up].parent {
 			if up == os.Getpid() && p.state != "Z" {

@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 	}
 	f, err := beFamily()
 	if err == nil {
-		err = f.start(exec.Command("sh", "-c", os.Getenv("REPORT_FAMILY")))
+		err = f.startCommand(exec.Command("sh", "-c", os.Getenv("REPORT_FAMILY")))
 	}
 	if err == nil {
-		err = f.end(context.Background(), os.Stdout)
+		err = f.endDescendants(context.Background(), os.Stdout)
 	}
 	if err != nil {
 		os.Exit(1)
@@ -118,7 +118,7 @@ func TestAnEndedRunLeavesNothing(t *testing.T) {
 func commands(t *testing.T) map[int]string {
 	t.Helper()
 	all := map[int]string{}
-	for pid := range processes() {
+	for pid := range allProcesses() {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
 		all[pid] = strings.ReplaceAll(string(line), "\x00", " ")
 	}

@@ -50,9 +50,9 @@ func (r *result) mayBeFlaky() bool {
 	return len(r.wrecked) == 0 && len(r.failures) > 0 && len(r.failures) <= mostFlaky
 }
 
-// repeat runs each failed test once more, with the flags of args, while every processor is busy: a test that fails
-// under load must not pass without it. The error is that of the first test that fails again.
-func (r *report) repeat(ctx context.Context, first *result, args []string) error {
+// repeatFailed runs each failed test once more, with the flags of args, while every processor is busy: a test that
+// fails under load must not pass without it. The error is that of the first test that fails again.
+func (r *report) repeatFailed(ctx context.Context, first *result, args []string) error {
 	busy, rest := context.WithCancel(ctx)
 	defer rest()
 	for range runtime.NumCPU() {
@@ -62,7 +62,7 @@ func (r *report) repeat(ctx context.Context, first *result, args []string) error
 		}()
 	}
 	for _, f := range first.failures {
-		again, err := r.test(ctx, f.alone(args))
+		again, err := r.runGoTest(ctx, f.repeatArguments(args))
 		if err != nil {
 			return err
 		}
@@ -73,20 +73,20 @@ func (r *report) repeat(ctx context.Context, first *result, args []string) error
 	return nil
 }
 
-// alone returns the arguments of go test that run only this test, and of its subtests only those that have failed; the
-// last of two equal flags counts.
-func (f failure) alone(args []string) []string {
+// repeatArguments returns the arguments of go test that run only this test, and of its subtests only those that have
+// failed; the last of two equal flags counts.
+func (f failure) repeatArguments(args []string) []string {
 	var only []string
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "-") {
 			only = append(only, arg)
 		}
 	}
-	return append(only, "-count=1", "-run="+f.pattern(), f.pkg)
+	return append(only, "-count=1", "-run="+f.runPattern(), f.pkg)
 }
 
-// pattern matches the subtests that have failed, as deep as all of them are, as go test -run takes it.
-func (f failure) pattern() string {
+// runPattern matches the subtests that have failed, as deep as all of them are, as go test -run takes it.
+func (f failure) runPattern() string {
 	depth, levels := 1, [][]string{{regexp.QuoteMeta(f.test)}}
 	for i, leaf := range f.leaves {
 		names := strings.Split(leaf, "/")
@@ -110,9 +110,9 @@ func (f failure) pattern() string {
 	return strings.Join(all, "/")
 }
 
-// forgive counts the failures as flaky, prints them, and writes them down. The error names those that the list does not
-// excuse.
-func (r *report) forgive(first *result, today time.Time) error {
+// forgiveFlaky counts the failures as flaky, prints them, and writes them down. The error names those that the list
+// does not excuse.
+func (r *report) forgiveFlaky(first *result, today time.Time) error {
 	first.failed, first.flaky = 0, first.failed
 	slices.SortFunc(first.failures, func(a, b failure) int {
 		return cmp.Or(strings.Compare(a.pkg, b.pkg), strings.Compare(a.test, b.test))
@@ -126,7 +126,7 @@ func (r *report) forgive(first *result, today time.Time) error {
 	for _, f := range first.failures {
 		fmt.Fprintf(r.out, "\nFLAKY: %s in %s failed, then passed. It needs repair. Its output was:\n%s", f.test, f.pkg,
 			f.output)
-		write(log, flake{Time: today, Package: f.pkg, Test: f.test, Load: load(), Output: f.output})
+		writeLine(log, flake{Time: today, Package: f.pkg, Test: f.test, Load: loadAverage(), Output: f.output})
 		seen, listed := r.known[f.name]
 		switch {
 		case !listed && r.strict:

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/tier"
 )
 
 // sometimes is a test that fails the first times it runs, which it counts in a
@@ -35,6 +37,7 @@ func TestAlways(t *testing.T) { t.Parallel() }
 
 // A run of the real go test, in a module of its own: what it says at the end.
 func TestFlaky(t *testing.T) {
+	tier.Deep(t)
 	always := strings.Replace(sometimes, "FAILS", "1000", 1)
 	once := strings.Replace(sometimes, "FAILS", "1", 1)
 	twoFlaky := []string{
@@ -181,7 +184,7 @@ func TestAlone(t *testing.T) {
 	f := failure{name: name{"m/a", "TestX"}}
 	require.Equal(t,
 		[]string{"-race", "-timeout=20m", "-run=^Test", "-count=1", "-run=^(TestX)$", "m/a"},
-		f.alone([]string{"-race", "-timeout=20m", "-run=^Test", "./...", "m/b"}))
+		f.repeatArguments([]string{"-race", "-timeout=20m", "-run=^Test", "./...", "m/b"}))
 }
 
 // Of its subtests, those run again that have failed.
@@ -195,9 +198,9 @@ func TestPattern(t *testing.T) {
 	} {
 		r := newResult()
 		for _, test := range failed {
-			r.fail(name{"m/a", test}, "")
+			r.recordFailure(name{"m/a", test}, "")
 		}
-		require.Equal(t, want, r.failures[0].pattern())
+		require.Equal(t, want, r.failures[0].runPattern())
 	}
 }
 

@@ -35,7 +35,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	err := run(ctx, os.Stdout, os.Args[1:], os.Getenv("CI") == "true")
+	err := runReport(ctx, os.Stdout, os.Args[1:], os.Getenv("CI") == "true")
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
@@ -43,8 +43,8 @@ func main() {
 	}
 }
 
-// run runs the tests with nothing left behind: no process, no temporary file.
-func run(ctx context.Context, out io.Writer, args []string, strict bool) (err error) {
+// runReport runs the tests with nothing left behind: no process, no temporary file.
+func runReport(ctx context.Context, out io.Writer, args []string, strict bool) (err error) {
 	batches, err := batchesOf(ctx, args)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func run(ctx context.Context, out io.Writer, args []string, strict bool) (err er
 		return err
 	}
 	defer func() {
-		left := f.end(ctx, out)
+		left := f.endDescendants(ctx, out)
 		err = errors.Join(err, left, os.RemoveAll(dir))
 	}()
 	r := &report{out: out, strict: strict, known: list, family: f, env: append(os.Environ(), "TMPDIR="+dir)}
@@ -85,14 +85,14 @@ type report struct {
 func (r *report) runAll(ctx context.Context, batches [][]string) error {
 	var failed error
 	for _, batch := range batches {
-		if err := r.run(ctx, batch); err != nil && failed == nil {
+		if err := r.runWithRepeats(ctx, batch); err != nil && failed == nil {
 			failed = err
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	slowest(r.out, r.slow)
+	printSlowest(r.out, r.slow)
 	if r.counts.left > 0 {
 		fmt.Fprintf(r.out, "%d tests are %s\n", r.counts.left, tier.Left)
 	}
@@ -103,32 +103,32 @@ func (r *report) runAll(ctx context.Context, batches [][]string) error {
 	if failed != nil {
 		return fmt.Errorf("go test: %w", failed)
 	}
-	return verdict(r.counts, r.strict)
+	return verdictOf(r.counts, r.strict)
 }
 
-// run runs go test, and once more what may be flaky.
-func (r *report) run(ctx context.Context, args []string) error {
-	result, err := r.test(ctx, args)
+// runWithRepeats runs go test, and once more what may be flaky.
+func (r *report) runWithRepeats(ctx context.Context, args []string) error {
+	result, err := r.runGoTest(ctx, args)
 	var exit *exec.ExitError
 	if ctx.Err() == nil && errors.As(err, &exit) && exit.ExitCode() == 1 && result.mayBeFlaky() {
 		fmt.Fprintln(r.out, "The failed tests run a second time, next to busy loops.")
-		if r.repeat(ctx, result, args) == nil {
-			err = r.forgive(result, time.Now())
+		if r.repeatFailed(ctx, result, args) == nil {
+			err = r.forgiveFlaky(result, time.Now())
 		}
 	}
 	if result == nil {
 		return err
 	}
 	if err != nil {
-		result.summary(r.out)
+		result.printSummary(r.out)
 	}
-	r.counts.add(result.counts)
+	r.counts.addCounts(result.counts)
 	r.slow = append(r.slow, result.slow...)
 	return err
 }
 
-// test runs go test once. There is no result when go test's output cannot be read.
-func (r *report) test(ctx context.Context, args []string) (*result, error) {
+// runGoTest runs go test once. There is no result when go test's output cannot be read.
+func (r *report) runGoTest(ctx context.Context, args []string) (*result, error) {
 	test := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	test.Cancel = func() error { return test.Process.Signal(os.Interrupt) }
 	test.Stderr, test.Env = os.Stderr, r.env
@@ -136,10 +136,10 @@ func (r *report) test(ctx context.Context, args []string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.family.start(test); err != nil {
+	if err := r.family.startCommand(test); err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, r.family.terminate)()
+	defer context.AfterFunc(ctx, r.family.terminateAll)()
 	times, err := openLog("test-times.jsonl")
 	if err != nil {
 		return nil, errors.Join(err, test.Wait())
@@ -147,14 +147,14 @@ func (r *report) test(ctx context.Context, args []string) (*result, error) {
 	defer times.Close() // each line was written at once
 	result := newResult()
 	result.times = times
-	if err := result.read(events, r.out); err != nil {
+	if err := result.readEvents(events, r.out); err != nil {
 		return nil, errors.Join(err, test.Wait())
 	}
 	return result, test.Wait()
 }
 
-// verdict judges a go test that succeeded.
-func verdict(c counts, strict bool) error {
+// verdictOf judges a go test that succeeded.
+func verdictOf(c counts, strict bool) error {
 	switch {
 	case c.passed == 0:
 		return errors.New("no test ran")

@@ -38,7 +38,7 @@ func (c counts) String() string {
 	return text
 }
 
-func (c *counts) add(other counts) {
+func (c *counts) addCounts(other counts) {
 	c.passed += other.passed
 	c.failed += other.failed
 	c.skipped += other.skipped
@@ -75,8 +75,8 @@ type failure struct {
 	leaves []string
 }
 
-// summary prints a line for each test that failed or did not end, since their output may be far above.
-func (r *result) summary(out io.Writer) {
+// printSummary prints a line for each test that failed or did not end, since their output may be far above.
+func (r *result) printSummary(out io.Writer) {
 	for _, f := range r.failures {
 		fmt.Fprintf(out, "FAIL\t%s\t%s\n", f.pkg, f.test)
 	}
@@ -91,8 +91,8 @@ func newResult() *result {
 	}
 }
 
-// read reads the events of one go test and writes the readable form.
-func (r *result) read(events io.Reader, out io.Writer) error {
+// readEvents reads the events of one go test and writes the readable form.
+func (r *result) readEvents(events io.Reader, out io.Writer) error {
 	for lines := json.NewDecoder(events); ; {
 		var e event
 		if err := lines.Decode(&e); errors.Is(err, io.EOF) {
@@ -137,7 +137,7 @@ func (r *result) finishTest(out io.Writer, e event, key name) {
 	case "fail":
 		r.failed++
 		fmt.Fprint(out, output)
-		r.fail(key, output)
+		r.recordFailure(key, output)
 	case "skip":
 		if strings.Contains(output, tier.Left) {
 			r.left++
@@ -148,12 +148,12 @@ func (r *result) finishTest(out io.Writer, e event, key name) {
 	default:
 		return
 	}
-	r.time(e)
+	r.recordTime(e)
 	delete(r.outputs, key)
 }
 
-// fail records a failure of a test or subtest.
-func (r *result) fail(key name, output string) {
+// recordFailure records a failure of a test or subtest.
+func (r *result) recordFailure(key name, output string) {
 	r.failing[key.pkg] = true
 	whole := key.test
 	key.test, _, _ = strings.Cut(key.test, "/")
@@ -175,7 +175,7 @@ func (r *result) finishPackage(out io.Writer, e event) {
 	if e.Action != "pass" && e.Action != "fail" && e.Action != "skip" {
 		return
 	}
-	r.time(e)
+	r.recordTime(e)
 	if e.Action == "fail" && !(r.failing[e.Package] && r.orderly[e.Package]) {
 		r.wrecked = append(r.wrecked, e.Package)
 	}

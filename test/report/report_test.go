@@ -88,12 +88,12 @@ func TestReport(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
 			r := newResult()
-			require.NoError(t, r.read(strings.NewReader(tt.events), &out))
+			require.NoError(t, r.readEvents(strings.NewReader(tt.events), &out))
 			require.Equal(t, tt.want, out.String())
 			require.Equal(t, tt.counts, r.counts)
 			require.Equal(t, tt.wrecked, r.wrecked)
 			out.Reset()
-			r.summary(&out)
+			r.printSummary(&out)
 			require.Equal(t, tt.summary, out.String())
 		})
 	}
@@ -101,16 +101,16 @@ func TestReport(t *testing.T) {
 
 func TestReportRefusesWhatIsNotAnEvent(t *testing.T) {
 	t.Parallel()
-	err := newResult().read(strings.NewReader("go: no such tool\n"), &strings.Builder{})
+	err := newResult().readEvents(strings.NewReader("go: no such tool\n"), &strings.Builder{})
 	require.ErrorContains(t, err, "read the events of go test")
 }
 
 func TestVerdict(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, verdict(counts{passed: 2}, true))
-	require.NoError(t, verdict(counts{passed: 2, skipped: 1}, false))
-	require.EqualError(t, verdict(counts{passed: 2, skipped: 1}, true), "1 tests were skipped, and none may be")
-	require.EqualError(t, verdict(counts{}, false), "no test ran")
+	require.NoError(t, verdictOf(counts{passed: 2}, true))
+	require.NoError(t, verdictOf(counts{passed: 2, skipped: 1}, false))
+	require.EqualError(t, verdictOf(counts{passed: 2, skipped: 1}, true), "1 tests were skipped, and none may be")
+	require.EqualError(t, verdictOf(counts{}, false), "no test ran")
 }
 
 func TestTheSlowestTests(t *testing.T) {
@@ -118,12 +118,12 @@ func TestTheSlowestTests(t *testing.T) {
 	var out, times strings.Builder
 	r := newResult()
 	r.times = &times
-	require.NoError(t, r.read(strings.NewReader(`{"Action":"pass","Package":"a","Test":"TestX","Elapsed":19.9}
+	require.NoError(t, r.readEvents(strings.NewReader(`{"Action":"pass","Package":"a","Test":"TestX","Elapsed":19.9}
 		{"Action":"pass","Package":"a","Test":"TestY/sub","Elapsed":70}
 		{"Action":"pass","Package":"a","Test":"TestY","Elapsed":70.2}
 		{"Action":"fail","Package":"b","Test":"TestZ","Elapsed":300}
 		{"Action":"pass","Package":"a","Elapsed":500}`), &strings.Builder{}))
-	slowest(&out, r.slow)
+	printSlowest(&out, r.slow)
 	require.Equal(t, "slow\tb\tTestZ\t300 s\nslow\ta\tTestY\t70 s\nslow\ta\tTestY/sub\t70 s\n", out.String())
 	require.Equal(t, 5, strings.Count(times.String(), "\n"))
 	require.Contains(t, times.String(), `{"package":"b","test":"TestZ","action":"fail","seconds":300,"load":"`)
@@ -135,7 +135,7 @@ func TestLeftTests(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	r := newResult()
-	require.NoError(t, r.read(strings.NewReader(`
+	require.NoError(t, r.readEvents(strings.NewReader(`
 		{"Action":"output","Package":"a","Test":"TestX","Output":"    x_test.go:1: left to make test-all\n"}
 		{"Action":"skip","Package":"a","Test":"TestX"}`), &out))
 	require.Equal(t, counts{left: 1}, r.counts)

@@ -23,8 +23,8 @@ type unit struct {
 
 const defaultSeconds = 3
 
-// cost is what a unit takes of the machine: two packages run at a time, and a test of a divided package runs alone.
-func (u unit) cost() float64 {
+// unitCost is what a unit takes of the machine: two packages run at a time, and a test of a divided package runs alone.
+func (u unit) unitCost() float64 {
 	if u.test != "" {
 		return 2 * u.seconds
 	}
@@ -60,7 +60,7 @@ func batchesOf(ctx context.Context, args []string) ([][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return batch(deal(unitsOf(strings.Fields(string(list)), known), n)[i-1], flags), nil
+	return batchArguments(dealUnits(unitsOf(strings.Fields(string(list)), known), n)[i-1], flags), nil
 }
 
 // readShard reads "1/4".
@@ -113,21 +113,21 @@ func unitsOf(packages []string, known []unit) (units []unit) {
 	return units
 }
 
-// deal deals units to n shards so that they take about the same time: the most expensive unit first, each to the shard
-// that has the least.
-func deal(units []unit, n int) [][]unit {
-	slices.SortStableFunc(units, func(a, b unit) int { return cmp.Compare(b.cost(), a.cost()) })
+// dealUnits deals units to n shards so that they take about the same time: the most expensive unit first, each to the
+// shard that has the least.
+func dealUnits(units []unit, n int) [][]unit {
+	slices.SortStableFunc(units, func(a, b unit) int { return cmp.Compare(b.unitCost(), a.unitCost()) })
 	shards, sums := make([][]unit, n), make([]float64, n)
 	for _, u := range units {
 		least := slices.Index(sums, slices.Min(sums))
 		shards[least] = append(shards[least], u)
-		sums[least] += u.cost()
+		sums[least] += u.unitCost()
 	}
 	return shards
 }
 
-// batch returns the arguments of each go test that a shard needs.
-func batch(units []unit, flags []string) (batches [][]string) {
+// batchArguments returns the arguments of each go test that a shard needs.
+func batchArguments(units []unit, flags []string) (batches [][]string) {
 	together := slices.Clone(flags)
 	for _, u := range units {
 		if u.test == "" {

@@ -16,12 +16,13 @@ func TestShards(t *testing.T) {
 	t.Parallel()
 	known, err := readSeconds("# seconds, package, test\n90 b\n50 c\n80 d TestX\n10 d TestY\n")
 	require.NoError(t, err)
-	shards := deal(unitsOf([]string{"a", "b", "c", "d"}, known), 2)
+	shards := dealUnits(unitsOf([]string{"a", "b", "c", "d"}, known), 2)
 	require.Equal(t, [][]unit{
 		{{"d", "TestX", 80}, {"a", "", defaultSeconds}},
 		{{"b", "", 90}, {"c", "", 50}, {"d", "TestY", 10}},
 	}, shards)
-	require.Equal(t, [][]string{{"-v", "b", "c"}, {"-v", "-run=^TestY$", "d"}}, batch(shards[1], []string{"-v"}))
+	require.Equal(t, [][]string{{"-v", "b", "c"}, {"-v", "-run=^TestY$", "d"}},
+		batchArguments(shards[1], []string{"-v"}))
 }
 
 func TestShardNames(t *testing.T) {

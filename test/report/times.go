@@ -38,19 +38,19 @@ func openLog(name string) (*os.File, error) {
 	return os.OpenFile(filepath.Join("build", name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
 
-// write adds a line. A full disk is no reason to fail: the test has ended as it has.
-func write(log io.Writer, line any) { _ = json.NewEncoder(log).Encode(line) }
+// writeLine adds a line. A full disk is no reason to fail: the test has ended as it has.
+func writeLine(log io.Writer, line any) { _ = json.NewEncoder(log).Encode(line) }
 
-// load is the machine's load average of the last minute; "" if unknown.
-func load() string {
+// loadAverage is the machine's load average of the last minute; "" if unknown.
+func loadAverage() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	one, _, _ := strings.Cut(string(text), " ")
 	return one
 }
 
-// time records how long a test or a package took.
-func (r *result) time(e event) {
-	write(r.times, timing{e.Package, e.Test, e.Action, e.Elapsed, load()})
+// recordTime records how long a test or a package took.
+func (r *result) recordTime(e event) {
+	writeLine(r.times, timing{e.Package, e.Test, e.Action, e.Elapsed, loadAverage()})
 	if e.Test != "" {
 		r.slow = append(r.slow, slowTest{name{e.Package, e.Test}, e.Elapsed})
 	}
@@ -62,8 +62,8 @@ type slowTest struct {
 	seconds float64
 }
 
-// slowest prints which tests have taken the longest, and at least slowSeconds.
-func slowest(out io.Writer, tests []slowTest) {
+// printSlowest prints which tests have taken the longest, and at least slowSeconds.
+func printSlowest(out io.Writer, tests []slowTest) {
 	const slowSeconds, most = 20, 60
 	tests = slices.DeleteFunc(tests, func(t slowTest) bool { return t.seconds < slowSeconds })
 	slices.SortStableFunc(tests, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })

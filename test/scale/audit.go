@@ -30,8 +30,8 @@ type entry struct {
 	URI       string `json:"requestURI"`
 }
 
-// drain returns the calls since it was called last.
-func (a *audit) drain() (calls, error) {
+// drainCalls returns the calls since it was called last.
+func (a *audit) drainCalls() (calls, error) {
 	file, err := os.Open(a.path)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
@@ -54,12 +54,12 @@ func (a *audit) drain() (calls, error) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
-		found[e.name()]++
+		found[e.callName()]++
 	}
 }
 
-// name says what was asked for; of what is no resource its path.
-func (e entry) name() string {
+// callName says what was asked for; of what is no resource its path.
+func (e entry) callName() string {
 	what := e.ObjectRef.Resource
 	if e.ObjectRef.Subresource != "" {
 		what += "/" + e.ObjectRef.Subresource
@@ -70,23 +70,23 @@ func (e entry) name() string {
 	return e.Verb + " " + what
 }
 
-// writes and reads are how many of the calls change something, and how many ask for
+// countWrites and reads are how many of the calls change something, and how many ask for
 // objects. Watches, which are there all the time, are neither; renewals are the
 // leader's word, every two seconds, that it is there.
-func (c calls) writes() int {
-	return c.count("create", "update", "patch", "delete", "deletecollection")
+func (c calls) countWrites() int {
+	return c.countVerbs("create", "update", "patch", "delete", "deletecollection")
 }
-func (c calls) reads() int    { return c.count("get", "list") }
-func (c calls) renewals() int { return c["update leases"] }
+func (c calls) countReads() int    { return c.countVerbs("get", "list") }
+func (c calls) countRenewals() int { return c["update leases"] }
 
-// add adds other calls.
-func (c calls) add(others calls) {
+// addCalls adds other calls.
+func (c calls) addCalls(others calls) {
 	for name, n := range others {
 		c[name] += n
 	}
 }
 
-func (c calls) count(verbs ...string) int {
+func (c calls) countVerbs(verbs ...string) int {
 	sum := 0
 	for name, n := range c {
 		verb, what, _ := strings.Cut(name, " ")

@@ -46,7 +46,7 @@ func watchCrowd(ctx context.Context, vms dynamic.ResourceInterface) *crowd {
 		ObjectType: &unstructured.Unstructured{},
 		Transform: func(object any) (any, error) { // what it is, is noted; its name is enough
 			if vm, ok := object.(*unstructured.Unstructured); ok {
-				c.record(vm)
+				c.recordVM(vm)
 				small := &unstructured.Unstructured{}
 				small.SetName(vm.GetName())
 				small.SetNamespace(vm.GetNamespace())
@@ -66,8 +66,8 @@ func watchCrowd(ctx context.Context, vms dynamic.ResourceInterface) *crowd {
 	return c
 }
 
-// record keeps the state of a VM.
-func (c *crowd) record(vm *unstructured.Unstructured) {
+// recordVM keeps the state of a VM.
+func (c *crowd) recordVM(vm *unstructured.Unstructured) {
 	phase, _, _ := unstructured.NestedString(vm.Object, "status", "phase")
 	conditions, _, _ := unstructured.NestedSlice(vm.Object, "status", "conditions")
 	up := phase == string(v1.PhaseRunning) && isTrue(conditions, v1.ConditionBooted)
@@ -94,8 +94,8 @@ func isTrue(conditions []any, kind string) bool {
 	return false
 }
 
-// await waits until all VMs that were created run.
-func (c *crowd) await(ctx context.Context) error {
+// awaitRunning waits until all VMs that were created run.
+func (c *crowd) awaitRunning(ctx context.Context) error {
 	ctx, cancel := wait.Context(ctx)
 	defer cancel()
 	for {
@@ -116,8 +116,8 @@ func (c *crowd) await(ctx context.Context) error {
 // creators are how many users create VMs at once.
 const creators = 8
 
-// grow creates VMs until there are so many.
-func (c *crowd) grow(ctx context.Context, n int) error {
+// growTo creates VMs until there are so many.
+func (c *crowd) growTo(ctx context.Context, n int) error {
 	numbers, errs := make(chan int), make(chan error, creators)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

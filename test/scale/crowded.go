@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
 // How many VMs are created at once, and by how many users.
@@ -41,27 +41,27 @@ type crowded struct {
 	Servers   float64 `json:"servers"`
 }
 
-// crowded creates VMs, and changes those that are running meanwhile: their labels, which
+// measureCrowd creates VMs, and changes those that are running meanwhile: their labels, which
 // the manager copies to their pods.
-func (w *world) crowded(ctx context.Context) (crowded, error) {
+func (w *world) measureCrowd(ctx context.Context) (crowded, error) {
 	c := crowded{VMs: newcomers}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	before, err := w.manager.metrics(ctx)
+	before, err := w.manager.readMetrics(ctx)
 	if err != nil {
 		return c, err
 	}
 	servers := w.serversTime()
 	done, begin := make(chan error, 1), time.Now()
 	go func() {
-		err := w.invite(ctx)
+		err := w.inviteVMs(ctx)
 		c.Created = time.Since(begin).Seconds()
 		if err == nil {
-			err = w.seen(ctx)
+			err = w.awaitSeen(ctx)
 		}
 		done <- err
 	}()
-	w.kubelet.labels.begin()
+	w.kubelet.labels.beginTimes()
 	var changed []time.Time
 	var answered []float64
 	running := w.crowd.made
@@ -86,32 +86,33 @@ func (w *world) crowded(ctx context.Context) (crowded, error) {
 		}
 	}
 	c.Settled, c.Changes = time.Since(begin).Seconds(), len(changed)
-	after, err := w.manager.metrics(ctx)
+	after, err := w.manager.readMetrics(ctx)
 	if err != nil {
 		return c, err
 	}
-	c.account(before, after, answered)
+	c.accountFor(before, after, answered)
 	c.Servers = w.serversTime() - servers
 	var took []float64
-	err = w.manager.until(ctx, "the changes to arrive", func() (err error) {
-		took, err = arrivals(changed, running, w.kubelet.labels.all())
+	err = w.manager.repeatUntil(ctx, "the changes to arrive", func() (err error) {
+		took, err = arrivalTimes(changed, running, w.kubelet.labels.allTimes())
 		return err
 	})
-	c.Changed, c.P99, c.Most = quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1)
+	c.Changed, c.P99, c.Most = quantileAt(took, 0.5), quantileAt(took, 0.99), quantileAt(took, 1)
 	return c, err
 }
 
-// account sets what the time was spent on.
-func (c *crowded) account(before, after metrics, answered []float64) {
-	c.Answered, c.AnsweredP99 = quantile(answered, 0.5), quantile(answered, 0.99)
-	c.AnsweredMost = quantile(answered, 1)
-	c.Reconciled, c.ReconciledP99 = after.quantile(0.5, before, reconciled), after.quantile(0.99, before, reconciled)
-	c.Processor = after.sum(processor) - before.sum(processor)
+// accountFor sets what the time was spent on.
+func (c *crowded) accountFor(before, after metrics, answered []float64) {
+	c.Answered, c.AnsweredP99 = quantileAt(answered, 0.5), quantileAt(answered, 0.99)
+	c.AnsweredMost = quantileAt(answered, 1)
+	c.Reconciled, c.ReconciledP99 = after.quantileOf(0.5, before, reconciled), after.quantileOf(0.99, before,
+		reconciled)
+	c.Processor = after.sumOf(processor) - before.sumOf(processor)
 }
 
-// arrivals returns how long changes of VMs, in turn, took to reach their pods, in seconds. A
+// arrivalTimes returns how long changes of VMs, in turn, took to reach their pods, in seconds. A
 // pod that has a later change of its VM has the earlier ones.
-func arrivals(changed []time.Time, vms int, seen map[string]time.Time) (took []float64, err error) {
+func arrivalTimes(changed []time.Time, vms int, seen map[string]time.Time) (took []float64, err error) {
 	next := map[int]time.Time{} // by VM, when it had a change at the latest
 	for i := len(changed) - 1; i >= 0; i-- {
 		at, is := seen[fmt.Sprint(i)]
@@ -130,8 +131,8 @@ func arrivals(changed []time.Time, vms int, seen map[string]time.Time) (took []f
 // crowdedLabel is the label that is changed.
 const crowdedLabel = "changed"
 
-// invite creates the new VMs, which are stopped.
-func (w *world) invite(ctx context.Context) error {
+// inviteVMs creates the new VMs, which are stopped.
+func (w *world) inviteVMs(ctx context.Context) error {
 	numbers, errs := make(chan int), make(chan error, importers)
 	for range importers {
 		go func() {
@@ -141,7 +142,7 @@ func (w *world) invite(ctx context.Context) error {
 					continue // what was begun is read to its end
 				}
 				vm := newVM(i)
-				vm.SetName(newcomer(i))
+				vm.SetName(newcomerName(i))
 				vm.SetLabels(map[string]string{objects.LabelComponent: "newcomer"})
 				_ = unstructured.SetNestedField(vm.Object, "Stopped", "spec", "vm", "state") // it is there
 				_, err = w.vms.Create(ctx, vm, metav1.CreateOptions{})
@@ -162,11 +163,11 @@ func (w *world) invite(ctx context.Context) error {
 	return failed
 }
 
-func newcomer(number int) string { return fmt.Sprintf("new-%05d", number) }
+func newcomerName(number int) string { return fmt.Sprintf("new-%05d", number) }
 
-// seen waits until the manager has given all new VMs a status. It asks seldom: the list is
+// awaitSeen waits until the manager has given all new VMs a status. It asks seldom: the list is
 // long.
-func (w *world) seen(ctx context.Context) error {
+func (w *world) awaitSeen(ctx context.Context) error {
 	for {
 		list, err := w.vms.List(ctx, metav1.ListOptions{LabelSelector: objects.LabelComponent + "=newcomer"})
 		if err != nil {

@@ -15,7 +15,7 @@
 //
 // What the manager asks of the API server is counted from the audit log, so nothing
 // is missed. What it needs of memory is what the kernel says. The goals are those of
-// docs/performance.md, where the lines of the table are explained.
+// test/bench/RESULTS.md, where the lines of the table are explained.
 //
 // The tests of this package are the same with few VMs: counts must be right there
 // already; only times and sizes need many.

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
 // nodeName is the node on which all pods run.
@@ -71,10 +71,10 @@ func startKubelet(ctx context.Context, pods clientcore.PodInterface, vms dynamic
 			const version = objects.AnnotationConfigVersion
 			before, after := was.(*corev1.Pod), is.(*corev1.Pod)
 			if before.Annotations[version] != after.Annotations[version] {
-				k.told.record(after.Name)
+				k.told.recordTime(after.Name)
 			}
 			if is := after.Labels[crowdedLabel]; before.Labels[crowdedLabel] != is {
-				k.labels.record(is)
+				k.labels.recordTime(is)
 			}
 			add(is)
 		}},
@@ -84,7 +84,7 @@ func startKubelet(ctx context.Context, pods clientcore.PodInterface, vms dynamic
 	working.Go(func() { controller.RunWithContext(ctx) })
 	for range hands {
 		working.Go(func() {
-			for k.work(ctx) {
+			for k.workOnce(ctx) {
 			}
 		})
 	}
@@ -96,8 +96,8 @@ func startKubelet(ctx context.Context, pods clientcore.PodInterface, vms dynamic
 	return k
 }
 
-// work looks after one pod.
-func (k *kubelet) work(ctx context.Context) bool {
+// workOnce looks after one pod.
+func (k *kubelet) workOnce(ctx context.Context) bool {
 	key, over := k.queue.Get()
 	if over {
 		return false
@@ -105,7 +105,7 @@ func (k *kubelet) work(ctx context.Context) bool {
 	defer k.queue.Done(key)
 	found, exists, err := k.known.GetByKey(key)
 	if err == nil && exists {
-		err = k.advance(ctx, found.(*corev1.Pod))
+		err = k.advancePod(ctx, found.(*corev1.Pod))
 	}
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		k.failed.Store(err.Error())
@@ -116,12 +116,12 @@ func (k *kubelet) work(ctx context.Context) bool {
 	return true
 }
 
-// advance takes a pod one step further; the watch event of that write leads to the
+// advancePod takes a pod one step further; the watch event of that write leads to the
 // next one.
-func (k *kubelet) advance(ctx context.Context, pod *corev1.Pod) error {
+func (k *kubelet) advancePod(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		if err := k.speak(ctx, pod, "Stopped"); err != nil && !apierrors.IsNotFound(err) {
+		if err := k.reportState(ctx, pod, "Stopped"); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 		return k.pods.Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -135,22 +135,22 @@ func (k *kubelet) advance(ctx context.Context, pod *corev1.Pod) error {
 		}
 		return k.pods.Bind(ctx, binding, metav1.CreateOptions{})
 	case pod.Status.StartTime == nil:
-		return k.set(ctx, pod, corev1.PodPending)
+		return k.setPhase(ctx, pod, corev1.PodPending)
 	case pod.Status.Phase == corev1.PodPending:
-		if err := k.set(ctx, pod, corev1.PodRunning); err != nil {
+		if err := k.setPhase(ctx, pod, corev1.PodRunning); err != nil {
 			return err
 		}
-		if err := k.speak(ctx, pod, "Booting"); err != nil {
+		if err := k.reportState(ctx, pod, "Booting"); err != nil {
 			return err
 		}
-		return k.speak(ctx, pod, "Booted")
+		return k.reportState(ctx, pod, "Booted")
 	}
 	return nil
 }
 
-// set writes a pod's status as a kubelet does: first that its container is being
+// setPhase writes a pod's status as a kubelet does: first that its container is being
 // made, then that it runs.
-func (k *kubelet) set(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) error {
+func (k *kubelet) setPhase(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) error {
 	now := metav1.Now()
 	running := phase == corev1.PodRunning
 	status := corev1.PodStatus{Phase: phase, HostIP: "10.66.0.11", StartTime: &now}
@@ -181,11 +181,11 @@ func (k *kubelet) set(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhas
 	return err
 }
 
-// speak tells the VM's status as its runner does.
-func (k *kubelet) speak(ctx context.Context, pod *corev1.Pod, state string) error {
+// reportState tells the VM's status as its runner does.
+func (k *kubelet) reportState(ctx context.Context, pod *corev1.Pod, state string) error {
 	k.spoken.Add(1)
 	name := pod.Labels[objects.LabelInstance]
-	text, err := json.Marshal(saying(name, pod, state))
+	text, err := json.Marshal(runnerStatus(name, pod, state))
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := runScale(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
+func runScale(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	sizes := flags.String("n", "500,1000,2500,5000", "`numbers` of VMs, growing")
 	var p plan
@@ -52,13 +52,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, w.closeWorld(context.WithoutCancel(ctx))) }()
 	w.crowd.classed = *classes
-	if err := w.measure(ctx, &r, p); err != nil {
+	if err := w.measureGrowth(ctx, &r, p); err != nil {
 		return err
 	}
 	r.LoadAfter = measure.Load()
-	fmt.Fprint(out, r.table())
+	fmt.Fprint(out, r.markdownTable())
 	return measure.WriteJSON(*jsonFile, r)
 }
 

@@ -62,12 +62,12 @@ func (w *world) startManager(ctx context.Context, vms int) error {
 		defer close(m.ended)
 		m.err = m.cmd.Wait()
 	}()
-	return m.until(ctx, "the manager to work", func() error {
-		if _, err := m.get(ctx, "http://"+healthAddress+"/readyz"); err != nil {
+	return m.repeatUntil(ctx, "the manager to work", func() error {
+		if _, err := m.getText(ctx, "http://"+healthAddress+"/readyz"); err != nil {
 			return err
 		}
-		all, err := m.metrics(ctx)
-		if err == nil && vms > 0 && all.sum(reconciled+"_count") == 0 {
+		all, err := m.readMetrics(ctx)
+		if err == nil && vms > 0 && all.sumOf(reconciled+"_count") == 0 {
 			err = errors.New("it has looked at no VM")
 		}
 		return err
@@ -79,8 +79,8 @@ func (w *world) httpClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: w.Dial, DisableKeepAlives: true}, Timeout: time.Minute}
 }
 
-// stop asks the manager to end, and waits.
-func (m *manager) stop() error {
+// stopManager asks the manager to end, and waits.
+func (m *manager) stopManager() error {
 	_ = m.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-m.ended:
@@ -104,8 +104,8 @@ func (m *manager) lastWords() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// get returns what the manager answers.
-func (m *manager) get(ctx context.Context, url string) (string, error) {
+// getText returns what the manager answers.
+func (m *manager) getText(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return "", err
@@ -122,17 +122,17 @@ func (m *manager) get(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// metrics returns what the manager counts.
-func (m *manager) metrics(ctx context.Context) (metrics, error) {
-	text, err := m.get(ctx, "http://"+metricsAddress+"/metrics")
+// readMetrics returns what the manager counts.
+func (m *manager) readMetrics(ctx context.Context) (metrics, error) {
+	text, err := m.getText(ctx, "http://"+metricsAddress+"/metrics")
 	if err != nil {
 		return nil, err
 	}
 	return parseMetrics(text)
 }
 
-// memory returns the resident memory in bytes.
-func (m *manager) memory() (int, error) {
+// residentBytes returns the resident memory in bytes.
+func (m *manager) residentBytes() (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", m.cmd.Process.Pid))
 	if err != nil {
 		return 0, fmt.Errorf("the manager's memory: %w", err)
@@ -146,8 +146,8 @@ func (m *manager) memory() (int, error) {
 	return 0, errors.New("the manager's memory: the kernel doesn't say Rss")
 }
 
-// until repeats something until there is no error, or the manager has ended.
-func (m *manager) until(ctx context.Context, what string, try func() error) error {
+// repeatUntil repeats something until there is no error, or the manager has ended.
+func (m *manager) repeatUntil(ctx context.Context, what string, try func() error) error {
 	ctx, cancel := wait.Context(ctx)
 	defer cancel()
 	for {

@@ -20,92 +20,92 @@ type plan struct {
 	idle   time.Duration // that nothing happens
 }
 
-// measure starts the manager and adds VMs, measuring at each number.
-func (w *world) measure(ctx context.Context, r *report, p plan) error {
+// measureGrowth starts the manager and adds VMs, measuring at each number.
+func (w *world) measureGrowth(ctx context.Context, r *report, p plan) error {
 	w.log("measuring the manager without VMs")
 	if err := w.startManager(ctx, 0); err != nil {
 		return err
 	}
 	empty := round{}
 	var err error
-	if empty.Restarted, err = w.settled(ctx, p.settle); err != nil {
+	if empty.Restarted, err = w.settledMemory(ctx, p.settle); err != nil {
 		return err
 	}
 	empty.Memory = empty.Restarted
 	r.Rounds = append(r.Rounds, empty)
 	for _, n := range p.sizes {
 		w.log(fmt.Sprintf("measuring the manager with %d VMs", n))
-		round, err := w.round(ctx, n, p.settle)
+		round, err := w.measureRound(ctx, n, p.settle)
 		if err != nil {
 			return fmt.Errorf("%d VMs: %w", n, err)
 		}
 		r.Rounds = append(r.Rounds, round)
 	}
 	w.log("measuring single VMs")
-	if r.Single, err = w.single(ctx); err != nil {
+	if r.Single, err = w.measureSingle(ctx); err != nil {
 		return err
 	}
-	if _, err := w.quiet(ctx, quietTime); err != nil {
+	if _, err := w.awaitQuiet(ctx, quietTime); err != nil {
 		return err
 	}
 	w.log(fmt.Sprintf("measuring the manager while nothing happens, for %s", p.idle))
 	r.Idle = quiet{Seconds: p.idle.Seconds()}
-	if r.Idle.Calls, r.Idle.Processor, err = w.idle(ctx, p.idle); err != nil {
+	if r.Idle.Calls, r.Idle.Processor, err = w.measureIdle(ctx, p.idle); err != nil {
 		return err
 	}
 	w.log(fmt.Sprintf("measuring VMs that are running while %d others are created", newcomers))
-	r.Crowded, err = w.crowded(ctx)
+	r.Crowded, err = w.measureCrowd(ctx)
 	return err
 }
 
-// round measures at a number of VMs.
-func (w *world) round(ctx context.Context, n int, settle time.Duration) (round, error) {
+// measureRound measures at a number of VMs.
+func (w *world) measureRound(ctx context.Context, n int, settle time.Duration) (round, error) {
 	r := round{VMs: n}
-	if err := w.create(ctx, &r); err != nil {
+	if err := w.createVMs(ctx, &r); err != nil {
 		return r, err
 	}
 	var err error
-	if r.Memory, err = w.settled(ctx, settle); err != nil {
+	if r.Memory, err = w.settledMemory(ctx, settle); err != nil {
 		return r, err
 	}
-	if err := w.restart(ctx, &r); err != nil {
+	if err := w.measureRestart(ctx, &r); err != nil {
 		return r, err
 	}
-	r.Restarted, err = w.settled(ctx, settle)
+	r.Restarted, err = w.settledMemory(ctx, settle)
 	return r, err
 }
 
-// create adds VMs and measures what it takes until all have booted.
-func (w *world) create(ctx context.Context, r *round) error {
+// createVMs adds VMs and measures what it takes until all have booted.
+func (w *world) createVMs(ctx context.Context, r *round) error {
 	w.crowd.mu.Lock()
 	r.Added = r.VMs - w.crowd.made
 	w.crowd.mu.Unlock()
-	before, err := w.manager.metrics(ctx)
+	before, err := w.manager.readMetrics(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := w.audit.drain(); err != nil {
+	if _, err := w.audit.drainCalls(); err != nil {
 		return err
 	}
 	servers, begin := w.serversTime(), time.Now()
-	if err := w.crowd.grow(ctx, r.VMs); err != nil {
+	if err := w.crowd.growTo(ctx, r.VMs); err != nil {
 		return err
 	}
 	r.Created = time.Since(begin).Seconds()
-	if err := w.crowd.await(ctx); err != nil {
+	if err := w.crowd.awaitRunning(ctx); err != nil {
 		return err
 	}
 	r.Running = time.Since(begin).Seconds()
-	if r.Calls, err = w.quiet(ctx, quietTime); err != nil {
+	if r.Calls, err = w.awaitQuiet(ctx, quietTime); err != nil {
 		return err
 	}
-	after, err := w.manager.metrics(ctx)
+	after, err := w.manager.readMetrics(ctx)
 	if err != nil {
 		return err
 	}
-	r.Median, r.P99 = after.quantile(0.5, before, reconciled), after.quantile(0.99, before, reconciled)
-	r.Reconciled = after.sum(reconciled+"_count") - before.sum(reconciled+"_count")
-	r.Processor, r.Servers = after.sum(processor)-before.sum(processor), w.serversTime()-servers
+	r.Median, r.P99 = after.quantileOf(0.5, before, reconciled), after.quantileOf(0.99, before, reconciled)
+	r.Reconciled = after.sumOf(reconciled+"_count") - before.sumOf(reconciled+"_count")
+	r.Processor, r.Servers = after.sumOf(processor)-before.sumOf(processor), w.serversTime()-servers
 	return nil
 }
 
@@ -137,12 +137,12 @@ const (
 	reconciled = "controller_runtime_reconcile_time_seconds"
 )
 
-// restart measures a manager that starts where VMs are.
-func (w *world) restart(ctx context.Context, r *round) error {
-	if err := w.manager.stop(); err != nil {
+// measureRestart measures a manager that starts where VMs are.
+func (w *world) measureRestart(ctx context.Context, r *round) error {
+	if err := w.manager.stopManager(); err != nil {
 		return err
 	}
-	if _, err := w.audit.drain(); err != nil {
+	if _, err := w.audit.drainCalls(); err != nil {
 		return err
 	}
 	if err := w.startManager(ctx, r.VMs); err != nil {
@@ -150,12 +150,12 @@ func (w *world) restart(ctx context.Context, r *round) error {
 	}
 	m := w.manager
 	r.Synced = time.Since(m.began).Seconds()
-	err := m.until(ctx, "the manager to have looked at all VMs", func() error {
-		all, err := m.metrics(ctx)
+	err := m.repeatUntil(ctx, "the manager to have looked at all VMs", func() error {
+		all, err := m.readMetrics(ctx)
 		if err != nil {
 			return err
 		}
-		looked, waiting := all.sum(reconciled+"_count"), all.sum("workqueue_depth")
+		looked, waiting := all.sumOf(reconciled+"_count"), all.sumOf("workqueue_depth")
 		if int(looked) < r.VMs || waiting > 0 {
 			return fmt.Errorf("it has looked at %.0f of %d, and %.0f wait", looked, r.VMs, waiting)
 		}
@@ -165,27 +165,27 @@ func (w *world) restart(ctx context.Context, r *round) error {
 		return err
 	}
 	r.Looked = time.Since(m.began).Seconds()
-	all, err := m.metrics(ctx)
+	all, err := m.readMetrics(ctx)
 	if err != nil {
 		return err
 	}
-	r.Idle, r.IdleP99 = all.quantile(0.5, nil, reconciled), all.quantile(0.99, nil, reconciled)
-	r.AfterRestart, err = w.quiet(ctx, quietTime)
+	r.Idle, r.IdleP99 = all.quantileOf(0.5, nil, reconciled), all.quantileOf(0.99, nil, reconciled)
+	r.AfterRestart, err = w.awaitQuiet(ctx, quietTime)
 	return err
 }
 
-// quiet waits until the manager has written nothing for a time, and returns what it
+// awaitQuiet waits until the manager has written nothing for a time, and returns what it
 // has asked for since the audit log was read last.
-func (w *world) quiet(ctx context.Context, calm time.Duration) (calls, error) {
+func (w *world) awaitQuiet(ctx context.Context, calm time.Duration) (calls, error) {
 	all := calls{}
 	last := time.Now()
-	err := w.manager.until(ctx, "the manager to write no more", func() error {
-		more, err := w.audit.drain()
+	err := w.manager.repeatUntil(ctx, "the manager to write no more", func() error {
+		more, err := w.audit.drainCalls()
 		if err != nil {
 			return err
 		}
-		all.add(more)
-		if more.writes() > 0 {
+		all.addCalls(more)
+		if more.countWrites() > 0 {
 			last = time.Now()
 		}
 		if time.Since(last) < calm {
@@ -196,13 +196,13 @@ func (w *world) quiet(ctx context.Context, calm time.Duration) (calls, error) {
 	return all, err
 }
 
-// idle lets nothing happen for a time.
-func (w *world) idle(ctx context.Context, lasts time.Duration) (asked calls, processorTime float64, err error) {
-	before, err := w.manager.metrics(ctx)
+// measureIdle lets nothing happen for a time.
+func (w *world) measureIdle(ctx context.Context, lasts time.Duration) (asked calls, processorTime float64, err error) {
+	before, err := w.manager.readMetrics(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := w.audit.drain(); err != nil {
+	if _, err := w.audit.drainCalls(); err != nil {
 		return nil, 0, err
 	}
 	select {
@@ -210,16 +210,16 @@ func (w *world) idle(ctx context.Context, lasts time.Duration) (asked calls, pro
 	case <-ctx.Done():
 		return nil, 0, ctx.Err()
 	}
-	after, err := w.manager.metrics(ctx)
+	after, err := w.manager.readMetrics(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	asked, err = w.audit.drain()
-	return asked, after.sum(processor) - before.sum(processor), err
+	asked, err = w.audit.drainCalls()
+	return asked, after.sumOf(processor) - before.sumOf(processor), err
 }
 
-// settled returns the manager's memory when it has given back what it doesn't need.
-func (w *world) settled(ctx context.Context, settle time.Duration) (bytes int, err error) {
+// settledMemory returns the manager's memory when it has given back what it doesn't need.
+func (w *world) settledMemory(ctx context.Context, settle time.Duration) (bytes int, err error) {
 	select {
 	case <-time.After(settle):
 	case <-w.manager.ended:
@@ -227,12 +227,12 @@ func (w *world) settled(ctx context.Context, settle time.Duration) (bytes int, e
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	return w.manager.memory()
+	return w.manager.residentBytes()
 }
 
-// line fits a line through points by least squares, and says how well: 1 is
+// fitLine fits a line through points by least squares, and says how well: 1 is
 // perfect.
-func line(x, y []float64) (slope, fit float64) {
+func fitLine(x, y []float64) (slope, fit float64) {
 	n := float64(len(x))
 	var sx, sy, sxx, sxy, syy float64
 	for i := range x {

@@ -32,9 +32,9 @@ func parseMetrics(text string) (metrics, error) {
 	return all, nil
 }
 
-// sum returns the sum of the metrics of a name that have all the labels,
+// sumOf returns the sum of the metrics of a name that have all the labels,
 // NAME="VALUE".
-func (m metrics) sum(name string, labels ...string) float64 {
+func (m metrics) sumOf(name string, labels ...string) float64 {
 	sum := 0.0
 	for key, value := range m {
 		if isOf(key, name, labels) {
@@ -49,9 +49,9 @@ func isOf(key, name string, labels []string) bool {
 	return base == name && !slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(rest, l) })
 }
 
-// quantile returns the value below which a part of what a histogram has counted
+// quantileOf returns the value below which a part of what a histogram has counted
 // since before lies, interpolated inside of a bucket; 0 if there was nothing.
-func (m metrics) quantile(part float64, before metrics, name string, labels ...string) float64 {
+func (m metrics) quantileOf(part float64, before metrics, name string, labels ...string) float64 {
 	type bucket struct{ limit, count float64 }
 	var buckets []bucket
 	for key, count := range m {

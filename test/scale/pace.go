@@ -41,10 +41,10 @@ type single struct {
 	OperatedP95 float64 `json:"operatedP95"`
 }
 
-// single creates VMs and changes them, one by one.
-func (w *world) single(ctx context.Context) (single, error) {
+// measureSingle creates VMs and changes them, one by one.
+func (w *world) measureSingle(ctx context.Context) (single, error) {
 	var s single
-	before, err := w.manager.metrics(ctx)
+	before, err := w.manager.readMetrics(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -67,17 +67,18 @@ func (w *world) single(ctx context.Context) (single, error) {
 	if err != nil {
 		return s, err
 	}
-	after, err := w.manager.metrics(ctx)
+	after, err := w.manager.readMetrics(ctx)
 	if err != nil {
 		return s, err
 	}
 	w.crowd.mu.Lock()
 	s.VMs = w.crowd.made
 	w.crowd.mu.Unlock()
-	s.Reconciled, s.ReconciledP99 = after.quantile(0.5, before, reconciled), after.quantile(0.99, before, reconciled)
-	s.Booted, s.BootedP99 = quantile(booted, 0.5), quantile(booted, 0.99)
-	s.Edited, s.EditedP99 = quantile(edited, 0.5), quantile(edited, 0.99)
-	s.Operated, s.OperatedP95 = quantile(operated, 0.5), quantile(operated, 0.95)
+	s.Reconciled, s.ReconciledP99 = after.quantileOf(0.5, before, reconciled), after.quantileOf(0.99, before,
+		reconciled)
+	s.Booted, s.BootedP99 = quantileAt(booted, 0.5), quantileAt(booted, 0.99)
+	s.Edited, s.EditedP99 = quantileAt(edited, 0.5), quantileAt(edited, 0.99)
+	s.Operated, s.OperatedP95 = quantileAt(operated, 0.5), quantileAt(operated, 0.95)
 	return s, nil
 }
 
@@ -88,14 +89,14 @@ func (w *world) createPaced(ctx context.Context) (took []float64, first int, err
 	first = w.crowd.made
 	w.crowd.mu.Unlock()
 	created := map[string]time.Time{}
-	err = paced(ctx, func(i int) error {
+	err = repeatPaced(ctx, func(i int) error {
 		created[vmName(first+i)] = time.Now()
-		return w.crowd.grow(ctx, first+i+1)
+		return w.crowd.growTo(ctx, first+i+1)
 	})
 	if err != nil {
 		return nil, first, err
 	}
-	if err := w.crowd.await(ctx); err != nil {
+	if err := w.crowd.awaitRunning(ctx); err != nil {
 		return nil, first, err
 	}
 	w.crowd.mu.Lock()
@@ -117,9 +118,9 @@ func resetOf(vm string) *unstructured.Unstructured {
 
 // changePaced changes VMs and returns how long it took until their pods had that.
 func (w *world) changePaced(ctx context.Context, first int, change func(name string) error) ([]float64, error) {
-	w.kubelet.told.begin()
+	w.kubelet.told.beginTimes()
 	changed := map[string]time.Time{}
-	err := paced(ctx, func(i int) error {
+	err := repeatPaced(ctx, func(i int) error {
 		name := vmName(first + i)
 		changed[name+"-0"] = time.Now()
 		return change(name)
@@ -128,8 +129,8 @@ func (w *world) changePaced(ctx context.Context, first int, change func(name str
 		return nil, fmt.Errorf("change VMs: %w", err)
 	}
 	var took []float64
-	err = w.manager.until(ctx, "the changes to arrive", func() error {
-		told := w.kubelet.told.all()
+	err = w.manager.repeatUntil(ctx, "the changes to arrive", func() error {
+		told := w.kubelet.told.allTimes()
 		if len(told) < len(changed) {
 			return fmt.Errorf("%d of %d pods have them", len(told), len(changed))
 		}
@@ -141,8 +142,8 @@ func (w *world) changePaced(ctx context.Context, first int, change func(name str
 	return took, err
 }
 
-// paced does something again and again.
-func paced(ctx context.Context, do func(i int) error) error {
+// repeatPaced does something again and again.
+func repeatPaced(ctx context.Context, do func(i int) error) error {
 	ticks := time.NewTicker(pace)
 	defer ticks.Stop()
 	for i := range steps {
@@ -164,13 +165,13 @@ type times struct {
 	seen map[string]time.Time
 }
 
-func (t *times) begin() {
+func (t *times) beginTimes() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seen = map[string]time.Time{}
 }
 
-func (t *times) record(name string) {
+func (t *times) recordTime(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, seen := t.seen[name]; t.seen != nil && !seen {
@@ -178,14 +179,14 @@ func (t *times) record(name string) {
 	}
 }
 
-func (t *times) all() map[string]time.Time {
+func (t *times) allTimes() map[string]time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.seen)
 }
 
-// quantile returns the value that a part of the values does not exceed.
-func quantile(values []float64, part float64) float64 {
+// quantileAt returns the value that a part of the values does not exceed.
+func quantileAt(values []float64, part float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}

@@ -62,7 +62,7 @@ type quiet struct {
 	Processor float64 `json:"processor"`
 }
 
-// Goals, of docs/performance.md.
+// Goals of test/bench/RESULTS.md.
 const (
 	mostMemory   = 10 << 10 // bytes for each VM
 	leastFit     = 0.99     // of a line through the memory
@@ -74,9 +74,9 @@ const (
 	mostOperated = 0.3      // seconds
 )
 
-// fit returns the bytes for each VM, and how well they lie on a line. A manager that
+// fitMemory returns the bytes for each VM, and how well they lie on a line. A manager that
 // has never had a VM has not run most of its code, nor loaded it.
-func (r report) fit(memory func(round) int) (slope, fit float64) {
+func (r report) fitMemory(memory func(round) int) (slope, fit float64) {
 	rounds := r.Rounds
 	if len(rounds) > 2 {
 		rounds = rounds[1:]
@@ -85,7 +85,7 @@ func (r report) fit(memory func(round) int) (slope, fit float64) {
 	for _, round := range rounds {
 		x, y = append(x, float64(round.VMs)), append(y, float64(memory(round)))
 	}
-	return line(x, y)
+	return fitLine(x, y)
 }
 
 // A row is a line of the table: a figure of each round, and a goal.
@@ -96,7 +96,7 @@ type row struct {
 	met    func(report) bool // nil: there is no goal
 }
 
-func rows() []row {
+func reportRows() []row {
 	last := func(r report) round { return r.Rounds[len(r.Rounds)-1] }
 	every := func(is func(round) bool) func(report) bool {
 		return func(r report) bool { return !slices.ContainsFunc(r.Rounds[1:], func(x round) bool { return !is(x) }) }
@@ -104,23 +104,23 @@ func rows() []row {
 	perVM := func(n int, r round) float64 { return float64(n) / float64(r.Added) }
 	return []row{
 		{"memory after a restart, MiB", func(r round) string {
-			return mib(r.Restarted)
-		}, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(restarted)) }},
+			return formatMiB(r.Restarted)
+		}, "<= 10 KiB/VM", func(r report) bool { return isMet(r.fitMemory(restartedMemory)) }},
 		{"memory after creating them, MiB", func(r round) string {
-			return mib(r.Memory)
-		}, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(memory)) }},
+			return formatMiB(r.Memory)
+		}, "<= 10 KiB/VM", func(r report) bool { return isMet(r.fitMemory(memoryOf)) }},
 		{
 			"writes per VM, created to booted", func(r round) string {
-				return fmt.Sprintf("%.2f", perVM(r.Calls.writes(), r))
+				return fmt.Sprintf("%.2f", perVM(r.Calls.countWrites(), r))
 			}, fmt.Sprintf("<= %d", mostWrites),
-			every(func(r round) bool { return perVM(r.Calls.writes(), r) <= mostWrites }),
+			every(func(r round) bool { return perVM(r.Calls.countWrites(), r) <= mostWrites }),
 		},
 		{"reads per VM, created to booted", func(r round) string {
-			return fmt.Sprintf("%.2f", perVM(r.Calls.reads(), r))
-		}, "0", every(func(r round) bool { return r.Calls.reads() == 0 })},
+			return fmt.Sprintf("%.2f", perVM(r.Calls.countReads(), r))
+		}, "0", every(func(r round) bool { return r.Calls.countReads() == 0 })},
 		{"writes on a restart", func(r round) string {
-			return fmt.Sprint(r.AfterRestart.writes())
-		}, "0", every(func(r round) bool { return r.AfterRestart.writes() == 0 })},
+			return fmt.Sprint(r.AfterRestart.countWrites())
+		}, "0", every(func(r round) bool { return r.AfterRestart.countWrites() == 0 })},
 		{"VMs created per second", func(r round) string {
 			return fmt.Sprintf("%.0f", float64(r.Added)/r.Created)
 		}, "", nil},
@@ -133,11 +133,11 @@ func rows() []row {
 		{"reconciliations of each VM", func(r round) string {
 			return fmt.Sprintf("%.1f", r.Reconciled/float64(r.Added))
 		}, "", nil},
-		{"reconciliation at that speed, median, ms", func(r round) string { return ms(r.Median) }, "", nil},
-		{"reconciliation at that speed, p99, ms", func(r round) string { return ms(r.P99) }, "", nil},
-		{"reconciliation with nothing to do, median, ms", func(r round) string { return ms(r.Idle) }, "", nil},
+		{"reconciliation at that speed, median, ms", func(r round) string { return formatMs(r.Median) }, "", nil},
+		{"reconciliation at that speed, p99, ms", func(r round) string { return formatMs(r.P99) }, "", nil},
+		{"reconciliation with nothing to do, median, ms", func(r round) string { return formatMs(r.Idle) }, "", nil},
 		{"reconciliation with nothing to do, p99, ms", func(r round) string {
-			return ms(r.IdleP99)
+			return formatMs(r.IdleP99)
 		}, "<= 100", every(func(r round) bool { return r.IdleP99 <= mostP99 })},
 		{"processor time per VM of all servers, ms", func(r round) string {
 			return fmt.Sprintf("%.0f", 1000*r.Servers/float64(r.Added))
@@ -152,16 +152,16 @@ func rows() []row {
 	}
 }
 
-func restarted(r round) int { return r.Restarted }
-func memory(r round) int    { return r.Memory }
+func restartedMemory(r round) int { return r.Restarted }
+func memoryOf(r round) int        { return r.Memory }
 
-func met(slope, fit float64) bool { return slope <= mostMemory && fit >= leastFit }
+func isMet(slope, fit float64) bool { return slope <= mostMemory && fit >= leastFit }
 
-func mib(bytes int) string      { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
-func ms(seconds float64) string { return fmt.Sprintf("%.0f", 1000*seconds) }
+func formatMiB(bytes int) string      { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
+func formatMs(seconds float64) string { return fmt.Sprintf("%.0f", 1000*seconds) }
 
-// table returns the report for people, as Markdown.
-func (r report) table() string {
+// markdownTable returns the report for people, as Markdown.
+func (r report) markdownTable() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "date     %s\nmachine  %d processors, %s\nload     %s before, %s after\n\n", r.Date,
 		runtime.NumCPU(), runtime.Version(), r.LoadBefore, r.LoadAfter)
@@ -170,7 +170,7 @@ func (r report) table() string {
 		head, rule = append(head, fmt.Sprint(round.VMs)), append(rule, "---:")
 	}
 	lines := [][]string{append(head, "goal", ""), append(rule, "---", "---")}
-	for _, row := range rows() {
+	for _, row := range reportRows() {
 		words := []string{row.name}
 		for _, round := range r.Rounds {
 			if round.VMs == 0 && !strings.HasPrefix(row.name, "memory") {
@@ -189,20 +189,21 @@ func (r report) table() string {
 		lines = append(lines, append(words, row.goal, verdict))
 	}
 	measure.Table(&b, lines)
-	slope, fit := r.fit(restarted)
+	slope, fit := r.fitMemory(restartedMemory)
 	fmt.Fprintf(&b, "\nmemory after a restart: %.1f KiB per VM, R² %.4f", slope/1024, fit)
-	slope, fit = r.fit(memory)
+	slope, fit = r.fitMemory(memoryOf)
 	fmt.Fprintf(&b, "\nmemory after creating them: %.1f KiB per VM, R² %.4f", slope/1024, fit)
 	fmt.Fprintf(&b, "\nidle for %.0f s: %d writes, %d reads, %.0f ms of processor time, and %d renewals of the lease",
-		r.Idle.Seconds, r.Idle.Calls.writes(), r.Idle.Calls.reads(), 1000*r.Idle.Processor, r.Idle.Calls.renewals())
-	fmt.Fprint(&b, r.Single.table(), r.Crowded.table())
+		r.Idle.Seconds, r.Idle.Calls.countWrites(), r.Idle.Calls.countReads(),
+		1000*r.Idle.Processor, r.Idle.Calls.countRenewals())
+	fmt.Fprint(&b, r.Single.markdownTable(), r.Crowded.markdownTable())
 	last := r.Rounds[len(r.Rounds)-1]
 	fmt.Fprintf(&b, "\nthe last %d VMs: %s\nthe last restart: %s\n", last.Added, last.Calls, last.AfterRestart)
 	return b.String()
 }
 
-// table returns what single VMs take, for people.
-func (s single) table() string {
+// markdownTable returns what single VMs take, for people.
+func (s single) markdownTable() string {
 	reconciled, operated := "missed", "missed"
 	if s.ReconciledP99 <= mostP99 {
 		reconciled = "met"
@@ -215,20 +216,20 @@ func (s single) table() string {
 	measure.Table(&b, [][]string{
 		{fmt.Sprintf("Every %s, with %d VMs", pace, s.VMs), "median", "p99", "goal", ""},
 		{"---", "---:", "---:", "---", "---"},
-		{"reconciliation, ms", ms(s.Reconciled), ms(s.ReconciledP99), "p99 <= 100", reconciled},
-		{"a VM is created, until it has booted, ms", ms(s.Booted), ms(s.BootedP99), "", ""},
-		{"a running VM is changed, until its pod has it, ms", ms(s.Edited), ms(s.EditedP99), "", ""},
+		{"reconciliation, ms", formatMs(s.Reconciled), formatMs(s.ReconciledP99), "p99 <= 100", reconciled},
+		{"a VM is created, until it has booted, ms", formatMs(s.Booted), formatMs(s.BootedP99), "", ""},
+		{"a running VM is changed, until its pod has it, ms", formatMs(s.Edited), formatMs(s.EditedP99), "", ""},
 		{
-			"a reset is asked for, until the pod has it, ms (p95)", ms(s.Operated), ms(s.OperatedP95),
+			"a reset is asked for, until the pod has it, ms (p95)", formatMs(s.Operated), formatMs(s.OperatedP95),
 			"p95 <= 300", operated,
 		},
 	})
 	return b.String()
 }
 
-// table returns what changes of VMs take that are running while others are created, for
+// markdownTable returns what changes of VMs take that are running while others are created, for
 // people.
-func (c crowded) table() string {
+func (c crowded) markdownTable() string {
 	verdict := "missed"
 	if c.P99 <= mostCrowded {
 		verdict = "met"
@@ -242,14 +243,15 @@ func (c crowded) table() string {
 		},
 		{"---", "---:", "---:", "---:", "---", "---"},
 		{
-			"a running VM is labelled, until its pod has it, ms", ms(c.Changed), ms(c.P99), ms(c.Most),
+			"a running VM is labelled, until its pod has it, ms", formatMs(c.Changed), formatMs(c.P99),
+			formatMs(c.Most),
 			fmt.Sprintf("p99 <= %d", 1000*mostCrowded), verdict,
 		},
 		{
 			"of this, the API server's answer to the user, ms",
-			ms(c.Answered), ms(c.AnsweredP99), ms(c.AnsweredMost), "", "",
+			formatMs(c.Answered), formatMs(c.AnsweredP99), formatMs(c.AnsweredMost), "", "",
 		},
-		{"all VMs: reconciliation, ms", ms(c.Reconciled), ms(c.ReconciledP99), "", "", ""},
+		{"all VMs: reconciliation, ms", formatMs(c.Reconciled), formatMs(c.ReconciledP99), "", "", ""},
 	})
 	fmt.Fprintf(&b, "\nthe %d VMs were created in %.1f s, and the manager had done all for them after %.1f s "+
 		"(%d changes);\nmeanwhile it computed for %.1f s, and the servers for %.1f s\n",

@@ -36,16 +36,16 @@ t_bucket{c="vm",le="0.2"} 100
 t_bucket{c="vm",le="+Inf"} 100
 `)
 	require.NoError(t, err)
-	require.InDelta(t, 7, all.sum("x"), 0)
-	require.InDelta(t, 3, all.sum("x", `a="1"`), 0)
-	require.Zero(t, all.sum("y"))
-	require.InDelta(t, 0.05, all.quantile(0.45, nil, "t"), 1e-9)
-	require.InDelta(t, 0.19, all.quantile(0.99, nil, "t", `c="vm"`), 1e-9)
-	require.InDelta(t, 0.15, all.quantile(0.5, metrics{
+	require.InDelta(t, 7, all.sumOf("x"), 0)
+	require.InDelta(t, 3, all.sumOf("x", `a="1"`), 0)
+	require.Zero(t, all.sumOf("y"))
+	require.InDelta(t, 0.05, all.quantileOf(0.45, nil, "t"), 1e-9)
+	require.InDelta(t, 0.19, all.quantileOf(0.99, nil, "t", `c="vm"`), 1e-9)
+	require.InDelta(t, 0.15, all.quantileOf(0.5, metrics{
 		`t_bucket{c="vm",le="0.1"}`: 90, `t_bucket{c="vm",le="0.2"}`: 90,
 		`t_bucket{c="vm",le="+Inf"}`: 90,
 	}, "t"), 1e-9)
-	require.Zero(t, all.quantile(0.5, all, "t"))
+	require.Zero(t, all.quantileOf(0.5, all, "t"))
 	_, err = parseMetrics("x y\n")
 	require.ErrorContains(t, err, "metric x y")
 }
@@ -64,23 +64,23 @@ func TestAudit(t *testing.T) {
 	write(`{"verb":"patch","objectRef":{"resource":"vms","subresource":"status"},"requestURI":"/apis/x"}` + "\n" +
 		`{"verb":"watch","objectRef":{"resource":"pods"}}` + "\n" + `{"verb":"get","requestURI":"/api?timeout=32s"}` +
 		"\n" + `{"verb":"cre`)
-	found, err := a.drain()
+	found, err := a.drainCalls()
 	require.NoError(t, err)
 	require.Equal(t, calls{"patch vms/status": 1, "watch pods": 1, "get /api": 1}, found)
-	require.Equal(t, 1, found.writes())
-	require.Equal(t, 1, found.reads())
+	require.Equal(t, 1, found.countWrites())
+	require.Equal(t, 1, found.countReads())
 	require.Equal(t, "1 x get /api, 1 x patch vms/status, 1 x watch pods", found.String())
 	write(`ate","objectRef":{"resource":"pods"}}` + "\n")
-	found, err = a.drain()
+	found, err = a.drainCalls()
 	require.NoError(t, err)
 	require.Equal(t, calls{"create pods": 1}, found)
-	found.add(calls{"create pods": 2, "update leases": 3, "list vms": 4, "deletecollection pods": 5})
+	found.addCalls(calls{"create pods": 2, "update leases": 3, "list vms": 4, "deletecollection pods": 5})
 	require.Equal(t, calls{"create pods": 3, "update leases": 3, "list vms": 4, "deletecollection pods": 5}, found)
-	require.Equal(t, []int{8, 4, 3}, []int{found.writes(), found.reads(), found.renewals()})
+	require.Equal(t, []int{8, 4, 3}, []int{found.countWrites(), found.countReads(), found.countRenewals()})
 	write("no JSON\n")
-	_, err = a.drain()
+	_, err = a.drainCalls()
 	require.ErrorContains(t, err, "read the audit log: ")
-	_, err = (&audit{path: filepath.Join(a.path, "none")}).drain()
+	_, err = (&audit{path: filepath.Join(a.path, "none")}).drainCalls()
 	require.ErrorContains(t, err, "read the audit log: ")
 }
 
@@ -88,26 +88,26 @@ func TestQuantile(t *testing.T) {
 	t.Parallel()
 	values := []float64{4, 1, 3, 2}
 	for part, want := range map[float64]float64{0: 1, 0.25: 2, 0.5: 3, 0.99: 4, 1: 4} {
-		require.InDelta(t, want, quantile(values, part), 0, part)
+		require.InDelta(t, want, quantileAt(values, part), 0, part)
 	}
-	require.Zero(t, quantile(nil, 0.5))
+	require.Zero(t, quantileAt(nil, 0.5))
 }
 
 // Only the first time counts, and none before one begins.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	var seen times
-	seen.record("early")
-	seen.begin()
-	seen.record("a")
-	all := seen.all()
-	seen.record("a")
-	seen.record("b")
+	seen.recordTime("early")
+	seen.beginTimes()
+	seen.recordTime("a")
+	all := seen.allTimes()
+	seen.recordTime("a")
+	seen.recordTime("b")
 	require.Len(t, all, 1, "it is a copy")
-	require.Equal(t, all["a"], seen.all()["a"])
-	require.Len(t, seen.all(), 2)
-	seen.begin()
-	require.Empty(t, seen.all())
+	require.Equal(t, all["a"], seen.allTimes()["a"])
+	require.Len(t, seen.allTimes(), 2)
+	seen.beginTimes()
+	require.Empty(t, seen.allTimes())
 }
 
 // What the runners of the measurement say is what a real one says in that state.
@@ -119,7 +119,7 @@ func TestSaying(t *testing.T) {
 		"Booted":  "2 4294967296 Running=True/VmBooted Booted=True/VmBooted Ready=True/VmBooted ConfigApplied=True/",
 		"Stopped": "0 0 Running=False/VmStopped Booted=False/VmStopped Ready=False/VmStopped ConfigApplied=False/",
 	} {
-		text, err := json.Marshal(saying("web", pod, state))
+		text, err := json.Marshal(runnerStatus("web", pod, state))
 		require.NoError(t, err)
 		var vm v1.VirtualMachine
 		require.NoError(t, json.Unmarshal(text, &vm))
@@ -170,7 +170,7 @@ func TestTable(t *testing.T) {
 			VMs: 2100, Reconciled: 0.02, ReconciledP99: 0.08, Edited: 0.03, EditedP99: 0.09, OperatedP95: 0.2,
 		},
 	}
-	table := r.table()
+	table := r.markdownTable()
 	for _, want := range []string{
 		`\| memory after a restart, MiB +\| 30\.0 +\| 38\.0 +\| 46\.0 +\| <= 10 KiB/VM +\| met `,
 		`\| memory after creating them, MiB +\| .* \| missed `,

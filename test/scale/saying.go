@@ -10,9 +10,9 @@ import (
 	"vmop/vmstatus"
 )
 
-// saying is what a runner applies to the status of its VM in a state. It is as large
+// runnerStatus is what a runner applies to the status of its VM in a state. It is as large
 // as that of a real one whose guest has an agent: the manager keeps it.
-func saying(name string, pod *corev1.Pod, state string) map[string]any {
+func runnerStatus(name string, pod *corev1.Pod, state string) map[string]any {
 	running, booted := state != "Stopped", state == "Booted"
 	status := map[string]any{
 		"runner": map[string]any{"podName": pod.Name, "podUID": pod.UID, "state": state},

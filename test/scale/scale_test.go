@@ -21,7 +21,7 @@ func TestFewVMs(t *testing.T) {
 		program.LookInto("../../deploy")))
 	w, err := newWorld(t.Context(), vmmanager, func(line string) { t.Log(line) })
 	require.NoError(t, err)
-	defer func() { require.NoError(t, w.close(context.WithoutCancel(t.Context()))) }()
+	defer func() { require.NoError(t, w.closeWorld(context.WithoutCancel(t.Context()))) }()
 	require.NoError(t, w.startManager(t.Context(), 0))
 	wait.Until(t, func() bool { // what it does once, in a cluster without classes, is not for VMs
 		out, err := w.Kubectl(t.Context(), "-n", namespace, "get", "configmap", "vm-operator-classes", "-o",
@@ -30,23 +30,23 @@ func TestFewVMs(t *testing.T) {
 	})
 
 	r := round{VMs: few}
-	require.NoError(t, w.create(t.Context(), &r))
+	require.NoError(t, w.createVMs(t.Context(), &r))
 	t.Log(r.Calls)
 	const own = 1 // the ConfigMap with the manager's authorities may be read and written meanwhile
-	require.LessOrEqual(t, r.Calls.reads(), own, r.Calls)
+	require.LessOrEqual(t, r.Calls.countReads(), own, r.Calls)
 	for name, times := range map[string]int{
 		"patch configmaps": 1, "patch statefulsets": 1, "create persistentvolumeclaims": 2, "create secrets": 1,
 	} {
 		require.InDelta(t, times*few, r.Calls[name], own, "%s: %s", name, r.Calls)
 	}
-	require.LessOrEqual(t, r.Calls.writes(), mostWrites*few, r.Calls)
+	require.LessOrEqual(t, r.Calls.countWrites(), mostWrites*few, r.Calls)
 
 	w.crowd.classed = true
 	classed := round{VMs: 2 * few}
-	require.NoError(t, w.create(t.Context(), &classed))
+	require.NoError(t, w.createVMs(t.Context(), &classed))
 	t.Log(classed.Calls)
 	// The namespace owns the leases, and is read once, or by as many at the same time.
-	require.LessOrEqual(t, classed.Calls.reads()-classed.Calls["get namespaces"], own, classed.Calls)
+	require.LessOrEqual(t, classed.Calls.countReads()-classed.Calls["get namespaces"], own, classed.Calls)
 	for name, times := range map[string]int{ // a class needs none
 		"create virtualmachineipaddresses": 1, "create virtualmachineipaddressleases": 1,
 		"create configmaps": 1, // with the claims of pods that have the node's network
@@ -56,18 +56,18 @@ func TestFewVMs(t *testing.T) {
 	}
 	r.VMs = classed.VMs
 
-	require.NoError(t, w.restart(t.Context(), &r))
-	require.Zero(t, r.AfterRestart.writes(), r.AfterRestart)
+	require.NoError(t, w.measureRestart(t.Context(), &r))
+	require.Zero(t, r.AfterRestart.countWrites(), r.AfterRestart)
 	require.NotEmpty(t, r.AfterRestart, "what the manager does is seen; a watch is in the log when it ends")
 
-	single, err := w.single(t.Context())
+	single, err := w.measureSingle(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2*few+steps, single.VMs)
 	require.Positive(t, single.Booted)
 	require.Positive(t, single.Edited)
 	require.Positive(t, single.Operated)
 
-	require.NoError(t, w.manager.stop())
+	require.NoError(t, w.manager.stopManager())
 	w.manager = nil
 	require.Nil(t, w.kubelet.failed.Load())
 }

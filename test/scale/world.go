@@ -63,7 +63,7 @@ func newWorld(ctx context.Context, program string, log func(string)) (w *world, 
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, w.closeWorld(context.WithoutCancel(ctx)))
 		}
 	}()
 	w.Kubernetes, err = clustertest.Up(ctx, cluster.Options{
@@ -95,7 +95,7 @@ func newWorld(ctx context.Context, program string, log func(string)) (w *world, 
 	if _, err := w.Kubectl(ctx, "apply", "-f", class); err != nil {
 		return nil, err
 	}
-	return w, w.populate(ctx)
+	return w, w.populateWorld(ctx)
 }
 
 // className is the class of VMs that have one.
@@ -114,8 +114,8 @@ spec:
   defaults: {firmware: uefi, useTpm: true}
 `
 
-// populate starts the fake kubelet and whoever looks at the VMs.
-func (w *world) populate(ctx context.Context) error {
+// populateWorld starts the fake kubelet and whoever looks at the VMs.
+func (w *world) populateWorld(ctx context.Context) error {
 	var err error
 	if w.client, err = kubernetes.NewForConfig(w.Config); err != nil {
 		return err
@@ -151,11 +151,11 @@ func (w *world) managerConfig(ctx context.Context) (config, kubeconfig string, e
 	return config, kubeconfig, os.WriteFile(config, []byte(text), 0o600)
 }
 
-// close ends everything.
-func (w *world) close(ctx context.Context) error {
+// closeWorld ends everything.
+func (w *world) closeWorld(ctx context.Context) error {
 	var errs []error
 	if w.manager != nil {
-		errs = append(errs, w.manager.stop())
+		errs = append(errs, w.manager.stopManager())
 	}
 	if w.kubelet != nil {
 		w.kubelet.stop()

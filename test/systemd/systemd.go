@@ -61,14 +61,14 @@ func New(t *testing.T, birth string, prepare func(*Manager)) *Manager {
 		m.removeGroups()
 	})
 	m.Eventually(func() bool {
-		m.pid = child(child(cmd.Process.Pid))
+		m.pid = firstChild(firstChild(cmd.Process.Pid))
 		return m.pid != 0 && m.Try("systemctl", "is-active", "basic.target") == nil
 	}, "systemd does not come up (this test needs root and the Debian package systemd)")
 	return m
 }
 
-// child returns the first child of a process, 0 if there is none yet.
-func child(pid int) int {
+// firstChild returns the first child of a process, 0 if there is none yet.
+func firstChild(pid int) int {
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", pid))
 	first, _, _ := strings.Cut(string(children), " ")
 	number, _ := strconv.Atoi(first)

@@ -18,3 +18,11 @@ func Deep(t testing.TB) {
 		t.Skip(Left)
 	}
 }
+
+// Rounds returns how many of all rounds a random walk takes: a sixth in "make test".
+func Rounds(all int) int {
+	if testing.Short() {
+		return max(1, all/6)
+	}
+	return all
+}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/login"
+	"vmop/manager/access/login"
 )
 
 // A Visitor is a browser with its cookies, which are sent to every replica, as if there were a
@@ -46,8 +46,8 @@ func New(t *testing.T, dial func(ctx context.Context, network, address string) (
 	}
 }
 
-// begin makes a request, whose answer the caller reads. form is sent if it isn't nil.
-func (v *Visitor) begin(address, path string, form url.Values, header ...string) *http.Response {
+// beginRequest makes a request, whose answer the caller reads. form is sent if it isn't nil.
+func (v *Visitor) beginRequest(address, path string, form url.Values, header ...string) *http.Response {
 	v.t.Helper()
 	method, body := http.MethodGet, ""
 	if form != nil {
@@ -87,7 +87,7 @@ func (v *Visitor) begin(address, path string, form url.Values, header ...string)
 // Get returns the code and the text of a page.
 func (v *Visitor) Get(address, path string, header ...string) (int, string) {
 	v.t.Helper()
-	answer := v.begin(address, path, nil, header...)
+	answer := v.beginRequest(address, path, nil, header...)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(v.t, err)
@@ -97,7 +97,7 @@ func (v *Visitor) Get(address, path string, header ...string) (int, string) {
 // Post sends a form, and returns the code and where the answer leads.
 func (v *Visitor) Post(address, path string, form url.Values) (int, string) {
 	v.t.Helper()
-	answer := v.begin(address, path, form)
+	answer := v.beginRequest(address, path, form)
 	require.NoError(v.t, answer.Body.Close())
 	return answer.StatusCode, answer.Header.Get("Location")
 }
@@ -115,7 +115,7 @@ func (v *Visitor) LogIn(address, name, password string) *Visitor {
 // texts and its end with.
 func (v *Visitor) Live(address string, query ...string) (await func(text string), ended func()) {
 	v.t.Helper()
-	answer := v.begin(address, "/live?"+strings.Join(query, "&"), nil)
+	answer := v.beginRequest(address, "/live?"+strings.Join(query, "&"), nil)
 	v.t.Cleanup(func() { _ = answer.Body.Close() })
 	require.Equal(v.t, http.StatusOK, answer.StatusCode)
 	lines := bufio.NewReader(answer.Body)

@@ -32,7 +32,7 @@ func Until(t testing.TB, is func() bool, msgAndArgs ...any) {
 	t.Helper()
 	left := newMeter(budget)
 	for pause := time.Millisecond; !is(); pause = min(pause*3/2, 100*time.Millisecond) {
-		if left.used() {
+		if left.isUsed() {
 			require.FailNow(t, "waited in vain", msgAndArgs...)
 		}
 		time.Sleep(pause)
@@ -48,7 +48,7 @@ func For(t testing.TB, what string, try func() error) {
 		if err == nil {
 			return
 		}
-		if left.used() {
+		if left.isUsed() {
 			require.NoError(t, err, "waited in vain for "+what)
 		}
 		time.Sleep(pause)
@@ -61,7 +61,7 @@ func Receive[T any](t testing.TB, from <-chan T, msgAndArgs ...any) T {
 	t.Helper()
 	look := time.NewTicker(sampleTime)
 	defer look.Stop()
-	for left := newMeter(budget); !left.used(); {
+	for left := newMeter(budget); !left.isUsed(); {
 		select {
 		case value := <-from:
 			return value
@@ -84,7 +84,7 @@ func Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
 		left := newMeter(budget)
-		for !left.used() {
+		for !left.isUsed() {
 			select {
 			case <-ctx.Done():
 				return
@@ -106,11 +106,11 @@ type meter struct {
 	busy func() float64 // how many threads want to run on each CPU
 }
 
-func newMeter(of time.Duration) *meter { return &meter{of, time.Now(), busy} }
+func newMeter(of time.Duration) *meter { return &meter{of, time.Now(), busyThreads} }
 
-// used takes the time since the last call from the budget, and reports whether nothing is left. A computer that was
+// isUsed takes the time since the last call from the budget, and reports whether nothing is left. A computer that was
 // paused has used no more than a second.
-func (m *meter) used() bool {
+func (m *meter) isUsed() bool {
 	if since := time.Since(m.last); since >= sampleTime {
 		m.last = m.last.Add(since)
 		m.left -= time.Duration(float64(min(since, time.Second)) / min(max(m.busy(), 1), mostBusy))
@@ -118,8 +118,8 @@ func (m *meter) used() bool {
 	return m.left <= 0
 }
 
-// busy is the number of runnable threads for each CPU, by procs_running of proc_stat(5).
-func busy() float64 {
+// busyThreads is the number of runnable threads for each CPU, by procs_running of proc_stat(5).
+func busyThreads() float64 {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 1

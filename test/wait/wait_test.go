@@ -15,7 +15,7 @@ func used(t *testing.T, busy float64, every time.Duration) (seconds int) {
 		m := newMeter(time.Minute)
 		m.busy = func() float64 { return busy }
 		began := time.Now()
-		for !m.used() {
+		for !m.isUsed() {
 			time.Sleep(every)
 		}
 		seconds = int(time.Since(began).Seconds())
@@ -29,7 +29,7 @@ func TestABusyComputerHasMoreTime(t *testing.T) {
 	require.Equal(t, 240, used(t, 4, 200*time.Millisecond))
 	require.Equal(t, 480, used(t, 100, 200*time.Millisecond), "the most")
 	require.Equal(t, 600, used(t, 1, 10*time.Second), "a computer that was paused")
-	require.Positive(t, busy())
+	require.Positive(t, busyThreads())
 }
 
 // A failing is a test that stops as a failed test does, and says why.

@@ -208,7 +208,7 @@ func TestFromLinkToScreen(t *testing.T) {
 	b.Picture("console")
 
 	b.Open(c.address("/vms/"+c.vm), "light", 1280)
-	b.Do("what the runner has seen comes by the stream", is("#vmhistory", "A viewer has come"))
+	b.Do("what the runner has seen comes by the stream", is("#vmhistory", "Viewer connected"))
 	b.Picture("vm-running")
 	b.Do("power off", click("#vmhead summary"), click("#kill-"+c.vm), click("#question .danger"),
 		is("#vmhead .state", "Stopped"), chromedp.WaitNotPresent(chromedp.CSS("#screen")))

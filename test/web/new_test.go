@@ -45,9 +45,9 @@ func TestNewVMBoots(t *testing.T) {
 		replace("maximumCpus: 1", "maximumCpus: 2"),
 		replace("maximumRam: 64 MiB", "maximumRam: 64 MiB\n    currentRam: 48 MiB"),
 		click("form#edit [value=check]"),
-		chromedp.WaitVisible(chromedp.CSS("#effects")), is("#effects", "Takes effect at once"),
+		chromedp.WaitVisible(chromedp.CSS("#effects")), is("#effects", "Takes effect immediately"),
 		is("#effects", "vm.currentRam"),
-		is("#effects", "after a restart"), is("#effects", "vm.maximumCpus"))
+		is("#effects", "Needs a restart"), is("#effects", "vm.maximumCpus"))
 	b.Picture("edit-real")
 	b.Do("save", click("form#edit [value=save]"), vmPage, is("#vmpending", "vm.maximumCpus"))
 	text, err := os.ReadFile(c.path("vms/" + name + ".yaml"))

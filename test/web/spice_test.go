@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/login"
+	"vmop/manager/access/login"
 	"vmop/test/browser"
 	"vmop/test/guest"
 )

@@ -25,9 +25,9 @@ import (
 )
 
 func main() {
-	do := mark
+	do := printMark
 	if filepath.Base(os.Args[0]) == "bare" {
-		do = bare
+		do = startBare
 	}
 	if err := do(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bare:", err)
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-func mark([]string) error {
+func printMark([]string) error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return err
@@ -44,7 +44,7 @@ func mark([]string) error {
 	return err
 }
 
-func bare(args []string) error {
+func startBare(args []string) error {
 	var socket *os.File
 	var dir string
 	var helper []string
@@ -54,7 +54,7 @@ func bare(args []string) error {
 			return errors.New("the arguments after -t have no end")
 		}
 		var err error
-		if socket, err = listen(args[1]); err != nil {
+		if socket, err = listenAt(args[1]); err != nil {
 			return fmt.Errorf("listen on %s: %w", args[1], err)
 		}
 		dir, helper, args = args[2], args[3:end], args[end+1:]
@@ -72,22 +72,22 @@ func bare(args []string) error {
 	}
 	args = append(args, "-S", "-chardev", "socket,id=monitor-socket,fd=3", "-mon",
 		"chardev=monitor-socket,mode=control")
-	qemu, err := start(args, "", theirs)
+	qemu, err := startProcess(args, "", theirs)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", args[0], err)
 	}
-	defer kill(qemu)
+	defer killProcess(qemu)
 	if helper != nil {
-		tpm, err := start(helper, dir, socket)
+		tpm, err := startProcess(helper, dir, socket)
 		if err != nil {
 			return fmt.Errorf("start %s: %w", helper[0], err)
 		}
-		defer kill(tpm)
+		defer killProcess(tpm)
 		if err := socket.Close(); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(theirs.Close(), await(ours)); err != nil {
+	if err := errors.Join(theirs.Close(), awaitAnswers(ours)); err != nil {
 		return err
 	}
 	fmt.Println("cont")
@@ -95,8 +95,8 @@ func bare(args []string) error {
 	return err
 }
 
-// listen returns a listening socket as a file.
-func listen(path string) (*os.File, error) {
+// listenAt returns a listening socket as a file.
+func listenAt(path string) (*os.File, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -109,19 +109,19 @@ func listen(path string) (*os.File, error) {
 	return file, errors.Join(err, listener.Close())
 }
 
-func start(argv []string, dir string, three *os.File) (*os.Process, error) {
+func startProcess(argv []string, dir string, three *os.File) (*os.Process, error) {
 	return os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: dir, Files: []*os.File{nil, os.Stdout, os.Stderr, three}})
 }
 
-// kill ends a process; an error means that it has ended.
-func kill(p *os.Process) {
+// killProcess ends a process; an error means that it has ended.
+func killProcess(p *os.Process) {
 	_ = p.Kill()
 	_, _ = p.Wait()
 }
 
-// await reads until both commands are answered; events and the greeting are
+// awaitAnswers reads until both commands are answered; events and the greeting are
 // lines of other kinds.
-func await(monitor *os.File) error {
+func awaitAnswers(monitor *os.File) error {
 	lines := bufio.NewScanner(monitor)
 	for answers := 0; answers < 2; {
 		if !lines.Scan() {

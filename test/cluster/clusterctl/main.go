@@ -26,7 +26,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	nodes := flag.Int("nodes", 1, "how many nodes")
 	flag.Parse()
-	err := run(ctx, flag.Args(), *nodes)
+	err := runVerb(ctx, flag.Args(), *nodes)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "clusterctl:", err)
@@ -37,9 +37,9 @@ func main() {
 // link is where down finds the cluster.
 const link = "build/cluster"
 
-func run(ctx context.Context, verbs []string, nodes int) error {
+func runVerb(ctx context.Context, verbs []string, nodes int) error {
 	if len(verbs) > 1 && verbs[0] == "load" {
-		return load(ctx, verbs[1:])
+		return loadImages(ctx, verbs[1:])
 	}
 	if len(verbs) == 2 && verbs[0] == "guard" {
 		return cluster.Guard(context.WithoutCancel(ctx), os.Stdin, verbs[1])
@@ -49,25 +49,25 @@ func run(ctx context.Context, verbs []string, nodes int) error {
 	}
 	switch verbs[0] {
 	case "build":
-		_, err := cluster.Programs(ctx, steps())
+		_, err := cluster.Programs(ctx, newStepLog())
 		return err
 	case "up":
-		return up(ctx, nodes)
+		return startCluster(ctx, nodes)
 	case "down":
-		return down(ctx)
+		return stopCluster(ctx)
 	}
 	return fmt.Errorf("there is no verb %q: want up, load FILE..., down or build", verbs[0])
 }
 
-func up(ctx context.Context, nodes int) error {
+func startCluster(ctx context.Context, nodes int) error {
 	if _, err := os.Stat(link); err == nil {
 		return errors.New("a cluster runs already; make cluster-down ends it")
 	}
-	c, err := cluster.Up(ctx, cluster.Options{Nodes: nodes, Outlives: true, Log: steps()})
+	c, err := cluster.Up(ctx, cluster.Options{Nodes: nodes, Outlives: true, Log: newStepLog()})
 	if err != nil {
 		return err
 	}
-	if err := furnish(ctx, c); err != nil {
+	if err := furnishCluster(ctx, c); err != nil {
 		return errors.Join(err, c.Down(context.WithoutCancel(ctx)))
 	}
 	fmt.Printf("# CD images and kernels for VMs are in %s\n", c.Images())
@@ -75,15 +75,15 @@ func up(ctx context.Context, nodes int) error {
 	return nil
 }
 
-// steps prints lines, each with the time since now.
-func steps() func(string) {
+// newStepLog prints lines, each with the time since now.
+func newStepLog() func(string) {
 	begin := time.Now()
 	return func(line string) { fmt.Fprintf(os.Stderr, "%4.1f s  %s\n", time.Since(begin).Seconds(), line) }
 }
 
-// furnish makes a cluster one for people: they reach it, and have volumes, and a
+// furnishCluster makes a cluster one for people: they reach it, and have volumes, and a
 // Linux to boot.
-func furnish(ctx context.Context, c *cluster.Cluster) error {
+func furnishCluster(ctx context.Context, c *cluster.Cluster) error {
 	if err := c.Expose(ctx); err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func furnish(ctx context.Context, c *cluster.Cluster) error {
 	return os.Symlink(c.Dir, link)
 }
 
-func load(ctx context.Context, files []string) error {
-	c, err := running()
+func loadImages(ctx context.Context, files []string) error {
+	c, err := runningCluster()
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func load(ctx context.Context, files []string) error {
 	return nil
 }
 
-// running returns the cluster that up has started.
-func running() (*cluster.Cluster, error) {
+// runningCluster returns the cluster that up has started.
+func runningCluster() (*cluster.Cluster, error) {
 	dir, err := os.Readlink(link)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errors.New("no cluster runs; make cluster-up starts one")
@@ -128,11 +128,11 @@ func running() (*cluster.Cluster, error) {
 	return cluster.Open(dir)
 }
 
-func down(ctx context.Context) error {
+func stopCluster(ctx context.Context) error {
 	if _, err := os.Lstat(link); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	c, err := running()
+	c, err := runningCluster()
 	if err != nil {
 		return err
 	}

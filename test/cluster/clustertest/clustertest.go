@@ -22,10 +22,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -42,6 +44,10 @@ type Kubernetes struct {
 	Config *rest.Config
 	// Deploy is the folder deploy of the project.
 	Deploy string
+
+	once   sync.Once // for what follows
+	mapper meta.RESTMapper
+	err    error
 }
 
 // Up starts one. It is taken down as any cluster.
@@ -57,14 +63,14 @@ func Up(ctx context.Context, opts cluster.Options) (*Kubernetes, error) {
 	if k.Cluster, err = cluster.Up(ctx, opts); err != nil {
 		return nil, err
 	}
-	if err := k.define(ctx); err != nil {
+	if err := k.defineShared(ctx); err != nil {
 		return nil, errors.Join(err, k.Down(context.WithoutCancel(ctx)))
 	}
 	return k, nil
 }
 
-// define makes what all namespaces share.
-func (k *Kubernetes) define(ctx context.Context) (err error) {
+// defineShared makes what all namespaces share.
+func (k *Kubernetes) defineShared(ctx context.Context) (err error) {
 	if k.Config, err = Config(k.Cluster); err != nil {
 		return err
 	}
@@ -74,14 +80,13 @@ func (k *Kubernetes) define(ctx context.Context) (err error) {
 		"-f", filepath.Join(k.Deploy, "disk-policy.yaml")); err != nil {
 		return err
 	}
-	for _, resource := range []string{
-		"vms", "virtualmachineipaddresses", "virtualmachineipaddressleases", "virtualdisks", "virtualdisksnapshots",
-		"virtualimages", "clustervirtualimages",
-		"virtualmachineblockdeviceattachments",
-	} {
-		if err := k.AwaitResource(ctx, resource+"."+v1.GroupName); err != nil {
-			return err
-		}
+	var resources []string
+	for _, kind := range strings.Fields("vms virtualmachineipaddresses virtualmachineipaddressleases virtualdisks " +
+		"virtualdisksnapshots virtualimages clustervirtualimages virtualmachineblockdeviceattachments") {
+		resources = append(resources, kind+"."+v1.GroupName)
+	}
+	if err := k.AwaitResources(ctx, resources...); err != nil {
+		return err
 	}
 	return k.AddSnapshotKinds(ctx)
 }

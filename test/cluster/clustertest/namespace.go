@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -43,16 +42,6 @@ func (n *Namespace) Kubectl(args ...string) string {
 	out, err := n.Cluster.Kubectl(n.t.Context(), append([]string{"--namespace", n.Name}, args...)...)
 	require.NoError(n.t, err)
 	return out
-}
-
-// Apply applies documents of YAML.
-func (n *Namespace) Apply(documents ...string) {
-	n.t.Helper()
-	text := strings.Join(documents, "\n---\n")
-	cmd := n.KubectlCommand(n.t.Context(), "--namespace", n.Name, "apply", "-f", "-")
-	cmd.Stdin = strings.NewReader(text)
-	out, err := cmd.CombinedOutput()
-	require.NoError(n.t, err, "%s\n%s", out, text)
 }
 
 // ApplyDeploy applies deploy/ to a namespace as users do: by a kustomization, which

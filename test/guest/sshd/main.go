@@ -17,14 +17,14 @@ import (
 )
 
 func main() {
-	if err := serve(":22"); err != nil {
+	if err := serveSSH(":22"); err != nil {
 		fmt.Fprintln(os.Stderr, "sshd:", err)
 		os.Exit(1)
 	}
 }
 
-// serve serves clients at an address, until there is an error.
-func serve(address string) error {
+// serveSSH serves clients at an address, until there is an error.
+func serveSSH(address string) error {
 	// The same after each start: the guests have no disk to keep it on.
 	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	key, err := ssh.NewSignerFromSigner(private)
@@ -42,12 +42,12 @@ func serve(address string) error {
 		if err != nil {
 			return fmt.Errorf("wait for clients: %w", err)
 		}
-		go attend(conn, config)
+		go attendClient(conn, config)
 	}
 }
 
-// attend serves one client.
-func attend(conn net.Conn, config *ssh.ServerConfig) {
+// attendClient serves one client.
+func attendClient(conn net.Conn, config *ssh.ServerConfig) {
 	defer conn.Close()
 	_, channels, requests, err := ssh.NewServerConn(conn, config)
 	if err != nil {
@@ -60,13 +60,13 @@ func attend(conn net.Conn, config *ssh.ServerConfig) {
 			continue
 		}
 		if channel, requests, err := offer.Accept(); err == nil {
-			go session(channel, requests)
+			go runSession(channel, requests)
 		}
 	}
 }
 
-// session runs what a client requests.
-func session(channel ssh.Channel, requests <-chan *ssh.Request) {
+// runSession runs what a client requests.
+func runSession(channel ssh.Channel, requests <-chan *ssh.Request) {
 	for r := range requests {
 		args := []string{}
 		switch r.Type {
@@ -82,7 +82,7 @@ func session(channel ssh.Channel, requests <-chan *ssh.Request) {
 			known := ssh.Unmarshal(r.Payload, &subsystem) == nil && subsystem.Name == "sftp"
 			_ = r.Reply(known, nil)
 			if known {
-				go files(channel)
+				go serveFiles(channel)
 			}
 			continue
 		default:
@@ -90,12 +90,12 @@ func session(channel ssh.Channel, requests <-chan *ssh.Request) {
 			continue
 		}
 		_ = r.Reply(true, nil)
-		go run(channel, args)
+		go runShell(channel, args)
 	}
 }
 
-// files serves the files of the guest.
-func files(channel ssh.Channel) {
+// serveFiles serves the files of the guest.
+func serveFiles(channel ssh.Channel) {
 	defer channel.Close()
 	server, err := sftp.NewServer(channel)
 	if err == nil {
@@ -105,11 +105,11 @@ func files(channel ssh.Channel) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		code = 1
 	}
-	exit(channel, code)
+	sendExitCode(channel, code)
 }
 
-// run runs a shell with the streams of a channel.
-func run(channel ssh.Channel, args []string) {
+// runShell runs a shell with the streams of a channel.
+func runShell(channel ssh.Channel, args []string) {
 	defer channel.Close()
 	cmd := exec.Command("/bin/sh", args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = channel, channel, channel.Stderr()
@@ -121,10 +121,10 @@ func run(channel ssh.Channel, args []string) {
 	} else if err != nil {
 		code = 255
 	}
-	exit(channel, code)
+	sendExitCode(channel, code)
 }
 
-// exit tells a client the exit code of what it has run.
-func exit(channel ssh.Channel, code uint32) {
+// sendExitCode tells a client the exit code of what it has run.
+func sendExitCode(channel ssh.Channel, code uint32) {
 	_, _ = channel.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, code))
 }

@@ -15,13 +15,13 @@ import (
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1:]); err != nil {
+	if err := buildGuest(context.Background(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "tinyguest:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func buildGuest(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("tinyguest", flag.ContinueOnError)
 	dir := flags.String("o", "build/guest", "write the guest into this `folder`")
 	if err := flags.Parse(args); err != nil {
