@@ -9,28 +9,28 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Config is the section cloudInit of the runner's configuration. The values are the YAML nodes that the user wrote; a
-// missing key is the zero node. A section that is present but empty still asks for a seed.
+// Config is the section cloudInit of the runner's configuration. The values are the user's YAML nodes; a missing
+// key is the zero node. Even an empty section requests a seed.
 type Config struct {
-	// MetaData is a mapping. Seed adds instance-id and local-hostname where they are missing.
+	// MetaData is a mapping. Seed adds instance-id and local-hostname if they are missing.
 	MetaData yaml.Node `yaml:"metaData"`
 	// UserData is a mapping, which becomes a cloud-config, or a text. A text that starts with one of cloud-init's
-	// headers is taken verbatim, any other gets the header #cloud-config. !!binary holds data that YAML can't, such
-	// as a gzip archive.
+	// headers is used verbatim, and any other text gets the header #cloud-config. !!binary is for data that is
+	// impossible in YAML, such as a gzip archive.
 	UserData yaml.Node `yaml:"userData"`
-	// NetworkConfig is a mapping; without it, or when it is empty, the guest chooses its own network configuration.
+	// NetworkConfig is a mapping. If it is missing or empty, the guest chooses its own network configuration.
 	NetworkConfig yaml.Node `yaml:"networkConfig"`
-	// VendorData follows the rules of UserData; without it, or when it is empty, there is no such file.
+	// VendorData follows the rules of UserData. If it is missing or empty, there is no such file.
 	VendorData yaml.Node `yaml:"vendorData"`
-	// UserDataFile is the path of a file with user-data, under the rules for a text; NetworkConfigFile of one with
-	// the network configuration, which is passed as it is. See Read.
+	// UserDataFile is the path of a file with user-data, with the same rules as for a text. NetworkConfigFile is
+	// the path of a file with the network configuration, which is passed on unchanged. See Read.
 	UserDataFile      string `yaml:"userDataFile"`
 	NetworkConfigFile string `yaml:"networkConfigFile"`
 }
 
-// Seed renders the configuration into the four files. The VM's name becomes the host name unless the meta-data give
-// one. An error joins a [*KeyError] for each key that can't be used. Files that the configuration names have no part
-// in it: Read puts their content in the place of their names.
+// Seed renders the configuration as the four files. The VM's name becomes the host name, unless the meta-data
+// contains a host name. The error joins a [*KeyError] for each invalid key. Seed ignores UserDataFile and
+// NetworkConfigFile; call Read first, which replaces them by their content.
 func (c *Config) Seed(vmName string) (Seed, error) {
 	meta, metaErr := readMapping("metaData", &c.MetaData)
 	user, userErr := readDocument("userData", &c.UserData)
@@ -48,7 +48,7 @@ func (c *Config) Seed(vmName string) (Seed, error) {
 	return seed, err
 }
 
-// readNetworkConfig renders the network configuration; nil: there is none.
+// readNetworkConfig renders the network configuration. It returns nil if it is empty.
 func readNetworkConfig(n *yaml.Node) ([]byte, error) {
 	if n.Tag == verbatim {
 		return []byte(n.Value), nil
@@ -57,11 +57,11 @@ func readNetworkConfig(n *yaml.Node) ([]byte, error) {
 	if err != nil || len(mapping.Content) == 0 {
 		return nil, err
 	}
-	return encode("networkConfig", mapping)
+	return encodeYAML("networkConfig", mapping)
 }
 
-// renderMetaData completes the user's meta-data and renders it. The instance-id comes last, for it is derived from the
-// rest.
+// renderMetaData completes the user's meta-data and renders it. It computes the instance-id last, because the
+// instance-id depends on the rest.
 func renderMetaData(meta *yaml.Node, vmName string, rest Seed) ([]byte, error) {
 	hostName, err := scalarEntry(meta, "local-hostname")
 	if err != nil {
@@ -76,15 +76,16 @@ func renderMetaData(meta *yaml.Node, vmName string, rest Seed) ([]byte, error) {
 	}
 	if id.Value == "" {
 		setString(id, "")
-		if rest.MetaData, err = encode("metaData", meta); err != nil {
+		if rest.MetaData, err = encodeYAML("metaData", meta); err != nil {
 			return nil, err
 		}
 		setString(id, instanceID(vmName, rest))
 	}
-	return encode("metaData", meta)
+	return encodeYAML("metaData", meta)
 }
 
-// instanceID names the instance that the data describe: equal for equal data and VM names, different otherwise.
+// instanceID returns a name for the instance that the data describes. It is equal for equal data and VM names,
+// and different otherwise.
 func instanceID(vmName string, s Seed) string {
 	hash := sha256.New()
 	for _, part := range [][]byte{[]byte(vmName), s.MetaData, s.UserData, s.NetworkConfig, s.VendorData} {
@@ -96,7 +97,8 @@ func instanceID(vmName string, s Seed) string {
 	return "iid-" + hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
-// scalarEntry finds the value of a key in the meta-data, or appends an empty one. A null counts as empty.
+// scalarEntry returns the value of a key in the meta-data. It appends an empty value if the key is missing. A
+// null counts as empty.
 func scalarEntry(mapping *yaml.Node, key string) (*yaml.Node, error) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value != key {
@@ -104,7 +106,7 @@ func scalarEntry(mapping *yaml.Node, key string) (*yaml.Node, error) {
 		}
 		value := mapping.Content[i+1]
 		if value.Kind != yaml.ScalarNode {
-			return nil, fault("metaData."+key, value, "got "+describe(value)+", want a string")
+			return nil, keyFault("metaData."+key, value, "got "+describeKind(value)+", want a string")
 		}
 		if value.ShortTag() == "!!null" {
 			value.Value = ""
@@ -118,7 +120,7 @@ func scalarEntry(mapping *yaml.Node, key string) (*yaml.Node, error) {
 	return value, nil
 }
 
-// setString makes the node a string that no version of YAML can take for something else.
+// setString sets the node to a string that no version of YAML can read as another type.
 func setString(n *yaml.Node, s string) {
 	*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle}
 }

@@ -285,9 +285,9 @@ func TestLimitsOfAliasesAreExact(t *testing.T) {
 		"more than 1048576 keys": {resolver{nodes: 1<<20 - 1}, resolver{nodes: 1 << 20}},
 		"more than 64 MiB":       {resolver{size: 64<<20 - 2}, resolver{size: 64<<20 - 1}},
 	} {
-		_, err := tt.last.copy(text)
+		_, err := tt.last.copyNode(text)
 		require.NoError(t, err, problem)
-		_, err = tt.first.copy(text)
+		_, err = tt.first.copyNode(text)
 		require.ErrorContains(t, err, problem)
 	}
 }
@@ -332,7 +332,7 @@ func requireSameMeaning(t *testing.T, section, text string) {
 	if yaml.Unmarshal([]byte(text), node) != nil {
 		return
 	}
-	before, err := resolve(section, node)
+	before, err := resolveNode(section, node)
 	if err != nil || before == nil || before.Kind != yaml.MappingNode || len(before.Content) == 0 {
 		return
 	}
@@ -348,7 +348,7 @@ func requireSameMeaning(t *testing.T, section, text string) {
 	}[section]
 	var again yaml.Node
 	require.NoError(t, yaml.Unmarshal(written, &again), "%s", written)
-	after, err := resolve(section, &again)
+	after, err := resolveNode(section, &again)
 	require.NoError(t, err)
 	if section == "metaData" {
 		for _, n := range []*yaml.Node{before, after} {

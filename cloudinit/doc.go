@@ -1,32 +1,36 @@
-// Package cloudinit makes the disk from which a guest configures itself at its first boot.
+// Package cloudinit creates the data for the self-configuration of a guest at its first boot.
 //
-// cloud-init, which almost every cloud image carries, looks for a small file system labelled CIDATA and reads up to
-// four files from its root. It calls this source of data NoCloud
+// Almost every cloud image contains cloud-init. It searches for a small file system with the label CIDATA and
+// reads up to four files from its root directory. cloud-init's name for this data source is NoCloud
 // (https://docs.cloud-init.io/en/latest/reference/datasources/nocloud.html):
 //
-//	meta-data       who the machine is: instance-id, local-hostname; must be there
-//	user-data       what to do: a cloud-config, a script, a MIME archive …; must be there
-//	network-config  how to set up the network, version 1 or 2; may be absent
-//	vendor-data     what the provider adds to user-data; may be absent
+//	meta-data       identity of the machine: instance-id, local-hostname; required
+//	user-data       tasks: a cloud-config, a script, a MIME archive …; required
+//	network-config  settings of the network, version 1 or 2; optional
+//	vendor-data     additions of the provider to user-data; optional
 //
-// The way from a configuration to a disk has two steps. A [Config] is the section cloudInit of the runner's
-// configuration, kept as the YAML that the user wrote; [Config.Read] reads the files that it names, which is how a
-// Secret of Kubernetes gets here. [Config.Seed] turns it into a [Seed], the exact bytes of the
-// four files. A seed then becomes a FAT image (package cloudinit/disk). Both steps are deterministic: the same
-// configuration makes the same bytes, whatever the clock and the environment say.
+// There are two steps from a configuration to a disk:
 //
-// # When the guest begins anew
+//   - A [Config] is the section cloudInit of the runner's configuration, in the user's YAML. [Config.Read] reads
+//     the files that it names, for example the data of a Kubernetes Secret. [Config.Seed] converts it to a
+//     [Seed], the exact bytes of the four files.
+//   - Package cloudinit/disk writes the seed to a FAT image.
 //
-// cloud-init applies the data once per instance-id. A user who names none gets one derived from the VM's name and the
-// four files, and from nothing else: changed data is applied at the next boot, while a VM that merely gets another
-// CPU stays the instance it was, with its SSH host keys.
+// Both steps are deterministic: the same configuration results in the same bytes, independent of the clock and
+// the environment.
 //
-// # Values are what the user wrote
+// # When the data is applied again
 //
-// The YAML of the configuration is copied node by node, never decoded: a quoted "on" or "1.10" stays a string, a
-// plain on stays whatever the guest's YAML takes it for, 0644 stays octal, and keys keep their order. What refers to
-// something outside of the section is resolved: anchors, aliases and merge keys. Comments are left out, so that an
-// edited comment doesn't make a new instance.
+// cloud-init applies the data once per instance-id. Without an instance-id from the user, it is derived only from
+// the VM's name and the four files. So changed data is applied at the next boot. A VM that only gets another CPU
+// stays the same instance and keeps its SSH host keys.
+//
+// # Values stay as the user wrote them
+//
+// The YAML of the configuration is copied node by node, and never decoded. A quoted "on" or "1.10" stays a
+// string, the guest's YAML reader interprets an unquoted on, 0644 stays octal, and keys keep their order.
+// Anchors, aliases and merge keys are resolved, because they can refer to nodes outside the section. Comments are
+// omitted, so that an edited comment leaves the instance unchanged.
 //
 // See docs/decisions/0004-go-diskfs.md.
 package cloudinit

@@ -6,11 +6,11 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"vmop/regular"
+	"vmop/internal/readfile"
 )
 
-// Read returns the configuration with the content of the files that it names in place of their names. Relative paths
-// begin in a folder. An error joins a [*KeyError] for each file that can't be read; it wraps the file's error.
+// Read returns the configuration with the content of the files that it names, instead of their names. Relative
+// paths begin at folder. The error joins a [*KeyError] for each unreadable file, which wraps the file's error.
 func (c *Config) Read(folder string) (*Config, error) {
 	read := *c
 	userErr := readFile(folder, "userDataFile", &read.UserDataFile, &read.UserData)
@@ -21,7 +21,7 @@ func (c *Config) Read(folder string) (*Config, error) {
 	return &read, nil
 }
 
-// readFile puts the content of the file that a key names in the node of another key.
+// readFile reads the file in one key into the node of another key.
 func readFile(folder, key string, name *string, into *yaml.Node) error {
 	if *name == "" {
 		return nil
@@ -30,7 +30,7 @@ func readFile(folder, key string, name *string, into *yaml.Node) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)
 	}
-	content, err := regular.ReadFile(path, MaxData)
+	content, err := readfile.ReadFile(path, MaxData)
 	if err != nil {
 		return &KeyError{Key: key, Problem: err.Error(), cause: err}
 	}
@@ -38,5 +38,5 @@ func readFile(folder, key string, name *string, into *yaml.Node) error {
 	return nil
 }
 
-// verbatim is the tag of a node whose value is the content of a file. No YAML has it.
+// verbatim is the tag of a node that contains the content of a file. It cannot occur in YAML.
 const verbatim = "\x00file"

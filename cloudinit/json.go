@@ -11,8 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// FromJSON returns the configuration whose keys have these values, as a resource of Kubernetes has them: nil is a
-// missing key. Strings stay strings, and numbers are as they are written.
+// FromJSON returns a configuration from JSON values, as in a Kubernetes resource; nil is a missing key. Strings
+// stay strings, and numbers keep their notation.
 func FromJSON(metaData, userData, networkConfig, vendorData []byte) (*Config, error) {
 	var c Config
 	for _, part := range []struct {
@@ -52,8 +52,8 @@ func decodeJSON(text []byte) (any, error) {
 	return withNumbers(value), nil
 }
 
-// withNumbers returns a value of JSON with its numbers as YAML that is a number for every reader: YAML 1.1 wants a
-// point before an exponent, and a sign in it.
+// withNumbers converts the numbers in a JSON value to YAML that every reader reads as numbers: YAML 1.1 requires
+// a point before an exponent, and a sign in it.
 func withNumbers(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -65,7 +65,7 @@ func withNumbers(value any) any {
 			v[i] = withNumbers(element)
 		}
 	case string:
-		if v == "<<" { // which the encoder takes for a merge
+		if v == "<<" { // otherwise the encoder would write a merge key
 			return &yaml.Node{Kind: yaml.ScalarNode, Value: v, Style: yaml.DoubleQuotedStyle}
 		}
 	case json.Number:

@@ -6,8 +6,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Login returns the user whom cloud-init makes in the guest: the first of those that the data
-// name; empty if they name none.
+// Login returns the first user that cloud-init creates in the guest according to the data; empty if the data
+// contains no user.
 func (c *Config) Login() string {
 	if c == nil {
 		return ""
@@ -21,12 +21,12 @@ func (c *Config) Login() string {
 		decode = func(into any) error { return yaml.Unmarshal([]byte(text), into) }
 	}
 	if decode(&data) != nil {
-		return "" // it is a script, for example
+		return "" // a script, for example
 	}
 	for _, user := range append([]any{data.User}, data.Users...) {
 		switch user := user.(type) {
 		case string:
-			if user != "default" { // that of the distribution, whatever it is
+			if user != "default" { // the distribution's default user, with an unknown name
 				return user
 			}
 		case map[string]any:

@@ -9,19 +9,21 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxNodes bounds what aliases may expand to: more keys and values than any data that fit on the disk need in earnest.
+// maxNodes is the maximum number of nodes after expanding aliases. Real data on the disk needs far fewer keys and
+// values.
 const maxNodes = 1 << 20
 
-// KeyError says what is wrong with one key of the section. It never quotes a value: values hold passwords.
+// KeyError describes an error in one key of the section. It never quotes a value, because values contain
+// passwords.
 type KeyError struct {
 	Key          string // as in the configuration, below cloudInit: "metaData"
 	Line, Column int    // in the configuration, from 1; 0 if unknown
 	Problem      string // "got a list, want a mapping"
 
-	cause error // that of a file
+	cause error // the error of a file
 }
 
-// Unwrap returns the error of the file that the key names; nil for what is wrong with the key itself.
+// Unwrap returns the error of the file in the key; nil if the key itself is invalid.
 func (e *KeyError) Unwrap() error { return e.cause }
 
 func (e *KeyError) Error() string {
@@ -31,27 +33,27 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("cloudInit.%s: %s (line %d)", e.Key, e.Problem, e.Line)
 }
 
-func fault(key string, at *yaml.Node, problem string) *KeyError {
+func keyFault(key string, at *yaml.Node, problem string) *KeyError {
 	return &KeyError{Key: key, Line: at.Line, Column: at.Column, Problem: problem}
 }
 
-// readMapping resolves a key that must hold a mapping. A missing key or a null makes an empty one.
+// readMapping resolves a key that must contain a mapping. A missing key or a null results in an empty mapping.
 func readMapping(key string, n *yaml.Node) (*yaml.Node, error) {
-	node, err := resolve(key, n)
+	node, err := resolveNode(key, n)
 	switch {
 	case err != nil:
 		return nil, err
 	case node == nil:
 		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, nil
 	case node.Kind != yaml.MappingNode:
-		return nil, fault(key, node, "got "+describe(node)+", want a mapping")
+		return nil, keyFault(key, node, "got "+describeKind(node)+", want a mapping")
 	}
 	return node, nil
 }
 
-// resolve copies a node so that it stands for itself: aliases and merge keys are replaced by what they mean, anchors
-// and comments are gone, tags and styles are kept. A missing node and a null make nil.
-func resolve(key string, n *yaml.Node) (*yaml.Node, error) {
+// resolveNode copies a node into a self-contained one: it replaces aliases and merge keys by their meaning, removes
+// anchors and comments, and keeps tags and styles. A missing node or a null results in nil.
+func resolveNode(key string, n *yaml.Node) (*yaml.Node, error) {
 	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
 		n = n.Content[0]
 	}
@@ -59,7 +61,7 @@ func resolve(key string, n *yaml.Node) (*yaml.Node, error) {
 		return nil, nil
 	}
 	r := resolver{key: key}
-	node, err := r.copy(n)
+	node, err := r.copyNode(n)
 	if err != nil {
 		return nil, err
 	}
@@ -75,34 +77,35 @@ type resolver struct {
 	key     string
 	nodes   int          // copied so far
 	size    int          // bytes of scalars copied so far
-	aliased []*yaml.Node // targets of the aliases that the walk is inside of
+	aliased []*yaml.Node // targets of the aliases around the current node
 }
 
-func (r *resolver) copy(n *yaml.Node) (*yaml.Node, error) {
+func (r *resolver) copyNode(n *yaml.Node) (*yaml.Node, error) {
 	r.nodes++
 	r.size += len(n.Value)
 	if r.nodes > maxNodes {
-		return nil, fault(r.key, n, fmt.Sprintf("holds more than %d keys and values once aliases are followed", maxNodes))
+		return nil, keyFault(r.key, n, fmt.Sprintf("holds more than %d keys and values once aliases are followed",
+			maxNodes))
 	}
 	if r.size > MaxData {
-		return nil, fault(r.key, n, fmt.Sprintf("holds more than %d MiB once aliases are followed", MaxData>>20))
+		return nil, keyFault(r.key, n, fmt.Sprintf("holds more than %d MiB once aliases are followed", MaxData>>20))
 	}
 	out := &yaml.Node{
 		Kind: n.Kind, Style: plainStyle(n.Style), Tag: n.Tag, Value: n.Value, Line: n.Line,
 		Column: n.Column,
 	}
 	if n.Kind == yaml.ScalarNode && n.Value == "" && n.ShortTag() == "!!null" {
-		out.Value = "null" // yaml.v3 writes a value that isn't there as the string '' between braces
+		out.Value = "null" // yaml.v3 writes a missing value as the string '' between braces
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		return r.follow(n)
+		return r.followAlias(n)
 	case yaml.MappingNode:
 		return out, r.copyMapping(n, out)
 	case yaml.SequenceNode:
 		out.Content = make([]*yaml.Node, 0, len(n.Content))
 		for _, item := range n.Content {
-			copied, err := r.copy(item)
+			copied, err := r.copyNode(item)
 			if err != nil {
 				return nil, err
 			}
@@ -112,7 +115,7 @@ func (r *resolver) copy(n *yaml.Node) (*yaml.Node, error) {
 	return out, nil
 }
 
-// plainStyle replaces the folded style, in which yaml.v3 writes some texts with a line end too many.
+// plainStyle replaces the folded style: yaml.v3 writes some texts in this style with an additional line end.
 func plainStyle(style yaml.Style) yaml.Style {
 	if style&yaml.FoldedStyle != 0 {
 		return style&^yaml.FoldedStyle | yaml.LiteralStyle
@@ -120,17 +123,18 @@ func plainStyle(style yaml.Style) yaml.Style {
 	return style
 }
 
-func (r *resolver) follow(alias *yaml.Node) (*yaml.Node, error) {
+func (r *resolver) followAlias(alias *yaml.Node) (*yaml.Node, error) {
 	if slices.Contains(r.aliased, alias.Alias) {
-		return nil, fault(r.key, alias, fmt.Sprintf("the anchor %q contains itself", alias.Value))
+		return nil, keyFault(r.key, alias, fmt.Sprintf("the anchor %q contains itself", alias.Value))
 	}
 	r.aliased = append(r.aliased, alias.Alias)
 	defer func() { r.aliased = r.aliased[:len(r.aliased)-1] }()
-	return r.copy(alias.Alias)
+	return r.copyNode(alias.Alias)
 }
 
-// copyMapping copies the pairs of a mapping. What merge keys bring stands in their place; the mapping's own keys win
-// over it, and an earlier merge wins over a later one (https://yaml.org/type/merge.html).
+// copyMapping copies the pairs of a mapping. The pairs from a merge key are inserted at its place. The mapping's
+// own keys take precedence over them, and an earlier merge takes precedence over a later one
+// (https://yaml.org/type/merge.html).
 func (r *resolver) copyMapping(from, to *yaml.Node) error {
 	taken := make(map[scalarKey]bool, len(from.Content)/2)
 	for i := 0; i+1 < len(from.Content); i += 2 {
@@ -138,23 +142,23 @@ func (r *resolver) copyMapping(from, to *yaml.Node) error {
 		if name.Kind != yaml.ScalarNode || isMerge(name) {
 			continue
 		}
-		if taken[keyOf(name)] {
-			return fault(r.key, name, fmt.Sprintf("the key %q is there twice", name.Value))
+		if taken[scalarKeyOf(name)] {
+			return keyFault(r.key, name, fmt.Sprintf("the key %q is there twice", name.Value))
 		}
-		taken[keyOf(name)] = true
+		taken[scalarKeyOf(name)] = true
 	}
 	for i := 0; i+1 < len(from.Content); i += 2 {
-		value, err := r.copy(from.Content[i+1])
+		value, err := r.copyNode(from.Content[i+1])
 		if err != nil {
 			return err
 		}
 		if isMerge(from.Content[i]) {
-			if err := r.merge(value, to, taken); err != nil {
+			if err := r.mergePairs(value, to, taken); err != nil {
 				return err
 			}
 			continue
 		}
-		name, err := r.copy(from.Content[i])
+		name, err := r.copyNode(from.Content[i])
 		if err != nil {
 			return err
 		}
@@ -163,15 +167,16 @@ func (r *resolver) copyMapping(from, to *yaml.Node) error {
 	return nil
 }
 
-// merge appends the pairs of a resolved mapping, or list of mappings, whose keys aren't taken yet.
-func (r *resolver) merge(source, to *yaml.Node, taken map[scalarKey]bool) error {
+// mergePairs appends the pairs of a resolved mapping, or list of mappings, except pairs with keys that are already
+// taken.
+func (r *resolver) mergePairs(source, to *yaml.Node, taken map[scalarKey]bool) error {
 	switch source.Kind {
 	case yaml.SequenceNode:
 		for _, item := range source.Content {
 			if item.Kind == yaml.SequenceNode {
-				return fault(r.key, item, "got a list in the list of the merge key <<, want mappings")
+				return keyFault(r.key, item, "got a list in the list of the merge key <<, want mappings")
 			}
-			if err := r.merge(item, to, taken); err != nil {
+			if err := r.mergePairs(item, to, taken); err != nil {
 				return err
 			}
 		}
@@ -180,41 +185,41 @@ func (r *resolver) merge(source, to *yaml.Node, taken map[scalarKey]bool) error 
 		for i := 0; i+1 < len(source.Content); i += 2 {
 			name := source.Content[i]
 			if name.Kind == yaml.ScalarNode {
-				if taken[keyOf(name)] {
+				if taken[scalarKeyOf(name)] {
 					continue
 				}
-				taken[keyOf(name)] = true
+				taken[scalarKeyOf(name)] = true
 			}
 			to.Content = append(to.Content, name, source.Content[i+1])
 		}
 		return nil
 	}
-	return fault(r.key, source, "got "+describe(source)+" for the merge key <<, want a mapping")
+	return keyFault(r.key, source, "got "+describeKind(source)+" for the merge key <<, want a mapping")
 }
 
-// scalarKey tells keys of a mapping apart: the number 1 isn't the string "1".
+// scalarKey identifies a key of a mapping: the number 1 and the string "1" are different.
 type scalarKey struct{ tag, value string }
 
-func keyOf(n *yaml.Node) scalarKey { return scalarKey{n.ShortTag(), n.Value} }
+func scalarKeyOf(n *yaml.Node) scalarKey { return scalarKey{n.ShortTag(), n.Value} }
 
 func isMerge(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!merge" }
 
-// encode renders a resolved node as a YAML document.
-func encode(key string, n *yaml.Node) ([]byte, error) {
+// encodeYAML renders a resolved node as a YAML document.
+func encodeYAML(key string, n *yaml.Node) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(n); err != nil {
-		return nil, fault(key, n, "write as YAML: "+err.Error())
+		return nil, keyFault(key, n, "write as YAML: "+err.Error())
 	}
 	if err := encoder.Close(); err != nil {
-		return nil, fault(key, n, "write as YAML: "+err.Error())
+		return nil, keyFault(key, n, "write as YAML: "+err.Error())
 	}
 	return out.Bytes(), nil
 }
 
-// describe names the kind of a node in the words of an error message.
-func describe(n *yaml.Node) string {
+// describeKind returns a description of a node's kind for error messages.
+func describeKind(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"

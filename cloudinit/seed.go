@@ -1,25 +1,23 @@
 package cloudinit
 
-// MaxData is the most that the four files may have together, in bytes (64 MiB). An
-// image is built in memory, so the limit is also what a configuration can make a
-// runner allocate.
+// MaxData is the maximum total size of the four files, in bytes (64 MiB). The image is built in memory, so this
+// also limits the memory that a configuration can make a runner allocate.
 const MaxData = 64 << 20
 
-// Seed is the content of the disk, file by file. A nil or empty network-config or
-// vendor-data is a file that isn't there. meta-data and user-data must exist for
-// cloud-init to accept the disk: where they are empty, the disk gets the smallest
-// content that means nothing.
+// Seed is the content of the disk, file by file. If NetworkConfig or VendorData is nil or empty, this file is
+// omitted. cloud-init only accepts the disk with meta-data and user-data. If they are empty, the disk contains
+// the smallest valid content without a meaning.
 type Seed struct {
 	MetaData, UserData, NetworkConfig, VendorData []byte
 }
 
-// A File is one file in the root directory of the disk.
+// A File is a file in the root directory of the disk.
 type File struct {
 	Name    string
 	Content []byte
 }
 
-// Files lists what the disk holds, in this order. No file is empty.
+// Files returns the files of the disk, in their order. No file is empty.
 func (s Seed) Files() []File {
 	files := []File{
 		{"meta-data", orElse(s.MetaData, "{}\n")},

@@ -9,11 +9,11 @@ import (
 	"github.com/go-crypt/crypt/algorithm/shacrypt"
 )
 
-// LongestPassword bounds what HashPassword takes, in bytes: hashing takes time.
+// LongestPassword is the maximum length of a password for HashPassword, in bytes. It limits the time for hashing.
 const LongestPassword = 256
 
-// HashPassword returns the hash of a password for passwd of a user in user-data: SHA-512
-// crypt with a random salt, which every Linux understands (crypt(5)).
+// HashPassword returns the hash of a password, for the key passwd of a user in user-data: SHA-512 crypt with a
+// random salt, which every Linux supports (crypt(5)).
 func HashPassword(password string) (string, error) {
 	if password == "" || len(password) > LongestPassword || strings.ContainsAny(password, "\x00\n\r") {
 		return "", fmt.Errorf("a password has one line of at most %d bytes", LongestPassword)
@@ -29,11 +29,11 @@ func HashPassword(password string) (string, error) {
 	return digest.Encode(), nil
 }
 
-// hashRounds make a guess at a password take a tenth of a second.
+// hashRounds is chosen so that each guess at a password takes a tenth of a second.
 const hashRounds = 100_000
 
-// PublicKeys returns the public keys of ssh in a text, which has one in each line, as in
-// authorized_keys without options. A private key is refused, and never part of the error.
+// PublicKeys returns the public SSH keys in a text with one key per line, in the format of authorized_keys
+// without options. It rejects a private key, and never includes it in the error.
 func PublicKeys(text string) (keys []string, err error) {
 	if strings.Contains(text, "PRIVATE KEY") {
 		return nil, errors.New("it is a private key; want the public one, as in ~/.ssh/id_ed25519.pub")

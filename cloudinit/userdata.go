@@ -10,17 +10,17 @@ import (
 
 const (
 	cloudConfigHeader = "#cloud-config\n"
-	// emptyUserData is the smallest user-data that cloud-init takes without a warning.
+	// emptyUserData is the smallest user-data that cloud-init accepts without a warning.
 	emptyUserData = cloudConfigHeader + "{}\n"
 )
 
-// readDocument renders user-data or vendor-data. Nil means that there is none: the key is missing, null, an empty
-// mapping or blank text.
+// readDocument renders user-data or vendor-data. It returns nil if the key is missing, null, an empty mapping or
+// a blank text.
 func readDocument(key string, n *yaml.Node) ([]byte, error) {
 	if n.Tag == verbatim {
 		return withHeader([]byte(n.Value)), nil
 	}
-	node, err := resolve(key, n)
+	node, err := resolveNode(key, n)
 	switch {
 	case err != nil:
 		return nil, err
@@ -30,22 +30,22 @@ func readDocument(key string, n *yaml.Node) ([]byte, error) {
 		if len(node.Content) == 0 {
 			return nil, nil
 		}
-		text, err := encode(key, node)
+		text, err := encodeYAML(key, node)
 		return append([]byte(cloudConfigHeader), text...), err
 	case node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str":
 		return withHeader([]byte(node.Value)), nil
 	case node.Kind == yaml.ScalarNode && node.ShortTag() == "!!binary":
 		data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(node.Value), ""))
 		if err != nil {
-			return nil, fault(key, node, "!!binary holds no base64: "+err.Error())
+			return nil, keyFault(key, node, "!!binary holds no base64: "+err.Error())
 		}
 		return withHeader(data), nil
 	}
-	return nil, fault(key, node, "got "+describe(node)+", want a mapping or a text")
+	return nil, keyFault(key, node, "got "+describeKind(node)+", want a mapping or a text")
 }
 
-// withHeader puts the header of a cloud-config before data that cloud-init wouldn't know what to do with. Blank data
-// become nil.
+// withHeader adds the header of a cloud-config to data that cloud-init would not recognize. Blank data becomes
+// nil.
 func withHeader(data []byte) []byte {
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:
@@ -56,15 +56,15 @@ func withHeader(data []byte) []byte {
 	return append([]byte(cloudConfigHeader), data...)
 }
 
-// bringsHeader reports whether cloud-init finds out by itself what the data are. It follows cloud-init's own way of
-// telling (cloudinit/handlers: type_from_starts_with; cloudinit/user_data: convert_string): a beginning from a list,
-// white space and case aside, a MIME message, or anything packed by gzip. The formats are explained at
+// bringsHeader reports whether cloud-init recognizes the type of the data. It follows cloud-init's own detection
+// (cloudinit/handlers: type_from_starts_with; cloudinit/user_data: convert_string): a prefix from a list,
+// ignoring white space and case, a MIME message, or any gzip data. The formats are explained at
 // https://docs.cloud-init.io/en/latest/explanation/format.html.
 func bringsHeader(data []byte) bool {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return true
 	}
-	const mimeSearched = 4096 // as far as cloud-init looks for a MIME header
+	const mimeSearched = 4096 // the part in which cloud-init looks for a MIME header
 	start := bytes.ToLower(bytes.TrimLeft(data[:min(len(data), mimeSearched)], " \t\r\n\v\f"))
 	if bytes.Contains(start, []byte("mime-version:")) {
 		return true

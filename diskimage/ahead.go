@@ -5,34 +5,34 @@ import (
 	"io"
 )
 
-// What is read before it is wanted: the number of buffers, and the bytes of one.
+// Number of the read-ahead buffers, and the size of each in bytes.
 const (
 	aheadBuffers = 4
 	aheadSize    = 512 << 10
 )
 
-// ahead is a reader that is read before its bytes are wanted, in a goroutine of its own: a source is read
-// while what it has sent is hashed and decompressed.
+// ahead reads a reader ahead in a separate goroutine, so a source is read while its earlier bytes are hashed and
+// decompressed.
 type ahead struct {
 	ctx        context.Context
 	from       io.Reader
 	full, free chan []byte
-	err        error  // why there is no more, once full is closed
-	chunk      []byte // that is being taken
-	rest       []byte // of chunk
+	err        error  // set before full is closed: the reason why no more bytes come
+	chunk      []byte // the chunk that Read is returning
+	rest       []byte // the unread part of chunk
 }
 
-// readAhead begins to read, until the reader or the context ends.
+// readAhead starts to read, until the reader or the context ends.
 func readAhead(ctx context.Context, from io.Reader) *ahead {
 	a := &ahead{ctx: ctx, from: from, full: make(chan []byte, aheadBuffers), free: make(chan []byte, aheadBuffers)}
 	for range aheadBuffers {
 		a.free <- make([]byte, aheadSize)
 	}
-	go a.run()
+	go a.readAhead()
 	return a
 }
 
-func (a *ahead) run() {
+func (a *ahead) readAhead() {
 	defer close(a.full)
 	for {
 		var buf []byte
@@ -42,10 +42,10 @@ func (a *ahead) run() {
 			a.err = context.Cause(a.ctx)
 			return
 		}
-		// Whatever has come is passed on, be it little: it shows that the transfer gets on.
+		// Pass on even a small chunk: it shows that the transfer makes progress.
 		n, err := a.from.Read(buf)
 		if n > 0 {
-			a.full <- buf[:n] // never waits: there are as many places as buffers
+			a.full <- buf[:n] // never blocks: full has as many places as there are buffers
 		} else {
 			a.free <- buf
 		}
@@ -56,7 +56,7 @@ func (a *ahead) run() {
 	}
 }
 
-// Read implements io.Reader. It ends with the context, even if the reader doesn't.
+// Read implements io.Reader. It returns when the context ends, even if the reader still blocks.
 func (a *ahead) Read(p []byte) (int, error) {
 	for len(a.rest) == 0 {
 		select {
@@ -76,8 +76,8 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// wait returns when the reader is not read any more.
-func (a *ahead) wait() {
+// waitUntilRead returns when the goroutine has stopped reading.
+func (a *ahead) waitUntilRead() {
 	for range a.full {
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/regular"
+	"vmop/internal/readfile"
 )
 
-// attempted is an attempt to import.
+// attempted is one attempt to import.
 type attempted struct {
 	Import
 	out      *output
@@ -22,14 +22,14 @@ type attempted struct {
 	result   Result
 }
 
-func (a *attempted) run(ctx context.Context) error {
-	if err := a.out.begin(); err != nil {
+func (a *attempted) runImport(ctx context.Context) error {
+	if err := a.out.emptyTarget(); err != nil {
 		return err
 	}
-	a.report.phase(Connecting)
+	a.report.setPhase(Connecting)
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	stream, err := a.Source.Open(reading, a.network())
+	stream, err := a.Source.Open(reading, a.networkOf())
 	if err != nil {
 		return err
 	}
@@ -37,45 +37,45 @@ func (a *attempted) run(ctx context.Context) error {
 	var source io.Reader = stream
 	if !stream.ahead {
 		early := readAhead(reading, stream)
-		defer early.wait()
+		defer early.waitUntilRead()
 		defer stop()
 		source = early
 	}
 	a.transfer = newTransfer(a.Checksum, stream, source, a.Limits.transferFor(a.out.most), a.report)
-	a.report.begin(Transferring, stream.Total)
-	plain, compression, done, err := a.plain()
+	a.report.beginPhase(Transferring, stream.Total)
+	plain, compression, done, err := a.decompressed()
 	if err != nil {
 		return a.ofContent(compression, err)
 	}
 	defer done()
 	a.result.Compression = compression
-	size, err := a.content(ctx, bufio.NewReaderSize(plain, HeaderSize), stream)
+	size, err := a.importContent(ctx, bufio.NewReaderSize(plain, HeaderSize), stream)
 	if err != nil {
 		return a.ofContent(compression, err)
 	}
-	a.report.phase(Syncing)
+	a.report.setPhase(Syncing)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := a.out.finish(size); err != nil {
+	if err := a.out.finishTarget(size); err != nil {
 		return err
 	}
 	a.result.VirtualSize = size
-	a.report.phase(Done)
+	a.report.setPhase(Done)
 	return nil
 }
 
-// plain returns the bytes of the image as Decompress does. What is said to be raw may be a guest's, and
-// is never decompressed, whatever it begins with.
-func (a *attempted) plain() (plain io.Reader, compression string, done func(), err error) {
+// decompressed returns the bytes of the image as Decompress does. Bytes in the format Raw may come from a guest, so
+// they are never decompressed.
+func (a *attempted) decompressed() (plain io.Reader, compression string, done func(), err error) {
 	if a.Format == Raw {
 		return a.transfer, "", func() {}, nil
 	}
 	return Decompress(a.transfer)
 }
 
-// ofContent returns the error of the transfer, if it is one: what is read from it wraps it, or
-// takes it for an end.
+// ofContent returns the error of the transfer if the transfer failed. Readers above the transfer may have wrapped
+// that error or taken it for an end.
 func (a *attempted) ofContent(compression string, err error) error {
 	switch {
 	case a.transfer.err != nil && !errors.Is(a.transfer.err, io.EOF):
@@ -88,9 +88,9 @@ func (a *attempted) ofContent(compression string, err error) error {
 	return Refuse(ImageCorrupt, "decompress the image (%s): %w", compression, err)
 }
 
-// content imports what the image has, and returns the size of its disk.
-func (a *attempted) content(ctx context.Context, image *bufio.Reader, stream *Stream) (size int64, err error) {
-	info, err := a.probe(image)
+// importContent imports the contents of the image and returns the size of its disk.
+func (a *attempted) importContent(ctx context.Context, image *bufio.Reader, stream *Stream) (size int64, err error) {
+	info, err := a.probeImage(image)
 	if err != nil {
 		return 0, err
 	}
@@ -98,38 +98,38 @@ func (a *attempted) content(ctx context.Context, image *bufio.Reader, stream *St
 	if info.Format.Plain() && a.result.Compression == "" {
 		info.VirtualSize = max(stream.Total-vhdFooter, 0) // it may be a fixed VHD
 	}
-	if err := a.out.fits(info.VirtualSize); err != nil {
+	if err := a.out.checkFits(info.VirtualSize); err != nil {
 		return 0, err
 	}
-	a.report.format(info)
+	a.report.setFormat(info)
 	whole := a.result.Compression == "" && stream.Path != "" && a.Checksum == Checksum{}
 	switch {
 	case info.Format.Plain() && whole:
 		return a.copyFile(ctx, stream.Path)
 	case info.Format.Plain():
-		size, err = a.stream(image)
+		size, err = a.streamRaw(image)
 		if err != nil {
 			return 0, err
 		}
-		return size, a.verify(stream)
+		return size, a.verifyChecksum(stream)
 	case whole:
-		return a.convert(ctx, stream.Path)
+		return a.convertFile(ctx, stream.Path)
 	}
-	scratch, err := a.scratch(image)
+	scratch, err := a.copyToScratch(image)
 	if scratch != nil {
 		defer func() { _ = errors.Join(os.Remove(scratch.Name()), scratch.Close()) }()
 	}
 	if err != nil {
 		return 0, err
 	}
-	if err := a.verify(stream); err != nil {
+	if err := a.verifyChecksum(stream); err != nil {
 		return 0, err
 	}
-	return a.convert(ctx, scratch.Name())
+	return a.convertFile(ctx, scratch.Name())
 }
 
-// probe says what the image is.
-func (a *attempted) probe(image *bufio.Reader) (Info, error) {
+// probeImage returns the format of the image.
+func (a *attempted) probeImage(image *bufio.Reader) (Info, error) {
 	header, err := image.Peek(HeaderSize)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Info{}, err
@@ -140,38 +140,38 @@ func (a *attempted) probe(image *bufio.Reader) (Info, error) {
 	return Probe(header)
 }
 
-// stream writes a raw image, and returns the size of its disk. The last bytes of the image are
-// held back: they may be a VHD's.
-func (a *attempted) stream(image io.Reader) (size int64, err error) {
+// streamRaw writes a raw image and returns the size of its disk. It holds back the last bytes of the image, which may
+// be a VHD's footer.
+func (a *attempted) streamRaw(image io.Reader) (size int64, err error) {
 	w := newWriter(a.out, vhdFooter)
 	size, err = a.streamTo(w, image)
-	return size, cmp.Or(w.end(), err)
+	return size, cmp.Or(w.finishWrites(), err)
 }
 
 func (a *attempted) streamTo(w *writer, image io.Reader) (at int64, err error) {
-	buf, err := w.buffer()
+	buf, err := w.nextBuffer()
 	for have := 0; err == nil; {
-		n, err := fill(image, buf[have:])
+		n, err := fillBuffer(image, buf[have:])
 		have += n
 		if errors.Is(err, io.EOF) {
 			rest := a.withoutFooter(buf[:have], at)
-			w.write(buf, len(rest), at)
+			w.queueWrite(buf, len(rest), at)
 			return at + int64(len(rest)), nil
 		} else if err != nil {
 			return at, err
 		}
-		next, err := w.buffer()
+		next, err := w.nextBuffer()
 		if err != nil {
 			return at, err
 		}
 		have = copy(next, buf[chunkSize:])
-		w.write(buf, chunkSize, at)
+		w.queueWrite(buf, chunkSize, at)
 		buf, at = next, at+chunkSize
 	}
 	return at, err
 }
 
-// withoutFooter returns the end of a raw image that begins at a place, without a VHD's footer.
+// withoutFooter returns the end of a raw image, which begins at an offset, without a VHD's footer.
 func (a *attempted) withoutFooter(end []byte, at int64) []byte {
 	disk := len(end) - vhdFooter
 	if a.Format == Raw || disk < 0 || !isVHDFooter(end[disk:], at+int64(disk)) {
@@ -181,9 +181,9 @@ func (a *attempted) withoutFooter(end []byte, at int64) []byte {
 	return end[:disk]
 }
 
-// fill reads until the buffer is full. io.EOF is the end, and io.ErrUnexpectedEOF that of
-// compressed bytes which are cut off, unlike for io.ReadFull.
-func fill(r io.Reader, buf []byte) (n int, err error) {
+// fillBuffer reads until the buffer is full. It returns io.EOF at the end. Unlike io.ReadFull, it returns
+// io.ErrUnexpectedEOF only if compressed bytes are cut off.
+func fillBuffer(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var read int
 		read, err = r.Read(buf[n:])
@@ -195,9 +195,9 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// copyFile copies a raw image in a file, but for its holes.
+// copyFile copies a raw image from a file, except its holes.
 func (a *attempted) copyFile(ctx context.Context, path string) (size int64, err error) {
-	file, err := regular.Open(path)
+	file, err := readfile.Open(path)
 	if err != nil {
 		return 0, Refuse(SourceRefused, "%w", err)
 	}
@@ -210,15 +210,15 @@ func (a *attempted) copyFile(ctx context.Context, path string) (size int64, err 
 	if len(a.withoutFooter(end, size-int64(len(end)))) < len(end) {
 		size -= vhdFooter
 	}
-	if err := a.out.fits(size); err != nil {
+	if err := a.out.checkFits(size); err != nil {
 		return 0, err
 	}
 	w := newWriter(a.out, 0)
 	err = a.copyTo(ctx, w, file, size)
-	if err = cmp.Or(w.end(), err); err != nil {
+	if err = cmp.Or(w.finishWrites(), err); err != nil {
 		return 0, err
 	}
-	a.transfer.moved(a.transfer.total)
+	a.transfer.noteOffset(a.transfer.total)
 	a.result.Transferred = a.transfer.total
 	return size, nil
 }
@@ -230,14 +230,14 @@ func (a *attempted) copyTo(ctx context.Context, w *writer, file *os.File, size i
 		}
 		data := nextData(file, at, size)
 		if at < data && !a.out.zeroed {
-			if err := a.out.zero(at, data-at); err != nil {
+			if err := a.out.zeroRange(at, data-at); err != nil {
 				return ofTarget("write", a.out.Path, err)
 			}
 		}
 		if at = data; at == size {
 			return nil
 		}
-		buf, err := w.buffer()
+		buf, err := w.nextBuffer()
 		if err != nil {
 			return err
 		}
@@ -245,33 +245,33 @@ func (a *attempted) copyTo(ctx context.Context, w *writer, file *os.File, size i
 		if _, err := file.ReadAt(buf[:n], at); err != nil {
 			return Refuse(SourceRefused, "%w", err)
 		}
-		w.write(buf, n, at)
+		w.queueWrite(buf, n, at)
 		at += int64(n)
-		a.transfer.moved(at)
+		a.transfer.noteOffset(at)
 	}
 }
 
-// nextData returns where the next chunk with data begins, size if there is none.
+// nextData returns the offset of the next chunk that contains data, or size if only holes follow.
 func nextData(file *os.File, at, size int64) int64 {
 	data, err := file.Seek(at, unix.SEEK_DATA)
 	switch {
 	case errors.Is(err, unix.ENXIO):
 		return size
 	case err != nil:
-		return at // the file system doesn't know holes
+		return at // the file system doesn't support holes
 	}
 	return max(at, min(data/block*block, size))
 }
 
-// scratch writes the image into a file of its own, for qemu-img.
-func (a *attempted) scratch(image io.Reader) (*os.File, error) {
+// copyToScratch writes the image into a temporary file for qemu-img.
+func (a *attempted) copyToScratch(image io.Reader) (*os.File, error) {
 	file, err := a.makeScratch()
 	if err != nil {
 		return nil, ofTarget("make", "a copy of the image", err)
 	}
 	buf, most := make([]byte, chunkSize), a.Limits.transferFor(a.out.most)
 	for at := int64(0); ; {
-		n, err := fill(image, buf)
+		n, err := fillBuffer(image, buf)
 		if at+int64(n) > most {
 			return file, Refuse(TransferTooLarge, "the image has more than %s, the most for a disk of %s", Size(most),
 				Size(a.out.most))
@@ -295,13 +295,14 @@ func (a *attempted) makeScratch() (*os.File, error) {
 	return os.CreateTemp(a.Scratch, "image-*"+scratchSuffix)
 }
 
-// verify compares the checksum, when all has been read, and notes what could not be made sure.
-func (a *attempted) verify(stream *Stream) error {
-	if err := a.transfer.drain(); err != nil {
+// verifyChecksum compares the checksum after the whole image has been read. It adds a warning for everything that it
+// could not verify.
+func (a *attempted) verifyChecksum(stream *Stream) error {
+	if err := a.transfer.drainRest(); err != nil {
 		return err
 	}
-	got := a.transfer.checksum()
-	if err := a.Checksum.check(got); err != nil {
+	got := a.transfer.totalChecksum()
+	if err := a.Checksum.compareWith(got); err != nil {
 		return err
 	}
 	a.result.Transferred, a.result.Checksum = a.transfer.at, cmp.Or(stream.Digest, got.String())
@@ -309,43 +310,43 @@ func (a *attempted) verify(stream *Stream) error {
 		return nil
 	}
 	if stream.Open {
-		a.warn("the image came by http without a checksum: anyone between could have changed it")
+		a.addWarning("the image came by http without a checksum: anyone between could have changed it")
 	}
 	if stream.EndUnknown {
-		a.warn("there was neither a size nor a checksum: an image that was cut off would not have been noticed")
+		a.addWarning("there was neither a size nor a checksum: an image that was cut off would not have been noticed")
 	}
 	return nil
 }
 
-func (a *attempted) warn(text string) { a.result.Warnings = append(a.result.Warnings, text) }
+func (a *attempted) addWarning(text string) { a.result.Warnings = append(a.result.Warnings, text) }
 
-// convert has an image in a file converted.
-func (a *attempted) convert(ctx context.Context, path string) (int64, error) {
+// convertFile converts an image file with qemu-img.
+func (a *attempted) convertFile(ctx context.Context, path string) (int64, error) {
 	size, err := a.sizeOf(path)
 	if err != nil {
 		return 0, err
 	}
-	if err := a.out.reserve(size); err != nil {
+	if err := a.out.reserveSize(size); err != nil {
 		return 0, err
 	}
-	a.report.format(Info{a.result.Format, size})
-	a.report.phase(Converting)
+	a.report.setFormat(Info{a.result.Format, size})
+	a.report.setPhase(Converting)
 	c := conversion{
 		program: cmp.Or(a.QEMUImg, "qemu-img"), image: path, format: a.result.Format, out: a.out, size: size,
-		cpu: a.Limits.CPU, percent: a.report.converted,
+		cpu: a.Limits.CPU, percent: a.report.setConverted,
 	}
-	return size, c.run(ctx)
+	return size, c.runQEMUImg(ctx)
 }
 
-// sizeOf probes the whole image, and returns the size of its disk.
+// sizeOf probes the whole image and returns the size of its disk.
 func (a *attempted) sizeOf(path string) (int64, error) {
-	file, err := regular.Open(path)
+	file, err := readfile.Open(path)
 	if err != nil {
 		return 0, Refuse(SourceRefused, "%w", err)
 	}
 	defer file.Close()
 	header := make([]byte, HeaderSize)
-	n, err := fill(file, header)
+	n, err := fillBuffer(file, header)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, Refuse(SourceRefused, "%w", err)
 	}

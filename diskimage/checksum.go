@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Checksum is what the bytes that are transferred must hash to. The zero Checksum is none.
+// Checksum is the expected hash of the transferred bytes. The zero Checksum accepts all bytes.
 type Checksum struct {
 	algorithm string
 	sum       string // hexadecimal, in lower case
 }
 
-// defaultAlgorithm is that of Result.Checksum if none was given.
+// defaultAlgorithm is the algorithm of Result.Checksum if the caller expects no checksum.
 const defaultAlgorithm = "sha256"
 
-// ParseChecksum reads "sha256:HEX", "sha512:HEX", "md5:HEX", or HEX alone, whose length says
-// which it is. An empty text is no checksum.
+// ParseChecksum parses "sha256:HEX", "sha512:HEX", "md5:HEX", or HEX alone, which determines the algorithm by its
+// length. An empty text returns the zero Checksum.
 func ParseChecksum(text string) (Checksum, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -50,7 +50,7 @@ func ParseChecksum(text string) (Checksum, error) {
 	return Checksum{}, Refuse(InvalidSource, "checksum %q: want sha256, sha512 or md5, not %s", text, algorithm)
 }
 
-// String returns ALGORITHM:HEX, "" for none.
+// String returns ALGORITHM:HEX, or "" for the zero Checksum.
 func (c Checksum) String() string {
 	if c.algorithm == "" {
 		return ""
@@ -58,7 +58,7 @@ func (c Checksum) String() string {
 	return c.algorithm + ":" + c.sum
 }
 
-// newHash returns the hash of the checksum, or of the default.
+// newHash returns the hash for the checksum's algorithm or, by default, for defaultAlgorithm.
 func (c Checksum) newHash() (algorithm string, h hash.Hash) {
 	algorithm = c.algorithm
 	if algorithm == "" {
@@ -77,8 +77,8 @@ func newHash(algorithm string) hash.Hash {
 	return sha256.New()
 }
 
-// check compares with the checksum of what was transferred.
-func (c Checksum) check(got Checksum) error {
+// compareWith compares the checksum with the checksum of the transferred bytes.
+func (c Checksum) compareWith(got Checksum) error {
 	if c.algorithm != "" && c != got {
 		return Refuse(ChecksumMismatch, "the image has the checksum %s, and not %s", got, c)
 	}

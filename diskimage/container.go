@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// containerHeader is how many bytes show the format of a container.
+// containerHeader is the number of bytes that identify a container's format.
 const containerHeader = 512
 
-// Container returns the format of the image in a file or block device: "qcow2", "vmdk", "QED" and so on. It
-// returns "" for a raw image. QEMU isn't asked: it would open other files that the header names.
+// Container returns the format of the image in a file or block device: "qcow2", "vmdk", "QED" and so on. It returns
+// "" for a raw image. It doesn't use QEMU, which would open other files that the header names.
 func Container(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -27,7 +27,7 @@ func Container(path string) (string, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return "", err
 	}
-	if m := find(containers(), header[:n]); m != nil {
+	if m := findMagic(containerMagics(), header[:n]); m != nil {
 		return m.what, nil
 	}
 	return "", nil

@@ -17,20 +17,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/confine"
-	"vmop/process"
+	"vmop/internal/childprocess"
+	"vmop/internal/confine"
 )
 
-// The limits of one qemu-img, beside that of the size of files.
+// Limits of one qemu-img process, in addition to processor time and file size.
 const (
-	// convertMemory is its address space, in bytes: the program with its libraries, the
-	// stacks of its threads, and the tables of an image.
+	// convertMemory is the limit of its address space in bytes: the program with its libraries, the stacks of its
+	// threads, and the tables of an image.
 	convertMemory = 2 << 30
-	// convertFiles is how many files it may have open.
+	// convertFiles is the maximum number of open files.
 	convertFiles = 64
 )
 
-// conversion is one run of qemu-img, from an image that was probed to the output.
+// conversion is one run of qemu-img, from a probed image to the output.
 type conversion struct {
 	program string
 	image   string
@@ -41,40 +41,40 @@ type conversion struct {
 	percent func(float64)
 }
 
-// run converts. What qemu-img may use is the image, for reading, the output, and programs.
+// runQEMUImg converts the image. Rules restrict qemu-img to reading the image, writing the output, and running
+// programs.
 //
 // See docs/decisions/0104-hostile-images.md.
-func (c *conversion) run(ctx context.Context) error {
-	source, err := c.source()
+func (c *conversion) runQEMUImg(ctx context.Context) error {
+	source, err := c.sourceOption()
 	if err != nil {
 		return err
 	}
-	if c.format == QCOW2 { // QEMU reads zeros where an image has been cut off
+	if c.format == QCOW2 { // QEMU reads zeros beyond the end of a truncated image
 		p, err := c.qemuImg(ctx, []string{"check", source})
 		if err != nil {
 			return err
 		}
 		if exit := p.Exit(); exit.Code != 0 && exit.Code != onlyLeaks {
-			return c.verdict(p)
+			return c.exitError(p)
 		}
 	}
 	args := []string{"convert", "-p", "-n", "-W", "-t", "writeback"}
 	if c.out.zeroed {
 		args = append(args, "--target-is-zero")
 	}
-	p, err := c.qemuImg(ctx, append(args, "--target-image-opts", source, c.target()))
+	p, err := c.qemuImg(ctx, append(args, "--target-image-opts", source, c.targetOption()))
 	if err != nil {
 		return err
 	}
-	return c.verdict(p)
+	return c.exitError(p)
 }
 
-// onlyLeaks is the exit status of qemu-img check for an image that is larger than it need be.
+// onlyLeaks is the exit status of qemu-img check for an image that is larger than necessary.
 const onlyLeaks = 3
 
-// qemuImg runs a program to its end. What it says about an image may have any length, and isn't
-// logged.
-func (c *conversion) qemuImg(ctx context.Context, args []string) (*process.Process, error) {
+// qemuImg runs qemu-img to its end. Its output about an image may have any length, so it isn't logged.
+func (c *conversion) qemuImg(ctx context.Context, args []string) (*childprocess.Process, error) {
 	program, err := exec.LookPath(c.program)
 	if err != nil {
 		return nil, Refuse(Internal, "find qemu-img (Debian: package qemu-utils): %w", err)
@@ -83,12 +83,12 @@ func (c *conversion) qemuImg(ctx context.Context, args []string) (*process.Proce
 	if err != nil {
 		return nil, Refuse(Internal, "%w", err)
 	}
-	p, err := process.Start(process.Spec{
+	p, err := childprocess.Start(childprocess.Spec{
 		Name: "qemu-img", Path: program, Args: args, Dir: "/", Stdout: says,
-		// A thread more than others must not cost 64 MiB of address space.
+		// An additional thread must not cost 64 MiB of address space.
 		Env:    []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "MALLOC_ARENA_MAX=2"},
-		Rules:  c.rules(program),
-		Limits: c.limits(),
+		Rules:  c.confinement(program),
+		Limits: c.resourceLimits(),
 	}, slog.New(slog.DiscardHandler))
 	if err := errors.Join(err, says.Close()); err != nil {
 		return nil, Refuse(Internal, "%w", errors.Join(err, said.Close()))
@@ -96,14 +96,14 @@ func (c *conversion) qemuImg(ctx context.Context, args []string) (*process.Proce
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
-		c.follow(said)
+		c.followProgress(said)
 	}()
 	select {
 	case <-p.Done():
 	case <-ctx.Done():
 		err = p.Terminate(context.WithoutCancel(ctx), 0)
 	}
-	_ = said.Close() // ends the reader, too
+	_ = said.Close() // also ends the reader
 	<-followed
 	if ctx.Err() != nil {
 		return nil, errors.Join(ctx.Err(), err)
@@ -111,15 +111,15 @@ func (c *conversion) qemuImg(ctx context.Context, args []string) (*process.Proce
 	return p, nil
 }
 
-// source is the image, as qemu-img opens it. Formats and protocols are named: nothing is found out
-// from contents or file names.
-func (c *conversion) source() (string, error) {
+// sourceOption returns the image as qemu-img opens it. It names formats and protocols explicitly, so qemu-img never
+// derives them from contents or file names.
+func (c *conversion) sourceOption() (string, error) {
 	source := map[string]any{
 		"driver": string(c.format), "read-only": true, "backing": nil,
-		"file": map[string]any{"driver": "file", "filename": absolute(c.image), "locking": "off"},
+		"file": map[string]any{"driver": "file", "filename": absolutePath(c.image), "locking": "off"},
 	}
 	if c.format == VPC {
-		source["force_size_calc"] = "current_size" // and not that of the disk's geometry
+		source["force_size_calc"] = "current_size" // not the size of the disk's geometry
 	}
 	text, err := json.Marshal(source)
 	if err != nil {
@@ -128,32 +128,32 @@ func (c *conversion) source() (string, error) {
 	return "json:" + string(text), nil
 }
 
-// target is the output, as qemu-img opens it.
-func (c *conversion) target() string {
+// targetOption returns the output as qemu-img opens it.
+func (c *conversion) targetOption() string {
 	driver := "file"
 	if c.out.device {
 		driver = "host_device"
 	}
-	name := strings.ReplaceAll(absolute(c.out.part), ",", ",,")
+	name := strings.ReplaceAll(absolutePath(c.out.part), ",", ",,")
 	return "driver=raw,file.driver=" + driver + ",file.filename=" + name
 }
 
-func (c *conversion) rules(program string) *confine.Rules {
+func (c *conversion) confinement(program string) *confine.Rules {
 	return &confine.Rules{Paths: append(confine.Programs(),
-		confine.Path{Name: absolute(program), Access: confine.Read},
-		confine.Path{Name: absolute(c.image), Access: confine.Read},
-		confine.Path{Name: absolute(c.out.part), Access: confine.Write})}
+		confine.Path{Name: absolutePath(program), Access: confine.Read},
+		confine.Path{Name: absolutePath(c.image), Access: confine.Read},
+		confine.Path{Name: absolutePath(c.out.part), Access: confine.Write})}
 }
 
-func absolute(name string) string {
+func absolutePath(name string) string {
 	if abs, err := filepath.Abs(name); err == nil {
 		return abs
 	}
 	return name
 }
 
-func (c *conversion) limits() []process.Limit {
-	return []process.Limit{
+func (c *conversion) resourceLimits() []childprocess.Limit {
+	return []childprocess.Limit{
 		{Resource: unix.RLIMIT_AS, Most: convertMemory},
 		{Resource: unix.RLIMIT_CPU, Most: uint64(c.cpu/time.Second) + 1},
 		{Resource: unix.RLIMIT_FSIZE, Most: uint64(roundUp(c.size))},
@@ -161,8 +161,8 @@ func (c *conversion) limits() []process.Limit {
 	}
 }
 
-// follow reads the progress: "    (12.34/100%)\r".
-func (c *conversion) follow(r io.Reader) {
+// followProgress reads the progress, for example "    (12.34/100%)\r".
+func (c *conversion) followProgress(r io.Reader) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := r.Read(buf)
@@ -179,10 +179,10 @@ func (c *conversion) follow(r io.Reader) {
 	}
 }
 
-// verdict says how it ended.
-func (c *conversion) verdict(p *process.Process) error {
+// exitError turns the exit status and the messages of qemu-img into an error, or returns nil after a success.
+func (c *conversion) exitError(p *childprocess.Process) error {
 	exit, said := p.Exit(), strings.TrimSpace(p.Tail())
-	if exit == (process.Exit{}) {
+	if exit == (childprocess.Exit{}) {
 		return nil
 	}
 	if i := strings.LastIndexByte(said, '\n'); i >= 0 {
@@ -190,7 +190,7 @@ func (c *conversion) verdict(p *process.Process) error {
 	}
 	said = strings.TrimPrefix(said, "qemu-img: ")
 	for name, is := range map[string]string{c.image: "the image", c.out.part: c.out.Path} {
-		said = strings.ReplaceAll(said, absolute(name), is)
+		said = strings.ReplaceAll(said, absolutePath(name), is)
 	}
 	switch {
 	case strings.Contains(said, unix.ENOSPC.Error()), strings.Contains(said, "No space left on device"),

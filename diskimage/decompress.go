@@ -11,19 +11,18 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// What compressed files begin with.
+// First bytes of compressed files.
 const (
 	gzipMagic = "\x1f\x8b\x08"
 	xzMagic   = "\xfd7zXZ\x00"
 	zstdMagic = "\x28\xb5\x2f\xfd"
 )
 
-// largestWindow is how much of what it has decompressed a decompressor may have to remember,
-// in bytes: what xz -9 and zstd --ultra --long=26 need. It is the memory that an image can
-// make an import use.
+// largestWindow is the largest window of a decompressor, in bytes: what xz -9 and zstd --ultra --long=26 need. It is
+// the memory that an image can make an import use.
 const largestWindow = 64 << 20
 
-// compressionOf returns what a file is compressed with, "" if it isn't.
+// compressionOf returns the compression of a file, or "" if the file isn't compressed.
 func compressionOf(head []byte) string {
 	for magic, name := range map[string]string{gzipMagic: "gz", xzMagic: "xz", zstdMagic: "zst"} {
 		if bytes.HasPrefix(head, []byte(magic)) {
@@ -33,8 +32,8 @@ func compressionOf(head []byte) string {
 	return ""
 }
 
-// Decompress returns the bytes of an image, and what they were compressed with: gz, xz, zst, or "" if
-// they are as they were. The caller calls done when no more is read. Errors of r are returned as they are.
+// Decompress returns the decompressed bytes of an image and the compression: gz, xz, zst, or "" if the image isn't
+// compressed. The caller calls done after the last read. Decompress returns errors of r unchanged.
 func Decompress(r io.Reader) (plain io.Reader, compression string, done func(), err error) {
 	buffered := bufio.NewReaderSize(r, HeaderSize)
 	head, err := buffered.Peek(len(xzMagic))

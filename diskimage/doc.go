@@ -1,5 +1,5 @@
-// Package diskimage imports images of disks: from a URL, a container image, a file or an
-// upload, into a file or a block device that has the raw bytes of the disk.
+// Package diskimage imports disk images. The source is a URL, a container image, a file or an upload. The target is
+// a file or a block device, which afterwards contains the raw bytes of the disk.
 //
 //	i := diskimage.Import{
 //		Source: diskimage.HTTP{URL: "https://example.org/debian.qcow2"},
@@ -7,7 +7,7 @@
 //	}
 //	result, err := i.Run(ctx)
 //
-// What is transferred passes a chain of readers, of which the first and the writer have a goroutine of their own:
+// The bytes pass through a chain of readers. The first reader and the writer each have a goroutine:
 //
 //	Source ─▶ ahead ─▶ transfer: count, hash, limit ─▶ decompress ─▶ Probe
 //	                                                                   │ raw, iso
@@ -15,13 +15,13 @@
 //	                                                                   │ qcow2, vmdk, vhdx, vdi, vpc
 //	                                                                   └─▶ scratch file ─▶ qemu-img ─▶ output
 //
-// An image is hostile until it is raw. Headers are read by Probe, which refuses what can name
-// other files, before qemu-img sees the image; and qemu-img runs under limits, and can open
-// nothing but image and output (docs/decisions/0104-hostile-images.md).
+// An image is hostile until it is raw. Probe reads the header before qemu-img sees the image, and refuses formats
+// that can name other files. qemu-img runs under limits and can open only the image and the output
+// (docs/decisions/0104-hostile-images.md).
 //
-// An import is whole, or there is nothing of it: a file gets its name when it is synced, and
-// a device on which an import failed loses its first MiB. A transfer that breaks is resumed, or
-// the import begins again, for a limited number of times
-// (docs/decisions/0105-whole-imports.md). Errors have a Reason, and a text for the user. Export copies a
-// disk of the user to an image; Transmit sends a disk of a cluster, and an Arrival takes it.
+// An import is complete or leaves no trace: a file gets its name only after it is synced, and after a failed import
+// the first MiB of a device is zeroed. A broken transfer is resumed, or the import starts again, for a limited
+// number of times (docs/decisions/0105-whole-imports.md). Errors have a Reason and a text for the user.
+//
+// Export copies a user's disk to an image. Transmit sends a cluster's disk, and an Arrival receives it.
 package diskimage

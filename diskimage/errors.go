@@ -6,52 +6,52 @@ import (
 	"fmt"
 	"syscall"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
-// Reason is a word for why an import has failed, fit for a condition of Kubernetes.
+// Reason is one word for the cause of a failed import, suitable as a reason in a Kubernetes condition.
 type Reason string
 
-// The reasons. Those of the source can go away by themselves; those of the image stay.
+// Reasons of an Error. The problems of a source can disappear by themselves; the problems of an image remain.
 const (
-	InvalidSource      Reason = "InvalidSource"      // what is asked for makes no sense: a URL, a checksum
-	SourceNotFound     Reason = "SourceNotFound"     // the server has no such image
-	SourceUnauthorized Reason = "SourceUnauthorized" // the server wants other credentials
+	InvalidSource      Reason = "InvalidSource"      // the request is invalid: a URL, a checksum
+	SourceNotFound     Reason = "SourceNotFound"     // the server lacks such an image
+	SourceUnauthorized Reason = "SourceUnauthorized" // the server requires other credentials
 	SourceRefused      Reason = "SourceRefused"      // the server answers with another error
-	SourceUnreachable  Reason = "SourceUnreachable"  // no server answers, or only that it can't now
-	SourceStalled      Reason = "SourceStalled"      // the server sends nothing any more
+	SourceUnreachable  Reason = "SourceUnreachable"  // no server answers, or it is temporarily unavailable
+	SourceStalled      Reason = "SourceStalled"      // the server has stopped sending
 	TransferBroken     Reason = "TransferBroken"     // the connection broke too often, or an upload is incomplete
-	CertificateInvalid Reason = "CertificateInvalid" // the server can't prove who it is
-	AddressRefused     Reason = "AddressRefused"     // the server is at an internal address
+	CertificateInvalid Reason = "CertificateInvalid" // the server can't prove its identity
+	AddressRefused     Reason = "AddressRefused"     // the server has an internal address
 	RedirectRefused    Reason = "RedirectRefused"    // a loop, or from https to http
-	ChecksumMismatch   Reason = "ChecksumMismatch"   // other bytes than expected
+	ChecksumMismatch   Reason = "ChecksumMismatch"   // the bytes differ from the expected ones
 	TransferTooLarge   Reason = "TransferTooLarge"   // more bytes than Limits.Transfer
 
-	UnsupportedFormat    Reason = "UnsupportedFormat"    // no image, or of another format
+	UnsupportedFormat    Reason = "UnsupportedFormat"    // not an image, or an unsupported format
 	ImageCorrupt         Reason = "ImageCorrupt"         // the image, or its compression, contradicts itself
-	ImageHasBackingFile  Reason = "ImageHasBackingFile"  // the image names another one that it is an overlay of
-	ImageHasExternalData Reason = "ImageHasExternalData" // the image names files that have its data
-	ImageEncrypted       Reason = "ImageEncrypted"       // the image can be read with a key only
+	ImageHasBackingFile  Reason = "ImageHasBackingFile"  // the image is an overlay of another image
+	ImageHasExternalData Reason = "ImageHasExternalData" // the image's data is in other files
+	ImageEncrypted       Reason = "ImageEncrypted"       // reading the image requires a key
 	ImageTooLarge        Reason = "ImageTooLarge"        // larger than the disk, or than Limits.VirtualSize
-	ImageEmpty           Reason = "ImageEmpty"           // there is nothing in it
+	ImageEmpty           Reason = "ImageEmpty"           // the image has no contents
 	NoDiskInImage        Reason = "NoDiskInImage"        // a container image without a disk
-	AmbiguousImage       Reason = "AmbiguousImage"       // a container image with several
+	AmbiguousImage       Reason = "AmbiguousImage"       // a container image with several disks
 
-	NoSpace       Reason = "NoSpace"       // the target's, or the scratch folder's volume is full
-	TargetExists  Reason = "TargetExists"  // and isn't to be replaced
-	TargetBusy    Reason = "TargetBusy"    // another import writes there
-	TargetFailed  Reason = "TargetFailed"  // it can't be written
+	NoSpace       Reason = "NoSpace"       // the volume of the target or the scratch folder is full
+	TargetExists  Reason = "TargetExists"  // the target exists and may not be replaced
+	TargetBusy    Reason = "TargetBusy"    // another import is writing the target
+	TargetFailed  Reason = "TargetFailed"  // the target can't be written
 	LimitExceeded Reason = "LimitExceeded" // the conversion took too much processor time or memory
-	TimedOut      Reason = "TimedOut"      // Limits.Time is over
+	TimedOut      Reason = "TimedOut"      // the import exceeded Limits.Time
 	Canceled      Reason = "Canceled"      // the caller's context is done
-	Internal      Reason = "Internal"      // none of these
+	Internal      Reason = "Internal"      // any other error
 )
 
-// Error is why an import failed.
+// Error describes why an import failed.
 type Error struct {
 	Reason  Reason
 	Message string // one line, printable, for the user
-	Err     error  // what caused it; may be nil
+	Err     error  // the cause; may be nil
 
 	again bool // a new attempt may succeed
 }
@@ -62,24 +62,23 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// longest is how many characters a message has at most: parts of it are said by servers and
-// images.
+// longest is the maximum length of a message in characters, because servers and images supply parts of it.
 const longest = 1000
 
-// Refuse returns an error of a reason, with a text as of fmt.Errorf.
+// Refuse returns an error with a reason and a text, which is formatted as by fmt.Errorf.
 func Refuse(reason Reason, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	text := printable.Clip(printable.Line(err.Error()), longest)
 	return &Error{Reason: reason, Message: text, Err: errors.Unwrap(err)}
 }
 
-// Again says of an error that a new attempt may succeed.
+// Again marks the error as temporary: a new attempt may succeed.
 func (e *Error) Again() *Error {
 	e.again = true
 	return e
 }
 
-// ReasonOf returns the reason of an error: "" of none, Internal of one that isn't an Error.
+// ReasonOf returns the reason of an error: "" for nil, Internal for an error that isn't an Error.
 func ReasonOf(err error) Reason {
 	var e *Error
 	switch {
@@ -91,7 +90,7 @@ func ReasonOf(err error) Reason {
 	return Internal
 }
 
-// ofTarget is an error of a write to a file or device.
+// ofTarget returns the error for a failed write to a file or device.
 func ofTarget(what, name string, err error) error {
 	switch {
 	case err == nil:
@@ -106,8 +105,8 @@ func ofTarget(what, name string, err error) error {
 	return Refuse(TargetFailed, "%s %s: %w", what, name, err)
 }
 
-// explain returns err as an Error; if the context has ended, that is the reason.
-func explain(ctx context.Context, err error) error {
+// asImportError returns err as an Error. If the context has ended, the Error describes that instead.
+func asImportError(ctx context.Context, err error) error {
 	var e *Error
 	switch {
 	case err == nil:

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 )
 
-// Export copies a disk to a file that isn't there: from is one of the user's own, of a format that
-// isn't looked for in its header, since a guest may have written that. The formats are those of
-// qemu-img. Like an import, a file is whole or not there.
+// Export copies a disk to a file that must not exist yet. The caller names the format of from: a guest may have
+// written the disk's header, so Export never reads the format from there. The formats are qemu-img's. As after an
+// import, the file is complete or doesn't exist.
 func Export(ctx context.Context, from string, format Format, to string, as Format) (err error) {
 	if _, err := os.Lstat(to); err == nil {
 		return Refuse(TargetExists, "%s is there already", to)
@@ -33,13 +33,13 @@ func Export(ctx context.Context, from string, format Format, to string, as Forma
 		}
 		return fmt.Errorf("export %s: %w: %s", from, err, strings.TrimSpace(string(out)))
 	}
-	if err := durable.Sync(part); err != nil {
+	if err := atomicfile.Sync(part); err != nil {
 		return ofTarget("write", part, err)
 	}
-	return ofTarget("write", to, durable.Rename(part, to))
+	return ofTarget("write", to, atomicfile.Rename(part, to))
 }
 
-// CreateQCOW2 makes an empty qcow2 image of a size in bytes, at a path where nothing is.
+// CreateQCOW2 creates an empty qcow2 image of a size in bytes at a path that must not exist yet.
 func CreateQCOW2(ctx context.Context, path string, size int64) error {
 	if _, err := os.Lstat(path); err == nil {
 		return Refuse(TargetExists, "%s is there already", path)

@@ -13,14 +13,14 @@ func ConvertUnchecked(ctx context.Context, image string, format Format, to strin
 		return err
 	}
 	out := &output{Target: Target{Path: to}, part: to, file: file, most: size, zeroed: true}
-	if err := out.reserve(size); err != nil {
+	if err := out.reserveSize(size); err != nil {
 		return err
 	}
 	c := conversion{
 		program: "qemu-img", image: image, format: format, out: out, size: size, cpu: time.Minute,
 		percent: func(float64) {},
 	}
-	return c.run(ctx)
+	return c.runQEMUImg(ctx)
 }
 
 // WriteChunk writes a chunk of a disk into a new file, at any place.
@@ -31,10 +31,10 @@ func WriteChunk(path string, chunk []byte, at int64) error {
 	}
 	defer file.Close()
 	w := newWriter(&output{Target: Target{Path: path}, file: file, most: at + int64(len(chunk)), zeroed: true}, 0)
-	buf, err := w.buffer()
+	buf, err := w.nextBuffer()
 	if err != nil {
 		return err
 	}
-	w.write(buf, copy(buf, chunk), at)
-	return w.end()
+	w.queueWrite(buf, copy(buf, chunk), at)
+	return w.finishWrites()
 }

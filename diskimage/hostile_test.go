@@ -77,10 +77,10 @@ func TestImagesThatNameFilesAreRefused(t *testing.T) {
 			require.Contains(t, read(t, "vmdk", dir+"/image"), "SECRET!", "qemu-img would show it")
 		}, diskimage.ImageHasExternalData},
 		"vmdk with an extent in another file": {func(t *testing.T, dir, secret string) {
-			vmdk(t, dir, `RW 2048 SPARSE "image"`, `RW 2048 FLAT "`+secret[:len("image")-2]+`"`)
+			probeVMDK(t, dir, `RW 2048 SPARSE "image"`, `RW 2048 FLAT "`+secret[:len("image")-2]+`"`)
 		}, diskimage.ImageHasExternalData},
 		"vmdk of another type": {func(t *testing.T, dir, _ string) {
-			vmdk(t, dir, `"monolithicSparse"`, `"monolithicFlat"`)
+			probeVMDK(t, dir, `"monolithicSparse"`, `"monolithicFlat"`)
 		}, diskimage.ImageHasExternalData},
 		"vmdk in several files": {func(t *testing.T, dir, _ string) {
 			qemuImg(t, "create", "-q", "-f", "vmdk", "-o", "subformat=twoGbMaxExtentSparse", dir+"/image", "1M")
@@ -179,8 +179,8 @@ func patch(t *testing.T, file, old, name string) {
 	})
 }
 
-// vmdk makes an image whose description has another text, of at most the same length.
-func vmdk(t *testing.T, dir, old, text string) {
+// probeVMDK makes an image whose description has another text, of at most the same length.
+func probeVMDK(t *testing.T, dir, old, text string) {
 	t.Helper()
 	qemuImg(t, "create", "-q", "-f", "vmdk", dir+"/image", "1M")
 	change(t, dir+"/image", func(b []byte) {

@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// HTTP is a source that is a URL of the scheme http or https.
+// HTTP is a source with a URL of the scheme http or https.
 type HTTP struct {
 	URL string
-	// CABundle has authorities that are trusted beside those of the system, as PEM.
+	// CABundle lists authorities to trust in addition to the system's, as PEM.
 	CABundle []byte
-	// Username and Password are for basic authentication; they don't follow redirects to
-	// other hosts.
+	// Username and Password are for basic authentication. They aren't sent to other servers after a redirect.
 	Username, Password string
 }
 
-// mostRedirects is how many are followed.
+// mostRedirects is the maximum number of redirects.
 const mostRedirects = 10
 
 // Open implements Source.
 func (h HTTP) Open(ctx context.Context, n Network) (*Stream, error) {
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, Refuse(InvalidSource, "want a URL of http or https, as https://example.org/debian.qcow2")
+		return nil, Refuse(InvalidSource, "must be a URL of http or https, such as https://example.org/debian.qcow2")
 	}
 	rt, err := n.Transport(h.CABundle)
 	if err != nil {
@@ -42,7 +41,7 @@ func (h HTTP) Open(ctx context.Context, n Network) (*Stream, error) {
 	client := &http.Client{Transport: rt, CheckRedirect: checkRedirect}
 	resp, err := client.Do(req)
 	if err != nil {
-		var wrapped *url.Error // it has the URL with all that is secret in it
+		var wrapped *url.Error // its text contains the URL with its secrets
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
@@ -68,7 +67,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 			Shown(via[len(via)-1].URL), Shown(req.URL))
 	}
 	if from := via[0].URL; !sameServer(from, req.URL) {
-		req.Header.Del("Authorization") // net/http leaves it for other ports, and names below the host's
+		req.Header.Del("Authorization") // net/http keeps it for other ports and for names below the host's
 	}
 	for _, earlier := range via {
 		if earlier.URL.String() == req.URL.String() {
@@ -82,12 +81,12 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// sameServer reports whether two URLs are of one server, reached in the same way.
+// sameServer reports whether two URLs have the same scheme, host and port.
 func sameServer(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && a.Port() == b.Port()
 }
 
-// StatusError returns what the status of a response says, nil if it is a success.
+// StatusError returns the error for the status of a response, or nil after a success.
 func StatusError(resp *http.Response) error {
 	what := Shown(resp.Request.URL) + ": the server answers " + strings.TrimSpace(resp.Status)
 	switch s := resp.StatusCode; {

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/diskimage"
-	"vmop/outbound"
+	"vmop/internal/outbound"
 )
 
 const mib = 1 << 20

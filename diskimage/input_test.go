@@ -68,7 +68,7 @@ func TestAnswersOfServers(t *testing.T) {
 			t.Parallel()
 			text, _, _ := strings.Cut(text, ":")
 			if c.reason == diskimage.InvalidSource {
-				text = "want a URL of http or https"
+				text = "must be a URL of http or https"
 			}
 			i := to(t, diskimage.HTTP{URL: c.url})
 			refused(t, i, c.reason, text)

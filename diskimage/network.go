@@ -12,18 +12,18 @@ import (
 	"strings"
 	"time"
 
-	"vmop/outbound"
+	"vmop/internal/outbound"
 )
 
-// Network says how sources use the network.
+// Network describes how sources use the network.
 type Network struct {
-	Stall   time.Duration // how long a server may send nothing
-	Retries int           // how often a transfer is resumed that doesn't get on
-	Backoff time.Duration // the first pause before that; it doubles
-	Reach   outbound.Rule // which addresses may be reached
+	Stall   time.Duration // how long a server may send no bytes
+	Retries int           // how often a transfer without progress is resumed
+	Backoff time.Duration // the pause before the first retry; it doubles
+	Reach   outbound.Rule // the permitted addresses
 }
 
-// Pause waits before the attempt n, counted from 1, unless the context ends.
+// Pause waits before the attempt n, counted from 1, or until the context ends.
 func (n Network) Pause(ctx context.Context, attempt int) {
 	timer := time.NewTimer(n.Backoff << min(attempt-1, 5))
 	defer timer.Stop()
@@ -33,15 +33,18 @@ func (n Network) Pause(ctx context.Context, attempt int) {
 	}
 }
 
-// Transport returns what makes requests: it trusts the system's authorities and those of a
-// bundle (PEM), follows no redirect from https to http, ends a connection on which nothing
-// comes any more, and resumes the transfer of a body that broke, where the server can and says
-// that it is the same. Its errors are of the type *Error.
+// Transport returns a round-tripper for HTTP requests. Its errors are of the type *Error. The round-tripper
+//
+//   - trusts the system's authorities and the authorities of a bundle (PEM),
+//   - refuses redirects from https to http,
+//   - ends a connection that has stalled, and
+//   - resumes the transfer of a broken body if the server supports that and confirms that the contents are
+//     unchanged.
 func (n Network) Transport(bundle []byte) (http.RoundTripper, error) {
 	base := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-		DisableCompression:     true, // what is transferred is what the checksum is of
+		DisableCompression:     true, // the checksum covers the bytes as transferred
 		MaxResponseHeaderBytes: 256 << 10,
 		IdleConnTimeout:        n.Stall,
 	}
@@ -69,25 +72,25 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, Refuse(RedirectRefused, "%s redirects from https to %s, which anyone between could change",
 			Shown(from.Request.URL), Shown(req.URL))
 	}
-	resp, w, err := t.send(req)
+	resp, w, err := t.sendRequest(req)
 	if err != nil {
 		return nil, err
 	}
 	b := &body{transport: t, req: req, body: resp.Body, watch: w, size: resp.ContentLength}
 	if req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && resp.ContentLength > 0 {
-		b.same = validator(resp.Header)
+		b.same = rangeValidator(resp.Header)
 	}
 	resp.Body = b
 	return resp, nil
 }
 
-// send makes one request. The watch guards the body, too, and ends with its close.
-func (t *transport) send(req *http.Request) (*http.Response, *watch, error) {
+// sendRequest makes one request. The watch also guards the body, and ends when the body is closed.
+func (t *transport) sendRequest(req *http.Request) (*http.Response, *watch, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	w := &watch{after: t.Stall, cancel: cancel}
-	w.begin()
+	w.beginWatch()
 	resp, err := t.base.RoundTrip(req.WithContext(ctx))
-	stalled := w.end()
+	stalled := w.endWatch()
 	if err == nil && stalled {
 		resp.Body.Close()
 	}
@@ -95,11 +98,11 @@ func (t *transport) send(req *http.Request) (*http.Response, *watch, error) {
 		return resp, w, nil
 	}
 	cancel()
-	return nil, nil, t.explain(req, err, stalled)
+	return nil, nil, t.explainRequest(req, err, stalled)
 }
 
-// explain returns an error of a request.
-func (t *transport) explain(req *http.Request, err error, stalled bool) error {
+// explainRequest returns the error of a request as an *Error.
+func (t *transport) explainRequest(req *http.Request, err error, stalled bool) error {
 	var (
 		cert   *tls.CertificateVerificationError
 		plain  tls.RecordHeaderError
@@ -121,7 +124,7 @@ func (t *transport) explain(req *http.Request, err error, stalled bool) error {
 	return Refuse(SourceUnreachable, "%s: %w", server, err).Again()
 }
 
-// A watch ends a connection that is waited for too long. Only waiting counts: a target may be
+// A watch ends a connection that a reader has waited on for too long. Only waiting counts, because a target may be
 // slow.
 type watch struct {
 	after  time.Duration
@@ -129,7 +132,7 @@ type watch struct {
 	timer  *time.Timer
 }
 
-func (w *watch) begin() {
+func (w *watch) beginWatch() {
 	if w.timer == nil {
 		w.timer = time.AfterFunc(w.after, w.cancel)
 		return
@@ -137,60 +140,60 @@ func (w *watch) begin() {
 	w.timer.Reset(w.after)
 }
 
-// end reports whether it was too long.
-func (w *watch) end() (stalled bool) { return !w.timer.Stop() }
+// endWatch reports whether the wait was too long.
+func (w *watch) endWatch() (stalled bool) { return !w.timer.Stop() }
 
-// validator returns what If-Range needs to know a representation again (RFC 9110, 13.1.5):
-// "" if there is nothing.
-func validator(h http.Header) string {
+// rangeValidator returns the value that If-Range needs to recognize a representation (RFC 9110, 13.1.5), or "" if the
+// response has no such value.
+func rangeValidator(h http.Header) string {
 	if h.Get("Content-Encoding") != "" || strings.EqualFold(h.Get("Accept-Ranges"), "none") {
 		return ""
 	}
 	if tag := h.Get("Etag"); strings.HasPrefix(tag, `"`) {
-		return tag // a weak one promises no equal bytes
+		return tag // a weak tag doesn't promise equal bytes
 	}
 	return h.Get("Last-Modified")
 }
 
-// enough is how many bytes after a resumption show that the transfer gets on.
+// enough is the number of bytes after a resumption that count as progress.
 const enough = 1 << 20
 
-// body is that of a response, resumed when it breaks.
+// body is the body of a response. It resumes the transfer when that breaks.
 type body struct {
 	*transport
 	req      *http.Request
 	body     io.ReadCloser
 	watch    *watch
-	size     int64 // of the whole; -1: not known
+	size     int64 // of the whole body; -1 if unknown
 	same     string
-	at       int64 // of the whole
-	resumed  int64 // at which place
-	failures int   // since the transfer got on
+	at       int64 // offset in the whole body
+	resumed  int64 // offset of the last resumption
+	failures int   // since the last progress
 }
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	for {
-		b.watch.begin()
+		b.watch.beginWatch()
 		n, err := b.body.Read(p)
-		stalled := b.watch.end()
+		stalled := b.watch.endWatch()
 		if b.at += int64(n); b.at-b.resumed > enough {
 			b.failures = 0
 		}
 		if n > 0 && !errors.Is(err, io.EOF) {
-			return n, nil // an error comes again
+			return n, nil // the next Read returns the error again
 		}
 		if err == nil || errors.Is(err, io.EOF) {
 			return n, err
 		}
-		if err := b.resume(err, stalled); err != nil {
+		if err := b.resumeBody(err, stalled); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// resume asks for the rest.
-func (b *body) resume(cause error, stalled bool) error {
+// resumeBody requests the rest of the body.
+func (b *body) resumeBody(cause error, stalled bool) error {
 	ctx, server := b.req.Context(), b.req.URL.Scheme+"://"+b.req.URL.Host
 	why := Refuse(TransferBroken, "the connection to %s broke after %d bytes: %w", server, b.at, cause)
 	if stalled {
@@ -205,7 +208,7 @@ func (b *body) resume(cause error, stalled bool) error {
 		req := b.req.Clone(ctx)
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", b.at))
 		req.Header.Set("If-Range", b.same)
-		resp, w, err := b.send(req)
+		resp, w, err := b.sendRequest(req)
 		if err != nil {
 			var e *Error
 			if errors.As(err, &e) && e.again {
@@ -220,7 +223,7 @@ func (b *body) resume(cause error, stalled bool) error {
 		case resp.StatusCode == http.StatusPartialContent && err == nil && from == b.at && size == b.size:
 			return nil
 		case !forNow(resp.StatusCode):
-			return why.Again() // it has another image now, or can't resume
+			return why.Again() // the server has another image now, or can't resume
 		}
 	}
 	if b.same == "" {
@@ -235,12 +238,12 @@ func (b *body) Close() error {
 	return b.body.Close()
 }
 
-// forNow reports whether a status says that the server can't answer now.
+// forNow reports whether a status means that the server is temporarily unavailable.
 func forNow(status int) bool {
 	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
-// Shown returns a URL for people, without what may be secret: user and query.
+// Shown returns a URL for people, without its possibly secret parts: user and query.
 func Shown(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	return shown.String()

@@ -9,10 +9,10 @@ import (
 // Format is the format of an image.
 type Format string
 
-// The formats that can be imported.
+// Formats that can be imported.
 const (
 	Raw   Format = "raw"
-	ISO   Format = "iso" // raw, with a file system of CDs
+	ISO   Format = "iso" // raw, with a CD file system
 	QCOW2 Format = "qcow2"
 	VMDK  Format = "vmdk" // monolithicSparse, streamOptimized
 	VHDX  Format = "vhdx"
@@ -20,38 +20,38 @@ const (
 	VPC   Format = "vpc" // VHD
 )
 
-// Plain reports whether the bytes of the image are those of the disk.
+// Plain reports whether the image's bytes are the disk's bytes.
 func (f Format) Plain() bool { return f == Raw || f == ISO }
 
-// HeaderSize is how many bytes of the beginning of an image say what it is.
+// HeaderSize is the number of bytes at the beginning of an image that identify its format.
 const HeaderSize = 64 << 10
 
-// Info is what the header of an image says.
+// Info is the information in an image's header.
 type Info struct {
 	Format Format
-	// VirtualSize is how many bytes the disk has; 0 if the header doesn't say it.
+	// VirtualSize is the size of the disk in bytes; 0 if the header lacks it.
 	VirtualSize int64
 }
 
-// A magic is what images of a format have at a place.
+// A magic is the text at a fixed offset in images of a format.
 type magic struct {
 	at   int
 	text string
-	// read reads the header; if it is nil, there is no import of it.
+	// read reads the header; if it is nil, the format can't be imported.
 	read func(header []byte) (Info, error)
 	what string
 }
 
-func magics() []magic { return append(containers(), others()...) }
+func allMagics() []magic { return append(containerMagics(), guestMagics()...) }
 
-// containers are the formats whose bytes aren't those of the disk.
-func containers() []magic {
+// containerMagics returns the formats with other bytes than the disk's.
+func containerMagics() []magic {
 	return []magic{
-		{0, "QFI\xfb", qcow2, "qcow2"},
-		{0, "KDMV", vmdk, "vmdk"},
-		{0, "vhdxfile", vhdx, "vhdx"},
-		{vdiSignatureAt, "\x7f\x10\xda\xbe", vdi, "vdi"},
-		{0, vhdCookie, vhd, "vpc"},
+		{0, "QFI\xfb", probeQcow2, "qcow2"},
+		{0, "KDMV", probeVMDK, "vmdk"},
+		{0, "vhdxfile", probeVHDX, "vhdx"},
+		{vdiSignatureAt, "\x7f\x10\xda\xbe", probeVDI, "vdi"},
+		{0, vhdCookie, probeVHD, "vpc"},
 		{0, "# Disk DescriptorFile", nil, "the description of a VMware disk, whose data is in other files"},
 		{0, "COWD", nil, "VMware's COWD"},
 		{0, "QED\x00", nil, "QED"},
@@ -62,8 +62,8 @@ func containers() []magic {
 	}
 }
 
-// others are what a raw disk may begin with as well, because its guest has written it.
-func others() []magic {
+// guestMagics returns the formats that a raw disk may also begin with, because its guest has written it.
+func guestMagics() []magic {
 	return []magic{
 		{isoAt, "CD001", func([]byte) (Info, error) { return Info{Format: ISO}, nil }, "iso"},
 		{0, "LUKS\xba\xbe", nil, "LUKS, which is encrypted"},
@@ -78,8 +78,8 @@ func others() []magic {
 	}
 }
 
-// find returns the format of an image; nil if the list lacks it.
-func find(list []magic, header []byte) *magic {
+// findMagic returns the matching magic, or nil if the list lacks the image's format.
+func findMagic(list []magic, header []byte) *magic {
 	for i := range list {
 		if m := &list[i]; len(header) >= m.at+len(m.text) && string(header[m.at:m.at+len(m.text)]) == m.text {
 			return m
@@ -93,16 +93,17 @@ const (
 	tarMagicAt = 257
 )
 
-// Probe says what an image is by its first HeaderSize bytes, or all if there are less. What can
-// name other files is refused: QEMU would open them with the rights of the import. So is what
-// isn't on the list of formats, but for a disk's raw bytes, which have no header.
+// Probe identifies an image by its first HeaderSize bytes, or by the whole image if it is smaller. It refuses images
+// that can name other files, because QEMU would open those files with the rights of the import. It also refuses
+// known formats that it can't import, and HTML pages. An unknown beginning counts as raw, because raw disks have no
+// header.
 //
 // See docs/decisions/0104-hostile-images.md.
 func Probe(header []byte) (Info, error) {
 	if len(header) == 0 {
 		return Info{}, Refuse(ImageEmpty, "the image is empty")
 	}
-	if m := find(magics(), header); m != nil {
+	if m := findMagic(allMagics(), header); m != nil {
 		if m.read == nil {
 			reason := UnsupportedFormat
 			if strings.HasPrefix(m.text, "LUKS") {
@@ -114,7 +115,7 @@ func Probe(header []byte) (Info, error) {
 		}
 		info, err := m.read(header)
 		if err == nil && !info.Format.Plain() && info.Format != VHDX && info.VirtualSize <= 0 {
-			err = corrupt(info.Format, "a disk of %d bytes", info.VirtualSize)
+			err = corruptImage(info.Format, "a disk of %d bytes", info.VirtualSize)
 		}
 		return info, err
 	}
@@ -125,12 +126,11 @@ func Probe(header []byte) (Info, error) {
 	return Info{Format: Raw}, nil
 }
 
-func corrupt(f Format, format string, args ...any) error {
+func corruptImage(f Format, format string, args ...any) error {
 	return Refuse(ImageCorrupt, "the header of the "+string(f)+" image is wrong: "+format, args...)
 }
 
-// Where the header of qcow2 has what (QEMU's docs/interop/qcow2.txt); all numbers are
-// big-endian.
+// Offsets and flags in the header of qcow2 (QEMU's docs/interop/qcow2.txt); all numbers are big-endian.
 const (
 	qcow2VersionAt     = 4
 	qcow2BackingAt     = 8
@@ -152,9 +152,9 @@ const (
 	qcow2ExtCrypto   = 0x0537be77
 )
 
-func qcow2(h []byte) (Info, error) {
+func probeQcow2(h []byte) (Info, error) {
 	if len(h) < qcow2HeaderV2 {
-		return Info{}, corrupt(QCOW2, "it ends after %d bytes", len(h))
+		return Info{}, corruptImage(QCOW2, "it ends after %d bytes", len(h))
 	}
 	be := binary.BigEndian
 	version, extensions := be.Uint32(h[qcow2VersionAt:]), qcow2HeaderV2
@@ -171,7 +171,7 @@ func qcow2(h []byte) (Info, error) {
 	}
 	if version == 3 {
 		if len(h) < qcow2HeaderV3 {
-			return Info{}, corrupt(QCOW2, "it ends after %d bytes", len(h))
+			return Info{}, corruptImage(QCOW2, "it ends after %d bytes", len(h))
 		}
 		if err := qcow2Features(be.Uint64(h[qcow2IncompatAt:])); err != nil {
 			return Info{}, err
@@ -180,7 +180,7 @@ func qcow2(h []byte) (Info, error) {
 	}
 	bits := be.Uint32(h[qcow2ClusterBitsAt:])
 	if bits < 9 || bits > 21 {
-		return Info{}, corrupt(QCOW2, "clusters of 2^%d bytes", bits)
+		return Info{}, corruptImage(QCOW2, "clusters of 2^%d bytes", bits)
 	}
 	if err := qcow2Extensions(h[:min(len(h), 1<<bits)], extensions); err != nil {
 		return Info{}, err
@@ -201,8 +201,8 @@ func qcow2Features(incompatible uint64) error {
 	return nil
 }
 
-// qcow2Extensions looks at the header extensions, which begin at a place and end with the first
-// cluster, or with one of the type 0.
+// qcow2Extensions checks the header extensions. They begin at an offset, and end with the first cluster or with an
+// extension of the type 0.
 func qcow2Extensions(cluster []byte, at int) error {
 	for at >= 0 && at+8 <= len(cluster) {
 		kind, length := binary.BigEndian.Uint32(cluster[at:]), int(binary.BigEndian.Uint32(cluster[at+4:]))
@@ -217,7 +217,7 @@ func qcow2Extensions(cluster []byte, at int) error {
 		at += 8 + (length+7)&^7
 	}
 	if len(cluster) == HeaderSize && at > len(cluster) {
-		return corrupt(QCOW2, "its extensions don't end within %d bytes", HeaderSize)
+		return corruptImage(QCOW2, "its extensions don't end within %d bytes", HeaderSize)
 	}
 	return nil
 }

@@ -13,29 +13,28 @@ import (
 
 const sectorSize = 512
 
-// Where the header of a sparse VMDK has what (VMware's "Virtual Disk Format"); all numbers are
-// little-endian.
+// Offsets in the header of a sparse VMDK (VMware's "Virtual Disk Format"); all numbers are little-endian.
 const (
 	vmdkCapacityAt        = 12 // in sectors
 	vmdkDescriptionAt     = 28
 	vmdkDescriptionLenAt  = 36
 	vmdkHeader            = 79
-	vmdkDescriptionSector = 1  // where QEMU looks for the name of a parent, whatever the header says
-	vmdkDescriptionLen    = 20 // and how much of it, in sectors
+	vmdkDescriptionSector = 1  // where QEMU looks for a parent's name, regardless of the header
+	vmdkDescriptionLen    = 20 // how much of it QEMU reads, in sectors
 )
 
-// vmdk refuses what names files: QEMU opens the extents of a description, and the parent.
-func vmdk(h []byte) (Info, error) {
+// probeVMDK refuses images that name files, because QEMU opens the extents in the description and the parent.
+func probeVMDK(h []byte) (Info, error) {
 	if len(h) < vmdkHeader {
-		return Info{}, corrupt(VMDK, "it ends after %d bytes", len(h))
+		return Info{}, corruptImage(VMDK, "it ends after %d bytes", len(h))
 	}
 	le := binary.LittleEndian
 	capacity := le.Uint64(h[vmdkCapacityAt:])
-	if capacity == 0 { // QEMU opens the extents of the description then
+	if capacity == 0 { // QEMU would open the extents of the description
 		return Info{}, Refuse(ImageHasExternalData, "the image has no data of its own, but names files that have")
 	}
 	if capacity > 1<<53 {
-		return Info{}, corrupt(VMDK, "%d sectors", capacity)
+		return Info{}, corruptImage(VMDK, "%d sectors", capacity)
 	}
 	at, sectors := le.Uint64(h[vmdkDescriptionAt:]), le.Uint64(h[vmdkDescriptionLenAt:])
 	if at == 0 || sectors == 0 {
@@ -43,7 +42,7 @@ func vmdk(h []byte) (Info, error) {
 			"want monolithicSparse or streamOptimized")
 	}
 	if at > HeaderSize/sectorSize || sectors > HeaderSize/sectorSize || int(at+sectors)*sectorSize > len(h) {
-		return Info{}, corrupt(VMDK, "its description is not at its beginning")
+		return Info{}, corruptImage(VMDK, "its description is not at its beginning")
 	}
 	texts := [][]byte{h[at*sectorSize : (at+sectors)*sectorSize]}
 	if end := (vmdkDescriptionSector + vmdkDescriptionLen) * sectorSize; at != vmdkDescriptionSector ||
@@ -59,7 +58,7 @@ func vmdk(h []byte) (Info, error) {
 	return Info{VMDK, int64(capacity) * sectorSize}, vmdkDescription(string(text))
 }
 
-// vmdkNames refuses a description with the name of a parent, wherever it is.
+// vmdkNames refuses a description that names a parent, at any place.
 func vmdkNames(text []byte) error {
 	lower := bytes.ToLower(text)
 	switch {
@@ -71,7 +70,7 @@ func vmdkNames(text []byte) error {
 	return nil
 }
 
-// vmdkDescription wants one extent, which is in the image.
+// vmdkDescription requires exactly one extent, inside the image.
 func vmdkDescription(text string) error {
 	extents := 0
 	for line := range strings.Lines(text) {
@@ -96,31 +95,31 @@ func vmdkDescription(text string) error {
 		}
 	}
 	if extents == 0 {
-		return corrupt(VMDK, "its description has no extent")
+		return corruptImage(VMDK, "its description has no extent")
 	}
 	return nil
 }
 
 func isExtentAccess(word string) bool { return word == "RW" || word == "RDONLY" || word == "NOACCESS" }
 
-// Where the header of VDI has what; all numbers are little-endian.
+// Offsets in the header of VDI; all numbers are little-endian.
 const (
 	vdiSignatureAt = 0x40
 	vdiTypeAt      = 0x4c
 	vdiDataAt      = 0x158 // where the blocks begin
 	vdiSizeAt      = 0x170
 	vdiBlockSizeAt = 0x178
-	vdiBlocksAt    = 0x184 // how many are allocated
-	vdiParentAt    = 0x1a8 // two UUIDs: of the link, and of the parent
+	vdiBlocksAt    = 0x184 // number of allocated blocks
+	vdiParentAt    = 0x1a8 // two UUIDs: the link's and the parent's
 	vdiHeader      = 0x1c8
 
 	vdiDynamic = 1
 	vdiStatic  = 2
 )
 
-func vdi(h []byte) (Info, error) {
+func probeVDI(h []byte) (Info, error) {
 	if len(h) < vdiHeader {
-		return Info{}, corrupt(VDI, "it ends after %d bytes", len(h))
+		return Info{}, corruptImage(VDI, "it ends after %d bytes", len(h))
 	}
 	le := binary.LittleEndian
 	if kind := le.Uint32(h[vdiTypeAt:]); kind != vdiDynamic && kind != vdiStatic ||
@@ -130,7 +129,7 @@ func vdi(h []byte) (Info, error) {
 	return Info{VDI, int64(le.Uint64(h[vdiSizeAt:]))}, nil
 }
 
-// vdiIsWhole returns an error for an image that was cut off, which QEMU doesn't notice.
+// vdiIsWhole returns an error for a truncated image, which QEMU doesn't detect.
 func vdiIsWhole(h []byte, file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -144,8 +143,8 @@ func vdiIsWhole(h []byte, file *os.File) error {
 	return nil
 }
 
-// What a VHD has at its end, and at its beginning if it isn't fixed; all numbers are
-// big-endian (Microsoft's "Virtual Hard Disk Image Format").
+// Fields of the footer of a VHD, which is also at its beginning unless the VHD is fixed. All numbers are big-endian
+// (Microsoft's "Virtual Hard Disk Image Format").
 const (
 	vhdCookie     = "conectix"
 	vhdFooter     = 512
@@ -157,9 +156,9 @@ const (
 	vhdDynamic = 3
 )
 
-func vhd(h []byte) (Info, error) {
+func probeVHD(h []byte) (Info, error) {
 	if len(h) < vhdFooter {
-		return Info{}, corrupt(VPC, "it ends after %d bytes", len(h))
+		return Info{}, corruptImage(VPC, "it ends after %d bytes", len(h))
 	}
 	if kind := binary.BigEndian.Uint32(h[vhdTypeAt:]); kind != vhdDynamic {
 		return Info{}, Refuse(ImageHasBackingFile, "the image is a VHD of the type %d; want a whole one, fixed or dynamic", kind)
@@ -167,8 +166,8 @@ func vhd(h []byte) (Info, error) {
 	return Info{VPC, int64(binary.BigEndian.Uint64(h[vhdSizeAt:]))}, nil
 }
 
-// isVHDFooter reports whether the last bytes of an image whose disk has so many bytes before
-// them make it a fixed VHD. The checksum keeps a disk from being taken for one.
+// isVHDFooter reports whether the last bytes of an image are the footer of a fixed VHD. disk is the number of bytes
+// before them. The checksum keeps a raw disk from being mistaken for a VHD.
 func isVHDFooter(footer []byte, disk int64) bool {
 	if len(footer) != vhdFooter || !bytes.HasPrefix(footer, []byte(vhdCookie)) {
 		return false
@@ -184,7 +183,7 @@ func isVHDFooter(footer []byte, disk int64) bool {
 		be.Uint64(footer[vhdSizeAt:]) == uint64(disk)
 }
 
-// Where VHDX has what (Microsoft's MS-VHDX); all numbers are little-endian.
+// Offsets, flags and identifiers of VHDX (Microsoft's MS-VHDX); all numbers are little-endian.
 const (
 	vhdxRegionsAt    = 192 << 10
 	vhdxTable        = 64 << 10
@@ -196,14 +195,14 @@ const (
 	vhdxDiskSize     = "\x24\x42\xa5\x2f\x1b\xcd\x76\x48\xb2\x11\x5d\xbe\xd8\x3b\xf4\xb8"
 )
 
-// vhdx knows the format only: the size is far from the beginning.
-func vhdx([]byte) (Info, error) { return Info{Format: VHDX}, nil }
+// probeVHDX returns only the format, because the size is far from the beginning.
+func probeVHDX([]byte) (Info, error) { return Info{Format: VHDX}, nil }
 
-// vhdxSize returns the size of the disk of a whole VHDX image.
+// vhdxSize returns the size of the disk in a complete VHDX image.
 func vhdxSize(r io.ReaderAt) (int64, error) {
 	regions, err := readTable(r, vhdxRegionsAt, "regi", 8, 4)
 	if err != nil {
-		return 0, corrupt(VHDX, "regions: %w", err)
+		return 0, corruptImage(VHDX, "regions: %w", err)
 	}
 	for _, region := range regions {
 		if string(region[:16]) != vhdxMetadata {
@@ -212,11 +211,11 @@ func vhdxSize(r io.ReaderAt) (int64, error) {
 		at := int64(binary.LittleEndian.Uint64(region[16:]))
 		items, err := readTable(r, at, "metadata", 10, 2)
 		if err != nil {
-			return 0, corrupt(VHDX, "metadata: %w", err)
+			return 0, corruptImage(VHDX, "metadata: %w", err)
 		}
 		return vhdxItems(r, at, items)
 	}
-	return 0, corrupt(VHDX, "it has no metadata")
+	return 0, corruptImage(VHDX, "it has no metadata")
 }
 
 func vhdxItems(r io.ReaderAt, at int64, items [][]byte) (size int64, err error) {
@@ -227,7 +226,7 @@ func vhdxItems(r io.ReaderAt, at int64, items [][]byte) (size int64, err error) 
 			continue
 		}
 		if _, err := r.ReadAt(value, at+int64(binary.LittleEndian.Uint32(item[16:]))); err != nil {
-			return 0, corrupt(VHDX, "metadata: %w", err)
+			return 0, corruptImage(VHDX, "metadata: %w", err)
 		}
 		if id == vhdxDiskSize {
 			size = int64(binary.LittleEndian.Uint64(value))
@@ -236,12 +235,12 @@ func vhdxItems(r io.ReaderAt, at int64, items [][]byte) (size int64, err error) 
 		}
 	}
 	if size <= 0 {
-		return 0, corrupt(VHDX, "a disk of %d bytes", size)
+		return 0, corruptImage(VHDX, "a disk of %d bytes", size)
 	}
 	return size, nil
 }
 
-// readTable reads a table of VHDX, and returns its entries.
+// readTable reads a table of VHDX and returns its entries.
 func readTable(r io.ReaderAt, at int64, signature string, countAt, countLen int) (entries [][]byte, err error) {
 	table := make([]byte, vhdxTable)
 	if at < 0 {

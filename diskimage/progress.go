@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Phase is what an import is doing.
+// Phase is the current step of an import.
 type Phase string
 
-// The phases, in their order.
+// Phases, in order.
 const (
 	Connecting   Phase = "Connecting"
 	Transferring Phase = "Transferring"
@@ -22,58 +22,59 @@ const (
 	Done         Phase = "Done"
 )
 
-// Progress is how far an import has come.
+// Progress is the progress of an import.
 type Progress struct {
 	Phase       Phase   `json:"phase"`
 	Bytes       int64   `json:"bytes"`           // transferred
-	Total       int64   `json:"total,omitempty"` // to be transferred; 0 if it is not known
-	Percent     float64 `json:"percent"`         // of all, from 0 to 100; it goes back with another attempt
+	Total       int64   `json:"total,omitempty"` // to be transferred; 0 if unknown
+	Percent     float64 `json:"percent"`         // of the whole import, 0 to 100; decreases with another attempt
 	Format      Format  `json:"format,omitempty"`
 	VirtualSize int64   `json:"virtualSize,omitempty"` // bytes
 }
 
-// Parts of all that are done after the transfer, and after the conversion, in per cent.
+// Percentage of the whole import that is complete after the transfer and after the conversion.
 const (
 	afterTransfer   = 75
 	afterConversion = 98
 )
 
-// often is how long it takes at least from one report to the next, within a phase.
+// often is the minimum time between two reports within a phase.
 const often = 250 * time.Millisecond
 
-// reporter calls the caller of an import.
+// reporter reports the progress to the caller of an import.
 type reporter struct {
 	mu   sync.Mutex
 	to   func(Progress)
 	now  Progress
 	last time.Time
-	late *time.Timer // that reports what was not reported yet; nil if all was
+	late *time.Timer // reports later what hasn't been reported yet; nil if everything has
 }
 
 func newReporter(to func(Progress)) *reporter { return &reporter{to: to} }
 
-// update changes the progress and reports it, a little later if the last time is too short ago.
-func (r *reporter) update(always bool, change func(*Progress)) {
+// updateProgress changes the progress. It reports the change immediately or, if the last report is too recent, a little
+// later.
+func (r *reporter) updateProgress(always bool, change func(*Progress)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.now)
 	switch since := time.Since(r.last); {
 	case r.to == nil:
 	case always || since >= often:
-		r.report()
+		r.reportProgress()
 	case r.late == nil:
 		r.late = time.AfterFunc(often-since, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if r.late != nil {
-				r.report()
+				r.reportProgress()
 			}
 		})
 	}
 }
 
-// report calls the caller. The mutex is held.
-func (r *reporter) report() {
+// reportProgress calls the caller. The mutex must be locked.
+func (r *reporter) reportProgress() {
 	if r.late != nil {
 		r.late.Stop()
 	}
@@ -81,8 +82,8 @@ func (r *reporter) report() {
 	r.to(r.now)
 }
 
-// stop says that no more is reported.
-func (r *reporter) stop() {
+// stopReporting ends the reports.
+func (r *reporter) stopReporting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.late != nil {
@@ -91,8 +92,8 @@ func (r *reporter) stop() {
 	r.late, r.to = nil, nil
 }
 
-func (r *reporter) phase(p Phase) {
-	r.update(true, func(now *Progress) {
+func (r *reporter) setPhase(p Phase) {
+	r.updateProgress(true, func(now *Progress) {
 		now.Phase = p
 		switch p {
 		case Converting:
@@ -105,16 +106,16 @@ func (r *reporter) phase(p Phase) {
 	})
 }
 
-func (r *reporter) begin(p Phase, total int64) {
-	r.update(true, func(now *Progress) { now.Phase, now.Total = p, total })
+func (r *reporter) beginPhase(p Phase, total int64) {
+	r.updateProgress(true, func(now *Progress) { now.Phase, now.Total = p, total })
 }
 
-func (r *reporter) format(info Info) {
-	r.update(true, func(now *Progress) { now.Format, now.VirtualSize = info.Format, info.VirtualSize })
+func (r *reporter) setFormat(info Info) {
+	r.updateProgress(true, func(now *Progress) { now.Format, now.VirtualSize = info.Format, info.VirtualSize })
 }
 
-func (r *reporter) transferred(bytes int64) {
-	r.update(false, func(now *Progress) {
+func (r *reporter) setTransferred(bytes int64) {
+	r.updateProgress(false, func(now *Progress) {
 		now.Bytes = bytes
 		if now.Total > 0 {
 			share := float64(afterTransfer)
@@ -126,13 +127,13 @@ func (r *reporter) transferred(bytes int64) {
 	})
 }
 
-func (r *reporter) converted(percent float64) {
-	r.update(false, func(now *Progress) {
+func (r *reporter) setConverted(percent float64) {
+	r.updateProgress(false, func(now *Progress) {
 		now.Percent = afterTransfer + (afterConversion-afterTransfer)*percent/100
 	})
 }
 
-// transfer is a stream whose bytes are counted, hashed and limited.
+// transfer is a stream that counts, hashes and limits its bytes.
 type transfer struct {
 	stream    io.Reader
 	total, at int64
@@ -140,10 +141,10 @@ type transfer struct {
 	algorithm string
 	hash      hash.Hash
 	report    *reporter
-	err       error // the first of the stream
+	err       error // the first error of the stream
 }
 
-// newTransfer returns the transfer of a stream, whose bytes come from a reader.
+// newTransfer returns the transfer of a stream with bytes from a reader.
 func newTransfer(c Checksum, s *Stream, from io.Reader, most int64, report *reporter) *transfer {
 	t := &transfer{stream: from, total: s.Total, most: most, report: report}
 	t.algorithm, t.hash = c.newHash()
@@ -157,7 +158,7 @@ func (t *transfer) Read(p []byte) (int, error) {
 	}
 	n, err := t.stream.Read(p)
 	t.hash.Write(p[:n])
-	t.moved(t.at + int64(n))
+	t.noteOffset(t.at + int64(n))
 	if t.at > t.most {
 		err = Refuse(TransferTooLarge, "the image has more than %s, the most for such a disk", Size(t.most))
 	}
@@ -172,19 +173,19 @@ func isEndOfContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// moved notes how far the transfer is.
-func (t *transfer) moved(to int64) {
+// noteOffset records the position of the transfer.
+func (t *transfer) noteOffset(to int64) {
 	t.at = to
-	t.report.transferred(to)
+	t.report.setTransferred(to)
 }
 
-// drain reads the rest, of which what has been read so far needs nothing.
-func (t *transfer) drain() error {
+// drainRest reads the rest of the stream, for its checksum and its errors.
+func (t *transfer) drainRest() error {
 	_, err := io.Copy(io.Discard, t)
 	return err
 }
 
-// checksum returns that of all that was read.
-func (t *transfer) checksum() Checksum {
+// totalChecksum returns the checksum of all bytes read.
+func (t *transfer) totalChecksum() Checksum {
 	return Checksum{t.algorithm, hex.EncodeToString(t.hash.Sum(nil))}
 }

@@ -5,23 +5,23 @@ import (
 	"os"
 )
 
-// The layout of a qcow2 image, as QEMU's docs/interop/qcow2.rst has it.
+// Layout of a qcow2 image (QEMU's docs/interop/qcow2.rst).
 const (
 	clusterBits = 16
 	clusterSize = 1 << clusterBits // bytes
-	perL2       = clusterSize / 8  // clusters of the disk that one L2 table is about
-	perRefcount = clusterSize / 2  // clusters of the file that one block of reference counts is about
-	copied      = 1 << 63          // nothing else refers to the cluster
+	perL2       = clusterSize / 8  // clusters of the disk per L2 table
+	perRefcount = clusterSize / 2  // clusters of the file per block of reference counts
+	copied      = 1 << 63          // the cluster has no other reference
 	headerSize  = 104
 )
 
-// qcow2Writer writes a disk as a qcow2 image, from its beginning to its end: clusters as they come, each table
-// after its clusters, and the header in the end. It remembers one table at a time.
+// qcow2Writer writes a disk as a qcow2 image, from its beginning to its end: clusters as they arrive, each table
+// after its clusters, and the header last. It keeps one table in memory.
 type qcow2Writer struct {
 	file *os.File
-	used int64 // clusters of the file; the first one is the header's
+	used int64 // clusters of the file; the first holds the header
 
-	current int64 // the L2 table that is being filled, by its place in l1
+	current int64 // index in l1 of the L2 table that is being filled
 	l2      [perL2]uint64
 	l1      []uint64
 }
@@ -43,36 +43,36 @@ func (q *qcow2Writer) Put(data []byte, at int64) error {
 	return nil
 }
 
-// clusterFor returns where a cluster of the disk is in the file.
+// clusterFor returns the offset in the file of a cluster of the disk.
 func (q *qcow2Writer) clusterFor(guest int64) (int64, error) {
 	if table := guest / perL2; table != q.current {
-		if err := q.flush(); err != nil {
+		if err := q.flushTable(); err != nil {
 			return 0, err
 		}
 		q.current = table
 	}
 	entry := &q.l2[guest%perL2]
 	if *entry == 0 {
-		*entry = uint64(q.allocate(1)) | copied
+		*entry = uint64(q.allocateClusters(1)) | copied
 	}
 	return int64(*entry &^ copied), nil
 }
 
-// allocate returns where the next clusters of the file begin.
-func (q *qcow2Writer) allocate(n int64) int64 {
+// allocateClusters returns the offset of the next clusters of the file.
+func (q *qcow2Writer) allocateClusters(n int64) int64 {
 	q.used = max(q.used, 1)
 	at := q.used
 	q.used += n
 	return at * clusterSize
 }
 
-// flush writes the L2 table, unless nothing is in it.
-func (q *qcow2Writer) flush() error {
+// flushTable writes the L2 table, unless it is empty.
+func (q *qcow2Writer) flushTable() error {
 	if q.l2 == [perL2]uint64{} {
 		return nil
 	}
-	at := q.allocate(1)
-	if err := q.write(q.l2[:], at); err != nil {
+	at := q.allocateClusters(1)
+	if err := q.writeNumbers(q.l2[:], at); err != nil {
 		return err
 	}
 	q.l1 = append(q.l1, make([]uint64, q.current+1-int64(len(q.l1)))...)
@@ -80,7 +80,7 @@ func (q *qcow2Writer) flush() error {
 	return nil
 }
 
-func (q *qcow2Writer) write(numbers []uint64, at int64) error {
+func (q *qcow2Writer) writeNumbers(numbers []uint64, at int64) error {
 	out, err := binary.Append(nil, binary.BigEndian, numbers)
 	if err != nil {
 		return err
@@ -91,17 +91,17 @@ func (q *qcow2Writer) write(numbers []uint64, at int64) error {
 
 // End implements Recipient.
 func (q *qcow2Writer) End(size int64) error {
-	if err := q.flush(); err != nil {
+	if err := q.flushTable(); err != nil {
 		return err
 	}
 	size = roundUp(size)
-	tables := ceil(size, clusterSize*perL2)
+	tables := divideUp(size, clusterSize*perL2)
 	q.l1 = append(q.l1, make([]uint64, tables-int64(len(q.l1)))...)
-	l1 := q.allocate(ceil(8*tables, clusterSize))
-	if err := q.write(q.l1, l1); err != nil {
+	l1 := q.allocateClusters(divideUp(8*tables, clusterSize))
+	if err := q.writeNumbers(q.l1, l1); err != nil {
 		return err
 	}
-	counts, clusters, err := q.counts()
+	counts, clusters, err := q.writeRefcounts()
 	if err != nil {
 		return err
 	}
@@ -121,17 +121,17 @@ func (q *qcow2Writer) End(size int64) error {
 	return q.file.Truncate(q.used * clusterSize)
 }
 
-// counts writes that each cluster is used once, those with these counts, too. It returns where their table is,
-// and how many clusters that has.
-func (q *qcow2Writer) counts() (table, clusters int64, err error) {
+// writeRefcounts records that each cluster is used once, including the clusters with these counts. It returns the
+// offset of their table and its length in clusters.
+func (q *qcow2Writer) writeRefcounts() (table, clusters int64, err error) {
 	blocks := int64(0)
 	for have := int64(-1); have != blocks; {
-		have, clusters = blocks, ceil(8*max(blocks, 1), clusterSize)
-		blocks = ceil(q.used+blocks+clusters, perRefcount)
+		have, clusters = blocks, divideUp(8*max(blocks, 1), clusterSize)
+		blocks = divideUp(q.used+blocks+clusters, perRefcount)
 	}
-	table = q.allocate(clusters)
+	table = q.allocateClusters(clusters)
 	at := make([]uint64, blocks)
-	first := q.allocate(blocks)
+	first := q.allocateClusters(blocks)
 	for i := range at {
 		at[i] = uint64(first) + uint64(i)*clusterSize
 		ones := make([]byte, 2*min(perRefcount, q.used-int64(i)*perRefcount))
@@ -142,7 +142,7 @@ func (q *qcow2Writer) counts() (table, clusters int64, err error) {
 			return 0, 0, err
 		}
 	}
-	return table, clusters, q.write(at, table)
+	return table, clusters, q.writeNumbers(at, table)
 }
 
-func ceil(n, by int64) int64 { return (n + by - 1) / by }
+func divideUp(n, by int64) int64 { return (n + by - 1) / by }

@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"os"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 )
 
-// A NewFile is a disk that becomes a file, raw or qcow2, which is whole or not there.
+// A NewFile is a disk that is written to a new file, raw or qcow2. The file gets its name only when it is complete.
 type NewFile struct {
 	Recipient
 
@@ -18,7 +18,7 @@ type NewFile struct {
 	done bool
 }
 
-// Create begins a file that must not be there. The caller calls Close.
+// Create starts a file that must not exist yet. The caller must call Close.
 func Create(path string, as Format) (*NewFile, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, Refuse(TargetExists, "%s is there already", path)
@@ -36,14 +36,14 @@ func Create(path string, as Format) (*NewFile, error) {
 	return f, nil
 }
 
-// End gives the file its name.
+// End completes the file and renames it to its final name.
 func (f *NewFile) End(size int64) error {
 	err := f.Recipient.End(size)
 	if err == nil {
 		err = f.part.Sync()
 	}
 	if err == nil {
-		err = durable.Rename(f.part.Name(), f.path)
+		err = atomicfile.Rename(f.part.Name(), f.path)
 	}
 	f.done = err == nil
 	return ofTarget("write", f.path, err)
@@ -54,7 +54,7 @@ func (f *NewFile) Put(data []byte, at int64) error {
 	return ofTarget("write", f.part.Name(), f.Recipient.Put(data, at))
 }
 
-// Close removes the file unless it is whole.
+// Close removes the file unless it is complete.
 func (f *NewFile) Close() error {
 	if f.done {
 		return f.part.Close()
@@ -62,7 +62,7 @@ func (f *NewFile) Close() error {
 	return errors.Join(os.Remove(f.part.Name()), f.part.Close())
 }
 
-// rawFile is a disk as a file with holes.
+// rawFile is a disk in a file with holes.
 type rawFile struct{ *os.File }
 
 // Put implements Recipient.
@@ -74,7 +74,7 @@ func (f rawFile) Put(data []byte, at int64) error {
 // End implements Recipient.
 func (f rawFile) End(size int64) error { return f.Truncate(size) }
 
-// Plain is a disk whose bytes are written one after another, to a pipe: holes are zeros.
+// Plain is a disk that is written sequentially, for example to a pipe: holes become zeros.
 type Plain struct {
 	W io.Writer
 

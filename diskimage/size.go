@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	// block is the size, in bytes, of what is a hole or not.
+	// block is the granularity of holes in bytes.
 	block = 4096
-	// chunkSize is how much is read and written at once, in bytes.
+	// chunkSize is the number of bytes per read or write.
 	chunkSize = 4 << 20
 )
 
-// zeros is a chunk of them; it is never written to.
+// zeros is a chunk of zeros; it must not be written to.
 var zeros [chunkSize]byte
 
-// What a file is called until it is whole, and a copy that is to be converted.
+// Suffixes of an incomplete file, and of a copy for conversion.
 const (
 	partSuffix    = ".part"
 	scratchSuffix = ".scratch"
 )
 
-// roundUp returns the size in whole sectors: QEMU's disks have no others.
+// roundUp rounds a size up to whole sectors, as QEMU's disks require.
 func roundUp(size int64) int64 { return (size + sectorSize - 1) / sectorSize * sectorSize }
 
-// run returns how many bytes at the beginning of a chunk are blocks of zeros, or blocks of
-// something else.
-func run(chunk []byte) (n int, hole bool) {
+// uniformRun returns the number of bytes at the beginning of a chunk that are all zero blocks (hole) or all other
+// blocks.
+func uniformRun(chunk []byte) (n int, hole bool) {
 	for n < len(chunk) {
 		b := chunk[n:min(n+block, len(chunk))]
 		if zero := bytes.Equal(b, zeros[:len(b)]); n == 0 {
@@ -39,7 +39,7 @@ func run(chunk []byte) (n int, hole bool) {
 	return n, hole
 }
 
-// Size is a number of bytes that is written for people.
+// Size is a number of bytes with a human-readable text.
 type Size int64
 
 // String returns "20 GiB", "1.5 MiB" or "100 bytes".

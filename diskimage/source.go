@@ -8,45 +8,44 @@ import (
 	"syscall"
 	"time"
 
-	"vmop/regular"
+	"vmop/internal/readfile"
 )
 
-// A Source is where an image comes from: HTTP, File, Reader, or a container image of package
-// registry.
+// A Source provides an image: HTTP, File, Reader, or a container image of package registry.
 type Source interface {
-	// Open begins to transfer the image. It is called again for another attempt, after an
-	// error that says so (Error.Again).
+	// Open starts to transfer the image. Import calls it again for another attempt after a temporary error
+	// (Error.Again).
 	Open(ctx context.Context, n Network) (*Stream, error)
 }
 
-// Stream is an image that is being transferred. Reads and their errors end with the context
-// of Open. An error of a read is an *Error unless the context has ended.
+// Stream is an image during its transfer. Reads end with the context of Open. The error of a read is an *Error
+// unless the context has ended.
 type Stream struct {
 	io.ReadCloser
-	// Total is how many bytes there will be; 0 if it is not known.
+	// Total is the number of bytes to expect; 0 if unknown.
 	Total int64
-	// Open says that others could change the bytes on their way; EndUnknown that the end
-	// of the bytes may be where a connection broke. A checksum helps against both.
+	// Open means that others could change the bytes in transit. EndUnknown means that a broken connection can look
+	// like the end of the bytes. A checksum protects against both.
 	Open, EndUnknown bool
-	// Digest identifies what is transferred, where the source has checked it itself.
+	// Digest identifies the transferred bytes if the source has verified them itself.
 	Digest string
-	// Path is the file that is read, if it is one.
+	// Path is the source file, if the source is a file.
 	Path string
 
-	ahead bool // it is read ahead already
+	ahead bool // the source already reads ahead
 }
 
-// File is a source that is a file of the host, or a block device. A raw image in a file keeps
-// its holes, unless only a part is read.
+// File is a source: a file or block device of the host. A raw image in a file keeps its holes, unless Length selects
+// only a part.
 type File struct {
 	Path string
-	// Length is how many bytes are read, from the beginning; 0 is all.
+	// Length is the number of bytes to read, from the beginning; 0 means all.
 	Length int64
 }
 
 // Open implements Source.
 func (f File) Open(ctx context.Context, _ Network) (*Stream, error) {
-	info, err := regular.Stat(f.Path)
+	info, err := readfile.Stat(f.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, Refuse(SourceNotFound, "%w", err)
 	} else if err != nil {
@@ -81,7 +80,7 @@ func isBlockDevice(info os.FileInfo) bool {
 	return info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0
 }
 
-// fileReader ends with a context.
+// fileReader reads a file until a context ends.
 type fileReader struct {
 	ctx  context.Context
 	file *os.File
@@ -105,13 +104,13 @@ func (r *fileReader) Read(p []byte) (int, error) {
 
 func (r *fileReader) Close() error { return r.file.Close() }
 
-// Reader is a source that is there once: an upload. It is read to its end, and closed if it is
-// an io.Closer, also when the context ends or nothing comes for Limits.Stall: a read that
-// doesn't end then is left behind.
+// Reader is a source that can be read only once, such as an upload. It is read to its end. If R is an io.Closer, it
+// is closed even if the context ends or the reader stalls for Limits.Stall. A read that still blocks is then
+// abandoned.
 type Reader struct {
 	R io.Reader
-	// Size is how many bytes there must be; 0 if it is not known, and what is cut off is
-	// taken for whole unless there is a checksum.
+	// Size is the exact number of bytes to expect. If it is 0, the size is unknown, and a truncated image counts as
+	// complete unless there is a checksum.
 	Size int64
 }
 
@@ -122,7 +121,7 @@ func (r Reader) Open(ctx context.Context, n Network) (*Stream, error) {
 	return &Stream{ReadCloser: u, Total: r.Size, EndUnknown: r.Size == 0, ahead: true}, nil
 }
 
-// upload is a Reader that is being read. Its goroutine is left behind if the reader hangs.
+// upload is a Reader during its transfer. If the reader hangs, its goroutine is abandoned.
 type upload struct {
 	*ahead
 	source Reader

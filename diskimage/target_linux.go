@@ -10,25 +10,25 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 )
 
-// Target is where an image goes, as the raw bytes of a disk.
+// Target is the file or device that receives the raw bytes of the disk.
 type Target struct {
-	// Path is a file, whose folder exists, or a block device. A link is followed to a device
-	// only.
+	// Path is a file in an existing folder, or a block device. A symbolic link is followed only if it leads to a
+	// device.
 	Path string
-	// Size is how many bytes the disk is to have; 0 for those of the image, or of the device.
-	// An image that is larger is an error.
+	// Size is the size of the disk in bytes; 0 means the size of the image or of the device. A larger image is an
+	// error.
 	Size int64
-	// Mode is that of a new file; 0 for 0o600.
+	// Mode is the mode of a new file; 0 means 0o600.
 	Mode fs.FileMode
-	// Replace permits that a file is there already.
+	// Replace permits replacing an existing file.
 	Replace bool
 }
 
-// RemoveLeftovers removes what an import to a file that was killed has left. It is to be called
-// only if no import to it is running.
+// RemoveLeftovers removes the files that a killed import to path has left. Call it only if no import to path is
+// running.
 func RemoveLeftovers(path string) error {
 	var errs []error
 	for _, suffix := range []string{partSuffix, scratchSuffix} {
@@ -39,23 +39,23 @@ func RemoveLeftovers(path string) error {
 	return errors.Join(errs...)
 }
 
-// blank is how much of the beginning of a device is zeroed after an import that failed, in
-// bytes: without boot sector and partition table nothing takes it for a disk.
+// blank is the number of bytes at the beginning of a device that are zeroed after a failed import. Without a boot
+// sector and a partition table, no program mistakes the device for a disk.
 const blank = 1 << 20
 
-// output is a target that is being written.
+// output is a target during an import.
 type output struct {
 	Target
-	part   string // the file that is written
+	part   string // the file to write before it gets its final name
 	file   *os.File
 	device bool
-	most   int64 // bytes that the disk may have
-	// zeroed says that what isn't written is zero.
+	most   int64 // maximum size of the disk in bytes
+	// zeroed means that unwritten bytes are zero.
 	zeroed bool
 	done   bool
 }
 
-// openOutput makes the file, or opens the device, and excludes other imports.
+// openOutput creates the file, or opens the device, and locks out other imports.
 func openOutput(t Target, most int64) (*output, error) {
 	o := &output{Target: t, part: t.Path, most: most, zeroed: true}
 	if o.Mode == 0 {
@@ -86,7 +86,7 @@ func openOutput(t Target, most int64) (*output, error) {
 }
 
 func (o *output) openDevice() (err error) {
-	// Linux refuses a device that is mounted, or otherwise in use.
+	// Linux refuses a device that is mounted or otherwise in use.
 	o.file, err = os.OpenFile(o.Path, os.O_RDWR|unix.O_EXCL, 0)
 	if errors.Is(err, unix.EBUSY) {
 		return Refuse(TargetBusy, "%s is in use: %w", o.Path, err)
@@ -109,13 +109,12 @@ func (o *output) openDevice() (err error) {
 	return nil
 }
 
-// begin empties the target, for each attempt.
-func (o *output) begin() error {
+// emptyTarget empties the target before each attempt.
+func (o *output) emptyTarget() error {
 	if !o.device {
 		return ofTarget("empty", o.part, o.file.Truncate(0))
 	}
-	// The kernel zeroes by it, or it fails: a device that can't do it fast gets zeros
-	// where there is nothing to write.
+	// Fallocate zeroes the device or fails. If the device can't do it fast, the import writes zeros into the gaps.
 	end, err := o.file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return ofTarget("find the end of", o.Path, err)
@@ -124,8 +123,8 @@ func (o *output) begin() error {
 	return nil
 }
 
-// fits returns an error if a disk is larger than the target may be.
-func (o *output) fits(size int64) error {
+// checkFits returns an error if a disk of that size is too large for the target.
+func (o *output) checkFits(size int64) error {
 	if size <= o.most {
 		return nil
 	}
@@ -133,8 +132,8 @@ func (o *output) fits(size int64) error {
 		Size(size), Size(o.most))
 }
 
-// zero zeroes a part of a device.
-func (o *output) zero(at, length int64) error {
+// zeroRange zeroes a part of a device.
+func (o *output) zeroRange(at, length int64) error {
 	if length <= 0 {
 		return nil
 	}
@@ -155,20 +154,20 @@ func (o *output) zero(at, length int64) error {
 	return nil
 }
 
-// reserve gives a file the size of a disk that is converted into it.
-func (o *output) reserve(size int64) error {
-	if err := o.fits(size); err != nil || o.device {
+// reserveSize sets the size of a file before a disk is converted into it.
+func (o *output) reserveSize(size int64) error {
+	if err := o.checkFits(size); err != nil || o.device {
 		return err
 	}
 	return ofTarget("make room in", o.Path, o.file.Truncate(roundUp(size)))
 }
 
-// finish makes the target whole, with a disk of so many bytes of the image.
-func (o *output) finish(size int64) error {
+// finishTarget completes the target. size is the size of the image's disk in bytes.
+func (o *output) finishTarget(size int64) error {
 	if o.device {
 		end, err := o.file.Seek(0, io.SeekEnd)
 		if err == nil && !o.zeroed {
-			err = o.zero(roundUp(size), end-roundUp(size))
+			err = o.zeroRange(roundUp(size), end-roundUp(size))
 		}
 		if err == nil {
 			err = o.file.Sync()
@@ -189,21 +188,21 @@ func (o *output) finish(size int64) error {
 	if err != nil {
 		return ofTarget("write", o.Path, err)
 	}
-	if err := o.rename(); err != nil {
+	if err := o.renameTarget(); err != nil {
 		return err
 	}
 	o.done = true
-	return ofTarget("write", o.Path, errors.Join(durable.SyncFolder(filepath.Dir(o.Path)), o.file.Close()))
+	return ofTarget("write", o.Path, errors.Join(atomicfile.SyncFolder(filepath.Dir(o.Path)), o.file.Close()))
 }
 
-// rename gives the file its name, and replaces nothing that may not be.
-func (o *output) rename() error {
+// renameTarget gives the file its final name. It replaces an existing file only if Replace permits that.
+func (o *output) renameTarget() error {
 	var flags uint
 	if !o.Replace {
 		flags = unix.RENAME_NOREPLACE
 	}
 	err := unix.Renameat2(unix.AT_FDCWD, o.part, unix.AT_FDCWD, o.Path, flags)
-	if errors.Is(err, unix.EINVAL) && !o.Replace { // a file system that doesn't know the flag
+	if errors.Is(err, unix.EINVAL) && !o.Replace { // the file system doesn't support the flag
 		if err = os.Link(o.part, o.Path); err == nil {
 			err = os.Remove(o.part)
 		}
@@ -214,15 +213,15 @@ func (o *output) rename() error {
 	return ofTarget("write", o.Path, err)
 }
 
-// abandon leaves nothing that could be taken for a disk, unless the target is whole.
-func (o *output) abandon() error {
+// abandonTarget removes everything that could be mistaken for a disk, unless the target is complete.
+func (o *output) abandonTarget() error {
 	switch {
 	case o.done:
 		return nil
 	case o.device:
 		end, err := o.file.Seek(0, io.SeekEnd)
 		if err == nil {
-			err = o.zero(0, min(blank, end))
+			err = o.zeroRange(0, min(blank, end))
 		}
 		return errors.Join(err, o.file.Sync(), o.file.Close())
 	}

@@ -9,48 +9,48 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// What is transmitted of a disk is compressed by zstd, and has checksums so. It begins with the size of the
-// disk, in 8 bytes. Pieces follow, in ascending order: where they belong, in 8 bytes, how many bytes they
-// have, in 4, and the bytes. What lies between them is zero. The last piece is at the end of the disk, and
-// has no bytes: without it something is missing.
+// A transmission of a disk is compressed with zstd, which also adds checksums. It begins with the size of the disk
+// in 8 bytes. Pieces follow in ascending order: their offset in 8 bytes, their length in 4, and the bytes. The gaps
+// between them are zero. The last piece is at the end of the disk and has no bytes: without it the transmission is
+// incomplete.
 //
 // See docs/decisions/0142-exports-of-disks.md.
 
 const pieceHeader = 12
 
-// pieceOf writes the header of a piece into the beginning of buf, and returns it.
+// pieceOf writes the header of a piece into the beginning of buf and returns it.
 func pieceOf(buf []byte, at int64, length int) []byte {
 	binary.BigEndian.PutUint64(buf, uint64(at))
 	binary.BigEndian.PutUint32(buf[8:], uint32(length))
 	return buf[:pieceHeader]
 }
 
-// A Recipient is a disk that is written from its beginning to its end.
+// A Recipient receives a disk from its beginning to its end.
 type Recipient interface {
-	// Put writes data at an offset, a multiple of 4096 that is behind all that was written before.
+	// Put writes data at an offset, which is a multiple of 4096 and not before the end of the earlier writes.
 	Put(data []byte, at int64) error
-	// End makes the disk have so many bytes.
+	// End sets the size of the disk in bytes.
 	End(size int64) error
 }
 
-// An Arrival is a disk that comes by one transmission, or by several if they break.
+// An Arrival receives a disk in one transmission, or in several if they break.
 type Arrival struct {
-	// To gets the disk.
+	// To receives the disk.
 	To Recipient
-	// Begin, if not nil, is called before anything is put, with the size of the disk in bytes.
+	// Begin, if not nil, is called before the first Put with the size of the disk in bytes.
 	Begin func(size int64) error
-	// Progress is called with the place on the disk that has been reached, and its size, in bytes.
+	// Progress is called with the offset reached and the size of the disk, in bytes.
 	Progress func(at, size int64)
 
 	at, size int64
 	buf      []byte
 }
 
-// Reached returns from where the next transmission has to begin.
+// Reached returns the offset for the next transmission.
 func (a *Arrival) Reached() int64 { return a.at }
 
-// Receive takes a transmission, and returns an error unless the disk is whole then. One that isn't an *Error
-// is of a transmission that broke: the next one can continue.
+// Receive receives a transmission and returns nil if the disk is complete. An error that isn't an *Error means that
+// the transmission broke: the next transmission can continue it.
 func (a *Arrival) Receive(r io.Reader) error {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(largestWindow))
@@ -75,13 +75,13 @@ func (a *Arrival) Receive(r io.Reader) error {
 		a.buf = make([]byte, chunkSize)
 	}
 	for {
-		if done, err := a.piece(z); done || err != nil {
+		if done, err := a.readPiece(z); done || err != nil {
 			return err
 		}
 	}
 }
 
-func (a *Arrival) piece(r io.Reader) (done bool, err error) {
+func (a *Arrival) readPiece(r io.Reader) (done bool, err error) {
 	var header [pieceHeader]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return false, fmt.Errorf("receive the disk after %d of %d bytes: %w", a.at, a.size, err)
@@ -91,7 +91,7 @@ func (a *Arrival) piece(r io.Reader) (done bool, err error) {
 		return false, Refuse(ImageCorrupt, "what comes is not a disk: %d bytes at %d, after %d", n, at, a.at)
 	}
 	if n == 0 {
-		// What follows is the checksum of all that came.
+		// The checksum of the whole transmission follows.
 		if _, err := io.ReadFull(r, header[:1]); !errors.Is(err, io.EOF) {
 			return false, fmt.Errorf("receive the end of the disk: %w", err)
 		}

@@ -10,8 +10,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Transmit writes to w the data of a disk of so many bytes that isn't zero, from an offset: a multiple of
-// block that an earlier Arrival has reached. Nothing else may write to the disk meanwhile.
+// Transmit writes the nonzero data of a disk to w. It begins at the offset from, a multiple of block that an earlier
+// Arrival has reached. size is the size of the disk in bytes. No other program may write to the disk at the same
+// time.
 func Transmit(ctx context.Context, w io.Writer, disk *os.File, from, size int64) error {
 	if from < 0 || from > size {
 		return Refuse(InvalidSource, "transmit a disk of %d bytes from byte %d: it has no such byte", size, from)
@@ -20,11 +21,11 @@ func Transmit(ctx context.Context, w io.Writer, disk *os.File, from, size int64)
 	if err != nil {
 		return err
 	}
-	err = transmit(ctx, z, disk, from, size)
+	err = transmitDisk(ctx, z, disk, from, size)
 	return errors.Join(err, z.Close())
 }
 
-func transmit(ctx context.Context, w io.Writer, disk *os.File, from, size int64) error {
+func transmitDisk(ctx context.Context, w io.Writer, disk *os.File, from, size int64) error {
 	if err := binary.Write(w, binary.BigEndian, size); err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func transmit(ctx context.Context, w io.Writer, disk *os.File, from, size int64)
 			return Refuse(SourceRefused, "%w", err)
 		}
 		for len(chunk) > 0 {
-			n, hole := run(chunk)
+			n, hole := uniformRun(chunk)
 			if !hole {
 				if err := sendPiece(w, chunk[:n], at); err != nil {
 					return err

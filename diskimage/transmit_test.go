@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/diskimage"
+	"vmop/test/tier"
 )
 
 // sparse is a disk of more than one L2 table, with data of odd lengths in some places.
@@ -98,6 +99,7 @@ func TestTransmission(t *testing.T) {
 
 // An image with more clusters than one block of reference counts is about is one that QEMU finds no fault with.
 func TestLargeQCOW2(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	const clusters = 33_000
 	to := filepath.Join(t.TempDir(), "large.qcow2")

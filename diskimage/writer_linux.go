@@ -9,35 +9,36 @@ import (
 )
 
 const (
-	// writerBuffers is how many chunks are filled or written at the same time.
+	// writerBuffers is the number of chunks that are filled or written at the same time.
 	writerBuffers = 3
-	// leastDirect is the least, in bytes, that is written past the page cache. What is smaller is collected there.
+	// leastDirect is the minimum size of a write that bypasses the page cache, in bytes. Smaller writes are
+	// collected there.
 	leastDirect = 64 << 10
 )
 
-// writer writes chunks of a disk in a goroutine of its own, while the next ones are read. An image
-// passes once, so it is written past the page cache where that is possible: the cache would take
-// time and memory, and leave most of the writing to the sync in the end.
+// writer writes chunks of a disk in a separate goroutine while the next chunks are read. An image is written only
+// once, so writer bypasses the page cache where possible: the cache would cost time and memory, and would leave most
+// of the writing to the final sync.
 //
 // See docs/decisions/0105-whole-imports.md.
 type writer struct {
 	out    *output
-	direct *os.File // nil: its file system wants all to pass the page cache
+	direct *os.File // nil if the file system requires the page cache
 	full   chan placed
 	free   chan []byte
 	failed chan struct{}
 	ended  chan struct{}
-	err    error // once failed or ended is closed
+	err    error // set before failed or ended is closed
 }
 
-// placed is the beginning of a buffer that is a chunk, and its place on the disk.
+// placed is a chunk at the beginning of a buffer, and its offset on the disk.
 type placed struct {
 	buf  []byte
 	size int
 	at   int64
 }
 
-// newWriter begins to write to the output. Buffers have some bytes more than a chunk. The caller calls end.
+// newWriter starts to write to the output. Buffers have more bytes than a chunk: more. The caller must call end.
 func newWriter(o *output, more int) *writer {
 	w := &writer{
 		out: o, full: make(chan placed, writerBuffers), free: make(chan []byte, writerBuffers),
@@ -50,11 +51,11 @@ func newWriter(o *output, more int) *writer {
 	if err == nil {
 		w.direct = direct
 	}
-	go w.run()
+	go w.writeBlocks()
 	return w
 }
 
-func (w *writer) run() {
+func (w *writer) writeBlocks() {
 	defer close(w.ended)
 	for c := range w.full {
 		if w.err = w.writeAt(c.buf[:c.size], c.at); w.err != nil {
@@ -65,8 +66,9 @@ func (w *writer) run() {
 	}
 }
 
-// buffer waits for one to fill, which then is passed to write. Its error is that of an earlier write.
-func (w *writer) buffer() ([]byte, error) {
+// nextBuffer returns a free buffer, which the caller fills and passes to write. It returns the error of an earlier
+// write.
+func (w *writer) nextBuffer() ([]byte, error) {
 	select {
 	case <-w.failed:
 		return nil, w.err
@@ -75,12 +77,12 @@ func (w *writer) buffer() ([]byte, error) {
 	}
 }
 
-// write has so many bytes of a buffer written, at a multiple of block. It never waits: there are as
-// many places as buffers.
-func (w *writer) write(buf []byte, size int, at int64) { w.full <- placed{buf, size, at} }
+// queueWrite queues size bytes of a buffer for writing, at a multiple of block. It never blocks: there are as many
+// places as buffers.
+func (w *writer) queueWrite(buf []byte, size int, at int64) { w.full <- placed{buf, size, at} }
 
-// end waits until all is written, but not synced, and returns the first error.
-func (w *writer) end() error {
+// finishWrites waits until everything is written, but not synced, and returns the first error.
+func (w *writer) finishWrites() error {
 	close(w.full)
 	<-w.ended
 	if w.direct != nil {
@@ -91,17 +93,17 @@ func (w *writer) end() error {
 
 // writeAt writes a chunk; blocks of zeros remain holes.
 func (w *writer) writeAt(chunk []byte, at int64) error {
-	if err := w.out.fits(at + int64(len(chunk))); err != nil {
+	if err := w.out.checkFits(at + int64(len(chunk))); err != nil {
 		return err
 	}
 	for len(chunk) > 0 {
-		n, hole := run(chunk)
+		n, hole := uniformRun(chunk)
 		var err error
 		switch {
 		case !hole:
-			err = w.data(chunk[:n], at)
+			err = w.writeData(chunk[:n], at)
 		case !w.out.zeroed:
-			err = w.out.zero(at, int64(n))
+			err = w.out.zeroRange(at, int64(n))
 		}
 		if err != nil {
 			return ofTarget("write", w.out.Path, err)
@@ -111,7 +113,7 @@ func (w *writer) writeAt(chunk []byte, at int64) error {
 	return nil
 }
 
-func (w *writer) data(data []byte, at int64) error {
+func (w *writer) writeData(data []byte, at int64) error {
 	if w.direct != nil && len(data) >= leastDirect && len(data)%block == 0 {
 		n, err := w.direct.WriteAt(data, at)
 		if !errors.Is(err, unix.EINVAL) {

@@ -12,13 +12,15 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// AdoptTap takes over the tap of a machine that runs, after the process that
-// opened it was killed. QEMU has the only descriptors: Files returns none. DHCP requests are
-// answered again until Close, if there is a lease; its rules are made anew if QEMU has not
-// inherited them. If the tap has been detached from its bridge, because the bridge was made
-// anew for example, it is attached again; else nothing is changed.
+// AdoptTap takes over the tap of a running VM after the process that opened it was killed. Only QEMU holds the tap's
+// descriptors, so Files returns an empty list. AdoptTap restores the rest:
 //
-// An interface that is gone, or was not made for the owner, is an *Error.
+//   - It answers DHCP requests again until Close, if there is a lease.
+//   - It recreates the rules, unless QEMU has inherited them.
+//   - It attaches the tap again if the tap has been detached from its bridge, for example because the bridge was
+//     recreated.
+//
+// AdoptTap returns an *Error if the interface no longer exists or belongs to another owner.
 func AdoptTap(cfg TapConfig, logger *slog.Logger) (*Tap, error) {
 	doing := "adopt tap " + cfg.Name
 	link, err := findOwn(doing, cfg.Name, cfg.Owner)
@@ -26,16 +28,16 @@ func AdoptTap(cfg TapConfig, logger *slog.Logger) (*Tap, error) {
 		return nil, err
 	}
 	tap := &Tap{name: cfg.Name, mtu: link.Attrs().MTU}
-	if err := tap.adopt(doing, link, cfg, logger); err != nil {
+	if err := tap.adoptTap(doing, link, cfg, logger); err != nil {
 		return nil, errors.Join(err, tap.Close())
 	}
 	return tap, nil
 }
 
-func (t *Tap) adopt(doing string, link netlink.Link, cfg TapConfig, logger *slog.Logger) error {
-	if cfg.guarded() {
-		switch err := t.guard(doing, link, cfg); {
-		case FaultOf(err) == NameTaken: // QEMU has them
+func (t *Tap) adoptTap(doing string, link netlink.Link, cfg TapConfig, logger *slog.Logger) error {
+	if cfg.isGuarded() {
+		switch err := t.guardTap(doing, link, cfg); {
+		case FaultOf(err) == NameTaken: // QEMU has inherited them
 		case err != nil:
 			return err
 		default:
@@ -51,35 +53,36 @@ func (t *Tap) adopt(doing string, link netlink.Link, cfg TapConfig, logger *slog
 			return noAdmin(fmt.Sprintf("%s: attach it to bridge %s", doing, cfg.Bridge), err)
 		}
 	}
-	return t.serve(doing, link, cfg, logger)
+	return t.serveLease(doing, link, cfg, logger)
 }
 
-// AdoptMasquerade takes over the network of a machine that runs, after the process
-// that opened it was killed; the caller has made sure that this process is gone.
-// It recreates what ended with that process: the DHCP server, the reservation of
-// the forwarded ports, and the rules, if QEMU has not inherited them (Inherit).
-// The tap and its addresses stay as they are, so cfg.Subnet is not used, and so do
-// inherited rules. ctx is for the set-up only.
+// AdoptMasquerade takes over the network of a running VM after the process that opened it was killed. The caller
+// must make sure that this process has ended. ctx covers the setup only.
 //
-// A forwarded port that another program uses by now is logged, and not an error:
-// connections reach the machine, not that program. Files returns none. After Close the
-// tap, and rules that QEMU has inherited, go when QEMU has ended.
+// AdoptMasquerade recreates what ended with that process: the DHCP server, the reservation of the forwarded ports,
+// and the rules unless QEMU has inherited them (Inherit). The tap, its addresses and inherited rules stay as they
+// are, so cfg.Subnet is unused.
 //
-// An interface that is gone, or was not made for the owner, is an *Error.
+// A forwarded port that another program uses by now causes a warning, not an error: connections reach the VM, not
+// that program. Files returns an empty list. After Close, the tap and inherited rules remain until QEMU has ended.
+//
+// AdoptMasquerade returns an *Error if the interface no longer exists or belongs to another owner.
 func AdoptMasquerade(ctx context.Context, cfg MasqueradeConfig, logger *slog.Logger) (*Masquerade, error) {
 	doing := "adopt masquerade network " + cfg.Name
-	cfg, err := check(doing, cfg)
+	cfg, err := checkMasquerade(doing, cfg)
 	if err != nil {
 		return nil, err
 	}
 	m := &Masquerade{}
-	if err := m.adopt(ctx, doing, cfg, logger); err != nil {
+	if err := m.adoptMasquerade(ctx, doing, cfg, logger); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-func (m *Masquerade) adopt(ctx context.Context, doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
+func (m *Masquerade) adoptMasquerade(ctx context.Context, doing string, cfg MasqueradeConfig,
+	logger *slog.Logger,
+) error {
 	link, err := findOwn(doing, cfg.Name, cfg.Owner)
 	if err != nil {
 		return err
@@ -97,7 +100,7 @@ func (m *Masquerade) adopt(ctx context.Context, doing string, cfg MasqueradeConf
 		return err
 	}
 	for _, f := range cfg.Forwards {
-		port, err := reserve(doing, []Forward{f})
+		port, err := reservePorts(doing, []Forward{f})
 		if FaultOf(err) == PortTaken {
 			logger.Warn("forwarded port leads to the guest, but another program uses it too", "forward", f.String())
 			continue
@@ -114,7 +117,7 @@ func (m *Masquerade) adopt(ctx context.Context, doing string, cfg MasqueradeConf
 func (m *Masquerade) adoptRules(doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
 	table, err := openTable(doing, cfg.Name, tableOwned, nftables.TableFamilyINet)
 	if FaultOf(err) == NameTaken {
-		return nil // QEMU has them
+		return nil // QEMU has inherited them
 	}
 	if err != nil {
 		return err
@@ -124,10 +127,11 @@ func (m *Masquerade) adoptRules(doing string, cfg MasqueradeConfig, logger *slog
 	if err := cfg.AllPorts.leaveOut(doing, cfg, logger); err != nil {
 		return err
 	}
-	return table.fill(doing, nftables.TableFamilyINet, "", chains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts)...)
+	return table.addChains(doing, nftables.TableFamilyINet, "",
+		masqueradeChains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts)...)
 }
 
-// findOwn returns the tap that was made for the owner.
+// findOwn returns the tap that belongs to the owner.
 func findOwn(doing, name, owner string) (netlink.Link, error) {
 	if err := checkName(doing, name); err != nil {
 		return nil, err
@@ -135,7 +139,7 @@ func findOwn(doing, name, owner string) (netlink.Link, error) {
 	link, err := netlink.LinkByName(name)
 	var missing netlink.LinkNotFoundError
 	if errors.As(err, &missing) {
-		return nil, gone(doing, fmt.Sprintf("interface %s of the running machine is gone", name), err)
+		return nil, goneError(doing, fmt.Sprintf("interface %s of the running machine is gone", name), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: look it up: %w", doing, err)
@@ -146,7 +150,7 @@ func findOwn(doing, name, owner string) (netlink.Link, error) {
 	return link, nil
 }
 
-// subnetOf returns the private subnet that a tap was given.
+// subnetOf returns the private subnet of a tap.
 func subnetOf(doing string, link netlink.Link) (netip.Prefix, error) {
 	addresses, err := netlinksafe.AddrList(link, netlink.FAMILY_V4)
 	if err != nil {
@@ -158,11 +162,11 @@ func subnetOf(doing string, link netlink.Link) (netip.Prefix, error) {
 			return subnet, nil
 		}
 	}
-	return netip.Prefix{}, gone(doing, fmt.Sprintf("interface %s of the running machine has lost its address",
+	return netip.Prefix{}, goneError(doing, fmt.Sprintf("interface %s of the running machine has lost its address",
 		link.Attrs().Name), nil)
 }
 
-func gone(doing, detail string, err error) error {
+func goneError(doing, detail string, err error) error {
 	return &Error{
 		Doing: doing, Fault: Gone, Err: err, Detail: detail,
 		Remedy: "restart the machine to have its network made anew",

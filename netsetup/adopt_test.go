@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/netsetup"
+	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
@@ -102,6 +103,9 @@ func TestGuestOutlivesItsCaller(t *testing.T) {
 	for name, inherits := range map[string]bool{"rules inherited": true, "rules gone": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if !inherits {
+				tier.Deep(t)
+			}
 			outlive(t, inherits)
 		})
 	}
@@ -248,7 +252,7 @@ func TestAdoptedTapStaysOnItsBridge(t *testing.T) {
 	cfg := netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"}
 	crashed, err := openTap(cfg)
 	require.NoError(t, err)
-	qemus := duplicate(t, crashed.Files()[0])
+	qemus := duplicateSocket(t, crashed.Files()[0])
 	require.NoError(t, crashed.Close())
 	before := everything(t)
 
@@ -286,7 +290,7 @@ func TestWhatIsInTheWayOfAnAdoption(t *testing.T) {
 	cfg := adopted()
 	crashed, err := open(t, cfg)
 	require.NoError(t, err)
-	qemus := duplicate(t, crashed.Files()[0])
+	qemus := duplicateSocket(t, crashed.Files()[0])
 	defer qemus.Close()
 	require.NoError(t, crashed.Close())
 	require.True(t, exists(t, "vm0"))
@@ -351,7 +355,7 @@ func TestAdoptionNeedsTheAddress(t *testing.T) {
 	newPodAndWorld(t)
 	crashed, err := open(t, adopted())
 	require.NoError(t, err)
-	qemus := duplicate(t, crashed.Files()[0])
+	qemus := duplicateSocket(t, crashed.Files()[0])
 	defer qemus.Close()
 	require.NoError(t, crashed.Close())
 	say(t, "iproute2", "ip", "address", "flush", "dev", "vm0")

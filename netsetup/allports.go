@@ -15,21 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllPorts hands the ports of a namespace to the machine. What the namespace itself sends,
-// and what comes in by its loopback interface, is not diverted, nor are answers to what it
-// has sent.
+// AllPorts forwards all ports of a namespace to the VM. The namespace's own traffic is unaffected: packets that it
+// sends, packets that arrive on its loopback interface, and answers to its own connections.
 type AllPorts struct {
-	// Keep are the ports, of TCP and UDP, that stay the namespace's; and so do those that
-	// something listens on when the network is opened.
+	// Keep lists the TCP and UDP ports that the namespace keeps. It also keeps the ports that a program listens on
+	// when the network is opened.
 	Keep []int
 }
 
-// leaveOut adds the ports that something listens on.
+// leaveOut adds the ports that programs in the namespace listen on to Keep.
 func (a *AllPorts) leaveOut(doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
 	if a == nil {
 		return nil
 	}
-	taken, err := listening()
+	taken, err := listeningPorts()
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -45,10 +44,10 @@ func (a *AllPorts) leaveOut(doing string, cfg MasqueradeConfig, logger *slog.Log
 	return nil
 }
 
-// rules divert what begins a connection; notIn are the conditions for what isn't the
-// machine's own. Without the flags, an answer to a connection that the namespace began before
-// its connections were tracked would count as a beginning.
-func (a *AllPorts) rules(notIn rule, guest netip.Addr) (all []rule) {
+// diversionRules redirect the first packet of each connection to the guest. notIn matches packets that don't come from
+// the VM. The TCP flags are necessary: without them, an answer on a connection that the namespace opened before
+// connection tracking started would count as a first packet.
+func (a *AllPorts) diversionRules(notIn rule, guest netip.Addr) (all []rule) {
 	if a == nil {
 		return nil
 	}
@@ -59,13 +58,13 @@ func (a *AllPorts) rules(notIn rule, guest netip.Addr) (all []rule) {
 				rule{&expr.Verdict{Kind: expr.VerdictAccept}}))
 		}
 	}
-	notLoopback := name(expr.MetaKeyIIFNAME, "lo", false)
+	notLoopback := matchDevice(expr.MetaKeyIIFNAME, "lo", false)
 	for _, number := range protocols {
-		beginning := protocol(number)
+		beginning := matchProtocol(number)
 		if number == unix.IPPROTO_TCP {
 			beginning = append(beginning, synOnly()...)
 		}
-		all = append(all, slices.Concat(notIn, notLoopback, family(true), toHere(), beginning, rule{
+		all = append(all, slices.Concat(notIn, notLoopback, matchFamily(true), toHere(), beginning, rule{
 			&expr.Immediate{Register: 1, Data: guest.AsSlice()},
 			&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1},
 		}))
@@ -82,7 +81,7 @@ const (
 	flagACK     = 16
 )
 
-// synOnly looks for the first packet of a TCP connection.
+// synOnly matches the first packet of a TCP connection.
 func synOnly() rule {
 	return rule{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
@@ -94,8 +93,8 @@ func synOnly() rule {
 	}
 }
 
-// listening returns the ports on which something in the namespace listens for others, sorted.
-func listening() ([]int, error) {
+// listeningPorts returns the ports that programs in the namespace listen on for other hosts, sorted.
+func listeningPorts() ([]int, error) {
 	ports := map[int]bool{}
 	for file, state := range map[string]string{"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"} {
 		f, err := os.Open("/proc/thread-self/net/" + file)
@@ -107,7 +106,7 @@ func listening() ([]int, error) {
 		}
 		lines := bufio.NewScanner(f)
 		for lines.Scan() {
-			if port, is := listener(lines.Text(), state); is {
+			if port, is := listenerPort(lines.Text(), state); is {
 				ports[port] = true
 			}
 		}
@@ -120,9 +119,9 @@ func listening() ([]int, error) {
 	return slices.Sorted(maps.Keys(ports)), nil
 }
 
-// listener returns the port of a line of /proc/net/tcp or its like, if the socket is in the
-// state and not at a loopback address of IPv4.
-func listener(line, state string) (int, bool) {
+// listenerPort parses a line of /proc/net/tcp or a similar file. It returns the port if the socket is in the given
+// state and isn't bound to an IPv4 loopback address.
+func listenerPort(line, state string) (int, bool) {
 	fields := strings.Fields(line) // 0: 0100007F:1538 00000000:0000 0A …
 	if len(fields) < 4 || fields[3] != state {
 		return 0, false

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDatagram is the size in bytes above which a request is not understood.
+// maxDatagram is the size of the longest request that the server understands, in bytes.
 const maxDatagram = 4096
 
-// dhcpServer answers the one machine behind a tap.
+// dhcpServer answers the only VM behind a tap.
 type dhcpServer struct {
 	conn   net.PacketConn
 	lease  lease
 	logger *slog.Logger
-	ends   chan struct{} // closed when it is to end
+	ends   chan struct{} // closed to stop the server
 	done   chan struct{} // closed when the serving goroutine has ended
-	leased bool          // the machine took its address at least once
-	// declined: the machine found another computer with its address at least once.
+	leased bool          // the guest took its address at least once
+	// declined: the guest found another computer with its address at least once.
 	declined bool
 }
 
@@ -37,15 +37,15 @@ func startDHCP(ctx context.Context, device string, l lease, logger *slog.Logger)
 	return serveDHCP(conn, l, logger), nil
 }
 
-// serveDHCP answers the requests that come by a connection until Close.
+// serveDHCP answers the requests that arrive on a connection, until Close.
 func serveDHCP(conn net.PacketConn, l lease, logger *slog.Logger) *dhcpServer {
 	s := &dhcpServer{conn: conn, lease: l, logger: logger, ends: make(chan struct{}), done: make(chan struct{})}
-	go s.serve()
+	go s.serveRequests()
 	return s
 }
 
-// listenDHCP opens the server's port on one interface only: other servers of
-// the same computer, ours of other machines among them, have theirs elsewhere.
+// listenDHCP opens the server's port on one interface only, so other DHCP servers of the same computer, including
+// those for other VMs, can use their own interfaces.
 func listenDHCP(ctx context.Context, device string) (net.PacketConn, error) {
 	doing := "start the DHCP server on " + device
 	listen := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
@@ -93,7 +93,7 @@ func (s *dhcpServer) Close() error {
 	return nil
 }
 
-func (s *dhcpServer) serve() {
+func (s *dhcpServer) serveRequests() {
 	defer close(s.done)
 	buffer := make([]byte, maxDatagram)
 	for {
@@ -106,13 +106,13 @@ func (s *dhcpServer) serve() {
 			}
 			return
 		}
-		s.handle(buffer[:n])
+		s.handleDatagram(buffer[:n])
 	}
 }
 
-// handle answers one datagram. What a machine sends is no reason to stop or to
-// fill the log: what cannot be understood is dropped.
-func (s *dhcpServer) handle(datagram []byte) {
+// handleDatagram answers one datagram. A guest must not be able to stop the server or fill the log, so handle drops
+// datagrams that it cannot parse.
+func (s *dhcpServer) handleDatagram(datagram []byte) {
 	request, err := dhcpv4.FromBytes(datagram)
 	if err != nil {
 		s.logger.Debug("DHCP request dropped", "err", err)
@@ -122,7 +122,7 @@ func (s *dhcpServer) handle(datagram []byte) {
 		s.declined = true
 		s.logger.Warn("guest found its address in use by another computer", "address", s.lease.guest.Addr().String())
 	}
-	r, ok, err := s.lease.answer(request)
+	r, ok, err := s.lease.answerRequest(request)
 	if err != nil {
 		s.logger.Warn("DHCP request not answered", "err", err)
 		return

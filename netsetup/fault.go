@@ -7,56 +7,53 @@ import (
 	"strings"
 )
 
-// A Fault is a reason for which a network cannot be set up and which the user,
-// not the program, can remove.
+// A Fault is a reason why a network cannot be set up that the user, not the program, can remove.
 type Fault string
 
-// The faults. Their texts are for logs and tests; what a user reads is made by
-// Error.Error.
+// Faults that an Error can have. Their texts are for logs and tests; users read Error.Error.
 const (
-	// NameInvalid: an interface name is empty, longer than 15 bytes or
-	// contains what the kernel refuses (slash, colon, blank).
+	// NameInvalid means that an interface name is empty, longer than 15 bytes, or contains a character that the
+	// kernel refuses (slash, colon, blank).
 	NameInvalid Fault = "name invalid"
-	// NameTaken: an interface of the name exists and is not a left-over of
-	// the same owner, or another process of that owner is still at work.
+	// NameTaken means that an interface of that name exists and isn't left over from the same owner. It can also
+	// mean that another process of the same owner is still running.
 	NameTaken Fault = "name taken"
-	// Gone: the interface of a running machine, or its address, does not exist
-	// any more.
+	// Gone means that the interface of a running VM, or its address, no longer exists.
 	Gone Fault = "gone"
-	// NoRight: CAP_NET_ADMIN or CAP_NET_BIND_SERVICE is missing.
+	// NoRight means that CAP_NET_ADMIN, CAP_NET_BIND_SERVICE or CAP_NET_RAW is missing.
 	NoRight Fault = "no right"
-	// NoTunDevice: /dev/net/tun is missing or may not be opened.
+	// NoTunDevice means that /dev/net/tun is missing or may not be opened.
 	NoTunDevice Fault = "no tun device"
-	// NoBridge: the bridge does not exist.
+	// NoBridge means that the bridge does not exist.
 	NoBridge Fault = "no bridge"
-	// NotABridge: the interface exists but is something else.
+	// NotABridge means that the interface exists but isn't a bridge.
 	NotABridge Fault = "not a bridge"
-	// ForwardingOff: net.ipv4.ip_forward is 0 and cannot be set.
+	// ForwardingOff means that net.ipv4.ip_forward is 0 and cannot be set.
 	ForwardingOff Fault = "forwarding off"
-	// NoNftables: the kernel cannot do what the rules need.
+	// NoNftables means that the kernel lacks a feature that the rules need.
 	NoNftables Fault = "no nftables"
-	// SubnetInvalid: the prefix is not an IPv4 one with room for two hosts.
+	// SubnetInvalid means that the prefix isn't an IPv4 prefix of 8 to 30 bits.
 	SubnetInvalid Fault = "subnet invalid"
-	// SubnetTaken: another interface has addresses in the subnet.
+	// SubnetTaken means that another interface has addresses in the subnet.
 	SubnetTaken Fault = "subnet taken"
-	// ForwardInvalid: a forwarded port's protocol, address or number is wrong.
+	// ForwardInvalid means that the protocol, address or number of a forwarded port is wrong.
 	ForwardInvalid Fault = "forward invalid"
-	// PortTaken: another program listens on a port that is to be forwarded.
+	// PortTaken means that another program uses a port that should be forwarded.
 	PortTaken Fault = "port taken"
-	// MACInvalid: the machine's hardware address is missing or a group's.
+	// MACInvalid means that the VM's hardware address is missing or is a group address.
 	MACInvalid Fault = "mac invalid"
 )
 
-// Error is what was being done, why it failed and what the user can do about it.
+// Error describes a failed operation, its reason, and what the user can do about it.
 type Error struct {
-	Doing  string // what was being done to what: "open tap vm0"
+	Doing  string // the operation and its object: "open tap vm0"
 	Fault  Fault  // the kind of reason
 	Detail string // the reason: "bridge br0 does not exist"
-	Remedy string // an advice, empty if there is none
-	Err    error  // the underlying error, nil if there is none
+	Remedy string // advice for the user; may be empty
+	Err    error  // the underlying error; may be nil
 }
 
-// Error returns all of it in one line.
+// Error returns all parts in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Doing + ": " + e.Detail)
@@ -69,11 +66,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the underlying error, nil if there is none.
+// Unwrap returns the underlying error, which may be nil.
 func (e *Error) Unwrap() error { return e.Err }
 
-// FaultOf returns the fault of the first *Error in err's chain, or "" if there
-// is none.
+// FaultOf returns the Fault of the first *Error in err's chain, or "" if the chain contains no *Error.
 func FaultOf(err error) Fault {
 	var e *Error
 	if errors.As(err, &e) {
@@ -85,8 +81,8 @@ func FaultOf(err error) Fault {
 const adminRemedy = "run as root or give the program the capability CAP_NET_ADMIN " +
 	"(by a service: the drop-in network.conf; in Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
 
-// noAdmin turns a refusal by the kernel into the fault NoRight and leaves every
-// other error as it is, with what was being done in front.
+// noAdmin turns a permission error from the kernel into NoRight. It prefixes every other error with the
+// operation.
 func noAdmin(doing string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return &Error{

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Forward leads from a port of the namespace to one of the machine.
+// Forward leads from a port of the namespace to a port of the VM.
 type Forward struct {
 	// Protocol is "tcp" or "udp"; empty means tcp.
 	Protocol string
-	// Address is the namespace's IPv4 address to be reached at. The zero
-	// value and 0.0.0.0 mean all, the loopback address included.
+	// Address is the IPv4 address of the namespace to accept connections on. The zero value and 0.0.0.0 mean all
+	// addresses, including the loopback address.
 	Address netip.Addr
 	// HostPort is the namespace's port, 1 to 65535.
 	HostPort uint16
-	// GuestPort is the machine's port; 0 means the same as HostPort.
+	// GuestPort is the VM's port; 0 means HostPort.
 	GuestPort uint16
 }
 
@@ -42,10 +42,10 @@ func (f Forward) withDefaults() Forward {
 	return f
 }
 
-func (f Forward) everywhere() bool { return !f.Address.IsValid() || f.Address.IsUnspecified() }
+func (f Forward) isEverywhere() bool { return !f.Address.IsValid() || f.Address.IsUnspecified() }
 
 // viaLoopback reports whether the port can be reached at 127.0.0.1.
-func (f Forward) viaLoopback() bool { return f.everywhere() || f.Address.IsLoopback() }
+func (f Forward) viaLoopback() bool { return f.isEverywhere() || f.Address.IsLoopback() }
 
 func (f Forward) protocolNumber() byte {
 	if f.Protocol == "udp" {
@@ -54,7 +54,7 @@ func (f Forward) protocolNumber() byte {
 	return unix.IPPROTO_TCP
 }
 
-// checkForwards returns the forwards with their defaults.
+// checkForwards returns the forwards with their defaults, or an error for the first invalid forward.
 func checkForwards(doing string, forwards []Forward) ([]Forward, error) {
 	checked := make([]Forward, 0, len(forwards))
 	for _, f := range forwards {
@@ -76,16 +76,15 @@ func checkForwards(doing string, forwards []Forward) ([]Forward, error) {
 	return checked, nil
 }
 
-// reservation keeps a forwarded port from being used by others. The rules
-// would divert their traffic silently.
+// reservation keeps other programs from using a forwarded port. Without it, the rules would silently divert their
+// traffic.
 type reservation struct{ sockets []*os.File }
 
-// reserve binds all ports. They are bound, not listened on: what is not
-// forwarded is still refused.
-func reserve(doing string, forwards []Forward) (*reservation, error) {
+// reservePorts binds all ports but does not listen on them, so connections that aren't forwarded are still refused.
+func reservePorts(doing string, forwards []Forward) (*reservation, error) {
 	r := &reservation{}
 	for _, f := range forwards {
-		socket, err := bind(doing, f)
+		socket, err := bindPort(doing, f)
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
@@ -94,7 +93,7 @@ func reserve(doing string, forwards []Forward) (*reservation, error) {
 	return r, nil
 }
 
-func bind(doing string, f Forward) (*os.File, error) {
+func bindPort(doing string, f Forward) (*os.File, error) {
 	doing += ": forward " + f.String()
 	kind := unix.SOCK_STREAM
 	if f.Protocol == "udp" {
@@ -106,7 +105,7 @@ func bind(doing string, f Forward) (*os.File, error) {
 	}
 	socket := os.NewFile(uintptr(fd), f.String())
 	local := &unix.SockaddrInet4{Port: int(f.HostPort)}
-	if !f.everywhere() {
+	if !f.isEverywhere() {
 		local.Addr = f.Address.As4()
 	}
 	if err := unix.Bind(fd, local); err != nil {

@@ -25,8 +25,8 @@ const (
 // bridgeFilter is NF_BR_PRI_FILTER_BRIDGED of linux/netfilter_bridge.h.
 const bridgeFilter = -200
 
-// fromGuest are the rules for what the guest behind a tap sends. In the syntax of nft, with
-// vm0, 10.66.10.14 and 02:00:00:00:00:01, of which the first is there without a filter, too:
+// fromGuest returns the rules for packets from the guest behind a tap. In nft syntax, with vm0, 10.66.10.14 and
+// 02:00:00:00:00:01:
 //
 //	from-guest: type filter hook ingress device "vm0" priority filter
 //	    ether type ip udp dport 67 drop
@@ -38,25 +38,28 @@ const bridgeFilter = -200
 //	    the same with arp saddr ip 0.0.0.0 (a probe, RFC 5227) accept
 //	    drop
 //
-// It is the hook before the bridge: a bridge learns the senders of some frames, those of
-// LLDP for example, without asking its own rules.
+// Without Lease.Filter only the first rule exists.
+//
+// The hook runs before the bridge, because a bridge learns the senders of some frames, for example LLDP, without
+// consulting its own rules.
 //
 // See docs/decisions/0099-lease-on-a-tap.md.
 func fromGuest(l Lease) chain {
 	drop, accept := rule{&expr.Verdict{Kind: expr.VerdictDrop}}, rule{&expr.Verdict{Kind: expr.VerdictAccept}}
 	rules := []rule{slices.Concat(etherType(unix.ETH_P_IP), toPort(unix.IPPROTO_UDP, dhcpv4.ServerPort), drop)}
 	if l.Filter {
-		// Ethernet, IPv4, and the lengths of their addresses.
-		arp := field(expr.PayloadBaseNetworkHeader, 0, []byte{0, 1, 8, 0, 6, 4}, true)
+		// Ethernet, IPv4, and their address lengths.
+		arp := compareField(expr.PayloadBaseNetworkHeader, 0, []byte{0, 1, 8, 0, 6, 4}, true)
 		sender := func(ip []byte) rule {
-			return field(expr.PayloadBaseNetworkHeader, arpSenderOffset, slices.Concat(l.MAC, ip), true)
+			return compareField(expr.PayloadBaseNetworkHeader, arpSenderOffset, slices.Concat(l.MAC, ip), true)
 		}
 		own := l.Address.Addr()
 		rules = append(rules,
-			slices.Concat(field(expr.PayloadBaseLLHeader, hardwareOffset, l.MAC, false), drop),
-			slices.Concat(etherType(unix.ETH_P_IP), protocol(unix.IPPROTO_UDP), field(expr.PayloadBaseTransportHeader,
-				sourcePortOffset, binary.BigEndian.AppendUint16(nil, dhcpv4.ServerPort), true), drop),
-			slices.Concat(etherType(unix.ETH_P_IP), address(sourceOffset, own, true), accept),
+			slices.Concat(compareField(expr.PayloadBaseLLHeader, hardwareOffset, l.MAC, false), drop),
+			slices.Concat(etherType(unix.ETH_P_IP), matchProtocol(unix.IPPROTO_UDP),
+				compareField(expr.PayloadBaseTransportHeader,
+					sourcePortOffset, binary.BigEndian.AppendUint16(nil, dhcpv4.ServerPort), true), drop),
+			slices.Concat(etherType(unix.ETH_P_IP), matchAddress(sourceOffset, own, true), accept),
 			slices.Concat(etherType(unix.ETH_P_ARP), arp, sender(own.AsSlice()), accept),
 			slices.Concat(etherType(unix.ETH_P_ARP), arp, sender(make([]byte, 4)), accept),
 			drop)
@@ -67,7 +70,8 @@ func fromGuest(l Lease) chain {
 	}
 }
 
-// fromCard are the rules for what a guest without a lease sends, which keep it to the hardware address of its card:
+// fromCard returns the rules for packets from a guest without a lease. They keep the guest to the hardware address
+// of its card:
 //
 //	from-guest: type filter hook ingress device "vm0" priority filter
 //	    ether saddr != 02:00:00:00:00:01 drop
@@ -77,22 +81,23 @@ func fromGuest(l Lease) chain {
 //	    meta protocol ip6 icmpv6 type nd-router-advert drop
 //	    meta protocol ip6 icmpv6 type nd-redirect drop
 //
-// At this hook the kernel has taken the tag of a VLAN from the packet, so the last four rules see what is in it.
+// At this hook the kernel has already removed the VLAN tag from the packet, so the last four rules match the
+// contents.
 //
 // See docs/decisions/0181-bridges-of-a-node.md.
 func fromCard(mac net.HardwareAddr) chain {
 	drop := rule{&expr.Verdict{Kind: expr.VerdictDrop}}
 	sent := func(family uint16, transport byte, offset uint32, want ...byte) rule {
-		return slices.Concat(packetOf(family), protocol(transport),
-			field(expr.PayloadBaseTransportHeader, offset, want, true), drop)
+		return slices.Concat(packetOf(family), matchProtocol(transport),
+			compareField(expr.PayloadBaseTransportHeader, offset, want, true), drop)
 	}
 	const dhcpv6Server, routerAdvertisement, redirect = 547, 134, 137 // RFC 8415, RFC 4861
 	return chain{
 		name: "from-guest", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookIngress,
 		priority: nftables.ChainPriorityFilter, rules: []rule{
-			slices.Concat(field(expr.PayloadBaseLLHeader, hardwareOffset, mac, false), drop),
+			slices.Concat(compareField(expr.PayloadBaseLLHeader, hardwareOffset, mac, false), drop),
 			slices.Concat(packetOf(unix.ETH_P_ARP),
-				field(expr.PayloadBaseNetworkHeader, arpSenderOffset, mac, false), drop),
+				compareField(expr.PayloadBaseNetworkHeader, arpSenderOffset, mac, false), drop),
 			sent(unix.ETH_P_IP, unix.IPPROTO_UDP, sourcePortOffset,
 				binary.BigEndian.AppendUint16(nil, dhcpv4.ServerPort)...),
 			sent(unix.ETH_P_IPV6, unix.IPPROTO_UDP, sourcePortOffset,
@@ -103,7 +108,7 @@ func fromCard(mac net.HardwareAddr) chain {
 	}
 }
 
-// packetOf looks for a packet's protocol, also in a VLAN.
+// packetOf matches a packet's protocol, even inside a VLAN.
 func packetOf(etherType uint16) rule {
 	return rule{
 		&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: 1},
@@ -111,15 +116,15 @@ func packetOf(etherType uint16) rule {
 	}
 }
 
-// toGuest are the rules for what others send to the guest:
+// toGuest returns the rules for packets from others to the guest:
 //
 //	to-guest: type filter hook postrouting priority filter
 //	    oif "vm0" ether type ip udp dport 68 drop
 //	    oif "vm0" ether type ip6 drop
 //
-// The second is part of the filter: a guest that took an address of IPv6 from a router could
-// not use it. The interface is known by its number: where the kernel leaves the rules of a
-// killed process, they are for no other. What the runner itself sends on the tap isn't bridged.
+// The second rule exists with Lease.Filter only: a guest that took an IPv6 address from a router could not use it.
+// The rules identify the interface by its index, so rules that the kernel keeps after a killed process never match
+// another interface. Packets that the runner itself sends on the tap aren't bridged.
 func toGuest(link netlink.Link, l Lease) chain {
 	drop := rule{&expr.Verdict{Kind: expr.VerdictDrop}}
 	out := rule{
@@ -140,23 +145,23 @@ func toGuest(link netlink.Link, l Lease) chain {
 	}
 }
 
-// guard sets the rules of a lease.
-func guard(doing string, t *table, link netlink.Link, l Lease) error {
-	if err := t.fill(doing, nftables.TableFamilyNetdev, link.Attrs().Name, fromGuest(l)); err != nil {
+// guardLease sets the rules for a lease.
+func guardLease(doing string, t *table, link netlink.Link, l Lease) error {
+	if err := t.addChains(doing, nftables.TableFamilyNetdev, link.Attrs().Name, fromGuest(l)); err != nil {
 		return err
 	}
-	return t.fill(doing, nftables.TableFamilyBridge, "", toGuest(link, l))
+	return t.addChains(doing, nftables.TableFamilyBridge, "", toGuest(link, l))
 }
 
-// etherType looks for what a frame carries. The type of a frame with a VLAN is that of VLANs.
+// etherType matches the type of a frame's payload. A frame with a VLAN tag has the VLAN's own type.
 func etherType(number uint16) rule {
-	return field(expr.PayloadBaseLLHeader, etherTypeOffset, binary.BigEndian.AppendUint16(nil, number), true)
+	return compareField(expr.PayloadBaseLLHeader, etherTypeOffset, binary.BigEndian.AppendUint16(nil, number), true)
 }
 
-// field compares bytes of a header.
-func field(base expr.PayloadBase, offset uint32, want []byte, equal bool) rule {
+// compareField compares bytes in a header.
+func compareField(base expr.PayloadBase, offset uint32, want []byte, equal bool) rule {
 	return rule{
 		&expr.Payload{DestRegister: 1, Base: base, Offset: offset, Len: uint32(len(want))},
-		&expr.Cmp{Op: is(equal), Register: 1, Data: want},
+		&expr.Cmp{Op: comparison(equal), Register: 1, Data: want},
 	}
 }

@@ -101,7 +101,7 @@ func newLANOf(t *testing.T, cfg netsetup.TapConfig) *lan {
 	tap, err := openTap(cfg)
 	require.NoError(t, err)
 	n := &lan{t, bridge, tap.Files()[0], neighbor, make(chan []byte, 4096)}
-	reader := duplicate(t, n.tap)
+	reader := duplicateSocket(t, n.tap)
 	go func() {
 		for buffer := make([]byte, 9000); ; {
 			size, err := reader.Read(buffer)
@@ -401,7 +401,7 @@ func TestLeaseLeavesNothing(t *testing.T) {
 	other, err := openTap(netsetup.TapConfig{Name: "vm1", Bridge: "br0", Owner: "two", Lease: leased(true)})
 	require.NoError(t, err)
 	require.Equal(t, 4, strings.Count(rules(t), "table "), "two for each tap")
-	qemus, inherited := duplicate(t, tap.Files()[0]), duplicate(t, tap.Inherit()[0])
+	qemus, inherited := duplicateSocket(t, tap.Files()[0]), duplicateSocket(t, tap.Inherit()[0])
 	again, err := adoptTap(cfg)
 	require.NoError(t, err, "the rules are QEMU's")
 	require.NoError(t, again.Close())

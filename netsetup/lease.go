@@ -10,40 +10,38 @@ import (
 )
 
 const (
-	// leaseTime lets a machine keep its address while its caller restarts; the
-	// address never changes while the network exists.
+	// leaseTime lets a VM keep its address while its runner restarts; the address never changes while the network
+	// exists.
 	leaseTime  = 24 * time.Hour
 	serverPort = 67
 	clientPort = 68
 )
 
-// lease is the one thing the DHCP server has to give.
+// lease is the only lease that the DHCP server offers.
 type lease struct {
-	mac      net.HardwareAddr // the only client that gets an answer
+	mac      net.HardwareAddr // the only client that receives an answer
 	guest    netip.Prefix     // the client's address in its subnet
-	server   netip.Addr       // how the server is known
+	server   netip.Addr       // the server's address as the client sees it
 	gateway  netip.Addr       // router; may be invalid
-	routes   []Route          // by other routers, may be empty
+	routes   []Route          // via other routers, may be empty
 	dns      []netip.Addr     // may be empty
 	search   []string         // domains for names without a dot, may be empty
 	mtu      int              // bytes
 	hostname string           // may be empty
 }
 
-// reply is an answer and where it goes to.
+// reply is an answer with its destination.
 type reply struct {
 	message *dhcpv4.DHCPv4
 	to      netip.AddrPort
 }
 
-// answer decides what a request is answered with; ok is false where the server
-// has to be silent. Sources: RFC 2131 section 4.3 (what to answer) and 4.1
-// (where to), RFC 6842 (client identifier), RFC 3397 (search domains).
+// answerRequest computes the answer to a request; ok is false if the server must stay silent. Sources: RFC 2131
+// sections 4.3 (answers) and 4.1 (destinations), RFC 6842 (client identifier), RFC 3397 (search domains).
 //
-// All requests come from a link with a single machine on it. Answers to a
-// client without an address are always broadcast: that reaches it whatever it
-// set as its broadcast flag.
-func (l lease) answer(request *dhcpv4.DHCPv4) (r reply, ok bool, err error) {
+// All requests come from a link with a single VM on it. A client without an address receives a broadcast, which it
+// accepts whether or not its broadcast flag is set.
+func (l lease) answerRequest(request *dhcpv4.DHCPv4) (r reply, ok bool, err error) {
 	kind, ok := l.kindOfAnswer(request)
 	if !ok {
 		return reply{}, false, nil
@@ -54,14 +52,14 @@ func (l lease) answer(request *dhcpv4.DHCPv4) (r reply, ok bool, err error) {
 		dhcpv4.WithOptionCopied(request, dhcpv4.OptionClientIdentifier),
 	}
 	if kind != dhcpv4.MessageTypeNak {
-		options = append(options, l.parameters()...)
+		options = append(options, l.leaseOptions()...)
 	}
 	renewing := request.ClientIPAddr != nil && !request.ClientIPAddr.IsUnspecified()
 	switch {
 	case kind == dhcpv4.MessageTypeNak:
 		renewing = false
 	case request.MessageType() == dhcpv4.MessageTypeInform:
-		// The client has its address from elsewhere: parameters only.
+		// The client already has its address: send parameters only.
 	default:
 		options = append(options,
 			dhcpv4.WithYourIP(l.guest.Addr().AsSlice()),
@@ -105,8 +103,8 @@ func (l lease) kindOfAnswer(request *dhcpv4.DHCPv4) (dhcpv4.MessageType, bool) {
 	}
 }
 
-// parameters are what a client learns besides its address.
-func (l lease) parameters() []dhcpv4.Modifier {
+// leaseOptions returns the options of an answer other than the address.
+func (l lease) leaseOptions() []dhcpv4.Modifier {
 	mask := net.CIDRMask(l.guest.Bits(), 32)
 	mtu := binary.BigEndian.AppendUint16(nil, uint16(l.mtu))
 	options := []dhcpv4.Modifier{
@@ -116,7 +114,7 @@ func (l lease) parameters() []dhcpv4.Modifier {
 	routes := l.routes
 	if l.gateway.IsValid() {
 		options = append(options, dhcpv4.WithRouter(l.gateway.AsSlice()))
-		// A client that knows routes ignores the router (RFC 3442).
+		// A client that accepts routes ignores the router option (RFC 3442).
 		everything := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 		routes = append([]Route{{To: everything, Via: l.gateway}}, routes...)
 	}

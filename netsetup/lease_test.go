@@ -103,7 +103,7 @@ func TestLeaseAnswers(t *testing.T) {
 				dhcpv4.WithHwAddr(testLease().mac), dhcpv4.WithMessageType(test.kind),
 			}, test.details...)...)
 			require.NoError(t, err)
-			reply, ok, err := testLease().answer(request)
+			reply, ok, err := testLease().answerRequest(request)
 			require.NoError(t, err)
 			require.Equal(t, test.answer != silence, ok)
 			if !ok {
@@ -122,7 +122,7 @@ func TestLeaseTellsTheNetwork(t *testing.T) {
 	t.Parallel()
 	request, err := dhcpv4.NewDiscovery(testLease().mac, dhcpv4.WithOption(dhcpv4.OptClientIdentifier([]byte("me"))))
 	require.NoError(t, err)
-	reply, ok, err := testLease().answer(request)
+	reply, ok, err := testLease().answerRequest(request)
 	require.NoError(t, err)
 	require.True(t, ok)
 
@@ -163,7 +163,7 @@ func FuzzDHCP(f *testing.F) {
 	f.Fuzz(func(t *testing.T, datagram []byte) {
 		sent := &outbox{}
 		server := &dhcpServer{conn: sent, lease: testLease(), logger: slog.New(slog.DiscardHandler)}
-		server.handle(datagram)
+		server.handleDatagram(datagram)
 		require.LessOrEqual(t, len(sent.datagrams), 1)
 		for _, d := range sent.datagrams {
 			requireAnswer(t, datagram, d)

@@ -15,33 +15,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MasqueradeConfig describes a private subnet with one machine in it.
+// MasqueradeConfig describes a private subnet with one VM in it.
 type MasqueradeConfig struct {
-	// Name is the tap's name, 1 to 15 bytes. It also names the rules.
+	// Name is the tap's name, 1 to 15 bytes. It is also part of the name of the nftables table.
 	Name string
 	// Owner identifies the owner of the network; see TapConfig.Owner.
 	Owner string
-	// Queues is how many queues the tap has; see TapConfig.Queues.
+	// Queues is the tap's number of queues; see TapConfig.Queues.
 	Queues int
-	// MAC is the machine's hardware address, the only one that gets an
-	// address.
+	// MAC is the VM's hardware address. No other hardware address gets an IP address.
 	MAC net.HardwareAddr
-	// Subnet is an IPv4 prefix of 8 to 30 bits. Its first address is the
-	// gateway's, its second the machine's. Zero: 10.0.2.0/24, or, where that
-	// is in use, the next one that is free.
+	// Subnet is an IPv4 prefix of 8 to 30 bits. Its first address belongs to the gateway, its second to the VM. The
+	// zero value means 10.0.2.0/24 or, if that is in use, the next free subnet.
 	Subnet netip.Prefix
-	// Hostname is the machine's name, for its DHCP lease; may be empty.
+	// Hostname is the VM's name in its DHCP lease; may be empty.
 	Hostname string
-	// DNS are the name servers of the machine's DHCP lease, IPv4. Empty: those of
-	// /etc/resolv.conf that it can reach.
+	// DNS lists the IPv4 name servers in the VM's DHCP lease. If it is empty, the lease contains the name servers of
+	// /etc/resolv.conf that the VM can reach.
 	DNS []netip.Addr
-	// Search are the domains for names without a dot. Empty: those of
+	// Search lists the domains for names without a dot. If it is empty, the lease contains the search domains of
 	// /etc/resolv.conf.
 	Search []string
-	// Forwards are the ports that lead to the machine.
+	// Forwards lists the ports that lead to the VM.
 	Forwards []Forward
-	// AllPorts hands all ports of the namespace's addresses to the machine; nil: those of
-	// Forwards only. The loopback addresses keep theirs.
+	// AllPorts forwards all ports of the namespace's addresses, except its loopback addresses, to the VM. nil
+	// forwards only Forwards.
 	AllPorts *AllPorts
 }
 
@@ -51,32 +49,31 @@ type Masquerade struct {
 	rules   *table
 	guest   netip.Prefix
 	gateway netip.Addr
-	closers []func() error // in the order in which things were made
+	closers []func() error // in order of creation
 }
 
-// OpenMasquerade makes the tap, gives it the gateway address, sets the rules
-// and starts the DHCP server, which answers until Close; ctx is for the set-up
-// only. The tap has the MTU of the default route, which is also in the machine's DHCP
-// lease.
+// OpenMasquerade creates the tap, assigns the gateway address to it, sets the rules and starts the DHCP server,
+// which answers until Close. ctx covers the setup only. The tap has the MTU of the default route, which is also part
+// of the VM's DHCP lease.
 //
-// IPv4 forwarding of the namespace is enabled if it is not. A firewall of
-// the namespace that drops forwarded packets still does so: a rule of another
-// table cannot let pass what it refuses. A warning about it is logged.
+// OpenMasquerade enables IPv4 forwarding in the namespace. It cannot override a firewall of the namespace that drops
+// forwarded packets, because a rule cannot accept a packet that another table drops. It logs a warning about such a
+// firewall.
 func OpenMasquerade(ctx context.Context, cfg MasqueradeConfig, logger *slog.Logger) (*Masquerade, error) {
 	doing := "open masquerade network " + cfg.Name
-	plan, err := check(doing, cfg)
+	plan, err := checkMasquerade(doing, cfg)
 	if err != nil {
 		return nil, err
 	}
 	m := &Masquerade{}
-	if err := m.open(ctx, doing, plan, logger); err != nil {
+	if err := m.setUp(ctx, doing, plan, logger); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-// check returns the configuration with its defaults, or its first fault.
-func check(doing string, cfg MasqueradeConfig) (MasqueradeConfig, error) {
+// checkMasquerade returns the configuration with its defaults, or an error for the first invalid setting.
+func checkMasquerade(doing string, cfg MasqueradeConfig) (MasqueradeConfig, error) {
 	if err := checkName(doing, cfg.Name); err != nil {
 		return cfg, err
 	}
@@ -112,8 +109,8 @@ func check(doing string, cfg MasqueradeConfig) (MasqueradeConfig, error) {
 	return cfg, nil
 }
 
-// open makes everything, what can be refused first.
-func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
+// setUp creates everything, beginning with the steps that the kernel may refuse.
+func (m *Masquerade) setUp(ctx context.Context, doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
 	table, err := openTable(doing, cfg.Name, tableOwned, nftables.TableFamilyINet)
 	if err != nil {
 		return err
@@ -123,7 +120,7 @@ func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfi
 	if err := enableForwarding(doing, logger); err != nil {
 		return err
 	}
-	ports, err := reserve(doing, cfg.Forwards)
+	ports, err := reservePorts(doing, cfg.Forwards)
 	if err != nil {
 		return err
 	}
@@ -134,12 +131,12 @@ func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfi
 	if err := cfg.AllPorts.leaveOut(doing, cfg, logger); err != nil {
 		return err
 	}
-	all := chains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts)
-	if err := table.fill(doing, nftables.TableFamilyINet, "", all...); err != nil {
+	all := masqueradeChains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts)
+	if err := table.addChains(doing, nftables.TableFamilyINet, "", all...); err != nil {
 		return err
 	}
 	allowLoopback(cfg, logger)
-	if err := warn(table, cfg, logger); err != nil {
+	if err := warnOfBarriers(table, cfg, logger); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return m.serveAddress(ctx, doing, cfg, logger)
@@ -158,40 +155,39 @@ func (m *Masquerade) serveAddress(ctx context.Context, doing string, cfg Masquer
 	return nil
 }
 
-// warn logs what may keep the network from working.
-func warn(table *table, cfg MasqueradeConfig, logger *slog.Logger) error {
+// warnOfBarriers logs conditions that may keep the network from working.
+func warnOfBarriers(table *table, cfg MasqueradeConfig, logger *slog.Logger) error {
 	if len(cfg.DNS) == 0 {
 		logger.Warn("guest gets no name servers")
 	}
-	barriers, err := table.barriers()
+	barriers, err := table.findBarriers()
 	for _, chain := range barriers {
 		logger.Warn("firewall drops forwarded packets that it has no rule for", "chain", chain, "interface", cfg.Name)
 	}
 	return err
 }
 
-// openTap makes the tap with the gateway's address. There is no bridge: with
-// one machine in the subnet it would have a single port, and unlike the tap it
-// would outlive a killed process.
+// openTap creates the tap and assigns the gateway's address to it. It creates no bridge: with one VM in the subnet,
+// the bridge would have a single port and, unlike the tap, would outlive a killed process.
 func (m *Masquerade) openTap(doing string, cfg MasqueradeConfig) error {
 	tap, link, err := createTap(doing, cfg.Name, cfg.Owner, cfg.Queues)
 	if err != nil {
 		return err
 	}
 	m.tap = tap
-	m.closers = append(m.closers, tap.close)
-	around, err := query(link)
+	m.closers = append(m.closers, tap.tearDown)
+	around, err := readSurroundings(link)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	tap.mtu = around.mtu
-	if err := tap.prepare(doing, link, gatewayAddress(cfg.MAC)); err != nil {
+	if err := tap.prepareLink(doing, link, gatewayAddress(cfg.MAC)); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return noAdmin(doing+": bring the tap up", err)
 	}
-	subnet, err := settle(doing, link, cfg, around)
+	subnet, err := chooseSubnet(doing, link, cfg, around)
 	if err != nil {
 		return err
 	}
@@ -205,8 +201,8 @@ func (m *Masquerade) settleIn(subnet netip.Prefix) {
 	m.guest = netip.PrefixFrom(guestOf(subnet), subnet.Bits())
 }
 
-// gatewayAddress derives the gateway's hardware address from the machine's, so
-// that it is the same in every run and wherever the machine runs.
+// gatewayAddress derives the gateway's hardware address from the VM's, so it stays the same in every run and on
+// every computer.
 func gatewayAddress(machine net.HardwareAddr) net.HardwareAddr {
 	gateway := highAddress(machine)
 	if machine[0] == gateway[0] {
@@ -215,13 +211,13 @@ func gatewayAddress(machine net.HardwareAddr) net.HardwareAddr {
 	return gateway
 }
 
-// settle takes a subnet for the tap.
-func settle(doing string, link netlink.Link, cfg MasqueradeConfig, around surroundings) (netip.Prefix, error) {
+// chooseSubnet chooses a subnet and assigns it to the tap.
+func chooseSubnet(doing string, link netlink.Link, cfg MasqueradeConfig, around surroundings) (netip.Prefix, error) {
 	if cfg.Subnet.IsValid() {
 		if u, taken := firstOverlap(cfg.Subnet, around.addresses); taken {
 			return cfg.Subnet, subnetTaken(doing, cfg.Subnet, "overlaps with "+u.by)
 		}
-		free, err := claim(doing, link, cfg.Subnet)
+		free, err := claimSubnet(doing, link, cfg.Subnet)
 		if err == nil && !free {
 			err = subnetTaken(doing, cfg.Subnet, "has a route already")
 		}
@@ -235,7 +231,7 @@ func settle(doing string, link netlink.Link, cfg MasqueradeConfig, around surrou
 		if _, taken := firstOverlap(subnet, used); taken {
 			continue
 		}
-		if free, err := claim(doing, link, subnet); free || err != nil {
+		if free, err := claimSubnet(doing, link, subnet); free || err != nil {
 			return subnet, err
 		}
 	}
@@ -252,11 +248,10 @@ func subnetTaken(doing string, subnet netip.Prefix, why string) error {
 	}
 }
 
-// claim gives the link the gateway's address and the route to the subnet. The
-// kernel refuses a second route to the same subnet, which decides between
-// processes that found it free at the same time; therefore the route is not
-// left to come with the address.
-func claim(doing string, link netlink.Link, subnet netip.Prefix) (bool, error) {
+// claimSubnet assigns the gateway's address to the link and adds the route to the subnet. It reports false if another
+// route to the subnet exists. It adds the route itself, not with the address, because the kernel refuses a second
+// route to the same subnet: that decides between processes that find a subnet free at the same time.
+func claimSubnet(doing string, link netlink.Link, subnet netip.Prefix) (bool, error) {
 	own := netip.PrefixFrom(gatewayOf(subnet), subnet.Bits())
 	address := &netlink.Addr{IPNet: toIPNet(own), Flags: unix.IFA_F_NOPREFIXROUTE}
 	if err := netlink.AddrAdd(link, address); err != nil {
@@ -278,7 +273,7 @@ func claim(doing string, link netlink.Link, subnet netip.Prefix) (bool, error) {
 	return false, noAdmin(fmt.Sprintf("%s: add a route to %s", doing, subnet), err)
 }
 
-// enableForwarding makes the namespace a router.
+// enableForwarding turns the namespace into a router.
 func enableForwarding(doing string, logger *slog.Logger) error {
 	const setting = "net/ipv4/ip_forward"
 	if value, err := sysctl.Sysctl(setting); err == nil && value != "0" {
@@ -296,9 +291,9 @@ func enableForwarding(doing string, logger *slog.Logger) error {
 	return nil
 }
 
-// allowLoopback lets packets from 127.0.0.1 leave by the tap, for forwarded
-// ports (and for kubectl port-forward, which connects to them there). Where
-// /proc/sys is read-only the ports are reachable by the other addresses only.
+// allowLoopback lets packets from 127.0.0.1 leave through the tap, for forwarded ports and for kubectl port-forward,
+// which connects to them at that address. If /proc/sys is read-only, the ports are reachable only at the other
+// addresses.
 func allowLoopback(cfg MasqueradeConfig, logger *slog.Logger) {
 	for _, f := range cfg.Forwards {
 		if !f.viaLoopback() {
@@ -311,14 +306,12 @@ func allowLoopback(cfg MasqueradeConfig, logger *slog.Logger) {
 	}
 }
 
-// Files returns the descriptors for QEMU, as Tap.Files does. They stay the property of the
-// network.
+// Files returns the descriptors for QEMU, as Tap.Files does. The Masquerade still owns them.
 func (m *Masquerade) Files() []*os.File { return m.tap.Files() }
 
-// Inherit returns descriptors that QEMU should inherit besides, without knowing:
-// what hangs on them lasts as long as QEMU then. That is the rules, so that a
-// machine whose caller is killed is still guarded and keeps its connections. They
-// stay the property of the network. An adopted one has none.
+// Inherit returns additional descriptors that QEMU should inherit without using them, so that the rules last as long
+// as QEMU. If the caller is killed, the VM is still guarded and keeps its connections. The Masquerade still owns the
+// descriptors. The list is empty for an adopted Masquerade.
 func (m *Masquerade) Inherit() []*os.File {
 	if m.rules == nil {
 		return nil
@@ -332,16 +325,16 @@ func (m *Masquerade) Name() string { return m.tap.name }
 // MTU returns the largest packet in bytes, as Tap.MTU does.
 func (m *Masquerade) MTU() int { return m.tap.mtu }
 
-// Guest returns the machine's address.
+// Guest returns the VM's address.
 func (m *Masquerade) Guest() netip.Addr { return m.guest.Addr() }
 
 // Gateway returns the namespace's own address in the subnet.
 func (m *Masquerade) Gateway() netip.Addr { return m.gateway }
 
-// Close removes everything. The tap itself is removed when QEMU has ended too.
-func (m *Masquerade) Close() error { return unforked(m.close) }
+// Close removes everything except the tap, which the kernel removes after QEMU has ended.
+func (m *Masquerade) Close() error { return runUnforked(m.tearDown) }
 
-func (m *Masquerade) close() error {
+func (m *Masquerade) tearDown() error {
 	var errs []error
 	for i := len(m.closers) - 1; i >= 0; i-- {
 		errs = append(errs, m.closers[i]())

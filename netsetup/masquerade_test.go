@@ -122,24 +122,6 @@ const rulesOfVM0 = `table inet vmop-vm0 {
 }
 `
 
-// docs/networking.md shows the rules of its example as they are.
-func TestMasqueradeIsAsDocumented(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../docs/networking.md")
-	require.NoError(t, err)
-	_, listing, found := strings.Cut(string(page), "\ntable inet ")
-	require.True(t, found)
-	listing, _, found = strings.Cut(listing, "```")
-	require.True(t, found)
-	newPodAndWorld(t)
-	cfg := network("vme2e173d88n0", netsetup.Forward{HostPort: 8080, GuestPort: 80})
-	cfg.Subnet = netip.MustParsePrefix("10.77.0.0/24")
-	m, err := open(t, cfg)
-	require.NoError(t, err)
-	require.Equal(t, rules(t), plain("table inet "+listing))
-	require.NoError(t, m.Close())
-}
-
 func TestMasqueradeFaults(t *testing.T) {
 	t.Parallel()
 	with := func(change func(*netsetup.MasqueradeConfig)) netsetup.MasqueradeConfig {

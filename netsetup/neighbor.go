@@ -8,7 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// GuestBehind returns the address of the machine in the private subnet behind a tap.
+// GuestBehind returns the address of the VM in the private subnet behind a tap.
 func GuestBehind(tap string) (netip.Addr, error) {
 	doing := "find the machine behind tap " + tap
 	link, err := netlink.LinkByName(tap)
@@ -22,9 +22,9 @@ func GuestBehind(tap string) (netip.Addr, error) {
 	return guestOf(subnet), nil
 }
 
-// IsNeighbor reports whether packets for an address go by one of some interfaces, as the
-// last ones did, straight to a card that has one of some hardware addresses: neither
-// through a router nor to this computer.
+// IsNeighbor reports whether the kernel's neighbor table for one of the interfaces maps the address to one of the
+// cards, which are hardware addresses. Packets for such an address go straight to that card, not through a router
+// and not to this computer.
 func IsNeighbor(address netip.Addr, interfaces, cards []string) (bool, error) {
 	family := netlink.FAMILY_V4
 	if address.Is6() {

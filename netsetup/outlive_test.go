@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"vmop/netsetup"
+	"vmop/test/tier"
 )
 
 // leasedTap is the tap of TestLeaseOutlivesItsCaller.
@@ -24,6 +25,7 @@ func leasedTap() netsetup.TapConfig {
 // uses no other address. Both hold when the caller of OpenTap is killed, and after the next one
 // has adopted the tap the guest renews its lease.
 func TestLeaseOutlivesItsCaller(t *testing.T) {
+	tier.Deep(t)
 	if os.Getenv(holdVariable) != "" {
 		tap, err := openTap(leasedTap())
 		hold(t, tap, err)

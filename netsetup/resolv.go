@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// resolver is what a machine needs to look up names as the namespace does.
+// resolver contains what a VM needs to resolve names as the namespace does.
 type resolver struct {
 	servers []netip.Addr // IPv4, in order
 	search  []string     // domains without a closing dot
 }
 
-// readResolver reads /etc/resolv.conf below root. Where that names loopback
-// servers only, systemd-resolved's list of the servers behind it is taken
-// (systemd-resolved.service(8)). A missing file means no servers.
+// readResolver reads /etc/resolv.conf below root. If that file lists only loopback servers, readResolver uses
+// systemd-resolved's list of upstream servers (systemd-resolved.service(8)). A missing file means an empty list.
 func readResolver(root fs.FS) (resolver, error) {
 	var found resolver
 	for _, name := range []string{"etc/resolv.conf", "run/systemd/resolve/resolv.conf"} {
@@ -35,8 +34,8 @@ func readResolver(root fs.FS) (resolver, error) {
 	return found, nil
 }
 
-// parseResolver reads the format of resolv.conf(5). Servers that a machine
-// behind a masquerade cannot reach are left out: loopback ones and IPv6.
+// parseResolver parses the format of resolv.conf(5). It leaves out servers that a VM behind a masquerade cannot
+// reach: loopback addresses and IPv6.
 func parseResolver(text string) resolver {
 	var r resolver
 	for line := range strings.Lines(text) {

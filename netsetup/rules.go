@@ -20,14 +20,14 @@ type chain struct {
 	rules    []rule
 }
 
-// rule is a list of conditions with an action at its end, in the kernel's terms
-// (`nft --debug=netlink` shows those of any rule).
+// rule is a list of conditions followed by an action, as kernel expressions (`nft --debug=netlink` shows them for
+// any rule).
 type rule []expr.Any
 
-// domainPort is that of name servers (RFC 1035).
+// domainPort is the port of name servers (RFC 1035).
 const domainPort = 53
 
-// sources of conditions and offsets into the IPv4 header (RFC 791).
+// Offsets into the IPv4 header (RFC 791), and a flag of connection tracking.
 const (
 	sourceOffset      = 12
 	destinationOffset = 16
@@ -36,8 +36,7 @@ const (
 	dstNATBit = 1 << 5
 )
 
-// chains are the rules that hide a machine behind the namespace it runs in.
-// In the syntax of nft, with vm0 and 10.0.2.2:
+// masqueradeChains returns the rules that hide a VM behind its namespace. In nft syntax, with vm0 and 10.0.2.2:
 //
 //	guard:       iifname "vm0" meta nfproto != ipv4 drop
 //	             iifname "vm0" ip saddr != 10.0.2.2 ip saddr != 0.0.0.0 drop
@@ -60,22 +59,23 @@ const (
 //	masquerade:  ip saddr 10.0.2.2 oifname != "vm0" masquerade
 //	             oifname "vm0" ip saddr 127.0.0.0/8 masquerade
 //
-// The guard keeps the machine to its one address (zero is that of its DHCP
-// requests), and away from the loopback addresses, which forwarding from them
-// opens on this interface (sysctl route_localnet, CVE-2020-8558). IPv6 has
-// no masquerade here and would be a way around it. Link-local addresses are those
-// of services that trust who is on this computer, a cloud's metadata above all,
-// but may be those of name servers, too. Self is what the namespace itself, which
-// may be a node's, has for its machine: addresses, names and echoes, and answers
-// to what was asked by a forwarded port. Private means that
-// neighbours of the namespace cannot reach the machine by a route of their own.
+// The first three filter chains have these purposes:
+//
+//   - guard keeps the VM to its one address (0.0.0.0 is the sender of its DHCP requests) and away from the loopback
+//     addresses, which this interface would otherwise route (sysctl route_localnet, CVE-2020-8558). It drops IPv6,
+//     which has no masquerade here and would bypass it. It drops link-local addresses because services there trust
+//     every sender on this computer, above all a cloud's metadata service. Name servers may have such addresses, so
+//     DNS is allowed.
+//   - self limits what the VM can reach in the namespace itself, which may be a node's: DHCP, DNS, ping, and answers
+//     on forwarded ports.
+//   - private keeps neighbors of the namespace from reaching the VM through a route.
 //
 // See docs/decisions/0045-kept-off-the-host.md.
-func chains(tap string, guest netip.Addr, forwards []Forward, all *AllPorts) []chain {
+func masqueradeChains(tap string, guest netip.Addr, forwards []Forward, all *AllPorts) []chain {
 	loopback := netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)
 	linkLocal := netip.PrefixFrom(netip.AddrFrom4([4]byte{169, 254}), 16)
-	in, out := name(expr.MetaKeyIIFNAME, tap, true), name(expr.MetaKeyOIFNAME, tap, true)
-	notIn, notOut := name(expr.MetaKeyIIFNAME, tap, false), name(expr.MetaKeyOIFNAME, tap, false)
+	in, out := matchDevice(expr.MetaKeyIIFNAME, tap, true), matchDevice(expr.MetaKeyOIFNAME, tap, true)
+	notIn, notOut := matchDevice(expr.MetaKeyIIFNAME, tap, false), matchDevice(expr.MetaKeyOIFNAME, tap, false)
 	drop, accept := rule{&expr.Verdict{Kind: expr.VerdictDrop}}, rule{&expr.Verdict{Kind: expr.VerdictAccept}}
 	nameServers := []rule{
 		slices.Concat(in, toPort(unix.IPPROTO_UDP, domainPort), accept),
@@ -86,47 +86,47 @@ func chains(tap string, guest netip.Addr, forwards []Forward, all *AllPorts) []c
 		forwardIn = append(forwardIn, slices.Concat(notIn, forwardTo(f, guest)))
 		forwardOwn = append(forwardOwn, forwardTo(f, guest))
 	}
-	forwardIn = append(forwardIn, all.rules(notIn, guest)...)
+	forwardIn = append(forwardIn, all.diversionRules(notIn, guest)...)
 	return []chain{
 		{
 			"guard", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw,
 			slices.Concat([]rule{
-				slices.Concat(in, family(false), drop),
-				slices.Concat(in, family(true), address(sourceOffset, guest, false),
-					address(sourceOffset, netip.IPv4Unspecified(), false), drop),
-				slices.Concat(in, family(true), within(destinationOffset, loopback), drop),
+				slices.Concat(in, matchFamily(false), drop),
+				slices.Concat(in, matchFamily(true), matchAddress(sourceOffset, guest, false),
+					matchAddress(sourceOffset, netip.IPv4Unspecified(), false), drop),
+				slices.Concat(in, matchFamily(true), matchPrefix(destinationOffset, loopback), drop),
 			}, nameServers, []rule{
-				slices.Concat(in, family(true), within(destinationOffset, linkLocal), drop),
+				slices.Concat(in, matchFamily(true), matchPrefix(destinationOffset, linkLocal), drop),
 			}),
 		},
 		{"self", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter, slices.Concat([]rule{
-			slices.Concat(in, tracked(expr.CtKeySTATE, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, true),
+			slices.Concat(in, matchTracking(expr.CtKeySTATE, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, true),
 				accept),
-			slices.Concat(in, protocol(unix.IPPROTO_ICMP), accept),
+			slices.Concat(in, matchProtocol(unix.IPPROTO_ICMP), accept),
 		}, nameServers, []rule{
 			slices.Concat(in, toPort(unix.IPPROTO_UDP, dhcpv4.ServerPort), accept),
 			slices.Concat(in, drop),
 		})},
 		{"private", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, []rule{
-			slices.Concat(out, tracked(expr.CtKeySTATE, expr.CtStateBitNEW, true),
-				tracked(expr.CtKeySTATUS, dstNATBit, false), drop),
+			slices.Concat(out, matchTracking(expr.CtKeySTATE, expr.CtStateBitNEW, true),
+				matchTracking(expr.CtKeySTATUS, dstNATBit, false), drop),
 		}},
 		{"forward-in", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest, forwardIn},
 		{"forward-own", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest, forwardOwn},
 		{"masquerade", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, []rule{
-			slices.Concat(family(true), address(sourceOffset, guest, true), notOut, rule{&expr.Masq{}}),
-			slices.Concat(out, family(true), within(sourceOffset, loopback), rule{&expr.Masq{}}),
+			slices.Concat(matchFamily(true), matchAddress(sourceOffset, guest, true), notOut, rule{&expr.Masq{}}),
+			slices.Concat(out, matchFamily(true), matchPrefix(sourceOffset, loopback), rule{&expr.Masq{}}),
 		}},
 	}
 }
 
-// forwardTo sends what arrives at a forwarded port to the guest's port.
+// forwardTo redirects packets for a forwarded port to the guest's port.
 func forwardTo(f Forward, guest netip.Addr) rule {
 	destination := toHere()
-	if !f.everywhere() {
-		destination = address(destinationOffset, f.Address, true)
+	if !f.isEverywhere() {
+		destination = matchAddress(destinationOffset, f.Address, true)
 	}
-	return slices.Concat(family(true), destination, toPort(f.protocolNumber(), f.HostPort), rule{
+	return slices.Concat(matchFamily(true), destination, toPort(f.protocolNumber(), f.HostPort), rule{
 		&expr.Immediate{Register: 1, Data: guest.AsSlice()},
 		&expr.Immediate{Register: 2, Data: binary.BigEndian.AppendUint16(nil, f.GuestPort)},
 		&expr.NAT{
@@ -136,7 +136,7 @@ func forwardTo(f Forward, guest netip.Addr) rule {
 	})
 }
 
-// toHere looks for an address of the namespace.
+// toHere matches destination addresses of the namespace.
 func toHere() rule {
 	return rule{
 		&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
@@ -144,51 +144,51 @@ func toHere() rule {
 	}
 }
 
-// protocol looks for what is above the Internet Protocol.
-func protocol(number byte) rule {
+// matchProtocol matches the transport protocol.
+func matchProtocol(number byte) rule {
 	return rule{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{number}},
 	}
 }
 
-// toPort looks for a protocol and the port that is addressed.
+// toPort matches a transport protocol and a destination port.
 func toPort(number byte, port uint16) rule {
-	return append(protocol(number),
+	return append(matchProtocol(number),
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, port)})
 }
 
-// is returns the comparison for a condition or its opposite.
-func is(equal bool) expr.CmpOp {
+// comparison returns the comparison operator: equal or not equal.
+func comparison(equal bool) expr.CmpOp {
 	if equal {
 		return expr.CmpOpEq
 	}
 	return expr.CmpOpNeq
 }
 
-// name compares the name of the interface a packet comes in or goes out by.
-func name(key expr.MetaKey, device string, equal bool) rule {
+// matchDevice compares the name of the incoming or outgoing interface.
+func matchDevice(key expr.MetaKey, device string, equal bool) rule {
 	padded := make([]byte, unix.IFNAMSIZ)
 	copy(padded, device)
-	return rule{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: is(equal), Register: 1, Data: padded}}
+	return rule{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: comparison(equal), Register: 1, Data: padded}}
 }
 
-// family compares the version of the Internet Protocol.
-func family(ipv4 bool) rule {
+// matchFamily matches IPv4 or everything else.
+func matchFamily(ipv4 bool) rule {
 	return rule{
 		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
-		&expr.Cmp{Op: is(ipv4), Register: 1, Data: []byte{unix.NFPROTO_IPV4}},
+		&expr.Cmp{Op: comparison(ipv4), Register: 1, Data: []byte{unix.NFPROTO_IPV4}},
 	}
 }
 
-// address compares an address in the IPv4 header.
-func address(offset uint32, a netip.Addr, equal bool) rule {
-	return field(expr.PayloadBaseNetworkHeader, offset, a.AsSlice(), equal)
+// matchAddress compares an address in the IPv4 header.
+func matchAddress(offset uint32, a netip.Addr, equal bool) rule {
+	return compareField(expr.PayloadBaseNetworkHeader, offset, a.AsSlice(), equal)
 }
 
-// within looks for an address of a prefix that ends at a byte.
-func within(offset uint32, p netip.Prefix) rule {
+// matchPrefix matches an address in a prefix with a length of whole bytes.
+func matchPrefix(offset uint32, p netip.Prefix) rule {
 	length := p.Bits() / 8
 	return rule{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(length)},
@@ -196,14 +196,15 @@ func within(offset uint32, p netip.Prefix) rule {
 	}
 }
 
-// tracked looks whether one of some bits is set, or none, in what connection tracking knows of a packet.
-func tracked(key expr.CtKey, bits uint32, set bool) rule {
+// matchTracking reports whether connection tracking has set at least one of the bits for a packet, or, if set is false,
+// has set no bit.
+func matchTracking(key expr.CtKey, bits uint32, set bool) rule {
 	return rule{
 		&expr.Ct{Key: key, Register: 1},
 		&expr.Bitwise{
 			SourceRegister: 1, DestRegister: 1, Len: 4,
 			Mask: binary.NativeEndian.AppendUint32(nil, bits), Xor: make([]byte, 4),
 		},
-		&expr.Cmp{Op: is(!set), Register: 1, Data: make([]byte, 4)},
+		&expr.Cmp{Op: comparison(!set), Register: 1, Data: make([]byte, 4)},
 	}
 }

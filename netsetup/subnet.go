@@ -6,13 +6,13 @@ import (
 	"net/netip"
 )
 
-// usedPrefix is a part of the address space that is spoken for.
+// usedPrefix is a part of the address space that is in use.
 type usedPrefix struct {
 	prefix netip.Prefix
 	by     string // "interface eth0"
 }
 
-// firstOverlap returns the first of used that shares addresses with p.
+// firstOverlap returns the first prefix in used that shares addresses with p.
 func firstOverlap(p netip.Prefix, used []usedPrefix) (usedPrefix, bool) {
 	for _, u := range used {
 		if u.prefix.Overlaps(p) {
@@ -22,9 +22,8 @@ func firstOverlap(p netip.Prefix, used []usedPrefix) (usedPrefix, bool) {
 	return usedPrefix{}, false
 }
 
-// defaultSubnets yields the subnets to try when none was asked for:
-// 10.0.2.0/24, which users of QEMU know, and then others, so that several
-// machines of one computer each get their own.
+// defaultSubnets yields the subnets to try if the configuration names no subnet. 10.0.2.0/24, which users of QEMU
+// know, comes first. The others give each of several VMs on one computer its own subnet.
 func defaultSubnets() iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		for _, block := range [][3]byte{{10, 0, 2}, {172, 30, 0}, {192, 168, 128}} {
@@ -49,6 +48,6 @@ func checkSubnet(doing string, p netip.Prefix) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// gatewayOf and guestOf are the first two addresses of a subnet.
+// gatewayOf and guestOf return the first two addresses of a subnet.
 func gatewayOf(subnet netip.Prefix) netip.Addr { return subnet.Addr().Next() }
 func guestOf(subnet netip.Prefix) netip.Addr   { return subnet.Addr().Next().Next() }

@@ -9,18 +9,18 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// surroundings are the addresses and routes of the namespace.
+// surroundings lists the addresses and routes of the namespace.
 type surroundings struct {
 	addresses []usedPrefix
 	routes    []usedPrefix // without default routes
 	mtu       int          // of the default route, in bytes
 }
 
-// defaultMTU is Ethernet's, for a namespace without a default route.
+// defaultMTU is Ethernet's MTU in bytes, for a namespace without a default route.
 const defaultMTU = 1500
 
-// query reads them from the kernel. The interface own is left out.
-func query(own netlink.Link) (surroundings, error) {
+// readSurroundings reads the surroundings from the kernel, without the interface own.
+func readSurroundings(own netlink.Link) (surroundings, error) {
 	s := surroundings{mtu: defaultMTU}
 	addresses, err := netlinksafe.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
@@ -64,10 +64,10 @@ func wayOut(routes []netlink.Route) (netlink.Route, bool) {
 	return best, found
 }
 
-// OwnAddress returns the address that packets have which leave the namespace by its default
-// route: others reach it there.
+// OwnAddress returns the sender address of packets that leave the namespace through its default route. Others reach
+// the namespace at that address.
 func OwnAddress() (netip.Addr, error) {
-	// No packet is sent; the address is one of documentation (RFC 5737).
+	// This sends no packet; the address is reserved for documentation (RFC 5737).
 	conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9})
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("find the address of the default route: %w", err)
@@ -76,8 +76,7 @@ func OwnAddress() (netip.Addr, error) {
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
 }
 
-// mtuOf returns the largest packet a route takes: its own bound, or the
-// interface's.
+// mtuOf returns the MTU of a route in bytes: the route's own limit or, by default, the interface's.
 func mtuOf(route netlink.Route) int {
 	if route.MTU > 0 {
 		return route.MTU
@@ -93,7 +92,7 @@ func mtuOf(route netlink.Route) int {
 	return link.Attrs().MTU
 }
 
-// toPrefix converts an IPv4 network; ok is false for none and for others.
+// toPrefix converts an IPv4 network; ok is false for nil and for other networks.
 func toPrefix(n *net.IPNet) (p netip.Prefix, ok bool) {
 	if n == nil {
 		return netip.Prefix{}, false
@@ -106,7 +105,7 @@ func toPrefix(n *net.IPNet) (p netip.Prefix, ok bool) {
 	return netip.PrefixFrom(address, ones).Masked(), true
 }
 
-// toIPNet is its reverse.
+// toIPNet is the reverse of toPrefix.
 func toIPNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}
 }

@@ -12,30 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tableOwned is NFT_TABLE_F_OWNER of linux/netfilter/nf_tables.h: only the
-// socket that made the table may change it, and the kernel removes the table
-// when that socket is closed. Since Linux 5.12.
+// tableOwned is NFT_TABLE_F_OWNER of linux/netfilter/nf_tables.h, available since Linux 5.12. Only the socket that
+// created the table may change it, and the kernel removes the table when that socket is closed.
 const tableOwned = 2
 
-// table holds the rules of one network for as long as it is open, or open in a
-// process that has inherited its handle. While it is, no other process can replace
-// it: that makes it the lock on the network's name as well.
+// table holds the rules of one network while it is open, here or in a process that has inherited its handle. No
+// other process can replace it in that time, so it also locks the network's name.
 //
 // See docs/decisions/0021-inherited-rules.md.
 type table struct {
 	conn   *nftables.Conn
-	socket *mdlayher.Conn    // the one of conn: the table's owner
-	handle *os.File          // another descriptor of the socket, for others to inherit
-	tables []*nftables.Table // of one name, one for each family
+	socket *mdlayher.Conn    // conn's socket, the table's owner
+	handle *os.File          // duplicate descriptor of the socket, for others to inherit
+	tables []*nftables.Table // one per family, all with the same name
 }
 
-// openTable makes the empty table for a tap, in each of the families, and replaces what a run
-// that could not own its table has left. The flags are tableOwned; where the kernel does
-// not know them the table has none.
+// openTable creates an empty table for a tap in each of the families. It replaces the table of an earlier run that
+// could not own its table. flags is tableOwned; if the kernel doesn't know that flag, the table has no flags.
 //
-// The kernel is addressed in its own protocol, not by the program nft (as
-// containernetworking's packages do): that saves a package in the image and the
-// 25 ms of its start, and only a socket that stays open can own a table.
+// This package speaks the kernel's own protocol instead of running the program nft, as containernetworking's
+// packages do. That saves a package in the image and the 25 ms that nft needs to start. In addition, only a socket
+// that stays open can own a table.
 func openTable(doing, tap string, flags uint32, families ...nftables.TableFamily) (*table, error) {
 	t := &table{}
 	keep := func(socket *mdlayher.Conn) error {
@@ -49,19 +46,19 @@ func openTable(doing, tap string, flags uint32, families ...nftables.TableFamily
 	t.conn = conn
 	for _, family := range families {
 		made := &nftables.Table{Name: "vmop-" + tap, Family: family}
-		if err := t.replace(doing, tap, made, flags); err != nil {
+		if err := t.replaceTable(doing, tap, made, flags); err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
 		t.tables = append(t.tables, made)
 	}
-	if t.handle, err = duplicate(t.socket, "vmop-"+tap); err != nil {
+	if t.handle, err = duplicateSocket(t.socket, "vmop-"+tap); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: duplicate the rules' owner: %w", doing, err), t.Close())
 	}
 	return t, nil
 }
 
-// duplicate returns another descriptor of a socket.
-func duplicate(socket *mdlayher.Conn, name string) (*os.File, error) {
+// duplicateSocket returns a second descriptor for a socket.
+func duplicateSocket(socket *mdlayher.Conn, name string) (*os.File, error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -76,7 +73,7 @@ func duplicate(socket *mdlayher.Conn, name string) (*os.File, error) {
 	return handle, errors.Join(controlErr, err)
 }
 
-func (t *table) replace(doing, tap string, made *nftables.Table, flags uint32) error {
+func (t *table) replaceTable(doing, tap string, made *nftables.Table, flags uint32) error {
 	tables, err := t.conn.ListTablesOfFamily(made.Family)
 	if err != nil {
 		return rulesRefused(doing, err)
@@ -98,7 +95,7 @@ func (t *table) replace(doing, tap string, made *nftables.Table, flags uint32) e
 			return fmt.Errorf("%s: remove the rules of an earlier run: %w", doing, err)
 		}
 	}
-	err = t.create(made, flags)
+	err = t.createTable(made, flags)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
 		t.conn.AddTable(made)
 		err = t.conn.Flush()
@@ -109,9 +106,8 @@ func (t *table) replace(doing, tap string, made *nftables.Table, flags uint32) e
 	return nil
 }
 
-// create does by hand what nftables.Conn.AddTable does, because that always
-// sends zero flags.
-func (t *table) create(made *nftables.Table, flags uint32) error {
+// createTable sends the message of nftables.Conn.AddTable itself, because AddTable always sends zero flags.
+func (t *table) createTable(made *nftables.Table, flags uint32) error {
 	attributes, err := mdlayher.MarshalAttributes([]mdlayher.Attribute{
 		{Type: unix.NFTA_TABLE_NAME, Data: []byte(made.Name + "\x00")},
 		{Type: unix.NFTA_TABLE_FLAGS, Data: binary.BigEndian.AppendUint32(nil, flags)},
@@ -136,9 +132,9 @@ func (t *table) create(made *nftables.Table, flags uint32) error {
 	return err
 }
 
-// fill adds the chains to the table of a family, all or none. device is that of hooks which
-// belong to an interface.
-func (t *table) fill(doing string, family nftables.TableFamily, device string, chains ...chain) error {
+// addChains adds all the chains, or no chain, to the table of a family. device is the interface for chains that hook
+// into one interface.
+func (t *table) addChains(doing string, family nftables.TableFamily, device string, chains ...chain) error {
 	at := t.tables[slices.IndexFunc(t.tables, func(made *nftables.Table) bool { return made.Family == family })]
 	accept := nftables.ChainPolicyAccept
 	for _, c := range chains {
@@ -156,9 +152,9 @@ func (t *table) fill(doing string, family nftables.TableFamily, device string, c
 	return nil
 }
 
-// barriers names the chains of others that drop forwarded packets unless one of
-// their rules accepts them: "filter FORWARD" where Docker is installed.
-func (t *table) barriers() ([]string, error) {
+// findBarriers returns the names of other programs' chains that drop forwarded packets unless one of their rules
+// accepts them, for example "filter FORWARD" where Docker is installed.
+func (t *table) findBarriers() ([]string, error) {
 	chains, err := t.conn.ListChains()
 	if err != nil {
 		return nil, fmt.Errorf("list the chains of nftables: %w", err)
@@ -174,8 +170,7 @@ func (t *table) barriers() ([]string, error) {
 	return found, nil
 }
 
-// Close removes the tables. Deleting them before the socket is closed serves
-// kernels that do not know owners.
+// Close removes the tables. It deletes them before it closes the socket, for kernels that lack table owners.
 func (t *table) Close() error {
 	var errs []error
 	for _, made := range t.tables {

@@ -24,16 +24,16 @@ func TestTableOfAnOldKernel(t *testing.T) {
 
 	killed, err := openTable("test", "vm0", unknown, nftables.TableFamilyINet)
 	require.NoError(t, err)
-	require.NoError(t, killed.fill("test", nftables.TableFamilyINet, "",
-		chains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)...))
+	require.NoError(t, killed.addChains("test", nftables.TableFamilyINet, "",
+		masqueradeChains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)...))
 	require.NotContains(t, ruleset(t), "flags owner")
 	require.NoError(t, killed.conn.CloseLasting())
 	require.Contains(t, ruleset(t), "vmop-vm0", "it outlives a killed process")
 
 	next, err := openTable("test", "vm0", unknown, nftables.TableFamilyINet)
 	require.NoError(t, err, "the next one replaces it")
-	require.NoError(t, next.fill("test", nftables.TableFamilyINet, "",
-		chains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)...))
+	require.NoError(t, next.addChains("test", nftables.TableFamilyINet, "",
+		masqueradeChains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)...))
 	require.NoError(t, next.Close())
 	require.Empty(t, ruleset(t))
 

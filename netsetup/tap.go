@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	// maxName is the longest name of an interface in bytes: IFNAMSIZ less the
-	// closing NUL.
+	// maxName is the longest name of an interface in bytes: IFNAMSIZ without the closing NUL.
 	maxName = unix.IFNAMSIZ - 1
-	// markPrefix and the owner make the alias (ip link: "alias") by which a
-	// later run recognises its own taps.
+	// markPrefix and the owner form the alias (ip link: "alias") that marks a tap, so that a later run recognizes
+	// its own taps.
 	markPrefix = "vmop:"
 	tunDevice  = "/dev/net/tun"
 )
@@ -31,41 +30,37 @@ type TapConfig struct {
 	Name string
 	// Bridge is the name of the bridge to attach to.
 	Bridge string
-	// Owner identifies the tap's owner, for example by the machine's uuid. An
-	// interface called Name that was made for the same owner is a left-over
-	// and is replaced, so the caller must ensure that no other process is running
-	// this machine. Empty: nothing is ever replaced.
+	// Owner identifies the tap's owner, for example by the VM's uuid. OpenTap replaces an interface called Name that
+	// was created for the same owner, so the caller must ensure that no other process is running this VM. If Owner
+	// is empty, OpenTap never replaces an interface.
 	Owner string
-	// Queues is how many queues the tap has, at most 256; 0 and 1 are one.
+	// Queues is the number of queues, at most 256; 0 means 1.
 	Queues int
-	// Lease is what the guest gets by DHCP from this process, and from no other server; nil: a
-	// server on the bridge may answer.
+	// Lease contains what the guest gets via DHCP from this process and from no other server. If it is nil, a server
+	// on the bridge may answer.
 	Lease *Lease
-	// MAC is the only hardware address that a guest without a lease may use. Such a guest is neither a DHCP server nor
-	// an IPv6 router for others. nil: it may use any.
+	// MAC is the only hardware address that a guest without a lease may use. Such a guest cannot act as a DHCP
+	// server or IPv6 router for others. If MAC is nil, the guest may use any hardware address.
 	MAC net.HardwareAddr
 }
 
-// Tap is an interface of the host whose other end is a descriptor for each queue.
+// Tap is a network interface of the host that has one descriptor per queue.
 type Tap struct {
 	files []*os.File
 	name  string
 	mtu   int
-	rules *table      // nil without a lease or MAC, and if QEMU has them
+	rules *table      // nil without a lease or MAC, and if QEMU inherited them
 	dhcp  *dhcpServer // nil without a lease
 }
 
-// OpenTap makes a tap, gives it the bridge's MTU, attaches it to the bridge
-// and brings it up. It carries virtio-net headers but no packet information
-// (IFF_VNET_HDR, IFF_NO_PI), as QEMU expects of descriptors it is handed. It is not
-// persistent: the kernel removes it with the last descriptor.
+// OpenTap creates a tap, sets the bridge's MTU, attaches the tap to the bridge and brings it up. The tap carries
+// virtio-net headers but no packet information (IFF_VNET_HDR, IFF_NO_PI), as QEMU expects of inherited descriptors.
+// It isn't persistent: the kernel removes it with the last descriptor.
 //
-// The tap's own hardware address begins with fe, so that a bridge without a
-// fixed address, which takes the lowest of its ports', is not given a new one
-// whenever a machine starts.
+// The tap's own hardware address begins with fe. A bridge without a fixed address uses the lowest address of its
+// ports, so its address doesn't change when a VM starts.
 //
-// With a lease the rules are there before the tap joins the bridge, and DHCP requests are
-// answered until Close.
+// With a lease, OpenTap sets the rules before the tap joins the bridge, and answers DHCP requests until Close.
 func OpenTap(cfg TapConfig, logger *slog.Logger) (*Tap, error) {
 	doing := "open tap " + cfg.Name
 	bridge, err := findBridge(doing, cfg.Bridge)
@@ -78,19 +73,19 @@ func OpenTap(cfg TapConfig, logger *slog.Logger) (*Tap, error) {
 	}
 	tap.mtu = bridge.Attrs().MTU
 	own := highAddress(link.Attrs().HardwareAddr)
-	// The MTU comes before the bridge: a bridge takes the smallest of its ports'.
-	if err := tap.prepare(doing, link, own); err != nil {
+	// Set the MTU before joining the bridge, which uses the smallest MTU of its ports.
+	if err := tap.prepareLink(doing, link, own); err != nil {
 		return nil, errors.Join(err, tap.Close())
 	}
-	if err := tap.join(doing, link, bridge, cfg, logger); err != nil {
+	if err := tap.joinBridge(doing, link, bridge, cfg, logger); err != nil {
 		return nil, errors.Join(err, tap.Close())
 	}
 	return tap, nil
 }
 
-// join attaches the tap to the bridge, with what stands between them.
-func (t *Tap) join(doing string, link, bridge netlink.Link, cfg TapConfig, logger *slog.Logger) error {
-	if err := t.guard(doing, link, cfg); err != nil {
+// joinBridge sets the rules, attaches the tap to the bridge, brings it up and starts the DHCP server.
+func (t *Tap) joinBridge(doing string, link, bridge netlink.Link, cfg TapConfig, logger *slog.Logger) error {
+	if err := t.guardTap(doing, link, cfg); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetMaster(link, bridge); err != nil {
@@ -99,15 +94,15 @@ func (t *Tap) join(doing string, link, bridge netlink.Link, cfg TapConfig, logge
 	if err := netlink.LinkSetUp(link); err != nil {
 		return noAdmin(doing+": bring it up", err)
 	}
-	return t.serve(doing, link, cfg, logger)
+	return t.serveLease(doing, link, cfg, logger)
 }
 
-// guarded reports whether there are rules between guest and bridge.
-func (cfg TapConfig) guarded() bool { return cfg.Lease != nil || cfg.MAC != nil }
+// isGuarded reports whether the tap needs rules between guest and bridge.
+func (cfg TapConfig) isGuarded() bool { return cfg.Lease != nil || cfg.MAC != nil }
 
-// guard sets the rules of a lease, or of a hardware address.
-func (t *Tap) guard(doing string, link netlink.Link, cfg TapConfig) (err error) {
-	if !cfg.guarded() {
+// guardTap sets the rules for a lease or for a hardware address.
+func (t *Tap) guardTap(doing string, link netlink.Link, cfg TapConfig) (err error) {
+	if !cfg.isGuarded() {
 		return nil
 	}
 	families := []nftables.TableFamily{nftables.TableFamilyNetdev}
@@ -118,25 +113,25 @@ func (t *Tap) guard(doing string, link netlink.Link, cfg TapConfig) (err error) 
 		return err
 	}
 	if cfg.Lease == nil {
-		return t.rules.fill(doing, nftables.TableFamilyNetdev, link.Attrs().Name, fromCard(cfg.MAC))
+		return t.rules.addChains(doing, nftables.TableFamilyNetdev, link.Attrs().Name, fromCard(cfg.MAC))
 	}
-	return guard(doing, t.rules, link, *cfg.Lease)
+	return guardLease(doing, t.rules, link, *cfg.Lease)
 }
 
-// serve answers the guest's DHCP requests, if it is to have a lease.
-func (t *Tap) serve(doing string, link netlink.Link, cfg TapConfig, logger *slog.Logger) (err error) {
+// serveLease answers the guest's DHCP requests if the configuration has a lease.
+func (t *Tap) serveLease(doing string, link netlink.Link, cfg TapConfig, logger *slog.Logger) (err error) {
 	if cfg.Lease != nil {
 		t.dhcp, err = serveLease(doing, link, *cfg.Lease, t.mtu, logger)
 	}
 	return err
 }
 
-// Files returns the descriptors for QEMU, one for each queue. They stay the property of
-// the Tap. An adopted one, whose descriptors QEMU has, has none.
+// Files returns the descriptors for QEMU, one per queue. The Tap still owns them. For an adopted tap the list is
+// empty, because only QEMU has the descriptors.
 func (t *Tap) Files() []*os.File { return t.files }
 
-// Inherit returns descriptors that QEMU should inherit besides, as Masquerade.Inherit does:
-// the rules hang on them. Without rules there are none.
+// Inherit returns additional descriptors that QEMU should inherit, as Masquerade.Inherit does, because they keep the
+// rules alive. Without rules the list is empty.
 func (t *Tap) Inherit() []*os.File {
 	if t.rules == nil {
 		return nil
@@ -147,24 +142,24 @@ func (t *Tap) Inherit() []*os.File {
 // Name returns the interface's name.
 func (t *Tap) Name() string { return t.name }
 
-// MTU returns the largest packet in bytes, without the Ethernet header. The
-// machine should use the same (QEMU: host_mtu of virtio-net devices).
+// MTU returns the size of the largest packet in bytes, without the Ethernet header. The guest should use the same
+// value (QEMU: host_mtu of virtio-net devices).
 func (t *Tap) MTU() int { return t.mtu }
 
-// Close closes the descriptors, and removes what belongs to a lease. The interface is removed
-// when QEMU has ended too, and immediately if QEMU never had it.
-func (t *Tap) Close() error { return unforked(t.close) }
+// Close closes the descriptors, stops the DHCP server and removes the rules. The kernel removes the interface when
+// QEMU has also ended, or immediately if QEMU never received it.
+func (t *Tap) Close() error { return runUnforked(t.tearDown) }
 
-// unforked runs f while no process is being started. A child has all descriptors of this
-// process until it executes its program; a descriptor closed here meanwhile would not be
-// the last one, and what depends on it would be removed a moment later.
-func unforked(f func() error) error {
+// runUnforked runs f while no process is being started. A child holds all descriptors of this process until it executes
+// its program. A descriptor closed here in that moment would not be the last, so the kernel would remove what
+// depends on it only a moment later.
+func runUnforked(f func() error) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return f()
 }
 
-func (t *Tap) close() error {
+func (t *Tap) tearDown() error {
 	var errs []error
 	if t.dhcp != nil {
 		errs = append(errs, t.dhcp.Close())
@@ -180,8 +175,8 @@ func (t *Tap) close() error {
 	return errors.Join(errs...)
 }
 
-// prepare sets the properties that have to be there before the tap comes up.
-func (t *Tap) prepare(doing string, link netlink.Link, own net.HardwareAddr) error {
+// prepareLink sets the properties that the tap needs before it comes up.
+func (t *Tap) prepareLink(doing string, link netlink.Link, own net.HardwareAddr) error {
 	if err := netlink.LinkSetMTU(link, t.mtu); err != nil {
 		return noAdmin(fmt.Sprintf("%s: set its MTU to %d", doing, t.mtu), err)
 	}
@@ -191,8 +186,7 @@ func (t *Tap) prepare(doing string, link netlink.Link, own net.HardwareAddr) err
 	return nil
 }
 
-// highAddress returns a copy of a hardware address that sorts after all usual
-// ones: its first byte is fe.
+// highAddress returns a copy of a hardware address with the first byte fe, which sorts after all usual addresses.
 func highAddress(mac net.HardwareAddr) net.HardwareAddr {
 	high := append(net.HardwareAddr(nil), mac...)
 	high[0] = 0xfe
@@ -230,7 +224,7 @@ func orBr0(name string) string {
 	return name
 }
 
-// createTap makes a tap that did not exist before and marks it as the owner's.
+// createTap creates a tap that did not exist before and marks it with its owner.
 func createTap(doing, name, owner string, queues int) (*Tap, netlink.Link, error) {
 	if err := checkName(doing, name); err != nil {
 		return nil, nil, err
@@ -244,15 +238,15 @@ func createTap(doing, name, owner string, queues int) (*Tap, netlink.Link, error
 			return nil, nil, errors.Join(err, tap.Close())
 		}
 	}
-	link, err := tap.find(doing, owner)
+	link, err := tap.findOwned(doing, owner)
 	if err != nil {
 		return nil, nil, errors.Join(err, tap.Close())
 	}
 	return tap, link, nil
 }
 
-// addQueue turns a newly opened device into an interface, or into one more queue of it.
-// Source: Documentation/networking/tuntap.rst of Linux.
+// addQueue turns a newly opened device into an interface, or into an additional queue of that interface. Source:
+// Documentation/networking/tuntap.rst of Linux.
 func (t *Tap) addQueue(doing string, several bool) error {
 	file, err := openTun(doing)
 	if err != nil {
@@ -284,8 +278,8 @@ func (t *Tap) addQueue(doing string, several bool) error {
 	return nil
 }
 
-// find returns the interface, and marks it as the owner's.
-func (t *Tap) find(doing, owner string) (netlink.Link, error) {
+// findOwned returns the interface and marks it with its owner.
+func (t *Tap) findOwned(doing, owner string) (netlink.Link, error) {
 	link, err := netlink.LinkByName(t.name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: look it up: %w", doing, err)
@@ -299,8 +293,8 @@ func (t *Tap) find(doing, owner string) (netlink.Link, error) {
 	return link, nil
 }
 
-// openTun opens the device in blocking mode: this process doesn't read from it, and a tun
-// device cannot be polled before it is an interface.
+// openTun opens the device in blocking mode: this process doesn't read from it, and a tun device cannot be polled
+// before it is an interface.
 func openTun(doing string) (*os.File, error) {
 	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -320,7 +314,8 @@ func openTun(doing string) (*os.File, error) {
 	return nil, fault
 }
 
-// removeLeftOver makes sure that no interface has the name.
+// removeLeftOver removes an interface of the same name and owner. It returns an error if the interface has another
+// owner.
 func removeLeftOver(doing, name, owner string) error {
 	link, err := netlink.LinkByName(name)
 	var missing netlink.LinkNotFoundError
@@ -339,7 +334,7 @@ func removeLeftOver(doing, name, owner string) error {
 	return nil
 }
 
-// isOwn reports whether an interface is a tap that was made for the owner.
+// isOwn reports whether an interface is a tap that carries the owner's mark.
 func isOwn(link netlink.Link, owner string) bool {
 	_, isTap := link.(*netlink.Tuntap)
 	return isTap && owner != "" && link.Attrs().Alias == markPrefix+owner
@@ -353,8 +348,8 @@ func nameTaken(doing, name string, err error) error {
 	}
 }
 
-// checkName applies the kernel's rule for names of interfaces (dev_valid_name),
-// and refuses %, which TUNSETIFF would take for a pattern.
+// checkName applies the kernel's rule for interface names (dev_valid_name). It also refuses %, which TUNSETIFF would
+// interpret as a pattern.
 func checkName(doing, name string) error {
 	detail := ""
 	switch {

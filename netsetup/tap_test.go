@@ -76,7 +76,7 @@ func TestTapWithSeveralQueues(t *testing.T) {
 		_, err := file.Write(make([]byte, 64))
 		require.NoError(t, err)
 	}
-	qemus := duplicate(t, tap.Files()[3])
+	qemus := duplicateSocket(t, tap.Files()[3])
 	require.NoError(t, tap.Close())
 	require.True(t, exists(t, "vm0"), "QEMU still has a queue")
 	require.NoError(t, qemus.Close())
@@ -87,8 +87,8 @@ func TestTapWithSeveralQueues(t *testing.T) {
 	require.False(t, exists(t, "vm0"))
 }
 
-// duplicate does what starting QEMU does: there are two descriptors then.
-func duplicate(t *testing.T, file *os.File) *os.File {
+// duplicateSocket does what starting QEMU does: there are two descriptors then.
+func duplicateSocket(t *testing.T, file *os.File) *os.File {
 	t.Helper()
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	require.NoError(t, err)

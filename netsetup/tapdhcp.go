@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lease is what the guest behind a tap on a bridge learns by DHCP.
+// Lease contains what the guest behind a tap on a bridge learns via DHCP.
 type Lease struct {
-	// MAC is the guest's hardware address, the only one that gets an answer.
+	// MAC is the guest's hardware address. No other hardware address gets an answer.
 	MAC net.HardwareAddr
-	// Address is the guest's, with the length of its subnet.
+	// Address is the guest's address, with the length of its subnet.
 	Address netip.Prefix
-	// Gateway is the router to everything outside; invalid: none.
+	// Gateway is the router to all other networks; may be invalid.
 	Gateway netip.Addr
 	// DNS, Search and Routes may be empty.
 	DNS    []netip.Addr
@@ -31,21 +31,22 @@ type Lease struct {
 	Routes []Route
 	// Hostname is the guest's name; may be empty.
 	Hostname string
-	// Filter drops what the guest sends from other addresses than MAC and Address.
+	// Filter drops packets from the guest that don't come from MAC and Address.
 	Filter bool
 }
 
-// Route leads to a subnet by a router.
+// Route leads to a subnet via a router.
 type Route struct {
 	To  netip.Prefix
 	Via netip.Addr
 }
 
-// server returns the address by which the runner's server is known to the guest: that of the
-// gateway, so that the guest has a neighbor to send renewals to. They don't get there, for the
-// rules drop them; the runner answers what it sees on the tap. Without a gateway it is another
-// address of the subnet. Where no computer has that, the guest's renewal fails, and it asks all.
-func (l Lease) server() netip.Addr {
+// serverAddress returns the address of the runner's DHCP server as the guest sees it.
+//
+// It is the gateway's address, so the guest has a neighbor to send renewals to. The rules drop those renewals, and
+// the runner answers the copies that it sees on the tap. Without a gateway it is another address of the subnet. If
+// no computer has that address, the guest's renewal fails, and the guest broadcasts its request.
+func (l Lease) serverAddress() netip.Addr {
 	if l.Gateway.IsValid() {
 		return l.Gateway
 	}
@@ -56,17 +57,17 @@ func (l Lease) server() netip.Addr {
 	return first
 }
 
-// serveLease answers the DHCP requests of the guest behind a tap until Close. The guest's
-// frames are those of a packet socket: it sees them before the rules and the bridge do, and
-// what it sends goes to the guest alone.
+// serveLease answers the DHCP requests of the guest behind a tap until Close. It reads the guest's frames from a
+// packet socket, which sees them before the rules and the bridge do. Frames that it sends on this socket reach only
+// the guest.
 func serveLease(doing string, link netlink.Link, l Lease, mtu int, logger *slog.Logger) (*dhcpServer, error) {
-	own := highAddress(link.Attrs().HardwareAddr) // as prepare has set it
+	own := highAddress(link.Attrs().HardwareAddr) // the address that prepare set
 	requests, err := bpf.Assemble(dhcpRequests)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	device := &net.Interface{Index: link.Attrs().Index, Name: link.Attrs().Name}
-	// A port of a bridge hands packets to sockets for all protocols only.
+	// A bridge port passes packets only to sockets for all protocols.
 	raw, err := packet.Listen(device, packet.Raw, unix.ETH_P_ALL, &packet.Config{Filter: requests})
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -85,10 +86,11 @@ func serveLease(doing string, link netlink.Link, l Lease, mtu int, logger *slog.
 	toGuest := guestConn{raw, binary.BigEndian.AppendUint16(slices.Concat(l.MAC, own), unix.ETH_P_IP)}
 	conn := tapConn{
 		PacketConn: nclient4.NewBroadcastUDPConn(toGuest, &net.UDPAddr{Port: serverPort}),
-		answers:    nclient4.NewBroadcastUDPConn(toGuest, &net.UDPAddr{IP: l.server().AsSlice(), Port: serverPort}),
+		answers: nclient4.NewBroadcastUDPConn(toGuest,
+			&net.UDPAddr{IP: l.serverAddress().AsSlice(), Port: serverPort}),
 	}
 	return serveDHCP(conn, lease{
-		mac: l.MAC, guest: l.Address, server: l.server(), gateway: l.Gateway, dns: l.DNS, search: l.Search,
+		mac: l.MAC, guest: l.Address, server: l.serverAddress(), gateway: l.Gateway, dns: l.DNS, search: l.Search,
 		routes: l.Routes, mtu: mtu, hostname: l.Hostname,
 	}, logger), nil
 }
@@ -97,7 +99,7 @@ func serveLease(doing string, link netlink.Link, l Lease, mtu int, logger *slog.
 var dhcpRequests = []bpf.Instruction{
 	bpf.LoadExtension{Num: bpf.ExtType},
 	bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 9},
-	bpf.LoadExtension{Num: bpf.ExtVLANTagPresent}, // of another network
+	bpf.LoadExtension{Num: bpf.ExtVLANTagPresent}, // from another network
 	bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 7},
 	bpf.LoadExtension{Num: bpf.ExtProto},
 	bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.ETH_P_IP, SkipTrue: 5},
@@ -110,7 +112,7 @@ var dhcpRequests = []bpf.Instruction{
 	bpf.RetConstant{Val: maxDatagram},
 }
 
-// ignoreOutgoing saves the copies of packets for the guest.
+// ignoreOutgoing keeps the kernel from copying packets for the guest to the socket.
 func ignoreOutgoing(conn *packet.Conn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -122,13 +124,13 @@ func ignoreOutgoing(conn *packet.Conn) error {
 	return errors.Join(controlErr, err)
 }
 
-// guestConn carries packets of IP in frames to one hardware address.
+// guestConn sends IP packets in frames to one hardware address.
 type guestConn struct {
 	*packet.Conn
-	header []byte // of Ethernet, for the guest
+	header []byte // the Ethernet header of frames to the guest
 }
 
-// WriteTo sends to the guest, whatever the address.
+// WriteTo sends to the guest, regardless of the address.
 func (c guestConn) WriteTo(p []byte, _ net.Addr) (int, error) {
 	if _, err := c.Conn.WriteTo(slices.Concat(c.header, p), &packet.Addr{HardwareAddr: c.header[:6]}); err != nil {
 		return 0, err
@@ -136,7 +138,7 @@ func (c guestConn) WriteTo(p []byte, _ net.Addr) (int, error) {
 	return len(p), nil
 }
 
-// ReadFrom continues when the interface has been down.
+// ReadFrom continues after the interface has been down.
 func (c guestConn) ReadFrom(p []byte) (int, net.Addr, error) {
 	for {
 		n, from, err := c.Conn.ReadFrom(p)
@@ -147,7 +149,7 @@ func (c guestConn) ReadFrom(p []byte) (int, net.Addr, error) {
 	}
 }
 
-// tapConn reads what is sent to any address, and answers with that of the server.
+// tapConn reads packets to any address and answers from the server's address.
 type tapConn struct {
 	net.PacketConn
 	answers net.PacketConn

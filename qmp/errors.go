@@ -5,20 +5,19 @@ import (
 	"fmt"
 )
 
-// ErrClosed is what every command ends with, now or later, when the connection
-// to QEMU has ended. Errors that wrap it also wrap the cause.
+// ErrClosed is the error of all commands after the connection to QEMU has ended, including running commands. Errors
+// that wrap it also wrap the cause.
 var ErrClosed = errors.New("the QMP session is closed")
 
-// ErrTooLarge is the cause of the end of a session whose peer sent a message
-// longer than the limit (WithMaxMessage).
+// ErrTooLarge is the cause of the end of a session after its peer has sent a message longer than the limit
+// (WithMaxMessage).
 var ErrTooLarge = errors.New("message too large")
 
-// Class is QEMU's error class, the only part of an error reply that is meant
-// for programs (QAPI type QapiErrorClass). It is an error itself, so that
-// errors.Is(err, DeviceNotFound) asks for it.
+// Class is QEMU's error class, the only part of an error reply for programs (QAPI type QapiErrorClass). It is itself
+// an error, so that you can use errors.Is(err, DeviceNotFound).
 type Class string
 
-// The classes of QEMU. Nearly everything is a GenericError.
+// QEMU's error classes. Most errors are a GenericError.
 const (
 	GenericError    Class = "GenericError"
 	CommandNotFound Class = "CommandNotFound"
@@ -30,13 +29,13 @@ const (
 // Error returns the class's name.
 func (c Class) Error() string { return string(c) }
 
-// Error is a command's refusal by QEMU.
+// Error is QEMU's refusal of a command.
 type Error struct {
 	Class Class  `json:"class"`
 	Desc  string `json:"desc"` // for people; changes between versions of QEMU
 }
 
-// Error returns QEMU's text, and the class where it says more than "error".
+// Error returns QEMU's text, and the class unless it is GenericError.
 func (e *Error) Error() string {
 	if e.Class == GenericError || e.Class == "" {
 		return e.Desc

@@ -10,24 +10,24 @@ import (
 type Event struct {
 	Name string          // as QEMU spells it: SHUTDOWN
 	Data json.RawMessage // a JSON object, nil if the event has no data
-	Time time.Time       // by the host's clock; zero if QEMU could not tell
+	Time time.Time       // from the host's clock; zero if QEMU did not know it
 }
 
-// eventQueue is the bounded buffer between the reader of the connection, which
-// must never wait, and the one consumer of the events.
+// eventQueue is the bounded buffer between the reader of the connection, which must never wait, and the only
+// consumer of the events.
 type eventQueue struct {
 	maxCount, maxBytes int
 
-	out  chan Event    // what the consumer reads
-	wake chan struct{} // tells pump of changes
-	stop chan struct{} // closed when no more events are wanted
+	out  chan Event    // read by the consumer
+	wake chan struct{} // notifies pump of changes
+	stop chan struct{} // closed to stop the delivery
 
 	mu      sync.Mutex
 	events  []Event
 	counts  map[string]int // of the queued events, by name
 	bytes   int            // of the queued events
 	dropped uint64
-	ended   bool // no more will come
+	ended   bool // no more events will arrive
 	stopped bool
 }
 
@@ -42,26 +42,26 @@ func newEventQueue(maxCount, maxBytes int) *eventQueue {
 	}
 }
 
-func (e Event) size() int { return len(e.Name) + len(e.Data) }
+func (e Event) sizeInBytes() int { return len(e.Name) + len(e.Data) }
 
-// put appends an event and drops others as the bounds want. It does not wait.
-func (q *eventQueue) put(e Event) {
+// putEvent appends an event and drops events beyond the limits. It does not wait.
+func (q *eventQueue) putEvent(e Event) {
 	q.mu.Lock()
 	if !q.stopped {
 		q.events = append(q.events, e)
 		q.counts[e.Name]++
-		q.bytes += e.size()
+		q.bytes += e.sizeInBytes()
 		for len(q.events) > 1 && (len(q.events) > q.maxCount || q.bytes > q.maxBytes) {
-			q.removeAt(q.victim())
+			q.removeAt(q.victimIndex())
 			q.dropped++
 		}
 	}
 	q.mu.Unlock()
-	q.signal()
+	q.signalPump()
 }
 
-// victim returns the index of the oldest event of the most frequent kind.
-func (q *eventQueue) victim() int {
+// victimIndex returns the index of the oldest event of the most frequent kind.
+func (q *eventQueue) victimIndex() int {
 	most := 0
 	for _, n := range q.counts {
 		most = max(most, n)
@@ -84,15 +84,15 @@ func (q *eventQueue) removeAt(i int) Event {
 		q.events[len(q.events)-1] = Event{}
 		q.events = q.events[:len(q.events)-1]
 	}
-	q.bytes -= e.size()
+	q.bytes -= e.sizeInBytes()
 	if q.counts[e.Name]--; q.counts[e.Name] == 0 {
 		delete(q.counts, e.Name)
 	}
 	return e
 }
 
-// pop returns the next event, or whether more may come.
-func (q *eventQueue) pop() (e Event, ok, more bool) {
+// popEvent returns the next event. If the queue is empty, more reports whether further events may arrive.
+func (q *eventQueue) popEvent() (e Event, ok, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.events) == 0 {
@@ -101,16 +101,16 @@ func (q *eventQueue) pop() (e Event, ok, more bool) {
 	return q.removeAt(0), true, true
 }
 
-// end says that no more events come: those in the queue are still delivered.
-func (q *eventQueue) end() {
+// endQueue marks the end of the events. Queued events are still delivered.
+func (q *eventQueue) endQueue() {
 	q.mu.Lock()
 	q.ended = true
 	q.mu.Unlock()
-	q.signal()
+	q.signalPump()
 }
 
-// discard ends the queue and forgets what is in it.
-func (q *eventQueue) discard() {
+// discardAll ends the queue and drops its events.
+func (q *eventQueue) discardAll() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped {
@@ -121,19 +121,19 @@ func (q *eventQueue) discard() {
 	close(q.stop)
 }
 
-func (q *eventQueue) signal() {
+func (q *eventQueue) signalPump() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// pump hands events to the consumer until the queue has ended and is empty, or
-// is discarded; then it closes the consumer's channel.
-func (q *eventQueue) pump() {
+// listenAt passes events to the consumer until the queue has ended and is empty, or is discarded. It then closes the
+// consumer's channel.
+func (q *eventQueue) listenAt() {
 	defer close(q.out)
 	for {
-		e, ok, more := q.pop()
+		e, ok, more := q.popEvent()
 		switch {
 		case ok:
 			select {

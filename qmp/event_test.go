@@ -11,15 +11,15 @@ func TestAFloodThatIsOver(t *testing.T) {
 	t.Parallel()
 	q := newEventQueue(4, 1<<20)
 	for range 100 {
-		q.put(Event{Name: "RTC_CHANGE"})
-		_, ok, _ := q.pop()
+		q.putEvent(Event{Name: "RTC_CHANGE"})
+		_, ok, _ := q.popEvent()
 		require.True(t, ok)
 	}
-	q.put(Event{Name: "SHUTDOWN"})
+	q.putEvent(Event{Name: "SHUTDOWN"})
 	for range 10 {
-		q.put(Event{Name: "BALLOON_CHANGE"})
+		q.putEvent(Event{Name: "BALLOON_CHANGE"})
 	}
-	e, _, _ := q.pop()
+	e, _, _ := q.popEvent()
 	require.Equal(t, "SHUTDOWN", e.Name)
 	require.EqualValues(t, 7, q.dropped)
 }

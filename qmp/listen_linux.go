@@ -9,32 +9,30 @@ import (
 	"syscall"
 )
 
-// maxPath is the longest path of a Unix socket, in bytes (unix(7): sun_path
-// holds 108 with the NUL).
+// maxPath is the maximum length of a Unix socket's path in bytes (unix(7): sun_path has 108 bytes, including the
+// NUL).
 const maxPath = 107
 
-// backlog is the number of connections that wait until QEMU accepts: ours
-// before QEMU runs, and a later process that takes a running QEMU over.
+// backlog is the number of connections that can wait until QEMU accepts them: our connection before QEMU runs, and
+// the connection of a later process that takes over a running QEMU.
 const backlog = 4
 
-// Listen makes the listening socket for QEMU's monitor. The file is for QEMU
-// (process.Spec.Files); connections are accepted by QEMU alone. The socket has
-// mode 0600 from its first moment. Whoever calls closes the file once QEMU has
-// been started, and removes path at the end.
+// Listen creates the listening socket for QEMU's monitor. Pass the file to QEMU (childprocess.Spec.Files); only QEMU
+// accepts connections. The socket has mode 0600 from the beginning. The caller closes the file after QEMU has been
+// started, and removes path at the end.
 //
-// A socket at path without a listener is replaced; one with a
-// listener is an error that wraps syscall.EADDRINUSE. The path may have at most
-// 107 bytes.
+// Listen replaces a socket at path without a listener. If the socket has a listener, Listen returns an error that
+// wraps syscall.EADDRINUSE. The path may have at most 107 bytes.
 func Listen(path string) (*os.File, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("listen on QMP socket %s: the path has %d bytes, a Unix socket's may have %d", path, len(path), maxPath)
 	}
-	file, err := listen(path)
-	if errors.Is(err, syscall.EADDRINUSE) && abandoned(path) {
+	file, err := listenAt(path)
+	if errors.Is(err, syscall.EADDRINUSE) && isAbandoned(path) {
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("remove the abandoned QMP socket: %w", err)
 		}
-		file, err = listen(path)
+		file, err = listenAt(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on QMP socket %s: %w", path, err)
@@ -42,9 +40,9 @@ func Listen(path string) (*os.File, error) {
 	return file, nil
 }
 
-// listen sets the mode before the socket has a name: bind gives the file the
-// mode of the socket (Linux, net/unix/af_unix.c: unix_bind_bsd).
-func listen(path string) (*os.File, error) {
+// listenAt sets the mode before the socket has a name, because bind copies the mode of the socket to the file (Linux,
+// net/unix/af_unix.c: unix_bind_bsd).
+func listenAt(path string) (*os.File, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
@@ -65,8 +63,8 @@ func listen(path string) (*os.File, error) {
 	return file, nil
 }
 
-// abandoned reports whether path is a socket without a listener.
-func abandoned(path string) bool {
+// isAbandoned reports whether path is a socket without a listener.
+func isAbandoned(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != os.ModeSocket {
 		return false
@@ -79,9 +77,8 @@ func abandoned(path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// Dial connects to the monitor of a QEMU that runs and waits until it has
-// greeted. QEMU serves one client at a time: while there is another one, Dial
-// waits for it to leave.
+// Dial connects to the monitor of a running QEMU and waits for its greeting. QEMU serves one client at a time: if
+// another client is connected, Dial waits until it disconnects.
 func Dial(ctx context.Context, path string, options ...Option) (*Session, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)

@@ -14,6 +14,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/qmp/goqemu"
+	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
@@ -114,7 +115,7 @@ func TestTenThousandCommandsInParallel(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 100 {
 		wg.Go(func() {
-			for i := range 100 {
+			for i := range tier.Rounds(100) {
 				c := qmp.Command{Execute: "query-status"}
 				wrong := (g+i)%2 == 0
 				if wrong {

@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// Version is QEMU's version as it greets. Package is that of a distribution.
+// Version is QEMU's version from its greeting. Package is the version of the distribution's package.
 type Version struct {
 	Package string        `json:"package"`
 	QEMU    VersionNumber `json:"qemu"`
 }
 
-// VersionNumber has the three parts of a version such as 7.2.22.
+// VersionNumber contains the three parts of a version such as 7.2.22.
 type VersionNumber struct {
 	Major int `json:"major"`
 	Minor int `json:"minor"`
 	Micro int `json:"micro"`
 }
 
-// message is anything that QEMU sends: exactly one of QMP (the greeting),
-// Return, Error and Event is there.
+// message is any message from QEMU. It contains exactly one of QMP (the greeting), Return, Error and Event.
 type message struct {
 	QMP *struct {
 		Version Version `json:"version"`
@@ -39,9 +38,8 @@ type message struct {
 	} `json:"timestamp"`
 }
 
-// event returns the message as the event it is. QEMU gives -1 for a time it
-// could not find out.
-func (m *message) event() Event {
+// asEvent returns the message as an Event. QEMU uses -1 for an unknown time.
+func (m *message) asEvent() Event {
 	e := Event{Name: m.Event, Data: m.Data}
 	if m.Timestamp.Seconds > 0 {
 		e.Time = time.Unix(m.Timestamp.Seconds, m.Timestamp.Microseconds*1000)
@@ -49,19 +47,17 @@ func (m *message) event() Event {
 	return e
 }
 
-// parse reads a line that holds a JSON object. What it returns does not refer
-// to line.
-func parse(line []byte) (*message, error) {
+// parseMessage parses a line that contains a JSON object. The result does not refer to line.
+func parseMessage(line []byte) (*message, error) {
 	m := new(message)
 	if err := json.Unmarshal(line, m); err != nil {
-		return nil, fmt.Errorf("message %s is not QMP: %w", excerpt(line), err)
+		return nil, fmt.Errorf("message %s is not QMP: %w", excerptOf(line), err)
 	}
 	return m, nil
 }
 
-// excerpt returns the beginning of a line that cannot be understood, for an
-// error message.
-func excerpt(line []byte) string {
+// excerptOf returns the beginning of an invalid line for an error message.
+func excerptOf(line []byte) string {
 	const enough = 64
 	if len(line) > enough {
 		return fmt.Sprintf("%q…", line[:enough])
@@ -69,19 +65,19 @@ func excerpt(line []byte) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// lineReader reads lines of bounded length.
+// lineReader reads lines of limited length.
 type lineReader struct {
 	r   *bufio.Reader
-	max int // longest line, in bytes
+	max int // maximum length of a line, in bytes
 }
 
 func newLineReader(r io.Reader, max int) *lineReader {
 	return &lineReader{r: bufio.NewReaderSize(r, 16<<10), max: max}
 }
 
-// next returns the next line without its end. It is valid until the next call.
-// The end of the input inside a line is io.ErrUnexpectedEOF.
-func (l *lineReader) next() ([]byte, error) {
+// nextLine returns the next line without its end. The line is valid until the next call. If the input ends inside a
+// line, next returns io.ErrUnexpectedEOF.
+func (l *lineReader) nextLine() ([]byte, error) {
 	var long []byte
 	for {
 		part, err := l.r.ReadSlice('\n')

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// rights sends a descriptor with a command.
-func rights(file *os.File) []byte { return syscall.UnixRights(int(file.Fd())) }
+// fileRights returns the control message that sends a descriptor with a command.
+func fileRights(file *os.File) []byte { return syscall.UnixRights(int(file.Fd())) }

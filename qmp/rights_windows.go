@@ -2,5 +2,5 @@ package qmp
 
 import "os"
 
-// rights sends none: QEMU is on Linux.
-func rights(*os.File) []byte { return nil }
+// fileRights returns nil, because QEMU runs on Linux.
+func fileRights(*os.File) []byte { return nil }

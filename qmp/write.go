@@ -9,43 +9,42 @@ import (
 
 const (
 	maxBatch  = 64 << 10    // bytes of commands in one write
-	lastWords = time.Second // what QEMU gets to end a connection that takes no more
+	lastWords = time.Second // the time for QEMU to close a connection that can't be written to
 )
 
-// enqueue registers a command and leaves it to write.
-func (s *Session) enqueue(p *Pending, c Command) error {
+// enqueueCommand registers a command and queues it for write.
+func (s *Session) enqueueCommand(p *Pending, c Command) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return s.err
 	}
 	s.lastID++
-	line, err := c.encode(s.lastID)
+	line, err := c.encodeLine(s.lastID)
 	if err != nil {
 		return err
 	}
 	p.id, p.line = s.lastID, line
 	if c.File != nil {
-		p.rights = rights(c.File)
+		p.rights = fileRights(c.File)
 	}
 	s.waiting[p.id] = p
 	s.outbox = append(s.outbox, p)
 	select {
 	case s.wake <- struct{}{}:
-	default: // it has been notified already
+	default: // write has already been notified
 	}
 	return nil
 }
 
-// forgetLine marks the command as no longer to be sent. Called with the session's
-// mu held.
+// forgetLine marks the command as not to be sent. The session's mutex must be locked.
 func (p *Pending) forgetLine() {
-	clear(p.line) // it may have held a password
+	clear(p.line) // it may contain a password
 	p.line = nil
 }
 
-// write sends what is in the outbox, several commands at a time.
-func (s *Session) write() {
+// writeOutbox sends the commands in the outbox, several at a time.
+func (s *Session) writeOutbox() {
 	var buf []byte
 	for {
 		select {
@@ -59,7 +58,7 @@ func (s *Session) write() {
 			if len(buf) == 0 {
 				break
 			}
-			err := s.send(buf, rights)
+			err := s.sendBuffer(buf, rights)
 			clear(buf)
 			if err != nil {
 				s.writeFailed(err)
@@ -72,8 +71,8 @@ func (s *Session) write() {
 	}
 }
 
-// send writes commands, with a file's descriptor if there is one.
-func (s *Session) send(buf, rights []byte) error {
+// sendBuffer writes commands, with a file's descriptor unless rights is nil.
+func (s *Session) sendBuffer(buf, rights []byte) error {
 	if rights != nil {
 		conn, ok := s.conn.(*net.UnixConn)
 		if !ok {
@@ -89,8 +88,8 @@ func (s *Session) send(buf, rights []byte) error {
 	return err
 }
 
-// nextBatch moves commands from the outbox to buf. One that has a file, whose descriptor
-// is returned, is the last of a batch, and the first.
+// nextBatch moves commands from the outbox to buf. A command with a file is the only command of its batch, and its
+// descriptor is returned.
 func (s *Session) nextBatch(buf []byte) (_, rights []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,19 +107,18 @@ func (s *Session) nextBatch(buf []byte) (_, rights []byte) {
 	return buf, rights
 }
 
-// writeFailed leaves the end to the reader: what QEMU said last, a SHUTDOWN
-// perhaps, is worth more than the broken pipe, and the end of the connection
-// follows. Should it not, the session ends all the same.
+// writeFailed normally leaves the end of the session to the reader: QEMU's last messages, perhaps a SHUTDOWN, are
+// more useful than the broken pipe, and the end of the connection follows. If it doesn't follow in time, the session
+// ends anyway.
 func (s *Session) writeFailed(err error) {
 	s.log.Debug("QMP write ended", "err", err)
 	if err := s.conn.SetReadDeadline(time.Now().Add(lastWords)); err != nil {
-		s.fail(fmt.Errorf("write to QEMU: %w", err))
+		s.failWith(fmt.Errorf("write to QEMU: %w", err))
 	}
 }
 
-// withdraw takes a command back that has not been sent, and reports whether it
-// could.
-func (s *Session) withdraw(p *Pending) bool {
+// withdrawCommand removes a command from the queue if it has not been sent, and reports whether it has.
+func (s *Session) withdrawCommand(p *Pending) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.line == nil || s.waiting[p.id] != p {

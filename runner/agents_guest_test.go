@@ -29,7 +29,7 @@ func portOf(name string) string {
 // Users are logged in by a script that waits for the file /tmp/go.
 func (c *console) installLoginAgent() {
 	c.t.Helper()
-	page, err := os.ReadFile("../docs/guest-agents.md")
+	page, err := os.ReadFile("../docs/reference/guest-agents.md")
 	require.NoError(c.t, err)
 	_, script, _ := strings.Cut(string(page), "```sh\n")
 	script, _, found := strings.Cut(script, "```")

@@ -15,46 +15,46 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/control/remote"
+	"vmop/runner/disks/snapshot"
 	"vmop/runner/machine"
-	"vmop/runner/snapshot"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 )
 
-// errAsked is why a VM ends that was stopped by its control interface.
+// errAsked is the cause of a stop through the control interface.
 var errAsked = errors.New("asked through the control interface")
 
-// backend is the VM as its control interface sees it.
+// backend implements the interfaces of package control for a running VM.
 type backend struct{ m *run }
 
 // Act implements control.Backend.
 func (b backend) Act(ctx context.Context, what control.Action, by string) error {
 	if what == control.Reclaim {
-		return b.m.reclaim(ctx)
+		return b.m.reclaimGuest(ctx)
 	}
 	if !b.m.there.Load() {
 		return b.m.actEarly(what, fmt.Errorf("%w by %s", errAsked, by))
 	}
 	switch what {
 	case control.Kill, control.Stop:
-		return b.m.end(ctx, fmt.Errorf("%w by %s", errAsked, by), what == control.Kill)
+		return b.m.endVM(ctx, fmt.Errorf("%w by %s", errAsked, by), what == control.Kill)
 	case control.Reset:
-		return refusal(b.m.driver.Reset(ctx))
+		return asRefusal(b.m.driver.Reset(ctx))
 	case control.Pause:
-		return refusal(b.m.driver.Pause(ctx))
+		return asRefusal(b.m.driver.Pause(ctx))
 	case control.Resume:
-		return refusal(b.m.driver.Resume(ctx))
+		return asRefusal(b.m.driver.Resume(ctx))
 	}
 	return nil
 }
 
-// end stops the VM, at once or by asking the guest. The next runner knows it, too,
-// if this one is killed.
-func (m *run) end(ctx context.Context, cause error, atOnce bool) error {
+// endVM stops the VM, immediately if atOnce is set and otherwise by asking the guest. The driver records the
+// request, so the next runner continues the stop if this runner is killed.
+func (m *run) endVM(ctx context.Context, cause error, atOnce bool) error {
 	if err := m.driver.Stop(ctx, cause.Error(), atOnce); err != nil {
 		return err
 	}
-	m.cancel(cause) // whatever else is being done, such as the start
+	m.cancel(cause) // interrupts other work, such as the start
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (b backend) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error
 		return nil, errNotThere
 	}
 	reply, err := b.m.driver.Command(ctx, c)
-	return reply, refusal(err)
+	return reply, asRefusal(err)
 }
 
 // Freeze implements control.Freezer.
@@ -73,7 +73,7 @@ func (b backend) Freeze(ctx context.Context, limit time.Duration) (status.Freeze
 		return status.FreezeAnswer{}, errNotThere
 	}
 	a, err := b.m.driver.Freeze(ctx, limit)
-	return a, refusal(err)
+	return a, asRefusal(err)
 }
 
 // Thaw implements control.Freezer.
@@ -82,7 +82,7 @@ func (b backend) Thaw(ctx context.Context) (status.FreezeAnswer, error) {
 		return status.FreezeAnswer{}, errNotThere
 	}
 	a, err := b.m.driver.Thaw(ctx)
-	return a, refusal(err)
+	return a, asRefusal(err)
 }
 
 // Snapshot implements control.Snapshotter.
@@ -100,11 +100,11 @@ func (b backend) Snapshot(
 			err = control.Refusal(err.Error())
 		}
 	}
-	return control.SnapshotAnswer{Name: d.Name, Frozen: d.Frozen, Message: d.Message}, refusal(err)
+	return control.SnapshotAnswer{Name: d.Name, Frozen: d.Frozen, Message: d.Message}, asRefusal(err)
 }
 
-// refusal returns an error as the control interface knows it.
-func refusal(err error) error {
+// asRefusal converts a machine.Refusal into a control.Refusal and returns other errors unchanged.
+func asRefusal(err error) error {
 	if why := machine.Refusal(""); errors.As(err, &why) {
 		return control.Refusal(why)
 	}
@@ -122,10 +122,10 @@ func (b backend) Dropped() uint64 {
 	return b.m.driver.Dropped()
 }
 
-// errNotThere refuses requests to a machine that isn't there yet.
+// errNotThere refuses requests while the machine does not exist yet.
 const errNotThere = control.Refusal("the VM has no machine yet: its disks are being made")
 
-// actEarly carries out the requests of users while there is no machine.
+// actEarly handles user requests that arrive before the machine exists. Only stop and kill are accepted.
 func (m *run) actEarly(what control.Action, cause error) error {
 	if what != control.Stop && what != control.Kill {
 		return errNotThere
@@ -134,9 +134,9 @@ func (m *run) actEarly(what control.Action, cause error) error {
 	return nil
 }
 
-// serve opens the control interface of a machine whose QEMU answers.
-func (m *run) serve(ctx context.Context) error {
-	if err := m.listen(ctx); err != nil {
+// serveMachine opens the control interface once QEMU answers.
+func (m *run) serveMachine(ctx context.Context) error {
+	if err := m.listenForClients(ctx); err != nil {
 		return err
 	}
 	m.there.Store(true)
@@ -146,16 +146,16 @@ func (m *run) serve(ctx context.Context) error {
 	return nil
 }
 
-// listen opens the control interface, unless it is open. As long as there is no machine, it shows the status, and
-// takes a stop request.
-func (m *run) listen(ctx context.Context) error {
+// listenForClients opens the control interface unless it is already open. Until the machine exists, the interface only
+// shows the status and accepts a stop request.
+func (m *run) listenForClients(ctx context.Context) error {
 	if m.server != nil {
 		return nil
 	}
 	server, err := control.Start(ctx, control.Options{
 		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Snapshotter: backend{m}, Migrator: backend{m},
 		Tracker: m.tracker, Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
-		Invitation: m.invited.get, IsNeighbor: netsetup.IsNeighbor, GuestBehind: netsetup.GuestBehind,
+		Invitation: m.invited.getText, IsNeighbor: netsetup.IsNeighbor, GuestBehind: netsetup.GuestBehind,
 		Barred: &m.barred,
 	})
 	if err != nil {
@@ -163,11 +163,11 @@ func (m *run) listen(ctx context.Context) error {
 	}
 	m.server = server
 	m.undo.Add("control interface", func() error { return server.Close(context.WithoutCancel(ctx)) })
-	m.announce()
+	m.linkName()
 	return nil
 }
 
-// serveManager lets the manager reach the runner. A fault leaves the VM running, without.
+// serveManager lets the manager reach the runner. If that fails, the VM keeps running without the manager.
 func (m *run) serveManager(ctx context.Context) {
 	m.managed = true
 	opts := remote.Options{
@@ -185,10 +185,10 @@ func (m *run) serveManager(ctx context.Context) {
 		return
 	}
 	m.server.ServeRemote(l)
-	m.publish(status.Controlled{Port: l.Port(), Key: l.Key()})
+	m.publishStatus(status.Controlled{Port: l.Port(), Key: l.Key()})
 }
 
-// takeConsole takes over the guest's serial console, if it has one.
+// takeConsole connects to the guest's serial console, if it has one.
 func (m *run) takeConsole() error {
 	path := m.vm.Plan.Socket(serialConsole)
 	if path == "" || m.server == nil {
@@ -203,10 +203,10 @@ func (m *run) takeConsole() error {
 	return nil
 }
 
-// announce makes the VM be found by its name wherever its runtime directory is.
-// That is a convenience: what stands in its way must not stop the VM.
-func (m *run) announce() {
-	back, err := config.Announce(config.HostEnv(), m.place())
+// linkName allows programs to find the VM by name, independent of its runtime directory. This is a convenience,
+// so an error does not stop the VM.
+func (m *run) linkName() {
+	back, err := config.Announce(config.HostEnv(), m.machinePlace())
 	if err != nil {
 		m.log.Debug("vmrunner ps will not find the VM", "err", err)
 		return
@@ -214,8 +214,8 @@ func (m *run) announce() {
 	m.undo.Add("announcement", back)
 }
 
-// place is where the VM is found by its name.
-func (m *run) place() config.Machine {
+// machinePlace returns the name and runtime directory under which the VM is announced.
+func (m *run) machinePlace() config.Machine {
 	return config.Machine{Name: m.vm.Config.VM.Name, RuntimeDir: m.vm.RuntimeDir}
 }
 

@@ -12,32 +12,31 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/qmp"
-	"vmop/runner/agents"
-	"vmop/runner/cleanup"
+	"vmop/runner/adopt/record"
+	"vmop/runner/config/follow"
 	"vmop/runner/control"
-	"vmop/runner/drive"
-	"vmop/runner/follow"
+	"vmop/runner/disks/snapshot"
+	"vmop/runner/guest/agents"
 	"vmop/runner/launch"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/machine"
+	"vmop/runner/machine/drive"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
-	"vmop/runner/snapshot"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
 
-// Bounds of the steps of a start.
+// Timeouts of the steps of a start.
 const (
 	bootTime  = 60 * time.Second // from QEMU's start until the guest runs
-	replyTime = 10 * time.Second // for one answer of a QEMU that runs
+	replyTime = 10 * time.Second // for one reply of a running QEMU
 )
 
-// drive begins to look after the machine: from now on the driver alone speaks
-// with QEMU. first is the connection with one that was just started; nil means
-// that the machine was found running.
-func (m *run) drive(ctx context.Context, first *qmp.Session) {
+// driveMachine starts the driver. From now on only the driver communicates with QEMU. first is the session with a newly
+// started QEMU; nil means that the machine was found running.
+func (m *run) driveMachine(ctx context.Context, first *qmp.Session) {
 	cfg := drive.Config{
 		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, prepare.MonitorSocket), Session: first,
 		QEMU: m.processes.QEMU, StartHelper: m.startHelper,
@@ -59,7 +58,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 		paths[role] = m.vm.Plan.Socket(role)
 	}
 	cfg.Agents = agents.New(context.WithoutCancel(ctx), agents.Config{
-		Paths: paths, Log: m.log, Do: func(f func()) { m.driver.Do(f) }, Publish: m.publish,
+		Paths: paths, Log: m.log, Do: func(f func()) { m.driver.Do(f) }, Publish: m.publishStatus,
 		State: func() vmstatus.State { return m.tracker.Status().State },
 	})
 	m.driver = drive.New(ctx, cfg)
@@ -73,8 +72,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 	})
 }
 
-// startHelper starts a helper again, for the driver, which calls it from a goroutine of
-// its own.
+// startHelper restarts a helper for the driver. The driver calls it from a separate goroutine.
 func (m *run) startHelper(ctx context.Context, name, socket string) (drive.Process, *os.File, error) {
 	p, conn, err := launch.Again(ctx, m.vm, m.lock, name, socket, m.log)
 	if err != nil {
@@ -82,7 +80,8 @@ func (m *run) startHelper(ctx context.Context, name, socket string) (drive.Proce
 	}
 	m.barred.Add(p.Pid())
 	if socket == "" {
-		// Else the next runner would start it again. It isn't worth the network.
+		// Without this record the next runner would start the helper again. A helper with a socket (the network)
+		// is not worth recording.
 		if err := record.Restarted(m.vm, name, p.ID()); err != nil {
 			m.log.Warn("the record of the machine names a process that has ended", "process", name, "err", err)
 		}
@@ -90,7 +89,7 @@ func (m *run) startHelper(ctx context.Context, name, socket string) (drive.Proce
 	return p, conn, nil
 }
 
-// machineConfig is what the driver is to know of the machine.
+// machineConfig returns the driver's configuration of the machine.
 func (m *run) machineConfig() machine.Config {
 	vm := m.vm
 	cfg := machine.Config{
@@ -109,7 +108,7 @@ func (m *run) machineConfig() machine.Config {
 	return cfg
 }
 
-// viewerName is a viewer's name for people.
+// viewerName returns the display name of a viewer.
 func viewerName(name string) string {
 	if who, ok := control.VNCClient(name); ok {
 		return who
@@ -120,12 +119,12 @@ func viewerName(name string) string {
 // knownViewer reports whether the control interface publishes a viewer.
 func (m *run) knownViewer(name string) bool { return control.IsScreenClient(name) || m.spice.Has(name) }
 
-// boot waits until the paused machine is as it is to be, and lets the guest run.
-func (m *run) boot(ctx context.Context) error {
-	if err := m.settle(ctx); err != nil {
+// bootGuest waits until the paused machine has the wanted configuration, and then lets the guest run.
+func (m *run) bootGuest(ctx context.Context) error {
+	if err := m.settleMachine(ctx); err != nil {
 		return err
 	}
-	if err := m.remember(); err != nil {
+	if err := m.writeRecord(); err != nil {
 		return err
 	}
 	m.keepDirectories()
@@ -138,15 +137,14 @@ func (m *run) boot(ctx context.Context) error {
 	return cleanup.RemoveSecrets(m.vm)
 }
 
-// settle waits until the paused machine is as it is to be.
-func (m *run) settle(ctx context.Context) error {
-	m.drive(m.ctx, m.processes.Monitor)
+// settleMachine waits until the paused machine has the wanted configuration.
+func (m *run) settleMachine(ctx context.Context) error {
+	m.driveMachine(m.ctx, m.processes.Monitor)
 	limit := cmp.Or(m.opts.BootTime, bootTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit,
 		m.processes.Suspects()))
 	defer cancel()
-	// All that doesn't need QEMU is done while it is coming up. See
-	// docs/decisions/0081-start-cost.md.
+	// Work that does not need QEMU is done while QEMU initializes. See docs/decisions/0081-start-cost.md.
 	if err := record.WriteType(m.vm); err != nil {
 		return err
 	}
@@ -156,11 +154,11 @@ func (m *run) settle(ctx context.Context) error {
 	if err := m.driver.Settle(ctx); err != nil {
 		return m.processes.Blame(ctx, m.vm, err)
 	}
-	m.memory = process.MemoryGroupOf(m.processes.QEMU.Pid()) // a program around QEMU may have changed it
-	if err := m.serve(ctx); err != nil {
+	m.memory = childprocess.MemoryGroupOf(m.processes.QEMU.Pid()) // a program that wraps QEMU may have changed it
+	if err := m.serveMachine(ctx); err != nil {
 		return err
 	}
-	m.publish(status.Confined{Confinement: m.vm.Held})
+	m.publishStatus(status.Confined{Confinement: m.vm.Held})
 	if err := m.takeConsole(); err != nil {
 		return err
 	}
@@ -172,9 +170,8 @@ func (m *run) settle(ctx context.Context) error {
 	return m.processes.Sync()
 }
 
-// remember writes the record; from now on the machine is carried on by another
-// runner if this one is killed.
-func (m *run) remember() error {
+// writeRecord writes the record. From now on another runner adopts the machine if this runner is killed.
+func (m *run) writeRecord() error {
 	m.began = time.Now()
 	r := record.Of(m.vm, m.began)
 	r.QEMU = m.processes.QEMU.ID()
@@ -184,14 +181,14 @@ func (m *run) remember() error {
 	return r.Write(m.vm.RuntimeDir)
 }
 
-// carryOn has a machine driven that was found running.
+// carryOn drives a machine that was found running.
 func (m *run) carryOn(ctx context.Context) error {
-	m.drive(ctx, nil)
+	m.driveMachine(ctx, nil)
 	ctx = context.WithoutCancel(ctx)
-	m.publish(m.description(), status.Confined{Confinement: m.vm.Held})
+	m.publishStatus(m.describeVM(), status.Confined{Confinement: m.vm.Held})
 	event := func(qmp.Event) {}
-	m.memory = process.MemoryGroupOf(m.processes.QEMU.Pid())
-	if err := m.serve(ctx); err != nil {
+	m.memory = childprocess.MemoryGroupOf(m.processes.QEMU.Pid())
+	if err := m.serveMachine(ctx); err != nil {
 		m.log.Error("the VM has no control interface", "err", err)
 	} else {
 		event = m.server.Event
@@ -202,6 +199,7 @@ func (m *run) carryOn(ctx context.Context) error {
 	}, event)
 	if err := m.takeConsole(); err != nil {
 		m.log.Error("the guest has no console", "err", err)
+		m.server.Console().Refuse(err.Error() + "; it works again when the VM has been restarted")
 	}
 	if m.opts.OnPaused != nil {
 		if err := m.opts.OnPaused(ctx, m.vm); err != nil {
@@ -216,7 +214,7 @@ func (m *run) carryOn(ctx context.Context) error {
 	return nil
 }
 
-// sinceBoot is the time since the host was started, time asleep included.
+// sinceBoot returns the time since the host booted, including suspended time.
 func sinceBoot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -225,10 +223,10 @@ func sinceBoot() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// saveProgress writes how far this runner has come.
+// saveProgress writes this runner's progress to the runtime directory.
 func (m *run) saveProgress(p machine.Progress) error { return record.WriteProgress(m.vm.RuntimeDir, p) }
 
-// machineType returns the concrete type of the running machine, "pc-q35-7.2".
+// machineType returns the concrete type of the running machine, such as "pc-q35-7.2".
 func (m *run) machineType(ctx context.Context) (string, error) {
 	var object string
 	question := map[string]string{"path": "/machine", "property": "type"}

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"vmop/confine"
+	"vmop/internal/confine"
 	"vmop/runner/control"
 	"vmop/test/invariants"
 	"vmop/test/program"

@@ -8,24 +8,24 @@ import (
 	"strings"
 	"time"
 
-	"vmop/filewatch"
+	"vmop/internal/filewatch"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
 
-// A directory is one that a VM needs as long as it runs.
+// A directory is a directory that a running VM needs.
 type directory struct {
 	path string
-	lost string // what it means that it is gone, and what to do
-	// open is what was there first, nil if nothing was: as long as it is open, another directory in its
-	// place has another inode.
+	lost string // the consequence of losing it, and what to do
+	// open is the directory that existed first, or nil if it did not exist. While it stays open, a replacement
+	// directory at the same path has a different inode.
 	open *os.File
 }
 
-// openCurrent opens the directory that is there now.
+// openCurrent opens the directory that currently exists at the path.
 func (d *directory) openCurrent() {
 	d.close()
-	d.open, _ = os.Open(d.path) // or it is gone
+	d.open, _ = os.Open(d.path) // nil if the directory is gone
 }
 
 func (d *directory) close() {
@@ -34,7 +34,7 @@ func (d *directory) close() {
 	}
 }
 
-// inPlace reports whether the directory is still found by its path.
+// inPlace reports whether the path still leads to the opened directory.
 func (d *directory) inPlace() bool {
 	if d.open == nil {
 		return false
@@ -47,22 +47,22 @@ func (d *directory) inPlace() bool {
 	return err == nil && os.SameFile(now, was)
 }
 
-// A directoryWatch looks after the directories of a VM that runs.
+// A directoryWatch monitors the directories of a running VM.
 type directoryWatch struct {
 	data, runtime directory
-	files         []string // of the runtime directory, that must be there
-	// remember takes in what is in the runtime directory, and restore makes it again.
+	files         []string // required files in the runtime directory
+	// remember reads the current contents of the runtime directory, and restore creates the directory again.
 	remember func()
 	restore  func(context.Context) error
-	missing  []string // what can't be restored, for people
+	missing  []string // messages about what can't be restored
 
 	tracker  *status.Tracker
 	log      *slog.Logger
 	reported []string
-	since    time.Time // when the runtime directory was missed; zero: it is whole
+	since    time.Time // when the runtime directory was first found incomplete; zero: it is complete
 }
 
-// Lost is what it means that a directory is gone.
+// Consequences of a lost directory, for its message.
 const (
 	dataLost = "was removed or renamed while the VM is running: its disks there, its TPM and its firmware variables are " +
 		"lost when it ends; put the directory back, or save the guest's data before the VM is stopped"
@@ -70,13 +70,13 @@ const (
 		"by vmrunner stop"
 )
 
-// Times of the runtime directory.
+// Delays before the runtime directory is restored.
 const (
-	quietTime   = 300 * time.Millisecond // after which it is made again: whoever removes it has ended
-	restoreTime = time.Second            // after which that is tried again
+	quietTime   = 300 * time.Millisecond // until it is restored, so that whoever removes it has finished
+	restoreTime = time.Second            // until a failed attempt is repeated
 )
 
-// openCurrent opens the directories that are there.
+// openCurrent opens the directories that currently exist.
 func (w *directoryWatch) openCurrent() {
 	w.data.openCurrent()
 	w.runtime.openCurrent()
@@ -87,13 +87,12 @@ func (w *directoryWatch) close() {
 	w.runtime.close()
 }
 
-// watch makes the runtime directory again when it is gone, and has a problem in the status while
-// a directory of the VM isn't in its place, until ctx is done. A directory that is put back is
-// found again.
-func (w *directoryWatch) watch(ctx context.Context) {
+// watchDirectories restores the runtime directory when it disappears. While a directory of the VM is missing, the
+// status shows a problem. A directory that is put back is recognized. watch returns when ctx is done.
+func (w *directoryWatch) watchDirectories(ctx context.Context) {
 	changed := filewatch.Files(ctx, w.log, append([]string{w.data.path, w.runtime.path}, w.files...)...)
 	for {
-		again := w.check(ctx)
+		again := w.checkDirectories(ctx)
 		select {
 		case _, more := <-changed:
 			if !more {
@@ -106,16 +105,16 @@ func (w *directoryWatch) watch(ctx context.Context) {
 	}
 }
 
-// check looks at the directories, and returns when to do that again, if not only when they change.
-func (w *directoryWatch) check(ctx context.Context) (again <-chan time.Time) {
+// checkDirectories checks the directories once. again fires when the next check is due; nil means only after a change.
+func (w *directoryWatch) checkDirectories(ctx context.Context) (again <-chan time.Time) {
 	messages := slices.Clone(w.missing)
 	if !w.data.inPlace() {
 		messages = append(messages, w.data.path+" "+w.data.lost)
 	}
-	if w.whole() {
+	if w.isWhole() {
 		w.since = time.Time{}
 		w.remember()
-	} else if missed := w.missed(); missed < quietTime {
+	} else if missed := w.missedFor(); missed < quietTime {
 		return time.After(quietTime - missed)
 	} else if err := w.restore(ctx); err != nil {
 		messages = append(messages, w.runtime.path+" "+w.runtime.lost+": "+err.Error())
@@ -140,24 +139,24 @@ func (w *directoryWatch) check(ctx context.Context) (again <-chan time.Time) {
 	return again
 }
 
-// missed returns how long the runtime directory is known not to be whole.
-func (w *directoryWatch) missed() time.Duration {
+// missedFor returns how long the runtime directory is known to be incomplete.
+func (w *directoryWatch) missedFor() time.Duration {
 	if w.since.IsZero() {
 		w.since = time.Now()
 	}
 	return time.Since(w.since)
 }
 
-// whole reports whether the runtime directory has what verbs and the next runner need.
-func (w *directoryWatch) whole() bool {
+// isWhole reports whether the runtime directory contains what commands and the next runner need.
+func (w *directoryWatch) isWhole() bool {
 	return w.runtime.inPlace() && !slices.ContainsFunc(w.files, func(path string) bool {
 		_, err := os.Lstat(path)
 		return err != nil
 	})
 }
 
-// unreachable describes sockets that were removed while the VM had no runner.
-func unreachable(paths []string) []string {
+// describeRemoved returns a message about sockets that were removed while the VM had no runner.
+func describeRemoved(paths []string) []string {
 	if len(paths) == 0 {
 		return nil
 	}

@@ -37,7 +37,7 @@ func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
 		}
 		w.openCurrent()
 		defer w.close()
-		w.watch(ctx)
+		w.watchDirectories(ctx)
 	}()
 	becomes := func(want ...string) {
 		t.Helper()

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/internal/yamlfile"
 	"vmop/runner/prepare"
 	"vmop/vmstatus"
-	"vmop/yamlfile"
 )
 
 // freePort returns a TCP port above 5900 that is free.

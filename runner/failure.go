@@ -6,13 +6,14 @@ import (
 	"os"
 	"time"
 
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
 	"vmop/runner/launch"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
 )
 
-// noteFailure records that the VM could not be started, until the next start. A stop request is no failure.
+// noteFailure records why the VM could not be started. The record lasts until the next start. A stop request is
+// not a failure.
 func (m *run) noteFailure(err error) {
 	if errors.As(err, new(stoppedError)) {
 		return
@@ -20,7 +21,7 @@ func (m *run) noteFailure(err error) {
 	writeFailure(m.vm.DataDir, err, m.log)
 }
 
-// noteFault is noteFailure for a VM whose configuration can be read, and what it names can't be used.
+// noteFault is like noteFailure, for a VM with a readable configuration that cannot be used.
 func noteFault(file string, fault error, log *slog.Logger) {
 	cfg, _, err := config.Load(file)
 	if err != nil {

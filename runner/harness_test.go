@@ -20,7 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/loopback"
+	"vmop/internal/loopback"
 	"vmop/qmp"
 	"vmop/runner"
 	"vmop/runner/prepare"

@@ -11,8 +11,8 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/config"
+	"vmop/runner/machine/usernet"
 	"vmop/runner/status"
-	"vmop/runner/usernet"
 )
 
 // forwarded describes the ports of the host that QEMU's user network forwards.
@@ -27,7 +27,7 @@ func (v *vm) forwarded() string {
 }
 
 // What a rule of the plan allows is changed while the VM is running, and needs no restart. Which changes need one is
-// tested in runner/changes.
+// tested in runner/machine/changes.
 func TestAVMFollowsItsConfiguration(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)
@@ -66,7 +66,7 @@ func TestAVMFollowsItsConfiguration(t *testing.T) {
 }
 
 // A new field of the runner's section needs a row, so that its author considers what becomes of it while the VM is
-// running. The fields of the vm section are in runner/changes.
+// running. The fields of the vm section are in runner/machine/changes.
 func TestEveryFieldOfTheRunnersSection(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)

@@ -11,27 +11,27 @@ import (
 	"slices"
 
 	"vmop/qmp"
-	"vmop/runner/handover"
-	"vmop/runner/reconcile"
+	"vmop/runner/machine/reconcile"
+	"vmop/runner/migrate/handover"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
 // offeredDisk is a disk that the source can copy to the target.
 type offeredDisk struct {
-	// ID is that of the device, which both plans have.
+	// ID of the device. Both plans use the same ID.
 	ID string `json:"id"`
-	// Size is what the guest sees, in bytes.
+	// Size that the guest sees, in bytes.
 	Size int64 `json:"size"`
-	// Blank says that the file or device begins and ends with zeros, or can't be read. Then it isn't certain that a
-	// blank device of the target is another one.
+	// Blank reports whether the file or device begins and ends with zeros, or can't be read. In that case a blank
+	// device of the target may be the same disk.
 	Blank bool `json:"blank,omitempty"`
 }
 
-// isWritten reports whether a drive is a disk that the guest can write, and that isn't a server's.
+// isWritten reports whether a drive is a disk that the guest can write and that is not on an NBD server.
 func isWritten(d vmspec.Drive) bool { return d.Type == vmspec.DriveRaw && !d.ReadOnly && d.NBD == nil }
 
-// nodeOf returns the device of a disk, and what QEMU calls it; "" if the VM type doesn't say it.
+// nodeOf returns the device of a disk and its QEMU node name. Both are "" if the VM type does not declare them.
 func nodeOf(p *plan.Plan, drive int) (device, node string) {
 	at := slices.IndexFunc(p.Drives, func(d plan.Drive) bool { return d.Index == drive })
 	if at < 0 || len(p.Drives[at].Nodes) == 0 {
@@ -40,9 +40,9 @@ func nodeOf(p *plan.Plan, drive int) (device, node string) {
 	return p.Drives[at].Device, p.Drives[at].Nodes[0]
 }
 
-// copyable returns the disks that can be copied, those that were attached while the guest ran among them: none of a
-// machine that was started by a version that couldn't.
-func (m *run) copyable(ctx context.Context, plugs []plug) (
+// copyableDisks returns the disks that can be copied, including those attached while the guest ran. The lists are
+// empty if the machine was started by a version of the runner that could not copy disks.
+func (m *run) copyableDisks(ctx context.Context, plugs []plug) (
 	disks []handover.Disk, offered []offeredDisk, err error,
 ) {
 	if _, err := os.Stat(filepath.Dir(m.vm.CopySocket())); errors.Is(err, fs.ErrNotExist) {
@@ -80,9 +80,9 @@ func (m *run) copyable(ctx context.Context, plugs []plug) (
 	return disks, offered, nil
 }
 
-// images decides which disks of a guest are copied, and to what: to files that aren't here yet, and to devices that
-// are blank. Other files must be the source's.
-func (r *receiver) images(o offer) (list []handover.Image, err error) {
+// chooseCopies decides which disks of the guest are copied, and where to: to files that do not exist here yet, and to
+// blank devices. All other files must be shared with the source.
+func (r *receiver) chooseCopies(o offer) (list []handover.Image, err error) {
 	for i, d := range r.vm.Spec.Drives {
 		device, node := nodeOf(r.vm.Plan, i)
 		if list, err = r.addImage(list, o.Disks, d, device, node); err != nil {
@@ -99,7 +99,7 @@ func (r *receiver) images(o offer) (list []handover.Image, err error) {
 	return list, nil
 }
 
-// addImage adds what a disk is copied to, unless it is the source's.
+// addImage adds the copy target of a disk to list, unless the disk is shared with the source.
 func (r *receiver) addImage(list []handover.Image, all []offeredDisk, d vmspec.Drive, device, node string) (
 	[]handover.Image, error,
 ) {
@@ -121,10 +121,11 @@ func (r *receiver) addImage(list []handover.Image, all []offeredDisk, d vmspec.D
 	return list, nil
 }
 
-// pathOf returns where a disk is.
+// pathOf returns the path of a disk.
 func pathOf(d vmspec.Drive) string { return cmp.Or(d.File, d.Device, d.Resource) }
 
-// imageFor returns what a disk is copied to; nil if it is shared. other: it is certainly another one than the source's.
+// imageFor returns the copy target of a disk, or nil if the disk is shared with the source. other means that the
+// target is known to be a different disk than the source's.
 func imageFor(all []offeredDisk, d vmspec.Drive, device, node string, other bool) (*handover.Image, error) {
 	at := slices.IndexFunc(all, func(offered offeredDisk) bool { return offered.ID == device && device != "" })
 	path := pathOf(d)
@@ -161,8 +162,8 @@ func imageFor(all []offeredDisk, d vmspec.Drive, device, node string, other bool
 	return &image, image.CheckDevice()
 }
 
-// isShared returns an error if a disk isn't the source's: QEMU has locks on those that it writes to. Of a block
-// device that isn't known.
+// isShared returns an error if a disk is not the source's disk. QEMU locks the files that it writes to, so an
+// unlocked file is a different disk. Block devices are not checked.
 func isShared(d vmspec.Drive) error {
 	if d.File == "" {
 		return nil

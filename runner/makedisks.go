@@ -7,22 +7,20 @@ import (
 	"net/url"
 	"time"
 
-	"vmop/outbound"
 	"vmop/runner/config"
-	"vmop/runner/drive"
-	"vmop/runner/images"
+	"vmop/runner/machine/drive"
 	"vmop/runner/prepare"
+	"vmop/runner/prepare/images"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 )
 
-// progressTime is how often the log says how far the making of a disk has come.
+// progressTime is the interval between log entries about the creation of a disk.
 const progressTime = 10 * time.Second
 
-// makeDisks makes the disks that have a source and aren't there. That may take long: meanwhile
-// the status tells how far it has come, and a stop request ends it. A disk is there as a whole or
-// not at all, however this ends.
+// makeDisks creates the missing disks that have a source. That may take long. In the meantime the status shows
+// the progress, and a stop request cancels the work. In every case each disk is either complete or absent.
 //
 // See docs/decisions/0106-disks-of-images.md.
 func (m *run) makeDisks(ctx context.Context) error {
@@ -37,7 +35,7 @@ func (m *run) makeDisks(ctx context.Context) error {
 	if m.opts.ImageCache != "" {
 		cache.Folder = m.opts.ImageCache
 	}
-	if err := m.listen(ctx); err != nil {
+	if err := m.listenForClients(ctx); err != nil {
 		return err
 	}
 	var faults []vmspec.Fault
@@ -56,7 +54,7 @@ func (m *run) makeDisks(ctx context.Context) error {
 		}
 		faults = append(faults, fault)
 	}
-	m.publish(status.Entered{State: vmstatus.StateInitializing})
+	m.publishStatus(status.Entered{State: vmstatus.StateInitializing})
 	return m.vm.Config.Locate(faults)
 }
 
@@ -69,26 +67,25 @@ func (m *run) checkMedia(ctx context.Context) error {
 		}
 		u, err := url.Parse(d.File)
 		if err != nil {
-			continue // QEMU says what is wrong with it
+			continue // QEMU reports the error
 		}
 		err = m.vm.Reach(d.File).CheckURL(ctx, u)
 		if err == nil {
 			err = drive.CheckServer(ctx, m.vm.Reach(d.File), d.File)
 		}
-		if errors.As(err, new(*outbound.RefusedError)) {
-			message := fmt.Sprintf("cannot read the medium: %v; name a server at another address", err)
-			faults = append(faults, vmspec.Fault{Path: fmt.Sprintf("vm.drives[%d].file", i), Message: message})
+		if fault := prepare.MediumFault(fmt.Sprintf("vm.drives[%d].file", i), err); fault != nil {
+			faults = append(faults, *fault)
 		}
 	}
 	return m.vm.Config.Locate(faults)
 }
 
-// tellProgress returns what puts a progress into the status, and from time to time into the log.
+// tellProgress returns a function that publishes the progress in the status, and logs it from time to time.
 func (m *run) tellProgress() func(images.Progress) {
 	var logged time.Time
 	var step images.Step
 	return func(p images.Progress) {
-		m.publish(status.Entered{
+		m.publishStatus(status.Entered{
 			State: vmstatus.StateInitializing, Reason: vmstatus.ReasonPreparingDisks, Message: p.String(),
 		})
 		if now := time.Now(); p.Step != step || now.Sub(logged) > progressTime {
@@ -98,7 +95,8 @@ func (m *run) tellProgress() func(images.Progress) {
 	}
 }
 
-// examineFiles refuses files that a start can't use, before anything is fetched, and records the disks that it uses.
+// examineFiles returns an error for files that a start can't use, before anything is downloaded. It also records
+// the disks that the start uses.
 func (m *run) examineFiles() error {
 	faults, err := m.vm.StartFaults()
 	if err == nil {
@@ -110,8 +108,8 @@ func (m *run) examineFiles() error {
 	return m.vm.KeepOrigins(false)
 }
 
-// keepOrigins records the disks of a VM that runs, as far as no earlier runner has recorded them, and reports those
-// that were not created from their sources. A full disk must not end the VM.
+// keepOrigins records the disks of a running VM that earlier runners have not recorded, and reports disks that
+// were not created from their sources. Errors are only logged, because a full disk must not end the VM.
 func (m *run) keepOrigins() {
 	err := m.vm.KeepOrigins(true)
 	origins, e := prepare.ReadOrigins(m.vm.DataDir)

@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/internal/yamlfile"
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/vmstatus"
-	"vmop/yamlfile"
 )
 
 // A publisher serves the image of a disk that a BIOS starts, in the format qcow2.

@@ -13,23 +13,23 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/control"
-	"vmop/runner/drive"
-	"vmop/runner/handover"
 	"vmop/runner/launch"
 	"vmop/runner/machine"
+	"vmop/runner/machine/drive"
+	"vmop/runner/machine/reconcile"
 	"vmop/runner/migrate"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/migrate/link"
 	"vmop/runner/prepare"
-	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
-// heldText is what users get who want to do something with a guest that is being moved.
+// heldText is the refusal that users get while the guest is being moved.
 const heldText = "the guest is being moved to another runner"
 
-// offer is what a source says about its VM, from which the target makes its plan.
+// offer is the source's description of its VM. The target computes its plan from it.
 type offer struct {
 	prepare.Offer
 
@@ -39,7 +39,7 @@ type offer struct {
 	Plugged  []reconcile.Slot `json:"plugged,omitempty"`
 }
 
-// guest is the machine as a migration sees it.
+// guest implements handover.Machine for a running machine.
 type guest struct {
 	*drive.Driver
 
@@ -75,7 +75,7 @@ func (g guest) Quit(ctx context.Context) error {
 
 // Migrate implements control.Migrator.
 func (b backend) Migrate(
-	ctx context.Context, r control.MigrationRequest, tell func(control.MigrationProgress),
+	ctx context.Context, r control.MigrationRequest, tell func(vmstatus.Progress),
 ) error {
 	m := b.m
 	var keys link.Keys
@@ -89,18 +89,18 @@ func (b backend) Migrate(
 		return control.Refusal("the guest is being moved already")
 	}
 	defer m.moving.Unlock()
-	m.driver.Hold(heldText) // nothing is attached any more
+	m.driver.Hold(heldText) // prevents further attachments
 	defer m.driver.Unhold()
 	want := m.driver.Wanted()
-	slots, err := m.movable(ctx, want)
+	slots, err := m.movableSlots(ctx, want)
 	if err != nil {
 		return err
 	}
-	offered, err := m.offer(ctx, slots)
+	offered, err := m.newOffer(ctx, slots)
 	if err != nil {
 		return err
 	}
-	disks, list, err := m.copyable(ctx, plugsOf(slots, want))
+	disks, list, err := m.copyableDisks(ctx, plugsOf(slots, want))
 	if err != nil {
 		return err
 	}
@@ -115,11 +115,11 @@ func (b backend) Migrate(
 	}
 	s := handover.NewSource(handover.SourceConfig{
 		Machine: guest{m.driver, m}, DataDir: m.vm.DataDir, Keys: keys, Offer: offered, Bounds: bounds,
-		Disks: disks, Socket: m.vm.CopySocket(), Stop: stop, Log: m.log, Tell: m.teller(keys.Address, tell),
+		Disks: disks, Socket: m.vm.CopySocket(), Stop: stop, Log: m.log, Tell: m.progressTeller(keys.Address, tell),
 		SPICE: m.hasSPICE(),
 		Check: func(ctx context.Context) error { return m.hasStill(ctx, slots, want) },
 	})
-	lasting := context.WithoutCancel(ctx) // a release is not undone by a client that has disconnected
+	lasting := context.WithoutCancel(ctx) // a client that disconnects does not undo a release
 	defer context.AfterFunc(ctx, func() { s.Cancel(lasting, errors.New("the migration was cancelled")) })()
 	defer context.AfterFunc(m.ctx, func() { s.Cancel(lasting, errors.New("the VM is being stopped")) })()
 	moved := make(chan struct{})
@@ -131,46 +131,42 @@ func (b backend) Migrate(
 		case <-moved:
 		}
 	}()
-	return m.move(lasting, s, migrate.NoRecord)
+	return m.moveGuest(lasting, s, migrate.NoRecord)
 }
 
-// tellTime is how often the status says how much was sent.
+// tellTime is the interval between updates of the amount of sent data in the status.
 const tellTime = time.Second
 
-// teller publishes how far a migration is, and passes it on to the client.
-func (m *run) teller(address string, tell func(control.MigrationProgress)) func(handover.Progress) {
+// progressTeller returns a function that publishes the progress of a migration and passes it on to the client.
+func (m *run) progressTeller(address string, tell func(vmstatus.Progress)) func(handover.Progress) {
 	var published time.Time
 	now := status.Migration{Direction: status.Leaving, Address: address}
 	return func(p handover.Progress) {
 		before := now.Stage
 		if p.Stage != "" {
-			now.Stage = string(p.Stage)
+			now.Stage = p.Stage
 		} else {
-			now.Transferred, now.Remaining, now.Total, now.Throttle = p.Transferred, p.Remaining, p.Total, p.Throttle
-			now.DiskCopied, now.DiskTotal = p.DiskCopied, p.DiskTotal
+			now.Progress, now.Stage = p, before
 		}
 		if now.Stage != before || time.Since(published) > tellTime {
 			published = time.Now()
-			m.publish(status.Moves{Migration: &now})
+			m.publishStatus(status.Moves{Migration: &now})
 		}
-		tell(control.MigrationProgress{
-			Stage: now.Stage, Transferred: now.Transferred, Remaining: now.Remaining, Total: now.Total,
-			Throttle: now.Throttle, DiskCopied: now.DiskCopied, DiskTotal: now.DiskTotal,
-		})
+		tell(now.Progress)
 	}
 }
 
-// move moves the guest, or continues what an earlier runner has begun.
-func (m *run) move(ctx context.Context, s *handover.Source, from migrate.Record) error {
+// moveGuest moves the guest, or continues a move that an earlier runner began.
+func (m *run) moveGuest(ctx context.Context, s *handover.Source, from migrate.Record) error {
 	m.source.Store(s)
 	defer m.source.Store(nil)
 	err := s.Run(ctx, from)
-	if err == nil { // the other runner speaks for the VM
+	if err == nil { // the other runner reports the VM's status
 		m.log.Info("the guest was moved, and continues in another runner")
 		return nil
 	}
-	m.publish(status.Moves{})
-	if ctx.Err() != nil { // it is not known
+	m.publishStatus(status.Moves{})
+	if ctx.Err() != nil { // the result is unknown
 		return err
 	}
 	text := "the guest stays"
@@ -181,8 +177,8 @@ func (m *run) move(ctx context.Context, s *handover.Source, from migrate.Record)
 	return err
 }
 
-// reclaim takes in that the target to which the guest was released is gone for good.
-func (m *run) reclaim(ctx context.Context) error {
+// reclaimGuest handles a user's statement that the target of a released guest is gone for good.
+func (m *run) reclaimGuest(ctx context.Context) error {
 	s := m.source.Load()
 	if s == nil {
 		return control.Refusal(handover.ErrNotReleased.Error())
@@ -196,8 +192,9 @@ func (m *run) reclaim(ctx context.Context) error {
 	return err
 }
 
-// handedOver reports whether the guest, whose machine has ended, was moved, or was released and runs nowhere; then that
-// is recorded.
+// handedOver returns how the migration of a guest ended after its machine has ended. moved reports that the guest
+// was moved. reclaimed reports that it was released, and runs nowhere. The note in the data directory records
+// both.
 func (m *run) handedOver() (moved, reclaimed bool) {
 	if m.reclaims.Load() {
 		m.moving.Lock()
@@ -211,8 +208,9 @@ func (m *run) handedOver() (moved, reclaimed bool) {
 	return note.Record == migrate.Moved, note.Record == migrate.NoRecord && m.reclaims.Load()
 }
 
-// movable returns where the disks are that were attached to the guest while it ran, or why it can't be moved.
-func (m *run) movable(ctx context.Context, want []reconcile.Drive) ([]reconcile.Slot, error) {
+// movableSlots returns where the disks are plugged that were attached while the guest ran. Its error explains why the
+// guest can't be moved.
+func (m *run) movableSlots(ctx context.Context, want []reconcile.Drive) ([]reconcile.Slot, error) {
 	const what = control.Refusal("the guest cannot be moved: ")
 	switch state := m.tracker.Status().State; state {
 	case vmstatus.StateBooting, vmstatus.StateRunning, vmstatus.StateBooted:
@@ -224,22 +222,22 @@ func (m *run) movable(ctx context.Context, want []reconcile.Drive) ([]reconcile.
 		return nil, what + "its TPM is lost; stop the VM and start it again"
 	default:
 	}
-	slots, err := m.slots(ctx, want)
+	slots, err := m.pluggedSlots(ctx, want)
 	if refused := control.Refusal(""); errors.As(err, &refused) {
 		err = what + refused
 	}
 	return slots, err
 }
 
-// hasSPICE reports whether the machine has a server of SPICE whose clients can go to another one. In a cluster they
-// come by way of the manager, or of the API server.
+// hasSPICE reports whether the machine has a SPICE server that can send its clients to another server. In a
+// cluster, clients come through the manager or the API server, so the result is false.
 func (m *run) hasSPICE() bool {
 	d := m.vm.Spec.Display
 	return d != nil && d.Spice != nil && m.vm.Config.Resource == ""
 }
 
-// tpmEnds is closed when the process has ended that emulates the machine's TPM: another one in its place has nothing of
-// it. It is nil if the machine has none.
+// tpmEnds returns a channel that is closed when the process that emulates the machine's TPM has ended. A
+// restarted process would not have the TPM's state. The channel is nil if the machine has no TPM.
 func (m *run) tpmEnds() <-chan struct{} {
 	name := m.vm.Plan.Helper(plan.RoleTPM)
 	if name == "" {
@@ -255,8 +253,8 @@ func (m *run) tpmEnds() <-chan struct{} {
 	return ended
 }
 
-// missesWrites reports whether QEMU may miss what the guest writes while its memory is sent: QEMU before 9.0 does
-// without KVM. See docs/decisions/0131-migration-stream.md.
+// missesWrites reports whether QEMU may miss guest writes while it sends the memory, which happens before version
+// 9.0 without KVM. See docs/decisions/0131-migration-stream.md.
 func (m *run) missesWrites(ctx context.Context) (bool, error) {
 	var kvm struct{ Enabled bool }
 	if err := m.driver.Query(ctx, qmp.Command{Execute: "query-kvm"}, &kvm); err != nil {
@@ -267,13 +265,13 @@ func (m *run) missesWrites(ctx context.Context) (bool, error) {
 	return !kvm.Enabled && (err != nil || n < 9), nil
 }
 
-// offer is what the target needs to know.
-func (m *run) offer(ctx context.Context, plugged []reconcile.Slot) (o offer, err error) {
+// newOffer returns the description of the VM for the target.
+func (m *run) newOffer(ctx context.Context, plugged []reconcile.Slot) (o offer, err error) {
 	machines, err := prepare.ReadMachines(m.vm.DataDir)
 	if err != nil {
 		return o, err
 	}
-	var cpus []struct{} // of machines without places for CPUs, too
+	var cpus []struct{} // query-cpus-fast also works on machines without CPU slots
 	if err := m.driver.Query(ctx, qmp.Command{Execute: "query-cpus-fast"}, &cpus); err != nil {
 		return o, err
 	}
@@ -287,8 +285,8 @@ func (m *run) offer(ctx context.Context, plugged []reconcile.Slot) (o offer, err
 	return o, nil
 }
 
-// carryOnMoving carries on a machine that was found running. If its guest was being moved, that is ended, in one way or
-// the other.
+// carryOnMoving carries on a machine that was found running. If its guest was being moved, it also brings the
+// migration to an end.
 func (m *run) carryOnMoving(ctx context.Context) error {
 	note, err := handover.Read(m.vm.DataDir)
 	if err != nil {
@@ -303,25 +301,25 @@ func (m *run) carryOnMoving(ctx context.Context) error {
 	if note.OfSource() {
 		go m.continueMigration(context.WithoutCancel(ctx), note, guest{m.driver, m})
 	}
-	m.took(ctx, guest{m.driver, m})
+	m.answerFinished(ctx, guest{m.driver, m})
 	return nil
 }
 
-// notHere refuses to start a VM whose guest runs elsewhere, or may.
+// notHere returns an error if the guest runs elsewhere, or may run there.
 func (m *run) notHere(ctx context.Context) error {
 	note, err := handover.Read(m.vm.DataDir)
 	if err != nil {
 		return err
 	}
 	switch note.Record {
-	case migrate.Migrating: // it was this side's, and has ended
+	case migrate.Migrating: // the migrating machine was on this side, and has ended
 		return handover.Note{}.Write(m.vm.DataDir)
 	case migrate.Taken:
 		return launch.AcceptTPM(m.vm.DataDir)
 	case migrate.Released:
-		return m.query(ctx, note)
+		return m.askTarget(ctx, note)
 	case migrate.Moved:
-		return moved(note)
+		return movedError(note)
 	case migrate.Expecting, migrate.Given:
 		return errors.New("the guest was to come from another runner, and has not: it is there; start the VM there, or, if " +
 			"it is certain that it isn't running there: vmrunner reclaim")
@@ -329,20 +327,20 @@ func (m *run) notHere(ctx context.Context) error {
 	return nil
 }
 
-// moved is why a VM is not started whose guest has left.
-func moved(note handover.Note) error {
+// movedError returns the error for starting a VM after its guest has left.
+func movedError(note handover.Note) error {
 	return fmt.Errorf("the guest was moved to the runner at %s, and may be running there: a second one here would "+
 		"write to the same disks; if it is certain that it is not: vmrunner reclaim", note.Keys.Address)
 }
 
-// askTime is how long a runner that isn't in a pod asks for a guest before it refuses to start the VM. A pod has no use
-// for a runner that refuses again and again.
+// askTime is how long a runner outside of a pod asks for the guest before it refuses to start the VM. A runner in
+// a pod keeps asking, because it would only be restarted to refuse again.
 const askTime = 10 * time.Second
 
-// query asks the target to which a guest was released whose machine has ended here, until the answer, or a user, says
-// that the guest isn't there. A target that has all of it resumes it then.
-func (m *run) query(ctx context.Context, note handover.Note) error {
-	if err := m.listen(ctx); err != nil {
+// askTarget is used after the guest was released and its machine here has ended. It asks the target until the target,
+// or a user, confirms that the guest does not run there. A target with the complete guest resumes it when asked.
+func (m *run) askTarget(ctx context.Context, note handover.Note) error {
+	if err := m.listenForClients(ctx); err != nil {
 		return err
 	}
 	if m.opts.Control != nil && !m.managed {
@@ -365,12 +363,12 @@ func (m *run) query(ctx context.Context, note handover.Note) error {
 	case err != nil:
 		return err
 	case now.Record == migrate.Released:
-		return moved(note)
+		return movedError(note)
 	}
 	return m.notHere(ctx)
 }
 
-// ended is a machine that has ended.
+// ended implements handover.Machine for a machine that has ended.
 type ended struct{}
 
 func (ended) Command(context.Context, qmp.Command) (json.RawMessage, error) {
@@ -388,13 +386,13 @@ func (ended) Done() <-chan struct{} {
 	return done
 }
 
-// continueMigration ends, in one way or the other, what an earlier runner has begun. The machine is held.
+// continueMigration finishes a migration that an earlier runner began. The machine is held in the meantime.
 func (m *run) continueMigration(ctx context.Context, note handover.Note, of handover.Machine) {
 	m.moving.Lock()
 	defer m.moving.Unlock()
 	s := handover.NewSource(handover.SourceConfig{
 		Machine: of, DataDir: m.vm.DataDir, Keys: note.Keys, Bounds: handover.DefaultBounds(), Log: m.log,
-		Tell: m.teller(note.Keys.Address, func(control.MigrationProgress) {}),
+		Tell: m.progressTeller(note.Keys.Address, func(vmstatus.Progress) {}),
 	})
-	_ = m.move(ctx, s, note.Record) // it is logged
+	_ = m.moveGuest(ctx, s, note.Record) // move has logged the error
 }

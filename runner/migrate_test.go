@@ -14,8 +14,8 @@ import (
 
 	"vmop/runner"
 	"vmop/runner/control"
-	"vmop/runner/handover"
 	"vmop/runner/migrate"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/test/wait"
@@ -91,7 +91,7 @@ func (v *vm) receives() []byte {
 // migrates has the guest moved.
 func (v *vm) migrates(ctx context.Context, invitation []byte) error {
 	v.t.Helper()
-	return v.client().Migrate(ctx, control.MigrationRequest{Invitation: invitation}, func(control.MigrationProgress) {})
+	return v.client().Migrate(ctx, control.MigrationRequest{Invitation: invitation}, func(vmstatus.Progress) {})
 }
 
 func TestAGuestMovesToAnotherRunner(t *testing.T) {
@@ -180,7 +180,7 @@ func TestAGuestStaysWithoutItsTPM(t *testing.T) {
 	from.counted() // its firmware doesn't use the TPM any more
 	r := control.MigrationRequest{Invitation: to.receives(), Bandwidth: 100 << 10}
 	var once sync.Once
-	err := from.client().Migrate(t.Context(), r, func(p control.MigrationProgress) {
+	err := from.client().Migrate(t.Context(), r, func(p vmstatus.Progress) {
 		if p.Stage == string(migrate.Copying) {
 			once.Do(func() { from.signal("swtpm", syscall.SIGKILL) })
 		}

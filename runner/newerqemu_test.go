@@ -24,7 +24,7 @@ func located(t *testing.T, programs, disk string) *counting {
 	return v
 }
 
-// both returns a VM that is run by the older QEMU, and one that is run by the newer: scripts/newer-qemu has both.
+// both returns a VM that is run by the older QEMU, and one that is run by the newer: tools/scripts/newer-qemu has both.
 func both(t *testing.T) (older, newer *counting) {
 	t.Helper()
 	folder := os.Getenv("VMOP_OLDER_QEMU")

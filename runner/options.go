@@ -5,45 +5,42 @@ import (
 	"log/slog"
 	"time"
 
-	"vmop/runner/notify"
 	"vmop/runner/prepare"
 	"vmop/runner/status/k8s"
+	"vmop/runner/status/notify"
 )
 
-// Options say where things are.
+// Options configure a runner.
 type Options struct {
-	// Options say by what the VM is prepared.
+	// Options of the VM's preparation.
 	prepare.Options
-	// PolicyFault says why there is a policy, but it is not known: no VM is started,
-	// and one that runs is adopted as it is.
+	// PolicyFault explains why an existing policy could not be read. If set, the runner starts no VM, and adopts
+	// a running VM as it is.
 	PolicyFault error
-	// Log gets what happens; nil discards it.
+	// Log receives the runner's log; nil discards it.
 	Log *slog.Logger
 	// Version of the program, for the status.
 	Version string
-	// ImageCache is the folder where images are kept that disks are made of; empty: the usual one.
+	// ImageCache is the folder of source images for disks; "" means the default folder.
 	ImageCache string
-	// BootTime is how long QEMU may take from its start until the guest runs; 0
-	// means a minute.
+	// BootTime is the maximum time from QEMU's start until the guest runs; 0 means one minute.
 	BootTime time.Duration
-	// Manager is the service manager that wants to know how the VM is; it may be
-	// nil.
+	// Manager is the service manager that receives the VM's state; may be nil.
 	Manager *notify.Manager
-	// Reporter tells the cluster whose pod the runner is in how the VM is; nil means
-	// that there is none. It reports on when Run has returned: the caller closes it.
+	// Reporter reports the VM's status to the cluster of the runner's pod; nil outside of a cluster. It continues
+	// after Run has returned; the caller must close it.
 	Reporter *k8s.Reporter
-	// Control is the TCP port on which the manager of a cluster reaches the runner; nil: it
-	// does not. 0 is any that is free.
+	// Control is the TCP port for connections of the cluster's manager; nil disables it, and 0 means any free
+	// port.
 	Control *int
-	// GracePeriod is when the runner is killed after a stop request: the guest gets
-	// no more time than that leaves, whatever powerdownTimeout says. 0 means never.
+	// GracePeriod is the time from a stop request until the runner is killed. It limits the guest's shutdown time
+	// even if powerdownTimeout is longer. 0 means unlimited.
 	GracePeriod time.Duration
-	// Receive has the runner wait for the guest of another one; nil: it starts the VM.
+	// Receive makes the runner wait for a guest from another runner; nil starts the VM.
 	Receive *Receive
-	// Reread makes a VM that runs read its configuration again, where no
-	// change is noticed. It may be nil.
+	// Reread makes the runner read the configuration again, for places where changes are not noticed. May be nil.
 	Reread <-chan struct{}
-	// OnPaused is called when QEMU answers and the guest does not run yet:
-	// the moment to attach to its consoles. It may be nil.
+	// OnPaused is called when QEMU answers and the guest does not run yet, which is the moment to attach to its
+	// consoles. May be nil.
 	OnPaused func(ctx context.Context, vm *prepare.VM) error
 }

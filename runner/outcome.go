@@ -5,14 +5,14 @@ import (
 	"vmop/runner/status"
 )
 
-// An Outcome is how a VM ended.
+// An Outcome describes how a VM ended.
 type Outcome struct {
 	machine.Outcome
 
-	noted string // the file that tells the next runner in this pod; may be empty
+	noted string // the file with the end, for the next runner in this pod; may be empty
 }
 
-// ending is the outcome in the status.
-func (o Outcome) ending() status.Ended {
+// endedStatus returns the outcome in the form that the status uses.
+func (o Outcome) endedStatus() status.Ended {
 	return status.Ended{Cause: o.Cause, Reason: o.Reason, ExitCode: o.ExitCode(), Message: o.String()}
 }

@@ -10,15 +10,16 @@ import (
 	"slices"
 	"strings"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 	"vmop/qmp"
 	"vmop/runner/control"
-	"vmop/runner/drive"
-	"vmop/runner/reconcile"
+	"vmop/runner/machine/drive"
+	"vmop/runner/machine/reconcile"
 	"vmop/vmtypes/plan"
 )
 
-// A plug is a disk or a CD drive that a guest had attached while it ran, and where it must find it after a move.
+// A plug is a disk or CD drive that was attached while the guest ran, with the slot where the guest must find it
+// after a move.
 //
 // See docs/decisions/0144-attached-disks-move.md.
 type plug struct {
@@ -27,9 +28,9 @@ type plug struct {
 	slot reconcile.Slot
 }
 
-// slots returns where the disks are that were attached to the guest while it ran. It is a control.Refusal if that can't
-// be made again at a target.
-func (m *run) slots(ctx context.Context, want []reconcile.Drive) (slots []reconcile.Slot, err error) {
+// pluggedSlots returns the slots of the disks attached while the guest ran. It returns a control.Refusal if a target
+// could not recreate a slot.
+func (m *run) pluggedSlots(ctx context.Context, want []reconcile.Drive) (slots []reconcile.Slot, err error) {
 	rule, _ := m.vm.Plan.Rules.Disks()
 	var devices []struct {
 		Device, QDev string
@@ -70,18 +71,17 @@ func (m *run) slots(ctx context.Context, want []reconcile.Drive) (slots []reconc
 	return slots, nil
 }
 
-// hasStill returns an error if the guest, which is paused for the switch, has released a disk that was offered: the
-// target's QEMU has it.
+// hasStill returns an error if the guest, which is paused for the switch, has released a disk that was offered.
+// The target's QEMU still has that disk.
 func (m *run) hasStill(ctx context.Context, offered []reconcile.Slot, want []reconcile.Drive) error {
-	now, err := m.slots(ctx, want)
+	now, err := m.pluggedSlots(ctx, want)
 	if err == nil && !slices.Equal(now, offered) {
 		err = errors.New("the guest has released a disk meanwhile that was attached while it ran")
 	}
 	return err
 }
 
-// pluggedHardware is what a guest sees of its disks that were attached while it ran, as handover.Hardware has it of a
-// plan.
+// pluggedHardware describes the disks attached while the guest ran, in the format of handover.Hardware.
 func pluggedHardware(p *plan.Plan, slots []reconcile.Slot) (lines []string) {
 	rule, _ := p.Rules.Disks()
 	for _, s := range slots {
@@ -95,10 +95,10 @@ func pluggedHardware(p *plan.Plan, slots []reconcile.Slot) (lines []string) {
 	return lines
 }
 
-// pluggedID is how both sides know the copy of such a disk: the id of its device is each side's own.
+// pluggedID returns the ID under which both sides copy an attached disk. Device IDs differ between the sides.
 func pluggedID(serial string) string { return "attached-" + serial }
 
-// plugsOf returns the disks in slots, as they are wanted. Of one that isn't wanted there is none.
+// plugsOf returns the wanted disks in slots. It skips slots without a wanted disk.
 func plugsOf(slots []reconcile.Slot, want []reconcile.Drive) (plugs []plug) {
 	for _, s := range slots {
 		for _, d := range want {
@@ -110,8 +110,8 @@ func plugsOf(slots []reconcile.Slot, want []reconcile.Drive) (plugs []plug) {
 	return plugs
 }
 
-// findPlugs finds the disks in the configuration that the guest had attached while it ran. The machine is started
-// without them.
+// findPlugs finds the configured disks that the source attached while the guest ran. The machine starts without
+// them.
 func (r *receiver) findPlugs(slots []reconcile.Slot) (err error) {
 	r.wanted = r.vm
 	if len(slots) == 0 {
@@ -143,28 +143,29 @@ func (r *receiver) findPlugs(slots []reconcile.Slot) (err error) {
 	return nil
 }
 
-// plugIn attaches the disks that the guest had attached while it ran, in the same places. QEMU, which waits for the
-// guest, neither locks nor writes to them before the guest is resumed here.
+// plugIn attaches the disks of findPlugs to the same slots. QEMU is still waiting for the guest, so it does not
+// lock or write to them before the guest is resumed here.
 func (r *receiver) plugIn(ctx context.Context) error {
 	rule, _ := r.vm.Plan.Rules.Disks()
 	for _, p := range r.plugs {
-		if err := r.attach(ctx, rule, p); err != nil {
+		if err := r.attachPlug(ctx, rule, p); err != nil {
 			return fmt.Errorf("attach the %s %s, which the guest got while it ran: %w", p.slot.Noun(), p.Serial, err)
 		}
 	}
 	return nil
 }
 
-func (r *receiver) attach(ctx context.Context, rule plan.Disks, p plug) error {
+func (r *receiver) attachPlug(ctx context.Context, rule plan.Disks, p plug) error {
 	file, err := drive.OpenDisk(ctx, p.Drive.Drive, r.log)
 	if err != nil {
 		return err
 	}
 	if file != nil {
-		defer file.Close() // QEMU has its own
+		defer file.Close() // QEMU has its own descriptor
 	}
 	a := reconcile.AttachmentOf(rule, p.Drive, p.slot, file)
-	// QEMU picks the speed of a USB device when that is plugged in, and a guest doesn't see one of another speed go.
+	// QEMU chooses the speed of a USB device when it is plugged in, and the guest does not notice if a device
+	// with another speed disappears.
 	for _, c := range slices.Concat(a.Do, a.Plug) {
 		var reply json.RawMessage
 		if err := r.driver.Query(ctx, c, &reply); err != nil {
@@ -172,7 +173,7 @@ func (r *receiver) attach(ctx context.Context, rule plan.Disks, p plug) error {
 		}
 	}
 	for _, c := range a.After {
-		_, _ = r.driver.Command(ctx, c) // QEMU has a copy of the descriptor
+		_, _ = r.driver.Command(ctx, c) // closes the descriptor in QEMU, which has a copy
 	}
 	return nil
 }

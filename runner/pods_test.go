@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unsafe"
@@ -105,52 +106,89 @@ func nilIfZero(errno unix.Errno) error {
 	return errno
 }
 
+// pod has the rights that the manager gives to the pod of a VM.
+type pod struct {
+	user         int
+	capabilities []string // in lower case, without "cap_"
+	privileged   bool
+}
+
+// pods returns one pod for each set of rights.
+func pods() map[string]pod {
+	return map[string]pod{
+		"restricted":      {user: 4711},
+		"with masquerade": {capabilities: []string{"net_admin", "net_bind_service"}},
+		"with a tap":      {capabilities: []string{"net_admin", "net_raw"}},
+		"privileged":      {privileged: true},
+	}
+}
+
 // In pods whose runtime applies its default seccomp profile QEMU gets no root folder of its own. Of all attempts one
 // succeeds then: to connect to a unix socket of the same user, as far as the pod has one. The condition says so.
 func TestABrokenOutQEMUOfAPodGetsOneThing(t *testing.T) {
 	t.Parallel()
-	const user = "4711"
-	for pod, by := range map[string][]string{
-		"restricted": {
-			"--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
-		},
-		"with masquerade": {
-			"--inh-caps=-all,+net_admin,+net_bind_service", "--bounding-set=-all,+net_admin,+net_bind_service",
-		},
-		"with a tap": {"--inh-caps=-all,+net_admin,+net_raw", "--bounding-set=-all,+net_admin,+net_raw"},
-	} {
-		t.Run(pod, func(t *testing.T) {
+	for kind, p := range pods() {
+		if p.privileged {
+			continue // TestABrokenOutQEMUGetsNothing
+		}
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			v, to := newAttacked(t)
-			v.aims(to)
-			v.types = v.path("types")
-			require.NoError(t, os.CopyFS(v.types, os.DirFS("testdata/vmtypes")))
-			require.NoError(t, program.Build(t.Context(), v.path("bin", "vmrunner"), "vmop/cmd/vmrunner"))
+			v, to := newAttackedPod(t, p)
 			require.NoError(t, os.Symlink(v.path("bin", attacker), v.path("bin", container)))
-			if pod == "restricted" {
-				v.belongsTo(to, 4711)
-			}
 			setpriv, err := exec.LookPath("setpriv")
 			require.NoError(t, err, "install the Debian package util-linux")
-			args := append([]string{setpriv}, by...)
-			args = append(args, "--no-new-privs", v.path("bin", "vmrunner"), "run",
-				"-c", v.path("config.yaml"), "--vmtypes", v.types)
-			runner := exec.CommandContext(context.WithoutCancel(t.Context()), v.path("bin", container), args...)
-			v.starts(runner)
-			v.attacked(to, "connect to another VM's monitor")
-			client, err := control.Dial(t.Context(), to.Control)
-			require.NoError(t, err)
-			var c status.Condition
-			wait.Until(t, func() bool {
-				s, err := client.Status(t.Context())
-				c = s.Condition(vmstatus.ConditionConfined)
-				return err == nil && s.Started != nil
-			})
-			require.Equal(t, vmstatus.ReasonPartlyConfined, c.Reason)
-			require.Regexp(t, `^no root folder of its own \(.*not permitted\): it can connect to unix sockets of the same user$`,
-				c.Message)
+			user := strconv.Itoa(p.user)
+			args := []string{setpriv, "--no-new-privs", "--reuid", user, "--regid", user, "--clear-groups"}
+			capabilities := strings.Join(append([]string{"-all"}, p.capabilities...), ",+")
+			args = append(args, "--inh-caps="+capabilities, "--bounding-set="+capabilities)
+			args = append(args, v.runnerArgs()...)
+			v.starts(exec.CommandContext(context.WithoutCancel(t.Context()), v.path("bin", container), args...))
+			v.attackedPod(to, p)
 		})
 	}
+}
+
+// newAttackedPod returns a VM with the attacker in QEMU's place, and a runner, which the pod's user may use.
+func newAttackedPod(t *testing.T, p pod) (*vm, targets) {
+	t.Helper()
+	v, to := newAttacked(t)
+	v.aims(to)
+	v.types = v.path("types")
+	require.NoError(t, os.CopyFS(v.types, os.DirFS("testdata/vmtypes")))
+	require.NoError(t, program.Build(t.Context(), v.path("bin", "vmrunner"), "vmop/cmd/vmrunner"))
+	if p.user != 0 {
+		v.belongsTo(to, p.user)
+	}
+	return v, to
+}
+
+// runnerArgs returns the command that runs the VM.
+func (v *vm) runnerArgs() []string {
+	return []string{v.path("bin", "vmrunner"), "run", "-c", v.path("config.yaml"), "--vmtypes", v.types}
+}
+
+// attackedPod requires what newAttackedPod's VM has got from the attacker.
+func (v *vm) attackedPod(to targets, p pod) {
+	t := v.t
+	t.Helper()
+	reason, message := vmstatus.ReasonConfined, ""
+	if p.privileged {
+		v.attacked(to)
+	} else {
+		v.attacked(to, "connect to another VM's monitor")
+		reason = vmstatus.ReasonPartlyConfined
+		message = `^no root folder of its own \(.*not permitted\): it can connect to unix sockets of the same user$`
+	}
+	client, err := control.Dial(t.Context(), to.Control)
+	require.NoError(t, err)
+	var c status.Condition
+	wait.Until(t, func() bool {
+		s, err := client.Status(t.Context())
+		c = s.Condition(vmstatus.ConditionConfined)
+		return err == nil && s.Started != nil
+	})
+	require.Equal(t, reason, c.Reason)
+	require.Regexp(t, message, c.Message)
 }
 
 // belongsTo gives the files of the VM, and of the other VM, to a user.
@@ -171,13 +209,21 @@ func (v *vm) starts(runner *exec.Cmd) {
 	var log strings.Builder
 	runner.Stdout, runner.Stderr = &log, &log
 	require.NoError(t, runner.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Wait() }()
 	t.Cleanup(func() {
 		_ = runner.Process.Signal(unix.SIGTERM)
-		if err := runner.Wait(); t.Failed() {
+		if err := <-ended; t.Failed() {
 			t.Log(err, log.String())
 		}
 	})
 	wait.Until(t, func() bool {
+		select {
+		case err := <-ended:
+			ended <- err
+			require.FailNow(t, "the runner has ended before the attacker has run")
+		default:
+		}
 		_, err := os.Stat(v.path("bin", accessesFile))
 		return err == nil
 	}, "the attacker has not run")

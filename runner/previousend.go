@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"vmop/runner/adopt"
-	"vmop/runner/cleanup"
-	"vmop/runner/handover"
+	"vmop/runner/adopt/record"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/migrate"
-	"vmop/runner/record"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
 
-// noteEnd notes how a VM has ended, for people; in a pod how a guest has that may have to stay off. Where
-// that can't be noted, a runner that is killed there starts the VM again.
+// noteEnd records how a VM ended, for users. In a pod it only records an end if the guest may have to stay off.
+// Without that record, a restarted runner in the pod starts the VM again.
 func (m *run) noteEnd(o *Outcome) {
 	pod := ""
 	if m.opts.Reporter != nil {
@@ -35,8 +35,8 @@ func (m *run) noteEnd(o *Outcome) {
 	}
 }
 
-// endedBefore returns how the guest has ended that ran in this pod, if no manager has
-// decided since whether it is to run again.
+// endedBefore returns how the guest ended that ran in this pod, unless a manager has since decided whether the
+// guest should run again.
 func (m *run) endedBefore() (o Outcome, ended bool) {
 	if m.opts.Reporter == nil || m.opts.Reporter.PodUID() == "" {
 		return o, false
@@ -49,44 +49,43 @@ func (m *run) endedBefore() (o Outcome, ended bool) {
 		return o, false
 	}
 	o.Cause, o.Reason, o.Exit, o.noted = end.Cause, end.Reason, end.Exit, record.EndFile(m.vm.DataDir)
-	m.publish(status.Described{
+	m.publishStatus(status.Described{
 		Name: m.vm.Config.VM.Name, UUID: end.UUID, VMType: end.VMType,
 		Runner: m.thisRunner(),
 	},
 		status.Began(end.Began), status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource},
-		o.ending())
+		o.endedStatus())
 	m.log.Info("the guest has ended in this pod; it is not started again", "outcome", o.String())
 	return o, true
 }
 
-// hasLeft returns the end of a guest that has been moved to another pod; a runner that is killed and started again in
-// this one waits for the pod's deletion, as that one did. A guest that may have been moved is another runner's to
-// report.
+// hasLeft returns the end of a guest after its move to another pod. A restarted runner in this pod continues to
+// wait for the pod's deletion. If it is uncertain whether the guest was moved, the other runner reports its end.
 func (m *run) hasLeft() (o Outcome, ended bool) {
 	if m.opts.Reporter == nil {
 		return o, false
 	}
 	note, err := handover.Read(m.vm.DataDir)
 	if err != nil {
-		return o, false // the start fails by it
+		return o, false // the start fails with this error
 	}
 	switch note.Record {
 	case migrate.Moved:
 		o.Cause = vmstatus.CauseMoved
-		m.publish(o.ending())
+		m.publishStatus(o.endedStatus())
 		m.log.Info("the guest was moved to another pod; it is not started here")
 		return o, true
 	case migrate.Released:
-		m.publish(status.Moves{Migration: &status.Migration{
-			Direction: status.Leaving, Stage: string(migrate.Asking), Address: note.Keys.Address,
+		m.publishStatus(status.Moves{Migration: &status.Migration{
+			Direction: status.Leaving, Address: note.Keys.Address,
+			Progress: vmstatus.Progress{Stage: string(migrate.Asking)},
 		}})
 	}
 	return o, false
 }
 
-// endedUnseen returns how the machine has ended that an earlier runner has left, if
-// QEMU ended in good order while no runner was there: then the guest has shut itself
-// down, as far as an exit code tells.
+// endedUnseen returns how an earlier runner's machine ended, if QEMU exited normally while no runner existed. As
+// far as the exit code shows, the guest has shut itself down.
 func (m *run) endedUnseen(ctx context.Context) (o Outcome, ended bool) {
 	found := adopt.Ended(ctx, m.vm, m.log)
 	if found == nil {
@@ -103,19 +102,19 @@ func (m *run) endedUnseen(ctx context.Context) (o Outcome, ended bool) {
 	if err := cleanup.RemoveHalfWritten(m.vm); err != nil {
 		m.log.Warn("files that the earlier runner left half written are kept", "err", err)
 	}
-	if err := m.serve(context.WithoutCancel(ctx)); err != nil { // and leaves nothing of the killed runner's
+	if err := m.serveMachine(context.WithoutCancel(ctx)); err != nil { // also removes the killed runner's files
 		m.log.Warn("the control interface of the VM that has ended is not available", "err", err)
 	}
-	m.publish(m.description(), status.Began(m.began), status.Read{
+	m.publishStatus(m.describeVM(), status.Began(m.began), status.Read{
 		Generation: m.progress.Generation,
 		Resource:   m.vm.Config.Resource,
-	}, o.ending())
+	}, o.endedStatus())
 	m.noteEnd(&o)
 	m.log.Info("QEMU has ended in good order while no runner was there; the VM is not started again", "outcome", o.String())
 	return o, true
 }
 
-// readProgress reads how far the earlier runner had come.
+// readProgress reads the progress of the earlier runner.
 func (m *run) readProgress() {
 	if err := record.ReadProgress(m.vm.RuntimeDir, &m.progress); err != nil {
 		m.log.Warn("the progress of the earlier runner is unknown", "err", err)

@@ -15,13 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/durable"
-	"vmop/regular"
-	"vmop/runner/cleanup"
-	"vmop/runner/handover"
+	"vmop/internal/atomicfile"
+	"vmop/internal/readfile"
 	"vmop/runner/launch"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/machine"
 	"vmop/runner/migrate"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/migrate/link"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
@@ -29,53 +29,54 @@ import (
 	"vmop/vmstatus"
 )
 
-// Receive has a runner wait for the guest of another one.
+// Receive configures a runner that waits for the guest of another runner.
 type Receive struct {
-	// Address is where it listens, HOST:PORT; the source's runner reaches it there. Port 0 is any that is free.
+	// Address is the listen address, HOST:PORT, where the source's runner connects. Port 0 means any free port.
 	Address string
-	// Invitation is the path of a file that is written when it listens, and removed in the end: link.Keys as JSON,
-	// which the source needs. It has a key. The manager of a cluster asks for it by the control interface.
+	// Invitation is the path of a file with link.Keys as JSON, which the source needs. The runner writes it when
+	// it listens, and removes it when the migration is decided. It contains a key. A cluster's manager reads the
+	// invitation through the control interface instead.
 	Invitation string
-	// Migration is the name of the migration. A runner with one that has received its guest, and is started again,
-	// doesn't wait for another. "": the migration has none.
+	// Migration is the name of the migration. A restarted runner that has already received the guest of this
+	// migration does not wait for another guest. "" means a migration without a name.
 	Migration string
-	// CopyDisks has disks copied whose images are not here, and those that are block devices.
+	// CopyDisks enables the copying of block devices and of disks without an image here.
 	CopyDisks bool
-	// TrustSource accepts another version of the VM type than this side has. Its plans are limited to what this side's
-	// own version does.
+	// TrustSource accepts a VM type in another version than this side's. The resulting plans are limited to what
+	// this side's own version does.
 	TrustSource bool
-	// Copies are the paths of images and block devices to which disks are copied that are certainly other ones than the
-	// source's, with CopyDisks or without it.
+	// Copies are the paths of images and block devices that are known to differ from the source's. Disks are
+	// copied to them even without CopyDisks.
 	Copies []string
 }
 
-// An invitation is what the source of a guest needs; it is good for one migration.
+// An invitation is what the source of a guest needs. It is valid for one migration.
 type invitation struct {
 	text atomic.Pointer[json.RawMessage]
 }
 
-func (i *invitation) set(text json.RawMessage) { i.text.Store(&text) }
+func (i *invitation) setText(text json.RawMessage) { i.text.Store(&text) }
 
-func (i *invitation) get() json.RawMessage {
+func (i *invitation) getText() json.RawMessage {
 	if text := i.text.Load(); text != nil {
 		return *text
 	}
 	return nil
 }
 
-// receiver is a run whose guest comes from another runner.
+// receiver is a run that waits for the guest of another runner.
 type receiver struct {
 	*run
 
 	keys     link.Keys
-	left     *handover.Note // of a guest that has left from here before; nil: there was none
+	left     *handover.Note // of a guest that left from here before; nil: none has left
 	listener *link.Listener
 	begun    *launch.Launch
-	plugs    []plug // disks that the guest had attached while it ran
+	plugs    []plug // disks that were attached while the guest ran
 }
 
-// receive waits for the guest of another runner, up to the point where it runs here.
-func (m *run) receive(ctx context.Context) error {
+// receiveGuest waits for the guest of another runner, and returns when the guest runs here.
+func (m *run) receiveGuest(ctx context.Context) error {
 	note, err := handover.Read(m.vm.DataDir)
 	if err != nil {
 		return err
@@ -89,7 +90,7 @@ func (m *run) receive(ctx context.Context) error {
 			"certain that it isn't running: vmrunner reclaim", m.vm.DataDir)
 	}
 	r := &receiver{run: m, keys: note.Keys, left: left}
-	if err := r.listen(ctx, note.Record); err != nil {
+	if err := r.listenForSource(ctx, note.Record); err != nil {
 		return err
 	}
 	if note.Whole {
@@ -97,36 +98,37 @@ func (m *run) receive(ctx context.Context) error {
 			"the guest; if the source is gone for good: vmrunner reclaim")
 	}
 	t := handover.NewTarget(handover.TargetConfig{
-		DataDir: m.vm.DataDir, Keys: r.keys, Listener: r.listener, Left: left, Compare: r.compare, Start: r.start,
-		Screen: r.screen,
-		Images: note.Images, Whole: note.Whole, Socket: m.vm.CopySocket(), Take: r.record,
+		DataDir: m.vm.DataDir, Keys: r.keys, Listener: r.listener, Left: left, Compare: r.compareOffer,
+		Start:  r.startMachine,
+		Screen: r.screenAddress,
+		Images: note.Images, Whole: note.Whole, Socket: m.vm.CopySocket(), Take: r.writeRecords,
 		Migration: m.opts.Receive.Migration, Patience: handover.DefaultPatience, Log: m.log, Tell: r.publishStage,
 	})
 	following := context.WithoutCancel(ctx)
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		m.answer(following, t, note.Record, nil, r.listener)
+		m.answerSource(following, t, note.Record, nil, r.listener)
 	}()
 	defer context.AfterFunc(ctx, func() { t.Cancel(following, stoppedError{context.Cause(ctx)}) })()
 	err = <-t.Decided()
-	m.invited.set(nil)
+	m.invited.setText(nil)
 	if gone := cleanup.Remove(m.opts.Receive.Invitation); gone != nil {
 		m.log.Warn("the invitation is not removed", "err", gone)
 	}
 	if err != nil {
-		<-answered // a source that has released the guest asks for it
+		<-answered // a source that has released the guest still asks for it
 		return fmt.Errorf("receive the guest: %w", err)
 	}
-	m.publish(status.Moves{})
+	m.publishStatus(status.Moves{})
 	m.log.Info("the guest was received, and continues here", "state", "Booting")
 	m.cpus = 0
 	m.driver.Configured(machine.Reading{Wish: m.machineConfig().Wish})
 	return cleanup.RemoveSecrets(m.vm)
 }
 
-// isOver reports whether a note is about a migration that has nothing to do with the one that is to come: its guest has
-// left for good, or it was to come by an earlier one, of which the cluster's manager knows that it has failed.
+// isOver reports whether a note belongs to an earlier migration: its guest has left for good, or the cluster's
+// manager knows that the migration failed.
 func (m *run) isOver(n handover.Note) bool {
 	switch n.Record {
 	case migrate.Moved:
@@ -137,29 +139,31 @@ func (m *run) isOver(n handover.Note) bool {
 	return false
 }
 
-// isToCome is that a guest is another runner's, for which this one doesn't speak yet.
+// isToCome returns the status of a runner that waits for a guest. The other runner still reports the VM's status.
 func isToCome() status.Moves {
-	return status.Moves{Migration: &status.Migration{Direction: status.Arriving, Stage: vmstatus.ArrivalWaiting}}
+	waiting := vmstatus.Progress{Stage: vmstatus.ArrivalWaiting}
+	return status.Moves{Migration: &status.Migration{Direction: status.Arriving, Progress: waiting}}
 }
 
-// receives reports whether a guest is to come, and not to be started: an earlier runner may have received it.
-func (m *run) receives() (bool, error) {
+// isReceiving reports whether this runner must wait for a guest instead of starting one. It returns false if an
+// earlier runner has already received the guest.
+func (m *run) isReceiving() (bool, error) {
 	if m.opts.Receive == nil {
 		return false, nil
 	}
 	received, err := m.hasReceived()
 	if !received || err != nil {
-		m.publish(isToCome())
+		m.publishStatus(isToCome())
 	}
 	return !received, err
 }
 
-// hasReceived reports whether an earlier runner has received the guest that this one is to receive.
+// hasReceived reports whether an earlier runner has received the guest of this migration.
 func (m *run) hasReceived() (bool, error) {
 	if m.opts.Receive.Migration == "" {
 		return false, nil
 	}
-	text, err := regular.ReadFile(filepath.Join(m.vm.DataDir, prepare.ReceivedFile), prepare.LargestNote)
+	text, err := readfile.ReadFile(filepath.Join(m.vm.DataDir, prepare.ReceivedFile), prepare.LargestNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -169,8 +173,8 @@ func (m *run) hasReceived() (bool, error) {
 	return string(text) == m.opts.Receive.Migration, nil
 }
 
-// answer receives a guest, and answers the source until that knows what has become of it.
-func (m *run) answer(
+// answerSource receives a guest, and answers the source until the source knows the result.
+func (m *run) answerSource(
 	ctx context.Context, t *handover.Target, from migrate.Record, left handover.Machine, l *link.Listener,
 ) {
 	if err := t.Run(ctx, from, left); err != nil {
@@ -179,8 +183,8 @@ func (m *run) answer(
 	_ = l.Close()
 }
 
-// listen begins to listen, by the keys of an earlier runner that was killed, if there was one.
-func (r *receiver) listen(ctx context.Context, before migrate.Record) (err error) {
+// listenForSource starts to listen. If an earlier runner was killed, listen uses its keys.
+func (r *receiver) listenForSource(ctx context.Context, before migrate.Record) (err error) {
 	if r.begun, err = launch.Begin(r.vm, r.lock, r.undo, r.log); err != nil {
 		return err
 	}
@@ -203,13 +207,14 @@ func (r *receiver) listen(ctx context.Context, before migrate.Record) (err error
 		if err != nil {
 			return err
 		}
-		r.invited.set(text)
-		if err := durable.Write(r.opts.Receive.Invitation, append(text, '\n'), 0o600, durable.Volatile); err != nil {
+		r.invited.setText(text)
+		err = atomicfile.Write(r.opts.Receive.Invitation, append(text, '\n'), 0o600, atomicfile.Volatile)
+		if err != nil {
 			return err
 		}
 		r.undo.Add("invitation", func() error { return cleanup.Remove(r.opts.Receive.Invitation) })
 	}
-	if err := r.run.listen(ctx); err != nil {
+	if err := r.run.listenForClients(ctx); err != nil {
 		return err
 	}
 	if r.opts.Control != nil {
@@ -219,18 +224,18 @@ func (r *receiver) listen(ctx context.Context, before migrate.Record) (err error
 	return nil
 }
 
-// publishStage publishes how far the migration is.
+// publishStage publishes the progress of the migration.
 func (r *receiver) publishStage(p handover.Progress) {
-	if p.Stage != migrate.Running {
-		r.publish(status.Moves{Migration: &status.Migration{
-			Direction: status.Arriving, Address: r.keys.Address, Stage: string(p.Stage),
+	if p.Stage != string(migrate.Running) {
+		r.publishStatus(status.Moves{Migration: &status.Migration{
+			Direction: status.Arriving, Address: r.keys.Address, Progress: p,
 		}})
 	}
 }
 
-// compare makes the plan for the guest of another runner, and returns the disks that are copied, or an error if the
-// guest would have other hardware, or other disks.
-func (r *receiver) compare(ctx context.Context, text json.RawMessage) ([]handover.Image, error) {
+// compareOffer computes the plan for the guest of another runner, and returns the disks to copy. It returns an error
+// if the guest would get other hardware or other disks.
+func (r *receiver) compareOffer(ctx context.Context, text json.RawMessage) ([]handover.Image, error) {
 	var o offer
 	if err := json.Unmarshal(text, &o); err != nil {
 		return nil, fmt.Errorf("read the source's offer: %w", err)
@@ -252,7 +257,7 @@ func (r *receiver) compare(ctx context.Context, text json.RawMessage) ([]handove
 	if err := r.noOtherTPM(); err != nil {
 		return nil, err
 	}
-	images, err := r.images(o)
+	images, err := r.chooseCopies(o)
 	if err != nil {
 		return nil, err
 	}
@@ -267,9 +272,10 @@ func (r *receiver) compare(ctx context.Context, text json.RawMessage) ([]handove
 	return images, nil
 }
 
-// screen returns where clients of SPICE reach the machine that is to be; nil if those of the source can't.
-func (r *receiver) screen() *handover.Screen {
-	reached, _, err := net.SplitHostPort(r.keys.Address) // by the source
+// screenAddress returns the address where SPICE clients will reach this machine, or nil if the source's clients can't
+// reach it.
+func (r *receiver) screenAddress() *handover.Screen {
+	reached, _, err := net.SplitHostPort(r.keys.Address) // as the source sees it
 	if err != nil || !r.hasSPICE() {
 		return nil
 	}
@@ -284,14 +290,14 @@ func (r *receiver) screen() *handover.Screen {
 	return &handover.Screen{Host: host, Port: at.Port}
 }
 
-// isEvery reports whether an address stands for all of the computer.
+// isEvery reports whether an address means all addresses of the computer.
 func isEvery(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-// noOtherTPM returns an error if the state of a TPM is here that may be the only one. That of a guest that has left is
-// older than the one that comes.
+// noOtherTPM returns an error if the data directory contains the state of a TPM and there may be no other copy.
+// If the guest left from here before, the state here is older than the incoming state, and not an error.
 func (r *receiver) noOtherTPM() error {
 	state, err := launch.TPMState(r.vm)
 	if err == nil && state != "" && r.left == nil {
@@ -301,7 +307,7 @@ func (r *receiver) noOtherTPM() error {
 	return err
 }
 
-// isLocked reports whether a QEMU has an image open. Its locks are on bytes from 100 on (RAW_LOCK_PERM_BASE).
+// isLocked reports whether a QEMU has an image open. QEMU's locks are on the bytes from 100 (RAW_LOCK_PERM_BASE).
 func isLocked(path string) (bool, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -319,17 +325,17 @@ func isLocked(path string) (bool, error) {
 	return lock.Type != unix.F_UNLCK, nil
 }
 
-// start starts the machine, which waits for the guest.
-func (r *receiver) start(ctx context.Context) (handover.Machine, error) {
+// startMachine starts the machine, which then waits for the guest.
+func (r *receiver) startMachine(ctx context.Context) (handover.Machine, error) {
 	m := r.run
-	m.publish(status.Entered{State: vmstatus.StateStarting}, m.description())
+	m.publishStatus(status.Entered{State: vmstatus.StateStarting}, m.describeVM())
 	m.log.Info("starting", "state", "Starting", "vmType", m.vm.Plan.Type, "uuid", m.vm.Spec.UUID)
 	r.begun.Incoming = true
 	var err error
 	if m.processes, err = r.begun.Start(ctx); err != nil {
 		return nil, err
 	}
-	if err := m.settle(ctx); err != nil {
+	if err := m.settleMachine(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.plugIn(ctx); err != nil {
@@ -338,8 +344,8 @@ func (r *receiver) start(ctx context.Context) (handover.Machine, error) {
 	return arriving{guest{m.driver, m}, r.begun}, nil
 }
 
-// record keeps what the next runner needs.
-func (r *receiver) record() error {
+// writeRecords saves what the next runner needs.
+func (r *receiver) writeRecords() error {
 	select {
 	case <-r.tpmEnds():
 		return errors.New("the process of its TPM has ended")
@@ -353,14 +359,14 @@ func (r *receiver) record() error {
 	}
 	if name := r.opts.Receive.Migration; name != "" {
 		path := filepath.Join(r.vm.DataDir, prepare.ReceivedFile)
-		if err := durable.Write(path, []byte(name), 0o600, durable.Synced); err != nil {
+		if err := atomicfile.Write(path, []byte(name), 0o600, atomicfile.Synced); err != nil {
 			return err
 		}
 	}
-	return r.remember()
+	return r.writeRecord()
 }
 
-// arriving is a guest that hasn't run here yet.
+// arriving implements handover.Machine for a guest that has not run here yet.
 type arriving struct {
 	guest
 
@@ -381,8 +387,9 @@ func (a arriving) Continue(ctx context.Context, paused bool) error {
 	return err
 }
 
-// took answers the source of a guest that an earlier runner has received, whose machine may have ended since.
-func (m *run) took(ctx context.Context, left handover.Machine) {
+// answerFinished answers the source of a guest that an earlier runner has received. The guest's machine may have ended
+// since.
+func (m *run) answerFinished(ctx context.Context, left handover.Machine) {
 	note, err := handover.Read(m.vm.DataDir)
 	if err != nil || note.Record != migrate.Taken {
 		return
@@ -409,5 +416,5 @@ func (m *run) took(ctx context.Context, left handover.Machine) {
 		},
 		Tell: func(handover.Progress) {},
 	})
-	go m.answer(ctx, t, note.Record, left, l)
+	go m.answerSource(ctx, t, note.Record, left, l)
 }

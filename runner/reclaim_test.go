@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
-	"vmop/runner/handover"
 	"vmop/runner/migrate"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/migrate/link"
 	"vmop/runner/status/k8s"
 	"vmop/test/guest"

@@ -7,18 +7,18 @@ import (
 	"os"
 	"path/filepath"
 
-	"vmop/durable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/readfile"
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/launch"
+	"vmop/runner/launch/sockets"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
-	"vmop/runner/sockets"
 )
 
-// keepDirectories takes in what is needed to make the runtime directory of the machine again, before
-// the guest runs, or is known to.
+// keepDirectories remembers what restore needs to create the machine's runtime directory again. It is called
+// before the guest runs, or when a running machine is adopted.
 func (m *run) keepDirectories() {
 	at := func(name string) string { return filepath.Join(m.vm.RuntimeDir, name) }
 	monitor := at(prepare.MonitorSocket)
@@ -27,20 +27,20 @@ func (m *run) keepDirectories() {
 		paths = append(paths, s.Path)
 	}
 	kept, missing := sockets.Keep(paths)
-	notes := map[string][]byte{} // that another runner needs, by their paths
+	notes := map[string][]byte{} // contents of the files that another runner needs, by path
 	w := &directoryWatch{
 		data:    directory{path: m.vm.DataDir, lost: dataLost},
 		runtime: directory{path: m.vm.RuntimeDir, lost: runtimeLost},
 		files:   []string{at(control.SocketName), at(prepare.RecordFile)},
 		remember: func() {
 			for _, path := range []string{at(prepare.RecordFile), at(prepare.ConfigFile)} {
-				if text, err := regular.ReadFile(path, prepare.LargestRecord); err == nil {
+				if text, err := readfile.ReadFile(path, prepare.LargestRecord); err == nil {
 					notes[path] = text
 				}
 			}
 		},
-		restore: func(ctx context.Context) error { return m.restore(ctx, kept, notes) },
-		missing: unreachable(missing), tracker: m.tracker, log: m.log,
+		restore: func(ctx context.Context) error { return m.restoreDirectory(ctx, kept, notes) },
+		missing: describeRemoved(missing), tracker: m.tracker, log: m.log,
 	}
 	w.openCurrent()
 	w.remember()
@@ -52,9 +52,9 @@ func (m *run) keepDirectories() {
 	})
 }
 
-// restore makes the runtime directory of a running VM again: sockets, and what another runner
-// needs to adopt the VM.
-func (m *run) restore(ctx context.Context, kept *sockets.Kept, notes map[string][]byte) error {
+// restoreDirectory creates the runtime directory of a running VM again, with its sockets and the files that another
+// runner needs to adopt the VM.
+func (m *run) restoreDirectory(ctx context.Context, kept *sockets.Kept, notes map[string][]byte) error {
 	if err := m.mayRestore(); err != nil {
 		return err
 	}
@@ -75,21 +75,21 @@ func (m *run) restore(ctx context.Context, kept *sockets.Kept, notes map[string]
 		return err
 	}
 	for path, text := range notes {
-		if err := durable.Write(path, text, 0o600, durable.Volatile); err != nil {
+		if err := atomicfile.Write(path, text, 0o600, atomicfile.Volatile); err != nil {
 			return err
 		}
 	}
-	// The link of the announcement is removed by whoever comes across it while it leads nowhere.
-	if _, err := config.Announce(config.HostEnv(), m.place()); err != nil {
+	// Any program that finds the announcement's link dangling removes it, so the VM is announced again.
+	if _, err := config.Announce(config.HostEnv(), m.machinePlace()); err != nil {
 		m.log.Debug("vmrunner ps will not find the VM", "err", err)
 	}
 	if m.server == nil {
-		return m.serve(ctx)
+		return m.serveMachine(ctx)
 	}
 	return m.server.Reopen()
 }
 
-// mayRestore makes the directory, unless another VM has it by now.
+// mayRestore creates the directory, and returns an error if another VM uses it in the meantime.
 func (m *run) mayRestore() error {
 	if err := launch.MakePrivateDir(m.vm.RuntimeDir); err != nil {
 		return err

@@ -9,31 +9,31 @@ import (
 	"sync"
 	"time"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/runner/adopt"
-	"vmop/runner/agents"
-	"vmop/runner/cleanup"
+	"vmop/runner/adopt/lock"
+	"vmop/runner/adopt/record"
+	"vmop/runner/config/follow"
 	"vmop/runner/control"
 	"vmop/runner/disks"
-	"vmop/runner/follow"
-	"vmop/runner/handover"
+	"vmop/runner/disks/snapshot"
+	"vmop/runner/guest/agents"
 	"vmop/runner/launch"
-	"vmop/runner/lock"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/machine"
 	"vmop/runner/migrate"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
-	"vmop/runner/service"
-	"vmop/runner/snapshot"
 	"vmop/runner/status"
+	"vmop/runner/status/service"
 	"vmop/vmstatus"
 )
 
-// Run runs the VM until it ends. When ctx is done, the guest is asked to shut
-// down, and the VM is ended by force when it doesn't within powerdownTimeout.
+// Run runs the VM until it ends. When ctx is done, Run asks the guest to shut down, and ends the VM by force if
+// it is still running after powerdownTimeout.
 //
-// An error means that the VM could not be started; everything that was started
-// has been ended again then. Otherwise the outcome says how the VM ended.
+// An error means that the VM could not be started. In that case Run has ended everything that it had started.
+// Otherwise the outcome describes how the VM ended.
 func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	log := opts.Log
 	if log == nil {
@@ -67,8 +67,8 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	informed := m.service.Inform(ctx, m.tracker)
 	ctx, m.cancel = context.WithCancelCause(ctx)
 	m.ctx = ctx
-	result, err = m.run(ctx, fault)
-	// This is not deferred: a runner that panics leaves the machine to the next.
+	result, err = m.runUntilEnd(ctx, fault)
+	// This is not deferred, so that a runner that panics leaves the machine to the next runner.
 	m.publishEnd(result, err)
 	undoErr := m.undo.Run()
 	if err == nil && undoErr != nil {
@@ -82,35 +82,35 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	return result, err
 }
 
-// run takes the machine over, or creates it, and stays until it has ended. With
-// a fault of the configuration there is nothing to be created by.
-func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
+// runUntilEnd adopts or creates the machine, and returns when it has ended. fault is an error in the configuration. It
+// prevents the creation of a machine, but not its adoption.
+func (m *run) runUntilEnd(ctx context.Context, fault error) (Outcome, error) {
 	held, err := lock.Runner(m.vm.DataDir)
 	if err != nil {
 		return Outcome{}, err
 	}
 	m.undo.Add("lock", held.Release)
-	found, err := m.find(ctx)
+	found, err := m.findMachine(ctx)
 	receives := false
 	if found == nil && err == nil {
-		receives, err = m.receives()
+		receives, err = m.isReceiving()
 	}
 	if found == nil && err == nil && !receives {
 		if o, ended := m.hasLeft(); ended {
-			m.report(ctx)
+			m.reportToCluster(ctx)
 			return o, nil
 		}
 		if o, ended := m.endedBefore(); ended {
-			m.report(ctx)
+			m.reportToCluster(ctx)
 			return o, nil
 		}
 		if o, ended := m.endedUnseen(ctx); ended {
-			m.report(ctx)
+			m.reportToCluster(ctx)
 			return o, nil
 		}
 	}
 	if found == nil {
-		m.report(ctx)
+		m.reportToCluster(ctx)
 	}
 	switch {
 	case err != nil:
@@ -118,32 +118,32 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 		if fault != nil {
 			m.log.Error("the configuration cannot be used; the running VM is adopted as it is", "err", fault)
 		}
-		err = m.adopt(ctx, found)
-		m.report(ctx) // now that it is known how the VM is
+		err = m.adoptMachine(ctx, found)
+		m.reportToCluster(ctx) // now that the state of the VM is known
 	case fault != nil:
 		err = fault
 		m.noteFailure(err)
 	case receives:
-		if err = m.receive(ctx); err != nil {
-			err = m.stopped(ctx, err)
+		if err = m.receiveGuest(ctx); err != nil {
+			err = m.stoppedError(ctx, err)
 		}
 	default:
-		if err = m.create(ctx); err != nil {
-			err = m.stopped(ctx, err)
+		if err = m.createMachine(ctx); err != nil {
+			err = m.stoppedError(ctx, err)
 			m.noteFailure(err)
 		}
-		m.took(ctx, nil)
+		m.answerFinished(ctx, nil)
 	}
 	if err != nil {
 		return Outcome{}, err
 	}
-	result := m.supervise(ctx)
+	result := m.superviseQEMU(ctx)
 	m.noteEnd(&result)
 	return result, nil
 }
 
-// find takes the lock of the machine, or returns the machine that has it.
-func (m *run) find(ctx context.Context) (*adopt.Remains, error) {
+// findMachine takes the machine's lock, or returns the machine that holds it.
+func (m *run) findMachine(ctx context.Context) (*adopt.Remains, error) {
 	held, err := lock.Machine(m.vm.DataDir)
 	if err != nil {
 		return nil, err
@@ -158,8 +158,8 @@ func (m *run) find(ctx context.Context) (*adopt.Remains, error) {
 	return adopt.Find(ctx, m.vm, held, m.log)
 }
 
-// create starts the machine, up to the point where its guest runs.
-func (m *run) create(ctx context.Context) error {
+// createMachine starts the machine, and returns when its guest runs.
+func (m *run) createMachine(ctx context.Context) error {
 	vm := m.vm
 	begun, err := launch.Begin(vm, m.lock, m.undo, m.log)
 	if err != nil {
@@ -190,7 +190,7 @@ func (m *run) create(ctx context.Context) error {
 	if err := vm.Config.Locate(append(disks.MakeImages(vm.Spec.Drives, m.log), vm.MissingFiles()...)); err != nil {
 		return err
 	}
-	m.publish(status.Entered{State: vmstatus.StateStarting}, m.description())
+	m.publishStatus(status.Entered{State: vmstatus.StateStarting}, m.describeVM())
 	for _, note := range vm.Notes() {
 		level := slog.LevelInfo
 		if note.Warning {
@@ -203,16 +203,16 @@ func (m *run) create(ctx context.Context) error {
 		return err
 	}
 	m.wanted = vm
-	if err := m.boot(ctx); err != nil {
+	if err := m.bootGuest(ctx); err != nil {
 		return err
 	}
 	m.log.Info("booting", "state", "Booting")
 	return nil
 }
 
-// adopt carries on a machine that runs, also if it is only to be ended in good
-// order. Whatever goes wrong, the machine keeps running.
-func (m *run) adopt(ctx context.Context, found *adopt.Remains) (err error) {
+// adoptMachine carries on a running machine, even if that machine only has to be stopped. On an error the machine keeps
+// running.
+func (m *run) adoptMachine(ctx context.Context, found *adopt.Remains) (err error) {
 	defer func() {
 		if err != nil {
 			m.undo.SpareMachine()
@@ -228,19 +228,19 @@ func (m *run) adopt(ctx context.Context, found *adopt.Remains) (err error) {
 	return m.carryOnMoving(ctx)
 }
 
-// stopped makes clear that a start was given up because of the user.
-func (m *run) stopped(ctx context.Context, err error) error {
+// stoppedError returns a stoppedError if a stop request interrupted the start, and otherwise err.
+func (m *run) stoppedError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return stoppedError{context.Cause(ctx)}
 	}
 	return err
 }
 
-// keepPin stores the VM type and the machine version that this VM has proved
-// to start with. A full disk must not end a VM that runs, so faults are logged.
+// keepPin stores the VM type and the machine version of this VM after a successful start. Errors are only logged,
+// because a full disk must not end a running VM.
 func (m *run) keepPin(ctx context.Context) {
 	err := m.vm.Pin.Keep(m.vm.DataDir)
-	if err == nil { // versions without the type would look like a type that was lost
+	if err == nil { // a version without the type would look like a lost type
 		err = m.keepMachine(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -248,7 +248,7 @@ func (m *run) keepPin(ctx context.Context) {
 	}
 }
 
-// keepMachine remembers which version the machine's alias stands for.
+// keepMachine records the version that the machine's alias stands for.
 func (m *run) keepMachine(ctx context.Context) error {
 	wanted := m.vm.Plan.MachineType()
 	if wanted == "" || m.vm.Pin.HasVersion(wanted) {
@@ -263,13 +263,13 @@ func (m *run) keepMachine(ctx context.Context) error {
 	return m.vm.Pin.KeepMachine(m.vm.DataDir, wanted, version)
 }
 
-// leaveTime is how long those who read files may take to end with the VM.
+// leaveTime is how long file watchers may take to stop after the VM has ended.
 const leaveTime = 5 * time.Second
 
-// supervise waits for the end of QEMU, and has the driver know what changes
-// meanwhile. The end of ctx is a request to stop.
-func (m *run) supervise(ctx context.Context) Outcome {
-	if m.directories == nil { // of a guest that has come from another runner
+// superviseQEMU waits for the end of QEMU, and passes changes of files and sizes to the driver in the meantime. When
+// ctx is done, the VM is stopped.
+func (m *run) superviseQEMU(ctx context.Context) Outcome {
+	if m.directories == nil { // a guest that came from another runner
 		m.keepDirectories()
 	}
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -277,8 +277,8 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	m.sizes = disks.New(m.vm.Spec.Drives, m.vm.Plan.Rules, m.log)
 	m.keepOrigins()
 	others.Go(func() { m.sizes.Watch(following, m.driver.Sized, m.driver.DisksDiffer) })
-	others.Go(func() { m.follow(following) })
-	others.Go(func() { m.directories.watch(following) })
+	others.Go(func() { m.followConfiguration(following) })
+	others.Go(func() { m.directories.watchDirectories(following) })
 	others.Go(func() { agents.AwaitBoot(following, m.tracker, m.vm.Plan.Socket(agents.GuestRole) != "") })
 	if m.adopted {
 		others.Go(func() { m.snapshots.CleanUp(following) })
@@ -288,8 +288,8 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	switch moved, reclaimed := m.handedOver(); {
 	case reclaimed:
 		result.Note = handover.ErrReclaimed.Error()
-	case moved && result.Cause == vmstatus.CauseKilled && result.Exit == (process.Exit{}):
-		result.Cause, result.Reason = vmstatus.CauseMoved, "" // it was ended by the migration
+	case moved && result.Cause == vmstatus.CauseKilled && result.Exit == (childprocess.Exit{}):
+		result.Cause, result.Reason = vmstatus.CauseMoved, "" // the migration ended it
 	}
 	if result.Note == "" && result.Cause == vmstatus.CauseKilled {
 		result.Note, _ = m.memory.OutOfMemory()
@@ -311,11 +311,11 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	return result
 }
 
-// ErrLocked says that the VM runs already.
+// ErrLocked is returned when the VM is already running.
 var ErrLocked = lock.ErrHeld
 
-// follow follows the configuration.
-func (m *run) follow(ctx context.Context) {
+// followConfiguration watches the configuration and applies its changes.
+func (m *run) followConfiguration(ctx context.Context) {
 	follow.Run(ctx, follow.Config{
 		Running: m.vm, Wanted: m.wanted, Adopted: m.adopted, Options: m.opts.Options, PolicyFault: m.opts.PolicyFault,
 		Reread: m.opts.Reread, Driver: m.driver, Sizes: m.sizes, Service: m.service, Log: m.log,

@@ -5,29 +5,26 @@ import (
 	"log/slog"
 	"time"
 
-	"vmop/runner/cleanup"
 	"vmop/runner/config"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/status/k8s"
 	"vmop/vmstatus"
 )
 
-// stopWaitTime is how long a stop request is waited for that makes room for another
-// pod. Without a manager none comes.
+// stopWaitTime is how long AwaitStop waits for a stop request that makes room for another pod. Without a manager
+// no request comes.
 const stopWaitTime = 30 * time.Second
 
-// AwaitStop waits, where a guest has shut itself down, for a stop request, which is
-// the end of the context. In a pod that runner must not just end: the kubelet would
-// start it again, and the VM with it, before the manager has decided whether the VM
-// is to run. It waits after a crash as well where crashStops is set.
+// AwaitStop waits for a stop request, which ends ctx, after a guest has shut itself down. If a runner in a pod
+// simply ended, the kubelet would restart it, and the VM with it, before the manager has decided whether the VM
+// should run. With crashStops, AwaitStop also waits after a crash.
 //
-// A guest that was moved to another pod isn't started here again, and with
-// guestShutdownStops the VM stays off, for as long as it takes; otherwise
-// AwaitStop waits for half a minute, so that the VM can be started in another pod, by
-// its newest definition. The configuration is followed meanwhile. A runner whose
-// reports no manager hears doesn't wait.
+// AwaitStop waits without limit after a guest was moved to another pod, and with guestShutdownStops. Otherwise it
+// waits for half a minute, so that the VM can be started in another pod with its newest definition. It watches
+// the configuration in the meantime. It does not wait if no manager receives the runner's reports.
 //
-// When the runner is killed meanwhile and started again in the same pod, Run returns
-// the same outcome. When no request has come, the VM is free to start there.
+// If the runner is killed while it waits and is restarted in the same pod, Run returns the same outcome. If no
+// request has come, the VM may start in this pod.
 func AwaitStop(ctx context.Context, opts Options, outcome Outcome) {
 	if !outcome.awaitsStop(opts) || ctx.Err() != nil {
 		return
@@ -36,7 +33,7 @@ func AwaitStop(ctx context.Context, opts Options, outcome Outcome) {
 		file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, cause: outcome.Cause,
 		stays: outcome.Cause == vmstatus.CauseMoved,
 	}
-	w.await(ctx)
+	w.awaitStart(ctx)
 	if ctx.Err() == nil && outcome.noted != "" {
 		if err := cleanup.Remove(outcome.noted); err != nil {
 			opts.Log.Warn("the VM will not be started again in this pod", "err", err)
@@ -44,8 +41,7 @@ func AwaitStop(ctx context.Context, opts Options, outcome Outcome) {
 	}
 }
 
-// awaitsStop reports whether a manager may decide what follows this end of the guest, rather
-// than the kubelet.
+// awaitsStop reports whether a manager, rather than the kubelet, may decide what follows this end of the guest.
 func (o Outcome) awaitsStop(opts Options) bool {
 	switch {
 	case opts.Reporter == nil:
@@ -57,8 +53,7 @@ func (o Outcome) awaitsStop(opts Options) bool {
 	return o.Cause == vmstatus.CauseGuest || o.Cause == vmstatus.CauseReset || o.Cause == vmstatus.CauseMoved
 }
 
-// staysOff returns whether a VM stays off that has ended; a configuration with faults doesn't
-// tell.
+// staysOff reports whether a VM stays off after it has ended. known is false if the configuration has errors.
 func staysOff(source *config.Source, cause vmstatus.Cause) (stays, known bool) {
 	if _, err := source.Reload(); err != nil || source.Config() == nil {
 		return false, false
@@ -67,16 +62,16 @@ func staysOff(source *config.Source, cause vmstatus.Cause) (stays, known bool) {
 	return cause == vmstatus.CauseGuest && c.GuestShutdownStops || cause.Crash() && c.CrashStops, true
 }
 
-// stopWait is a runner that waits for a stop request, because its VM has ended.
+// stopWait is a runner that waits for a stop request after its VM has ended.
 type stopWait struct {
 	file     string
 	reporter *k8s.Reporter
 	log      *slog.Logger
-	cause    vmstatus.Cause // a guest that was reset wants to start again
-	stays    bool           // off
+	cause    vmstatus.Cause // a guest that was reset should start again
+	stays    bool           // the VM stays off
 }
 
-func (w *stopWait) await(ctx context.Context) {
+func (w *stopWait) awaitStart(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.log.Info("the guest has ended; waiting for a stop request", "cause", w.cause)
@@ -103,14 +98,13 @@ func (w *stopWait) await(ctx context.Context) {
 			if !ok {
 				return
 			}
-			w.read(source, over)
+			w.readState(source, over)
 		}
 	}
 }
 
-// read checks whether the VM is to stay off. A configuration with faults changes
-// nothing.
-func (w *stopWait) read(source *config.Source, over *time.Timer) {
+// readState checks again whether the VM should stay off. It ignores a configuration with errors.
+func (w *stopWait) readState(source *config.Source, over *time.Timer) {
 	stays, known := staysOff(source, w.cause)
 	if !known || stays == w.stays || w.cause == vmstatus.CauseMoved {
 		return

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/runner/launch"
 	"vmop/runner/prepare"
 	"vmop/vmtypes/plan"
@@ -18,16 +18,16 @@ func TestAGuestIsNotTakenWithoutItsTPM(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("true")
 	require.NoError(t, err)
-	p, err := process.Start(process.Spec{Name: "swtpm", Path: program}, slog.New(slog.DiscardHandler))
+	p, err := childprocess.Start(childprocess.Spec{Name: "swtpm", Path: program}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	<-p.Done()
 	swtpm := []plan.Process{{Name: "swtpm", Role: plan.RoleTPM}}
 	vm := &prepare.VM{DataDir: t.TempDir(), Plan: &plan.Plan{Helpers: swtpm}}
-	m := &run{vm: vm, processes: &launch.Processes{Helpers: []*process.Process{p}}}
-	require.EqualError(t, (&receiver{run: m}).record(), "the process of its TPM has ended")
+	m := &run{vm: vm, processes: &launch.Processes{Helpers: []*childprocess.Process{p}}}
+	require.EqualError(t, (&receiver{run: m}).writeRecords(), "the process of its TPM has ended")
 
 	m.processes.Helpers = nil // it has ended before this runner began
-	require.EqualError(t, (&receiver{run: m}).record(), "the process of its TPM has ended")
+	require.EqualError(t, (&receiver{run: m}).writeRecords(), "the process of its TPM has ended")
 	vm.Plan.Helpers = nil
 	require.Nil(t, m.tpmEnds(), "the machine has no TPM that could end")
 }

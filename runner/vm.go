@@ -9,19 +9,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"vmop/process"
-	"vmop/runner/cleanup"
+	"vmop/internal/childprocess"
+	"vmop/runner/adopt/lock"
 	"vmop/runner/control"
 	"vmop/runner/disks"
-	"vmop/runner/drive"
-	"vmop/runner/handover"
+	"vmop/runner/disks/snapshot"
 	"vmop/runner/launch"
-	"vmop/runner/lock"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/machine"
+	"vmop/runner/machine/drive"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/prepare"
-	"vmop/runner/service"
-	"vmop/runner/snapshot"
 	"vmop/runner/status"
+	"vmop/runner/status/service"
 	"vmop/vmstatus"
 )
 
@@ -29,46 +29,46 @@ import (
 type run struct {
 	opts      Options
 	vm        *prepare.VM
-	wanted    *prepare.VM // what it is to be when the driver begins
+	wanted    *prepare.VM // the wanted configuration when the driver starts
 	log       *slog.Logger
 	undo      *cleanup.List
 	lock      *lock.Lock // of the machine; its processes inherit it
 	processes *launch.Processes
-	adopted   bool                // the machine was found running
-	memory    process.MemoryGroup // of QEMU
-	began     time.Time           // when the guest was let run
-	progress  machine.Progress    // where the driver begins
-	driver    *drive.Driver       // looks after the running machine
+	adopted   bool                     // the machine was found running
+	memory    childprocess.MemoryGroup // of QEMU
+	began     time.Time                // when the guest was started
+	progress  machine.Progress         // where the driver starts
+	driver    *drive.Driver            // controls the running machine
 	snapshots *snapshot.Live
 	moving    sync.Mutex                      // held while the guest is being moved to another runner
-	source    atomic.Pointer[handover.Source] // by which it is; nil: it isn't
-	reclaims  atomic.Bool                     // its target is said to be gone for good
-	invited   invitation                      // for the source of a guest that is to come
-	managed   bool                            // the manager can reach the runner, or can't
-	cpus      int                             // that a guest has which comes from another runner; 0: as configured
-	held      string                          // why the machine is held from the beginning; "" if it isn't
-	ctx       context.Context                 // done when the VM is to be stopped
-	outcome   chan machine.Outcome            // gets how it has ended
+	source    atomic.Pointer[handover.Source] // of the current move; nil: no move
+	reclaims  atomic.Bool                     // a user has stated that the target is gone for good
+	invited   invitation                      // for the source of an expected guest
+	managed   bool                            // serveManager was called, successfully or not
+	cpus      int                             // CPUs of a guest that comes from another runner; 0: as configured
+	held      string                          // why the machine is held from the beginning; "": not held
+	ctx       context.Context                 // done when the VM should stop
+	outcome   chan machine.Outcome            // receives the outcome
 	sizes     *disks.Sizes
 
-	directories *directoryWatch // looks after those of the running machine
+	directories *directoryWatch // watches the directories of the running machine
 
-	tracker *status.Tracker         // what is known, for others
-	server  *control.Server         // where they ask
-	spice   *control.SPICE          // who looks by it there
-	barred  control.Barred          // from the control interface
-	there   atomic.Bool             // the machine is, and the driver can be asked
-	service *service.Service        // gets the status without asking
+	tracker *status.Tracker         // the VM's status, for its readers
+	server  *control.Server         // the control interface
+	spice   *control.SPICE          // viewers connected through it
+	barred  control.Barred          // processes that may not use the control interface
+	there   atomic.Bool             // the machine exists, and the driver can be queried
+	service *service.Service        // is notified of the status
 	cancel  context.CancelCauseFunc // ends the VM
 }
 
-// newTracker begins the status of a VM.
+// newTracker returns a tracker with the initial status of a VM.
 func newTracker(vm *prepare.VM) *status.Tracker {
 	return status.NewTracker(time.Now, status.Described{Name: vm.Config.VM.Name, VMType: vm.Config.VMType})
 }
 
-// description is what doesn't change from the start on.
-func (m *run) description() status.Described {
+// describeVM returns the part of the status that is constant after the start.
+func (m *run) describeVM() status.Described {
 	return status.Described{
 		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(),
 		Emulated: m.vm.Emulated(), Unprotected: m.vm.Unprotected(),
@@ -79,27 +79,27 @@ func (m *run) thisRunner() status.Runner {
 	return status.Runner{Version: m.opts.Version, PID: os.Getpid(), Started: time.Now()}
 }
 
-// report has the cluster told how the VM is. Whoever calls it has the runner's lock:
-// a second runner has nothing to say.
-func (m *run) report(ctx context.Context) {
+// reportToCluster starts to report the VM's status to the cluster. The caller must hold the runner's lock, because a
+// second runner has no VM to report.
+func (m *run) reportToCluster(ctx context.Context) {
 	if m.opts.Reporter != nil {
 		m.opts.Reporter.Follow(ctx, m.tracker, m.vm.Config.Namespace)
 	}
 }
 
-// reportFault has the cluster told why there is no VM.
+// reportFault reports to the cluster why the VM does not exist.
 func reportFault(ctx context.Context, opts Options, fault error) {
 	if opts.Reporter == nil {
 		return
 	}
 	tracker := status.NewTracker(time.Now, startFailed(fault))
 	if opts.Receive != nil {
-		_ = tracker.Update(isToCome()) // it can always be
+		_ = tracker.Update(isToCome()) // every state accepts it
 	}
 	opts.Reporter.Follow(ctx, tracker, "")
 }
 
-// startFailed is the end of a VM that never ran. A stop request is no failure.
+// startFailed returns the final state of a VM that never ran. A stop request is not a failure.
 func startFailed(err error) status.Entered {
 	if errors.As(err, new(stoppedError)) {
 		return status.Entered{State: vmstatus.StateStopped, Message: err.Error()}
@@ -111,7 +111,7 @@ func startFailed(err error) status.Entered {
 	return status.Entered{State: vmstatus.StateStopped, Reason: reason, Message: err.Error()}
 }
 
-// stoppedError is why a start was given up that had not failed.
+// stoppedError is the error of a start that was cancelled by a stop request.
 type stoppedError struct{ cause error }
 
 func (e stoppedError) Error() string {
@@ -120,18 +120,17 @@ func (e stoppedError) Error() string {
 
 func (e stoppedError) Unwrap() error { return e.cause }
 
-// publishEnd puts the end into the status, before the control interface closes.
+// publishEnd publishes the end in the status, before the control interface closes.
 func (m *run) publishEnd(result Outcome, err error) {
 	if err != nil {
-		m.publish(startFailed(err))
+		m.publishStatus(startFailed(err))
 		return
 	}
-	m.publish(status.Entered{State: vmstatus.StateStopped}, result.ending())
+	m.publishStatus(status.Entered{State: vmstatus.StateStopped}, result.endedStatus())
 }
 
-// publish updates the status. A change of state that cannot be is a mistake of
-// the runner; the log says so.
-func (m *run) publish(updates ...status.Update) {
+// publishStatus updates the status. An impossible change of state is a bug in the runner, and is logged.
+func (m *run) publishStatus(updates ...status.Update) {
 	if err := m.tracker.Update(updates...); err != nil {
 		m.log.Warn("status", "err", err)
 	}

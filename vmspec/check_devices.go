@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-func (c *checker) drives() {
+func (c *checker) checkDrives() {
 	if len(c.spec.Drives) > mostDevices {
-		c.add("vm.drives", "has %d drives", len(c.spec.Drives)).hint("the most is %d", mostDevices)
+		c.addFault("vm.drives", "has %d drives", len(c.spec.Drives)).withHint("the most is %d", mostDevices)
 		return
 	}
 	order, serials := map[int]string{}, map[string]string{}
 	for i, d := range c.spec.Drives {
 		path := fmt.Sprintf("vm.drives[%d]", i)
 		if d.NBD == nil && i > 0 && c.spec.Drives[i-1].NBD != nil {
-			c.add(path, "comes after a drive with nbd").hint(
-				"drives with nbd come last: the VM is started without them").also(fmt.Sprintf("vm.drives[%d].nbd", i-1))
+			c.addFault(path, "comes after a drive with nbd").withHint(
+				"drives with nbd come last: the VM is started without them").withPaths(fmt.Sprintf("vm.drives[%d].nbd",
+				i-1))
 		}
-		c.serial(path+".serial", d.Serial, serials)
+		c.checkSerial(path+".serial", d.Serial, serials)
 		if b := d.Bootindex; b != nil {
-			c.bootindex(path+".bootindex", *b, order)
+			c.checkBootIndex(path+".bootindex", *b, order)
 		}
 		c.oneOf(path+".format", d.Format)
 		if !c.oneOf(path+".type", string(d.Type)) {
@@ -29,18 +30,18 @@ func (c *checker) drives() {
 		if d.Type == DriveIDECD {
 			c.compactDisc(path, d)
 		} else {
-			c.disk(path, d)
+			c.checkDisk(path, d)
 		}
 	}
 }
 
-func (c *checker) bootindex(path string, index int, seen map[int]string) {
+func (c *checker) checkBootIndex(path string, index int, seen map[int]string) {
 	if index < 0 {
-		c.add(path, "can't be %d", index).hint("0 or more, lowest first")
+		c.addFault(path, "can't be %d", index).withHint("0 or more, lowest first")
 		return
 	}
 	if first, taken := seen[index]; taken {
-		c.add(path, "%d is taken", index).hint("by %s", first).also(first)
+		c.addFault(path, "%d is taken", index).withHint("by %s", first).withPaths(first)
 		return
 	}
 	seen[index] = path
@@ -50,27 +51,31 @@ func (c *checker) compactDisc(path string, d Drive) {
 	c.oneOf(path+".bus", d.Bus)
 	for _, source := range []struct{ key, value string }{{"device", d.Device}, {"resource", d.Resource}} {
 		if source.value != "" {
-			c.add(path+"."+source.key, "is not for a CD drive").hint("its medium is given by file").also(path + ".type")
+			c.addFault(path+"."+source.key,
+				"is not for a CD drive").withHint("its medium is given by file").withPaths(path + ".type")
 		}
 	}
 	if d.NBD != nil {
 		if d.File != "" {
-			c.add(path+".nbd", "file and nbd are given").hint("give one of them").also(path + ".file")
+			c.addFault(path+".nbd", "file and nbd are given").withHint("give one of them").withPaths(path + ".file")
 		}
-		c.nbd(path, d)
+		c.checkNBD(path, d)
 	}
 	if d.Size != 0 {
-		c.add(path+".size", "is not for a CD drive").hint("an image is made for a disk only").also(path + ".type")
+		c.addFault(path+".size", "is not for a CD drive").withHint("an image is made for a disk only").withPaths(path +
+			".type")
 	}
 	if d.Source != "" {
-		c.add(path+".source", "is not for a CD drive").hint("its medium is given by file, which may be a URL").also(
+		c.addFault(path+".source",
+			"is not for a CD drive").withHint("its medium is given by file, which may be a URL").withPaths(
 			path + ".type")
 	}
 }
 
-func (c *checker) disk(path string, d Drive) {
+func (c *checker) checkDisk(path string, d Drive) {
 	if d.Bus != "" {
-		c.add(path+".bus", "is for CD drives only").hint("a disk is attached by virtio").also(path + ".type")
+		c.addFault(path+".bus", "is for CD drives only").withHint("a disk is attached by virtio").withPaths(path +
+			".type")
 	}
 	var given []string
 	for _, source := range []struct{ key, value string }{
@@ -84,95 +89,98 @@ func (c *checker) disk(path string, d Drive) {
 	}
 	if d.NBD != nil {
 		given = append(given, "nbd")
-		c.nbd(path, d)
+		c.checkNBD(path, d)
 	}
 	switch len(given) {
 	case 1:
 	case 0:
-		c.add(path, "has nothing to read from").hint("give file, device, resource or nbd").
-			also(path+".type", path+".file", path+".device", path+".resource", path+".nbd")
+		c.addFault(path, "has nothing to read from").withHint("give file, device, resource or nbd").
+			withPaths(path+".type", path+".file", path+".device", path+".resource", path+".nbd")
 	default:
-		c.add(path+"."+given[1], "%s are given", strings.Join(given, " and ")).hint("give one of them").also(path +
+		c.addFault(path+"."+given[1], "%s are given",
+			strings.Join(given, " and ")).withHint("give one of them").withPaths(path +
 			"." + given[0])
 	}
 	if d.Size != 0 {
-		c.image(path, d)
+		c.checkImage(path, d)
 	}
-	c.source(path, d)
+	c.checkSource(path, d)
 }
 
-// nbd judges a disk that a server has.
-func (c *checker) nbd(path string, d Drive) {
+// checkNBD checks a disk on an NBD server.
+func (c *checker) checkNBD(path string, d Drive) {
 	switch {
 	case d.NBD.Host == "":
-		c.add(path+".nbd.host", "missing").hint("the server's name or address")
+		c.addFault(path+".nbd.host", "missing").withHint("the server's name or address")
 	case strings.ContainsAny(d.NBD.Host, "/ \t") || strings.Contains(d.NBD.Host, "://"):
-		c.add(path+".nbd.host", "%s is neither a name nor an address", quote(d.NBD.Host)).hint(
+		c.addFault(path+".nbd.host", "%s is neither a name nor an address", quoteClipped(d.NBD.Host)).withHint(
 			"such as disks.example.org; port, export and tls are keys of their own")
 	}
 	c.portNumber(path+".nbd.port", d.NBD.Port, 1)
 	if len(d.NBD.Export) > longestExport {
-		c.add(path+".nbd.export", "has %d bytes", len(d.NBD.Export)).hint("the most is %d", longestExport)
+		c.addFault(path+".nbd.export", "has %d bytes", len(d.NBD.Export)).withHint("the most is %d", longestExport)
 	}
 	if d.Format != "raw" {
-		c.add(path+".format", "a disk of an NBD server is raw").hint("leave format out").also(path + ".nbd")
+		c.addFault(path+".format", "a disk of an NBD server is raw").withHint("leave format out").withPaths(path +
+			".nbd")
 	}
 	if d.Bootindex != nil {
-		c.add(path+".bootindex", "the VM can't boot from a disk of an NBD server, which it gets when it runs").also(
+		c.addFault(path+".bootindex", "the VM can't boot from a disk of an NBD server, which it gets when it runs").withPaths(
 			path + ".nbd")
 	}
 }
 
-// image judges the size of an image that the runner makes.
-func (c *checker) image(path string, d Drive) {
+// checkImage checks the size of an image that the runner creates.
+func (c *checker) checkImage(path string, d Drive) {
 	c.wholeMiB(path+".size", d.Size)
 	switch {
 	case d.File == "":
-		c.add(path+".size", "is for a disk that is a file").hint("give file").also(
+		c.addFault(path+".size", "is for a disk that is a file").withHint("give file").withPaths(
 			path+".device", path+".resource", path+".nbd")
 	case d.Format != "raw":
-		c.add(path+".size", "is for a raw image").hint("qemu-img makes others").also(path + ".format")
+		c.addFault(path+".size", "is for a raw image").withHint("qemu-img makes others").withPaths(path + ".format")
 	case d.ReadOnly:
-		c.add(path+".size", "a read-only image can't be created").hint("leave out size or readOnly").also(
+		c.addFault(path+".size", "a read-only image can't be created").withHint("leave out size or readOnly").withPaths(
 			path + ".readOnly")
 	}
 }
 
-func (c *checker) display() {
+func (c *checker) checkDisplay() {
 	d := c.spec.Display
 	if d == nil {
 		return
 	}
 	if d.Outputs < 1 || d.Outputs > mostOutputs {
-		c.add("vm.display.outputs", "can't be %d", d.Outputs).hint("1 to %d", mostOutputs)
+		c.addFault("vm.display.outputs", "can't be %d", d.Outputs).withHint("1 to %d", mostOutputs)
 	}
 	if s := d.Spice; s != nil {
 		c.portNumber("vm.display.spice.port", s.Port, 1)
-		c.address("vm.display.spice.address", s.Address)
+		c.checkAddress("vm.display.spice.address", s.Address)
 		if s.StreamingVideo != "" {
 			c.oneOf("vm.display.spice.streamingVideo", s.StreamingVideo)
 		}
 		if n := s.USBRedirects; n != nil && (*n < 0 || *n > mostUSB) {
-			c.add("vm.display.spice.usbRedirects", "can't be %d", *n).hint("0 to %d", mostUSB)
+			c.addFault("vm.display.spice.usbRedirects", "can't be %d", *n).withHint("0 to %d", mostUSB)
 		}
 	}
 	if v := d.VNC; v != nil {
 		if v.Port != 0 {
 			c.portNumber("vm.display.vnc.port", v.Port, firstVNC)
 		} else if v.Address != "" {
-			c.add("vm.display.vnc.address",
-				"means nothing without a port").hint("give port as well").also("vm.display.vnc.port")
+			c.addFault("vm.display.vnc.address",
+				"means nothing without a port").withHint("give port as well").withPaths("vm.display.vnc.port")
 		}
-		c.address("vm.display.vnc.address", v.Address)
+		c.checkAddress("vm.display.vnc.address", v.Address)
 	}
 }
 
-// address wants an address to listen on: an IP address, a host name or nothing.
-func (c *checker) address(path, text string) {
-	if text == "" || isWord(text) {
+// checkAddress requires an address to listen on: an IP address, a host name, or an empty text.
+func (c *checker) checkAddress(path, text string) {
+	if text == "" || isQEMUName(text) {
 		return
 	}
 	if _, err := netip.ParseAddr(text); err != nil {
-		c.add(path, "%s is not an address to listen on", quote(text)).hint("such as 127.0.0.1, ::1 or localhost")
+		c.addFault(path, "%s is not an address to listen on",
+			quoteClipped(text)).withHint("such as 127.0.0.1, ::1 or localhost")
 	}
 }

@@ -8,58 +8,59 @@ import (
 	"unicode"
 )
 
-// longestIfname is IFNAMSIZ of Linux without the NUL at its end.
+// longestIfname is Linux's IFNAMSIZ without the NUL at the end.
 const longestIfname = 15
 
-// hasTap reports whether there is a tap on the host for the interface.
+// hasTap reports whether the interface has a tap on the host.
 func (n Network) hasTap() bool { return n.Type == NetworkTap || n.Type == NetworkMasquerade }
 
-func (c *checker) networks() {
+func (c *checker) checkNetworks() {
 	if len(c.spec.Network) > mostDevices {
-		c.add("vm.network", "has %d interfaces", len(c.spec.Network)).hint("the most is %d", mostDevices)
+		c.addFault("vm.network", "has %d interfaces", len(c.spec.Network)).withHint("the most is %d", mostDevices)
 		return
 	}
 	macs, ifnames := map[string]string{}, map[string]string{}
-	all := "" // the network that has all ports
+	all := "" // the path of the network with allPorts
 	leased := map[onBridge]string{}
 	for i, n := range c.spec.Network {
 		path := fmt.Sprintf("vm.network[%d]", i)
-		if !isWord(n.Device) {
-			c.add(path+".device", "%s is not the name of a network card",
-				quote(n.Device)).hint("such as virtio-net-pci or e1000e")
+		if !isQEMUName(n.Device) {
+			c.addFault(path+".device", "%s is not the name of a network card",
+				quoteClipped(n.Device)).withHint("such as virtio-net-pci or e1000e")
 		}
 		if n.MAC != "" {
-			c.mac(path+".mac", n.MAC, macs)
+			c.checkMAC(path+".mac", n.MAC, macs)
 		}
 		if !c.oneOf(path+".type", string(n.Type)) {
 			continue
 		}
-		c.misplaced(path, n)
+		c.checkMisplaced(path, n)
 		if n.Type == NetworkTap {
-			c.ifname(path+".bridge", n.Bridge)
+			c.checkIfname(path+".bridge", n.Bridge)
 		}
-		c.lease(path, n, leased)
+		c.checkLease(path, n, leased)
 		if n.hasTap() && n.Ifname != "" {
-			c.ifname(path+".ifname", n.Ifname)
+			c.checkIfname(path+".ifname", n.Ifname)
 			if first, taken := ifnames[n.Ifname]; taken {
-				c.add(path+".ifname", "%s is taken", quote(n.Ifname)).hint("by %s", first).also(first)
+				c.addFault(path+".ifname", "%s is taken", quoteClipped(n.Ifname)).withHint("by %s",
+					first).withPaths(first)
 			} else {
 				ifnames[n.Ifname] = path + ".ifname"
 			}
 		}
 		if n.Net != "" && n.Type != NetworkTap && n.Type != NetworkPasst {
-			c.subnet(path+".net", n.Net)
+			c.checkSubnet(path+".net", n.Net)
 		}
 		for j, p := range n.Ports {
-			c.port(fmt.Sprintf("%s.ports[%d]", path, j), p)
+			c.checkPort(fmt.Sprintf("%s.ports[%d]", path, j), p)
 		}
 		all = c.allPorts(path+".allPorts", n, all)
 	}
-	c.overlaps()
+	c.checkOverlaps()
 }
 
-// misplaced finds keys that mean nothing for the type of the network.
-func (c *checker) misplaced(path string, n Network) {
+// checkMisplaced finds keys that have no meaning for the type of the network.
+func (c *checker) checkMisplaced(path string, n Network) {
 	for _, key := range []struct {
 		name  string
 		given bool
@@ -75,13 +76,13 @@ func (c *checker) misplaced(path string, n Network) {
 		{"filter", n.Filter != nil && n.Type != NetworkTap, "tap"},
 	} {
 		if key.given {
-			c.add(path+"."+key.name, "means nothing for a network of type %s", n.Type).hint("it is for %s",
-				key.types).also(path + ".type")
+			c.addFault(path+"."+key.name, "means nothing for a network of type %s", n.Type).withHint("it is for %s",
+				key.types).withPaths(path + ".type")
 		}
 	}
 }
 
-// allPorts checks that one network at most has all ports, first; it returns which.
+// allPorts checks that at most one network has allPorts. It returns the path of the first one.
 func (c *checker) allPorts(path string, n Network, first string) string {
 	if n.AllPorts == nil {
 		return first
@@ -90,63 +91,66 @@ func (c *checker) allPorts(path string, n Network, first string) string {
 		c.portNumber(fmt.Sprintf("%s.keep[%d]", path, i), port, 1)
 	}
 	if first != "" {
-		c.add(path, "the ports are taken").hint("by %s", first).also(first)
+		c.addFault(path, "the ports are taken").withHint("by %s", first).withPaths(first)
 		return first
 	}
 	return path
 }
 
-func (c *checker) mac(path, text string, seen map[string]string) {
+func (c *checker) checkMAC(path, text string, seen map[string]string) {
 	address, err := net.ParseMAC(text)
 	switch {
 	case err != nil || len(address) != 6 || strings.Contains(text, "."):
-		c.add(path, "%s is not a hardware address",
-			quote(text)).hint("six pairs of hexadecimal digits, such as 52:54:00:12:34:56")
+		c.addFault(path, "%s is not a hardware address",
+			quoteClipped(text)).withHint("six pairs of hexadecimal digits, such as 52:54:00:12:34:56")
 	case address[0]&1 != 0:
-		c.add(path, "%s is a multicast address", quote(text)).hint("the second digit must be even")
+		c.addFault(path, "%s is a multicast address", quoteClipped(text)).withHint("the second digit must be even")
 	case address.String() == "00:00:00:00:00:00":
-		c.add(path, "%s is no address of a card", quote(text))
+		c.addFault(path, "%s is no address of a card", quoteClipped(text))
 	default:
 		if first, taken := seen[address.String()]; taken {
-			c.add(path, "%s is taken", quote(text)).hint("by %s", first).also(first)
+			c.addFault(path, "%s is taken", quoteClipped(text)).withHint("by %s", first).withPaths(first)
 			return
 		}
 		seen[address.String()] = path
 	}
 }
 
-// ifname checks the name of an interface as Linux does (dev_valid_name).
-func (c *checker) ifname(path, name string) {
+// checkIfname checks the name of an interface with Linux's rules (dev_valid_name).
+func (c *checker) checkIfname(path, name string) {
 	switch {
 	case len(name) > longestIfname:
-		c.add(path, "%s has %d characters", quote(name), len(name)).hint("the most is %d", longestIfname)
+		c.addFault(path, "%s has %d characters", quoteClipped(name), len(name)).withHint("the most is %d",
+			longestIfname)
 	case name == "." || name == ".." || strings.ContainsAny(name, "/:%") ||
 		strings.IndexFunc(name, unicode.IsSpace) >= 0:
-		c.add(path, "%s is not the name of a network interface", quote(name)).hint("letters, digits, - and .")
+		c.addFault(path, "%s is not the name of a network interface",
+			quoteClipped(name)).withHint("letters, digits, - and .")
 	}
 }
 
-func (c *checker) subnet(path, text string) {
+func (c *checker) checkSubnet(path, text string) {
 	prefix, err := netip.ParsePrefix(text)
 	switch {
 	case err != nil || !prefix.Addr().Is4():
-		c.add(path, "%s is not an IPv4 subnet", quote(text)).hint("such as 10.0.2.0/24")
+		c.addFault(path, "%s is not an IPv4 subnet", quoteClipped(text)).withHint("such as 10.0.2.0/24")
 	case prefix != prefix.Masked():
-		c.add(path, "%s is an address within a subnet", quote(text)).hint("the subnet is %s", prefix.Masked())
+		c.addFault(path, "%s is an address within a subnet", quoteClipped(text)).withHint("the subnet is %s",
+			prefix.Masked())
 	case prefix.Bits() < 8 || prefix.Bits() > 28:
-		c.add(path, "%s has no sensible size", quote(text)).hint("/8 to /28")
+		c.addFault(path, "%s has no sensible size", quoteClipped(text)).withHint("/8 to /28")
 	}
 }
 
-func (c *checker) port(path string, p PortForward) {
+func (c *checker) checkPort(path string, p PortForward) {
 	c.oneOf(path+".protocol", p.Protocol)
 	if p.Address != "" {
 		if _, err := netip.ParseAddr(p.Address); err != nil {
-			c.add(path+".address", "%s is not an IP address", quote(p.Address))
+			c.addFault(path+".address", "%s is not an IP address", quoteClipped(p.Address))
 		}
 	}
 	if p.Host == 0 {
-		c.add(path+".host", "missing").hint("the port of the host, 1 to %d", lastPort)
+		c.addFault(path+".host", "missing").withHint("the port of the host, 1 to %d", lastPort)
 		return
 	}
 	c.portNumber(path+".host", p.Host, 1)
@@ -157,13 +161,13 @@ func (c *checker) port(path string, p PortForward) {
 
 func (c *checker) portNumber(path string, port, least int) {
 	if port < least || port > lastPort {
-		c.add(path, "can't be %d", port).hint("%d to %d", least, lastPort)
+		c.addFault(path, "can't be %d", port).withHint("%d to %d", least, lastPort)
 	}
 }
 
-// overlaps finds masqueraded subnets that share addresses: they are routed in
-// one network namespace.
-func (c *checker) overlaps() {
+// checkOverlaps finds masqueraded subnets with common addresses. They are routed in one network namespace, so they
+// must not overlap.
+func (c *checker) checkOverlaps() {
 	var seen []netip.Prefix
 	var paths []string
 	for i, n := range c.spec.Network {
@@ -174,8 +178,8 @@ func (c *checker) overlaps() {
 		path := fmt.Sprintf("vm.network[%d].net", i)
 		for j, other := range seen {
 			if other.Overlaps(prefix) {
-				c.add(path, "%s overlaps with %s", prefix,
-					paths[j]).hint("give each masqueraded network a subnet of its own").also(paths[j])
+				c.addFault(path, "%s overlaps with %s", prefix,
+					paths[j]).withHint("give each masqueraded network a subnet of its own").withPaths(paths[j])
 				break
 			}
 		}
@@ -183,14 +187,14 @@ func (c *checker) overlaps() {
 	}
 }
 
-// A listener is a port of the host that something listens on.
+// A listener is a listening port of the host.
 type listener struct {
 	path, protocol, address string
 	port                    int
 }
 
-// listeners finds ports that are asked for twice.
-func (c *checker) listeners() {
+// checkListeners finds ports that are used twice.
+func (c *checker) checkListeners() {
 	var all []listener
 	if d := c.spec.Display; d != nil && d.Spice != nil {
 		all = append(all, listener{"vm.display.spice.port", "tcp", d.Spice.Address, d.Spice.Port})
@@ -219,7 +223,8 @@ func (c *checker) listeners() {
 		key := endpoint{l.protocol, l.port}
 		for _, other := range seen[key] {
 			if l.address == other.address || isWildcard(l.address) || isWildcard(other.address) {
-				c.add(l.path, "%s port %d is taken", l.protocol, l.port).hint("by %s", other.path).also(other.path)
+				c.addFault(l.path, "%s port %d is taken", l.protocol, l.port).withHint("by %s",
+					other.path).withPaths(other.path)
 				break
 			}
 		}

@@ -2,22 +2,22 @@ package vmspec
 
 import "strings"
 
-// Choices returns the words that the key at a path can be, such as
-// "vm.network[].type" or "vm.network[0].type"; none if it is not limited to a few.
+// Choices returns the allowed words for the key at a path, such as "vm.network[].type" or "vm.network[0].type".
+// The result is empty if the key accepts other values.
 func Choices(path string) []string {
 	switch withoutIndices(path) {
 	case "vm.accelerator":
-		return words(AcceleratorAuto, AcceleratorKVM, AcceleratorTCG, AcceleratorNone)
+		return wordsOf(AcceleratorAuto, AcceleratorKVM, AcceleratorTCG, AcceleratorNone)
 	case "vm.firmware":
-		return words(FirmwareBIOS, FirmwareUEFI, FirmwareUEFI4M, FirmwareSecure, FirmwareSecure4M)
+		return wordsOf(FirmwareBIOS, FirmwareUEFI, FirmwareUEFI4M, FirmwareSecure, FirmwareSecure4M)
 	case "vm.rtcClock":
 		return []string{"host", "rt", "vm"}
 	case "vm.network[].type":
-		return words(NetworkTap, NetworkUser, NetworkPasst, NetworkMasquerade)
+		return wordsOf(NetworkTap, NetworkUser, NetworkPasst, NetworkMasquerade)
 	case "vm.network[].ports[].protocol":
 		return []string{"tcp", "udp"}
 	case "vm.drives[].type":
-		return words(DriveRaw, DriveIDECD)
+		return wordsOf(DriveRaw, DriveIDECD)
 	case "vm.drives[].format":
 		return []string{"raw", "qcow2"}
 	case "vm.drives[].bus":
@@ -28,7 +28,7 @@ func Choices(path string) []string {
 	return nil
 }
 
-func words[T ~string](values ...T) []string {
+func wordsOf[T ~string](values ...T) []string {
 	list := make([]string, len(values))
 	for i, v := range values {
 		list[i] = string(v)
@@ -36,7 +36,7 @@ func words[T ~string](values ...T) []string {
 	return list
 }
 
-// withoutIndices returns "vm.network[].mac" for "vm.network[3].mac".
+// withoutIndices removes the indices from a path: "vm.network[3].mac" becomes "vm.network[].mac".
 func withoutIndices(path string) string {
 	var b strings.Builder
 	for {

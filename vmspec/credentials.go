@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Credentials returns a web address without the user and the password in it, and these.
-// What is no web address stays as it is.
+// Credentials returns a web address without its user and password, and these two. Any other text is returned
+// unchanged.
 func Credentials(file string) (bare, user, password string) {
 	scheme, rest, ok := strings.Cut(file, "://")
 	if !ok || scheme != "http" && scheme != "https" {
@@ -21,11 +21,11 @@ func Credentials(file string) (bare, user, password string) {
 		return file, "", ""
 	}
 	user, password, _ = strings.Cut(host[:at], ":")
-	return scheme + "://" + rest[at+1:], unescaped(user), unescaped(password)
+	return scheme + "://" + rest[at+1:], unescapePath(user), unescapePath(password)
 }
 
-// unescaped is a part of a web address as it was meant.
-func unescaped(s string) string {
+// unescapePath returns a decoded part of a web address.
+func unescapePath(s string) string {
 	if plain, err := url.PathUnescape(s); err == nil {
 		return plain
 	}

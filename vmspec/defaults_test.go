@@ -202,3 +202,20 @@ func BenchmarkWithDefaultsAndCheck(b *testing.B) {
 		everything().WithDefaults().Check()
 	}
 }
+
+// The size of a machine is the same with and without all other defaults.
+func TestWithSize(t *testing.T) {
+	t.Parallel()
+	for _, s := range []Spec{
+		{},
+		{MaximumCPUs: 4},
+		{CurrentCPUs: 3},
+		{Sockets: 2, CoresPerDie: 3, CurrentCPUs: 5},
+		{MaximumCPUs: 4, Sockets: 3, MaximumRAM: 2 * GiB},
+		{MaximumRAM: 2 * GiB, CurrentRAM: GiB},
+	} {
+		is, want := s.WithSize(), s.WithDefaults()
+		require.Equal(t, []any{want.MaximumCPUs, want.CurrentCPUs, want.MaximumRAM, want.CurrentRAM},
+			[]any{is.MaximumCPUs, is.CurrentCPUs, is.MaximumRAM, is.CurrentRAM}, "%+v", s)
+	}
+}

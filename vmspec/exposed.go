@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// An Exposed is a display that others than the users of the host can reach.
+// An Exposed is a display that is reachable for others than the users of the host.
 type Exposed struct {
-	// Path of its key: "vm.display.spice".
+	// Path is the path of its key: "vm.display.spice".
 	Path string
-	// Address is where it listens: "*:5900" is every address.
+	// Address is the listening address; "*:5900" means every address.
 	Address string
 }
 
-// Exposed returns the displays that listen on other addresses than loopback ones.
+// Exposed returns the displays that listen on other addresses than loopback addresses.
 func (d *Display) Exposed() (list []Exposed) {
 	add := func(path, address string, port int) {
 		if IsLoopback(address) {
@@ -34,7 +34,7 @@ func (d *Display) Exposed() (list []Exposed) {
 	return list
 }
 
-// IsLoopback reports whether only the users of this computer reach an address.
+// IsLoopback reports whether only the users of this computer can reach an address.
 func IsLoopback(address string) bool {
 	ip, err := netip.ParseAddr(address)
 	return address == "localhost" || err == nil && ip.Unmap().IsLoopback()

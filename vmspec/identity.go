@@ -8,27 +8,25 @@ import (
 	"strings"
 )
 
-// MAC returns the hardware address of a VM's network interface, counted from
-// 0, when none is given. It is always the same for the same uuid and index,
-// unicast and locally administered (IEEE 802), so it meets no address of a
-// manufacturer.
+// MAC returns the default hardware address of a VM's network interface, counted from 0. It is always the same for
+// the same uuid and index. It is unicast and locally administered (IEEE 802), so it cannot conflict with the
+// address of a manufacturer.
 func MAC(uuid string, index int) string {
-	sum := digest("mac", uuid, index)
+	sum := seededDigest("mac", uuid, index)
 	address := net.HardwareAddr(sum[:6])
 	address[0] = address[0]&^1 | 2
 	return address.String()
 }
 
-// Ifname returns the name on the host of the tap of a VM's network interface,
-// counted from 0, when none is given: "vm", nine hexadecimal digits of the VM,
-// "n" and the index. Up to index 999 it fits the 15 characters of an interface
-// name on Linux (IFNAMSIZ).
+// Ifname returns the default name on the host for the tap of a VM's network interface, counted from 0: "vm", nine
+// hexadecimal digits that identify the VM, "n" and the index. Up to index 999 it fits into the 15 characters of
+// an interface name on Linux (IFNAMSIZ).
 func Ifname(uuid string, index int) string {
-	sum := digest("ifname", uuid, 0)
+	sum := seededDigest("ifname", uuid, 0)
 	return "vm" + hex.EncodeToString(sum[:5])[:9] + "n" + strconv.Itoa(index)
 }
 
-func digest(purpose, uuid string, index int) [sha256.Size]byte {
+func seededDigest(purpose, uuid string, index int) [sha256.Size]byte {
 	return sha256.Sum256([]byte(purpose + " " + strings.ToLower(uuid) + " " + strconv.Itoa(index)))
 }
 

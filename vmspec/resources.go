@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// ResolveResources returns a copy in which each drive's resource has become
-// what it is: File if it is a regular file, Device if it is a block device.
-// stat returns the mode of what a path leads to, links followed, as os.Stat
-// does. What is missing or neither of the two is a fault, and stays.
+// ResolveResources returns a copy with each drive's resource replaced: by File for a regular file, by Device for
+// a block device. stat returns the mode of the file at a path and follows links, like os.Stat. A missing
+// resource, or a resource of another kind, is an error and stays unchanged.
 func ResolveResources(s Spec, stat func(path string) (fs.FileMode, error)) (Spec, []Fault) {
-	s = s.clone()
+	s = s.cloneSpec()
 	c := &checker{spec: &s}
 	for i := range s.Drives {
 		d := &s.Drives[i]
@@ -24,24 +23,27 @@ func ResolveResources(s Spec, stat func(path string) (fs.FileMode, error)) (Spec
 		mode, err := stat(d.Resource)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			c.add(path, "%s does not exist", quote(d.Resource))
+			c.addFault(path, "%s does not exist", quoteClipped(d.Resource))
 		case err != nil:
-			c.add(path, "%v", err)
+			c.addFault(path, "%v", err)
 		case mode.IsRegular():
 			d.File, d.Resource = d.Resource, ""
 		case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
 			d.Device, d.Resource = d.Resource, ""
 		default:
-			c.add(path, "%s is neither a file nor a block device", quote(d.Resource))
+			c.addFault(path, "%s is neither a file nor a block device", quoteClipped(d.Resource))
 		}
 	}
 	return s, c.faults
 }
 
-// MissingFiles returns a fault for every file of the host that the vm section
-// names and that is not there, can't hold what it is to, or is a disk twice, and for the
-// missing folder of one that is to be made. stat is as for ResolveResources; URLs are not
-// looked at.
+// MissingFiles returns an error for each of these problems with files of the host in the vm section:
+//
+//   - The file is missing, or is of the wrong kind.
+//   - The file is used for two disks.
+//   - The folder of a file that the runner would create is missing.
+//
+// stat is as for ResolveResources. URLs are not checked.
 func MissingFiles(s Spec, stat func(path string) (fs.FileMode, error)) []Fault {
 	c := &checker{spec: &s}
 	first := map[string]string{}
@@ -51,59 +53,61 @@ func MissingFiles(s Spec, stat func(path string) (fs.FileMode, error)) []Fault {
 			hint = "with size, such as size: 20 GiB, it is made"
 		}
 		if _, err := stat(d.File); d.isMade() && errors.Is(err, fs.ErrNotExist) {
-			c.folder(path, d.File, stat)
+			c.checkFolder(path, d.File, stat)
 		} else {
-			c.present(path, d.File, hint, stat)
+			c.checkPresent(path, d.File, hint, stat)
 		}
-		c.present(fmt.Sprintf("vm.drives[%d].device", i), d.Device, "", stat)
+		c.checkPresent(fmt.Sprintf("vm.drives[%d].device", i), d.Device, "", stat)
 		if d.File == "" || d.Type != DriveRaw || d.ReadOnly {
 			continue
 		}
 		if other := first[d.File]; other != "" {
 			const hint = "each disk that the guest writes to needs an image of its own"
-			c.add(path, "%s is %s, too", quote(d.File), other).hint(hint)
+			c.addFault(path, "%s is %s, too", quoteClipped(d.File), other).withHint(hint)
 		} else {
 			first[d.File] = path
 		}
 	}
 	if s.Kernel != nil {
-		c.present("vm.kernel.image", s.Kernel.Image, "", stat)
-		c.present("vm.kernel.initrd", s.Kernel.Initrd, "", stat)
+		c.checkPresent("vm.kernel.image", s.Kernel.Image, "", stat)
+		c.checkPresent("vm.kernel.initrd", s.Kernel.Initrd, "", stat)
 	}
 	if s := s.SerialConsole; s != nil && s.Log != "" && (s.Enabled == nil || *s.Enabled) {
-		c.folder("vm.serialConsole.log", s.Log, stat)
+		c.checkFolder("vm.serialConsole.log", s.Log, stat)
 	}
 	return c.faults
 }
 
-// present wants a file to be there, and to hold data.
-func (c *checker) present(path, file, hint string, stat func(path string) (fs.FileMode, error)) {
+// checkPresent requires that a file exists and can contain data.
+func (c *checker) checkPresent(path, file, hint string, stat func(path string) (fs.FileMode, error)) {
 	if file == "" || strings.Contains(file, "://") {
 		return
 	}
 	mode, err := stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.add(path, "%s does not exist", quote(file)).hint("%s", tilde(file, hint))
+		c.addFault(path, "%s does not exist", quoteClipped(file)).withHint("%s", tildeHint(file, hint))
 	case err != nil:
-		c.add(path, "%s: %v", quote(file), err)
+		c.addFault(path, "%s: %v", quoteClipped(file), err)
 	case mode.IsDir():
-		c.add(path, "%s is a directory", quote(file)).hint("want a file in it")
+		c.addFault(path, "%s is a directory", quoteClipped(file)).withHint("want a file in it")
 	case mode&fs.ModeCharDevice != 0:
-		c.add(path, "%s is a device that holds no data", quote(file)).hint("want a file or a block device")
+		c.addFault(path, "%s is a device that holds no data",
+			quoteClipped(file)).withHint("want a file or a block device")
 	}
 }
 
-// folder wants the folder of a file that is to be made.
-func (c *checker) folder(path, file string, stat func(path string) (fs.FileMode, error)) {
+// checkFolder requires that the folder of a new file exists.
+func (c *checker) checkFolder(path, file string, stat func(path string) (fs.FileMode, error)) {
 	folder := filepath.Dir(file)
 	if _, err := stat(folder); errors.Is(err, fs.ErrNotExist) {
-		c.add(path, "the directory %s does not exist", quote(folder)).hint("%s", tilde(file, "create it"))
+		c.addFault(path, "the directory %s does not exist", quoteClipped(folder)).withHint("%s",
+			tildeHint(file, "create it"))
 	}
 }
 
-// tilde returns a hint for a path that does not exist.
-func tilde(file, otherwise string) string {
+// tildeHint returns a hint for a missing file.
+func tildeHint(file, otherwise string) string {
 	if strings.Contains(file, "/~/") {
 		return "~ has no meaning here; write the whole path"
 	}

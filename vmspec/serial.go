@@ -7,19 +7,21 @@ import (
 	"strings"
 )
 
-// LongestSerial is how long a drive's serial number may be, in bytes: VIRTIO_BLK_ID_BYTES of
-// the virtio specification, and the field of ATA's IDENTIFY DEVICE.
+// LongestSerial is the maximum length of a drive's serial number, in bytes: VIRTIO_BLK_ID_BYTES of the virtio
+// specification, and the field of ATA's IDENTIFY DEVICE.
 const LongestSerial = 20
 
-// inSerial reports whether a serial number may have a character: those that udev takes
-// over into /dev/disk/by-id as they are.
+// inSerial reports whether a character is allowed in a serial number. The allowed characters are those that udev
+// copies unchanged into /dev/disk/by-id.
 func inSerial(r rune) bool {
 	return 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r)
 }
 
-// nameSerials gives the drives without a serial number their name: cd0, cd1 … for CD drives,
-// whose media change, that of an export or else of its server, and else that of the image or device
-// without its extension.
+// nameSerials sets the missing serial numbers of drives:
+//
+//   - For a CD drive it is cd0, cd1 and so on, because its medium can change.
+//   - For an NBD drive it is the name of the export, otherwise of the server.
+//   - For other drives it is the name of the image or device without its extension.
 func nameSerials(s *Spec) {
 	taken := map[string]bool{}
 	for _, d := range s.Drives {
@@ -47,7 +49,7 @@ func nameSerials(s *Spec) {
 	}
 }
 
-// serialOf returns the serial number of a disk that is a file or device.
+// serialOf returns the serial number for a disk with a file or device.
 func serialOf(file string) string {
 	name := path.Base(file)
 	if base := strings.TrimSuffix(name, path.Ext(name)); base != "" {
@@ -62,16 +64,16 @@ func serialOf(file string) string {
 	return name[:min(len(name), LongestSerial)]
 }
 
-// serial judges a drive's serial number.
-func (c *checker) serial(path, serial string, seen map[string]string) {
+// checkSerial checks a drive's serial number.
+func (c *checker) checkSerial(path, serial string, seen map[string]string) {
 	switch first, taken := seen[serial]; {
-	case serial == "": // as the default says
+	case serial == "": // the default
 	case taken:
-		c.add(path, "%q is taken", serial).hint("by %s", first).also(first)
+		c.addFault(path, "%q is taken", serial).withHint("by %s", first).withPaths(first)
 	case len(serial) > LongestSerial:
-		c.add(path, "has %d bytes", len(serial)).hint("at most %d", LongestSerial)
+		c.addFault(path, "has %d bytes", len(serial)).withHint("at most %d", LongestSerial)
 	case strings.ContainsFunc(serial, func(r rune) bool { return !inSerial(r) }):
-		c.add(path, "can't be %q", serial).hint("letters, digits and ._-")
+		c.addFault(path, "can't be %q", serial).withHint("letters, digits and ._-")
 	default:
 		seen[serial] = path
 	}

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// A SourceKind says how a drive's Source is to be understood.
+// A SourceKind is the kind of a drive's Source.
 type SourceKind int
 
 // The kinds of sources.
 const (
-	// SourceNone: there is none.
+	// SourceNone means that the source is empty.
 	SourceNone SourceKind = iota
-	// SourceURL: by http or https.
+	// SourceURL is an address with http or https.
 	SourceURL
-	// SourceFile: a path, which begins with /, ./ or ../.
+	// SourceFile is a path that begins with /, ./ or ../.
 	SourceFile
-	// SourceName: a name of the list of images (package runner/images), such as debian/12.
+	// SourceName is a name in the list of images (package runner/prepare/images), such as debian/12.
 	SourceName
 )
 
-// SourceKindOf returns what a Source is by its spelling alone.
+// SourceKindOf returns the kind of a Source, which follows from its spelling.
 func SourceKindOf(source string) SourceKind {
 	switch {
 	case source == "":
@@ -35,8 +35,8 @@ func SourceKindOf(source string) SourceKind {
 	return SourceName
 }
 
-// isImageName reports whether a text is one word or two, separated by a slash, of small letters,
-// digits and "._-", which begin with a letter or digit.
+// isImageName reports whether a text consists of one or two words, separated by a slash. Words contain lower-case
+// letters, digits and "._-", and begin with a letter or digit.
 func isImageName(text string) bool {
 	words := strings.Split(text, "/")
 	return len(words) <= 2 && !slices.ContainsFunc(words, func(word string) bool {
@@ -45,24 +45,24 @@ func isImageName(text string) bool {
 	})
 }
 
-// isMade reports whether the runner makes the drive's image where there is none.
+// isMade reports whether the runner creates the drive's image if it is missing.
 func (d Drive) isMade() bool { return d.Size != 0 || d.Source != "" }
 
-// source judges what a disk's image is made of.
-func (c *checker) source(path string, d Drive) {
+// checkSource checks the source of a disk's image.
+func (c *checker) checkSource(path string, d Drive) {
 	if d.Source == "" {
 		if d.SourceChecksum != "" {
-			c.add(path+".sourceChecksum", "means nothing without a source").hint("give source as well")
+			c.addFault(path+".sourceChecksum", "means nothing without a source").withHint("give source as well")
 		}
 		return
 	}
 	switch {
 	case d.File == "":
-		c.add(path+".source", "is for a disk that is a file").hint("give file, which is made of it").also(
+		c.addFault(path+".source", "is for a disk that is a file").withHint("give file, which is made of it").withPaths(
 			path+".device", path+".resource", path+".nbd")
 	case d.Format != "raw":
-		c.add(path+".source", "the image that is made of it is raw").hint(
-			"leave format out, whatever the format of the source is").also(path + ".format")
+		c.addFault(path+".source", "the image that is made of it is raw").withHint(
+			"leave format out, whatever the format of the source is").withPaths(path + ".format")
 	}
 	for _, wrong := range CheckSource(d.Source, d.SourceChecksum) {
 		wrong.Path = path + "." + wrong.Path
@@ -70,8 +70,8 @@ func (c *checker) source(path string, d Drive) {
 	}
 }
 
-// CheckSource returns what is wrong with the spelling of a source and its checksum. The paths of
-// the faults are "source" and "sourceChecksum".
+// CheckSource returns the errors in the spelling of a source and its checksum. Their paths are "source" and
+// "sourceChecksum".
 func CheckSource(source, checksum string) []Fault {
 	c := &checker{}
 	switch SourceKindOf(source) {
@@ -79,19 +79,21 @@ func CheckSource(source, checksum string) []Fault {
 		bare, _, _ := Credentials(source)
 		switch u, err := url.Parse(bare); {
 		case err != nil || u.Host == "":
-			c.add("source", "%s is not a URL", quote(bare)).hint("such as https://example.org/disk.qcow2")
+			c.addFault("source", "%s is not a URL",
+				quoteClipped(bare)).withHint("such as https://example.org/disk.qcow2")
 		case u.Scheme != "http" && u.Scheme != "https":
-			c.add("source", "can't be fetched by %s", quote(u.Scheme)).hint("by http or https; a path has no scheme")
+			c.addFault("source", "can't be fetched by %s",
+				quoteClipped(u.Scheme)).withHint("by http or https; a path has no scheme")
 		}
 	case SourceName:
 		if !isImageName(source) {
-			c.add("source", "%s is neither a URL, a path nor the name of an image", quote(source)).hint(
+			c.addFault("source", "%s is neither a URL, a path nor the name of an image", quoteClipped(source)).withHint(
 				"a path begins with / or ./")
 		}
 	case SourceNone, SourceFile:
 	}
 	if checksum != "" && !isChecksum(checksum) {
-		c.add("sourceChecksum", "%s is not a checksum", quote(checksum)).hint(
+		c.addFault("sourceChecksum", "%s is not a checksum", quoteClipped(checksum)).withHint(
 			"sha256: and 64 hexadecimal digits, sha512: and 128, or md5: and 32")
 	}
 	return c.faults

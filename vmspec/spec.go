@@ -2,19 +2,17 @@ package vmspec
 
 import "slices"
 
-// A Spec is the vm section: what one virtual machine looks like, in the
-// user's terms. The zero value of a field means "not given"; WithDefaults says
-// what is used then. A field tagged min can't be given as less than that, so
-// that an explicit 0 is distinguished from an absent key when the file is read.
+// A Spec is the vm section: the description of a virtual machine in the user's terms. The zero value of a field
+// means that the key is absent; WithDefaults then sets the default. The tag min is the minimum of a given value.
+// With it, the reader of the file can distinguish an explicit 0 from an absent key.
 type Spec struct {
-	// Name of the VM; also QEMU's -name and part of default directories.
+	// Name of the VM, also used for QEMU's -name and in default directories.
 	Name string `yaml:"name"`
-	// UUID of the machine (SMBIOS); kept in the data directory if absent.
+	// UUID of the machine (SMBIOS). If it is absent, a uuid is stored in the data directory.
 	UUID string `yaml:"uuid"`
 
-	// MachineType is QEMU's -machine type or alias. Empty means what the VM
-	// type chooses (q35 in the standard type). An alias is pinned to the
-	// concrete version at the VM's first start.
+	// MachineType is QEMU's -machine type or alias. If it is empty, the VM type chooses the type (q35 in the
+	// standard type). At the VM's first start, an alias is pinned to the concrete version.
 	MachineType string `yaml:"machineType"`
 	// Accelerator that runs the guest's code.
 	Accelerator Accelerator `yaml:"accelerator"`
@@ -29,22 +27,21 @@ type Spec struct {
 
 	// CPUModel is QEMU's -cpu: a model name and its properties.
 	CPUModel string `yaml:"cpuModel"`
-	// MaximumCPUs is how many CPUs may be plugged while the VM runs.
+	// MaximumCPUs is the maximum number of CPUs while the VM is running.
 	MaximumCPUs int `yaml:"maximumCpus" min:"1"`
-	// CurrentCPUs is how many CPUs the guest sees now, at most MaximumCPUs;
-	// live changeable.
+	// CurrentCPUs is the number of CPUs visible to the guest, at most MaximumCPUs; live changeable.
 	CurrentCPUs int `yaml:"currentCpus" min:"1"`
-	// Sockets, DiesPerSocket, CoresPerDie and ThreadsPerCore are the CPU
-	// topology. 0 leaves a level to QEMU. Their product is MaximumCPUs.
+	// Sockets, DiesPerSocket, CoresPerDie and ThreadsPerCore are the CPU topology. If a level is 0, QEMU chooses
+	// it. Their product is MaximumCPUs.
 	Sockets        int `yaml:"sockets"`
 	DiesPerSocket  int `yaml:"diesPerSocket"`
 	CoresPerDie    int `yaml:"coresPerDie"`
 	ThreadsPerCore int `yaml:"threadsPerCore"`
 
-	// MaximumRAM is the memory the machine is started with: whole MiB.
+	// MaximumRAM is the machine's memory at the start: whole MiB.
 	MaximumRAM Bytes `yaml:"maximumRam" min:"1"`
-	// CurrentRAM is the memory the guest may use now (balloon): whole MiB, at
-	// most MaximumRAM; live changeable.
+	// CurrentRAM is the memory that the guest may currently use (balloon): whole MiB, at most MaximumRAM; live
+	// changeable.
 	CurrentRAM Bytes `yaml:"currentRam" min:"1"`
 
 	// RTCBase is QEMU's -rtc base: utc, localtime or a date-time.
@@ -52,39 +49,37 @@ type Spec struct {
 	// RTCClock is QEMU's -rtc clock: host, rt or vm.
 	RTCClock string `yaml:"rtcClock"`
 
-	// PowerdownTimeout is how long a guest may take to shut down before it is
-	// stopped by force; 0 stops it by force at once. Live changeable. Never nil
-	// after WithDefaults.
+	// PowerdownTimeout is the time for a guest to shut down. After that, it is stopped by force; 0 means
+	// immediately. Live changeable. Never nil after WithDefaults.
 	PowerdownTimeout *Seconds `yaml:"powerdownTimeout"`
 
-	// Network lists the network interfaces. Absent means one tap, or for the runner one
-	// user network where there is no DefaultBridge; an empty list means none.
+	// Network lists the network interfaces. If it is absent, the VM has one tap, or, if a runner finds no
+	// DefaultBridge, one user network. An empty list means that the VM has no network.
 	Network []Network `yaml:"network"`
 	// Drives lists disks and CD drives.
 	Drives []Drive `yaml:"drives"`
-	// Display says how the screen can be reached; absent means no screen.
+	// Display defines how the screen can be reached; absent means no screen.
 	Display *Display `yaml:"display"`
 	// SerialConsole is the guest's first serial port (ttyS0).
 	SerialConsole *SerialConsole `yaml:"serialConsole"`
 
-	// Options are what the VM type takes beyond the vm section; the type declares
-	// and checks them. The values are nil, bool, int64, float64, string, []any and
-	// map[string]any.
+	// Options are the additional settings of the VM type, which declares and checks them. The values are nil,
+	// bool, int64, float64, string, []any and map[string]any.
 	Options map[string]any `yaml:"options"`
 }
 
-// Accelerator names what runs the guest's code; see QEMU's -accel.
+// Accelerator is the component that runs the guest's code; see QEMU's -accel.
 type Accelerator string
 
 // The accelerators.
 const (
-	AcceleratorAuto Accelerator = "auto" // kvm where it can be used, else tcg
+	AcceleratorAuto Accelerator = "auto" // kvm if it is available, otherwise tcg
 	AcceleratorKVM  Accelerator = "kvm"
 	AcceleratorTCG  Accelerator = "tcg"
-	AcceleratorNone Accelerator = "none" // no -accel option at all
+	AcceleratorNone Accelerator = "none" // without the option -accel
 )
 
-// Firmware names what the guest boots from.
+// Firmware is the kind of firmware.
 type Firmware string
 
 // The kinds of firmware. The 4M kinds use the larger flash image that current
@@ -104,11 +99,10 @@ type Kernel struct {
 	CommandLine string `yaml:"commandLine"`
 }
 
-// Network is one network interface and what is behind it.
+// Network is a network interface with its backend.
 type Network struct {
-	// Type is "tap" (a host bridge), "user" (QEMU's user-mode network), "passt" (the
-	// same by a process beside QEMU) or "masquerade" (a private subnet behind the runner's
-	// network namespace).
+	// Type is "tap" (a host bridge), "user" (QEMU's user-mode network), "passt" (a user-mode network in a process
+	// next to QEMU) or "masquerade" (a private subnet behind the runner's network namespace).
 	Type NetworkType `yaml:"type"`
 	// Device is the QEMU device of the card, virtio-net-pci by default.
 	Device string `yaml:"device"`
@@ -122,61 +116,62 @@ type Network struct {
 	Net string `yaml:"net"`
 	// Ports are forwarded from the host to the guest (user, passt, masquerade).
 	Ports []PortForward `yaml:"ports"`
-	// HostLoopback lets the guest reach what listens on loopback addresses of the host (user, passt). One
-	// user network with it is enough for all of the VM's.
+	// HostLoopback allows the guest to reach services on loopback addresses of the host (user, passt). One user
+	// network with it is enough for all user networks of the VM.
 	HostLoopback bool `yaml:"hostLoopback"`
-	// AllPorts hands all ports of the namespace's addresses to the guest (masquerade); nil:
-	// those of Ports only. At most one network has it.
+	// AllPorts forwards all ports of the namespace's addresses to the guest (masquerade). nil means that only
+	// Ports are forwarded. At most one network may have it.
 	AllPorts *AllPorts `yaml:"allPorts"`
-	// Lease is the address that the runner gives the guest by DHCP (tap); nil: a server on
-	// the bridge does. The keys are those of cloud-init's network configuration v2.
+	// Lease is the address that the runner assigns to the guest over DHCP (tap). nil means that a server on the
+	// bridge does that. The keys are the same as in cloud-init's network configuration v2.
 	Lease *Lease `yaml:"lease"`
-	// Filter keeps the guest of a tap to its card's hardware address, and to the address of Lease. Without a Lease it
-	// drops answers of DHCP servers and routers from the guest. With a Lease never nil after WithDefaults.
+	// Filter restricts the guest of a tap to its card's hardware address, and to the address of Lease. Without a
+	// Lease, it drops answers of DHCP servers and routers from the guest. With a Lease it is never nil after
+	// WithDefaults.
 	Filter *bool `yaml:"filter"`
 }
 
-// ReachesLoopback reports whether the guest may reach loopback addresses of the host by a type of network. QEMU
-// connects for all user networks, so one with HostLoopback is enough.
+// ReachesLoopback reports whether the guest may reach loopback addresses of the host via networks of a type. QEMU
+// connects for all user networks, so one network with HostLoopback is enough.
 func (s Spec) ReachesLoopback(by NetworkType) bool {
 	return slices.ContainsFunc(s.Network, func(n Network) bool { return n.Type == by && n.HostLoopback })
 }
 
-// Lease is what a guest learns by DHCP, all of it IPv4.
+// Lease contains the IPv4 settings that a guest receives over DHCP.
 type Lease struct {
-	// Address is the guest's, with the length of its subnet: "10.66.10.14/24".
+	// Address is the guest's address with the length of its subnet: "10.66.10.14/24".
 	Address string `yaml:"address"`
-	// Gateway is the router to everything outside; empty: none.
+	// Gateway is the default router; may be empty.
 	Gateway     string       `yaml:"gateway"`
 	Nameservers *Nameservers `yaml:"nameservers"`
-	// Routes lead to what is behind other routers.
+	// Routes are routes via other routers.
 	Routes []Route `yaml:"routes"`
 }
 
-// Nameservers answer for names.
+// Nameservers are DNS servers.
 type Nameservers struct {
 	Addresses []string `yaml:"addresses"`
 	// Search are the domains for names without a dot.
 	Search []string `yaml:"search"`
 }
 
-// Route leads to a subnet by a router.
+// Route is a route to a subnet via a router.
 type Route struct {
-	// To is a subnet, as CIDR; Via a router in the guest's subnet.
+	// To is a subnet, as CIDR. Via is a router in the guest's subnet.
 	To  string `yaml:"to"`
 	Via string `yaml:"via"`
 }
 
-// Example returns how one is written in a configuration.
+// Example returns a route in the notation of a configuration.
 func (Route) Example() string { return "{to: 10.7.0.0/16, via: 10.66.10.2}" }
 
-// AllPorts hands all ports to the guest, but those of other networks and of the display.
+// AllPorts forwards all ports to the guest, except the ports of other networks and of the display.
 type AllPorts struct {
-	// Keep are the ports, of TCP and UDP, that stay the namespace's.
+	// Keep are the excluded ports, for TCP and UDP.
 	Keep []int `yaml:"keep"`
 }
 
-// NetworkType names what is behind a network interface.
+// NetworkType is the backend of a network interface.
 type NetworkType string
 
 // The types of networks.
@@ -187,81 +182,78 @@ const (
 	NetworkMasquerade NetworkType = "masquerade"
 )
 
-// PortForward makes a port of the guest reachable on the host.
+// PortForward forwards a port of the host to a port of the guest.
 type PortForward struct {
 	// Protocol is "tcp" (default) or "udp".
 	Protocol string `yaml:"protocol"`
-	// Address of the host to listen on; empty means 127.0.0.1 with a user or
-	// passt network and every address with masquerade.
+	// Address is the host's address to listen on. If it is empty, it is 127.0.0.1 for a user or passt network,
+	// and every address for masquerade.
 	Address string `yaml:"address"`
-	// Host is the port on the host, Guest the port in the guest (default: the
-	// same).
+	// Host is the port on the host. Guest is the port in the guest; its default is Host.
 	Host  int `yaml:"host"`
 	Guest int `yaml:"guest" min:"1"`
 }
 
-// Example returns how one is written in a configuration.
+// Example returns a port forward in the notation of a configuration.
 func (PortForward) Example() string { return "{host: 2222, guest: 22}" }
 
 // Drive is a disk or a CD drive.
 type Drive struct {
 	// Type is "raw" (a disk, the default) or "ide-cd" (a CD drive).
 	Type DriveType `yaml:"type"`
-	// Bootindex orders boot devices, lowest first; absent means not bootable
-	// by order.
+	// Bootindex is the position in the boot order, lowest first. A drive without it is excluded from the boot
+	// order.
 	Bootindex *int `yaml:"bootindex"`
-	// File is an image file of the host, or a URL for a CD. A CD drive without
-	// a file is empty.
+	// File is an image file of the host, or a URL for a CD. A CD drive without a file is empty.
 	File string `yaml:"file"`
 	// Device is a block device of the host.
 	Device string `yaml:"device"`
-	// Resource is a file or a block device; which one is found out at start.
+	// Resource is a file or a block device; the runner determines which when the VM starts.
 	Resource string `yaml:"resource"`
-	// NBD is an export of a server, which the machine gets when it runs; nil: the disk, or the medium of a CD
-	// drive, is one of the others. It is the runner's matter: VM types don't see the drive.
+	// NBD is an export of a server. It is attached when the machine is running. If it is nil, the disk, or the
+	// medium of a CD drive, is one of the fields above. The runner handles NBD; the drive is hidden from VM
+	// types.
 	NBD *NBD `yaml:"nbd" vmtype:"-"`
 	// Format of the image: "raw" (default) or "qcow2".
 	Format string `yaml:"format"`
 	// Bus of a CD drive: "ide" (default) or "scsi".
 	Bus string `yaml:"bus"`
-	// Size makes the runner make File, a raw image, where there is none, and let it
-	// grow: whole MiB. 0 means that File must be there, or a Source.
+	// Size makes the runner create File, a raw image, if it is missing, and grow it if it is smaller: whole MiB.
+	// If Size is 0, File must exist, or have a Source.
 	Size Bytes `yaml:"size" min:"1"`
-	// Source is the image of which File, a raw image, is made where there is none: a URL, a
-	// path or a name; see SourceKindOf. It is the runner's matter: VM types don't see it.
+	// Source is the image for creating File, a raw image, if it is missing: a URL, a path or a name; see
+	// SourceKindOf. The runner handles Source; it is hidden from VM types.
 	Source string `yaml:"source" vmtype:"-"`
-	// SourceChecksum is what Source must have as it is transferred: "sha256:", "sha512:" or
-	// "md5:" and hexadecimal digits. Empty means that it is not checked, but for an image that
-	// is given by name: its publisher has one.
+	// SourceChecksum is the checksum of Source as it is transferred: "sha256:", "sha512:" or "md5:", followed by
+	// hexadecimal digits. If it is empty, only an image with a name is checked, with its publisher's checksum.
 	SourceChecksum string `yaml:"sourceChecksum" vmtype:"-"`
-	// ReadOnly disks can't be written by the guest.
+	// ReadOnly protects the disk from the guest.
 	ReadOnly bool `yaml:"readOnly"`
-	// Serial is the serial number by which the guest knows the drive, in Linux below
-	// /dev/disk/by-id: at most LongestSerial letters, digits and "._-". The default is the
-	// name of the image or device.
+	// Serial is the drive's serial number in the guest, in Linux below /dev/disk/by-id: at most LongestSerial
+	// letters, digits and "._-". The default is the name of the image or device.
 	Serial string `yaml:"serial"`
 }
 
-// NBD is an export of a server of network block devices; see "The NBD protocol".
+// NBD is an export of a network block device server; see "The NBD protocol".
 type NBD struct {
 	// Host is the server's name or address, and Port its TCP port.
 	Host string `yaml:"host"`
 	Port int    `yaml:"port" min:"1"`
-	// Export is its name; empty is the server's default export.
+	// Export is the name of the export; empty means the server's default export.
 	Export string `yaml:"export"`
-	// TLS is a folder with the certificates of both sides, as QEMU names the files (package
-	// nbdexport). Empty means that the connection is neither encrypted nor authenticated.
+	// TLS is a folder with the certificates of both sides, with QEMU's names for the files (package
+	// diskimage/nbd). If it is empty, the connection is unencrypted and unauthenticated.
 	TLS string `yaml:"tls"`
 }
 
-// WithoutNBD returns a copy with the drives that a machine is started with: those of NBD servers
-// come when it runs. They are the last ones, so the places of the others are the same.
+// WithoutNBD returns a copy without the drives of NBD servers. Drives of NBD servers are attached later. They are
+// the last drives, so the other drives keep their indexes.
 func (s Spec) WithoutNBD() Spec {
 	s.Drives = slices.DeleteFunc(slices.Clone(s.Drives), func(d Drive) bool { return d.NBD != nil })
 	return s
 }
 
-// DriveType tells disks from CD drives.
+// DriveType distinguishes disks from CD drives.
 type DriveType string
 
 // The types of drives.
@@ -270,14 +262,14 @@ const (
 	DriveIDECD DriveType = "ide-cd"
 )
 
-// Display says how the guest's screen can be reached.
+// Display defines how the guest's screen can be reached.
 type Display struct {
 	// Outputs is the number of monitors.
 	Outputs int `yaml:"outputs" min:"1"`
-	// LoggedInUser is logged in by the agent in the guest; live changeable.
+	// LoggedInUser is the user that the agent in the guest logs in; live changeable.
 	LoggedInUser string `yaml:"loggedInUser"`
-	// WithoutPassword allows displays that others than the users of the host reach to
-	// be without a password.
+	// WithoutPassword allows displays without a password, even if they are reachable for others than the users of
+	// the host.
 	WithoutPassword bool   `yaml:"withoutPassword"`
 	Spice           *Spice `yaml:"spice"`
 	VNC             *VNC   `yaml:"vnc"`
@@ -287,18 +279,18 @@ type Display struct {
 type Spice struct {
 	// Port is the TCP port to listen on.
 	Port int `yaml:"port" min:"1"`
-	// Address to listen on; empty means all.
+	// Address to listen on; empty means every address.
 	Address string `yaml:"address"`
 	// StreamingVideo is off, all or filter.
 	StreamingVideo string `yaml:"streamingVideo"`
-	// USBRedirects is how many of the client's USB devices the guest can have.
+	// USBRedirects is the maximum number of the client's USB devices in the guest.
 	USBRedirects *int `yaml:"usbRedirects"`
 }
 
 // VNC is a VNC server on a unix socket in the runtime directory, "vnc.sock".
 type VNC struct {
-	// Port makes the server listen on TCP port Port as well, if not 0; 5900 or
-	// more, since QEMU counts displays from there.
+	// Port makes the server listen on this TCP port as well, if it is not 0. It must be at least 5900, because
+	// QEMU counts displays from there.
 	Port int `yaml:"port"`
 	// Address to listen on if Port is set; empty means 127.0.0.1.
 	Address string `yaml:"address"`
@@ -306,8 +298,8 @@ type VNC struct {
 
 // SerialConsole is the guest's first serial port.
 type SerialConsole struct {
-	// Enabled is true unless switched off.
+	// Enabled is true by default.
 	Enabled *bool `yaml:"enabled"`
-	// Log is a file to which the output is appended; empty means none.
+	// Log is a file for the output, which is appended; empty means no file.
 	Log string `yaml:"log"`
 }

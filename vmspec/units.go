@@ -12,7 +12,7 @@ import (
 // Bytes is a size in bytes.
 type Bytes int64
 
-// The units in which sizes of memory are counted.
+// Binary units of sizes.
 const (
 	KiB Bytes = 1 << 10
 	MiB Bytes = 1 << 20
@@ -22,11 +22,11 @@ const (
 // Seconds is a duration in whole seconds.
 type Seconds int64
 
-// A SizeError says why a text is no size, and what would be right.
+// A SizeError means that a text is not a valid size.
 type SizeError struct {
-	Size    string // as it was written
+	Size    string // the original text
 	Message string
-	Hint    string // what would be right; may be empty
+	Hint    string // the correct form; may be empty
 }
 
 // Error returns size, message and hint on one line.
@@ -38,24 +38,26 @@ func (e *SizeError) Error() string {
 	return text
 }
 
-// longestSize bounds what ParseBytes looks at: the largest size has 19 digits.
+// longestSize is the maximum length of a text for ParseBytes: the largest size has 19 digits.
 const longestSize = 64
 
 // ParseBytes reads a size: a number, which may have a fraction, and a unit.
 //
-// It understands the units of two grammars, both case-sensitive. With or
-// without a blank before them: B, kB, MB, GB, TB, PB, EB (powers of 1000) and
-// KiB, MiB, GiB, TiB, PiB, EiB (powers of 1024). And those of Kubernetes
-// (https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/):
-// k, M, G, T, P, E and Ki, Mi, Gi, Ti, Pi, Ei, or a decimal exponent as in 1e9.
-// A number alone counts bytes.
+// It supports two sets of units, both case-sensitive:
 //
-// The result is exact. What is not a whole number of bytes, less than zero or
-// above 2^63-1 is an error of type *SizeError.
+//   - B, kB, MB, GB, TB, PB, EB (powers of 1000) and KiB, MiB, GiB, TiB, PiB, EiB (powers of 1024), with or
+//     without a blank before the unit
+//   - Kubernetes' units (https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/): k, M,
+//     G, T, P, E and Ki, Mi, Gi, Ti, Pi, Ei, or a decimal exponent as in 1e9
+//
+// A number without a unit is a number of bytes.
+//
+// The result is exact. If the size is not a whole number of bytes, is negative, or is greater than 2^63-1, the
+// error has the type *SizeError.
 func ParseBytes(s string) (Bytes, error) {
 	text := strings.TrimSpace(s)
 	refuse := func(message, hint string) (Bytes, error) {
-		return 0, &SizeError{Size: clip(s), Message: message, Hint: hint}
+		return 0, &SizeError{Size: clipQuoted(s), Message: message, Hint: hint}
 	}
 	if text == "" {
 		return refuse("is no size", "a number and a unit, such as 8 GiB")
@@ -71,7 +73,7 @@ func ParseBytes(s string) (Bytes, error) {
 	if value.Sign() < 0 {
 		return refuse("is less than nothing", "")
 	}
-	factor, ok := scale(exponent, unit)
+	factor, ok := scaleOf(exponent, unit)
 	if !ok {
 		if exponent != "" {
 			return refuse("has an exponent out of range", "-64 to 64")
@@ -91,7 +93,7 @@ func ParseBytes(s string) (Bytes, error) {
 	return Bytes(value.Num().Int64()), nil
 }
 
-// splitSize cuts "1.5 GiB" into number and unit, "1e9" into number and exponent.
+// splitSize splits "1.5 GiB" into number and unit, and "1e9" into number and exponent.
 func splitSize(s string) (number, exponent, unit string) {
 	rest := strings.TrimLeft(s, "+-.0123456789")
 	number = s[:len(s)-len(rest)]
@@ -101,28 +103,28 @@ func splitSize(s string) (number, exponent, unit string) {
 	return number, "", strings.TrimLeft(rest, " \t")
 }
 
-// scale returns what the number before it is multiplied with.
-func scale(exponent, unit string) (*big.Rat, bool) {
+// scaleOf returns the factor for an exponent or a unit.
+func scaleOf(exponent, unit string) (*big.Rat, bool) {
 	if exponent != "" {
 		n, err := strconv.Atoi(exponent)
 		if err != nil || n < -longestSize || n > longestSize {
 			return nil, false
 		}
-		factor := new(big.Rat).SetInt(power(10, max(n, -n)))
+		factor := new(big.Rat).SetInt(powerOf(10, max(n, -n)))
 		if n < 0 {
 			factor.Inv(factor)
 		}
 		return factor, true
 	}
-	for _, u := range units() {
+	for _, u := range allUnits() {
 		if unit == u.name {
-			return new(big.Rat).SetInt(power(u.base, u.exponent)), true
+			return new(big.Rat).SetInt(powerOf(u.base, u.exponent)), true
 		}
 	}
 	return nil, false
 }
 
-func power(base int64, exponent int) *big.Int {
+func powerOf(base int64, exponent int) *big.Int {
 	return new(big.Int).Exp(big.NewInt(base), big.NewInt(int64(exponent)), nil)
 }
 
@@ -132,8 +134,8 @@ type unit struct {
 	exponent int
 }
 
-// units returns all units, the spelling with B first.
-func units() []unit {
+// allUnits returns all units, with the spelling with B first.
+func allUnits() []unit {
 	all := []unit{{"B", 1, 1}, {"", 1, 1}}
 	for i, prefix := range []string{"k", "M", "G", "T", "P", "E"} {
 		binary := strings.ToUpper(prefix) + "i"
@@ -144,12 +146,12 @@ func units() []unit {
 	return all
 }
 
-// suggestUnit says which unit may have been meant.
+// suggestUnit suggests the unit that was probably meant.
 func suggestUnit(written string) string {
 	if written == "m" {
 		return "m is a thousandth in Kubernetes; did you mean M or Mi?"
 	}
-	for _, u := range units() {
+	for _, u := range allUnits() {
 		if u.name != "" && strings.EqualFold(u.name, written) {
 			return "did you mean " + u.name + "?"
 		}
@@ -157,8 +159,8 @@ func suggestUnit(written string) string {
 	return "units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …"
 }
 
-// String returns the size in the largest unit in which it is a whole number:
-// "8 GiB", "8 GB", "1536 MiB", "1001 B". ParseBytes reads the same size back.
+// String returns the size in the largest unit that results in a whole number: "8 GiB", "8 GB", "1536 MiB", "1001
+// B". ParseBytes reads it back as the same size.
 func (b Bytes) String() string {
 	factor, name := Bytes(1), "B"
 	binary, decimal := Bytes(1), Bytes(1)
@@ -174,8 +176,8 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b/factor), 10) + " " + name
 }
 
-// ParseScalar sets the size from the text of a value; see ParseBytes. It serves
-// readers of files: an error is what is wrong and perhaps what would be right.
+// ParseScalar sets the size from the text of a value; see ParseBytes. It is for readers of files: if the text is
+// invalid, it returns a message and possibly a hint.
 func (b *Bytes) ParseScalar(text string) (message, hint string) {
 	size, err := ParseBytes(text)
 	var wrong *SizeError
@@ -186,18 +188,21 @@ func (b *Bytes) ParseScalar(text string) (message, hint string) {
 	return "", ""
 }
 
-// Wanted names what a reader of a file expects, and what to write.
+// Wanted returns a description of the expected value for a reader of a file, and a hint.
 func (b Bytes) Wanted() (what, hint string) { return "a size", "a number and a unit, such as 8 GiB" }
 
-// Largest returns the most seconds that a reader of a file takes, and what to write.
+// Largest returns the maximum number of seconds for a reader of a file, and a hint.
 func (Seconds) Largest() (number int64, hint string) {
 	return math.MaxInt32, "a number of seconds, such as 900"
 }
 
-// clip shortens what is quoted in a message.
-func clip(s string) string {
+// clipQuoted shortens a quotation in a message.
+func clipQuoted(s string) string {
 	if len(s) <= 2*longestSize {
 		return s
 	}
 	return strings.ToValidUTF8(s[:2*longestSize], "") + "…"
 }
+
+// WholeMiB rounds down to whole MiB, because QEMU counts memory in MiB, and 1 GB is not a whole number of MiB.
+func (b Bytes) WholeMiB() Bytes { return b / MiB * MiB }

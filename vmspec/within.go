@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Within returns a copy in which relative paths begin at a folder. URLs stay.
+// Within returns a copy with relative paths joined to a folder. URLs stay unchanged.
 //
 // See docs/decisions/0009-relative-paths.md.
 func (s Spec) Within(folder string) Spec {
-	s = s.clone()
+	s = s.cloneSpec()
 	join := func(paths ...*string) {
 		for _, path := range paths {
 			*path = Within(folder, *path)
@@ -34,8 +34,7 @@ func (s Spec) Within(folder string) Spec {
 	return s
 }
 
-// Within returns a path that begins at a folder if it is relative. A URL, and "",
-// stay.
+// Within joins a relative path to a folder. Absolute paths, URLs, and "" stay unchanged.
 func Within(folder, path string) string {
 	if path == "" || filepath.IsAbs(path) || strings.Contains(path, "://") {
 		return path
@@ -43,8 +42,9 @@ func Within(folder, path string) string {
 	return filepath.Join(folder, path)
 }
 
-// InitrdFault returns why QEMU would not take a path for one initial RAM disk; "" if it would. With a multiboot kernel,
-// which a guest can write to its own disk, QEMU reads each file of a list (hw/i386/multiboot.c).
+// InitrdFault returns the reason why QEMU would not accept a path as a single initial RAM disk, or "". With a
+// multiboot kernel, which a guest can write to its own disk, QEMU reads each file of a list
+// (hw/i386/multiboot.c).
 func InitrdFault(path string) string {
 	if strings.Contains(path, ",") {
 		return "has a comma, with which QEMU separates several files"
@@ -52,8 +52,8 @@ func InitrdFault(path string) string {
 	return ""
 }
 
-// Inside returns the path of a file that is to be in a folder, where relative paths
-// begin, and whether it is, by its name; the folder itself is not.
+// Inside returns the absolute path of a file, and whether its name is in a folder; the folder itself is not.
+// Relative paths begin at the folder.
 func Inside(folder, path string) (string, bool) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)

@@ -1,7 +1,7 @@
 package vmstatus
 
-// How far a runner is to which a guest is to move, besides the stages of docs/migration.md.
+// Progress of a runner that is the target of a migration, in addition to the stages in docs/tasks/migration.md.
 const (
 	ArrivalWaiting = "Waiting" // the source hasn't offered the guest yet
-	ArrivalFailed  = "Failed"  // it never gets the guest
+	ArrivalFailed  = "Failed"  // the runner will never receive the guest
 )

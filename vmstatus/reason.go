@@ -1,10 +1,9 @@
 package vmstatus
 
-// Reason says in one word why a VM is in its state, or why a condition has its
-// status.
+// Reason is the reason for the state of a VM or the status of a condition, in one word.
 type Reason string
 
-// The reasons that go with the states unless another is given.
+// The default reasons of the states.
 const (
 	ReasonRunnerStarted Reason = "RunnerStarted" // Initializing, Starting
 	ReasonVMStarted     Reason = "VmStarted"     // Booting
@@ -16,20 +15,20 @@ const (
 
 // The other reasons of states.
 const (
-	// ReasonVMReset: the guest was reset and boots again.
+	// ReasonVMReset means that the guest was reset and boots again.
 	ReasonVMReset Reason = "VmReset"
-	// ReasonRunnerRestarted: another runner started the VM, this one continues it.
+	// ReasonRunnerRestarted means that another runner started the VM, and this runner continues it.
 	ReasonRunnerRestarted Reason = "RunnerRestarted"
-	// ReasonPreparingDisks: before it is started, disks are made of images.
+	// ReasonPreparingDisks means that disks are created from images before the start.
 	ReasonPreparingDisks Reason = "PreparingDisks"
-	// ReasonStartFailed: the guest was never started.
+	// ReasonStartFailed means that the guest was never started.
 	ReasonStartFailed Reason = "StartFailed"
-	// ReasonDataMissing is ReasonStartFailed because a file can't be used from which the
-	// guest was to configure itself.
+	// ReasonDataMissing means that the start failed because a file with the guest's configuration data is
+	// unusable.
 	ReasonDataMissing Reason = "GuestDataMissing"
 )
 
-// Reasons of conditions, besides those of the states.
+// Reasons for conditions, in addition to the reasons for states.
 const (
 	ReasonVmopAgentStarted      Reason = "VmopAgentStarted"
 	ReasonVmopAgentDisconnected Reason = "VmopAgentDisconnected"
@@ -58,24 +57,24 @@ const (
 	ReasonNotRecorded           Reason = "NotRecorded"
 )
 
-// Reasons of faults of the machine.
+// Reasons for errors of the machine.
 const (
-	// ReasonIOError: a disk has failed, and the guest waits for it.
+	// ReasonIOError means that a disk has failed, and the guest waits for it.
 	ReasonIOError Reason = "IOError"
-	// ReasonGuestPanicked: the guest has panicked.
+	// ReasonGuestPanicked means that the guest has panicked.
 	ReasonGuestPanicked Reason = "GuestPanicked"
-	// ReasonTPMLost: the process that emulates the TPM has ended.
+	// ReasonTPMLost means that the process that emulates the TPM has ended.
 	ReasonTPMLost Reason = "TPMLost"
-	// ReasonHelperLost: another process beside QEMU has ended.
+	// ReasonHelperLost means that another helper process has ended.
 	ReasonHelperLost Reason = "HelperLost"
-	// ReasonMachineFailed: KVM or QEMU could not continue the guest.
+	// ReasonMachineFailed means that KVM or QEMU could not continue the guest.
 	ReasonMachineFailed Reason = "MachineFailed"
-	// ReasonWatchdogExpired: the guest didn't serve its watchdog.
+	// ReasonWatchdogExpired means that the guest failed to reset its watchdog in time.
 	ReasonWatchdogExpired Reason = "WatchdogExpired"
-	// ReasonMemoryFailure: memory of the host is broken.
+	// ReasonMemoryFailure means that memory of the host is defective.
 	ReasonMemoryFailure Reason = "MemoryFailure"
-	// ReasonImageCorrupted: QEMU has found a disk's image file inconsistent.
+	// ReasonImageCorrupted means that QEMU has found an inconsistency in a disk's image file.
 	ReasonImageCorrupted Reason = "ImageCorrupted"
-	// ReasonDirectoryLost: the VM's data or runtime directory is not in its place any more.
+	// ReasonDirectoryLost means that the VM's data or runtime directory has disappeared or was replaced.
 	ReasonDirectoryLost Reason = "DirectoryLost"
 )

@@ -1,6 +1,6 @@
 package vmstatus
 
-// State is where a VM is in its life.
+// State is the state of a VM in its life cycle.
 //
 //	Initializing ─▶ Starting ─▶ Booting ─▶ Running ─▶ Booted
 //	      │             │          │          │          │
@@ -9,28 +9,27 @@ package vmstatus
 //	      ▼             ▼                                ▼
 //	      └─────────▶ Stopped ◀──────────────────────────┘
 //
-// A runner that takes over a VM of one that died goes from Initializing to
-// whatever the VM is in. Booting may lead to Booted at once, and a reset leads from both
-// Running and Booted back to Booting.
-// Nothing follows Stopped.
+// A runner that continues the VM of a runner that died goes from Initializing to the VM's current state. Booting
+// can be followed by Booted directly, and a reset leads from Running and Booted back to Booting. Stopped is the
+// last state.
 type State string
 
 // The states.
 const (
-	// StateInitializing: the configuration is read, the plan made.
+	// StateInitializing means that the runner reads the configuration and computes the plan.
 	StateInitializing State = "Initializing"
-	// StateStarting: files, taps and processes are made.
+	// StateStarting means that files, taps and processes are created.
 	StateStarting State = "Starting"
-	// StateBooting: the guest is running, and its agent is expected to answer.
+	// StateBooting means that the guest is running, and its agent is expected to answer.
 	StateBooting State = "Booting"
-	// StateRunning: the guest is running, and no agent answers: whether it has booted is not
-	// known.
+	// StateRunning means that the guest is running, and no agent answers. So it is unknown whether the guest has
+	// booted.
 	StateRunning State = "Running"
-	// StateBooted: the guest is running, and its agent has answered.
+	// StateBooted means that the guest is running, and its agent has answered.
 	StateBooted State = "Booted"
-	// StateTerminating: the VM is being stopped.
+	// StateTerminating means that the VM is being stopped.
 	StateTerminating State = "Terminating"
-	// StateStopped: the VM has ended.
+	// StateStopped means that the VM has ended.
 	StateStopped State = "Stopped"
 )
 
@@ -38,10 +37,10 @@ const (
 func (s State) Active() bool { return s == StateBooting || s == StateRunning || s == StateBooted }
 
 // Known reports whether s is one of the states.
-func (s State) Known() bool { return s.order() >= 0 }
+func (s State) Known() bool { return s.orderOf() >= 0 }
 
-// order numbers the states in the direction they follow each other.
-func (s State) order() int {
+// orderOf returns the position of the state in the life cycle, or -1.
+func (s State) orderOf() int {
 	switch s {
 	case StateInitializing:
 		return 0
@@ -61,7 +60,7 @@ func (s State) order() int {
 	return -1
 }
 
-// DefaultReason returns the reason of a state that was entered without one.
+// DefaultReason returns the reason for a state without another reason.
 func (s State) DefaultReason() Reason {
 	switch s {
 	case StateBooting:
@@ -88,5 +87,5 @@ func (s State) CanEnter(next State) bool {
 	case next == StateBooting && s.Active():
 		return true
 	}
-	return next.order() >= s.order()
+	return next.orderOf() >= s.orderOf()
 }

@@ -1,10 +1,9 @@
-// Package disk makes the disks from which guests configure themselves: FAT images with a
-// few files in their root directory. cloud-init finds its data on one labelled CIDATA
-// ([Write]), Windows Setup its answer files on any ([WriteAnswers]).
+// Package disk creates disks with the configuration of guests: FAT images with a few files in the root directory.
+// cloud-init finds its data on a disk with the label CIDATA ([Write]). Windows Setup finds its answer files on
+// any disk ([WriteAnswers]).
 //
-// It stands apart from package cloudinit so that what only looks at a configuration
-// doesn't link the code of a file system. Equal files make equal images, whatever the
-// clock and the environment say.
+// The package is separate from package cloudinit, so that programs that only process a configuration can omit the
+// code of a file system. Equal files result in equal images, independent of the clock and the environment.
 package disk
 
 import (
@@ -12,51 +11,49 @@ import (
 	"os"
 
 	"vmop/cloudinit"
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 )
 
-// Image returns the image of a seed. It is 1440 KiB long, or, if the files need more,
-// as long as they need and at least 4 MiB. It is an error if the files are larger than
-// [cloudinit.MaxData] together.
+// Image returns the image of a seed. Its size is 1440 KiB. If the files need more, it is as large as necessary
+// and at least 4 MiB. Image fails if the files are larger than [cloudinit.MaxData] together.
 func Image(seed cloudinit.Seed) ([]byte, error) {
-	image, err := build(cloudInitLabel, seed.Files())
+	image, err := buildDisk(cloudInitLabel, seed.Files())
 	if err != nil {
 		return nil, err
 	}
 	return append(image.data, make([]byte, image.size-len(image.data))...), nil
 }
 
-// Write puts the image of a seed into a file that only its owner can read. The file
-// appears complete or not at all. The free space after the files is left as a hole.
-// Nothing is synced, as a VM gets a new image at each start.
+// Write writes the image of a seed to a file that only its owner can read. The file appears completely or not at
+// all. The free space after the files is a hole. Write omits syncing the file, because a VM gets a new image at
+// each start.
 func Write(path string, seed cloudinit.Seed) error {
-	if err := write(path, cloudInitLabel, seed.Files()); err != nil {
+	if err := writeDisk(path, cloudInitLabel, seed.Files()); err != nil {
 		return fmt.Errorf("make cloud-init image: %w", err)
 	}
 	return nil
 }
 
-// WriteAnswers does the same with the answer files of Windows Setup. See
-// docs/decisions/0095-answer-files.md.
+// WriteAnswers does the same with the answer files of Windows Setup. See docs/decisions/0095-answer-files.md.
 func WriteAnswers(path string, files []cloudinit.File) error {
-	if err := write(path, answersLabel, files); err != nil {
+	if err := writeDisk(path, answersLabel, files); err != nil {
 		return fmt.Errorf("make the image with the answer files: %w", err)
 	}
 	return nil
 }
 
-// Labels of the file systems, which in FAT are upper case.
+// Labels of the file systems. In FAT they are in upper case.
 const (
 	cloudInitLabel = "CIDATA"
 	answersLabel   = "UNATTEND"
 )
 
-func write(path, label string, files []cloudinit.File) error {
-	image, err := build(label, files)
+func writeDisk(path, label string, files []cloudinit.File) error {
+	image, err := buildDisk(label, files)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return durable.Fill(path, 0o600, durable.Volatile, func(file *os.File) error {
+	return atomicfile.Fill(path, 0o600, atomicfile.Volatile, func(file *os.File) error {
 		if _, err := file.Write(image.data); err != nil {
 			return err
 		}
@@ -64,7 +61,7 @@ func write(path, label string, files []cloudinit.File) error {
 	})
 }
 
-func build(label string, files []cloudinit.File) (*memory, error) {
+func buildDisk(label string, files []cloudinit.File) (*memory, error) {
 	total := 0
 	for _, f := range files {
 		total += len(f.Content)

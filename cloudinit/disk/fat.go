@@ -12,39 +12,39 @@ import (
 	"vmop/cloudinit"
 )
 
-// This file makes FAT images by go-diskfs 1.9.4 and keeps clear of its faults. Without that, fsck.vfat objects to every
-// image:
+// This file creates FAT images with go-diskfs 1.9.4 and works around its bugs. Without that, fsck.vfat would
+// report errors in every image:
 //
-//   - A FAT12 or FAT16 is created with its first data cluster, number 2, marked as used by no file. freeFirstCluster
-//   gives it
-//     back, and the file system is read in again.
-//   - A file of no bytes keeps a cluster. So none is written: Seed.Files has no empty file.
-//   - The table has room for more clusters than there are, and the library hands them out. So the size is computed for
-//     the files beforehand, and memory refuses to be written beyond its end.
-//   - The time of every entry is the clock's, or comes from an environment variable of the whole process. setTimes
-//     replaces it.
-//   - A FAT32 has more faults of that kind. FAT12 and FAT16 are enough here.
+//   - A new FAT12 or FAT16 marks its first data cluster, number 2, as used, although no file uses it.
+//     freeFirstCluster frees it, and the file system is then read again.
+//   - An empty file occupies a cluster. So Seed.Files never returns empty files.
+//   - The table has room for more clusters than the disk has, and the library allocates them. So the size is
+//     computed for the files in advance, and memory rejects writes beyond its end.
+//   - The time of every entry is the current time, or comes from an environment variable of the whole process.
+//     setTimes replaces it.
+//   - FAT32 has more bugs of this kind. FAT12 and FAT16 are sufficient here.
 
 const (
 	sector = 512
 
-	// A FAT12 has the size and geometry of the 1.44 MB floppy disk: 2880 sectors less the boot sector, two tables of
-	// 9 and a root directory of 14 sectors.
+	// A FAT12 has the size and geometry of a 1.44 MB floppy disk: 2880 sectors, minus the boot sector, two tables
+	// of 9 sectors and a root directory of 14 sectors.
 	floppySize     = 2880 * sector
 	floppyClusters = 2847
 
-	// A FAT16 has by definition at least 4085 clusters. Its boot sector, reserved sectors and root directory are 36
-	// sectors.
+	// A FAT16 has at least 4085 clusters by definition. Its boot sector, reserved sectors and root directory are
+	// 36 sectors.
 	minFAT16Clusters = 4085
 	fat16Overhead    = 36
 )
 
-// volume is what FAT12 and FAT16 have in common.
+// volume contains the common methods of FAT12 and FAT16.
 type volume interface {
 	OpenFile(name string, flag int) (filesystem.File, error)
 }
 
-// format is a kind of FAT: the calls to make one, and where its table says who uses cluster 2.
+// format is a kind of FAT: the functions that create and read it, and the function that frees cluster 2 in its
+// table.
 type format struct {
 	create      func(m *memory) error
 	read        func(m *memory) (volume, error)
@@ -53,7 +53,7 @@ type format struct {
 
 func buildFAT(label string, files []cloudinit.File) (*memory, error) {
 	size, f := floppySize, fat12Format(label)
-	if clusters(files, sector) > floppyClusters {
+	if countClusters(files, sector) > floppyClusters {
 		size, f = fat16Size(files), fat16Format(label)
 	}
 	m := &memory{size: size}
@@ -74,7 +74,7 @@ func buildFAT(label string, files []cloudinit.File) (*memory, error) {
 	return m, nil
 }
 
-// writeFile writes the content by a single call: each call rewrites the tables.
+// writeFile writes the content in a single call, because each call rewrites the tables.
 func writeFile(v volume, f cloudinit.File) error {
 	out, err := v.OpenFile(f.Name, os.O_CREATE|os.O_RDWR)
 	if err != nil {
@@ -93,7 +93,7 @@ func fat12Format(label string) format {
 			return err
 		},
 		read: func(m *memory) (volume, error) { return fat12.Read(m, int64(m.size), 0, sector) },
-		freeCluster: func(table []byte) { // entries of 12 bits: the third is byte 3 and half of byte 4
+		freeCluster: func(table []byte) { // 12 bits per entry; the third entry is byte 3 and half of byte 4
 			table[3] = 0
 			table[4] &= 0xf0
 		},
@@ -111,8 +111,9 @@ func fat16Format(label string) format {
 	}
 }
 
-// fat16Size returns the size in bytes of a FAT16 with room for the files. It follows the library's choice of
-// clusters: two sectors up to 32 MiB, then four (and up to 128 MiB, of which cloudinit.MaxData stays clear).
+// fat16Size returns the size in bytes of a FAT16 with enough space for the files. It follows the library's choice
+// of cluster sizes: two sectors up to 32 MiB, and above that four sectors (up to 128 MiB, more than
+// cloudinit.MaxData needs).
 func fat16Size(files []cloudinit.File) int {
 	const smallClusters = 32 << 20
 	if size := fat16SizeFor(files, 2); size <= smallClusters {
@@ -121,19 +122,19 @@ func fat16Size(files []cloudinit.File) int {
 	return max(fat16SizeFor(files, 4), smallClusters+fat16Granularity)
 }
 
-// fat16Granularity is what sizes are rounded up to, in bytes. The space gained hides that the size of a table is
-// rounded, too.
+// fat16Granularity is the granularity of sizes, in bytes. Rounding up also compensates for the rounded size of
+// the table.
 const fat16Granularity = 64 << 10
 
 func fat16SizeFor(files []cloudinit.File, sectorsPerCluster int) int {
-	n := max(clusters(files, sectorsPerCluster*sector), minFAT16Clusters)
-	table := n/254 + 2 // a sector holds 256 entries; the library makes the table for itself, too
+	n := max(countClusters(files, sectorsPerCluster*sector), minFAT16Clusters)
+	table := n/254 + 2 // a sector has 256 entries; the library's table also covers its own sectors
 	size := (fat16Overhead + 2*table + n*sectorsPerCluster) * sector
 	return (size + fat16Granularity - 1) / fat16Granularity * fat16Granularity
 }
 
-// clusters counts the clusters of the given size that the files take.
-func clusters(files []cloudinit.File, size int) int {
+// countClusters returns the number of clusters of the given size that the files need.
+func countClusters(files []cloudinit.File, size int) int {
 	n := 0
 	for _, f := range files {
 		n += (len(f.Content) + size - 1) / size
@@ -141,7 +142,7 @@ func clusters(files []cloudinit.File, size int) int {
 	return n
 }
 
-// layout says where the parts of an image are, as its boot sector has it. Offsets are in bytes.
+// layout contains the offsets of an image's parts, in bytes, according to its boot sector.
 type layout struct {
 	tables  [2]int
 	root    int
@@ -169,11 +170,11 @@ func freeFirstCluster(image []byte, free func(table []byte)) {
 
 const (
 	entrySize    = 32   // bytes of a directory entry
-	longNamePart = 0x0f // attributes of an entry that carries a piece of a long name, and no times
+	longNamePart = 0x0f // attributes of an entry with a part of a long name, which has no times
 	firstOfDates = 1<<5 | 1
 )
 
-// setTimes gives all entries of the root directory the first time that FAT knows, 1980-01-01 00:00.
+// setTimes sets the times of all entries in the root directory to the first time in FAT, 1980-01-01 00:00.
 func setTimes(image []byte) {
 	l := layoutOf(image)
 	for at := l.root; at < l.rootEnd && image[at] != 0; at += entrySize {

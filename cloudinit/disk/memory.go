@@ -10,10 +10,11 @@ import (
 	"github.com/diskfs/go-diskfs/backend"
 )
 
-// memory is a disk of fixed size in memory, as go-diskfs wants its disks. The file systems use ReadAt and WriteAt only.
+// memory is a disk of fixed size in memory, with go-diskfs' interface for disks. The file systems only use ReadAt
+// and WriteAt.
 type memory struct {
 	size int
-	data []byte // the beginning, up to the end of what was written; the rest is zero
+	data []byte // the disk up to the last written byte; the rest is zero
 }
 
 var _ interface {

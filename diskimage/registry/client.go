@@ -13,28 +13,28 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"vmop/diskimage"
-	"vmop/outbound"
+	"vmop/internal/outbound"
 )
 
-// Access is how a registry is reached. The zero value is without credentials, by https only.
+// Access describes how to reach a registry. The zero value uses no credentials and only https.
 type Access struct {
-	// DockerConfig is a file .dockerconfigjson, as in a Secret for pulling images, or
-	// .dockercfg; empty for no credentials.
+	// DockerConfig is the contents of a .dockerconfigjson, as in a Secret for pulling images, or of a .dockercfg;
+	// empty means no credentials.
 	DockerConfig []byte
-	// Keychain has the credentials if it is not nil: those of the user who calls a program.
+	// Keychain provides the credentials if it isn't nil, for example the credentials of the user who runs the program.
 	Keychain authn.Keychain
-	// CABundle has authorities that are trusted beside those of the system, as PEM.
+	// CABundle lists authorities to trust in addition to the system's, as PEM.
 	CABundle []byte
-	// Insecure permits http; without it, http is for this computer only.
+	// Insecure permits http for all hosts; otherwise http is only for this computer.
 	Insecure bool
-	// Most bounds each answer of a registry, in bytes; 0 is no bound.
+	// Most is the maximum size of each answer of a registry, in bytes; 0 means unlimited.
 	Most int64
-	// UserAgent is the program.
+	// UserAgent is the name of the program.
 	UserAgent string
 }
 
-// Parse reads REGISTRY/REPOSITORY:TAG, or @sha256:… in the place of the tag. The errors of all
-// methods are of the type *diskimage.Error.
+// Parse parses REGISTRY/REPOSITORY:TAG, or REGISTRY/REPOSITORY@sha256:…. The errors of all methods are of the type
+// *diskimage.Error.
 func (a Access) Parse(reference string) (name.Reference, error) {
 	var options []name.Option
 	if a.Insecure {
@@ -47,9 +47,9 @@ func (a Access) Parse(reference string) (name.Reference, error) {
 	return ref, nil
 }
 
-// Options returns those of requests about a repository. What is not answered is not asked again.
+// Options returns the options for requests about a repository. Failed requests aren't repeated.
 func (a Access) Options(ctx context.Context, n diskimage.Network, of name.Repository) ([]remote.Option, error) {
-	auth, err := credentials(a.DockerConfig, of)
+	auth, err := credentialsFor(a.DockerConfig, of)
 	if err == nil && a.Keychain != nil {
 		if auth, err = authn.Resolve(ctx, a.Keychain, of); err != nil {
 			err = diskimage.Refuse(diskimage.InvalidSource, "credentials for %s: %w", of.RegistryStr(), err)
@@ -69,8 +69,8 @@ func (a Access) Options(ctx context.Context, n diskimage.Network, of name.Reposi
 	}, nil
 }
 
-// guard keeps requests to what Access permits: go-containerregistry tries http by itself where
-// it takes a registry for a local one, which is every private address.
+// guard restricts requests to what Access permits. go-containerregistry itself tries http for every registry that it
+// considers local, including all private addresses.
 type guard struct {
 	base     http.RoundTripper
 	insecure bool
@@ -90,7 +90,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// bounded is a body that ends with an error beyond its bound.
+// bounded is a body that returns an error beyond its maximum size.
 type bounded struct {
 	io.ReadCloser
 	left, most int64
@@ -106,20 +106,20 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Explain returns an error of a registry, or of what it sends, as a *diskimage.Error that begins
-// with what was asked for; the end of a context stays what it is.
+// Explain converts an error of a registry, or of its contents, to a *diskimage.Error. The message begins with the
+// request. Errors of an ended context stay unchanged.
 func Explain(what string, err error) error {
 	var e *diskimage.Error
 	var answer *transport.Error
 	isOurs, answered := errors.As(err, &e), errors.As(err, &answer)
 	switch {
-	case answered && (!isOurs || e.Reason == diskimage.SourceRefused): // it doesn't speak TLS, but http
+	case answered && (!isOurs || e.Reason == diskimage.SourceRefused): // the server speaks http instead of TLS
 		return ofAnswer(what, answer)
-	case isOurs: // wrapped in one with the URL, whose query may be secret
+	case isOurs: // wrapped in an error that contains the URL, and its query may be secret
 		return e
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case strings.Contains(err.Error(), "error verifying"): // go-containerregistry exports no such error
+	case strings.Contains(err.Error(), "error verifying"): // go-containerregistry doesn't export such an error
 		return diskimage.Refuse(diskimage.ChecksumMismatch, "%s: %w", what, err)
 	}
 	return diskimage.Refuse(diskimage.SourceRefused, "%s: %w", what, err)
@@ -137,5 +137,5 @@ func ofAnswer(what string, err *transport.Error) error {
 			what, s, http.StatusText(s)).Again()
 	}
 	return diskimage.Refuse(reason, "%s: the registry answers %d %s%s", what, err.StatusCode,
-		http.StatusText(err.StatusCode), details(err))
+		http.StatusText(err.StatusCode), registryDetails(err))
 }

@@ -1,9 +1,8 @@
-// Package registry is the source of images that are in container images: in the layout of
-// KubeVirt's containerDisk, a file in the folder /disk, or in an OCI artifact, whose only layer
-// is the image.
+// Package registry imports images from container images. It supports the layout of KubeVirt's containerDisk, a file
+// in the folder /disk, and OCI artifacts with the image as their only layer.
 //
 //	i := diskimage.Import{Source: registry.Image{Reference: "registry.example.org/debian:12"}, …}
 //
-// Layers are read as they come, and not stored. It is a package of its own so that a program
-// that imports from elsewhere needn't link what registries take.
+// It reads layers as they arrive and doesn't store them. It is a separate package so that programs that import from
+// elsewhere don't link the code for registries.
 package registry

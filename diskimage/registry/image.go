@@ -18,20 +18,20 @@ import (
 	"vmop/diskimage"
 )
 
-// Image is a source that is a container image, or an OCI artifact.
+// Image is a source: a container image or an OCI artifact.
 type Image struct {
 	// Reference is REGISTRY/REPOSITORY:TAG, or @sha256:… instead of the tag.
 	Reference string
-	// DockerConfig is a file .dockerconfigjson, as in a Secret for pulling images, or
-	// .dockercfg; empty for no credentials.
+	// DockerConfig is the contents of a .dockerconfigjson, as in a Secret for pulling images, or of a .dockercfg;
+	// empty means no credentials.
 	DockerConfig []byte
-	// CABundle has authorities that are trusted beside those of the system, as PEM.
+	// CABundle lists authorities to trust in addition to the system's, as PEM.
 	CABundle []byte
 	// Insecure permits http.
 	Insecure bool
 }
 
-// Open implements diskimage.Source. It reads layers until it has found the disk.
+// Open implements diskimage.Source. It reads layers until it finds the disk.
 func (i Image) Open(ctx context.Context, n diskimage.Network) (*diskimage.Stream, error) {
 	access := Access{DockerConfig: i.DockerConfig, CABundle: i.CABundle, Insecure: i.Insecure, UserAgent: "vmimport"}
 	ref, err := access.Parse(i.Reference)
@@ -45,19 +45,19 @@ func (i Image) Open(ctx context.Context, n diskimage.Network) (*diskimage.Stream
 	platform := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 	desc, err := remote.Get(ref, append(options, remote.WithPlatform(platform))...)
 	if err != nil {
-		return nil, i.explain(err)
+		return nil, i.explainError(err)
 	}
 	image, err := imageOf(desc)
 	if err != nil {
-		return nil, i.explain(err)
+		return nil, i.explainError(err)
 	}
 	layers, err := image.Layers()
 	if err != nil {
-		return nil, i.explain(err)
+		return nil, i.explainError(err)
 	}
-	slices.Reverse(layers) // what is in an upper one hides what is below
+	slices.Reverse(layers) // files in an upper layer hide files below
 	w := &walk{ctx: ctx, source: i, layers: layers, alone: len(layers) == 1, hidden: map[string]bool{}}
-	if err := w.next(); err != nil {
+	if err := w.nextDisk(); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	_, byDigest := ref.(name.Digest)
@@ -66,8 +66,8 @@ func (i Image) Open(ctx context.Context, n diskimage.Network) (*diskimage.Stream
 	}, nil
 }
 
-// imageOf returns the image of this platform. The only image of an index is taken whatever its
-// platform: that of an artifact has none.
+// imageOf returns the image for this platform. If the index has a single image, its platform is ignored, because an
+// artifact has no platform.
 func imageOf(desc *remote.Descriptor) (v1.Image, error) {
 	if desc.MediaType.IsIndex() {
 		index, err := desc.ImageIndex()
@@ -85,21 +85,21 @@ func imageOf(desc *remote.Descriptor) (v1.Image, error) {
 	return desc.Image()
 }
 
-// explain returns an error of the registry, or of what it sends.
-func (i Image) explain(err error) error { return Explain("container image "+i.Reference, err) }
+// explainError converts an error of the registry or of its contents.
+func (i Image) explainError(err error) error { return Explain("container image "+i.Reference, err) }
 
-// ofContent returns an error of what a layer has.
+// ofContent converts an error in the contents of a layer.
 func (i Image) ofContent(err error) error {
-	err = i.explain(err)
+	err = i.explainError(err)
 	if diskimage.ReasonOf(err) == diskimage.SourceRefused {
 		err = diskimage.Refuse(diskimage.ImageCorrupt, "container image %s: a layer is corrupt: %w", i.Reference, err)
 	}
 	return err
 }
 
-// details returns what a registry says itself. The text of the error has the URL, whose query may
-// be secret.
-func details(err *transport.Error) string {
+// registryDetails returns the registry's own messages. It leaves out the text of the error, because that contains the
+// URL, and its query may be secret.
+func registryDetails(err *transport.Error) string {
 	var b strings.Builder
 	for _, d := range err.Errors {
 		b.WriteString(": " + d.Message)
@@ -107,8 +107,8 @@ func details(err *transport.Error) string {
 	return b.String()
 }
 
-// credentials returns those for a repository: of the longest key that is its beginning.
-func credentials(config []byte, repository name.Repository) (authn.Authenticator, error) {
+// credentialsFor returns the credentials for a repository: the entry with the longest key that is a prefix of its name.
+func credentialsFor(config []byte, repository name.Repository) (authn.Authenticator, error) {
 	if len(bytes.TrimSpace(config)) == 0 {
 		return authn.Anonymous, nil
 	}
@@ -119,22 +119,22 @@ func credentials(config []byte, repository name.Repository) (authn.Authenticator
 	if err == nil && file.Auths == nil {
 		err = json.Unmarshal(config, &file.Auths) // .dockercfg
 	}
-	if err != nil { // its text may have a part of the file
+	if err != nil { // the error's text may contain a part of the file
 		return nil, diskimage.Refuse(diskimage.InvalidSource,
 			`credentials: want a .dockerconfigjson: {"auths": {"REGISTRY": …}}`)
 	}
 	var best string
 	found := authn.Anonymous
 	for key, auth := range file.Auths {
-		if at := place(key); strings.HasPrefix(repository.Name()+"/", at+"/") && len(at) >= len(best) {
+		if at := splitKey(key); strings.HasPrefix(repository.Name()+"/", at+"/") && len(at) >= len(best) {
 			best, found = at, authn.FromConfig(auth)
 		}
 	}
 	return found, nil
 }
 
-// place returns the registry, and maybe the beginning of the repository, of a key.
-func place(key string) string {
+// splitKey returns the registry of a key, and the beginning of the repository if the key has one.
+func splitKey(key string) string {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	key = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(key, "/"), "/v1"), "/v2")
 	if key == "docker.io" || strings.HasPrefix(key, "docker.io/") {

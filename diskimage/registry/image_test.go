@@ -33,7 +33,7 @@ import (
 
 	"vmop/diskimage"
 	"vmop/diskimage/registry"
-	"vmop/outbound"
+	"vmop/internal/outbound"
 )
 
 // serve returns the address of a registry; wrap may be nil.

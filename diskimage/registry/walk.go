@@ -14,39 +14,39 @@ import (
 	"vmop/diskimage"
 )
 
-// folder is where a container image has its disk.
+// folder is the folder of a container image that contains the disk.
 const folder = "/disk"
 
-// What hides files of the layers below (OCI image layer specification).
+// Names that hide files of lower layers (OCI image layer specification).
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
 )
 
-// Where a tar archive says that it is one.
+// Identification of a tar archive.
 const (
 	tarMagic   = "ustar"
 	tarMagicAt = 257
 	tarBlock   = 512
 )
 
-// walk reads the disk of an image, and then the rest of its layers: another disk in them is
-// another answer to the question which one is meant.
+// walk reads the disk of an image and then the rest of its layers: two disks are an error because the image is
+// ambiguous.
 type walk struct {
 	ctx    context.Context
 	source Image
-	layers []v1.Layer // that are to be read, the uppermost first
-	alone  bool       // there was one from the beginning
+	layers []v1.Layer // still to be read, the uppermost first
+	alone  bool       // the image has only one layer
 
-	layer io.ReadCloser // that is being read, compressed; nil between layers
+	layer io.ReadCloser // the layer being read, compressed; nil between layers
 	plain *bufio.Reader // the same, decompressed
-	done  func()        // of the decompressor
+	done  func()        // closes the decompressor
 	tar   *tar.Reader   // nil if the layer itself is the disk
 
-	found string // the disk's name; "" until then
-	size  int64  // the disk's; 0 if it is not known
-	// hidden are names below /disk that upper layers have or remove, and names those of this
-	// one, which hide what is below it. "" is for all.
+	found string // the disk's name; "" until it is found
+	size  int64  // the disk's size; 0 if unknown
+	// hidden contains the names below /disk that upper layers contain or remove. names contains the names in this
+	// layer, which hide files below. "" stands for all names.
 	hidden, names map[string]bool
 }
 
@@ -63,13 +63,13 @@ func (w *walk) Read(p []byte) (int, error) {
 	case !errors.Is(err, io.EOF):
 		return n, w.source.ofContent(err)
 	case n > 0:
-		return n, nil // the end comes again
+		return n, nil // the next Read returns the end again
 	}
-	return 0, w.next()
+	return 0, w.nextDisk()
 }
 
-// next moves to the disk. After it, it reads the rest: io.EOF is the end.
-func (w *walk) next() error {
+// nextDisk moves to the disk. After the disk, it reads the rest and returns io.EOF at the end.
+func (w *walk) nextDisk() error {
 	for {
 		if w.layer != nil && w.tar == nil {
 			if err := w.endLayer(); err != nil {
@@ -77,7 +77,7 @@ func (w *walk) next() error {
 			}
 		}
 		if w.layer == nil && len(w.layers) == 0 {
-			return w.end()
+			return w.layerEnd()
 		}
 		if w.layer == nil {
 			if err := w.openLayer(); err != nil || w.tar == nil {
@@ -99,8 +99,8 @@ func (w *walk) next() error {
 	}
 }
 
-// end is that of the last layer.
-func (w *walk) end() error {
+// layerEnd returns the result after the last layer.
+func (w *walk) layerEnd() error {
 	if w.found != "" {
 		return io.EOF
 	}
@@ -108,11 +108,11 @@ func (w *walk) end() error {
 		w.source.Reference, folder)
 }
 
-// openLayer begins with the next layer. It is the disk if it is the only one, and no archive.
+// openLayer opens the next layer. The layer itself is the disk if it is the only layer and isn't an archive.
 func (w *walk) openLayer() error {
 	layer, err := w.layers[0].Compressed()
 	if err != nil {
-		return w.source.explain(err)
+		return w.source.explainError(err)
 	}
 	w.layer, w.names = layer, map[string]bool{}
 	size, sizeErr := w.layers[0].Size()
@@ -168,7 +168,7 @@ func (w *walk) isDisk(header *tar.Header) (bool, error) {
 	return true, nil
 }
 
-// endLayer reads the layer to its end, where its digest is compared.
+// endLayer reads the layer to its end, which verifies its digest.
 func (w *walk) endLayer() error {
 	_, err := io.Copy(io.Discard, w.plain)
 	if err == nil {

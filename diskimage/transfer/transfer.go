@@ -1,11 +1,11 @@
-// Package transfer is what the pods that import and export disks say on a connection: to a socket in the pod, by a
-// program that is executed there, or to a TCP port, by the manager.
+// Package transfer defines the protocol of the pods that import and export disks. Its connections lead to a socket
+// in the pod, from a program that is executed there, or to a TCP port, from the manager.
 //
 //	answer, err := transfer.Upload(ctx, conn, transfer.Announcement{ID: id, Size: size, From: at, Length: n}, piece)
 //	err := transfer.Fetch(conn, &arrival) // of package diskimage
 //
-// An upload comes at once, on one connection, or in pieces, each on a connection of its own: then the pod says how many
-// bytes it has, and a piece that breaks, or a manager that is restarted, costs what was on its way.
+// An upload arrives as a whole on one connection, or in pieces, each on its own connection. For an upload in pieces,
+// the pod reports how many bytes it has, so a broken piece or a restarted manager loses only the bytes in transit.
 //
 // See docs/decisions/0158-files-through-pages.md.
 package transfer
@@ -23,67 +23,69 @@ import (
 	"vmop/diskimage"
 )
 
-// Port is the TCP port of a pod, at which only the manager is served: with TLS, and certificates on both sides (package
-// runner/control/remote). The pod has its certificate and key in files of these names.
+// Port is a pod's TCP port for the manager only, with mutual TLS (package runner/control/remote). The pod's
+// certificate and key are in files of these names.
 const (
 	Port            = 7443
 	CertificateFile = "tls.crt"
 	KeyFile         = "tls.key"
 )
 
-// Bounds of what is said.
+// Limits of the protocol.
 const (
-	// MostLine is how many bytes an announcement has at most.
+	// MostLine is the maximum length of an announcement in bytes.
 	MostLine = 4 << 10
-	// LineTime is how long an announcement may take.
+	// LineTime is the time limit for an announcement.
 	LineTime = 10 * time.Second
-	// WaitTime is how long the pod waits at most before it answers Received to a piece after which all bytes are there.
+	// WaitTime is how long the pod waits at most for the end of the import before it answers Received to the last
+	// piece.
 	WaitTime = 15 * time.Second
-	// silence is how long the other end may take nothing, and say nothing that it has to.
+	// silence is how long the other end may accept no bytes, or delay the bytes that it owes.
 	silence = 2 * time.Minute
 )
 
 // An Announcement is the first line of an upload, as JSON.
 type Announcement struct {
-	// Size of the image in bytes; 0 if it is not known, which an upload in pieces must not be.
+	// Size of the image in bytes; 0 if unknown. An upload in pieces must have a known size.
 	Size int64 `json:"size,omitempty"`
-	// Checksum as diskimage.ParseChecksum reads it; "" is none.
+	// Checksum in the syntax of diskimage.ParseChecksum; "" means none.
 	Checksum string `json:"checksum,omitempty"`
-	// ID tells an upload in pieces from others; "" is one that comes at once, until the writing half of the connection
-	// is closed.
+	// ID identifies an upload in pieces; "" means an upload as a whole, which ends when the writing half of the
+	// connection is closed.
 	ID string `json:"id,omitempty"`
-	// From is the first byte of the piece, Length how many it has. Without any, it is asked what has become of the
-	// upload.
+	// From is the offset of the piece, Length its number of bytes. Length 0 requests the state of the upload.
 	From   int64 `json:"from,omitempty"`
 	Length int64 `json:"length,omitempty"`
 	// Cancel ends the upload.
 	Cancel bool `json:"cancel,omitempty"`
 }
 
-// Reasons of an Answer, besides those of package diskimage.
+// Reasons of an Answer, in addition to those in package diskimage.
 const (
-	Imported = "Imported" // the disk is whole
-	Received = "Received" // all bytes are there, and are being imported
-	Continue = "Continue" // the bytes from At on are wanted
-	Unknown  = "Unknown"  // there is no upload of this ID: it begins with the first byte
+	Imported = "Imported" // the disk is complete
+	Received = "Received" // all bytes have arrived and are being imported
+	Continue = "Continue" // the pod expects the bytes from At on
+	Unknown  = "Unknown"  // no upload has this ID: start with the first byte
 	Busy     = "Busy"     // another upload is being received
 )
 
-// An Answer says what has become of an upload. To one in pieces there are two: the first one says from where bytes are
-// wanted, if its reason is Continue, and the second one comes after the piece.
+// An Answer describes the state of an upload. An upload in pieces has two answers per connection. The first, if its
+// reason is Continue, requests bytes from an offset. The second follows the piece.
 type Answer struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
-	At      int64  `json:"at,omitempty"` // bytes that the import has taken
+	At      int64  `json:"at,omitempty"` // bytes that the import has accepted
 }
 
-// A Request is the first line of who fetches a disk, as JSON. The answer is a transmission (package diskimage).
+// A Request is the first line of a client that fetches a disk, as JSON. The answer is a transmission (package
+// diskimage).
 type Request struct {
-	From int64 `json:"from"` // bytes that it has
+	From int64 `json:"from"` // bytes that the client has
 }
 
-// Upload sends a piece of an upload, which has a.Length bytes, and returns what has become of the upload. If the pod
-// wants other bytes than those from a.From on, it sends none: the answer says which. It closes the connection.
+// Upload sends a piece of a.Length bytes and returns the state of the upload. If the pod expects other bytes than
+// those from a.From on, Upload sends no bytes, and the answer contains the expected offset. Upload closes the
+// connection.
 func Upload(ctx context.Context, conn net.Conn, a Announcement, piece io.Reader) (Answer, error) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -101,13 +103,13 @@ func Upload(ctx context.Context, conn net.Conn, a Announcement, piece io.Reader)
 		err error
 	}
 	answered := make(chan reply, 1)
-	go func() { // an import that fails answers before it has the piece
+	go func() { // a failed import answers before it has the whole piece
 		answer, err := readAnswer(conn, r)
 		answered <- reply{answer, err}
 		_ = conn.SetWriteDeadline(time.Unix(1, 0))
 	}()
 	_, sendErr := io.Copy(patient{conn}, io.LimitReader(piece, a.Length))
-	if sendErr != nil { // of the piece, or of the connection, by which there may be an answer
+	if sendErr != nil { // the piece or the connection failed; the connection may still deliver an answer
 		time.AfterFunc(time.Second, func() { _ = conn.Close() })
 	}
 	last := <-answered
@@ -117,7 +119,7 @@ func Upload(ctx context.Context, conn net.Conn, a Announcement, piece io.Reader)
 	return last.Answer, nil
 }
 
-// Fetch fetches what has not arrived yet of a disk.
+// Fetch fetches the part of a disk that hasn't arrived yet.
 func Fetch(conn net.Conn, arrival *diskimage.Arrival) error {
 	if err := writeLine(conn, Request{From: arrival.Reached()}); err != nil {
 		return fmt.Errorf("ask for a disk: %w", err)
@@ -125,7 +127,7 @@ func Fetch(conn net.Conn, arrival *diskimage.Arrival) error {
 	return arrival.Receive(patient{conn})
 }
 
-// patient is a connection whose other end has to do something within a time.
+// patient is a connection with a time limit for each read and write.
 type patient struct{ net.Conn }
 
 // Write implements io.Writer.

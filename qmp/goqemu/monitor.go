@@ -1,9 +1,9 @@
-// Package goqemu gives a session of package qmp the shape of go-qemu's qmp.Monitor, so
-// that code written for github.com/digitalocean/go-qemu, such as its generated
-// commands (qmp/raw), runs on it. A test runs some of that on a real QEMU.
+// Package goqemu adapts a session of package qmp to go-qemu's interface qmp.Monitor. Code for
+// github.com/digitalocean/go-qemu, such as its generated commands (qmp/raw), therefore works with a session. A test
+// runs some of that code on a real QEMU.
 //
-// It is a package of its own because go-qemu's package of the interface links six
-// packages of go-libvirt, which no runner needs.
+// It is a separate package because the go-qemu package with the interface links six packages of go-libvirt, which
+// runners don't need.
 package goqemu
 
 import (
@@ -16,11 +16,11 @@ import (
 	"vmop/qmp"
 )
 
-// Monitor returns a session as a qmp.Monitor of go-qemu. The interface's methods take
-// no context: ctx is the one of all commands.
+// Monitor returns a session as a qmp.Monitor of go-qemu. The interface's methods take no context, so all commands
+// use ctx.
 //
-// Its events are the session's: use either its Events or the session's, not both.
-// Disconnect closes the session.
+// The monitor and the session share one stream of events: read them from only one of the two. Disconnect closes the
+// session.
 func Monitor(ctx context.Context, session *qmp.Session) goqemu.Monitor {
 	return &monitor{session: session, ctx: ctx}
 }
@@ -30,14 +30,13 @@ type monitor struct {
 	ctx     context.Context
 }
 
-// Connect waits until QEMU has greeted.
+// Connect waits for QEMU's greeting.
 func (m *monitor) Connect() error { return m.session.Ready(m.ctx) }
 
 // Disconnect closes the session.
 func (m *monitor) Disconnect() error { return m.session.Close() }
 
-// Run executes a command that is given as JSON and returns the whole reply. The
-// command's own id is given back in it.
+// Run executes a command in JSON and returns the whole reply, including the command's own id.
 func (m *monitor) Run(command []byte) ([]byte, error) {
 	var in struct {
 		Execute   string          `json:"execute"`
@@ -61,8 +60,8 @@ func (m *monitor) Run(command []byte) ([]byte, error) {
 	}{value, in.ID})
 }
 
-// Events returns the session's events until ctx ends. An event whose data is not
-// a JSON object comes without data.
+// Events returns the session's events until ctx ends. If the data of an event isn't a JSON object, the event has no
+// data.
 func (m *monitor) Events(ctx context.Context) (<-chan goqemu.Event, error) {
 	out := make(chan goqemu.Event)
 	go func() {
@@ -74,7 +73,7 @@ func (m *monitor) Events(ctx context.Context) (<-chan goqemu.Event, error) {
 					return
 				}
 				select {
-				case out <- convert(e):
+				case out <- convertEvent(e):
 				case <-ctx.Done():
 					return
 				}
@@ -86,7 +85,7 @@ func (m *monitor) Events(ctx context.Context) (<-chan goqemu.Event, error) {
 	return out, nil
 }
 
-func convert(e qmp.Event) goqemu.Event {
+func convertEvent(e qmp.Event) goqemu.Event {
 	g := goqemu.Event{Event: e.Name}
 	if e.Data != nil {
 		_ = json.Unmarshal(e.Data, &g.Data) // see Events

@@ -8,27 +8,26 @@ import (
 	"os"
 	"time"
 
-	"vmop/loopback"
-	"vmop/process"
-	"vmop/runner/cleanup"
+	"vmop/internal/childprocess"
+	"vmop/internal/loopback"
+	"vmop/runner/adopt/record"
 	"vmop/runner/launch"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
 	"vmop/runner/status"
 )
 
-// A Machine is one that an earlier runner has started.
+// A Machine is a machine that an earlier runner has started.
 type Machine struct {
 	VM *prepare.VM
-	// Wanted is the VM as it was wanted when the earlier runner was killed.
+	// Wanted is the last desired VM before the earlier runner was killed.
 	Wanted *prepare.VM
-	Began  time.Time // when the guest was let run
-	// Processes are those that run.
+	Began  time.Time // when the guest was started
+	// Processes are the running processes.
 	Processes *launch.Processes
 }
 
-// TakeOver takes over a machine that runs, also if it is only to be ended in good
-// order, and notes how to undo it.
+// TakeOver takes over a running machine, even if it will only be shut down, and records how to undo it.
 func (r *Remains) TakeOver(ctx context.Context, undo *cleanup.List, log *slog.Logger) (*Machine, error) {
 	ctx = context.WithoutCancel(ctx)
 	vm, err := r.record.VM(ctx, r.dir)
@@ -46,13 +45,13 @@ func (r *Remains) TakeOver(ctx context.Context, undo *cleanup.List, log *slog.Lo
 	undo.AddSockets(vm)
 	adoptTaps(ctx, vm, undo, log)
 	m := &Machine{VM: vm, Wanted: lastWanted(vm, log), Began: r.record.Began}
-	if m.Processes, err = r.processes(ctx, vm, undo, log); err != nil {
+	if m.Processes, err = r.helperProcesses(ctx, vm, undo, log); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// heldWithoutRunner returns what the kernel holds the processes to now that the earlier runner has ended.
+// heldWithoutRunner returns how the kernel confines the processes now that the earlier runner has ended.
 func heldWithoutRunner(vm *prepare.VM) *status.Confinement {
 	if vm.Held == nil || vm.Held.Loopback != "" || !vm.ConfinementOf(len(vm.Plan.Helpers)).Kernel().NoLoopback {
 		return vm.Held
@@ -69,9 +68,8 @@ func heldWithoutRunner(vm *prepare.VM) *status.Confinement {
 	return &now
 }
 
-// lastWanted returns the VM as it was wanted when the earlier runner was killed. An
-// older wish must not come before it: a reset counter that goes back would reset
-// the VM when it returns.
+// lastWanted returns the last desired VM before the earlier runner was killed. An older state must not be applied
+// before it: a reset counter that decreases would reset the VM when it increases again.
 func lastWanted(vm *prepare.VM, log *slog.Logger) *prepare.VM {
 	next, err := vm.Renewed(record.ReadConfig(vm))
 	if err != nil {
@@ -81,8 +79,8 @@ func lastWanted(vm *prepare.VM, log *slog.Logger) *prepare.VM {
 	return next
 }
 
-// processes finds the helpers that still run; the driver reports the others.
-func (r *Remains) processes(
+// helperProcesses finds the helpers that are still running; the driver reports the others.
+func (r *Remains) helperProcesses(
 	ctx context.Context, vm *prepare.VM, undo *cleanup.List, log *slog.Logger,
 ) (*launch.Processes, error) {
 	if ids := r.record.Helpers; len(ids) != len(vm.Plan.Helpers) {
@@ -90,10 +88,10 @@ func (r *Remains) processes(
 	}
 	found := &launch.Processes{QEMU: r.qemu}
 	for i, id := range r.record.Helpers {
-		if id == (process.ID{}) { // it had ended when the record was made again
+		if id == (childprocess.ID{}) { // it had ended when the record was recreated
 			continue
 		}
-		h, err := process.Adopt(id, vm.Plan.Helpers[i].Name, log)
+		h, err := childprocess.Adopt(id, vm.Plan.Helpers[i].Name, log)
 		if errors.Is(err, os.ErrProcessDone) {
 			continue
 		}
@@ -107,8 +105,8 @@ func (r *Remains) processes(
 	return found, nil
 }
 
-// adoptTaps makes again what the taps had from the earlier runner. Without it
-// the guest has no network, which is no reason to leave it alone.
+// adoptTaps restores the taps' settings from the earlier runner. Failures are only logged: a guest without
+// network is still adopted.
 func adoptTaps(ctx context.Context, vm *prepare.VM, undo *cleanup.List, log *slog.Logger) {
 	for _, t := range vm.Plan.Taps {
 		tap, err := launch.AdoptTap(ctx, t, vm.Spec.UUID, log)
@@ -120,10 +118,9 @@ func adoptTaps(ctx context.Context, vm *prepare.VM, undo *cleanup.List, log *slo
 	}
 }
 
-// Ended returns the machine that an earlier runner has left, if QEMU ended in good
-// order while no runner was there, and the parent of both has kept the exit status
-// (vmrunner init does); else nil. Its lock must be free. A QEMU that failed, or of which
-// nothing is known, is no reason not to start the VM.
+// Ended returns the machine that an earlier runner has left, if QEMU ended in good order without a runner and the
+// parent of both has kept the exit status (vmrunner init does); otherwise nil. Its lock must be free. A failed
+// QEMU, or one with an unknown result, doesn't prevent the start of the VM.
 func Ended(ctx context.Context, vm *prepare.VM, log *slog.Logger) *Machine {
 	dir, ran := record.Linked(vm.DataDir, vm.RuntimeDir)
 	if !ran {
@@ -135,7 +132,7 @@ func Ended(ctx context.Context, vm *prepare.VM, log *slog.Logger) *Machine {
 	}
 	about, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainsTime)
 	defer cancel()
-	if exit, known := r.QEMU.Ended(about); !known || exit != (process.Exit{}) {
+	if exit, known := r.QEMU.Ended(about); !known || exit != (childprocess.Exit{}) {
 		return nil
 	}
 	ended, err := r.VM(context.WithoutCancel(ctx), dir)

@@ -1,13 +1,11 @@
-// Package adopt takes a machine over whose runner was killed: the guest does not
-// notice.
+// Package adopt takes over a machine after its runner was killed. The guest does not notice it.
 //
-//	find.go     finds the machine by its lock and its record, and ends what is left of
-//	            one whose guest never ran
-//	rebuild.go  makes a record again that is wrong, by asking QEMU
-//	adopt.go    makes the VM, its taps and its processes what they were to the earlier
-//	            runner
+//	find.go     finds the machine by its lock and its record, and ends the remains of
+//	            a machine with a guest that never ran
+//	rebuild.go  recreates a wrong record by asking QEMU
+//	adopt.go    restores the VM, its taps and its processes for the new runner
 //
-// Whatever goes wrong, a guest that runs is let run.
+// Errors never stop a running guest.
 //
 // See docs/decisions/0025-adoption.md and docs/decisions/0054-record-made-again.md.
 package adopt

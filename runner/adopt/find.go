@@ -10,42 +10,39 @@ import (
 	"slices"
 	"time"
 
-	"vmop/process"
-	"vmop/runner/holders"
-	"vmop/runner/lock"
+	"vmop/internal/childprocess"
+	"vmop/runner/adopt/holders"
+	"vmop/runner/adopt/lock"
+	"vmop/runner/adopt/record"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
 )
 
-// remainsTime is how long processes that an earlier runner has left are waited
-// for, once they have been signalled.
+// remainsTime is how long to wait for processes of an earlier runner after they were signalled.
 const remainsTime = 10 * time.Second
 
-// leftTime is what each of them has to end in good order: QEMU marks bitmaps of
-// the images that it has open.
+// leftTime is the time for each of them to end in good order: QEMU marks bitmaps of its open images.
 const leftTime = 2 * time.Second
 
-// Remains is a machine that an earlier runner, which was killed, has left
-// running.
+// Remains is a running machine that a killed runner has left.
 type Remains struct {
 	record record.Machine
 	dir    string // the runtime directory
-	qemu   *process.Process
+	qemu   *childprocess.Process
 }
 
-// Pid is the process number of its QEMU.
+// Pid returns the process number of its QEMU.
 func (r *Remains) Pid() int { return r.qemu.Pid() }
 
-// Find takes the lock of the machine, which is open. If a process of an earlier runner
-// has it, there are two cases: the guest has begun to run, and the machine is
-// returned; or QEMU was only being started, or has ended, and what is left of it
-// is ended.
+// Find acquires the open lock of the machine. If a process of an earlier runner holds it, there are two cases:
+//
+//   - The guest has begun to run. Find returns the machine.
+//   - QEMU was only being started, or has ended. Find ends its remains.
 func Find(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger) (*Remains, error) {
 	s := search{vm: vm, lock: held, log: log}
-	// Also if the VM is to be ended: what is there has to be known for that.
+	// Continue even if a stop was requested, because ending the VM requires finding its processes.
 	ctx = context.WithoutCancel(ctx)
 	for begin := time.Now(); ; {
-		free, err := s.try()
+		free, err := s.tryLock()
 		if free || err != nil {
 			return nil, err
 		}
@@ -61,16 +58,16 @@ func Find(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger
 		if err != nil {
 			return nil, err
 		}
-		time.Sleep(lock.Tick) // one that is about to end, and can't be found any more, has the lock for a moment
+		time.Sleep(lock.Tick) // an ending process that can't be found any more holds the lock for a moment
 	}
 }
 
-// End ends the processes of an earlier runner whose guest never ran, and takes the lock of the machine.
+// End ends the processes of an earlier runner with a guest that never ran, and acquires the lock of the machine.
 func End(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger) error {
 	s := search{vm: vm, lock: held, log: log}
 	ctx = context.WithoutCancel(ctx)
 	for begin := time.Now(); ; time.Sleep(lock.Tick) {
-		free, err := s.try()
+		free, err := s.tryLock()
 		if free || err != nil {
 			return err
 		}
@@ -80,47 +77,46 @@ func End(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger)
 	}
 }
 
-// search is for the machine of a VM that may have been left.
+// search looks for the machine of a VM that may have been left.
 type search struct {
 	vm   *prepare.VM
 	lock *lock.Lock
 	log  *slog.Logger
 }
 
-// try takes the lock. A QEMU whose data directory is gone is neither adopted nor ended: what it
-// writes is lost when it ends.
-func (s search) try() (bool, error) {
+// tryLock acquires the lock. If QEMU is running without its data directory, try leaves it alone, because everything
+// that QEMU writes is lost when it ends.
+func (s search) tryLock() (bool, error) {
 	free, err := s.lock.Try()
 	var lost *lock.LostError
 	if !errors.As(err, &lost) {
 		return free, err
 	}
-	found, fault := s.holders()
+	found, fault := s.lockHolders()
 	if fault != nil {
 		return false, fault
 	}
 	qemu := holders.FindQEMU(found)
-	if lost.PID = qemu.PID; qemu == (process.ID{}) {
-		return false, nil // what is left of it is ended
+	if lost.PID = qemu.PID; qemu == (childprocess.ID{}) {
+		return false, nil // its remains are ended
 	}
 	return false, lost
 }
 
-// findRemains returns the machine that runs; nil if there is none: what has the
-// lock never let its guest run, or outlived QEMU. Whenever that isn't sure there
-// is an error, for what is left is ended.
+// findRemains returns the running machine. It returns nil if the holders of the lock never let their guest run,
+// or outlived QEMU. If that isn't certain, it returns an error, because the caller ends the remains.
 func (s search) findRemains(ctx context.Context) (*Remains, error) {
 	dir, ran := record.Linked(s.vm.DataDir, s.vm.RuntimeDir)
 	f := finding{search: s, dir: dir}
-	if f.holders, f.err = s.holders(); f.err != nil {
+	if f.holders, f.err = s.lockHolders(); f.err != nil {
 		return nil, f.err
 	}
-	if err := f.reach(); err != nil {
+	if err := f.restoreMonitor(); err != nil {
 		s.log.Warn("QEMU's monitor is not reached", "err", err)
 	}
 	r, there, err := record.Read(dir)
 	if there && r.DataDir != s.vm.DataDir && !slices.Contains(f.holders, r.QEMU) {
-		r, there = record.Machine{}, false // of another VM: not the same directory by another path
+		r, there = record.Machine{}, false // of another VM: not the same directory with another path
 	}
 	f.found = r
 	path := filepath.Join(dir, prepare.RecordFile)
@@ -130,38 +126,38 @@ func (s search) findRemains(ctx context.Context) (*Remains, error) {
 	case !there && ran:
 		f.err = fmt.Errorf("its record %s is gone", path)
 	case !there:
-		return f.unrecorded(ctx)
+		return f.findUnrecorded(ctx)
 	case r.CheckVersion(dir) != nil:
 		f.err = r.CheckVersion(dir)
 	default:
-		qemu, err := process.Adopt(r.QEMU, "qemu", s.log)
+		qemu, err := childprocess.Adopt(r.QEMU, "qemu", s.log)
 		if !errors.Is(err, os.ErrProcessDone) {
 			return &Remains{record: r, dir: dir, qemu: qemu}, err
 		}
-		if f.qemu() == (process.ID{}) {
-			return nil, nil // what is left has outlived QEMU
+		if f.findQEMU() == (childprocess.ID{}) {
+			return nil, nil // the remains have outlived QEMU
 		}
 		f.err = fmt.Errorf("its record %s names process %d, which is not there", path, r.QEMU.PID)
 	}
-	return f.rebuild(ctx)
+	return f.rebuildRecord(ctx)
 }
 
-// holders returns the processes that have the lock of the machine.
-func (s search) holders() ([]process.ID, error) {
+// lockHolders returns the processes that hold the lock of the machine.
+func (s search) lockHolders() ([]childprocess.ID, error) {
 	return holders.Of(filepath.Dir(s.lock.Path()), lock.MachineFile)
 }
 
-// endRemains ends the processes that have the lock of the machine, and returns how many
-// there were: its guest has never run, or QEMU has ended without them.
+// endRemains ends the processes that hold the lock of the machine, and returns their number. Their guest has
+// never run, or QEMU has ended without them.
 func (s search) endRemains(ctx context.Context) (int, error) {
-	found, err := s.holders()
+	found, err := s.lockHolders()
 	if err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, remainsTime)
 	defer cancel()
 	for _, id := range found {
-		left, err := process.Adopt(id, "left process", s.log)
+		left, err := childprocess.Adopt(id, "left process", s.log)
 		if errors.Is(err, os.ErrProcessDone) {
 			continue
 		}

@@ -13,70 +13,69 @@ import (
 	"strings"
 	"time"
 
-	"vmop/printable"
-	"vmop/process"
+	"vmop/internal/childprocess"
+	"vmop/internal/printable"
+	"vmop/internal/readfile"
 	"vmop/qmp"
-	"vmop/regular"
+	"vmop/runner/adopt/holders"
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
-	"vmop/runner/holders"
 	"vmop/runner/launch"
+	"vmop/runner/launch/sockets"
+	"vmop/runner/machine/reconcile"
 	"vmop/runner/prepare"
-	"vmop/runner/reconcile"
-	"vmop/runner/record"
-	"vmop/runner/sockets"
 	"vmop/vmtypes/plan"
 )
 
-// Times that a QEMU without a record has to say who it is.
+// How long a QEMU without a record may take to identify itself.
 const (
 	askTime   = 30 * time.Second
-	startTime = 10 * time.Second // one whose guest has never run, as far as is known
+	startTime = 10 * time.Second // if its guest has never run, as far as is known
 )
 
-// A finding is a machine whose record can't be used.
+// A finding is a machine with an unusable record.
 type finding struct {
 	search
-	dir     string         // the runtime directory
-	holders []process.ID   // of the lock
-	found   record.Machine // what could be read of the record
-	err     error          // why it can't be used
+	dir     string            // the runtime directory
+	holders []childprocess.ID // of the lock
+	found   record.Machine    // the readable part of the record
+	err     error             // why the record can't be used
 }
 
-// qemu returns the QEMU that has the lock. It is zero if there is none, or none that can be
-// seen from here.
-func (f *finding) qemu() process.ID { return holders.FindQEMU(f.holders) }
+// findQEMU returns the QEMU that holds the lock. It is zero if there is no visible QEMU.
+func (f *finding) findQEMU() childprocess.ID { return holders.FindQEMU(f.holders) }
 
-// reach makes the runtime directory again, with a way to QEMU's monitor, if they were removed.
-func (f *finding) reach() error {
-	qemu := f.qemu()
-	if _, err := os.Stat(f.monitor()); err == nil || qemu == (process.ID{}) {
+// restoreMonitor recreates the runtime directory, with a link to QEMU's monitor, if they were removed.
+func (f *finding) restoreMonitor() error {
+	qemu := f.findQEMU()
+	if _, err := os.Stat(f.monitorPath()); err == nil || qemu == (childprocess.ID{}) {
 		return nil
 	}
 	if err := launch.MakePrivateDir(f.dir); err != nil {
 		return err
 	}
-	return sockets.LinkInherited(qemu, f.monitor())
+	return sockets.LinkInherited(qemu, f.monitorPath())
 }
 
-func (f *finding) monitor() string { return filepath.Join(f.dir, prepare.MonitorSocket) }
+func (f *finding) monitorPath() string { return filepath.Join(f.dir, prepare.MonitorSocket) }
 
-// identity is who QEMU says it is, and which disks it has got since it was started, by their serial numbers.
+// identity is QEMU's own identification, with the serial numbers of disks attached since its start.
 type identity struct {
 	name, uuid, status string
 	plugged            []string
 }
 
-// noUUID is what QEMU says whose VM type gives it none.
+// noUUID is the uuid that QEMU reports if its VM type sets none.
 const noUUID = "00000000-0000-0000-0000-000000000000"
 
-// begun reports whether the guest has run.
-func (i identity) begun() bool { return i.status != "prelaunch" }
+// hasBegun reports whether the guest has run.
+func (i identity) hasBegun() bool { return i.status != "prelaunch" }
 
-// query asks QEMU who it is.
-func (f *finding) query(ctx context.Context, limit time.Duration) (who identity, err error) {
+// queryIdentity asks QEMU for its identity.
+func (f *finding) queryIdentity(ctx context.Context, limit time.Duration) (who identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	session, err := qmp.Dial(ctx, f.monitor(), qmp.WithTrace(f.log))
+	session, err := qmp.Dial(ctx, f.monitorPath(), qmp.WithTrace(f.log))
 	if err != nil {
 		return who, err
 	}
@@ -108,36 +107,36 @@ func (f *finding) query(ctx context.Context, limit time.Duration) (who identity,
 	return who, err
 }
 
-// unrecorded returns the machine that runs without a record and a link to it; nil if its
-// guest has never run, as they say and QEMU doesn't deny.
-func (f *finding) unrecorded(ctx context.Context) (*Remains, error) {
-	if f.qemu() == (process.ID{}) {
+// findUnrecorded returns the machine that is running without a record and a link to it; nil if its guest has never
+// run. The missing files mean that the guest never ran, unless QEMU reports otherwise.
+func (f *finding) findUnrecorded(ctx context.Context) (*Remains, error) {
+	if f.findQEMU() == (childprocess.ID{}) {
 		return nil, nil
 	}
-	if who, err := f.query(ctx, startTime); err != nil || !who.begun() {
+	if who, err := f.queryIdentity(ctx, startTime); err != nil || !who.hasBegun() {
 		return nil, nil
 	}
 	f.err = fmt.Errorf("it has no record in %s", f.dir)
-	return f.rebuild(ctx)
+	return f.rebuildRecord(ctx)
 }
 
-// rebuild makes the record of a running machine again, and returns the machine; nil if its
-// guest has never run. A record is right if its plan is what QEMU was started with.
-func (f *finding) rebuild(ctx context.Context) (*Remains, error) {
-	qemu := f.qemu()
-	if qemu == (process.ID{}) {
+// rebuildRecord recreates the record of a running machine, and returns the machine; nil if its guest has never run. A
+// record is right if its plan matches QEMU's command line.
+func (f *finding) rebuildRecord(ctx context.Context) (*Remains, error) {
+	qemu := f.findQEMU()
+	if qemu == (childprocess.ID{}) {
 		return nil, fmt.Errorf("the VM is running, but cannot be adopted: %w; SIGTERM ends its processes: %s", f.err,
-			f.pids())
+			f.describePids())
 	}
-	who, err := f.query(ctx, askTime)
+	who, err := f.queryIdentity(ctx, askTime)
 	if err != nil {
 		return nil, fmt.Errorf("the VM is running (process %d), but cannot be adopted: %w, and QEMU does not say who it "+
 			"is: %w; shut the guest down from inside, or end it (kill %[1]d), and start the VM again", qemu.PID, f.err, err)
 	}
-	if !who.begun() && !record.LinkedSince(f.vm.DataDir, qemu.Began()) {
+	if !who.hasBegun() && !record.LinkedSince(f.vm.DataDir, qemu.Began()) {
 		return nil, nil
 	}
-	r, err := f.rebuilt(ctx, qemu, who)
+	r, err := f.rebuiltMachine(ctx, qemu, who)
 	if err != nil {
 		return nil, fmt.Errorf("the VM is running (process %d, name %s, uuid %s, status %s), but cannot be adopted: %w, "+
 			"and cannot be made again: %w; shut the guest down from inside, or end it (kill %[1]d), and start the VM again",
@@ -148,12 +147,12 @@ func (f *finding) rebuild(ctx context.Context) (*Remains, error) {
 	if err := r.Write(f.dir); err != nil {
 		f.log.Warn("the record of the machine is not written", "err", err)
 	}
-	adopted, err := process.Adopt(qemu, "qemu", f.log)
+	adopted, err := childprocess.Adopt(qemu, "qemu", f.log)
 	return &Remains{record: r, dir: f.dir, qemu: adopted}, err
 }
 
-// pids names the processes that have the lock of the machine.
-func (f *finding) pids() string {
+// describePids lists the processes that hold the lock of the machine.
+func (f *finding) describePids() string {
 	var pids []string
 	for _, id := range f.holders {
 		pids = append(pids, strconv.Itoa(id.PID))
@@ -161,13 +160,13 @@ func (f *finding) pids() string {
 	return cmp.Or(strings.Join(pids, ", "), "none that can be seen from here")
 }
 
-// rebuilt returns the record of what QEMU was started with.
-func (f *finding) rebuilt(ctx context.Context, qemu process.ID, who identity) (record.Machine, error) {
+// rebuiltMachine returns a record that matches QEMU's command line.
+func (f *finding) rebuiltMachine(ctx context.Context, qemu childprocess.ID, who identity) (record.Machine, error) {
 	words, err := qemu.Arguments()
 	if err != nil {
 		return record.Machine{}, err
 	}
-	drafts, err := f.drafts(who)
+	drafts, err := f.draftRecords(who)
 	if err != nil {
 		return record.Machine{}, err
 	}
@@ -178,11 +177,11 @@ func (f *finding) rebuilt(ctx context.Context, qemu process.ID, who identity) (r
 			err = cmp.Or(err, fault)
 			continue
 		}
-		if !runs(words, vm.Plan.QEMU) {
+		if !isProcessOf(words, vm.Plan.QEMU) {
 			err = errOtherConfiguration
 			continue
 		}
-		r.QEMU, r.Helpers = qemu, f.helpers(vm.Plan.Helpers)
+		r.QEMU, r.Helpers = qemu, f.findHelpers(vm.Plan.Helpers)
 		if r.Began.IsZero() {
 			r.Began = qemu.Began()
 		}
@@ -194,20 +193,20 @@ func (f *finding) rebuilt(ctx context.Context, qemu process.ID, who identity) (r
 var errOtherConfiguration = errors.New(
 	"its configuration is not the one that it was started with; restore that, and run it again")
 
-// drafts are what the record may have been, the likeliest first.
-func (f *finding) drafts(who identity) (drafts []record.Machine, err error) {
+// draftRecords returns possible contents of the record, the most likely first.
+func (f *finding) draftRecords(who identity) (drafts []record.Machine, err error) {
 	machines, err := prepare.ReadMachines(f.vm.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	inForce, err := regular.ReadFile(filepath.Join(f.dir, prepare.ConfigFile), prepare.LargestRecord)
+	inForce, err := readfile.ReadFile(filepath.Join(f.dir, prepare.ConfigFile), prepare.LargestRecord)
 	if err != nil {
 		inForce = nil
 	}
 	var vmType []byte
 	kept := filepath.Join(f.vm.DataDir, prepare.TypeFile)
 	if _, err := os.Stat(filepath.Join(f.dir, prepare.TypeFile)); err != nil {
-		if vmType, err = regular.ReadFile(kept, prepare.LargestRecord); err != nil {
+		if vmType, err = readfile.ReadFile(kept, prepare.LargestRecord); err != nil {
 			return nil, fmt.Errorf("the type of the VM that runs is gone, too: %w", err)
 		}
 	}
@@ -225,7 +224,7 @@ func (f *finding) drafts(who identity) (drafts []record.Machine, err error) {
 		drafts = append(drafts, f.found)
 	}
 	for _, text := range []string{string(inForce), string(f.vm.Config.Text())} {
-		// What is pinned now is of use from the second start on.
+		// The pinned machine versions are used from the second start on.
 		for _, pinned := range []map[string]string{machines, nil} {
 			for _, protected := range []bool{false, true} {
 				if text != "" {
@@ -238,16 +237,15 @@ func (f *finding) drafts(who identity) (drafts []record.Machine, err error) {
 	return drafts, nil
 }
 
-// helpers finds the helpers of a plan among the processes that have the lock; one that has
-// ended is zero.
-func (f *finding) helpers(list []plan.Process) (found []process.ID) {
+// findHelpers finds the helpers of a plan among the processes that hold the lock; a helper that has ended is zero.
+func (f *finding) findHelpers(list []plan.Process) (found []childprocess.ID) {
 	for _, h := range list {
-		at := slices.IndexFunc(f.holders, func(id process.ID) bool {
+		at := slices.IndexFunc(f.holders, func(id childprocess.ID) bool {
 			words, err := id.Arguments()
-			return err == nil && runs(words, h) && !slices.Contains(found, id)
+			return err == nil && isProcessOf(words, h) && !slices.Contains(found, id)
 		})
 		if at < 0 {
-			found = append(found, process.ID{})
+			found = append(found, childprocess.ID{})
 			continue
 		}
 		found = append(found, f.holders[at])
@@ -255,9 +253,8 @@ func (f *finding) helpers(list []plan.Process) (found []process.ID) {
 	return found
 }
 
-// runs reports whether a command line is that of a process of a plan, to which a script in
-// the program's place may have added.
-func runs(words []string, p plan.Process) bool {
+// isProcessOf reports whether a command line belongs to a process of a plan. A wrapper script may have added arguments.
+func isProcessOf(words []string, p plan.Process) bool {
 	argv := p.Argv()
 	if len(argv) == 0 {
 		return filepath.Base(words[0]) == filepath.Base(p.Executable)

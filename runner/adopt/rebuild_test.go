@@ -25,9 +25,9 @@ func TestRuns(t *testing.T) {
 		"/usr/bin/swtpm socket --other --tpm2":   false,
 		"":                                       false,
 	} {
-		require.Equal(t, same, runs(strings.Split(line, " "), planned), line)
+		require.Equal(t, same, isProcessOf(strings.Split(line, " "), planned), line)
 	}
 	planned.Args = nil
-	require.True(t, runs([]string{"/opt/swtpm", "--any"}, planned))
-	require.False(t, runs([]string{"/usr/bin/passt"}, planned))
+	require.True(t, isProcessOf([]string{"/opt/swtpm", "--any"}, planned))
+	require.False(t, isProcessOf([]string{"/usr/bin/passt"}, planned))
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-func directory(path string) (owner int, mode fs.FileMode, ok bool) {
+func statDirectory(path string) (owner int, mode fs.FileMode, ok bool) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() {
 		return 0, 0, false
@@ -20,8 +20,8 @@ func directory(path string) (owner int, mode fs.FileMode, ok bool) {
 	return int(stat.Uid), info.Mode(), true
 }
 
-// accessible reports whether files can be made in a directory.
-func accessible(dir string) bool {
+// isAccessible reports whether files can be created in a directory.
+func isAccessible(dir string) bool {
 	const write, search = 2, 1 // W_OK and X_OK of access(2)
 	return syscall.Access(dir, write|search) == nil
 }

@@ -2,8 +2,8 @@ package config
 
 import "io/fs"
 
-// Runners are on Linux: what they look at there isn't here.
+// Runners only exist on Linux; these functions are stubs.
 
-func directory(string) (owner int, mode fs.FileMode, ok bool) { return 0, 0, false }
+func statDirectory(string) (owner int, mode fs.FileMode, ok bool) { return 0, 0, false }
 
-func accessible(string) bool { return false }
+func isAccessible(string) bool { return false }

@@ -12,25 +12,23 @@ import (
 	"strings"
 )
 
-// ElsewhereDir is the folder, beside the runtime directories of VMs, of links to
-// those that are somewhere else. The name of a link is a hash of where it leads
-// and the VM's name.
+// ElsewhereDir is a folder next to the runtime directories of VMs. It contains links to runtime directories in
+// other places. The name of a link consists of a hash of its target and the VM's name.
 const ElsewhereDir = ".elsewhere"
 
-// hashLength is that of a hash and the dash that follows.
+// hashLength is the length of a hash and the dash after it.
 const hashLength = 16 + 1
 
-// A Machine is a VM that is found by its runtime directory.
+// A Machine is a VM that was found through its runtime directory.
 type Machine struct{ Name, RuntimeDir string }
 
-// Machines returns the runtime directories of this user's VMs that have a file in
-// them, the control socket for example, by the VMs' names: those that are where
-// RuntimeDirectory puts them in one environment or another, and those that were
-// announced. An announcement without such a file is removed.
+// Machines returns the runtime directories of this user's VMs that contain a certain file, for example the
+// control socket, sorted by the VMs' names. It looks in the places where RuntimeDirectory puts them in different
+// environments, and at announcements. It removes an announcement without such a file.
 func Machines(env Env, file string) []Machine {
 	var found []Machine
 	add := func(name, dir string) (there bool) {
-		if _, err := os.Lstat(filepath.Join(dir, file)); err != nil || !mine(dir) && !madeByRoot(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, file)); err != nil || !isOwn(dir) && !madeByRoot(dir) {
 			return false
 		}
 		if m := (Machine{name, dir}); !slices.Contains(found, m) {
@@ -39,13 +37,13 @@ func Machines(env Env, file string) []Machine {
 		return true
 	}
 	for _, base := range RuntimeBases(env) {
-		for _, entry := range entries(base) {
+		for _, entry := range entriesOf(base) {
 			add(entry.Name(), filepath.Join(base, entry.Name()))
 		}
-		if !mine(filepath.Join(base, ElsewhereDir)) {
+		if !isOwn(filepath.Join(base, ElsewhereDir)) {
 			continue
 		}
-		for _, entry := range entries(filepath.Join(base, ElsewhereDir)) {
+		for _, entry := range entriesOf(filepath.Join(base, ElsewhereDir)) {
 			link := filepath.Join(base, ElsewhereDir, entry.Name())
 			dir, err := os.Readlink(link)
 			if err == nil && len(entry.Name()) > hashLength && !add(entry.Name()[hashLength:], dir) {
@@ -59,8 +57,8 @@ func Machines(env Env, file string) []Machine {
 	return found
 }
 
-// Announce makes a VM's runtime directory be found by Machines if it is not where
-// others look for it. The function that is returned takes that back.
+// Announce makes a VM's runtime directory visible to Machines if it is in an unusual place. The returned function
+// withdraws the announcement.
 func Announce(env Env, m Machine) (back func() error, err error) {
 	var unset Config
 	unset.VM.Name = m.Name
@@ -70,14 +68,14 @@ func Announce(env Env, m Machine) (back func() error, err error) {
 	}
 	folder := filepath.Join(filepath.Dir(usual), ElsewhereDir)
 	err = os.MkdirAll(folder, 0o700)
-	if base := env.temporary(); err != nil && base != "" { // in a pod nothing else can be written
+	if base := env.temporaryDir(); err != nil && base != "" { // in a pod only this directory is writable
 		folder = filepath.Join(base, ElsewhereDir)
 		err = os.MkdirAll(folder, 0o700)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("announce the VM: %w", err)
 	}
-	if !mine(folder) {
+	if !isOwn(folder) {
 		return nil, fmt.Errorf("announce the VM: %s is not a directory of user %d", folder, os.Geteuid())
 	}
 	hash := fnv.New64a()
@@ -94,14 +92,18 @@ func Announce(env Env, m Machine) (back func() error, err error) {
 	}, nil
 }
 
-// RuntimeBases returns the directories in which runners make runtime directories:
-// what the rules say in this environment and in a bare one, where systemd would
-// have put a user's, and where the unit vmrunner@.service has them; and the one below
-// TMPDIR, which has announcements. What anybody could have made, below /tmp, is left out.
+// RuntimeBases returns the parents of runtime directories:
+//
+//   - the directories according to the rules in this environment and in an empty environment
+//   - the directory that systemd would create for a user
+//   - the directory of the unit vmrunner@.service
+//   - the directory below TMPDIR, which contains announcements
+//
+// It omits directories below /tmp that anybody could have created.
 func RuntimeBases(env Env) []string {
 	var all []string
 	add := func(base string) {
-		if !slices.Contains(all, base) && (mine(base) || rootsAlone(base)) {
+		if !slices.Contains(all, base) && (isOwn(base) || rootsAlone(base)) {
 			all = append(all, base)
 		}
 	}
@@ -111,7 +113,7 @@ func RuntimeBases(env Env) []string {
 		add(filepath.Dir(c.RuntimeDirectory(env)))
 	}
 	usual(env)
-	if base := env.temporary(); base != "" {
+	if base := env.temporaryDir(); base != "" {
 		add(base)
 	}
 	env.Getenv = func(string) string { return "" }
@@ -124,16 +126,16 @@ func RuntimeBases(env Env) []string {
 	return all
 }
 
-// temporary returns the user's directory below TMPDIR; "" if that isn't set.
-func (env Env) temporary() string {
+// temporaryDir returns the user's directory below TMPDIR; "" if that isn't set.
+func (env Env) temporaryDir() string {
 	if dir := env.Getenv("TMPDIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, env.UserName, programDir)
 	}
 	return ""
 }
 
-// entries returns what is in a directory, nothing if it can't be read.
-func entries(dir string) []fs.DirEntry {
+// entriesOf returns the entries of a directory, or an empty list if it can't be read.
+func entriesOf(dir string) []fs.DirEntry {
 	found, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
@@ -141,19 +143,18 @@ func entries(dir string) []fs.DirEntry {
 	return found
 }
 
-// mine reports whether a directory is there and belongs to this user.
-func mine(dir string) bool {
-	owner, _, ok := directory(dir)
+// isOwn reports whether a directory exists and belongs to this user.
+func isOwn(dir string) bool {
+	owner, _, ok := statDirectory(dir)
 	return ok && owner == os.Geteuid()
 }
 
-// madeByRoot reports whether this user is root, and only root can have made the directory: a service, which has its own
-// user, has such a directory. It may be a link.
+// madeByRoot reports whether this user is root, and only root can have created the directory. A service with its
+// own user has such a directory. It may be a link.
 func madeByRoot(dir string) bool { return os.Geteuid() == 0 && rootsAlone(filepath.Dir(dir)) }
 
-// rootsAlone reports whether a directory belongs to root, and only root can
-// make anything in it.
+// rootsAlone reports whether a directory belongs to root, and only root can create files in it.
 func rootsAlone(dir string) bool {
-	owner, mode, ok := directory(dir)
+	owner, mode, ok := statDirectory(dir)
 	return ok && owner == 0 && mode&0o022 == 0
 }

@@ -50,7 +50,7 @@ func TestMachinesAreFound(t *testing.T) {
 	// A runner that was killed, and whose directory was cleared, is forgotten.
 	require.NoError(t, os.RemoveAll(third))
 	require.Equal(t, []Machine{{"web", usual}}, Machines(env, "sock"))
-	require.Empty(t, entries(filepath.Join(filepath.Dir(usual), ElsewhereDir)))
+	require.Empty(t, entriesOf(filepath.Join(filepath.Dir(usual), ElsewhereDir)))
 }
 
 // Others' directories are not looked into, and nothing is announced in them. Root looks into those of services, which

@@ -8,64 +8,57 @@ import (
 	"strings"
 
 	"vmop/cloudinit"
-	"vmop/printable"
+	"vmop/internal/printable"
+	"vmop/internal/yamlfile"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
-// DefaultFile is read when no other file is asked for.
+// DefaultFile is read if no other file is given.
 const DefaultFile = "/etc/opt/vmrunner/config.yaml"
 
-// DefaultVMType is the VM type of a configuration that names none.
+// DefaultVMType is the VM type of a configuration without a VM type.
 const DefaultVMType = "standard"
 
-// Config is the section "/Runner" of a configuration file: what one runner is
-// to do.
+// Config is the section "/Runner" of a configuration file: the configuration of one runner.
 type Config struct {
-	// DataDir holds what must survive a restart; see [Config.DataDirectory].
+	// DataDir contains what must survive a restart; see [Config.DataDirectory].
 	DataDir string `yaml:"dataDir"`
-	// RuntimeDir holds what lives as long as the run; see
-	// [Config.RuntimeDirectory].
+	// RuntimeDir contains what lives as long as the run; see [Config.RuntimeDirectory].
 	RuntimeDir string `yaml:"runtimeDir"`
-	// ImageRepository is the folder of the only files that vm.options may name; empty
-	// means that they may name any.
+	// ImageRepository is the only folder with files that vm.options may name; empty means that they may name any
+	// file.
 	ImageRepository string `yaml:"imageRepository"`
-	// NBDCertificates is a folder with certificates for drives of NBD servers that come while the
-	// VM runs: QEMU may read the folder that the VM is started with. Empty means that such drives
-	// can only have the folders of those that the configuration has at the start.
+	// NBDCertificates is a folder with certificates for drives of NBD servers that are attached while the VM is
+	// running: QEMU may read the folder that was configured when the VM started. If it is empty, such drives can
+	// only use the folders of drives in the configuration at the start.
 	NBDCertificates string `yaml:"nbdCertificates"`
-	// DrivesRevision is that of the drives of NBD servers. The runner reports it with the drives when it
-	// knows which of them the machine has.
+	// DrivesRevision is the revision of the drives of NBD servers. The runner reports it together with the drives
+	// when it knows which of them the machine has.
 	DrivesRevision int64 `yaml:"drivesRevision" min:"0"`
-	// Namespace of the VM's custom resource. Empty means that of the pod, if
-	// the runner is in one.
+	// Namespace of the VM's custom resource. Empty means the namespace of the pod, if the runner is in a pod.
 	Namespace string `yaml:"namespace"`
-	// Generation is the metadata.generation of the custom resource that the
-	// configuration was made of; 0 means that it was made of none.
+	// Generation is the metadata.generation of the custom resource that the configuration was created from; 0 if
+	// it wasn't created from a resource.
 	Generation int64 `yaml:"generation" min:"0"`
-	// Resource is the metadata.uid of that custom resource. When it is another,
-	// the status is reported anew: that resource knows nothing yet.
+	// Resource is the metadata.uid of that custom resource. When it changes, the complete status is reported
+	// again, because the new resource has no status yet.
 	Resource string `yaml:"resource"`
-	// CloudInit, if not nil, asks for a cloud-init disk, even if it is empty.
+	// CloudInit, if not nil, requests a cloud-init disk, even if it is empty.
 	CloudInit *cloudinit.Config `yaml:"cloudInit"`
-	// Provisioned means that CloudInit is what spec.provisioning of the custom resource
-	// says, not its spec.cloudInit: so the paths in faults and changes begin with
-	// "provisioning".
+	// Provisioned means that CloudInit comes from spec.provisioning of the custom resource instead of
+	// spec.cloudInit. The paths in errors and changes therefore begin with "provisioning".
 	Provisioned bool `yaml:"provisioned"`
-	// Sysprep, if not nil, asks for a disk with answer files of Windows Setup.
+	// Sysprep, if not nil, requests a disk with answer files of Windows Setup.
 	Sysprep *Sysprep `yaml:"sysprep"`
-	// GuestShutdownStops makes a shutdown by the guest final: the VM's desired
-	// state becomes Stopped.
+	// GuestShutdownStops makes a shutdown by the guest final: the VM's desired state becomes Stopped.
 	GuestShutdownStops bool `yaml:"guestShutdownStops"`
 	// CrashStops does the same for a crash of the guest or of QEMU.
 	CrashStops bool `yaml:"crashStops"`
-	// ResetCounter resets the VM whenever it becomes larger than it was; the
-	// first value that a runner sees does nothing.
+	// ResetCounter resets the VM whenever it increases; the first value that a runner sees has no effect.
 	ResetCounter *int64 `yaml:"resetCounter"`
-	// VMType names the program that turns the vm section into a launch plan.
+	// VMType names the program that converts the vm section into a launch plan.
 	VMType string `yaml:"vmType"`
-	// UpdateVMType takes the VM type as it is now, instead of the copy that was
-	// kept at the VM's first start.
+	// UpdateVMType uses the current VM type instead of the copy that was kept at the VM's first start.
 	UpdateVMType bool `yaml:"updateVmType"`
 	// VM is the vm section, without defaults.
 	VM vmspec.Spec `yaml:"vm"`
@@ -74,13 +67,13 @@ type Config struct {
 	text     []byte
 }
 
-// Sysprep is where the answer files of Windows Setup are.
+// Sysprep is the location of the answer files of Windows Setup.
 type Sysprep struct {
-	// Directory has unattend.xml, autounattend.xml, or both.
+	// Directory contains unattend.xml, autounattend.xml, or both.
 	Directory string `yaml:"directory"`
 }
 
-// DataPath returns the path of CloudInit, as who wrote it knows it.
+// DataPath returns the path of CloudInit that its author knows.
 func (c *Config) DataPath() string {
 	if c.Provisioned {
 		return "provisioning"
@@ -88,13 +81,11 @@ func (c *Config) DataPath() string {
 	return "cloudInit"
 }
 
-// Text returns what the configuration was read from, for Parse to read again.
-// It isn't changed.
+// Text returns the text of the configuration, for Parse to read again. Don't change it.
 func (c *Config) Text() []byte { return c.text }
 
-// Locate returns faults of the vm section as yamlfile.Faults with their places in the
-// file that the configuration was read from; nil if there are none. It serves
-// checks that go beyond what Load can know, such as vmspec.ResolveResources.
+// Locate returns errors of the vm section as yamlfile.Faults with their places in the configuration file; nil if
+// there are no errors. Use it for checks that go beyond what Load can know, such as vmspec.ResolveResources.
 func (c *Config) Locate(faults []vmspec.Fault) error {
 	problems := make([]yamlfile.Problem, len(faults))
 	for i, f := range faults {
@@ -103,8 +94,8 @@ func (c *Config) Locate(faults []vmspec.Fault) error {
 	return c.document.Locate(problems)
 }
 
-// Format returns the text of a file that Parse reads as this configuration.
-// What has its zero value is left out; an empty list stays, as it means none.
+// Format returns the text of a file that Parse reads as this configuration. It omits zero values but keeps empty
+// lists, which have a meaning.
 func (c *Config) Format() ([]byte, error) {
 	text, err := yamlfile.Write(struct {
 		Runner *Config `yaml:"/Runner"`
@@ -115,22 +106,21 @@ func (c *Config) Format() ([]byte, error) {
 	return text, nil
 }
 
-// section is Config with the keys of the original that became others.
+// section is Config with the original's keys that have been renamed.
 type section struct {
 	Config         `yaml:",inline"`
 	Template       string `yaml:"template" former:"vmType"`
 	UpdateTemplate bool   `yaml:"updateTemplate" former:"updateVmType"`
 }
 
-// Load reads the configuration file at a path. What is wrong with its content
-// is an error of type yamlfile.Faults; all faults are reported at once.
+// Load reads the configuration file at a path. Errors in its content are of type yamlfile.Faults, which contains
+// all errors of the file.
 //
-// Config.VM is as the user wrote it, but known to be without fault once
-// WithDefaults has been applied.
+// Config.VM is as the user wrote it, but known to be valid once WithDefaults has been applied.
 //
-// Settings, path=value, change what is in the file before it is looked at:
-// "vm.maximumCpus=8", "vm.drives[0].file=/x.img". The path begins in the section
-// "/Runner", the value is YAML, and nothing at all takes a key away.
+// Settings, path=value, change the content of the file before it is checked: "vm.maximumCpus=8",
+// "vm.drives[0].file=/x.img". The path begins in the section "/Runner", and the value is YAML. An empty value
+// removes a key.
 func Load(file string, settings ...string) (*Config, []yamlfile.Warning, error) {
 	data, err := readFile(file)
 	if err != nil {
@@ -139,18 +129,17 @@ func Load(file string, settings ...string) (*Config, []yamlfile.Warning, error) 
 	return Parse(file, data, settings...)
 }
 
-// Parse reads the content of a configuration file, at most 1 MiB; name is what
-// it is called in messages. See Load.
+// Parse reads the content of a configuration file, at most 1 MiB; name is its name in messages. See Load.
 func Parse(name string, data []byte, settings ...string) (*Config, []yamlfile.Warning, error) {
-	config, warnings, err := interpret(name, data, settings...)
+	config, warnings, err := interpretFile(name, data, settings...)
 	if err != nil {
 		return nil, warnings, err
 	}
 	return config, warnings, nil
 }
 
-// interpret is Parse, and returns what could be read of a configuration with faults.
-func interpret(name string, data []byte, settings ...string) (*Config, []yamlfile.Warning, error) {
+// interpretFile is like Parse, but returns the readable part of an invalid configuration.
+func interpretFile(name string, data []byte, settings ...string) (*Config, []yamlfile.Warning, error) {
 	r := &reader{yamlfile.NewReader(name, data, yamlfile.Dialect{
 		Section: "/Runner", Content: "its key vm describes the VM", Renamed: foreignKey, Secret: "cloudInit",
 	})}
@@ -158,11 +147,11 @@ func interpret(name string, data []byte, settings ...string) (*Config, []yamlfil
 	var s section
 	if r.Section(&s) {
 		r.vmType(&s)
-		r.cloudInit(&s)
+		r.checkCloudInit(&s)
 		if s.Sysprep != nil && s.Sysprep.Directory == "" {
 			r.Refuse("sysprep", nil, "directory is missing", "the folder with unattend.xml, autounattend.xml or both")
 		}
-		r.vm(&s)
+		r.checkVM(&s)
 	}
 	if err := r.Err(); err != nil {
 		return &s.Config, r.Warnings(), err
@@ -171,11 +160,10 @@ func interpret(name string, data []byte, settings ...string) (*Config, []yamlfil
 	return &s.Config, r.Warnings(), nil
 }
 
-// reader checks what a file says beyond its shape.
+// reader checks the meaning of a file beyond its structure.
 type reader struct{ *yamlfile.Reader }
 
-// vmType settles which VM type is used, and understands the template that the
-// original calls its standard.
+// vmType determines the VM type, and accepts the original's standard template.
 func (r *reader) vmType(s *section) {
 	if r.Document().Given("template") {
 		const moved = "VM types, written in Starlark, take the place of FreeMarker templates; see docs/vm-types"
@@ -186,7 +174,7 @@ func (r *reader) vmType(s *section) {
 			r.Warn("template", "is understood as vmType: "+DefaultVMType, moved)
 			s.VMType = DefaultVMType
 		default:
-			r.Refuse("template", nil, quote(s.Template)+" can't be used", moved)
+			r.Refuse("template", nil, quoteWord(s.Template)+" can't be used", moved)
 		}
 	}
 	if r.Document().Given("updateTemplate") {
@@ -199,16 +187,15 @@ func (r *reader) vmType(s *section) {
 	}
 	if strings.HasSuffix(s.VMType, ".ftl.yaml") {
 		hint := "a VM type such as standard; see docs/vm-types"
-		r.Refuse("vmType", nil, quote(s.VMType)+" is a FreeMarker template", hint)
+		r.Refuse("vmType", nil, quoteWord(s.VMType)+" is a FreeMarker template", hint)
 	}
 	if s.VMType == "" {
 		s.VMType = DefaultVMType
 	}
 }
 
-// cloudInit has the data rendered once, so that what is wrong with them is said
-// with everything else.
-func (r *reader) cloudInit(s *section) {
+// checkCloudInit renders the data once, to report its errors together with the others.
+func (r *reader) checkCloudInit(s *section) {
 	if s.CloudInit == nil {
 		return
 	}
@@ -238,13 +225,12 @@ func Split(err error) []error {
 	return []error{err}
 }
 
-// vm checks the vm section as it will be used.
-func (r *reader) vm(s *section) {
+// checkVM checks the vm section with its defaults.
+func (r *reader) checkVM(s *section) {
 	for _, fault := range s.VM.WithDefaults().Check() {
 		r.Refuse(fault.Path, fault.Also, fault.Message, fault.Hint)
 	}
 }
 
-// quote returns a word of a file fit for a message: short, and without what would
-// disturb a terminal.
-func quote(word string) string { return strconv.Quote(printable.Line(printable.Clip(word, 60))) }
+// quoteWord returns a word of a file for a message: short, and without characters that would disturb a terminal.
+func quoteWord(word string) string { return strconv.Quote(printable.Line(printable.Clip(word, 60))) }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"vmop/internal/yamlfile"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
 // parse reads a file without faults.

@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// ControlPortVariable of the environment has the TCP port of the control interface for the
-// manager, in a pod; 0 is any that is free. Where it is not set there is none.
+// ControlPortVariable of the environment contains the TCP port of the control interface for the manager, in a
+// pod; 0 means any free port. Without the variable there is no such interface.
 const ControlPortVariable = "CONTROL_PORT"
 
-// AuthoritiesFile is the name of the file beside the configuration with the certificates of
-// the manager's authorities.
+// AuthoritiesFile is the name of the file next to the configuration with the certificates of the manager's
+// authorities.
 const AuthoritiesFile = "manager-ca.crt"
 
-// ControlPort returns the port that the environment has; nil where it is not set.
+// ControlPort returns the port in the environment; nil if it is not set.
 func ControlPort(getenv func(string) string) (*int, error) {
 	text := getenv(ControlPortVariable)
 	if text == "" {

@@ -9,23 +9,22 @@ import (
 	"strconv"
 )
 
-// programDir is the name of a runner's directories below those of the user.
+// programDir is the name of a runner's directories below the user's directories.
 const programDir = "vmrunner"
 
-// Env is what the directory rules ask the host.
+// Env contains the host's inputs for the directory rules.
 type Env struct {
 	// Getenv returns the value of an environment variable, or "".
 	Getenv func(key string) string
-	// UserName is the name of the user, HomeDir their home; either may be "".
+	// UserName is the name of the user, HomeDir the user's home; either may be "".
 	UserName, HomeDir string
-	// Writable reports whether a directory is there and can be written to, or
-	// could be made. It changes nothing.
+	// Writable reports whether a directory exists and can be written to, or could be created. It changes nothing.
 	Writable func(dir string) bool
 }
 
 // HostEnv returns the environment of this process.
 func HostEnv() Env {
-	env := Env{Getenv: os.Getenv, UserName: strconv.Itoa(os.Getuid()), Writable: writable}
+	env := Env{Getenv: os.Getenv, UserName: strconv.Itoa(os.Getuid()), Writable: isWritable}
 	if u, err := user.Current(); err == nil {
 		env.UserName, env.HomeDir = u.Username, u.HomeDir
 	}
@@ -35,21 +34,20 @@ func HostEnv() Env {
 	return env
 }
 
-func writable(dir string) bool {
+func isWritable(dir string) bool {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
-		return writable(filepath.Dir(dir))
+		return isWritable(filepath.Dir(dir))
 	case err != nil || !info.IsDir():
 		return false
 	}
-	return accessible(dir)
+	return isAccessible(dir)
 }
 
-// DataDirectory returns the directory that holds what must survive a restart:
-// the configured one, else $XDG_DATA_HOME/vmrunner/NAME, else
-// ~/.local/share/vmrunner/NAME. Variables that are not absolute count as unset
-// (https://specifications.freedesktop.org/basedir-spec/latest/).
+// DataDirectory returns the directory for what must survive a restart: the configured directory, otherwise
+// $XDG_DATA_HOME/vmrunner/NAME, otherwise ~/.local/share/vmrunner/NAME. Variables that are not absolute count as
+// unset (https://specifications.freedesktop.org/basedir-spec/latest/).
 func (c *Config) DataDirectory(env Env) (string, error) {
 	if c.DataDir != "" {
 		return c.DataDir, nil
@@ -64,9 +62,8 @@ func (c *Config) DataDirectory(env Env) (string, error) {
 	return filepath.Join(base, programDir, c.VM.Name), nil
 }
 
-// Folder returns the folder for the configurations of VMs that have names:
-// $XDG_CONFIG_HOME/vmrunner, else ~/.config/vmrunner; empty if neither
-// XDG_CONFIG_HOME nor HOME is set.
+// Folder returns the folder for the configurations of named VMs: $XDG_CONFIG_HOME/vmrunner, otherwise
+// ~/.config/vmrunner; empty if neither XDG_CONFIG_HOME nor HOME is set.
 func (env Env) Folder() string {
 	base := env.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(base) {
@@ -78,9 +75,8 @@ func (env Env) Folder() string {
 	return filepath.Join(base, programDir)
 }
 
-// CacheDirectory returns the directory for what can be fetched again:
-// $XDG_CACHE_HOME/vmrunner, else /var/cache/vmrunner for root, else
-// ~/.cache/vmrunner.
+// CacheDirectory returns the directory for what can be fetched again: $XDG_CACHE_HOME/vmrunner, otherwise
+// /var/cache/vmrunner for root, otherwise ~/.cache/vmrunner.
 func (env Env) CacheDirectory() (string, error) {
 	base := env.Getenv("XDG_CACHE_HOME")
 	switch {
@@ -95,11 +91,9 @@ func (env Env) CacheDirectory() (string, error) {
 	return filepath.Join(base, programDir), nil
 }
 
-// RuntimeDirectory returns the directory that holds the sockets and images of
-// a run: the configured one, else $XDG_RUNTIME_DIR/vmrunner/NAME, else
-// /run/USER/vmrunner/NAME if /run/USER can be used, else
-// /tmp/USER/vmrunner/NAME. It must be made with mode 0700, and in /tmp it
-// must belong to the user.
+// RuntimeDirectory returns the directory for the sockets and images of a run: the configured directory, otherwise
+// $XDG_RUNTIME_DIR/vmrunner/NAME, otherwise /run/USER/vmrunner/NAME if /run/USER can be used, otherwise
+// /tmp/USER/vmrunner/NAME. It must be created with mode 0700, and in /tmp it must belong to the user.
 func (c *Config) RuntimeDirectory(env Env) string {
 	if c.RuntimeDir != "" {
 		return c.RuntimeDir

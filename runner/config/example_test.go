@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"vmop/internal/yamlfile"
 	"vmop/runner/config"
-	"vmop/yamlfile"
 )
 
 func ExampleParse() {

@@ -7,8 +7,8 @@ import (
 	"vmop/vmspec"
 )
 
-// foreignKey returns the path by which a key goes here that has another name in
-// the original's sample file or in its custom resource, or what to do in its place.
+// foreignKey returns the local path of a key with another name in the original's sample file or its custom
+// resource, or a hint how to replace the key.
 func foreignKey(path string) (called, hint string) {
 	switch path {
 	case "vm.machineUuid":

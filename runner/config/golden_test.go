@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/yamlfile"
+	"vmop/internal/yamlfile"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing")

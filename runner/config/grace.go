@@ -6,17 +6,22 @@ import (
 	"time"
 )
 
-// ForcedStop is what a runner needs, besides the time of its guest, until the VM has
-// ended and that is reported: to look for the guest's agent 2 seconds, to have QEMU
-// quit 10, to end it by SIGTERM 5 and by SIGKILL 5, helpers 5, to report the last
-// status 4, and 4 to spare.
+// ForcedStop is the time that a runner needs, in addition to its guest's time, until the VM has ended and the end
+// is reported:
+//
+//   - 2 seconds to look for the guest's agent
+//   - 10 to make QEMU quit
+//   - 5 to end it with SIGTERM, and 5 with SIGKILL
+//   - 5 to end helpers
+//   - 4 to report the last status
+//   - 4 in reserve
 const ForcedStop = 35 * time.Second
 
-// GracePeriodVariable of the environment has the seconds after which a pod that is
-// being deleted is killed: its terminationGracePeriodSeconds.
+// GracePeriodVariable of the environment contains the seconds until a pod that is being deleted is killed: its
+// terminationGracePeriodSeconds.
 const GracePeriodVariable = "POD_GRACE_PERIOD"
 
-// GracePeriod returns what the variable says; 0 where it is not set, and no kill is due.
+// GracePeriod returns the value of the variable; 0 if it is not set, and the runner won't be killed.
 func GracePeriod(getenv func(string) string) (time.Duration, error) {
 	text := getenv(GracePeriodVariable)
 	if text == "" {

@@ -19,16 +19,16 @@ func TestRootsAlone(t *testing.T) {
 	}
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.Equal(t, os.Getuid() == 0, rootsAlone(dir))
-	require.True(t, mine(dir))
+	require.True(t, isOwn(dir))
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, none := range []string{file, file + "2"} {
 		require.False(t, rootsAlone(none))
-		require.False(t, mine(none))
+		require.False(t, isOwn(none))
 	}
 	if os.Getuid() == 0 { // others can't give folders away
 		require.NoError(t, os.Chown(dir, 4321, 4321))
 		require.False(t, rootsAlone(dir))
-		require.False(t, mine(dir))
+		require.False(t, isOwn(dir))
 	}
 }

@@ -10,30 +10,29 @@ import (
 	"strings"
 	"unicode"
 
-	"vmop/regular"
+	"vmop/internal/readfile"
 )
 
-// The files beside the configuration, as a Kubernetes Secret provides them.
+// The files next to the configuration. In a cluster a Secret provides them.
 const (
 	passwordFile = "display-password"
 	expiryFile   = "password-expiry"
 )
 
-// DisplaySecretVariable of the environment has the name of the Secret that these files
-// are to come from. Without it there may be none.
+// DisplaySecretVariable of the environment contains the name of the Secret that provides these files. Without it
+// they may be missing.
 const DisplaySecretVariable = "DISPLAY_SECRET"
 
-// largestSecret bounds these files, longestPassword what SPICE takes of a password
-// (SPICE_MAX_PASSWORD_LENGTH in spice-protocol's enums.h), in bytes.
+// largestSecret bounds these files. longestPassword is the longest password that SPICE accepts
+// (SPICE_MAX_PASSWORD_LENGTH in spice-protocol's enums.h). Both are in bytes.
 const (
 	largestSecret   = 4096
 	longestPassword = 60
 )
 
-// A Password hides itself from whatever prints it. Its zero value is empty.
+// A Password hides its text when it is printed. Its zero value is empty.
 type Password struct {
-	// text is a pointer because fmt prints the fields of a struct it is in
-	// without asking String.
+	// text is a pointer because fmt prints the fields of a surrounding struct without calling String.
 	text *string
 }
 
@@ -65,10 +64,9 @@ func (p Password) LogValue() slog.Value { return slog.StringValue(hidden) }
 // MarshalText is String for JSON and other encodings.
 func (p Password) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// ReadDisplayPassword reads the file display-password in a directory, without
-// the line break at its end. It returns false if there is no such file. An
-// empty password, one of more than 60 bytes, and one with control characters in
-// it, is an error; the error doesn't quote it.
+// ReadDisplayPassword reads the file display-password in a directory, without the line break at its end. It
+// returns false if there is no such file. It refuses an empty password, a password of more than 60 bytes, and a
+// password with control characters; the error doesn't quote it.
 func ReadDisplayPassword(dir string) (Password, bool, error) {
 	text, found, err := readSecret(filepath.Join(dir, passwordFile))
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
@@ -88,12 +86,11 @@ func ReadDisplayPassword(dir string) (Password, bool, error) {
 	return NewPassword(text), true, nil
 }
 
-// ReadPasswordExpiry reads the file password-expiry in a directory: when the
-// display's password expires, in the words of QEMU's command expire_password
-// (https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html): "now", "never",
-// "+n" in n seconds, or "n", seconds since 1970. It returns false if there is
-// no such file. QEMU itself accepts anything, so what is none of these is an
-// error.
+// ReadPasswordExpiry reads the file password-expiry in a directory. It contains when the display's password
+// expires, in the syntax of QEMU's command expire_password
+// (https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html): "now", "never", "+n" in n seconds, or "n",
+// seconds since 1970. It returns false if there is no such file. QEMU itself accepts anything, so
+// ReadPasswordExpiry returns an error for all other texts.
 func ReadPasswordExpiry(dir string) (string, bool, error) {
 	file := filepath.Join(dir, expiryFile)
 	text, found, err := readSecret(file)
@@ -102,7 +99,9 @@ func ReadPasswordExpiry(dir string) (string, bool, error) {
 	}
 	text = strings.TrimSpace(text)
 	if !isExpiry(text) {
-		return "", false, fmt.Errorf("read %s: %s is not a time of expiry; want now, never, +n (in n seconds) or n (seconds since 1970)", file, quote(text))
+		return "", false,
+			fmt.Errorf("read %s: %s is not a time of expiry; want now, never, +n (in n seconds) or n (seconds since 1970)",
+				file, quoteWord(text))
 	}
 	return text, true, nil
 }
@@ -120,7 +119,7 @@ func isExpiry(text string) bool {
 }
 
 func readSecret(file string) (text string, found bool, err error) {
-	data, err := regular.ReadFile(file, largestSecret)
+	data, err := readfile.ReadFile(file, largestSecret)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", false, nil

@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// ReceiveVariable of the environment has the name of the migration by which the runner of a pod gets
-// its guest from another pod; where it is not set, the runner starts the VM. PodIPVariable has the
-// address of the pod, and CopiesVariable the disks that are copied to there: paths of files or devices, with
-// CopiesSeparator between them.
+// Environment variables of a runner in a pod that receives its guest from another pod:
+//
+//   - ReceiveVariable contains the name of the migration; without it, the runner starts the VM.
+//   - PodIPVariable contains the address of the pod.
+//   - CopiesVariable contains the disks to copy to the pod: paths of files or devices, separated by
+//     CopiesSeparator.
 const (
 	ReceiveVariable = "RECEIVE_MIGRATION"
 	PodIPVariable   = "POD_IP"
@@ -18,7 +20,7 @@ const (
 	CopiesSeparator = ":"
 )
 
-// Copies returns the disks that are copied to where the runner is.
+// Copies returns the disks to copy to the runner's host.
 func Copies(getenv func(string) string) []string {
 	text := getenv(CopiesVariable)
 	if text == "" {
@@ -27,8 +29,8 @@ func Copies(getenv func(string) string) []string {
 	return strings.Split(text, CopiesSeparator)
 }
 
-// Receive returns the name of the migration, "" if there is none, and where its target listens, HOST:PORT
-// with any port that is free.
+// Receive returns the name of the migration, "" without a migration, and the address HOST:PORT for its target to
+// listen at, with any free port.
 func Receive(getenv func(string) string) (migration, address string, err error) {
 	if migration = getenv(ReceiveVariable); migration == "" {
 		return "", "", nil

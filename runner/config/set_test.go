@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/yamlfile"
+	"vmop/internal/yamlfile"
 )
 
 const settable = `"/Runner":

@@ -7,24 +7,24 @@ import (
 	"reflect"
 
 	"vmop/cloudinit"
-	"vmop/regular"
-	"vmop/yamlfile"
+	"vmop/internal/readfile"
+	"vmop/internal/yamlfile"
 )
 
-// A Source is a configuration file that is read again and again: it keeps what
-// the file said when it was last without fault. One goroutine uses it.
+// A Source is a configuration file that is read repeatedly: it keeps the last valid configuration. It must be
+// used by one goroutine only.
 type Source struct {
 	file     string
-	data     []byte // what was read last; nil: nothing could be read
+	data     []byte // what was read last; nil if reading failed
 	config   *Config
 	warnings []yamlfile.Warning
 	err      error
-	// generation is what the file says that was read last, also if it has faults.
+	// generation is the generation in the file that was read last, even if the file is invalid.
 	generation int64
 }
 
-// NewSource returns the source for a file from which current was read; nil if
-// nothing was read yet.
+// NewSource returns the source for a file. current is the configuration that was read from it; nil if the file
+// wasn't read yet.
 func NewSource(file string, current *Config) *Source {
 	s := &Source{file: file, config: current}
 	if current != nil {
@@ -33,26 +33,26 @@ func NewSource(file string, current *Config) *Source {
 	return s
 }
 
-// Config returns the configuration that was last without fault; nil if there
-// never was one. It is not changed later, so it may be kept.
+// Config returns the last valid configuration; nil if there never was one. It is not changed later, so it may be
+// kept.
 func (s *Source) Config() *Config { return s.config }
 
-// Generation returns the file's generation, as it was read last: also of a file
-// that has faults, so that they are reported with that generation. It is the one
-// before if none can be made out, and 0 if there never was one.
+// Generation returns the generation in the file as it was read last, even if the file is invalid, so that errors
+// are reported with their generation. If the generation is unreadable, it is the previous generation; 0 if there
+// never was one.
 func (s *Source) Generation() int64 { return s.generation }
 
-// Warnings returns those of Config's reading.
+// Warnings returns the warnings about Config.
 func (s *Source) Warnings() []yamlfile.Warning { return s.warnings }
 
-// Err returns what is wrong with the file now, as Reload did last.
+// Err returns the current error of the file, as returned by Reload.
 func (s *Source) Err() error { return s.err }
 
-// Reload reads the file. It reports whether Config means something else now: it
-// does not if only comments, places or the order of keys have changed.
+// Reload reads the file. It reports whether the meaning of Config has changed; changes of comments, places or the
+// order of keys alone don't count.
 //
-// A file that can't be read, or has faults (an error of type yamlfile.Faults, see Load),
-// is an error, and Config stays as it was.
+// If the file can't be read, or is invalid (an error of type yamlfile.Faults, see Load), Reload returns an error,
+// and Config stays unchanged.
 func (s *Source) Reload() (changed bool, err error) {
 	data, err := readFile(s.file)
 	if err != nil {
@@ -62,53 +62,53 @@ func (s *Source) Reload() (changed bool, err error) {
 	return s.Update(data)
 }
 
-// Update is Reload with what the file holds; data is kept, and must not be changed afterwards.
+// Update is like Reload with the content of the file. It keeps data; the caller must not change it later.
 func (s *Source) Update(data []byte) (changed bool, err error) {
 	if s.data != nil && bytes.Equal(s.data, data) {
 		return false, s.err
 	}
 	s.data = data
-	next, warnings, err := interpret(s.file, data)
+	next, warnings, err := interpretFile(s.file, data)
 	if next != nil && (err == nil || next.Generation > 0) {
 		s.generation = next.Generation
 	}
 	if s.err = err; err != nil {
 		return false, err
 	}
-	changed = s.config == nil || !s.config.same(next)
+	changed = s.config == nil || !s.config.equalTo(next)
 	s.config, s.warnings = next, warnings
 	return changed, nil
 }
 
-// same reports whether two configurations mean the same.
-func (c *Config) same(other *Config) bool {
+// equalTo reports whether two configurations have the same meaning.
+func (c *Config) equalTo(other *Config) bool {
 	a, b := *c, *other
 	a.document, b.document, a.text, b.text = nil, nil, nil, nil
-	a.CloudInit, b.CloudInit = nil, nil // what is YAML to us has places as well
+	a.CloudInit, b.CloudInit = nil, nil // YAML values also contain places
 	if c.CloudInit != nil && other.CloudInit != nil &&
 		(c.CloudInit.UserDataFile != other.CloudInit.UserDataFile ||
 			c.CloudInit.NetworkConfigFile != other.CloudInit.NetworkConfigFile) {
 		return false
 	}
-	return reflect.DeepEqual(a, b) && reflect.DeepEqual(c.seed(), other.seed())
+	return reflect.DeepEqual(a, b) && reflect.DeepEqual(c.cloudInitSeed(), other.cloudInitSeed())
 }
 
-// seed returns what the guest gets for cloud-init; nil if nothing.
-func (c *Config) seed() *cloudinit.Seed {
+// cloudInitSeed returns the guest's data for cloud-init; nil without data.
+func (c *Config) cloudInitSeed() *cloudinit.Seed {
 	if c.CloudInit == nil {
 		return nil
 	}
 	seed, err := c.CloudInit.Seed(c.VM.Name)
 	if err != nil {
-		return nil // Parse has seen that there is no error
+		return nil // Parse has checked that there is no error
 	}
 	return &seed
 }
 
 // readFile reads a configuration file.
 func readFile(file string) ([]byte, error) {
-	data, err := regular.ReadFile(file, yamlfile.LargestFile)
-	var large *regular.SizeError
+	data, err := readfile.ReadFile(file, yamlfile.LargestFile)
+	var large *readfile.SizeError
 	if errors.As(err, &large) {
 		return nil, yamlfile.TooLarge(file, large.Size)
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/internal/yamlfile"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
 // The steps are what a file holds one after the other.

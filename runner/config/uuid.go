@@ -9,31 +9,33 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vmop/durable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/readfile"
 	"vmop/vmspec"
 )
 
-// UUIDFile in the data directory holds the machine's uuid in its first line.
+// UUIDFile in the data directory contains the machine's uuid in its first line.
 const UUIDFile = "uuid.txt"
 
 // largestUUID bounds that file, in bytes: people may have written more to it.
 const largestUUID = 4096
 
-// PlaceholderUUID stands for a uuid that is made only when the VM starts.
+// PlaceholderUUID stands for a uuid that is created only when the VM starts.
 const PlaceholderUUID = "00000000-0000-4000-8000-000000000000"
 
-// EnsureUUID returns the uuid of the machine whose data directory is given: the
-// explicit one, if there is one, which is not stored; else the first line of
-// uuid.txt; else a random one (version 4), which is stored there, in a data
-// directory that exists. With create false nothing is written, and
-// PlaceholderUUID is returned instead of a new uuid.
+// EnsureUUID returns the uuid of the machine with this data directory:
+//
+//   - the explicit uuid, if it isn't empty, which is not stored;
+//   - otherwise the first line of uuid.txt;
+//   - otherwise a random uuid (version 4), which is stored there, in an existing data directory.
+//
+// With create false, it writes no file, and returns PlaceholderUUID instead of a new uuid.
 func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
 	if explicit != "" {
 		return explicit, nil
 	}
 	file := filepath.Join(dataDir, UUIDFile)
-	data, err := regular.ReadFile(file, largestUUID)
+	data, err := readfile.ReadFile(file, largestUUID)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("read the VM's uuid: %w", err)
@@ -42,7 +44,7 @@ func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
 		id := strings.TrimSpace(first)
 		if !vmspec.ValidUUID(id) {
 			const wrong = "read the VM's uuid: the first line of %s is %s, not a uuid; correct it or remove the file"
-			return "", fmt.Errorf(wrong, file, quote(id))
+			return "", fmt.Errorf(wrong, file, quoteWord(id))
 		}
 		return id, nil
 	case !create:
@@ -54,7 +56,8 @@ func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
 
 // KeepUUID stores the uuid of the machine in its data directory.
 func KeepUUID(dataDir, id string) error {
-	if err := durable.Write(filepath.Join(dataDir, UUIDFile), []byte(id+"\n"), 0o644, durable.Synced); err != nil {
+	path := filepath.Join(dataDir, UUIDFile)
+	if err := atomicfile.Write(path, []byte(id+"\n"), 0o644, atomicfile.Synced); err != nil {
 		return fmt.Errorf("store the VM's uuid: %w", err)
 	}
 	return nil

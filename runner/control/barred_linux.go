@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// Barred are the processes of the VM: QEMU and its helpers. Neither they nor the processes that they start may use the
-// control interface, which could start a program for a guest that has broken out. The zero value bars no process.
+// Barred are the processes of the VM: QEMU and its helpers. These processes and their descendants must not use
+// the control interface, because it can start a program for a guest that has broken out. The zero value bars no
+// process.
 type Barred struct {
 	mu   sync.Mutex
 	pids map[int]bool
@@ -26,13 +27,13 @@ func (b *Barred) Add(pid int) {
 	b.pids[pid] = true
 }
 
-// bars reports whether the process at the other end of a connection is barred, descends from one that is, or is in the
-// session of one: each process of a VM leads its own.
-func (b *Barred) bars(conn net.Conn) bool {
+// isBarred reports whether the process at the other end of a connection is barred, descends from a barred process, or
+// is in its session: each process of a VM leads its own session.
+func (b *Barred) isBarred(conn net.Conn) bool {
 	if b == nil {
 		return false
 	}
-	cred, err := credentials(conn)
+	cred, err := peerCredentials(conn)
 	if err != nil {
 		return true
 	}
@@ -48,7 +49,7 @@ func (b *Barred) bars(conn net.Conn) bool {
 	return false
 }
 
-// familyOf returns the parent and the session of a process, which are in proc_pid_stat(5); 0 if it has ended.
+// familyOf returns the parent and the session of a process from proc_pid_stat(5); 0 if it has ended.
 func familyOf(pid int) (parent, session int) {
 	const parentField, sessionField = 1, 3 // after the name, which is in parentheses and may contain anything
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))

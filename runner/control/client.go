@@ -13,41 +13,40 @@ import (
 	"net/url"
 	"time"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 	"vmop/qmp"
 	"vmop/runner/status"
 )
 
-// ErrNotRunning means that no runner serves a socket.
+// ErrNotRunning reports that no runner serves a socket.
 var ErrNotRunning = errors.New("the VM is not running")
 
 // An AnswerError is an answer of the runner that reports a failure.
 type AnswerError struct {
-	// Code of HTTP: 409 if the VM can't do that now, 423 if another client types on the
-	// console, 404 if the VM does not have what was requested.
+	// Code is the HTTP status: 409 if the VM can't do it now, 423 if another client types on the console, 404 if
+	// the VM does not have the requested object.
 	Code int
-	// Message for people.
+	// Message is for people.
 	Message string
 }
 
 func (e *AnswerError) Error() string { return e.Message }
 
-// A Client sends requests to one runner. Its methods may be called concurrently; each
-// request has a connection of its own.
+// A Client sends requests to one runner. Its methods may be called concurrently; each request uses its own
+// connection.
 type Client struct {
 	dial func(context.Context) (net.Conn, error)
 	user string
 }
 
-// NewClient returns a client of the runner that dial connects to. user is the one for
-// whom it sends requests, or empty; a runner believes only the manager.
+// NewClient returns a client of the runner that dial connects to. user is the user that it sends requests for, or
+// empty; a runner trusts it only from the manager.
 func NewClient(dial func(context.Context) (net.Conn, error), user string) *Client {
 	return &Client{dial, user}
 }
 
-// Dial returns a client for the socket at a path. The process that listens there must
-// belong to this user, unless this user is root. The error is ErrNotRunning if no
-// process listens.
+// Dial returns a client for the socket at a path. The process that listens there must belong to this user, unless
+// this user is root. The error is ErrNotRunning if no process listens.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	c := NewClient(func(ctx context.Context) (net.Conn, error) { return Connect(ctx, path) }, "")
 	conn, err := c.dial(ctx)
@@ -57,15 +56,14 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return c, conn.Close()
 }
 
-// AnswerTime bounds a request to a runner. It is longer than the runner's own limit for
-// any action.
+// AnswerTime bounds a request to a runner. It is longer than the runner's own limit for any action.
 const AnswerTime = 45 * time.Second
 
-// Connect returns a connection with the socket at a path, as Dial makes them.
+// Connect returns a connection with the socket at a path, with the checks of Dial.
 func Connect(ctx context.Context, path string) (net.Conn, error) {
-	conn, err := dial(ctx, path, "")
+	conn, err := dialSocket(ctx, path, "")
 	if err != nil {
-		return nil, unreachable(path, err)
+		return nil, asNotRunning(path, err)
 	}
 	if err := isOwn(conn, path); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -81,14 +79,16 @@ type request struct {
 	stop func() bool // stops watching the context
 }
 
-func (r *request) close() {
+func (r *request) closeRequest() {
 	r.stop()
 	_ = r.conn.Close() // everything that matters has been read
 }
 
-// do sends a request and reads the header of the answer. When ctx is done, reading and
-// writing fail with its cause.
-func (c *Client) do(ctx context.Context, method, path string, body []byte, header http.Header) (*request, error) {
+// doRequest sends a request and reads the header of the answer. When ctx is done, reading and writing fail with its
+// cause.
+func (c *Client) doRequest(ctx context.Context, method, path string, body []byte, header http.Header) (*request,
+	error,
+) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -106,29 +106,29 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 		r.Response, err = http.ReadResponse(r.in, req)
 	}
 	if err != nil {
-		r.close()
-		return nil, fmt.Errorf("%w: %w", errNoAnswer, because(ctx, err))
+		r.closeRequest()
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, causeOf(ctx, err))
 	}
 	if r.StatusCode >= http.StatusBadRequest {
-		defer r.close()
-		return nil, because(ctx, refusal(r.Response))
+		defer r.closeRequest()
+		return nil, causeOf(ctx, refusalIn(r.Response))
 	}
 	return r, nil
 }
 
-// errNoAnswer is that a request may have been carried out.
+// errNoAnswer reports that there was no answer: the request may have been carried out.
 var errNoAnswer = errors.New("send a request to the runner")
 
-// because returns the context's error if it explains err.
-func because(ctx context.Context, err error) error {
+// causeOf returns the context's error if it explains err.
+func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
 }
 
-// refusal returns the error that an answer reports.
-func refusal(r *http.Response) error {
+// refusalIn returns the error that an answer reports.
+func refusalIn(r *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
 		return fmt.Errorf("read the runner's answer: %w", err)
@@ -143,20 +143,28 @@ func refusal(r *http.Response) error {
 	return &AnswerError{Code: r.StatusCode, Message: body.Error}
 }
 
+// maxAnswer limits the bytes of an answer, because a guest that has broken out can answer instead of its runner.
+// A plan has up to 32 MiB.
+const maxAnswer = 64 << 20
+
 // copyTo does a request and copies the answer's body.
 func (c *Client) copyTo(ctx context.Context, w io.Writer, method, path string, body []byte) error {
-	r, err := c.do(ctx, method, path, body, nil)
+	r, err := c.doRequest(ctx, method, path, body, nil)
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	if _, err := io.Copy(w, r.Body); err != nil {
-		return fmt.Errorf("read the runner's answer: %w", because(ctx, err))
+	defer r.closeRequest()
+	n, err := io.Copy(w, io.LimitReader(r.Body, maxAnswer+1))
+	if err != nil {
+		return fmt.Errorf("read the runner's answer: %w", causeOf(ctx, err))
+	}
+	if n > maxAnswer {
+		return fmt.Errorf("read the runner's answer: it is longer than %d MiB", maxAnswer>>20)
 	}
 	return nil
 }
 
-func (c *Client) get(ctx context.Context, path string, into any) error {
+func (c *Client) getJSON(ctx context.Context, path string, into any) error {
 	var text bytes.Buffer
 	if err := c.copyTo(ctx, &text, http.MethodGet, path, nil); err != nil {
 		return err
@@ -167,8 +175,8 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// post sends a request whose answer is a value.
-func (c *Client) post(ctx context.Context, path string, into any) error {
+// postJSON sends a request with a value as its answer.
+func (c *Client) postJSON(ctx context.Context, path string, into any) error {
 	var text bytes.Buffer
 	if err := c.copyTo(ctx, &text, http.MethodPost, path, nil); err != nil {
 		return err
@@ -181,13 +189,13 @@ func (c *Client) post(ctx context.Context, path string, into any) error {
 
 // Status returns the status of the VM.
 func (c *Client) Status(ctx context.Context) (s status.Status, err error) {
-	err = c.get(ctx, "/v1/status", &s)
+	err = c.getJSON(ctx, "/v1/status", &s)
 	return s, err
 }
 
-// Pending returns the changes that await a restart.
+// Pending returns the changes that need a restart.
 func (c *Client) Pending(ctx context.Context) (changes []status.Change, err error) {
-	err = c.get(ctx, "/v1/pending", &changes)
+	err = c.getJSON(ctx, "/v1/pending", &changes)
 	return changes, err
 }
 
@@ -205,22 +213,22 @@ func (c *Client) Plan(ctx context.Context, w io.Writer, form string) error {
 	return c.copyTo(ctx, w, http.MethodGet, "/v1/plan?form="+url.QueryEscape(form), nil)
 }
 
-// Source returns a module of the VM's type, as the plan's origins name it.
+// Source returns a module of the VM's type. The origins in the plan name the modules.
 func (c *Client) Source(ctx context.Context, module string) (string, error) {
 	var text bytes.Buffer
 	err := c.copyTo(ctx, &text, http.MethodGet, "/v1/source?module="+url.QueryEscape(module), nil)
 	return text.String(), err
 }
 
-// Usage returns what the VM has used during the last hour, the oldest first.
+// Usage returns the VM's usage during the last hour, the oldest first.
 func (c *Client) Usage(ctx context.Context) (list []Usage, err error) {
-	err = c.get(ctx, "/v1/usage", &list)
+	err = c.getJSON(ctx, "/v1/usage", &list)
 	return list, err
 }
 
-// History returns what has happened to the VM last, as far as this runner has seen it, the oldest first.
+// History returns the latest happenings of the VM that this runner has seen, the oldest first.
 func (c *Client) History(ctx context.Context) (list []status.Happening, err error) {
-	err = c.get(ctx, "/v1/history", &list)
+	err = c.getJSON(ctx, "/v1/history", &list)
 	return list, err
 }
 
@@ -234,8 +242,7 @@ func (c *Client) Screenshot(ctx context.Context, w io.Writer) error {
 	return c.copyTo(ctx, w, http.MethodGet, "/v1/screenshot", nil)
 }
 
-// QMP runs a QMP command and returns what QEMU returns. The error is a
-// *qmp.Error if QEMU refuses.
+// QMP runs a QMP command and returns QEMU's result. The error is a *qmp.Error if QEMU refuses.
 func (c *Client) QMP(ctx context.Context, command qmp.Command) (json.RawMessage, error) {
 	sent := commandBody{Execute: command.Execute}
 	var err error

@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// unreachable returns ErrNotRunning if no process listens on the socket, else err.
-func unreachable(path string, err error) error {
+// asNotRunning returns ErrNotRunning if no process listens on the socket, otherwise err.
+func asNotRunning(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%w: no runner listens on %s", ErrNotRunning, path)
 	}
@@ -29,22 +29,21 @@ type Events struct {
 	ctx     func(error) error
 }
 
-// Events begins to read events, of the given types or of all. The first is the
-// present status.
+// Events begins to read events, of the given types or of all types. The first event is the current status.
 func (c *Client) Events(ctx context.Context, types ...string) (*Events, error) {
 	path := "/v1/events"
 	if len(types) > 0 {
 		path += "?types=" + strings.Join(types, ",")
 	}
-	r, err := c.do(ctx, http.MethodGet, path, nil, nil)
+	r, err := c.doRequest(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &Events{r, json.NewDecoder(r.Body), func(err error) error { return because(ctx, err) }}, nil
+	return &Events{r, json.NewDecoder(r.Body), func(err error) error { return causeOf(ctx, err) }}, nil
 }
 
-// Next waits for the next event. The error is io.EOF when the VM has stopped,
-// io.ErrUnexpectedEOF when the runner ended without reporting that.
+// Next waits for the next event. The error is io.EOF when the VM has stopped, io.ErrUnexpectedEOF when the runner
+// ended without reporting that.
 func (e *Events) Next() (Event, error) {
 	var event Event
 	err := e.in.Decode(&event)
@@ -58,32 +57,32 @@ func (e *Events) Next() (Event, error) {
 }
 
 // Close ends the stream.
-func (e *Events) Close() { e.request.close() }
+func (e *Events) Close() { e.request.closeRequest() }
 
 // Console opens the serial console, until the connection is closed.
 func (c *Client) Console(ctx context.Context, mode Mode) (net.Conn, error) {
-	return c.stream(ctx, "/v1/console?mode="+string(mode))
+	return c.openStream(ctx, "/v1/console?mode="+string(mode))
 }
 
 // VNC opens a connection to the VM's VNC server.
-func (c *Client) VNC(ctx context.Context) (net.Conn, error) { return c.stream(ctx, "/v1/vnc") }
+func (c *Client) VNC(ctx context.Context) (net.Conn, error) { return c.openStream(ctx, "/v1/vnc") }
 
-// Forward opens a connection to a TCP port of the guest, whatever network it has. The
-// guest's end of the port may be closed: that is seen by the end of the connection.
+// Forward opens a connection to a TCP port of the guest, regardless of its type of network. If the port is closed
+// in the guest, the connection ends.
 func (c *Client) Forward(ctx context.Context, port int) (net.Conn, error) {
-	return c.stream(ctx, "/v1/forward?port="+strconv.Itoa(port))
+	return c.openStream(ctx, "/v1/forward?port="+strconv.Itoa(port))
 }
 
-// stream opens a stream. The context is for opening it only.
-func (c *Client) stream(ctx context.Context, path string) (net.Conn, error) {
+// openStream opens a stream. The context only limits the opening.
+func (c *Client) openStream(ctx context.Context, path string) (net.Conn, error) {
 	header := http.Header{"Connection": {"Upgrade"}, "Upgrade": {upgradeToken}}
-	r, err := c.do(ctx, http.MethodGet, path, nil, header)
+	r, err := c.doRequest(ctx, http.MethodGet, path, nil, header)
 	if err != nil {
 		return nil, err
 	}
 	if r.StatusCode != http.StatusSwitchingProtocols || !r.stop() {
-		r.close()
-		return nil, fmt.Errorf("open a stream: %w", because(ctx, errors.New("the runner answered "+r.Status)))
+		r.closeRequest()
+		return nil, fmt.Errorf("open a stream: %w", causeOf(ctx, errors.New("the runner answered "+r.Status)))
 	}
 	return &stream{Conn: r.conn, in: r.in}, nil
 }

@@ -13,8 +13,7 @@ import (
 	"vmop/runner/status"
 )
 
-// ScrollBack is how much of the guest's output is kept, in bytes. It is the first that a
-// new viewer gets.
+// ScrollBack is the amount of the guest's output that is kept, in bytes. A new viewer receives it first.
 const ScrollBack = 64 << 10
 
 // Mode is what a viewer of the serial console may do.
@@ -24,26 +23,25 @@ type Mode string
 const (
 	// Watch only reads.
 	Watch Mode = "watch"
-	// Type reads and writes. It is refused while another viewer has it.
+	// Type reads and writes. It is refused while another viewer types.
 	Type Mode = "type"
-	// Take is Type that disconnects the viewer who has it.
+	// Take is like Type, but disconnects a viewer who types.
 	Take Mode = "take"
 )
 
-// The text by which a viewer learns that another one has taken the console.
+// The text that informs a viewer that another viewer has taken the console.
 const (
 	takenOver = "\r\n[console taken over by "
 	noticeEnd = "]\r\n"
 )
 
-// TakenOver reports whether a stream that ended with this text ended because another client
-// took the console.
+// TakenOver reports whether a stream that ended with this text ended because another client took the console.
 func TakenOver(end []byte) bool {
 	i := bytes.LastIndex(end, []byte(takenOver))
 	return i >= 0 && bytes.HasSuffix(end[i:], []byte(noticeEnd))
 }
 
-// inUse is the error for a console or screen on which another client is typing.
+// inUse is the error for a console or screen while another client is typing on it.
 type inUse struct {
 	what string
 	by   Who
@@ -51,7 +49,7 @@ type inUse struct {
 
 func (e inUse) Error() string { return "the " + e.what + " is in use by " + e.by.String() }
 
-// modeOf returns the mode that a request asks for.
+// modeOf returns the requested mode.
 func modeOf(r *http.Request) (Mode, error) {
 	switch mode := Mode(r.URL.Query().Get("mode")); mode {
 	case "":
@@ -59,27 +57,28 @@ func modeOf(r *http.Request) (Mode, error) {
 	case Watch, Type, Take:
 		return mode, nil
 	default:
-		return "", badRequest{fmt.Errorf("mode=%q: want watch, type or take", mode)}
+		return "", badRequest{fmt.Errorf("mode=%q: must be watch, type or take", mode)}
 	}
 }
 
-// shown is what the status says of a mode.
-func (m Mode) shown() string {
+// shownMode returns the mode in the form of the status.
+func (m Mode) shownMode() string {
 	if m == Watch {
 		return status.ModeWatch
 	}
 	return status.ModeType
 }
 
-// A Console is the guest's serial console, which the runner shares among all viewers. The
-// guest's output is read immediately, so that no viewer blocks the guest; a viewer that is
-// too slow loses output, and is sent how much.
+// A Console is the guest's serial console, which the runner shares among all viewers. It reads the guest's output
+// immediately, so that viewers never block the guest. A viewer that is too slow loses output, and is sent the
+// number of lost bytes.
 type Console struct {
 	publish func(status.Update)
 	writing sync.Mutex // held during a write to the guest
 
 	mu      sync.Mutex
 	guest   net.Conn // nil before Attach and after its end
+	refusal error    // set by Refuse
 	ended   bool
 	ring    []byte // byte i of the output is at i % ScrollBack
 	total   int64  // bytes of output so far
@@ -91,35 +90,42 @@ func newConsole(publish func(status.Update)) *Console {
 	return &Console{publish: publish, viewers: map[*Viewer]struct{}{}}
 }
 
-// Attach begins to read the guest's output from a connection, which the Console owns from
-// now on. The viewers' streams end with it.
+// Attach begins to read the guest's output from a connection. The Console owns the connection from now on. The
+// viewers' streams end with it.
 func (c *Console) Attach(guest net.Conn) {
 	c.mu.Lock()
 	if old := c.guest; old != nil {
 		_ = old.Close()
 	}
-	c.guest, c.ended = guest, false
+	c.guest, c.ended, c.refusal = guest, false, nil
 	if c.ring == nil {
 		c.ring = make([]byte, ScrollBack)
 	}
 	c.mu.Unlock()
-	go c.read(guest)
+	go c.readOutput(guest)
 }
 
-// read reads the guest's output until its end.
-func (c *Console) read(guest net.Conn) {
+// Refuse makes Open fail for a reason, until Attach.
+func (c *Console) Refuse(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusal = Refusal(reason)
+}
+
+// readOutput reads the guest's output until its end.
+func (c *Console) readOutput(guest net.Conn) {
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := guest.Read(buf)
-		c.put(buf[:n])
+		c.putOutput(buf[:n])
 		if err != nil {
-			c.end(guest)
+			c.endConnection(guest)
 			return
 		}
 	}
 }
 
-func (c *Console) put(data []byte) {
+func (c *Console) putOutput(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(data) > 0 {
@@ -130,8 +136,8 @@ func (c *Console) put(data []byte) {
 	c.wakeAll()
 }
 
-// end handles the end of a connection to the guest; nil means any.
-func (c *Console) end(guest net.Conn) {
+// endConnection handles the end of a connection to the guest; nil means any connection.
+func (c *Console) endConnection(guest net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if guest != nil && c.guest != guest {
@@ -146,34 +152,37 @@ func (c *Console) end(guest net.Conn) {
 
 func (c *Console) wakeAll() {
 	for v := range c.viewers {
-		v.signal()
+		v.signalReader()
 	}
 }
 
-// Open returns a viewer, which must be closed. It fails if another viewer has the mode
-// Type, unless that is the same user's.
+// Open returns a viewer, which must be closed. It fails if another viewer has the mode Type, unless both belong
+// to the same user.
 func (c *Console) Open(mode Mode, client Who) (*Viewer, error) {
-	v := &Viewer{console: c, client: client, mode: mode.shown(), wake: make(chan struct{}, 1)}
+	v := &Viewer{console: c, client: client, mode: mode.shownMode(), wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.refusal != nil {
+		return nil, c.refusal
+	}
 	if mode != Watch {
 		if other := c.writer; other != nil {
-			if mode != Take && !client.same(other.client) {
+			if mode != Take && !client.isSameUser(other.client) {
 				return nil, inUse{"console", other.client}
 			}
-			other.leave(takenOver + client.String() + noticeEnd)
-			c.interrupt()
+			other.leaveWithNotice(takenOver + client.String() + noticeEnd)
+			c.interruptWrite()
 		}
 		c.writer = v
 	}
 	v.at = max(0, c.total-ScrollBack)
 	c.viewers[v] = struct{}{}
-	c.publish(v.opened())
+	c.publish(v.openedStatus())
 	return v, nil
 }
 
-// interrupt ends a write that is waiting for the guest.
-func (c *Console) interrupt() {
+// interruptWrite ends a write that is waiting for the guest.
+func (c *Console) interruptWrite() {
 	if c.guest != nil {
 		_ = c.guest.SetWriteDeadline(time.Unix(1, 0)) // a unix socket has deadlines
 	}
@@ -182,8 +191,8 @@ func (c *Console) interrupt() {
 // ErrNotWriter is the error of Write for a viewer that only watches or was taken over.
 var ErrNotWriter = errors.New("another client is typing on this console")
 
-// write writes for v, if it may. It waits while the guest doesn't read.
-func (c *Console) write(v *Viewer, data []byte) (int, error) {
+// writeFor writes for v if v may write. It waits while the guest doesn't read.
+func (c *Console) writeFor(v *Viewer, data []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.mu.Lock()
@@ -205,8 +214,7 @@ func (c *Console) write(v *Viewer, data []byte) (int, error) {
 	return n, nil
 }
 
-// A Viewer is a client of the serial console. One goroutine may read while another
-// writes.
+// A Viewer is a client of the serial console. One goroutine may read while another writes.
 type Viewer struct {
 	console *Console
 	client  Who
@@ -216,32 +224,31 @@ type Viewer struct {
 	// Guarded by console.mu.
 	at     int64  // the next byte to read
 	notice []byte // to be read before it
-	gone   bool   // nothing more to read than the notice
+	gone   bool   // only the notice is left to read
 }
 
-func (v *Viewer) opened() status.ConsoleOpened {
+func (v *Viewer) openedStatus() status.ConsoleOpened {
 	return status.ConsoleOpened{Kind: status.Serial, Client: v.client.Client, User: v.client.User, Mode: v.mode}
 }
 
-// leave disconnects a viewer, after a notice.
-func (v *Viewer) leave(notice string) {
+// leaveWithNotice disconnects a viewer, after a notice.
+func (v *Viewer) leaveWithNotice(notice string) {
 	v.notice, v.gone = append(v.notice, notice...), true
-	v.signal()
+	v.signalReader()
 }
 
-func (v *Viewer) signal() {
+func (v *Viewer) signalReader() {
 	select {
 	case v.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Read returns the guest's output, beginning with the scroll-back. It waits if there is
-// none. The error is io.EOF when the console has ended or another viewer has taken it
-// over.
+// Read returns the guest's output, beginning with the scroll-back. It waits while there is no output. The error
+// is io.EOF when the console has ended or another viewer has taken it over.
 func (v *Viewer) Read(p []byte) (int, error) {
 	for {
-		n, err := v.poll(p)
+		n, err := v.pollOutput(p)
 		if n > 0 || err != nil || len(p) == 0 {
 			return n, err
 		}
@@ -249,8 +256,8 @@ func (v *Viewer) Read(p []byte) (int, error) {
 	}
 }
 
-// poll reads without waiting.
-func (v *Viewer) poll(p []byte) (int, error) {
+// pollOutput reads without waiting.
+func (v *Viewer) pollOutput(p []byte) (int, error) {
 	c := v.console
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,9 +284,9 @@ func (v *Viewer) poll(p []byte) (int, error) {
 	return 0, nil
 }
 
-// Write types on the console. It waits while the guest doesn't read, until Close or a
-// take-over. The error is ErrNotWriter if the viewer may not write.
-func (v *Viewer) Write(p []byte) (int, error) { return v.console.write(v, p) }
+// Write types on the console. It waits while the guest doesn't read, until Close or a take-over. The error is
+// ErrNotWriter if the viewer may not write.
+func (v *Viewer) Write(p []byte) (int, error) { return v.console.writeFor(v, p) }
 
 // Close ends the viewer, and a Read or Write in progress.
 func (v *Viewer) Close() error {
@@ -292,10 +299,10 @@ func (v *Viewer) Close() error {
 	delete(c.viewers, v)
 	if c.writer == v {
 		c.writer = nil
-		c.interrupt()
+		c.interruptWrite()
 	}
 	v.gone, v.notice = true, nil
-	v.signal()
-	c.publish(status.ConsoleClosed(v.opened()))
+	v.signalReader()
+	c.publish(status.ConsoleClosed(v.openedStatus()))
 	return nil
 }

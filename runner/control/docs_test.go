@@ -13,13 +13,13 @@ import (
 // The page that describes the interface has every request and every metric.
 func TestTheInterfaceIsDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/control.md")
+	text, err := os.ReadFile("../../docs/reference/control.md")
 	require.NoError(t, err)
 	page := string(text)
-	for request := range (&Server{}).handlers() {
+	for request := range (&Server{}).allHandlers() {
 		require.Contains(t, page, "\n| `"+request+"` |")
 	}
-	exported := string(metrics(status.Status{}, sample{}))
+	exported := string(metricsText(status.Status{}, sample{}))
 	for line := range strings.Lines(exported) {
 		if rest, found := strings.CutPrefix(line, "# TYPE "); found {
 			require.Contains(t, page, "\n| `"+strings.Fields(rest)[0]+"` |")

@@ -10,8 +10,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// End requests Stop or Kill, waits until the VM and its runner have ended, and returns the
-// last status. It subscribes to the status before that, so that it misses nothing.
+// End requests Stop or Kill, waits until the VM and its runner have ended, and returns the last status. It
+// subscribes to the status before the request, so that it misses no status.
 func (c *Client) End(ctx context.Context, what Action) (last status.Status, err error) {
 	runner, err := c.Process(ctx)
 	if err != nil {

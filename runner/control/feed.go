@@ -14,7 +14,7 @@ import (
 	"vmop/runner/status"
 )
 
-// Bounds of the queue of a reader of events.
+// Limits of the queue of a reader of events.
 const (
 	maxQueue      = 256
 	maxQueueBytes = 256 << 10
@@ -31,8 +31,7 @@ type Event struct {
 	// Event is the name of QEMU's event, Data its data (TypeQMP).
 	Event string          `json:"event,omitempty"`
 	Data  json.RawMessage `json:"data,omitempty"`
-	// Count is the number of QMP events that are missing here because the reader was
-	// too slow (TypeDropped).
+	// Count is the number of QMP events that are missing here because the reader was too slow (TypeDropped).
 	Count int `json:"count,omitempty"`
 }
 
@@ -49,7 +48,7 @@ type feed struct {
 	readers map[*reader]struct{}
 }
 
-// reader is the queue of one of them.
+// reader is the queue of one reader.
 type reader struct {
 	wake chan struct{}
 
@@ -66,7 +65,7 @@ type line struct {
 	text []byte
 }
 
-func (f *feed) add() *reader {
+func (f *feed) addReader() *reader {
 	r := &reader{wake: make(chan struct{}, 1)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,29 +76,29 @@ func (f *feed) add() *reader {
 	return r
 }
 
-func (f *feed) remove(r *reader) {
+func (f *feed) removeReader(r *reader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.readers, r)
 }
 
-// put queues a QMP event for all readers. It doesn't wait for them.
-func (f *feed) put(e qmp.Event) {
+// putEvent queues a QMP event for all readers. It doesn't wait for them.
+func (f *feed) putEvent(e qmp.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.readers) == 0 {
 		return
 	}
-	l, err := encode(Event{Type: TypeQMP, Time: e.Time.UTC(), Event: e.Name, Data: e.Data})
+	l, err := encodeEvent(Event{Type: TypeQMP, Time: e.Time.UTC(), Event: e.Name, Data: e.Data})
 	if err != nil {
 		return // QEMU's data is JSON: the session has parsed it
 	}
 	for r := range f.readers {
-		r.put(l)
+		r.putLine(l)
 	}
 }
 
-func encode(e Event) (line, error) {
+func encodeEvent(e Event) (line, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return line{}, fmt.Errorf("encode an event: %w", err)
@@ -107,28 +106,28 @@ func encode(e Event) (line, error) {
 	return line{kind: e.Type, text: append(text, '\n')}, nil
 }
 
-// put appends a line. A status replaces the earlier ones; of too many QMP events the
-// oldest are dropped.
-func (r *reader) put(l line) {
+// putLine appends a line. A status replaces earlier statuses. If there are too many QMP events, the oldest are
+// dropped.
+func (r *reader) putLine(l line) {
 	r.mu.Lock()
 	if l.kind == TypeStatus {
-		r.remove(func(old line) bool { return old.kind == TypeStatus }, len(r.queue))
+		r.removeLines(func(old line) bool { return old.kind == TypeStatus }, len(r.queue))
 	}
 	r.queue = append(r.queue, l)
 	r.bytes += len(l.text)
 	for r.bytes > maxQueueBytes || len(r.queue) > maxQueue {
-		n := r.remove(func(old line) bool { return old.kind == TypeQMP }, 1)
+		n := r.removeLines(func(old line) bool { return old.kind == TypeQMP }, 1)
 		if n == 0 {
-			break // a status is queued whatever its size
+			break // a status is queued regardless of its size
 		}
 		r.dropped += n
 	}
 	r.mu.Unlock()
-	r.signal()
+	r.signalReader()
 }
 
-// remove removes at most so many of the oldest lines of a kind.
-func (r *reader) remove(which func(line) bool, atMost int) int {
+// removeLines removes the oldest lines of a kind, at most atMost.
+func (r *reader) removeLines(which func(line) bool, atMost int) int {
 	removed, kept := 0, r.queue[:0]
 	for _, l := range r.queue {
 		if removed < atMost && which(l) {
@@ -143,25 +142,25 @@ func (r *reader) remove(which func(line) bool, atMost int) int {
 	return removed
 }
 
-// end marks the end of the lines.
-func (r *reader) end() {
+// endLines marks the end of the lines.
+func (r *reader) endLines() {
 	r.mu.Lock()
 	r.ended = true
 	r.mu.Unlock()
-	r.signal()
+	r.signalReader()
 }
 
-func (r *reader) signal() {
+func (r *reader) signalReader() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// next waits for lines and returns all that are queued; io.EOF after the last.
-func (r *reader) next(ctx context.Context) ([]byte, error) {
+// nextLines waits for lines and returns all queued lines; io.EOF after the last.
+func (r *reader) nextLines(ctx context.Context) ([]byte, error) {
 	for {
-		text, ended, err := r.collect()
+		text, ended, err := r.collectLines()
 		switch {
 		case err != nil:
 			return nil, err
@@ -178,11 +177,11 @@ func (r *reader) next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-func (r *reader) collect() (text []byte, ended bool, err error) {
+func (r *reader) collectLines() (text []byte, ended bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dropped > 0 {
-		l, err := encode(Event{Type: TypeDropped, Time: time.Now().UTC(), Count: r.dropped})
+		l, err := encodeEvent(Event{Type: TypeDropped, Time: time.Now().UTC(), Count: r.dropped})
 		if err != nil {
 			return nil, false, err
 		}
@@ -196,9 +195,9 @@ func (r *reader) collect() (text []byte, ended bool, err error) {
 }
 
 // Event queues a QMP event for all readers of events. It doesn't wait for them.
-func (s *Server) Event(e qmp.Event) { s.feed.put(e) }
+func (s *Server) Event(e qmp.Event) { s.feed.putEvent(e) }
 
-// getHistory answers with what has happened last.
+// getHistory answers with the latest happenings.
 func (s *Server) getHistory(w http.ResponseWriter, _ *http.Request) error {
 	return giveJSON(w, s.opts.Tracker.History())
 }
@@ -211,21 +210,21 @@ func (s *Server) getEvents(w http.ResponseWriter, req *http.Request) error {
 	}
 	r := &reader{wake: make(chan struct{}, 1)}
 	if want[TypeQMP] {
-		r = s.feed.add()
-		defer s.feed.remove(r)
+		r = s.feed.addReader()
+		defer s.feed.removeReader(r)
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
 	var publishing sync.WaitGroup
 	defer publishing.Wait()
 	defer cancel()
-	publishing.Go(func() { s.publish(ctx, r, want[TypeStatus]) })
+	publishing.Go(func() { s.publishStatus(ctx, r, want[TypeStatus]) })
 	w.Header().Set("Content-Type", eventsType)
 	for {
 		if err := http.NewResponseController(w).Flush(); err != nil { // the header, before the first event
 			return nil
 		}
-		text, err := r.next(ctx)
+		text, err := r.nextLines(ctx)
 		if err != nil {
 			return nil // the VM has stopped, or the client has disconnected
 		}
@@ -235,9 +234,9 @@ func (s *Server) getEvents(w http.ResponseWriter, req *http.Request) error {
 	}
 }
 
-// publish queues status changes for a reader, and their end.
-func (s *Server) publish(ctx context.Context, r *reader, wanted bool) {
-	defer r.end()
+// publishStatus queues status changes for a reader, and their end.
+func (s *Server) publishStatus(ctx context.Context, r *reader, wanted bool) {
+	defer r.endLines()
 	sub := s.opts.Tracker.Subscribe(status.DefaultPace())
 	defer sub.Close()
 	for {
@@ -248,8 +247,8 @@ func (s *Server) publish(ctx context.Context, r *reader, wanted bool) {
 		if !wanted {
 			continue
 		}
-		if l, err := encode(Event{Type: TypeStatus, Time: time.Now().UTC(), Status: &st}); err == nil {
-			r.put(l)
+		if l, err := encodeEvent(Event{Type: TypeStatus, Time: time.Now().UTC(), Status: &st}); err == nil {
+			r.putLine(l)
 		}
 	}
 }
@@ -262,7 +261,7 @@ func eventTypes(list string) (map[string]bool, error) {
 	want := map[string]bool{}
 	for name := range strings.SplitSeq(list, ",") {
 		if name != TypeStatus && name != TypeQMP {
-			return nil, badRequest{fmt.Errorf("types=%q: want status, qmp or both", list)}
+			return nil, badRequest{fmt.Errorf("types=%q: must be status, qmp or both", list)}
 		}
 		want[name] = true
 	}

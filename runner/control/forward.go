@@ -15,20 +15,19 @@ import (
 	"time"
 
 	"vmop/qmp"
-	"vmop/runner/usernet"
+	"vmop/runner/machine/usernet"
 	"vmop/vmtypes/plan"
 )
 
-// Bounds of reaching a guest's port.
+// Time limits of connections to a guest's port.
 const (
 	guestTime = 5 * time.Second // for one address of the guest to answer
-	// answerRest is how long the guest may go on sending when the client has ended what it
-	// sends.
+	// answerRest is how long the guest may continue to send after the client has finished sending.
 	answerRest = time.Minute
 )
 
-// forwards are the ports of the loopback address by which ports of the guest are reached
-// through QEMU's user network, while there is a stream for them.
+// forwards are the ports of the loopback address that lead to ports of the guest through QEMU's user network,
+// while streams use them.
 type forwards struct {
 	mu   sync.Mutex
 	open map[int]*forward // by the guest's port
@@ -39,11 +38,11 @@ type forward struct {
 	usernet.Forward
 	netdev  string
 	streams int
-	added   bool // by this server; else it was there, by the configuration or a killed runner
+	added   bool // by this server; otherwise by the configuration or a killed runner
 }
 
-// address is where a client of this host connects.
-func (f *forward) address() string {
+// clientAddress is where a client of this host connects.
+func (f *forward) clientAddress() string {
 	host := f.Address
 	if host == "0.0.0.0" {
 		host = "127.0.0.1"
@@ -51,7 +50,7 @@ func (f *forward) address() string {
 	return net.JoinHostPort(host, strconv.Itoa(f.Host))
 }
 
-// errNoUserNetwork means that the VM has no network of type user.
+// errNoUserNetwork reports that the VM has no network of type user.
 var errNoUserNetwork = errors.New("the VM has no network of type user")
 
 // getForward streams the bytes of a TCP port of the guest.
@@ -61,7 +60,7 @@ func (s *Server) getForward(w http.ResponseWriter, r *http.Request) error {
 	}
 	port, err := strconv.Atoi(r.URL.Query().Get("port"))
 	if err != nil || port < 1 || port > 65535 {
-		return badRequest{fmt.Errorf("port=%q: want a TCP port of the guest, 1 to 65535", r.URL.Query().Get("port"))}
+		return badRequest{fmt.Errorf("port=%q: must be a TCP port of the guest, 1 to 65535", r.URL.Query().Get("port"))}
 	}
 	guest, done, err := s.dialGuest(r.Context(), port)
 	if err != nil {
@@ -69,24 +68,23 @@ func (s *Server) getForward(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer done()
 	defer guest.Close()
-	conn, err := s.upgrade(w)
+	conn, err := s.upgradeStream(w)
 	if err != nil {
 		return nil // the client has disconnected
 	}
-	defer s.forget(conn.Conn)
-	s.opts.Log.Info("connected with a port of the guest", "port", port, "client", peer(r.Context()))
-	relay(conn, guest, func() bool { return isGone(r.Context()) })
+	defer s.forgetStream(conn.Conn)
+	s.opts.Log.Info("connected with a port of the guest", "port", port, "client", clientOf(r.Context()))
+	relayStreams(conn, guest, func() bool { return isClientGone(r.Context()) })
 	return nil
 }
 
-// dialGuest connects to a port of the guest: through a user network, by a port that passt
-// has for it, or else by an address that the guest's agent reports. done must be called when
-// the connection is closed.
+// dialGuest connects to a port of the guest: through a user network, through a port that passt forwards, or
+// otherwise through an address that the guest's agent reports. Call done when the connection is closed.
 func (s *Server) dialGuest(ctx context.Context, port int) (conn net.Conn, done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	dialer := net.Dialer{Timeout: guestTime}
-	address, err := s.forward(ctx, port)
+	address, err := s.openForward(ctx, port)
 	if errors.Is(err, errNoUserNetwork) {
 		conn, err = s.dialPasst(ctx, dialer, port)
 		if conn == nil && err == nil {
@@ -97,7 +95,7 @@ func (s *Server) dialGuest(ctx context.Context, port int) (conn net.Conn, done f
 	if err != nil {
 		return nil, nil, err
 	}
-	done = func() { s.unforward(context.WithoutCancel(ctx), port) }
+	done = func() { s.removeForward(context.WithoutCancel(ctx), port) }
 	conn, err = dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		done()
@@ -106,9 +104,9 @@ func (s *Server) dialGuest(ctx context.Context, port int) (conn net.Conn, done f
 	return conn, done, nil
 }
 
-// dialPasst connects by the port of this host that passt has for a port of the guest; no
-// connection and no error mean that the VM has no passt. The guest has the host's own
-// address, so there is no other way.
+// dialPasst connects through the port of this host that passt forwards to a port of the guest. If the VM doesn't
+// use passt, the connection and the error are nil. With passt the guest has the host's own address, so it can't
+// be reached through its address.
 func (s *Server) dialPasst(ctx context.Context, dialer net.Dialer, port int) (net.Conn, error) {
 	p, passt := s.opts.Backend.Plan(), false
 	if p == nil {
@@ -143,10 +141,10 @@ func (s *Server) dialPasst(ctx context.Context, dialer net.Dialer, port int) (ne
 		"{port: …, guest: %[1]d}), and restart the VM", port))
 }
 
-// dialAddress connects to the first of the guest's addresses that answers. What a guest says
-// of its addresses is checked: it may name those of others, and of the pod.
+// dialAddress connects to the first of the guest's addresses that answers. It checks the addresses that a guest
+// reports, because the guest may name an address of the pod or of someone else.
 func (s *Server) dialAddress(ctx context.Context, dialer net.Dialer, port int) (net.Conn, error) {
-	links, cards, addresses := s.places()
+	links, cards, addresses := s.guestPlaces()
 	var errs []error
 	for _, address := range addresses {
 		conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(address, uint16(port)).String())
@@ -169,9 +167,9 @@ func (s *Server) dialAddress(ctx context.Context, dialer net.Dialer, port int) (
 	return nil, Refusal(fmt.Sprintf("connect to port %d of the guest: %v", port, errors.Join(errs...)))
 }
 
-// places returns the interfaces of the host by which the guest is reached, the hardware
-// addresses of its cards, and the addresses that it may have.
-func (s *Server) places() (links, cards []string, addresses []netip.Addr) {
+// guestPlaces returns the host's interfaces that lead to the guest, the hardware addresses of its cards, and its
+// possible addresses.
+func (s *Server) guestPlaces() (links, cards []string, addresses []netip.Addr) {
 	p := s.opts.Backend.Plan()
 	if p == nil {
 		return nil, nil, nil
@@ -208,16 +206,16 @@ func (s *Server) places() (links, cards []string, addresses []netip.Addr) {
 	return links, cards, addresses
 }
 
-// forward returns the address of this host that leads to a port of the guest, which is made
-// if need be. unforward must be called.
-func (s *Server) forward(ctx context.Context, port int) (string, error) {
+// openForward returns the address of this host that leads to a port of the guest. It adds a forward if necessary. The
+// caller must call unforward.
+func (s *Server) openForward(ctx context.Context, port int) (string, error) {
 	s.forwards.mu.Lock()
 	defer s.forwards.mu.Unlock()
 	if f := s.forwards.open[port]; f != nil {
 		f.streams++
-		return f.address(), nil
+		return f.clientAddress(), nil
 	}
-	found, netdev, err := s.forwarded(ctx, port)
+	found, netdev, err := s.forwardOf(ctx, port)
 	if err != nil {
 		return "", err
 	}
@@ -226,7 +224,7 @@ func (s *Server) forward(ctx context.Context, port int) (string, error) {
 		if err := s.addForward(ctx, netdev, port); err != nil {
 			return "", err
 		}
-		if found, _, err = s.forwarded(ctx, port); err == nil && found == nil {
+		if found, _, err = s.forwardOf(ctx, port); err == nil && found == nil {
 			err = fmt.Errorf("QEMU does not say by which port it forwards to port %d of the guest", port)
 		}
 		if err != nil {
@@ -238,11 +236,11 @@ func (s *Server) forward(ctx context.Context, port int) (string, error) {
 	}
 	f := &forward{Forward: *found, netdev: netdev, streams: 1, added: added}
 	s.forwards.open[port] = f
-	return f.address(), nil
+	return f.clientAddress(), nil
 }
 
-// unforward closes a port again when the last stream for it has ended.
-func (s *Server) unforward(ctx context.Context, port int) {
+// removeForward closes a port when the last stream for it has ended.
+func (s *Server) removeForward(ctx context.Context, port int) {
 	s.forwards.mu.Lock()
 	defer s.forwards.mu.Unlock()
 	f := s.forwards.open[port]
@@ -255,15 +253,15 @@ func (s *Server) unforward(ctx context.Context, port int) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
-	// If QEMU has ended, so has the port.
-	if _, err := s.monitor(ctx, usernet.Remove(f.netdev, f.Forward)); err != nil {
+	// If QEMU has ended, the port is closed.
+	if _, err := s.runMonitorCommand(ctx, usernet.Remove(f.netdev, f.Forward)); err != nil {
 		s.opts.Log.Debug("a port to the guest was not closed", "port", port, "err", err)
 	}
 }
 
 // addForward makes QEMU listen on a port that the kernel chooses.
 func (s *Server) addForward(ctx context.Context, netdev string, port int) error {
-	said, err := s.monitor(ctx, usernet.Add(netdev, usernet.Forward{
+	said, err := s.runMonitorCommand(ctx, usernet.Add(netdev, usernet.Forward{
 		Protocol: "tcp", Address: usernet.Temporary, Guest: port,
 	}))
 	if err == nil && said != "" {
@@ -272,10 +270,10 @@ func (s *Server) addForward(ctx context.Context, netdev string, port int) error 
 	return err
 }
 
-// forwarded returns what leads to a port of the guest, nil if nothing does, and the user
-// network that it is of, or else could be of.
-func (s *Server) forwarded(ctx context.Context, port int) (*usernet.Forward, string, error) {
-	said, err := s.monitor(ctx, usernet.List())
+// forwardOf returns the forward to a port of the guest, nil if it doesn't exist, and its user network or the
+// network for a new forward.
+func (s *Server) forwardOf(ctx context.Context, port int) (*usernet.Forward, string, error) {
+	said, err := s.runMonitorCommand(ctx, usernet.List())
 	if err != nil {
 		return nil, "", err
 	}
@@ -295,8 +293,8 @@ func (s *Server) forwarded(ctx context.Context, port int) (*usernet.Forward, str
 	return nil, names[0], nil
 }
 
-// monitor runs a command of QEMU's monitor for people, which has some that QMP has not.
-func (s *Server) monitor(ctx context.Context, command qmp.Command) (string, error) {
+// runMonitorCommand runs a command of QEMU's human monitor, which has commands that QMP lacks.
+func (s *Server) runMonitorCommand(ctx context.Context, command qmp.Command) (string, error) {
 	reply, err := s.opts.Backend.Run(ctx, command)
 	if err != nil {
 		return "", err
@@ -304,9 +302,9 @@ func (s *Server) monitor(ctx context.Context, command qmp.Command) (string, erro
 	return usernet.Said(reply)
 }
 
-// relay copies in both directions until both have ended, or the client is gone; each end is
-// passed on.
-func relay(client *stream, guest net.Conn, gone func() bool) {
+// relayStreams copies in both directions until both have ended, or the client is gone. It passes the end of each
+// direction on.
+func relayStreams(client *stream, guest net.Conn, gone func() bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

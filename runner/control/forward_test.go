@@ -10,8 +10,8 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/control"
+	"vmop/runner/machine/usernet"
 	"vmop/runner/status"
-	"vmop/runner/usernet"
 	"vmop/test/wait"
 )
 
@@ -62,7 +62,7 @@ func TestPortsOfAGuestWithoutUserNetwork(t *testing.T) {
 	require.EqualError(t, err, "the guest can't be reached: the VM has no network of type user, and no guest agent has "+
 		"reported an address")
 	_, err = client.Forward(timeout(t), 0)
-	require.ErrorContains(t, err, "want a TCP port of the guest")
+	require.ErrorContains(t, err, "must be a TCP port of the guest")
 	s.tracker.Update(status.Interfaces{{Name: "eth0", Addresses: []string{"127.0.0.1/8", "fe80::1/64", "nonsense"}}})
 	_, err = client.Forward(timeout(t), 80)
 	require.ErrorContains(t, err, "no guest agent has reported an address", "addresses of the host itself are none")

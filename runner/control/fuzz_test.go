@@ -21,7 +21,7 @@ import (
 const canary = "canary-7c1f"
 
 // FuzzRequests sends anything to the control socket and hangs up: each answer
-// is HTTP with a code that docs/control.md knows, a refusal says why, the log
+// is HTTP with a code that docs/reference/control.md knows, a refusal says why, the log
 // stays fit for a terminal, nothing is left behind, and the next client is
 // served.
 func FuzzRequests(f *testing.F) {

@@ -10,20 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is the process of a runner. It is held by a descriptor, which, unlike a process
-// number, is never reused for another process.
+// A Process is the process of a runner. It is identified by a descriptor. Unlike a process number, a descriptor
+// is never reused for another process.
 type Process struct{ file *os.File }
 
-// Process returns the process that serves the socket; it must be closed. The
-// error is ErrNotRunning if there is none. A process in another PID namespace, such as
-// that of a container, can't be returned either.
+// Process returns the process that serves the socket; it must be closed. The error is ErrNotRunning if there is
+// no process. It can't return a process in another PID namespace, such as a container.
 func (c *Client) Process(ctx context.Context) (*Process, error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close() // while it is open the process number is not reused
-	cred, err := credentials(conn)
+	cred, err := peerCredentials(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +48,7 @@ func (p *Process) Wait(ctx context.Context) error {
 		return n > 0
 	})
 	if err != nil {
-		return because(ctx, fmt.Errorf("watch the runner: %w", err))
+		return causeOf(ctx, fmt.Errorf("watch the runner: %w", err))
 	}
 	return nil
 }

@@ -13,14 +13,14 @@ import (
 	"strconv"
 	"time"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 	"vmop/qmp"
 	"vmop/runner/status"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
 
-// Bounds of requests.
+// Limits of requests.
 const (
 	actionTime   = 30 * time.Second // for pause, resume and reset
 	commandTime  = 30 * time.Second // for a QMP command, unless the client gives another
@@ -35,8 +35,8 @@ const (
 	upgradeToken = "tcp"
 )
 
-// handlers are what docs/control.md describes, by method and path.
-func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) error {
+// allHandlers returns the requests that docs/reference/control.md describes, by method and path.
+func (s *Server) allHandlers() map[string]func(http.ResponseWriter, *http.Request) error {
 	return map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /v1/status":     s.getStatus,
 		"GET /v1/events":     s.getEvents,
@@ -53,10 +53,10 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 		"GET /v1/vnc":        s.getVNC,
 		"GET /v1/forward":    s.getForward,
 		"POST /v1/stop":      s.postStop,
-		"POST /v1/reset":     s.act(Reset),
-		"POST /v1/pause":     s.act(Pause),
-		"POST /v1/resume":    s.act(Resume),
-		"POST /v1/reclaim":   s.act(Reclaim),
+		"POST /v1/reset":     s.actionHandler(Reset),
+		"POST /v1/pause":     s.actionHandler(Pause),
+		"POST /v1/resume":    s.actionHandler(Resume),
+		"POST /v1/reclaim":   s.actionHandler(Reclaim),
 		"POST /v1/freeze":    s.postFreeze,
 		"POST /v1/thaw":      s.postThaw,
 		"POST /v1/snapshots": s.postSnapshot,
@@ -66,9 +66,9 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 	}
 }
 
-func (s *Server) routes(allowed func(string) bool) http.Handler {
+func (s *Server) handlerWith(allowed func(string) bool) http.Handler {
 	mux := http.NewServeMux()
-	for pattern, handler := range s.handlers() {
+	for pattern, handler := range s.allHandlers() {
 		if !allowed(pattern) {
 			continue
 		}
@@ -76,19 +76,19 @@ func (s *Server) routes(allowed func(string) bool) http.Handler {
 			if !isBrief(pattern) {
 				defer s.lasting.Add(-1)
 				if s.lasting.Add(1) > MaxLasting {
-					s.refuse(w, r, errFull)
+					s.refuseRequest(w, r, errFull)
 					return
 				}
 			}
 			if err := handler(w, r); err != nil {
-				s.refuse(w, r, err)
+				s.refuseRequest(w, r, err)
 			}
 		})
 	}
 	return mux
 }
 
-// isBrief reports whether a request is answered at once.
+// isBrief reports whether a request is answered immediately.
 func isBrief(pattern string) bool {
 	switch pattern {
 	case "GET /v1/status", "GET /v1/pending", "GET /v1/plan", "GET /v1/source", "GET /v1/metrics", "POST /v1/stop":
@@ -101,13 +101,13 @@ func isBrief(pattern string) bool {
 var errFull = fmt.Errorf("%d streams and commands are open, and no more are served at a time: close consoles, screens or "+
 	"readers of events", MaxLasting)
 
-// errWithdrawn is the error for a request whose client has disconnected.
+// errWithdrawn is the error for a request after its client has disconnected.
 var errWithdrawn = errors.New("the client has disconnected: the request is not carried out")
 
 // badRequest is an invalid request.
 type badRequest struct{ error }
 
-// notThere is the error for what this VM does not have.
+// notThere is the error for an object that this VM does not have.
 type notThere string
 
 func (e notThere) Error() string { return string(e) }
@@ -118,7 +118,7 @@ type answerError struct {
 	Class qmp.Class `json:"class,omitempty"` // if QEMU refused the command
 }
 
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, err error) {
 	body := answerError{Error: err.Error()}
 	var refused *qmp.Error
 	var refusal Refusal
@@ -139,14 +139,14 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		code = http.StatusGatewayTimeout
 	}
-	s.opts.Log.Debug("control request", "command", r.Method+" "+r.URL.Path, "client", peer(r.Context()), "err", err)
+	s.opts.Log.Debug("control request", "command", r.Method+" "+r.URL.Path, "client", clientOf(r.Context()), "err", err)
 	w.Header().Set("Content-Type", jsonType)
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }
 
-// give sends an answer.
-func give(w http.ResponseWriter, contentType string, body []byte) error {
+// sendBody sends an answer.
+func sendBody(w http.ResponseWriter, contentType string, body []byte) error {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body) // the client may have disconnected
@@ -158,7 +158,7 @@ func giveJSON(w http.ResponseWriter, value any) error {
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	return give(w, jsonType, append(body, '\n'))
+	return sendBody(w, jsonType, append(body, '\n'))
 }
 
 func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) error {
@@ -174,22 +174,22 @@ func (s *Server) getPending(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) postStop(w http.ResponseWriter, r *http.Request) error {
-	force, err := boolean(r, "force")
+	force, err := booleanParameter(r, "force")
 	if err != nil {
 		return err
 	}
 	if force {
-		return s.act(Kill)(w, r)
+		return s.actionHandler(Kill)(w, r)
 	}
-	return s.act(Stop)(w, r)
+	return s.actionHandler(Stop)(w, r)
 }
 
-// withdrawable returns the context of an action: it ends with its time, and when the
-// client closes the connection. A client that only says no more is still waiting.
-func withdrawable(request context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+// actionContext returns the context of an action: it ends with its time limit, and when the client closes the
+// connection. A client that has only finished sending is still waiting.
+func actionContext(request context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request), limit)
 	stop := context.AfterFunc(request, func() {
-		if isGone(request) {
+		if isClientGone(request) {
 			cancel()
 		}
 	})
@@ -199,26 +199,26 @@ func withdrawable(request context.Context, limit time.Duration) (context.Context
 	}
 }
 
-func boolean(r *http.Request, name string) (bool, error) {
+func booleanParameter(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
 		return false, nil
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, badRequest{fmt.Errorf("%s=%q: want true or false", name, text)}
+		return false, badRequest{fmt.Errorf("%s=%q: must be true or false", name, text)}
 	}
 	return value, nil
 }
 
-func (s *Server) act(what Action) func(http.ResponseWriter, *http.Request) error {
+func (s *Server) actionHandler(what Action) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		ctx, cancel := withdrawable(r.Context(), actionTime)
+		ctx, cancel := actionContext(r.Context(), actionTime)
 		defer cancel()
-		client := who(r).String()
+		client := senderOf(r).String()
 		s.opts.Log.Info("requested by a user", "command", string(what), "client", client)
-		err := errWithdrawn // while the runner did not get to it: it was stopped, for example
-		if !isGone(ctx) {
+		err := errWithdrawn // remains if the runner was delayed, for example because it was stopped
+		if !isClientGone(ctx) {
 			err = s.opts.Backend.Act(ctx, what, client)
 		}
 		if err != nil {
@@ -230,8 +230,8 @@ func (s *Server) act(what Action) func(http.ResponseWriter, *http.Request) error
 	}
 }
 
-// plan returns the plan of the VM.
-func (s *Server) plan() (*plan.Plan, error) {
+// planOfVM returns the plan of the VM.
+func (s *Server) planOfVM() (*plan.Plan, error) {
 	p := s.opts.Backend.Plan()
 	if p == nil {
 		return nil, Refusal("the VM has no plan yet")
@@ -239,9 +239,9 @@ func (s *Server) plan() (*plan.Plan, error) {
 	return p, nil
 }
 
-// socket returns the path of a socket of the plan.
-func (s *Server) socket(role string) (string, error) {
-	p, err := s.plan()
+// socketFor returns the path of a socket of the plan.
+func (s *Server) socketFor(role string) (string, error) {
+	p, err := s.planOfVM()
 	if err != nil {
 		return "", err
 	}
@@ -257,36 +257,36 @@ func (s *Server) socket(role string) (string, error) {
 }
 
 func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.plan()
+	p, err := s.planOfVM()
 	if err != nil {
 		return err
 	}
 	switch form := r.URL.Query().Get("form"); form {
 	case "", "text":
-		return give(w, plainType, []byte(p.Text()))
+		return sendBody(w, plainType, []byte(p.Text()))
 	case "why":
-		return give(w, plainType, []byte(p.Why()))
+		return sendBody(w, plainType, []byte(p.Why()))
 	case "argv":
-		return give(w, plainType, []byte(p.Command()))
+		return sendBody(w, plainType, []byte(p.Command()))
 	case "shell":
-		return give(w, plainType, []byte(p.Shell()))
+		return sendBody(w, plainType, []byte(p.Shell()))
 	case "json":
 		body, err := p.JSON()
 		if err != nil {
 			return err
 		}
-		return give(w, jsonType, body)
+		return sendBody(w, jsonType, body)
 	default:
-		return badRequest{fmt.Errorf("form=%q: want text, why, argv, shell or json", form)}
+		return badRequest{fmt.Errorf("form=%q: must be text, why, argv, shell or json", form)}
 	}
 }
 
-// getSource answers with a module of the VM's type, whose lines the plan names.
+// getSource answers with a module of the VM's type. The plan refers to lines of these modules.
 func (s *Server) getSource(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("module")
 	if s.opts.Archive != nil {
 		if text, found := vmtypes.ArchivedModule(s.opts.Archive(), name); found {
-			return give(w, plainType, text)
+			return sendBody(w, plainType, text)
 		}
 	}
 	return notThere(fmt.Sprintf("the VM type has no module %q", name))
@@ -297,15 +297,15 @@ func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) error {
 	proc := os.DirFS("/proc")
 	ctx, cancel := context.WithTimeout(r.Context(), metricsTime)
 	defer cancel()
-	t, _ := s.traffic(ctx) // there is none while QEMU is starting or ending, or doesn't answer
-	return give(w, metricsType, metrics(st, sample{
+	t, _ := s.trafficOfDevices(ctx) // empty while QEMU is starting or ending, or doesn't answer
+	return sendBody(w, metricsType, metricsText(st, sample{
 		cpu:         processorTime(proc, st.QEMU.PID),
 		traffic:     t,
 		now:         time.Now(),
 		dropped:     s.opts.Backend.Dropped(),
 		clients:     int(s.clients.Load() + s.far.Load()),
-		runner:      resident(proc, os.Getpid()),
-		qemu:        resident(proc, st.QEMU.PID),
+		runner:      residentBytes(proc, os.Getpid()),
+		qemu:        residentBytes(proc, st.QEMU.PID),
 		goroutines:  runtime.NumGoroutine(),
 		descriptors: openDescriptors(proc, os.Getpid()),
 	}))
@@ -320,12 +320,12 @@ func (s *Server) postQMP(w http.ResponseWriter, r *http.Request) error {
 	limit := commandTime
 	if text := r.URL.Query().Get("timeout"); text != "" {
 		if limit, err = time.ParseDuration(text); err != nil || limit <= 0 || limit > maxTime {
-			return badRequest{fmt.Errorf("timeout=%q: want a duration such as 30s, at most %s", text, maxTime)}
+			return badRequest{fmt.Errorf("timeout=%q: must be a duration such as 30s, at most %s", text, maxTime)}
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
-	s.opts.Log.Info("QMP command of a user", "command", command, "client", peer(ctx))
+	s.opts.Log.Info("QMP command of a user", "command", command, "client", clientOf(ctx))
 	reply, err := s.opts.Backend.Run(ctx, command)
 	if err != nil {
 		return err
@@ -341,7 +341,7 @@ type commandBody struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// mostQuoted bounds what an answer says of a command that can't be read, in characters.
+// mostQuoted limits the quoted part of an unreadable command in an answer, in characters.
 const mostQuoted = 300
 
 func readCommand(w http.ResponseWriter, r *http.Request) (qmp.Command, error) {

@@ -21,7 +21,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		status.ConsoleOpened{Kind: status.VNC}, status.Problems{{Message: "x"}},
 		status.Pending{Changes: []status.Change{{Path: "vm.firmware"}}})
 	require.NoError(t, err)
-	text := string(metrics(s, sample{
+	text := string(metricsText(s, sample{
 		now: began.Add(90 * time.Second), dropped: 3, clients: 2, runner: 12 << 20,
 		qemu: 1 << 30, goroutines: 20, descriptors: 11,
 	}))
@@ -52,7 +52,7 @@ func TestAStoppedVMHasNoUptime(t *testing.T) {
 	t.Parallel()
 	s, err := status.Fold(status.Status{}, time.Now(), status.Entered{State: vmstatus.StateBooted}, status.Ended{})
 	require.NoError(t, err)
-	require.Zero(t, uptime(s, time.Now().Add(time.Hour)))
+	require.Zero(t, uptimeOf(s, time.Now().Add(time.Hour)))
 }
 
 func TestResidentMemory(t *testing.T) {
@@ -62,9 +62,9 @@ func TestResidentMemory(t *testing.T) {
 		"2/status": {Data: []byte("VmRSS:\tmuch\n")},
 		"3/status": {Data: []byte("Name:\tkthread\n")},
 	}
-	require.Equal(t, int64(12<<10), resident(proc, 1))
+	require.Equal(t, int64(12<<10), residentBytes(proc, 1))
 	for pid := 2; pid < 5; pid++ {
-		require.Zero(t, resident(proc, pid))
+		require.Zero(t, residentBytes(proc, pid))
 	}
 }
 

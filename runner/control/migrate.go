@@ -10,41 +10,31 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"vmop/vmstatus"
 )
 
 // A Migrator moves the guest to another runner.
 type Migrator interface {
-	// Migrate returns nil if the guest continues there; this VM has ended then. If ctx ends before the guest has been
-	// released, it stays. tell is called often, also concurrently. It returns a Refusal if the guest can't be moved.
-	Migrate(ctx context.Context, r MigrationRequest, tell func(MigrationProgress)) error
+	// Migrate returns nil if the guest continues at the target, and this VM has ended. If ctx ends before the
+	// guest has been released, it stays. Migrate calls tell often, possibly concurrently. It returns a Refusal if
+	// the guest can't be moved.
+	Migrate(ctx context.Context, r MigrationRequest, tell func(vmstatus.Progress)) error
 }
 
-// A MigrationRequest says where the guest is to go, and what that may cost it.
+// A MigrationRequest contains the target of a migration and its limits.
 type MigrationRequest struct {
-	// Invitation is what the target's runner has written.
+	// Invitation is the text that the target's runner has written.
 	Invitation json.RawMessage `json:"invitation"`
-	// Downtime is how long the guest may be paused at the end, in nanoseconds; 0 is the default.
+	// Downtime is how long the guest may be paused at the end, in nanoseconds; 0 means the default.
 	Downtime time.Duration `json:"downtime,omitempty"`
-	// Bandwidth is the most that is sent per second, in bytes; 0 is no limit.
+	// Bandwidth limits the bytes sent per second; 0 means no limit.
 	Bandwidth int64 `json:"bandwidth,omitempty"`
 }
 
-// MigrationProgress is how far a migration is. Sizes are bytes, of the guest's memory where nothing else is said.
-type MigrationProgress struct {
-	Stage       string `json:"stage,omitempty"`
-	Transferred int64  `json:"transferred,omitempty"`
-	Remaining   int64  `json:"remaining,omitempty"`
-	Total       int64  `json:"total,omitempty"`
-	// Throttle is by how much the guest is slowed down, in percent.
-	Throttle int `json:"throttle,omitempty"`
-	// DiskCopied and DiskTotal are bytes of disks that are copied. What the guest writes meanwhile is added to both.
-	DiskCopied int64 `json:"diskCopied,omitempty"`
-	DiskTotal  int64 `json:"diskTotal,omitempty"`
-}
-
-// migrationLine is a line of the answer: how far it has come, or the end.
+// migrationLine is a line of the answer: the progress, or the end.
 type migrationLine struct {
-	Progress *MigrationProgress `json:"progress,omitempty"`
+	Progress *vmstatus.Progress `json:"progress,omitempty"`
 	Moved    bool               `json:"moved,omitempty"`
 	Error    string             `json:"error,omitempty"`
 }
@@ -63,22 +53,23 @@ func (s *Server) getInvitation(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// Invitation returns what the source needs to move its guest to this runner, which waits for one. It has a key.
+// Invitation returns what the source needs to move its guest to this runner, which waits for a guest. It contains
+// a key.
 func (c *Client) Invitation(ctx context.Context) (json.RawMessage, error) {
-	r, err := c.do(ctx, http.MethodGet, "/v1/invitation", nil, nil)
+	r, err := c.doRequest(ctx, http.MethodGet, "/v1/invitation", nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
+	defer r.closeRequest()
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
-		return nil, fmt.Errorf("read the invitation: %w", because(ctx, err))
+		return nil, fmt.Errorf("read the invitation: %w", causeOf(ctx, err))
 	}
 	return text, nil
 }
 
-// postMigrate moves the guest. If the client doesn't wait for the end, the guest stays, unless it was
-// released already.
+// postMigrate moves the guest. If the client doesn't wait for the end, the guest stays, unless it was already
+// released.
 func (s *Server) postMigrate(w http.ResponseWriter, r *http.Request) error {
 	if s.opts.Migrator == nil {
 		return notThere("this VM cannot be migrated")
@@ -92,15 +83,15 @@ func (s *Server) postMigrate(w http.ResponseWriter, r *http.Request) error {
 		err = dec.Decode(&request)
 	}
 	if err == nil && (request.Downtime < 0 || request.Bandwidth < 0 || request.Invitation == nil) {
-		err = errors.New("want an invitation, and neither downtime nor bandwidth below 0")
+		err = errors.New("must be an invitation, and neither downtime nor bandwidth below 0")
 	}
 	if err != nil {
 		return badRequest{fmt.Errorf("read the request to migrate: %w", err)}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	ctx, cancel := withdrawable(r.Context(), snapshotTime)
+	ctx, cancel := actionContext(r.Context(), snapshotTime)
 	defer cancel()
-	client := who(r).String()
+	client := senderOf(r).String()
 	s.opts.Log.Info("requested by a user", "command", "migrate", "client", client)
 	var mu sync.Mutex
 	begun, over := false, false
@@ -118,7 +109,7 @@ func (s *Server) postMigrate(w http.ResponseWriter, r *http.Request) error {
 		_ = json.NewEncoder(w).Encode(l) // the client may have disconnected
 		_ = http.NewResponseController(w).Flush()
 	}
-	err = s.opts.Migrator.Migrate(ctx, request, func(p MigrationProgress) { write(migrationLine{Progress: &p}) })
+	err = s.opts.Migrator.Migrate(ctx, request, func(p vmstatus.Progress) { write(migrationLine{Progress: &p}) })
 	mu.Lock()
 	early := err != nil && !begun
 	over = early
@@ -134,29 +125,30 @@ func (s *Server) postMigrate(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// ErrMigrationUnknown is that a guest may have been moved.
+// ErrMigrationUnknown reports that a guest may have been moved.
 var ErrMigrationUnknown = errors.New("it is not known whether the guest has been moved")
 
-// Migrate has the runner move its guest, and returns when it continues in the other runner, or why it stays. If ctx
-// ends before, the guest stays, unless it was released already: the error wraps the cause of ctx.
-func (c *Client) Migrate(ctx context.Context, request MigrationRequest, tell func(MigrationProgress)) error {
+// Migrate asks the runner to move its guest. It returns when the guest continues in the other runner, or the
+// reason why it stays. If ctx ends earlier, the guest stays, unless it was already released: the error wraps the
+// cause of ctx.
+func (c *Client) Migrate(ctx context.Context, request MigrationRequest, tell func(vmstatus.Progress)) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	r, err := c.do(ctx, http.MethodPost, "/v1/migrate", body, nil)
+	r, err := c.doRequest(ctx, http.MethodPost, "/v1/migrate", body, nil)
 	if errors.Is(err, errNoAnswer) {
 		return fmt.Errorf("%w: %w", ErrMigrationUnknown, err)
 	} else if err != nil {
 		return err
 	}
-	defer r.close()
+	defer r.closeRequest()
 	for lines := json.NewDecoder(r.Body); ; {
 		var l migrationLine
 		err := lines.Decode(&l)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%w: the runner's answer has ended: %w", ErrMigrationUnknown, because(ctx, err))
+			return fmt.Errorf("%w: the runner's answer has ended: %w", ErrMigrationUnknown, causeOf(ctx, err))
 		case l.Error != "":
 			return errors.New(l.Error)
 		case l.Moved:

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmstatus"
 )
 
 // migrator moves no guest, and notes what it was asked for.
 type migrator struct{ asked []MigrationRequest }
 
-func (m *migrator) Migrate(_ context.Context, r MigrationRequest, _ func(MigrationProgress)) error {
+func (m *migrator) Migrate(_ context.Context, r MigrationRequest, _ func(vmstatus.Progress)) error {
 	m.asked = append(m.asked, r)
 	return nil
 }

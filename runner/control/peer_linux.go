@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isGone reports whether the client of a request has closed the connection.
-func isGone(ctx context.Context) bool {
+// isClientGone reports whether the client of a request has closed the connection.
+func isClientGone(ctx context.Context) bool {
 	value, _ := ctx.Value(peerKey{}).(peerValue)
 	c, ok := value.conn.(syscall.Conn)
 	if !ok {
@@ -31,25 +31,24 @@ func isGone(ctx context.Context) bool {
 
 // peerOf describes the process at the other end of a connection: "uid 1000 pid 4711".
 func peerOf(conn net.Conn) string {
-	cred, err := credentials(conn)
+	cred, err := peerCredentials(conn)
 	if err != nil {
 		return "unknown"
 	}
 	return fmt.Sprintf("uid %d pid %d", cred.Uid, cred.Pid)
 }
 
-// isOwn returns an error if who serves a socket is another user, and this one is not root.
+// isOwn returns an error if the server of a socket belongs to another user, and this user is not root.
 func isOwn(conn net.Conn, path string) error {
-	cred, err := credentials(conn)
+	cred, err := peerCredentials(conn)
 	if err == nil && os.Geteuid() != 0 && int(cred.Uid) != os.Geteuid() {
 		err = fmt.Errorf("%s belongs to user %d", path, cred.Uid)
 	}
 	return err
 }
 
-// credentials are those of the process that connected, or listens (SO_PEERCRED
-// of unix(7)).
-func credentials(conn net.Conn) (*unix.Ucred, error) {
+// peerCredentials returns the credentials of the process that connected, or listens (SO_PEERCRED of unix(7)).
+func peerCredentials(conn net.Conn) (*unix.Ucred, error) {
 	c, ok := conn.(syscall.Conn)
 	if !ok {
 		return nil, fmt.Errorf("credentials of the peer of %T: not a socket", conn)

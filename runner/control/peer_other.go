@@ -9,9 +9,9 @@ import (
 	"net"
 )
 
-// Runners are on Linux: here are clients only.
+// Runners only exist on Linux; this system only has clients.
 
-func isGone(context.Context) bool { return false }
+func isClientGone(context.Context) bool { return false }
 
 func peerOf(net.Conn) string { return "unknown" }
 

@@ -12,13 +12,13 @@ import (
 // maxPixels bounds the width and height of a screen.
 const maxPixels = 16 << 10
 
-// ppmImage is a binary PPM (netpbm's ppm(5)) that is read while it is encoded, because a
-// 4K screen has 25 MB and the runner must stay small.
+// ppmImage is a binary PPM (netpbm's ppm(5)) that is read while it is encoded, because a 4K screen has 25 MB and
+// the runner must stay small.
 type ppmImage struct {
 	in   *bufio.Reader
 	size image.Rectangle
 	row  []byte
-	y    int // of row; -1: none
+	y    int // of row; -1 before the first row
 	err  error
 }
 

@@ -10,31 +10,31 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
-// A Rate is what a VM uses now.
+// A Rate is the current usage of a VM.
 type Rate struct {
-	// CPUs is how many of the host's processors QEMU has used on average, the guest's CPUs included.
+	// CPUs is the average number of the host's processors that QEMU has used, including the guest's CPUs.
 	CPUs float64 `json:"cpus"`
 	// Memory is QEMU's resident memory in bytes.
 	Memory int64 `json:"memory"`
-	// Read and Written are bytes in a second of all drives.
+	// Read and Written are bytes per second of all drives.
 	Read    float64 `json:"read"`
 	Written float64 `json:"written"`
-	// Received and Sent are bytes in a second of the guest's network interfaces that are taps on the host; nil if there
-	// is none.
+	// Received and Sent are bytes per second of the guest's network interfaces that are taps on the host; nil
+	// without taps.
 	Received *float64 `json:"received,omitempty"`
 	Sent     *float64 `json:"sent,omitempty"`
 }
 
-// What a rate is the average of, at least, and what is too long ago.
+// The shortest and the longest time that a rate may be averaged over.
 const (
 	leastRateTime = time.Second
 	mostRateTime  = 2 * usageStep
 )
 
-// Rate returns what the VM uses, on average since the runner has measured it last, or within a second.
+// Rate returns the VM's usage, averaged since the runner's last measurement, or over about a second.
 func (c *Client) Rate(ctx context.Context) (Rate, error) {
 	list, err := c.Usage(ctx)
 	for {
@@ -55,7 +55,7 @@ func (c *Client) Rate(ctx context.Context) (Rate, error) {
 	}
 }
 
-// rateOf returns the rate at the end of usages, the oldest first; false if that can't be known.
+// rateOf returns the rate at the end of usages, the oldest first; false if it can't be computed.
 func rateOf(list []Usage) (r Rate, is bool) {
 	if len(list) == 0 {
 		return r, false
@@ -67,7 +67,7 @@ func rateOf(list []Usage) (r Rate, is bool) {
 		switch {
 		case passed < leastRateTime:
 			continue
-		case passed > mostRateTime, last.CPUSeconds < before.CPUSeconds: // or that was another QEMU
+		case passed > mostRateTime, last.CPUSeconds < before.CPUSeconds: // a decrease means another QEMU
 			return r, false
 		}
 		in := func(now, then int64) float64 { return max(0, float64(now-then)) / passed.Seconds() }
@@ -83,21 +83,21 @@ func rateOf(list []Usage) (r Rate, is bool) {
 	return r, false
 }
 
-// A RateOf is a running VM, and what it uses.
+// A RateOf is a running VM with its usage.
 type RateOf struct {
 	Name string `json:"name"`
-	// Node is where it runs; "" on a computer of its own.
+	// Node is where it runs; "" outside of a cluster.
 	Node string `json:"node,omitempty"`
 	*Rate
-	// Error says why that is not known.
+	// Error is the reason why the rate is not known.
 	Error string `json:"error,omitempty"`
 }
 
-// rateTime is how long a runner may take to say what its VM uses, for which it may measure twice.
+// rateTime is the time for a runner to report its VM's usage. The runner may measure twice.
 const rateTime = 5 * time.Second
 
-// AskRates asks the runners of VMs, at most so many at a time, what these use, and sorts them by that: the busiest
-// first, and last those of which it is not known, as explained.
+// AskRates asks the runners of VMs for their usage, at most atOnce at a time. It sorts the VMs by usage, the
+// busiest first. VMs with unknown usage come last, with an explained error.
 func AskRates(ctx context.Context, all []RateOf, atOnce int, runner func(context.Context, RateOf) (*Client, error),
 	explain func(error) string,
 ) {
@@ -133,7 +133,7 @@ func AskRates(ctx context.Context, all []RateOf, atOnce int, runner func(context
 	})
 }
 
-// RateTable returns the rows of a table: 100% is one processor, as top(1) has it.
+// RateTable returns the rows of a table. 100% is one processor, like in top(1).
 func RateTable(all []RateOf, nodes bool) [][]string {
 	row := func(name, node string, more ...string) []string {
 		if nodes {
@@ -149,16 +149,16 @@ func RateTable(all []RateOf, nodes bool) [][]string {
 		}
 		in, out := "-", "-"
 		if v.Received != nil {
-			in, out = scaled(*v.Received), scaled(*v.Sent)
+			in, out = scaleBytes(*v.Received), scaleBytes(*v.Sent)
 		}
-		rows = append(rows, row(v.Name, v.Node, fmt.Sprintf("%.0f%%", v.CPUs*100), scaled(float64(v.Memory)),
-			scaled(v.Read), scaled(v.Written), in, out))
+		rows = append(rows, row(v.Name, v.Node, fmt.Sprintf("%.0f%%", v.CPUs*100), scaleBytes(float64(v.Memory)),
+			scaleBytes(v.Read), scaleBytes(v.Written), in, out))
 	}
 	return rows
 }
 
-// scaled returns bytes in the largest unit of which there is one: "1.5 MiB".
-func scaled(n float64) string {
+// scaleBytes formats bytes in the largest unit that is not larger than the value: "1.5 MiB".
+func scaleBytes(n float64) string {
 	unit := 0
 	for ; n >= 1024 && unit < 4; unit++ {
 		n /= 1024

@@ -8,16 +8,15 @@ import (
 	"strings"
 	"sync"
 
-	"vmop/runner/rfb"
+	"vmop/runner/control/rfb"
 	"vmop/runner/status"
 )
 
-// MaxScreens is how many clients the screen is shown to at a time: QEMU's VNC server lets
-// no more in.
+// MaxScreens is the largest number of simultaneous viewers of the screen: QEMU's VNC server admits no more.
 const MaxScreens = 32
 
-// screens are the viewers of the screen that are connected through the control interface. One
-// may use it, the others watch.
+// screens are the viewers of the screen that are connected through the control interface. One viewer may use it,
+// the others watch.
 type screens struct {
 	publish func(status.Update)
 
@@ -26,30 +25,30 @@ type screens struct {
 	typist *screenViewer
 }
 
-// A screenViewer is one of them.
+// A screenViewer is one viewer of the screen.
 type screenViewer struct {
 	who   Who
 	mode  string // in the status
-	taken bool   // another one has taken the screen over; guarded by screens.mu
-	leave func() // ends the stream; nil: it has not begun. Guarded by screens.mu
+	taken bool   // another viewer has taken over the screen; guarded by screens.mu
+	leave func() // ends the stream; nil before it begins. Guarded by screens.mu
 }
 
-func (v *screenViewer) opened() status.ConsoleOpened {
+func (v *screenViewer) openedStatus() status.ConsoleOpened {
 	return status.ConsoleOpened{Kind: status.VNC, Client: v.who.Client, User: v.who.User, Mode: v.mode}
 }
 
-// open admits a viewer, which must be closed. One that takes the screen over ends the
-// stream of the one who has it.
-func (s *screens) open(mode Mode, client Who) (*screenViewer, error) {
+// admitViewer admits a viewer, which must be closed. With the mode Take, it ends the stream of the current user of the
+// screen.
+func (s *screens) admitViewer(mode Mode, client Who) (*screenViewer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count >= MaxScreens {
 		return nil, errFull
 	}
-	v := &screenViewer{who: client, mode: mode.shown()}
+	v := &screenViewer{who: client, mode: mode.shownMode()}
 	if mode != Watch {
 		if other := s.typist; other != nil {
-			if mode != Take && !client.same(other.who) {
+			if mode != Take && !client.isSameUser(other.who) {
 				return nil, inUse{"screen", other.who}
 			}
 			other.taken = true
@@ -60,26 +59,26 @@ func (s *screens) open(mode Mode, client Who) (*screenViewer, error) {
 		s.typist = v
 	}
 	s.count++
-	s.publish(v.opened())
+	s.publish(v.openedStatus())
 	return v, nil
 }
 
-// begin reports whether the stream may begin: it may have been taken over already.
-func (s *screens) begin(v *screenViewer, leave func()) bool {
+// beginStream reports whether the stream may begin: another viewer may already have taken over.
+func (s *screens) beginStream(v *screenViewer, leave func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v.leave = leave
 	return !v.taken
 }
 
-func (s *screens) close(v *screenViewer) {
+func (s *screens) endViewer(v *screenViewer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count--
 	if s.typist == v {
 		s.typist = nil
 	}
-	s.publish(status.ConsoleClosed(v.opened()))
+	s.publish(status.ConsoleClosed(v.openedStatus()))
 }
 
 // getScreen streams the screen (RFC 6143).
@@ -91,38 +90,37 @@ func (s *Server) getScreen(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	path, err := s.socket("screen")
+	path, err := s.socketFor("screen")
 	if err != nil {
 		return err
 	}
-	viewer, err := s.screens.open(mode, who(r))
+	viewer, err := s.screens.admitViewer(mode, senderOf(r))
 	if err != nil {
 		return err
 	}
-	defer s.screens.close(viewer)
-	screen, err := dial(r.Context(), path, screenPrefix+rand.Text())
+	defer s.screens.endViewer(viewer)
+	screen, err := dialQEMU(r.Context(), path, screenPrefix+rand.Text())
 	if err != nil {
-		return Refusal(err.Error())
+		return err
 	}
 	defer screen.Close()
-	conn, err := s.upgrade(w)
+	conn, err := s.upgradeStream(w)
 	if err != nil {
 		return nil // the client has disconnected
 	}
-	defer s.forget(conn.Conn)
-	if !s.screens.begin(viewer, func() { _ = conn.Close() }) {
+	defer s.forgetStream(conn.Conn)
+	if !s.screens.beginStream(viewer, func() { _ = conn.Close() }) {
 		return nil
 	}
 	s.opts.Log.Info("screen opened", "kind", status.VNC, "command", string(mode), "client", viewer.who.String())
-	splice(conn, &filtered{Conn: screen, filter: rfb.Filter{Input: mode != Watch}, failed: func(err error) {
+	spliceStreams(conn, &filtered{Conn: screen, filter: rfb.Filter{Input: mode != Watch}, failed: func(err error) {
 		s.opts.Log.Info("the stream of a screen ends", "client", viewer.who.String(), "err", err)
 	}})
 	s.opts.Log.Info("screen closed", "kind", status.VNC, "client", viewer.who.String())
 	return nil
 }
 
-// filtered is a connection with QEMU's VNC server that gets of what a client sends only what
-// that one may send.
+// filtered is a connection with QEMU's VNC server that passes on only permitted bytes of a client.
 type filtered struct {
 	net.Conn
 	filter rfb.Filter
@@ -143,15 +141,15 @@ func (f *filtered) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// screenPrefix begins the name that QEMU reports for a viewer of the screen who is connected
-// through the control interface.
+// screenPrefix begins the name that QEMU reports for a viewer of the screen that is connected through the control
+// interface.
 const screenPrefix = "@vmop-screen/"
 
-// IsScreenClient reports whether a client of QEMU's VNC server, by the name that QEMU reports for it,
-// is connected through GET /v1/screen. The control interface itself publishes these.
+// IsScreenClient reports whether the client of QEMU's VNC server with this name is connected through GET
+// /v1/screen. QEMU reports the name. The control interface itself publishes these clients.
 func IsScreenClient(name string) bool { return strings.HasPrefix(name, screenPrefix[1:]) }
 
-// Screen opens the screen, a connection with a VNC server that wants no password.
+// Screen opens the screen, a connection with a VNC server that requires no password.
 func (c *Client) Screen(ctx context.Context, mode Mode) (net.Conn, error) {
-	return c.stream(ctx, "/v1/screen?mode="+string(mode))
+	return c.openStream(ctx, "/v1/screen?mode="+string(mode))
 }

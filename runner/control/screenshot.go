@@ -15,35 +15,35 @@ import (
 	"vmop/qmp"
 )
 
-// Bounds of screenshots.
+// Limits of screenshots.
 const (
-	pictureRest = 200 * time.Millisecond // between two of them
+	pictureRest = 200 * time.Millisecond // between two screenshots
 	maxPicture  = 64 << 20
 )
 
-// pictures takes screenshots, one at a time: QEMU halts the guest's devices meanwhile, and the
-// file takes memory. Clients who come while one is being taken share the next one.
+// pictures takes screenshots, one at a time, because QEMU halts the guest's devices during a screenshot, and the
+// file takes memory. Clients who come during a screenshot share the next screenshot.
 type pictures struct {
 	ctx   context.Context // until the server's end
-	group sync.WaitGroup  // of those that are being taken
+	group sync.WaitGroup  // of the screenshots in progress
 
 	mu    sync.Mutex
 	next  *picture // to be taken; nil: no client waits
 	taken chan struct{}
-	rest  time.Time // until which none is taken
+	rest  time.Time // time of the next screenshot
 }
 
-// A picture is a screenshot for all who hold it.
+// A picture is a screenshot for all its holders.
 type picture struct {
 	holders int           // guarded by pictures.mu
-	done    chan struct{} // closed when the rest is set
-	file    *os.File      // PNG, which has no name any more
+	done    chan struct{} // closed when the other fields are set
+	file    *os.File      // PNG, already unlinked
 	size    int64
 	err     error
 }
 
-// hold returns the next picture; it must be released. take is called when it is its turn.
-func (p *pictures) hold(take func(context.Context, *picture)) *picture {
+// holdNext returns the next picture; it must be released. hold calls take when it is the picture's turn.
+func (p *pictures) holdNext(take func(context.Context, *picture)) *picture {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == nil {
@@ -51,13 +51,13 @@ func (p *pictures) hold(take func(context.Context, *picture)) *picture {
 		before := p.taken
 		p.taken = p.next.done
 		next := p.next
-		p.group.Go(func() { p.capture(next, before, take) })
+		p.group.Go(func() { p.captureNext(next, before, take) })
 	}
 	p.next.holders++
 	return p.next
 }
 
-func (p *pictures) capture(next *picture, before <-chan struct{}, take func(context.Context, *picture)) {
+func (p *pictures) captureNext(next *picture, before <-chan struct{}, take func(context.Context, *picture)) {
 	defer close(next.done)
 	if before != nil {
 		<-before
@@ -84,8 +84,8 @@ func (p *pictures) capture(next *picture, before <-chan struct{}, take func(cont
 	p.mu.Unlock()
 }
 
-// release gives a picture up.
-func (p *pictures) release(held *picture) {
+// releasePicture gives up a picture.
+func (p *pictures) releasePicture(held *picture) {
 	p.mu.Lock()
 	held.holders--
 	last := held.holders == 0 && p.next != held
@@ -103,10 +103,10 @@ func (p *pictures) release(held *picture) {
 
 // getScreenshot sends the screen as PNG.
 func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
-	shot := s.shots.hold(func(ctx context.Context, p *picture) {
-		p.file, p.size, p.err = s.shoot(ctx)
+	shot := s.shots.holdNext(func(ctx context.Context, p *picture) {
+		p.file, p.size, p.err = s.screenshotFile(ctx)
 	})
-	defer s.shots.release(shot)
+	defer s.shots.releasePicture(shot)
 	select {
 	case <-shot.done:
 	case <-r.Context().Done():
@@ -121,17 +121,17 @@ func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// shoot returns the screen as PNG, in a file without a name. QEMU is handed the file, since the
-// kernel lets it open none that is new.
-func (s *Server) shoot(ctx context.Context) (file *os.File, size int64, err error) {
-	file, to, err := s.unnamed()
+// screenshotFile returns the screen as PNG, in a file without a name. It passes QEMU the open file, because the kernel
+// prevents QEMU from opening new files.
+func (s *Server) screenshotFile(ctx context.Context) (file *os.File, size int64, err error) {
+	file, to, err := s.unnamedFile()
 	if err != nil {
 		return nil, 0, err
 	}
-	png, err := s.dump(ctx, to)
+	png, err := s.dumpScreen(ctx, to)
 	_ = to.Close() // QEMU has written
 	if err == nil && !png {
-		file, err = s.convert(file)
+		file, err = s.convertToPNG(file)
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, file.Close())
@@ -146,8 +146,8 @@ func (s *Server) shoot(ctx context.Context) (file *os.File, size int64, err erro
 	return file, info.Size(), nil
 }
 
-// unnamed returns a new file without a name, open for reading, and for writing.
-func (s *Server) unnamed() (from, to *os.File, err error) {
+// unnamedFile returns a new file without a name, opened once for reading and once for writing.
+func (s *Server) unnamedFile() (from, to *os.File, err error) {
 	made, err := os.CreateTemp(s.opts.Dir, "shot")
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a file for the screenshot: %w", err)
@@ -163,9 +163,9 @@ func (s *Server) unnamed() (from, to *os.File, err error) {
 	return from, to, nil
 }
 
-// convert returns a file with the PNG of a PPM, which it closes if that succeeds.
-func (s *Server) convert(ppm *os.File) (*os.File, error) {
-	from, to, err := s.unnamed()
+// convertToPNG returns a file with the PNG of a PPM. It closes the PPM if that succeeds.
+func (s *Server) convertToPNG(ppm *os.File) (*os.File, error) {
+	from, to, err := s.unnamedFile()
 	if err != nil {
 		return ppm, err
 	}
@@ -175,9 +175,9 @@ func (s *Server) convert(ppm *os.File) (*os.File, error) {
 	return from, ppm.Close()
 }
 
-// dump lets QEMU write the screen into a file and reports whether it is PNG: QEMU before
-// version 7.1, or built without libpng, writes only PPM.
-func (s *Server) dump(ctx context.Context, to *os.File) (png bool, err error) {
+// dumpScreen makes QEMU write the screen into a file, and reports whether it is PNG: QEMU before version 7.1, or built
+// without libpng, writes only PPM.
+func (s *Server) dumpScreen(ctx context.Context, to *os.File) (png bool, err error) {
 	run := s.opts.Backend.Run
 	reply, err := run(ctx, qmp.Command{Execute: "add-fd", File: to})
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Server) dump(ctx context.Context, to *os.File) (png bool, err error) {
 		_, removing := run(ctx, qmp.Command{Execute: "remove-fd", Arguments: map[string]int{"fdset-id": set.ID}})
 		err = errors.Join(err, removing)
 	}()
-	name := fmt.Sprintf("/dev/fdset/%d", set.ID) // QEMU's name for it
+	name := fmt.Sprintf("/dev/fdset/%d", set.ID) // QEMU's name for the file
 	var refused *qmp.Error
 	_, err = run(ctx, qmp.Command{
 		Execute: "screendump", Arguments: map[string]string{"filename": name, "format": "png"},

@@ -23,16 +23,15 @@ import (
 // SocketName is the name of the socket in the runtime directory.
 const SocketName = "control.sock"
 
-// MaxConnections is how many clients are served at a time; further ones get the error
-// 503.
+// MaxConnections is the largest number of simultaneous clients; more clients get the error 503.
 const MaxConnections = 100
 
-// MaxLasting is how many of the clients are served who may stay: streams, readers of
-// events, and commands that wait for QEMU. Further ones get the error 503, too. The rest is
-// for requests that are answered at once: the status, and to stop the VM.
+// MaxLasting is the largest number of clients who may stay: streams, readers of events, and commands that wait
+// for QEMU. More of them also get the error 503. The remaining connections are for requests that are answered
+// immediately, such as reading the status and stopping the VM.
 const MaxLasting = 80
 
-// Bounds of what a client may take.
+// Limits of clients.
 const (
 	headerTime = 10 * time.Second // to send a request's header
 	maxHeader  = 16 << 10
@@ -44,28 +43,30 @@ const (
 	maxSocketPath = 107 // sun_path of unix(7), without the last byte
 )
 
-// Options configure a server. All but Archive, SPICE and Barred are required.
+// Options configure a server. Dir, Backend, Tracker, Log, IsNeighbor and GuestBehind are required; the other
+// fields may be nil.
 type Options struct {
-	// Dir is the runtime directory, which only this user can read. It holds the socket
-	// and, briefly, screenshots.
+	// Dir is the runtime directory, which only this user can read. It contains the socket and, briefly,
+	// screenshots.
 	Dir     string
 	Backend Backend
 	Tracker *status.Tracker
 	Log     *slog.Logger
-	// Archive returns the VM type that the VM was started with, as vmtypes.Type.Archive does.
+	// Archive returns the VM type that the VM was started with, like vmtypes.Type.Archive.
 	Archive func() []byte
-	// Freezer freezes the guest's file systems; nil: that is not possible.
+	// Freezer freezes the guest's file systems; nil if it is not possible.
 	Freezer Freezer
-	// Snapshotter makes snapshots; nil: that is not possible.
+	// Snapshotter creates snapshots; nil if it is not possible.
 	Snapshotter Snapshotter
-	// Migrator moves the guest to another runner; nil: that is not possible.
+	// Migrator moves the guest to another runner; nil if it is not possible.
 	Migrator Migrator
-	// Invitation returns what the source of a guest needs that is to come, which has a key; nil: none is.
+	// Invitation returns what the source of an expected guest needs, including a key; nil if no guest is
+	// expected.
 	Invitation func() json.RawMessage
-	// IsNeighbor and GuestBehind are netsetup's: they find the guest at an interface of this computer.
+	// IsNeighbor and GuestBehind are functions of netsetup: they find the guest at an interface of this computer.
 	IsNeighbor  func(address netip.Addr, interfaces, cards []string) (bool, error)
 	GuestBehind func(tap string) (netip.Addr, error)
-	// SPICE gets the clients of the SPICE server; who shows QEMU's clients asks it.
+	// SPICE registers the clients of the SPICE server; ask it before you publish QEMU's clients.
 	SPICE *SPICE
 	// Barred are the processes that are refused at the socket.
 	Barred *Barred
@@ -85,11 +86,11 @@ type Server struct {
 	base     context.Context
 	ended    context.CancelFunc
 	listener *net.UnixListener
-	serving  sync.WaitGroup // counts the listeners of the socket that are served
+	serving  sync.WaitGroup // counts the served listeners of the socket
 
 	clients atomic.Int32
 	far     atomic.Int32 // clients of ServeRemote
-	lasting atomic.Int32 // of the clients
+	lasting atomic.Int32 // included in the clients
 	// intruded is done when a process of the VM has connected.
 	intruded sync.Once
 	mu       sync.Mutex
@@ -97,10 +98,9 @@ type Server struct {
 	handed   sync.WaitGroup        // counts them
 }
 
-// Start creates the socket and serves it until Close. Requests get the values of ctx, but
-// not its cancellation.
+// Start creates the socket and serves it until Close. Requests get the values of ctx, but not its cancellation.
 func Start(ctx context.Context, opts Options) (*Server, error) {
-	l, err := listen(filepath.Join(opts.Dir, SocketName))
+	l, err := createSocket(filepath.Join(opts.Dir, SocketName))
 	if err != nil {
 		return nil, err
 	}
@@ -114,14 +114,14 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s.console, s.screens.publish = newConsole(publish), publish
 	s.base = ctx
 	s.http = s.newHTTP(withPeer, func(string) bool { return true })
-	s.open(l)
+	s.serveSocket(l)
 	go s.keepUsage(ctx)
 	return s, nil
 }
 
 // isBarred reports whether a client of the socket is a process of the VM.
 func (s *Server) isBarred(conn net.Conn) bool {
-	refused := s.opts.Barred.bars(conn)
+	refused := s.opts.Barred.isBarred(conn)
 	if refused {
 		s.intruded.Do(func() {
 			s.opts.Log.Error("a process of the VM has connected to the control interface: a guest may have broken out",
@@ -131,48 +131,48 @@ func (s *Server) isBarred(conn net.Conn) bool {
 	return refused
 }
 
-// open serves the socket.
-func (s *Server) open(l *net.UnixListener) {
+// serveSocket serves the socket.
+func (s *Server) serveSocket(l *net.UnixListener) {
 	s.listener = l
-	s.serving.Go(func() { s.serve(s.http, &bounded{Listener: l, clients: &s.clients, refuse: s.isBarred}) })
+	s.serving.Go(func() { s.serveHTTP(s.http, &bounded{Listener: l, clients: &s.clients, refuse: s.isBarred}) })
 }
 
-// Reopen creates the socket again, after it was removed. It must not be called concurrently with
-// itself, nor after Close.
+// Reopen creates the socket again, after it was removed. It must not be called concurrently with itself, nor
+// after Close.
 func (s *Server) Reopen() error {
-	l, err := listen(filepath.Join(s.opts.Dir, SocketName))
+	l, err := createSocket(filepath.Join(s.opts.Dir, SocketName))
 	if err != nil {
 		return err
 	}
-	s.listener.SetUnlinkOnClose(false) // its name is the new one's
-	_ = s.listener.Close()             // no client finds it
-	s.open(l)
+	s.listener.SetUnlinkOnClose(false) // the new socket has the same name
+	_ = s.listener.Close()             // clients can't find it any more
+	s.serveSocket(l)
 	return nil
 }
 
-// ServeRemote serves the manager, too, until Close. It accepts from the listener only what
-// has proved to be the manager's, and closes it in the end. Requests may name a user
-// (UserHeader), and have neither QMP nor snapshots. It must be called at most once.
+// ServeRemote also serves the manager, until Close. It accepts from the listener only connections that have
+// proved to be the manager's, and closes it at the end. Requests may name a user (UserHeader), and can't use QMP
+// or create snapshots. It must be called at most once.
 func (s *Server) ServeRemote(l net.Listener) {
 	s.remote = s.newHTTP(withManager, func(pattern string) bool {
 		return pattern != "POST /v1/qmp" && pattern != "POST /v1/snapshots"
 	})
 	server := s.remote
-	go s.serve(server, &bounded{Listener: l, clients: &s.far})
+	go s.serveHTTP(server, &bounded{Listener: l, clients: &s.far})
 }
 
-func (s *Server) serve(server *http.Server, l net.Listener) {
+func (s *Server) serveHTTP(server *http.Server, l net.Listener) {
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		s.opts.Log.Error("control interface", "err", err)
 	}
 }
 
-// newHTTP returns a server of what allowed reports of the paths.
+// newHTTP returns a server of the allowed paths.
 func (s *Server) newHTTP(peer func(context.Context, net.Conn) context.Context, allowed func(string) bool) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	// Made for the first client: a start has none.
-	routes := sync.OnceValue(func() http.Handler { return s.routes(allowed) })
+	// Created for the first client: a start has no client.
+	routes := sync.OnceValue(func() http.Handler { return s.handlerWith(allowed) })
 	server := &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) }),
 		ReadHeaderTimeout: headerTime,
@@ -182,12 +182,12 @@ func (s *Server) newHTTP(peer func(context.Context, net.Conn) context.Context, a
 		ConnContext:       peer,
 		Protocols:         &protocols,
 	}
-	server.SetKeepAlivesEnabled(false) // an idle client must not hold a connection
+	server.SetKeepAlivesEnabled(false) // an idle client must not occupy a connection
 	return server
 }
 
-// listen creates the socket. An existing one can't be in use, because the VM is locked.
-func listen(path string) (*net.UnixListener, error) {
+// createSocket creates the socket. An existing socket can't be in use, because the VM is locked.
+func createSocket(path string) (*net.UnixListener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("listen on %s: the path is longer than %d bytes; choose another runtimeDir",
 			path, maxSocketPath)
@@ -205,21 +205,20 @@ func listen(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// Console is the guest's serial console.
+// Console returns the guest's serial console.
 func (s *Server) Console() *Console { return s.console }
 
-// Close ends the server and removes the socket. Streams end by themselves when the tracker
-// reports that the VM has stopped; they have a second for that, or until ctx is done.
-// Those that remain are closed.
+// Close ends the server and removes the socket. Streams end by themselves when the tracker reports that the VM
+// has stopped; they have a second for that, or until ctx is done. The remaining streams are closed.
 func (s *Server) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
-	s.console.end(nil)
+	s.console.endConnection(nil)
 	err := s.http.Shutdown(ctx)
 	if s.remote != nil {
 		err = errors.Join(err, s.remote.Shutdown(ctx))
 	}
-	s.drain(ctx)
+	s.drainStreams(ctx)
 	if ctx.Err() != nil {
 		err = s.http.Close()
 		if s.remote != nil {
@@ -236,9 +235,8 @@ func (s *Server) Close(ctx context.Context) error {
 	return nil
 }
 
-// drain waits for the end of the connections that were taken over from HTTP; when ctx is
-// done it closes them.
-func (s *Server) drain(ctx context.Context) {
+// drainStreams waits for the end of the connections that were taken over from HTTP. When ctx is done it closes them.
+func (s *Server) drainStreams(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		s.handed.Wait()
@@ -256,8 +254,8 @@ func (s *Server) drain(ctx context.Context) {
 	s.streams = nil
 }
 
-// keep records a connection that was taken over from HTTP, until forget.
-func (s *Server) keep(conn net.Conn) bool {
+// keepStream records a connection that was taken over from HTTP, until forget.
+func (s *Server) keepStream(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.streams == nil {
@@ -268,7 +266,7 @@ func (s *Server) keep(conn net.Conn) bool {
 	return true
 }
 
-func (s *Server) forget(conn net.Conn) {
+func (s *Server) forgetStream(conn net.Conn) {
 	_ = conn.Close() // the client may have closed it
 	s.mu.Lock()
 	delete(s.streams, conn)
@@ -276,11 +274,11 @@ func (s *Server) forget(conn net.Conn) {
 	s.handed.Done()
 }
 
-// bounded is a listener that refuses clients while there are too many, and those that refuse names.
+// bounded is a listener that refuses clients while there are too many, and the clients that refuse selects.
 type bounded struct {
 	net.Listener
 	clients *atomic.Int32
-	refuse  func(net.Conn) bool // nil: none
+	refuse  func(net.Conn) bool // nil: accepts all
 }
 
 // Accept implements net.Listener.
@@ -310,7 +308,7 @@ type counted struct {
 	once    sync.Once
 }
 
-// CloseWrite ends what is sent.
+// CloseWrite ends the sent direction.
 func (c *counted) CloseWrite() error {
 	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return conn.CloseWrite()

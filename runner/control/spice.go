@@ -17,27 +17,27 @@ import (
 	"vmop/runner/status"
 )
 
-// Bounds of SPICE through the control interface.
+// Limits of SPICE through the control interface.
 const (
-	// maxChannels is how many streams a client may have: one for each channel, such as the
-	// picture, the mouse, sound, and those of USB devices.
+	// maxChannels is the largest number of streams of a client: one for each channel, such as the picture, the
+	// mouse, sound and USB devices.
 	maxChannels = 32
 	longestID   = 64
 )
 
-// A SPICE knows who uses QEMU's SPICE server through GET /v1/spice: one client at a time, which
-// has a stream for each of its channels. Its methods may be called concurrently.
+// A SPICE registers who uses QEMU's SPICE server through GET /v1/spice: one client at a time, with a stream for
+// each of its channels. Its methods may be called concurrently.
 type SPICE struct {
 	mu     sync.Mutex
-	names  map[string]struct{} // by which QEMU knows their connections
+	names  map[string]struct{} // QEMU's names of their connections
 	client *spiceClient
 }
 
-// NewSPICE returns one without a client.
+// NewSPICE returns a SPICE without a client.
 func NewSPICE() *SPICE { return &SPICE{names: map[string]struct{}{}} }
 
-// Has reports whether a client of QEMU's SPICE server, by the name that QEMU reports for it, is
-// connected through GET /v1/spice. The control interface itself publishes these.
+// Has reports whether the client of QEMU's SPICE server with this name is connected through GET /v1/spice. QEMU
+// reports the name. The control interface itself publishes these clients.
 func (s *SPICE) Has(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,34 +52,34 @@ type spiceClient struct {
 	leave map[string]func() // ends a stream, by its name
 }
 
-func (c *spiceClient) opened() status.ConsoleOpened {
-	return status.ConsoleOpened{Kind: status.SPICE, Client: c.who.Client, User: c.who.User, Mode: Type.shown()}
+func (c *spiceClient) openedStatus() status.ConsoleOpened {
+	return status.ConsoleOpened{Kind: status.SPICE, Client: c.who.Client, User: c.who.User, Mode: Type.shownMode()}
 }
 
 // A channel is one stream of a client.
 type channel struct {
-	id, name string // of the client, and by which QEMU knows the connection
+	id, name string // of the client, and QEMU's name of the connection
 	who      Who
 	mode     Mode
-	leave    func() // ends it
+	leave    func() // ends the channel
 }
 
-// enter admits a channel. The first of a client ends those of the client before, if that is the
-// same user's or is to be replaced. tracker has who else uses the SPICE server: QEMU serves those
-// who connect with its port, too. It reports whether a client has come.
-func (s *SPICE) enter(c channel, tracker *status.Tracker) (came bool, err error) {
+// enterChannel admits a channel. The first channel of a client ends the channels of the previous client, if both belong
+// to the same user or the mode is Take. tracker shows who else uses the SPICE server, because QEMU also serves
+// clients that connect to its port. enter reports whether a new client has come.
+func (s *SPICE) enterChannel(c channel, tracker *status.Tracker) (came bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	other := s.client
 	switch {
-	case other != nil && other.id == c.id: // which only the same client knows
+	case other != nil && other.id == c.id: // only the same client knows the id
 		if len(other.leave) >= maxChannels {
 			return false, errFull
 		}
 		other.leave[c.name], s.names[c.name] = c.leave, struct{}{}
 		return false, nil
 	case c.mode == Take:
-	case other != nil && !c.who.same(other.who):
+	case other != nil && !c.who.isSameUser(other.who):
 		return false, inUse{"screen", other.who}
 	case other == nil:
 		for _, console := range tracker.Status().Consoles {
@@ -89,19 +89,19 @@ func (s *SPICE) enter(c channel, tracker *status.Tracker) (came bool, err error)
 		}
 	}
 	if other != nil {
-		_ = tracker.Update(status.ConsoleClosed(other.opened()))
+		_ = tracker.Update(status.ConsoleClosed(other.openedStatus()))
 		for _, end := range other.leave {
 			end()
 		}
 	}
 	s.client = &spiceClient{id: c.id, who: c.who, leave: map[string]func(){c.name: c.leave}}
 	s.names[c.name] = struct{}{}
-	_ = tracker.Update(s.client.opened()) // as all others of the control interface
+	_ = tracker.Update(s.client.openedStatus()) // like all clients of the control interface
 	return true, nil
 }
 
-// exit forgets a channel, and reports whether it was the last of its client.
-func (s *SPICE) exit(c channel, tracker *status.Tracker) (left bool) {
+// exitChannel removes a channel, and reports whether it was the last of its client.
+func (s *SPICE) exitChannel(c channel, tracker *status.Tracker) (left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.names, c.name)
@@ -112,13 +112,13 @@ func (s *SPICE) exit(c channel, tracker *status.Tracker) (left bool) {
 	if len(s.client.leave) > 0 {
 		return false
 	}
-	_ = tracker.Update(status.ConsoleClosed(s.client.opened()))
+	_ = tracker.Update(status.ConsoleClosed(s.client.openedStatus()))
 	s.client = nil
 	return true
 }
 
-// getSPICE streams one channel of the SPICE protocol. QEMU asks for no password: who is allowed to
-// open the stream may see the screen.
+// getSPICE streams one channel of the SPICE protocol. QEMU asks for no password: anyone who may open the stream
+// may see the screen.
 func (s *Server) getSPICE(w http.ResponseWriter, r *http.Request) error {
 	if err := wantsUpgrade(r); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (s *Server) getSPICE(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer ours.Close()
 	defer theirs.Close()
-	c := channel{id, ours.LocalAddr().String(), who(r), mode, func() { _ = ours.Close() }}
-	came, err := s.opts.SPICE.enter(c, s.opts.Tracker)
+	c := channel{id, ours.LocalAddr().String(), senderOf(r), mode, func() { _ = ours.Close() }}
+	came, err := s.opts.SPICE.enterChannel(c, s.opts.Tracker)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Server) getSPICE(w http.ResponseWriter, r *http.Request) error {
 		s.opts.Log.Info("screen opened", "kind", status.SPICE, "command", string(mode), "client", c.who.String())
 	}
 	defer func() {
-		if s.opts.SPICE.exit(c, s.opts.Tracker) {
+		if s.opts.SPICE.exitChannel(c, s.opts.Tracker) {
 			s.opts.Log.Info("screen closed", "kind", status.SPICE, "client", c.who.String())
 		}
 	}()
@@ -159,12 +159,12 @@ func (s *Server) getSPICE(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	_ = theirs.Close() // QEMU has it
-	conn, err := s.upgrade(w)
+	conn, err := s.upgradeStream(w)
 	if err != nil {
 		return nil // the client has disconnected
 	}
-	defer s.forget(conn.Conn)
-	splice(conn, ours)
+	defer s.forgetStream(conn.Conn)
+	spliceStreams(conn, ours)
 	return nil
 }
 
@@ -182,7 +182,7 @@ func (s *Server) hasSPICE(ctx context.Context) error {
 	return nil
 }
 
-// handSPICE gives QEMU the connection of a client, who has been admitted.
+// handSPICE passes the connection of an admitted client to QEMU.
 func (s *Server) handSPICE(ctx context.Context, conn *os.File) error {
 	name := "spice-" + rand.Text()
 	get := qmp.Command{Execute: "getfd", Arguments: map[string]string{"fdname": name}, File: conn}
@@ -194,14 +194,14 @@ func (s *Server) handSPICE(ctx context.Context, conn *os.File) error {
 	}}
 	if _, err := s.opts.Backend.Run(ctx, add); err != nil {
 		forget := qmp.Command{Execute: "closefd", Arguments: map[string]string{"fdname": name}}
-		_, _ = s.opts.Backend.Run(ctx, forget) // the error that matters is the first
+		_, _ = s.opts.Backend.Run(ctx, forget) // the first error matters
 		return fmt.Errorf("hand QEMU's SPICE server a connection: %w", err)
 	}
 	return nil
 }
 
-// loopbackPair returns both ends of a TCP connection. QEMU names SPICE clients by their
-// addresses, which those of a socketpair(2) lack.
+// loopbackPair returns both ends of a TCP connection. QEMU names SPICE clients by their addresses, which a
+// socketpair(2) lacks.
 func loopbackPair(ctx context.Context) (ours net.Conn, theirs *os.File, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -212,7 +212,7 @@ func loopbackPair(ctx context.Context) (ours net.Conn, theirs *os.File, err erro
 		return nil, nil, err
 	}
 	deadline := time.Now().Add(guestTime)
-	for { // until it is ours: any process may have connected
+	for { // until our connection arrives: any process may have connected
 		if err = listener.(*net.TCPListener).SetDeadline(deadline); err != nil {
 			break
 		}
@@ -234,8 +234,8 @@ func loopbackPair(ctx context.Context) (ours net.Conn, theirs *os.File, err erro
 	return ours, theirs, nil
 }
 
-// SPICE opens a channel of the SPICE protocol, which wants no password. All channels of a client
-// have the same id, of at most 64 characters that no other client knows; mode is Type or Take.
+// SPICE opens a channel of the SPICE protocol, which requires no password. All channels of a client have the same
+// id, of at most 64 characters that no other client knows; mode is Type or Take.
 func (c *Client) SPICE(ctx context.Context, id string, mode Mode) (net.Conn, error) {
-	return c.stream(ctx, "/v1/spice?client="+url.QueryEscape(id)+"&mode="+string(mode))
+	return c.openStream(ctx, "/v1/spice?client="+url.QueryEscape(id)+"&mode="+string(mode))
 }

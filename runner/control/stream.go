@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -27,12 +28,12 @@ func wantsUpgrade(r *http.Request) error {
 // stream is a connection that was taken over from HTTP.
 type stream struct {
 	net.Conn
-	in *bufio.Reader // what has been read already, then the rest
+	in *bufio.Reader // first the bytes that were already read, then the rest
 }
 
 func (s *stream) Read(p []byte) (int, error) { return s.in.Read(p) }
 
-// CloseWrite ends what is sent. The other end then closes the stream.
+// CloseWrite ends the sent direction. The other end closes the stream in response.
 func (s *stream) CloseWrite() error {
 	if conn, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return conn.CloseWrite()
@@ -40,25 +41,25 @@ func (s *stream) CloseWrite() error {
 	return s.Conn.Close()
 }
 
-// upgrade takes a connection over from HTTP. The caller must forget it in the end.
-func (s *Server) upgrade(w http.ResponseWriter) (*stream, error) {
+// upgradeStream takes over a connection from HTTP. The caller must call forget at the end.
+func (s *Server) upgradeStream(w http.ResponseWriter) (*stream, error) {
 	conn, buf, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, fmt.Errorf("take over the connection: %w", err)
 	}
-	if !s.keep(conn) {
+	if !s.keepStream(conn) {
 		_ = conn.Close()
 		return nil, errors.New("the control interface is closed")
 	}
 	if _, err := conn.Write([]byte(upgraded)); err != nil {
-		s.forget(conn)
+		s.forgetStream(conn)
 		return nil, fmt.Errorf("begin a stream: %w", err)
 	}
 	return &stream{Conn: conn, in: buf.Reader}, nil
 }
 
-// splice copies in both directions until either side ends, and closes both.
-func splice(a, b io.ReadWriteCloser) {
+// spliceStreams copies in both directions until either side ends, and closes both.
+func spliceStreams(a, b io.ReadWriteCloser) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -70,8 +71,7 @@ func splice(a, b io.ReadWriteCloser) {
 	<-done
 }
 
-// onlyReader and onlyWriter hide methods that would let io.Copy choose a
-// buffer of its own, larger one.
+// onlyReader and onlyWriter hide methods. Otherwise io.Copy would choose its own, larger buffer.
 type (
 	onlyReader struct{ io.Reader }
 	onlyWriter struct{ io.Writer }
@@ -86,34 +86,34 @@ func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.socket("console"); err != nil {
+	if _, err := s.socketFor("console"); err != nil {
 		return err
 	}
-	client := who(r)
+	client := senderOf(r)
 	viewer, err := s.console.Open(mode, client)
 	if err != nil {
 		return err
 	}
 	defer viewer.Close()
-	conn, err := s.upgrade(w)
+	conn, err := s.upgradeStream(w)
 	if err != nil {
 		return nil // the client has disconnected
 	}
-	defer s.forget(conn.Conn)
+	defer s.forgetStream(conn.Conn)
 	s.opts.Log.Info("serial console opened", "command", string(mode), "client", client.String())
-	s.attend(conn, viewer, mode)
+	s.attendViewer(conn, viewer, mode)
 	s.opts.Log.Info("serial console closed", "client", client.String())
 	return nil
 }
 
-// attend serves a viewer until the client disconnects, the console ends, or another viewer
-// takes it over. Input from a viewer that only watches is dropped.
-func (s *Server) attend(conn *stream, viewer *Viewer, mode Mode) {
+// attendViewer serves a viewer until the client disconnects, the console ends, or another viewer takes over. It drops
+// the input of a viewer that only watches.
+func (s *Server) attendViewer(conn *stream, viewer *Viewer, mode Mode) {
 	if mode != Watch {
-		splice(conn, viewer)
+		spliceStreams(conn, viewer)
 		return
 	}
-	splice(conn, struct {
+	spliceStreams(conn, struct {
 		io.Reader
 		io.Writer
 		io.Closer
@@ -125,46 +125,57 @@ func (s *Server) getVNC(w http.ResponseWriter, r *http.Request) error {
 	if err := wantsUpgrade(r); err != nil {
 		return err
 	}
-	path, err := s.socket("vnc")
+	path, err := s.socketFor("vnc")
 	if err != nil {
 		return err
 	}
-	screen, err := dial(r.Context(), path, vncClientName(who(r).String()))
+	screen, err := dialQEMU(r.Context(), path, vncClientName(senderOf(r).String()))
 	if err != nil {
-		return Refusal(err.Error())
+		return err
 	}
 	defer screen.Close()
-	conn, err := s.upgrade(w)
+	conn, err := s.upgradeStream(w)
 	if err != nil {
 		return nil // the client has disconnected
 	}
-	defer s.forget(conn.Conn)
-	splice(conn, screen)
+	defer s.forgetStream(conn.Conn)
+	spliceStreams(conn, screen)
 	return nil
 }
 
-// vncClientPrefix begins the name that QEMU reports for a client that is connected through
-// the control interface.
+// vncClientPrefix begins the name that QEMU reports for a client that is connected through the control interface.
 const vncClientPrefix = "vmop-vnc/"
 
-// vncClientName returns an address for this end of a connection with QEMU's VNC
-// server. It lies in Linux' abstract namespace (unix(7)), is used once, and says
-// who looks at the screen: QEMU's events have it.
+// vncClientName returns an address for this end of a connection with QEMU's VNC server. The address is in Linux'
+// abstract namespace (unix(7)), and is used once. It contains the viewer's name, because QEMU's events contain
+// the address.
 func vncClientName(who string) string {
 	name := "@" + vncClientPrefix + rand.Text() + "/" + who
 	return strings.ToValidUTF8(name[:min(len(name), maxSocketPath)], "")
 }
 
-// VNCClient returns the client that is connected through the control interface, from the
-// name that QEMU reports for it.
+// VNCClient returns the client that is connected through the control interface, from the name that QEMU reports
+// for it.
 func VNCClient(name string) (who string, ok bool) {
 	rest, found := strings.CutPrefix(name, vncClientPrefix)
 	_, who, cut := strings.Cut(rest, "/")
 	return who, found && cut
 }
 
-// dial connects to a unix socket; from is the address of this end, if not empty.
-func dial(ctx context.Context, path, from string) (net.Conn, error) {
+// dialQEMU is like dial for a socket of QEMU. The error is a Refusal.
+func dialQEMU(ctx context.Context, path, from string) (net.Conn, error) {
+	conn, err := dialSocket(ctx, path, from)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, Refusal(path + " was removed while the VM is running; if it does not come back, restart the VM")
+	case err != nil:
+		return nil, Refusal(err.Error())
+	}
+	return conn, nil
+}
+
+// dialSocket connects to a unix socket; from is the address of this end, if not empty.
+func dialSocket(ctx context.Context, path, from string) (net.Conn, error) {
 	var d net.Dialer
 	if from != "" {
 		d.LocalAddr = &net.UnixAddr{Name: from, Net: "unix"}

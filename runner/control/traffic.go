@@ -13,17 +13,17 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// traffic is what a VM has read, written, sent and received since QEMU was started.
+// traffic is the amount of data that a VM has read, written, sent and received since QEMU was started.
 type traffic struct {
 	drives []driveTraffic
 	taps   []tapTraffic
 }
 
-// driveTraffic is what query-blockstats says of the device of a drive. Times are what requests took, in all, in
-// nanoseconds.
+// driveTraffic contains the values of a drive's device from query-blockstats. Times are the total duration of
+// requests, in nanoseconds.
 type driveTraffic struct {
 	Device string `json:"qdev"`
-	Drive  string `json:"device"` // its name in QEMU's -drive; "" of a -blockdev
+	Drive  string `json:"device"` // its name in QEMU's -drive; "" for a -blockdev
 	Stats  struct {
 		Read      int64 `json:"rd_bytes"`
 		Written   int64 `json:"wr_bytes"`
@@ -36,7 +36,7 @@ type driveTraffic struct {
 	} `json:"stats"`
 }
 
-// tapTraffic is what the host counts of a tap, as the guest sees it: what the host sends, it receives.
+// tapTraffic contains the host's counters of a tap from the guest's view: the guest receives what the host sends.
 type tapTraffic struct {
 	name           string
 	received, sent counts
@@ -44,8 +44,8 @@ type tapTraffic struct {
 
 type counts struct{ bytes, packets, errors, dropped int64 }
 
-// traffic returns what there has been. It fails if QEMU doesn't answer in time.
-func (s *Server) traffic(ctx context.Context) (t traffic, err error) {
+// trafficOfDevices returns the traffic so far. It fails if QEMU doesn't answer in time.
+func (s *Server) trafficOfDevices(ctx context.Context) (t traffic, err error) {
 	ctx, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	reply, err := s.opts.Backend.Run(ctx, qmp.Command{Execute: "query-blockstats"})
@@ -61,7 +61,8 @@ func (s *Server) traffic(ctx context.Context) (t traffic, err error) {
 	return t, nil
 }
 
-// driveTraffics reads a reply to query-blockstats. What has no device is below or beside one.
+// driveTraffics parses a reply to query-blockstats. It skips nodes without a device, which are below or next to a
+// node with a device.
 func driveTraffics(reply json.RawMessage) ([]driveTraffic, error) {
 	var all, drives []driveTraffic
 	if err := json.Unmarshal(reply, &all); err != nil {
@@ -79,7 +80,7 @@ func driveTraffics(reply json.RawMessage) ([]driveTraffic, error) {
 	return drives, nil
 }
 
-// tapTraffics reads /sys/class/net. A tap that isn't there, as it is in another network namespace, is left out.
+// tapTraffics reads /sys/class/net. It omits missing taps, for example those in another network namespace.
 func tapTraffics(net fs.FS, taps []plan.Tap) (all []tapTraffic) {
 	for _, tap := range taps {
 		t := tapTraffic{name: tap.Name}
@@ -88,7 +89,7 @@ func tapTraffics(net fs.FS, taps []plan.Tap) (all []tapTraffic) {
 			for what, count := range map[string]*int64{
 				"bytes": &to.bytes, "packets": &to.packets, "errors": &to.errors, "dropped": &to.dropped,
 			} {
-				n, err := counter(net, tap.Name, direction+"_"+what)
+				n, err := readCounter(net, tap.Name, direction+"_"+what)
 				if *count = n; err != nil {
 					failed = err
 				}
@@ -101,7 +102,7 @@ func tapTraffics(net fs.FS, taps []plan.Tap) (all []tapTraffic) {
 	return all
 }
 
-// The metrics of a drive and of a tap, by the names that KubeVirt has for them.
+// The metrics of a drive and of a tap, with KubeVirt's names.
 var (
 	storageMetrics = [...][2]string{
 		{"read_traffic_bytes", "Bytes that the guest has read"},
@@ -121,7 +122,7 @@ var (
 	}
 )
 
-func (d driveTraffic) values() [len(storageMetrics)]float64 {
+func (d driveTraffic) metricValues() [len(storageMetrics)]float64 {
 	const nano = 1e-9
 	s := d.Stats
 	return [...]float64{
@@ -130,26 +131,28 @@ func (d driveTraffic) values() [len(storageMetrics)]float64 {
 	}
 }
 
-func (c counts) values() [len(networkMetrics)]float64 {
+func (c counts) metricValues() [len(networkMetrics)]float64 {
 	return [...]float64{float64(c.bytes), float64(c.packets), float64(c.errors), float64(c.dropped)}
 }
 
-// write writes the metrics.
-func (t traffic) write(w *metricsWriter) {
+// writeMetrics writes the metrics.
+func (t traffic) writeMetrics(w *metricsWriter) {
 	for i, m := range storageMetrics {
-		w.family("vmop_vm_storage_"+m[0]+"_total", "counter", m[1]+", by the drive's device.", "drive")
+		w.beginFamily("vmop_vm_storage_"+m[0]+"_total", "counter", m[1]+", by the drive's device.", "drive")
 		for _, d := range t.drives {
-			w.value(d.values()[i], d.Device)
+			w.writeValue(d.metricValues()[i], d.Device)
 		}
 	}
 	for i, m := range networkMetrics {
-		w.family("vmop_vm_network_receive_"+m[0]+"_total", "counter", m[1]+" to the guest, by the tap.", "interface")
+		w.beginFamily("vmop_vm_network_receive_"+m[0]+"_total", "counter", m[1]+" to the guest, by the tap.",
+			"interface")
 		for _, tap := range t.taps {
-			w.value(tap.received.values()[i], tap.name)
+			w.writeValue(tap.received.metricValues()[i], tap.name)
 		}
-		w.family("vmop_vm_network_transmit_"+m[0]+"_total", "counter", m[1]+" from the guest, by the tap.", "interface")
+		w.beginFamily("vmop_vm_network_transmit_"+m[0]+"_total", "counter", m[1]+" from the guest, by the tap.",
+			"interface")
 		for _, tap := range t.taps {
-			w.value(tap.sent.values()[i], tap.name)
+			w.writeValue(tap.sent.metricValues()[i], tap.name)
 		}
 	}
 }

@@ -11,31 +11,20 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"vmop/vmstatus"
 )
 
-// A Usage is what a VM has used from the start of QEMU to a time. The rates of its counters
-// are what they differ by between two times.
-type Usage struct {
-	At time.Time `json:"at"`
-	// CPUSeconds is QEMU's processor time, that of the guest's CPUs included.
-	CPUSeconds float64 `json:"cpuSeconds"`
-	// Memory is QEMU's resident memory in bytes.
-	Memory int64 `json:"memory"`
-	// Read and Written are bytes of all drives.
-	Read    int64 `json:"read"`
-	Written int64 `json:"written"`
-	// Received and Sent are bytes of the guest's network interfaces that are taps on the host;
-	// nil if there is none, because QEMU counts nothing of its own networks.
-	Received *int64 `json:"received,omitempty"`
-	Sent     *int64 `json:"sent,omitempty"`
-}
+// A Usage is what a VM has used from the start of QEMU to a time.
+type Usage = vmstatus.Usage
 
-// Which usages a runner keeps: those of the last hour.
+// A runner keeps the usages of the last hour.
 const (
 	usageStep  = 30 * time.Second
 	usageCount = int(time.Hour / usageStep)
 	usageTime  = 5 * time.Second // for QEMU to answer
-	// metricsTime is the same for metrics, which have the rest without it: the manager waits for two seconds.
+	// metricsTime is the same for metrics: after it, the other metrics are sent, because the manager waits for
+	// two seconds.
 	metricsTime = time.Second
 )
 
@@ -45,7 +34,7 @@ type usages struct {
 	list []Usage
 }
 
-func (u *usages) add(one Usage) {
+func (u *usages) addUsage(one Usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.list) >= usageCount {
@@ -54,14 +43,14 @@ func (u *usages) add(one Usage) {
 	u.list = append(u.list, one)
 }
 
-// all returns a copy.
-func (u *usages) all() []Usage {
+// allUsages returns a copy.
+func (u *usages) allUsages() []Usage {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Clone(u.list)
 }
 
-// keepUsage measures the usage now and then, until ctx is done.
+// keepUsage measures the usage every usageStep, until ctx is done.
 func (s *Server) keepUsage(ctx context.Context) {
 	tick := time.NewTicker(usageStep)
 	defer tick.Stop()
@@ -71,26 +60,26 @@ func (s *Server) keepUsage(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if one, err := s.measure(ctx); err == nil { // QEMU may be starting or ending
-			s.usage.add(one)
+		if one, err := s.measureUsage(ctx); err == nil { // QEMU may be starting or ending
+			s.usage.addUsage(one)
 		}
 	}
 }
 
-// measure returns the usage by now.
-func (s *Server) measure(ctx context.Context) (Usage, error) {
-	t, err := s.traffic(ctx)
+// measureUsage returns the current usage.
+func (s *Server) measureUsage(ctx context.Context) (Usage, error) {
+	t, err := s.trafficOfDevices(ctx)
 	if err != nil {
 		return Usage{}, err
 	}
 	pid, proc := s.opts.Tracker.Status().QEMU.PID, os.DirFS("/proc")
-	one := Usage{At: time.Now(), CPUSeconds: processorTime(proc, pid), Memory: resident(proc, pid)}
-	one.add(t)
+	one := Usage{At: time.Now(), CPUSeconds: processorTime(proc, pid), Memory: residentBytes(proc, pid)}
+	t.addTo(&one)
 	return one, nil
 }
 
-// add adds up what there has been on all drives and taps.
-func (u *Usage) add(t traffic) {
+// addTo adds the traffic of all drives and taps to a usage.
+func (t traffic) addTo(u *Usage) {
 	for _, d := range t.drives {
 		u.Read += d.Stats.Read
 		u.Written += d.Stats.Written
@@ -104,18 +93,17 @@ func (u *Usage) add(t traffic) {
 	}
 }
 
-// ticks is the unit of times in /proc/PID/stat: the kernel's ABI has it on all architectures
-// that Go supports.
+// ticks is the unit of times in /proc/PID/stat. The kernel's ABI uses it on all architectures that Go supports.
 const ticks = 100
 
-// processorTime returns the processor time of a process in seconds (utime and stime of
-// proc(5)); 0 if it is not known.
+// processorTime returns the processor time of a process in seconds (utime and stime of proc(5)); 0 if it is not
+// known.
 func processorTime(proc fs.FS, pid int) float64 {
 	text, err := fs.ReadFile(proc, strconv.Itoa(pid)+"/stat")
 	if err != nil {
 		return 0
 	}
-	rest := text[bytes.LastIndexByte(text, ')')+1:] // the name may have anything in it
+	rest := text[bytes.LastIndexByte(text, ')')+1:] // the name may contain anything
 	fields := strings.Fields(string(rest))
 	const utime, stime = 11, 12 // fields 14 and 15 of the line
 	if len(fields) <= stime {
@@ -129,7 +117,7 @@ func processorTime(proc fs.FS, pid int) float64 {
 	return float64(user+system) / ticks
 }
 
-func counter(net fs.FS, name, what string) (int64, error) {
+func readCounter(net fs.FS, name, what string) (int64, error) {
 	text, err := fs.ReadFile(net, name+"/statistics/"+what)
 	if err != nil {
 		return 0, err
@@ -137,10 +125,10 @@ func counter(net fs.FS, name, what string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// getUsage answers with what was measured in the last hour, and what is now.
+// getUsage answers with the measurements of the last hour, and the current usage.
 func (s *Server) getUsage(w http.ResponseWriter, r *http.Request) error {
-	list := s.usage.all()
-	if one, err := s.measure(r.Context()); err == nil {
+	list := s.usage.allUsages()
+	if one, err := s.measureUsage(r.Context()); err == nil {
 		list = append(list, one)
 	}
 	if list == nil {

@@ -42,16 +42,16 @@ func TestCountersAreRead(t *testing.T) {
 	}
 	taps := tapTraffics(net, []plan.Tap{{Name: "tap0"}, {Name: "gone"}, {Name: "tap1"}})
 	var u Usage
-	u.add(traffic{drives, taps})
+	traffic{drives, taps}.addTo(&u)
 	require.Equal(t, []int64{1005, 20}, []int64{u.Read, u.Written})
 	require.EqualValues(t, 101, *u.Received, "what the host sends")
 	require.EqualValues(t, 14, *u.Sent)
 
 	u = Usage{}
-	u.add(traffic{drives: drives})
+	traffic{drives: drives}.addTo(&u)
 	require.Nil(t, u.Received)
 	w := newMetricsWriter("web")
-	traffic{drives, taps}.write(w)
+	traffic{drives, taps}.writeMetrics(w)
 	for _, line := range []string{
 		`vmop_vm_storage_read_traffic_bytes_total{name="web",drive="cd0"} 5`,
 		`vmop_vm_storage_iops_read_total{name="web",drive="disk0"} 3`,
@@ -68,9 +68,9 @@ func TestUsagesAreBounded(t *testing.T) {
 	t.Parallel()
 	var u usages
 	for i := range 3 * usageCount {
-		u.add(Usage{At: time.Unix(int64(i), 0)})
+		u.addUsage(Usage{At: time.Unix(int64(i), 0)})
 	}
-	all := u.all()
+	all := u.allUsages()
 	require.Len(t, all, usageCount)
 	require.EqualValues(t, 3*usageCount-1, all[usageCount-1].At.Unix())
 }

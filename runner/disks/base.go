@@ -18,12 +18,11 @@ const (
 	longestBase  = 1023
 )
 
-// deepestChain is how many bases are looked at. A chain may lead back to its beginning.
+// deepestChain limits the backing files that are examined, because a chain may lead back to its beginning.
 const deepestChain = 64
 
-// Bases returns the files that an image of the format qcow2 is an overlay of, the
-// nearest first, as the headers say. What is no such image has none; a base that isn't
-// a file is left out.
+// Bases returns the backing files of an image of the format qcow2, the nearest first, according to the headers.
+// It returns an empty list for other files, and omits backing files that aren't files.
 func Bases(image string) []string {
 	var list []string
 	for at := image; len(list) < deepestChain; {
@@ -41,7 +40,7 @@ func Bases(image string) []string {
 	return list
 }
 
-// baseOf returns the name of the base in the header of an image; "" if there is none.
+// baseOf returns the name of the backing file in the header of an image; "" without a backing file.
 func baseOf(image string) (string, error) {
 	f, err := os.OpenFile(image, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package disks looks after the images of a VM's disks on the host: it makes them,
-// lets them grow, and notices when they have grown.
+// Package disks manages the images of a VM's disks on the host: it creates them, enlarges them, and notices when
+// they have grown.
 package disks
 
 import (
@@ -13,37 +13,35 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/durable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/readfile"
 	"vmop/vmspec"
 )
 
-// Of what an image and its file system have together, a part is left for the list of
-// what is where: an image written at random, 4 KiB at a time, needs a 220th on ext4.
+// metadataShare reserves a part of the file system's room for the list of an image's extents: an image written at
+// random, 4 KiB at a time, needs a 220th on ext4.
 const metadataShare = 128
 
-// A volume that was made for one image has less room than it has bytes, by what its file
-// system needs: no more than a part of it, and some MiB.
+// A volume that was created for one image has less room than the image has bytes, because of the needs of its
+// file system: at most a fraction of it, and some MiB.
 const (
 	overheadShare  = 8
 	leastOverhead  = 32 * vmspec.MiB
 	leastUsedShare = 2
 )
 
-// isVolume reports whether a file system that has room for so much may have been made for
-// an image of a size.
+// isVolume reports whether a file system with this room may have been created for an image of this size.
 func isVolume(room int64, size vmspec.Bytes) bool {
 	missing := int64(size) - room
 	return room >= int64(size/leastUsedShare) && missing <= int64(size/overheadShare+leastOverhead)
 }
 
-// leastGrowth is the part of its size by which an image must become larger where its
-// file system has no room for all: the free space of one that is shared goes up and
-// down.
+// leastGrowth is the minimum growth of an image, as a part of its size, if its file system lacks room for the
+// full size, because the free space of a shared file system varies.
 const leastGrowth = 64
 
-// MakeImages makes the images that disks with a size don't have, and lets those grow
-// that are smaller. It returns why it can't, by the disks' places in vm.drives.
+// MakeImages creates the missing images of disks with a size, and enlarges images that are too small. It returns
+// errors by the disks' places in vm.drives.
 func MakeImages(drives []vmspec.Drive, log *slog.Logger) []vmspec.Fault {
 	var faults []vmspec.Fault
 	for i, d := range drives {
@@ -53,19 +51,19 @@ func MakeImages(drives []vmspec.Drive, log *slog.Logger) []vmspec.Fault {
 		path := fmt.Sprintf("vm.drives[%d].size", i)
 		have, err := fitImage(d, log)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // vmspec.MissingFiles names the folder that there is not
+			continue // vmspec.MissingFiles reports the missing folder
 		} else if err != nil {
 			faults = append(faults, vmspec.Fault{Path: path, Message: err.Error()})
-		} else if text := difference(d, have); text != "" {
+		} else if text := sizeDifference(d, have); text != "" {
 			log.Warn("a disk is not as configured", "file", d.File, "err", path+": "+text)
 		}
 	}
 	return faults
 }
 
-// difference says what of an image is not as its disk is to be, though nothing has failed;
-// "" if all is.
-func difference(d vmspec.Drive, have int64) string {
+// sizeDifference describes how an image differs from its configured disk although no operation has failed; "" if it
+// doesn't differ.
+func sizeDifference(d vmspec.Drive, have int64) string {
 	info, err := os.Lstat(d.File)
 	if d.Size == 0 || err != nil || !info.Mode().IsRegular() {
 		return ""
@@ -77,9 +75,9 @@ func difference(d vmspec.Drive, have int64) string {
 	if !isVolume(have, d.Size) {
 		return fmt.Sprintf("the disk has %s of %s: its file system has no room for more", size, d.Size)
 	}
-	image, err := regular.Open(d.File)
+	image, err := readfile.Open(d.File)
 	if err != nil {
-		return "" // QEMU has it
+		return "" // QEMU uses it
 	}
 	defer image.Close()
 	if _, room, err := roomFor(image); err == nil && !isVolume(room, size) {
@@ -89,11 +87,10 @@ func difference(d vmspec.Drive, have int64) string {
 	return ""
 }
 
-// fitImage makes the image of a disk as large as the disk is to be, and returns its size.
-// There are holes in what is new. On a volume of its own, and when it grows, an image
-// becomes only as large as its file system has room for: the volume may grow later. An
-// image never becomes smaller. What is no file is left alone, and so is a link: the image
-// it leads to may belong to another VM.
+// fitImage makes the image of a disk as large as configured, and returns its size. New parts are holes. A
+// dedicated volume, and an image that grows, limit the size to the room in the file system: the volume may grow
+// later. An image never shrinks. fitImage skips devices, and links, because the image behind a link may belong to
+// another VM.
 func fitImage(d vmspec.Drive, log *slog.Logger) (size int64, err error) {
 	info, err := os.Lstat(d.File)
 	made := errors.Is(err, fs.ErrNotExist)
@@ -127,8 +124,8 @@ func fitImage(d vmspec.Drive, log *slog.Logger) (size int64, err error) {
 	if err := image.Truncate(size); err != nil {
 		return have, fmt.Errorf("make %s larger: %w", d.File, err)
 	}
-	if made { // what the guest writes to it later must not be lost with its name
-		if err := durable.SyncFolder(filepath.Dir(d.File)); err != nil {
+	if made { // data that the guest writes later must not be lost together with the name
+		if err := atomicfile.SyncFolder(filepath.Dir(d.File)); err != nil {
 			return size, fmt.Errorf("make %s durable: %w", d.File, err)
 		}
 	}
@@ -151,10 +148,10 @@ func roomFor(file *os.File) (have, room int64, err error) {
 	if err := errors.Join(unix.Fstat(int(file.Fd()), &s), unix.Fstatfs(int(file.Fd()), &f)); err != nil {
 		return 0, 0, err
 	}
-	if f.Blocks == 0 { // it doesn't say
+	if f.Blocks == 0 { // the file system doesn't report it
 		return s.Size, 1 << 62, nil
 	}
-	const sector = 512 // st_blocks counts these
+	const sector = 512 // the unit of st_blocks
 	room = s.Blocks*sector + int64(f.Bavail)*f.Frsize
 	return s.Size, (room - room/metadataShare) &^ (int64(vmspec.MiB) - 1), nil
 }

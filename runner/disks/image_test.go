@@ -117,7 +117,7 @@ func TestAnImageForWhichThereIsNoRoom(t *testing.T) {
 		drive := vmspec.Drive{File: image, Size: tt.wanted}
 		have, err := fitImage(drive, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
-		require.Equal(t, tt.want, difference(drive, have))
+		require.Equal(t, tt.want, sizeDifference(drive, have))
 	}
 	disks := New([]vmspec.Drive{{Type: vmspec.DriveRaw, Format: "raw", File: image, Size: vmspec.GiB}},
 		plan.Rules{plan.Disk{Drive: 0}}, slog.New(slog.DiscardHandler))

@@ -17,38 +17,37 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Times of looking at the disks of a running machine.
+// Intervals of measuring the disks of a running machine.
 const (
 	lookTime = time.Minute
-	// settleTime is how long a size has to stay for being one that counts.
+	// settleTime is how long a size must stay the same before it counts.
 	settleTime = 10 * time.Second
 )
 
-// Sizes knows how large the disks of a running machine are on the host:
-// they grow there, by truncate, lvextend or a larger volume of Kubernetes, and
-// QEMU doesn't see it. A size that still changes is waited for: QEMU would cut
-// off what comes later (see reconcile.Desired.Sizes).
+// Sizes tracks the sizes of a running machine's disks on the host. They grow there, by truncate, lvextend or a
+// larger Kubernetes volume, and QEMU doesn't notice it. Sizes waits until a size is stable, because QEMU would
+// cut off later growth (see reconcile.Desired.Sizes).
 type Sizes struct {
 	log     *slog.Logger
 	disks   map[int]*hostDisk // by index in vm.drives
 	settled map[int]int64
-	wanted  []vmspec.Drive // by the configuration in force
+	wanted  []vmspec.Drive // from the active configuration
 	looks   chan []vmspec.Drive
-	fixed   []vmspec.Fault // that sizes don't change
+	fixed   []vmspec.Fault // independent of sizes
 }
 
-// hostDisk is what was seen of a disk.
+// hostDisk is the observed state of a disk.
 type hostDisk struct {
 	path     string
-	opened   os.FileInfo // the file that QEMU has; nil: not seen yet
+	opened   os.FileInfo // the file that QEMU has open; nil: not seen yet
 	replaced bool
 	size     int64
-	since    time.Time // when it was seen first with this size
-	fault    string    // why it can't grow, so that it is logged once
+	since    time.Time // when this size was first seen
+	fault    string    // why it can't grow, to log it only once
 }
 
-// New returns the disks that can grow from outside, of a VM whose plan has these
-// rules. The size of a qcow2 disk is in its image, which only QEMU may change.
+// New returns the disks that can grow from outside, for a VM with these rules in its plan. It omits qcow2 disks:
+// their size is in the image, which only QEMU may change.
 func New(drives []vmspec.Drive, rules plan.Rules, log *slog.Logger) *Sizes {
 	d := &Sizes{
 		log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}, wanted: drives,
@@ -67,14 +66,13 @@ func New(drives []vmspec.Drive, rules plan.Rules, log *slog.Logger) *Sizes {
 	return d
 }
 
-// Differ adds faults of the disks that hold as long as the machine runs. It is called before Watch.
+// Differ adds errors of disks that persist as long as the machine is running. Call it before Watch.
 func (d *Sizes) Differ(faults []vmspec.Fault) { d.fixed = faults }
 
-// Watch looks at the disks at once, when Measure is called, and from time to time: the
-// file system of an image may grow later than the image is to. It hands over the
-// sizes of all disks when those that count have changed, and what of the disks isn't as
-// configured when that has. A host that does not answer (NFS) keeps nothing waiting but
-// this.
+// Watch measures the disks immediately, when Measure is called, and periodically, because the file system of an
+// image may grow later than the configured size. It passes the sizes of all disks to settled when a stable size
+// has changed, and the differences from the configuration to differ when they have changed. A host that does not
+// answer (NFS) blocks only this function.
 func (d *Sizes) Watch(ctx context.Context, settled func(map[int]int64), differ func([]vmspec.Fault)) {
 	if len(d.disks) == 0 {
 		if d.fixed != nil {
@@ -92,11 +90,11 @@ func (d *Sizes) Watch(ctx context.Context, settled func(map[int]int64), differ f
 		case d.wanted = <-d.looks:
 		case <-wake.C:
 		}
-		changed, moving := d.record(d.measure(), time.Now())
+		changed, moving := d.recordSizes(d.measureDisks(), time.Now())
 		if changed {
 			settled(maps.Clone(d.settled))
 		}
-		if now := d.differences(); !reflect.DeepEqual(before, now) {
+		if now := d.sizeFaults(); !reflect.DeepEqual(before, now) {
 			before = now
 			differ(now)
 		}
@@ -108,8 +106,8 @@ func (d *Sizes) Watch(ctx context.Context, settled func(map[int]int64), differ f
 	}
 }
 
-// Measure has the disks looked at, with what the configuration wants now; what was
-// wanted before counts no more. One goroutine calls it.
+// Measure triggers a measurement with the disks of the current configuration, which replace the previous disks.
+// It must be called by one goroutine only.
 func (d *Sizes) Measure(wanted []vmspec.Drive) {
 	select {
 	case <-d.looks:
@@ -118,9 +116,9 @@ func (d *Sizes) Measure(wanted []vmspec.Drive) {
 	d.looks <- wanted
 }
 
-// record notes the sizes that were seen. It returns whether those that count have
-// changed, and whether there are some that do not count yet.
-func (d *Sizes) record(seen map[int]int64, now time.Time) (changed, moving bool) {
+// recordSizes stores the measured sizes. It returns whether stable sizes have changed, and whether some sizes are not
+// stable yet.
+func (d *Sizes) recordSizes(seen map[int]int64, now time.Time) (changed, moving bool) {
 	for i, size := range seen {
 		disk := d.disks[i]
 		if disk.size != size {
@@ -137,9 +135,9 @@ func (d *Sizes) record(seen map[int]int64, now time.Time) (changed, moving bool)
 	return changed, moving
 }
 
-// measure returns the sizes of the disks that QEMU has open. One that is out of
-// reach has none: that is a matter of QEMU, which works with it.
-func (d *Sizes) measure() map[int]int64 {
+// measureDisks returns the sizes of the disks that QEMU has open. It omits unreachable disks: QEMU reports errors with
+// them.
+func (d *Sizes) measureDisks() map[int]int64 {
 	sizes := map[int]int64{}
 	for i, disk := range d.disks {
 		info, err := os.Stat(disk.path)
@@ -157,15 +155,14 @@ func (d *Sizes) measure() map[int]int64 {
 			continue
 		}
 		if size, err := hostSize(disk.path, info); err == nil {
-			sizes[i] = max(size, d.grown(i, disk, size))
+			sizes[i] = max(size, d.growImage(i, disk, size))
 		}
 	}
 	return sizes
 }
 
-// grown lets an image grow that has a size, and returns the one it has now; 0 if it
-// is another's matter.
-func (d *Sizes) grown(i int, disk *hostDisk, have int64) int64 {
+// growImage enlarges an image with a configured size, and returns its current size; 0 if Sizes must not change it.
+func (d *Sizes) growImage(i int, disk *hostDisk, have int64) int64 {
 	if i >= len(d.wanted) || d.wanted[i].File != disk.path || int64(d.wanted[i].Size) <= have {
 		return 0
 	}
@@ -181,8 +178,8 @@ func (d *Sizes) grown(i int, disk *hostDisk, have int64) int64 {
 	return size
 }
 
-// differences returns what of the disks isn't as configured.
-func (d *Sizes) differences() (list []vmspec.Fault) {
+// sizeFaults returns the differences between the disks and their configuration.
+func (d *Sizes) sizeFaults() (list []vmspec.Fault) {
 	list = append(list, d.fixed...)
 	for _, i := range slices.Sorted(maps.Keys(d.disks)) {
 		disk := d.disks[i]
@@ -191,7 +188,7 @@ func (d *Sizes) differences() (list []vmspec.Fault) {
 		}
 		text := disk.fault
 		if text == "" {
-			text = difference(d.wanted[i], disk.size)
+			text = sizeDifference(d.wanted[i], disk.size)
 		}
 		if text != "" {
 			list = append(list, vmspec.Fault{Path: fmt.Sprintf("vm.drives[%d].size", i), Message: text})

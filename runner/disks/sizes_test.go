@@ -38,12 +38,12 @@ func TestASizeThatChangesIsWaitedFor(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for i, s := range steps {
 		now = now.Add(s.after)
-		changed, moving := d.record(map[int]int64{0: s.first, 2: s.second}, now)
+		changed, moving := d.recordSizes(map[int]int64{0: s.first, 2: s.second}, now)
 		require.Equal(t, s.changed, changed, "step %d", i)
 		require.Equal(t, s.moving, moving, "step %d", i)
 		require.Equal(t, s.settled, d.settled, "step %d", i)
 	}
-	changed, moving := d.record(map[int]int64{2: 30}, now) // the other is out of reach
+	changed, moving := d.recordSizes(map[int]int64{2: 30}, now) // the other is out of reach
 	require.False(t, changed)
 	require.True(t, moving)
 	require.Equal(t, map[int]int64{0: 12, 2: 20}, d.settled)
@@ -108,13 +108,13 @@ func TestAnotherFileIsNotTheDisk(t *testing.T) {
 	d := &Sizes{
 		disks: map[int]*hostDisk{0: {path: disk}, 1: {path: other}}, log: slog.New(slog.NewTextHandler(&log, nil)),
 	}
-	require.Equal(t, map[int]int64{0: 1, 1: 2}, d.measure())
+	require.Equal(t, map[int]int64{0: 1, 1: 2}, d.measureDisks())
 	require.NoError(t, os.Rename(image("new", 5), disk))
 	require.NoError(t, os.Truncate(other, 4))
 	for range 2 {
-		require.Equal(t, map[int]int64{1: 4}, d.measure())
+		require.Equal(t, map[int]int64{1: 4}, d.measureDisks())
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "the file of a disk was replaced; the VM keeps the one it has open"))
 	require.NoError(t, os.Remove(disk))
-	require.Equal(t, map[int]int64{1: 4}, d.measure())
+	require.Equal(t, map[int]int64{1: 4}, d.measureDisks())
 }

@@ -14,23 +14,22 @@ import (
 	"vmop/qmp"
 )
 
-// ErrClosed is the error of calls after QEMU has closed the socket or Close was called. To
-// continue, dial again.
+// ErrClosed is the error of calls after QEMU has closed the socket or Close was called. To continue, dial again.
 var ErrClosed = errors.New("the guest agent's socket is closed")
 
-// Agent is a connection to a guest agent. It is synchronised unless a call ended early;
-// then the next call begins by synchronising.
+// Agent is a connection to a guest agent. It is synchronised unless a call ended early; the next call then begins
+// by synchronising.
 type Agent struct {
 	conn net.Conn
-	turn chan struct{} // holds one token, whose holder owns the fields below
+	turn chan struct{} // holds one token; the token's holder owns the fields below
 
 	in     *reader
 	lastID int64
 	synced bool
 }
 
-// Dial connects to the socket of the agent's port and waits until the agent has answered.
-// That is for ever if none is running: give ctx a deadline.
+// Dial connects to the socket of the agent's port and waits until the agent has answered. If no agent is running,
+// it waits for ever: give ctx a deadline.
 func Dial(ctx context.Context, path string) (*Agent, error) {
 	a, err := Connect(ctx, path)
 	if err != nil {
@@ -53,11 +52,11 @@ func Connect(ctx context.Context, path string) (*Agent, error) {
 	return newAgent(conn), nil
 }
 
-// Synchronise waits until the agent answers and no earlier data is on the wire any more.
+// Synchronise waits until the agent answers and the wire is free of earlier data.
 func (a *Agent) Synchronise(ctx context.Context) error {
-	err := a.alone(ctx, func() error {
+	err := a.runAlone(ctx, func() error {
 		a.synced = false
-		return a.synchronise()
+		return a.synchroniseEnds()
 	})
 	if err != nil {
 		return fmt.Errorf("synchronise with guest agent %s: %w", a.conn.RemoteAddr(), err)
@@ -70,7 +69,7 @@ func newAgent(conn net.Conn) *Agent {
 		conn: conn,
 		turn: make(chan struct{}, 1),
 		in:   newReader(conn),
-		// Another process may have left commands of its own on the wire.
+		// Another process may have left its own commands on the wire.
 		lastID: rand.Int64N(1 << 48),
 	}
 	a.turn <- struct{}{}
@@ -80,18 +79,17 @@ func newAgent(conn net.Conn) *Agent {
 // Close closes the socket, which ends a call in progress.
 func (a *Agent) Close() error { return a.conn.Close() }
 
-// Run sends a command and returns the value of "return" in its reply. Errors:
-// *qmp.Error if the agent refused, ErrClosed, the context's, or the description
-// of what is wrong with the reply. Like a qmp.Command it may carry a password;
-// errors do not contain its arguments.
+// Run sends a command and returns the value of "return" in its reply. The error is a *qmp.Error if the agent
+// refused, ErrClosed, the context's error, or a description of an invalid reply. Like a qmp.Command it may
+// contain a password; errors do not contain its arguments.
 func (a *Agent) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
 	var value json.RawMessage
-	err := a.exclusively(ctx, func() error {
-		id, err := a.send(c)
+	err := a.runExclusively(ctx, func() error {
+		id, err := a.sendCommand(c)
 		if err != nil {
 			return err
 		}
-		value, err = a.receive(id)
+		value, err = a.receiveReply(id)
 		return err
 	})
 	if err != nil {
@@ -100,20 +98,19 @@ func (a *Agent) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error)
 	return value, nil
 }
 
-// exclusively runs a dialogue with the agent: alone, synchronised, and until ctx
-// ends.
-func (a *Agent) exclusively(ctx context.Context, dialogue func() error) error {
-	return a.alone(ctx, func() error {
-		if err := a.synchronise(); err != nil {
+// runExclusively runs a dialogue with the agent: alone, synchronised, and until ctx ends.
+func (a *Agent) runExclusively(ctx context.Context, dialogue func() error) error {
+	return a.runAlone(ctx, func() error {
+		if err := a.synchroniseEnds(); err != nil {
 			return err
 		}
 		return dialogue()
 	})
 }
 
-// alone runs a dialogue while no other is in progress, until ctx ends. Any result but
-// success or a refusal leaves the agent unsynchronised.
-func (a *Agent) alone(ctx context.Context, dialogue func() error) error {
+// runAlone runs a dialogue while no other is in progress, until ctx ends. Any result other than success or a refusal
+// leaves the agent unsynchronised.
+func (a *Agent) runAlone(ctx context.Context, dialogue func() error) error {
 	select {
 	case <-a.turn:
 		defer func() { a.turn <- struct{}{} }()
@@ -137,11 +134,11 @@ func (a *Agent) alone(ctx context.Context, dialogue func() error) error {
 	}
 	var refusal *qmp.Error
 	a.synced = a.synced && (err == nil || errors.As(err, &refusal))
-	return a.explain(ctx, err)
+	return a.explainError(ctx, err)
 }
 
-// explain names the cause of an error of the connection.
-func (a *Agent) explain(ctx context.Context, err error) error {
+// explainError names the cause of an error of the connection.
+func (a *Agent) explainError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -168,7 +165,7 @@ type reply struct {
 	Error  *qmp.Error      `json:"error"`
 }
 
-func (a *Agent) send(c qmp.Command) (id int64, err error) {
+func (a *Agent) sendCommand(c qmp.Command) (id int64, err error) {
 	a.lastID++
 	line, err := json.Marshal(request{c.Execute, c.Arguments, a.lastID})
 	if err != nil {
@@ -178,36 +175,35 @@ func (a *Agent) send(c qmp.Command) (id int64, err error) {
 	return a.lastID, err
 }
 
-// receive returns the reply to the command with the id. Replies to other commands, which
-// no correct agent sends, are skipped.
-func (a *Agent) receive(id int64) (json.RawMessage, error) {
+// receiveReply returns the reply to the command with the id. It skips replies to other commands, which a correct agent
+// never sends.
+func (a *Agent) receiveReply(id int64) (json.RawMessage, error) {
 	for {
-		line, err := a.in.line()
+		line, err := a.in.readLine()
 		if err != nil {
 			return nil, err
 		}
 		if len(line) == 0 {
 			continue
 		}
-		r, err := parse(line)
+		r, err := parseReply(line)
 		if err != nil {
 			return nil, err
 		}
-		if value, err, mine := r.to(id); mine {
+		if value, err, mine := r.answerTo(id); mine {
 			return value, err
 		}
 	}
 }
 
-// to returns what the reply says if it belongs to the command with the id, as one
-// without any id does too.
-func (r *reply) to(id int64) (value json.RawMessage, err error, mine bool) {
+// answerTo returns the content of the reply if it belongs to the command with the id, or has no id.
+func (r *reply) answerTo(id int64) (value json.RawMessage, err error, mine bool) {
 	if r.ID != nil && string(r.ID) != strconv.FormatInt(id, 10) {
 		return nil, nil, false
 	}
 	switch {
 	case r.Error != nil:
-		return nil, &qmp.Error{Class: qmp.Class(fit(string(r.Error.Class))), Desc: fit(r.Error.Desc)}, true
+		return nil, &qmp.Error{Class: qmp.Class(fitText(string(r.Error.Class))), Desc: fitText(r.Error.Desc)}, true
 	case r.Return != nil:
 		return r.Return, nil, true
 	}

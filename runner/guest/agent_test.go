@@ -26,8 +26,8 @@ func timeout(t testing.TB) context.Context {
 	return ctx
 }
 
-// listen returns a socket where an agent may be.
-func listen(t testing.TB) (*net.UnixListener, string) {
+// listenForLines returns a socket where an agent may be.
+func listenForLines(t testing.TB) (*net.UnixListener, string) {
 	dir, err := os.MkdirTemp("", "ga")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -59,7 +59,7 @@ func (q question) sync() string { return "\xff" + q.answer(fmt.Sprint(q.Argument
 // agentThat serves one client after the other: each question gets what answer
 // returns for it; "hang up" closes the connection.
 func agentThat(t testing.TB, answer func(n int, q question) string) string {
-	l, path := listen(t)
+	l, path := listenForLines(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		n := 0
@@ -304,7 +304,7 @@ func TestAClosedSocket(t *testing.T) {
 	require.ErrorIs(t, a.Ping(timeout(t)), guest.ErrClosed)
 	require.ErrorIs(t, a.Shutdown(timeout(t), guest.Halt), guest.ErrClosed, "nothing was sent")
 
-	_, path := listen(t)
+	_, path := listenForLines(t)
 	require.NoError(t, os.Remove(path))
 	_, err := guest.Dial(timeout(t), path)
 	require.ErrorIs(t, err, os.ErrNotExist)

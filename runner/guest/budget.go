@@ -2,18 +2,17 @@ package guest
 
 import "time"
 
-// A budget bounds how often a guest can make the host do something: burst times
-// at once, and once in each time every in the long run (the generic cell rate
-// algorithm of ITU-T I.371).
+// A budget limits how often a guest can cause work on the host: burst times immediately, and once per interval
+// every in the long run (the generic cell rate algorithm of ITU-T I.371).
 type budget struct {
 	every time.Duration
 	burst int
 	full  time.Time // when the whole burst is available again
 }
 
-// spend takes one from the budget if there is one left. Otherwise it returns
-// how long to wait for the next.
-func (b *budget) spend(now time.Time) (wait time.Duration) {
+// spendOne uses one unit of the budget if there is one left. Otherwise it returns how long to wait for the next
+// unit.
+func (b *budget) spendOne(now time.Time) (wait time.Duration) {
 	if b.full.Before(now) {
 		b.full = now
 	}

@@ -12,15 +12,15 @@ func TestABudget(t *testing.T) {
 	b := budget{every: time.Second, burst: 3}
 	now := time.Now()
 	for range 3 {
-		require.Zero(t, b.spend(now))
+		require.Zero(t, b.spendOne(now))
 	}
-	require.Equal(t, time.Second, b.spend(now))
-	require.Equal(t, time.Second, b.spend(now), "asking costs nothing")
-	require.Zero(t, b.spend(now.Add(time.Second)))
-	require.Equal(t, time.Second, b.spend(now.Add(time.Second)))
+	require.Equal(t, time.Second, b.spendOne(now))
+	require.Equal(t, time.Second, b.spendOne(now), "asking costs nothing")
+	require.Zero(t, b.spendOne(now.Add(time.Second)))
+	require.Equal(t, time.Second, b.spendOne(now.Add(time.Second)))
 	later := now.Add(time.Hour)
 	for range 3 {
-		require.Zero(t, b.spend(later))
+		require.Zero(t, b.spendOne(later))
 	}
-	require.Equal(t, time.Second, b.spend(later), "nothing is saved beyond the burst")
+	require.Equal(t, time.Second, b.spendOne(later), "nothing is saved beyond the burst")
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"vmop/qmp"
+	"vmop/vmstatus"
 )
 
 // Info describes an agent (guest-info).
@@ -16,20 +17,8 @@ type Info struct {
 	Commands map[string]bool // whether enabled, by name
 }
 
-// OSInfo describes the guest's operating system (guest-get-osinfo). Members that the guest
-// does not report are empty. All come from the guest, made printable and short.
-type OSInfo struct {
-	ID            string `json:"id"`   // debian
-	Name          string `json:"name"` // Debian GNU/Linux
-	PrettyName    string `json:"pretty-name"`
-	Version       string `json:"version"`
-	VersionID     string `json:"version-id"` // 12
-	Variant       string `json:"variant"`
-	VariantID     string `json:"variant-id"`
-	KernelRelease string `json:"kernel-release"`
-	KernelVersion string `json:"kernel-version"`
-	Machine       string `json:"machine"` // x86_64
-}
+// OSInfo describes the guest's operating system. All texts come from the guest, made printable and short.
+type OSInfo = vmstatus.OSInfo
 
 // Ping checks that the agent answers.
 func (a *Agent) Ping(ctx context.Context) error {
@@ -46,12 +35,12 @@ func (a *Agent) Info(ctx context.Context) (Info, error) {
 			Enabled bool   `json:"enabled"`
 		} `json:"supported_commands"`
 	}
-	if err := a.query(ctx, "guest-info", &said); err != nil {
+	if err := a.queryAgent(ctx, "guest-info", &said); err != nil {
 		return Info{}, err
 	}
-	info := Info{Version: fit(said.Version), Commands: make(map[string]bool, len(said.Commands))}
+	info := Info{Version: fitText(said.Version), Commands: make(map[string]bool, len(said.Commands))}
 	for _, c := range said.Commands {
-		info.Commands[fit(c.Name)] = c.Enabled
+		info.Commands[fitText(c.Name)] = c.Enabled
 	}
 	return info, nil
 }
@@ -59,25 +48,25 @@ func (a *Agent) Info(ctx context.Context) (Info, error) {
 // OSInfo queries the guest's operating system.
 func (a *Agent) OSInfo(ctx context.Context) (OSInfo, error) {
 	var info OSInfo
-	if err := a.query(ctx, "guest-get-osinfo", &info); err != nil {
+	if err := a.queryAgent(ctx, "guest-get-osinfo", &info); err != nil {
 		return OSInfo{}, err
 	}
 	for _, text := range []*string{
 		&info.ID, &info.Name, &info.PrettyName, &info.Version, &info.VersionID,
 		&info.Variant, &info.VariantID, &info.KernelRelease, &info.KernelVersion, &info.Machine,
 	} {
-		*text = fit(*text)
+		*text = fitText(*text)
 	}
 	return info, nil
 }
 
-func (a *Agent) query(ctx context.Context, name string, into any) error {
+func (a *Agent) queryAgent(ctx context.Context, name string, into any) error {
 	value, err := a.Run(ctx, qmp.Command{Execute: name})
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(value, into); err != nil {
-		return fmt.Errorf("guest agent %s: read the reply: %s", name, fit(err.Error()))
+		return fmt.Errorf("guest agent %s: read the reply: %s", name, fitText(err.Error()))
 	}
 	return nil
 }
@@ -88,20 +77,19 @@ type Mode string
 // The modes of guest-shutdown.
 const (
 	PowerDown Mode = "powerdown"
-	Halt      Mode = "halt" // the virtual machine stays, and QEMU has no event for it
+	Halt      Mode = "halt" // QEMU keeps running, and sends no event for it
 	Reboot    Mode = "reboot"
 )
 
-// Shutdown asks the guest to shut down. nil means that the agent has begun the shutdown;
-// QEMU's event SHUTDOWN marks its end.
+// Shutdown asks the guest to shut down. nil means that the agent has begun the shutdown; QEMU's event SHUTDOWN
+// marks its end.
 //
-// guest-shutdown has no reply unless it is refused. So a guest-sync-delimited
-// follows it at once: its answer, or the end of the socket, shows that no refusal
-// will come.
+// guest-shutdown has no reply unless it is refused. Shutdown therefore sends a guest-sync-delimited immediately
+// after it: the answer, or the end of the socket, shows that there is no refusal.
 func (a *Agent) Shutdown(ctx context.Context, mode Mode) error {
 	asked := false
-	err := a.exclusively(ctx, func() error {
-		id, err := a.send(qmp.Command{Execute: "guest-shutdown", Arguments: map[string]Mode{"mode": mode}})
+	err := a.runExclusively(ctx, func() error {
+		id, err := a.sendCommand(qmp.Command{Execute: "guest-shutdown", Arguments: map[string]Mode{"mode": mode}})
 		if err != nil {
 			return err
 		}
@@ -114,7 +102,7 @@ func (a *Agent) Shutdown(ctx context.Context, mode Mode) error {
 		if err != nil {
 			return err
 		}
-		return refusal(said, id)
+		return refusalAmong(said, id)
 	})
 	if err == nil || asked && errors.Is(err, ErrClosed) {
 		return nil
@@ -122,14 +110,14 @@ func (a *Agent) Shutdown(ctx context.Context, mode Mode) error {
 	return fmt.Errorf("guest agent guest-shutdown: %w", err)
 }
 
-// refusal returns the error reply to the command with the id among lines.
-func refusal(lines []byte, id int64) error {
+// refusalAmong returns the error reply to the command with the id among lines.
+func refusalAmong(lines []byte, id int64) error {
 	for line := range bytes.Lines(lines) {
-		r, err := parse(bytes.TrimSpace(line))
+		r, err := parseReply(bytes.TrimSpace(line))
 		if err != nil {
 			continue
 		}
-		if _, err, mine := r.to(id); mine && err != nil {
+		if _, err, mine := r.answerTo(id); mine && err != nil {
 			return err
 		}
 	}

@@ -18,25 +18,24 @@ const (
 	Frozen FreezeState = "frozen"
 )
 
-// ErrUnsent is the error of a FreezeFS of which the agent does not know.
+// ErrUnsent is the error of a FreezeFS that the agent has not received.
 var ErrUnsent = errors.New("the guest agent does not answer")
 
-// FreezeFS flushes the guest's file systems and freezes them until ThawFS, for a snapshot
-// of its disks. It returns how many are frozen; 0 means that the guest has none that can
-// be. Until the thaw the agent refuses most commands, and programs in the guest block on
-// writes: thaw soon, also after an error but ErrUnsent, since it may have occurred after the
-// freeze.
+// FreezeFS flushes the guest's file systems and freezes them until ThawFS, for a snapshot of its disks. It
+// returns the number of frozen file systems; 0 means that none can be frozen. Until the thaw the agent refuses
+// most commands, and programs in the guest block on writes. Thaw soon, even after an error other than ErrUnsent,
+// because the error may have occurred after the freeze.
 func (a *Agent) FreezeFS(ctx context.Context) (n int, err error) {
 	const command = "guest-fsfreeze-freeze"
 	var value json.RawMessage
 	sent := false
-	err = a.exclusively(ctx, func() error {
+	err = a.runExclusively(ctx, func() error {
 		sent = true
-		id, err := a.send(qmp.Command{Execute: command})
+		id, err := a.sendCommand(qmp.Command{Execute: command})
 		if err != nil {
 			return err
 		}
-		value, err = a.receive(id)
+		value, err = a.receiveReply(id)
 		return err
 	})
 	switch {
@@ -48,7 +47,7 @@ func (a *Agent) FreezeFS(ctx context.Context) (n int, err error) {
 	return 0, fmt.Errorf("guest agent %s: %w", command, err)
 }
 
-// ThawFS thaws the guest's file systems, and returns how many: 0 if none was frozen.
+// ThawFS thaws the guest's file systems, and returns their number.
 func (a *Agent) ThawFS(ctx context.Context) (int, error) {
 	const command = "guest-fsfreeze-thaw"
 	value, err := a.Run(ctx, qmp.Command{Execute: command})
@@ -62,20 +61,20 @@ func (a *Agent) ThawFS(ctx context.Context) (int, error) {
 func (a *Agent) FSFreezeStatus(ctx context.Context) (FreezeState, error) {
 	const command = "guest-fsfreeze-status"
 	var state FreezeState
-	if err := a.query(ctx, command, &state); err != nil {
+	if err := a.queryAgent(ctx, command, &state); err != nil {
 		return "", err
 	}
 	if state != Thawed && state != Frozen {
 		return "", fmt.Errorf("guest agent %s: the state %q is neither thawed nor frozen",
-			command, fit(string(state)))
+			command, fitText(string(state)))
 	}
 	return state, nil
 }
 
-// countOf reads how many file systems a command was about.
+// countOf parses the number of file systems in a reply.
 func countOf(command string, value json.RawMessage) (n int, err error) {
 	if err := json.Unmarshal(value, &n); err != nil {
-		return 0, fmt.Errorf("guest agent %s: read the reply: %s", command, fit(err.Error()))
+		return 0, fmt.Errorf("guest agent %s: read the reply: %s", command, fitText(err.Error()))
 	}
 	if n < 0 {
 		return 0, fmt.Errorf("guest agent %s: %d is not a number of file systems", command, n)

@@ -23,7 +23,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte) {
 		a := &Agent{in: newReader(bytes.NewReader(said))}
 		for {
-			_, err := a.receive(1)
+			_, err := a.receiveReply(1)
 			if err != nil {
 				require.True(t, utf8.ValidString(err.Error()))
 				require.NotContains(t, err.Error(), "\x1b")
@@ -32,7 +32,7 @@ func FuzzReply(f *testing.F) {
 				break
 			}
 			if isMalformed(err) {
-				if _, err := a.in.skip(true); err != nil {
+				if _, err := a.in.skipToSentinel(true); err != nil {
 					require.ErrorIs(t, err, io.EOF)
 					break
 				}
@@ -43,11 +43,11 @@ func FuzzReply(f *testing.F) {
 		if err == nil {
 			require.Contains(t, string(said), "\xff")
 			require.LessOrEqual(t, len(kept), len(said))
-			_ = refusal(kept, 1)
+			_ = refusalAmong(kept, 1)
 		} else {
 			require.ErrorIs(t, err, io.EOF)
 		}
-		for _, r := range fit(string(said)) {
+		for _, r := range fitText(string(said)) {
 			require.True(t, unicode.IsPrint(r) || r == unicode.ReplacementChar)
 		}
 	})
@@ -63,11 +63,11 @@ func FuzzLoginAgent(f *testing.F) {
 	f.Add([]byte("220 a\n201 b\n"), "\xff", byte(2))
 	f.Fuzz(func(t *testing.T, said []byte, user string, size byte) {
 		var whole, pieces splitter
-		lines := whole.split(said)
+		lines := whole.splitLines(said)
 		var same []string
 		for rest := said; len(rest) > 0; {
 			n := min(len(rest), int(size)+1)
-			same = append(same, pieces.split(rest[:n])...)
+			same = append(same, pieces.splitLines(rest[:n])...)
 			rest = rest[n:]
 		}
 		require.Equal(t, lines, same)
@@ -111,7 +111,7 @@ func FuzzInterfaces(f *testing.F) {
 			return
 		}
 		for _, s := range list {
-			i, ok := s.checked()
+			i, ok := s.checkedInterface()
 			if !ok {
 				continue
 			}

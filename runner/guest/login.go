@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// AnswerTime is how long a log-in agent may take to answer a command, and again after each
-// answer that it is busy (1xx). After that the command counts as lost.
+// AnswerTime is a log-in agent's time to answer a command. It starts again after each answer that the agent is
+// busy (1xx). After that the command counts as lost.
 const AnswerTime = 5 * time.Minute
 
-// A Login is the host's side of the dialogue with the log-in agent, the program in the
-// guest that logs a user in at its screen. It is the state of the dialogue and decides which
-// command comes next; it does no input or output, and gets the time as an argument.
+// A Login is the host's side of the dialogue with the log-in agent, the program in the guest that logs a user in
+// at its screen. It is the state of the dialogue and decides which command comes next. It does no input or
+// output, and gets the time as an argument.
 //
-// The host sends "login USER" or "logout", and the agent answers with lines that begin with
-// three digits and a space, as in SMTP:
+// The host sends "login USER" or "logout", and the agent answers with lines that begin with three digits and a
+// space, as in SMTP:
 //
 //	220 the agent is ready
 //	201 the user is logged in
@@ -25,14 +25,14 @@ const AnswerTime = 5 * time.Minute
 //	1xx the command is in progress
 //	4xx, 5xx the command failed
 //
-// At most one command is unanswered at a time, so it is certain which one an answer is for.
+// At most one command is unanswered at a time, so each answer belongs to a known command.
 type Login struct {
 	wanted string
 	// sent is the last command sent to this agent, "" if there was none.
 	sent     string
 	open     bool // sent has no answer yet
 	deadline time.Time
-	// known: an agent listens, whether it has greeted or not, so commands can be sent.
+	// known means that commands can be sent, because an agent listens, even if it hasn't greeted.
 	known bool
 	state LoginState
 }
@@ -47,16 +47,16 @@ type LoginState struct {
 	Failure string
 }
 
-// State returns the present state.
+// State returns the current state.
 func (l *Login) State() LoginState { return l.state }
 
-// Want sets the user who is to be logged in; "" means none. A name that is not printable
-// or longer than MaxText bytes is never sent.
+// Want sets the user to log in; "" means no user. A name that is not printable or longer than MaxText bytes is
+// never sent.
 func (l *Login) Want(user string) { l.wanted = user }
 
-// Opened records that a program in the guest has opened the agent's port, in place of any
-// earlier one. With greeted, it may be an agent that has already greeted an earlier runner:
-// commands are sent without waiting for a greeting.
+// Opened records that a program in the guest has opened the agent's port, and replaces any earlier program. With
+// greeted, it may be an agent that has already greeted an earlier runner: commands are sent without waiting for a
+// greeting.
 func (l *Login) Opened(greeted bool) {
 	l.Closed()
 	l.known = greeted
@@ -65,8 +65,8 @@ func (l *Login) Opened(greeted bool) {
 // Closed records that the port was closed.
 func (l *Login) Closed() { *l = Login{wanted: l.wanted} }
 
-// Receive handles a line of the agent, without its line end. Lines that are not of the
-// protocol, and answers without a command, are ignored.
+// Receive handles a line of the agent, without its line end. It ignores lines outside of the protocol, and
+// answers without a command.
 func (l *Login) Receive(line string, now time.Time) {
 	code, ok := codeOf(line)
 	if !ok {
@@ -81,7 +81,7 @@ func (l *Login) Receive(line string, now time.Time) {
 		l.Closed()
 		return
 	case code == "202":
-		l.state.User = "" // also if the user has logged out
+		l.state.User = "" // even if the user has logged out
 		if l.sent != logout {
 			return
 		}
@@ -92,12 +92,12 @@ func (l *Login) Receive(line string, now time.Time) {
 		return
 	}
 	if l.open {
-		l.answered(code, line)
+		l.handleAnswer(code, line)
 	}
 }
 
-// answered handles the answer to the open command.
-func (l *Login) answered(code, line string) {
+// handleAnswer handles the answer to the open command.
+func (l *Login) handleAnswer(code, line string) {
 	l.open = false
 	l.state.Connected = true
 	l.state.Failure = ""
@@ -107,7 +107,7 @@ func (l *Login) answered(code, line string) {
 		l.state.User = user
 	case !isLogin && code == "202":
 	default:
-		l.state.Failure = fit(line)
+		l.state.Failure = fitText(line)
 	}
 }
 
@@ -120,7 +120,7 @@ const (
 // Send returns the command to send now, without a line end, or "". It counts as sent.
 func (l *Login) Send(now time.Time) string {
 	if l.open && !now.Before(l.deadline) {
-		l.state.Failure = "the agent did not answer " + fit(l.sent)
+		l.state.Failure = "the agent did not answer " + fitText(l.sent)
 	}
 	command := logout
 	if l.wanted != "" {
@@ -139,8 +139,7 @@ func (l *Login) Send(now time.Time) string {
 	return command
 }
 
-// Wake returns when Send has to be called even if nothing was received; the zero time
-// means never.
+// Wake returns when Send has to be called even if no line was received; the zero time means never.
 func (l *Login) Wake(now time.Time) time.Time {
 	if !l.open || !now.Before(l.deadline) {
 		return time.Time{}
@@ -148,14 +147,14 @@ func (l *Login) Wake(now time.Time) time.Time {
 	return l.deadline
 }
 
-// canLogIn reports whether a name can be sent as part of a line. An empty one can, as it
-// is never sent.
+// canLogIn reports whether a name can be sent as part of a line. An empty name is valid, because it is never
+// sent.
 func canLogIn(user string) bool {
 	return utf8.ValidString(user) && len(user) <= MaxText &&
 		strings.IndexFunc(user, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// codeOf returns the three digits that a line begins with.
+// codeOf returns the three digits at the beginning of a line.
 func codeOf(line string) (code string, ok bool) {
 	if len(line) < 3 || len(line) > 3 && line[3] != ' ' {
 		return "", false

@@ -10,20 +10,19 @@ import (
 	"time"
 )
 
-// Bounds on a log-in agent.
+// Limits of a log-in agent.
 const (
-	MaxLine   = 256 // bytes of a line; longer ones are ignored
-	chunk     = 512 // bytes read at once
+	MaxLine   = 256 // bytes of a line; longer lines are ignored
+	chunk     = 512 // bytes per read
 	chunks    = 32  // read without a pause
 	chunkTime = 250 * time.Millisecond
 	writeTime = 10 * time.Second // for an agent to take a line
-	// What is discarded before a connection is closed.
+	// Limits for discarding input before a connection is closed.
 	drainTime  = 100 * time.Millisecond
 	drainBytes = 1 << 20
 )
 
-// LoginAgent is a guest's log-in agent, across all its connections. Its methods may be called
-// concurrently.
+// LoginAgent is a guest's log-in agent, across all its connections. Its methods may be called concurrently.
 type LoginAgent struct {
 	mu    sync.Mutex
 	login Login
@@ -33,26 +32,26 @@ type LoginAgent struct {
 // NewLoginAgent returns a LoginAgent without a connection.
 func NewLoginAgent() *LoginAgent { return &LoginAgent{wake: make(chan struct{}, 1)} }
 
-// Want sets the user who is to be logged in; "" means none.
-func (a *LoginAgent) Want(user string) { a.change(func(l *Login) { l.Want(user) }) }
+// Want sets the user to log in; "" means no user.
+func (a *LoginAgent) Want(user string) { a.changeLogin(func(l *Login) { l.Want(user) }) }
 
-// Reopened records that the agent's port was opened again during Converse: another agent
-// listens, which may have greeted or not.
-func (a *LoginAgent) Reopened() { a.change(func(l *Login) { l.Opened(true) }) }
+// Reopened records that the agent's port was opened again during Converse: another agent listens, which may
+// already have greeted.
+func (a *LoginAgent) Reopened() { a.changeLogin(func(l *Login) { l.Opened(true) }) }
 
-func (a *LoginAgent) change(by func(*Login)) {
+func (a *LoginAgent) changeLogin(by func(*Login)) {
 	a.mu.Lock()
 	by(&a.login)
 	a.mu.Unlock()
 	select {
 	case a.wake <- struct{}{}:
-	default: // one is pending already
+	default: // already pending
 	}
 }
 
-// Converse runs the dialogue with the agent over the socket of its port until ctx or the
-// connection ends; then it closes the connection and returns the cause. With greeted, the
-// agent may have greeted an earlier runner. publish is called with each new state.
+// Converse runs the dialogue with the agent over the socket of its port until ctx or the connection ends. At the
+// end it closes the connection and returns the cause. With greeted, the agent may have greeted an earlier runner.
+// Converse calls publish with each new state.
 func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, publish func(LoginState)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -60,21 +59,21 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 	var behind atomic.Bool
 	defer func() {
 		if behind.Load() {
-			drain(conn)
+			drainInput(conn)
 		}
 	}()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })()
-	defer a.change((*Login).Closed)
-	a.change(func(l *Login) { l.Opened(greeted) })
+	defer a.changeLogin((*Login).Closed)
+	a.changeLogin(func(l *Login) { l.Opened(greeted) })
 	received := make(chan []string)
-	go func() { cancel(listen(ctx, conn, received, &behind)) }()
+	go func() { cancel(listenForLines(ctx, conn, received, &behind)) }()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	published := LoginState{}
 	for {
 		select {
 		case lines := <-received:
-			a.change(func(l *Login) {
+			a.changeLogin(func(l *Login) {
 				for _, line := range lines {
 					l.Receive(line, time.Now())
 				}
@@ -106,10 +105,9 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 	}
 }
 
-// drain discards unread input from an agent that writes without end. QEMU 7.2 throttles such
-// a port, and would do so for ever if the connection were closed then, so that no later
-// agent could be read.
-func drain(conn net.Conn) {
+// drainInput discards unread input from an agent that writes without end. QEMU 7.2 throttles such a port. If the
+// connection were closed in that state, QEMU would throttle it for ever, and later agents could not be read.
+func drainInput(conn net.Conn) {
 	if conn.SetReadDeadline(time.Now().Add(drainTime)) == nil {
 		_, _ = io.CopyN(io.Discard, conn, drainBytes)
 	}
@@ -123,14 +121,14 @@ func writeLine(conn net.Conn, line string) error {
 	return err
 }
 
-// listen delivers the lines that arrive, in groups that arrived together. A guest that writes
-// without end is read at a limited rate; listen is behind then.
-func listen(ctx context.Context, conn io.Reader, received chan<- []string, behind *atomic.Bool) error {
+// listenForLines delivers the lines that arrive, in groups that arrived together. It limits the rate of a guest that
+// writes without end, and then sets behind.
+func listenForLines(ctx context.Context, conn io.Reader, received chan<- []string, behind *atomic.Bool) error {
 	limit := budget{every: chunkTime, burst: chunks}
 	buffer := make([]byte, chunk)
 	var s splitter
 	for {
-		for wait := limit.spend(time.Now()); wait > 0; wait = limit.spend(time.Now()) {
+		for wait := limit.spendOne(time.Now()); wait > 0; wait = limit.spendOne(time.Now()) {
 			behind.Store(true)
 			select {
 			case <-time.After(wait):
@@ -139,7 +137,7 @@ func listen(ctx context.Context, conn io.Reader, received chan<- []string, behin
 			}
 		}
 		n, err := conn.Read(buffer)
-		if lines := s.split(buffer[:n]); len(lines) > 0 {
+		if lines := s.splitLines(buffer[:n]); len(lines) > 0 {
 			select {
 			case received <- lines:
 			case <-ctx.Done():
@@ -154,12 +152,12 @@ func listen(ctx context.Context, conn io.Reader, received chan<- []string, behin
 
 // splitter splits the input into lines.
 type splitter struct {
-	begun []byte // of a line whose end has not arrived
-	long  bool   // and that has more than MaxLine bytes
+	begun []byte // of a line without its end
+	long  bool   // this line has more than MaxLine bytes
 }
 
-// split returns the lines that end in the piece, without their ends.
-func (s *splitter) split(piece []byte) (lines []string) {
+// splitLines returns the lines that end in the piece, without their ends.
+func (s *splitter) splitLines(piece []byte) (lines []string) {
 	for len(piece) > 0 {
 		part, rest, end := bytes.Cut(piece, []byte{'\n'})
 		piece = rest

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Bounds on what a guest reports of its network.
+// Limits of a guest's report about its network.
 const (
-	MaxInterfaces = 64 // further ones are left out
+	MaxInterfaces = 64 // more interfaces are left out
 	MaxAddresses  = 32 // of one interface
 )
 
-// Interface is a network interface of the guest, loopback excepted.
+// Interface is a network interface of the guest, except loopback.
 type Interface struct {
 	// Name of the interface in the guest, printable and short.
 	Name string
@@ -23,8 +23,7 @@ type Interface struct {
 	Addresses []netip.Prefix
 }
 
-// reportedInterface is an interface as an agent reports it: GuestNetworkInterface of the
-// reference.
+// reportedInterface is an interface as an agent reports it: GuestNetworkInterface of the reference.
 type reportedInterface struct {
 	Name      string `json:"name"`
 	MAC       string `json:"hardware-address"`
@@ -34,26 +33,24 @@ type reportedInterface struct {
 	} `json:"ip-addresses"`
 }
 
-// Interfaces queries the guest's network interfaces
-// (guest-network-get-interfaces). What cannot be an address is left out.
+// Interfaces queries the guest's network interfaces (guest-network-get-interfaces). It omits invalid addresses.
 func (a *Agent) Interfaces(ctx context.Context) ([]Interface, error) {
 	var said []reportedInterface
-	if err := a.query(ctx, "guest-network-get-interfaces", &said); err != nil {
+	if err := a.queryAgent(ctx, "guest-network-get-interfaces", &said); err != nil {
 		return nil, err
 	}
 	var all []Interface
 	for _, s := range said {
-		if i, ok := s.checked(); ok && len(all) < MaxInterfaces {
+		if i, ok := s.checkedInterface(); ok && len(all) < MaxInterfaces {
 			all = append(all, i)
 		}
 	}
 	return all, nil
 }
 
-// checked returns the valid parts of an interface; false for loopback, and if there are
-// none.
-func (s reportedInterface) checked() (i Interface, ok bool) {
-	i.Name = fit(s.Name)
+// checkedInterface returns the valid parts of an interface; false for loopback, and if no part is valid.
+func (s reportedInterface) checkedInterface() (i Interface, ok bool) {
+	i.Name = fitText(s.Name)
 	if mac, err := net.ParseMAC(s.MAC); err == nil && strings.Trim(mac.String(), "0:") != "" {
 		i.MAC = mac.String()
 	}

@@ -25,7 +25,7 @@ func startQEMUGA(t testing.TB) string {
 		binary = "/usr/sbin/qemu-ga"
 	}
 	require.FileExists(t, binary, "Debian package qemu-guest-agent")
-	l, path := listen(t)
+	l, path := listenForLines(t)
 	socket, err := l.File()
 	require.NoError(t, err)
 	defer socket.Close()

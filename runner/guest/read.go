@@ -10,10 +10,10 @@ import (
 	"net"
 	"syscall"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
-// Bounds on the replies of a guest.
+// Limits of the replies of a guest.
 const (
 	MaxReply = 1 << 20 // bytes of one reply
 	MaxDepth = 32      // arrays and objects inside each other
@@ -41,9 +41,8 @@ type reader struct{ r *bufio.Reader }
 
 func newReader(r io.Reader) *reader { return &reader{bufio.NewReaderSize(r, 4<<10)} }
 
-// upTo returns what has arrived before the first of the stops, at least one byte
-// unless a stop is next, and that stop if it has arrived too; the stop is next
-// then. What is returned is valid until the next call.
+// upTo returns the data before the first of the stops: at least one byte, unless a stop is next. If that stop has
+// already arrived, it is returned and is next. The data is valid until the next call.
 func (r *reader) upTo(stops ...byte) (part []byte, stop byte, err error) {
 	if _, err := r.r.Peek(1); err != nil {
 		return nil, 0, err
@@ -58,9 +57,9 @@ func (r *reader) upTo(stops ...byte) (part []byte, stop byte, err error) {
 	return part, stop, err
 }
 
-// line returns the next line without its end. A sentinel in it is an error, and
-// is next.
-func (r *reader) line() ([]byte, error) {
+// readLine returns the next line without its end. If the line contains a sentinel, line returns an error, and the
+// sentinel is next.
+func (r *reader) readLine() ([]byte, error) {
 	var line []byte
 	for {
 		part, stop, err := r.upTo('\n', sentinel)
@@ -80,9 +79,9 @@ func (r *reader) line() ([]byte, error) {
 	}
 }
 
-// skip reads up to and including the sentinel. With keep, it returns what was
-// before that, but not more than MaxReply bytes.
-func (r *reader) skip(keep bool) (skipped []byte, err error) {
+// skipToSentinel reads up to and including the sentinel. With keep, it returns the data before it, up to MaxReply
+// bytes.
+func (r *reader) skipToSentinel(keep bool) (skipped []byte, err error) {
 	for {
 		part, stop, err := r.upTo(sentinel)
 		if err != nil {
@@ -98,14 +97,14 @@ func (r *reader) skip(keep bool) (skipped []byte, err error) {
 	}
 }
 
-// parse reads a reply.
-func parse(line []byte) (*reply, error) {
+// parseReply parses a reply.
+func parseReply(line []byte) (*reply, error) {
 	if tooDeep(line) {
 		return nil, malformed(fmt.Sprintf("the reply is nested more than %d deep", MaxDepth))
 	}
 	r := new(reply)
 	if err := json.Unmarshal(line, r); err != nil {
-		return nil, malformed("the reply is not JSON: " + fit(err.Error()))
+		return nil, malformed("the reply is not JSON: " + fitText(err.Error()))
 	}
 	return r, nil
 }
@@ -131,5 +130,5 @@ func tooDeep(line []byte) bool {
 	return false
 }
 
-// fit makes a text of the guest safe for a log and a terminal, at most MaxText long.
-func fit(text string) string { return printable.Line(printable.Clip(text, MaxText)) }
+// fitText makes the guest's text safe for a log and a terminal, at most MaxText long.
+func fitText(text string) string { return printable.Line(printable.Clip(text, MaxText)) }

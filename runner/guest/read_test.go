@@ -26,9 +26,9 @@ func TestAFloodIsNotKept(t *testing.T) {
 		return newReader(io.MultiReader(io.LimitReader(endless('x'), 100<<20), bytes.NewReader([]byte{sentinel, '{'})))
 	}
 	r := flood()
-	_, err := r.line()
+	_, err := r.readLine()
 	require.EqualError(t, err, "the reply has more than 1048576 bytes")
-	kept, err := r.skip(true)
+	kept, err := r.skipToSentinel(true)
 	require.NoError(t, err)
 	require.Len(t, kept, MaxReply)
 	require.LessOrEqual(t, cap(kept), 2*MaxReply)
@@ -36,7 +36,7 @@ func TestAFloodIsNotKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, byte('{'), next)
 
-	kept, err = flood().skip(false)
+	kept, err = flood().skipToSentinel(false)
 	require.NoError(t, err)
 	require.Empty(t, kept)
 }

@@ -6,12 +6,12 @@ import (
 	"vmop/qmp"
 )
 
-// sentinel resets the agent's parser, and precedes the reply to guest-sync-delimited. It
-// occurs in no JSON text.
+// sentinel resets the agent's parser, and precedes the reply to guest-sync-delimited. It never occurs in JSON
+// text.
 const sentinel = 0xFF
 
-// synchronise resynchronises both ends, if necessary.
-func (a *Agent) synchronise() error {
+// synchroniseEnds resynchronises both ends, if necessary.
+func (a *Agent) synchroniseEnds() error {
 	if a.synced {
 		return nil
 	}
@@ -30,33 +30,32 @@ func (a *Agent) synchronise() error {
 }
 
 func (a *Agent) sendSync() (id int64, err error) {
-	return a.send(qmp.Command{
+	return a.sendCommand(qmp.Command{
 		Execute:   "guest-sync-delimited",
 		Arguments: map[string]int64{"id": a.lastID + 1},
 	})
 }
 
-// awaitSync skips everything up to the answer to the guest-sync-delimited of the
-// id: junk, late replies, and the answers to earlier ones. With keep, it returns
-// what it skipped, up to MaxReply bytes.
+// awaitSync skips everything up to the answer to the guest-sync-delimited with the id: junk, late replies, and
+// answers to earlier synchronisations. With keep, it returns the skipped data, up to MaxReply bytes.
 func (a *Agent) awaitSync(id int64, keep bool) (skipped []byte, err error) {
 	want := fmt.Sprint(id)
 	for {
-		junk, err := a.in.skip(keep)
+		junk, err := a.in.skipToSentinel(keep)
 		if err != nil {
 			return nil, err
 		}
 		if room := MaxReply - len(skipped); keep && room > 0 {
 			skipped = append(skipped, junk[:min(len(junk), room)]...)
 		}
-		line, err := a.in.line()
+		line, err := a.in.readLine()
 		if err != nil {
 			if isMalformed(err) {
 				continue // not an answer, so not ours
 			}
 			return nil, err
 		}
-		if r, err := parse(line); err == nil && r.Error == nil && string(r.Return) == want {
+		if r, err := parseReply(line); err == nil && r.Error == nil && string(r.Return) == want {
 			return skipped, nil
 		}
 	}

@@ -11,51 +11,51 @@ import (
 	"strings"
 	"time"
 
-	"vmop/durable"
-	"vmop/runner/images"
+	"vmop/internal/atomicfile"
+	"vmop/internal/yamlfile"
 	"vmop/runner/prepare"
+	"vmop/runner/prepare/images"
 	"vmop/runner/status"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
-// A DiskChange is what has become of a disk that was to be attached or detached.
+// A DiskChange is the result of attaching or detaching a disk.
 type DiskChange struct {
 	Disk Disk
-	// Unchanged says that the configuration has been as is wanted before.
+	// Unchanged reports that the configuration already was as requested.
 	Unchanged bool
-	// Running says that the VM runs. Its guest has the disk now, or not any more, unless Later says why not, and
-	// until when.
+	// Running reports whether the VM is running. Its guest has received or released the disk, unless Later gives
+	// the reason for a delay, and its end.
 	Running bool
 	Later   string
 	// Warnings about the configuration, for people.
 	Warnings []string
 }
 
-// A DiskRequest is a disk that is to be attached or detached.
+// A DiskRequest is a request to attach or detach a disk.
 type DiskRequest struct {
-	// VM is its name.
+	// VM is the name of the VM.
 	VM string
-	// Limit is how long the guest of a VM that runs may take.
+	// Limit is the time for the guest of a running VM.
 	Limit time.Duration
 	// AsRaw gives the guest an image of another format as a raw disk.
 	AsRaw bool
-	// Tell is called with what is waited for, and the step that this belongs to.
+	// Tell is called with the current step and what it waits for.
 	Tell func(step, text string)
 }
 
-// AttachDisk adds a disk to the configuration of a VM, and waits until the guest of one that runs has it. The
-// drive's File is absolute, or empty for a new one in the data directory; it may be a block device. One that
-// isn't there is made of its Source, or empty, of its Size. Where the disk can't be attached, the configuration
-// is put back, which the error says.
+// AttachDisk adds a disk to the configuration of a VM. If the VM is running, it waits until the guest has
+// received the disk. The drive's File is absolute; it may be a block device, or empty for a new file in the data
+// directory. A missing file is created from its Source, or blank with its Size. If the disk can't be attached,
+// AttachDisk restores the configuration, and the error reports it.
 //
 // See docs/decisions/0132-attach-and-detach.md.
 func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Drive) (c DiskChange, err error) {
-	vm, err := inv.editable(ctx, r.VM)
+	vm, err := inv.editableVM(ctx, r.VM)
 	if err != nil {
 		return c, err
 	}
-	d = vm.completed(d)
+	d = vm.completeDrive(d)
 	what := fmt.Sprintf("attach %s to %s", cmp.Or(d.File, d.Device), vm.Name)
 	drives := vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives
 	if i := slices.IndexFunc(drives, func(other vmspec.Drive) bool { return sameDisk(d, other) }); i >= 0 {
@@ -63,17 +63,17 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 		if err := vm.acceptAsRaw(r, drives[i]); err != nil {
 			return c, err
 		}
-		return c, vm.attached(ctx, r, &c, what, anyGeneration)
+		return c, vm.awaitAttached(ctx, r, &c, what, anyGeneration)
 	}
-	at := slices.IndexFunc(drives, func(other vmspec.Drive) bool { return other.NBD != nil }) // these are the last
+	at := slices.IndexFunc(drives, func(other vmspec.Drive) bool { return other.NBD != nil }) // NBD drives come last
 	if at < 0 {
 		at = len(drives)
 	}
 	all := vm.Config.VM
 	all.Drives = slices.Insert(slices.Clone(all.Drives), at, d)
 	whole := all.WithDefaults().Drives[at]
-	d.Serial = whole.Serial // it stays the same, whatever is added later
-	before, err := vm.text()
+	d.Serial = whole.Serial // so that later changes don't change it
+	before, err := vm.readText()
 	if err != nil {
 		return c, err
 	}
@@ -94,39 +94,39 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 			return c, fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	generation := vm.generation()
+	generation := vm.configurationGeneration()
 	review, err := inv.Edit(ctx, vm.Name, before, text)
 	if err == nil {
 		c = DiskChange{Running: review.Running, Warnings: review.Warnings, Disk: Disk{Name: d.Serial}}
-		if err = vm.attached(ctx, r, &c, what, generation); err != nil {
+		if err = vm.awaitAttached(ctx, r, &c, what, generation); err != nil {
 			err = fmt.Errorf("%w; %s", err, vm.putBack(ctx, r, text, before))
 		}
 	}
 	if _, there := os.Lstat(file); err != nil && missing != nil && there == nil {
 		err = fmt.Errorf("%w; %s was made, and stays", err, file)
 	}
-	c.Disk = vm.diskOf(at, whole) // it may have been made meanwhile
+	c.Disk = vm.diskOf(at, whole) // the file may exist now
 	return c, err
 }
 
-// DetachDisk removes a disk from the configuration of a VM, and waits until the guest of one that runs has let go
-// of it. Its file stays.
+// DetachDisk removes a disk from the configuration of a VM. If the VM is running, it waits until the guest has
+// released the disk. It keeps the disk's file.
 func (inv *Inventory) DetachDisk(ctx context.Context, r DiskRequest, disk string) (c DiskChange, err error) {
-	vm, err := inv.editable(ctx, r.VM)
+	vm, err := inv.editableVM(ctx, r.VM)
 	if err != nil {
 		return c, err
 	}
 	what := fmt.Sprintf("detach the disk %s of %s", disk, vm.Name)
 	drives := vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives
-	i, d, err := vm.disk(drives, disk)
+	i, d, err := vm.findDisk(drives, disk)
 	if err != nil {
 		if vm.Status != nil && driveOf(vm.Status, disk) != nil { // it is being detached
 			c = DiskChange{Disk: Disk{VM: vm.Name, Name: disk}, Unchanged: true, Running: true}
-			return c, vm.detached(ctx, r, &c, what, anyGeneration)
+			return c, vm.awaitDetached(ctx, r, &c, what, anyGeneration)
 		}
 		return c, err
 	}
-	running, err := vm.started(ctx)
+	running, err := vm.preparedAtStart(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -134,7 +134,7 @@ func (inv *Inventory) DetachDisk(ctx context.Context, r DiskRequest, disk string
 	if why != "" && (running == nil || startedWith(running, disk)) {
 		return c, fmt.Errorf("%s: %s; change what it boots from by: vmrunner edit %s", what, why, vm.Name)
 	}
-	before, err := vm.text()
+	before, err := vm.readText()
 	if err != nil {
 		return c, err
 	}
@@ -146,20 +146,20 @@ func (inv *Inventory) DetachDisk(ctx context.Context, r DiskRequest, disk string
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", what, err)
 	}
-	generation := vm.generation()
+	generation := vm.configurationGeneration()
 	review, err := inv.Edit(ctx, vm.Name, before, text)
 	if err != nil {
 		return c, err
 	}
 	c = DiskChange{Disk: vm.diskOf(i, d), Running: review.Running, Warnings: review.Warnings}
-	if err = vm.detached(ctx, r, &c, what, generation); errors.As(err, new(*refusedError)) {
+	if err = vm.awaitDetached(ctx, r, &c, what, generation); errors.As(err, new(*refusedError)) {
 		err = fmt.Errorf("%w; %s", err, vm.putBack(ctx, r, text, before))
 	}
 	return c, err
 }
 
-// editable returns a VM whose configuration can be changed.
-func (inv *Inventory) editable(ctx context.Context, name string) (*VM, error) {
+// editableVM returns a VM with a configuration that can be changed.
+func (inv *Inventory) editableVM(ctx context.Context, name string) (*VM, error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
 		return nil, err
@@ -171,10 +171,10 @@ func (inv *Inventory) editable(ctx context.Context, name string) (*VM, error) {
 	return vm, nil
 }
 
-// completed returns a drive with the key that its file needs.
-func (vm *VM) completed(d vmspec.Drive) vmspec.Drive {
+// completeDrive returns a drive with the keys that its file needs.
+func (vm *VM) completeDrive(d vmspec.Drive) vmspec.Drive {
 	if d.File == "" && d.Device == "" {
-		for n := 1; ; n++ { // as Draft names them
+		for n := 1; ; n++ { // with the names that Draft uses
 			d.File = filepath.Join(vm.DataDir, fmt.Sprintf("disk%d.img", n))
 			drives := vm.Config.VM.Within(filepath.Dir(vm.File)).Drives
 			taken := slices.ContainsFunc(drives, func(other vmspec.Drive) bool { return other.File == d.File })
@@ -193,7 +193,7 @@ func (vm *VM) completed(d vmspec.Drive) vmspec.Drive {
 	return d
 }
 
-// sameDisk reports whether two drives are of the same file or device.
+// sameDisk reports whether two drives use the same file or device.
 func sameDisk(a, b vmspec.Drive) bool {
 	one, other := cmp.Or(a.File, a.Device), cmp.Or(b.File, b.Device, b.Resource)
 	if b.Type == vmspec.DriveIDECD || b.NBD != nil {
@@ -220,9 +220,9 @@ func withDrive(text []byte, at int, d vmspec.Drive) ([]byte, error) {
 	return yamlfile.InsertItem(text, string(item), at, section, "vm", "drives")
 }
 
-// mayAttach wants a text to be a configuration that could be taken, whose new drive could be there.
+// mayAttach checks that text is a valid configuration, and that the file of the new drive can be used.
 func (inv *Inventory) mayAttach(ctx context.Context, vm *VM, text []byte, at int) error {
-	prepared, _, err := inv.prepared(ctx, vm, text)
+	prepared, _, err := inv.prepareText(ctx, vm, text)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (inv *Inventory) mayAttach(ctx context.Context, vm *VM, text []byte, at int
 	if err != nil {
 		return err
 	}
-	if origins == nil { // disks that an earlier version has attached are raw
+	if origins == nil { // disks attached by an earlier version are raw
 		origins = prepare.Origins{}
 		origins.Add(slices.Delete(slices.Clone(prepared.Spec.Drives), at, at+1), prepare.Earlier)
 	}
@@ -241,13 +241,13 @@ func (inv *Inventory) mayAttach(ctx context.Context, vm *VM, text []byte, at int
 	return prepared.Config.Locate(faults)
 }
 
-// makeDisk makes a disk of its source. No runner makes it meanwhile.
+// makeDisk creates a disk from its source. It prevents a runner from creating the disk at the same time.
 func (inv *Inventory) makeDisk(ctx context.Context, vm *VM, d vmspec.Drive, tell func(step, text string)) error {
-	release, err := vm.reserve()
+	release, err := vm.reserveVM()
 	if err != nil {
 		return err
 	}
-	cache, err := inv.cache(vm)
+	cache, err := inv.imageCache(vm)
 	if err == nil {
 		err = cache.Make(ctx, images.DiskOf(d), func(p images.Progress) { tell(string(p.Step), p.String()) })
 	}
@@ -257,7 +257,7 @@ func (inv *Inventory) makeDisk(ctx context.Context, vm *VM, d vmspec.Drive, tell
 	return errors.Join(err, release())
 }
 
-// acceptAsRaw records that a disk is raw in spite of its header, if that is wanted.
+// acceptAsRaw records, if requested, that a disk is raw despite its header.
 func (vm *VM) acceptAsRaw(r DiskRequest, d vmspec.Drive) error {
 	if !r.AsRaw {
 		return nil
@@ -268,7 +268,7 @@ func (vm *VM) acceptAsRaw(r DiskRequest, d vmspec.Drive) error {
 	return vm.editOrigins(func(o prepare.Origins) { o.Add([]vmspec.Drive{d}, prepare.Found) })
 }
 
-// bootsFrom says why a VM needs a drive to boot; "" if it doesn't.
+// bootsFrom returns the reason why a VM needs a drive to boot; "" if it doesn't.
 func bootsFrom(spec vmspec.Spec, drives []vmspec.Drive, i int) string {
 	first := -1
 	for n, d := range drives {
@@ -291,11 +291,12 @@ func bootsFrom(spec vmspec.Spec, drives []vmspec.Drive, i int) string {
 	return "the VM boots from it, its first disk"
 }
 
-// readTime is how long a runner may take to read a configuration.
+// readTime is the time for a runner to read a configuration.
 const readTime = 5 * time.Second
 
-// putBack gives the configuration its text again, and says what has become of it. The runner has read it then, or
-// else the same change, made again at once, were none to it.
+// putBack restores the text of the configuration, and returns a description of the result. It waits until the
+// runner has read the restored text; otherwise the runner would not notice an immediate repetition of the same
+// change.
 func (vm *VM) putBack(ctx context.Context, r DiskRequest, changed, before []byte) string {
 	r.Limit = readTime
 	read := anyGeneration
@@ -303,30 +304,31 @@ func (vm *VM) putBack(ctx context.Context, r DiskRequest, changed, before []byte
 		read = int(s.Configuration.Generation)
 		return true, nil
 	}
-	refused := vm.follow(ctx, r, anyGeneration, seen)
-	now, err := vm.text()
+	refused := vm.followRunner(ctx, r, anyGeneration, seen)
+	now, err := vm.readText()
 	if err == nil && string(now) != string(changed) {
 		err = ErrChanged
 	}
 	if err == nil {
-		err = durable.Rewrite(vm.File, before)
+		err = atomicfile.Rewrite(vm.File, before)
 	}
 	if err != nil {
 		return fmt.Sprintf("the configuration %s keeps this change, and was not put back: %v", vm.File, err)
 	}
 	if refused == nil {
-		_ = vm.follow(ctx, r, int64(read), seen) // if it doesn't, it has no time for the next change either
+		// without an answer, the runner has no time for the next change anyway
+		_ = vm.followRunner(ctx, r, int64(read), seen)
 	}
 	return "the configuration is as it was"
 }
 
-// startedWith reports whether a VM was started with a disk of a serial number.
+// startedWith reports whether a VM was started with a disk of this serial number.
 func startedWith(running *prepare.VM, serial string) bool {
 	is := func(d vmspec.Drive) bool { return d.Serial == serial }
 	return slices.ContainsFunc(running.Spec.WithoutNBD().Drives, is)
 }
 
-// driveOf returns what a runner reports of a disk that comes and goes; nil if it reports nothing.
+// driveOf returns the runner's report about a hotplugged disk; nil if there is no report.
 func driveOf(s *status.Status, serial string) *status.Drive {
 	i := slices.IndexFunc(s.Drives, func(d status.Drive) bool { return d.Name == serial })
 	if i < 0 {

@@ -12,13 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/images"
+	"vmop/internal/yamlfile"
+	"vmop/runner/prepare/images"
 	"vmop/runner/status"
 	"vmop/test/tier"
 	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmstatus"
-	"vmop/yamlfile"
 )
 
 // attach attaches a disk to the VM web.

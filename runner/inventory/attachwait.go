@@ -13,26 +13,26 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// anyGeneration is before all configurations that a runner has read.
+// anyGeneration precedes all configurations that a runner has read.
 const anyGeneration = -1
 
-// generation is that of the configuration that a VM's runner has read last.
-func (vm *VM) generation() int64 {
+// configurationGeneration returns the generation of the configuration that the VM's runner has read last.
+func (vm *VM) configurationGeneration() int64 {
 	if vm.Status == nil {
 		return anyGeneration
 	}
 	return vm.Status.Configuration.Generation
 }
 
-// refusedError says that a runner doesn't take a configuration.
+// refusedError reports that a runner refuses a configuration.
 type refusedError struct{ message string }
 
 func (e *refusedError) Error() string { return "the runner refuses the configuration: " + e.message }
 
-// attached waits until the guest has a disk by a configuration that was read after a generation, or notes why that
-// takes a restart.
-func (vm *VM) attached(ctx context.Context, r DiskRequest, c *DiskChange, what string, after int64) error {
-	running, err := vm.awaited(ctx, c, "attach")
+// awaitAttached waits until the guest has received a disk from a configuration newer than a generation. If that needs
+// a restart, it sets c.Later to the reason.
+func (vm *VM) awaitAttached(ctx context.Context, r DiskRequest, c *DiskChange, what string, after int64) error {
+	running, err := vm.startedVM(ctx, c, "attach")
 	switch {
 	case running == nil:
 		return err
@@ -41,18 +41,18 @@ func (vm *VM) attached(ctx context.Context, r DiskRequest, c *DiskChange, what s
 			c.Later = "the VM was started with another disk of this serial number; the disk is there after a restart of the VM"
 		}
 		return nil
-	case places(running) == 0:
+	case countPlaces(running) == 0:
 		c.Later = "the VM type has no places for disks that are attached while the guest runs; the disk is there after a " +
 			"restart of the VM"
 		return nil
 	}
 	last := "the runner has not begun"
-	err = vm.follow(ctx, r, after, func(s *status.Status) (bool, error) {
+	err = vm.followRunner(ctx, r, after, func(s *status.Status) (bool, error) {
 		d := driveOf(s, c.Disk.Name)
 		switch {
 		case d == nil:
 			return false, nil
-		case d.State == status.DriveFailed && taken(s) >= places(running):
+		case d.State == status.DriveFailed && countTaken(s) >= countPlaces(running):
 			c.Later = d.Message
 			return true, nil
 		case d.State == status.DriveFailed:
@@ -74,9 +74,9 @@ func (vm *VM) attached(ctx context.Context, r DiskRequest, c *DiskChange, what s
 	return nil
 }
 
-// detached waits until the guest has let go of a disk.
-func (vm *VM) detached(ctx context.Context, r DiskRequest, c *DiskChange, what string, after int64) error {
-	running, err := vm.awaited(ctx, c, "detach")
+// awaitDetached waits until the guest has released a disk.
+func (vm *VM) awaitDetached(ctx context.Context, r DiskRequest, c *DiskChange, what string, after int64) error {
+	running, err := vm.startedVM(ctx, c, "detach")
 	switch {
 	case running == nil:
 		return err
@@ -85,7 +85,7 @@ func (vm *VM) detached(ctx context.Context, r DiskRequest, c *DiskChange, what s
 		return nil
 	}
 	last := "the runner has not begun"
-	err = vm.follow(ctx, r, after, func(s *status.Status) (bool, error) {
+	err = vm.followRunner(ctx, r, after, func(s *status.Status) (bool, error) {
 		d := driveOf(s, c.Disk.Name)
 		if d == nil {
 			return true, nil
@@ -106,13 +106,13 @@ func (vm *VM) detached(ctx context.Context, r DiskRequest, c *DiskChange, what s
 	return nil
 }
 
-// awaited returns the VM, as it was started, that a runner is to attach a disk to or detach one from; nil if that
-// isn't to be waited for, of which c.Later says why.
-func (vm *VM) awaited(ctx context.Context, c *DiskChange, what string) (*prepare.VM, error) {
+// startedVM returns the VM, as it was started, if its runner attaches or detaches the disk. It returns nil if there
+// is no need to wait; c.Later may contain the reason.
+func (vm *VM) startedVM(ctx context.Context, c *DiskChange, what string) (*prepare.VM, error) {
 	if !c.Running {
 		return nil, nil
 	}
-	running, err := vm.started(ctx)
+	running, err := vm.preparedAtStart(ctx)
 	if running == nil && err == nil {
 		c.Later = "there is no runner that could " + what + " it now"
 		if vm.Problem != "" {
@@ -122,12 +122,12 @@ func (vm *VM) awaited(ctx context.Context, c *DiskChange, what string) (*prepare
 	return running, err
 }
 
-// errLate says that the time is over in which something was to happen.
+// errLate reports that the time limit is exceeded.
 var errLate = errors.New("too late")
 
-// follow passes on what a runner reports with a configuration that was read after a generation, until that is
-// enough. The error is errLate after the limit of the request, or a *refusedError.
-func (vm *VM) follow(
+// followRunner passes the runner's statuses to enough until it returns true. It skips statuses with a configuration up
+// to generation after. The error is errLate after the limit of the request, or a *refusedError.
+func (vm *VM) followRunner(
 	ctx context.Context, r DiskRequest, after int64, enough func(*status.Status) (bool, error),
 ) error {
 	limited, cancel := context.WithTimeoutCause(ctx, r.Limit, errLate)
@@ -164,8 +164,8 @@ func (vm *VM) follow(
 	}
 }
 
-// places is how many disks can be attached to a machine while it runs.
-func places(running *prepare.VM) (n int) {
+// countPlaces returns the number of disks that can be attached to a running machine.
+func countPlaces(running *prepare.VM) (n int) {
 	for _, rule := range running.Plan.Rules {
 		if disks, is := rule.(plan.Disks); is {
 			n = len(disks.Buses)
@@ -174,8 +174,8 @@ func places(running *prepare.VM) (n int) {
 	return n
 }
 
-// taken is how many of the places for disks are taken.
-func taken(s *status.Status) int {
+// countTaken returns the number of occupied places for disks.
+func countTaken(s *status.Status) int {
 	return len(slices.DeleteFunc(slices.Clone(s.Drives), func(d status.Drive) bool {
 		return d.State != status.DriveAttached && d.State != status.DriveDetaching
 	}))

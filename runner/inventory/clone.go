@@ -9,21 +9,21 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"vmop/internal/yamlfile"
+	"vmop/runner/adopt/lock"
 	"vmop/runner/config"
-	"vmop/runner/lock"
+	"vmop/runner/disks/snapshot"
 	"vmop/runner/prepare"
-	"vmop/runner/snapshot"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
-// CloneSnapshot makes a new VM of a snapshot: with the configuration in it, under another name and with
-// a uuid and hardware addresses of its own. Its disks are in its data directory. It returns the file of
-// the configuration, which is written when everything else is there.
+// CloneSnapshot creates a new VM from a snapshot. The VM has the snapshot's configuration with another name and
+// its own uuid and hardware addresses. Its disks are in its data directory. CloneSnapshot returns the file of the
+// configuration, which it writes last.
 func (inv *Inventory) CloneSnapshot(
 	ctx context.Context, name, called, to string, tell func(snapshot.Progress),
 ) (file string, err error) {
-	vm, err := inv.placed(ctx, name)
+	vm, err := inv.placedVM(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -37,7 +37,7 @@ func (inv *Inventory) CloneSnapshot(
 	}
 	text, _, err := snapshot.Config(vm.DataDir, called)
 	if err == nil {
-		text, err = cloned(vm.File, text, to, dataDir)
+		text, err = cloneConfiguration(vm.File, text, to, dataDir)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", what, err)
@@ -54,7 +54,7 @@ func (inv *Inventory) CloneSnapshot(
 	if err := snapshot.Recover(ctx, dataDir); err != nil {
 		return "", err
 	}
-	prepared, _, err := inv.prepared(ctx, made, text)
+	prepared, _, err := inv.prepareText(ctx, made, text)
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +62,7 @@ func (inv *Inventory) CloneSnapshot(
 	if r.Parts, err = snapshot.Parts(prepared); err != nil {
 		return "", err
 	}
-	if l, err := made.leftover(dataDir); l != nil || err != nil {
+	if l, err := made.leftoverData(dataDir); l != nil || err != nil {
 		return "", cmp.Or(err, fmt.Errorf("cannot %s: %s contains the data of a deleted VM: %s; remove them (vmrunner delete %s "+
 			"--disks), or choose another name", what, dataDir, l, to))
 	}
@@ -76,7 +76,7 @@ func (inv *Inventory) CloneSnapshot(
 	return file, err
 }
 
-// cloneOrigins records the disks of a clone, which have the sources of those that they are copies of.
+// cloneOrigins records the disks of a clone. They have the same sources as the original disks.
 func cloneOrigins(of *VM, dataDir string, drives []vmspec.Drive) error {
 	before, err := prepare.ReadOrigins(of.DataDir)
 	if err != nil {
@@ -92,9 +92,9 @@ func cloneOrigins(of *VM, dataDir string, drives []vmspec.Drive) error {
 	})
 }
 
-// cloned returns the configuration of another VM, whose disks are in its data directory. file is that
-// of the first VM, to which its paths are relative.
-func cloned(file string, text []byte, name, dataDir string) ([]byte, error) {
+// cloneConfiguration returns the configuration of a clone with its disks in its data directory. file is the
+// configuration of the original VM; the paths in it are relative to that file.
+func cloneConfiguration(file string, text []byte, name, dataDir string) ([]byte, error) {
 	cfg, _, err := config.Parse(file, text)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func cloned(file string, text []byte, name, dataDir string) ([]byte, error) {
 		return nil, err
 	}
 	set := func(value string, path ...string) {
-		quoted, e := json.Marshal(value) // is YAML, too
+		quoted, e := json.Marshal(value) // JSON is valid YAML
 		if err = errors.Join(err, e); err == nil {
 			text, err = yamlfile.Edit(text, string(quoted), append([]string{section, "vm"}, path...)...)
 		}

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
+	"vmop/runner/adopt/lock"
 	"vmop/runner/config"
-	"vmop/runner/lock"
 	"vmop/vmspec"
 )
 
-// Place returns the folder of the user, or that of the computer.
+// Place returns the folder of the user, or of the computer if system is true.
 func (inv *Inventory) Place(system bool) (*Place, error) {
 	for i := range inv.opts.Places {
 		if inv.opts.Places[i].System == system {
@@ -28,9 +28,9 @@ func (inv *Inventory) Place(system bool) (*Place, error) {
 	return nil, errors.New("there is no folder for VMs of this user: neither XDG_CONFIG_HOME nor HOME is set")
 }
 
-// ReviewNew checks the configuration of a new VM, of the user or of the computer, as Create does before it writes: the
-// command line, the pages and the JSON interface get the same errors. Files must exist, unlike for Review.
-// The error is ErrExists if the name is taken. Data of a deleted VM of this name are part of the review.
+// ReviewNew checks the configuration of a new VM, of the user or of the computer, as Create does before it
+// writes: the command line, the pages and the JSON interface get the same errors. Files must exist, unlike for
+// Review. The error is ErrExists if the name is taken. The review includes data of a deleted VM with this name.
 func (inv *Inventory) ReviewNew(ctx context.Context, name string, system bool, text []byte) (*Review, error) {
 	_, review, err := inv.reviewNew(ctx, name, system, text)
 	if err != nil {
@@ -51,27 +51,27 @@ func (inv *Inventory) reviewNew(ctx context.Context, name string, system bool, t
 		return nil, nil, fmt.Errorf("create %s: %w", name, ErrExists)
 	}
 	vm := &VM{Name: name, File: filepath.Join(place.Folder, name+suffix), Place: place}
-	if reserved(vm.File) {
+	if isReservedFile(vm.File) {
 		return nil, nil, fmt.Errorf("create %s: %s is a file with another meaning; take another name", name, vm.File)
 	}
-	review, err := inv.check(ctx, vm, text)
+	review, err := inv.checkText(ctx, vm, text)
 	if err != nil {
 		return nil, nil, err
 	}
 	cfg, _, err := config.Parse(vm.File, text)
 	if err == nil {
-		err = vm.locate(cfg)
+		err = vm.locateVM(cfg)
 	}
 	if err == nil {
-		review.Leftover, err = vm.leftover(vm.DataDir)
+		review.Leftover, err = vm.leftoverData(vm.DataDir)
 	}
 	return vm, review, err
 }
 
-// Create writes the configuration of a new VM: of the user, or of the computer. It returns
-// the file, and warnings about it. A text with errors is refused, see Review.
-// The error is ErrExists if the name is taken; nothing is overwritten. It is a LeftoverError if there are data of a
-// deleted VM of this name and data is no choice.
+// Create writes the configuration of a new VM, of the user or of the computer. It returns the file, and warnings
+// about it. It refuses a text with errors, see Review. The error is ErrExists if the name is taken; Create never
+// overwrites a file. The error is a LeftoverError if there is data of a deleted VM with this name and the
+// argument data is not a valid choice.
 func (inv *Inventory) Create(
 	ctx context.Context, name string, system bool, text []byte, data Data,
 ) (file string, warnings []string, err error) {
@@ -90,7 +90,7 @@ func (inv *Inventory) Create(
 	if err := vm.Place.makeFolder(); err != nil {
 		return "", nil, fmt.Errorf("create %s: %w", name, err)
 	}
-	err = durable.Create(vm.File, text, fileMode)
+	err = atomicfile.Create(vm.File, text, fileMode)
 	if errors.Is(err, fs.ErrExist) {
 		err = ErrExists
 	}
@@ -100,8 +100,8 @@ func (inv *Inventory) Create(
 	return vm.File, review.Warnings, nil
 }
 
-// makeFolder makes the folder if it isn't there. Everybody may look into that of the computer, whatever
-// the umask: the names of its VMs are no secret, and the policy in it holds for all users.
+// makeFolder creates the folder if it doesn't exist. The computer's folder is readable for everybody, regardless
+// of the umask: the names of its VMs are not secret, and its policy applies to all users.
 func (p *Place) makeFolder() error {
 	if !p.System {
 		return os.MkdirAll(p.Folder, 0o700)
@@ -118,17 +118,17 @@ func (p *Place) makeFolder() error {
 	return nil
 }
 
-// DeleteOptions say what goes with a VM.
+// DeleteOptions select what is deleted together with a VM.
 type DeleteOptions struct {
-	// Force ends a VM that runs.
+	// Force ends a running VM.
 	Force bool
-	// Disks deletes the VM's data directory, with the disks, firmware variables and TPM
-	// in it, if it is where data directories are by default.
+	// Disks deletes the VM's data directory with the disks, firmware variables and TPM state, provided that it is
+	// the default data directory.
 	Disks bool
 }
 
-// Delete deletes a VM's configuration. It returns what is left: the data directory, and
-// disks elsewhere. The error is ErrRunning if the VM runs.
+// Delete deletes a VM's configuration. It returns the paths that remain: the data directory, and disks elsewhere.
+// The error is ErrRunning if the VM is running.
 func (inv *Inventory) Delete(ctx context.Context, name string, opts DeleteOptions) (left []string, err error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
@@ -145,11 +145,11 @@ func (inv *Inventory) Delete(ctx context.Context, name string, opts DeleteOption
 		}
 	}
 	if vm.Service.Autostart {
-		if _, err := vm.Place.systemctl(ctx, "disable", "--", vm.Service.Unit); err != nil {
+		if _, err := vm.Place.runSystemctl(ctx, "disable", "--", vm.Service.Unit); err != nil {
 			return nil, err
 		}
 	}
-	// From here on no runner can start it.
+	// With this lock, no runner can start the VM.
 	held, err := lock.Runner(vm.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("delete %s: %w", name, err)
@@ -159,35 +159,35 @@ func (inv *Inventory) Delete(ctx context.Context, name string, opts DeleteOption
 		return nil, fmt.Errorf("delete %s: %w", name, err)
 	}
 	if filepath.Base(vm.File) == ownFolders {
-		_ = os.Remove(filepath.Dir(vm.File)) // unless there are more files in it
+		_ = os.Remove(filepath.Dir(vm.File)) // fails if the folder contains more files
 	}
 	if opts.Disks && vm.usualDataDir() {
 		if err := os.RemoveAll(vm.DataDir); err != nil {
 			return nil, fmt.Errorf("delete the data of %s: %w", name, err)
 		}
 	}
-	return vm.left(), nil
+	return vm.leftoverPaths(), nil
 }
 
-// usualDataDir reports whether the data directory is the VM's alone.
+// usualDataDir reports whether the VM uses its default data directory, which no other VM uses.
 func (vm *VM) usualDataDir() bool {
 	unset := config.Config{VM: vmspec.Spec{Name: vm.Name}}
 	usual, err := unset.DataDirectory(vm.Place.Env)
 	return err == nil && usual == vm.DataDir
 }
 
-// Left returns what stays when a VM's configuration is deleted: the data directory, and disks
+// Left returns the paths that remain when a VM's configuration is deleted: the data directory, and disks
 // elsewhere.
 func (inv *Inventory) Left(ctx context.Context, name string) ([]string, error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return vm.left(), nil
+	return vm.leftoverPaths(), nil
 }
 
-// left returns what is there of a VM besides its configuration.
-func (vm *VM) left() (paths []string) {
+// leftoverPaths returns the existing paths of a VM other than its configuration.
+func (vm *VM) leftoverPaths() (paths []string) {
 	add := func(path string) {
 		if _, err := os.Stat(path); err == nil {
 			paths = append(paths, path)

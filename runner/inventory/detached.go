@@ -15,18 +15,17 @@ import (
 	"vmop/runner/control"
 )
 
-// largestLog is how large the log of a runner may be before the next start begins another
-// one, in bytes; the last one is kept beside it.
+// largestLog is the size in bytes above which the next start begins a new log; the previous log is kept.
 const largestLog = 1 << 20
 
 // longestOutput is how much of a failed runner's log becomes part of the error.
 const longestOutput = 4 << 10
 
-// lookInterval is how often a new runner's socket is looked for.
+// lookInterval is the time between two attempts to connect to a new runner.
 const lookInterval = 10 * time.Millisecond
 
-// startDetached starts the VM's runner in a session of its own, with its output in a file,
-// so that it outlives the terminal and this process.
+// startDetached starts the VM's runner in its own session, with its output in a file, so that it outlives the
+// terminal and this process.
 func (inv *Inventory) startDetached(ctx context.Context, vm *VM, interrupted func() context.Context) error {
 	if err := os.MkdirAll(vm.DataDir, 0o700); err != nil {
 		return fmt.Errorf("start %s: make the data directory: %w", vm.Name, err)
@@ -51,7 +50,7 @@ func (inv *Inventory) startDetached(ctx context.Context, vm *VM, interrupted fun
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // its state tells
+		_ = cmd.Wait() // cmd.ProcessState has the result
 	}()
 	err = vm.awaitGuest(ctx, ended)
 	if err != nil && ctx.Err() != nil && interrupted != nil {
@@ -64,10 +63,10 @@ func (inv *Inventory) startDetached(ctx context.Context, vm *VM, interrupted fun
 	if cmd.ProcessState.ExitCode() == exitLocked {
 		return fmt.Errorf("start %s: %w", vm.Name, ErrRunning)
 	}
-	return vm.failed(cmd.ProcessState.ExitCode(), end(log, begin))
+	return vm.startError(cmd.ProcessState.ExitCode(), logEnd(log, begin))
 }
 
-// exitLocked is the runner's exit code if the VM already runs.
+// exitLocked is the runner's exit code if the VM is already running.
 const exitLocked = 3
 
 // errEnded reports that the runner has ended.
@@ -83,19 +82,18 @@ func openLog(file string) (*os.File, error) {
 	return os.OpenFile(file, os.O_CREATE|os.O_RDWR|os.O_APPEND, fileMode)
 }
 
-// end returns the last of what was written to a log since its size was begin.
-func end(log *os.File, begin int64) string {
+// logEnd returns the last part of what was written to a log since its size was begin.
+func logEnd(log *os.File, begin int64) string {
 	info, err := log.Stat()
 	if err != nil {
 		return ""
 	}
 	text := make([]byte, min(longestOutput, info.Size()-begin))
-	n, _ := log.ReadAt(text, info.Size()-int64(len(text))) // what can be read is shown
+	n, _ := log.ReadAt(text, info.Size()-int64(len(text))) // shows what can be read
 	return strings.TrimSpace(string(text[:n]))
 }
 
-// awaitGuest waits until the guest is running. The error is errEnded when the runner has
-// ended before that.
+// awaitGuest waits until the guest is running. The error is errEnded if the runner ends earlier.
 func (vm *VM) awaitGuest(ctx context.Context, ended <-chan struct{}) error {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()

@@ -15,33 +15,35 @@ import (
 	"syscall"
 
 	"vmop/diskimage"
+	"vmop/internal/spelling"
+	"vmop/internal/yamlfile"
+	"vmop/runner/adopt/lock"
 	"vmop/runner/disks"
-	"vmop/runner/images"
-	"vmop/runner/lock"
 	"vmop/runner/prepare"
-	"vmop/spelling"
+	"vmop/runner/prepare/images"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
-// A Disk is one of a VM's disks, as it is configured and as it is.
+// A Disk describes one of a VM's disks: its configuration and its file.
 type Disk struct {
 	VM string `json:"vm"`
-	// Name is its serial number, by which the guest knows it; Place that in vm.drives.
+	// Name is the serial number, which identifies the disk in the guest. Place is its index in vm.drives.
 	Name  string `json:"name"`
 	Place int    `json:"place"`
 	// File is the path of the image or device, or the address of a disk of an NBD server.
 	File   string `json:"file"`
 	Format string `json:"format"`
-	// Source is the image that it was created from, as recorded then, or will be created from if it is Missing. Empty:
-	// it was created blank, or its source is unknown.
+	// Source is the image that the disk was created from, as recorded at that time. If the disk is Missing, it is
+	// the image that it will be created from. It is empty if the disk was created blank, or its source is
+	// unknown.
 	Source string `json:"source,omitempty"`
-	// Missing says that it isn't there; it is made when the VM is started, if it has a source or a size.
+	// Missing reports that the file doesn't exist. The next start creates it if it has a source or a size.
 	Missing bool `json:"missing,omitempty"`
-	// Size is what the guest sees, Stored what is stored of it on the host, in bytes; 0: not known.
+	// Size is the size that the guest sees, Stored the space that the disk occupies on the host. Both are in
+	// bytes; 0 means not known.
 	Size   int64 `json:"size,omitempty"`
 	Stored int64 `json:"stored,omitempty"`
-	// Wanted is the size that is configured, in bytes; 0: none.
+	// Wanted is the configured size in bytes; 0 if the configuration has no size.
 	Wanted int64 `json:"wantedSize,omitempty"`
 }
 
@@ -51,10 +53,10 @@ func (inv *Inventory) Disks(ctx context.Context, name string) ([]Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return vm.disks()
+	return vm.listDisks()
 }
 
-func (vm *VM) disks() (list []Disk, err error) {
+func (vm *VM) listDisks() (list []Disk, err error) {
 	if vm.Config == nil {
 		return nil, cmp.Or(vm.Fault, fmt.Errorf("the configuration of %s is not known", vm.Name))
 	}
@@ -91,12 +93,12 @@ func diskOf(vm string, place int, d vmspec.Drive, origins prepare.Origins) Disk 
 	}
 	defer file.Close()
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode().IsRegular() {
-		const sector = 512 // st_blocks counts these
+		const sector = 512 // the unit of st_blocks
 		disk.Stored = s.Blocks * sector
 	}
 	if d.Format != "raw" {
 		header := make([]byte, diskimage.HeaderSize)
-		n, _ := io.ReadFull(file, header) // a short one is no image
+		n, _ := io.ReadFull(file, header) // a short file isn't an image
 		about, _ := diskimage.Probe(header[:n])
 		disk.Size = about.VirtualSize
 		return disk
@@ -105,8 +107,8 @@ func diskOf(vm string, place int, d vmspec.Drive, origins prepare.Origins) Disk 
 	return disk
 }
 
-// Sources returns the images that the drives of a VM were created from, or will be created from if they are missing,
-// by their places in vm.drives; see Disk.Source.
+// Sources returns the images that the drives of a VM were created from, or will be created from if they are
+// missing, by their places in vm.drives; see Disk.Source.
 func (vm *VM) Sources() map[int]string {
 	origins, _ := prepare.ReadOrigins(vm.DataDir) // without a record, sources are unknown
 	sources := map[int]string{}
@@ -120,7 +122,7 @@ func (vm *VM) Sources() map[int]string {
 	return sources
 }
 
-// editOrigins changes what is recorded of the VM's disks.
+// editOrigins changes the record of the VM's disks.
 func (vm *VM) editOrigins(change func(prepare.Origins)) error {
 	var drives []vmspec.Drive
 	if vm.Config != nil {
@@ -129,14 +131,14 @@ func (vm *VM) editOrigins(change func(prepare.Origins)) error {
 	return prepare.EditOrigins(vm.DataDir, drives, change)
 }
 
-// diskOf returns a disk with what is recorded of it.
+// diskOf returns a disk with its recorded origin.
 func (vm *VM) diskOf(place int, d vmspec.Drive) Disk {
 	origins, _ := prepare.ReadOrigins(vm.DataDir) // Disks reports the error
 	return diskOf(vm.Name, place, d, origins)
 }
 
-// disk returns the disk of a name, and the drive.
-func (vm *VM) disk(drives []vmspec.Drive, name string) (int, vmspec.Drive, error) {
+// findDisk returns the index and the drive of the disk with this name.
+func (vm *VM) findDisk(drives []vmspec.Drive, name string) (int, vmspec.Drive, error) {
 	var names []string
 	for i, d := range drives {
 		if d.Type != vmspec.DriveRaw {
@@ -156,16 +158,16 @@ func (vm *VM) disk(drives []vmspec.Drive, name string) (int, vmspec.Drive, error
 	return 0, vmspec.Drive{}, fmt.Errorf("%s has no disk %s (%s)", vm.Name, name, hint)
 }
 
-// cache returns the cache of images that the VM's runner uses.
-func (inv *Inventory) cache(vm *VM) (*images.Cache, error) {
+// imageCache returns the image cache of the VM's runner.
+func (inv *Inventory) imageCache(vm *VM) (*images.Cache, error) {
 	if vm.Place == nil {
 		return images.NewCache(inv.opts.Env)
 	}
 	return images.NewCache(vm.Place.Env)
 }
 
-// MakeDisks makes the disks of a VM that aren't there, as its start would, or those of some names. It
-// returns those that were made.
+// MakeDisks creates the missing disks of a VM, like its start. If which isn't nil, it creates only the disks with
+// these names. It returns the created disks.
 func (inv *Inventory) MakeDisks(
 	ctx context.Context, name string, which []string, tell func(images.Progress),
 ) (made []Disk, err error) {
@@ -173,11 +175,11 @@ func (inv *Inventory) MakeDisks(
 	if err != nil {
 		return nil, err
 	}
-	prepared, err := inv.would(ctx, vm)
+	prepared, err := inv.preparedNow(ctx, vm)
 	if err != nil {
 		return nil, err
 	}
-	release, err := vm.reserve()
+	release, err := vm.reserveVM()
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +191,13 @@ func (inv *Inventory) MakeDisks(
 	if err != nil {
 		return nil, err
 	}
-	cache, err := inv.cache(vm)
+	cache, err := inv.imageCache(vm)
 	if err != nil {
 		return nil, err
 	}
 	drives := prepared.Spec.Drives
 	for _, disk := range which {
-		if _, _, err := vm.disk(drives, disk); err != nil {
+		if _, _, err := vm.findDisk(drives, disk); err != nil {
 			return nil, err
 		}
 	}
@@ -225,9 +227,9 @@ func (inv *Inventory) MakeDisks(
 	return made, prepared.Config.Locate(faults)
 }
 
-// reserve keeps a VM that doesn't run from being started, until it is released. The data directory
-// is there then. One that runs is left alone.
-func (vm *VM) reserve() (release func() error, err error) {
+// reserveVM prevents a stopped VM from being started until release is called. It creates the data directory if
+// needed. For a running VM it does nothing.
+func (vm *VM) reserveVM() (release func() error, err error) {
 	if vm.Running() {
 		return func() error { return nil }, nil
 	}
@@ -238,16 +240,16 @@ func (vm *VM) reserve() (release func() error, err error) {
 	return held.Release, nil
 }
 
-// stopped is reserve, and refuses a VM that runs.
-func (vm *VM) stopped(what string) (release func() error, err error) {
+// reserveStopped is like reserve, but refuses a running VM.
+func (vm *VM) reserveStopped(what string) (release func() error, err error) {
 	if vm.Running() {
 		return nil, fmt.Errorf("%s: %w; stop it by: vmrunner stop %s --wait", what, ErrRunning, vm.Name)
 	}
-	return vm.reserve()
+	return vm.reserveVM()
 }
 
-// ImportDisk makes a disk of another source than the one that is configured, or of a file. A disk that
-// is there is replaced only if that is wanted. The VM may not run.
+// ImportDisk creates a disk from another source than the configured source, or from a file. It replaces an
+// existing disk only if replace is true. The VM must not be running.
 func (inv *Inventory) ImportDisk(
 	ctx context.Context, name, disk string, from images.Source, replace bool, tell func(images.Progress),
 ) (made Disk, err error) {
@@ -255,23 +257,23 @@ func (inv *Inventory) ImportDisk(
 	if err != nil {
 		return Disk{}, err
 	}
-	prepared, err := inv.would(ctx, vm)
+	prepared, err := inv.preparedNow(ctx, vm)
 	if err != nil {
 		return Disk{}, err
 	}
-	i, d, err := vm.disk(prepared.Spec.Drives, disk)
+	i, d, err := vm.findDisk(prepared.Spec.Drives, disk)
 	if err != nil {
 		return Disk{}, err
 	}
 	if d.File == "" || d.Format != "raw" {
 		return Disk{}, fmt.Errorf("import into the disk %s of %s: it is no raw image; qemu-img writes others", disk, name)
 	}
-	release, err := vm.stopped("import into the disk " + disk + " of " + name)
+	release, err := vm.reserveStopped("import into the disk " + disk + " of " + name)
 	if err != nil {
 		return Disk{}, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	cache, err := inv.cache(vm)
+	cache, err := inv.imageCache(vm)
 	if err != nil {
 		return Disk{}, err
 	}
@@ -282,8 +284,8 @@ func (inv *Inventory) ImportDisk(
 	return vm.diskOf(i, d), err
 }
 
-// ResizeDisk sets the size of a disk in the configuration, which keeps its comments. A VM that runs has
-// it grow at once, another one when it is started.
+// ResizeDisk sets the size of a disk in the configuration, which keeps its comments. The disk of a running VM
+// grows immediately, other disks at the next start.
 func (inv *Inventory) ResizeDisk(ctx context.Context, name, disk string, size vmspec.Bytes) (*Review, error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
@@ -292,11 +294,11 @@ func (inv *Inventory) ResizeDisk(ctx context.Context, name, disk string, size vm
 	if vm.Fault != nil {
 		return nil, vm.Fault
 	}
-	list, err := vm.disks()
+	list, err := vm.listDisks()
 	if err != nil {
 		return nil, err
 	}
-	i, _, err := vm.disk(vm.Config.VM.WithDefaults().Drives, disk)
+	i, _, err := vm.findDisk(vm.Config.VM.WithDefaults().Drives, disk)
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +307,7 @@ func (inv *Inventory) ResizeDisk(ctx context.Context, name, disk string, size vm
 		return nil, fmt.Errorf("resize the disk %s of %s to %s: it has %s, and no disk is made smaller than it is", disk,
 			name, size, vmspec.Bytes(have))
 	}
-	text, err := vm.text()
+	text, err := vm.readText()
 	if err != nil {
 		return nil, err
 	}
@@ -316,8 +318,8 @@ func (inv *Inventory) ResizeDisk(ctx context.Context, name, disk string, size vm
 	return inv.Edit(ctx, name, text, changed)
 }
 
-// SetInVM returns the text of a configuration with another value in the vm section. All else stays as
-// it is written; see yamlfile.Edit.
+// SetInVM returns the text of a configuration with another value in the vm section. It leaves the rest of the
+// text unchanged; see yamlfile.Edit.
 func SetInVM(text []byte, value string, path ...string) ([]byte, error) {
 	section, err := SectionOf(text)
 	if err != nil {
@@ -336,7 +338,7 @@ func SectionOf(text []byte) (string, error) {
 	return usual, err
 }
 
-// ExportDisk copies a disk to a file that isn't there, in the format raw or qcow2. The VM may not run.
+// ExportDisk copies a disk to a new file, in the format raw or qcow2. The VM must not be running.
 func (inv *Inventory) ExportDisk(ctx context.Context, name, disk, to, format string) (err error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
@@ -346,14 +348,14 @@ func (inv *Inventory) ExportDisk(ctx context.Context, name, disk, to, format str
 		return vm.Fault
 	}
 	what := "export the disk " + disk + " of " + name
-	_, d, err := vm.disk(vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives, disk)
+	_, d, err := vm.findDisk(vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives, disk)
 	if err != nil {
 		return err
 	}
 	if d.NBD != nil {
 		return fmt.Errorf("%s: what is on it is %s's, an NBD server; copy it there", what, d.NBD.Host)
 	}
-	release, err := vm.stopped(what)
+	release, err := vm.reserveStopped(what)
 	if err != nil {
 		return err
 	}

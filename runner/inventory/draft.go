@@ -8,47 +8,45 @@ import (
 	"strconv"
 
 	"vmop/runner/config"
+	"vmop/runner/prepare/images"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 )
 
-// A Draft is a new VM in a few words.
+// A Draft is the short description of a new VM.
 type Draft struct {
-	// Name of the VM; System says that it is the computer's, not the user's.
+	// Name of the VM. System makes it a VM of the computer instead of the user.
 	Name   string
 	System bool
 	// Type is the VM type; empty means config.DefaultVMType.
 	Type string
-	// CPUs and RAM are as vm.maximumCpus and vm.maximumRam; 0 and "" mean what the
-	// configuration has by default.
+	// CPUs and RAM have the syntax of vm.maximumCpus and vm.maximumRam; 0 and "" mean the configuration's
+	// defaults.
 	CPUs int
 	RAM  string
-	// Disks are sizes of new disks in the data directory, "20 GiB", or absolute paths of
-	// images that are there.
+	// Disks are sizes of new disks in the data directory, "20 GiB", or absolute paths of existing images.
 	Disks []string
-	// Image is what the first disk is made of, as a drive's source (vmspec.SourceKindOf); its size is
-	// the first of Disks, or that of the image. Empty: there is none.
+	// Image is the source of the first disk, in the syntax of a drive's source (vmspec.SourceKindOf). The size of
+	// the disk is the first of Disks, or the image's size. Empty means no image.
 	Image string
-	// CD is the absolute path or URL of a medium, EmptyCD for a drive without one; empty means no
-	// drive.
+	// CD is the absolute path or URL of a medium, or EmptyCD for a drive without a medium; empty means no drive.
 	CD string
-	// Network is the type of the network: tap, user, passt or masquerade; none; or empty, the
-	// default.
+	// Network is the type of the network: tap, user, passt, masquerade or none; empty means the default.
 	Network string
-	// Display is vnc, on a unix socket, or empty: no screen.
+	// Display is vnc, on a unix socket, or empty for no screen.
 	Display string
-	// User, if not empty, is made by cloud-init in the guest, with the right to become
-	// root, and logs in by the public SSHKeys, and, if not empty, by the password of a hash
+	// User, if not empty, is a user that cloud-init creates in the guest, with the right to become root. The user
+	// logs in with the public SSHKeys and, if PasswordHash isn't empty, with the hashed password
 	// (cloudinit.HashPassword).
 	User         string
 	SSHKeys      []string
 	PasswordHash string
-	// Settings, path=value as in config.Load, are made last.
+	// Settings have the form path=value as in config.Load, and are applied last.
 	Settings []string
 }
 
-// Types returns the names of the VM types from which a VM can be made.
+// Types returns the names of the VM types that a new VM can use.
 func (inv *Inventory) Types() ([]string, error) {
 	library, err := vmtypes.Open(inv.opts.Prepare.VMTypes)
 	if err != nil {
@@ -57,7 +55,7 @@ func (inv *Inventory) Types() ([]string, error) {
 	return library.Names(), library.Close()
 }
 
-// DescribeType returns what a VM type says of itself, such as its options.
+// DescribeType returns the description of a VM type, for example its options.
 func (inv *Inventory) DescribeType(ctx context.Context, name string) (vmtypes.Description, error) {
 	found, err := evaluate.Find(inv.opts.Prepare.VMTypes, name)
 	if err != nil {
@@ -69,8 +67,8 @@ func (inv *Inventory) DescribeType(ctx context.Context, name string) (vmtypes.De
 // EmptyCD is a CD drive without a medium.
 const EmptyCD = "-"
 
-// Draft returns the configuration of a new VM. The error is of type yamlfile.Faults;
-// those that are about settings count all of them, also those that are made of the draft.
+// Draft returns the configuration of a new VM. The error is of type yamlfile.Faults; the index in an error about
+// a setting counts all settings, including those created from the draft.
 func (inv *Inventory) Draft(d Draft) ([]byte, error) {
 	if err := checkNewName(d.Name); err != nil {
 		return nil, err
@@ -79,22 +77,56 @@ func (inv *Inventory) Draft(d Draft) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.checkImageSize(place.Env); err != nil {
+		return nil, err
+	}
 	unset := config.Config{VM: vmspec.Spec{Name: d.Name}}
 	dataDir, err := unset.DataDirectory(place.Env)
 	if err != nil {
 		return nil, err
 	}
-	cfg, _, err := config.Parse(d.Name+suffix, []byte("\"/Runner\":\n  vm:\n    name: x\n"), d.settings(dataDir)...)
+	cfg, _, err := config.Parse(d.Name+suffix, []byte("\"/Runner\":\n  vm:\n    name: x\n"),
+		d.draftSettings(dataDir)...)
 	if err != nil {
 		return nil, err
 	}
 	return cfg.Format()
 }
 
-// settings returns the draft as path=value.
-func (d *Draft) settings(dataDir string) (list []string) {
+// SmallDisk is the error of a draft with a first disk that is smaller than its image.
+type SmallDisk struct {
+	Disk, Image string       // as in the draft
+	Needs       vmspec.Bytes // size of the image
+}
+
+func (s SmallDisk) Error() string {
+	return fmt.Sprintf("disk %s: the image %s needs %s; use at least that size", s.Disk, images.Shown(s.Image), s.Needs)
+}
+
+// checkImageSize returns a [SmallDisk] if the image is on this computer and larger than the disk. A size that
+// can't be read is reported with the configuration.
+func (d *Draft) checkImageSize(env config.Env) error {
+	if d.Image == "" || len(d.Disks) == 0 {
+		return nil
+	}
+	size, err := vmspec.ParseBytes(d.Disks[0])
+	if err != nil {
+		return nil //nolint:nilerr // the configuration's check reports it
+	}
+	cache, err := images.NewCache(env)
+	if err != nil {
+		return err
+	}
+	if needs := vmspec.Bytes(cache.SizeOf(images.Source{Text: d.Image})); size < needs {
+		return SmallDisk{d.Disks[0], d.Image, needs}
+	}
+	return nil
+}
+
+// draftSettings returns the draft as path=value.
+func (d *Draft) draftSettings(dataDir string) (list []string) {
 	text := func(path, value string) {
-		list = append(list, path+"="+quoted(value))
+		list = append(list, path+"="+quoteYAML(value))
 	}
 	optional := func(path, value string) {
 		if value != "" {
@@ -153,7 +185,7 @@ func (d *Draft) settings(dataDir string) (list []string) {
 	return append(list, d.Settings...)
 }
 
-// userSettings returns what makes the user in the guest, as path=value.
+// userSettings returns the settings that create the user in the guest, as path=value.
 func (d *Draft) userSettings() (list []string) {
 	if d.User == "" {
 		return nil
@@ -162,26 +194,26 @@ func (d *Draft) userSettings() (list []string) {
 	for _, s := range [][2]string{
 		{".name", d.User}, {".sudo", "ALL=(ALL) NOPASSWD:ALL"}, {".shell", "/bin/bash"},
 	} {
-		list = append(list, user+s[0]+"="+quoted(s[1]))
+		list = append(list, user+s[0]+"="+quoteYAML(s[1]))
 	}
 	for i, key := range d.SSHKeys {
-		list = append(list, fmt.Sprintf("%s.ssh_authorized_keys[%d]=%s", user, i, quoted(key)))
+		list = append(list, fmt.Sprintf("%s.ssh_authorized_keys[%d]=%s", user, i, quoteYAML(key)))
 	}
 	if d.PasswordHash != "" {
-		list = append(list, user+".passwd="+quoted(d.PasswordHash), user+".lock_passwd=false")
+		list = append(list, user+".passwd="+quoteYAML(d.PasswordHash), user+".lock_passwd=false")
 	}
 	return list
 }
 
-// quoted returns a text as YAML.
-func quoted(text string) string {
-	value, _ := json.Marshal(text) // a text can be encoded
+// quoteYAML returns a text as YAML.
+func quoteYAML(text string) string {
+	value, _ := json.Marshal(text) // strings can always be encoded
 	return string(value)
 }
 
-// Copy returns a configuration from a file as that of another VM, with settings: relative
-// paths mean the same files, and the directories are those of the new VM. A file that needs
-// no change for that is returned as it is, with its comments.
+// Copy returns the configuration in a file as the configuration of another VM, with settings applied. Relative
+// paths still lead to the same files, and the directories are the new VM's. If the copy needs no changes, Copy
+// returns the text as it is, with its comments.
 func Copy(file string, text []byte, name string, settings ...string) ([]byte, error) {
 	whole, err := filepath.Abs(file)
 	if err != nil {

@@ -1,13 +1,15 @@
 package inventory
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/yamlfile"
+	"vmop/internal/yamlfile"
+	"vmop/vmspec"
 )
 
 func TestDraft(t *testing.T) {
@@ -102,11 +104,16 @@ func TestOneCheckOfNewVMs(t *testing.T) {
 		"a CD without a folder":        {Draft{CD: "nofile.iso"}, `/nofile.iso" does not exist`},
 		"a disk that is missing":       {Draft{Disks: []string{"/nowhere/a.img"}}, `"/nowhere/a.img" does not exist`},
 		"an image that is missing":     {Draft{Image: "/nowhere/a.qcow2", Disks: []string{"2GiB"}}, "/nowhere/"},
-		"a disk less than its image":   {Draft{Image: image, Disks: []string{"1 GiB"}}, "want at least 2 GiB"},
-		"a disk less than a raw image": {Draft{Image: raw, Disks: []string{"1 MiB"}}, "want at least 2 MiB"},
+		"a disk less than its image":   {Draft{Image: image, Disks: []string{"1 GiB"}}, "needs 2 GiB; use at least"},
+		"a disk less than a raw image": {Draft{Image: raw, Disks: []string{"1 MiB"}}, "needs 2 MiB; use at least"},
 		"a name of two words":          {Draft{Name: "My VM"}, "want letters, digits"},
 		"a VM type that there is not":  {Draft{Type: "windoze"}, "windoze"},
 		"more RAM than there is":       {Draft{RAM: "900 TiB"}, "900"},
+		"a CD of a cloud's metadata":   {Draft{CD: "http://169.254.169.254/a"}, "file: cannot read the medium: 169"},
+		"a CD at 127.1":                {Draft{CD: "http://127.1/a.iso"}, "file: cannot read the medium: 127.1"},
+		"an image at such an address":  {Draft{Image: "http://[fe80::1]/a"}, "vm.drives[0].source: fe80"},
+		"a CD by the name of a server": {Draft{CD: "http://cds.invalid/a.iso"}, ""},
+		"a CD of this computer":        {Draft{CD: "http://127.0.0.1:8000/a.iso"}, ""},
 		"nothing wrong":                {Draft{Image: image, Disks: []string{"2 GiB"}}, ""},
 		"the image's size":             {Draft{Image: image}, ""},
 	} {
@@ -131,4 +138,18 @@ func TestOneCheckOfNewVMs(t *testing.T) {
 		require.EqualError(t, made, err.Error(), name)
 	}
 	require.NoDirExists(t, filepath.Join(h.dir, "user"), "nothing is written")
+}
+
+// Pages and command line refuse a disk that is smaller than its image.
+func TestADiskIsSmallerThanItsImage(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "disk.raw")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, os.Truncate(file, int64(2*vmspec.MiB)))
+	inv := newHere(t)
+	_, err := inv.Draft(Draft{Name: "web", Image: file, Disks: []string{"1MiB"}})
+	require.ErrorAs(t, err, new(SmallDisk))
+	require.ErrorContains(t, err, "needs 2 MiB; use at least that size")
+	_, err = inv.Draft(Draft{Name: "web", Image: file, Disks: []string{"2MiB"}})
+	require.NoError(t, err)
 }

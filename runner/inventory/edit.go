@@ -8,72 +8,71 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"vmop/durable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/readfile"
+	"vmop/internal/yamlfile"
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
-	"vmop/runner/follow"
+	"vmop/runner/config/follow"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
-	"vmop/yamlfile"
 )
 
-// ErrChanged says that a configuration was changed by another program or user meanwhile.
+// ErrChanged reports that another program or user has changed the configuration in the meantime.
 var ErrChanged = errors.New("the configuration has been changed meanwhile")
 
-// A Review says what a configuration without faults would do.
+// A Review describes the effects of a valid configuration.
 type Review struct {
-	// Warnings about it, for people: files of drives that are missing, for example.
+	// Warnings about it, for people, for example missing files of drives.
 	Warnings []string
-	// Running says that the VM runs. Now are the changes that it takes over at once,
-	// Later those that await a restart; both are empty if it does not run, or if its
-	// runner is another user's.
+	// Running reports whether the VM is running. Now are the changes that it applies immediately, Later the
+	// changes that need a restart. Both are empty if the VM isn't running, or its runner belongs to another user.
 	Running    bool
 	Now, Later []status.Change
-	// Plan is that of the next start.
+	// Plan is the plan of the next start.
 	Plan *plan.Plan
-	// Leftover are the data of a deleted VM that a new VM of its name would get; nil: there are none.
+	// Leftover is the data of a deleted VM that a new VM with its name would get; nil if there is no such data.
 	Leftover *Leftover
-	// absent are faults of files, at their places in the text: what a start would refuse.
+	// absent contains errors about files, with their places in the text: a start would fail with them.
 	absent error
 }
 
-// Text returns a VM's configuration as it is on the disk, faults included.
+// Text returns a VM's configuration as stored on the disk, even if it is invalid.
 func (inv *Inventory) Text(ctx context.Context, name string) ([]byte, error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return vm.text()
+	return vm.readText()
 }
 
-func (vm *VM) text() ([]byte, error) {
+func (vm *VM) readText() ([]byte, error) {
 	if vm.File == "" {
 		return nil, fmt.Errorf("the configuration of %s is not known", vm.Name)
 	}
-	text, err := regular.ReadFile(vm.File, yamlfile.LargestFile)
+	text, err := readfile.ReadFile(vm.File, yamlfile.LargestFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of %s: %w", vm.Name, err)
 	}
 	return text, nil
 }
 
-// Review checks a new text for the configuration of a VM, as a start would: its content,
-// its VM type, the policy. The error is what is wrong: of type yamlfile.Faults, with
-// places in the text, vmtypes.FaultsError or policy.Error.
+// Review checks a new text for the configuration of a VM, like a start: its content, its VM type, the policy. The
+// error describes what is invalid. It is of type yamlfile.Faults, with places in the text, vmtypes.FaultsError or
+// policy.Error.
 func (inv *Inventory) Review(ctx context.Context, name string, text []byte) (*Review, error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return inv.review(ctx, vm, text)
+	return inv.reviewText(ctx, vm, text)
 }
 
-func (inv *Inventory) review(ctx context.Context, vm *VM, text []byte) (*Review, error) {
-	r, err := inv.check(ctx, vm, text)
+func (inv *Inventory) reviewText(ctx context.Context, vm *VM, text []byte) (*Review, error) {
+	r, err := inv.checkText(ctx, vm, text)
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +80,13 @@ func (inv *Inventory) review(ctx context.Context, vm *VM, text []byte) (*Review,
 		r.Warnings = append(r.Warnings, r.absent.Error())
 	}
 	r.Running = vm.Running()
-	running, err := vm.started(ctx)
+	running, err := vm.preparedAtStart(ctx)
 	if running == nil || err != nil {
 		return r, err
 	}
 	cfg, _, err := config.Parse(vm.File, text)
 	if err == nil && vm.Place != nil {
-		err = vm.settle(cfg)
+		err = vm.settleDirectories(cfg)
 	}
 	if err != nil {
 		return nil, err
@@ -96,8 +95,8 @@ func (inv *Inventory) review(ctx context.Context, vm *VM, text []byte) (*Review,
 	return r, err
 }
 
-// started returns a VM as it was started; nil if it doesn't run, or if its runner is another user's.
-func (vm *VM) started(ctx context.Context) (*prepare.VM, error) {
+// preparedAtStart returns a VM as it was started; nil if it isn't running, or if its runner belongs to another user.
+func (vm *VM) preparedAtStart(ctx context.Context) (*prepare.VM, error) {
 	started, there, err := record.Read(vm.RuntimeDir)
 	if vm.Status == nil || err != nil || !there {
 		return nil, nil
@@ -109,19 +108,18 @@ func (vm *VM) started(ctx context.Context) (*prepare.VM, error) {
 	return running, nil
 }
 
-// Edit gives a VM's configuration another text, after a review. before is the text that
-// was edited; the error is ErrChanged if the file has another one by now. A VM that runs
-// takes over what it can.
+// Edit replaces a VM's configuration after a review. before is the text that was edited; the error is ErrChanged
+// if the file has another text by now. A running VM applies the changes that it can.
 func (inv *Inventory) Edit(ctx context.Context, name string, before, text []byte) (*Review, error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	review, err := inv.review(ctx, vm, text)
+	review, err := inv.reviewText(ctx, vm, text)
 	if err != nil {
 		return nil, err
 	}
-	now, err := vm.text()
+	now, err := vm.readText()
 	switch {
 	case err != nil:
 		return nil, err
@@ -130,13 +128,13 @@ func (inv *Inventory) Edit(ctx context.Context, name string, before, text []byte
 	case bytes.Equal(now, text):
 		return review, nil
 	}
-	return review, durable.Rewrite(vm.File, text)
+	return review, atomicfile.Rewrite(vm.File, text)
 }
 
-// check wants a text to be a configuration by which a VM could be started. It returns warnings about it, the plan
-// of that start, and faults of files.
-func (inv *Inventory) check(ctx context.Context, vm *VM, text []byte) (*Review, error) {
-	prepared, found, err := inv.prepared(ctx, vm, text)
+// checkText checks that a VM could be started with the configuration in text. It returns warnings, the plan of that
+// start, and errors about files.
+func (inv *Inventory) checkText(ctx context.Context, vm *VM, text []byte) (*Review, error) {
+	prepared, found, err := inv.prepareText(ctx, vm, text)
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +153,8 @@ func (inv *Inventory) check(ctx context.Context, vm *VM, text []byte) (*Review, 
 	return r, nil
 }
 
-// prepared returns the VM that a text describes, with the plan of its start.
-func (inv *Inventory) prepared(ctx context.Context, vm *VM, text []byte) (*prepare.VM, []yamlfile.Warning, error) {
+// prepareText returns the VM that a text describes, with the plan of its start.
+func (inv *Inventory) prepareText(ctx context.Context, vm *VM, text []byte) (*prepare.VM, []yamlfile.Warning, error) {
 	cfg, found, err := config.Parse(vm.File, text)
 	if err != nil {
 		return nil, nil, err
@@ -165,7 +163,7 @@ func (inv *Inventory) prepared(ctx context.Context, vm *VM, text []byte) (*prepa
 		if err := isNamed(cfg, vm.Name); err != nil {
 			return nil, nil, err
 		}
-		if err := vm.settle(cfg); err != nil {
+		if err := vm.settleDirectories(cfg); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -176,7 +174,7 @@ func (inv *Inventory) prepared(ctx context.Context, vm *VM, text []byte) (*prepa
 	return prepared, found, prepared.Locate(prepared.Complete(ctx, inv.opts.Prepare, false))
 }
 
-// Plan returns the plan of a VM: the one that it was started by, or would be started by.
+// Plan returns the plan of a VM's last start if it is running, otherwise of its next start.
 func (inv *Inventory) Plan(ctx context.Context, name string) (*plan.Plan, error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
@@ -197,14 +195,14 @@ func (inv *Inventory) Plan(ctx context.Context, name string) (*plan.Plan, error)
 		}
 		return &started, nil
 	}
-	prepared, err := inv.would(ctx, vm)
+	prepared, err := inv.preparedNow(ctx, vm)
 	if err != nil {
 		return nil, err
 	}
 	return prepared.Plan, nil
 }
 
-// Source returns a module of the type of a VM, as the origins of its plan name it.
+// Source returns a module of a VM's type. The origins in the VM's plan name the modules.
 func (inv *Inventory) Source(ctx context.Context, name, module string) (string, error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
@@ -217,7 +215,7 @@ func (inv *Inventory) Source(ctx context.Context, name, module string) (string, 
 		}
 		return client.Source(ctx, module)
 	}
-	prepared, err := inv.would(ctx, vm)
+	prepared, err := inv.preparedNow(ctx, vm)
 	if err != nil {
 		return "", err
 	}
@@ -228,25 +226,25 @@ func (inv *Inventory) Source(ctx context.Context, name, module string) (string, 
 	return string(text), nil
 }
 
-// would returns a VM as it would be started now.
-func (inv *Inventory) would(ctx context.Context, vm *VM) (*prepare.VM, error) {
-	text, err := vm.text()
+// preparedNow returns a VM as it would be started now.
+func (inv *Inventory) preparedNow(ctx context.Context, vm *VM) (*prepare.VM, error) {
+	text, err := vm.readText()
 	if err != nil {
 		return nil, err
 	}
-	prepared, _, err := inv.prepared(ctx, vm, text)
+	prepared, _, err := inv.prepareText(ctx, vm, text)
 	return prepared, err
 }
 
-// settle gives a configuration the directories that a runner of its place would take.
-func (vm *VM) settle(cfg *config.Config) (err error) {
+// settleDirectories sets the directories that a runner in the VM's place would use.
+func (vm *VM) settleDirectories(cfg *config.Config) (err error) {
 	cfg.RuntimeDir = cfg.RuntimeDirectory(vm.Place.Env)
 	cfg.DataDir, err = cfg.DataDirectory(vm.Place.Env)
 	return err
 }
 
-// locate notes where a configuration puts the VM.
-func (vm *VM) locate(cfg *config.Config) error {
+// locateVM sets the VM's directories from a configuration.
+func (vm *VM) locateVM(cfg *config.Config) error {
 	folder := filepath.Dir(vm.File)
 	vm.RuntimeDir = vmspec.Within(folder, cfg.RuntimeDirectory(vm.Place.Env))
 	dir, err := cfg.DataDirectory(vm.Place.Env)

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 )
 
-// A StartError says that a VM was not started, and why.
+// A StartError reports that a VM was not started, with the reason.
 type StartError struct {
 	Name string
-	// ExitCode is the runner's; see cmd/vmrunner. 0: there was no runner.
+	// ExitCode is the runner's exit code, see cmd/vmrunner; 0 if no runner was started.
 	ExitCode int
 	// Cause is one sentence, with the remedy as far as it is known.
 	Cause string
@@ -28,17 +28,17 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("cannot start %s: %s", e.Name, e.Cause)
 }
 
-// noteFailed records a failure for those who look at the VM later. A runner has recorded a better cause, if it came
-// that far.
+// noteFailed records a failure for people who look at the VM later. A runner that came far enough has recorded a
+// better cause.
 func (vm *VM) noteFailed(cause string) {
 	if err := os.MkdirAll(vm.DataDir, 0o700); err == nil {
 		failure := record.StartFailure{At: time.Now().UTC().Truncate(time.Second), Message: cause}
-		_ = failure.Write(vm.DataDir) // the cause is returned, too
+		_ = failure.Write(vm.DataDir) // the caller also returns the cause
 	}
 }
 
-// failed returns why the start has failed that a runner has just given up. said is the end of its log.
-func (vm *VM) failed(code int, said string) error {
+// startError returns the error of a start after its runner has given up. said is the end of the runner's log.
+func (vm *VM) startError(code int, said string) error {
 	note, noted, err := record.ReadStartFailure(vm.DataDir)
 	if err != nil || !noted {
 		note.Message = lastError(said)
@@ -47,7 +47,7 @@ func (vm *VM) failed(code int, said string) error {
 	return &StartError{Name: vm.Name, ExitCode: code, Cause: note.Message}
 }
 
-// lastError returns what a program has said last about its end.
+// lastError returns the last error message in a program's output.
 func lastError(output string) string {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	for i := range lines {
@@ -61,7 +61,7 @@ func lastError(output string) string {
 	return "the runner has ended without a message"
 }
 
-// lastStart notes with a VM that doesn't run that its last start has failed.
+// lastStart marks a stopped VM as failed if its last start has failed.
 func (vm *VM) lastStart() {
 	if vm.State != vmstatus.StateStopped && vm.State != StateFailed || vm.Place == nil || vm.Fault != nil {
 		return
@@ -71,10 +71,10 @@ func (vm *VM) lastStart() {
 	}
 }
 
-// sharesDisk returns an error if another VM is running with a disk of a VM.
+// sharesDisk returns an error if another running VM uses a disk of the VM.
 func (inv *Inventory) sharesDisk(vm *VM) error {
 	own := drivesOf(vm.Config, vm.File)
-	for _, m := range inv.machines() {
+	for _, m := range inv.runningMachines() {
 		if m.Name == vm.Name {
 			continue
 		}
@@ -98,7 +98,7 @@ func (inv *Inventory) sharesDisk(vm *VM) error {
 	return nil
 }
 
-// drivesOf returns the disks that are files, with whole paths.
+// drivesOf returns the drives with absolute paths, and without the files of drives that aren't disks.
 func drivesOf(cfg *config.Config, file string) (list []vmspec.Drive) {
 	if cfg == nil {
 		return nil
@@ -112,20 +112,22 @@ func drivesOf(cfg *config.Config, file string) (list []vmspec.Drive) {
 	return list
 }
 
-// drivesOf returns the disks of a VM that runs: those that it was started with and those of its configuration now.
+// drivesOf returns the disks of a running VM: the disks that it was started with, and the disks in its current
+// configuration.
 func (inv *Inventory) drivesOf(m config.Machine) (list []vmspec.Drive) {
 	if r, there, err := record.Read(m.RuntimeDir); err == nil && there {
 		if cfg, _, err := config.Parse(r.ConfigFile, []byte(r.Config)); err == nil {
 			list = drivesOf(cfg, r.ConfigFile)
 		}
 	}
-	if vm, is := inv.read(m.Name); is && vm.RuntimeDir == m.RuntimeDir {
+	if vm, is := inv.readConfigured(m.Name); is && vm.RuntimeDir == m.RuntimeDir {
 		list = append(list, drivesOf(vm.Config, vm.File)...)
 	}
 	return list
 }
 
-// UnusedSources returns warnings about disks that exist and were not created from the source in the configuration.
+// UnusedSources returns warnings about disks that exist and were not created from the source in the
+// configuration.
 func (vm *VM) UnusedSources() (warnings []string) {
 	if vm.Config == nil {
 		return nil

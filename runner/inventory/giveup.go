@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// StartOrEnd is Start, except that a VM that isn't running when ctx ends is ended again. Then
-// interrupted is called, whose context bounds the wait for the end. A VM that was running without
-// a runner is not ended.
+// StartOrEnd is like Start, but ends the VM again if ctx ends before the guest is running. In that case it calls
+// interrupted; the context from it bounds the wait for the end. It doesn't end a VM that had no runner.
 func (inv *Inventory) StartOrEnd(ctx context.Context, name string, interrupted func() context.Context) error {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
 		return err
 	}
 	if vm.State == StateNoRunner {
-		return inv.start(ctx, vm, nil)
+		return inv.startVM(ctx, vm, nil)
 	}
-	return inv.start(ctx, vm, interrupted)
+	return inv.startVM(ctx, vm, interrupted)
 }
 
-// giveUp ends the runner of a VM that is being started, and returns when it has ended, or when ctx is
+// giveUp ends the runner of a VM that is being started. It returns when the runner has ended, or when ctx is
 // done.
 func (vm *VM) giveUp(ctx context.Context, runner *exec.Cmd, ended <-chan struct{}) error {
 	_ = runner.Process.Signal(syscall.SIGTERM) // it may have ended
@@ -34,17 +33,17 @@ func (vm *VM) giveUp(ctx context.Context, runner *exec.Cmd, ended <-chan struct{
 			return fmt.Errorf("%s is still ending: %w", vm.Name, context.Cause(ctx))
 		case <-time.After(lookInterval):
 		}
-		// If the guest has begun to run meanwhile, it isn't waited for.
+		// Don't wait for a guest that has begun to run in the meantime.
 		if client, err := vm.Dial(ctx); err == nil {
 			s, err := client.Status(ctx)
 			if err == nil && s.Runner.PID == runner.Process.Pid {
-				_, _ = act(ctx, client, true, false) // it may not take that yet
+				_, _ = stopByRunner(ctx, client, true, false) // the runner may not accept that yet
 			}
 		}
 	}
 }
 
-// interruptedStart is what StartOrEnd returns.
+// interruptedStart ends a VM after an interrupted start, and returns the error for StartOrEnd.
 func (vm *VM) interruptedStart(ctx context.Context, end func(context.Context) error,
 	interrupted func() context.Context,
 ) error {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Grant lets the user of a VM's service read the configuration of the name in a folder, and own what root has put into
-// the data directory. The user is the owner of the data directory, as systemd sets it (DynamicUser). If that is root,
-// Grant does nothing.
+// Grant lets the user of a VM's service read the VM's configuration in a folder, and makes the user the owner of
+// root's files in the data directory. The user is the owner of the data directory, as set by systemd
+// (DynamicUser). If the owner is root, Grant does nothing.
 //
 // See docs/decisions/0179-a-user-for-each-service.md.
 func Grant(configFolder, name, dataDir string) error {
@@ -34,7 +34,8 @@ func Grant(configFolder, name, dataDir string) error {
 	return nil
 }
 
-// letRead lets a group read the configuration: NAME.yaml, or the folder NAME. Its folder may be passed by everybody.
+// letRead lets a group read the configuration: NAME.yaml, or the folder NAME. It lets everybody traverse the
+// configuration's parent folder.
 func letRead(folder, name string, group int) error {
 	root, err := os.OpenRoot(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,10 +46,10 @@ func letRead(folder, name string, group int) error {
 	}
 	defer root.Close()
 	const passed, folderRead, fileRead = 0o001, 0o050, 0o040
-	if err := allow(root, ".", -1, passed); err != nil {
+	if err := grantAccess(root, ".", -1, passed); err != nil {
 		return err
 	}
-	if err := allow(root, name+suffix, group, fileRead); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := grantAccess(root, name+suffix, group, fileRead); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return fs.WalkDir(root.FS(), name, func(path string, entry fs.DirEntry, err error) error {
@@ -58,16 +59,16 @@ func letRead(folder, name string, group int) error {
 		case err != nil:
 			return err
 		case entry.IsDir():
-			return allow(root, path, group, folderRead)
+			return grantAccess(root, path, group, folderRead)
 		case entry.Type().IsRegular():
-			return allow(root, path, group, fileRead)
+			return grantAccess(root, path, group, fileRead)
 		}
 		return nil
 	})
 }
 
-// allow gives a file or folder a group, unless that is -1, and adds permissions.
-func allow(root *os.Root, path string, group int, more fs.FileMode) error {
+// grantAccess adds permissions to a file or folder, and sets its group unless group is -1.
+func grantAccess(root *os.Root, path string, group int, more fs.FileMode) error {
 	file, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -80,8 +81,8 @@ func allow(root *os.Root, path string, group int, more fs.FileMode) error {
 	return errors.Join(file.Chown(-1, group), file.Chmod(info.Mode().Perm()|more))
 }
 
-// giveAway gives a user what root has in a folder. A program of that user may change the folder meanwhile, so nothing
-// outside of it is followed, and a file with a second name stays root's.
+// giveAway makes a user the owner of root's files in a folder. Programs of that user may change the folder at the
+// same time, so giveAway never follows paths out of the folder, and skips files with a second link.
 func giveAway(folder string, user, group int) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {

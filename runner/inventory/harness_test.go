@@ -3,7 +3,6 @@ package inventory
 import (
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/prepare"
 	"vmop/test/invariants"
+	"vmop/test/program"
 	"vmop/test/wait"
 	"vmop/vmstatus"
 )
@@ -66,9 +66,7 @@ func newHere(t *testing.T) *here {
 // withProgram makes the program by which VMs are started.
 func (h *here) withProgram() *here {
 	h.t.Helper()
-	build := exec.CommandContext(h.t.Context(), "go", "build", "-o", h.opts.Program, "../../cmd/vmrunner")
-	out, err := build.CombinedOutput()
-	require.NoError(h.t, err, "%s", out)
+	require.NoError(h.t, program.Build(h.t.Context(), h.opts.Program, "vmop/cmd/vmrunner"))
 	types, err := filepath.Abs("../testdata/vmtypes")
 	require.NoError(h.t, err)
 	h.opts.Arguments = []string{"--vmtypes", types}

@@ -8,36 +8,35 @@ import (
 	"os"
 	"path/filepath"
 
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
 
-// A Place is a folder in which VMs are configured.
+// A Place is a folder with the configurations of VMs.
 type Place struct {
-	// Folder is its path, absolute. It need not exist.
+	// Folder is the absolute path. The folder need not exist.
 	Folder string
-	// System says that the VMs are the computer's, and that their services belong to
-	// systemd's system manager; else to the user's.
+	// System reports whether the VMs belong to the computer. Their services are managed by systemd's system
+	// manager; other services by the user's manager.
 	System bool
-	// Detached says that the VMs are never services: systemd's units look for a name in the
-	// usual folders, and would start another VM.
+	// Detached means that the VMs are never services: systemd's units look for a name in the usual folders, and
+	// would start another VM.
 	Detached bool
-	// Environment is where the VMs of this place have their directories, as NAME=VALUE;
-	// it takes precedence over that of this process.
+	// Environment sets the directories of the VMs of this place, as NAME=VALUE. It takes precedence over the
+	// environment of this process.
 	Environment []string
 	// Env is the environment with these variables.
 	Env config.Env
 }
 
-// SystemFolder is where the VMs of the computer are configured.
+// SystemFolder contains the configurations of the computer's VMs.
 const SystemFolder = "/etc/opt/vmrunner"
 
-// Places returns the folder of the user, unless there is no home, and that of the
-// computer.
+// Places returns the folder of the user, if there is a home, and the folder of the computer.
 func Places(env config.Env) []Place {
 	variables := map[string]string{
 		"XDG_CONFIG_HOME": filepath.Dir(SystemFolder), "XDG_DATA_HOME": "/var/lib", "XDG_RUNTIME_DIR": "/run",
@@ -62,77 +61,75 @@ func Places(env config.Env) []Place {
 
 // Options configure an Inventory.
 type Options struct {
-	// Env is the environment by which VMs are found that run.
+	// Env is the environment for finding running VMs.
 	Env config.Env
-	// Places are the folders; the first that has a name counts.
+	// Places are the folders; the first with a given name is used.
 	Places []Place
-	// Prepare says by what VM types configurations are checked; its ConfigFile is not used.
+	// Prepare selects the VM types for checking configurations. Its ConfigFile is not used.
 	Prepare prepare.Options
-	// Program is the path of vmrunner, by which VMs are started, and Arguments are
-	// given to it after "run -c FILE".
+	// Program is the path of vmrunner, which starts VMs. Arguments are appended to "run -c FILE".
 	Program   string
 	Arguments []string
-	// Log gets warnings about what can't be watched.
+	// Log receives warnings about paths that can't be watched.
 	Log *slog.Logger
 }
 
-// An Inventory is the VMs of this computer.
+// An Inventory manages the VMs of this computer.
 type Inventory struct{ opts Options }
 
-// New returns an inventory. Nothing is read before it is asked.
+// New returns an inventory. It reads files only when methods are called.
 func New(opts Options) *Inventory { return &Inventory{opts: opts} }
 
-// State is whether a VM runs: a state of its runner (vmstatus.State), StateStopped if
-// it has none, or one of those below.
+// State shows whether a VM is running: the state of its runner (vmstatus.State), StateStopped without a runner,
+// or one of the states below.
 type State = vmstatus.State
 
-// What there is in place of a runner that answers.
+// States of VMs without a runner that answers.
 const (
-	// StateNoRunner: QEMU runs, its runner was killed. Start starts another.
+	// StateNoRunner: QEMU is running, but its runner was killed. Start starts another runner.
 	StateNoRunner State = "NoRunner"
 	// StateNoAnswer: the runner was paused, or is overloaded.
 	StateNoAnswer State = "NoAnswer"
-	// StateActive: systemd says that the VM runs; its runner is another user's.
+	// StateActive: systemd reports that the VM is running; its runner belongs to another user.
 	StateActive State = "Active"
-	// StateFailed: the last start has failed, or systemd says so of the VM's service.
+	// StateFailed: the last start has failed, or systemd reports a failure of the VM's service.
 	StateFailed State = "Failed"
 )
 
-// VM is a VM of this computer, as it was when it was asked for.
+// VM is a snapshot of a VM of this computer.
 type VM struct {
-	// Name is that of the configuration file, and of the running VM.
+	// Name is the name of the configuration file and the running VM.
 	Name string
 	// File is the path of the configuration; empty if it isn't known.
 	File string
-	// Place is the folder that File is in; nil: the VM runs by a configuration that is
-	// in none of them.
+	// Place is the folder of File. It is nil if a running VM has a configuration outside of these folders.
 	Place *Place
-	// Config is what File says; nil if Fault says why not, or if there is no Place. It
-	// may hold secrets, in its cloud-init data.
+	// Config is the content of File; nil if Fault is set, or without a Place. Its cloud-init data may contain
+	// secrets.
 	Config *config.Config
-	// Fault is why File can't be used: mostly of type yamlfile.Faults.
+	// Fault is why File can't be used, usually of type yamlfile.Faults.
 	Fault error
-	// Ignored are further files of this name, which are not used.
+	// Ignored are more files with this name, which are not used.
 	Ignored []string
-	// DataDir and RuntimeDir are absolute; empty where they aren't known.
+	// DataDir and RuntimeDir are absolute; empty if they aren't known.
 	DataDir, RuntimeDir string
 
 	State State
-	// Status is what the runner reports; nil if there is none that answers. Problem says
-	// why, if something is there, or which directory of the VM is gone.
+	// Status is the runner's report; nil if no runner answers. Problem is the reason why the runner of an
+	// existing machine doesn't answer, or a lost directory of the VM.
 	Status  *status.Status
 	Problem string
-	// Ended is how the last run ended of a VM that isn't running; nil if it isn't known.
+	// Ended is how the last run of a stopped VM ended; nil if it isn't known.
 	Ended *record.End
-	lost  bool // it runs without a runner and its data directory
-	// Service is what systemd knows of the VM.
+	lost  bool // running without a runner and its data directory
+	// Service is what systemd knows about the VM.
 	Service Service
 }
 
-// Running reports whether the VM runs, as far as it is known.
+// Running reports whether the VM is running, as far as known.
 func (vm *VM) Running() bool { return vm.State != vmstatus.StateStopped && vm.State != StateFailed }
 
-// Dial connects to the VM's runner. The error is control.ErrNotRunning if there is none.
+// Dial connects to the VM's runner. The error is control.ErrNotRunning if there is no runner.
 func (vm *VM) Dial(ctx context.Context) (*control.Client, error) {
 	if vm.RuntimeDir == "" {
 		return nil, fmt.Errorf("%s: %w", vm.Name, control.ErrNotRunning)
@@ -140,20 +137,20 @@ func (vm *VM) Dial(ctx context.Context) (*control.Client, error) {
 	return control.Dial(ctx, filepath.Join(vm.RuntimeDir, control.SocketName))
 }
 
-// LogFile is the path of the log of the VM's runner, if it was started without systemd.
+// LogFile returns the path of the log of the VM's runner, if it was started without systemd.
 func (vm *VM) LogFile() string { return filepath.Join(vm.DataDir, prepare.LogFile) }
 
 // Errors of actions.
 var (
-	// ErrUnknown: no VM has the name.
+	// ErrUnknown: no VM has this name.
 	ErrUnknown = errors.New("there is no such VM")
-	// ErrRunning: the VM runs, and that is in the way.
+	// ErrRunning: the action requires a stopped VM.
 	ErrRunning = errors.New("the VM is running")
-	// ErrName: the name can't be that of a VM.
+	// ErrName: the name isn't valid for a VM.
 	ErrName = errors.New("is not a valid VM name")
-	// ErrExists: there is a VM of the name.
+	// ErrExists: a VM with this name exists.
 	ErrExists = errors.New("there is a VM of this name")
 )
 
-// fileMode is that of a new configuration: cloud-init data may be secret.
+// fileMode is the mode of a new configuration, because cloud-init data may be secret.
 const fileMode os.FileMode = 0o600

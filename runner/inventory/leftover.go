@@ -12,10 +12,10 @@ import (
 	"strings"
 	"syscall"
 
+	"vmop/runner/adopt/lock"
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
-	"vmop/runner/lock"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -25,7 +25,7 @@ import (
 // See docs/decisions/0175-left-over-data.md.
 type Data string
 
-// The choices. Without one, such a VM isn't created.
+// The choices. Without a choice, such a VM isn't created.
 const (
 	// KeepData gives the data to the new VM: disks, TPM, uuid, snapshots.
 	KeepData Data = "keep"
@@ -35,17 +35,17 @@ const (
 
 // Leftover is the data directory of a VM without a configuration.
 type Leftover struct {
-	// VM is the name that the directory has, and that of the deleted VM.
+	// VM is the name of the directory and of the deleted VM.
 	VM string `json:"vm"`
-	// Dir is its path.
+	// Dir is the path of the directory.
 	Dir string `json:"dir"`
-	// Disks are the images of disks in it. Others are its further files and folders, in words.
+	// Disks are the disk images in the directory. Others describes its other files and folders.
 	Disks  []Disk   `json:"disks,omitempty"`
 	Others []string `json:"others,omitempty"`
-	// Stored is how much it occupies on the host, in bytes.
+	// Stored is the space that the directory occupies on the host, in bytes.
 	Stored int64 `json:"stored"`
 
-	usual bool // it is where the data of a VM are by default
+	usual bool // it is the default data directory
 }
 
 // String lists the contents: "disk.img (8 GiB), the TPM, 2 snapshots".
@@ -57,7 +57,7 @@ func (l *Leftover) String() string {
 	return strings.Join(append(parts, l.Others...), ", ")
 }
 
-// LeftoverError reports that the data of a deleted VM stand in the way of a new VM.
+// LeftoverError reports that the data of a deleted VM prevents the creation of a VM.
 type LeftoverError struct{ *Leftover }
 
 func (e LeftoverError) Error() string {
@@ -65,7 +65,7 @@ func (e LeftoverError) Error() string {
 		"(keep) or whether they are removed (fresh)", e.VM, e.Dir, e.Leftover)
 }
 
-// withoutData are files in a data directory that say nothing about a guest.
+// withoutData returns the files in a data directory that contain no data of a guest.
 func withoutData() []string {
 	return []string{
 		lock.RunnerFile, lock.MachineFile, prepare.RuntimeLink, prepare.FailedFile, prepare.LogFile,
@@ -73,7 +73,7 @@ func withoutData() []string {
 	}
 }
 
-// leftoverIn returns what a data directory contains; nil if it has no data of a guest.
+// leftoverIn returns the contents of a data directory; nil if it has no data of a guest.
 func leftoverIn(name, dir string) (*Leftover, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +96,7 @@ func leftoverIn(name, dir string) (*Leftover, error) {
 			l.Others = append(l.Others, "the state of a TPM")
 		case e.Name() == prepare.SnapshotsFolder:
 			if list, err := os.ReadDir(path); err == nil && len(list) > 0 {
-				l.Others = append(l.Others, counted(len(list), "snapshot"))
+				l.Others = append(l.Others, countOf(len(list), "snapshot"))
 			}
 		case recorded || slices.Contains([]string{".img", ".raw", ".qcow2"}, filepath.Ext(e.Name())):
 			l.Disks = append(l.Disks, leftDisk(name, path, origins))
@@ -125,23 +125,23 @@ func leftDisk(name, path string, origins prepare.Origins) Disk {
 	return diskOf(name, 0, d, origins)
 }
 
-// counted returns "1 snapshot", "2 snapshots".
-func counted(n int, what string) string {
+// countOf returns "1 snapshot", "2 snapshots".
+func countOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// storedIn returns what a folder occupies on the host, in bytes.
+// storedIn returns the space that a folder occupies on the host, in bytes.
 func storedIn(dir string) (stored int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // what can't be read isn't counted
+			return nil // unreadable files aren't counted
 		}
 		if info, err := e.Info(); err == nil {
 			if s, ok := info.Sys().(*syscall.Stat_t); ok {
-				const sector = 512 // st_blocks counts these
+				const sector = 512 // the unit of st_blocks
 				stored += s.Blocks * sector
 			}
 		}
@@ -150,9 +150,9 @@ func storedIn(dir string) (stored int64) {
 	return stored
 }
 
-// leftover returns the data that a new VM would get; nil if there are none. A directory that the configuration
-// names is examined only if a VM was started with it.
-func (vm *VM) leftover(dataDir string) (*Leftover, error) {
+// leftoverData returns the data that a new VM would get; nil if there is no data. It examines a directory from the
+// configuration only if a VM was started with it.
+func (vm *VM) leftoverData(dataDir string) (*Leftover, error) {
 	l, err := leftoverIn(vm.Name, dataDir)
 	if l == nil || err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (vm *VM) leftover(dataDir string) (*Leftover, error) {
 	return l, nil
 }
 
-// applyChoice does with left-over data what was chosen, before the new VM is configured.
+// applyChoice keeps or removes left-over data before the new VM is configured.
 func (l *Leftover) applyChoice(data Data) error {
 	switch {
 	case data == KeepData:
@@ -176,11 +176,11 @@ func (l *Leftover) applyChoice(data Data) error {
 		return fmt.Errorf("cannot remove the data in %s: the configuration names this directory; remove them yourself, or keep "+
 			"them", l.Dir)
 	}
-	return l.remove()
+	return l.removeLeftover()
 }
 
-// remove removes the directory, unless a VM is running with it.
-func (l *Leftover) remove() (err error) {
+// removeLeftover removes the directory, unless a running VM uses it.
+func (l *Leftover) removeLeftover() (err error) {
 	held, err := lock.Runner(l.Dir)
 	if err != nil {
 		return fmt.Errorf("cannot remove the data of %s: %w", l.VM, err)
@@ -195,11 +195,11 @@ func (l *Leftover) remove() (err error) {
 	return nil
 }
 
-// Orphans returns the data directories of deleted VMs, by name.
+// Orphans returns the data directories of deleted VMs, sorted by name.
 func (inv *Inventory) Orphans(ctx context.Context) (list []Leftover, err error) {
 	vms, err := inv.List(ctx)
 	if err != nil {
-		return nil, err // a VM that isn't listed would seem to be deleted
+		return nil, err // an unlisted VM would look like a deleted VM
 	}
 	used := map[string]bool{}
 	for i := range vms {
@@ -211,10 +211,10 @@ func (inv *Inventory) Orphans(ctx context.Context) (list []Leftover, err error) 
 	for i := range inv.opts.Places {
 		root, err := (&config.Config{VM: vmspec.Spec{Name: "x"}}).DataDirectory(inv.opts.Places[i].Env)
 		if err != nil {
-			continue // there are none
+			continue // this place has no data directories
 		}
 		root = filepath.Dir(root)
-		entries, _ := os.ReadDir(root) // it may be another user's
+		entries, _ := os.ReadDir(root) // it may belong to another user
 		for _, e := range entries {
 			dir := filepath.Join(root, e.Name())
 			if !e.IsDir() || checkName(e.Name()) != nil || used[dir] {
@@ -234,7 +234,7 @@ func (inv *Inventory) Orphans(ctx context.Context) (list []Leftover, err error) 
 	return list, nil
 }
 
-// Orphan returns the data of a deleted VM. The error is ErrUnknown if there are none.
+// Orphan returns the data of a deleted VM. The error is ErrUnknown if there is no data.
 func (inv *Inventory) Orphan(ctx context.Context, name string) (*Leftover, error) {
 	list, err := inv.Orphans(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (inv *Inventory) Orphan(ctx context.Context, name string) (*Leftover, error
 	}
 	at := slices.IndexFunc(list, func(l Leftover) bool { return l.VM == name })
 	if at < 0 {
-		return nil, inv.unknown(name)
+		return nil, inv.unknownName(name)
 	}
 	return &list[at], nil
 }
@@ -253,5 +253,5 @@ func (inv *Inventory) DeleteOrphan(ctx context.Context, name string) (*Leftover,
 	if err != nil {
 		return nil, err
 	}
-	return l, l.remove()
+	return l, l.removeLeftover()
 }

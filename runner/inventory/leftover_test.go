@@ -8,8 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/lock"
+	"vmop/runner/adopt/lock"
 	"vmop/runner/prepare"
+	"vmop/test/tier"
 	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmstatus"
@@ -119,7 +120,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 	taken, err := held.Try()
 	require.NoError(t, err)
 	require.True(t, taken)
-	require.ErrorIs(t, l.remove(), ErrRunning)
+	require.ErrorIs(t, l.removeLeftover(), ErrRunning)
 	_, err = h.Orphan(ctx, "kept")
 	require.ErrorIs(t, err, ErrUnknown, "a VM is running with it")
 	require.NoError(t, held.Release())
@@ -179,6 +180,7 @@ func TestAnImageIsNotTakenForARawDisk(t *testing.T) {
 
 // Disks of a VM that an earlier version has started are raw, without a record of them.
 func TestDisksOfEarlierVersionsStayRaw(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	h := newHere(t).withProgram()
 	ctx := t.Context()

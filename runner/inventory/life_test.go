@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/internal/yamlfile"
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 	"vmop/vmtypes"
-	"vmop/yamlfile"
 )
 
 func paths(list []status.Change) (all []string) {

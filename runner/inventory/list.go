@@ -14,20 +14,20 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"vmop/internal/spelling"
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
 	"vmop/runner/control"
-	"vmop/runner/images"
-	"vmop/runner/record"
+	"vmop/runner/prepare/images"
 	"vmop/runner/status"
-	"vmop/spelling"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 	"vmop/vmtypes/policy"
 )
 
-// Bounds of asking the runners of many VMs at a time.
+// Limits for queries to the runners of many VMs.
 const (
-	queryTime  = 2 * time.Second // for one to answer
+	queryTime  = 2 * time.Second // for each answer
 	maxQueries = 8
 )
 
@@ -37,46 +37,46 @@ const (
 	ownFolders = "config.yaml"
 )
 
-// List returns all VMs, by name. A configuration with faults is one of them. The error is
-// about folders that can't be read, and comes with the VMs of the others.
+// List returns all VMs, sorted by name, including VMs with an invalid configuration. The error is about folders
+// that can't be read; List returns it together with the VMs of the other folders.
 func (inv *Inventory) List(ctx context.Context) ([]VM, error) {
 	names, err := inv.Configured()
 	vms := make([]VM, 0, len(names))
 	for _, name := range names {
-		if vm, ok := inv.read(name); ok { // else it has just been deleted
+		if vm, ok := inv.readConfigured(name); ok { // otherwise it has just been deleted
 			vms = append(vms, vm)
 		}
 	}
-	vms = inv.join(vms, func(config.Machine) bool { return true })
-	inv.query(ctx, vms)
+	vms = inv.joinRunning(vms, func(config.Machine) bool { return true })
+	inv.queryAll(ctx, vms)
 	slices.SortStableFunc(vms, func(a, b VM) int { return strings.Compare(a.Name, b.Name) })
 	return vms, errors.Join(err, ctx.Err())
 }
 
-// Names returns the names of all VMs, without asking any runner.
+// Names returns the names of all VMs, without asking the runners.
 func (inv *Inventory) Names() []string {
-	names, _ := inv.Configured() // List has the fault
-	for _, m := range inv.machines() {
+	names, _ := inv.Configured() // List reports the error
+	for _, m := range inv.runningMachines() {
 		names = append(names, m.Name)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// Find returns the VM of a name. The error is ErrUnknown if there is none. Of several that
-// run by configurations from elsewhere none is chosen.
+// Find returns the VM with a name. The error is ErrUnknown if it doesn't exist. Find returns an error instead of
+// choosing between several running VMs with configurations from elsewhere.
 func (inv *Inventory) Find(ctx context.Context, name string) (*VM, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	var vms []VM
-	if vm, ok := inv.read(name); ok {
+	if vm, ok := inv.readConfigured(name); ok {
 		vms = append(vms, vm)
 	}
-	vms = inv.join(vms, func(m config.Machine) bool { return m.Name == name })
+	vms = inv.joinRunning(vms, func(m config.Machine) bool { return m.Name == name })
 	switch {
 	case len(vms) == 0:
-		return nil, inv.unknown(name)
+		return nil, inv.unknownName(name)
 	case len(vms) > 1 && vms[0].Place == nil:
 		dirs := make([]string, len(vms))
 		for i := range vms {
@@ -84,24 +84,24 @@ func (inv *Inventory) Find(ctx context.Context, name string) (*VM, error) {
 		}
 		return nil, fmt.Errorf("%s is the name of %d running VMs, in %s", name, len(vms), strings.Join(dirs, " and "))
 	}
-	inv.query(ctx, vms[:1])
+	inv.queryAll(ctx, vms[:1])
 	return &vms[0], ctx.Err()
 }
 
-// File returns the configuration of a name, and its folder, without reading it. The error
-// is ErrUnknown if there is none.
+// File returns the configuration file of a VM and its folder, without reading the file. The error is ErrUnknown
+// if the file doesn't exist.
 func (inv *Inventory) File(name string) (string, *Place, error) {
 	if err := checkName(name); err != nil {
 		return "", nil, err
 	}
-	files, places := inv.files(name)
+	files, places := inv.filesNamed(name)
 	if len(files) == 0 {
-		return "", nil, inv.unknown(name)
+		return "", nil, inv.unknownName(name)
 	}
 	return files[0], places[0], nil
 }
 
-func (inv *Inventory) unknown(name string) error {
+func (inv *Inventory) unknownName(name string) error {
 	hint := ""
 	if near := spelling.Nearest(name, inv.Names()); near != "" {
 		hint = "; did you mean " + near + "?"
@@ -109,7 +109,7 @@ func (inv *Inventory) unknown(name string) error {
 	return fmt.Errorf("%s: %w%s", name, ErrUnknown, hint)
 }
 
-// checkName refuses what can't name a VM: it names files.
+// checkName refuses names that can't name a VM, because they name files.
 func checkName(name string) error {
 	if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return fmt.Errorf("%q %w: want letters, digits, . and -", name, ErrName)
@@ -117,7 +117,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkNewName refuses what a new VM can't be called: units of systemd, sockets and other programs use its name.
+// checkNewName refuses names that a new VM can't have, because units of systemd, sockets and other programs use
+// them.
 func checkNewName(name string) error {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`).MatchString(name) {
 		return fmt.Errorf("%q %w: want letters, digits, ., _ and -, and first a letter or digit", name, ErrName)
@@ -125,7 +126,7 @@ func checkNewName(name string) error {
 	return nil
 }
 
-// Configured returns the names of what is configured in the folders, as List does.
+// Configured returns the names of the VMs that are configured in the folders, with the same errors as List.
 func (inv *Inventory) Configured() (names []string, err error) {
 	for _, place := range inv.opts.Places {
 		entries, e := os.ReadDir(place.Folder)
@@ -142,34 +143,33 @@ func (inv *Inventory) Configured() (names []string, err error) {
 	return slices.Compact(names), err
 }
 
-// nameOf returns the name of the VM that something in a folder is about, if it is.
-// /etc/opt/vmrunner has other files of the program as well: config.yaml, a VM without a
-// name, and the policy for VM types.
+// nameOf returns the name of the VM that a folder's entry configures. It returns false for other entries:
+// /etc/opt/vmrunner also contains config.yaml, a VM without a name, and the policy for VM types.
 func nameOf(folder string, entry fs.DirEntry) (string, bool) {
 	name, is := strings.CutSuffix(entry.Name(), suffix)
 	switch {
 	case strings.HasPrefix(name, "."), checkName(name) != nil:
 		return "", false
 	case is && !entry.IsDir():
-		return name, !reserved(filepath.Join(folder, entry.Name()))
+		return name, !isReservedFile(filepath.Join(folder, entry.Name()))
 	}
 	_, err := os.Lstat(filepath.Join(folder, entry.Name(), ownFolders))
 	return entry.Name(), err == nil
 }
 
-// reserved reports whether a file of that path is no VM's.
-func reserved(file string) bool {
+// isReservedFile reports whether a file with this path never configures a named VM.
+func isReservedFile(file string) bool {
 	return file == config.DefaultFile || file == policy.DefaultFile || filepath.Base(file) == images.ListFile
 }
 
-// files returns the configurations of a name that are there, with their places.
-func (inv *Inventory) files(name string) (files []string, places []*Place) {
+// filesNamed returns the existing configurations with a name, and their places.
+func (inv *Inventory) filesNamed(name string) (files []string, places []*Place) {
 	for i := range inv.opts.Places {
 		place := &inv.opts.Places[i]
 		for _, file := range []string{
 			filepath.Join(place.Folder, name+suffix), filepath.Join(place.Folder, name, ownFolders),
 		} {
-			if info, err := os.Lstat(file); err == nil && !info.IsDir() && !reserved(file) {
+			if info, err := os.Lstat(file); err == nil && !info.IsDir() && !isReservedFile(file) {
 				files, places = append(files, file), append(places, place)
 			}
 		}
@@ -177,9 +177,9 @@ func (inv *Inventory) files(name string) (files []string, places []*Place) {
 	return files, places
 }
 
-// read returns the VM that is configured by a name, if one is.
-func (inv *Inventory) read(name string) (VM, bool) {
-	files, places := inv.files(name)
+// readConfigured returns the VM that is configured with a name, if it exists.
+func (inv *Inventory) readConfigured(name string) (VM, bool) {
+	files, places := inv.filesNamed(name)
 	if len(files) == 0 {
 		return VM{}, false
 	}
@@ -194,11 +194,11 @@ func (inv *Inventory) read(name string) (VM, bool) {
 	} else {
 		vm.Config = cfg
 	}
-	vm.Fault = errors.Join(vm.Fault, vm.locate(cfg))
+	vm.Fault = errors.Join(vm.Fault, vm.locateVM(cfg))
 	return vm, true
 }
 
-// isNamed wants a configuration to be that of a VM.
+// isNamed checks that a configuration has the VM's name.
 func isNamed(cfg *config.Config, name string) error {
 	if cfg.VM.Name == name {
 		return nil
@@ -209,16 +209,16 @@ func isNamed(cfg *config.Config, name string) error {
 	}})
 }
 
-// machines returns the VMs of this user that run.
-func (inv *Inventory) machines() []config.Machine {
+// runningMachines returns the running VMs of this user.
+func (inv *Inventory) runningMachines() []config.Machine {
 	return config.Machines(inv.opts.Env, control.SocketName)
 }
 
-// join notes with configured VMs where they run, and appends those that run without being
-// configured in a folder.
-func (inv *Inventory) join(vms []VM, wanted func(config.Machine) bool) []VM {
+// joinRunning sets the runtime directories of configured, running VMs, and appends running VMs without a configuration
+// in a folder.
+func (inv *Inventory) joinRunning(vms []VM, wanted func(config.Machine) bool) []VM {
 	known := len(vms)
-	for _, m := range inv.machines() {
+	for _, m := range inv.runningMachines() {
 		if !wanted(m) {
 			continue
 		}
@@ -238,14 +238,13 @@ func (inv *Inventory) join(vms []VM, wanted func(config.Machine) bool) []VM {
 	return vms
 }
 
-// query completes VMs by what their runners and systemd say. It takes at most queryTime for
-// each of them.
-func (inv *Inventory) query(ctx context.Context, vms []VM) {
+// queryAll adds the reports of runners and systemd to VMs. It takes at most queryTime for each VM.
+func (inv *Inventory) queryAll(ctx context.Context, vms []VM) {
 	var requests errgroup.Group
 	requests.SetLimit(maxQueries)
 	for i := range vms {
 		requests.Go(func() error {
-			vms[i].query(ctx)
+			vms[i].queryRunner(ctx)
 			return nil
 		})
 	}
@@ -255,15 +254,15 @@ func (inv *Inventory) query(ctx context.Context, vms []VM) {
 	})
 	_ = requests.Wait() // no member returns an error
 	for i := range vms {
-		if s := vms[i].Service.state(); vms[i].State == vmstatus.StateStopped && s != "" {
+		if s := vms[i].Service.stateOfVM(); vms[i].State == vmstatus.StateStopped && s != "" {
 			vms[i].State = s
 		}
 		vms[i].lastStart()
 	}
 }
 
-// query notes what the VM's runner says.
-func (vm *VM) query(ctx context.Context) {
+// queryRunner adds the report of the VM's runner.
+func (vm *VM) queryRunner(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	client, err := vm.Dial(ctx)
@@ -274,10 +273,10 @@ func (vm *VM) query(ctx context.Context) {
 			return
 		}
 	}
-	vm.unanswered(err)
+	vm.noteUnanswered(err)
 }
 
-// lostText returns what a runner reports of directories that are gone.
+// lostText returns a runner's messages about lost directories.
 func lostText(s *status.Status) string {
 	var texts []string
 	for _, p := range s.Problems {

@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/internal/yamlfile"
 	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
-	"vmop/yamlfile"
 )
 
 // played is a VM that exists only for its control socket.

@@ -15,30 +15,31 @@ import (
 	"vmop/vmspec"
 )
 
-// A LogQuery says what of a VM's log is wanted.
+// A LogQuery selects a part of a VM's log.
 type LogQuery struct {
-	// All has earlier starts as well.
+	// All includes earlier starts.
 	All bool
-	// Process is whose output is wanted alone: "qemu", or the name of a helper. "" is everything.
+	// Process selects the output of one process: "qemu", or the name of a helper. "" selects everything.
 	Process string
-	// Console is the recorded console of the guest, in place of the log.
+	// Console selects the recorded console of the guest instead of the log.
 	Console bool
 }
 
-// A Log is where what was asked for is.
+// A Log is the location of a log.
 type Log struct {
-	// Journal is the command that shows the log of a service; nil: File has it, from Begin on.
+	// Journal is the command that shows the log of a service. If it is nil, the log is in File, from offset Begin
+	// on.
 	Journal []string
 	File    string
 	Begin   int64
-	// Process is as in the query.
+	// Process is the process of the query.
 	Process string
 }
 
-// beginOfRun is in the first line that a runner logs.
+// beginOfRun is part of the first line that a runner logs.
 const beginOfRun = " initializing state=Initializing "
 
-// Log returns where a VM's log is. The error says why there is none.
+// Log returns the location of a VM's log. The error explains why the log doesn't exist.
 func (inv *Inventory) Log(ctx context.Context, name string, q LogQuery) (*Log, error) {
 	vm, err := inv.Find(ctx, name)
 	switch {
@@ -52,9 +53,9 @@ func (inv *Inventory) Log(ctx context.Context, name string, q LogQuery) (*Log, e
 	case vm.Service.Unit != "":
 		if q.Process != "" {
 			return nil, fmt.Errorf("cannot show the output of %s alone: systemd has the log; run: %s", q.Process,
-				vm.journal())
+				vm.journalCommand())
 		}
-		return &Log{Journal: append(strings.Fields(vm.journal()), "--no-pager", "--output=cat")}, nil
+		return &Log{Journal: append(strings.Fields(vm.journalCommand()), "--no-pager", "--output=cat")}, nil
 	}
 	l := &Log{File: vm.LogFile(), Process: q.Process}
 	if _, err := os.Stat(l.File); err != nil {
@@ -81,18 +82,18 @@ func (vm *VM) consoleLog() (*Log, error) {
 	return &Log{File: vmspec.Within(filepath.Dir(vm.File), file)}, nil
 }
 
-// A LogFilter writes the lines of a runner's log that are the output of one process, as that has written them; or
-// all lines.
+// A LogFilter writes the lines of a runner's log that are the output of one process, in their original form.
+// Without a process it writes all lines.
 type LogFilter struct {
 	// Process is as in LogQuery.
 	Process string
-	// Out gets the lines.
+	// Out receives the lines.
 	Out io.Writer
 
-	line []byte // the beginning of one
+	line []byte // the beginning of a line
 }
 
-// Write takes a part of the log.
+// Write accepts a part of the log.
 func (f *LogFilter) Write(data []byte) (int, error) {
 	if f.Process == "" {
 		return f.Out.Write(data)
@@ -123,7 +124,7 @@ func (f *LogFilter) End() error {
 	return err
 }
 
-// outputOf returns the line of a process that a line of the log has.
+// outputOf returns the output line of a process that a log line contains.
 func outputOf(process, line string) (text string, is bool) {
 	head, text, is := strings.Cut(line, " line=")
 	if !is || !strings.Contains(head, " output ") || !strings.Contains(head+" ", " process="+process+" ") {
@@ -135,7 +136,7 @@ func outputOf(process, line string) (text string, is bool) {
 	return text, true
 }
 
-// lastRun returns where in a log the last runner has begun.
+// lastRun returns the offset of the last runner's first line in a log.
 func lastRun(file string) (begin int64, err error) {
 	log, err := os.Open(file)
 	if err != nil {

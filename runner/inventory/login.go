@@ -1,7 +1,6 @@
 package inventory
 
-// Login returns the user whom cloud-init makes in the guest; empty if the configuration names
-// none.
+// Login returns the user that cloud-init creates in the guest; empty if the configuration contains no user.
 func (vm *VM) Login() string {
 	if vm.Config == nil {
 		return ""

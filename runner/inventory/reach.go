@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,31 +9,31 @@ import (
 	"path/filepath"
 	"time"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
+	"vmop/runner/adopt/holders"
+	"vmop/runner/adopt/lock"
+	"vmop/runner/adopt/record"
 	"vmop/runner/control"
-	"vmop/runner/holders"
-	"vmop/runner/lock"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
 	"vmop/vmstatus"
 )
 
-// Limits for a runner whose VM is reached by Reach.
+// Time limits of Reach and StopAt for the runner.
 const (
 	pingTime    = 10 * time.Second // for an answer
-	socketTime  = 3 * time.Second  // for its socket, which it makes again if it was removed
+	socketTime  = 3 * time.Second  // for its socket; the runner creates a removed socket again
 	forceTime   = 10 * time.Second // to begin to end the VM by force
-	forcedTime  = time.Minute      // to have ended it
+	forcedTime  = time.Minute      // to have ended the VM
 	reachPeriod = 20 * time.Millisecond
 )
 
-// An UnreachableError says that a VM is running, but its runner can't be asked.
+// An UnreachableError reports that a VM is running but its runner can't be reached.
 type UnreachableError struct {
-	// PID is the runner.
+	// PID is the runner's process.
 	PID int
-	// Socket is the path that leads to no runner; empty: the runner does not answer.
+	// Socket is the path that leads to no runner; empty if the runner does not answer.
 	Socket string
-	// Suspended says that a signal, such as SIGSTOP, keeps the runner from running.
+	// Suspended reports that a signal, such as SIGSTOP, has suspended the runner.
 	Suspended bool
 }
 
@@ -44,15 +45,15 @@ func (e *UnreachableError) Error() string {
 		return fmt.Sprintf("the VM is running, but its runner (process %d) was suspended by a signal; continue it by: "+
 			"kill -CONT %[1]d, or end the VM by: vmrunner stop NAME --force", e.PID)
 	case e.Socket != "":
-		return fmt.Sprintf("the VM is running (runner: process %d), but its socket %s was removed, and the runner can't make "+
-			"it again: the directory may come back when you log in; %s", e.PID, e.Socket, remedies)
+		return fmt.Sprintf("the VM is running (runner: process %d), but its socket %s was removed, and the runner has not "+
+			"made it again: the directory may come back when you log in; %s", e.PID, e.Socket, remedies)
 	}
 	return fmt.Sprintf("the VM is running, but its runner (process %d) did not answer; %s", e.PID, remedies)
 }
 
-// Reach connects to the runner of the VM that has some directories, and makes sure that it
-// answers. dataDir may be empty: then the record in runtimeDir has it. The error is
-// an *UnreachableError, or control.ErrNotRunning if the VM has no runner.
+// Reach connects to the runner of the VM with these directories, and checks that it answers. dataDir may be empty
+// if the record in runtimeDir contains it. The error is an *UnreachableError, or control.ErrNotRunning if the VM
+// has no runner.
 func Reach(ctx context.Context, runtimeDir, dataDir string) (*control.Client, error) {
 	socket := filepath.Join(runtimeDir, control.SocketName)
 	for begin := time.Now(); ; {
@@ -62,12 +63,12 @@ func Reach(ctx context.Context, runtimeDir, dataDir string) (*control.Client, er
 		}
 		switch {
 		case err == nil:
-			return client, answers(ctx, client, dataDir)
+			return client, checkAnswers(ctx, client, dataDir)
 		case !errors.Is(err, control.ErrNotRunning):
 			return nil, err
 		}
 		runner := holders.Runner(dataDir)
-		if runner == (process.ID{}) {
+		if runner == (childprocess.ID{}) {
 			return nil, err
 		}
 		if runner.Stopped() || time.Since(begin) > socketTime {
@@ -81,8 +82,8 @@ func Reach(ctx context.Context, runtimeDir, dataDir string) (*control.Client, er
 	}
 }
 
-// answers makes sure that a runner answers.
-func answers(ctx context.Context, client *control.Client, dataDir string) error {
+// checkAnswers checks that a runner answers.
+func checkAnswers(ctx context.Context, client *control.Client, dataDir string) error {
 	asking, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
 	runner := holders.Runner(dataDir)
@@ -99,11 +100,10 @@ func answers(ctx context.Context, client *control.Client, dataDir string) error 
 	case asking.Err() != nil:
 		return &UnreachableError{PID: runner.PID, Suspended: runner.Stopped()}
 	}
-	return nil // it has just ended, as the next request says
+	return nil // it has just ended; the next request reports it
 }
 
-// dataDirOf returns the data directory of the VM that has a runtime directory; empty if it isn't
-// known.
+// dataDirOf returns the data directory of the VM with a runtime directory; empty if it isn't known.
 func dataDirOf(runtimeDir string) string {
 	r, _, err := record.Read(runtimeDir)
 	if err != nil {
@@ -112,8 +112,8 @@ func dataDirOf(runtimeDir string) string {
 	return r.DataDir
 }
 
-// unanswered notes what there is in place of a runner that answers, and why.
-func (vm *VM) unanswered(err error) {
+// noteUnanswered sets the state of a VM without a runner that answers, and the reason.
+func (vm *VM) noteUnanswered(err error) {
 	if vm.DataDir == "" {
 		vm.DataDir = dataDirOf(vm.RuntimeDir)
 	}
@@ -125,7 +125,7 @@ func (vm *VM) unanswered(err error) {
 	}
 	_, began := record.Linked(vm.DataDir, "")
 	switch {
-	case runner != (process.ID{}) && (socket == "" || began || lost):
+	case runner != (childprocess.ID{}) && (socket == "" || began || lost):
 		vm.State = StateNoAnswer
 		vm.Problem = (&UnreachableError{PID: runner.PID, Socket: socket, Suspended: runner.Stopped()}).Error()
 		return
@@ -133,7 +133,7 @@ func (vm *VM) unanswered(err error) {
 		vm.State, vm.Problem = StateNoAnswer, err.Error()
 		return
 	}
-	pid, _ := record.Left(vm.RuntimeDir)
+	pid, file := record.Left(vm.RuntimeDir)
 	if pid == 0 && lost {
 		pid = qemuOf(vm.DataDir)
 	}
@@ -145,13 +145,18 @@ func (vm *VM) unanswered(err error) {
 			vm.DataDir, vm.Name)
 	case pid != 0:
 		vm.State = StateNoRunner
-		vm.Problem = fmt.Sprintf("the VM is running (QEMU is process %d) but has no runner", pid)
+		begin := "start " + vm.Name
+		if vm.Place == nil {
+			begin = "run -c " + cmp.Or(file, "FILE")
+		}
+		vm.Problem = fmt.Sprintf("the VM is running (QEMU is process %d) but has no runner; start one by: vmrunner %s, "+
+			"or end the VM by: vmrunner stop %s --force", pid, begin, vm.Name)
 	default:
 		vm.Ended = lastEnd(vm.DataDir)
 	}
 }
 
-// qemuOf returns the QEMU of the machine that had a data directory; 0 if there is none.
+// qemuOf returns the process of QEMU of the machine that had a data directory; 0 if it doesn't exist.
 func qemuOf(dataDir string) int {
 	found, err := holders.Of(dataDir, lock.MachineFile)
 	if err != nil {
@@ -160,7 +165,7 @@ func qemuOf(dataDir string) int {
 	return holders.FindQEMU(found).PID
 }
 
-// lastEnd returns how the last run of a VM that isn't running ended; nil if it isn't known.
+// lastEnd returns how the last run of a stopped VM ended; nil if it isn't known.
 func lastEnd(dataDir string) *record.End {
 	if end, there, err := record.ReadEnd(dataDir); err == nil && there {
 		return &end
@@ -174,9 +179,9 @@ func lastEnd(dataDir string) *record.End {
 	}
 }
 
-// StopProcesses stops a VM whose runner can't be asked, by the processes that hold its locks: it asks
-// the guest by TERM to the runner, or with force ends all of them. With wait it returns
-// when they have ended. The error is control.ErrNotRunning if there are none.
+// StopProcesses stops a VM with an unreachable runner through the processes that hold its locks. It sends TERM to
+// the runner, which asks the guest. With force it ends all processes. With wait it returns when they have ended.
+// The error is control.ErrNotRunning if there are no such processes.
 func StopProcesses(ctx context.Context, runtimeDir, dataDir string, force, wait bool) error {
 	if dataDir == "" {
 		dataDir = dataDirOf(runtimeDir)
@@ -201,12 +206,12 @@ func StopProcesses(ctx context.Context, runtimeDir, dataDir string, force, wait 
 	return runner.Await(ctx)
 }
 
-// endProcesses ends all processes of a VM, and notes that.
+// endProcesses ends all processes of a VM, and records the end.
 func endProcesses(ctx context.Context, runtimeDir, dataDir string) error {
 	end := record.End{
 		Cause: vmstatus.CauseForced, Note: "its runner could not be asked, and was killed", At: time.Now(),
 	}
-	r, _, _ := record.Read(runtimeDir) // what can't be read isn't noted
+	r, _, _ := record.Read(runtimeDir) // the record has only what can be read
 	end.Began, end.UUID = r.Began, r.UUID
 	lost := lock.Lost(dataDir)
 	stopped := stopServiceOf(ctx, holders.Runner(dataDir))
@@ -220,9 +225,9 @@ func endProcesses(ctx context.Context, runtimeDir, dataDir string) error {
 	case !ended:
 		return control.ErrNotRunning
 	}
-	// What says that the VM runs; the next start removes the rest.
+	// Remove the files that mark the VM as running; the next start removes the rest.
 	for _, name := range []string{control.SocketName, prepare.MonitorSocket, prepare.RecordFile} {
-		_ = os.Remove(filepath.Join(runtimeDir, name)) // without it the next start is right, too
+		_ = os.Remove(filepath.Join(runtimeDir, name)) // even if it fails, the next start works
 	}
 	if lost {
 		return stopped

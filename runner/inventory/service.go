@@ -13,29 +13,27 @@ import (
 	"strings"
 	"time"
 
-	"vmop/durable"
-	"vmop/process"
-	"vmop/runner/record"
+	"vmop/internal/atomicfile"
+	"vmop/internal/childprocess"
+	"vmop/runner/adopt/record"
 )
 
-// systemdTime bounds questions to systemd.
+// systemdTime bounds queries to systemd.
 const systemdTime = 5 * time.Second
 
-// Service is what systemd knows of a VM.
+// Service is what systemd knows about a VM.
 type Service struct {
-	// Unit is the name of the service; empty if systemd has none for it: then the VM
-	// is started without systemd.
+	// Unit is the name of the service. It is empty if systemd has no service for the VM; the VM is then started
+	// without systemd.
 	Unit string
-	// Active is systemd's ActiveState: active, activating, deactivating, inactive or
-	// failed.
+	// Active is systemd's ActiveState: active, activating, deactivating, inactive or failed.
 	Active string
-	// Autostart says that the VM starts with the computer, or the user's session.
+	// Autostart reports whether the VM starts with the computer, or the user's session.
 	Autostart bool
 }
 
-// state returns what the service says about a VM whose runner isn't seen; empty: it does
-// not run.
-func (s Service) state() State {
+// stateOfVM returns the state of a service's VM without a visible runner; empty if the VM isn't running.
+func (s Service) stateOfVM() State {
 	switch s.Active {
 	case "active", "activating", "reloading", "deactivating":
 		return StateActive
@@ -45,9 +43,8 @@ func (s Service) state() State {
 	return ""
 }
 
-// unit returns the service of a VM; empty if its name can't be part of a unit's name as
-// it is.
-func unit(name string) string {
+// unitName returns the service of a VM. It is empty if the name can't be part of a unit's name without escapes.
+func unitName(name string) string {
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:", r) {
 			return ""
@@ -56,11 +53,11 @@ func unit(name string) string {
 	return unitPrefix + name + unitSuffix
 }
 
-// The parts of a service's name around that of its VM.
+// The parts of a service's name around the VM's name.
 const unitPrefix, unitSuffix = "vmrunner@", ".service"
 
-// systemctl runs systemctl for the services of a place.
-func (p *Place) systemctl(ctx context.Context, args ...string) (string, error) {
+// runSystemctl runs systemctl for the services of a place.
+func (p *Place) runSystemctl(ctx context.Context, args ...string) (string, error) {
 	manager := []string{"--no-ask-password", "--no-pager"}
 	if !p.System {
 		manager = append(manager, "--user")
@@ -77,29 +74,29 @@ func (p *Place) systemctl(ctx context.Context, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// querySystemd notes what systemd knows of VMs. Without systemd that is nothing.
+// querySystemd adds systemd's information to VMs. Without systemd it does nothing.
 func querySystemd(ctx context.Context, vms []VM) {
 	ctx, cancel := context.WithTimeout(ctx, systemdTime)
 	defer cancel()
 	byPlace := map[*Place][]*VM{}
 	for i := range vms {
-		if vm := &vms[i]; vm.Place != nil && !vm.Place.Detached && unit(vm.Name) != "" {
+		if vm := &vms[i]; vm.Place != nil && !vm.Place.Detached && unitName(vm.Name) != "" {
 			byPlace[vm.Place] = append(byPlace[vm.Place], vm)
 		}
 	}
 	for place, list := range byPlace {
 		args := []string{"show", "--property=Id,LoadState,ActiveState,UnitFileState", "--"}
 		for _, vm := range list {
-			args = append(args, unit(vm.Name))
+			args = append(args, unitName(vm.Name))
 		}
-		out, err := place.systemctl(ctx, args...)
+		out, err := place.runSystemctl(ctx, args...)
 		if err != nil {
-			continue // there is no systemd, or none for this user
+			continue // systemd doesn't run, or not for this user
 		}
 		for block := range strings.SplitSeq(out, "\n\n") {
 			id, service := parseService(block)
 			for _, vm := range list {
-				if unit(vm.Name) == id {
+				if unitName(vm.Name) == id {
 					vm.Service = service
 				}
 			}
@@ -107,7 +104,7 @@ func querySystemd(ctx context.Context, vms []VM) {
 	}
 }
 
-// parseService reads what systemctl shows of a unit.
+// parseService parses the properties of a unit that systemctl shows.
 func parseService(text string) (id string, s Service) {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -122,17 +119,17 @@ func parseService(text string) (id string, s Service) {
 	return id, Service{Unit: id, Active: values["ActiveState"], Autostart: enabled}
 }
 
-// journal is the command that shows the log of the VM's service.
-func (vm *VM) journal() string {
+// journalCommand returns the command that shows the log of the VM's service.
+func (vm *VM) journalCommand() string {
 	if vm.Place.System {
 		return "journalctl -u " + vm.Service.Unit
 	}
 	return "journalctl --user -u " + vm.Service.Unit
 }
 
-// Autostart makes a VM start with the computer, or with the user's session, or not. For a
-// user without the unit vmrunner@.service it makes one, in ~/.config/systemd/user. It
-// returns what else is to be known or done, for people; mostly nothing.
+// Autostart switches the start of a VM with the computer, or with the user's session, on or off. If a user lacks
+// the unit vmrunner@.service, it creates the unit in ~/.config/systemd/user. It returns a note for people about
+// what else to know or do; usually it is empty.
 func (inv *Inventory) Autostart(ctx context.Context, name string, on bool) (note string, err error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
@@ -147,31 +144,31 @@ func (inv *Inventory) Autostart(ctx context.Context, name string, on bool) (note
 	}
 	if vm.Service.Unit == "" {
 		if !on {
-			return "", nil // nothing starts it
+			return "", nil // it isn't started automatically
 		}
-		if err := inv.install(ctx, vm); err != nil {
+		if err := inv.installUnit(ctx, vm); err != nil {
 			return "", fmt.Errorf("%s can't be started automatically: %w", name, err)
 		}
 	}
-	if _, err := vm.Place.systemctl(ctx, verb, "--", unit(name)); err != nil {
+	if _, err := vm.Place.runSystemctl(ctx, verb, "--", unitName(name)); err != nil {
 		return "", err
 	}
-	if on && !vm.Place.System && !lingers(inv.opts.Env.UserName) {
+	if on && !vm.Place.System && !canLinger(inv.opts.Env.UserName) {
 		note = "it starts when you log in; to start it with the computer: loginctl enable-linger"
 	}
 	return note, nil
 }
 
-// lingers reports whether systemd runs the services of a user who isn't logged in.
-func lingers(user string) bool {
+// canLinger reports whether systemd runs the services of a user who isn't logged in.
+func canLinger(user string) bool {
 	_, err := os.Stat(filepath.Join("/var/lib/systemd/linger", user))
 	return err == nil
 }
 
-// LogOutNote returns what a log-out of the user does to a VM that was started, for people; mostly
-// nothing.
+// LogOutNote returns a note for people about what happens to a started VM when the user logs out; usually it is
+// empty.
 func (inv *Inventory) LogOutNote(vm *VM) string {
-	return vm.logOutNote(lingers(inv.opts.Env.UserName))
+	return vm.logOutNote(canLinger(inv.opts.Env.UserName))
 }
 
 func (vm *VM) logOutNote(lingers bool) string {
@@ -188,12 +185,12 @@ func (vm *VM) logOutNote(lingers bool) string {
 	return ""
 }
 
-// install makes the user's unit for VMs, if there is none.
-func (inv *Inventory) install(ctx context.Context, vm *VM) error {
-	if unit(vm.Name) == "" {
+// installUnit creates the user's unit for VMs, if it doesn't exist.
+func (inv *Inventory) installUnit(ctx context.Context, vm *VM) error {
+	if unitName(vm.Name) == "" {
 		return errors.New("its name can't be part of the name of a service: want letters, digits, and any of :._-")
 	}
-	if _, err := vm.Place.systemctl(ctx, "show", "--property=Version"); err != nil {
+	if _, err := vm.Place.runSystemctl(ctx, "show", "--property=Version"); err != nil {
 		return fmt.Errorf("this needs systemd: %w", err)
 	}
 	if vm.Place.System {
@@ -204,10 +201,10 @@ func (inv *Inventory) install(ctx context.Context, vm *VM) error {
 		return fmt.Errorf("install a unit for VMs: %w", err)
 	}
 	file := filepath.Join(folder, "vmrunner@.service")
-	if err := durable.Write(file, inv.userUnit(), 0o644, durable.Synced); err != nil {
+	if err := atomicfile.Write(file, inv.userUnit(), 0o644, atomicfile.Synced); err != nil {
 		return fmt.Errorf("install a unit for VMs: %w", err)
 	}
-	_, err := vm.Place.systemctl(ctx, "daemon-reload")
+	_, err := vm.Place.runSystemctl(ctx, "daemon-reload")
 	return err
 }
 
@@ -216,8 +213,8 @@ func (inv *Inventory) install(ctx context.Context, vm *VM) error {
 //go:embed systemd/vmrunner@.service
 var userTemplate string
 
-// userUnit returns the unit for this user: systemd's manager may have been started with
-// another environment than this process.
+// userUnit returns the unit for this user. It sets the environment, because systemd's manager may have been
+// started with another environment than this process.
 func (inv *Inventory) userUnit() []byte {
 	quote := func(text string) string { return strconv.Quote(strings.ReplaceAll(text, "%", "%%")) }
 	environment := ""
@@ -230,19 +227,19 @@ func (inv *Inventory) userUnit() []byte {
 		Replace(userTemplate))
 }
 
-// stopServiceOf has systemd stop the service of a runner, if it has one, without waiting: systemd would restart a
-// service whose runner is killed. The control group of the runner names the service.
-func stopServiceOf(ctx context.Context, runner process.ID) error {
+// stopServiceOf makes systemd stop the service of a runner, if it has one, without waiting: systemd would restart
+// a service after its runner was killed. The control group of the runner names the service.
+func stopServiceOf(ctx context.Context, runner childprocess.ID) error {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(runner.PID), "cgroup"))
 	if err != nil {
-		return nil // it has ended, or there is none
+		return nil // it has ended, or doesn't exist
 	}
 	for line := range strings.Lines(string(text)) {
 		service := filepath.Base(strings.TrimSpace(line))
 		name, is := strings.CutSuffix(strings.TrimPrefix(service, unitPrefix), unitSuffix)
-		if is && unit(name) == service {
+		if is && unitName(name) == service {
 			manager := Place{System: !strings.Contains(line, "/user@")}
-			_, err := manager.systemctl(ctx, "stop", "--no-block", "--", service)
+			_, err := manager.runSystemctl(ctx, "stop", "--no-block", "--", service)
 			return err
 		}
 	}
@@ -251,17 +248,17 @@ func stopServiceOf(ctx context.Context, runner process.ID) error {
 
 // stopService stops the VM's service, and returns when it has ended.
 func (vm *VM) stopService(ctx context.Context) error {
-	_, err := vm.Place.systemctl(ctx, "stop", "--", vm.Service.Unit)
+	_, err := vm.Place.runSystemctl(ctx, "stop", "--", vm.Service.Unit)
 	return err
 }
 
 // startService starts the VM's service, and returns when the guest is running.
 func (vm *VM) startService(ctx context.Context) error {
-	if _, err := vm.Place.systemctl(ctx, "start", "--", vm.Service.Unit); err != nil {
+	if _, err := vm.Place.runSystemctl(ctx, "start", "--", vm.Service.Unit); err != nil {
 		if note, failed, e := record.ReadStartFailure(vm.DataDir); failed && e == nil {
 			return &StartError{Name: vm.Name, Cause: note.Message}
 		}
-		return fmt.Errorf("start %s: %w; its log: %s", vm.Name, err, vm.journal())
+		return fmt.Errorf("start %s: %w; its log: %s", vm.Name, err, vm.journalCommand())
 	}
 	return nil
 }

@@ -7,25 +7,24 @@ import (
 	"time"
 
 	"vmop/runner/control"
-	"vmop/runner/snapshot"
+	"vmop/runner/disks/snapshot"
 )
 
-// Snapshots returns the snapshots of a VM, the oldest first. Those that can't be read are in the
-// error.
+// Snapshots returns the snapshots of a VM, the oldest first. The error lists snapshots that can't be read.
 func (inv *Inventory) Snapshots(ctx context.Context, name string) ([]snapshot.Description, error) {
-	vm, err := inv.placed(ctx, name)
+	vm, err := inv.placedVM(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return snapshot.List(vm.DataDir)
 }
 
-// CreateSnapshot makes a snapshot of a VM; "" as its name is the time. The runner of a VM that runs
-// makes it, with the guest's file systems frozen if that is wanted and possible.
+// CreateSnapshot creates a snapshot of a VM. An empty name is replaced by the time. For a running VM the runner
+// creates the snapshot; if freeze is true and it is possible, the guest's file systems are frozen.
 func (inv *Inventory) CreateSnapshot(
 	ctx context.Context, name, called string, freeze bool, tell func(snapshot.Progress),
 ) (d snapshot.Description, err error) {
-	vm, err := inv.placed(ctx, name)
+	vm, err := inv.placedVM(ctx, name)
 	if err != nil {
 		return d, err
 	}
@@ -47,7 +46,7 @@ func (inv *Inventory) CreateSnapshot(
 		}
 		return snapshot.Read(vm.DataDir, called)
 	}
-	release, err := vm.reserve()
+	release, err := vm.reserveVM()
 	if err != nil {
 		return d, err
 	}
@@ -55,22 +54,23 @@ func (inv *Inventory) CreateSnapshot(
 	if err := snapshot.Recover(ctx, vm.DataDir); err != nil {
 		return d, err
 	}
-	prepared, err := inv.would(ctx, vm)
+	prepared, err := inv.preparedNow(ctx, vm)
 	if err != nil {
 		return d, err
 	}
 	return snapshot.Stopped(ctx, prepared, called, now, tell)
 }
 
-// RestoreSnapshot makes a VM that doesn't run what it was, with its configuration if that is wanted.
+// RestoreSnapshot restores the disks of a stopped VM from a snapshot, and its configuration if withConfig is
+// true.
 func (inv *Inventory) RestoreSnapshot(
 	ctx context.Context, name, called string, withConfig bool, tell func(snapshot.Progress),
 ) (err error) {
-	vm, err := inv.placed(ctx, name)
+	vm, err := inv.placedVM(ctx, name)
 	if err != nil {
 		return err
 	}
-	release, err := vm.stopped(fmt.Sprintf("restore the snapshot %s of %s", called, name))
+	release, err := vm.reserveStopped(fmt.Sprintf("restore the snapshot %s of %s", called, name))
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (inv *Inventory) RestoreSnapshot(
 		return err
 	}
 	r := snapshot.Restore{DataDir: vm.DataDir, Snapshot: called, Progress: tell}
-	text, err := vm.text()
+	text, err := vm.readText()
 	if withConfig {
 		r.Config = vm.File
 		text, _, err = snapshot.Config(vm.DataDir, called)
@@ -87,7 +87,7 @@ func (inv *Inventory) RestoreSnapshot(
 	if err != nil {
 		return err
 	}
-	prepared, _, err := inv.prepared(ctx, vm, text)
+	prepared, _, err := inv.prepareText(ctx, vm, text)
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (inv *Inventory) RestoreSnapshot(
 
 // RemoveSnapshot removes a snapshot of a VM.
 func (inv *Inventory) RemoveSnapshot(ctx context.Context, name, called string) (err error) {
-	vm, err := inv.placed(ctx, name)
+	vm, err := inv.placedVM(ctx, name)
 	if err != nil {
 		return err
 	}
-	release, err := vm.reserve()
+	release, err := vm.reserveVM()
 	if err != nil {
 		return err
 	}

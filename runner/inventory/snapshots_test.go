@@ -18,9 +18,10 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/control"
-	"vmop/runner/snapshot"
+	"vmop/runner/disks/snapshot"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 	"vmop/test/wait"
 	"vmop/vmstatus"
 )
@@ -69,8 +70,8 @@ func (c *terminal) writes() {
 	c.Do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p $(grep -l guest_agent " +
 		"/sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\\(.*\\)/name,/dev\\1,')")
 	c.Do(`(i=0; while :; do i=$((i+1)); r="$i $(echo $i | md5sum)"; echo "$r" >>/a/log; echo "$r" >>/b/log; ` +
-		`echo $i >/tmp/last; usleep 20000; done) >/dev/null 2>&1 &`)
-	c.Do("while [ ! -s /tmp/last ]; do usleep 10000; done")
+		`echo $i >/tmp/next; mv /tmp/next /tmp/last; usleep 20000; done) >/dev/null 2>&1 &`)
+	c.Do("while [ ! -e /tmp/last ]; do usleep 10000; done")
 }
 
 // records mounts a disk that writes has written, requires that all its records are whole, and
@@ -214,6 +215,7 @@ func whenCopying(f func()) func(snapshot.Progress) {
 
 // A snapshot whose runner or QEMU is killed leaves nothing, and doesn't keep the next one.
 func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	h := newHere(t).withProgram()
 	ctx := t.Context()
@@ -268,7 +270,7 @@ func TestWhatIsNotCloned(t *testing.T) {
 		"drives: [{file: /a/disk.img}, {file: /b/disk.img}]":      "two of its disks are called disk.img",
 		"drives: [{file: disk.img}, {type: ide-cd, file: x.iso}]": "",
 	} {
-		changed, err := cloned("/etc/web.yaml", text("web", section), "copy", "/data/copy")
+		changed, err := cloneConfiguration("/etc/web.yaml", text("web", section), "copy", "/data/copy")
 		if want != "" {
 			require.ErrorContains(t, err, want)
 			continue
@@ -278,7 +280,8 @@ func TestWhatIsNotCloned(t *testing.T) {
 		require.Equal(t, string(wanted), strings.NewReplacer(`"copy"`, "copy", `"/data`, "/data", `img"`, "img",
 			`"/etc`, "/etc", `iso"`, "iso").Replace(string(changed)))
 	}
-	_, err := cloned("/etc/web.yaml", []byte("/Runner:\n  dataDir: /srv\n  vm:\n    name: web\n"), "copy", "/data/copy")
+	_, err := cloneConfiguration("/etc/web.yaml", []byte("/Runner:\n  dataDir: /srv\n  vm:\n    name: web\n"), "copy",
+		"/data/copy")
 	require.ErrorContains(t, err, "dataDir")
 }
 

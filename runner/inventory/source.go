@@ -7,12 +7,12 @@ import (
 	"os"
 
 	"vmop/diskimage"
-	"vmop/regular"
+	"vmop/internal/readfile"
 	"vmop/vmspec"
 )
 
-// sourceFaults returns what is wrong with files that disks are to be created from: they don't exist, or the disk is
-// smaller than its image. A disk that exists isn't created. Of compressed images the size isn't known.
+// sourceFaults returns errors about the image files of disks that will be created: the file doesn't exist, or the
+// disk is smaller than its image. Existing disks aren't created. The size of a compressed image isn't known.
 func sourceFaults(drives []vmspec.Drive) (faults []vmspec.Fault) {
 	for i, d := range drives {
 		if vmspec.SourceKindOf(d.Source) != vmspec.SourceFile {
@@ -36,9 +36,9 @@ func sourceFaults(drives []vmspec.Drive) (faults []vmspec.Fault) {
 	return faults
 }
 
-// imageSize returns how many bytes the disk in an image has, 0 if the header doesn't show it.
+// imageSize returns the size in bytes of the disk in an image, 0 if the header doesn't show it.
 func imageSize(path string) (int64, error) {
-	f, err := regular.Open(path)
+	f, err := readfile.Open(path)
 	if err != nil {
 		return 0, err
 	}
@@ -51,7 +51,7 @@ func imageSize(path string) (int64, error) {
 	info, err := diskimage.Probe(header[:n])
 	switch {
 	case err != nil:
-		return 0, nil // the start reports what is wrong with it
+		return 0, nil // the start reports the error
 	case !info.Format.Plain():
 		return info.VirtualSize, nil
 	}

@@ -6,27 +6,31 @@ import (
 	"fmt"
 	"strings"
 
+	"vmop/runner/adopt/record"
 	"vmop/runner/control"
-	"vmop/runner/record"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
-// Start starts a VM and returns when its guest is running: by its service if systemd has
-// one for it, else as a process of its own. A VM whose runner was killed gets another
-// one. The error is ErrRunning if the VM runs, the configuration's faults, or a
-// *StartError. When ctx ends before the guest is running, it continues to start.
+// Start starts a VM and returns when its guest is running. It starts the VM's service if systemd has one,
+// otherwise a separate process. If the VM's runner was killed, it starts another runner. The error is ErrRunning
+// if the VM is running, an error of the configuration, or a *StartError. If ctx ends before the guest is running,
+// the start continues.
 func (inv *Inventory) Start(ctx context.Context, name string) error {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
 		return err
 	}
-	return inv.start(ctx, vm, nil)
+	return inv.startVM(ctx, vm, nil)
 }
 
-// start starts a VM. If ctx ends before its guest is running, it continues to start, unless interrupted
-// is given (StartOrEnd).
-func (inv *Inventory) start(ctx context.Context, vm *VM, interrupted func() context.Context) error {
+// startVM starts a VM. If ctx ends before its guest is running, the start continues, unless interrupted is given
+// (StartOrEnd).
+func (inv *Inventory) startVM(ctx context.Context, vm *VM, interrupted func() context.Context) error {
 	switch {
+	case vm.State == vmstatus.StateTerminating:
+		return fmt.Errorf("start %s: %w", vm.Name, runningError(fmt.Sprintf("it is shutting down; wait for that by: "+
+			"vmrunner stop %s --wait, or end it by: vmrunner stop %[1]s --force", vm.Name)))
 	case (vm.State == StateNoAnswer || vm.lost || vm.Running() && vm.State != StateNoRunner) && vm.Problem != "":
 		return fmt.Errorf("start %s: %w", vm.Name, runningError(vm.Problem))
 	case vm.Running() && vm.State != StateNoRunner:
@@ -73,48 +77,46 @@ func (inv *Inventory) mayStart(vm *VM) error {
 	case vm.Fault != nil:
 		return vm.Fault
 	case vm.Place == nil:
-		return vm.elsewhere()
+		return vm.elsewhereError()
 	}
 	return nil
 }
 
-// elsewhere is the error for a VM without a Place, whose data directory isn't known.
-func (vm *VM) elsewhere() error {
+// elsewhereError returns the error for a VM without a Place; the data directory of such a VM isn't known.
+func (vm *VM) elsewhereError() error {
 	return fmt.Errorf("%s runs by a configuration in none of the folders for VMs: %w", vm.Name, ErrUnknown)
 }
 
-// placed returns a VM that has a Place.
-func (inv *Inventory) placed(ctx context.Context, name string) (*VM, error) {
+// placedVM returns the VM with a name, and an error if it has no Place.
+func (inv *Inventory) placedVM(ctx context.Context, name string) (*VM, error) {
 	vm, err := inv.Find(ctx, name)
 	if err == nil && vm.Place == nil {
-		err = vm.elsewhere()
+		err = vm.elsewhereError()
 	}
 	return vm, err
 }
 
-// Stop asks the guest of a VM to shut down, or with force ends the VM at once. It does not
-// wait for the end; End does. The error is control.ErrNotRunning if the VM does not run.
+// Stop asks the guest of a VM to shut down. With force it ends the VM immediately. It does not wait for the end;
+// End does. The error is control.ErrNotRunning if the VM isn't running.
 func (inv *Inventory) Stop(ctx context.Context, name string, force bool) error {
-	return inv.stop(ctx, name, force, false)
+	return inv.stopVM(ctx, name, force, false)
 }
 
-// End is Stop, and returns when the VM and its runner have ended.
+// End is like Stop, but returns when the VM and its runner have ended.
 func (inv *Inventory) End(ctx context.Context, name string, force bool) error {
-	return inv.stop(ctx, name, force, true)
+	return inv.stopVM(ctx, name, force, true)
 }
 
-// stop stops a VM by its runner, by systemd where the runner is another user's, or by its processes
-// where the runner can't be asked.
-func (inv *Inventory) stop(ctx context.Context, name string, force, wait bool) error {
+// stopVM stops a VM through its runner. It uses systemd if the runner belongs to another user, and the VM's
+// processes if the runner can't be reached.
+func (inv *Inventory) stopVM(ctx context.Context, name string, force, wait bool) error {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
 		return err
 	}
 	switch {
-	case vm.State == StateNoRunner && !force && vm.lost:
-		return fmt.Errorf("stop %s: %s", name, vm.Problem)
 	case vm.State == StateNoRunner && !force:
-		return fmt.Errorf("stop %s: %s; start the VM again, then stop it", name, vm.Problem)
+		return fmt.Errorf("stop %s: %s", name, vm.Problem)
 	case vm.State == StateActive && force:
 		return fmt.Errorf("stop %s: only its user can end it by force", name)
 	case vm.State == StateActive:
@@ -122,22 +124,22 @@ func (inv *Inventory) stop(ctx context.Context, name string, force, wait bool) e
 		if !wait {
 			arguments = append(arguments, "--no-block")
 		}
-		_, err := vm.Place.systemctl(ctx, append(arguments, "--", vm.Service.Unit)...)
+		_, err := vm.Place.runSystemctl(ctx, append(arguments, "--", vm.Service.Unit)...)
 		return err
 	}
 	_, err = StopAt(ctx, vm.RuntimeDir, vm.DataDir, force, wait)
 	return err
 }
 
-// StopAt stops the VM that has some directories, as Stop and End do. With wait it returns how
-// the VM ended, unless its runner couldn't be asked.
+// StopAt stops the VM with these directories, like Stop and End. With wait it returns how the VM ended, unless
+// its runner couldn't be reached.
 func StopAt(ctx context.Context, runtimeDir, dataDir string, force, wait bool) (last status.Status, err error) {
 	if dataDir == "" {
 		dataDir = dataDirOf(runtimeDir)
 	}
 	client, err := Reach(ctx, runtimeDir, dataDir)
 	if err == nil {
-		last, err = act(ctx, client, force, wait)
+		last, err = stopByRunner(ctx, client, force, wait)
 		if err == nil || !force || ctx.Err() != nil || errors.As(err, new(*control.AnswerError)) {
 			return last, err
 		}
@@ -152,8 +154,8 @@ func StopAt(ctx context.Context, runtimeDir, dataDir string, force, wait bool) (
 	return last, err
 }
 
-// act has a runner stop its VM. One that does so by force has limits.
-func act(ctx context.Context, client *control.Client, force, wait bool) (last status.Status, err error) {
+// stopByRunner makes a runner stop its VM. With force it has a time limit.
+func stopByRunner(ctx context.Context, client *control.Client, force, wait bool) (last status.Status, err error) {
 	what, limit := control.Stop, control.AnswerTime
 	if force {
 		what, limit = control.Kill, forceTime
@@ -172,8 +174,8 @@ func act(ctx context.Context, client *control.Client, force, wait bool) (last st
 	return last, client.Act(ctx, what)
 }
 
-// Restart ends a VM, if it runs, and starts it again: changes of the configuration that
-// await a restart take effect. A configuration with faults leaves it running.
+// Restart ends a running VM and starts it again, so that pending changes of the configuration take effect. It
+// also starts a stopped VM. With an invalid configuration, it leaves the VM running.
 func (inv *Inventory) Restart(ctx context.Context, name string, force bool) error {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
@@ -182,11 +184,11 @@ func (inv *Inventory) Restart(ctx context.Context, name string, force bool) erro
 	if err := inv.mayStart(vm); err != nil {
 		return err
 	}
-	text, err := vm.text()
+	text, err := vm.readText()
 	if err != nil {
 		return err
 	}
-	if _, err := inv.check(ctx, vm, text); err != nil {
+	if _, err := inv.checkText(ctx, vm, text); err != nil {
 		return err
 	}
 	if err := inv.End(ctx, name, force); err != nil && !errors.Is(err, control.ErrNotRunning) {
@@ -195,5 +197,5 @@ func (inv *Inventory) Restart(ctx context.Context, name string, force bool) erro
 	if vm, err = inv.Find(ctx, name); err != nil {
 		return err
 	}
-	return inv.start(ctx, vm, nil)
+	return inv.startVM(ctx, vm, nil)
 }

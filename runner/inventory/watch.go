@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"vmop/filewatch"
+	"vmop/internal/filewatch"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/status"
@@ -16,21 +16,21 @@ import (
 	"vmop/vmstatus"
 )
 
-// Watch returns a channel with all VMs, as List returns them: the first time at once, then
-// whenever something about one of them is another. A reader that is slow misses what was
-// between, never the last. It ends with ctx; then the channel is closed.
+// Watch returns a channel with all VMs, as returned by List: the first list immediately, then a list after each
+// change of a VM. A slow reader misses intermediate lists, but never the last. The channel is closed when ctx
+// ends.
 //
-// What another user's runner does is not noticed.
+// Watch doesn't notice the actions of another user's runner.
 func (inv *Inventory) Watch(ctx context.Context) <-chan []VM {
 	w := &watch{
 		inv: inv, out: make(chan []VM, 1), listed: make(chan []VM), reports: make(chan report),
 		followed: map[string]bool{}, unwatch: func() {},
 	}
-	go w.run(ctx)
+	go w.runWatch(ctx)
 	return w.out
 }
 
-// watch is one call of Watch. All but out, listed and reports belongs to run's goroutine.
+// watch is one call of Watch. All fields except out, listed and reports belong to run's goroutine.
 type watch struct {
 	inv     *Inventory
 	out     chan []VM
@@ -38,45 +38,45 @@ type watch struct {
 	reports chan report
 
 	vms      []VM
-	followed map[string]bool           // runtime directories whose runners are followed
-	news     map[string]*status.Status // reported since the list was begun that is being made
+	followed map[string]bool           // runtime directories of followed runners
+	news     map[string]*status.Status // reported since the current listing began
 	working  int                       // goroutines
-	paths    []string                  // that are watched
-	changes  <-chan struct{}           // of them
+	paths    []string                  // watched paths
+	changes  <-chan struct{}           // changes of these paths
 	unwatch  context.CancelFunc
 }
 
-// report is what a runner says; status is nil when it is not followed any more.
+// report is the report of a runner; status is nil when the runner is not followed any more.
 type report struct {
 	dir    string
 	status *status.Status
 }
 
-func (w *watch) run(ctx context.Context) {
+func (w *watch) runWatch(ctx context.Context) {
 	defer close(w.out)
 	ctx, cancel := context.WithCancel(ctx)
-	defer w.drain()
+	defer w.awaitGoroutines()
 	defer cancel()
 	for listing, again := false, true; ; {
 		if again && !listing {
 			listing, again = true, false
-			w.list(ctx)
+			w.beginList(ctx)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.changes:
 			again = true
-		case <-w.unclear():
+		case <-w.nextQuery():
 			again = true
 		case vms := <-w.listed:
 			w.working--
 			listing = false
 			for dir, s := range w.news {
-				vms = with(vms, dir, s)
+				vms = withStatus(vms, dir, s)
 			}
-			w.show(vms)
-			w.follow(ctx)
+			w.showIfChanged(vms)
+			w.followRunners(ctx)
 		case r := <-w.reports:
 			if r.status == nil {
 				w.working--
@@ -85,15 +85,15 @@ func (w *watch) run(ctx context.Context) {
 				break
 			}
 			w.news[r.dir] = r.status
-			w.show(with(w.vms, r.dir, r.status))
+			w.showIfChanged(withStatus(w.vms, r.dir, r.status))
 		}
 	}
 }
 
-// watch watches the files by which changes are noticed; which those are may have changed.
-// A new watch begins with a notification.
-func (w *watch) watch(ctx context.Context) {
-	paths := w.inv.watched()
+// watchFiles watches the files that show changes, if the list of these files has changed. A new watch begins with a
+// notification.
+func (w *watch) watchFiles(ctx context.Context) {
+	paths := w.inv.watchedPaths()
 	if slices.Equal(paths, w.paths) {
 		return
 	}
@@ -102,11 +102,11 @@ func (w *watch) watch(ctx context.Context) {
 	w.paths, w.changes = paths, filewatch.Files(ctx, w.inv.opts.Log, paths...)
 }
 
-// unclearTime is after what time a runner is asked again that could not be followed.
+// unclearTime is the delay before a runner that could not be followed is asked again.
 const unclearTime = 5 * time.Second
 
-// unclear returns when to ask again, if there is a VM that makes no events.
-func (w *watch) unclear() <-chan time.Time {
+// nextQuery returns when to ask again, if there is a VM without events.
+func (w *watch) nextQuery() <-chan time.Time {
 	for _, vm := range w.vms {
 		if vm.State == StateNoAnswer || vm.State == StateNoRunner || vm.State == StateActive {
 			return time.After(unclearTime)
@@ -115,9 +115,9 @@ func (w *watch) unclear() <-chan time.Time {
 	return nil
 }
 
-// list begins to make a list, which comes to listed.
-func (w *watch) list(ctx context.Context) {
-	w.watch(ctx)
+// beginList starts to list the VMs. The list is sent to listed.
+func (w *watch) beginList(ctx context.Context) {
+	w.watchFiles(ctx)
 	w.news = map[string]*status.Status{}
 	w.working++
 	go func() {
@@ -129,8 +129,8 @@ func (w *watch) list(ctx context.Context) {
 	}()
 }
 
-// drain waits for the goroutines.
-func (w *watch) drain() {
+// awaitGoroutines waits for the goroutines.
+func (w *watch) awaitGoroutines() {
 	for w.working > 0 {
 		select {
 		case <-w.listed:
@@ -143,9 +143,8 @@ func (w *watch) drain() {
 	}
 }
 
-// show puts a list that is another than the last one into the channel, in place of one that
-// was not taken.
-func (w *watch) show(vms []VM) {
+// showIfChanged sends a changed list. It replaces a list that the reader has not received yet.
+func (w *watch) showIfChanged(vms []VM) {
 	if w.vms != nil && reflect.DeepEqual(w.vms, vms) {
 		return
 	}
@@ -157,8 +156,8 @@ func (w *watch) show(vms []VM) {
 	w.out <- slices.Clone(vms) // only this goroutine sends
 }
 
-// with returns VMs with the status of the one in a runtime directory.
-func with(vms []VM, dir string, s *status.Status) []VM {
+// withStatus returns the VMs with a new status for the VM in a runtime directory.
+func withStatus(vms []VM, dir string, s *status.Status) []VM {
 	vms = slices.Clone(vms)
 	for i := range vms {
 		if vms[i].RuntimeDir == dir {
@@ -168,8 +167,8 @@ func with(vms []VM, dir string, s *status.Status) []VM {
 	return vms
 }
 
-// follow follows the runners of VMs that are not followed yet.
-func (w *watch) follow(ctx context.Context) {
+// followRunners follows the runners of VMs that are not followed yet.
+func (w *watch) followRunners(ctx context.Context) {
 	for _, vm := range w.vms {
 		if vm.Status == nil || w.followed[vm.RuntimeDir] {
 			continue
@@ -177,24 +176,24 @@ func (w *watch) follow(ctx context.Context) {
 		w.followed[vm.RuntimeDir] = true
 		w.working++
 		go func() {
-			if err := w.subscribe(ctx, &vm); err != nil {
-				rest(ctx)
+			if err := w.subscribeTo(ctx, &vm); err != nil {
+				delayRetry(ctx)
 			}
 			w.reports <- report{dir: vm.RuntimeDir}
 		}()
 	}
 }
 
-// rest delays the next attempt to follow a runner.
-func rest(ctx context.Context) {
+// delayRetry delays the next attempt to follow a runner.
+func delayRetry(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Second):
 	}
 }
 
-// subscribe passes on what a runner reports, until the VM has stopped and the runner has ended.
-func (w *watch) subscribe(ctx context.Context, vm *VM) error {
+// subscribeTo passes on the reports of a runner, until the VM has stopped and the runner has ended.
+func (w *watch) subscribeTo(ctx context.Context, vm *VM) error {
 	client, err := vm.Dial(ctx)
 	if err != nil {
 		return err
@@ -224,23 +223,23 @@ func (w *watch) subscribe(ctx context.Context, vm *VM) error {
 	}
 }
 
-// watched returns the paths by which changes are noticed: the folders, configurations in
-// folders of their own, and wherever runners make their sockets.
-func (inv *Inventory) watched() (paths []string) {
+// watchedPaths returns the paths that show changes: the folders, configurations in their own folders, and all places
+// where runners create their sockets.
+func (inv *Inventory) watchedPaths() (paths []string) {
 	for _, place := range inv.opts.Places {
 		paths = append(paths, place.Folder+"/")
-		entries, _ := os.ReadDir(place.Folder) // List has the fault
+		entries, _ := os.ReadDir(place.Folder) // List reports the error
 		for _, e := range entries {
 			if e.IsDir() {
 				paths = append(paths, filepath.Join(place.Folder, e.Name(), ownFolders))
 			}
 		}
 	}
-	for _, base := range inv.bases() {
+	for _, base := range inv.runtimeBases() {
 		paths = append(paths, base+"/", filepath.Join(base, config.ElsewhereDir)+"/")
-		entries, _ := os.ReadDir(base) // it may have gone
+		entries, _ := os.ReadDir(base) // it may be gone
 		for _, e := range entries {
-			if e.IsDir() || e.Type() == os.ModeSymlink { // as systemd makes them
+			if e.IsDir() || e.Type() == os.ModeSymlink { // systemd creates symbolic links
 				paths = append(paths, filepath.Join(base, e.Name(), control.SocketName))
 			}
 		}
@@ -248,9 +247,8 @@ func (inv *Inventory) watched() (paths []string) {
 	return paths
 }
 
-// bases returns the directories in which runners make runtime directories, also those that
-// the first VM will make.
-func (inv *Inventory) bases() []string {
+// runtimeBases returns the parents of runtime directories, including those that the first VM will create.
+func (inv *Inventory) runtimeBases() []string {
 	bases := config.RuntimeBases(inv.opts.Env)
 	for _, place := range inv.opts.Places {
 		base := filepath.Dir((&config.Config{VM: vmspec.Spec{Name: "x"}}).RuntimeDirectory(place.Env))

@@ -5,19 +5,19 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 	"vmop/runner/prepare"
 )
 
-// An advice is what to do about something that QEMU, or passt, says when it gives up.
+// An advice explains what to do about an error message that QEMU or passt writes before it exits.
 type advice struct {
 	said *regexp.Regexp
-	text string // in which the words of stands are replaced, and $1 by the first group
+	text string // placeholders of function stands are replaced, and $1 is the first group
 }
 
-// advices are in the order in which they are looked for: the first that fits is given.
-// QEMU's texts are those of its versions 7.2 to 10, passt's those of 2023 to 2025.
-func advices() []advice {
+// adviceInOrder returns the known advices. The first match wins. QEMU's messages are from versions 7.2 to 10, passt's
+// from 2023 to 2025.
+func adviceInOrder() []advice {
 	find := regexp.MustCompile
 	return append(adviceOnPorts(), []advice{
 		{
@@ -63,7 +63,7 @@ func advices() []advice {
 	}...)
 }
 
-// adviceOnPorts is about ports of the host that are taken.
+// adviceOnPorts returns the advices about host ports that are in use.
 func adviceOnPorts() []advice {
 	find := regexp.MustCompile
 	return []advice{
@@ -90,17 +90,17 @@ func adviceOnPorts() []advice {
 	}
 }
 
-// adviceFor returns what to do about what QEMU said; "" if that isn't known.
+// adviceFor returns what to do about the messages in said, or "" if they are unknown.
 func adviceFor(vm *prepare.VM, said string, list lister) string {
 	if text, known := knownAdvice(said); known {
-		return strings.NewReplacer(stands(vm)...).Replace(text)
+		return strings.NewReplacer(adviceWords(vm)...).Replace(text)
 	}
 	return adviceOnModel(vm, said, list)
 }
 
-// stands are words of advices, and what they stand for: the file with the TPM's state, that
-// with the kernel, the port of VNC, the size of the RAM.
-func stands(vm *prepare.VM) []string {
+// adviceWords returns the placeholders of advices, each followed by its replacement: the file with the TPM's state,
+// the kernel's file, the VNC port and the size of the RAM.
+func adviceWords(vm *prepare.VM) []string {
 	kernel, port := "the file", ""
 	if vm.Spec.Kernel != nil {
 		kernel = printable.Line(vm.Spec.Kernel.Image)
@@ -112,9 +112,9 @@ func stands(vm *prepare.VM) []string {
 	return []string{"for RAM:", ram, "STATE", tpmState(vm.Plan), "KERNEL", kernel, "VNC", port}
 }
 
-// knownAdvice returns the first advice that fits.
+// knownAdvice returns the first advice that matches.
 func knownAdvice(said string) (text string, known bool) {
-	for _, a := range advices() {
+	for _, a := range adviceInOrder() {
 		if at := a.said.FindStringSubmatchIndex(said); at != nil {
 			return string(a.said.ExpandString(nil, a.text, said, at)), true
 		}

@@ -10,20 +10,19 @@ import (
 	"slices"
 	"time"
 
-	"vmop/process"
-	"vmop/runner/lock"
+	"vmop/internal/childprocess"
+	"vmop/runner/adopt/lock"
 	"vmop/runner/prepare"
 	"vmop/vmtypes/plan"
 )
 
-// unreachedTime is what a helper that cannot be reached has to end.
+// unreachedTime is how long a helper that cannot be reached may take to exit.
 const unreachedTime = 2 * time.Second
 
-// Again starts a helper again whose process has ended, and connects to its socket; without
-// one, the helper is connected with the sockets of QEMU. The lock that is held is the
-// machine's.
+// Again restarts a helper that has ended and connects to its socket. If socket is empty, the helper gets
+// connections to QEMU's sockets instead. held is the machine's lock.
 func Again(ctx context.Context, vm *prepare.VM, held *lock.Lock, name, socket string, log *slog.Logger,
-) (*process.Process, *os.File, error) {
+) (*childprocess.Process, *os.File, error) {
 	i := slices.IndexFunc(vm.Plan.Helpers, func(h plan.Process) bool { return h.Name == name })
 	if i < 0 {
 		return nil, nil, fmt.Errorf("the plan has no helper %s", name)
@@ -36,7 +35,10 @@ func Again(ctx context.Context, vm *prepare.VM, held *lock.Lock, name, socket st
 	}
 	h, named := vm.Plan.Helpers[i], map[string]*os.File{}
 	for _, l := range vm.Plan.Listeners {
-		for name, open := range map[string]func(string) (*os.File, error){l.Name: listen, plan.Client(l.Name): dial} {
+		for name, open := range map[string]func(string) (*os.File, error){
+			l.Name:              listenAt,
+			plan.Client(l.Name): dialSocket,
+		} {
 			if !slices.Contains(h.Descriptors(), name) {
 				continue
 			}
@@ -44,7 +46,7 @@ func Again(ctx context.Context, vm *prepare.VM, held *lock.Lock, name, socket st
 			if err != nil {
 				return nil, nil, fmt.Errorf("open the socket %s for %s: %w", l.Path, h.Name, err)
 			}
-			defer f.Close() // the process has its own
+			defer f.Close() // the process has its own descriptor
 			named[name] = f
 		}
 	}
@@ -52,16 +54,16 @@ func Again(ctx context.Context, vm *prepare.VM, held *lock.Lock, name, socket st
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := connect(ctx, p, h, socket)
+	conn, err := connectHelper(ctx, p, h, socket)
 	if err != nil {
 		return nil, nil, errors.Join(err, p.Terminate(context.WithoutCancel(ctx), unreachedTime))
 	}
 	return p, conn, nil
 }
 
-// connect connects with a helper when it is ready, if it has a socket.
-func connect(ctx context.Context, p *process.Process, h plan.Process, socket string) (*os.File, error) {
-	if awaited(h) {
+// connectHelper waits until a helper is ready, and connects to its socket if it has one.
+func connectHelper(ctx context.Context, p *childprocess.Process, h plan.Process, socket string) (*os.File, error) {
+	if isAwaited(h) {
 		if err := waitReady(ctx, p, h); err != nil {
 			return nil, err
 		}
@@ -69,15 +71,15 @@ func connect(ctx context.Context, p *process.Process, h plan.Process, socket str
 	if socket == "" {
 		return nil, nil
 	}
-	conn, err := dial(socket)
+	conn, err := dialSocket(socket)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", h.Name, err)
 	}
 	return conn, nil
 }
 
-// dial returns a connection with a unix socket as a file.
-func dial(socket string) (*os.File, error) {
+// dialSocket connects to a unix socket and returns the connection as a file.
+func dialSocket(socket string) (*os.File, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		return nil, err

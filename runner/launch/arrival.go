@@ -6,21 +6,22 @@ import (
 	"os"
 	"path/filepath"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 	"vmop/runner/prepare"
 	"vmop/vmtypes/plan"
 )
 
-// arrivingTPM is the folder in the data directory where swtpm works while a guest comes, whose TPM comes with it.
+// arrivingTPM returns the folder in the data directory where swtpm works until a guest that brings its TPM state
+// has arrived.
 //
 // See docs/decisions/0136-tpm-of-a-guest-that-moves.md.
 func arrivingTPM(dataDir string) string { return filepath.Join(dataDir, plan.TPMFolder+".arriving") }
 
-// expectTPM has swtpm work in an empty folder.
+// expectTPM makes swtpm work in an empty folder.
 func (l *Launch) expectTPM() error {
 	arriving, own := arrivingTPM(l.vm.DataDir), filepath.Join(l.vm.DataDir, plan.TPMFolder)
 	remove := func() error { return os.RemoveAll(arriving) }
-	if err := remove(); err != nil { // a runner that was killed has left it
+	if err := remove(); err != nil { // a killed runner may have left it
 		return err
 	}
 	for i := range l.vm.Plan.Helpers {
@@ -37,24 +38,24 @@ func (l *Launch) expectTPM() error {
 	return nil
 }
 
-// AcceptTPM puts the state of a TPM that has arrived in the place of the one that the data directory had, if there
-// is one. swtpm, which works there, doesn't notice. The record must say that the guest is this side's.
+// AcceptTPM replaces the TPM state in the data directory, if any, with the state that has arrived. swtpm keeps
+// running in the renamed folder. The caller must already have recorded that the guest belongs to this side.
 func AcceptTPM(dataDir string) error {
 	arriving, own := arrivingTPM(dataDir), filepath.Join(dataDir, plan.TPMFolder)
 	if isAbsent(arriving) {
 		return nil
 	}
-	// What earlier versions have left would count as newer.
+	// Otherwise the state of an earlier version would count as newer.
 	if err := leadTo(filepath.Join(dataDir, prepare.SwtpmState)); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(own); err != nil {
 		return err
 	}
-	return durable.Rename(arriving, own)
+	return atomicfile.Rename(arriving, own)
 }
 
-// AcceptTPM does the same for the machine that was started.
+// AcceptTPM is like the function AcceptTPM, and updates the plan of the started machine.
 func (l *Launch) AcceptTPM() error {
 	if err := AcceptTPM(l.vm.DataDir); err != nil {
 		return err
@@ -67,8 +68,7 @@ func (l *Launch) AcceptTPM() error {
 	return nil
 }
 
-// TPMState returns a file with the state of a TPM that the data directory has; "" if there is none, or if the plan
-// has no TPM.
+// TPMState returns a file with TPM state in the data directory, or "" if it has no state or the plan has no TPM.
 func TPMState(vm *prepare.VM) (string, error) {
 	state := tpmState(vm.Plan)
 	if state == "" {
@@ -76,7 +76,7 @@ func TPMState(vm *prepare.VM) (string, error) {
 	}
 	own := filepath.Join(vm.DataDir, plan.TPMFolder)
 	files := []string{state, filepath.Join(vm.DataDir, prepare.SwtpmState)}
-	if filepath.Dir(state) == own { // AcceptTPM replaces the folder, with whatever is in it
+	if filepath.Dir(state) == own { // AcceptTPM replaces the folder with all its contents
 		entries, err := os.ReadDir(own)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/cleanup"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/prepare"
 	"vmop/test/folder"
 	"vmop/vmtypes/plan"

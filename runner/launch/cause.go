@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"strings"
 
-	"vmop/printable"
-	"vmop/yamlfile"
+	"vmop/internal/printable"
+	"vmop/internal/yamlfile"
 )
 
-// Cause returns why a start failed, in one sentence for people: the first fault of the configuration, an advice, or
-// the last line of QEMU that says why it has ended.
+// Cause returns why a start failed, in one sentence for users: the first error in the configuration, an advice,
+// or the last line with QEMU's reason for its exit.
 func Cause(err error) string {
 	var faults yamlfile.Faults
 	var start *StartError
 	switch {
 	case errors.As(err, &faults):
-		return faults[0].Text() + more(len(faults)-1)
+		return faults[0].Text() + andMore(len(faults)-1)
 	case !errors.As(err, &start):
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		return printable.Line(strings.TrimSuffix(first, ":"))
@@ -30,16 +30,16 @@ func Cause(err error) string {
 	return printable.Line(fmt.Sprintf("%s ended: %s", start.Process, line))
 }
 
-// more returns " (and 2 more)" for further faults.
-func more(n int) string {
+// andMore returns " (and 2 more)" for two further errors.
+func andMore(n int) string {
 	if n == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// lastComplaint returns the last line of a program that is about what it failed at, without the name of the program
-// and the option. Lines without the name continue the one before, or are of helpers.
+// lastComplaint returns a program's last error line, without the names of the program and the option. Lines
+// without the program's name continue the previous line, or come from helpers.
 func lastComplaint(output string) (line string) {
 	named := false
 	for text := range strings.Lines(output) {
@@ -55,7 +55,7 @@ func lastComplaint(output string) (line string) {
 	if named {
 		_, line, _ = strings.Cut(line, ": ")
 	}
-	if strings.HasPrefix(line, "-") { // the option that it is about; its value may have colons
+	if strings.HasPrefix(line, "-") { // the option that the message is about; its value may contain colons
 		if at := strings.LastIndex(line, "}: "); at >= 0 {
 			line = line[at+len("}: "):]
 		} else if _, rest, is := strings.Cut(line, ": "); is {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/yamlfile"
+	"vmop/internal/yamlfile"
 )
 
 // A start that failed has a cause of one line: ours if it is known, and otherwise QEMU's last line that says why.

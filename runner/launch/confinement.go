@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"vmop/confine"
-	"vmop/regular"
+	"vmop/internal/confine"
+	"vmop/internal/readfile"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
-// recordHeld adds to what is known of the VM what the kernel holds one of its processes to.
-// Kernel and user are the same for all that are not exempt.
+// recordHeld adds a process's confinement by the kernel to the VM's status. Kernel and user are the same for all
+// processes that are not exempt.
 func (l *Launch) recordHeld(p plan.Process, held confine.Held) {
 	if l.vm.Held == nil {
 		l.vm.Held = &status.Confinement{}
@@ -35,26 +35,25 @@ func (l *Launch) recordHeld(p plan.Process, held confine.Held) {
 	known.NoLoopback = known.NoLoopback || held.NoLoopback
 }
 
-// saysLoopback is what a passt that drops packets to loopback addresses can say. Its version isn't enough:
-// distributions replace it.
+// saysLoopback is a message in each passt that can drop packets to loopback addresses. The version is not a
+// reliable indicator, because distributions change it.
 const saysLoopback = "Loopback address on tap interface"
 
-// largestPasst bounds what is read of a program.
+// largestPasst is the maximum number of bytes that are read of a program.
 const largestPasst = 16 << 20
 
 // dropsLoopback reports whether a program is a passt that drops the guest's packets to loopback addresses.
 func dropsLoopback(program string) bool {
-	text, err := regular.ReadFile(program, largestPasst)
+	text, err := readfile.ReadFile(program, largestPasst)
 	return err == nil && bytes.Contains(text, []byte(saysLoopback))
 }
 
-// inheritedNames are the variables that a process of a plan gets of the runner's
-// environment, which may have what is meant for the runner alone. Those that end with _
-// are the beginnings of names.
+// inheritedNames are the environment variables that processes of a plan inherit. Other variables may be meant for
+// the runner alone. Names that end with _ are prefixes.
 const inheritedNames = "PATH LANG LANGUAGE LC_ TZ TMPDIR LD_LIBRARY_PATH GLIBC_TUNABLES MALLOC_ QEMU_ G_ SPICE_"
 
-// environment returns the environment of a process of a plan.
-func environment(own []plan.Variable) []string {
+// environmentOf returns the environment of a process of a plan.
+func environmentOf(own []plan.Variable) []string {
 	known := strings.Fields(inheritedNames)
 	list := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")

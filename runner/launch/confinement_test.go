@@ -16,7 +16,7 @@ func TestEnvironmentOfAProcess(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "/run/systemd/notify")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("LANGUAGES", "not LANGUAGE")
-	got := environment([]plan.Variable{{Name: "OWN", Value: "1"}})
+	got := environmentOf([]plan.Variable{{Name: "OWN", Value: "1"}})
 	require.Subset(t, got, []string{"LC_ALL=C", "QEMU_AUDIO_DRV=none", "OWN=1"})
 	for _, variable := range got {
 		require.NotRegexp(t, "^(NOTIFY_SOCKET|AWS_SECRET_ACCESS_KEY|LANGUAGES)=", variable)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/cleanup"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/prepare"
 	"vmop/test/folder"
 	"vmop/vmtypes/plan"
@@ -126,11 +126,11 @@ func TestListeningSocketIsPrivate(t *testing.T) {
 	dir, err := os.MkdirTemp("", "x")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	f, err := listen(filepath.Join(dir, "s"))
+	f, err := listenAt(filepath.Join(dir, "s"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), mode(t, filepath.Join(dir, "s")))
 	require.NoError(t, f.Close())
 	require.FileExists(t, filepath.Join(dir, "s"), "it is removed at the end of the run")
-	_, err = listen(filepath.Join(dir, "s"))
+	_, err = listenAt(filepath.Join(dir, "s"))
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }

@@ -7,15 +7,14 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"vmop/process"
-	"vmop/runner/cleanup"
-	"vmop/runner/lock"
+	"vmop/internal/childprocess"
+	"vmop/runner/adopt/lock"
+	"vmop/runner/adopt/record"
+	"vmop/runner/launch/cleanup"
 	"vmop/runner/prepare"
-	"vmop/runner/record"
 )
 
-// takeRuntimeDir makes the runtime directory, without what an earlier run has
-// left in it.
+// takeRuntimeDir creates the runtime directory, or empties what an earlier run has left there.
 func (l *Launch) takeRuntimeDir() error {
 	dir := l.vm.RuntimeDir
 	if err := MakePrivateDir(dir); err != nil {
@@ -28,8 +27,7 @@ func (l *Launch) takeRuntimeDir() error {
 	return cleanup.EmptyRuntimeDir(l.vm)
 }
 
-// mayTake makes sure that a runtime directory is not that of another VM, which
-// runs: it could not be adopted any more.
+// mayTake returns an error if a running VM uses the runtime directory. That VM could not be adopted any more.
 func (l *Launch) mayTake(dir string) error {
 	other, there, err := record.Read(dir)
 	if err != nil || !there {
@@ -37,7 +35,7 @@ func (l *Launch) mayTake(dir string) error {
 	}
 	theirs, err := os.Stat(other.DataDir)
 	if err != nil {
-		return nil // its data has gone
+		return nil // the data of that VM no longer exists
 	}
 	ours, err := os.Stat(l.vm.DataDir)
 	if err != nil || os.SameFile(theirs, ours) {
@@ -49,14 +47,14 @@ func (l *Launch) mayTake(dir string) error {
 	return fmt.Errorf("%s is the runtime directory of another VM, which runs, with its data in %s; choose another with runtimeDir", dir, other.DataDir)
 }
 
-// mayTakeSocket makes sure that no QEMU has its monitor in a runtime directory whose record
-// says nothing. This VM has no process.
+// mayTakeSocket returns an error if a QEMU has its monitor in a runtime directory without a usable record. The VM
+// that is being started has no process yet.
 func mayTakeSocket(dir string) error {
 	path := filepath.Join(dir, prepare.MonitorSocket)
 	if _, err := os.Lstat(path); err != nil {
-		return nil // as a rule
+		return nil // the usual case
 	}
-	running, err := process.SocketHolders(path)
+	running, err := childprocess.SocketHolders(path)
 	if err != nil || len(running) == 0 {
 		return err
 	}
@@ -64,9 +62,8 @@ func mayTakeSocket(dir string) error {
 		dir, running[0].PID)
 }
 
-// MakePrivateDir makes a directory that only this user can look into. One that
-// is there must be this user's: below /tmp another user may have made it, or a
-// folder that leads there, and could exchange what is in it.
+// MakePrivateDir creates a directory that only this user can access. An existing directory must belong to this
+// user. Below /tmp another user may have created it, or one of its parents, and could replace its contents.
 func MakePrivateDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
@@ -75,7 +72,7 @@ func MakePrivateDir(path string) error {
 	if err != nil {
 		return err
 	}
-	if owner, err := ownerOf(path); err != nil || owner != os.Geteuid() {
+	if owner, err := directoryOwner(path); err != nil || owner != os.Geteuid() {
 		return errors.Join(err, fmt.Errorf("%s is not a directory of user %d; choose another with runtimeDir", path,
 			os.Geteuid()))
 	}
@@ -87,7 +84,7 @@ func MakePrivateDir(path string) error {
 		if parent.Mode().Perm()&everybodyWrites == 0 {
 			continue
 		}
-		if owner, err := ownerOf(dir); err != nil || owner != os.Geteuid() && owner != 0 {
+		if owner, err := directoryOwner(dir); err != nil || owner != os.Geteuid() && owner != 0 {
 			return errors.Join(err,
 				fmt.Errorf("%s, which leads to %s, is not a directory of user %d; choose another with runtimeDir", dir, path, os.Geteuid()))
 		}
@@ -95,8 +92,9 @@ func MakePrivateDir(path string) error {
 	return os.Chmod(path, 0o700)
 }
 
-// followOwnLink returns where a path leads. systemd makes directories of units with DynamicUser in a private folder,
-// and links to them. A link must belong to root or to this user: another user could change it later.
+// followOwnLink resolves a path that is a link. systemd creates the directories of units with DynamicUser in a
+// private folder and links to them. The link must belong to root or this user, because another owner could change
+// it later.
 func followOwnLink(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != os.ModeSymlink {
@@ -108,12 +106,11 @@ func followOwnLink(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// everybodyWrites is the permission that makes a folder everybody's.
+// everybodyWrites is the permission bit that lets every user write to a folder.
 const everybodyWrites = 0o002
 
-// ownerOf returns the number of the user whose directory path is, or -1 if it
-// is none.
-func ownerOf(path string) (int, error) {
+// directoryOwner returns the user ID of the owner of the directory path, or -1 if path is not a directory.
+func directoryOwner(path string) (int, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return -1, err

@@ -8,21 +8,19 @@ import (
 	"os"
 	"strings"
 
-	"vmop/durable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/readfile"
 	"vmop/runner/prepare"
 	"vmop/vmtypes/plan"
 )
 
-// copyOnce makes sure that the guest has its own copy of a template. A copy
-// that is good for something else (other firmware) is kept beside the new one,
-// under the name that is returned.
+// copyOnce ensures that the guest has its own copy of a template. An existing copy of another kind (other
+// firmware) is renamed and kept; its new name is returned.
 //
-// A copy without a record of its kind comes from the original system. It is
-// taken over if it is as large as the template: flash images of one size are
-// interchangeable, of another they hang the guest.
+// A copy without a record of its kind comes from the original system. It is accepted if it has the template's
+// size. Flash images of equal size are interchangeable; an image of another size hangs the guest.
 func copyOnce(f plan.CopyOnce) (replaced string, err error) {
-	have, err := inspect(f)
+	have, err := inspectCopy(f)
 	if err != nil {
 		return "", err
 	}
@@ -45,22 +43,22 @@ func copyOnce(f plan.CopyOnce) (replaced string, err error) {
 	if have.recorded && have.kind == f.Kind {
 		return replaced, nil
 	}
-	return replaced, durable.Write(f.To+prepare.KindSuffix, []byte(f.Kind+"\n"), 0o600, durable.Synced)
+	return replaced, atomicfile.Write(f.To+prepare.KindSuffix, []byte(f.Kind+"\n"), 0o600, atomicfile.Synced)
 }
 
-// unknownKind is the kind of a copy that fits nothing that is known.
+// unknownKind is the kind of a copy that matches no known template.
 const unknownKind = "unknown"
 
-// A copyState is what is known of a guest's copy.
+// A copyState describes a guest's existing copy.
 type copyState struct {
 	exists, recorded bool
 	kind             string
 }
 
-// inspect returns what the existing copy is good for. A record that is empty or damaged
-// says nothing, as after a power failure of an earlier version's: the size tells then,
-// and a copy of another size is left alone.
-func inspect(f plan.CopyOnce) (copyState, error) {
+// inspectCopy returns the state of the existing copy. An empty or damaged record (earlier versions could leave one
+// after a power failure) is ignored, and the copy's size decides instead. If the size differs as well, inspect
+// returns an error and the copy is left alone.
+func inspectCopy(f plan.CopyOnce) (copyState, error) {
 	have, err := os.Stat(f.To)
 	if errors.Is(err, fs.ErrNotExist) {
 		return copyState{}, nil
@@ -68,7 +66,7 @@ func inspect(f plan.CopyOnce) (copyState, error) {
 	if err != nil {
 		return copyState{}, err
 	}
-	recorded, err := regular.ReadFile(f.To+prepare.KindSuffix, prepare.LargestNote)
+	recorded, err := readfile.ReadFile(f.To+prepare.KindSuffix, prepare.LargestNote)
 	absent := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !absent {
 		return copyState{}, err
@@ -91,13 +89,13 @@ func inspect(f plan.CopyOnce) (copyState, error) {
 	return copyState{exists: true, kind: unknownKind}, nil
 }
 
-// isKind reports whether a record has a name in it, and not what a damaged file has.
+// isKind reports whether a record contains a name, rather than the data of a damaged file.
 func isKind(text string) bool {
 	const signs = "abcdefghijklmnopqrstuvwxyz0123456789-._"
 	return len(text) < 64 && text != "" && strings.Trim(strings.ToLower(text), signs) == ""
 }
 
-// sameSize refuses a copy that is not as large as its template.
+// sameSize returns an error if a copy is not as large as its template.
 func sameSize(f plan.CopyOnce) error {
 	have, err := os.Stat(f.To)
 	if err != nil {
@@ -114,7 +112,7 @@ func sameSize(f plan.CopyOnce) error {
 	return nil
 }
 
-// setAside renames a file to a name that is free.
+// setAside renames a file to an unused name, which it returns.
 func setAside(path, kind string) (string, error) {
 	for n := 0; ; n++ {
 		name := path + "." + kind
@@ -123,7 +121,7 @@ func setAside(path, kind string) (string, error) {
 		}
 		_, err := os.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = durable.Rename(path, name)
+			err = atomicfile.Rename(path, name)
 		} else if err == nil {
 			continue
 		}
@@ -131,14 +129,14 @@ func setAside(path, kind string) (string, error) {
 	}
 }
 
-// copyFile copies a file of the guest's, which must be there after a power failure.
+// copyFile copies a file of the guest. The copy survives a power failure.
 func copyFile(from, to string) error {
-	in, err := regular.Open(from)
+	in, err := readfile.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	err = durable.Fill(to, 0o600, durable.Synced, func(out *os.File) error {
+	err = atomicfile.Fill(to, 0o600, atomicfile.Synced, func(out *os.File) error {
 		_, err := io.Copy(out, in)
 		return err
 	})

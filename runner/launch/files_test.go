@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 	"vmop/test/folder"
 	"vmop/vmtypes/plan"
 )
@@ -158,7 +158,7 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorContains(t, err, "copy "+f.From+" to "+f.To)
 	require.Equal(t, folder.Files{"vars.2m": "mine", "vars.kind": "2m\n"}, folder.Contents(t, dir))
 
-	err = durable.Write(filepath.Join(dir, "vars.kind"), []byte("4m\n"), 0o600, durable.Volatile)
+	err = atomicfile.Write(filepath.Join(dir, "vars.kind"), []byte("4m\n"), 0o600, atomicfile.Volatile)
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.Equal(t, before["vars.kind"], folder.Contents(t, dir)["vars.kind"])
 	require.Len(t, folder.Contents(t, dir), 2)

@@ -11,27 +11,27 @@ import (
 	"strings"
 	"time"
 
+	"vmop/internal/spelling"
 	"vmop/runner/prepare"
-	"vmop/spelling"
 )
 
-// Bounds of asking QEMU for what it has.
+// Limits for querying QEMU's models.
 const (
 	helpTime   = 5 * time.Second
-	mostModels = 6 // of those that are listed
+	mostModels = 6 // of the models that are listed
 )
 
-// models are what QEMU lists for a flag.
+// models describes a kind of model that QEMU lists for a flag.
 type models struct {
-	key  string         // of the configuration, with a colon; "" if it isn't known
-	noun string         // what they are
-	flag string         // QEMU's, without its dash
-	said *regexp.Regexp // of QEMU when it has no such model; the first group, if any, is its name
-	name *regexp.Regexp // a line's name
-	part string         // the heading of those in the list; "": all
+	key  string         // in the configuration, with a colon; "" if unknown
+	noun string         // for users
+	flag string         // of QEMU, without its dash
+	said *regexp.Regexp // QEMU's error for an unknown model; the first group, if any, is its name
+	name *regexp.Regexp // matches the name in a line of the list
+	part string         // heading of the relevant part of the list; "" for the whole list
 }
 
-func kinds() []models {
+func modelKinds() []models {
 	find := regexp.MustCompile
 	return []models{
 		{
@@ -54,13 +54,12 @@ func kinds() []models {
 	}
 }
 
-// A lister returns what a program says to a flag's "help".
+// A lister returns the output of a program for a flag with the value "help".
 type lister func(program, flag string) string
 
-// adviceOnModel returns which models QEMU has if it said that it has not the one it was asked
-// for; "" if it said something else.
+// adviceOnModel returns which models QEMU has, if said is an error about an unknown model, and otherwise "".
 func adviceOnModel(vm *prepare.VM, said string, list lister) string {
-	for _, m := range kinds() {
+	for _, m := range modelKinds() {
 		match := m.said.FindStringSubmatch(said)
 		if match == nil {
 			continue
@@ -74,10 +73,10 @@ func adviceOnModel(vm *prepare.VM, said string, list lister) string {
 				"hardware for the guest", filepath.Join(vm.DataDir, prepare.PinnedMachines), wanted)
 		}
 		text := fmt.Sprintf("%sthis QEMU has no %s %s", m.key, m.noun, wanted)
-		known := m.names(list(vm.Plan.QEMU.Executable, m.flag))
+		known := m.namesIn(list(vm.Plan.QEMU.Executable, m.flag))
 		if near := spelling.Nearest(wanted, known); near != "" && !otherVersion(near, wanted) {
 			text += " (did you mean " + near + "?)"
-		} else if some := nearest(wanted, known); some != nil {
+		} else if some := nearestNames(wanted, known); some != nil {
 			text += "; it has " + strings.Join(some, ", ")
 			if more := len(known) - len(some); more > 0 {
 				text += fmt.Sprintf(" and %d more", more)
@@ -88,15 +87,15 @@ func adviceOnModel(vm *prepare.VM, said string, list lister) string {
 	return ""
 }
 
-// otherVersion reports whether two names differ in the version at their ends only.
+// otherVersion reports whether two names differ only in the version at their ends.
 func otherVersion(a, b string) bool {
 	version := regexp.MustCompile(`-[\d.]+$`)
 	return version.MatchString(b) && version.ReplaceAllString(a, "") == version.ReplaceAllString(b, "")
 }
 
-// names returns the names of a list of QEMU's, or of a part of it, without the versions of CPUs, and the flags of
-// CPUs that follow.
-func (m models) names(list string) (names []string) {
+// namesIn returns the names in a list of QEMU, or in part of it. It skips versions of CPU models, and the CPU flags
+// that follow the models.
+func (m models) namesIn(list string) (names []string) {
 	list, _, _ = strings.Cut(list, "\nRecognized CPUID flags:")
 	if m.part != "" {
 		_, list, _ = strings.Cut(list, m.part)
@@ -111,8 +110,8 @@ func (m models) names(list string) (names []string) {
 	return names
 }
 
-// nearest returns a few of the names: those that begin like a word, or the first.
-func nearest(word string, names []string) []string {
+// nearestNames returns a few of the names: those with the longest common prefix with word, or the first ones.
+func nearestNames(word string, names []string) []string {
 	for n := len(word); n > 1; n-- {
 		alike := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			return !strings.HasPrefix(strings.ToLower(name), strings.ToLower(word[:n]))
@@ -124,9 +123,9 @@ func nearest(word string, names []string) []string {
 	return names[:min(len(names), mostModels)]
 }
 
-// help returns what a QEMU of the host says to FLAG help; "" if it doesn't answer. Another
-// program than one below /usr isn't asked: it could do anything, and nothing confines it here.
-func help(ctx context.Context, program, flag string) string {
+// helpOf returns the output of a QEMU for FLAG help, or "" if it fails. Programs outside of /usr are not run,
+// because they could do anything and are not confined here.
+func helpOf(ctx context.Context, program, flag string) string {
 	if real, err := filepath.EvalSymlinks(program); err != nil || !strings.HasPrefix(real, "/usr/") {
 		return ""
 	}

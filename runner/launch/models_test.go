@@ -108,7 +108,7 @@ func vmWith(qemu string) *prepare.VM {
 // Only a program of the system is asked.
 func TestHelpOfTheInstalledQEMU(t *testing.T) {
 	t.Parallel()
-	list := func(program, flag string) string { return help(t.Context(), program, flag) }
+	list := func(program, flag string) string { return helpOf(t.Context(), program, flag) }
 	made := vmWith("/usr/bin/qemu-system-x86_64")
 	require.Contains(t, adviceFor(made, "unable to find CPU model 'hust'", list), "(did you mean host?)")
 	require.Contains(t, adviceFor(made, "'rtl813' is not a valid device model name", list), "(did you mean rtl8139?)")

@@ -18,46 +18,44 @@ import (
 type network interface {
 	io.Closer
 	Files() []*os.File
-	// Inherit returns descriptors by which the network lives as long as QEMU.
+	// Inherit returns descriptors that keep the network alive as long as QEMU holds them.
 	Inherit() []*os.File
 }
 
-// openTap makes what the plan says about a tap. owner is the VM's uuid, by
-// which left-overs of a killed runner are recognised.
+// openTap creates a tap as planned. owner is the VM's UUID, which identifies the leftovers of a killed runner.
 func openTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (network, error) {
 	if t.Subnet == "" {
-		cfg, err := bridged(t, owner)
+		cfg, err := bridgedConfig(t, owner)
 		if err != nil {
 			return nil, err
 		}
 		return netsetup.OpenTap(cfg, log)
 	}
-	cfg, err := masquerade(t, owner)
+	cfg, err := masqueradeConfig(t, owner)
 	if err != nil {
 		return nil, err
 	}
 	return netsetup.OpenMasquerade(ctx, cfg, log)
 }
 
-// AdoptTap makes again what a tap that QEMU has open had from a runner that was
-// killed.
+// AdoptTap restores the runner's part of a tap that a running QEMU has open, after the earlier runner was killed.
 func AdoptTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (io.Closer, error) {
 	if t.Subnet == "" {
-		cfg, err := bridged(t, owner)
+		cfg, err := bridgedConfig(t, owner)
 		if err != nil {
 			return nil, err
 		}
 		return netsetup.AdoptTap(cfg, log)
 	}
-	cfg, err := masquerade(t, owner)
+	cfg, err := masqueradeConfig(t, owner)
 	if err != nil {
 		return nil, err
 	}
 	return netsetup.AdoptMasquerade(ctx, cfg, log)
 }
 
-// bridged returns what the plan says about a tap on a bridge.
-func bridged(t plan.Tap, owner string) (netsetup.TapConfig, error) {
+// bridgedConfig returns the configuration of a tap on a bridge.
+func bridgedConfig(t plan.Tap, owner string) (netsetup.TapConfig, error) {
 	cfg := netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner, Queues: t.Queues}
 	if t.Lease == nil {
 		var err error
@@ -98,9 +96,9 @@ func bridged(t plan.Tap, owner string) (netsetup.TapConfig, error) {
 	return cfg, nil
 }
 
-// masquerade returns what the plan says about a tap with a private subnet.
-func masquerade(t plan.Tap, owner string) (cfg netsetup.MasqueradeConfig, err error) {
-	var subnet netip.Prefix // zero: one that is free
+// masqueradeConfig returns the configuration of a tap with a private subnet.
+func masqueradeConfig(t plan.Tap, owner string) (cfg netsetup.MasqueradeConfig, err error) {
+	var subnet netip.Prefix // the zero value selects a free subnet
 	if t.Subnet != plan.AutoSubnet {
 		if subnet, err = netip.ParsePrefix(t.Subnet); err != nil {
 			return cfg, fmt.Errorf("tap %s: subnet: %w", t.Name, err)

@@ -20,7 +20,7 @@ func TestLeaseOfATap(t *testing.T) {
 			Routes: []plan.Route{{To: "10.67.0.0/16", Via: "10.66.10.3"}},
 		},
 	}
-	cfg, err := bridged(tap, "owner")
+	cfg, err := bridgedConfig(tap, "owner")
 	require.NoError(t, err)
 	require.Equal(t, netip.MustParsePrefix("10.66.10.5/24"), cfg.Lease.Address)
 	require.Equal(t, netip.MustParseAddr("10.66.10.1"), cfg.Lease.Gateway)
@@ -41,7 +41,7 @@ func TestLeaseOfATap(t *testing.T) {
 		damaged, lease := tap, *tap.Lease
 		damaged.Lease = &lease
 		change(&lease, &damaged)
-		cfg, err := bridged(damaged, "owner")
+		cfg, err := bridgedConfig(damaged, "owner")
 		require.ErrorContains(t, err, "tap tap0: lease: ", what)
 		require.Nil(t, cfg.Lease, what)
 	}

@@ -8,18 +8,18 @@ import (
 	"strings"
 	"time"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/vmtypes/plan"
 )
 
-// helperTime is until a helper is ready.
+// helperTime is how long a helper may take to become ready.
 const helperTime = 10 * time.Second
 
-// awaited reports whether a helper must be ready before what needs it is done.
-func awaited(h plan.Process) bool { return h.Ready != "" || h.Role == plan.RoleNetwork }
+// isAwaited reports whether a helper must be ready before the processes that need it start.
+func isAwaited(h plan.Process) bool { return h.Ready != "" || h.Role == plan.RoleNetwork }
 
 // waitReady waits until a helper is ready.
-func waitReady(ctx context.Context, p *process.Process, h plan.Process) error {
+func waitReady(ctx context.Context, p *childprocess.Process, h plan.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, helperTime)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -31,23 +31,24 @@ func waitReady(ctx context.Context, p *process.Process, h plan.Process) error {
 		select {
 		case <-tick.C:
 		case <-p.Done():
-			said := tail(p)
+			said := outputTail(p)
 			if advice, _ := knownAdvice(said); advice != "" {
 				said += "\n" + advice
 			}
 			return fmt.Errorf("%s ended before it was ready: %s%s", h.Name, p.Exit(), said)
 		case <-ctx.Done():
 			if h.Ready == "" {
-				return fmt.Errorf("%s is not ready after %s%s", h.Name, helperTime, tail(p))
+				return fmt.Errorf("%s is not ready after %s%s", h.Name, helperTime, outputTail(p))
 			}
-			return fmt.Errorf("%s is not ready after %s: %s does not exist%s", h.Name, helperTime, h.Ready, tail(p))
+			return fmt.Errorf("%s is not ready after %s: %s does not exist%s", h.Name, helperTime, h.Ready,
+				outputTail(p))
 		}
 	}
 }
 
-// isReady reports whether a helper is: the path exists that says so, or it has confined
-// itself, the last that one for a network does.
-func isReady(p *process.Process, h plan.Process) bool {
+// isReady reports whether a helper is ready. A helper with a Ready path is ready when the path exists. A network
+// helper is ready when it has installed its seccomp filter, which is its last step.
+func isReady(p *childprocess.Process, h plan.Process) bool {
 	if h.Ready != "" {
 		_, err := os.Stat(h.Ready)
 		return err == nil
@@ -57,8 +58,7 @@ func isReady(p *process.Process, h plan.Process) bool {
 	return !known || there && its > own
 }
 
-// seccompFilters returns how many filters of system calls a process has; Linux tells since
-// 5.9.
+// seccompFilters returns the number of seccomp filters of a process. Linux reports it since version 5.9.
 func seccompFilters(pid string) (n int, known bool) {
 	status, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
@@ -70,8 +70,8 @@ func seccompFilters(pid string) (n int, known bool) {
 	return n, err == nil
 }
 
-// tail returns, indented, the last that a process had to say, for an error.
-func tail(p *process.Process) string {
+// outputTail returns the last output of a process, indented, for an error message.
+func outputTail(p *childprocess.Process) string {
 	text := p.Tail()
 	if text == "" {
 		return ""

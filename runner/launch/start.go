@@ -14,63 +14,63 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"vmop/cloudinit/disk"
-	"vmop/durable"
-	"vmop/process"
+	"vmop/internal/atomicfile"
+	"vmop/internal/childprocess"
 	"vmop/qmp"
-	"vmop/runner/cleanup"
-	"vmop/runner/holders"
-	"vmop/runner/lock"
+	"vmop/runner/adopt/holders"
+	"vmop/runner/adopt/lock"
+	"vmop/runner/launch/cleanup"
+	"vmop/runner/launch/sockets"
 	"vmop/runner/prepare"
-	"vmop/runner/sockets"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
 
 // Processes are QEMU and its helpers.
 type Processes struct {
-	QEMU    *process.Process
-	Helpers []*process.Process // those that run
+	QEMU    *childprocess.Process
+	Helpers []*childprocess.Process // the running helpers
 	// Monitor is the first session with QEMU's monitor; nil if QEMU was found running.
 	Monitor *qmp.Session
 
-	newTPM string // the state of a TPM that had none; "" if it had one
+	newTPM string // the state file of a newly created TPM; "" if the TPM already had a state
 }
 
-// A Launch is the start of one machine. Whatever it does is noted to be undone, also
-// where it fails.
+// A Launch is the start of one machine. It adds each step to an undo list, so that a failed start can be undone
+// as well.
 type Launch struct {
 	vm   *prepare.VM
 	lock *lock.Lock // of the machine; its processes inherit it
 	undo *cleanup.List
 	log  *slog.Logger
-	// Incoming has QEMU wait for a guest that comes from another one; see AcceptTPM.
+	// Incoming makes QEMU wait for a guest from another QEMU; see AcceptTPM.
 	Incoming bool
 	seeding  errgroup.Group      // writes the cloud-init image
 	files    map[string]*os.File // open descriptors, by their name in the plan
 	started  Processes
-	// inherited are descriptors that QEMU holds for others, without knowing.
+	// inherited are descriptors that QEMU holds open for others, without knowing about them.
 	inherited []*os.File
 }
 
-// Begin takes the runtime directory of a VM that has no plan yet, and has its
-// cloud-init image written while one is made. The lock that is held is the machine's.
+// Begin takes the runtime directory of a VM that has no plan yet. It also starts to write the VM's cloud-init
+// image, so that it is written while the plan is computed. held is the machine's lock.
 func Begin(vm *prepare.VM, held *lock.Lock, undo *cleanup.List, log *slog.Logger) (*Launch, error) {
 	l := &Launch{vm: vm, lock: held, undo: undo, log: log}
 	if err := l.takeRuntimeDir(); err != nil {
 		return nil, err
 	}
 	l.seeding.Go(func() error {
-		process.Prepare()
+		childprocess.Prepare()
 		return l.writeSeed()
 	})
 	undo.AddMachine("writing of the cloud-init image", func() error {
-		_ = l.seeding.Wait() // its error has been reported, or came too late to matter
+		_ = l.seeding.Wait() // its error was reported, or came too late to matter
 		return nil
 	})
 	return l, nil
 }
 
-// writeSeed writes the images from which the guest configures itself, if there are any.
+// writeSeed writes the cloud-init and Sysprep images, if any.
 func (l *Launch) writeSeed() error {
 	if l.vm.Answers != nil {
 		if err := disk.WriteAnswers(filepath.Join(l.vm.RuntimeDir, prepare.SysprepImage), l.vm.Answers); err != nil {
@@ -83,7 +83,7 @@ func (l *Launch) writeSeed() error {
 	return disk.Write(filepath.Join(l.vm.RuntimeDir, prepare.CloudInitImage), *l.vm.Seed)
 }
 
-// Start carries the plan out, up to the point where QEMU runs, paused.
+// Start executes the plan until QEMU runs, paused.
 func (l *Launch) Start(ctx context.Context) (*Processes, error) {
 	if err := l.makeFiles(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (l *Launch) Start(ctx context.Context) (*Processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer monitor.Close() // QEMU has its own
+	defer monitor.Close() // QEMU has its own descriptor
 	defer place.Close()
 	if err := l.startHelpers(ctx, true); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (l *Launch) Start(ctx context.Context) (*Processes, error) {
 	return &l.started, l.closeListeners()
 }
 
-// makeFiles makes the files of the plan, and makes way for its sockets.
+// makeFiles creates the files of the plan, and removes old sockets.
 func (l *Launch) makeFiles() error {
 	if err := cleanup.RemoveSockets(l.vm); err != nil {
 		return err
@@ -145,18 +145,18 @@ func (l *Launch) makeFiles() error {
 	return l.findTPM()
 }
 
-// writeSecrets writes what QEMU reads only while it starts.
+// writeSecrets writes the passwords that QEMU reads only while it starts.
 func (l *Launch) writeSecrets() error {
 	l.undo.AddMachine("files of passwords", func() error { return cleanup.RemoveSecrets(l.vm) })
 	for _, s := range vmtypes.Secrets(l.vm.Spec, l.vm.RuntimeDir) {
-		if err := durable.Write(s.Path, []byte(s.Value), 0o600, durable.Volatile); err != nil {
+		if err := atomicfile.Write(s.Path, []byte(s.Value), 0o600, atomicfile.Volatile); err != nil {
 			return fmt.Errorf("write the password of a drive: %w", err)
 		}
 	}
 	return nil
 }
 
-// openDescriptors makes the taps and listening sockets.
+// openDescriptors opens the taps and listening sockets.
 func (l *Launch) openDescriptors(ctx context.Context) error {
 	l.files = map[string]*os.File{}
 	for _, t := range l.vm.Plan.Taps {
@@ -171,7 +171,7 @@ func (l *Launch) openDescriptors(ctx context.Context) error {
 		l.inherited = append(l.inherited, tap.Inherit()...)
 	}
 	for _, at := range l.vm.Plan.Listeners {
-		f, err := listen(at.Path)
+		f, err := listenAt(at.Path)
 		if err != nil {
 			return fmt.Errorf("listen on socket of %s: %w", at.Name, err)
 		}
@@ -181,8 +181,8 @@ func (l *Launch) openDescriptors(ctx context.Context) error {
 	return l.connectClients()
 }
 
-// connectClients connects with the listening sockets whose clients are processes of the
-// plan; a connection waits there until it is accepted.
+// connectClients connects to the listening sockets that are used by helpers of the plan. A connection waits in
+// the socket's queue until it is accepted.
 func (l *Launch) connectClients() error {
 	for _, at := range l.vm.Plan.Listeners {
 		name := plan.Client(at.Name)
@@ -191,7 +191,7 @@ func (l *Launch) connectClients() error {
 		}) {
 			continue
 		}
-		f, err := dial(at.Path)
+		f, err := dialSocket(at.Path)
 		if err != nil {
 			return fmt.Errorf("connect with socket of %s: %w", at.Name, err)
 		}
@@ -201,8 +201,8 @@ func (l *Launch) connectClients() error {
 	return nil
 }
 
-// closeListeners closes the listening sockets and the connections with them, which the
-// processes have inherited: when the process at one end has ended, the other must see it.
+// closeListeners closes the listening sockets and the connections to them. The processes have inherited them, and
+// when a process ends, the process at the other end must notice.
 func (l *Launch) closeListeners() error {
 	var errs []error
 	for _, at := range l.vm.Plan.Listeners {
@@ -221,10 +221,10 @@ func closeOnce(f *os.File) error {
 	return nil
 }
 
-// listen returns a listening unix socket (mode 0600) as a file.
+// listenAt returns a listening unix socket (mode 0600) as a file.
 //
 // See docs/decisions/0003-listening-sockets.md.
-func listen(path string) (*os.File, error) {
+func listenAt(path string) (*os.File, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, err
@@ -241,9 +241,8 @@ func listen(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openMonitor makes the listening socket of QEMU's monitor and connects to it:
-// what is said before QEMU runs waits in the socket. place keeps the socket reachable when its
-// path is removed (package sockets).
+// openMonitor creates the listening socket of QEMU's monitor and connects to it. Commands that are sent before
+// QEMU runs wait in the socket. place keeps the socket reachable when its path is removed (package sockets).
 func (l *Launch) openMonitor(ctx context.Context) (monitor, place *os.File, err error) {
 	path := filepath.Join(l.vm.RuntimeDir, prepare.MonitorSocket)
 	if monitor, err = qmp.Listen(path); err != nil {
@@ -262,14 +261,14 @@ func (l *Launch) openMonitor(ctx context.Context) (monitor, place *os.File, err 
 	return monitor, place, nil
 }
 
-// startHelpers starts the helpers that QEMU must find ready, and waits until
-// they are; or it starts the others, which QEMU finds at a listening socket: QEMU
-// takes longer to get there than they do to come up.
+// startHelpers starts some of the helpers. If first is true, it starts those that QEMU must find ready, and waits
+// until they are ready. Otherwise it starts the rest, which QEMU reaches through a listening socket. They are
+// ready sooner than QEMU needs them.
 func (l *Launch) startHelpers(ctx context.Context, first bool) error {
 	var list []plan.Process
 	before := len(l.started.Helpers)
 	for i, h := range l.vm.Plan.Helpers {
-		if first != awaited(h) {
+		if first != isAwaited(h) {
 			continue
 		}
 		list = append(list, h)
@@ -290,8 +289,8 @@ func (l *Launch) startHelpers(ctx context.Context, first bool) error {
 	return nil
 }
 
-// startQEMU starts QEMU, paused, with the monitor on its listening socket. The last descriptor is
-// the place of that; QEMU doesn't know of it.
+// startQEMU starts QEMU, paused, with the monitor on its listening socket. The last descriptor is the place of
+// that socket, which QEMU itself does not use.
 func (l *Launch) startQEMU(ctx context.Context, monitor, place *os.File) error {
 	q := l.vm.Plan.QEMU
 	fd := 3 + len(q.Descriptors())
@@ -309,11 +308,11 @@ func (l *Launch) startQEMU(ctx context.Context, monitor, place *os.File) error {
 	return err
 }
 
-// startProcess starts the process with a place in plan.Processes, with arguments and
-// descriptors of the runner's own after those of the plan.
+// startProcess starts the process at index place of plan.Processes. args and files are the runner's own
+// additions, after the plan's arguments and descriptors.
 func (l *Launch) startProcess(
 	ctx context.Context, place int, args []string, files []*os.File,
-) (*process.Process, error) {
+) (*childprocess.Process, error) {
 	started, err := startPlanned(l.vm, place, args, l.files, files, l.log)
 	if err != nil {
 		return nil, err
@@ -330,23 +329,23 @@ func (l *Launch) startProcess(
 	return started, nil
 }
 
-// startPlanned starts the process with a place in plan.Processes, held to what the plan
-// says that it needs; named are the descriptors that the plan has names for.
+// startPlanned starts the process at index place of plan.Processes, confined to what it needs according to the
+// plan. named contains the descriptors that have names in the plan.
 func startPlanned(vm *prepare.VM, place int, args []string, named map[string]*os.File, files []*os.File,
 	log *slog.Logger,
-) (*process.Process, error) {
+) (*childprocess.Process, error) {
 	p := vm.Plan.Processes()[place]
 	words := append(p.Argv(), args...)
 	if place == len(vm.Plan.Helpers) {
 		words = slices.Concat(vm.Sandbox, words)
 	}
-	spec := process.Spec{
-		Name: p.Name, Path: p.Executable, Args: words, Dir: p.Dir, Env: environment(p.Env),
+	spec := childprocess.Spec{
+		Name: p.Name, Path: p.Executable, Args: words, Dir: p.Dir, Env: environmentOf(p.Env),
 		Rules: vm.ConfinementOf(place).Kernel(), CPUs: p.CPUs,
 	}
 	for _, name := range p.Descriptors() {
 		spec.Files = append(spec.Files, named[name])
 	}
 	spec.Files = slices.Concat(spec.Files, files)
-	return process.Start(spec, log)
+	return childprocess.Start(spec, log)
 }

@@ -7,33 +7,32 @@ import (
 	"strings"
 	"time"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/qmp"
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 )
 
-// Times that ends are waited for.
+// Timeouts for the end of processes.
 const (
-	endTime       = 2 * time.Second        // of the process, when its monitor is closed
-	helperEndTime = 200 * time.Millisecond // of all helpers, when QEMU has ended
+	endTime       = 2 * time.Second        // for QEMU, after its monitor was closed
+	helperEndTime = 200 * time.Millisecond // for all helpers, after QEMU has ended
 )
 
-// StartError says that a process ended before the guest ran.
+// StartError reports that a process ended before the guest ran.
 type StartError struct {
-	// Process is its name, Exit how it ended, Output the last it said.
+	// Process is the process's name, Exit its exit status, and Output the end of its output.
 	Process string
-	Exit    process.Exit
+	Exit    childprocess.Exit
 	Output  string
-	// Option, if it is known, is what the process complained about, and Origin
-	// where the VM type made it.
+	// Option is the option that the process complained about, if known. Origin is the place in the VM type that
+	// created it.
 	Option, Origin string
-	// Advice is what to do about it; may be empty.
+	// Advice explains what to do about the error; may be empty.
 	Advice string
 }
 
-// Error returns the output and, as far as they are known, what to do and the line of the
-// VM type.
+// Error returns the output and, if known, the advice and the line of the VM type.
 func (e *StartError) Error() string {
 	s := fmt.Sprintf("%s ended while the VM was being started: %s", e.Process, e.Exit)
 	if e.Output != "" {
@@ -48,9 +47,8 @@ func (e *StartError) Error() string {
 	return s
 }
 
-// Blame turns the end of the monitor's connection into the reason for it: how
-// QEMU ended, what it said, and which option of the plan it was about. Any other error
-// it returns as it is.
+// Blame replaces an error about the closed monitor connection with its cause: how QEMU ended, its last output,
+// and the option of the plan that the output is about. It returns other errors unchanged.
 func (p *Processes) Blame(ctx context.Context, vm *prepare.VM, err error) error {
 	if !errors.Is(err, qmp.ErrClosed) && !errors.Is(err, machine.ErrExited) {
 		return err
@@ -66,13 +64,13 @@ func (p *Processes) Blame(ctx context.Context, vm *prepare.VM, err error) error 
 			return "<" + name + ">"
 		}), " "), o.Origin.String()
 	}
-	e.Advice = adviceFor(vm, e.Output, func(program, flag string) string { return help(ctx, program, flag) })
+	e.Advice = adviceFor(vm, e.Output, func(program, flag string) string { return helpOf(ctx, program, flag) })
 	e.Output = strings.TrimSpace(e.Output + p.endedHelpers())
 	return e
 }
 
-// Suspects names the helpers that a QEMU that doesn't answer may wait for: it
-// sets its devices up before it answers, and asks its TPM without a time-out.
+// Suspects returns the names of helpers that an unresponsive QEMU may be waiting for. QEMU initializes its
+// devices before it answers, and queries its TPM without a timeout.
 func (p *Processes) Suspects() string {
 	var names []string
 	for _, h := range p.Helpers {
@@ -84,8 +82,8 @@ func (p *Processes) Suspects() string {
 	return "; does it wait for " + strings.Join(names, ", ") + "?"
 }
 
-// endedHelpers tells of the helpers that have ended badly: QEMU knows only that
-// it gets no answer. Their ends may be noticed a moment after QEMU's.
+// endedHelpers describes the helpers that have failed, because QEMU only notices that it gets no answer. They may
+// be reaped shortly after QEMU, so endedHelpers waits briefly.
 func (p *Processes) endedHelpers() string {
 	var text strings.Builder
 	late := time.After(helperEndTime)
@@ -96,7 +94,7 @@ func (p *Processes) endedHelpers() string {
 			return text.String()
 		}
 		if exit := h.Exit(); exit.Code != 0 || exit.Signal != 0 {
-			fmt.Fprintf(&text, "\n%s ended, too: %s%s", h.Name(), exit, tail(h))
+			fmt.Fprintf(&text, "\n%s ended, too: %s%s", h.Name(), exit, outputTail(h))
 		}
 	}
 	return text.String()

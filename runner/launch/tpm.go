@@ -10,12 +10,12 @@ import (
 	"slices"
 	"syscall"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 	"vmop/runner/prepare"
 	"vmop/vmtypes/plan"
 )
 
-// tpmState returns the file with the state of a machine's TPM; "" if it has none.
+// tpmState returns the file with the state of the machine's TPM, or "" if it has no TPM.
 func tpmState(p *plan.Plan) string {
 	for _, h := range p.Helpers {
 		if h.Role == plan.RoleTPM && h.Dir != "" {
@@ -25,11 +25,11 @@ func tpmState(p *plan.Plan) string {
 	return ""
 }
 
-// takeTPM makes the folder in which swtpm works. The original system, and earlier
-// versions, have the state in the data directory: it is copied into the folder, and a
-// link takes its place. By the link they find the state when they run the VM again, and
-// swtpm then replaces the link by a file: a file there is always the newest state, and
-// whenever the power fails one of both is whole.
+// takeTPM creates swtpm's working folder. The original system and earlier versions keep the state directly in the
+// data directory. takeTPM copies that state into the folder and replaces it with a link, so that those systems
+// find the state when they run the VM again. In that case their swtpm replaces the link with a file. A regular
+// file there is therefore always the newest state. After a power failure at any moment, at least one copy is
+// complete.
 //
 // See docs/decisions/0060-tpm-folder.md.
 func takeTPM(vm *prepare.VM, log *slog.Logger) error {
@@ -39,12 +39,12 @@ func takeTPM(vm *prepare.VM, log *slog.Logger) error {
 	}
 	err := os.Mkdir(folder, 0o700)
 	if err == nil {
-		err = durable.SyncFolder(vm.DataDir) // before the link leads there
+		err = atomicfile.SyncFolder(vm.DataDir) // before the link leads there
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := durable.RemoveTemporary(folder, prepare.SwtpmState); err != nil {
+	if err := atomicfile.RemoveTemporary(folder, prepare.SwtpmState); err != nil {
 		return err
 	}
 	state, before := filepath.Join(folder, prepare.SwtpmState), filepath.Join(vm.DataDir, prepare.SwtpmState)
@@ -71,11 +71,10 @@ func isAbsent(file string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// leadTo puts a link in the place of the file in which earlier versions have the state,
-// or removes the file where there are no links. It must not come back: it would be taken
-// for a newer state.
+// leadTo replaces the state file of earlier versions with a link, or removes the file if the file system has no
+// links. The file must not reappear, because it would be taken for a newer state.
 func leadTo(before string) error {
-	err := durable.Link(filepath.Join(plan.TPMFolder, prepare.SwtpmState), before)
+	err := atomicfile.Link(filepath.Join(plan.TPMFolder, prepare.SwtpmState), before)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) {
 		if err = os.Remove(before); errors.Is(err, fs.ErrNotExist) {
 			err = nil
@@ -84,11 +83,11 @@ func leadTo(before string) error {
 	if err != nil {
 		return err
 	}
-	return durable.SyncFolder(filepath.Dir(before))
+	return atomicfile.SyncFolder(filepath.Dir(before))
 }
 
-// findTPM finds out whether the TPM is a new one. swtpm doesn't sync what it writes, and
-// refuses what a power failure leaves of its first state: an empty file.
+// findTPM finds out whether the TPM is new. swtpm does not sync its files. After a power failure its first state
+// may be an empty file, which swtpm refuses.
 //
 // See docs/decisions/0051-power-cuts.md.
 func (l *Launch) findTPM() error {
@@ -122,14 +121,14 @@ func (l *Launch) findTPM() error {
 	return nil
 }
 
-// Sync makes the state of a new TPM, which QEMU has had made, survive a power failure; the
-// guest has not seen the TPM yet. Later states replace it, which file systems care for.
+// Sync makes the state of a new TPM survive a power failure. QEMU has already initialized the TPM, but the guest
+// has not seen it yet. Later states replace the file, and file systems protect such replacements.
 func (p *Processes) Sync() error {
 	if p.newTPM == "" {
 		return nil
 	}
-	// Other emulators than swtpm keep their state elsewhere.
-	if err := durable.Sync(p.newTPM); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// Emulators other than swtpm keep their state elsewhere.
+	if err := atomicfile.Sync(p.newTPM); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("sync the state of the TPM: %w", err)
 	}
 	return nil

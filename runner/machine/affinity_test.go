@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/reconcile"
+	"vmop/runner/machine/reconcile"
 	"vmop/vmtypes/plan"
 )
 
@@ -31,7 +31,7 @@ func TestCPUsOfTheGuestArePlacedBeforeItRuns(t *testing.T) {
 	k.state.Release(1, Booting{Began: k.now}, k.now)
 	k.does("cont")
 	k.isDone()
-	k.next()
+	k.nextStep()
 	var messages []string
 	for _, p := range k.known.Problems {
 		require.Equal(t, "vmType", p.Path)
@@ -49,9 +49,9 @@ func TestCPUsAreAskedForAfterAdoption(t *testing.T) {
 	k.state.Connected(k.now)
 	k.state.Greeted("7.2.22")
 	k.state.Adopt(Booting{Began: k.now}, k.now)
-	k.next()
+	k.nextStep()
 	k.returns("query-cpus-fast", thread)
 	k.other = nil
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "Place 70 [1]")
 }

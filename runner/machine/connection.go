@@ -7,39 +7,37 @@ import (
 	"vmop/runner/status"
 )
 
-// Times by which it is known whether QEMU is there.
+// Timeouts that decide whether QEMU is responsive.
 const (
-	// overdueTime is when a reply is late: QEMU answers within milliseconds,
-	// unless it has been stopped or waits for the host.
+	// overdueTime is when a reply is late. QEMU answers within milliseconds unless it has been stopped or waits
+	// for the host.
 	overdueTime = 5 * time.Second
-	// brokenTime is how long QEMU's end may come after that of its connection.
+	// brokenTime is how long QEMU's end may follow the end of its connection.
 	brokenTime = 500 * time.Millisecond
-	// redialTime is how long after an attempt to connect the next follows, at
-	// first and at most.
+	// redialTime and lastRedialTime are the first and the longest pause between connection attempts.
 	redialTime, lastRedialTime = 10 * time.Millisecond, 5 * time.Second
 )
 
-// connection decides when to connect with QEMU again, and notices that it does
-// not answer.
+// connection decides when to reconnect to QEMU, and detects that QEMU does not answer.
 type connection struct {
 	*line
-	lost    bool      // there was one, and QEMU's end may follow
-	dial    time.Time // when to connect; zero: not
+	lost    bool      // a connection existed, and QEMU's end may follow
+	dial    time.Time // when to connect; zero: never
 	wait    time.Duration
 	dialing bool
-	overdue bool // a reply is
+	overdue bool // a reply is overdue
 }
 
-// found begins with a QEMU that an earlier runner has left.
-func (c *connection) found(now time.Time) { c.dial, c.wait = now, redialTime }
+// foundRunning starts with a QEMU that an earlier runner has left.
+func (c *connection) foundRunning(now time.Time) { c.dial, c.wait = now, redialTime }
 
-func (c *connection) made() {
+func (c *connection) noteConnected() {
 	c.dial, c.dialing, c.lost, c.overdue = time.Time{}, false, false, false
-	c.publish(status.Unresponsive(false))
+	c.publishUpdates(status.Unresponsive(false))
 }
 
-// broke plans to connect again, unless QEMU's end explains it.
-func (c *connection) broke(now time.Time) {
+// planReconnect schedules a reconnection, unless QEMU's end explains the broken connection.
+func (c *connection) planReconnect(now time.Time) {
 	if c.overdue {
 		c.setOverdue(false)
 	}
@@ -49,14 +47,14 @@ func (c *connection) broke(now time.Time) {
 func (c *connection) dialFailed(err error, now time.Time) {
 	c.dialing = false
 	if c.wait == redialTime {
-		c.publish(status.Unresponsive(true))
-		c.log(slog.LevelError, "QEMU runs, but its monitor cannot be reached; trying again", "err", err)
+		c.publishUpdates(status.Unresponsive(true))
+		c.addLog(slog.LevelError, "QEMU runs, but its monitor cannot be reached; trying again", "err", err)
 	}
 	c.dial = now.Add(c.wait)
 	c.wait = min(2*c.wait, lastRedialTime)
 }
 
-func (c *connection) next(now time.Time) (wake time.Time) {
+func (c *connection) nextStep(now time.Time) (wake time.Time) {
 	if !c.connected {
 		if c.dialing || c.dial.IsZero() || c.over != nil {
 			return time.Time{}
@@ -66,13 +64,13 @@ func (c *connection) next(now time.Time) (wake time.Time) {
 		}
 		if c.lost {
 			c.lost = false
-			c.log(slog.LevelWarn, "the connection with QEMU's monitor is broken; connecting again")
+			c.addLog(slog.LevelWarn, "the connection with QEMU's monitor is broken; connecting again")
 		}
 		c.dialing = true
-		c.do(Dial{})
+		c.addAction(Dial{})
 		return time.Time{}
 	}
-	said := c.oldest()
+	said := c.oldestSaid()
 	late := said.Add(overdueTime)
 	overdue := !said.IsZero() && !now.Before(late)
 	if overdue != c.overdue {
@@ -86,10 +84,10 @@ func (c *connection) next(now time.Time) (wake time.Time) {
 
 func (c *connection) setOverdue(overdue bool) {
 	c.overdue = overdue
-	c.publish(status.Unresponsive(overdue))
+	c.publishUpdates(status.Unresponsive(overdue))
 	if overdue {
-		c.log(slog.LevelError, "QEMU does not answer; waiting for it", "time", overdueTime.String())
+		c.addLog(slog.LevelError, "QEMU does not answer; waiting for it", "time", overdueTime.String())
 	} else {
-		c.log(slog.LevelInfo, "QEMU answers again")
+		c.addLog(slog.LevelInfo, "QEMU answers again")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// disks resumes a VM that QEMU has stopped because of a disk: which one, QEMU is
-// asked, how much space it has, the host; recovery decides.
+// disks resumes a VM that QEMU has stopped because of a disk error. It asks QEMU for the failed disks and the
+// host for their free space; recovery decides.
 type disks struct {
 	*line
 	keep     *keeper
@@ -20,43 +20,43 @@ type disks struct {
 	recovery recovery
 	causes   map[string]string // of errors, by the name of QEMU's block node
 	busy     bool              // answers are missing
-	list     []failedDisk      // whose space is being measured
-	wake     time.Time         // when to ask for the run state again
+	list     []failedDisk      // failed disks that are being measured
+	wake     time.Time         // when to query the run state again
 }
 
-// maxCauses bounds the nodes whose errors are remembered.
+// maxCauses is the maximum number of nodes with remembered errors.
 const maxCauses = 64
 
-func (d *disks) remember(node, cause string) {
+func (d *disks) rememberCause(node, cause string) {
 	if len(d.causes) < maxCauses || d.causes[node] != "" {
 		d.causes[node] = cause
 	}
 }
 
-// runs ends a recovery: the machine does something else.
-func (d *disks) runs() {
-	d.recovery.runs()
+// endRecovery ends a recovery, because the machine is in another state now.
+func (d *disks) endRecovery() {
+	d.recovery.noteRunning()
 	d.wake, d.faults.waiting = time.Time{}, nil
 }
 
-func (d *disks) next(now time.Time) (wake time.Time) {
+func (d *disks) nextStep(now time.Time) (wake time.Time) {
 	if !d.wake.IsZero() && !now.Before(d.wake) {
 		d.wake = time.Time{}
-		d.run.soon(now)
+		d.run.lookSoon(now)
 	}
 	return d.wake
 }
 
-// stopped asks for the disks because of which QEMU has stopped the machine.
-func (d *disks) stopped(now time.Time) {
+// queryFailed asks QEMU for the disks that stopped the machine.
+func (d *disks) queryFailed(now time.Time) {
 	if d.busy {
 		return
 	}
 	d.busy = true
-	d.send(qmp.Command{Execute: "query-block"}, now, func(a answer, now time.Time) {
-		list, err := d.failed(a)
+	d.sendCommand(qmp.Command{Execute: "query-block"}, now, func(a answer, now time.Time) {
+		list, err := d.readFailed(a)
 		if err != nil {
-			d.log(slog.LevelWarn, "the VM waits for a disk, but which one is unknown", "err", err)
+			d.addLog(slog.LevelWarn, "the VM waits for a disk, but which one is unknown", "err", err)
 		}
 		d.list = list
 		var files []string
@@ -64,15 +64,15 @@ func (d *disks) stopped(now time.Time) {
 			files = append(files, f.drive.file)
 		}
 		if len(files) == 0 {
-			d.measured(nil, now)
+			d.resumeOrWait(nil, now)
 			return
 		}
-		d.do(Measure{files})
+		d.addAction(Measure{files})
 	})
 }
 
-// failed reads QEMU's answer.
-func (d *disks) failed(a answer) (list []failedDisk, err error) {
+// readFailed decodes QEMU's answer.
+func (d *disks) readFailed(a answer) (list []failedDisk, err error) {
 	var blocks []struct {
 		Device   string
 		Qdev     string
@@ -82,7 +82,7 @@ func (d *disks) failed(a answer) (list []failedDisk, err error) {
 			File string
 		}
 	}
-	if err := a.decode(&blocks); err != nil {
+	if err := a.decodeInto(&blocks); err != nil {
 		return nil, err
 	}
 	for _, b := range blocks {
@@ -101,8 +101,8 @@ func (d *disks) failed(a answer) (list []failedDisk, err error) {
 	return list, nil
 }
 
-// measured takes in the space of the files, and resumes the VM or waits.
-func (d *disks) measured(spaces map[string]Space, now time.Time) {
+// resumeOrWait receives the free space of the files, and resumes the VM or waits.
+func (d *disks) resumeOrWait(spaces map[string]Space, now time.Time) {
 	d.busy = false
 	if d.run.last != "io-error" || !d.connected {
 		return
@@ -111,7 +111,7 @@ func (d *disks) measured(spaces map[string]Space, now time.Time) {
 	for i := range d.list {
 		d.list[i].space = spaces[d.list[i].drive.file]
 	}
-	resume, wake, why := d.recovery.next(d.list, now)
+	resume, wake, why := d.recovery.decideResume(d.list, now)
 	text := strings.Join(why, "; ")
 	if d.keep.progress.Paused {
 		resume = false
@@ -123,18 +123,18 @@ func (d *disks) measured(spaces map[string]Space, now time.Time) {
 		wake = now.Add(spacePoll) // RESUME comes first
 	}
 	d.wake, d.faults.waiting = wake, why
-	d.faults.report(now)
+	d.faults.reportFaults(now)
 	if began {
-		d.log(slog.LevelError, "QEMU has stopped the VM because of a disk", "err", text)
+		d.addLog(slog.LevelError, "QEMU has stopped the VM because of a disk", "err", text)
 	}
 	if !resume {
 		return
 	}
-	d.recovery.tries(now)
-	d.log(slog.LevelInfo, "resuming the VM after a failure of a disk", "attempt", d.recovery.attempts, "cause", text)
-	d.run.cont(now, func(a answer, _ time.Time) {
+	d.recovery.noteAttempt(now)
+	d.addLog(slog.LevelInfo, "resuming the VM after a failure of a disk", "attempt", d.recovery.attempts, "cause", text)
+	d.run.continueGuest(now, func(a answer, _ time.Time) {
 		if a.err != nil {
-			d.log(slog.LevelError, "resuming the VM after a failure of a disk", "err", a.err)
+			d.addLog(slog.LevelError, "resuming the VM after a failure of a disk", "err", a.err)
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/reconcile"
+	"vmop/runner/machine/reconcile"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
@@ -66,7 +66,7 @@ func TestAPausedVMWithAFullDisk(t *testing.T) {
 	k.passes(spacePoll)
 	k.is(ioError)
 	k.measures(50 * mib)
-	k.next()
+	k.nextStep()
 	require.Empty(t, k.open)
 	require.Contains(t, k.faults(vmstatus.ReasonIOError)[0], "A user has paused it, too: resume it")
 }

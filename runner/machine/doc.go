@@ -1,33 +1,32 @@
-// Package machine decides everything that is decided about a running VM. It does
-// no I/O and has no clock: QEMU's events and replies, wishes of users and of the
-// configuration, ends of processes and the time go in; actions come out.
+// Package machine makes all decisions about a running VM. It does no I/O and has no clock. Its inputs are QEMU's
+// events and replies, requests of users and of the configuration, ends of processes, and the time. Its outputs
+// are actions.
 //
-// A State is one VM, from the moment in which QEMU is started, paused, or found
-// running, to QEMU's end. What drives it (package drive) goes round a loop:
+// A State is one VM, from the moment when QEMU is started, paused, or found running, until QEMU's end. Its driver
+// (package drive) runs a loop:
 //
 //	step := state.Next(now)
 //	… carry out step.Actions, in order
 //	… when something happens, give it to a method of the State
 //	… then, or at step.Wake, call Next again
 //
-// A State is composed of parts, one per file, which share nothing but the line
-// (line.go), on which commands are said and replies return:
+// A State consists of parts, one per file. They share only the line (line.go), which sends commands and returns
+// replies:
 //
-//	connection.go  connects again with a QEMU whose monitor was lost; late replies
-//	start.go       makes the paused machine what is wanted, and lets the guest run
-//	runstate.go    asks what the machine does; pause, resume, reset: the only "cont"
-//	move.go        leaves it alone while its guest moves to another runner
+//	connection.go  reconnects to a QEMU after its monitor was lost; detects late replies
+//	start.go       brings the paused machine to the wanted configuration, and lets the guest run
+//	runstate.go    queries the machine's state; pause, resume, reset: the only "cont"
+//	move.go        leaves the machine alone while its guest moves to another runner
 //	disks.go       resumes a VM that QEMU has stopped because of a disk (recovery.go)
-//	faults.go      what goes wrong with the guest and its disks (faultlog.go)
+//	faults.go      problems of the guest and its disks (faultlog.go)
 //	helperloss.go  helper processes that end, and a guest without its TPM
 //	ports.go       which agents in the guest have opened their port
 //	screens.go     who watches the screen (package viewers)
-//	wanted.go      the configuration in force, by package reconcile
+//	wanted.go      applies the active configuration with package reconcile
 //	freeze.go      freezes the guest's file systems for a time, and thaws them
 //	stop.go        a stop, from a request to the guest to SIGKILL
-//	ending.go      QEMU's end, and what it means (outcome.go)
+//	ending.go      QEMU's end, and how it is interpreted (outcome.go)
 //
-// Because the line answers in order, and every part says what it says here, none
-// of them needs a lock, and a test plays QEMU, the guest and the clock as a
-// dialogue.
+// The line returns answers in order, and every part talks to QEMU only through it. Therefore the parts need no
+// locks, and a test can simulate QEMU, the guest and the clock as a dialogue.
 package machine

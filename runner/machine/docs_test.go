@@ -12,7 +12,7 @@ import (
 // The page about faults has a row for each reason.
 func TestFaultsAreDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/faults.md")
+	text, err := os.ReadFile("../../docs/concepts/faults.md")
 	require.NoError(t, err)
 	for _, reason := range []vmstatus.Reason{
 		vmstatus.ReasonIOError, vmstatus.ReasonGuestPanicked, vmstatus.ReasonWatchdogExpired,
@@ -22,13 +22,13 @@ func TestFaultsAreDocumented(t *testing.T) {
 		require.Contains(t, string(text), "\n| `"+string(reason)+"` |")
 	}
 	why := recovery{}
-	_, _, texts := why.next([]failedDisk{
+	_, _, texts := why.decideResume([]failedDisk{
 		{full: true, space: Space{Known: true}},
 		{cause: "write failed: Input/output error"},
 	}, why.since)
 	for _, phrase := range []string{
 		texts[0][len(": "):len(": no space left on its file system; the VM is paused")],
-		"write failed: Input/output error; the VM is paused", acceleratorFailed[:37], consequence("report")[2:],
+		"write failed: Input/output error; the VM is paused", acceleratorFailed[:37], consequenceOf("report")[2:],
 	} {
 		require.Contains(t, string(text), phrase)
 	}

@@ -8,7 +8,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A drive is one of the configuration, or another of the VM type's own.
+// A drive is a drive of the configuration, or one that the VM type adds itself.
 type drive struct {
 	// name is "vm.drives[0]", or QEMU's name.
 	name string
@@ -23,9 +23,8 @@ func (d drive) String() string {
 	return d.name + ", " + d.file
 }
 
-// driveOf returns the drive of a device or, if that is empty or unknown, of a
-// node of QEMU's block layer. QEMU spells devices as ids or as paths
-// (/machine/peripheral/disk0/virtio-backend).
+// driveOf returns the drive with a device or, if that is empty or unknown, with a node of QEMU's block layer.
+// QEMU refers to devices by ID or by path (/machine/peripheral/disk0/virtio-backend).
 func driveOf(p *plan.Plan, device, node string) drive {
 	if rest, ok := strings.CutPrefix(device, "/machine/peripheral/"); ok {
 		device, _, _ = strings.Cut(rest, "/")

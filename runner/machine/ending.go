@@ -6,29 +6,27 @@ import (
 	"syscall"
 	"time"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/qmp"
 	"vmop/vmstatus"
 )
 
 const (
-	// nudgeTime is what a QEMU has that has announced its end.
+	// nudgeTime is how long QEMU may take to exit after it has announced its end.
 	nudgeTime = 5 * time.Second
-	// nudgeAnswerTime is what it has to answer that it stays.
+	// nudgeAnswerTime is how long QEMU may take to answer that it stays.
 	nudgeAnswerTime = 2 * time.Second
-	// closeTime is how long events of a QEMU that has ended are awaited: its end
-	// closes the monitor, but a monitor that is kept open by another process must
-	// not keep the runner.
+	// closeTime is how long the runner waits for events of an ended QEMU. Its end closes the monitor, but a
+	// monitor that another process keeps open must not block the runner.
 	closeTime = 2 * time.Second
 )
 
-// ending follows QEMU's end, from the announcement on.
+// ending follows QEMU's end, from its announcement.
 //
-// It sees to it that QEMU ends when it has said that it will. QEMU 7.2 may wait
-// for ever for a virtual CPU that has missed its stop (seen when a signal ended it
-// just after cont); another SIGTERM wakes it up, and is harmless to one that is
-// only slow. A QEMU that still answers is kept by its type
-// (-action shutdown=pause).
+// It ensures that QEMU really ends after its announcement. QEMU 7.2 may wait forever for a virtual CPU that has
+// missed its stop, which was seen when a signal ended QEMU just after cont. Another SIGTERM wakes it up, and is
+// harmless to a QEMU that is only slow. A QEMU that still answers was configured to stay by its VM type (-action
+// shutdown=pause).
 type ending struct {
 	*line
 	keep    *keeper
@@ -36,17 +34,17 @@ type ending struct {
 	stop    *stop
 
 	last    *Shutdown
-	before  bool      // an earlier runner was to stop the VM, and QEMU has announced its end to it
-	nudge   time.Time // when QEMU is asked whether it stays; zero: not
+	before  bool      // QEMU's end was announced to an earlier runner that was stopping the VM
+	nudge   time.Time // when to ask QEMU whether it stays; zero: never
 	asked   *exchange
 	giveUp  time.Time // when its answer is late
 	exited  bool
-	exit    process.Exit
+	exit    childprocess.Exit
 	since   time.Time
-	isEnded bool // End was said
+	isEnded bool // End was returned
 }
 
-func (e *ending) observe(event qmp.Event, now time.Time) {
+func (e *ending) observeEvent(event qmp.Event, now time.Time) {
 	if event.Name != "SHUTDOWN" {
 		return
 	}
@@ -55,33 +53,33 @@ func (e *ending) observe(event qmp.Event, now time.Time) {
 		e.last = &s
 		e.keep.setShutdown(s)
 	}
-	e.announced(now)
+	e.announceEnd(now)
 }
 
-// begin takes in what an earlier runner has heard.
-func (e *ending) begin(now time.Time) {
+// beginFrom starts with what an earlier runner has recorded.
+func (e *ending) beginFrom(now time.Time) {
 	if e.last = e.keep.progress.Shutdown; e.last != nil {
 		e.before = e.keep.progress.Stop != nil
-		e.announced(now)
+		e.announceEnd(now)
 	}
 }
 
-// announced has QEMU end in time, as it has said.
-func (e *ending) announced(now time.Time) {
+// announceEnd schedules the check that QEMU ends as announced.
+func (e *ending) announceEnd(now time.Time) {
 	if e.nudge.IsZero() && e.asked == nil {
 		e.nudge = now.Add(nudgeTime)
 	}
 }
 
-// qemuExited takes in the end of QEMU's process.
-func (e *ending) qemuExited(exit process.Exit, now time.Time) {
+// qemuExited processes the end of QEMU's process.
+func (e *ending) qemuExited(exit childprocess.Exit, now time.Time) {
 	e.exited, e.exit, e.since = true, exit, now
 }
 
-func (e *ending) next(now time.Time) (wake time.Time) {
+func (e *ending) nextStep(now time.Time) (wake time.Time) {
 	switch {
 	case e.exited && (!e.connected || !now.Before(e.since.Add(closeTime))):
-		e.finish()
+		e.finishEnding()
 		return time.Time{}
 	case e.exited:
 		return e.since.Add(closeTime)
@@ -93,16 +91,16 @@ func (e *ending) next(now time.Time) (wake time.Time) {
 	case e.nudge.IsZero():
 		return time.Time{}
 	case !now.Before(e.nudge):
-		e.query(now)
+		e.queryStay(now)
 		return e.giveUp
 	}
 	return e.nudge
 }
 
-// query asks whether QEMU stays.
-func (e *ending) query(now time.Time) {
+// queryStay asks whether QEMU stays.
+func (e *ending) queryStay(now time.Time) {
 	e.nudge, e.giveUp = time.Time{}, now.Add(nudgeAnswerTime)
-	e.asked = e.send(qmp.Command{Execute: "query-status"}, now, func(a answer, now time.Time) {
+	e.asked = e.sendCommand(qmp.Command{Execute: "query-status"}, now, func(a answer, now time.Time) {
 		e.asked = nil
 		if a.err != nil {
 			e.wakeUp(now)
@@ -115,19 +113,19 @@ func (e *ending) wakeUp(now time.Time) {
 	if e.exited {
 		return
 	}
-	e.log(slog.LevelWarn, "QEMU has announced its end but is still running; sending SIGTERM", "process", "qemu")
-	e.do(Signal{syscall.SIGTERM})
+	e.addLog(slog.LevelWarn, "QEMU has announced its end but is still running; sending SIGTERM", "process", "qemu")
+	e.addAction(Signal{syscall.SIGTERM})
 }
 
-// finish says how the machine has ended.
-func (e *ending) finish() {
+// finishEnding reports how the machine has ended.
+func (e *ending) finishEnding() {
 	if e.isEnded {
 		return
 	}
 	e.isEnded = true
-	o := outcome(e.last, e.exit, e.stop.began || e.before, e.stop.requested, e.stop.forced)
+	o := outcomeOfEnd(e.last, e.exit, e.stop.began || e.before, e.stop.requested, e.stop.forced)
 	if o.Cause == vmstatus.CauseReset && e.helpers.tpm.lost {
 		o.Cause = vmstatus.CauseTPM
 	}
-	e.do(End{o})
+	e.addAction(End{o})
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/qmp"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
@@ -22,7 +22,7 @@ func TestTheGuestPowersOff(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(k *talk){
 		"the process first": func(k *talk) {
-			k.state.QEMUExited(process.Exit{}, k.now)
+			k.state.QEMUExited(childprocess.Exit{}, k.now)
 			k.waits(closeTime)
 			k.event("SHUTDOWN", guestOff)
 			k.state.Disconnected(qmp.ErrClosed, k.now)
@@ -31,11 +31,11 @@ func TestTheGuestPowersOff(t *testing.T) {
 			k.event("SHUTDOWN", guestOff)
 			k.state.Disconnected(qmp.ErrClosed, k.now)
 			k.waits(brokenTime)
-			k.state.QEMUExited(process.Exit{}, k.now)
+			k.state.QEMUExited(childprocess.Exit{}, k.now)
 		},
 		"the monitor stays open": func(k *talk) {
 			k.event("SHUTDOWN", guestOff)
-			k.state.QEMUExited(process.Exit{}, k.now)
+			k.state.QEMUExited(childprocess.Exit{}, k.now)
 			k.waits(closeTime)
 			k.passes(closeTime)
 		},
@@ -49,7 +49,7 @@ func TestTheGuestPowersOff(t *testing.T) {
 		end(k)
 		require.Equal(t, Outcome{Cause: vmstatus.CauseGuest, Reason: "guest-shutdown"}, k.ends(), what)
 		k.state.Run(3, qmp.Command{Execute: "query-name"}, k.now)
-		k.next()
+		k.nextStep()
 		require.Contains(t, k.other, "answer 3: QEMU has ended", what)
 	}
 }
@@ -66,7 +66,7 @@ func TestAQEMUThatHangsInItsEnd(t *testing.T) {
 		k.does("query-status")
 		k.waits(nudgeAnswerTime)
 		k.passes(nudgeAnswerTime)
-		k.next()
+		k.nextStep()
 		require.Len(t, k.other, 2)
 		require.Contains(t, k.other[0], "Withdraw")
 		require.Equal(t, "Signal terminated", k.other[1])
@@ -104,7 +104,7 @@ func TestAStopThatComesLate(t *testing.T) {
 		k := newTalk(t)
 		k.event("SHUTDOWN", `{"guest": `+map[bool]string{true: "true", false: "false"}[want == vmstatus.CauseGuest]+
 			`, "reason": "`+reason+`"}`)
-		k.state.QEMUExited(process.Exit{}, k.now)
+		k.state.QEMUExited(childprocess.Exit{}, k.now)
 		k.isStopped("signal", false)
 		k.waits(closeTime)
 		k.loses()
@@ -119,7 +119,7 @@ func TestAHelperEndsWithQEMU(t *testing.T) {
 	k.state.HelperExited("swtpm", "exit status 0", k.now)
 	k.does("query-chardev")
 	k.waits(withQEMU)
-	k.state.QEMUExited(process.Exit{}, k.now)
+	k.state.QEMUExited(childprocess.Exit{}, k.now)
 	k.passes(closeTime)
 	k.ends()
 	require.Empty(t, k.known.Problems)
@@ -144,7 +144,7 @@ func TestHelpersAreLost(t *testing.T) {
 		k.faults(vmstatus.ReasonHelperLost))
 	require.Equal(t, vmstatus.False, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 	k.returns("query-chardev", "[]") // so QEMU has not ended
-	k.next()
+	k.nextStep()
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 
 	k = newTalk(t, withTPM, func(c *Config) { c.Plan.Helpers[1].Ready = "" })
@@ -152,7 +152,7 @@ func TestHelpersAreLost(t *testing.T) {
 	k.does(`set-action {"reboot":"shutdown"}`)
 	require.Equal(t, vmstatus.False, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 	k.returns("set-action", "{}")
-	k.next()
+	k.nextStep()
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 	k.does()
 
@@ -160,7 +160,7 @@ func TestHelpersAreLost(t *testing.T) {
 	k.state.HelperExited("swtpm", "exit status 1", k.now)
 	k.does("query-chardev")
 	k.returns("query-chardev", "error: no") // an answer all the same
-	k.next()
+	k.nextStep()
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 }
 
@@ -183,7 +183,7 @@ func TestTheHelperOfANetworkIsStartedAgain(t *testing.T) {
 	k.state.HelperStarted("passt-net0", nil, nil, k.now)
 	k.does(announces)
 	k.returns("announce-self", "{}")
-	k.next()
+	k.nextStep()
 	require.Empty(t, k.known.Problems)
 
 	k.state.HelperExited("passt-net0", "exit status 3", k.now)
@@ -199,7 +199,7 @@ func TestTheHelperOfANetworkIsStartedAgain(t *testing.T) {
 
 	k = found(t, withNetwork, func(c *Config) { c.Running = nil })
 	k.state.Adopt(Booting{}, k.now)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "StartHelper passt-net0")
 }
 
@@ -210,17 +210,17 @@ func TestTheTPMEndsWithoutAMonitor(t *testing.T) {
 	k.state.HelperExited("swtpm", "exit status 1", k.now)
 	k.does("query-chardev")
 	k.loses()
-	k.next()
+	k.nextStep()
 	require.NotContains(t, k.other, "query-chardev")
 	k.other = nil
 	k.state.Connected(k.now)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "query-chardev")
 
 	k = newTalk(t, withTPM)
 	k.loses()
 	k.state.HelperExited("swtpm", "exit status 1", k.now)
-	k.next()
+	k.nextStep()
 	require.NotContains(t, k.other, "query-chardev")
 }
 
@@ -240,7 +240,7 @@ func TestNoResetOnceTheTPMHasEnded(t *testing.T) {
 	counter, next := int64(1), int64(2)
 	k := newTalk(t, withTPM)
 	k.state.wanted.wish.Desired.ResetCounter = &counter
-	k.next()
+	k.nextStep()
 	k.state.HelperExited("swtpm", "killed by signal 9 (SIGKILL)", k.now)
 	k.state.Reset(2, k.now)
 	k.does("answer 2: "+k.state.helpers.tpm.noReset(), "query-chardev")
@@ -305,7 +305,7 @@ func TestTheTPMIsNotReplaced(t *testing.T) {
 		return k
 	}
 	nonsense := asked(lose(), "17")
-	nonsense.next()
+	nonsense.nextStep()
 	nonsense.logged("asking for the connection with the TPM")
 	elsewhere := lose()
 	for range hangups {
@@ -313,13 +313,13 @@ func TestTheTPMIsNotReplaced(t *testing.T) {
 		elsewhere.passes(hangupTime)
 	}
 	refuses := started(nil)
-	refuses.next()
+	refuses.nextStep()
 	refuses.other = nil
 	refuses.returns("getfd", "error: no")
 	refuses.returns("add_client", "error: no")
 	refuses.does("Close <nil>", `set-action {"reboot":"shutdown"}`)
 	refuses.returns("set-action", "error: unknown")
-	refuses.next()
+	refuses.nextStep()
 	refuses.logged("QEMU will crash when the guest reboots")
 
 	for what, k := range map[string]*talk{
@@ -328,16 +328,16 @@ func TestTheTPMIsNotReplaced(t *testing.T) {
 		"connected by name": elsewhere,
 		"does not start":    started(errors.New("no swtpm")),
 	} {
-		k.next()
+		k.nextStep()
 		require.Equal(t, []string{`set-action {"reboot":"shutdown"}`}, k.other, what)
 		k.other = nil
 		k.loses() // whether QEMU has heard it is not known, so it is said again
-		k.next()
+		k.nextStep()
 		k.passes(brokenTime)
-		k.next()
+		k.nextStep()
 		k.other = nil
 		k.state.Connected(k.now)
-		k.next()
+		k.nextStep()
 		require.Contains(t, k.other, `set-action {"reboot":"shutdown"}`, what)
 	}
 }
@@ -352,7 +352,7 @@ func TestHelpersThatEndedWithoutARunner(t *testing.T) {
 	require.Len(t, k.known.Problems, 2)
 	require.Contains(t, k.known.Problems[0].Message, "passt has ended: exit status unknown, since no runner was running")
 	k.state.Connected(k.now)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "query-chardev")
 
 	k = found(t, withTPM, func(c *Config) { c.Running, c.Progress.TPMReplaced = []string{"passt"}, true })
@@ -360,11 +360,11 @@ func TestHelpersThatEndedWithoutARunner(t *testing.T) {
 	k.does("Dial")
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 	k.state.Connected(k.now)
-	k.next()
+	k.nextStep()
 	require.NotContains(t, k.other, "query-chardev", "the earlier runner has replaced it")
 	k.other = nil
 	k.state.Reset(2, k.now)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "answer 2: "+k.state.helpers.tpm.noReset())
 	require.Contains(t, k.state.helpers.tpm.noReset(), "its TPM is lost")
 }
@@ -374,20 +374,20 @@ func TestAnEndThatTheEarlierRunnerHasHeardOf(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
 	k.event("SHUTDOWN", guestOff)
-	k.next()
+	k.nextStep()
 	require.Equal(t, &Shutdown{Guest: true, Reason: "guest-shutdown"}, k.saved.Shutdown)
 	for cause, stop := range map[vmstatus.Cause]*StopRequest{
 		vmstatus.CauseGuest: nil, vmstatus.CauseAsked: {Cause: "enough"},
 	} {
 		k := found(t, func(c *Config) { c.Progress.Shutdown, c.Progress.Stop = k.saved.Shutdown, stop })
 		k.state.Adopt(Booting{}, k.now)
-		k.state.QEMUExited(process.Exit{Code: -1}, k.now)
+		k.state.QEMUExited(childprocess.Exit{Code: -1}, k.now)
 		k.state.Disconnected(qmp.ErrClosed, k.now)
 		require.Equal(t, cause, k.ends().Cause)
 	}
 	k = found(t, func(c *Config) { c.Progress.Stop = &StopRequest{Cause: "enough"} })
 	k.state.Adopt(Booting{}, k.now)
-	k.state.QEMUExited(process.Exit{Code: -1}, k.now)
+	k.state.QEMUExited(childprocess.Exit{Code: -1}, k.now)
 	k.state.Disconnected(qmp.ErrClosed, k.now)
 	require.Equal(t, vmstatus.CauseKilled, k.ends().Cause)
 }

@@ -8,15 +8,14 @@ import (
 	"vmop/vmstatus"
 )
 
-// Bounds of a fault log.
+// Limits of a faultLog.
 const (
 	maxFaults = 32
-	quietTime = 10 * time.Minute // after which a fault that was only an event is forgotten
+	quietTime = 10 * time.Minute // until a one-time problem is forgotten
 )
 
-// A faultLog has the faults of a machine that are events, not states. What
-// happens repeatedly is one entry with a count. Entries are dropped when the
-// fault has not recurred for a while, unless they are lasting.
+// A faultLog contains a machine's problems that are events rather than states. A repeated problem is one entry
+// with a count. Entries are dropped when the problem has not recurred for quietTime, unless they are lasting.
 type faultLog struct{ entries []fault }
 
 type fault struct {
@@ -26,11 +25,11 @@ type fault struct {
 	lasting bool
 	count   int
 	last    time.Time
-	logged  int // the count that was logged last
+	logged  int // the count when it was last logged
 }
 
-// add records that something has happened.
-func (l *faultLog) add(f fault, now time.Time) {
+// addFault records a problem.
+func (l *faultLog) addFault(f fault, now time.Time) {
 	f.count, f.last = 1, now
 	i := slices.IndexFunc(l.entries, func(o fault) bool { return o.reason == f.reason && o.subject == f.subject })
 	if i >= 0 {
@@ -44,27 +43,26 @@ func (l *faultLog) add(f fault, now time.Time) {
 	l.entries = append(l.entries, f)
 }
 
-// forget drops the faults of a kind.
-func (l *faultLog) forget(reason vmstatus.Reason) {
+// forgetKind drops the problems with a reason.
+func (l *faultLog) forgetKind(reason vmstatus.Reason) {
 	l.entries = slices.DeleteFunc(l.entries, func(f fault) bool { return f.reason == reason })
 }
 
-// expire drops what has not recurred, and returns when to call it again; zero if
-// there is nothing to drop.
-func (l *faultLog) expire(now time.Time) (next time.Time) {
+// expireFaults drops problems that have not recurred. It returns when to call it again, or zero if no entry can expire.
+func (l *faultLog) expireFaults(now time.Time) (next time.Time) {
 	l.entries = slices.DeleteFunc(l.entries, func(f fault) bool {
 		return !f.lasting && !f.last.Add(quietTime).After(now)
 	})
 	for _, f := range l.entries {
 		if !f.lasting {
-			next = soonest(next, f.last.Add(quietTime))
+			next = soonestOf(next, f.last.Add(quietTime))
 		}
 	}
 	return next
 }
 
-// messages are the faults of a kind, for the status.
-func (l *faultLog) messages(reason vmstatus.Reason) (texts []string) {
+// faultMessages returns the problems with a reason, for the status.
+func (l *faultLog) faultMessages(reason vmstatus.Reason) (texts []string) {
 	for _, f := range l.entries {
 		if f.reason == reason {
 			texts = append(texts, f.String())
@@ -73,9 +71,8 @@ func (l *faultLog) messages(reason vmstatus.Reason) (texts []string) {
 	return texts
 }
 
-// unlogged returns the faults that are not in the log yet, and marks them as
-// logged.
-func (l *faultLog) unlogged() (list []fault) {
+// unloggedFaults returns the problems that have not been logged yet, and marks them as logged.
+func (l *faultLog) unloggedFaults() (list []fault) {
 	for i := range l.entries {
 		if f := &l.entries[i]; f.logged != f.count {
 			f.logged = f.count
@@ -91,7 +88,7 @@ func (f fault) String() string {
 		s = f.subject + ": " + s
 	}
 	if f.count > 1 {
-		s += fmt.Sprintf(" (%d times, last at %s)", f.count, clock(f.last))
+		s += fmt.Sprintf(" (%d times, last at %s)", f.count, clockTime(f.last))
 	}
 	return s
 }

@@ -6,76 +6,74 @@ import (
 	"log/slog"
 	"time"
 
-	"vmop/printable"
+	"vmop/internal/printable"
+	"vmop/internal/ratelimit"
 	"vmop/qmp"
-	"vmop/runner/ratelimit"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
 
-// faults records what goes wrong with a guest and its disks: a panic, a watchdog,
-// an image that is inconsistent. Events only add to the log of faults; the status
-// has them when the run state was asked for, so that a flood of events costs no
-// more than a few.
+// faults records problems of a guest and its disks: a panic, a watchdog, an inconsistent image. Events only add
+// to the log. The status receives the problems after the next query of the run state, so that a flood of events
+// is as cheap as a few.
 type faults struct {
 	*line
 	run     *runState
 	disks   *disks
 	all     faultLog
-	waiting []string // what a stopped VM waits for
+	waiting []string // why a stopped VM waits
 	limit   ratelimit.Limit
-	wake    time.Time // when a fault is forgotten
+	wake    time.Time // when an entry expires
 }
 
-// observe takes in an event, and reports whether the machine is to be looked at.
-func (f *faults) observe(e qmp.Event, now time.Time) {
+// observeEvent processes an event, and schedules a query of the run state if the event matters.
+func (f *faults) observeEvent(e qmp.Event, now time.Time) {
 	switch e.Name {
 	case "STOP", "RESUME":
 	case "RESET":
-		f.all.forget(vmstatus.ReasonGuestPanicked)
+		f.all.forgetKind(vmstatus.ReasonGuestPanicked)
 	default:
-		found, ok := f.read(e)
+		found, ok := f.readEvent(e)
 		if !ok {
 			return
 		}
-		f.all.add(found, now)
+		f.all.addFault(found, now)
 	}
-	f.run.soon(now)
+	f.run.lookSoon(now)
 }
 
-func (f *faults) next(now time.Time) (wake time.Time) {
+func (f *faults) nextStep(now time.Time) (wake time.Time) {
 	if !f.wake.IsZero() && !now.Before(f.wake) {
 		f.wake = time.Time{}
-		f.run.soon(now)
+		f.run.lookSoon(now)
 	}
 	return f.wake
 }
 
-// report puts all that is known into the status, and what is new into the log.
-func (f *faults) report(now time.Time) {
-	f.wake = f.all.expire(now)
+// reportFaults publishes all known problems in the status, and logs the new entries.
+func (f *faults) reportFaults(now time.Time) {
+	f.wake = f.all.expireFaults(now)
 	var updates []status.Update
 	for _, reason := range [...]vmstatus.Reason{
 		vmstatus.ReasonGuestPanicked, vmstatus.ReasonWatchdogExpired, vmstatus.ReasonMemoryFailure,
 		vmstatus.ReasonImageCorrupted,
 	} {
-		updates = append(updates, status.Faults{Reason: reason, Messages: f.all.messages(reason)})
+		updates = append(updates, status.Faults{Reason: reason, Messages: f.all.faultMessages(reason)})
 	}
-	failures := append(f.waiting[:len(f.waiting):len(f.waiting)], f.all.messages(vmstatus.ReasonIOError)...)
-	f.publish(append(updates, status.Faults{Reason: vmstatus.ReasonIOError, Messages: failures})...)
-	for _, one := range f.all.unlogged() {
+	failures := append(f.waiting[:len(f.waiting):len(f.waiting)], f.all.faultMessages(vmstatus.ReasonIOError)...)
+	f.publishUpdates(append(updates, status.Faults{Reason: vmstatus.ReasonIOError, Messages: failures})...)
+	for _, one := range f.all.unloggedFaults() {
 		if withheld, ok := f.limit.Allow(now); ok {
-			f.log(slog.LevelWarn, one.String(), "reason", string(one.reason), "withheld", withheld)
+			f.addLog(slog.LevelWarn, one.String(), "reason", string(one.reason), "withheld", withheld)
 		}
 	}
 }
 
-// faultData is what the events about faults say; see the QEMU QMP Reference
-// Manual.
+// faultData is the data of events about problems; see the QEMU QMP Reference Manual.
 type faultData struct {
 	Action    string
-	Device    string // of -drive, empty for others
-	Path      string `json:"qom-path"` // of the device; newer versions have it
+	Device    string // of -drive; empty for other drives
+	Path      string `json:"qom-path"` // of the device; only in newer versions
 	Node      string `json:"node-name"`
 	Operation string
 	Full      bool `json:"nospace"`
@@ -85,8 +83,8 @@ type faultData struct {
 	Recipient string
 }
 
-// read turns an event into a fault.
-func (f *faults) read(e qmp.Event) (fault, bool) {
+// readEvent converts an event to an entry of the log.
+func (f *faults) readEvent(e qmp.Event) (fault, bool) {
 	var d faultData
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) != nil {
 		return fault{}, false
@@ -94,7 +92,7 @@ func (f *faults) read(e qmp.Event) (fault, bool) {
 	switch e.Name {
 	case "GUEST_PANICKED":
 		return fault{
-			reason: vmstatus.ReasonGuestPanicked, text: "the guest has panicked" + consequence(d.Action),
+			reason: vmstatus.ReasonGuestPanicked, text: "the guest has panicked" + consequenceOf(d.Action),
 			lasting: true,
 		}, true
 	case "GUEST_CRASHLOADED":
@@ -102,7 +100,7 @@ func (f *faults) read(e qmp.Event) (fault, bool) {
 		return fault{reason: vmstatus.ReasonGuestPanicked, text: text, lasting: true}, true
 	case "WATCHDOG":
 		return fault{reason: vmstatus.ReasonWatchdogExpired, text: "the guest's watchdog has expired" +
-			consequence(d.Action)}, true
+			consequenceOf(d.Action)}, true
 	case "MEMORY_FAILURE":
 		text := "the host's memory is faulty: " + d.Action
 		return fault{reason: vmstatus.ReasonMemoryFailure, subject: d.Recipient, text: text, lasting: true}, true
@@ -115,18 +113,19 @@ func (f *faults) read(e qmp.Event) (fault, bool) {
 		return fault{reason: vmstatus.ReasonImageCorrupted, subject: drive.String(), text: text, lasting: true}, true
 	case "BLOCK_IO_ERROR":
 		cause := d.Operation + " failed: " + printable.Line(d.Reason)
-		if d.Action == "stop" { // STOP follows, and the run state says so
-			f.disks.remember(d.Node, cause)
+		if d.Action == "stop" { // STOP follows, and the run state shows it
+			f.disks.rememberCause(d.Node, cause)
 			return fault{}, false
 		}
 		drive := driveOf(f.disks.plan, cmp.Or(d.Path, d.Device), d.Node)
-		return fault{reason: vmstatus.ReasonIOError, subject: drive.String(), text: cause + consequence(d.Action)}, true
+		return fault{reason: vmstatus.ReasonIOError, subject: drive.String(), text: cause + consequenceOf(d.Action)},
+			true
 	}
 	return fault{}, false
 }
 
-// consequence says what QEMU does about a fault.
-func consequence(action string) string {
+// consequenceOf describes QEMU's reaction to a problem.
+func consequenceOf(action string) string {
 	switch action {
 	case "":
 		return ""

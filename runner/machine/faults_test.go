@@ -59,7 +59,7 @@ func TestFaultsInWords(t *testing.T) {
 			vmstatus.ReasonIOError, "x: write failed: ?; it keeps running",
 		},
 	} {
-		one, ok := f.read(qmp.Event{Name: row.event, Data: json.RawMessage(row.data)})
+		one, ok := f.readEvent(qmp.Event{Name: row.event, Data: json.RawMessage(row.data)})
 		require.True(t, ok, row.data)
 		require.Equal(t, row.reason, one.reason)
 		one.count = 1
@@ -70,11 +70,11 @@ func TestFaultsInWords(t *testing.T) {
 		{Name: "WATCHDOG", Data: json.RawMessage(`[]`)},
 		{Name: "BLOCK_IO_ERROR", Data: json.RawMessage(`{"action": "stop"}`)},
 	} {
-		_, ok := f.read(other)
+		_, ok := f.readEvent(other)
 		require.False(t, ok, other.Name)
 	}
 	for range 1000 {
-		k.state.disks.remember(string(rune(len(k.state.disks.causes))), "cause")
+		k.state.disks.rememberCause(string(rune(len(k.state.disks.causes))), "cause")
 	}
 	require.Len(t, k.state.disks.causes, maxCauses)
 }
@@ -92,13 +92,13 @@ func TestFaultsEnd(t *testing.T) {
 	k.logged("the guest has panicked")
 	for range 20 {
 		k.passes(quietTime / 20)
-		k.next()
+		k.nextStep()
 		if len(k.open) > 0 {
 			k.returns("query-status", runs)
 		}
 	}
 	k.other = nil
-	k.next()
+	k.nextStep()
 	require.Len(t, k.known.Problems, 1)
 	k.event("RESET", "")
 	k.passes(restTime)

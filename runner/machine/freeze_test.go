@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/qmp"
 	"vmop/runner/status"
 )
@@ -94,7 +94,7 @@ func TestAGuestIsThawedForAClient(t *testing.T) {
 	t.Parallel()
 	k := frozen(t)
 	k.state.Freeze(6, time.Second, k.now)
-	k.next()
+	k.nextStep()
 	require.Len(t, k.other, 1)
 	require.Contains(t, k.other[0], "answer 6: the guest's file systems are frozen already, since 2023-11-14T22:13:2")
 	k.other = nil
@@ -190,7 +190,7 @@ func TestAGuestThatCannotBeFrozen(t *testing.T) {
 	k = listening(t)
 	k.isStopped("enough", true)
 	k.state.Freeze(5, time.Second, k.now)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "answer 5: the VM is being stopped")
 }
 
@@ -202,7 +202,7 @@ func TestTheNextRunnerThaws(t *testing.T) {
 		c.Progress.Frozen = &since
 	})
 	k.state.Adopt(Booting{}, k.now)
-	k.next()
+	k.nextStep()
 	require.Equal(t, status.Thawing, k.known.Frozen.State)
 	require.EqualValues(t, 1_600_000_000, k.known.Frozen.Since.Unix())
 	require.NotContains(t, k.other, "ThawGuest 5s")
@@ -213,7 +213,7 @@ func TestTheNextRunnerThaws(t *testing.T) {
 	k.does("SetPort guestAgent false false")
 	k.state.GuestThawed(0, errSilent, k.now)
 	k.passes(time.Hour)
-	k.next()
+	k.nextStep()
 	k.other = nil
 	require.NotNil(t, k.known.Frozen)
 	k.event("VSERPORT_CHANGE", `{"id": "port0", "open": true}`)
@@ -228,7 +228,7 @@ func TestAFrozenGuestIsReset(t *testing.T) {
 	t.Parallel()
 	k := frozen(t)
 	k.event("RESET", "{}")
-	k.next()
+	k.nextStep()
 	k.isThawed(t)
 	require.NotContains(t, k.other, "ThawGuest 5s")
 }
@@ -247,7 +247,7 @@ func TestAFrozenGuestIsStopped(t *testing.T) {
 	k.passes(time.Second)
 	k.state.AgentFound(true, nil, k.now)
 	k.does("ShutDownGuest 10s")
-	require.True(t, k.now.Add(time.Minute).Equal(k.state.stop.late(byACPI)), "the guest has all of its time")
+	require.True(t, k.now.Add(time.Minute).Equal(k.state.stop.deadlineOf(byACPI)), "the guest has all of its time")
 
 	k = freezes(t)
 	k.isStopped("enough", false)
@@ -265,7 +265,7 @@ func TestAFrozenGuestIsStopped(t *testing.T) {
 	k = frozen(t)
 	k.isStopped("enough", true)
 	k.does("LeaveAgents", "ThawGuest 5s", "quit")
-	k.state.QEMUExited(process.Exit{}, k.now)
+	k.state.QEMUExited(childprocess.Exit{}, k.now)
 	k.state.Disconnected(qmp.ErrClosed, k.now)
 	k.ends()
 }

@@ -52,7 +52,7 @@ func FuzzQEMU(f *testing.F) {
 		var said []time.Time // when commands were sent, in the last second
 		for line := range strings.SplitSeq(script, "\n") {
 			k.happens(line)
-			if k.next(); k.ended != nil {
+			if k.nextStep(); k.ended != nil {
 				return
 			}
 			for range k.sent() {

@@ -12,66 +12,67 @@ import (
 	"vmop/runner/status"
 )
 
-// line is what the parts of a State share: the actions that are to be done, and
-// the conversation with QEMU. Commands are said at once, or, while there is no
-// connection, when there is one again. A command that was said is not repeated.
+// line is shared by the parts of a State. It contains the actions for the driver, and the conversation with QEMU.
+// Commands are sent immediately or, without a connection, when QEMU is connected again. A command is never sent
+// twice.
 type line struct {
 	actions   []Action
 	connected bool
-	over      error // why there will be no connection any more; nil: there may be
+	over      error // why no connection will follow; nil: one may follow
 	last      uint64
-	open      map[uint64]*exchange // said, without a reply
-	held      []*exchange          // not said
+	open      map[uint64]*exchange // sent, without a reply
+	held      []*exchange          // not sent yet
 }
 
-// exchange is a command and what is done with its answer.
+// exchange is a command and the function that processes its answer.
 type exchange struct {
 	id      uint64
 	command qmp.Command
 	said    time.Time
-	raw     bool // a user's, which decides how long to wait
+	raw     bool // a user's command; the user decides how long to wait
 	then    func(a answer, now time.Time)
 }
 
-// answer is what became of a command: what QEMU returned, a *qmp.Error if it
-// refused, or why there is no reply.
+// answer is the result of a command: QEMU's return value, a *qmp.Error if QEMU refused, or why there is no reply.
 type answer struct {
 	reply json.RawMessage
 	err   error
 }
 
-// refused reports whether QEMU, or an agent, has answered that it will not do it.
-func refused(err error) bool { return errors.As(err, new(*qmp.Error)) }
+// isRefusal reports whether err is an error reply of QEMU or an agent.
+func isRefusal(err error) bool { return errors.As(err, new(*qmp.Error)) }
 
-func (l *line) do(a Action) { l.actions = append(l.actions, a) }
+func (l *line) addAction(a Action) { l.actions = append(l.actions, a) }
 
-func (l *line) publish(updates ...status.Update) { l.do(Publish{updates}) }
+func (l *line) publishUpdates(updates ...status.Update) { l.addAction(Publish{updates}) }
 
-func (l *line) log(level slog.Level, message string, attrs ...any) { l.do(Log{level, message, attrs}) }
+func (l *line) addLog(level slog.Level, message string, attrs ...any) {
+	l.addAction(Log{level, message, attrs})
+}
 
-// send says a command; then gets the answer.
-func (l *line) send(c qmp.Command, now time.Time, then func(a answer, now time.Time)) *exchange {
+// sendCommand sends a command; then receives the answer.
+func (l *line) sendCommand(c qmp.Command, now time.Time, then func(a answer, now time.Time)) *exchange {
 	l.last++
 	x := &exchange{id: l.last, command: c, then: then}
 	switch {
 	case l.over != nil:
 		then(answer{err: l.over}, now)
 	case l.connected:
-		l.transmit(x, now)
+		l.transmitCommand(x, now)
 	default:
 		l.held = append(l.held, x)
 	}
 	return x
 }
 
-func (l *line) transmit(x *exchange, now time.Time) {
+func (l *line) transmitCommand(x *exchange, now time.Time) {
 	x.said = now
 	l.open[x.id] = x
-	l.do(Send{x.id, x.command})
+	l.addAction(Send{x.id, x.command})
 }
 
-// unsaid takes back that a command was said: it waits for the next connection.
-func (l *line) unsaid(id uint64, now time.Time) {
+// takeBack records that a command was not sent after all. It waits for the next connection.
+func (l *line) takeBack(id uint64, now time.Time) {
 	x := l.open[id]
 	if x == nil {
 		return
@@ -84,44 +85,43 @@ func (l *line) unsaid(id uint64, now time.Time) {
 	l.held = append(l.held, x)
 }
 
-// giveUp forgets a command whose answer is of no interest any more.
+// giveUp forgets a command. Its answer is no longer needed.
 func (l *line) giveUp(x *exchange) {
 	l.held = slices.DeleteFunc(l.held, func(o *exchange) bool { return o == x })
 	if l.open[x.id] != nil {
 		delete(l.open, x.id)
-		l.do(Withdraw{x.id})
+		l.addAction(Withdraw{x.id})
 	}
 }
 
-// answered gives a reply to the part that has asked.
-func (l *line) answered(id uint64, a answer, now time.Time) {
+// handleAnswer passes a reply to the part that sent the command.
+func (l *line) handleAnswer(id uint64, a answer, now time.Time) {
 	if x := l.open[id]; x != nil {
 		delete(l.open, id)
 		x.then(a, now)
 	}
 }
 
-// connect says what was held back.
-func (l *line) connect(now time.Time) {
+// sayHeldBack sends the commands that were held back.
+func (l *line) sayHeldBack(now time.Time) {
 	l.connected = true
 	held := l.held
 	l.held = nil
 	for _, x := range held {
-		l.transmit(x, now)
+		l.transmitCommand(x, now)
 	}
 }
 
-// disconnect ends the exchanges that are open: whether QEMU has carried the
-// commands out is not known.
-func (l *line) disconnect(err error, now time.Time) {
+// endExchanges ends the open exchanges. It is unknown whether QEMU has executed their commands.
+func (l *line) endExchanges(err error, now time.Time) {
 	l.connected = false
-	for _, x := range l.sorted() {
-		l.answered(x.id, answer{err: err}, now)
+	for _, x := range l.openInOrder() {
+		l.handleAnswer(x.id, answer{err: err}, now)
 	}
 }
 
-// end says that there will be no connection any more.
-func (l *line) end(err error, now time.Time) {
+// endLine records that no connection will follow.
+func (l *line) endLine(err error, now time.Time) {
 	if l.over != nil {
 		return
 	}
@@ -133,8 +133,8 @@ func (l *line) end(err error, now time.Time) {
 	}
 }
 
-// sorted returns the open exchanges in the order in which they began.
-func (l *line) sorted() []*exchange {
+// openInOrder returns the open exchanges, oldest first.
+func (l *line) openInOrder() []*exchange {
 	list := make([]*exchange, 0, len(l.open))
 	for _, x := range l.open {
 		list = append(list, x)
@@ -143,27 +143,26 @@ func (l *line) sorted() []*exchange {
 	return list
 }
 
-// oldest returns when the oldest of the State's own commands was said that has no
-// reply; zero if there is none.
-func (l *line) oldest() (said time.Time) {
+// oldestSaid returns when the State's oldest command without a reply was sent, or zero. It ignores users' commands.
+func (l *line) oldestSaid() (said time.Time) {
 	for _, x := range l.open {
 		if !x.raw {
-			said = soonest(said, x.said)
+			said = soonestOf(said, x.said)
 		}
 	}
 	return said
 }
 
-// decode reads what a command returned.
-func (a answer) decode(into any) error {
+// decodeInto decodes the return value of a command.
+func (a answer) decodeInto(into any) error {
 	if a.err != nil {
 		return a.err
 	}
 	return json.Unmarshal(a.reply, into)
 }
 
-// soonest returns the earlier time; zero is none.
-func soonest(a, b time.Time) time.Time {
+// soonestOf returns the earlier time; zero means no time.
+func soonestOf(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

@@ -3,33 +3,31 @@ package machine
 import (
 	"time"
 
-	"vmop/qmp"
-	"vmop/runner/reconcile"
+	"vmop/runner/machine/reconcile"
 )
 
-// Hold leaves the machine as it is, because its guest is being moved to another runner, and says so to users: the
-// guest is neither resumed nor paused, and the configuration in force is not applied. The guest may shut down, and the
-// VM be stopped.
+// Hold leaves the machine as it is while its guest is being moved to another runner, and refuses users' requests
+// with why. The guest is not resumed or paused, and the active configuration is not applied. The guest may shut
+// down, and the VM may be stopped.
 func (s *State) Hold(why string) { s.run.held = Refusal(why) }
 
-// Unhold ends that. What was missed is asked for, and the configuration applied.
+// Unhold ends Hold. It queries the missed state and lets the configuration be applied.
 func (s *State) Unhold(now time.Time) {
 	s.run.held = ""
 	if s.run.on && s.line.connected {
-		s.run.soon(now)
+		s.run.lookSoon(now)
 	}
 }
 
-// Continue lets the guest of a held machine run. If QEMU does it, the machine is not held any more.
+// Continue lets the guest of a held machine run. If QEMU succeeds, the machine is no longer held.
 func (s *State) Continue(to Request, now time.Time) {
-	s.run.order++
-	s.line.send(qmp.Command{Execute: "cont"}, now, func(a answer, now time.Time) {
+	s.run.letRun(now, func(a answer, now time.Time) {
 		if a.err == nil {
 			s.Unhold(now)
 		}
-		s.line.do(Answer{to, a.reply, a.err})
+		s.line.addAction(Answer{to, a.reply, a.err})
 	})
 }
 
-// Wanted are the disks that the configuration in force wants to be attached.
+// Wanted returns the disks that the active configuration wants attached.
 func (s *State) Wanted() []reconcile.Drive { return s.wanted.wish.Desired.Drives }

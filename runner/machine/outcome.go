@@ -3,31 +3,29 @@ package machine
 import (
 	"fmt"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/vmstatus"
 )
 
-// An Outcome is how a machine ended.
+// An Outcome describes how a machine ended.
 type Outcome struct {
-	// Cause says what ended it.
+	// Cause is what ended the machine.
 	Cause vmstatus.Cause
 	// Reason is QEMU's ShutdownCause ("guest-shutdown"), or empty.
 	Reason string
-	// Exit is how the process of QEMU ended.
-	Exit process.Exit
-	// Output is the last that QEMU has written to standard error; empty if it ended
-	// well.
+	// Exit is how QEMU's process ended.
+	Exit childprocess.Exit
+	// Output is the end of QEMU's standard error; empty if QEMU exited normally.
 	Output string
-	// Note says more of how it ended; it may be empty.
+	// Note adds details; may be empty.
 	Note string
 }
 
-// outcome derives how the machine ended from the last SHUTDOWN event, the end of
-// the process and whether a stop was requested. Where the exit status of the
-// process is unknown, QEMU has to have announced its end. late: a stop was
-// requested, but when QEMU was ending already. A node that shuts down sends a
-// signal to all processes of a container, and one of them is the first to notice.
-func outcome(last *Shutdown, exit process.Exit, asked, late, forced bool) Outcome {
+// outcomeOfEnd derives how the machine ended from the last SHUTDOWN event, the end of the process, and the stop
+// requests. If the process's exit status is unknown, QEMU must have announced its end. late means that a stop was
+// requested when QEMU was already ending. When a node shuts down, it sends a signal to all processes of a
+// container, and any of them may notice it first.
+func outcomeOfEnd(last *Shutdown, exit childprocess.Exit, asked, late, forced bool) Outcome {
 	o := Outcome{Exit: exit}
 	if last != nil {
 		o.Reason = last.Reason
@@ -50,16 +48,16 @@ func outcome(last *Shutdown, exit process.Exit, asked, late, forced bool) Outcom
 	case last != nil && last.Guest:
 		o.Cause = vmstatus.CauseGuest
 	default:
-		o.Cause = vmstatus.CauseKilled // something else told QEMU to end
+		o.Cause = vmstatus.CauseKilled // something else made QEMU end
 	}
 	return o
 }
 
-// signalBase is added to a signal's number for an exit code, as shells do.
+// signalBase is added to a signal's number to form an exit code, as in shells.
 const signalBase = 128
 
-// ExitCode is what the runner exits with: 0 if the guest or the user ended the
-// machine, QEMU's own code if it ended by itself.
+// ExitCode returns the runner's exit code: 0 if the guest or the user ended the machine, and QEMU's own code if
+// it ended by itself.
 //
 // See docs/decisions/0016-forced-stop.md.
 func (o Outcome) ExitCode() int {
@@ -74,7 +72,7 @@ func (o Outcome) ExitCode() int {
 	return 0
 }
 
-// String describes the outcome for people.
+// String describes the outcome for users.
 func (o Outcome) String() string {
 	s := string(o.Cause)
 	if o.Reason != "" && o.Reason != string(o.Cause) {

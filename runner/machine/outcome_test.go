@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/qmp"
 	"vmop/vmstatus"
 )
@@ -15,11 +15,11 @@ import (
 func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 	t.Parallel()
 	guestOff := &Shutdown{Guest: true, Reason: "guest-shutdown"}
-	killed := process.Exit{Code: -1, Signal: syscall.SIGKILL}
+	killed := childprocess.Exit{Code: -1, Signal: syscall.SIGKILL}
 	tests := []struct {
 		what          string
 		last          *Shutdown
-		exit          process.Exit
+		exit          childprocess.Exit
 		asked, forced bool
 		want          vmstatus.Cause
 		code          int
@@ -27,32 +27,32 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 	}{
 		{
 			"guest powers off", guestOff,
-			process.Exit{},
+			childprocess.Exit{},
 			false, false, vmstatus.CauseGuest, 0,
 			"guest shutdown (guest-shutdown)",
 		},
 		{
 			"guest powers off because it was asked", guestOff,
-			process.Exit{},
+			childprocess.Exit{},
 			true, false, vmstatus.CauseAsked, 0,
 			"asked (guest-shutdown)",
 		},
-		{"asked, and QEMU says nothing", nil, process.Exit{}, true, false, vmstatus.CauseAsked, 0, "asked"},
+		{"asked, and QEMU says nothing", nil, childprocess.Exit{}, true, false, vmstatus.CauseAsked, 0, "asked"},
 		{
 			"guest resets where that ends the machine", &Shutdown{true, "guest-reset"},
-			process.Exit{},
+			childprocess.Exit{},
 			false, false,
 			vmstatus.CauseReset, 0, "guest reset (guest-reset)",
 		},
 		{
 			"guest panics", &Shutdown{true, "guest-panic"},
-			process.Exit{},
+			childprocess.Exit{},
 			false, false, vmstatus.CausePanic, 1,
 			"guest panic (guest-panic)",
 		},
 		{
 			"told by quit", &Shutdown{false, "host-qmp-quit"},
-			process.Exit{},
+			childprocess.Exit{},
 			true, true, vmstatus.CauseForced, 0,
 			"forced (host-qmp-quit)",
 		},
@@ -70,65 +70,70 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 		},
 		{
 			"aborts", nil,
-			process.Exit{Code: -1, Signal: syscall.SIGABRT, Core: true},
+			childprocess.Exit{Code: -1, Signal: syscall.SIGABRT, Core: true},
 			false, false, vmstatus.CauseKilled,
 			134, "killed, QEMU: killed by signal 6 (SIGABRT), core dumped",
 		},
-		{"crashes", nil, process.Exit{Code: 1}, false, false, vmstatus.CauseCrashed, 1, "crashed, QEMU: exit status 1"},
+		{
+			"crashes", nil,
+			childprocess.Exit{Code: 1},
+			false, false,
+			vmstatus.CauseCrashed, 1, "crashed, QEMU: exit status 1",
+		},
 		{
 			"crashes with a code of its own", nil,
-			process.Exit{Code: 42},
+			childprocess.Exit{Code: 42},
 			false, false, vmstatus.CauseCrashed, 42,
 			"crashed, QEMU: exit status 42",
 		},
 		{
 			"crashes after the guest's end", guestOff,
-			process.Exit{Code: 1},
+			childprocess.Exit{Code: 1},
 			false, false, vmstatus.CauseCrashed, 1,
 			"crashed (guest-shutdown), QEMU: exit status 1",
 		},
 		{
 			"another program sends TERM to QEMU", &Shutdown{false, "host-signal"},
-			process.Exit{},
+			childprocess.Exit{},
 			false, false,
 			vmstatus.CauseKilled, 1, "killed (host-signal)",
 		},
 		{
 			"another client says quit", &Shutdown{false, "host-qmp-quit"},
-			process.Exit{},
+			childprocess.Exit{},
 			false, false, vmstatus.CauseKilled, 1,
 			"killed (host-qmp-quit)",
 		},
 		{
 			"guest powers off, QEMU's exit is not known", guestOff,
-			process.Exit{Code: -1},
+			childprocess.Exit{Code: -1},
 			false, false,
 			vmstatus.CauseGuest, 0, "guest shutdown (guest-shutdown), QEMU: exit status unknown",
 		},
 		{
 			"is asked, QEMU's exit is not known", guestOff,
-			process.Exit{Code: -1},
+			childprocess.Exit{Code: -1},
 			true, false, vmstatus.CauseAsked, 0,
 			"asked (guest-shutdown), QEMU: exit status unknown",
 		},
 		{
 			"is forced, QEMU's exit is not known", nil,
-			process.Exit{Code: -1},
+			childprocess.Exit{Code: -1},
 			true, true, vmstatus.CauseForced, 0,
 			"forced, QEMU: exit status unknown",
 		},
 		{
 			"ends without an event, its exit is not known", nil,
-			process.Exit{Code: -1},
+			childprocess.Exit{Code: -1},
 			true, false, vmstatus.CauseKilled, 1,
 			"killed, QEMU: exit status unknown",
 		},
-		{"ends without a word", nil, process.Exit{}, false, false, vmstatus.CauseKilled, 1, "killed"},
+		{"ends without a word", nil, childprocess.Exit{}, false, false, vmstatus.CauseKilled, 1, "killed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
-			got := outcome(tt.last, tt.exit, tt.asked, tt.asked, tt.forced)
+			got := outcomeOfEnd(tt.last, tt.exit, tt.asked, tt.asked, tt.forced)
 			require.Equal(t, tt.want, got.Cause)
 			require.Equal(t, tt.code, got.ExitCode())
 			require.Equal(t, tt.text, got.String())
@@ -144,9 +149,10 @@ func TestOutcomeOfAMachineThatIsToldWithItsRunner(t *testing.T) {
 		"guest-shutdown": vmstatus.CauseGuest, "host-qmp-quit": vmstatus.CauseKilled,
 	} {
 		last := &Shutdown{reason == "guest-shutdown", reason}
-		require.Equal(t, want, outcome(last, process.Exit{}, false, true, false).Cause, reason)
+		require.Equal(t, want, outcomeOfEnd(last, childprocess.Exit{}, false, true, false).Cause, reason)
 	}
-	require.Equal(t, vmstatus.CauseCrashed, outcome(&Shutdown{Reason: "host-signal"}, process.Exit{Code: 1}, false,
+	require.Equal(t, vmstatus.CauseCrashed, outcomeOfEnd(&Shutdown{Reason: "host-signal"}, childprocess.Exit{Code: 1},
+		false,
 		true, false).Cause)
 }
 
@@ -163,7 +169,7 @@ func TestAResetWithoutTPMIsAFailure(t *testing.T) {
 			k.isDone()
 		}
 		k.event("SHUTDOWN", `{"guest": true, "reason": "guest-reset"}`)
-		k.state.QEMUExited(process.Exit{}, k.now)
+		k.state.QEMUExited(childprocess.Exit{}, k.now)
 		k.state.Disconnected(qmp.ErrClosed, k.now)
 		o := k.ends()
 		if lost {

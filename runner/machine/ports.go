@@ -10,9 +10,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// ports follows which ports of agents the guest has open: QEMU accepts
-// connections even where nothing will ever answer. QEMU's events say so; what
-// came before them is asked for.
+// ports tracks which agent ports the guest has open. This is necessary because QEMU accepts connections even if
+// no agent will ever answer. QEMU's events report changes; the state before them is queried.
 type ports struct {
 	*line
 	all []*port
@@ -21,10 +20,10 @@ type ports struct {
 // A port is the virtio port of an agent.
 type port struct {
 	role   string // of its socket in the plan
-	path   string // of the socket that is the other end
-	device string // the id in QEMU's events; "" means that there are none
+	path   string // of the socket at the other end
+	device string // the ID in QEMU's events; "" means no events
 	open   bool
-	events int // that were seen
+	events int // number of events seen
 }
 
 func newPorts(l *line, p *plan.Plan, roles []string) *ports {
@@ -35,7 +34,7 @@ func newPorts(l *line, p *plan.Plan, roles []string) *ports {
 			continue
 		}
 		if socket.Port == "" {
-			l.log(slog.LevelWarn, "the plan names no port for the agent's socket: the agent is not noticed when it comes or leaves",
+			l.addLog(slog.LevelWarn, "the plan names no port for the agent's socket: the agent is not noticed when it comes or leaves",
 				"role", role, "socket", socket.Path)
 		}
 		ports.all = append(ports.all, &port{role: role, path: socket.Path, device: socket.Port})
@@ -43,8 +42,8 @@ func newPorts(l *line, p *plan.Plan, roles []string) *ports {
 	return ports
 }
 
-// query asks which ports are open. An event that comes meanwhile knows better.
-func (p *ports) query(now time.Time) {
+// queryPorts asks which ports are open. An event that arrives in the meantime is more recent than the answer.
+func (p *ports) queryPorts(now time.Time) {
 	if len(p.all) == 0 {
 		return
 	}
@@ -52,28 +51,27 @@ func (p *ports) query(now time.Time) {
 	for i, port := range p.all {
 		seen[i] = port.events
 	}
-	p.send(qmp.Command{Execute: "query-chardev"}, now, func(a answer, _ time.Time) {
+	p.sendCommand(qmp.Command{Execute: "query-chardev"}, now, func(a answer, _ time.Time) {
 		open, err := openPorts(a)
 		if err != nil {
-			p.log(slog.LevelWarn, "asking which agents listen", "err", err)
+			p.addLog(slog.LevelWarn, "asking which agents listen", "err", err)
 			return
 		}
 		for i, port := range p.all {
 			if port.events == seen[i] {
-				p.set(port, open(port.path), true)
+				p.setPort(port, open(port.path), true)
 			}
 		}
 	})
 }
 
-// openPorts reads QEMU's answer: open reports whether the guest has opened the
-// port behind a socket.
+// openPorts decodes QEMU's answer. open reports whether the guest has opened the port behind a socket.
 func openPorts(a answer) (open func(path string) bool, err error) {
 	var chardevs []struct {
 		Filename string `json:"filename"`
 		Open     bool   `json:"frontend-open"`
 	}
-	if err := a.decode(&chardevs); err != nil {
+	if err := a.decodeInto(&chardevs); err != nil {
 		return nil, err
 	}
 	return func(path string) bool {
@@ -87,8 +85,8 @@ func openPorts(a answer) (open func(path string) bool, err error) {
 	}, nil
 }
 
-// observe takes in an event: the guest has opened a port, or closed it.
-func (p *ports) observe(e qmp.Event) {
+// observeEvent processes an event about a port that the guest has opened or closed.
+func (p *ports) observeEvent(e qmp.Event) {
 	switch e.Name {
 	case "VSERPORT_CHANGE":
 		var change struct {
@@ -101,26 +99,26 @@ func (p *ports) observe(e qmp.Event) {
 		for _, port := range p.all {
 			if port.device == change.ID && port.device != "" {
 				port.events++
-				p.set(port, change.Open, false)
+				p.setPort(port, change.Open, false)
 			}
 		}
 	case "RESET":
 		for _, port := range p.all {
 			port.events++
-			p.set(port, false, false)
+			p.setPort(port, false, false)
 		}
 	}
 }
 
-// set makes a port open or closed. QEMU reports each port once a second at most,
-// so that one that is open may be opened again without being closed.
-func (p *ports) set(port *port, open, greeted bool) {
+// setPort records that a port is open or closed. QEMU reports each port at most once a second, so an open port may be
+// opened again without a report that it was closed.
+func (p *ports) setPort(port *port, open, greeted bool) {
 	port.open = open
-	p.do(SetPort{port.role, open, greeted})
+	p.addAction(SetPort{port.role, open, greeted})
 }
 
-// find returns the port of a role; nil if the machine has none.
-func (p *ports) find(role string) *port {
+// findPort returns the port of a role, or nil if the machine has no such port.
+func (p *ports) findPort(role string) *port {
 	for _, port := range p.all {
 		if port.role == role {
 			return port

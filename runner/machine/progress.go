@@ -4,36 +4,33 @@ import (
 	"time"
 )
 
-// Progress is how far a runner has come with a machine: what the next one must
-// know if this one is killed.
+// Progress is a runner's progress with a machine: what the next runner must know if this runner is killed.
 type Progress struct {
-	// ResetCounter is the one that was seen last.
+	// ResetCounter is the last value seen.
 	ResetCounter *int64 `json:"resetCounter,omitempty"`
 	// PasswordSerial counts the passwords that were set.
 	PasswordSerial int `json:"passwordSerial"`
-	// Generation counts the configurations that were read, or is that of the
-	// resource that the last one was made of.
+	// Generation counts the configurations that were read. In a cluster it is the generation of the last
+	// configuration's resource.
 	Generation int64 `json:"generation"`
-	// Paused says that the user has paused the VM.
+	// Paused reports whether the user has paused the VM.
 	Paused bool `json:"paused,omitempty"`
-	// Stop is the request to stop the VM, if there was one.
+	// Stop is the request to stop the VM, or nil.
 	Stop *StopRequest `json:"stop,omitempty"`
-	// Shutdown is QEMU's announcement that it ends, if there was one.
+	// Shutdown is QEMU's announcement of its end, or nil.
 	Shutdown *Shutdown `json:"shutdown,omitempty"`
-	// Frozen is when the guest agent was asked to freeze the guest's file systems that may be
-	// frozen.
+	// Frozen is when the guest agent was asked to freeze the guest's file systems; nil if they are not frozen.
 	Frozen *time.Time `json:"frozen,omitempty"`
-	// TPMReplaced says that the TPM is lost, and QEMU controls a process that was
-	// started in the place of the first.
+	// TPMReplaced reports that the TPM is lost and QEMU is connected to a replacement process.
 	TPMReplaced bool `json:"tpmReplaced,omitempty"`
 }
 
-// A StopRequest is when and why a stop of the VM was requested.
+// A StopRequest records when and why a stop of the VM was requested.
 type StopRequest struct {
-	// At is the time since the host's start, which no change of the clock moves.
+	// At is the time since the host's start, which is independent of changes of the clock.
 	At    time.Duration `json:"at"`
 	Cause string        `json:"cause"`
-	// AtOnce says that the guest is not to be asked.
+	// AtOnce reports that the guest must not be asked.
 	AtOnce bool `json:"atOnce,omitempty"`
 }
 
@@ -43,23 +40,23 @@ type Shutdown struct {
 	Reason string `json:"reason"`
 }
 
-// keeper has the progress, and has every change of it saved.
+// keeper contains the progress, and saves each change.
 type keeper struct {
 	*line
 	progress Progress
 }
 
-func (k *keeper) save() { k.do(Save{k.progress}) }
+func (k *keeper) saveProgress() { k.addAction(Save{k.progress}) }
 
-// setPaused records that the user has paused the VM or resumed it.
+// setPaused records whether the user has paused the VM.
 func (k *keeper) setPaused(paused bool) {
 	if k.progress.Paused != paused {
 		k.progress.Paused = paused
-		k.save()
+		k.saveProgress()
 	}
 }
 
-// setFrozen records since when the guest's file systems may be frozen; zero: they are not.
+// setFrozen records since when the guest's file systems may be frozen; zero means that they are not.
 func (k *keeper) setFrozen(since time.Time) {
 	k.progress.Frozen = nil
 	if !since.IsZero() {
@@ -67,15 +64,15 @@ func (k *keeper) setFrozen(since time.Time) {
 	}
 }
 
-// setShutdown records that QEMU has announced its end: a runner that comes while it ends does not
-// get the event.
+// setShutdown records that QEMU has announced its end. A runner that starts while QEMU ends does not receive the
+// event.
 func (k *keeper) setShutdown(s Shutdown) {
 	k.progress.Shutdown = &s
-	k.save()
+	k.saveProgress()
 }
 
-// requestStop records a stop request, and returns it: the first one counts,
-// except that a later one may forbid to ask the guest.
+// requestStop records a stop request and returns the effective request. The first request counts, except that a
+// later request may set AtOnce.
 func (k *keeper) requestStop(cause string, atOnce bool, sinceBoot time.Duration) StopRequest {
 	before := k.progress.Stop
 	request := StopRequest{At: sinceBoot, Cause: cause}
@@ -85,7 +82,7 @@ func (k *keeper) requestStop(cause string, atOnce bool, sinceBoot time.Duration)
 	request.AtOnce = request.AtOnce || atOnce
 	if before == nil || *before != request {
 		k.progress.Stop = &request
-		k.save()
+		k.saveProgress()
 	}
 	return request
 }

@@ -7,62 +7,61 @@ import (
 	"vmop/vmspec"
 )
 
-// Times and bounds of the recovery after a disk has failed.
+// Timing and limits of the recovery after a disk failure.
 const (
 	spacePoll    = 5 * time.Second // between two measurements of the free space
 	firstRetry   = 10 * time.Second
 	longestRetry = 5 * time.Minute
-	calmTime     = time.Minute // a VM that has run for so long has recovered
+	calmTime     = time.Minute // a VM that has run this long has recovered
 
 	leastReserve = 1 << 20
 	mostReserve  = 64 << 20
 )
 
-// A failedDisk is one of the reasons why QEMU has stopped the VM with an I/O
-// error.
+// A failedDisk is one of the reasons why QEMU has stopped the VM with an I/O error.
 type failedDisk struct {
 	drive drive
-	// full says that there was no space left; otherwise cause has the reason.
+	// full reports that no space was left. Otherwise cause contains the reason.
 	full  bool
 	cause string
 	space Space
 }
 
-// Space is that of the file system under a disk, in bytes.
+// Space is the free space of the file system that contains a disk, in bytes.
 type Space struct {
-	// Known says that the disk is a file, so that the free space says something.
+	// Known reports whether the disk is a file, so that the free space is meaningful.
 	Known      bool
 	Free, Size int64
 }
 
-// reserve is how much must be free before the VM resumes: some, so that it does
-// not stop again at once, and more on a large file system.
-func (s Space) reserve() int64 {
+// reserveBytes returns how much space must be free before the VM resumes: enough that it does not stop again soon, and
+// more on a large file system.
+func (s Space) reserveBytes() int64 {
 	return min(max(s.Size/100, leastReserve), mostReserve) &^ (leastReserve - 1)
 }
 
-// recovery decides when a VM that QEMU has stopped because of disks is resumed.
-// Whether a disk works again is known only by trying, at growing intervals;
-// where it was full, its file system shows when trying is worthwhile.
+// recovery decides when to resume a VM that QEMU has stopped because of disks. Whether a disk works again can
+// only be found out by trying, at growing intervals. If the disk was full, its file system shows when trying is
+// worthwhile.
 type recovery struct {
 	stopped  bool
-	since    time.Time        // QEMU stopped the VM
-	tried    time.Time        // the last attempt; zero if there was none
-	attempts int              // in a row
-	base     map[string]int64 // free space in the beginning, by drive
+	since    time.Time        // when QEMU stopped the VM
+	tried    time.Time        // time of the last attempt; zero: none
+	attempts int              // consecutive attempts
+	base     map[string]int64 // free space at the stop, by drive
 }
 
-// runs records that the VM runs.
-func (r *recovery) runs() { r.stopped = false }
+// noteRunning records that the VM runs.
+func (r *recovery) noteRunning() { r.stopped = false }
 
-// tries records an attempt.
-func (r *recovery) tries(now time.Time) {
+// noteAttempt records an attempt.
+func (r *recovery) noteAttempt(now time.Time) {
 	r.stopped, r.tried = false, now
 	r.attempts++
 }
 
-// pause is the time from the stop to the next attempt that is only a try.
-func (r *recovery) pause() time.Duration {
+// pauseBeforeTry returns the time from the stop until the next blind attempt.
+func (r *recovery) pauseBeforeTry() time.Duration {
 	pause := firstRetry
 	for range r.attempts {
 		pause = min(2*pause, longestRetry)
@@ -70,9 +69,9 @@ func (r *recovery) pause() time.Duration {
 	return pause
 }
 
-// next decides, for a stopped VM, whether to resume it. If not, it has to be
-// called again at wake; why has a text for each disk.
-func (r *recovery) next(list []failedDisk, now time.Time) (resume bool, wake time.Time, why []string) {
+// decideResume decides whether to resume a stopped VM. If not, it must be called again at wake. why contains a text for
+// each disk.
+func (r *recovery) decideResume(list []failedDisk, now time.Time) (resume bool, wake time.Time, why []string) {
 	if !r.stopped {
 		r.stopped, r.since, r.base = true, now, map[string]int64{}
 		if now.Sub(r.tried) > calmTime {
@@ -82,19 +81,19 @@ func (r *recovery) next(list []failedDisk, now time.Time) (resume bool, wake tim
 			r.base[d.drive.name] = d.space.Free
 		}
 	}
-	retry := r.since.Add(r.pause())
+	retry := r.since.Add(r.pauseBeforeTry())
 	resume, wake = true, retry
 	for _, d := range list {
-		ready, text := r.ready(d, retry, now)
+		ready, text := r.isReady(d, retry, now)
 		resume = resume && ready
 		why = append(why, d.drive.String()+": "+text)
 		if d.full && d.space.Known {
-			wake = soonest(wake, now.Add(spacePoll))
+			wake = soonestOf(wake, now.Add(spacePoll))
 		}
 	}
 	if len(list) == 0 {
 		resume = !now.Before(retry)
-		why = []string{"QEMU does not say which drive has failed; the VM is paused until " + clock(retry)}
+		why = []string{"QEMU does not say which drive has failed; the VM is paused until " + clockTime(retry)}
 	}
 	if !wake.After(now) {
 		wake = now.Add(spacePoll)
@@ -102,13 +101,13 @@ func (r *recovery) next(list []failedDisk, now time.Time) (resume bool, wake tim
 	return resume, wake, why
 }
 
-// ready reports whether resuming is worth a try as far as one disk is concerned.
-func (r *recovery) ready(d failedDisk, retry, now time.Time) (ready bool, text string) {
-	next := "; the VM is paused; next attempt at " + clock(retry)
+// isReady reports whether resuming is worthwhile with respect to one disk.
+func (r *recovery) isReady(d failedDisk, retry, now time.Time) (ready bool, text string) {
+	next := "; the VM is paused; next attempt at " + clockTime(retry)
 	if !d.full || !d.space.Known {
 		return !now.Before(retry), d.cause + next
 	}
-	need := d.space.reserve()
+	need := d.space.reserveBytes()
 	text = fmt.Sprintf("no space left on its file system; the VM is paused until %s more are free", vmspec.Bytes(need))
 	switch {
 	case d.space.Free < need:
@@ -116,8 +115,8 @@ func (r *recovery) ready(d failedDisk, retry, now time.Time) (ready bool, text s
 	case d.space.Free >= r.base[d.drive.name]+need:
 		return true, text
 	}
-	// There seems to be space, but this file may not have it.
+	// There seems to be space, but this file may not be able to use it.
 	return !now.Before(retry), "no space left for it, though its file system has some (a quota?)" + next
 }
 
-func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly + "Z") }
+func clockTime(t time.Time) string { return t.UTC().Format(time.TimeOnly + "Z") }

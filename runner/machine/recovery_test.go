@@ -22,16 +22,16 @@ func rescue(t *testing.T, end time.Duration, disk func(at time.Duration) failedD
 	var r recovery
 	begin := time.Unix(1e9, 0)
 	for now := begin; now.Sub(begin) < end; {
-		resume, wake, why := r.next([]failedDisk{disk(now.Sub(begin))}, now)
+		resume, wake, why := r.decideResume([]failedDisk{disk(now.Sub(begin))}, now)
 		require.NotEmpty(t, why)
 		require.True(t, wake.After(now), "no busy loop")
 		if !resume {
 			now = wake
 			continue
 		}
-		r.tries(now)
+		r.noteAttempt(now)
 		attempts = append(attempts, now.Sub(begin))
-		r.runs()
+		r.noteRunning()
 		now = now.Add(ran(now.Sub(begin)))
 	}
 	return attempts
@@ -82,7 +82,7 @@ func TestAFullDiskWaitsForSpace(t *testing.T) {
 func TestTheReserveFitsTheFileSystem(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int64]int64{32 * mib: mib, 1000 * mib: 10 * mib, 1 << 40: 64 * mib} {
-		require.Equal(t, want, Space{Size: size}.reserve())
+		require.Equal(t, want, Space{Size: size}.reserveBytes())
 	}
 }
 
@@ -95,7 +95,7 @@ func TestSpaceIsLookedAtWhereItCounts(t *testing.T) {
 		"a full device": {drive: drive{name: "vm.drives[0]"}, full: true, cause: "write failed"},
 		"a broken disk": {drive: drive{name: "vm.drives[0]"}, cause: "read failed", space: Space{true, 0, 100 * mib}},
 	} {
-		resume, wake, why := new(recovery).next([]failedDisk{d}, now)
+		resume, wake, why := new(recovery).decideResume([]failedDisk{d}, now)
 		require.False(t, resume, what)
 		require.Equal(t, now.Add(firstRetry), wake, what)
 		require.Contains(t, why[0], d.cause+"; the VM is paused; next attempt at", what)
@@ -110,10 +110,10 @@ func TestAFullDiskIsResumedAtOnce(t *testing.T) {
 	disk := failedDisk{drive: drive{name: "vm.drives[0]"}, full: true, space: Space{true, 5 * mib, 100 * mib}}
 	for free, want := range map[int64]bool{5 * mib: false, 6*mib - 1: false, 6 * mib: true} {
 		r = recovery{}
-		r.next([]failedDisk{disk}, now)
+		r.decideResume([]failedDisk{disk}, now)
 		later := disk
 		later.space.Free = free
-		resume, _, _ := r.next([]failedDisk{later}, now.Add(time.Second))
+		resume, _, _ := r.decideResume([]failedDisk{later}, now.Add(time.Second))
 		require.Equal(t, want, resume, "%d bytes are free", free)
 	}
 }
@@ -125,14 +125,14 @@ func TestEachStopIsWaitedForAnew(t *testing.T) {
 	var r recovery
 	now := time.Unix(1e9, 0)
 	broken := []failedDisk{{drive: drive{name: "vm.drives[0]"}, cause: "write failed"}}
-	r.next(broken, now)
-	r.runs()
-	_, wake, _ := r.next(broken, now.Add(time.Hour))
+	r.decideResume(broken, now)
+	r.noteRunning()
+	_, wake, _ := r.decideResume(broken, now.Add(time.Hour))
 	require.Equal(t, now.Add(time.Hour+firstRetry), wake)
 
-	r.tries(wake)
-	r.runs()
-	_, again, _ := r.next(broken, wake.Add(calmTime))
+	r.noteAttempt(wake)
+	r.noteRunning()
+	_, again, _ := r.decideResume(broken, wake.Add(calmTime))
 	require.Equal(t, wake.Add(calmTime+2*firstRetry), again)
 }
 
@@ -145,19 +145,19 @@ func TestTwoFailedDisks(t *testing.T) {
 		{drive: drive{"vm.drives[0]", "/a"}, full: true, space: Space{true, 0, 100 * mib}},
 		{drive: drive{"vm.drives[1]", "/b"}, cause: "read failed"},
 	}
-	resume, wake, why := r.next(list, now)
+	resume, wake, why := r.decideResume(list, now)
 	require.False(t, resume)
 	require.Equal(t, now.Add(spacePoll), wake)
 	require.Equal(t, []string{
 		"vm.drives[0], /a: no space left on its file system; the VM is paused until 1 MiB more are free",
 		"vm.drives[1], /b: read failed; the VM is paused; next attempt at 01:46:50Z",
 	}, why)
-	resume, _, _ = r.next(list, now.Add(time.Hour))
+	resume, _, _ = r.decideResume(list, now.Add(time.Hour))
 	require.False(t, resume, "still full")
 	list[0].space.Free = 50 * mib
-	resume, _, _ = r.next(list, now.Add(time.Hour))
+	resume, _, _ = r.decideResume(list, now.Add(time.Hour))
 	require.True(t, resume)
-	resume, _, why = new(recovery).next(nil, now)
+	resume, _, why = new(recovery).decideResume(nil, now)
 	require.False(t, resume)
 	require.Equal(t, []string{"QEMU does not say which drive has failed; the VM is paused until 01:46:50Z"}, why)
 }
@@ -166,24 +166,24 @@ func TestTheFaultLog(t *testing.T) {
 	t.Parallel()
 	var l faultLog
 	now := time.Unix(1e9, 0)
-	l.add(fault{reason: vmstatus.ReasonIOError, subject: "vm.drives[0], /a", text: "read failed"}, now)
-	l.add(fault{reason: vmstatus.ReasonGuestPanicked, text: "panic", lasting: true}, now)
-	l.add(fault{reason: vmstatus.ReasonIOError, subject: "vm.drives[0], /a", text: "write failed"},
+	l.addFault(fault{reason: vmstatus.ReasonIOError, subject: "vm.drives[0], /a", text: "read failed"}, now)
+	l.addFault(fault{reason: vmstatus.ReasonGuestPanicked, text: "panic", lasting: true}, now)
+	l.addFault(fault{reason: vmstatus.ReasonIOError, subject: "vm.drives[0], /a", text: "write failed"},
 		now.Add(time.Minute))
 	require.Equal(t, []string{"vm.drives[0], /a: write failed (2 times, last at 01:47:40Z)"},
-		l.messages(vmstatus.ReasonIOError))
-	require.Len(t, l.unlogged(), 2)
-	require.Empty(t, l.unlogged())
-	l.add(fault{reason: vmstatus.ReasonGuestPanicked, text: "panic", lasting: true}, now)
-	require.Len(t, l.unlogged(), 1)
+		l.faultMessages(vmstatus.ReasonIOError))
+	require.Len(t, l.unloggedFaults(), 2)
+	require.Empty(t, l.unloggedFaults())
+	l.addFault(fault{reason: vmstatus.ReasonGuestPanicked, text: "panic", lasting: true}, now)
+	require.Len(t, l.unloggedFaults(), 1)
 	end := now.Add(time.Minute + quietTime)
-	require.Equal(t, end, l.expire(now.Add(quietTime)))
-	require.Zero(t, l.expire(end))
-	require.Empty(t, l.messages(vmstatus.ReasonIOError))
-	l.forget(vmstatus.ReasonGuestPanicked)
+	require.Equal(t, end, l.expireFaults(now.Add(quietTime)))
+	require.Zero(t, l.expireFaults(end))
+	require.Empty(t, l.faultMessages(vmstatus.ReasonIOError))
+	l.forgetKind(vmstatus.ReasonGuestPanicked)
 	require.Empty(t, l.entries)
 	for i := range 1000 {
-		l.add(fault{reason: vmstatus.ReasonIOError, subject: strings.Repeat("x", i)}, now)
+		l.addFault(fault{reason: vmstatus.ReasonIOError, subject: strings.Repeat("x", i)}, now)
 	}
 	require.Len(t, l.entries, maxFaults)
 }

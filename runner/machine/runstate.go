@@ -9,19 +9,17 @@ import (
 	"vmop/vmstatus"
 )
 
-// Times between two questions for the run state.
+// Intervals between two queries of the run state.
 const (
-	// heartbeatTime is how often QEMU is asked when there is no other reason. Each
-	// costs the runner about 30 context switches, most of them Go's own until it is
-	// at rest again, and a runner that waits may have one a second.
+	// heartbeatTime is the interval without other reasons. Each query costs the runner about 30 context switches,
+	// most of them by Go until it is idle again. A waiting runner may use one per second.
 	heartbeatTime = 45 * time.Second
-	// restTime is the least, when events do not stop.
+	// restTime is the minimum interval during a flood of events.
 	restTime = 200 * time.Millisecond
 )
 
-// runState follows what the machine does: QEMU is asked at the beginning of each
-// connection, after every event that may have changed it, and now and then. What
-// stops the guest and lets it run is said here and nowhere else.
+// runState tracks the state of the machine. It queries QEMU at the beginning of each connection, after every
+// event that may have changed the state, and regularly. All commands that stop or start the guest are sent here.
 type runState struct {
 	*line
 	keep    *keeper
@@ -31,28 +29,28 @@ type runState struct {
 	pid     int
 	version string
 
-	held      Refusal // why the guest is neither paused nor resumed; "" if it may be
-	on        bool    // the guest was let run
-	prelaunch bool    // it may never have: the earlier runner was killed
+	held      Refusal // why the guest must not be paused or resumed; "" if it may be
+	on        bool    // the guest was started
+	prelaunch bool    // the guest may not have been started, because the earlier runner was killed
 	last      string
 	asked     bool
 	again     bool
-	due       time.Time // of the next question
-	rest      time.Time // not before this
-	// order counts the commands that stop the guest or let it run: a reply to a
-	// question that was asked before the last of them says nothing.
+	due       time.Time // when to query again
+	rest      time.Time // earliest time of the next query
+	// order counts the commands that stop or start the guest. The reply to a query before the last of them is
+	// outdated.
 	order int
 }
 
-// soon has the machine looked at.
-func (r *runState) soon(now time.Time) {
+// lookSoon schedules a query of the state.
+func (r *runState) lookSoon(now time.Time) {
 	r.again = r.asked
-	if due := later(now, r.rest); !r.asked && (r.due.IsZero() || due.Before(r.due)) {
+	if due := laterOf(now, r.rest); !r.asked && (r.due.IsZero() || due.Before(r.due)) {
 		r.due = due
 	}
 }
 
-func (r *runState) next(now time.Time) (wake time.Time) {
+func (r *runState) nextStep(now time.Time) (wake time.Time) {
 	if !r.on || !r.connected || r.asked {
 		return time.Time{}
 	}
@@ -61,100 +59,104 @@ func (r *runState) next(now time.Time) (wake time.Time) {
 	}
 	r.asked = true
 	order := r.order
-	r.send(qmp.Command{Execute: "query-status"}, now, func(a answer, now time.Time) {
+	r.sendCommand(qmp.Command{Execute: "query-status"}, now, func(a answer, now time.Time) {
 		var state struct{ Status string }
 		r.asked, r.rest, r.due = false, now.Add(restTime), now.Add(heartbeatTime)
-		if a.decode(&state) == nil {
-			r.is(state.Status, order == r.order, now)
+		if a.decodeInto(&state) == nil {
+			r.noteState(state.Status, order == r.order, now)
 		}
 		if r.again {
-			r.soon(now)
+			r.lookSoon(now)
 		}
 	})
 	return time.Time{}
 }
 
-// is takes in what the machine does. fresh says that nothing was said since that
-// changes it.
-func (r *runState) is(state string, fresh bool, now time.Time) {
+// noteState processes the machine's state. fresh reports that no later command has changed it.
+func (r *runState) noteState(state string, fresh bool, now time.Time) {
 	before := r.last
 	r.last = state
-	r.publish(status.RunState(state), status.Process{PID: r.pid, Version: r.version}, accelerator(state))
+	r.publishUpdates(status.RunState(state), status.Process{PID: r.pid, Version: r.version}, acceleratorFaults(state))
 	if state == "running" && fresh {
-		r.keep.setPaused(false) // also if it was resumed by a command of QMP
+		r.keep.setPaused(false) // even if a QMP command has resumed it
 	}
 	if state == "internal-error" && before != state {
-		r.log(slog.LevelError, acceleratorFailed)
+		r.addLog(slog.LevelError, acceleratorFailed)
 	}
 	r.prelaunch = r.prelaunch && state == "prelaunch"
 	switch {
 	case !fresh:
 	case state == "io-error":
-		r.disks.stopped(now)
+		r.disks.queryFailed(now)
 		return
 	case r.prelaunch && !r.keep.progress.Paused:
-		// The runner that started QEMU was killed a moment before the guest ran.
-		r.cont(now, func(answer, time.Time) {})
+		// The runner that started QEMU was killed just before the guest ran.
+		r.continueGuest(now, func(answer, time.Time) {})
 	}
-	r.disks.runs()
-	r.faults.report(now)
+	r.disks.endRecovery()
+	r.faults.reportFaults(now)
 }
 
-// cont lets the guest run: no other place sends this command, but Continue.
-func (r *runState) cont(now time.Time, then func(answer, time.Time)) {
+// continueGuest lets the guest run, unless the machine is held.
+func (r *runState) continueGuest(now time.Time, then func(answer, time.Time)) {
 	if r.held != "" {
 		then(answer{err: r.held}, now)
 		return
 	}
-	r.order++
-	r.send(qmp.Command{Execute: "cont"}, now, then)
+	r.letRun(now, then)
 }
 
-// pause stops the guest for a user.
-func (r *runState) pause(to Request, now time.Time) {
+// letRun lets the guest run. Only this function sends the command.
+func (r *runState) letRun(now time.Time, then func(answer, time.Time)) {
+	r.order++
+	r.sendCommand(qmp.Command{Execute: "cont"}, now, then)
+}
+
+// pauseFor pauses the guest for a user.
+func (r *runState) pauseFor(to Request, now time.Time) {
 	if r.held != "" {
-		r.do(Answer{To: to, Err: r.held})
+		r.addAction(Answer{To: to, Err: r.held})
 		return
 	}
 	r.keep.setPaused(true)
 	r.order++
-	r.send(qmp.Command{Execute: "stop"}, now, r.answerTo(to))
+	r.sendCommand(qmp.Command{Execute: "stop"}, now, r.answerTo(to))
 }
 
-// resume lets it run for a user, whatever it has waited for. A machine that is still being
-// started isn't let run before it is as it is to be: Release does that.
-func (r *runState) resume(to Request, now time.Time) {
+// resumeFor resumes the guest for a user, regardless of what it was waiting for. During the start of a machine it
+// only clears the pause, and Release lets the guest run when the machine is ready.
+func (r *runState) resumeFor(to Request, now time.Time) {
 	if r.held != "" {
-		r.do(Answer{To: to, Err: r.held})
+		r.addAction(Answer{To: to, Err: r.held})
 		return
 	}
 	r.keep.setPaused(false)
 	if !r.on {
-		r.do(Answer{To: to})
+		r.addAction(Answer{To: to})
 		return
 	}
-	r.cont(now, r.answerTo(to))
+	r.continueGuest(now, r.answerTo(to))
 }
 
-// reset presses the reset button for a user.
-func (r *runState) reset(to Request, now time.Time) {
+// resetFor presses the reset button for a user.
+func (r *runState) resetFor(to Request, now time.Time) {
 	if r.held != "" {
-		r.do(Answer{To: to, Err: r.held})
+		r.addAction(Answer{To: to, Err: r.held})
 		return
 	}
 	if why := r.helpers.tpm.noReset(); why != "" {
-		r.do(Answer{To: to, Err: Refusal(why)})
+		r.addAction(Answer{To: to, Err: Refusal(why)})
 		return
 	}
-	r.send(qmp.Command{Execute: "system_reset"}, now, r.answerTo(to))
+	r.sendCommand(qmp.Command{Execute: "system_reset"}, now, r.answerTo(to))
 }
 
-// answerTo gives the answer to who has asked.
+// answerTo returns a function that passes the answer on to a request.
 func (l *line) answerTo(to Request) func(answer, time.Time) {
-	return func(a answer, _ time.Time) { l.do(Answer{to, a.reply, a.err}) }
+	return func(a answer, _ time.Time) { l.addAction(Answer{to, a.reply, a.err}) }
 }
 
-// A Refusal is an error that says why something cannot be done now.
+// A Refusal is an error that explains why something is impossible at the moment.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
@@ -162,15 +164,15 @@ func (r Refusal) Error() string { return string(r) }
 const acceleratorFailed = "KVM cannot run this guest any further (KVM internal error); " +
 	"reset the VM, or set accelerator: tcg, which runs what KVM cannot run here"
 
-// accelerator is the fault of an accelerator that has given up, or its end.
-func accelerator(state string) status.Faults {
+// acceleratorFaults returns the status update for an accelerator that has failed, or works.
+func acceleratorFaults(state string) status.Faults {
 	if state == "internal-error" {
 		return status.Faults{Reason: vmstatus.ReasonMachineFailed, Messages: []string{acceleratorFailed}}
 	}
 	return status.Faults{Reason: vmstatus.ReasonMachineFailed}
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

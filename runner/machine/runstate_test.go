@@ -33,7 +33,7 @@ func TestAFloodOfEventsIsOneQuestion(t *testing.T) {
 	asked := 0
 	for range 1000 {
 		k.event("BLOCK_IO_ERROR", `{"action": "report", "operation": "read", "device": "x"}`)
-		k.next()
+		k.nextStep()
 		for len(k.open) > 0 {
 			asked++
 			k.returns("query-status", runs)
@@ -290,7 +290,7 @@ func TestACommandThatIsNotSent(t *testing.T) {
 	k.passes(brokenTime)
 	k.does("Dial")
 	k.state.Connected(k.now)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "query-name")
 	k.returns("query-name", "{}")
 	k.other = nil

@@ -7,55 +7,55 @@ import (
 	"strings"
 	"time"
 
-	"vmop/printable"
+	"vmop/internal/printable"
+	"vmop/internal/ratelimit"
 	"vmop/qmp"
-	"vmop/runner/ratelimit"
+	"vmop/runner/machine/viewers"
 	"vmop/runner/status"
-	"vmop/runner/viewers"
 )
 
-// Times between two questions for all clients, when events do not stop.
+// Pauses between two queries of all clients during a flood of events.
 const (
 	shortestDoubt = time.Second
 	longestDoubt  = 10 * time.Second
 )
 
-// mainChannel is the one that every SPICE client has exactly once: it opens
-// others for the picture, the mouse, sound …
+// mainChannel is the channel that every SPICE client has exactly once. It opens further channels for the picture,
+// the mouse, sound …
 const mainChannel = 1
 
-// screens follows who watches the screen by SPICE and VNC. Events say who comes
-// and leaves; where some may have been missed, QEMU is asked for all. What it
-// answers holds if no event was on its way at the same time.
+// screens tracks who watches the screen through SPICE and VNC. Events report who connects and disconnects. If
+// events may have been missed, QEMU is queried for all clients. The answer is used unless an event arrived at the
+// same time.
 type screens struct {
 	*line
-	display func(name string) string // for people; see Config.Viewer
+	display func(name string) string // for users; see Config.Viewer
 	known   func(name string) bool   // see Config.Known
 	lists   map[string]*viewers.List
 	limit   ratelimit.Limit
-	events  int // of clients, that were seen
+	events  int // number of client events seen
 
 	doubted bool
-	missing int                 // answers
+	missing int                 // number of missing answers
 	pause   time.Duration       // before an answer is used
-	use     time.Time           // when found is; zero: nothing was found
+	use     time.Time           // when found is used; zero: nothing was found
 	found   map[string][]string // by kind
-	asked   int                 // events that were seen before
+	asked   int                 // value of events at the query
 }
 
-// doubt has QEMU asked for all clients.
-func (s *screens) doubt() { s.doubted = true }
+// queryAgain schedules a query for all clients.
+func (s *screens) queryAgain() { s.doubted = true }
 
-// clientEvent is what QEMU's events and answers say of a client (QAPI types
-// SpiceBasicInfo, SpiceChannel and VncBasicInfo).
+// clientEvent is the description of a client in QEMU's events and answers (QAPI types SpiceBasicInfo,
+// SpiceChannel and VncBasicInfo).
 type clientEvent struct {
 	Host, Port, Service string
 	ChannelType         int `json:"channel-type"`
 }
 
-// name identifies the client; empty if nothing does, as with most processes
-// that have connected to a unix socket.
-func (c clientEvent) name() string {
+// clientName returns the client's identity. It is empty if QEMU reports no address, as for most processes that are
+// connected to a unix socket.
+func (c clientEvent) clientName() string {
 	port := c.Port + c.Service
 	if c.Host == "" {
 		return port
@@ -63,14 +63,14 @@ func (c clientEvent) name() string {
 	return net.JoinHostPort(c.Host, port)
 }
 
-func (s *screens) observe(e qmp.Event, now time.Time) {
+func (s *screens) observeEvent(e qmp.Event, now time.Time) {
 	kind, what, _ := strings.Cut(strings.ToLower(e.Name), "_")
 	list := s.lists[kind]
 	var data struct{ Client clientEvent }
 	if list == nil || json.Unmarshal(e.Data, &data) != nil {
 		return
 	}
-	name := data.Client.name()
+	name := data.Client.clientName()
 	if s.isKnown(name) {
 		return
 	}
@@ -87,101 +87,99 @@ func (s *screens) observe(e qmp.Event, now time.Time) {
 		list.Disconnected(name)
 	}
 	if list.Overflowed() {
-		s.doubt()
+		s.queryAgain()
 	}
-	s.report(kind, list, now)
+	s.reportChanges(kind, list, now)
 }
 
-func (s *screens) next(now time.Time) (wake time.Time) {
+func (s *screens) nextStep(now time.Time) (wake time.Time) {
 	if !s.use.IsZero() {
 		if now.Before(s.use) {
 			return s.use
 		}
 		s.use = time.Time{}
-		s.replace(now)
+		s.replaceClients(now)
 	}
 	if s.doubted && s.connected && s.missing == 0 && s.use.IsZero() {
-		s.query(now)
+		s.queryClients(now)
 	}
 	return time.Time{}
 }
 
 func (s *screens) isKnown(name string) bool { return s.known != nil && s.known(name) }
 
-// query asks for the clients there are. Of a kind that QEMU cannot list, because
-// it was built without it for example, nothing changes.
+// queryClients asks for the connected clients. If QEMU can't list a kind, for example because it was built without it,
+// the list of that kind is unchanged.
 //
-// Some of those of VNC may not have given the password yet: QEMU does not tell
-// them apart.
-func (s *screens) query(now time.Time) {
+// Some VNC clients may not have entered the password yet, which QEMU does not report.
+func (s *screens) queryClients(now time.Time) {
 	s.doubted, s.found, s.asked, s.missing = false, map[string][]string{}, s.events, 2
-	s.send(qmp.Command{Execute: "query-spice"}, now, func(a answer, now time.Time) {
+	s.sendCommand(qmp.Command{Execute: "query-spice"}, now, func(a answer, now time.Time) {
 		var spice struct{ Channels []clientEvent }
-		if s.read(a, &spice, now) {
+		if s.readAnswer(a, &spice, now) {
 			s.found[status.SPICE] = nil
 			for _, c := range spice.Channels {
-				if c.ChannelType == mainChannel && !s.isKnown(c.name()) {
-					s.found[status.SPICE] = append(s.found[status.SPICE], c.name())
+				if c.ChannelType == mainChannel && !s.isKnown(c.clientName()) {
+					s.found[status.SPICE] = append(s.found[status.SPICE], c.clientName())
 				}
 			}
 		}
 	})
-	s.send(qmp.Command{Execute: "query-vnc-servers"}, now, func(a answer, now time.Time) {
+	s.sendCommand(qmp.Command{Execute: "query-vnc-servers"}, now, func(a answer, now time.Time) {
 		var servers []struct{ Clients []clientEvent }
-		if s.read(a, &servers, now) {
+		if s.readAnswer(a, &servers, now) {
 			s.found[status.VNC] = nil
 			for _, server := range servers {
 				for _, c := range server.Clients {
-					if s.isKnown(c.name()) {
+					if s.isKnown(c.clientName()) {
 						continue
 					}
-					s.found[status.VNC] = append(s.found[status.VNC], c.name())
+					s.found[status.VNC] = append(s.found[status.VNC], c.clientName())
 				}
 			}
 		}
 	})
 }
 
-func (s *screens) read(a answer, into any, now time.Time) bool {
+func (s *screens) readAnswer(a answer, into any, now time.Time) bool {
 	if s.missing--; s.missing == 0 {
 		s.use = now.Add(s.pause)
 	}
-	err := a.decode(into)
+	err := a.decodeInto(into)
 	if err != nil {
-		s.log(slog.LevelDebug, "the clients of a display are not known", "err", err)
+		s.addLog(slog.LevelDebug, "the clients of a display are not known", "err", err)
 	}
 	return err == nil
 }
 
-// replace puts what QEMU has answered in the place of what is known, unless
-// there were events since.
-func (s *screens) replace(now time.Time) {
+// replaceClients replaces the lists with QEMU's answers, unless events have arrived since the query.
+func (s *screens) replaceClients(now time.Time) {
 	if s.events != s.asked {
 		s.pause = min(2*s.pause, longestDoubt)
-		s.doubt()
+		s.queryAgain()
 		return
 	}
 	s.pause = shortestDoubt
 	for _, kind := range [...]string{status.SPICE, status.VNC} {
 		if names, ok := s.found[kind]; ok {
 			s.lists[kind].Replace(names)
-			s.report(kind, s.lists[kind], now)
+			s.reportChanges(kind, s.lists[kind], now)
 		}
 	}
 }
 
-// report puts the changes of one kind into the status, and into the log.
-func (s *screens) report(kind string, list *viewers.List, now time.Time) {
+// reportChanges publishes the changes of one kind in the status, and logs them.
+func (s *screens) reportChanges(kind string, list *viewers.List, now time.Time) {
 	came, left := list.Changes()
 	updates := make([]status.Update, 0, len(came)+len(left))
 	for _, name := range left {
-		updates = append(updates, status.ConsoleClosed{Kind: kind, Client: s.shown(name)})
+		updates = append(updates, status.ConsoleClosed{Kind: kind, Client: s.shownName(name)})
 	}
 	for _, name := range came {
-		updates = append(updates, status.ConsoleOpened{Kind: kind, Client: s.shown(name)})
+		updates = append(updates, status.ConsoleOpened{Kind: kind, Client: s.shownName(name)})
 	}
 	if len(updates) > 0 {
-		s.publish(updates...)
+		s.publishUpdates(updates...)
 	}
 	for _, name := range left {
 		s.logViewer("screen closed", kind, name, now)
@@ -191,21 +189,21 @@ func (s *screens) report(kind string, list *viewers.List, now time.Time) {
 	}
 }
 
-// logViewer logs who comes and leaves, unless it happens too often.
+// logViewer logs who connects and disconnects, unless it happens too often.
 func (s *screens) logViewer(message, kind, name string, now time.Time) {
 	withheld, ok := s.limit.Allow(now)
 	if !ok {
 		return
 	}
-	attrs := []any{"kind", kind, "client", s.shown(name)}
+	attrs := []any{"kind", kind, "client", s.shownName(name)}
 	if withheld > 0 {
 		attrs = append(attrs, "withheld", withheld)
 	}
-	s.log(slog.LevelInfo, message, attrs...)
+	s.addLog(slog.LevelInfo, message, attrs...)
 }
 
-// shown is a client's name for people.
-func (s *screens) shown(name string) string {
+// shownName returns a client's name for users.
+func (s *screens) shownName(name string) string {
 	if name == "" {
 		return "a process of this host"
 	}

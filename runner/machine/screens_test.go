@@ -34,7 +34,7 @@ func TestLostEventsOfViewers(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
 	k.state.EventsLost()
-	k.next()
+	k.nextStep()
 	k.returns("query-status", runs) // for the rules
 	k.other = k.other[1:]
 	k.clients(`{"host": "10.0.0.1", "service": "1"}, {"host": "10.0.0.2", "service": "2"}`)
@@ -57,19 +57,19 @@ func TestLostEventsOfViewers(t *testing.T) {
 func TestViewersThatDoNotRest(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
-	k.state.screens.doubt()
+	k.state.screens.queryAgain()
 	var pauses []time.Duration
 	for range 6 {
 		k.clients("")
 		k.event("VNC_CONNECTED", `{"client": {"host": "10.0.0.9", "service": "9"}}`)
-		k.next()
+		k.nextStep()
 		pauses = append(pauses, k.wake.Sub(k.now)/time.Second)
 		k.passes(k.wake.Sub(k.now))
 	}
 	require.Equal(t, []time.Duration{1, 2, 4, 8, 10, 10}, pauses)
 	k.clients(`{"host": "10.0.0.3", "service": "3"}`)
 	k.passes(longestDoubt)
-	k.next()
+	k.nextStep()
 	require.Equal(t, "vnc 10.0.0.3:3", k.viewers())
 }
 
@@ -89,7 +89,7 @@ func TestPortsOfAgents(t *testing.T) {
 	k.passes(brokenTime)
 	k.does("Dial")
 	k.state.Connected(k.now)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "query-chardev")
 	k.other = nil
 	k.event("VSERPORT_CHANGE", `{"id": "port1", "open": true}`)
@@ -101,7 +101,7 @@ func TestPortsOfAgents(t *testing.T) {
 	k.event("VSERPORT_CHANGE", `[]`)
 	k.does()
 	k.event("RESET", "")
-	k.next()
+	k.nextStep()
 	require.Equal(t, []string{
 		"SetPort guestAgent false false", "SetPort vmopAgent false false",
 		"SetPort other false false",

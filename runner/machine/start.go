@@ -8,37 +8,36 @@ import (
 	"vmop/qmp"
 )
 
-// start gives the machine that QEMU was started with, paused, the CPUs, the
-// memory and the passwords that it is to have. When QEMU refuses something, the
-// machine is not started.
+// start gives the machine that was started paused its wanted CPUs, memory and passwords. If QEMU refuses a
+// command, the start fails.
 type start struct {
 	*line
 	wanted  *wanted
-	greeted bool // QEMU's sockets are there
-	missing int  // answers
+	greeted bool // QEMU's sockets exist
+	missing int  // number of missing answers
 	done    bool
 }
 
-func (s *start) next(now time.Time) {
+func (s *start) nextStep(now time.Time) {
 	if s.done || s.missing > 0 {
 		return
 	}
 	want := s.wanted.wish.Desired
-	want.Drives, want.DrivesRevision = nil, 0 // they come when the guest runs: a server may not answer
+	want.Drives, want.DrivesRevision = nil, 0 // attached when the guest runs, because a server may not answer
 	step := s.wanted.rules.Next(want, now)
-	s.wanted.place(step)
+	s.wanted.placeThreads(step)
 	if len(step.Requests) == 0 {
 		if s.greeted {
-			s.settled(nil)
+			s.endStart(nil)
 		}
 		return
 	}
 	for _, r := range step.Requests {
 		s.missing++
-		s.send(r.Command, now, func(a answer, now time.Time) {
+		s.sendCommand(r.Command, now, func(a answer, now time.Time) {
 			s.missing--
 			if a.err != nil {
-				s.settled(fmt.Errorf("%s: %w", r.Command, a.err))
+				s.endStart(fmt.Errorf("%s: %w", r.Command, a.err))
 				return
 			}
 			s.wanted.rules.Answer(r, a.reply, nil, now)
@@ -46,20 +45,19 @@ func (s *start) next(now time.Time) {
 	}
 }
 
-// settled ends the start, as far as the paused machine is concerned.
-func (s *start) settled(err error) {
+// endStart ends the start of the paused machine.
+func (s *start) endStart(err error) {
 	if s.done {
 		return
 	}
 	s.done = true
 	if err == nil {
 		for _, p := range s.wanted.rules.Facts().Problems {
-			s.log(slog.LevelWarn, "the VM is not as configured", "err", p.Path+": "+p.Message)
+			s.addLog(slog.LevelWarn, "the VM is not as configured", "err", p.Path+": "+p.Message)
 		}
 	}
-	s.do(Settled{err})
+	s.addAction(Settled{err})
 }
 
-// began tells the rules that the guest runs: a wish that comes before QEMU's event
-// is one for a guest that runs.
-func (s *start) began(now time.Time) { s.wanted.observe(qmp.Event{Name: "RESUME"}, now) }
+// noteBegan informs the rules that the guest runs. A wish before QEMU's event is already for a running guest.
+func (s *start) noteBegan(now time.Time) { s.wanted.observeEvent(qmp.Event{Name: "RESUME"}, now) }

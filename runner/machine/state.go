@@ -6,68 +6,66 @@ import (
 	"os"
 	"time"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
+	"vmop/internal/ratelimit"
 	"vmop/qmp"
-	"vmop/runner/ratelimit"
-	"vmop/runner/reconcile"
+	"vmop/runner/machine/reconcile"
+	"vmop/runner/machine/viewers"
 	"vmop/runner/status"
-	"vmop/runner/viewers"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
-// A Config is what a State is made from. It does not change.
+// A Config configures a State. It does not change.
 type Config struct {
-	// Plan is the one that the machine was started by.
+	// Plan is the plan of the running machine.
 	Plan *plan.Plan
-	// Start is what is known of a machine that was started a moment ago; nil means
-	// that it was found running, and that everything has to be asked for.
+	// Start is the known state of a machine that was just started. nil means that the machine was found running
+	// and must be queried for everything.
 	Start *reconcile.Start
-	// Wish is the one in force, which a machine that was started is made by.
+	// Wish is the active wish. A machine that was started is created with it.
 	Wish Wish
-	// Progress is how far an earlier runner has come, or where the first begins.
+	// Progress is an earlier runner's progress, or the initial progress.
 	Progress Progress
-	// PID is QEMU's process number.
+	// PID is QEMU's process ID.
 	PID int
-	// Running are the names of the helpers that run.
+	// Running are the names of the running helpers.
 	Running []string
-	// GuestAgent is the role, among Agents, of the agent that is asked to shut the
-	// guest down.
+	// GuestAgent is the role, among Agents, of the agent that is asked to shut the guest down.
 	GuestAgent string
 	Agents     []string
-	// Viewer returns a viewer's name for people; nil leaves it as it is.
+	// Viewer returns a viewer's name for users; nil leaves names unchanged.
 	Viewer func(name string) string
-	// Known reports whether a viewer, by the name that QEMU reports, is in the status already;
-	// nil means none.
+	// Known reports whether the status already contains a viewer, by the name that QEMU reports; nil means no
+	// viewer.
 	Known func(name string) bool
-	// CPUs and RAM (bytes) are what the guest has where no rule is about them.
+	// CPUs and RAM (bytes) are the guest's resources that no rule concerns.
 	CPUs int
 	RAM  int64
-	// Misplaced says of processes why they don't run on the CPUs that the plan has for them.
+	// Misplaced explains which processes don't run on their planned CPUs.
 	Misplaced []string
-	// Protected says that the displays have a password.
+	// Protected reports whether the displays have a password.
 	Protected bool
-	// Held says why the machine is held from the beginning, as by Hold; "" if it isn't.
+	// Held is why the machine is held from the beginning, as by Hold; "" if it is not held.
 	Held string
-	// Grace is how long after a stop request the runner is killed; 0 means never.
+	// Grace is the time from a stop request until the runner is killed; 0 means unlimited.
 	Grace time.Duration
 }
 
-// Booting is what is published when the guest runs.
+// Booting is the data that is published when the guest runs.
 type Booting struct {
-	// Began is when the guest began to run.
+	// Began is when the guest started to run.
 	Began time.Time
-	// Reason of the state; "" is the usual one.
+	// Reason of the state; "" is the usual reason.
 	Reason vmstatus.Reason
-	// Resource that the configuration was made of; "" if it was not.
+	// Resource is the UID of the configuration's custom resource, or "".
 	Resource string
-	// Paused says that a user has paused the guest, which comes from another runner.
+	// Paused reports that a user has paused the guest, which comes from another runner.
 	Paused bool
 }
 
-// A State is a VM that runs, and all that is decided about it. One goroutine
-// calls its methods.
+// A State is a running VM with all decisions about it. Its methods must be called by one goroutine only.
 type State struct {
 	line       *line
 	keep       *keeper
@@ -84,10 +82,10 @@ type State struct {
 	stop       *stop
 	ending     *ending
 
-	asked map[Request]*exchange // of Run
+	asked map[Request]*exchange // commands of Run without an answer
 }
 
-// New returns the State of a machine whose QEMU was started, or was found.
+// New returns the State of a machine with a QEMU that was started or found running.
 func New(cfg Config) *State {
 	l := &line{open: map[uint64]*exchange{}}
 	keep := &keeper{line: l, progress: cfg.Progress}
@@ -127,21 +125,22 @@ func New(cfg Config) *State {
 	return s
 }
 
-// Next returns what is to be done at the time now.
+// Next returns what must be done at the time now.
 func (s *State) Next(now time.Time) Step {
-	wake := s.ending.next(now)
+	wake := s.ending.nextStep(now)
 	switch {
 	case s.ending.exited:
 	case !s.run.on:
 		if s.line.connected {
-			s.start.next(now)
+			s.start.nextStep(now)
 		}
 	default:
 		for _, part := range []func(time.Time) time.Time{
-			s.connection.next, s.helpers.next, s.disks.next, s.faults.next, s.run.next, s.wanted.next, s.screens.next,
-			s.freeze.next, s.stop.next,
+			s.connection.nextStep, s.helpers.nextStep, s.disks.nextStep, s.faults.nextStep, s.run.nextStep,
+			s.wanted.nextStep, s.screens.nextStep,
+			s.freeze.nextStep, s.stop.nextStep,
 		} {
-			wake = soonest(wake, part(now))
+			wake = soonestOf(wake, part(now))
 		}
 	}
 	step := Step{Actions: s.line.actions, Wake: wake}
@@ -149,139 +148,138 @@ func (s *State) Next(now time.Time) Step {
 	return step
 }
 
-// Progress returns how far the runner has come.
+// Progress returns the runner's progress.
 func (s *State) Progress() Progress { return s.keep.progress }
 
-// Settled reports whether the paused machine is as wanted, and the guest may be
-// let run.
+// Settled reports whether the start of the paused machine has ended, so that the guest may run.
 func (s *State) Settled() bool { return s.start.done }
 
-// Runs reports whether the guest was let run: from then on QEMU's events are
-// given to Observe.
+// Runs reports whether the guest was started. From then on Observe must receive QEMU's events.
 func (s *State) Runs() bool { return s.run.on }
 
-// Release lets the guest run for the first time, unless a user has paused the VM
-// meanwhile. It answers to when that is so.
+// Release lets the guest run for the first time, unless a user has paused the VM in the meantime. It answers when
+// the guest runs.
 func (s *State) Release(to Request, b Booting, now time.Time) {
 	begin := func(a answer, now time.Time) {
 		if a.err == nil {
-			s.start.began(now)
-			s.begin(b, now)
-			s.line.publish(status.Pending{}) // it was just started by that configuration
+			s.start.noteBegan(now)
+			s.beginWith(b, now)
+			s.line.publishUpdates(status.Pending{}) // it was just started with that configuration
 		}
-		s.line.do(Answer{To: to, Err: a.err})
+		s.line.addAction(Answer{To: to, Err: a.err})
 	}
 	switch {
 	case s.stop.requested:
 		begin(answer{err: Refusal("the VM is being stopped")}, now)
 	case s.keep.progress.Paused || b.Paused:
 		s.keep.setPaused(true)
-		s.begin(b, now)
-		s.line.publish(status.Pending{})
-		s.line.do(Answer{To: to})
+		s.beginWith(b, now)
+		s.line.publishUpdates(status.Pending{})
+		s.line.addAction(Answer{To: to})
 	default:
-		s.run.cont(now, begin)
+		s.run.continueGuest(now, begin)
 	}
 }
 
-// Adopt begins with a machine that an earlier runner has left running.
+// Adopt starts with a machine that an earlier runner has left running.
 func (s *State) Adopt(b Booting, now time.Time) {
-	s.connection.found(now)
-	s.begin(b, now)
+	s.connection.foundRunning(now)
+	s.beginWith(b, now)
 }
 
-// begin begins to look after a guest that runs.
-func (s *State) begin(b Booting, now time.Time) {
+// beginWith starts to monitor a guest that runs.
+func (s *State) beginWith(b Booting, now time.Time) {
 	s.run.on = true
 	generation := s.keep.progress.Generation
-	s.line.publish(
+	s.line.publishUpdates(
 		status.Began(b.Began), status.Entered{State: vmstatus.StateBooting, Reason: b.Reason},
 		status.Process{PID: s.run.pid, Version: s.run.version},
 		status.Read{Generation: generation, Resource: b.Resource}, status.Applied(generation),
 	)
-	s.wanted.want(s.wanted.wish)
-	s.helpers.begin()
-	s.freeze.begin(now)
-	s.ending.begin(now)
+	s.wanted.setWish(s.wanted.wish)
+	s.helpers.reportMissing()
+	s.freeze.beginFrom(now)
+	s.ending.beginFrom(now)
 	if s.line.connected {
-		s.attach(now)
+		s.catchUp(now)
 	}
 	if s.stop.requested {
-		s.stop.start(s.keep.progress.Stop.Cause, now)
+		s.stop.beginStop(s.keep.progress.Stop.Cause, now)
 	}
 }
 
-// attach asks what events would have told that were not seen.
-func (s *State) attach(now time.Time) {
-	s.run.soon(now)
-	s.ports.query(now)
-	s.screens.doubt()
+// catchUp queries the state that missed events would have reported.
+func (s *State) catchUp(now time.Time) {
+	s.run.lookSoon(now)
+	s.ports.queryPorts(now)
+	s.screens.queryAgain()
 }
 
-// Connected begins a connection with QEMU: commands can be said.
+// Connected starts a connection to QEMU. From now on commands can be sent.
 func (s *State) Connected(now time.Time) {
 	again := s.run.on
-	s.connection.made()
-	s.line.connect(now)
+	s.connection.noteConnected()
+	s.line.sayHeldBack(now)
 	if again {
 		s.wanted.knownAgain()
-		s.attach(now)
+		s.catchUp(now)
 	}
 }
 
-// Greeted takes in that QEMU has accepted the connection, and its version.
+// Greeted reports that QEMU has accepted the connection, and its version.
 func (s *State) Greeted(version string) {
 	s.run.version, s.start.greeted = version, true
 }
 
-// DialFailed takes in that Dial did not succeed.
+// DialFailed reports that Dial has failed.
 func (s *State) DialFailed(err error, now time.Time) { s.connection.dialFailed(err, now) }
 
-// Disconnected takes in the end of the connection, and why.
+// Disconnected reports the end of the connection, and why.
 func (s *State) Disconnected(err error, now time.Time) {
 	if !s.line.connected {
 		return
 	}
-	s.line.disconnect(err, now)
-	if !s.run.on { // it is only being started, and cannot do without
-		s.line.end(err, now)
-		s.start.settled(err)
+	s.line.endExchanges(err, now)
+	if !s.run.on { // a start can't continue without its connection
+		s.line.endLine(err, now)
+		s.start.endStart(err)
 		return
 	}
-	s.connection.broke(now)
+	s.connection.planReconnect(now)
 }
 
-// Reply takes in what became of a command: what QEMU returned, or an error.
+// Reply processes the result of a command: QEMU's return value, or an error.
 func (s *State) Reply(id uint64, reply json.RawMessage, err error, now time.Time) {
-	s.line.answered(id, answer{reply, err}, now)
+	s.line.handleAnswer(id, answer{reply, err}, now)
 }
 
-// Unsent takes in that a command could not be sent, because the connection has
-// ended. It waits for the next one.
-func (s *State) Unsent(id uint64, now time.Time) { s.line.unsaid(id, now) }
+// Unsent reports that a command could not be sent because the connection has ended. It waits for the next
+// connection.
+func (s *State) Unsent(id uint64, now time.Time) { s.line.takeBack(id, now) }
 
-// Observe takes in an event of QEMU.
+// Observe processes an event of QEMU.
 func (s *State) Observe(e qmp.Event, now time.Time) {
 	attrs := []any{"event", e.Name}
 	if len(e.Data) > 0 {
 		attrs = append(attrs, "data", string(e.Data))
 	}
 	if e.Name == "RESUME" {
-		s.line.publish(status.RunState("running"))
+		s.line.publishUpdates(status.RunState("running"))
 	}
-	s.line.log(eventLevel(e), "QMP event", attrs...)
-	s.ending.observe(e, now)
-	s.ports.observe(e)
+	s.line.addLog(eventLevel(e), "QMP event", attrs...)
+	s.ending.observeEvent(e, now)
+	s.ports.observeEvent(e)
 	if e.Name == "RESET" {
-		s.line.publish(status.WasReset{})
+		s.line.publishUpdates(status.WasReset{})
 		s.freeze.wasReset()
 	}
-	s.screens.observe(e, now)
-	s.faults.observe(e, now)
-	s.wanted.observe(e, now)
+	s.screens.observeEvent(e, now)
+	s.faults.observeEvent(e, now)
+	s.wanted.observeEvent(e, now)
 }
 
-// eventLevel shows what a person wants to know, and hides what happens often.
+// eventLevel returns the log level of an event. Events that users care about are visible, and frequent events are
+// hidden.
 func eventLevel(e qmp.Event) slog.Level {
 	switch e.Name {
 	case "SHUTDOWN", "RESET", "POWERDOWN", "STOP", "RESUME":
@@ -292,93 +290,85 @@ func eventLevel(e qmp.Event) slog.Level {
 	return slog.LevelDebug
 }
 
-// EventsLost takes in that events were lost: what they would have told is asked
-// for.
+// EventsLost reports that events were lost. The missed state is queried.
 func (s *State) EventsLost() {
 	s.wanted.rules.Doubt()
-	s.screens.doubt()
+	s.screens.queryAgain()
 }
 
-// HelperExited takes in the end of a helper process.
-func (s *State) HelperExited(name, exit string, now time.Time) { s.helpers.exited(name, exit, now) }
+// HelperExited reports the end of a helper process.
+func (s *State) HelperExited(name, exit string, now time.Time) { s.helpers.noteExit(name, exit, now) }
 
-// HelperStarted takes in a connection with the process that StartHelper has started,
-// or why there is none.
+// HelperStarted reports the connection to the process that StartHelper has started, or why it failed.
 func (s *State) HelperStarted(name string, conn *os.File, err error, now time.Time) {
 	if name != s.helpers.tpm.name {
-		s.helpers.restarted(name, err, now)
+		s.helpers.noteRestart(name, err, now)
 		return
 	}
-	s.helpers.tpm.replaced(conn, err, now)
+	s.helpers.tpm.noteReplaced(conn, err, now)
 }
 
-// QEMUExited takes in the end of QEMU. Events that it has left may follow, until
-// Disconnected or End.
-func (s *State) QEMUExited(exit process.Exit, now time.Time) {
+// QEMUExited reports the end of QEMU. Its remaining events may follow, until Disconnected or End.
+func (s *State) QEMUExited(exit childprocess.Exit, now time.Time) {
 	s.ending.qemuExited(exit, now)
-	s.line.end(ErrExited, now)
+	s.line.endLine(ErrExited, now)
 }
 
 // ErrExited is the answer to requests when QEMU has ended.
 const ErrExited = Refusal("QEMU has ended")
 
-// Stop begins to end the VM; with atOnce without asking the guest. sinceBoot is
-// the time since the host's start.
+// Stop starts to end the VM; with atOnce, without asking the guest. sinceBoot is the time since the host's start.
 func (s *State) Stop(cause string, atOnce bool, sinceBoot time.Duration, now time.Time) {
-	s.stop.request(cause, atOnce, sinceBoot, now)
+	s.stop.requestStop(cause, atOnce, sinceBoot, now)
 	if s.run.on && !s.stop.began && !s.ending.exited {
-		s.stop.start(cause, now)
+		s.stop.beginStop(cause, now)
 	}
 }
 
-// AgentFound takes in whether FindAgent has found an agent that answers.
+// AgentFound reports whether FindAgent has found an agent that answers.
 func (s *State) AgentFound(found bool, err error, now time.Time) { s.stop.agentFound(found, err, now) }
 
-// AgentAnswered takes in the answer to ShutDownGuest.
+// AgentAnswered processes the answer to ShutDownGuest.
 func (s *State) AgentAnswered(err error) { s.stop.agentAnswered(err) }
 
-// Measured takes in the answer to Measure.
-func (s *State) Measured(spaces map[string]Space, now time.Time) { s.disks.measured(spaces, now) }
+// Measured processes the answer to Measure.
+func (s *State) Measured(spaces map[string]Space, now time.Time) { s.disks.resumeOrWait(spaces, now) }
 
-// ServerTried takes in the answer to TryServer: an error says that there was none in
-// time.
+// ServerTried processes the answer to TryServer. An error means that the server did not answer in time.
 func (s *State) ServerTried(address string, err error, now time.Time) {
 	s.wanted.rules.Answers(address, err, now)
 }
 
-// DiskOpened takes in the answer to OpenDisk, a file that is the State's now, or why it
-// can't be opened.
+// DiskOpened processes the answer to OpenDisk: a file, which the State now owns, or why it can't be opened.
 func (s *State) DiskOpened(d reconcile.Drive, file *os.File, err error, now time.Time) {
 	if !s.wanted.rules.Opened(d, file, err, now) && file != nil {
-		s.line.do(Close{file})
+		s.line.addAction(Close{file})
 	}
 }
 
-// Placed takes in the answer to Place.
+// Placed processes the answer to Place.
 func (s *State) Placed(p reconcile.Placement, err error, now time.Time) {
 	if s.wanted.rules != nil {
 		s.wanted.rules.Placed(p, err, now)
 	}
 }
 
-// Sized takes in the sizes that disks have on the host, in bytes, by their index
-// in vm.drives.
+// Sized sets the sizes of disks on the host, in bytes, by their index in vm.drives.
 func (s *State) Sized(sizes map[int]int64) { s.wanted.sizes = sizes }
 
-// DisksDiffer takes in what of the disks on the host isn't as configured.
+// DisksDiffer sets how disks on the host differ from the configuration.
 func (s *State) DisksDiffer(list []vmspec.Fault) { s.wanted.differences = list }
 
-// Configured takes in a configuration that was read.
-func (s *State) Configured(r Reading) { s.wanted.read(r) }
+// Configured processes a configuration that was read.
+func (s *State) Configured(r Reading) { s.wanted.takeReading(r) }
 
-// AwaitRestart takes in which changes await a restart of the VM, or why that is
-// not known.
+// AwaitRestart sets the changes that need a restart of the VM, or why they are unknown.
 func (s *State) AwaitRestart(list status.Pending, err error) { s.wanted.awaitRestart(list, err) }
 
-// Run says a command for a user, or for another part of the runner.
+// Run sends a command for a user, or for another part of the runner.
 func (s *State) Run(to Request, c qmp.Command, now time.Time) {
 	answered := false
-	x := s.line.send(c, now, func(a answer, now time.Time) {
+	x := s.line.sendCommand(c, now, func(a answer, now time.Time) {
 		answered = true
 		delete(s.asked, to)
 		s.line.answerTo(to)(a, now)
@@ -389,48 +379,50 @@ func (s *State) Run(to Request, c qmp.Command, now time.Time) {
 	}
 }
 
-// Cancel forgets a request whose answer is not awaited any more. A command of Run is not
-// said if it was not yet; a freeze that is not answered yet is thawed.
+// Cancel forgets a request because its answer is no longer needed. A command of Run that was not sent yet is not
+// sent. A freeze that was not answered yet is thawed.
 func (s *State) Cancel(to Request, now time.Time) {
 	if x := s.asked[to]; x != nil {
 		delete(s.asked, to)
 		s.line.giveUp(x)
 	}
-	s.freeze.cancel(to, now)
+	s.freeze.cancelFor(to, now)
 }
 
-// Pause stops the guest for a user.
-func (s *State) Pause(to Request, now time.Time) { s.run.pause(to, now) }
+// Pause pauses the guest for a user.
+func (s *State) Pause(to Request, now time.Time) { s.run.pauseFor(to, now) }
 
-// Resume lets the guest run again for a user, whatever it has waited for.
-func (s *State) Resume(to Request, now time.Time) { s.run.resume(to, now) }
+// Resume resumes the guest for a user, regardless of what it was waiting for.
+func (s *State) Resume(to Request, now time.Time) { s.run.resumeFor(to, now) }
 
 // Reset presses the reset button for a user. The answer may be a Refusal.
-func (s *State) Reset(to Request, now time.Time) { s.run.reset(to, now) }
+func (s *State) Reset(to Request, now time.Time) { s.run.resetFor(to, now) }
 
-// Freeze has the guest agent freeze the guest's file systems, and thaw them when the limit is
-// over, if not before. The answer is a status.FreezeAnswer.
+// Freeze makes the guest agent freeze the guest's file systems, and thaw them after the limit or earlier. The
+// answer is a status.FreezeAnswer.
 func (s *State) Freeze(to Request, limit time.Duration, now time.Time) {
 	switch {
 	case s.stop.requested:
-		s.line.do(Answer{To: to, Err: Refusal("the VM is being stopped")})
+		s.line.addAction(Answer{To: to, Err: Refusal("the VM is being stopped")})
 	case s.run.held != "":
-		s.line.do(Answer{To: to, Err: s.run.held})
+		s.line.addAction(Answer{To: to, Err: s.run.held})
 	case !s.run.on:
-		s.line.do(Answer{To: to, Err: Refusal("the guest does not run yet")})
+		s.line.addAction(Answer{To: to, Err: Refusal("the guest does not run yet")})
 	default:
-		s.freeze.begins(to, limit, now)
+		s.freeze.beginFor(to, limit, now)
 	}
 }
 
-// Thaw has them thawed now. The answer is a status.FreezeAnswer.
+// Thaw thaws the file systems now. The answer is a status.FreezeAnswer.
 func (s *State) Thaw(to Request, now time.Time) { s.freeze.thawFor(to, now) }
 
-// GuestFrozen takes in the answer to FreezeGuest: how many file systems are frozen. sent is
-// false if the agent does not know of it.
+// GuestFrozen processes the answer to FreezeGuest: the number of frozen file systems. sent is false if the agent
+// did not receive the request.
 func (s *State) GuestFrozen(count int, sent bool, err error, now time.Time) {
-	s.freeze.frozen(count, sent, err, now)
+	s.freeze.noteFrozen(count, sent, err, now)
 }
 
-// GuestThawed takes in the answer to ThawGuest.
-func (s *State) GuestThawed(count int, err error, now time.Time) { s.freeze.thawed(count, err, now) }
+// GuestThawed processes the answer to ThawGuest.
+func (s *State) GuestThawed(count int, err error, now time.Time) {
+	s.freeze.noteThawed(count, err, now)
+}

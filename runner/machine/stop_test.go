@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/vmstatus"
@@ -27,7 +27,7 @@ func (k *talk) forced() {
 	k.does("Signal killed")
 	k.passes(termTime)
 	k.does()
-	k.state.QEMUExited(process.Exit{}, k.now)
+	k.state.QEMUExited(childprocess.Exit{}, k.now)
 	k.state.Disconnected(qmp.ErrClosed, k.now)
 	require.Equal(k.t, vmstatus.CauseForced, k.ends().Cause)
 }
@@ -37,8 +37,8 @@ func TestAForcedStopFitsIntoTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	const lastReport = 4 * time.Second        // of cmd/vmrunner
 	most := agentTime + termTime + lastReport // a helper that obeys
-	for _, how := range methods() {
-		if how.forces() {
+	for _, how := range stopMethods() {
+		if how.isForced() {
 			most += how.forceTime()
 		}
 	}
@@ -107,7 +107,7 @@ func TestAnAgentThatRefuses(t *testing.T) {
 		k.does("system_powerdown")
 		k.isDone()
 		k.passes(59 * time.Second)
-		k.next()
+		k.nextStep()
 		k.other = nil
 		k.isDone()
 		k.passes(time.Second)
@@ -130,7 +130,7 @@ func TestNoAgentAnswers(t *testing.T) {
 		k.does("system_powerdown")
 		k.state.AgentFound(true, nil, k.now) // too late
 		k.does()
-		require.True(t, k.now.Add(time.Minute).Equal(k.state.stop.late(byACPI)))
+		require.True(t, k.now.Add(time.Minute).Equal(k.state.stop.deadlineOf(byACPI)))
 	}
 }
 
@@ -151,7 +151,7 @@ func TestQEMUDoesNotPressTheButton(t *testing.T) {
 	k.does()
 	k.logged("no answer in time")
 	k.passes(time.Minute - quitTime)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "quit")
 }
 
@@ -161,7 +161,7 @@ func TestAKilledVM(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, lasting(0), withAgent)
 	k.isStopped("enough", false)
-	k.next()
+	k.nextStep()
 	require.Equal(t, []string{"LeaveAgents", "quit"}, k.other)
 
 	k = newTalk(t, withAgent)
@@ -177,7 +177,7 @@ func TestAKilledVM(t *testing.T) {
 	k.passes(time.Second)
 	k.isStopped("kill", true)
 	require.Equal(t, "stop", k.known.Message)
-	k.next()
+	k.nextStep()
 	require.Equal(t, &StopRequest{At: at, Cause: "stop", AtOnce: true}, k.saved.Stop)
 	require.Equal(t, []string{"quit"}, k.other)
 }
@@ -221,14 +221,14 @@ func TestAStopGoesOnWithAnotherRunner(t *testing.T) {
 	k.does("Dial")
 	k.state.Connected(k.now)
 	k.isStopped("enough", false)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "system_powerdown")
 	k.returns("system_powerdown", "{}")
 	k.passes(14 * time.Second)
-	k.next()
+	k.nextStep()
 	require.NotContains(t, k.other, "quit")
 	k.passes(time.Second)
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "quit")
 }
 
@@ -255,7 +255,7 @@ func TestQuitClosesTheConnection(t *testing.T) {
 	k.does("LeaveAgents", "quit")
 	k.loses()
 	k.waits(brokenTime)
-	k.state.QEMUExited(process.Exit{}, k.now)
+	k.state.QEMUExited(childprocess.Exit{}, k.now)
 	require.Equal(t, vmstatus.CauseForced, k.ends().Cause)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
-	"vmop/runner/reconcile"
+	"vmop/runner/machine/reconcile"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
@@ -45,9 +45,9 @@ func newTalk(t *testing.T, change ...func(*Config)) *talk {
 	k := fresh(t, change...)
 	k.state.Connected(k.now)
 	k.state.Greeted("7.2.22")
-	k.next()
+	k.nextStep()
 	k.isDone()
-	k.next()
+	k.nextStep()
 	require.Contains(t, k.other, "settled")
 	k.other = nil
 	k.state.Release(1, Booting{Began: k.now}, k.now)
@@ -105,7 +105,7 @@ func (k *talk) answersAll() {
 		"query-status": runs, "query-vnc-servers": "[]", "query-chardev": "[]", "set-action": "{}",
 		"query-balloon": `{"actual": 134217728}`,
 	}
-	for k.next(); len(k.open) > 0; k.next() {
+	for k.nextStep(); len(k.open) > 0; k.nextStep() {
 		for len(k.open) > 0 {
 			answer := answers[k.open[0].Command.Execute]
 			if answer == "" {
@@ -116,8 +116,8 @@ func (k *talk) answersAll() {
 	}
 }
 
-// next carries out what is to be done now.
-func (k *talk) next() {
+// nextStep carries out what is to be done now.
+func (k *talk) nextStep() {
 	k.t.Helper()
 	step := k.state.Next(k.now)
 	k.wake = step.Wake
@@ -178,7 +178,7 @@ func line1(c qmp.Command) string {
 // does requires that these things, and no others, are done now.
 func (k *talk) does(want ...string) {
 	k.t.Helper()
-	k.next()
+	k.nextStep()
 	did := k.other
 	k.other = nil
 	require.Equal(k.t, want, did)
@@ -248,7 +248,7 @@ func (k *talk) isStopped(cause string, atOnce bool) { k.state.Stop(cause, atOnce
 // ends requires that the VM has ended now.
 func (k *talk) ends() Outcome {
 	k.t.Helper()
-	k.next()
+	k.nextStep()
 	require.NotNil(k.t, k.ended, "the VM has not ended")
 	return *k.ended
 }

@@ -12,45 +12,45 @@ import (
 )
 
 const (
-	// hangupTime is between two questions whether QEMU has noticed the end of the
-	// TPM's process, and hangups how many there are.
+	// hangupTime is the interval between two queries whether QEMU has noticed the end of the TPM's process.
+	// hangups is the number of queries.
 	hangupTime = 200 * time.Millisecond
 	hangups    = 10
-	// replacements is how many processes follow the first one.
+	// replacements is the maximum number of replacement processes.
 	replacements = 5
 	// handedName is the name in QEMU of the connection that is handed over.
 	handedName = "vmop-tpm"
 )
 
-// tpm follows the process that emulates the TPM.
+// tpm monitors the process that emulates the TPM.
 //
-// QEMU speaks with it over two connections: one carries what the guest says, and
-// cannot be made again; by the other, QEMU controls it, and exits when the machine
-// is reset and no process answers. So the process is started again, and QEMU is given
-// a connection with it: the guest stays without its TPM, but may reboot.
+// QEMU has two connections to it. The first carries the guest's commands, and can't be reestablished. With the
+// second, QEMU controls the process, and exits if the machine is reset and no process answers. Therefore the
+// process is started again, and QEMU receives a connection to it. The guest remains without its TPM, but may
+// reboot.
 //
 // See docs/decisions/0050-tpm-process.md.
 type tpm struct {
 	*line
 	keep   *keeper
 	name   string // of the helper; "" if the machine has no TPM
-	socket string // on which it is reached; "": it cannot be started again
+	socket string // of the process; "": it can't be started again
 
 	lost     bool
-	answered func() // QEMU has answered since: its end was not why the process ended
+	answered func() // called when QEMU has answered since, so QEMU's end was not why the process ended
 	step     tpmStep
 	due      time.Time // of the step
-	asked    int       // questions whether QEMU has noticed
-	started  int       // processes
+	asked    int       // number of queries whether QEMU has noticed
+	started  int       // number of started processes
 	chardev  string    // QEMU's name of the connection
 }
 
 type tpmStep int
 
 const (
-	tpmRests   tpmStep = iota // nothing to do, or something is awaited
+	tpmRests   tpmStep = iota // idle, or waiting for an answer
 	tpmAsks                   // has QEMU noticed the end?
-	tpmForbids                // QEMU is to end in good order when the guest reboots
+	tpmForbids                // QEMU must exit properly when the guest reboots
 )
 
 func newTPM(l *line, keep *keeper, p *plan.Plan) *tpm {
@@ -63,7 +63,7 @@ func newTPM(l *line, keep *keeper, p *plan.Plan) *tpm {
 	return t
 }
 
-// socketOf returns the path of the socket on which a helper is reached.
+// socketOf returns the path of a helper's socket.
 func socketOf(p *plan.Plan, h plan.Process) string {
 	names := h.Descriptors()
 	for _, l := range p.Listeners {
@@ -74,12 +74,12 @@ func socketOf(p *plan.Plan, h plan.Process) string {
 	return h.Ready
 }
 
-// ended takes in the end of the process, or that of one that was started again.
-func (t *tpm) ended() {
+// noteEnd processes the end of the process, or of its replacement.
+func (t *tpm) noteEnd() {
 	t.lost, t.asked, t.due = true, 0, time.Time{}
 	if t.keep.progress.TPMReplaced {
 		t.keep.progress.TPMReplaced = false
-		t.keep.save()
+		t.keep.saveProgress()
 	}
 	t.step = tpmAsks
 	if t.socket == "" || t.started == replacements {
@@ -87,39 +87,39 @@ func (t *tpm) ended() {
 	}
 }
 
-// missing takes in that an earlier runner has seen the end.
-func (t *tpm) missing() {
+// noteMissing records that an earlier runner has seen the end.
+func (t *tpm) noteMissing() {
 	if t.keep.progress.TPMReplaced {
 		t.lost = true
 		return
 	}
-	t.ended()
+	t.noteEnd()
 }
 
-func (t *tpm) next(now time.Time) (wake time.Time) {
+func (t *tpm) nextStep(now time.Time) (wake time.Time) {
 	switch {
 	case t.step == tpmRests || !t.connected:
 	case now.Before(t.due):
 		return t.due
 	case t.step == tpmAsks:
-		t.query(now)
+		t.queryConnection(now)
 	case t.step == tpmForbids:
 		t.forbidReboots(now)
 	}
 	return time.Time{}
 }
 
-// says says a command. If QEMU refuses it, there is no other TPM process.
-func (t *tpm) says(c qmp.Command, now time.Time, then func(a answer, now time.Time)) {
+// sendTPMCommand sends a command. If QEMU refuses it, the TPM process is not replaced.
+func (t *tpm) sendTPMCommand(c qmp.Command, now time.Time, then func(a answer, now time.Time)) {
 	t.step = tpmRests
-	t.send(c, now, func(a answer, now time.Time) {
+	t.sendCommand(c, now, func(a answer, now time.Time) {
 		switch {
 		case a.err == nil:
 			t.answered()
 			then(a, now)
-		case refused(a.err):
+		case isRefusal(a.err):
 			t.answered()
-			t.log(slog.LevelWarn, "QEMU refuses another TPM process", "command", c.Execute, "err", a.err)
+			t.addLog(slog.LevelWarn, "QEMU refuses another TPM process", "command", c.Execute, "err", a.err)
 			t.step = tpmForbids
 		default:
 			t.step = tpmAsks
@@ -127,19 +127,19 @@ func (t *tpm) says(c qmp.Command, now time.Time, then func(a answer, now time.Ti
 	})
 }
 
-// query finds QEMU's end of the connection.
-func (t *tpm) query(now time.Time) {
-	t.says(qmp.Command{Execute: "query-chardev"}, now, func(a answer, now time.Time) {
+// queryConnection finds QEMU's end of the connection.
+func (t *tpm) queryConnection(now time.Time) {
+	t.sendTPMCommand(qmp.Command{Execute: "query-chardev"}, now, func(a answer, now time.Time) {
 		var chardevs []struct{ Label, Filename string }
-		if err := a.decode(&chardevs); err != nil {
-			t.log(slog.LevelWarn, "asking for the connection with the TPM", "err", err)
+		if err := a.decodeInto(&chardevs); err != nil {
+			t.addLog(slog.LevelWarn, "asking for the connection with the TPM", "err", err)
 		}
 		for _, c := range chardevs {
 			file, _, _ := strings.Cut(c.Filename, ",")
 			if file == "disconnected:unix:"+t.socket {
 				t.chardev = c.Label
 				t.started++
-				t.do(StartHelper{t.name, t.socket})
+				t.addAction(StartHelper{t.name, t.socket})
 				return
 			}
 		}
@@ -150,43 +150,42 @@ func (t *tpm) query(now time.Time) {
 	})
 }
 
-// replaced takes in the connection with the process that was started again, or why
-// there is none.
-func (t *tpm) replaced(conn *os.File, err error, now time.Time) {
+// noteReplaced processes the connection to the restarted process, or why it could not be started.
+func (t *tpm) noteReplaced(conn *os.File, err error, now time.Time) {
 	if err != nil {
-		t.log(slog.LevelWarn, "the TPM's process cannot be started again", "process", t.name, "err", err)
+		t.addLog(slog.LevelWarn, "the TPM's process cannot be started again", "process", t.name, "err", err)
 		t.step = tpmForbids
 		return
 	}
 	get := qmp.Command{Execute: "getfd", Arguments: map[string]string{"fdname": handedName}, File: conn}
 	add := qmp.Command{Execute: "add_client", Arguments: map[string]string{"protocol": t.chardev, "fdname": handedName}}
-	t.send(get, now, func(answer, time.Time) { t.do(Close{conn}) }) // if it fails, the next one does
-	t.says(add, now, func(answer, time.Time) {
+	// if it fails, the next command fails as well
+	t.sendTPMCommand(get, now, func(answer, time.Time) { t.addAction(Close{conn}) })
+	t.sendTPMCommand(add, now, func(answer, time.Time) {
 		t.keep.progress.TPMReplaced = true
-		t.keep.save()
-		t.log(slog.LevelInfo, "the TPM's process was started again: the guest has no TPM, but may reboot", "process", t.name)
+		t.keep.saveProgress()
+		t.addLog(slog.LevelInfo, "the TPM's process was started again: the guest has no TPM, but may reboot", "process", t.name)
 	})
 }
 
-// forbidReboots has QEMU end in good order when the guest reboots. Otherwise it
-// would crash then: data that only QEMU has, such as the tables of qcow2 images,
-// would be lost.
+// forbidReboots makes QEMU exit properly when the guest reboots. Otherwise QEMU would crash, and data that only
+// QEMU has, such as tables of qcow2 images, would be lost.
 func (t *tpm) forbidReboots(now time.Time) {
 	command := qmp.Command{Execute: "set-action", Arguments: map[string]string{"reboot": "shutdown"}}
 	t.step = tpmRests
-	t.send(command, now, func(a answer, _ time.Time) {
-		if a.err != nil && !refused(a.err) {
+	t.sendTPMCommand(command, now, func(a answer, _ time.Time) {
+		if a.err != nil && !isRefusal(a.err) {
 			t.step = tpmForbids
 			return
 		}
 		t.answered()
 		if a.err != nil {
-			t.log(slog.LevelWarn, "QEMU will crash when the guest reboots, because its TPM is lost", "err", a.err)
+			t.addLog(slog.LevelWarn, "QEMU will crash when the guest reboots, because its TPM is lost", "err", a.err)
 		}
 	})
 }
 
-// noReset says why the machine must not be reset; empty if it may.
+// noReset returns why the machine must not be reset, or "".
 func (t *tpm) noReset() string {
 	if t.lost {
 		return "the VM cannot be reset because its TPM is lost, and a reset does not bring it back; " +

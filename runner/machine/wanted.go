@@ -8,39 +8,38 @@ import (
 	"time"
 
 	"vmop/qmp"
-	"vmop/runner/reconcile"
+	"vmop/runner/machine/reconcile"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
-// A Wish is what a configuration wants of a running VM.
+// A Wish is what a configuration requests for a running VM.
 type Wish struct {
-	// Desired is for the rules of the plan. Sizes and NoReset are not taken from
-	// it.
+	// Desired is for the rules of the plan. Its Sizes and NoReset are ignored.
 	Desired reconcile.Desired
-	// Powerdown is what the guest has for shutting down.
+	// Powerdown is the guest's time for shutting down.
 	Powerdown time.Duration
-	// User is to be logged in; "" is none.
+	// User is the user who should be logged in; "" means no user.
 	User string
-	// Cards are those of the machine, with the ports that lead to the guest.
+	// Cards are the machine's network cards, with the ports that lead to the guest.
 	Cards status.Cards
 }
 
-// A Reading is what became of reading a configuration.
+// A Reading is the result of reading a configuration.
 type Reading struct {
-	// Err says why it cannot be used; empty if it can. Then the one before stays in
-	// force, and Wish means nothing.
+	// Err is why the configuration can't be used, or "". If it is set, the previous configuration stays active,
+	// and Wish has no meaning.
 	Err  string
 	Wish Wish
-	// Generation is the configuration's own; 0 if it has none.
+	// Generation is the configuration's own; 0 if it has no generation.
 	Generation int64
-	// Resource that it was made of; "" if it was not.
+	// Resource is the UID of the configuration's custom resource, or "".
 	Resource string
 }
 
-// wanted keeps the machine near the configuration in force. Package reconcile
-// decides which commands bring it nearer.
+// wanted keeps the machine close to the active configuration. Package reconcile decides which commands are
+// needed.
 type wanted struct {
 	*line
 	keep    *keeper
@@ -52,22 +51,21 @@ type wanted struct {
 	rules *reconcile.Machine
 	wish  Wish
 	sizes map[int]int64 // of disks on the host
-	// differences are what of these disks isn't as configured.
+	// differences describe how these disks differ from the configuration.
 	differences []vmspec.Fault
-	serialBase  int // passwords that were set before rules was made
+	serialBase  int // passwords that were set before rules was created
 	protected   bool
 	cpus        int   // of a machine without a rule for them
-	ram         int64 // likewise, in bytes
+	ram         int64 // of a machine without a rule for it, in bytes
 	misplaced   []string
 
-	// What was published or logged last, so that it is not repeated.
+	// The last published and logged values, to avoid repetitions.
 	facts             []status.Update
 	problems, pending string
-	typeFault         string // why it is not known what a restart would change
+	typeFault         string // why it is unknown what a restart would change
 }
 
-// knownAgain forgets what is known of the machine: after a connection was lost it
-// has to be asked for.
+// knownAgain forgets the machine's known state. After a lost connection it must be queried again.
 func (w *wanted) knownAgain() {
 	if w.rules != nil {
 		w.serialBase += w.rules.Facts().PasswordSerial
@@ -77,9 +75,9 @@ func (w *wanted) knownAgain() {
 	w.rules.Doubt()
 }
 
-// next says what brings the machine nearer to what is wanted. A machine that is
-// being stopped is left alone.
-func (w *wanted) next(now time.Time) (wake time.Time) {
+// nextStep sends the commands that bring the machine closer to the wish. It leaves a machine alone that is being
+// stopped.
+func (w *wanted) nextStep(now time.Time) (wake time.Time) {
 	if w.stop.began || !w.connected || w.run.held != "" {
 		return time.Time{}
 	}
@@ -87,18 +85,18 @@ func (w *wanted) next(now time.Time) (wake time.Time) {
 	want.Sizes, want.NoReset = w.sizes, w.helpers.tpm.noReset()
 	step := w.rules.Next(want, now)
 	for _, address := range step.Servers {
-		w.do(TryServer{address})
+		w.addAction(TryServer{address})
 	}
 	for _, d := range step.Opens {
-		w.do(OpenDisk{d})
+		w.addAction(OpenDisk{d})
 	}
-	w.place(step)
-	w.saveFacts() // first: what cannot be recorded as done must not be done twice
+	w.placeThreads(step)
+	w.saveFacts() // first: an action that can't be recorded could be repeated
 	rules := w.rules
 	for _, r := range step.Requests {
-		w.send(r.Command, now, func(a answer, now time.Time) {
+		w.sendCommand(r.Command, now, func(a answer, now time.Time) {
 			if r.Command.File != nil {
-				w.do(Close{r.Command.File})
+				w.addAction(Close{r.Command.File})
 			}
 			rules.Answer(r, a.reply, a.err, now)
 		})
@@ -108,14 +106,14 @@ func (w *wanted) next(now time.Time) (wake time.Time) {
 	return step.Wake
 }
 
-// place has threads run where they are to.
-func (w *wanted) place(step reconcile.Step) {
+// placeThreads requests the placement of threads.
+func (w *wanted) placeThreads(step reconcile.Step) {
 	for _, p := range step.Placements {
-		w.do(Place{p})
+		w.addAction(Place{p})
 	}
 }
 
-// saveFacts keeps what another runner must know.
+// saveFacts saves the facts that another runner must know.
 func (w *wanted) saveFacts() {
 	facts := w.rules.Facts()
 	have := &w.keep.progress
@@ -125,14 +123,14 @@ func (w *wanted) saveFacts() {
 		return
 	}
 	have.ResetCounter, have.PasswordSerial = counter, serial
-	w.keep.save()
+	w.keep.saveProgress()
 }
 
-// publishFacts puts what is true into the status.
+// publishFacts publishes the known state in the status.
 func (w *wanted) publishFacts() {
 	facts := w.rules.Facts()
-	cpus, ram := facts.CPUs, facts.RAM // 0: not known yet
-	if !w.plan.Has("cpus") {           // they are as they were
+	cpus, ram := facts.CPUs, facts.RAM // 0: unknown
+	if !w.plan.Has("cpus") {           // unchanged since the start
 		cpus = w.cpus
 	}
 	if !w.plan.Has("balloon") && !w.plan.Has("memory") {
@@ -152,7 +150,7 @@ func (w *wanted) publishFacts() {
 		const text = "the VM could not be started again, and what a restart would change is not known: "
 		problems = append(problems, status.Problem{Path: "vmType", Message: text + w.typeFault})
 	}
-	serial := -1 // there is no password
+	serial := -1 // no password
 	if w.protected {
 		serial = w.serialBase + facts.PasswordSerial
 	}
@@ -161,11 +159,11 @@ func (w *wanted) publishFacts() {
 	}
 	if !reflect.DeepEqual(updates, w.facts) {
 		w.facts = updates
-		w.publish(updates...)
+		w.publishUpdates(updates...)
 	}
 }
 
-// logProblems logs what cannot be as it is wanted, when that changes.
+// logProblems logs the wishes that are not fulfilled, when they change.
 func (w *wanted) logProblems() {
 	var lines []string
 	for _, p := range w.rules.Facts().Problems {
@@ -180,52 +178,51 @@ func (w *wanted) logProblems() {
 	}
 	w.problems = text
 	if text == "" {
-		w.log(slog.LevelInfo, "the VM is as configured again")
+		w.addLog(slog.LevelInfo, "the VM is as configured again")
 		return
 	}
-	w.log(slog.LevelWarn, "the VM is not as configured", "err", text)
+	w.addLog(slog.LevelWarn, "the VM is not as configured", "err", text)
 }
 
-// read takes in a configuration, which is in force from now on if it can be used.
-func (w *wanted) read(r Reading) {
+// takeReading processes a configuration. If it can be used, it becomes the active configuration.
+func (w *wanted) takeReading(r Reading) {
 	if r.Err != "" {
-		w.publish(status.Read{Generation: w.nextGeneration(r.Generation), Error: r.Err})
-		w.log(slog.LevelError, "the configuration cannot be used; the one before stays in force", "err", r.Err)
+		w.publishUpdates(status.Read{Generation: w.nextGeneration(r.Generation), Error: r.Err})
+		w.addLog(slog.LevelError, "the configuration cannot be used; the one before stays in force", "err", r.Err)
 		return
 	}
 	generation := w.nextGeneration(r.Generation)
-	w.publish(status.Read{Generation: generation, Resource: r.Resource}, status.Applied(generation))
-	w.log(slog.LevelInfo, "configuration read")
-	w.want(r.Wish)
+	w.publishUpdates(status.Read{Generation: generation, Resource: r.Resource}, status.Applied(generation))
+	w.addLog(slog.LevelInfo, "configuration read")
+	w.setWish(r.Wish)
 }
 
-// want makes a wish the one in force.
-func (w *wanted) want(wish Wish) {
+// setWish activates a wish.
+func (w *wanted) setWish(wish Wish) {
 	w.wish, w.stop.timeout = wish, wish.Powerdown
-	w.publish(status.WantedUser(wish.User), wish.Cards)
-	w.do(LogIn{wish.User})
+	w.publishUpdates(status.WantedUser(wish.User), wish.Cards)
+	w.addAction(LogIn{wish.User})
 }
 
-// nextGeneration returns the generation of a configuration that was read: its
-// own, or the next number if it has none.
+// nextGeneration returns the generation of a configuration that was read: its own, or the next number if it has
+// no generation.
 func (w *wanted) nextGeneration(own int64) int64 {
 	if w.keep.progress.Generation++; own > 0 {
 		w.keep.progress.Generation = own
 	}
-	w.keep.save()
+	w.keep.saveProgress()
 	return w.keep.progress.Generation
 }
 
-// awaitRestart takes in which changes await a restart of the VM, or why that is
-// not known.
+// awaitRestart records the changes that need a restart of the VM, or why they are unknown.
 func (w *wanted) awaitRestart(list status.Pending, err error) {
 	if err != nil {
-		w.log(slog.LevelWarn, "the changes that await a restart are not known", "err", err)
+		w.addLog(slog.LevelWarn, "the changes that await a restart are not known", "err", err)
 		w.typeFault = err.Error()
 		return
 	}
 	w.typeFault = ""
-	w.publish(list)
+	w.publishUpdates(list)
 	var paths []string
 	for _, c := range list.Changes {
 		paths = append(paths, c.Path)
@@ -237,10 +234,10 @@ func (w *wanted) awaitRestart(list status.Pending, err error) {
 	}
 	w.pending = text
 	if text == "" {
-		w.log(slog.LevelInfo, "no change awaits a restart")
+		w.addLog(slog.LevelInfo, "no change awaits a restart")
 		return
 	}
-	w.log(slog.LevelInfo, "changes await a restart of the VM", "paths", paths)
+	w.addLog(slog.LevelInfo, "changes await a restart of the VM", "paths", paths)
 }
 
-func (w *wanted) observe(e qmp.Event, now time.Time) { w.rules.Observe(e, now) }
+func (w *wanted) observeEvent(e qmp.Event, now time.Time) { w.rules.Observe(e, now) }

@@ -26,19 +26,19 @@ func TestConfigurationsAreReadAndApplied(t *testing.T) {
 	k.logged("configuration read")
 	k.isDone()
 	k.state.Configured(Reading{Err: "vm: no"})
-	k.next()
+	k.nextStep()
 	require.Equal(t, status.Configuration{
 		Generation: 3, Applied: 2, Compared: 1, Resource: "web", Error: "vm: no",
 	}, k.known.Configuration)
 	require.Equal(t, 64*mib, int(k.state.wanted.wish.Desired.RAM))
 	k.state.AwaitRestart(status.Pending{}, nil)
-	k.next()
+	k.nextStep()
 	require.Equal(t, int64(1), k.known.Configuration.Compared, "it is about the one before")
 	k.state.Configured(Reading{Wish: wish, Generation: 17})
-	k.next()
+	k.nextStep()
 	require.Equal(t, int64(1), k.known.Configuration.Compared, "it is not compared yet")
 	k.state.AwaitRestart(status.Pending{}, nil)
-	k.next()
+	k.nextStep()
 	require.Equal(t, int64(17), k.known.Configuration.Compared)
 	require.Equal(t, int64(17), k.known.Configuration.Applied)
 }

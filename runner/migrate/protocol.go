@@ -1,11 +1,11 @@
 package migrate
 
-// A Message is what one side says to the other. A connection delivers messages in order, or breaks.
+// A Message is what one side sends to the other. A connection delivers messages in order, or breaks.
 type Message string
 
 // Messages of the source.
 const (
-	Offer Message = "Offer" // with the plan: can the target have the guest?
+	Offer Message = "Offer" // with the plan: asks whether the target accepts the guest
 	Go    Message = "Go"    // the source has released the guest; also a question that can be repeated
 	Abort Message = "Abort" // the source keeps the guest
 	Known Message = "Known" // the source has recorded the answer to Go, and won't ask again
@@ -13,88 +13,89 @@ const (
 
 // Messages of the target.
 const (
-	Accept  Message = "Accept"  // its QEMU waits for the guest
-	Refuse  Message = "Refuse"  // it can't have the guest, for a reason
-	Loaded  Message = "Loaded"  // its QEMU has all of the guest, and is paused
-	Resumed Message = "Resumed" // the guest is the target's
+	Accept  Message = "Accept"  // the target's QEMU waits for the guest
+	Refuse  Message = "Refuse"  // the target can't accept the guest, with a reason
+	Loaded  Message = "Loaded"  // the target's QEMU has the complete guest, paused
+	Resumed Message = "Resumed" // the target owns the guest
 	Aborted Message = "Aborted" // the target has not resumed the guest, and never will
 )
 
-// A Record is what survives a runner that is killed. It belongs to one migration, by its id.
+// A Record is the state that survives a killed runner. It belongs to one migration.
 type Record string
 
 // The records.
 const (
 	NoRecord  Record = ""          // there is no migration
-	Migrating Record = "Migrating" // source: the guest is its own
-	Released  Record = "Released"  // source: the guest may be the target's
-	Moved     Record = "Moved"     // source: the guest is the target's
-	Expecting Record = "Expecting" // target: the guest is the source's
-	Taken     Record = "Taken"     // target: the guest is its own
-	Given     Record = "Given"     // target: it never resumes the guest
+	Migrating Record = "Migrating" // source: the source owns the guest
+	Released  Record = "Released"  // source: the target may own the guest
+	Moved     Record = "Moved"     // source: the target owns the guest
+	Expecting Record = "Expecting" // target: the source owns the guest
+	Taken     Record = "Taken"     // target: the target owns the guest
+	Given     Record = "Given"     // target: the target never resumes the guest
 )
 
-// An Event is what happens to a side.
+// An Event is something that happens to a side.
 type Event string
 
-// Events of both sides, besides messages (see Heard).
+// Events of both sides, in addition to messages (see Heard).
 const (
-	Disconnected Event = "Disconnected" // the other side can't be reached now
-	Connected    Event = "Connected"    // it can
+	Disconnected Event = "Disconnected" // the other side can't be reached at the moment
+	Connected    Event = "Connected"    // the other side can be reached
 	QEMUEnded    Event = "QEMUEnded"    // this side's QEMU is gone
-	Cancelled    Event = "Cancelled"    // a user, or this side's patience, wants the migration to end
-	Restarted    Event = "Restarted"    // the runner is another one than that of the record
-	// Fenced: it is certain that nothing of the other side runs, or will run, any more: its host
-	// was ended, or its pod is gone with its node.
+	Cancelled    Event = "Cancelled"    // a user cancels the migration, or a timeout of this side
+	Restarted    Event = "Restarted"    // the record was written by another runner
+	// Fenced: everything of the other side has certainly ended for good, because its host was shut down, or its
+	// pod is gone with its node.
 	Fenced Event = "Fenced"
 )
 
 // Events of the source.
 const (
-	Begin    Event = "Begin"    // a user wants the guest to move
+	Begin    Event = "Begin"    // a user starts to move the guest
 	AtSwitch Event = "AtSwitch" // QEMU waits with the guest paused: MIGRATION status pre-switchover
-	Copied   Event = "Copied"   // QEMU has sent all: status completed
+	Copied   Event = "Copied"   // QEMU has sent everything: status completed
 	Failed   Event = "Failed"   // QEMU has given up: status failed or cancelled; it may have resumed the guest
 )
 
 // Events of the target.
 const (
 	Suits    Event = "Suits"    // the plan of an offer gives the guest the same hardware
-	Differs  Event = "Differs"  // it doesn't
+	Differs  Event = "Differs"  // the hardware differs
 	Listens  Event = "Listens"  // QEMU waits for the guest
-	Complete Event = "Complete" // QEMU has all of the guest
-	// Continues: QEMU has resumed the guest, or may have. NotResumed: it was gone before it was asked to.
+	Complete Event = "Complete" // QEMU has the complete guest
+	// Continues: QEMU has resumed the guest, or may have. NotResumed: QEMU ended before it could resume the
+	// guest.
 	Continues  Event = "Continues"
 	NotResumed Event = "NotResumed"
 )
 
-// Heard returns the event that the other side has said something.
+// Heard returns the event that the other side has sent a message.
 func Heard(m Message) Event { return Event("heard " + string(m)) }
 
-// A Do is what a side has QEMU do, or does for it.
+// A Do is the kind of an Action.
 type Do string
 
-// What is done.
+// The kinds of actions.
 const (
-	Compare     Do = "Compare"     // target: the plans; then Suits or Differs
+	Compare     Do = "Compare"     // target: compare the plans; then Suits or Differs
 	Receive     Do = "Receive"     // target: start QEMU paused, waiting for the guest; then Listens
-	Copy        Do = "Copy"        // source: disks and memory; then AtSwitch, or Failed
+	Copy        Do = "Copy"        // source: copy disks and memory; then AtSwitch, or Failed
 	Switch      Do = "Switch"      // source: end the copies of disks, migrate-continue; then Copied, or Failed
 	StopCopying Do = "StopCopying" // source: migrate_cancel, and end the copies of disks
 	Resume      Do = "Resume"      // cont, if the guest is not running; then, at the target, Continues or NotResumed
 	Quit        Do = "Quit"        // end QEMU
-	Connect     Do = "Connect"     // source: reach the target, again and again; then Connected
-	Write       Do = "Write"       // the record Note, which is on the disk before the next action
-	Say         Do = "Say"         // Message, which is lost if there is no connection
+	Connect     Do = "Connect"     // source: connect to the target, with retries; then Connected
+	Write       Do = "Write"       // write the record Note, and sync it to disk before the next action
+	Say         Do = "Say"         // send Message, which is lost without a connection
 )
 
-// An Action is one step. A side carries out its actions in order, before it learns of another event.
+// An Action is one step. A side carries out its actions in order, before it processes another event.
 type Action struct {
 	Do      Do
 	Message Message // for Say
 	Note    Record  // for Write
 }
 
-func record(r Record) Action { return Action{Do: Write, Note: r} }
-func send(m Message) Action  { return Action{Do: Say, Message: m} }
-func do(what Do) Action      { return Action{Do: what} }
+func writeAction(r Record) Action { return Action{Do: Write, Note: r} }
+func sayAction(m Message) Action  { return Action{Do: Say, Message: m} }
+func plainAction(what Do) Action  { return Action{Do: what} }

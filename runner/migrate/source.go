@@ -1,6 +1,6 @@
 package migrate
 
-// A Stage is how far a side is.
+// A Stage is the progress of a side.
 type Stage string
 
 // The stages of the source.
@@ -9,19 +9,19 @@ const (
 	Offering  Stage = "Offering"  // the target is asked
 	Copying   Stage = "Copying"   // the guest runs, and is copied
 	Switching Stage = "Switching" // the guest is paused, and the rest is copied
-	Asking    Stage = "Asking"    // the guest is released: has the target resumed it?
-	Gone      Stage = "Gone"      // it has
+	Asking    Stage = "Asking"    // the guest is released, and the target is asked whether it has resumed it
+	Gone      Stage = "Gone"      // the target has resumed the guest
 )
 
 // A Source is the side that has the guest.
 type Source struct {
 	Stage Stage
-	// copied, loaded: QEMU has sent everything, the target has it.
+	// copied: QEMU has sent everything. loaded: the target has received it.
 	copied, loaded bool
 	ended          bool // QEMU is gone
 }
 
-// SourceOf returns the source that a runner finds by its record. Restarted is its next event.
+// SourceOf returns the source in the state of a record that a runner finds. Its next event must be Restarted.
 func SourceOf(r Record) Source {
 	switch r {
 	case Migrating:
@@ -34,8 +34,8 @@ func SourceOf(r Record) Source {
 	return Source{}
 }
 
-// On returns what a source is after an event, and what is to be done. An event that comes too late, or
-// that doesn't concern the stage, changes nothing.
+// On returns the source after an event, and the resulting actions. It ignores an event that comes too late or
+// that does not concern the stage.
 func (s Source) On(e Event) (Source, []Action) {
 	if e == QEMUEnded {
 		s.ended = true
@@ -43,38 +43,38 @@ func (s Source) On(e Event) (Source, []Action) {
 	switch s.Stage {
 	case Still:
 		if e == Begin {
-			return Source{Stage: Offering}, []Action{record(Migrating), do(Connect)}
+			return Source{Stage: Offering}, []Action{writeAction(Migrating), plainAction(Connect)}
 		}
 	case Offering, Copying, Switching:
-		return s.before(e)
+		return s.beforeRelease(e)
 	case Asking:
-		return s.released(e)
+		return s.afterRelease(e)
 	case Gone:
 		if e == Restarted {
-			return s, []Action{do(Quit)}
+			return s, []Action{plainAction(Quit)}
 		}
 	}
 	return s, nil
 }
 
-// before is the time in which the guest is the source's, whatever happens.
-func (s Source) before(e Event) (Source, []Action) {
+// beforeRelease handles events while the source certainly owns the guest.
+func (s Source) beforeRelease(e Event) (Source, []Action) {
 	switch e {
 	case Cancelled, Failed, Disconnected, Restarted, Fenced, QEMUEnded, Heard(Refuse), Heard(Aborted):
-		return s.keep()
+		return s.keepGuest()
 	case Connected:
 		if s.Stage == Offering {
-			return s, []Action{send(Offer)}
+			return s, []Action{sayAction(Offer)}
 		}
 	case Heard(Accept):
 		if s.Stage == Offering {
 			s.Stage = Copying
-			return s, []Action{do(Copy)}
+			return s, []Action{plainAction(Copy)}
 		}
 	case AtSwitch:
 		if s.Stage == Copying {
 			s.Stage = Switching
-			return s, []Action{do(Switch)}
+			return s, []Action{plainAction(Switch)}
 		}
 	case Copied:
 		s.copied = true
@@ -83,34 +83,34 @@ func (s Source) before(e Event) (Source, []Action) {
 	}
 	if s.Stage == Switching && s.copied && s.loaded {
 		s.Stage = Asking
-		return s, []Action{record(Released), send(Go)}
+		return s, []Action{writeAction(Released), sayAction(Go)}
 	}
 	return s, nil
 }
 
-// keep ends the migration: the source has never sent Go to the target.
-func (s Source) keep() (Source, []Action) {
+// keepGuest ends the migration. The source has never sent Go to the target.
+func (s Source) keepGuest() (Source, []Action) {
 	if s.ended {
-		return Source{}, []Action{send(Abort), record(NoRecord)}
+		return Source{}, []Action{sayAction(Abort), writeAction(NoRecord)}
 	}
-	return Source{}, []Action{send(Abort), do(StopCopying), do(Resume), record(NoRecord)}
+	return Source{}, []Action{sayAction(Abort), plainAction(StopCopying), plainAction(Resume), writeAction(NoRecord)}
 }
 
-// released is the time in which the guest may be the target's.
-func (s Source) released(e Event) (Source, []Action) {
+// afterRelease handles events while the target may own the guest.
+func (s Source) afterRelease(e Event) (Source, []Action) {
 	switch e {
 	case Restarted, Disconnected:
-		return s, []Action{do(Connect)}
+		return s, []Action{plainAction(Connect)}
 	case Connected:
-		return s, []Action{send(Go)}
-	case Heard(Resumed), Fenced: // who is gone may have resumed the guest, and it may have written to disks
+		return s, []Action{sayAction(Go)}
+	case Heard(Resumed), Fenced: // a fenced target may have resumed the guest, which may have written to disks
 		s.Stage = Gone
-		return s, []Action{record(Moved), send(Known), do(Quit)}
+		return s, []Action{writeAction(Moved), sayAction(Known), plainAction(Quit)}
 	case Heard(Aborted):
 		if s.ended {
-			return Source{}, []Action{record(NoRecord), send(Known)}
+			return Source{}, []Action{writeAction(NoRecord), sayAction(Known)}
 		}
-		return Source{}, []Action{do(Resume), record(NoRecord), send(Known)}
+		return Source{}, []Action{plainAction(Resume), writeAction(NoRecord), sayAction(Known)}
 	}
 	return s, nil
 }

@@ -2,19 +2,19 @@ package migrate
 
 // The stages of the target, which begins with Still.
 const (
-	Comparing Stage = "Comparing" // an offer is judged
-	Preparing Stage = "Preparing" // QEMU is started
-	Receiving Stage = "Receiving" // the guest comes
-	Holding   Stage = "Holding"   // all of it is here, paused
-	Resuming  Stage = "Resuming"  // it is recorded that it is the target's, and QEMU is asked to resume it
-	Running   Stage = "Running"   // it is the target's
-	Refused   Stage = "Refused"   // it never will be
+	Comparing Stage = "Comparing" // an offer is being checked
+	Preparing Stage = "Preparing" // QEMU is being started
+	Receiving Stage = "Receiving" // the guest is arriving
+	Holding   Stage = "Holding"   // the complete guest is here, paused
+	Resuming  Stage = "Resuming"  // the target's ownership is recorded, and QEMU is asked to resume the guest
+	Running   Stage = "Running"   // the target owns the guest
+	Refused   Stage = "Refused"   // the target will never own the guest
 )
 
-// A Target is the side that gets the guest.
+// A Target is the side that receives the guest.
 type Target struct{ Stage Stage }
 
-// TargetOf returns the target that a runner finds by its record. Restarted is its next event.
+// TargetOf returns the target in the state of a record that a runner finds. Its next event must be Restarted.
 func TargetOf(r Record) Target {
 	switch r {
 	case Expecting:
@@ -27,51 +27,51 @@ func TargetOf(r Record) Target {
 	return Target{}
 }
 
-// On returns what a target is after an event, and what is to be done.
+// On returns the target after an event, and the resulting actions.
 func (t Target) On(e Event) (Target, []Action) {
 	switch t.Stage {
 	case Still:
 		switch e {
 		case Heard(Offer):
-			return Target{Comparing}, []Action{do(Compare)}
+			return Target{Comparing}, []Action{plainAction(Compare)}
 		case Cancelled:
 			return Target{Refused}, nil
-		case Heard(Go): // of a migration that isn't known here
+		case Heard(Go): // of a migration that is unknown here
 			return t.giveUp(Aborted)
 		}
 	case Comparing, Preparing, Receiving, Holding:
-		return t.before(e)
+		return t.beforeGo(e)
 	case Resuming:
 		switch e {
 		case Continues:
-			return Target{Running}, []Action{send(Resumed)}
+			return Target{Running}, []Action{sayAction(Resumed)}
 		case NotResumed:
 			return t.giveUp(Aborted)
 		}
 	case Running:
 		switch e {
-		case Restarted: // if QEMU is gone, no runner knows any more what the guest has done
-			return t, []Action{do(Resume), send(Resumed)}
+		case Restarted: // if QEMU is gone, its guest's activity is unknown to all runners
+			return t, []Action{plainAction(Resume), sayAction(Resumed)}
 		case Heard(Go):
-			return t, []Action{send(Resumed)}
+			return t, []Action{sayAction(Resumed)}
 		case Heard(Known):
-			return t, []Action{record(NoRecord)}
+			return t, []Action{writeAction(NoRecord)}
 		}
 	case Refused:
 		switch e {
-		case Heard(Known), Heard(Abort): // whoever says Abort will not say Go
-			return t, []Action{record(NoRecord)}
+		case Heard(Known), Heard(Abort): // after Abort the source does not send Go
+			return t, []Action{writeAction(NoRecord)}
 		case Restarted:
-			return t, []Action{do(Quit)}
+			return t, []Action{plainAction(Quit)}
 		case Heard(Go):
-			return t, []Action{send(Aborted)}
+			return t, []Action{sayAction(Aborted)}
 		}
 	}
 	return t, nil
 }
 
-// before is the time in which the guest is the source's.
-func (t Target) before(e Event) (Target, []Action) {
+// beforeGo handles events while the source owns the guest.
+func (t Target) beforeGo(e Event) (Target, []Action) {
 	switch e {
 	case Heard(Abort), Cancelled, Restarted, QEMUEnded:
 		return t.giveUp(Aborted)
@@ -79,26 +79,26 @@ func (t Target) before(e Event) (Target, []Action) {
 		return t.giveUp(Refuse)
 	case Suits:
 		if t.Stage == Comparing {
-			return Target{Preparing}, []Action{record(Expecting), do(Receive)}
+			return Target{Preparing}, []Action{writeAction(Expecting), plainAction(Receive)}
 		}
 	case Listens:
 		if t.Stage == Preparing {
-			return Target{Receiving}, []Action{send(Accept)}
+			return Target{Receiving}, []Action{sayAction(Accept)}
 		}
 	case Complete:
 		if t.Stage == Receiving {
-			return Target{Holding}, []Action{send(Loaded)}
+			return Target{Holding}, []Action{sayAction(Loaded)}
 		}
 	case Heard(Go), Fenced:
 		if t.Stage == Holding {
-			return Target{Resuming}, []Action{record(Taken), do(Resume)}
+			return Target{Resuming}, []Action{writeAction(Taken), plainAction(Resume)}
 		}
-		return t.giveUp(Aborted) // Go: it can't be; a source that is gone: half of the guest is nothing
+		return t.giveUp(Aborted) // Go can't happen here; if the source is gone, an incomplete guest is useless
 	}
 	return t, nil
 }
 
-// giveUp makes sure that the guest is never resumed here, and says so.
+// giveUp records that the guest is never resumed here, and reports it.
 func (t Target) giveUp(because Message) (Target, []Action) {
-	return Target{Refused}, []Action{record(Given), do(Quit), send(because)}
+	return Target{Refused}, []Action{writeAction(Given), plainAction(Quit), sayAction(because)}
 }

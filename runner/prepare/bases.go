@@ -10,25 +10,25 @@ import (
 	"slices"
 	"strings"
 
-	"vmop/durable"
-	"vmop/printable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/printable"
+	"vmop/internal/readfile"
 	"vmop/runner/disks"
 	"vmop/vmtypes/confinement"
 )
 
-// basesFile keeps what the images of the VM were overlays of when it was first started
-// with them. Their headers say so, too, but those can be written by whatever runs in QEMU.
+// basesFile records the backing files of the VM's images when it was first started with them. The images' headers
+// also contain them, but a process that breaks out of QEMU can change headers.
 //
 // See docs/decisions/0063-bases.md.
 const basesFile = "bases.json"
 
-// bases returns the files that an image is an overlay of: those that are kept or, of an
-// image that the VM was never started with, those of its header.
-func (vm *VM) bases(image string) []string {
+// basesOf returns the backing files of an image. They are recorded or, if the VM was never started with the image,
+// taken from its header.
+func (vm *VM) basesOf(image string) []string {
 	kept, err := vm.keptBases()
 	if err != nil {
-		return nil // KeepBases tells
+		return nil // KeepBases reports it
 	}
 	list, known := kept[image]
 	if !known {
@@ -42,10 +42,10 @@ func (vm *VM) bases(image string) []string {
 	return list
 }
 
-// keptBases returns the bases that are kept, by the images.
+// keptBases returns the recorded backing files by image.
 func (vm *VM) keptBases() (map[string][]string, error) {
 	kept := map[string][]string{}
-	text, err := regular.ReadFile(vm.basesPath(), LargestNote)
+	text, err := readfile.ReadFile(vm.basesPath(), LargestNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return kept, nil
 	}
@@ -61,14 +61,14 @@ func (vm *VM) keptBases() (map[string][]string, error) {
 
 func (vm *VM) basesPath() string { return filepath.Join(vm.DataDir, basesFile) }
 
-// inRepository reports whether a file is an image that others provide for all VMs.
+// inRepository reports whether a file is an image that is provided for all VMs.
 func (vm *VM) inRepository(file string) bool {
 	return strings.HasPrefix(file, filepath.Clean(vm.beyondThePlan().Images())+"/")
 }
 
-// KeepBases keeps what the images of the plan are overlays of that the VM was never
-// started with. It returns an error if another one is an overlay of other files than it
-// was: QEMU would get them.
+// KeepBases records the backing files of images that the VM was never started with. It returns an error if
+// another image of the plan has a backing file that it didn't have before, because QEMU would get access to that
+// file.
 func (vm *VM) KeepBases() error {
 	kept, err := vm.keptBases()
 	if err != nil {
@@ -100,5 +100,5 @@ func (vm *VM) KeepBases() error {
 	if err != nil {
 		return err
 	}
-	return durable.Write(vm.basesPath(), append(text, '\n'), 0o600, durable.Synced)
+	return atomicfile.Write(vm.basesPath(), append(text, '\n'), 0o600, atomicfile.Synced)
 }

@@ -10,7 +10,7 @@ import (
 	"vmop/vmspec"
 )
 
-// Cards returns the cards of a running machine, with the ports that the configuration wants.
+// Cards returns the cards of a running machine, with the ports of the configuration.
 func (vm *VM) Cards(running *VM) status.Cards {
 	networks := append([]vmspec.Network{}, running.Spec.Network...)
 	for i := range networks {
@@ -18,7 +18,7 @@ func (vm *VM) Cards(running *VM) status.Cards {
 			networks[i].Ports = vm.Spec.Network[i].Ports
 		}
 	}
-	// Where the namespace has no way out there is no such address, and no tap: no lease.
+	// Without a way out of the namespace there is no own address. Without a tap there is no lease.
 	own, _ := netsetup.OwnAddress()
 	return cardsOf(networks, own, func(tap string) netip.Addr {
 		lease, _ := netsetup.GuestBehind(tap)
@@ -26,8 +26,8 @@ func (vm *VM) Cards(running *VM) status.Cards {
 	})
 }
 
-// cardsOf returns what leads to the guest by each of its networks. own is the namespace's address
-// for others, lease the one that the guest gets behind a tap; both may be invalid.
+// cardsOf returns the addresses that lead to the guest through each of its networks. own is the namespace's
+// address for others. lease returns the address that the guest gets behind a tap. Both may be invalid.
 func cardsOf(networks []vmspec.Network, own netip.Addr, lease func(tap string) netip.Addr) status.Cards {
 	cards := make(status.Cards, 0, len(networks))
 	for _, n := range networks {
@@ -46,7 +46,7 @@ func cardsOf(networks []vmspec.Network, own netip.Addr, lease func(tap string) n
 				}
 			}
 		case vmspec.NetworkMasquerade:
-			c.Addresses = forwarded(n.Ports, "", own)
+			c.Addresses = forwardedAddresses(n.Ports, "", own)
 			if n.AllPorts != nil && own.IsValid() {
 				c.Addresses = append(c.Addresses, status.Address{
 					Address: own.String(), From: status.FromNetwork, Source: status.SourceConfiguration,
@@ -58,16 +58,16 @@ func cardsOf(networks []vmspec.Network, own netip.Addr, lease func(tap string) n
 				})
 			}
 		case vmspec.NetworkUser, vmspec.NetworkPasst:
-			c.Addresses = forwarded(n.Ports, "127.0.0.1", own)
+			c.Addresses = forwardedAddresses(n.Ports, "127.0.0.1", own)
 		}
 		cards = append(cards, c)
 	}
 	return cards
 }
 
-// forwarded returns the addresses of the host at which ports lead to the guest. otherwise is
-// where those are without an address; empty: everywhere.
-func forwarded(ports []vmspec.PortForward, otherwise string, own netip.Addr) (all []status.Address) {
+// forwardedAddresses returns the addresses of the host with ports that lead to the guest. otherwise is the address of
+// ports without an address; empty means all addresses.
+func forwardedAddresses(ports []vmspec.PortForward, otherwise string, own netip.Addr) (all []status.Address) {
 	for _, p := range ports {
 		address, err := netip.ParseAddr(cmp.Or(p.Address, otherwise))
 		if err != nil || address.IsUnspecified() {

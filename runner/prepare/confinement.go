@@ -10,33 +10,32 @@ import (
 	"vmop/vmtypes/confinement"
 )
 
-// Confinement returns what the processes of the VM may use of the host, in the order of
-// plan.Processes.
+// Confinement returns what the processes of the VM may use of the host, in the order of plan.Processes.
 func (vm *VM) Confinement() []confinement.Domain {
 	return confinement.Of(vm.Plan, vm.beyondThePlan())
 }
 
-// ConfinementOf is the Confinement of the process with a place in plan.Processes.
+// ConfinementOf returns the Confinement of the process at an index of plan.Processes.
 func (vm *VM) ConfinementOf(place int) confinement.Domain {
 	return confinement.OfProcess(vm.Plan, vm.beyondThePlan(), place)
 }
 
-// beyondThePlan is what the plan doesn't show.
+// beyondThePlan returns the facts that the plan doesn't contain.
 func (vm *VM) beyondThePlan() confinement.Facts {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		home = "" // a service has none
+		home = "" // a service has no home
 	}
 	return confinement.Facts{
-		Media: vm.media(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.bases, NBD: vm.nbd(),
+		Media: vm.cdFiles(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.basesOf, NBD: vm.nbdNeeds(),
 		Copies:       filepath.Dir(vm.CopySocket()),
 		HostLoopback: vm.Spec.ReachesLoopback(vmspec.NetworkUser), Pod: vm.Config.Resource != "",
 	}
 }
 
-// nbd is what QEMU needs of the host for drives of NBD servers: those of the configuration that
-// the VM was started with, and any that use its certificates.
-func (vm *VM) nbd() confinement.NBD {
+// nbdNeeds returns what QEMU needs of the host for drives of NBD servers: for the drives that the VM was started with,
+// and for future drives that use its certificates.
+func (vm *VM) nbdNeeds() confinement.NBD {
 	var use confinement.NBD
 	for _, d := range vm.Spec.Drives {
 		if d.NBD == nil {
@@ -53,10 +52,13 @@ func (vm *VM) nbd() confinement.NBD {
 	return use
 }
 
-// NBDCertificates is the folder for drives that come later, absolute; "": none.
-func (vm *VM) NBDCertificates() string { return vmspec.Within(vm.folder(), vm.Config.NBDCertificates) }
+// NBDCertificates returns the absolute path of the folder for drives that are attached later; "" without a
+// folder.
+func (vm *VM) NBDCertificates() string {
+	return vmspec.Within(vm.configDir(), vm.Config.NBDCertificates)
+}
 
-// deniedNBD says why a running machine's QEMU may not use a drive of an NBD server; "" if it may.
+// deniedNBD returns the reason why a running machine's QEMU can't use a drive of an NBD server; "" if it can.
 func (vm *VM) deniedNBD(d vmspec.Drive) string {
 	if vm.Held == nil || vm.Held.Landlock == 0 && !vm.Held.OwnRoot {
 		return ""
@@ -73,12 +75,11 @@ func (vm *VM) deniedNBD(d vmspec.Drive) string {
 	return ""
 }
 
-// firstPorts is the version of Landlock that knows TCP ports.
+// firstPorts is the first version of Landlock with support for TCP ports.
 const firstPorts = 4
 
-// denied says of media that a running machine's QEMU may not read why it may not, by
-// their index in vm.drives.
-func (vm *VM) denied(media map[int]string) map[int]string {
+// deniedMedia returns the reasons why a running machine's QEMU can't read media, by their index in vm.drives.
+func (vm *VM) deniedMedia(media map[int]string) map[int]string {
 	if vm.Held == nil || vm.Held.Landlock == 0 && !vm.Held.OwnRoot {
 		return nil
 	}

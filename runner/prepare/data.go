@@ -9,28 +9,28 @@ import (
 	"path/filepath"
 
 	"vmop/cloudinit"
-	"vmop/regular"
+	"vmop/internal/readfile"
 	"vmop/runner/config"
 	"vmop/vmspec"
 )
 
-// A DataError says which files can't be used from which the guest is to configure itself.
+// A DataError lists unusable files that contain the guest's configuration data.
 type DataError struct {
 	located error   // with the places in the configuration
-	causes  []error // of the files
+	causes  []error // errors of the files
 }
 
 func (e *DataError) Error() string { return e.located.Error() }
 
-// Unwrap returns the faults of the configuration, and the errors of the files.
+// Unwrap returns the errors of the configuration and of the files.
 func (e *DataError) Unwrap() []error { return append([]error{e.located}, e.causes...) }
 
-// readData reads the files from which the guest configures itself, and notes digests of all it gets.
+// readData reads the files with the guest's configuration data, and stores digests of all data.
 func (vm *VM) readData() error {
 	var faults []vmspec.Fault
 	var causes []error
 	if c := vm.Config.CloudInit; c != nil {
-		read, err := c.Read(vm.folder())
+		read, err := c.Read(vm.configDir())
 		var wrong *cloudinit.KeyError
 		for _, err := range config.Split(err) {
 			if errors.As(err, &wrong) {
@@ -40,14 +40,14 @@ func (vm *VM) readData() error {
 			}
 		}
 		if err == nil && (c.UserDataFile != "" || c.NetworkConfigFile != "") {
-			if err := vm.render(read); err != nil {
+			if err := vm.renderSeed(read); err != nil {
 				return err
 			}
 		}
 	}
 	if s := vm.Config.Sysprep; s != nil {
 		var err error
-		if vm.Answers, err = readAnswers(vmspec.Within(vm.folder(), s.Directory)); err != nil {
+		if vm.Answers, err = readAnswers(vmspec.Within(vm.configDir(), s.Directory)); err != nil {
 			const hint = "an answer file of Windows Setup, " + unattend + ", " + autounattend + " or both"
 			faults = append(faults, vmspec.Fault{Path: "sysprep.directory", Message: err.Error(), Hint: hint})
 			causes = append(causes, err)
@@ -56,12 +56,12 @@ func (vm *VM) readData() error {
 	if faults != nil {
 		return &DataError{vm.Config.Locate(faults), causes}
 	}
-	vm.Facts.CloudInit, vm.Facts.Sysprep = vm.CloudInit(), digest(vm.Answers)
+	vm.Facts.CloudInit, vm.Facts.Sysprep = vm.CloudInit(), filesDigest(vm.Answers)
 	return nil
 }
 
-// render makes the seed of a configuration of cloud-init.
-func (vm *VM) render(c *cloudinit.Config) error {
+// renderSeed creates the seed from a configuration of cloud-init.
+func (vm *VM) renderSeed(c *cloudinit.Config) error {
 	seed, err := c.Seed(vm.Config.VM.Name)
 	if err != nil {
 		return err
@@ -70,15 +70,15 @@ func (vm *VM) render(c *cloudinit.Config) error {
 	return nil
 }
 
-// CloudInit returns a digest of the data that the guest gets by cloud-init; empty if there are none.
+// CloudInit returns a digest of the data that the guest gets from cloud-init; empty without data.
 func (vm *VM) CloudInit() string {
-	if vm.Facts.CloudInit != "" || vm.Seed == nil { // a file that was read may have changed
+	if vm.Facts.CloudInit != "" || vm.Seed == nil { // a file may have changed since it was read
 		return vm.Facts.CloudInit
 	}
-	return digest(vm.Seed.Files())
+	return filesDigest(vm.Seed.Files())
 }
 
-func digest(files []cloudinit.File) string {
+func filesDigest(files []cloudinit.File) string {
 	if files == nil {
 		return ""
 	}
@@ -89,8 +89,8 @@ func digest(files []cloudinit.File) string {
 	return fmt.Sprintf("%.8x", hash.Sum(nil))
 }
 
-// keepData takes over the digests of a running VM if files are gone that it has read, and which are to be the same:
-// who has no more use for them may remove them. The error of others is returned.
+// keepData takes over the digests of a running VM if files that it has read are missing, provided that the new
+// configuration names the same files: users may remove them after use. It returns all other errors.
 func (vm *VM) keepData(running *VM, err error) error {
 	if err == nil || !errors.Is(err, fs.ErrNotExist) || !sameFiles(vm.Config, running.Config) {
 		return err
@@ -108,11 +108,11 @@ func sameFiles(a, b *config.Config) bool {
 			a.CloudInit.NetworkConfigFile == b.CloudInit.NetworkConfigFile)
 }
 
-// FilesOfData are the paths of the files from which the guest configures itself.
+// FilesOfData returns the paths of the files with the guest's configuration data.
 func (vm *VM) FilesOfData() (paths []string) {
 	add := func(name string) {
 		if name != "" {
-			paths = append(paths, vmspec.Within(vm.folder(), name))
+			paths = append(paths, vmspec.Within(vm.configDir(), name))
 		}
 	}
 	if c := vm.Config.CloudInit; c != nil {
@@ -126,21 +126,21 @@ func (vm *VM) FilesOfData() (paths []string) {
 	return paths
 }
 
-// Names of answer files, as a directory has them.
+// Names of answer files in a directory.
 const (
 	unattend     = "unattend.xml"
 	autounattend = "autounattend.xml"
 )
 
-// readAnswers returns what Windows Setup gets of the answer files in a directory: both names, since it looks for
-// Autounattend.xml when it installs, and for Unattend.xml when Windows starts that was generalized by sysprep. One
-// that is missing has the content of the other.
+// readAnswers returns the answer files that Windows Setup gets from a directory. It returns both names: Setup
+// looks for Autounattend.xml during the installation, and for Unattend.xml when Windows starts after sysprep has
+// generalized it. A missing file gets the content of the other.
 //
 // See docs/decisions/0095-answer-files.md.
 func readAnswers(directory string) ([]cloudinit.File, error) {
 	var contents [2][]byte
 	for i, name := range []string{autounattend, unattend} {
-		content, err := regular.ReadFile(filepath.Join(directory, name), cloudinit.MaxData)
+		content, err := readfile.ReadFile(filepath.Join(directory, name), cloudinit.MaxData)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:

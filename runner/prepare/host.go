@@ -11,54 +11,52 @@ import (
 	"sort"
 	"strings"
 
-	"vmop/regular"
+	"vmop/internal/readfile"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 )
 
-// firmwareDirs are where QEMU's firmware descriptors are, the most specific
-// first; see docs/interop/firmware.json of QEMU.
+// firmwareDirs are the directories of QEMU's firmware descriptors, the most specific first; see
+// docs/interop/firmware.json of QEMU.
 var firmwareDirs = []string{"/etc/qemu/firmware", "/usr/share/qemu/firmware"}
 
-// ThisHost returns what VM types may know of this computer, found out anew.
+// ThisHost returns the current facts about this computer that VM types may know.
 func ThisHost(dataDir, runtimeDir string) vmtypes.Host {
-	return new(HostFacts).host(dataDir, runtimeDir)
+	return new(HostFacts).hostFor(dataDir, runtimeDir)
 }
 
-// HostFacts are what was found out about this machine while a plan was made.
-// With them the same plan can be made again, whatever has changed meanwhile.
+// HostFacts are the facts about this computer that were used for a plan. With them, the same plan can be computed
+// again even if the computer has changed.
 type HostFacts struct {
 	KVM    *bool           `json:"kvm,omitempty"`
 	NoKVM  string          `json:"noKVM,omitempty"` // why KVM is false
 	Exists map[string]bool `json:"exists,omitempty"`
-	// Bridge is whether there is the bridge of a network card that says nothing.
+	// Bridge reports whether the default bridge exists, which a network card uses if it names no bridge.
 	Bridge   *bool                        `json:"bridge,omitempty"`
 	Modes    map[string]fs.FileMode       `json:"modes,omitempty"`
 	Firmware []vmtypes.FirmwareDescriptor `json:"firmware"` // nil: not asked for
 	// Topology is nil if it was not asked for.
 	Topology *vmtypes.Topology `json:"topology,omitempty"`
-	// CloudInit and Sysprep are digests of the data from which the guest configures
-	// itself; empty: there are none.
+	// CloudInit and Sysprep are digests of the guest's configuration data; empty without data.
 	CloudInit string `json:"cloudInit,omitempty"`
 	Sysprep   string `json:"sysprep,omitempty"`
 }
 
-// host is what VM types may know: what is not among the facts yet is found out,
-// and becomes one.
-func (f *HostFacts) host(dataDir, runtimeDir string) vmtypes.Host {
+// hostFor returns what VM types may know. It determines missing facts and stores them.
+func (f *HostFacts) hostFor(dataDir, runtimeDir string) vmtypes.Host {
 	if f.KVM == nil {
 		f.NoKVM = whyNoKVM()
 		f.KVM = new(f.NoKVM == "")
 	}
 	return vmtypes.Host{
 		DataDir: dataDir, RuntimeDir: runtimeDir,
-		Arch: qemuArch(runtime.GOARCH), KVM: *f.KVM, Exists: f.exists, Firmware: f.firmware,
-		Topology: f.topology,
+		Arch: qemuArch(runtime.GOARCH), KVM: *f.KVM, Exists: f.hasFile, Firmware: f.firmwareList,
+		Topology: f.hostTopology,
 	}
 }
 
-// bridge reports whether there is the bridge of a network card that says nothing.
-func (f *HostFacts) bridge() bool {
+// hasDefaultBridge reports whether the default bridge exists, which a network card uses if it names no bridge.
+func (f *HostFacts) hasDefaultBridge() bool {
 	if f.Bridge == nil {
 		_, err := net.InterfaceByName(vmspec.DefaultBridge)
 		f.Bridge = new(err == nil)
@@ -66,26 +64,26 @@ func (f *HostFacts) bridge() bool {
 	return *f.Bridge
 }
 
-func (f *HostFacts) exists(path string) bool {
+func (f *HostFacts) hasFile(path string) bool {
 	if known, ok := f.Exists[path]; ok {
 		return known
 	}
 	if f.Exists == nil {
 		f.Exists = map[string]bool{}
 	}
-	f.Exists[path] = exists(path)
+	f.Exists[path] = fileExists(path)
 	return f.Exists[path]
 }
 
-func (f *HostFacts) firmware() []vmtypes.FirmwareDescriptor {
+func (f *HostFacts) firmwareList() []vmtypes.FirmwareDescriptor {
 	if f.Firmware == nil {
 		f.Firmware = append([]vmtypes.FirmwareDescriptor{}, readFirmware(firmwareDirs)...)
 	}
 	return f.Firmware
 }
 
-// mode is what a path leads to. A fault is not Kept: nothing was started then.
-func (f *HostFacts) mode(path string) (fs.FileMode, error) {
+// fileMode returns the mode of a path. It doesn't store errors, because they prevent a start.
+func (f *HostFacts) fileMode(path string) (fs.FileMode, error) {
 	if known, ok := f.Modes[path]; ok {
 		return known, nil
 	}
@@ -99,7 +97,7 @@ func (f *HostFacts) mode(path string) (fs.FileMode, error) {
 	return mode, err
 }
 
-// qemuArch spells an architecture as QEMU does.
+// qemuArch returns QEMU's name of an architecture.
 func qemuArch(goarch string) string {
 	switch goarch {
 	case "amd64":
@@ -110,8 +108,8 @@ func qemuArch(goarch string) string {
 	return goarch
 }
 
-// whyNoKVM says why guests can't be run by KVM, as far as can be seen without running
-// one; empty if they can.
+// whyNoKVM returns the reason why guests can't be run with KVM, as far as it can be determined without running a
+// guest; empty if they can.
 //
 // See docs/decisions/0011-auto-accelerator.md.
 func whyNoKVM() string {
@@ -126,8 +124,8 @@ func whyNoKVM() string {
 	return ""
 }
 
-// CPUWithoutKVM says why this computer's CPUs run no ordinary guest by KVM, though there may
-// be one; empty if they do, or don't say.
+// CPUWithoutKVM returns the reason why this computer's CPUs run no ordinary guest with KVM, even if KVM exists.
+// It is empty if they do, or if that is not known.
 func CPUWithoutKVM() string {
 	if alias, err := os.ReadFile(cpuAlias); err == nil && lacksVirtualization(string(alias)) {
 		return "the CPU has neither vmx nor svm: a KVM that does without them stops ordinary guests with an internal error"
@@ -135,7 +133,7 @@ func CPUWithoutKVM() string {
 	return ""
 }
 
-// noKVM says why /dev/kvm can't be opened, and what to do.
+// noKVM returns the reason why /dev/kvm can't be opened, with the remedy.
 func noKVM(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return err.Error() + ": add this user to the group kvm (usermod -aG kvm USER, then log in again)"
@@ -143,14 +141,12 @@ func noKVM(err error) string {
 	return err.Error()
 }
 
-// cpuAlias is the name by which udev loads the kernel's modules for a CPU. It lists
-// the CPU's features. They are in /proc/cpuinfo, too, but kernels before 5.18 measure
-// frequencies for 10 ms when that is opened.
+// cpuAlias contains the name that udev uses to load the kernel's modules for a CPU. It lists the CPU's features.
+// /proc/cpuinfo also lists them, but kernels before 5.18 measure frequencies for 10 ms when it is opened.
 const cpuAlias = "/sys/devices/system/cpu/modalias"
 
-// lacksVirtualization tells of an x86 CPU whether it has no hardware virtualization.
-// The features have the numbers of the kernel's cpufeatures.h, by which kvm_intel and
-// kvm_amd are loaded, too.
+// lacksVirtualization reports whether an x86 CPU lacks hardware virtualization. The features have the numbers of
+// the kernel's cpufeatures.h. kvm_intel and kvm_amd are loaded with the same numbers.
 func lacksVirtualization(alias string) bool {
 	_, features, known := strings.Cut(alias, ":feature:")
 	const vmx, svm = ",0085,", ",00C2,"
@@ -158,12 +154,12 @@ func lacksVirtualization(alias string) bool {
 		!strings.Contains(features, svm)
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// descriptor is the part of QEMU's firmware descriptor that is used.
+// descriptor is the used part of QEMU's firmware descriptor.
 type descriptor struct {
 	Description string
 	Mapping     struct {
@@ -178,9 +174,8 @@ type descriptor struct {
 	Features []string
 }
 
-// readFirmware reads the descriptors of all directories in QEMU's order: by
-// file name; a file of an earlier directory hides one of the same name, and an
-// empty file hides without replacing.
+// readFirmware reads the descriptors of all directories in QEMU's order, by file name. A file in an earlier
+// directory hides files of the same name, and an empty file hides them without a replacement.
 func readFirmware(dirs []string) []vmtypes.FirmwareDescriptor {
 	paths := map[string]string{}
 	for i := len(dirs) - 1; i >= 0; i-- {
@@ -208,7 +203,7 @@ func readFirmware(dirs []string) []vmtypes.FirmwareDescriptor {
 
 // readDescriptor returns false for files that don't describe flash firmware.
 func readDescriptor(path string) (out vmtypes.FirmwareDescriptor, ok bool) {
-	data, err := regular.ReadFile(path, LargestNote)
+	data, err := readfile.ReadFile(path, LargestNote)
 	var d descriptor
 	if err != nil || json.Unmarshal(data, &d) != nil || d.Mapping.Device != "flash" {
 		return out, false
@@ -225,7 +220,7 @@ func readDescriptor(path string) (out vmtypes.FirmwareDescriptor, ok bool) {
 	return out, true
 }
 
-// FileMode is what a path leads to, for drives that name a resource.
+// fileMode returns the mode of the file that a path leads to, for drives that name a resource.
 func fileMode(path string) (fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if err != nil {

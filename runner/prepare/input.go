@@ -7,8 +7,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// An Input is what a VM type computes the plan of a VM from, for those who try
-// types without running anything.
+// An Input is the input of a VM type for the plan of a VM. Use it to try types without running a VM.
 type Input struct {
 	// VMType is the name of the type.
 	VMType string
@@ -18,39 +17,39 @@ type Input struct {
 	Host vmtypes.Host
 	// Warnings about the configuration, for people.
 	Warnings []string
-	// Locate returns an error of the type that is about the configuration with its
-	// place there, any other as it is.
+	// Locate adds the place in the configuration to an error of the type about the configuration. It returns
+	// other errors unchanged.
 	Locate func(error) error
 }
 
-// ReadInput reads a configuration as Plan does, with settings that change it
-// (see config.Load). What was pinned when the VM was run is not looked at.
+// ReadInput reads a configuration like Plan, with settings that change it (see config.Load). It ignores what was
+// pinned when the VM was run.
 func ReadInput(file string, settings ...string) (*Input, error) {
 	vm, err := Open(file, settings...)
 	if err != nil {
 		return nil, err
 	}
-	if err := vm.resolve(vm.DataDir, false); err != nil {
+	if err := vm.resolveSpec(vm.DataDir, false); err != nil {
 		return nil, err
 	}
-	if err := vm.readSecrets(vm.folder(), ""); err != nil {
+	if err := vm.readSecrets(vm.configDir(), ""); err != nil {
 		return nil, err
 	}
 	return &Input{VMType: vm.Config.VMType, Spec: vm.Spec, Host: vm.Host(), Warnings: vm.Warnings, Locate: vm.Locate},
 		nil
 }
 
-// OptionFiles are what vm.options may name.
+// OptionFiles returns the files that vm.options may name.
 func (vm *VM) OptionFiles() vmtypes.Files {
 	if repository := vm.Config.ImageRepository; repository != "" {
-		return vmtypes.Files{Folder: vmspec.Within(vm.folder(), repository), Only: true}
+		return vmtypes.Files{Folder: vmspec.Within(vm.configDir(), repository), Only: true}
 	}
-	return vmtypes.Files{Folder: vm.folder()}
+	return vmtypes.Files{Folder: vm.configDir()}
 }
 
-// Host is what the VM's type may know of this computer.
+// Host returns what the VM's type may know about this computer.
 func (vm *VM) Host() vmtypes.Host {
-	host := vm.Facts.host(vm.DataDir, vm.RuntimeDir)
+	host := vm.Facts.hostFor(vm.DataDir, vm.RuntimeDir)
 	host.HasDisplayPassword, host.Files = vm.Protected, vm.OptionFiles()
 	if vm.Pin != nil {
 		host.Machines = vm.Pin.Machines

@@ -11,8 +11,8 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// Judge wants a plan to be one that the policy allows, if there is one, and, if its type came from another runner, one
-// that does what this side's own type does. spec is what the plan was made for.
+// Judge checks that the policy allows a plan, if there is a policy. If the plan's type came from another runner,
+// it also checks that the plan stays within the limits of the local type's plan. spec is the input of the plan.
 func (vm *VM) Judge(ctx context.Context, opts Options, spec vmspec.Spec, made *plan.Plan) error {
 	if opts.Policy == nil && !vm.Pin.isReceived() {
 		return nil
@@ -22,7 +22,8 @@ func (vm *VM) Judge(ctx context.Context, opts Options, spec vmspec.Spec, made *p
 		return err
 	}
 	s := policy.Subject{
-		Folder: folder, DataDir: vm.DataDir, RuntimeDir: vm.RuntimeDir, Options: spec.Options, Reserved: vm.reserved(),
+		Folder: folder, DataDir: vm.DataDir, RuntimeDir: vm.RuntimeDir, Options: spec.Options,
+		Reserved: vm.reservedPaths(),
 	}
 	for _, d := range spec.Drives {
 		if d.Size > 0 || d.Source != "" {
@@ -40,8 +41,8 @@ func (vm *VM) Judge(ctx context.Context, opts Options, spec vmspec.Spec, made *p
 	return policy.CheckReceived(made, own, s)
 }
 
-// TypeFolder returns where a policy sees a VM type. A kept copy of a type counts
-// as the type of that name.
+// TypeFolder returns the folder that a policy uses for a VM type. A kept copy of a type counts as the type of
+// that name.
 func TypeFolder(vmTypes, name string) (string, error) {
 	switch {
 	case filepath.IsAbs(name):

@@ -29,7 +29,7 @@ func TestAbsentNetwork(t *testing.T) {
 			vm, err := Open(filepath.Join(dir, "c.yaml"))
 			require.NoError(t, err)
 			vm.Facts.Bridge = &bridge
-			require.NoError(t, vm.resolve(vm.DataDir, false))
+			require.NoError(t, vm.resolveSpec(vm.DataDir, false))
 			next, err := vm.Renewed(vm.Config)
 			require.NoError(t, err)
 			for _, x := range []*VM{vm, next} {

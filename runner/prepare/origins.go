@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/diskimage"
-	"vmop/durable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/readfile"
 	"vmop/vmspec"
 )
 
-// originsFile records where the raw disks of a VM came from. A disk in this record is raw, whatever its guest has
-// written to its beginning since.
+// originsFile records where the raw disks of a VM came from. A disk in this record is raw, regardless of what its
+// guest has written to its beginning since.
 //
 // See docs/decisions/0175-left-over-data.md and docs/decisions/0176-format-of-a-disk.md.
 const originsFile = "disks.json"
@@ -43,15 +43,15 @@ type DiskOrigin struct {
 	Source string `json:"source,omitempty"`
 }
 
-// Origins are those of a VM's raw disks, by their paths.
+// Origins are the origins of a VM's raw disks, by path.
 type Origins map[string]DiskOrigin
 
-// OriginsFile is the path of the record of disks in a data directory.
+// OriginsFile returns the path of the record of disks in a data directory.
 func OriginsFile(dataDir string) string { return filepath.Join(dataDir, originsFile) }
 
 // ReadOrigins reads the record of disks in a data directory. Without a record the result is nil.
 func ReadOrigins(dataDir string) (o Origins, err error) {
-	text, err := regular.ReadFile(OriginsFile(dataDir), LargestNote)
+	text, err := readfile.ReadFile(OriginsFile(dataDir), LargestNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -65,15 +65,15 @@ func ReadOrigins(dataDir string) (o Origins, err error) {
 	return o, nil
 }
 
-// EditOrigins changes the record of disks in a data directory. Changes by several programs are serialized. Without a
-// record, drives are those of the VM that it may have used before there were such records.
+// EditOrigins changes the record of disks in a data directory. Changes by several programs are serialized. If
+// there is no record yet, but the VM was started before, the disks of drives are recorded as Earlier.
 func EditOrigins(dataDir string, drives []vmspec.Drive, change func(Origins)) error {
 	folder, err := os.Open(dataDir)
 	if err != nil {
 		return fmt.Errorf("cannot record where the disks came from: %w", err)
 	}
 	defer folder.Close()
-	_ = unix.Flock(int(folder.Fd()), unix.LOCK_EX) // some network file systems have no such locks
+	_ = unix.Flock(int(folder.Fd()), unix.LOCK_EX) // some network file systems lack such locks
 	o, err := ReadOrigins(dataDir)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func EditOrigins(dataDir string, drives []vmspec.Drive, change func(Origins)) er
 	if after, _ := json.Marshal(o); string(before) == string(after) {
 		return nil
 	}
-	return durable.Write(OriginsFile(dataDir), append(text, '\n'), 0o600, durable.Synced)
+	return atomicfile.Write(OriginsFile(dataDir), append(text, '\n'), 0o600, atomicfile.Synced)
 }
 
 // Of returns the origin of a drive's disk, and whether it is recorded.
@@ -110,8 +110,8 @@ func rawDisk(d vmspec.Drive) string {
 	return filepath.Clean(cmp.Or(d.File, d.Device, d.Resource))
 }
 
-// Add records drives with an origin, but for those that are recorded already. Before a start, a disk that was not
-// Found is about to be created from its source.
+// Add records drives with an origin, except those that are already recorded. With Found, before a start, it
+// records a missing disk as Created, because it is about to be created from its source.
 func (o Origins) Add(drives []vmspec.Drive, origin Origin) {
 	for _, d := range drives {
 		path := rawDisk(d)
@@ -129,7 +129,7 @@ func (o Origins) Add(drives []vmspec.Drive, origin Origin) {
 	}
 }
 
-// Replace records that a disk was created from a source, also in place of an earlier disk.
+// Replace records that a disk was created from a source, even if it replaces an earlier disk.
 func (o Origins) Replace(d vmspec.Drive, source string) {
 	if path := rawDisk(d); path != "" {
 		bare, _, _ := vmspec.Credentials(source)
@@ -143,7 +143,7 @@ func wasStarted(dataDir string) bool {
 	return err == nil
 }
 
-// KeepOrigins records the disks of a VM that is about to start, or runs.
+// KeepOrigins records the disks of a VM that is about to start, or is running.
 func (vm *VM) KeepOrigins(runs bool) error {
 	origin := Found
 	if runs {
@@ -152,9 +152,9 @@ func (vm *VM) KeepOrigins(runs bool) error {
 	return EditOrigins(vm.DataDir, vm.Spec.Drives, func(o Origins) { o.Add(vm.Spec.Drives, origin) })
 }
 
-// WrongFormats returns an error for each raw disk with an image of another format in it, as its header shows. Disks
-// that the VM has used as raw are not examined: their guest may have written such a header. With nil origins, the
-// disks of a VM that was started before are not examined either.
+// WrongFormats returns an error for each raw disk that contains an image of another format, according to its
+// header. It skips disks that the VM has used as raw, because their guest may have written such a header. With
+// nil origins, it also skips the disks of a VM that was started before.
 func WrongFormats(drives []vmspec.Drive, origins Origins, dataDir string) (faults []vmspec.Fault) {
 	if origins == nil && wasStarted(dataDir) {
 		return nil
@@ -166,7 +166,7 @@ func WrongFormats(drives []vmspec.Drive, origins Origins, dataDir string) (fault
 		}
 		format, err := diskimage.Container(path)
 		if err != nil || format == "" {
-			continue // MissingFiles reports missing files, and QEMU what can't be opened
+			continue // MissingFiles reports missing files, and QEMU reports files that can't be opened
 		}
 		place, value := "file", d.File
 		if value == "" {
@@ -189,14 +189,15 @@ func wrongFormatHint(format string) string {
 	return "use it as the source of a new disk, or convert it with qemu-img"
 }
 
-// StartFaults are what stands in the way of a start though the configuration is right: files that are missing, disks
-// of another format, and more RAM than this computer has.
+// StartFaults returns the errors that prevent a start although the configuration is valid: missing files, disks
+// of another format, URLs with internal addresses, and more RAM than this computer has.
 func (vm *VM) StartFaults() ([]vmspec.Fault, error) {
 	origins, err := ReadOrigins(vm.DataDir)
 	if err != nil {
 		return nil, err
 	}
 	faults := append(vm.MissingFiles(), WrongFormats(vm.Spec.Drives, origins, vm.DataDir)...)
+	faults = append(faults, vm.refusedAddresses()...)
 	if fault := tooMuchRAM(vm.Spec.MaximumRAM); fault != nil {
 		faults = append(faults, *fault)
 	}

@@ -10,22 +10,22 @@ import (
 	"slices"
 	"strings"
 
-	"vmop/durable"
-	"vmop/printable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/printable"
+	"vmop/internal/readfile"
 	"vmop/vmtypes/evaluate"
 )
 
-// A Pin is the type that a VM is run with, and the machine versions.
+// A Pin contains the VM type that a VM is run with, and the machine versions.
 type Pin struct {
 	Machines map[string]string // by their aliases
 	Archive  []byte            // of the type
 	Kept     bool              // the archive is in the data directory
 }
 
-// loadPin returns the pinned type of the data directory, if it has one and it
-// is the wanted type, or else that of the folder vmTypes or the stock type. With
-// update the pinned one is not looked at, and machine versions start anew.
+// loadPin returns the pinned type of the data directory if it exists and has the wanted name. Otherwise it
+// returns the type from the folder vmTypes or the stock type. With update it ignores the pinned type and machine
+// versions.
 //
 // See docs/decisions/0010-pinning.md.
 func loadPin(types *evaluate.Group, vmTypes, dataDir, name string, update bool) (*Pin, *evaluate.Member, error) {
@@ -53,9 +53,9 @@ func loadPin(types *evaluate.Group, vmTypes, dataDir, name string, update bool) 
 	return p, vmType, err
 }
 
-// readPin returns nil if nothing is pinned, or another type.
+// readPin returns nil if no type, or another type, is pinned.
 func readPin(types *evaluate.Group, dataDir, name string) (*Pin, *evaluate.Member, error) {
-	data, err := regular.ReadFile(filepath.Join(dataDir, pinnedType), LargestRecord)
+	data, err := readfile.ReadFile(filepath.Join(dataDir, pinnedType), LargestRecord)
 	lost := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !lost {
 		return nil, nil, fmt.Errorf("read pinned VM type: %w", err)
@@ -72,7 +72,7 @@ func readPin(types *evaluate.Group, dataDir, name string) (*Pin, *evaluate.Membe
 			"library", filepath.Join(dataDir, pinnedType), PinnedMachines)
 	}
 	if len(data) == 0 && len(machines) == 0 {
-		return nil, nil, nil // left by a power failure during the first start, of an earlier version
+		return nil, nil, nil // an earlier version can leave this after a power failure during the first start
 	}
 	vmType := types.AddKept(data)
 	if kept := vmType.Name(); kept != "" && kept != strings.TrimSuffix(filepath.Base(name), ".star") {
@@ -85,7 +85,7 @@ func readPin(types *evaluate.Group, dataDir, name string) (*Pin, *evaluate.Membe
 	return &Pin{Archive: data, Kept: true, Machines: machines}, vmType, nil
 }
 
-// HasVersion says that a machine type is one that is pinned.
+// HasVersion reports whether a machine type is pinned.
 func (p *Pin) HasVersion(machine string) bool {
 	for _, version := range p.Machines {
 		if version == machine {
@@ -100,15 +100,15 @@ func (p *Pin) Keep(dataDir string) error {
 	if p.Kept {
 		return nil
 	}
-	return durable.Write(filepath.Join(dataDir, pinnedType), p.Archive, 0o600, durable.Synced)
+	return atomicfile.Write(filepath.Join(dataDir, pinnedType), p.Archive, 0o600, atomicfile.Synced)
 }
 
-// ReadMachines returns the machine versions that are pinned in a data directory, by their
-// aliases. It reads lines of the form "q35 pc-q35-7.2". An empty file, which a power
-// failure may have left of an earlier version's, is as good as none.
+// ReadMachines returns the pinned machine versions of a data directory, by their aliases. It reads lines of the
+// form "q35 pc-q35-7.2". An empty file counts as missing: an earlier version may have left it after a power
+// failure.
 func ReadMachines(dataDir string) (map[string]string, error) {
 	path := filepath.Join(dataDir, PinnedMachines)
-	data, err := regular.ReadFile(path, LargestNote)
+	data, err := readfile.ReadFile(path, LargestNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -131,13 +131,12 @@ func ReadMachines(dataDir string) (map[string]string, error) {
 	return machines, nil
 }
 
-// KeepMachine remembers the version that an alias stands for, in the data directory.
+// KeepMachine records the version that an alias stands for, in the data directory.
 func (p *Pin) KeepMachine(dataDir, alias, version string) error {
 	return writeMachine(dataDir, p.Machines, alias, version)
 }
 
-// writeMachine remembers the version that an alias stands for. An alias that is
-// a version already needs no memory.
+// writeMachine records the version that an alias stands for. It skips an alias that is already a version.
 func writeMachine(dataDir string, machines map[string]string, alias, version string) error {
 	if alias == version || machines[alias] == version {
 		return nil
@@ -149,5 +148,5 @@ func writeMachine(dataDir string, machines map[string]string, alias, version str
 	for _, a := range slices.Sorted(maps.Keys(known)) {
 		fmt.Fprintln(&b, a, known[a])
 	}
-	return durable.Write(filepath.Join(dataDir, PinnedMachines), b.Bytes(), 0o600, durable.Synced)
+	return atomicfile.Write(filepath.Join(dataDir, PinnedMachines), b.Bytes(), 0o600, atomicfile.Synced)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 	"vmop/test/folder"
 	"vmop/vmtypes/evaluate"
 )

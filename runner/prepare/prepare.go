@@ -10,9 +10,8 @@ import (
 	"strings"
 
 	"vmop/cloudinit"
-	"vmop/outbound"
 	"vmop/runner/config"
-	"vmop/runner/reconcile"
+	"vmop/runner/machine/reconcile"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -21,60 +20,59 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// Options say by what a VM is prepared.
+// Options are the inputs for the preparation of a VM.
 type Options struct {
 	// ConfigFile is the path of the configuration.
 	ConfigFile string
-	// VMTypes is the folder of custom VM types; empty means none.
+	// VMTypes is the folder of custom VM types; empty if there is no folder.
 	VMTypes string
-	// Policy says what launch plans may do; nil allows everything.
+	// Policy limits launch plans; nil allows everything.
 	Policy *policy.Policy
-	// DisplaySecret is the name of the Secret that the display's password comes from: a
-	// VM isn't started without it. "" means that there need be none.
+	// DisplaySecret is the name of the Secret with the display's password. The VM isn't started without it. ""
+	// means that no Secret is required.
 	DisplaySecret string
 }
 
 // A VM is a virtual machine that is ready to be started.
 type VM struct {
 	Config *config.Config
-	// File is the path of the configuration file, absolute.
+	// File is the absolute path of the configuration file.
 	File string
 	// Spec is the vm section with defaults, absolute paths and uuid.
 	Spec vmspec.Spec
-	// Plan is what has to be done.
+	// Plan is the launch plan.
 	Plan *plan.Plan
-	// Sandbox are the words that come before those of the plan on QEMU's command line; nil: the policy wants none.
+	// Sandbox are the arguments that precede the plan's on QEMU's command line; nil if the policy requires no
+	// sandbox.
 	Sandbox []string
 	// DataDir and RuntimeDir are absolute.
 	DataDir, RuntimeDir string
 	// Warnings about the configuration, for people.
 	Warnings []string
-	// Facts are what the plan was made from that this computer has said.
+	// Facts are the facts about this computer that were used for the plan.
 	Facts HostFacts
-	// Plugged are the serial numbers of disks that are in the configuration, and not in the plan: a guest that has come
-	// from another runner had them attached.
+	// Plugged are the serial numbers of disks that are in the configuration but not in the plan: a guest from
+	// another runner had them attached.
 	Plugged []string
-	// Pin is the type that the plan was made by.
+	// Pin contains the type that has computed the plan.
 	Pin *Pin
-	// Seed is for the cloud-init image; nil: no cloud-init.
+	// Seed is for the cloud-init image; nil without cloud-init.
 	Seed *cloudinit.Seed
-	// Answers are the answer files of Windows Setup, for an image; nil: none.
+	// Answers are the answer files of Windows Setup, for an image; nil without answer files.
 	Answers []cloudinit.File
-	// Password is that of the displays; nil: none is configured.
+	// Password is the password of the displays; nil if no password is configured.
 	Password *reconcile.Password
-	// Protected says that the displays have a password from the start on.
+	// Protected reports whether the displays have a password from the start.
 	Protected bool
-	// Held is what the kernel holds the processes to; nil if they don't run, or if an
-	// earlier version has started them.
+	// Held is how the kernel confines the processes. It is nil if they aren't running, or if an earlier version
+	// has started them.
 	Held *status.Confinement
-	// Misplaced says of processes why they don't run on the CPUs that the plan has for
-	// them.
+	// Misplaced are the reasons why processes don't run on the CPUs that the plan assigns to them.
 	Misplaced []string
 }
 
-// Plan reads the configuration and computes the plan. It changes nothing: a VM that
-// was never run has no uuid yet, and gets a placeholder. There is a VM also with an
-// error of its plan.
+// Plan reads the configuration and computes the plan. It changes nothing on the computer: a VM that was never run
+// has no uuid yet, and gets a placeholder. If only the plan fails, Plan returns the VM together with the error.
 func Plan(ctx context.Context, opts Options) (*VM, error) {
 	vm, err := Open(opts.ConfigFile)
 	if err != nil {
@@ -83,8 +81,8 @@ func Plan(ctx context.Context, opts Options) (*VM, error) {
 	return vm, vm.Complete(ctx, opts, false)
 }
 
-// Open reads the configuration, with settings that change it (see config.Load), and
-// finds out where the VM lives.
+// Open reads the configuration, with settings that change it (see config.Load), and determines the VM's
+// directories.
 func Open(file string, settings ...string) (*VM, error) {
 	cfg, warnings, err := config.Load(file, settings...)
 	if err != nil {
@@ -103,8 +101,8 @@ func Open(file string, settings ...string) (*VM, error) {
 	return vm, nil
 }
 
-// New returns what follows from a configuration alone, without what it names; its
-// relative paths begin at the folder of its file.
+// New returns what follows from a configuration alone, without reading the files that it names. Relative paths
+// start at the folder of file.
 func New(cfg *config.Config, file string) (*VM, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -112,7 +110,7 @@ func New(cfg *config.Config, file string) (*VM, error) {
 	}
 	vm := &VM{Config: cfg, File: file}
 	if cfg.CloudInit != nil {
-		if err := vm.render(cfg.CloudInit); err != nil {
+		if err := vm.renderSeed(cfg.CloudInit); err != nil {
 			return nil, err
 		}
 	}
@@ -121,35 +119,25 @@ func New(cfg *config.Config, file string) (*VM, error) {
 		return nil, err
 	}
 	vm.RuntimeDir = cfg.RuntimeDirectory(env)
-	vm.DataDir, vm.RuntimeDir = vmspec.Within(vm.folder(), vm.DataDir), vmspec.Within(vm.folder(), vm.RuntimeDir)
+	vm.DataDir, vm.RuntimeDir = vmspec.Within(vm.configDir(), vm.DataDir), vmspec.Within(vm.configDir(), vm.RuntimeDir)
 	return vm, nil
 }
 
-// folder is where relative paths of the configuration begin.
-func (vm *VM) folder() string { return filepath.Dir(vm.File) }
+// configDir returns the folder for relative paths of the configuration.
+func (vm *VM) configDir() string { return filepath.Dir(vm.File) }
 
-// Reach returns which addresses QEMU may reach for a URL of the configuration. A user who starts a VM on this computer
-// may name a server on it. A user who defines a VM of a cluster may name neither the pod nor the node.
-func (vm *VM) Reach(address string) outbound.Rule {
-	if vm.Config.Resource != "" {
-		return outbound.Rule{}
-	}
-	return outbound.NamedBy(address)
-}
-
-// Complete computes everything else. With keep set, a new uuid is kept in the data
-// directory.
+// Complete computes everything else. With keep, it stores a new uuid in the data directory.
 func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
-	if err := vm.resolve(vm.DataDir, keep); err != nil {
+	if err := vm.resolveSpec(vm.DataDir, keep); err != nil {
 		return err
 	}
-	if err := vm.readSecrets(vm.folder(), opts.DisplaySecret); err != nil {
+	if err := vm.readSecrets(vm.configDir(), opts.DisplaySecret); err != nil {
 		return err
 	}
-	if err := vm.protects(); err != nil {
+	if err := vm.refuseOpenDisplays(); err != nil {
 		return err
 	}
-	if err := vm.evaluate(ctx, opts.VMTypes); err != nil {
+	if err := vm.evaluateType(ctx, opts.VMTypes); err != nil {
 		return err
 	}
 	if err := vm.keepsOwnFiles(); err != nil {
@@ -163,7 +151,7 @@ func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
 	return err
 }
 
-// KeepAll keeps uuid, type and machine versions in the data directory, synced.
+// KeepAll stores uuid, type and machine versions in the data directory, synced.
 func (vm *VM) KeepAll() error {
 	if err := config.KeepUUID(vm.DataDir, vm.Spec.UUID); err != nil {
 		return err
@@ -181,19 +169,17 @@ func (vm *VM) KeepAll() error {
 	return nil
 }
 
-// Again computes the plan that a VM was started by, from the type, facts and
-// directories that are set.
+// Again computes the plan of a VM's start again, from the type, facts and directories that are set.
 func (vm *VM) Again(ctx context.Context) error {
-	if err := vm.resolve(vm.DataDir, false); err != nil {
+	if err := vm.resolveSpec(vm.DataDir, false); err != nil {
 		return err
 	}
 	types := evaluate.NewGroup(ctx)
 	defer types.Close()
-	return vm.launch(ctx, types.AddKept(vm.Pin.Archive))
+	return vm.launchPlan(ctx, types.AddKept(vm.Pin.Archive))
 }
 
-// Renewed returns the VM, which runs, as another configuration wants it. The plan is
-// not computed.
+// Renewed returns the running VM according to another configuration. It doesn't compute the plan.
 func (vm *VM) Renewed(cfg *config.Config) (*VM, error) {
 	next, err := New(cfg, vm.File)
 	if err != nil {
@@ -207,47 +193,47 @@ func (vm *VM) Renewed(cfg *config.Config) (*VM, error) {
 	if err = next.keepData(vm, next.readData()); err != nil {
 		return nil, err
 	}
-	if err = next.resolve(vm.DataDir, false); err != nil {
+	if err = next.resolveSpec(vm.DataDir, false); err != nil {
 		return nil, err
 	}
-	return next, next.readSecrets(vm.folder(), "") // without one, the old one holds
+	return next, next.readSecrets(vm.configDir(), "") // without a password, the old password stays valid
 }
 
-// resolve makes Spec: the vm section with everything filled in that depends on
-// this host: uuid, absolute paths, what a resource is. Paths are relative to
-// the folder of the configuration file. The uuid is that of dataDir.
-func (vm *VM) resolve(dataDir string, keep bool) (err error) {
+// resolveSpec sets Spec: the vm section with all values that depend on this host, such as uuid, absolute paths and
+// the type of resources. Paths are relative to the folder of the configuration file. The uuid is the uuid of
+// dataDir.
+func (vm *VM) resolveSpec(dataDir string, keep bool) (err error) {
 	spec := vm.Config.VM
 	if spec.UUID, err = config.EnsureUUID(dataDir, spec.UUID, keep); err != nil {
 		return err
 	}
-	if spec.Network == nil && !vm.Facts.bridge() {
+	if spec.Network == nil && !vm.Facts.hasDefaultBridge() {
 		spec.Network = []vmspec.Network{{Type: vmspec.NetworkUser}}
 	}
-	spec = spec.WithDefaults().Within(vm.folder())
+	spec = spec.WithDefaults().Within(vm.configDir())
 	spec.Drives = slices.DeleteFunc(spec.Drives, func(d vmspec.Drive) bool {
 		return d.NBD == nil && slices.Contains(vm.Plugged, d.Serial)
 	})
-	spec, faults := vmspec.ResolveResources(spec, vm.Facts.mode)
+	spec, faults := vmspec.ResolveResources(spec, vm.Facts.fileMode)
 	vm.Spec = spec
 	return vm.Config.Locate(faults)
 }
 
-// MissingFiles are faults of the files that a start needs and that aren't there, without those that are made before.
+// MissingFiles returns errors about missing files that a start needs. It omits the files in made, which are
+// created earlier.
 func (vm *VM) MissingFiles(made ...string) []vmspec.Fault {
 	return vmspec.MissingFiles(vm.Spec, func(path string) (fs.FileMode, error) {
 		if slices.Contains(made, path) {
 			return 0, nil
 		}
-		if path == vm.DataDir || path == vm.RuntimeDir { // a start makes them
+		if path == vm.DataDir || path == vm.RuntimeDir { // a start creates them
 			return fs.ModeDir, nil
 		}
 		return fileMode(path)
 	})
 }
 
-// Locate returns faults of the options at their places in the configuration file,
-// and any other error as it is.
+// Locate adds places in the configuration file to errors of options. It returns other errors unchanged.
 func (vm *VM) Locate(err error) error {
 	var options *vmtypes.OptionsError
 	if errors.As(err, &options) {
@@ -256,8 +242,8 @@ func (vm *VM) Locate(err error) error {
 	return err
 }
 
-// readSecrets reads the display password beside the configuration file, which comes
-// from a Secret of that name, if it has one.
+// readSecrets reads the display password next to the configuration file. If secret isn't empty, the file comes
+// from the Secret of that name.
 func (vm *VM) readSecrets(dir, secret string) error {
 	password, ok, err := config.ReadDisplayPassword(dir)
 	if err == nil && !ok && secret != "" {
@@ -277,27 +263,27 @@ func (vm *VM) readSecrets(dir, secret string) error {
 	return nil
 }
 
-// evaluate loads the VM type and calls it.
-func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
+// evaluateType loads the VM type and calls it.
+func (vm *VM) evaluateType(ctx context.Context, vmTypes string) (err error) {
 	types := evaluate.NewGroup(ctx)
 	defer types.Close()
-	if vm.Pin != nil { // another runner's
-		return vm.launch(ctx, types.AddKept(vm.Pin.Archive))
+	if vm.Pin != nil { // set by another runner
+		return vm.launchPlan(ctx, types.AddKept(vm.Pin.Archive))
 	}
 	var vmType *evaluate.Member
 	vm.Pin, vmType, err = loadPin(types, vmTypes, vm.DataDir, vm.Config.VMType, vm.Config.UpdateVMType)
 	if err != nil {
 		return err
 	}
-	return vm.launch(ctx, vmType)
+	return vm.launchPlan(ctx, vmType)
 }
 
-// keepsOwnFiles refuses a plan that copies over what the runner keeps.
+// keepsOwnFiles refuses a plan with a copy over a file that is reserved for the runner.
 func (vm *VM) keepsOwnFiles() error {
 	var faults []plan.Fault
 	for _, f := range vm.Plan.Files {
 		for _, name := range []string{f.To, f.To + KindSuffix} {
-			if slices.Contains(vm.reserved(), filepath.Clean(name)) {
+			if slices.Contains(vm.reservedPaths(), filepath.Clean(name)) {
 				faults = append(faults, plan.Fault{
 					Message: "copy_once: to = " + f.To + " is a file that the runner keeps itself; take another name",
 					Origin:  f.Origin,
@@ -311,8 +297,8 @@ func (vm *VM) keepsOwnFiles() error {
 	return nil
 }
 
-// protects refuses displays that anybody would see, unless that was asked for.
-func (vm *VM) protects() error {
+// refuseOpenDisplays refuses displays that anybody could see, unless the configuration permits it.
+func (vm *VM) refuseOpenDisplays() error {
 	if vm.Protected || vm.Spec.Display == nil || vm.Spec.Display.WithoutPassword {
 		return nil
 	}
@@ -328,14 +314,14 @@ func (vm *VM) protects() error {
 	return vm.Config.Locate(faults)
 }
 
-// A Note is what a user may not expect of a VM that starts.
+// A Note is a fact about a VM that its user may not expect.
 type Note struct {
 	Text string
-	// Warning: it may be a mistake.
+	// Warning marks a possible mistake.
 	Warning bool
 }
 
-// Notes returns all of them.
+// Notes returns all notes about a VM.
 func (vm *VM) Notes() (list []Note) {
 	if why := vm.Emulated(); why != "" {
 		list = append(list, Note{"without KVM the guest is slow; vm.accelerator: auto is tcg here, because " + why, false})
@@ -343,15 +329,15 @@ func (vm *VM) Notes() (list []Note) {
 	if open := vm.Unprotected(); open != "" {
 		list = append(list, Note{open, true})
 	}
-	if vm.Config.VM.Network == nil && !vm.Facts.bridge() {
+	if vm.Config.VM.Network == nil && !vm.Facts.hasDefaultBridge() {
 		list = append(list, Note{"vm.network is absent, and there is no bridge " + vmspec.DefaultBridge +
 			": the network is of type user", false})
 	}
 	return list
 }
 
-// Unprotected says which displays have no password though others than the users of this
-// computer reach them; empty if there are none.
+// Unprotected lists the displays that have no password although people other than the users of this computer can
+// reach them; empty if there are none.
 func (vm *VM) Unprotected() string {
 	if vm.Protected {
 		return ""
@@ -366,8 +352,7 @@ func (vm *VM) Unprotected() string {
 	return "whoever reaches it uses the screen without a password: " + strings.Join(list, ", ")
 }
 
-// Emulated says why the guest's code is emulated though KVM was welcome; empty if it
-// isn't.
+// Emulated returns the reason why the guest's CPUs are emulated although KVM was permitted; empty if they aren't.
 func (vm *VM) Emulated() string {
 	if vm.Spec.Accelerator != vmspec.AcceleratorAuto {
 		return ""
@@ -375,8 +360,8 @@ func (vm *VM) Emulated() string {
 	return vm.Facts.NoKVM
 }
 
-// launch calls the VM type.
-func (vm *VM) launch(ctx context.Context, vmType *evaluate.Member) (err error) {
+// launchPlan calls the VM type.
+func (vm *VM) launchPlan(ctx context.Context, vmType *evaluate.Member) (err error) {
 	vm.Plan, err = vmType.Launch(ctx, vm.Spec, vm.Host())
 	return vm.Locate(err)
 }

@@ -21,21 +21,21 @@ func tooMuchRAM(ram vmspec.Bytes) *vmspec.Fault {
 	return ramFault(ram, uint64(have.Totalram)*unit, uint64(have.Totalswap)*unit, strings.TrimSpace(string(mode)))
 }
 
-// alwaysOvercommits is the kernel's mode in which a process gets any amount of memory until it uses it.
+// alwaysOvercommits is the kernel's mode without a limit for allocations.
 const alwaysOvercommits = "1"
 
-// ramFault decides tooMuchRAM. The kernel refuses a process more than RAM and swap have together.
+// ramFault implements tooMuchRAM. The kernel refuses a process more than the sum of RAM and swap.
 func ramFault(wanted vmspec.Bytes, ram, swap uint64, mode string) *vmspec.Fault {
 	if uint64(wanted) <= ram+swap || mode == alwaysOvercommits {
 		return nil
 	}
-	has := fmt.Sprintf("this computer has %.1f GiB", gibibytes(ram))
+	has := fmt.Sprintf("this computer has %.1f GiB", toGiB(ram))
 	if swap > 0 {
-		has += fmt.Sprintf(" and %.1f GiB of swap", gibibytes(swap))
+		has += fmt.Sprintf(" and %.1f GiB of swap", toGiB(swap))
 	}
 	return &vmspec.Fault{
 		Path: "vm.maximumRam", Message: fmt.Sprintf("is %s, and %s", wanted, has), Hint: "choose less",
 	}
 }
 
-func gibibytes(n uint64) float64 { return float64(n) / float64(vmspec.GiB) }
+func toGiB(n uint64) float64 { return float64(n) / float64(vmspec.GiB) }

@@ -9,31 +9,31 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vmop/printable"
-	"vmop/regular"
+	"vmop/internal/printable"
+	"vmop/internal/readfile"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/plan"
 )
 
-// An Offer is what another runner says of the VM whose guest it sends. Nothing of it is trusted.
+// An Offer is another runner's description of the VM with the guest that it sends. Its content is not trusted.
 type Offer struct {
 	UUID   string `json:"uuid"`
 	VMType string `json:"vmType"`
-	// Archive is that of the VM type.
+	// Archive contains the VM type.
 	Archive []byte `json:"archive"`
 	// Machines are the machine versions, by their aliases.
 	Machines map[string]string `json:"machines"`
 }
 
-// CompleteAs computes everything else of a VM whose guest comes from another runner. Nothing is kept before the guest
-// is here. trusted: the offer may have another version of the VM type than this side has; its plans are limited to what
-// this side's own version does.
+// CompleteAs computes everything else of a VM with a guest from another runner. It doesn't store anything before
+// the guest has arrived. If trusted is true, the offer may contain another version of the VM type than the local
+// version; its plans are limited to what the local version does.
 //
 // See docs/decisions/0171-received-types.md.
 func (vm *VM) CompleteAs(ctx context.Context, opts Options, o Offer, trusted bool) error {
-	if err := o.check(vm.Config.VMType); err != nil {
+	if err := o.checkOffer(vm.Config.VMType); err != nil {
 		return err
 	}
 	archive, err := vm.admitType(ctx, opts.VMTypes, vmtypes.Unmarked(o.Archive), trusted)
@@ -47,11 +47,11 @@ func (vm *VM) CompleteAs(ctx context.Context, opts Options, o Offer, trusted boo
 	return vm.Complete(ctx, opts, false)
 }
 
-// mostMachines is how many machine versions an offer may have.
+// mostMachines limits the machine versions of an offer.
 const mostMachines = 100
 
-// check returns an error for what can't be true of a VM of the type vmType.
-func (o Offer) check(vmType string) error {
+// checkOffer returns an error for content that is impossible for a VM of the type vmType.
+func (o Offer) checkOffer(vmType string) error {
 	if here, there := baseType(vmType), baseType(o.VMType); here != there {
 		return fmt.Errorf("vmType is %s here, and %s at the source", vmType,
 			printable.Clip(printable.Line(o.VMType), 100))
@@ -78,7 +78,7 @@ func (o Offer) check(vmType string) error {
 	return nil
 }
 
-// baseType is the name of a type without its folder.
+// baseType returns the name of a type without its folder.
 func baseType(vmType string) string { return strings.TrimSuffix(filepath.Base(vmType), ".star") }
 
 // isMachine reports whether a text can be the name of one of QEMU's machines.
@@ -87,10 +87,10 @@ func isMachine(name string) bool {
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-") == ""
 }
 
-// admitType returns the archive of the VM type that a guest from another runner gets. It has the mark of
-// vmtypes.MarkReceived unless it is one that this side has.
+// admitType returns the archive of the VM type for a guest from another runner. The archive has the mark of
+// vmtypes.MarkReceived unless this side has the same type.
 func (vm *VM) admitType(ctx context.Context, vmTypes string, offered []byte, trusted bool) ([]byte, error) {
-	kept, err := regular.ReadFile(filepath.Join(vm.DataDir, pinnedType), LargestRecord)
+	kept, err := readfile.ReadFile(filepath.Join(vm.DataDir, pinnedType), LargestRecord)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read pinned VM type: %w", err)
 	}
@@ -110,17 +110,17 @@ func (vm *VM) admitType(ctx context.Context, vmTypes string, offered []byte, tru
 	return nil, refusedType(vm.Config.VMType, vmTypes, missing)
 }
 
-// trust is what a VM type may do that another runner has sent.
+// trust is how far a VM type from another runner is trusted.
 type trust int
 
 const (
-	refused trust = iota // nothing
-	limited              // what this side's own version does
-	asOwn                // everything: it is this side's own
+	refused trust = iota // not used
+	limited              // limited to what the local version does
+	asOwn                // unlimited: it is identical to the local type
 )
 
-// trustOf decides on an archive that another runner has sent. library and kept are this side's own, for the VM type and
-// in the VM's data directory; nil: there is none.
+// trustOf decides on an archive from another runner. library and kept are the local archives: of the VM type, and
+// in the VM's data directory. They are nil if they don't exist.
 func trustOf(offered, library, kept []byte, trusted bool) trust {
 	switch {
 	case library != nil && bytes.Equal(offered, library):
@@ -130,13 +130,14 @@ func trustOf(offered, library, kept []byte, trusted bool) trust {
 			return limited
 		}
 		return asOwn
-	case trusted && library != nil: // without a type of its own, this side knows no limits
+	case trusted && library != nil: // without a local type, there are no limits to compare with
 		return limited
 	}
 	return refused
 }
 
-// refusedType is why a VM type from another runner is not used. missing is why this side has none of that name.
+// refusedType returns the reason why a VM type from another runner is not used. missing is why there is no local
+// type with that name.
 func refusedType(name, vmTypes string, missing error) error {
 	const danger = "a VM type chooses which programs run"
 	if missing != nil {
@@ -152,7 +153,7 @@ func refusedType(name, vmTypes string, missing error) error {
 		"restart the VM", name, whose, danger, how)
 }
 
-// ownType returns the VM type that this side has by a name, whatever is kept of it.
+// ownType returns the local VM type with a name, without regard to the kept copy.
 func ownType(types *evaluate.Group, vmTypes, name string) (*evaluate.Member, error) {
 	found, err := evaluate.Find(vmTypes, name)
 	if err != nil {
@@ -161,10 +162,10 @@ func ownType(types *evaluate.Group, vmTypes, name string) (*evaluate.Member, err
 	return types.Add(found)
 }
 
-// isReceived reports whether the type is one that another runner has sent, and that is not this side's own.
+// isReceived reports whether another runner has sent the type, and it isn't identical to the local type.
 func (p *Pin) isReceived() bool { return p != nil && vmtypes.IsReceived(p.Archive) }
 
-// ownPlan returns the plan that this side's own type makes of a VM whose type another runner has sent.
+// ownPlan returns the local type's plan for a VM with a type from another runner.
 func (vm *VM) ownPlan(ctx context.Context, vmTypes string, spec vmspec.Spec) (*plan.Plan, error) {
 	types := evaluate.NewGroup(ctx)
 	defer types.Close()

@@ -58,8 +58,8 @@ func TestOffersAreChecked(t *testing.T) {
 		UUID: uuid, VMType: "mine", Archive: []byte("VM type mine.star\n"),
 		Machines: map[string]string{"q35": "pc-q35-7.2"},
 	}
-	require.NoError(t, good.check("mine"))
-	require.NoError(t, good.check("/elsewhere/mine.star"))
+	require.NoError(t, good.checkOffer("mine"))
+	require.NoError(t, good.checkOffer("/elsewhere/mine.star"))
 	for want, change := range map[string]func(o *Offer){
 		"vmType is mine here, and standard at the source":        func(o *Offer) { o.VMType = "standard" },
 		"vmType is mine here, and � � at the source":             func(o *Offer) { o.VMType = "\x1b\n\x07" },
@@ -86,7 +86,7 @@ func TestOffersAreChecked(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		require.ErrorContains(t, o.check("mine"), want)
+		require.ErrorContains(t, o.checkOffer("mine"), want)
 	}
 }
 

@@ -13,20 +13,19 @@ import (
 	"vmop/vmtypes"
 )
 
-// mostCPUs is how many CPUs Linux can have, at most (CONFIG_NR_CPUS).
+// mostCPUs is the largest number of CPUs that Linux supports (CONFIG_NR_CPUS).
 const mostCPUs = 8192
 
-// topology returns what this computer has for VMs to run on. It costs some reads in /sys,
-// so it is found out only if a type asks for it.
-func (f *HostFacts) topology() vmtypes.Topology {
+// hostTopology returns the CPUs and memory nodes of this computer. It reads them from /sys only if a type asks for
+// them.
+func (f *HostFacts) hostTopology() vmtypes.Topology {
 	if f.Topology == nil {
 		f.Topology = new(readTopology("/sys", usableCPUs()))
 	}
 	return *f.Topology
 }
 
-// usableCPUs returns the CPUs that this process may use: those that are online and in its
-// cpuset.
+// usableCPUs returns the CPUs that this process may use: the CPUs that are online and in its cpuset.
 func usableCPUs() (list []int) {
 	set := unix.NewCPUSet(mostCPUs)
 	if unix.SchedGetaffinityDynamic(0, set) != nil {
@@ -40,8 +39,8 @@ func usableCPUs() (list []int) {
 	return list
 }
 
-// readTopology reads what a kernel says in sysfs. What isn't there isn't known.
-// Source: Documentation/ABI/stable/sysfs-devices-node and testing/sysfs-kernel-mm-hugepages.
+// readTopology reads the kernel's description in sysfs. Missing entries are unknown. Source:
+// Documentation/ABI/stable/sysfs-devices-node and testing/sysfs-kernel-mm-hugepages.
 func readTopology(sysfs string, usable []int) vmtypes.Topology {
 	t := vmtypes.Topology{CPUs: usable, HugePages: map[int64]int64{}}
 	nodes, _ := filepath.Glob(filepath.Join(sysfs, "devices/system/node/node[0-9]*"))
@@ -70,7 +69,7 @@ func readTopology(sysfs string, usable []int) vmtypes.Topology {
 	return t
 }
 
-// inList returns which CPUs are in a list as the kernel writes it: 0-3,8.
+// inList returns the CPUs that are in a list in the kernel's format: 0-3,8.
 func inList(list string, cpus []int) []int {
 	found := []int{}
 	for word := range strings.SplitSeq(strings.TrimSpace(list), ",") {

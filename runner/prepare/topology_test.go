@@ -50,7 +50,7 @@ func TestTopologyIsThatOfTheStart(t *testing.T) {
 	t.Parallel()
 	var facts HostFacts
 	require.Nil(t, facts.Topology, "no type has asked")
-	now := facts.host("/data", "/run").Topology()
+	now := facts.hostFor("/data", "/run").Topology()
 	require.NotEmpty(t, now.CPUs)
 	require.NotEmpty(t, now.Nodes)
 	require.Equal(t, usableCPUs(), now.CPUs)
@@ -60,5 +60,5 @@ func TestTopologyIsThatOfTheStart(t *testing.T) {
 	require.NoError(t, err)
 	var next HostFacts
 	require.NoError(t, json.Unmarshal(record, &next))
-	require.Equal(t, map[int64]int64{2 << 20: 777}, next.host("/data", "/run").Topology().HugePages)
+	require.Equal(t, map[int64]int64{2 << 20: 777}, next.hostFor("/data", "/run").Topology().HugePages)
 }

@@ -5,19 +5,19 @@ import (
 	"slices"
 	"strings"
 
-	"vmop/runner/reconcile"
-	"vmop/runner/usernet"
+	"vmop/runner/machine/reconcile"
+	"vmop/runner/machine/usernet"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
-// Beginning is what the plan has made of the machine.
+// Beginning returns the machine's state after its start by the plan.
 func (vm *VM) Beginning() reconcile.Start {
-	return reconcile.Start{Media: vm.media(), Ports: vm.ports(), ResetCounter: vm.Config.ResetCounter}
+	return reconcile.Start{Media: vm.cdFiles(), Ports: vm.userPorts(), ResetCounter: vm.Config.ResetCounter}
 }
 
-// media are the files of the CD drives, by their index in vm.drives.
-func (vm *VM) media() map[int]string {
+// cdFiles returns the files of the CD drives, by their index in vm.drives.
+func (vm *VM) cdFiles() map[int]string {
 	files := map[int]string{}
 	for i, d := range vm.Spec.Drives {
 		if d.Type == vmspec.DriveIDECD && d.NBD == nil {
@@ -27,8 +27,8 @@ func (vm *VM) media() map[int]string {
 	return files
 }
 
-// ports are those that user networks forward, by their index in vm.network.
-func (vm *VM) ports() map[int][]usernet.Forward {
+// userPorts returns the port forwards of user networks, by their index in vm.network.
+func (vm *VM) userPorts() map[int][]usernet.Forward {
 	all := map[int][]usernet.Forward{}
 	for i, n := range vm.Spec.Network {
 		if n.Type != vmspec.NetworkUser {
@@ -45,38 +45,37 @@ func (vm *VM) ports() map[int][]usernet.Forward {
 	return all
 }
 
-// Desired is what the configuration wants of a running machine. Media are
-// wished for only while the list of drives has the shape that it has there:
-// otherwise an index would mean another drive. So are ports.
+// Desired returns the desired state of a running machine. It includes media only while the list of drives has the
+// same shape as in the running machine: otherwise an index would mean another drive. The same holds for ports.
 func (vm *VM) Desired(running *VM) reconcile.Desired {
 	want := reconcile.Desired{
 		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM),
 		Password: vm.Password, ResetCounter: vm.Config.ResetCounter,
 	}
-	want.Drives, want.DrivesRevision = vm.plugged(running), vm.Config.DrivesRevision
+	want.Drives, want.DrivesRevision = vm.pluggedDrives(running), vm.Config.DrivesRevision
 	sameDrive := func(a, b vmspec.Drive) bool { return a.Type == b.Type && a.Bus == b.Bus }
 	started := vm.Spec.WithoutNBD().Drives
 	kept := len(started) - len(vm.Attached(running))
 	if slices.EqualFunc(started[:kept], running.Spec.WithoutNBD().Drives, sameDrive) {
-		want.Media = vm.media()
-		want.Denied = running.denied(want.Media)
+		want.Media = vm.cdFiles()
+		want.Denied = running.deniedMedia(want.Media)
 	}
 	if vm.likeNetworks(running) {
-		want.Ports = vm.ports()
+		want.Ports = vm.userPorts()
 	}
 	return want
 }
 
-// likeNetworks reports whether the list of networks has the shape that another has.
+// likeNetworks reports whether the list of networks has the same shape as another.
 func (vm *VM) likeNetworks(other *VM) bool {
 	same := func(a, b vmspec.Network) bool { return a.Type == b.Type }
 	return slices.EqualFunc(vm.Spec.Network, other.Spec.Network, same)
 }
 
-// plugged are the drives that a running machine is to have besides those that it was
-// started with; nil if none were possible. They are known by their serial numbers. In a cluster the pod has no volume
-// for more, but NBD servers have.
-func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
+// pluggedDrives returns the drives that a running machine should have in addition to those that it was started with;
+// nil if drives can't be attached. Serial numbers identify the drives. In a cluster, the pod has no volumes for
+// more drives, so only drives of NBD servers can be attached.
+func (vm *VM) pluggedDrives(running *VM) (list []reconcile.Drive) {
 	files := vm.plugsFiles(running)
 	if files || running.Plan.Rules.Has("disks") {
 		list = []reconcile.Drive{}
@@ -102,8 +101,8 @@ func (vm *VM) plugged(running *VM) (list []reconcile.Drive) {
 	return list
 }
 
-// servedDrive returns the drive of an NBD server as the machine can have it: a CD, for which it has no drives, is a
-// disk that can't be written.
+// servedDrive returns the drive of an NBD server in a form that the machine supports: a CD becomes a read-only
+// disk if the machine has no CD drives to attach.
 //
 // See docs/decisions/0159-images-attached-and-servers-awaited.md.
 func servedDrive(w reconcile.Drive, rule plan.Disks) reconcile.Drive {
@@ -116,7 +115,7 @@ func servedDrive(w reconcile.Drive, rule plan.Disks) reconcile.Drive {
 	return w
 }
 
-// pluggedCD returns a CD drive as QEMU is given it while it runs.
+// pluggedCD returns a CD drive in the form that a running QEMU needs.
 func pluggedCD(w reconcile.Drive) reconcile.Drive {
 	w.ReadOnly, w.Format = true, "raw"
 	switch {
@@ -133,13 +132,13 @@ func (vm *VM) plugsFiles(running *VM) bool {
 	return running.Plan.Rules.Has("disks") && vm.Config.Resource == ""
 }
 
-// Attached are the paths of the drives at the end of the list, before those of NBD servers, that a running machine
-// gets while it runs.
+// Attached returns the paths of the drives that are attached to a running machine: those at the end of the list,
+// before the drives of NBD servers.
 func (vm *VM) Attached(running *VM) (paths []string) {
 	if !vm.plugsFiles(running) {
 		return nil
 	}
-	plugged := vm.plugged(running)
+	plugged := vm.pluggedDrives(running)
 	for i := len(vm.Spec.WithoutNBD().Drives) - 1; i >= len(running.Spec.WithoutNBD().Drives); i-- {
 		if !slices.ContainsFunc(plugged, func(d reconcile.Drive) bool { return d.Index == i }) {
 			break

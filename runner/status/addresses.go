@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// An Address is where the guest answers.
+// An Address is an address of the guest for its clients.
 type Address struct {
 	// Address is an IP address.
 	Address string `json:"address"`
-	// Interface is the guest's, as its agent calls it; MAC is that of the card.
+	// Interface is the guest's interface, as its agent names it. MAC is the MAC address of the card.
 	Interface string `json:"interface,omitempty"`
 	MAC       string `json:"mac,omitempty"`
-	// Ports are those that lead to the guest; none: all do.
+	// Ports lists the ports that lead to the guest; nil means all ports.
 	Ports []AddressPort `json:"ports,omitempty"`
-	// From says from where the guest is reached.
+	// From shows from where the guest can be reached.
 	From Reach `json:"from"`
-	// Source says how the address is known.
+	// Source shows how the address is known.
 	Source Source `json:"source"`
 }
 
-// Endpoint is the address, with the first of its ports unless all lead to the guest.
+// Endpoint returns the address. It adds the first port unless all ports lead to the guest.
 func (a Address) Endpoint() string {
 	if a.Ports == nil {
 		return a.Address
@@ -33,7 +33,7 @@ func (a Address) Endpoint() string {
 	return net.JoinHostPort(a.Address, strconv.Itoa(a.Ports[0].Port))
 }
 
-// An AddressPort is a port at an address of the host that leads to one of the guest.
+// An AddressPort maps a port at an address of the host to a port of the guest.
 type AddressPort struct {
 	// Protocol is "tcp" or "udp".
 	Protocol string `json:"protocol"`
@@ -42,7 +42,7 @@ type AddressPort struct {
 	Guest int `json:"guest"`
 }
 
-// String returns for example "2222 to 22", "53 to 5353/udp".
+// String returns for example "2222 to 22" or "53 to 5353/udp".
 func (p AddressPort) String() string {
 	text := fmt.Sprintf("%d to %d", p.Port, p.Guest)
 	if p.Protocol != "tcp" {
@@ -51,53 +51,54 @@ func (p AddressPort) String() string {
 	return text
 }
 
-// A Reach says from where a guest is reached.
+// A Reach is the place from where a guest can be reached.
 type Reach string
 
 // The reaches, the widest first.
 const (
-	// FromNetwork: whatever reaches the network of that address.
+	// FromNetwork: everything with access to the address's network reaches the guest.
 	FromNetwork Reach = "Network"
-	// FromHost: the host alone.
+	// FromHost: only the host reaches the guest.
 	FromHost Reach = "Host"
-	// FromUnknown: the agent says so of an interface that isn't a card of the VM, such as a
-	// bridge or a tunnel in the guest.
+	// FromUnknown: the agent reports the address for an interface that isn't a card of the VM, such as a bridge
+	// or a tunnel in the guest.
 	FromUnknown Reach = "Unknown"
 )
 
-// A Source says how an address is known.
+// A Source is the origin of an address.
 type Source string
 
-// The sources. What an agent says is the guest's word: it may name an address of others.
+// The sources. The guest controls what its agent reports, and may name an address that belongs to someone else.
 const (
 	SourceConfiguration Source = "Configuration"
-	SourceDHCP          Source = "DHCP"  // the runner's server gives the guest this address
-	SourceLease         Source = "Lease" // likewise, on a bridge: the one that is to be its own
+	SourceDHCP          Source = "DHCP"  // the runner's DHCP server gives the guest this address
+	SourceLease         Source = "Lease" // same on a bridge: the address reserved for the VM
 	SourceAgent         Source = "Agent"
 )
 
-// A Card is one of the machine's network cards, and what leads to the guest by it.
+// A Card is one of the machine's network cards, with the addresses that lead to the guest through it.
 type Card struct {
 	MAC string
-	// Neighbor says that the guest's own addresses are reached, on a network with others.
+	// Neighbor reports whether the card is on a network with others, where the guest's own addresses can be
+	// reached.
 	Neighbor bool
-	// Addresses that are known without the guest.
+	// Addresses are known without asking the guest.
 	Addresses []Address
 }
 
-// Cards are those of the machine. From them and the guest's interfaces follow the addresses.
+// Cards are the machine's network cards. The addresses are computed from them and the guest's interfaces.
 type Cards []Card
 
-// MaxAddresses bounds the addresses of a status; the least useful ones are left out.
+// MaxAddresses bounds the addresses in a status; the least useful addresses are left out.
 const MaxAddresses = 32
 
-func (u Cards) apply(s *Status, _ time.Time) error {
+func (u Cards) applyTo(s *Status, _ time.Time) error {
 	s.cards = u
 	return nil
 }
 
-// addressesOf returns where a guest answers, the best address first, each once: those of its
-// cards, and those which it says are its own, where these are reached
+// addressesOf returns the addresses where a guest can be reached, the best first and without duplicates. They are
+// the addresses of its cards, and the addresses that the guest reports, where these are reachable
 // (docs/decisions/0073-addresses.md).
 func addressesOf(cards Cards, said []Interface) []Address {
 	var all []Address
@@ -114,7 +115,7 @@ func addressesOf(cards Cards, said []Interface) []Address {
 		from := FromUnknown
 		if at >= 0 {
 			from = FromNetwork
-			named(all, i)
+			fillNames(all, i)
 		}
 		if !neighbors || at >= 0 && !cards[at].Neighbor {
 			continue
@@ -123,17 +124,17 @@ func addressesOf(cards Cards, said []Interface) []Address {
 			prefix, err := netip.ParsePrefix(text)
 			a := prefix.Addr().Unmap()
 			own := Address{Address: a.String(), Interface: i.Name, MAC: i.MAC, From: from, Source: SourceAgent}
-			if err == nil && a.IsGlobalUnicast() && !slices.ContainsFunc(all, own.same) {
+			if err == nil && a.IsGlobalUnicast() && !slices.ContainsFunc(all, own.isSameAs) {
 				all = append(all, own)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Address) int { return cmp.Compare(a.rank(), b.rank()) })
-	return once(all)
+	slices.SortStableFunc(all, func(a, b Address) int { return cmp.Compare(a.rankOf(), b.rankOf()) })
+	return uniqueAddresses(all)
 }
 
-// named fills in the name of an interface where addresses are of its card.
-func named(all []Address, i Interface) {
+// fillNames sets the interface name of the addresses that belong to the interface's card.
+func fillNames(all []Address, i Interface) {
 	for n := range all {
 		if all[n].MAC == i.MAC {
 			all[n].Interface = i.Name
@@ -141,11 +142,11 @@ func named(all []Address, i Interface) {
 	}
 }
 
-func (a Address) same(b Address) bool { return a.Address == b.Address }
+func (a Address) isSameAs(b Address) bool { return a.Address == b.Address }
 
-// rank is less for what serves more: a lease on a bridge, and then from farther away, at all
-// ports, by IPv4.
-func (a Address) rank() int {
+// rankOf is lower for a more useful address: a lease on a bridge first, then a wider reach, then all ports, then
+// IPv4.
+func (a Address) rankOf() int {
 	if a.Source == SourceLease {
 		return -1
 	}
@@ -159,12 +160,11 @@ func (a Address) rank() int {
 	return rank
 }
 
-// once leaves out addresses that are there already. Ports that lead to several cards by one
-// address are put together.
-func once(all []Address) []Address {
+// uniqueAddresses removes duplicate addresses. It merges the ports when one address leads to several cards.
+func uniqueAddresses(all []Address) []Address {
 	var some []Address
 	for _, a := range all {
-		switch at := slices.IndexFunc(some, a.same); {
+		switch at := slices.IndexFunc(some, a.isSameAs); {
 		case at < 0 && len(some) < MaxAddresses:
 			some = append(some, a)
 		case at >= 0 && some[at].Ports != nil && a.Source == SourceConfiguration:

@@ -90,7 +90,10 @@ func TestPortsOfOneAddress(t *testing.T) {
 		return Address{Address: address, Source: SourceConfiguration, Ports: ports}
 	}
 	require.Equal(t, []Address{at("192.0.2.9", ssh, web), at("192.0.2.10", ssh, web)},
-		once([]Address{at("192.0.2.9", ssh), at("192.0.2.10", ssh), at("192.0.2.9", web), at("192.0.2.10", web)}))
+		uniqueAddresses([]Address{
+			at("192.0.2.9", ssh), at("192.0.2.10", ssh), at("192.0.2.9", web),
+			at("192.0.2.10", web),
+		}))
 }
 
 func TestAddressesAreBounded(t *testing.T) {

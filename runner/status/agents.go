@@ -6,46 +6,46 @@ import (
 	"vmop/vmstatus"
 )
 
-// Answered tells that the guest agent has answered: a VM that boots, or is running, has booted.
-// In every other state it changes nothing.
+// Answered reports that the guest agent has answered: a VM in state Booting or Running enters Booted. It has no
+// effect in other states.
 type Answered struct{}
 
-// Unanswered tells of a guest that boots that its agent has not answered, and may never, in
-// words for people. In every other state it changes nothing.
+// Unanswered reports that the agent of a booting guest has not answered, and may never answer. Its value is a
+// text for people. It has no effect in other states.
 type Unanswered string
 
-// WasReset tells that the guest was reset: what its agents have said is over,
-// and a VM that runs boots again.
+// WasReset reports that the guest was reset. It discards what the agents have reported, and an active VM enters
+// Booting again.
 type WasReset struct{}
 
-// LoginFailure tells why the log-in agent does not log in who is wanted, in its
-// own words; empty when it does, or is at it.
+// LoginFailure is the log-in agent's reason for not logging in the wanted user. It is empty when the log-in
+// succeeded or is in progress.
 type LoginFailure string
 
-func (Answered) apply(s *Status, now time.Time) error {
+func (Answered) applyTo(s *Status, now time.Time) error {
 	if s.State != vmstatus.StateBooting && s.State != vmstatus.StateRunning {
 		return nil
 	}
-	return Entered{State: vmstatus.StateBooted}.apply(s, now)
+	return Entered{State: vmstatus.StateBooted}.applyTo(s, now)
 }
 
-func (u Unanswered) apply(s *Status, now time.Time) error {
+func (u Unanswered) applyTo(s *Status, now time.Time) error {
 	if s.State != vmstatus.StateBooting {
 		return nil
 	}
-	return Entered{State: vmstatus.StateRunning, Message: string(u)}.apply(s, now)
+	return Entered{State: vmstatus.StateRunning, Message: string(u)}.applyTo(s, now)
 }
 
-func (WasReset) apply(s *Status, now time.Time) error {
+func (WasReset) applyTo(s *Status, now time.Time) error {
 	s.Guest = nil
-	_ = VmopAgent(false).apply(s, now) // it has no error
+	_ = VmopAgent(false).applyTo(s, now) // it returns no error
 	if !s.State.Active() {
 		return nil
 	}
-	return Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset}.apply(s, now)
+	return Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset}.applyTo(s, now)
 }
 
-func (u LoginFailure) apply(s *Status, _ time.Time) error {
+func (u LoginFailure) applyTo(s *Status, _ time.Time) error {
 	s.LoginFailure = string(u)
 	return nil
 }

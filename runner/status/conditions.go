@@ -6,12 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"vmop/printable"
+	"vmop/internal/printable"
 	"vmop/vmstatus"
 )
 
-// A Condition is one question about a VM with its answer, in the form that
-// Kubernetes gives to conditions (metav1.Condition).
+// A Condition is the answer to one question about a VM, in the form of Kubernetes' conditions (metav1.Condition).
 type Condition struct {
 	Type   vmstatus.ConditionType   `json:"type"`
 	Status vmstatus.ConditionStatus `json:"status"`
@@ -19,18 +18,18 @@ type Condition struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// LastTransitionTime is when Status changed.
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
-	// Reason in one word.
+	// Reason is one word.
 	Reason vmstatus.Reason `json:"reason"`
-	// Message for people.
+	// Message is for people.
 	Message string `json:"message"`
 }
 
-// Derive returns the conditions that follow from the rest of a status, without
-// transition times.
+// Derive returns the conditions that follow from the rest of a status, without transition times.
 func Derive(s Status) []Condition {
 	all := []Condition{
-		running(s), booted(s), ready(s), vmopAgent(s), userLoggedIn(s), consoleConnected(s), configApplied(s),
-		restartRequired(s), tpmLost(s), confined(s),
+		runningCondition(s), bootedCondition(s), readyCondition(s), vmopAgent(s), userLoggedIn(s), consoleConnected(s),
+		configApplied(s),
+		restartRequired(s), tpmLost(s), confinedCondition(s),
 	}
 	for i := range all {
 		all[i].ObservedGeneration = s.Configuration.Applied
@@ -41,8 +40,8 @@ func Derive(s Status) []Condition {
 	return all
 }
 
-// answer makes a condition.
-func answer(t vmstatus.ConditionType, is bool, reason vmstatus.Reason, message string) Condition {
+// newCondition creates a condition.
+func newCondition(t vmstatus.ConditionType, is bool, reason vmstatus.Reason, message string) Condition {
 	c := Condition{Type: t, Status: vmstatus.False, Reason: reason, Message: message}
 	if is {
 		c.Status = vmstatus.True
@@ -50,9 +49,10 @@ func answer(t vmstatus.ConditionType, is bool, reason vmstatus.Reason, message s
 	return c
 }
 
-// running says, too, that the guest is slower than it could be, and who sees its screen.
-func running(s Status) Condition {
-	c := answer(vmstatus.ConditionRunning, s.Started != nil && s.State != vmstatus.StateStopped, s.Reason, s.Message)
+// runningCondition also reports why the guest is slower than it could be, and which displays lack a password.
+func runningCondition(s Status) Condition {
+	c := newCondition(vmstatus.ConditionRunning, s.Started != nil && s.State != vmstatus.StateStopped, s.Reason,
+		s.Message)
 	if c.Status != vmstatus.True {
 		return c
 	}
@@ -71,40 +71,40 @@ func running(s Status) Condition {
 	return c
 }
 
-func booted(s Status) Condition {
-	return answer(vmstatus.ConditionBooted, s.State == vmstatus.StateBooted, s.Reason, s.Message)
+func bootedCondition(s Status) Condition {
+	return newCondition(vmstatus.ConditionBooted, s.State == vmstatus.StateBooted, s.Reason, s.Message)
 }
 
-// ready asks QEMU's run state. QEMU's other words (prelaunch, inmigrate,
-// shutdown, watchdog, …) are reported as they are.
-func ready(s Status) Condition {
+// readyCondition depends on QEMU's run state. It reports QEMU's other states (prelaunch, inmigrate, shutdown,
+// watchdog, …) by name.
+func readyCondition(s Status) Condition {
 	if !s.State.Active() {
-		return answer(vmstatus.ConditionReady, false, s.Reason, s.Message)
+		return newCondition(vmstatus.ConditionReady, false, s.Reason, s.Message)
 	}
 	if s.QEMU.Unresponsive {
-		return answer(vmstatus.ConditionReady, false, vmstatus.ReasonUnresponsive, "QEMU does not answer")
+		return newCondition(vmstatus.ConditionReady, false, vmstatus.ReasonUnresponsive, "QEMU does not answer")
 	}
 	switch s.QEMU.RunState {
 	case "running", "":
-		if panicked := fault(s, vmstatus.ReasonGuestPanicked, ""); panicked != "" {
-			return answer(vmstatus.ConditionReady, false, vmstatus.ReasonGuestPanicked, panicked)
+		if panicked := faultMessage(s, vmstatus.ReasonGuestPanicked, ""); panicked != "" {
+			return newCondition(vmstatus.ConditionReady, false, vmstatus.ReasonGuestPanicked, panicked)
 		}
-		return answer(vmstatus.ConditionReady, true, s.Reason, s.Message)
+		return newCondition(vmstatus.ConditionReady, true, s.Reason, s.Message)
 	case "paused":
-		return answer(vmstatus.ConditionReady, false, vmstatus.ReasonPaused, "the VM is paused")
+		return newCondition(vmstatus.ConditionReady, false, vmstatus.ReasonPaused, "the VM is paused")
 	case "io-error":
-		return answer(vmstatus.ConditionReady, false, vmstatus.ReasonIOError,
-			fault(s, vmstatus.ReasonIOError, "a disk has failed; the VM waits"))
+		return newCondition(vmstatus.ConditionReady, false, vmstatus.ReasonIOError,
+			faultMessage(s, vmstatus.ReasonIOError, "a disk has failed; the VM waits"))
 	case "guest-panicked":
-		return answer(vmstatus.ConditionReady, false, vmstatus.ReasonGuestPanicked,
-			fault(s, vmstatus.ReasonGuestPanicked, "the guest has panicked"))
+		return newCondition(vmstatus.ConditionReady, false, vmstatus.ReasonGuestPanicked,
+			faultMessage(s, vmstatus.ReasonGuestPanicked, "the guest has panicked"))
 	}
-	return answer(vmstatus.ConditionReady, false, vmstatus.ReasonMachineHeld, "QEMU's machine is in state "+
+	return newCondition(vmstatus.ConditionReady, false, vmstatus.ReasonMachineHeld, "QEMU's machine is in state "+
 		s.QEMU.RunState)
 }
 
-// fault returns the message of a fault, or another if that is not known.
-func fault(s Status, reason vmstatus.Reason, otherwise string) string {
+// faultMessage returns the message of the problem with this reason, or otherwise if there is no such problem.
+func faultMessage(s Status, reason vmstatus.Reason, otherwise string) string {
 	for _, p := range s.Problems {
 		if p.Reason == reason {
 			return p.Message
@@ -116,32 +116,33 @@ func fault(s Status, reason vmstatus.Reason, otherwise string) string {
 func vmopAgent(s Status) Condition {
 	switch {
 	case !s.State.Active() && s.State != vmstatus.StateTerminating:
-		return answer(vmstatus.ConditionVmopAgent, false, s.Reason, "")
+		return newCondition(vmstatus.ConditionVmopAgent, false, s.Reason, "")
 	case s.VmopAgent:
-		return answer(vmstatus.ConditionVmopAgent, true, vmstatus.ReasonVmopAgentStarted, "")
+		return newCondition(vmstatus.ConditionVmopAgent, true, vmstatus.ReasonVmopAgentStarted, "")
 	}
-	return answer(vmstatus.ConditionVmopAgent, false, vmstatus.ReasonVmopAgentDisconnected, "")
+	return newCondition(vmstatus.ConditionVmopAgent, false, vmstatus.ReasonVmopAgentDisconnected, "")
 }
 
 func userLoggedIn(s Status) Condition {
 	switch {
 	case s.State == vmstatus.StateStopped:
-		return answer(vmstatus.ConditionUserLoggedIn, false, s.Reason, "")
+		return newCondition(vmstatus.ConditionUserLoggedIn, false, s.Reason, "")
 	case s.WantedUser == "":
-		return answer(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonNotRequested, "")
-	case vmopAgent(s).Status == vmstatus.False: // there is no agent to report
-		return answer(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonVmopAgentDisconnected, "")
+		return newCondition(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonNotRequested, "")
+	case vmopAgent(s).Status == vmstatus.False: // no agent can report
+		return newCondition(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonVmopAgentDisconnected, "")
 	case s.LoginFailure != "":
-		return answer(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonLoginFailed, s.LoginFailure)
+		return newCondition(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonLoginFailed, s.LoginFailure)
 	case s.LoggedInUser != s.WantedUser:
-		return answer(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonProcessing, "waiting for "+s.WantedUser)
+		return newCondition(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonProcessing,
+			"waiting for "+s.WantedUser)
 	}
-	return answer(vmstatus.ConditionUserLoggedIn, true, vmstatus.ReasonLoggedIn, s.LoggedInUser)
+	return newCondition(vmstatus.ConditionUserLoggedIn, true, vmstatus.ReasonLoggedIn, s.LoggedInUser)
 }
 
 func consoleConnected(s Status) Condition {
 	if s.State == vmstatus.StateStopped {
-		return answer(vmstatus.ConditionConsoleConnected, false, s.Reason, "")
+		return newCondition(vmstatus.ConditionConsoleConnected, false, s.Reason, "")
 	}
 	reason, screen := vmstatus.ReasonDisconnected, false
 	for _, c := range s.Consoles {
@@ -149,15 +150,15 @@ func consoleConnected(s Status) Condition {
 			reason, screen = vmstatus.ReasonConnected, true
 		}
 	}
-	return answer(vmstatus.ConditionConsoleConnected, screen, reason, viewers(s.Consoles))
+	return newCondition(vmstatus.ConditionConsoleConnected, screen, reason, viewersText(s.Consoles))
 }
 
-// mostNamed is how many viewers a condition names.
+// mostNamed limits the viewers that a condition names.
 const mostNamed = 8
 
-// viewers names who looks at screen and console: "vnc alice; watching vnc bob; serial carol". Of a
-// screen's viewers the one that types is first, which programs rely on. No name has what separates them.
-func viewers(consoles []Console) string {
+// viewersText names the users of screen and console: "vnc alice; watching vnc bob; serial carol". The viewer that
+// types at the screen is first; programs rely on that. Names never contain the separator.
+func viewersText(consoles []Console) string {
 	rank := func(c Console) int {
 		switch {
 		case c.Mode == ModeWatch:
@@ -182,24 +183,24 @@ func viewers(consoles []Console) string {
 	return strings.Join(names, Separator)
 }
 
-// In the message of the condition ConsoleConnected Separator is between viewers, and Watching begins one
-// that doesn't type.
+// In the message of the condition ConsoleConnected, Separator separates the viewers, and Watching precedes a
+// viewer that doesn't type.
 const (
 	Separator = "; "
 	Watching  = "watching "
 )
 
-// resetCounter is the path of a wish to reset the machine.
+// resetCounter is the path of a request to reset the machine.
 const resetCounter = "resetCounter"
 
 func configApplied(s Status) Condition {
 	switch c := s.Configuration; {
 	case s.State == vmstatus.StateStopped:
-		return answer(vmstatus.ConditionConfigApplied, false, s.Reason, "")
+		return newCondition(vmstatus.ConditionConfigApplied, false, s.Reason, "")
 	case c.Error != "":
-		return answer(vmstatus.ConditionConfigApplied, false, vmstatus.ReasonConfigInvalid, c.Error)
+		return newCondition(vmstatus.ConditionConfigApplied, false, vmstatus.ReasonConfigInvalid, c.Error)
 	case c.Applied < c.Generation || c.Generation == 0:
-		return answer(vmstatus.ConditionConfigApplied, false, vmstatus.ReasonApplying, "")
+		return newCondition(vmstatus.ConditionConfigApplied, false, vmstatus.ReasonApplying, "")
 	}
 	because, first := vmstatus.ReasonNotPossible, -1
 	for i, p := range s.Problems {
@@ -212,46 +213,48 @@ func configApplied(s Status) Condition {
 	}
 	if first >= 0 {
 		p := s.Problems[first]
-		return answer(vmstatus.ConditionConfigApplied, false, because, p.Path+": "+p.Message)
+		return newCondition(vmstatus.ConditionConfigApplied, false, because, p.Path+": "+p.Message)
 	}
-	return answer(vmstatus.ConditionConfigApplied, true, vmstatus.ReasonApplied, "")
+	return newCondition(vmstatus.ConditionConfigApplied, true, vmstatus.ReasonApplied, "")
 }
 
 func restartRequired(s Status) Condition {
 	switch {
 	case s.State == vmstatus.StateStopped:
-		return answer(vmstatus.ConditionRestartRequired, false, s.Reason, "")
+		return newCondition(vmstatus.ConditionRestartRequired, false, s.Reason, "")
 	case len(s.RestartAwaitingChanges) == 0:
-		return answer(vmstatus.ConditionRestartRequired, false, vmstatus.ReasonNothingPending, "")
+		return newCondition(vmstatus.ConditionRestartRequired, false, vmstatus.ReasonNothingPending, "")
 	}
 	paths := make([]string, len(s.RestartAwaitingChanges))
 	for i, c := range s.RestartAwaitingChanges {
 		paths[i] = c.Path
 	}
-	return answer(vmstatus.ConditionRestartRequired, true, vmstatus.ReasonChangesPending, strings.Join(paths, ", "))
+	return newCondition(vmstatus.ConditionRestartRequired, true, vmstatus.ReasonChangesPending,
+		strings.Join(paths, ", "))
 }
 
 func tpmLost(s Status) Condition {
 	switch {
 	case s.State == vmstatus.StateStopped:
-		return answer(vmstatus.ConditionTPMLost, false, s.Reason, "")
+		return newCondition(vmstatus.ConditionTPMLost, false, s.Reason, "")
 	case s.TPM == TPMGone:
-		return answer(vmstatus.ConditionTPMLost, true, vmstatus.ReasonHelperEnded, fault(s, vmstatus.ReasonTPMLost, ""))
+		return newCondition(vmstatus.ConditionTPMLost, true, vmstatus.ReasonHelperEnded,
+			faultMessage(s, vmstatus.ReasonTPMLost, ""))
 	case s.TPM == TPMWorks:
-		return answer(vmstatus.ConditionTPMLost, false, vmstatus.ReasonTPMPresent, "")
+		return newCondition(vmstatus.ConditionTPMLost, false, vmstatus.ReasonTPMPresent, "")
 	}
-	return answer(vmstatus.ConditionTPMLost, false, vmstatus.ReasonNoTPM, "")
+	return newCondition(vmstatus.ConditionTPMLost, false, vmstatus.ReasonNoTPM, "")
 }
 
-// confined reports what does not hold, even if the condition is true.
-func confined(s Status) Condition {
+// confinedCondition lists missing restrictions even if the condition is true.
+func confinedCondition(s Status) Condition {
 	c, running := s.Confinement, s.Started != nil && s.State != vmstatus.StateStopped
 	switch {
 	case c == nil && running:
-		return answer(vmstatus.ConditionConfined, false, vmstatus.ReasonNotRecorded,
+		return newCondition(vmstatus.ConditionConfined, false, vmstatus.ReasonNotRecorded,
 			"QEMU was started by an earlier version, which didn't record whether the kernel confines it")
 	case c == nil || !running:
-		return answer(vmstatus.ConditionConfined, false, s.Reason, "")
+		return newCondition(vmstatus.ConditionConfined, false, s.Reason, "")
 	}
 	lacks := c.Lacks
 	if c.Loopback != "" {
@@ -263,16 +266,15 @@ func confined(s Status) Condition {
 	message := strings.Join(lacks, "; ")
 	switch {
 	case c.Landlock == 0 && !c.OwnRoot:
-		return answer(vmstatus.ConditionConfined, false, vmstatus.ReasonNotConfined, message)
+		return newCondition(vmstatus.ConditionConfined, false, vmstatus.ReasonNotConfined, message)
 	case len(c.Exempt) > 0 || !c.OwnRoot || c.Loopback != "":
-		return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonPartlyConfined, message)
+		return newCondition(vmstatus.ConditionConfined, true, vmstatus.ReasonPartlyConfined, message)
 	}
-	return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonConfined, message)
+	return newCondition(vmstatus.ConditionConfined, true, vmstatus.ReasonConfined, message)
 }
 
-// merge gives conditions their transition times. When nothing has changed, the
-// slice of before is returned.
-func merge(before, after []Condition, now time.Time) []Condition {
+// mergeConditions gives conditions their transition times. If no condition has changed, it returns the slice before.
+func mergeConditions(before, after []Condition, now time.Time) []Condition {
 	changed := len(before) != len(after)
 	for i := range after {
 		c := &after[i]

@@ -17,11 +17,11 @@ import (
 	"vmop/vmstatus"
 )
 
-// page is docs/status.md: the cells of its tables, by each word in backquotes in
+// page is docs/reference/status.md: the cells of its tables, by each word in backquotes in
 // the first cell, in the section of that title.
 func page(t *testing.T, section string) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/status.md")
+	text, err := os.ReadFile("../../docs/reference/status.md")
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(text), "\n## "+section+"\n")
 	require.True(t, found, section)

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A Drive is one that was attached while the guest runs, or is to be.
+// A Drive is a drive that was attached while the guest is running, or is about to be.
 type Drive struct {
-	// Name is its serial number.
+	// Name is the drive's serial number.
 	Name string `json:"name"`
-	// State is one of the DriveStates.
+	// State is one of the Drive constants.
 	State string `json:"state"`
-	// Message says what is waited for, or what is wrong; it may be empty.
+	// Message shows what the drive waits for, or what failed; it may be empty.
 	Message string `json:"message,omitempty"`
-	// Capacity is its size in bytes; 0: not known yet.
+	// Capacity is the drive's size in bytes; 0 means not known yet.
 	Capacity int64 `json:"capacity,omitempty"`
 }
 
@@ -25,18 +25,18 @@ const (
 	DriveFailed    = "Failed"
 )
 
-// Drives are all of them.
+// Drives replaces the list of drives.
 type Drives []Drive
 
-func (u Drives) apply(s *Status, _ time.Time) error {
+func (u Drives) applyTo(s *Status, _ time.Time) error {
 	s.Drives = slices.Clone(u)
 	return nil
 }
 
-// DrivesRevision is the revision of the configuration by which the Drives are all that there are.
+// DrivesRevision is the revision of the configuration that the list of Drives is complete for.
 type DrivesRevision int64
 
-func (u DrivesRevision) apply(s *Status, _ time.Time) error {
+func (u DrivesRevision) applyTo(s *Status, _ time.Time) error {
 	s.DrivesRevision = int64(u)
 	return nil
 }

@@ -2,23 +2,23 @@ package status
 
 import "time"
 
-// Frozen tells that the guest's file systems are frozen, or may be.
+// Frozen reports that the guest's file systems are frozen, or may be.
 type Frozen struct {
 	State FreezeState `json:"state"`
-	// Since is when the guest agent was asked to freeze them, Until when it is asked to thaw
-	// them unless a client asks before.
+	// Since is when the guest agent was asked to freeze them. Until is when it is asked to thaw them unless a
+	// client asks earlier.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	// FileSystems is how many are frozen; 0 until the agent has said.
+	// FileSystems is the number of frozen file systems; 0 until the agent has answered.
 	FileSystems int `json:"fileSystems,omitempty"`
-	// Message says why they are not thawed yet.
+	// Message is the reason why they are not thawed yet.
 	Message string `json:"message,omitempty"`
 }
 
-// FreezeState is how far a freeze has come.
+// FreezeState is the progress of a freeze.
 type FreezeState string
 
-// The states of a freeze. What is thawed has none.
+// The states of a freeze. Thawed file systems have no state.
 const (
 	// Freezing: the agent was asked, and has not answered.
 	Freezing FreezeState = "Freezing"
@@ -28,23 +28,22 @@ const (
 	Thawing FreezeState = "Thawing"
 )
 
-// A FreezeAnswer is what became of a request to freeze the guest's file systems, or to thaw
-// them.
+// A FreezeAnswer is the result of a request to freeze or thaw the guest's file systems.
 type FreezeAnswer struct {
 	// Frozen reports whether they are frozen now.
 	Frozen bool `json:"frozen"`
-	// FileSystems is how many were frozen, or thawed.
+	// FileSystems is the number of file systems that were frozen or thawed.
 	FileSystems int `json:"fileSystems"`
-	// Until is when they are thawed unless a client asks before.
+	// Until is when they are thawed unless a client asks earlier.
 	Until *time.Time `json:"until,omitempty"`
-	// Message says why they are not frozen.
+	// Message is the reason why they are not frozen.
 	Message string `json:"message,omitempty"`
 }
 
-// Froze tells of a freeze, or by nil that it is over.
+// Froze reports a freeze; nil reports that it has ended.
 type Froze struct{ *Frozen }
 
-func (u Froze) apply(s *Status, _ time.Time) error {
+func (u Froze) applyTo(s *Status, _ time.Time) error {
 	if s.Frozen = u.Frozen; u.Frozen != nil {
 		f := *u.Frozen
 		f.Since, f.Until = f.Since.UTC().Truncate(time.Millisecond), f.Until.UTC().Truncate(time.Millisecond)

@@ -7,30 +7,29 @@ import (
 	"vmop/vmstatus"
 )
 
-// A Happening is what has happened to a VM, as its status shows it.
+// A Happening is an event in the life of a VM that its status shows.
 type Happening struct {
 	At time.Time `json:"at"`
-	// Reason is that of the status, or ReasonViewerCame or ReasonViewerGone.
+	// Reason is the reason of the status, ReasonViewerCame or ReasonViewerGone.
 	Reason vmstatus.Reason `json:"reason"`
 	// Note is for people.
 	Note string `json:"note"`
-	// Warning: it should not have happened.
+	// Warning marks an event that should not have happened.
 	Warning bool `json:"warning,omitempty"`
 }
 
-// Reasons of happenings that are none of a status. They are VM-Operator's.
+// Reasons of happenings that are not reasons of a status. VM-Operator uses the same names.
 const (
 	ReasonViewerCame vmstatus.Reason = "ConsoleConnected"
 	ReasonViewerGone vmstatus.Reason = "ConsoleDisconnected"
 )
 
-// Happenings are what has happened between two statuses: another reason, and who has come to look at the
-// screen or has gone.
+// Happenings returns what has happened between two statuses: a new reason, and viewers that came or left.
 func Happenings(before, after Status, now time.Time) []Happening {
 	var all []Happening
 	if after.Reason != before.Reason {
 		bad := after.Outcome != nil && after.Outcome.ExitCode != 0 || after.Reason == vmstatus.ReasonStartFailed
-		all = append(all, Happening{now, after.Reason, sentence(after), bad})
+		all = append(all, Happening{now, after.Reason, stateSentence(after), bad})
 	}
 	if after.State == vmstatus.StateStopped {
 		return all
@@ -57,8 +56,8 @@ func viewerOf(c Console) string {
 	return text
 }
 
-// sentence says why a VM is in its state, for those who don't know the reasons.
-func sentence(s Status) string {
+// stateSentence explains why a VM is in its state, for readers who don't know the reasons.
+func stateSentence(s Status) string {
 	switch {
 	case s.Message != "":
 		return s.Message

@@ -1,27 +1,22 @@
 package status
 
-import "time"
+import (
+	"time"
 
-// Migration tells that the guest is being moved to another runner, or from one.
+	"vmop/vmstatus"
+)
+
+// Migration describes the move of the guest to or from another runner.
 type Migration struct {
 	// Direction is Leaving or Arriving.
 	Direction Direction `json:"direction"`
-	// Stage is how far this side is; see docs/migration.md.
-	Stage string `json:"stage"`
 	// Address is where the target listens.
 	Address string `json:"address"`
-	// Transferred, Remaining and Total are bytes of the guest's memory. The source knows them.
-	Transferred int64 `json:"transferred,omitempty"`
-	Remaining   int64 `json:"remaining,omitempty"`
-	Total       int64 `json:"total,omitempty"`
-	// Throttle is by how much the guest is slowed down, in percent.
-	Throttle int `json:"throttle,omitempty"`
-	// DiskCopied and DiskTotal are bytes of disks that are copied. What the guest writes meanwhile is added to both.
-	DiskCopied int64 `json:"diskCopied,omitempty"`
-	DiskTotal  int64 `json:"diskTotal,omitempty"`
+	// Progress shows how far the migration has come.
+	vmstatus.Progress
 }
 
-// Direction is that of a migration.
+// Direction is the direction of a migration.
 type Direction string
 
 // The directions.
@@ -30,10 +25,10 @@ const (
 	Arriving Direction = "Arriving"
 )
 
-// Moves tells of a migration, or by nil that it is over.
+// Moves reports a migration; nil reports that it has ended.
 type Moves struct{ *Migration }
 
-func (u Moves) apply(s *Status, _ time.Time) error {
+func (u Moves) applyTo(s *Status, _ time.Time) error {
 	s.Migration = nil
 	if u.Migration != nil {
 		m := *u.Migration

@@ -6,7 +6,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// TransitionError is an update to a state that cannot follow the present one.
+// TransitionError is the error of an update to a state that cannot follow the current state.
 type TransitionError struct {
 	From, To vmstatus.State
 }

@@ -7,97 +7,94 @@ import (
 	"vmop/vmstatus"
 )
 
-// Status is what is known about a VM. Slices and pointers in it are never
-// changed, only replaced: a copy of a Status is a snapshot.
+// Status is what is known about a VM. Slices and pointers in it are never changed, only replaced, so a copy of a
+// Status is a snapshot.
 type Status struct {
-	// Name is that of the configuration.
+	// Name is the name in the configuration.
 	Name string `json:"name"`
-	// UUID of the machine.
+	// UUID is the machine's UUID.
 	UUID string `json:"uuid,omitempty"`
 	// VMType is the name of the VM type.
 	VMType string `json:"vmType,omitempty"`
 
-	// State, and why the VM is in it: one word, and a text for people.
+	// State is the VM's state. Reason explains it in one word, Message in a text for people.
 	State   vmstatus.State  `json:"state"`
 	Reason  vmstatus.Reason `json:"reason"`
 	Message string          `json:"message,omitempty"`
-	// Since is when the state was entered.
+	// Since is when the VM entered the state.
 	Since time.Time `json:"since"`
 	// Started is when the guest began to run; nil before.
 	Started *time.Time `json:"started,omitempty"`
 
-	// Runner is the process that looks after the VM.
+	// Runner is the process that controls the VM.
 	Runner Runner `json:"runner"`
-	// Control is where the manager reaches the runner; nil: nowhere.
+	// Control is where the manager reaches the runner; nil if it can't.
 	Control *Control `json:"control,omitempty"`
 	// QEMU is the process that the VM runs in.
 	QEMU QEMU `json:"qemu"`
 
-	// CPUs is how many the guest has now, 0 when it doesn't run or it is not known
-	// yet.
+	// CPUs is the number of CPUs visible to the guest. It is 0 when the guest isn't running or the number is not
+	// known yet.
 	CPUs int `json:"cpus"`
-	// RAM is what the balloon leaves to the guest, in bytes, 0 when it doesn't
-	// run.
+	// RAM is the memory that the balloon leaves to the guest, in bytes. It is 0 when the guest isn't running.
 	RAM int64 `json:"ram"`
 
-	// Guest is what the agents in the guest say; nil as long as none did.
+	// Guest is what the agents in the guest report; nil until an agent has reported.
 	Guest *Guest `json:"guest,omitempty"`
-	// Addresses are where the guest answers, the best first; at most MaxAddresses.
+	// Addresses are where the guest can be reached, the best first; at most MaxAddresses.
 	Addresses []Address `json:"addresses,omitempty"`
-	cards     Cards     // from which they follow
-	// WantedUser is the user to log in, LoggedInUser the one that is logged in.
+	cards     Cards     // source of Addresses
+	// WantedUser is the user to log in. LoggedInUser is the user who is logged in.
 	WantedUser   string `json:"wantedUser,omitempty"`
 	LoggedInUser string `json:"loggedInUser,omitempty"`
-	// LoginFailure is why the wanted user is not logged in, in the agent's words.
+	// LoginFailure is the agent's reason for not logging in the wanted user.
 	LoginFailure string `json:"loginFailure,omitempty"`
 	// VmopAgent reports whether the log-in agent in the guest is connected.
 	VmopAgent bool `json:"vmopAgent"`
 
-	// Confinement is what the kernel holds QEMU and its helpers to; nil before QEMU
-	// runs, and if an earlier runner that started it has not recorded it.
+	// Confinement is how the kernel confines QEMU and its helpers. It is nil before QEMU runs, and if an earlier
+	// runner started QEMU without recording it.
 	Confinement *Confinement `json:"confinement,omitempty"`
 
-	// Frozen tells that the guest's file systems are frozen, or may be; nil: they are not, as far
-	// as the runner has frozen them.
+	// Frozen reports that the guest's file systems are frozen, or may be. It is nil unless the runner has frozen
+	// them.
 	Frozen *Frozen `json:"frozen,omitempty"`
 
-	// Migration tells that the guest is being moved; nil: it isn't.
+	// Migration describes a move of the guest in progress; nil if there isn't one.
 	Migration *Migration `json:"migration,omitempty"`
 
-	// Drives are those that were attached while the guest runs, are being attached or
-	// detached, or can't be.
+	// Drives are the drives that were attached while the guest is running, and those in transition or failed.
 	Drives []Drive `json:"drives,omitempty"`
-	// DrivesRevision is that of the configuration (drivesRevision) by which Drives are all that there
-	// are; 0: that is not known yet.
+	// DrivesRevision is the revision of the configuration (drivesRevision) that Drives is complete for; 0 means
+	// not known yet.
 	DrivesRevision int64 `json:"drivesRevision,omitempty"`
 
-	// TPM reports whether the machine's TPM, a process beside QEMU, lives; empty
-	// when it has none.
+	// TPM reports whether the machine's TPM, a separate process, is running; empty if the machine has no TPM.
 	TPM TPM `json:"tpm,omitempty"`
 
-	// Consoles are those who look at the VM now, in the order they came.
+	// Consoles are the current viewers of the VM, in the order of their arrival.
 	Consoles []Console `json:"consoles,omitempty"`
-	// DisplayPasswordSerial counts the changes of the display's password; -1
-	// means that there is none.
+	// DisplayPasswordSerial counts the changes of the display's password; -1 means that the display has no
+	// password.
 	DisplayPasswordSerial int `json:"displayPasswordSerial"`
 
-	// Configuration tells which one was read and which one is in force.
+	// Configuration shows which configuration was read and which one is active.
 	Configuration Configuration `json:"configuration"`
-	// RestartAwaitingChanges are those that await a restart of the VM.
+	// RestartAwaitingChanges are the changes that need a restart of the VM.
 	RestartAwaitingChanges []Change `json:"restartAwaitingChanges,omitempty"`
-	// RestartAwaitingArguments are those of QEMU that the restart takes away, behind "- ", and
-	// those that it adds, behind "+ ".
+	// RestartAwaitingArguments are the arguments of QEMU that the restart removes, after "- ", and those that it
+	// adds, after "+ ".
 	RestartAwaitingArguments []string `json:"restartAwaitingArguments,omitempty"`
-	// Problems are what stands between the VM and how it should be.
+	// Problems are the differences between the VM and its desired state.
 	Problems []Problem `json:"problems,omitempty"`
-	// Conditions sum up the rest, always all of them in the same order.
+	// Conditions summarize the rest. They are always complete and in the same order.
 	Conditions []Condition `json:"conditions"`
 
 	// Outcome is how the VM ended; nil before.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
-// Runner is the process that looks after a VM.
+// Runner is the process that controls a VM.
 type Runner struct {
 	Version string    `json:"version"`
 	PID     int       `json:"pid"`
@@ -106,70 +103,57 @@ type Runner struct {
 
 // Control is the control interface for the manager of a cluster.
 type Control struct {
-	// Port of TCP, at the address of the pod.
+	// Port is the TCP port at the pod's address.
 	Port int `json:"port"`
-	// Key is the hash of the runner's public key, 64 hexadecimal digits
-	// (runner/control/remote.KeyHash).
+	// Key is the hash of the runner's public key, 64 hexadecimal digits (runner/control/remote.KeyHash).
 	Key string `json:"key"`
 }
 
 // QEMU is the process that a VM runs in.
 type QEMU struct {
-	// Version as QEMU tells it: "7.2.22".
+	// Version is the version that QEMU reports: "7.2.22".
 	Version string `json:"version,omitempty"`
 	// PID is 0 when there is no process.
 	PID int `json:"pid,omitempty"`
-	// RunState is QEMU's word (QAPI type RunState): running, paused, io-error,
-	// guest-panicked, internal-error, …
+	// RunState is QEMU's own state (QAPI type RunState): running, paused, io-error, guest-panicked,
+	// internal-error, …
 	RunState string `json:"runState,omitempty"`
-	// Emulated says why QEMU emulates the guest's CPUs, which is slow, though KVM
-	// was welcome; empty if it doesn't, or if that was asked for.
+	// Emulated is the reason why QEMU emulates the guest's CPUs, which is slow, although KVM was permitted. It is
+	// empty if QEMU uses KVM, or if emulation was requested.
 	Emulated string `json:"emulated,omitempty"`
-	// Unprotected says which displays have no password though others than the users
-	// of the host reach them; empty if there are none.
+	// Unprotected lists the displays that have no password although people other than the users of the host can
+	// reach them; empty if there are none.
 	Unprotected string `json:"unprotected,omitempty"`
-	// Unresponsive says that QEMU owes an answer for more than 5 seconds.
+	// Unresponsive reports whether an answer of QEMU is overdue for more than 5 seconds.
 	Unresponsive bool `json:"unresponsive,omitempty"`
 }
 
-// Confinement is what the kernel holds the processes of a VM to.
+// Confinement is how the kernel confines the processes of a VM.
 type Confinement struct {
-	// Landlock is the version of the kernel's interface; 0 means that there is none.
+	// Landlock is the version of the kernel's interface; 0 means that it is missing.
 	Landlock int `json:"landlock"`
-	// OwnRoot reports whether the processes have a root folder with nothing but what they
-	// need.
+	// OwnRoot reports whether the processes have a root folder that contains only what they need.
 	OwnRoot bool `json:"ownRoot"`
 	// Exempt are the helpers that confine themselves.
 	Exempt []string `json:"exempt,omitempty"`
-	// NoLoopback reports whether QEMU reaches no loopback address of the host for the guest.
+	// NoLoopback reports whether QEMU is prevented from reaching loopback addresses of the host for the guest.
 	NoLoopback bool `json:"noLoopback,omitempty"`
-	// Loopback says why the guest reaches the host's loopback addresses, though no network has hostLoopback.
+	// Loopback is the reason why the guest reaches the host's loopback addresses although no network has
+	// hostLoopback.
 	Loopback string `json:"loopback,omitempty"`
-	// Lacks says what does not hold, and why.
+	// Lacks lists the missing restrictions, with reasons.
 	Lacks []string `json:"lacks,omitempty"`
 }
 
-// Guest is what the agents in the guest say. It is the guest's word.
+// Guest is what the agents in the guest report. The guest controls it.
 type Guest struct {
 	OS *OSInfo `json:"os,omitempty"`
 	// Interfaces of the guest with their addresses.
 	Interfaces []Interface `json:"interfaces,omitempty"`
 }
 
-// OSInfo is the answer to guest-get-osinfo, with the names of QEMU's guest
-// agent. What the guest does not tell is empty.
-type OSInfo struct {
-	ID            string `json:"id,omitempty"`
-	Name          string `json:"name,omitempty"`
-	PrettyName    string `json:"pretty-name,omitempty"`
-	Version       string `json:"version,omitempty"`
-	VersionID     string `json:"version-id,omitempty"`
-	Variant       string `json:"variant,omitempty"`
-	VariantID     string `json:"variant-id,omitempty"`
-	KernelRelease string `json:"kernel-release,omitempty"`
-	KernelVersion string `json:"kernel-version,omitempty"`
-	Machine       string `json:"machine,omitempty"`
-}
+// OSInfo describes the guest's operating system.
+type OSInfo = vmstatus.OSInfo
 
 // Interface is a network interface of the guest.
 type Interface struct {
@@ -179,14 +163,14 @@ type Interface struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// TPM is the state of a TPM that is emulated by a process.
+// TPM is the state of an emulated TPM's process.
 type TPM string
 
 // The states of a TPM.
 const (
-	// TPMWorks: the process runs.
+	// TPMWorks: the process is running.
 	TPMWorks TPM = "works"
-	// TPMGone: it has ended, while the VM runs.
+	// TPMGone: the process has ended while the VM is running.
 	TPMGone TPM = "lost"
 )
 
@@ -194,16 +178,16 @@ const (
 type Console struct {
 	// Kind is spice, vnc or serial.
 	Kind string `json:"kind"`
-	// Client says who: an address, a process of this host, or the manager.
+	// Client identifies the viewer: an address, a process of this host, or the manager.
 	Client string `json:"client"`
-	// User is the user for whom the manager has connected; empty: not known.
+	// User is the user for whom the manager has connected; empty if not known.
 	User string `json:"user,omitempty"`
-	// Mode is ModeType or ModeWatch; empty: QEMU's server decides, and all may type.
+	// Mode is ModeType or ModeWatch. If it is empty, QEMU's server decides, and all may type.
 	Mode  string    `json:"mode,omitempty"`
 	Since time.Time `json:"since"`
 }
 
-// Name is the viewer's for people: its user, or else the client.
+// Name returns the viewer's name for people: its user, otherwise the client.
 func (c Console) Name() string { return cmp.Or(c.User, c.Client) }
 
 // The modes of consoles. At most one viewer of a kind has ModeType.
@@ -219,59 +203,40 @@ const (
 	Serial = "serial"
 )
 
-// Configuration counts the configurations that were read. Where the VM comes
-// from a cluster the numbers are the resource's metadata.generation.
+// Configuration counts the configurations that were read. For a VM of a cluster the numbers are the resource's
+// metadata.generation.
 type Configuration struct {
-	// Generation is the newest that was read, Applied the newest that is in
-	// force as far as it can be without a restart.
+	// Generation is the newest configuration that was read. Applied is the newest configuration that is active,
+	// as far as possible without a restart.
 	Generation int64 `json:"generation"`
 	Applied    int64 `json:"applied"`
-	// Compared is the newest of which it is known what awaits a restart.
+	// Compared is the newest configuration with known pending changes.
 	Compared int64 `json:"compared"`
-	// Resource is the uid of the resource that the newest was made of; empty
-	// means of none.
+	// Resource is the uid of the newest configuration's resource; empty without a resource.
 	Resource string `json:"resource,omitempty"`
-	// Error says what is wrong with the newest one, with line and column; the
-	// one before stays in force.
+	// Error is the error in the newest configuration, with line and column; the previous configuration stays
+	// active.
 	Error string `json:"error,omitempty"`
 }
 
 // A Change is a difference between the running VM and its configuration.
-type Change struct {
-	// Path of the value in the configuration: "vm.maximumCpus".
-	Path string `json:"path"`
-	// Operation is add, remove or replace.
-	Operation string `json:"operation"`
-	// CurrentValue is what the VM runs with, DesiredValue what is configured.
-	CurrentValue any `json:"currentValue,omitempty"`
-	DesiredValue any `json:"desiredValue,omitempty"`
-}
+type Change = vmstatus.Change
 
-// A Problem is something that is not as it should be.
+// A Problem is a difference between the VM and its desired state.
 type Problem struct {
-	// Path of the value in the configuration that is not obeyed, or empty: then
-	// it is a fault of the machine.
+	// Path is the path of the value in the configuration that is not applied. It is empty for an error of the
+	// machine.
 	Path string `json:"path,omitempty"`
-	// Reason says in one word what kind of fault it is; empty with a Path.
+	// Reason is the kind of error in one word; empty with a Path.
 	Reason vmstatus.Reason `json:"reason,omitempty"`
-	// Message for people.
+	// Message is for people.
 	Message string `json:"message"`
 }
 
 // An Outcome is how a VM ended.
-type Outcome struct {
-	// Cause says what ended it.
-	Cause vmstatus.Cause `json:"cause"`
-	// Reason is QEMU's ShutdownCause, "guest-shutdown", or empty.
-	Reason string `json:"reason,omitempty"`
-	// ExitCode is the runner's.
-	ExitCode int `json:"exitCode"`
-	// Message for people.
-	Message string `json:"message,omitempty"`
-}
+type Outcome = vmstatus.Outcome
 
-// Condition returns the condition of a type; its status is Unknown if there is
-// none.
+// Condition returns the condition of a type. If it is missing, its status is Unknown.
 func (s Status) Condition(t vmstatus.ConditionType) Condition {
 	for _, c := range s.Conditions {
 		if c.Type == t {

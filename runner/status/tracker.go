@@ -10,38 +10,37 @@ import (
 	"vmop/vmstatus"
 )
 
-// A Tracker holds the status of a VM while it changes. All methods may be
-// called from any goroutine.
+// A Tracker holds the status of a VM while it changes. All methods may be called from any goroutine.
 type Tracker struct {
 	now     func() time.Time
 	stopped chan struct{} // closed when the state is Stopped
 
 	mu      sync.Mutex
 	current Status
-	version uint64 // counts changes, those of the memory alone left out
+	version uint64 // counts changes other than of the memory alone
 	subs    map[*Subscription]struct{}
 	history []Happening // the latest, oldest first
 }
 
-// mostHistory is how many happenings are kept: a guest can reset itself without end.
+// mostHistory limits the happenings that are kept, because a guest can reset itself without end.
 const mostHistory = 100
 
-// NewTracker begins with a status in state Initializing and some updates. The
-// clock is time.Now, or a test's.
+// NewTracker returns a tracker with a status in state Initializing, changed by the updates. Tests replace the
+// clock, time.Now.
 func NewTracker(now func() time.Time, updates ...Update) *Tracker {
 	t := &Tracker{now: now, stopped: make(chan struct{}), subs: map[*Subscription]struct{}{}}
-	_ = t.Update(updates...) // from nowhere every state can be entered
+	_ = t.Update(updates...) // every state can be entered from the empty state
 	return t
 }
 
-// Update folds updates into the status, all at once, and tells the subscribers
-// if that changed anything. It doesn't wait for them. The error is that of Fold.
+// Update folds the updates into the status as one change, and wakes the subscribers if the status differs. It
+// doesn't wait for them. The error is Fold's.
 func (t *Tracker) Update(updates ...Update) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.current
 	after, err := Fold(before, t.now(), updates...)
-	others := !same(&before, &after)
+	others := !isUnchanged(&before, &after)
 	if !others && before.RAM == after.RAM {
 		return err
 	}
@@ -70,14 +69,14 @@ func (t *Tracker) Status() Status {
 	return t.current
 }
 
-// History returns what has happened last, the oldest first.
+// History returns the latest happenings, the oldest first.
 func (t *Tracker) History() []Happening {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]Happening{}, t.history...)
 }
 
-// Subscribe begins a subscription, which must be closed.
+// Subscribe returns a new subscription; the caller must close it.
 func (t *Tracker) Subscribe(pace Pace) *Subscription {
 	sub := &Subscription{tracker: t, meter: meter{pace: pace}, wake: make(chan struct{}, 1)}
 	t.mu.Lock()
@@ -95,30 +94,29 @@ type Subscription struct {
 	began   bool
 	ended   bool
 	version uint64 // of the snapshot handed out last
-	ram     int64  // in it
+	ram     int64  // in that snapshot
 }
 
-// Next waits for a status that differs from the one it returned last, and
-// returns the newest. The first comes at once, the last is of state Stopped;
-// after it the error is io.EOF. Otherwise the error is the context's.
+// Next waits for a status that differs from the last result, and returns the newest. It returns the first status
+// immediately. The last status has state Stopped; after it the error is io.EOF. Any other error is the context's.
 func (s *Subscription) Next(ctx context.Context) (Status, error) {
 	if s.ended {
 		return Status{}, io.EOF
 	}
 	for {
-		status, wait, urgent := s.poll()
+		status, wait, urgent := s.pollStatus()
 		if wait == 0 {
 			return status, nil
 		}
-		if err := s.pause(ctx, wait, urgent); err != nil {
+		if err := s.pauseUntilDue(ctx, wait, urgent); err != nil {
 			return Status{}, err
 		}
 	}
 }
 
-// poll returns the status if it is time for it; otherwise how long to wait,
-// for ever if negative, and whether only time matters.
-func (s *Subscription) poll() (status Status, wait time.Duration, urgent bool) {
+// pollStatus returns the status if it is due. Otherwise it returns how long to wait, negative for ever, and whether
+// only time matters.
+func (s *Subscription) pollStatus() (status Status, wait time.Duration, urgent bool) {
 	s.tracker.mu.Lock()
 	status, version, now := s.tracker.current, s.tracker.version, s.tracker.now()
 	s.tracker.mu.Unlock()
@@ -127,16 +125,16 @@ func (s *Subscription) poll() (status Status, wait time.Duration, urgent bool) {
 	if !urgent && !ram {
 		return status, -1, false
 	}
-	if wait = s.meter.due(!urgent).Sub(now); wait > 0 && s.began && status.State != vmstatus.StateStopped {
+	if wait = s.meter.dueTime(!urgent).Sub(now); wait > 0 && s.began && status.State != vmstatus.StateStopped {
 		return status, wait, urgent
 	}
 	s.began, s.version, s.ram, s.ended = true, version, status.RAM, status.State == vmstatus.StateStopped
-	s.meter.told(now, ram)
+	s.meter.noteTold(now, ram)
 	return status, 0, urgent
 }
 
-// pause waits until something may have become due.
-func (s *Subscription) pause(ctx context.Context, wait time.Duration, urgent bool) error {
+// pauseUntilDue waits until a status may have become due.
+func (s *Subscription) pauseUntilDue(ctx context.Context, wait time.Duration, urgent bool) error {
 	var over <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -145,7 +143,7 @@ func (s *Subscription) pause(ctx context.Context, wait time.Duration, urgent boo
 	}
 	wake := s.wake
 	if urgent {
-		wake = nil // more news changes nothing, but for the last
+		wake = nil // only the final status still matters
 	}
 	select {
 	case <-over:

@@ -15,7 +15,7 @@ func TestDelay(t *testing.T) {
 		0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 6: 16, 7: 30, 8: 30,
 		1 << 40: 30,
 	} {
-		require.Equal(t, seconds*time.Second, delay(deaths), "after %d deaths", deaths)
+		require.Equal(t, seconds*time.Second, restartDelay(deaths), "after %d deaths", deaths)
 	}
 }
 
@@ -31,9 +31,9 @@ func TestDeathsAreForgivenAfterAMinute(t *testing.T) {
 			}
 			time.Sleep(lived)
 			died := time.Now()
-			s.replace()
+			s.replaceRunner()
 			require.Equal(t, quick, s.quick, "a runner that lived %s", lived)
-			require.Equal(t, delay(quick), (<-again.C).Sub(died))
+			require.Equal(t, restartDelay(quick), (<-again.C).Sub(died))
 			require.True(t, s.keeps)
 		})
 	}

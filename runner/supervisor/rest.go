@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// warnOfRest logs the processes that no runner looks after any more. If this is the first
-// process of a container they die with it.
+// warnOfRest logs the processes that no longer have a runner. If this is the first process of a container, they
+// die with it.
 func (s *supervisor) warnOfRest() {
-	if left := children(os.Getpid()); len(left) > 0 {
+	if left := runningChildren(os.Getpid()); len(left) > 0 {
 		s.Log.Warn("processes are left without a runner", "processes", strings.Join(left, ", "))
 	}
 }
 
-// children returns the running children of a process: "qemu-system-x86 (12)".
-func children(parent int) (found []string) {
+// runningChildren returns the running children of a process: "qemu-system-x86 (12)".
+func runningChildren(parent int) (found []string) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -29,15 +29,16 @@ func children(parent int) (found []string) {
 		if err != nil {
 			continue
 		}
-		if field(status, "PPid") == strconv.Itoa(parent) && !strings.HasPrefix(field(status, "State"), "Z") {
-			found = append(found, fmt.Sprintf("%s (%s)", field(status, "Name"), entry.Name()))
+		if statusField(status, "PPid") == strconv.Itoa(parent) &&
+			!strings.HasPrefix(statusField(status, "State"), "Z") {
+			found = append(found, fmt.Sprintf("%s (%s)", statusField(status, "Name"), entry.Name()))
 		}
 	}
 	return found
 }
 
-// field returns the value of a line of /proc/PID/status, "" if there is none.
-func field(status []byte, name string) string {
+// statusField returns the value of a line of /proc/PID/status, "" if there is none.
+func statusField(status []byte, name string) string {
 	for line := range strings.Lines(string(status)) {
 		if value, found := strings.CutPrefix(line, name+":"); found {
 			return strings.TrimSpace(value)

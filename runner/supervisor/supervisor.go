@@ -16,23 +16,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 )
 
 // Spec describes the runner.
 type Spec struct {
 	Path string       // of the program
 	Args []string     // its whole command line, the name of the program first
-	Log  *slog.Logger // gets what happens to the runner
+	Log  *slog.Logger // receives what happens to the runner
 }
 
-// askedVariable is the variable of the environment with the number of the signal by which a
-// stop was requested from an earlier runner.
+// askedVariable is the environment variable with the number of the signal that requested a stop from an earlier
+// runner.
 const askedVariable = "VMRUNNER_ASKED_TO_STOP"
 
-// AskedToStop returns the signal by which a stop of this VM was requested before this
-// process, its runner, was started; 0 if none was. It removes that from the environment, so
-// that children don't inherit it.
+// AskedToStop returns the signal that requested a stop of this VM before this process, its runner, was started; 0
+// if there was no request. It removes the variable from the environment, so that children don't inherit it.
 func AskedToStop() syscall.Signal {
 	number, err := strconv.Atoi(os.Getenv(askedVariable))
 	if err != nil {
@@ -46,7 +45,7 @@ func AskedToStop() syscall.Signal {
 type supervisor struct {
 	Spec
 	runner  int            // process number, 0 if none is running
-	started time.Time      // the runner
+	started time.Time      // start of the runner
 	quick   int            // consecutive deaths soon after the start
 	asked   syscall.Signal // the signal of a stop request; 0: none
 	again   *time.Timer    // starts the next runner, if none is running
@@ -54,10 +53,9 @@ type supervisor struct {
 	settled *time.Timer    // ends that
 }
 
-// Run starts the runner, and restarts it whenever it is killed, until it exits. It returns
-// the runner's exit code, or an error if the runner could not be started, the first time or
-// after a stop was requested. A context that is done when Run is called counts as TERM;
-// later its end has no effect.
+// Run starts the runner, and restarts it whenever it is killed, until it exits. It returns the runner's exit
+// code, or an error if the runner could not be started, the first time or after a stop was requested. A context
+// that is done when Run is called counts as TERM; later its end has no effect.
 //
 // Run reaps all children of this process: it must not have others.
 func Run(ctx context.Context, spec Spec) (code int, err error) {
@@ -82,7 +80,7 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 	if ctx.Err() != nil {
 		s.asked = syscall.SIGTERM
 	}
-	if err := s.start(); err != nil {
+	if err := s.startRunner(); err != nil {
 		return 0, err
 	}
 	debug.FreeOSMemory() // memory of the program's start
@@ -94,9 +92,9 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 		case <-s.settled.C:
 			s.keeps, died = false, true
 		case sig := <-signals:
-			err = s.pass(sig.(syscall.Signal))
+			err = s.passSignal(sig.(syscall.Signal))
 		case <-s.again.C:
-			err = s.restart()
+			err = s.restartRunner()
 		}
 		if err != nil {
 			s.warnOfRest()
@@ -105,15 +103,15 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 		if !died {
 			continue
 		}
-		if exit, ended := s.collect(); ended && !s.gaveUp(exit) {
+		if exit, ended := s.collectChildren(); ended && !s.gaveUp(exit) {
 			s.warnOfRest()
 			return exit, nil
 		}
 	}
 }
 
-// start starts the runner.
-func (s *supervisor) start() error {
+// startRunner starts the runner.
+func (s *supervisor) startRunner() error {
 	err := os.Setenv("GOTRACEBACK", "crash")
 	if s.asked != 0 {
 		err = errors.Join(err, os.Setenv(askedVariable, strconv.Itoa(int(s.asked))))
@@ -129,10 +127,10 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// restart starts the next runner. A failure is an error only after a stop was requested;
-// else there is another attempt.
-func (s *supervisor) restart() error {
-	err := s.start()
+// restartRunner starts the next runner. A failure is an error only after a stop was requested; otherwise there is
+// another attempt.
+func (s *supervisor) restartRunner() error {
+	err := s.startRunner()
 	switch {
 	case err == nil:
 		s.settled.Reset(longLife)
@@ -141,14 +139,14 @@ func (s *supervisor) restart() error {
 		return err
 	default:
 		s.quick++
-		s.Log.Error("runner cannot be started", "err", err.Error(), "again", delay(s.quick).String())
-		s.again.Reset(delay(s.quick))
+		s.Log.Error("runner cannot be started", "err", err.Error(), "again", restartDelay(s.quick).String())
+		s.again.Reset(restartDelay(s.quick))
 	}
 	return nil
 }
 
-// pass forwards a signal to the runner.
-func (s *supervisor) pass(sig syscall.Signal) error {
+// passSignal forwards a signal to the runner.
+func (s *supervisor) passSignal(sig syscall.Signal) error {
 	stop := sig == syscall.SIGTERM || sig == syscall.SIGINT
 	if stop && s.asked == 0 {
 		s.asked = sig
@@ -162,14 +160,13 @@ func (s *supervisor) pass(sig syscall.Signal) error {
 		return nil
 	}
 	s.again.Stop()
-	return s.restart()
+	return s.restartRunner()
 }
 
-// collect reaps the children that have ended. If the runner has exited it returns its exit
-// code.
-func (s *supervisor) collect() (exit int, ended bool) {
+// collectChildren reaps the children that have ended. If the runner has exited it returns its exit code.
+func (s *supervisor) collectChildren() (exit int, ended bool) {
 	for {
-		of := s.next()
+		of := s.nextEnded()
 		if of == 0 {
 			return exit, ended
 		}
@@ -181,18 +178,17 @@ func (s *supervisor) collect() (exit int, ended bool) {
 			return exit, ended
 		case pid != s.runner:
 		case status.Signaled():
-			s.killed(status)
+			s.noteKilled(status)
 		default:
 			s.runner, exit, ended = 0, status.ExitStatus(), true
 		}
 	}
 }
 
-// next returns the ended child to reap next, 0 if there is none. The runner comes first;
-// after its death no other child is reaped, so that the next runner can see how QEMU has
-// ended. The children that a runner leaves appear only when it has ended, so they have to be
-// listed before the runner is checked.
-func (s *supervisor) next() int {
+// nextEnded returns the ended child to reap next, or 0. The runner comes first. After its death, next returns no other
+// child, so that the next runner can see how QEMU has ended. The children that a runner leaves appear only when
+// it has ended, so they have to be listed before the runner is checked.
+func (s *supervisor) nextEnded() int {
 	first := endedChild(unix.P_ALL, 0)
 	switch {
 	case s.runner != 0 && endedChild(unix.P_PID, s.runner) != 0:
@@ -203,8 +199,7 @@ func (s *supervisor) next() int {
 	return first
 }
 
-// endedChild returns the number of a child that has ended, and leaves it as it is; 0
-// if there is none.
+// endedChild returns the number of a child that has ended, without reaping it; 0 if there is none.
 func endedChild(kind, id int) int {
 	var info struct { // siginfo_t of 64-bit Linux
 		_   [4]int32
@@ -212,34 +207,34 @@ func endedChild(kind, id int) int {
 		_   [27]int32
 	}
 	err := unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-	if err != nil { // no child, or none of that number
+	if err != nil { // no child, or none with that number
 		return 0
 	}
 	return int(info.pid)
 }
 
-// gaveUp reports whether a failed runner has left a machine behind, which would die with a
-// container. Then it has another runner started.
+// gaveUp reports whether a failed runner has left a machine behind, which would die with a container. If so, it
+// schedules another runner.
 func (s *supervisor) gaveUp(exit int) bool {
 	if exit == 0 || s.asked != 0 {
 		return false
 	}
-	left := children(os.Getpid())
+	left := runningChildren(os.Getpid())
 	if len(left) > 0 {
-		s.replace("processes", strings.Join(left, ", "), "exit", process.Exit{Code: exit}.String())
+		s.replaceRunner("processes", strings.Join(left, ", "), "exit", childprocess.Exit{Code: exit}.String())
 	}
 	return len(left) > 0
 }
 
-// killed has another runner started.
-func (s *supervisor) killed(status syscall.WaitStatus) {
-	exit := process.Exit{Code: -1, Signal: status.Signal(), Core: status.CoreDump()}
-	s.replace("pid", s.runner, "exit", exit.String())
+// noteKilled schedules another runner.
+func (s *supervisor) noteKilled(status syscall.WaitStatus) {
+	exit := childprocess.Exit{Code: -1, Signal: status.Signal(), Core: status.CoreDump()}
+	s.replaceRunner("pid", s.runner, "exit", exit.String())
 	s.runner = 0
 }
 
-// replace has another runner started after one that died.
-func (s *supervisor) replace(how ...any) {
+// replaceRunner schedules another runner after a runner that died.
+func (s *supervisor) replaceRunner(how ...any) {
 	lived := time.Since(s.started)
 	if lived >= longLife {
 		s.quick = 0
@@ -248,21 +243,21 @@ func (s *supervisor) replace(how ...any) {
 	s.keeps = true
 	s.settled.Stop()
 	s.Log.Warn("runner died", append(how, "lived", lived.Round(time.Millisecond).String(), "again",
-		delay(s.quick).String())...)
-	s.again.Reset(delay(s.quick))
+		restartDelay(s.quick).String())...)
+	s.again.Reset(restartDelay(s.quick))
 }
 
 const (
-	// longLife is how long a runner has to live for its death not to count as one that
-	// the next runner may die of, too.
+	// longLife is how long a runner has to live so that its death doesn't count as quick, that is, as a death
+	// that the next runner may share.
 	longLife = time.Minute
 	// maxDelay is the longest time without a runner.
 	maxDelay = 30 * time.Second
 )
 
-// delay is how long to wait before the next runner after some quick deaths: not at
-// all after the first, then from one second on twice as long each time.
-func delay(deaths int) time.Duration {
+// restartDelay returns how long to wait before the next runner after a number of quick deaths: no time after the first,
+// then one second, doubled each time.
+func restartDelay(deaths int) time.Duration {
 	if deaths <= 1 {
 		return 0
 	}

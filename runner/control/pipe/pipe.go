@@ -1,13 +1,13 @@
-// Package pipe carries a connection over the standard streams of a process, such as one that
-// Kubernetes runs in a pod:
+// Package pipe carries a connection over the standard streams of a process, for example a process that Kubernetes
+// runs in a pod:
 //
 //	conn := pipe.New(os.Stdin, os.Stdout, nil)     // in the process
-//	conn := pipe.New(stdout, stdin, closeStreams)  // of who has started it
+//	conn := pipe.New(stdout, stdin, closeStreams)  // in the program that has started it
 //
-// Each direction is a sequence of frames: a length of 2 bytes, the most significant one first,
-// and as many bytes. The length 0 ends a direction. So the end of what one side sends, after
-// which it still reads, differs from its disappearance: Kubernetes leaves a process running
-// whose user has gone, and only closes its standard input.
+// Each direction is a sequence of frames: a length of 2 bytes, most significant byte first, and that number of
+// bytes. The length 0 ends a direction. A side that has finished sending, but still reads, therefore differs from
+// a side that has disappeared. This matters because Kubernetes doesn't end a process after its user has gone, but
+// only closes its standard input.
 package pipe
 
 import (
@@ -22,13 +22,13 @@ import (
 	"time"
 )
 
-// largestFrame is how many bytes a frame has at most.
+// largestFrame is the largest number of bytes in a frame.
 const largestFrame = 16 << 10
 
 // A Conn is one end. Reading and writing may be done concurrently.
 type Conn struct {
 	in    *bufio.Reader
-	left  int // bytes of the present frame
+	left  int // bytes of the current frame
 	ended bool
 	end   func() error
 
@@ -37,13 +37,13 @@ type Conn struct {
 	closed bool // for writing
 }
 
-// New returns an end that reads and writes streams. end closes them; nil: nothing does.
+// New returns an end that reads and writes streams. end closes them; it may be nil.
 func New(in io.Reader, out io.Writer, end func() error) *Conn {
 	return &Conn{in: bufio.NewReader(in), out: out, end: end}
 }
 
-// Read implements net.Conn. The error is io.EOF when the other end has ended what it sends,
-// io.ErrUnexpectedEOF when it has gone without that.
+// Read implements net.Conn. The error is io.EOF when the other end has finished sending, io.ErrUnexpectedEOF when
+// it has disappeared before that.
 func (c *Conn) Read(p []byte) (int, error) {
 	for c.left == 0 {
 		if c.ended {
@@ -51,7 +51,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 		var header [2]byte
 		if _, err := io.ReadFull(c.in, header[:]); err != nil {
-			return 0, gone(err)
+			return 0, endedEarly(err)
 		}
 		c.left = int(binary.BigEndian.Uint16(header[:]))
 		c.ended = c.left == 0
@@ -59,13 +59,13 @@ func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p[:min(len(p), c.left)])
 	c.left -= n
 	if err != nil {
-		err = gone(err)
+		err = endedEarly(err)
 	}
 	return n, err
 }
 
-// gone is the error for a stream that has ended where more was to come.
-func gone(err error) error {
+// endedEarly returns the error for a stream that has ended too early.
+func endedEarly(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -81,7 +81,7 @@ func (c *Conn) Write(p []byte) (written int, err error) {
 			return written, net.ErrClosed
 		}
 		part := p[:min(len(p), largestFrame)]
-		if err = c.frame(part); err == nil {
+		if err = c.writeFrame(part); err == nil {
 			written += len(part)
 		}
 		p = p[len(part):]
@@ -89,7 +89,7 @@ func (c *Conn) Write(p []byte) (written int, err error) {
 	return written, err
 }
 
-func (c *Conn) frame(data []byte) error {
+func (c *Conn) writeFrame(data []byte) error {
 	frame := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(data)), uint16(len(data)))
 	if _, err := c.out.Write(append(frame, data...)); err != nil {
 		return fmt.Errorf("write to the other end: %w", err)
@@ -97,7 +97,7 @@ func (c *Conn) frame(data []byte) error {
 	return nil
 }
 
-// CloseWrite ends what is sent.
+// CloseWrite ends the sent direction.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +105,7 @@ func (c *Conn) CloseWrite() error {
 		return nil
 	}
 	c.closed = true
-	return c.frame(nil)
+	return c.writeFrame(nil)
 }
 
 // Close implements net.Conn.
@@ -116,8 +116,8 @@ func (c *Conn) Close() error {
 	return c.end()
 }
 
-// Splice copies between an end and another connection, in both directions, until both
-// directions have ended, or the other end of the Conn has gone. It closes the connection.
+// Splice copies between an end and another connection, in both directions, until both directions have ended, or
+// the other end of the Conn has gone. It closes the connection.
 func Splice(c *Conn, conn net.Conn) {
 	defer conn.Close()
 	done := make(chan struct{})
@@ -129,19 +129,19 @@ func Splice(c *Conn, conn net.Conn) {
 	if _, err := io.Copy(conn, c); err != nil {
 		_ = conn.Close()
 	} else if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		go c.watch(conn)
+		go c.closeWithStream(conn)
 		_ = half.CloseWrite()
 	}
 	<-done
 }
 
-// watch closes a connection when the stream ends, of which no more frames come.
-func (c *Conn) watch(conn net.Conn) {
+// closeWithStream closes a connection when the stream ends, after its last frame.
+func (c *Conn) closeWithStream(conn net.Conn) {
 	_, _ = c.in.ReadByte()
 	_ = conn.Close()
 }
 
-// The rest of net.Conn: there are neither addresses nor deadlines.
+// The rest of net.Conn: addresses and deadlines are not supported.
 
 type address struct{}
 

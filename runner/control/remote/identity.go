@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// KeyHash identifies the public key of a certificate: SHA-256 of its SubjectPublicKeyInfo, in
-// hexadecimal, 64 characters.
+// KeyHash identifies the public key of a certificate: SHA-256 of its SubjectPublicKeyInfo, in hexadecimal, 64
+// characters.
 func KeyHash(certificate *x509.Certificate) string {
 	sum := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
 	return hex.EncodeToString(sum[:])
 }
 
-// newIdentity makes a key, and a certificate around it, since TLS sends keys in no other
-// form. What it says besides the key is checked by no client.
+// newIdentity creates a key with a certificate, because TLS sends keys only in certificates. Clients check only
+// the key.
 func newIdentity(now time.Time) (certificate tls.Certificate, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -44,14 +44,14 @@ func newIdentity(now time.Time) (certificate tls.Certificate, err error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// A Pair is the identity of a server that doesn't make its own: a certificate and its key, PEM, and the hash of the
-// key, which clients know (KeyHash).
+// A Pair is the identity of a server that uses an existing certificate. It consists of a certificate and its key,
+// PEM, and the hash of the key for its clients (KeyHash).
 type Pair struct {
 	Certificate, Key []byte
 	Hash             string
 }
 
-// NewPair makes an identity.
+// NewPair creates an identity.
 func NewPair(now time.Time) (Pair, error) {
 	made, err := newIdentity(now)
 	if err != nil {

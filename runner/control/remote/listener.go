@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"vmop/mutual"
+	"vmop/internal/mtls"
 )
 
 // ManagerURI is the name in the certificates of managers, a URI (RFC 5280, 4.2.1.6).
@@ -20,20 +20,20 @@ const ManagerURI = "vmop://manager"
 
 // Options configure a Listener. Authorities and Log are required.
 type Options struct {
-	// Authorities is the path of the certificates (PEM) of the manager's authorities. As
-	// long as there is no such file, nothing is accepted.
+	// Authorities is the path of the certificates (PEM) of the manager's authorities. While the file is missing,
+	// all connections are refused.
 	Authorities string
-	// Port to listen on, at every address; 0 is any that is free.
+	// Port to listen on, at every address; 0 means any free port.
 	Port int
-	// Certificate of the server, with its key; nil: one is made.
+	// Certificate of the server, with its key; nil creates a new certificate.
 	Certificate *tls.Certificate
-	// Log gets who is refused, and why.
+	// Log receives refused connections, with the reason.
 	Log *slog.Logger
 }
 
 // A Listener accepts connections of the manager.
 type Listener struct {
-	*mutual.Listener
+	*mtls.Listener
 
 	key string
 }
@@ -49,8 +49,8 @@ func Listen(ctx context.Context, opts Options) (*Listener, error) {
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*opts.Certificate},
-		NextProtos:             []string{"http/1.1"}, // streams take connections over, which HTTP/2 has not
-		SessionTicketsDisabled: true,                 // each connection proves who it is by the present authorities
+		NextProtos:             []string{"http/1.1"}, // streams take over connections, which HTTP/2 doesn't support
+		SessionTicketsDisabled: true,                 // the current authorities verify each connection
 		ClientAuth:             tls.RequireAndVerifyClientCert,
 		VerifyConnection:       isManager,
 	}
@@ -58,7 +58,7 @@ func Listen(ctx context.Context, opts Options) (*Listener, error) {
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return withAuthorities(present, opts.Authorities)
 	}
-	l, err := mutual.Listen(ctx, mutual.Options{
+	l, err := mtls.Listen(ctx, mtls.Options{
 		Address: net.JoinHostPort("", strconv.Itoa(opts.Port)), TLS: config, Log: opts.Log,
 		Refusal: "a connection that is not the manager's was refused",
 	})
@@ -68,7 +68,7 @@ func Listen(ctx context.Context, opts Options) (*Listener, error) {
 	return &Listener{l, KeyHash(opts.Certificate.Leaf)}, nil
 }
 
-// withAuthorities returns the configuration with the present authorities, which a file has.
+// withAuthorities returns the configuration with the current authorities from a file.
 func withAuthorities(config *tls.Config, file string) (*tls.Config, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -82,7 +82,7 @@ func withAuthorities(config *tls.Config, file string) (*tls.Config, error) {
 	return config, nil
 }
 
-// isManager returns an error unless a verified certificate is a manager's.
+// isManager returns an error unless a verified certificate belongs to a manager.
 func isManager(state tls.ConnectionState) error {
 	for _, uri := range state.PeerCertificates[0].URIs {
 		if uri.String() == ManagerURI {
@@ -95,5 +95,5 @@ func isManager(state tls.ConnectionState) error {
 // Port returns the TCP port.
 func (l *Listener) Port() int { return l.Addr().(*net.TCPAddr).Port }
 
-// Key returns the hash of the runner's public key, as KeyHash makes it.
+// Key returns the hash of the runner's public key, computed by KeyHash.
 func (l *Listener) Key() string { return l.key }

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// buffered is the connection under TLS. The records of that have at most 16 KiB: of a stream, many are read by
-// one call of the kernel, and written by one.
+// buffered is the connection under TLS. TLS records have at most 16 KiB, so buffered reads and writes many
+// records with one system call.
 type buffered struct {
 	net.Conn
 
 	in  *bufio.Reader
 	mu  sync.Mutex
-	out []byte // what is held back
-	// holding: what is written is held back.
+	out []byte // held-back data
+	// holding reports whether writes are held back.
 	holding bool
 }
 
@@ -36,8 +36,8 @@ func (b *buffered) Write(p []byte) (int, error) {
 	return b.Conn.Write(p)
 }
 
-// together writes what do writes at once.
-func (b *buffered) together(do func() error) error {
+// writeTogether combines the writes of do into one write.
+func (b *buffered) writeTogether(do func() error) error {
 	b.mu.Lock()
 	b.holding = true
 	b.mu.Unlock()

@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chunk is how much is read at once, in bytes.
+// chunk is the maximum number of bytes per read.
 const chunk = 256 << 10
 
-// Pair returns two sockets that are connected with each other: one for Carry, and one to be handed to a
-// QEMU. The caller closes both.
+// Pair returns two connected sockets: one for Carry, and one to be passed to a QEMU. The caller closes both.
 func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -22,21 +21,21 @@ func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	}
 	theirs = os.NewFile(uintptr(fds[1]), "migration stream")
 	mine := os.NewFile(uintptr(fds[0]), "migration stream")
-	conn, err := net.FileConn(mine) // has a descriptor of its own
+	conn, err := net.FileConn(mine) // has its own descriptor
 	if err = errors.Join(err, mine.Close()); err != nil {
 		return nil, nil, errors.Join(err, theirs.Close())
 	}
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// Carry copies bytes between a stream and a socket, both ways, until both have ended or one has failed, or
-// ctx ends. It closes both.
+// Carry copies bytes between a stream and a socket in both directions until both have ended, one has failed, or
+// ctx is done. It closes both.
 func Carry(ctx context.Context, stream *Conn, local *net.UnixConn) error {
-	end := func() { _, _ = local.Close(), stream.Close() } // that of the stream may take 5 s if the peer is silent
+	end := func() { _, _ = local.Close(), stream.Close() } // closing the stream may take 5 s if the peer is silent
 	defer context.AfterFunc(ctx, end)()
 	ended := make(chan error, 2)
-	go func() { ended <- stream.send(local) }()
-	go func() { ended <- stream.receive(local) }()
+	go func() { ended <- stream.sendSocket(local) }()
+	go func() { ended <- stream.receiveSocket(local) }()
 	err := <-ended
 	if err != nil {
 		end()
@@ -46,13 +45,13 @@ func Carry(ctx context.Context, stream *Conn, local *net.UnixConn) error {
 	return err
 }
 
-// send copies what comes from a socket into a stream, until the end, which it passes on.
-func (c *Conn) send(from *net.UnixConn) error {
+// sendSocket copies from a socket to a stream until the end of the data, which it passes on.
+func (c *Conn) sendSocket(from *net.UnixConn) error {
 	buffer, under := make([]byte, chunk), c.tls.NetConn().(*buffered)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			if err := under.together(func() error { _, err := c.tls.Write(buffer[:n]); return err }); err != nil {
+			if err := under.writeTogether(func() error { _, err := c.tls.Write(buffer[:n]); return err }); err != nil {
 				return err
 			}
 		}
@@ -65,10 +64,10 @@ func (c *Conn) send(from *net.UnixConn) error {
 	}
 }
 
-// receive copies what comes from a stream into a socket, until the end, which it passes on.
-func (c *Conn) receive(to *net.UnixConn) error {
+// receiveSocket copies from a stream to a socket until the end of the data, which it passes on.
+func (c *Conn) receiveSocket(to *net.UnixConn) error {
 	buffer, under := make([]byte, chunk), c.tls.NetConn().(*buffered)
-	var from io.Reader = c.in // has what came with the first line
+	var from io.Reader = c.in // contains what came with the first line
 	for {
 		n, err := from.Read(buffer)
 		if c.in.Buffered() == 0 {

@@ -9,27 +9,27 @@ import (
 	"fmt"
 	"time"
 
-	"vmop/alive"
+	"vmop/internal/keepalive"
 	"vmop/runner/migrate"
 )
 
 const (
-	// longest is the longest line, in bytes: an offer has a VM type in it.
+	// longest is the maximum length of a line, in bytes. An offer contains a VM type.
 	longest = 8 << 20
-	// sayTime is how long the other side may not accept a message.
+	// sayTime is how long sending a message may take.
 	sayTime = 10 * time.Second
 	// dialTime is for a connection and its handshake.
 	dialTime = 10 * time.Second
 )
 
-// A Frame is a message with what it has to say besides.
+// A Frame is a message with its data.
 type Frame struct {
 	Message migrate.Message `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-// A Conn is a connection with the other side, for messages or for a stream. Close may be called at any time,
-// all else by one goroutine for each direction.
+// A Conn is a connection to the other side, for messages or for a stream. Close may be called at any time. The
+// other methods may be called by one goroutine per direction.
 type Conn struct {
 	// Stream is the name of the stream; "" is for messages.
 	Stream string
@@ -43,23 +43,23 @@ type hello struct {
 	Stream string `json:"stream"`
 }
 
-// Dial connects with the target, for messages if stream is empty.
+// Dial connects to the target. An empty stream means a connection for messages.
 func Dial(ctx context.Context, keys Keys, stream string) (*Conn, error) {
-	c, err := dial(ctx, keys, stream)
+	c, err := dialStream(ctx, keys, stream)
 	if err != nil {
 		return nil, fmt.Errorf("connect with the target of the migration, %s: %w", keys.Address, err)
 	}
 	return c, nil
 }
 
-func dial(ctx context.Context, keys Keys, stream string) (*Conn, error) {
-	config, err := keys.config()
+func dialStream(ctx context.Context, keys Keys, stream string) (*Conn, error) {
+	config, err := keys.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	conn, err := alive.Minute.Dialer().DialContext(ctx, "tcp", keys.Address)
+	conn, err := keepalive.Minute.Dialer().DialContext(ctx, "tcp", keys.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func dial(ctx context.Context, keys Keys, stream string) (*Conn, error) {
 	}
 	c := newConn(secured)
 	c.Stream = stream
-	if err := c.write(hello{stream}); err != nil {
+	if err := c.writeValue(hello{stream}); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -77,7 +77,7 @@ func dial(ctx context.Context, keys Keys, stream string) (*Conn, error) {
 
 func newConn(conn *tls.Conn) *Conn { return &Conn{tls: conn, in: bufio.NewReaderSize(conn, chunk)} }
 
-// Send sends a message, with what can be encoded as JSON; nil is nothing.
+// Send sends a message with data encoded as JSON; nil means no data.
 func (c *Conn) Send(m migrate.Message, data any) error {
 	f := Frame{Message: m}
 	if data != nil {
@@ -87,13 +87,13 @@ func (c *Conn) Send(m migrate.Message, data any) error {
 		}
 		f.Data = text
 	}
-	if err := c.write(f); err != nil {
+	if err := c.writeValue(f); err != nil {
 		return fmt.Errorf("send the message %s: %w", m, err)
 	}
 	return nil
 }
 
-func (c *Conn) write(value any) error {
+func (c *Conn) writeValue(value any) error {
 	line, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -110,15 +110,15 @@ func (c *Conn) write(value any) error {
 	return c.tls.SetWriteDeadline(time.Time{})
 }
 
-// Receive waits for the next message. An error is the end of the connection.
+// Receive waits for the next message. After an error the connection can't be used any more.
 func (c *Conn) Receive() (f Frame, err error) {
-	if err := c.read(&f); err != nil {
+	if err := c.readValue(&f); err != nil {
 		return Frame{}, fmt.Errorf("read a message of the migration: %w", err)
 	}
 	return f, nil
 }
 
-func (c *Conn) read(into any) error {
+func (c *Conn) readValue(into any) error {
 	var line []byte
 	for {
 		part, err := c.in.ReadSlice('\n')
@@ -135,5 +135,5 @@ func (c *Conn) read(into any) error {
 	}
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (c *Conn) Close() error { return c.tls.Close() }

@@ -7,27 +7,27 @@ import (
 	"fmt"
 	"time"
 
-	"vmop/nbdexport"
+	"vmop/diskimage/nbd"
 )
 
-// Keys are what one side needs to find the other and to prove who it is. They are secret, and good for
-// one migration.
+// Keys are what one side needs to find the other side and to prove its own identity. They are secret, and valid
+// for one migration.
 type Keys struct {
-	// Address is where the target listens, HOST:PORT.
+	// Address is the target's listen address, HOST:PORT.
 	Address string `json:"address"`
-	// Authority has signed the certificates of both sides. Its key is not kept.
+	// Authority is the certificate of the authority that signed both sides' certificates. Its key is not kept.
 	Authority string `json:"authority"`
-	// Certificate and Key are this side's, PEM.
+	// Certificate and Key are this side's, in PEM.
 	Certificate string `json:"certificate"`
 	Key         string `json:"key"`
 }
 
-// targetName is the target's in its certificate, whatever its address is.
+// targetName is the target's name in its certificate, independent of its address.
 const targetName = "migration-target"
 
-// NewKeys makes the keys of a migration to a target that listens at an address.
+// NewKeys creates the keys of a migration to a target that listens at address.
 func NewKeys(address string, now time.Time) (target, source Keys, err error) {
-	authority, err := nbdexport.NewAuthority("migration", now)
+	authority, err := nbd.NewAuthority("migration", now)
 	if err != nil {
 		return target, source, err
 	}
@@ -39,14 +39,14 @@ func NewKeys(address string, now time.Time) (target, source Keys, err error) {
 	if err != nil {
 		return target, source, err
 	}
-	of := func(p nbdexport.Pair) Keys {
+	of := func(p nbd.Pair) Keys {
 		return Keys{address, string(authority.Certificate), string(p.Certificate), string(p.Key)}
 	}
 	return of(server), of(client), nil
 }
 
-// config returns what TLS needs on either side.
-func (k Keys) config() (*tls.Config, error) {
+// tlsConfig returns the TLS configuration, which works for both sides.
+func (k Keys) tlsConfig() (*tls.Config, error) {
 	pair, err := tls.X509KeyPair([]byte(k.Certificate), []byte(k.Key))
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate of the migration: %w", err)

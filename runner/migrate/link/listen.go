@@ -7,28 +7,27 @@ import (
 	"net"
 	"time"
 
-	"vmop/mutual"
+	"vmop/internal/mtls"
 )
 
-// helloTime is how long a connection may take to say what it is for.
+// helloTime is how long a connection may take to state its purpose.
 const helloTime = 10 * time.Second
 
 // A Listener is the target's end.
 type Listener struct {
-	l        *mutual.Listener
+	l        *mtls.Listener
 	accepted chan *Conn
 	ctx      context.Context
 	end      context.CancelFunc
 }
 
-// Listen begins to listen at the address of the keys, until Close. If its port is 0, it is any that is free: see
-// Address.
+// Listen listens at the address of the keys, until Close. Port 0 means any free port; see Address.
 func Listen(ctx context.Context, keys Keys, log *slog.Logger) (*Listener, error) {
-	config, err := keys.config()
+	config, err := keys.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
-	l, err := mutual.Listen(ctx, mutual.Options{
+	l, err := mtls.Listen(ctx, mtls.Options{
 		Address: keys.Address, TLS: config, Log: log, Refusal: "a connection that is not of the migration was refused",
 		Under: newBuffered,
 	})
@@ -37,27 +36,27 @@ func Listen(ctx context.Context, keys Keys, log *slog.Logger) (*Listener, error)
 	}
 	t := &Listener{l: l, accepted: make(chan *Conn)}
 	t.ctx, t.end = context.WithCancel(context.WithoutCancel(ctx))
-	go t.accept()
+	go t.acceptConnections()
 	return t, nil
 }
 
-func (t *Listener) accept() {
+func (t *Listener) acceptConnections() {
 	for {
 		conn, err := t.l.Accept()
 		if err != nil {
 			return
 		}
-		go t.welcome(conn)
+		go t.welcomeConn(conn)
 	}
 }
 
-// welcome hands a connection on when it has said what it is for.
-func (t *Listener) welcome(conn net.Conn) {
+// welcomeConn reads the purpose of a connection and hands the connection on.
+func (t *Listener) welcomeConn(conn net.Conn) {
 	c := newConn(conn.(*tls.Conn))
 	var first hello
 	err := conn.SetReadDeadline(time.Now().Add(helloTime))
 	if err == nil {
-		err = c.read(&first)
+		err = c.readValue(&first)
 	}
 	if err == nil {
 		err = conn.SetReadDeadline(time.Time{})
@@ -74,13 +73,13 @@ func (t *Listener) welcome(conn net.Conn) {
 	}
 }
 
-// Accepted has the connections of the source. The receiver closes them.
+// Accepted returns a channel of the source's connections. The receiver closes them.
 func (t *Listener) Accepted() <-chan *Conn { return t.accepted }
 
-// Address is where it listens, HOST:PORT.
+// Address returns the listen address, HOST:PORT.
 func (t *Listener) Address() string { return t.l.Addr().String() }
 
-// Close ends it. Connections that were received stay.
+// Close stops listening. Connections that were received stay open.
 func (t *Listener) Close() error {
 	t.end()
 	return t.l.Close()

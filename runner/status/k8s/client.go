@@ -20,34 +20,33 @@ const (
 	resourcePath = "/apis/vmoperator.jdrupes.org/v1/namespaces/%s/vms/%s/status"
 	eventsPath   = "/apis/events.k8s.io/v1/namespaces/%s/events"
 
-	// applyType is that of a server-side apply; JSON is YAML, too.
+	// applyType is the media type of a server-side apply; JSON is valid YAML.
 	applyType = "application/apply-patch+yaml"
 	mergeType = "application/merge-patch+json"
 	jsonType  = "application/json"
 
-	// FieldManager is the runner's, for what it says in the status.
+	// FieldManager is the runner's name as the owner of status fields.
 	FieldManager = "vm-runner"
 
-	// answerTime bounds a request, and largestAnswer what is read of an answer.
+	// answerTime bounds a request, and largestAnswer the bytes read of an answer.
 	answerTime    = 10 * time.Second
 	largestAnswer = 4 << 20
 )
 
-// client speaks to the API server.
+// client sends requests to the API server.
 type client struct {
 	pod       *Pod
 	namespace string
 	server    connection
 }
 
-// An AnswerError is what the API server says when it refuses something
-// (metav1.Status).
+// An AnswerError is the API server's answer when it refuses a request (metav1.Status).
 type AnswerError struct {
-	// Code of HTTP.
+	// Code is the HTTP status.
 	Code int `json:"code"`
-	// Reason in one word: NotFound, Forbidden, Invalid …
+	// Reason is one word: NotFound, Forbidden, Invalid …
 	Reason string `json:"reason"`
-	// Message for people; with the fields that are not as they should be.
+	// Message is for people; it names the invalid fields.
 	Message string `json:"message"`
 	Details struct {
 		RetryAfterSeconds int `json:"retryAfterSeconds"`
@@ -58,8 +57,8 @@ func (e *AnswerError) Error() string {
 	return fmt.Sprintf("the API server says %d %s: %s", e.Code, e.Reason, e.Message)
 }
 
-// code returns the API server's code in an error; 0 if it did not answer.
-func code(err error) int {
+// statusCode returns the API server's HTTP status in an error; 0 if it did not answer.
+func statusCode(err error) int {
 	var answer *AnswerError
 	if errors.As(err, &answer) {
 		return answer.Code
@@ -67,7 +66,7 @@ func code(err error) int {
 	return 0
 }
 
-// object is what the runner wants to know of its resource.
+// object contains the fields of the resource that the runner needs.
 type object struct {
 	Metadata struct {
 		UID string `json:"uid"`
@@ -77,27 +76,27 @@ type object struct {
 	} `json:"status"`
 }
 
-// apply makes the runner's part of the status what is said.
-func (c *client) apply(ctx context.Context, body []byte) (object, error) {
+// applyStatus applies body as the runner's part of the status.
+func (c *client) applyStatus(ctx context.Context, body []byte) (object, error) {
 	return c.applyAs(ctx, FieldManager, body)
 }
 
 func (c *client) applyAs(ctx context.Context, manager string, body []byte) (object, error) {
-	return c.patch(ctx, applyType, url.Values{"fieldManager": {manager}, "force": {"true"}}, body)
+	return c.patchResource(ctx, applyType, url.Values{"fieldManager": {manager}, "force": {"true"}}, body)
 }
 
-// read returns the resource without a right to get it: by a patch of nothing.
-func (c *client) read(ctx context.Context) (object, error) {
-	return c.patch(ctx, mergeType, url.Values{"fieldManager": {FieldManager}}, []byte("{}"))
+// readByPatch returns the resource without the right to get it: it sends an empty patch.
+func (c *client) readByPatch(ctx context.Context) (object, error) {
+	return c.patchResource(ctx, mergeType, url.Values{"fieldManager": {FieldManager}}, []byte("{}"))
 }
 
-func (c *client) patch(ctx context.Context, kind string, query url.Values, body []byte) (o object, err error) {
+func (c *client) patchResource(ctx context.Context, kind string, query url.Values, body []byte) (o object, err error) {
 	path := fmt.Sprintf(resourcePath, c.namespace, c.pod.VM) + "?" + query.Encode()
-	return o, c.do(ctx, http.MethodPatch, path, kind, body, &o)
+	return o, c.doRequest(ctx, http.MethodPatch, path, kind, body, &o)
 }
 
-// do sends a request and decodes the answer.
-func (c *client) do(ctx context.Context, method, path, kind string, body []byte, into any) error {
+// doRequest sends a request and decodes the answer.
+func (c *client) doRequest(ctx context.Context, method, path, kind string, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.pod.server+path, bytes.NewReader(body))
@@ -107,7 +106,7 @@ func (c *client) do(ctx context.Context, method, path, kind string, body []byte,
 	request.Header.Set("Content-Type", kind)
 	request.Header.Set("Accept", jsonType)
 	request.Header.Set("User-Agent", FieldManager)
-	response, err := c.server.send(request)
+	response, err := c.server.sendRequest(request)
 	if err != nil {
 		return fmt.Errorf("ask the API server: %w", err)
 	}
@@ -117,7 +116,7 @@ func (c *client) do(ctx context.Context, method, path, kind string, body []byte,
 		return fmt.Errorf("read the API server's answer: %w", err)
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
-		return refusal(response, answer)
+		return refusalIn(response, answer)
 	}
 	if into == nil {
 		return nil
@@ -128,11 +127,11 @@ func (c *client) do(ctx context.Context, method, path, kind string, body []byte,
 	return nil
 }
 
-// refusal reads what the API server, or what is between, has to say.
-func refusal(response *http.Response, answer []byte) error {
+// refusalIn decodes the error of the API server, or of a proxy in between.
+func refusalIn(response *http.Response, answer []byte) error {
 	e := &AnswerError{}
 	if json.Unmarshal(answer, e) != nil || e.Message == "" {
-		e.Message = clean(string(answer), longestText)
+		e.Message = cleanText(string(answer), longestText)
 	}
 	e.Code = response.StatusCode
 	if e.Reason == "" {

@@ -12,37 +12,36 @@ import (
 	"sync"
 	"time"
 
-	"vmop/regular"
+	"vmop/internal/readfile"
 )
 
-// Bounds of a connection to the API server.
+// Limits of a connection to the API server.
 const (
 	handshakeTime = 10 * time.Second
-	idleTime      = 90 * time.Second // until a connection that is not used is closed
+	idleTime      = 90 * time.Second // until an unused connection is closed
 )
 
-// A connection sends requests to the API server with the pod's service account.
-// The kubelet replaces the account's files while the pod runs, so both are read
-// for each request; as long as the authorities stay the same, so does the
-// connection. The zero value with a folder is ready.
+// A connection sends requests to the API server with the pod's service account. The kubelet replaces the
+// account's files while the pod is running, so send reads them for each request. The connection is reused as long
+// as the authorities stay the same. The zero value with a folder is ready for use.
 type connection struct {
 	account string // folder of the service account
 
 	mu          sync.Mutex
-	authorities []byte // that transport trusts, in PEM
+	authorities []byte // trusted by transport, in PEM
 	transport   *http.Transport
 }
 
 // largestCredential bounds the files of the service account, in bytes.
 const largestCredential = 1 << 20
 
-// send sends a request, of which it sets the header Authorization.
-func (c *connection) send(request *http.Request) (*http.Response, error) {
-	token, err := regular.ReadFile(filepath.Join(c.account, "token"), largestCredential)
+// sendRequest sends a request. It sets the header Authorization.
+func (c *connection) sendRequest(request *http.Request) (*http.Response, error) {
+	token, err := readfile.ReadFile(filepath.Join(c.account, "token"), largestCredential)
 	if err != nil {
 		return nil, fmt.Errorf("read the token of the service account: %w", err)
 	}
-	transport, err := c.trusting()
+	transport, err := c.newTransport()
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate authorities of the service account: %w", err)
 	}
@@ -50,10 +49,9 @@ func (c *connection) send(request *http.Request) (*http.Response, error) {
 	return transport.RoundTrip(request)
 }
 
-// trusting returns the transport that trusts the authorities of the account's
-// file.
-func (c *connection) trusting() (*http.Transport, error) {
-	authorities, err := regular.ReadFile(filepath.Join(c.account, "ca.crt"), largestCredential)
+// newTransport returns a transport that trusts the authorities in the account's file.
+func (c *connection) newTransport() (*http.Transport, error) {
+	authorities, err := readfile.ReadFile(filepath.Join(c.account, "ca.crt"), largestCredential)
 	if err != nil {
 		return nil, err
 	}

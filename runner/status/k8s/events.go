@@ -13,18 +13,17 @@ import (
 	"vmop/runner/status"
 )
 
-// Bounds of events: a guest can reset itself without end, and so can clients of a
-// display come and go.
+// Limits of events, because a guest can reset itself without end, and clients of a display can come and go.
 const (
 	eventEvery = 10 * time.Second
 	eventBurst = 16
-	mostKept   = 16 // while the API server is away
+	mostKept   = 16 // while the API server can't be reached
 )
 
-// eventController reports the events; by it they can be selected.
+// eventController is the reporting controller of the events; use it to select them.
 const eventController = "vmoperator.jdrupes.org/vm-runner"
 
-// An event is one of events.k8s.io/v1.
+// An event is an event of events.k8s.io/v1.
 type event struct {
 	APIVersion          string        `json:"apiVersion"`
 	Kind                string        `json:"kind"`
@@ -52,8 +51,8 @@ type regarding struct {
 	UID        string `json:"uid,omitempty"`
 }
 
-// diary keeps what has happened until it can be reported. Events are for people who
-// look into something: each is sent once, and one that can't be sent is forgotten.
+// diary keeps happenings until they can be reported. Events help people who investigate, so each is sent once,
+// and dropped if sending fails.
 type diary struct {
 	client  *client
 	log     *slog.Logger
@@ -66,8 +65,8 @@ func newDiary(c *client, log *slog.Logger) *diary {
 	return &diary{client: c, log: log, allowed: rate.NewLimiter(rate.Every(eventEvery), eventBurst)}
 }
 
-// record keeps what has happened between two statuses.
-func (d *diary) record(before, after status.Status, now time.Time) {
+// recordHappenings keeps what has happened between two statuses.
+func (d *diary) recordHappenings(before, after status.Status, now time.Time) {
 	for _, h := range status.Happenings(before, after, now) {
 		if d.allowed.AllowN(now, 1) {
 			d.kept = append(d.kept, h)
@@ -76,25 +75,26 @@ func (d *diary) record(before, after status.Status, now time.Time) {
 	d.kept = d.kept[max(len(d.kept)-mostKept, 0):]
 }
 
-// send tells the API server, about the VM with a uid.
-func (d *diary) send(ctx context.Context, uid string) {
+// sendEvents sends the events to the API server. uid is the VM's uid.
+func (d *diary) sendEvents(ctx context.Context, uid string) {
 	for _, h := range d.kept {
-		body, err := json.Marshal(d.event(h, uid))
+		body, err := json.Marshal(d.newEvent(h, uid))
 		if err == nil {
-			err = d.client.do(ctx, http.MethodPost, fmt.Sprintf(eventsPath, d.client.namespace), jsonType, body, nil)
+			err = d.client.doRequest(ctx, http.MethodPost, fmt.Sprintf(eventsPath, d.client.namespace), jsonType, body,
+				nil)
 		}
 		if err != nil && !d.refused {
 			d.refused = true
 			d.log.Warn("an event can't be reported", "reason", h.Reason, "err", err)
 		}
-		if err != nil && code(err) == 0 {
-			break // there is no answer, and the next status must not wait for each of them
+		if err != nil && statusCode(err) == 0 {
+			break // no answer: the next status must not wait for each event
 		}
 	}
 	d.kept = nil
 }
 
-// actionOf is VM-Operator's word for what was done.
+// actionOf returns VM-Operator's name for the action.
 func actionOf(h status.Happening) string {
 	switch h.Reason {
 	case status.ReasonViewerCame, status.ReasonViewerGone:
@@ -103,14 +103,14 @@ func actionOf(h status.Happening) string {
 	return "StatusUpdate"
 }
 
-// event is a happening as the API server wants it.
-func (d *diary) event(h status.Happening, uid string) event {
+// newEvent returns a happening in the form of the API server.
+func (d *diary) newEvent(h status.Happening, uid string) event {
 	c := d.client
 	e := event{
 		APIVersion: "events.k8s.io/v1", Kind: "Event", Metadata: eventMetadata{c.pod.VM + "-", c.namespace},
 		EventTime:           h.At.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 		ReportingController: eventController, ReportingInstance: c.pod.Name,
-		Action: actionOf(h), Reason: string(h.Reason), Note: said(h.Note, longestNote), Type: "Normal",
+		Action: actionOf(h), Reason: string(h.Reason), Note: cleanMessage(h.Note, longestNote), Type: "Normal",
 		Regarding: regarding{apiVersion, kind, c.namespace, c.pod.VM, uid},
 	}
 	if h.Warning {

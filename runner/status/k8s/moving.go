@@ -10,11 +10,12 @@ import (
 	"vmop/vmstatus"
 )
 
-// targetManager is the field manager of what the target of a migration says while the guest is another runner's.
+// targetManager is the field manager of the target's report during a migration, while another runner has the
+// guest.
 const targetManager = "vm-runner-target"
 
-// assertTime is when a runner that has got the guest reports again: what the source has sent before it released the
-// guest may arrive late.
+// assertTime is the delay before a runner that has received the guest reports again: the last report of the
+// source, sent before it released the guest, may arrive late.
 const assertTime = 5 * time.Second
 
 // arriving is the part of the resource that the target of a migration applies; nil withdraws it.
@@ -26,13 +27,13 @@ type arriving struct {
 	Control *status.Control `json:"control,omitempty"`
 }
 
-// isArriving reports whether the guest is another runner's, and is to come here.
+// isArriving reports whether the guest is still with another runner and will move here.
 func isArriving(s status.Status) bool {
 	return s.Migration != nil && s.Migration.Direction == status.Arriving
 }
 
-// isLeaving reports whether another runner speaks for the VM, or is about to: the guest has been moved, or is being
-// handed over.
+// isLeaving reports whether another runner reports for the VM, or is about to: the guest has been moved, or is
+// being handed over.
 func isLeaving(s status.Status) bool {
 	if s.Outcome != nil && s.Outcome.Cause == vmstatus.CauseMoved {
 		return true
@@ -47,17 +48,17 @@ func isLeaving(s status.Status) bool {
 	return false
 }
 
-// arrivingOf says of a status what the manager needs to know of a target.
+// arrivingOf returns the part of a status that the manager needs from a target.
 func arrivingOf(pod *Pod, s status.Status) *arriving {
 	a := &arriving{PodName: pod.Name, PodUID: pod.UID, Stage: s.Migration.Stage, Control: s.Control}
 	if s.State == vmstatus.StateStopped {
-		a.Stage, a.Message = vmstatus.ArrivalFailed, said(s.Message, longestText)
+		a.Stage, a.Message = vmstatus.ArrivalFailed, cleanMessage(s.Message, longestText)
 	}
 	return a
 }
 
-// target applies what the target of a migration says, or withdraws it.
-func (c *client) target(ctx context.Context, a *arriving) error {
+// applyTarget applies the report of a migration's target, or withdraws it if a is nil.
+func (c *client) applyTarget(ctx context.Context, a *arriving) error {
 	status := map[string]any{}
 	if a != nil {
 		status["arriving"] = a
@@ -72,25 +73,25 @@ func (c *client) target(ctx context.Context, a *arriving) error {
 	return err
 }
 
-// reportArrival reports how far a target is.
+// reportArrival reports the progress of a target.
 func (f *follower) reportArrival(ctx context.Context) error {
 	f.arrived = true
-	return f.client.target(ctx, arrivingOf(f.client.pod, f.newest))
+	return f.client.applyTarget(ctx, arrivingOf(f.client.pod, f.newest))
 }
 
-// afterArrival withdraws what was said before the guest was this runner's, once.
+// afterArrival withdraws, once, the report from before this runner received the guest.
 func (f *follower) afterArrival(ctx context.Context) {
 	if !f.arrived {
 		return
 	}
 	f.arrived, f.again = false, time.Now().Add(assertTime)
-	if err := f.client.target(ctx, nil); err != nil {
+	if err := f.client.applyTarget(ctx, nil); err != nil {
 		f.log.Warn("the status says still that the guest is to come", "err", err)
 	}
 }
 
-// next returns what is to be reported next: something new, or the same again.
-func (f *follower) next(ctx context.Context, sub *status.Subscription) (status.Status, error) {
+// nextReport returns the next status to report: a new status, or the same again.
+func (f *follower) nextReport(ctx context.Context, sub *status.Subscription) (status.Status, error) {
 	if f.again.IsZero() {
 		return sub.Next(ctx)
 	}

@@ -18,7 +18,8 @@ func TestATargetReportsForItselfUntilItHasTheGuest(t *testing.T) {
 	const source = `{"status": {"cpus": 3, "runner": {"podName": "web-1", "podUID": "of-the-source", "state": "Booted"}}}`
 	p.patch("vm-runner", source)
 	arriving := func(stage string) status.Moves {
-		return status.Moves{Migration: &status.Migration{Direction: status.Arriving, Stage: stage}}
+		of := vmstatus.Progress{Stage: stage}
+		return status.Moves{Migration: &status.Migration{Direction: status.Arriving, Progress: of}}
 	}
 	tracker, _, _ := p.follow(arriving("Waiting"), status.Controlled{Port: 7, Key: "key"}, status.CPUs(1))
 	s := p.eventually("the target waits", func(s v1.VirtualMachineStatus) bool { return s.Arriving != nil })
@@ -46,7 +47,8 @@ func TestASourceIsSilentWhenTheGuestLeaves(t *testing.T) {
 	p := newPlace(t)
 	tracker, r, _ := p.follow(status.Entered{State: vmstatus.StateBooting}, status.CPUs(1))
 	leaving := func(stage string) status.Moves {
-		return status.Moves{Migration: &status.Migration{Direction: status.Leaving, Stage: stage}}
+		of := vmstatus.Progress{Stage: stage}
+		return status.Moves{Migration: &status.Migration{Direction: status.Leaving, Progress: of}}
 	}
 	tell(t, tracker, leaving("Copying"), status.CPUs(2))
 	p.eventually("the guest is copied", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })

@@ -8,19 +8,14 @@ import (
 
 	"vmop/runner/status"
 	"vmop/vmspec"
+	"vmop/vmstatus"
 )
 
 // A Change is a RestartAwaitingChange of the resource.
-type Change struct {
-	Path         string `json:"path"`
-	Operation    string `json:"operation"`
-	CurrentValue any    `json:"currentValue,omitempty"`
-	DesiredValue any    `json:"desiredValue,omitempty"`
-}
+type Change = vmstatus.Change
 
-// renamed says where in the resource is what has another name or place in the
-// configuration. What is below goes with it. An empty place means that the resource
-// has no field for it.
+// renamed maps paths of the configuration to places in the resource with another name or parent. Everything below
+// a path moves with it. An empty place means that the resource lacks the field.
 var renamed = []struct{ path, at string }{
 	{"vmType", "spec.vmType.source"},
 	{"cloudInit.userDataFile", "spec.cloudInit.userDataFrom"},
@@ -44,14 +39,14 @@ var renamed = []struct{ path, at string }{
 	{"vm", "spec.vm"},
 }
 
-// placeOf returns where in the resource is what the configuration has at a path,
-// and what of the path has no field of its own there: of a network and of a disk the
-// resource has other fields, so the whole item is named, and "bridge" is left.
-func placeOf(path string) (at, rest string) {
+// placeInResource returns the place in the resource for a path of the configuration, and the rest of the path that
+// lacks a field there. Networks and disks have other fields in the resource, so the whole item is the place, and for
+// example "bridge" is the rest.
+func placeInResource(path string) (at, rest string) {
 	switch item, below, _ := strings.Cut(path, "]."); {
 	case below == "bootindex":
 	case strings.HasPrefix(path, "vm.network[") && (below == "filter" || strings.HasPrefix(below, "lease")):
-		return "spec.virtualMachineIPAddressName", below // by which the manager gives it
+		return "spec.virtualMachineIPAddressName", below // the source of the manager's value
 	case strings.HasPrefix(path, "vm.network[") || strings.HasPrefix(path, "vm.drives["):
 		path, rest = item, below
 		if below != "" {
@@ -73,17 +68,16 @@ func placeOf(path string) (at, rest string) {
 	return path, rest
 }
 
-// Pending returns the changes as they are in the resource: one for each path, which is
-// below spec. Of an item whose fields have other names there, a value is an object with
-// those of the configuration.
+// Pending returns the changes in the form of the resource: one for each path, relative to spec. For an item with
+// other field names in the resource, a value is an object with the names of the configuration.
 func Pending(changes []status.Change) []Change {
 	var all []Change
 	for _, c := range changes {
-		at, rest := placeOf(clean(c.Path, longestValue))
+		at, rest := placeInResource(cleanText(c.Path, longestValue))
 		at = strings.TrimPrefix(at, "spec.")
 		next := Change{
-			at, c.Operation, bounded(under(rest, sized(at, c.CurrentValue))),
-			bounded(under(rest, sized(at, c.DesiredValue))),
+			Path: at, Operation: c.Operation, CurrentValue: boundValue(valueUnder(rest, sizeAt(at, c.CurrentValue))),
+			DesiredValue: boundValue(valueUnder(rest, sizeAt(at, c.DesiredValue))),
 		}
 		i := slices.IndexFunc(all, func(have Change) bool { return have.Path == at })
 		if i < 0 {
@@ -94,8 +88,8 @@ func Pending(changes []status.Change) []Change {
 		if have.Operation != next.Operation {
 			have.Operation = "replace"
 		}
-		have.CurrentValue = joined(have.CurrentValue, next.CurrentValue)
-		have.DesiredValue = joined(have.DesiredValue, next.DesiredValue)
+		have.CurrentValue = joinValues(have.CurrentValue, next.CurrentValue)
+		have.DesiredValue = joinValues(have.DesiredValue, next.DesiredValue)
 	}
 	if more := len(all) - mostPending; more > 0 {
 		all = append(all[:mostPending-1],
@@ -104,37 +98,37 @@ func Pending(changes []status.Change) []Change {
 	return all
 }
 
-// cleanLines returns QEMU's arguments as they are in the resource.
+// cleanLines returns QEMU's arguments in the form of the resource.
 func cleanLines(arguments []string) []string {
 	var all []string
 	for _, a := range arguments[:min(len(arguments), mostPending)] {
-		all = append(all, clean(a, 2*longestValue))
+		all = append(all, cleanText(a, 2*longestValue))
 	}
 	return all
 }
 
-// sized writes a size of memory as the resource does.
-func sized(at string, value any) any {
+// sizeAt formats a memory size like the resource.
+func sizeAt(at string, value any) any {
 	text, ok := value.(string)
 	if !ok || at != "vm.maximumRam" && at != "vm.currentRam" {
 		return value
 	}
 	if size, err := vmspec.ParseBytes(text); err == nil {
-		return quantity(int64(size))
+		return formatQuantity(int64(size))
 	}
 	return value
 }
 
-// under says what a value is of, where the path doesn't.
-func under(key string, value any) any {
+// valueUnder names a value with a key if the path doesn't name it.
+func valueUnder(key string, value any) any {
 	if key == "" || value == nil {
 		return value
 	}
 	return map[string]any{key: value}
 }
 
-// joined puts two values of the same place together; of one that has no parts, the first stays.
-func joined(a, b any) any {
+// joinValues merges two values of the same place; if they are not objects, the first stays.
+func joinValues(a, b any) any {
 	x, isMap := a.(map[string]any)
 	y, both := b.(map[string]any)
 	switch {
@@ -145,5 +139,5 @@ func joined(a, b any) any {
 	}
 	all := maps.Clone(x)
 	maps.Copy(all, y)
-	return bounded(all)
+	return boundValue(all)
 }

@@ -9,14 +9,14 @@ import (
 	"vmop/vmspec"
 )
 
-// InResource returns a message in which places of the configuration ("vm.drives[0].file",
-// also behind "config.yaml:12:7:") are those of the resource: whoever reads it there has
-// never seen the file. Quoted lines of a source stay as their author wrote them. What a VM
-// type misses on the host is missing in the runner's image.
+// InResource returns a message with paths of the configuration ("vm.drives[0].file", even after
+// "config.yaml:12:7:") replaced by paths of the resource: readers of the resource have never seen the file.
+// Quoted source lines stay unchanged. A file that a VM type misses on the host is reported as missing in the
+// runner's image.
 func InResource(message string) string {
 	var b strings.Builder
 	for line := range strings.Lines(message) {
-		if strings.HasPrefix(strings.TrimLeft(line, " 0123456789"), "|") { // a source line, or the mark below one
+		if strings.HasPrefix(strings.TrimLeft(line, " 0123456789"), "|") { // a source line, or the mark below it
 			b.WriteString(line)
 		} else {
 			b.WriteString(lineInResource(line))
@@ -26,10 +26,10 @@ func InResource(message string) string {
 		return text
 	}
 	return strings.NewReplacer("on this host", "in the runner's image",
-		inPackage, "docs/kubernetes-images.md says how an image gets Debian's package").Replace(b.String())
+		inPackage, "docs/tasks/kubernetes-images.md says how an image gets Debian's package").Replace(b.String())
 }
 
-// inPackage is how the stock types say what would have a file (vmtypes/lib).
+// inPackage is the phrase that the stock types use to name the package of a missing file (vmtypes/lib).
 const inPackage = "on Debian it is in the package"
 
 func lineInResource(message string) string {
@@ -49,7 +49,7 @@ func lineInResource(message string) string {
 		position = ""
 		switch {
 		case known:
-			b.WriteString(spelled(path) + word[len(path):] + gap)
+			b.WriteString(pathInResource(path) + word[len(path):] + gap)
 		case gap == " " && isPosition(word):
 			position = word + gap
 		default:
@@ -59,8 +59,8 @@ func lineInResource(message string) string {
 	return b.String() + position
 }
 
-// isPath reports whether a word is a path of the configuration. Those that are words of
-// the language, too, are only where a fault's path stands.
+// isPath reports whether a word is a path of the configuration. Paths that are also English words count only in
+// the position of an error's path.
 func isPath(word string, ofFault bool) bool {
 	key, inVM := strings.CutPrefix(word, "vm.")
 	if !inVM {
@@ -93,16 +93,16 @@ func isPosition(word string) bool {
 	return true
 }
 
-// spelled returns a path of the configuration as one of the resource. What of a disk or
-// a network has another field there is named where it can only be that one.
-func spelled(path string) string {
-	at, rest := placeOf(path)
+// pathInResource returns a path of the configuration as a path of the resource. It names the differing fields of disks
+// and networks only where they are unambiguous.
+func pathInResource(path string) string {
+	at, rest := placeInResource(path)
 	switch {
 	case rest == "":
 		return at
 	case strings.HasPrefix(path, "vm.drives["):
 		switch rest {
-		case "file": // other images are the manager's choice
+		case "file": // the manager chooses other images
 			return at + ".cdrom.image"
 		case "size":
 			return at + ".volumeClaimTemplate.spec.resources.requests.storage"

@@ -8,15 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vmop/regular"
+	"vmop/internal/readfile"
 )
 
-// DefaultServiceAccount is where the kubelet puts what a pod needs to speak to the
-// API server: the files token, ca.crt and namespace.
+// DefaultServiceAccount is where the kubelet stores what a pod needs to use the API server: the files token,
+// ca.crt and namespace.
 const DefaultServiceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Variables of the environment, which come from the downward API, and from the
-// kubelet.
+// Environment variables from the downward API and the kubelet.
 const (
 	podNameVariable = "POD_NAME"
 	podUIDVariable  = "POD_UID"
@@ -24,29 +23,29 @@ const (
 	portVariable    = "KUBERNETES_SERVICE_PORT"
 )
 
-// A Pod is the one that this runner is in.
+// A Pod is the pod of this runner.
 type Pod struct {
-	// Name and UID of the pod, Namespace that it is in.
+	// Name and UID of the pod, and its Namespace.
 	Name, UID, Namespace string
-	// VM is the name of the VM that the pod is made for.
+	// VM is the name of the VM that the pod runs.
 	VM string
 
 	server  string // its URL
 	account string // folder of the service account
 }
 
-// FindPod returns the pod that a process with an environment is in, with what it needs to report;
-// nil if it is in none, or in one that was not made for a VM: there the variable
-// POD_NAME has no name of the form VM-NUMBER, as pods of a StatefulSet have.
+// FindPod returns the pod of a process with this environment, including what it needs to report. It returns nil
+// if the process isn't in a pod, if the pod has no service account token, or if the pod wasn't created for a VM.
+// A VM's pod has a POD_NAME of the form VM-NUMBER, like all pods of a StatefulSet.
 func FindPod(getenv func(string) string, serviceAccount string) (*Pod, error) {
 	host, name := getenv(hostVariable), getenv(podNameVariable)
-	vm := ownerOf(name)
+	vm := statefulSetOf(name)
 	if host == "" || vm == "" {
 		return nil, nil
 	}
-	namespace, err := regular.ReadFile(filepath.Join(serviceAccount, "namespace"), largestCredential)
+	namespace, err := readfile.ReadFile(filepath.Join(serviceAccount, "namespace"), largestCredential)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // it was given no token
+		return nil, nil // the pod was given no token
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the pod's namespace: %w", err)
@@ -57,9 +56,9 @@ func FindPod(getenv func(string) string, serviceAccount string) (*Pod, error) {
 	}, nil
 }
 
-// ownerOf returns the name of the StatefulSet, which is the VM's, of a pod's name;
-// empty if it is not one of a StatefulSet.
-func ownerOf(pod string) string {
+// statefulSetOf returns the name of a pod's StatefulSet, which is also the VM's name; empty if the pod doesn't belong
+// to a StatefulSet.
+func statefulSetOf(pod string) string {
 	at := strings.LastIndexByte(pod, '-')
 	if at < 1 || at == len(pod)-1 || strings.Trim(pod[at+1:], "0123456789") != "" {
 		return ""

@@ -201,6 +201,7 @@ func counting(t *testing.T) []string {
 // back, the guest shuts itself down, and the runner waits for a stop request. The
 // API server is that of all tests here, so they don't run meanwhile.
 func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
+	tier.Deep(t)
 	p, section := newPlace(t), counting(t)
 	c := p.run([]string{"generation: 3", "guestShutdownStops: true"}, append(section, "currentCpus: 1")...)
 	s := p.eventually("one CPU", func(s v1.VirtualMachineStatus) bool {
@@ -279,6 +280,7 @@ func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
 // doesn't start the VM when it is started again in the same pod: it waits on. In
 // another pod the VM starts.
 func TestARunnerThatWaitsIsKilled(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t)
 	c, s := p.waitsForAStop(counting(t)...)
@@ -387,13 +389,13 @@ func TestFailures(t *testing.T) {
 			bare,
 			[]string{"maximumCpus: many"},
 			nil, 2,
-			"start failed | ConfigInvalid | 1 fault in the configuration", "vm.maximumCpus",
+			"start failed | ConfigInvalid | 1 error in the configuration", "vm.maximumCpus",
 		},
 		"there is no such medium": {
 			bare,
 			[]string{"drives: [{type: ide-cd, file: /nowhere.iso}]"},
 			nil, 2,
-			"ConfigInvalid | 1 fault in the configuration\nspec.vm.disks[0].cdrom.image: ",
+			"ConfigInvalid | 1 error in the configuration\nspec.vm.disks[0].cdrom.image: ",
 			`spec.vm.disks[0].cdrom.image: "/nowhere.iso" does not exist`,
 		},
 		"QEMU refuses an argument": {

@@ -11,15 +11,14 @@ import (
 	"vmop/vmstatus"
 )
 
-// What a VM is in the cluster.
+// The VM's API version and kind in the cluster.
 const (
 	apiVersion = "vmoperator.jdrupes.org/v1"
 	kind       = "VirtualMachine"
 )
 
-// report is the runner's part of the resource, as it is applied. Its fields are
-// those of VirtualMachineStatus in vmop/api/v1, which the runner doesn't import: it
-// would carry all types of Kubernetes with it.
+// report is the runner's part of the resource for a server-side apply. Its fields match VirtualMachineStatus in
+// vmop/api/v1. The runner doesn't import that package, because it would link all types of Kubernetes.
 type report struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -43,42 +42,28 @@ type vmStatus struct {
 	DisplayPasswordSerial    int                `json:"displayPasswordSerial"`
 	OSInfo                   map[string]any     `json:"osinfo,omitempty"`
 	Interfaces               []guestInterface   `json:"interfaces,omitempty"`
-	Addresses                []address          `json:"addresses,omitempty"`
+	Addresses                []status.Address   `json:"addresses,omitempty"`
 	RestartAwaitingChanges   []Change           `json:"restartAwaitingChanges,omitempty"`
 	RestartAwaitingArguments []string           `json:"restartAwaitingArguments,omitempty"`
 	Conditions               []status.Condition `json:"conditions"`
 }
 
 type runner struct {
-	PodName string   `json:"podName,omitempty"`
-	PodUID  string   `json:"podUID,omitempty"`
-	State   string   `json:"state"`
-	Reason  string   `json:"reason,omitempty"`
-	Message string   `json:"message,omitempty"`
-	Outcome *outcome `json:"outcome,omitempty"`
+	PodName string          `json:"podName,omitempty"`
+	PodUID  string          `json:"podUID,omitempty"`
+	State   string          `json:"state"`
+	Reason  string          `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
+	Outcome *status.Outcome `json:"outcome,omitempty"`
 
-	// Compared is the generation of which it is known what awaits a restart.
+	// Compared is the newest generation with known pending changes.
 	Compared int64 `json:"comparedGeneration,omitempty"`
 
 	Control *status.Control `json:"control,omitempty"`
 
-	Drives         []drive `json:"drives,omitempty"`
-	DrivesRevision int64   `json:"drivesRevision,omitempty"`
-	AwaitsServers  bool    `json:"awaitsServers"` // as this runner does
-}
-
-type drive struct {
-	Name     string `json:"name"`
-	State    string `json:"state"`
-	Message  string `json:"message,omitempty"`
-	Capacity int64  `json:"capacity,omitempty"`
-}
-
-type outcome struct {
-	Cause    vmstatus.Cause `json:"cause"`
-	Reason   string         `json:"reason,omitempty"`
-	ExitCode int            `json:"exitCode,omitempty"`
-	Message  string         `json:"message,omitempty"`
+	Drives         []status.Drive `json:"drives,omitempty"`
+	DrivesRevision int64          `json:"drivesRevision,omitempty"`
+	AwaitsServers  bool           `json:"awaitsServers"` // this runner does
 }
 
 type guestInterface struct {
@@ -87,62 +72,47 @@ type guestInterface struct {
 	IPs  []string `json:"ips,omitempty"`
 }
 
-type address struct {
-	Address   string        `json:"address"`
-	Interface string        `json:"interface,omitempty"`
-	MAC       string        `json:"mac,omitempty"`
-	Ports     []addressPort `json:"ports,omitempty"`
-	From      status.Reach  `json:"from"`
-	Source    status.Source `json:"source"`
-}
-
-type addressPort struct {
-	Port     int    `json:"port"`
-	Guest    int    `json:"guest"`
-	Protocol string `json:"protocol"`
-}
-
-// newReport says of a status what belongs into the resource. since has the
-// transition times of the conditions.
+// newReport returns the part of a status that belongs in the resource. since contains the transition times of the
+// conditions.
 func newReport(pod *Pod, s status.Status, since transitions) report {
 	r := report{APIVersion: apiVersion, Kind: kind, Metadata: metadata{pod.VM}}
 	r.Status = vmStatus{
 		Runner: runner{
 			PodName: pod.Name, PodUID: pod.UID,
-			State: string(s.State), Reason: string(s.Reason), Message: said(s.Message, longestText),
-			Outcome: outcomeOf(s), Control: s.Control, Compared: s.Configuration.Compared,
-			Drives: drives(s.Drives), DrivesRevision: s.DrivesRevision, AwaitsServers: true,
+			State: string(s.State), Reason: string(s.Reason), Message: cleanMessage(s.Message, longestText),
+			Outcome: outcomeOfEnd(s), Control: s.Control, Compared: s.Configuration.Compared,
+			Drives: attachedDrives(s.Drives), DrivesRevision: s.DrivesRevision, AwaitsServers: true,
 		},
-		VMType: clean(s.VMType, longestValue), UUID: s.UUID, RunnerVersion: s.Runner.Version,
-		CPUs: s.CPUs, RAM: quantity(s.RAM),
-		ConsoleClient: consoleClient(s), LoggedInUser: clean(s.LoggedInUser, longestValue),
+		VMType: cleanText(s.VMType, longestValue), UUID: s.UUID, RunnerVersion: s.Runner.Version,
+		CPUs: s.CPUs, RAM: formatQuantity(s.RAM),
+		ConsoleClient: consoleClient(s), LoggedInUser: cleanText(s.LoggedInUser, longestValue),
 		DisplayPasswordSerial:    s.DisplayPasswordSerial,
 		RestartAwaitingChanges:   Pending(s.RestartAwaitingChanges),
 		RestartAwaitingArguments: cleanLines(s.RestartAwaitingArguments),
-		Addresses:                addresses(s.Addresses),
+		Addresses:                guestAddresses(s.Addresses),
 	}
 	if s.Guest != nil {
-		r.Status.OSInfo, r.Status.Interfaces = osInfo(s.Guest.OS), interfaces(s.Guest.Interfaces)
+		r.Status.OSInfo, r.Status.Interfaces = osInfo(s.Guest.OS), guestInterfaces(s.Guest.Interfaces)
 	}
 	for _, c := range s.Conditions {
-		if c.Type == vmstatus.ConditionRestartRequired { // is the manager's: it knows of more changes
+		if c.Type == vmstatus.ConditionRestartRequired { // the manager sets it, because it knows more changes
 			continue
 		}
-		c.LastTransitionTime, c.Message = since.of(c), said(c.Message, longestText)
+		c.LastTransitionTime, c.Message = since.timeOf(c), cleanMessage(c.Message, longestText)
 		r.Status.Conditions = append(r.Status.Conditions, c)
 	}
 	return r
 }
 
-// plain leaves out of a report what others have said: guests, clients, the
-// configuration. It is for an API server that has refused the whole.
-func (r report) plain() report {
+// withoutOthers removes from a report the texts of others: guests, clients, the configuration. It is used when the API
+// server has refused the full report.
+func (r report) withoutOthers() report {
 	s := &r.Status
 	s.OSInfo, s.Interfaces, s.Addresses, s.LoggedInUser, s.ConsoleClient = nil, nil, nil, "", ""
 	s.RestartAwaitingChanges, s.RestartAwaitingArguments = nil, nil
 	s.Runner.Message = ""
 	if s.Runner.Outcome != nil {
-		s.Runner.Outcome = &outcome{
+		s.Runner.Outcome = &status.Outcome{
 			Cause: s.Runner.Outcome.Cause, Reason: s.Runner.Outcome.Reason,
 			ExitCode: s.Runner.Outcome.ExitCode,
 		}
@@ -156,45 +126,46 @@ func (r report) plain() report {
 	return r
 }
 
-// body is a report as it is sent.
-func (r report) body() ([]byte, error) { return json.Marshal(r) }
+// bodyJSON returns the encoded report.
+func (r report) bodyJSON() ([]byte, error) { return json.Marshal(r) }
 
-// drives returns those that were attached while the guest runs, or are to be. Serial numbers, which
-// are different, are of characters that all can read.
-func drives(known []status.Drive) (all []drive) {
+// attachedDrives returns the drives that were attached while the guest is running, or are about to be. Their serial
+// numbers differ and contain only printable characters.
+func attachedDrives(known []status.Drive) (all []status.Drive) {
 	for _, d := range known[:min(len(known), mostPending)] {
-		all = append(all, drive{d.Name, d.State, said(d.Message, longestText), d.Capacity})
+		all = append(all, status.Drive{
+			Name: d.Name, State: d.State, Message: cleanMessage(d.Message, longestText), Capacity: d.Capacity,
+		})
 	}
 	return all
 }
 
-func outcomeOf(s status.Status) *outcome {
+func outcomeOfEnd(s status.Status) *status.Outcome {
 	if s.Outcome == nil {
 		return nil
 	}
 	o := s.Outcome
-	return &outcome{
-		Cause: o.Cause, Reason: clean(o.Reason, longestValue), ExitCode: o.ExitCode,
-		Message: said(o.Message, longestText),
+	return &status.Outcome{
+		Cause: o.Cause, Reason: cleanText(o.Reason, longestValue), ExitCode: o.ExitCode,
+		Message: cleanMessage(o.Message, longestText),
 	}
 }
 
-// consoleClient returns the host of whoever has looked at the screen for the
-// longest time.
+// consoleClient returns the host of the screen's longest-connected viewer.
 func consoleClient(s status.Status) string {
 	for _, c := range s.Consoles {
 		if c.Kind == status.Serial {
 			continue
 		}
 		if host, _, err := net.SplitHostPort(c.Client); err == nil {
-			return clean(host, longestValue)
+			return cleanText(host, longestValue)
 		}
-		return clean(c.Client, longestValue)
+		return cleanText(c.Client, longestValue)
 	}
 	return ""
 }
 
-// osInfo returns what the guest says of its system, with the agent's names.
+// osInfo returns the guest's description of its system, with the agent's names.
 func osInfo(info *status.OSInfo) map[string]any {
 	if info == nil {
 		return nil
@@ -213,12 +184,12 @@ func osInfo(info *status.OSInfo) map[string]any {
 	return all
 }
 
-// interfaces returns those of the guest, with addresses only: a prefix is of no use
-// to who wants to reach it.
-func interfaces(said []status.Interface) []guestInterface {
+// guestInterfaces returns the guest's interfaces. It drops the prefix lengths, because they don't help to reach the
+// guest.
+func guestInterfaces(said []status.Interface) []guestInterface {
 	var all []guestInterface
 	for _, s := range said[:min(len(said), mostInterfaces)] {
-		i := guestInterface{Name: clean(s.Name, longestValue), MAC: clean(s.MAC, longestValue)}
+		i := guestInterface{Name: cleanText(s.Name, longestValue), MAC: cleanText(s.MAC, longestValue)}
 		for _, a := range s.Addresses {
 			prefix, err := netip.ParsePrefix(a)
 			if err == nil && len(i.IPs) < mostAddresses {
@@ -230,43 +201,44 @@ func interfaces(said []status.Interface) []guestInterface {
 	return all
 }
 
-// fromPod is what the resource calls the host, which is the pod there.
+// fromPod is the resource's name for the host, which is the pod there.
 const fromPod status.Reach = "Pod"
 
-// addresses returns where the guest answers.
-func addresses(known []status.Address) []address {
-	var all []address
+// guestAddresses returns where the guest can be reached.
+func guestAddresses(known []status.Address) []status.Address {
+	var all []status.Address
 	for _, k := range known {
-		a := address{
-			Address: k.Address, Interface: clean(k.Interface, longestValue), MAC: k.MAC, From: k.From, Source: k.Source,
+		a := status.Address{
+			Address: k.Address, Interface: cleanText(k.Interface, longestValue), MAC: k.MAC, From: k.From,
+			Source: k.Source,
 		}
 		if a.From == status.FromHost {
 			a.From = fromPod
 		}
 		for _, p := range k.Ports[:min(len(k.Ports), mostPorts)] {
-			a.Ports = append(a.Ports, addressPort{p.Port, p.Guest, strings.ToUpper(p.Protocol)})
+			a.Ports = append(a.Ports, status.AddressPort{
+				Protocol: strings.ToUpper(p.Protocol), Port: p.Port, Guest: p.Guest,
+			})
 		}
 		all = append(all, a)
 	}
 	return all
 }
 
-// transitions are the conditions that were reported last: their status, and since
-// when they have it.
+// transitions are the conditions that were reported last, with their status and transition time.
 type transitions map[vmstatus.ConditionType]status.Condition
 
-// remember takes over what the resource says: a runner that adopts a VM, and
-// one that is started again, changes no time of what hasn't changed.
-func (t transitions) remember(conditions []status.Condition) {
+// rememberTimes takes over the conditions in the resource, so that a runner that adopts a VM or was restarted keeps
+// the times of unchanged conditions.
+func (t transitions) rememberTimes(conditions []status.Condition) {
 	for _, c := range conditions {
 		t[c.Type] = c
 	}
 }
 
-// of returns since when a condition has its status, in whole seconds, as the
-// resource has it. What the definition of the resource says of a new one has no
-// time.
-func (t transitions) of(c status.Condition) time.Time {
+// timeOf returns since when a condition has its status, in whole seconds, like the resource. The initial conditions
+// in the resource's definition have no time.
+func (t transitions) timeOf(c status.Condition) time.Time {
 	if before, ok := t[c.Type]; ok && before.Status == c.Status && before.LastTransitionTime.Unix() > 0 {
 		return before.LastTransitionTime
 	}

@@ -14,33 +14,30 @@ import (
 	"vmop/vmstatus"
 )
 
-// A Reporter tells the API server what a tracker knows. Its methods may be called
-// from any goroutine.
+// A Reporter reports the status of a tracker to the API server. Its methods may be called from any goroutine.
 type Reporter struct {
 	pod *Pod
 	log *slog.Logger
 
 	mu     sync.Mutex
 	end    chan struct{}      // closed when everything is reported; nil until Follow
-	hasten context.CancelFunc // no more waiting between attempts
-	cancel context.CancelFunc // no more attempts
+	hasten context.CancelFunc // stops the waiting between attempts
+	cancel context.CancelFunc // stops the attempts
 	absent atomic.Bool
 }
 
 // NewReporter returns the reporter of a pod.
 func NewReporter(pod *Pod, log *slog.Logger) *Reporter { return &Reporter{pod: pod, log: log} }
 
-// PodUID is the uid of the pod; empty if that is not known.
+// PodUID returns the uid of the pod; empty if it is not known.
 func (r *Reporter) PodUID() string { return r.pod.UID }
 
-// Heard reports whether there is a resource to report to: false if the API server has said
-// that there is no such VM.
+// Heard reports whether the resource exists: false if the API server has answered that there is no such VM.
 func (r *Reporter) Heard() bool { return !r.absent.Load() }
 
-// Follow begins to report what a tracker says, in the background, until it says
-// that the VM has stopped, and that is reported. The namespace is that of the VM;
-// empty means the pod's. What ends the context does not end this: see Close. It is
-// called once at most.
+// Follow starts to report the tracker's status in the background, until it has reported that the VM has stopped.
+// The namespace is the VM's; empty means the pod's. The end of the context does not end the reports, see Close.
+// Call Follow at most once.
 func (r *Reporter) Follow(ctx context.Context, tracker *status.Tracker, namespace string) {
 	c := &client{pod: r.pod, namespace: namespace, server: connection{account: r.pod.account}}
 	if namespace == "" {
@@ -56,12 +53,11 @@ func (r *Reporter) Follow(ctx context.Context, tracker *status.Tracker, namespac
 	go func() {
 		defer close(end)
 		defer cancel()
-		f.follow(life, patient, tracker)
+		f.followStatus(life, patient, tracker)
 	}()
 }
 
-// Done is closed when the final status is reported, or can't be. It is
-// called after Follow.
+// Done returns a channel that is closed when the final status is reported, or can't be. Call it after Follow.
 func (r *Reporter) Done() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +81,7 @@ func (r *Reporter) Close(ctx context.Context) {
 	}
 }
 
-// follower is the one goroutine of a reporter.
+// follower is the only goroutine of a reporter.
 type follower struct {
 	client *client
 	log    *slog.Logger
@@ -94,29 +90,29 @@ type follower struct {
 
 	newest   status.Status
 	since    transitions
-	looked   bool   // since has what the resource says
+	looked   bool   // since contains the conditions of the resource
 	failures int    // in a row
-	trouble  string // that was logged
+	trouble  string // logged last
 
-	arrived bool      // the status says that the guest is to come
-	again   time.Time // when the same is reported again; zero: never
+	arrived bool      // the status reports an arriving guest
+	again   time.Time // when to report the same status again; zero means never
 }
 
-// follow reports until the VM has stopped or life is over; when patient is over it
-// doesn't wait any more for a better time.
-func (f *follower) follow(life, patient context.Context, tracker *status.Tracker) {
+// followStatus reports until the VM has stopped or life ends. After the end of patient, it only waits briefly between
+// attempts.
+func (f *follower) followStatus(life, patient context.Context, tracker *status.Tracker) {
 	sub := tracker.Subscribe(status.DefaultPace())
 	defer sub.Close()
 	for {
-		s, err := f.next(life, sub)
+		s, err := f.nextReport(life, sub)
 		if err != nil {
-			return // the end has been reported, or is not to be
+			return // the final status was reported, or reporting was cancelled
 		}
-		f.replace(s)
-		f.collect(patient, sub, gathering(s, !f.looked))
+		f.replaceStatus(s)
+		f.collectChanges(patient, sub, gatherDuration(s, !f.looked))
 		for {
-			err := f.report(life)
-			if f.settled(err) {
+			err := f.sendReport(life)
+			if f.noteResult(err) {
 				break
 			}
 			if life.Err() != nil {
@@ -124,22 +120,22 @@ func (f *follower) follow(life, patient context.Context, tracker *status.Tracker
 				return
 			}
 			if patient.Err() == nil {
-				f.collect(patient, sub, delay(err, f.failures))
+				f.collectChanges(patient, sub, retryDelay(err, f.failures))
 			} else {
-				f.collect(life, sub, lastRetry)
+				f.collectChanges(life, sub, lastRetry)
 			}
 		}
 	}
 }
 
-// replace makes a status the one to be reported.
-func (f *follower) replace(s status.Status) {
-	f.events.record(f.newest, s, time.Now())
+// replaceStatus makes s the status to report.
+func (f *follower) replaceStatus(s status.Status) {
+	f.events.recordHappenings(f.newest, s, time.Now())
 	f.newest = s
 }
 
-// collect takes in what comes within a time; the end of the VM ends it.
-func (f *follower) collect(ctx context.Context, sub *status.Subscription, limit time.Duration) {
+// collectChanges takes in new statuses until the limit; the end of the VM ends it early.
+func (f *follower) collectChanges(ctx context.Context, sub *status.Subscription, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
@@ -150,15 +146,15 @@ func (f *follower) collect(ctx context.Context, sub *status.Subscription, limit 
 		if err != nil {
 			return
 		}
-		f.replace(s)
+		f.replaceStatus(s)
 		if s.State == vmstatus.StateStopped {
 			return
 		}
 	}
 }
 
-// report reports the newest status.
-func (f *follower) report(ctx context.Context) error {
+// sendReport reports the newest status.
+func (f *follower) sendReport(ctx context.Context) error {
 	switch {
 	case isLeaving(f.newest):
 		return nil
@@ -166,50 +162,49 @@ func (f *follower) report(ctx context.Context) error {
 		return f.reportArrival(ctx)
 	}
 	if !f.looked {
-		found, err := f.client.read(ctx)
+		found, err := f.client.readByPatch(ctx)
 		if err != nil {
 			return err
 		}
 		f.looked = true
-		f.since.remember(found.Status.Conditions)
+		f.since.rememberTimes(found.Status.Conditions)
 	}
 	r := newReport(f.client.pod, f.newest, f.since)
-	found, err := f.apply(ctx, r)
-	if refused(err) {
-		f.complain("a part of the status is not reported: the API server refuses it", err)
-		if found, err = f.apply(ctx, r.plain()); refused(err) {
-			f.complain("the status is not reported: the API server refuses it", err)
-			return nil // the next one may be better
+	found, err := f.applyReport(ctx, r)
+	if isRefusal(err) {
+		f.logOnce("a part of the status is not reported: the API server refuses it", err)
+		if found, err = f.applyReport(ctx, r.withoutOthers()); isRefusal(err) {
+			f.logOnce("the status is not reported: the API server refuses it", err)
+			return nil // the next one may be accepted
 		}
 	} else if err == nil {
-		f.content()
+		f.logRecovered()
 	}
 	if err == nil {
-		f.since.remember(found.Status.Conditions)
+		f.since.rememberTimes(found.Status.Conditions)
 		f.afterArrival(ctx)
-		f.events.send(ctx, found.Metadata.UID)
+		f.events.sendEvents(ctx, found.Metadata.UID)
 	}
 	return err
 }
 
-// refused reports whether the API server, or what is between, does not take what was said:
-// less of it may be taken.
-func refused(err error) bool {
-	return code(err) == http.StatusUnprocessableEntity || code(err) == http.StatusRequestEntityTooLarge
+// isRefusal reports whether the API server, or a proxy in between, rejects the content; it may accept less.
+func isRefusal(err error) bool {
+	return statusCode(err) == http.StatusUnprocessableEntity || statusCode(err) == http.StatusRequestEntityTooLarge
 }
 
-func (f *follower) apply(ctx context.Context, r report) (object, error) {
-	body, err := r.body()
+func (f *follower) applyReport(ctx context.Context, r report) (object, error) {
+	body, err := r.bodyJSON()
 	if err != nil {
 		return object{}, err
 	}
-	return f.client.apply(ctx, body)
+	return f.client.applyStatus(ctx, body)
 }
 
-// settled takes note of how a report went. It reports whether there is nothing more
-// to do about it: it was reported, or there is nothing to report to.
-func (f *follower) settled(err error) bool {
-	absent := code(err) == http.StatusNotFound
+// noteResult records the result of a report. It returns true if the report needs no further attempt: it succeeded,
+// or the resource of a stopped VM no longer exists.
+func (f *follower) noteResult(err error) bool {
+	absent := statusCode(err) == http.StatusNotFound
 	f.absent.Store(absent)
 	if err == nil {
 		f.failures = 0
@@ -217,26 +212,26 @@ func (f *follower) settled(err error) bool {
 	}
 	f.failures++
 	const manyFailures = 2
-	switch code(err) {
-	case http.StatusNotFound: // it was deleted; what is made anew has other times
+	switch statusCode(err) {
+	case http.StatusNotFound: // it was deleted; a new resource has other times
 		f.looked, f.since = false, transitions{}
 		f.log.Debug("the status is not reported", "err", err)
-	case http.StatusForbidden: // says an API server, too, that has just been started
+	case http.StatusForbidden: // a just started API server also answers this
 		if f.failures > manyFailures {
-			f.complain("this pod may not report how its VM is", err)
+			f.logOnce("this pod may not report how its VM is", err)
 		}
 	case 0:
-		f.complain("the status is not reported: the API server cannot be reached; the VM runs on, and what was missed will be caught up", err)
+		f.logOnce("the status is not reported: the API server cannot be reached; the VM runs on, and what was missed will be caught up", err)
 	default:
-		f.complain("the status is not reported; it will be tried again", err)
+		f.logOnce("the status is not reported; it will be tried again", err)
 	}
 	return absent && f.newest.State == vmstatus.StateStopped
 }
 
-// complain logs what is wrong, once.
-func (f *follower) complain(what string, err error) {
+// logOnce logs a problem once.
+func (f *follower) logOnce(what string, err error) {
 	trouble := what
-	if refused(err) {
+	if isRefusal(err) {
 		trouble += err.Error()
 	}
 	if trouble != f.trouble {
@@ -245,8 +240,8 @@ func (f *follower) complain(what string, err error) {
 	}
 }
 
-// content logs that all is well again.
-func (f *follower) content() {
+// logRecovered logs that reporting works again.
+func (f *follower) logRecovered() {
 	if f.trouble != "" {
 		f.trouble = ""
 		f.log.Info("the status is reported again")

@@ -12,24 +12,24 @@ import (
 
 // Times of reporting.
 const (
-	// gatherTime: what happens in a row becomes one report.
+	// gatherTime is how long changes are collected for one report.
 	gatherTime = 200 * time.Millisecond
-	// settleTime is what a machine that was taken over has to answer in, so that what
-	// its new runner doesn't know yet is not told to have ended.
+	// settleTime is the time for an adopted machine to answer, so that its new runner doesn't report as ended
+	// what it doesn't know yet.
 	settleTime = 5 * time.Second
-	// Between two attempts; each failure doubles it.
+	// The bounds of the delay between two attempts; each failure doubles it.
 	shortestRetry = time.Second
 	longestRetry  = 30 * time.Second
-	// absentRetry is for a VM that is not there. It may come: a VM can be deleted
-	// without its pod, and be made again.
+	// absentRetry is the delay for a missing VM. It may appear: a VM can be deleted without its pod, and created
+	// again.
 	absentRetry = time.Minute
-	// lastRetry is for when the runner is about to end.
+	// lastRetry is the delay when the runner is about to end.
 	lastRetry = 500 * time.Millisecond
 )
 
-// gathering is how long more is waited for before a status is reported, which may
-// be the first. The end is reported at once.
-func gathering(s status.Status, first bool) time.Duration {
+// gatherDuration returns how long to collect more changes before reporting a status. first marks the first report. The
+// end of a VM is reported immediately.
+func gatherDuration(s status.Status, first bool) time.Duration {
 	switch {
 	case s.State == vmstatus.StateStopped:
 		return 0
@@ -39,15 +39,15 @@ func gathering(s status.Status, first bool) time.Duration {
 	return gatherTime
 }
 
-// delay is how long to wait after so many failures in a row, of which err is the
-// last: longer and longer, and not as long as others, so that not all runners come at
-// once to an API server that is back. What the API server asks for is obeyed.
-func delay(err error, failures int) time.Duration {
+// retryDelay returns how long to wait after a number of failures in a row; err is the last error. The delay grows, and
+// is random, so that runners don't all return to a recovered API server at the same time. The delay requested by
+// the API server is respected.
+func retryDelay(err error, failures int) time.Duration {
 	wait := longestRetry
 	if failures < 6 {
 		wait = min(wait, shortestRetry<<max(failures-1, 0))
 	}
-	if code(err) == http.StatusNotFound {
+	if statusCode(err) == http.StatusNotFound {
 		wait = absentRetry
 	}
 	wait = wait/2 + rand.N(wait/2+1)

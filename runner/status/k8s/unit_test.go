@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "vmop/api/v1"
-	"vmop/runner/changes"
+	"vmop/runner/machine/changes"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
@@ -58,7 +58,7 @@ func TestPlacesAreThoseOfTheResource(t *testing.T) {
 		if path == "" {
 			continue
 		}
-		at, _ := placeOf(path)
+		at, _ := placeInResource(path)
 		if slices.Contains(alone, path) {
 			require.Equal(t, path, at)
 			continue
@@ -88,7 +88,7 @@ func TestPlaces(t *testing.T) {
 		"vm.serialConsole.log": "vm.serialConsole.log", "vm.machineType": "vm.machineType", "dataDir": "dataDir",
 		"vmTypes": "vmTypes",
 	} {
-		at, rest := placeOf(path)
+		at, rest := placeInResource(path)
 		require.Equal(t, want, strings.TrimSpace(at+" "+rest))
 	}
 }
@@ -105,7 +105,7 @@ func TestMessagesNameTheResource(t *testing.T) {
 			"spec.vm.kernel.image: x\nspec.vm.kernel.initrd: y",
 		"vm.network[0].bridge: no bridge \"br1\"":                                  "spec.vm.networks[0].tap.bridge: no bridge \"br1\"",
 		"config.yaml:9:1: vm.network[0].mac: taken (by vm.network[1].mac)":         "spec.vm.networks[0] (mac): taken (by spec.vm.networks[1] (mac))",
-		"2 faults in the configuration\nc.yaml:9:1: vm.sockets: x\n   9 | sockets": "2 faults in the configuration\nspec.vm.cpuTopology.sockets: x\n   9 | sockets",
+		"2 errors in the configuration\nc.yaml:9:1: vm.sockets: x\n   9 | sockets": "2 errors in the configuration\nspec.vm.cpuTopology.sockets: x\n   9 | sockets",
 		"config.yaml:9:1: vmType: there is no VM type x":                           "spec.vmType.source: there is no VM type x",
 		"config.yaml:9:1: did not find expected key":                               "config.yaml:9:1: did not find expected key",
 		"the vmType and vm.example.com, see vm.star:3:4: or vm.":                   "the vmType and vm.example.com, see vm.star:3:4: or vm.",
@@ -114,7 +114,8 @@ func TestMessagesNameTheResource(t *testing.T) {
 		"a.yaml:1:2: ": "a.yaml:1:2: ", "a.yaml:1:2:": "a.yaml:1:2:", "": "", "vm.name": "metadata.name",
 		"/vm.name/vm.uuid": "/vm.name/vm.uuid",
 		"none of these files exists on this host: /bin/swtpm; on Debian it is in the package swtpm\n": "none of these " +
-			"files exists in the runner's image: /bin/swtpm; docs/kubernetes-images.md says how an image gets Debian's " +
+			"files exists in the runner's image: /bin/swtpm; " +
+			"docs/tasks/kubernetes-images.md says how an image gets Debian's " +
 			"package swtpm\n",
 
 		"config.yaml:9:1: cloudInit.networkConfigFile: x":          "spec.cloudInit.networkDataFrom: x",
@@ -140,14 +141,18 @@ func TestMessagesNameTheResource(t *testing.T) {
 func TestPending(t *testing.T) {
 	t.Parallel()
 	type section = map[string]any
+	change := func(path, operation string, current, desired any) Change {
+		return Change{Path: path, Operation: operation, CurrentValue: current, DesiredValue: desired}
+	}
 	require.Equal(t, []Change{
-		{"vm.disks[0]", "replace", section{"file": "/a", "format": "raw"}, section{"file": "/b", "format": "qcow2"}},
-		{"vm.networks[1]", "add", nil, section{"net": "10.0.0.0/8", "type": "user"}},
-		{"vm.networks[0]", "replace", section{"mac": "52:54:00:00:00:01"}, section{"bridge": "br1"}},
-		{"vm.useTpm", "replace", false, true},
-		{"vm.maximumCpus", "replace", 1, 2},
-		{"vm.maximumRam", "replace", "1536Mi", "2Gi"},
-		{"vm.options.list", "add", nil, `["` + strings.Repeat("x", longestValue-3) + "…"},
+		change("vm.disks[0]", "replace", section{"file": "/a", "format": "raw"},
+			section{"file": "/b", "format": "qcow2"}),
+		change("vm.networks[1]", "add", nil, section{"net": "10.0.0.0/8", "type": "user"}),
+		change("vm.networks[0]", "replace", section{"mac": "52:54:00:00:00:01"}, section{"bridge": "br1"}),
+		change("vm.useTpm", "replace", false, true),
+		change("vm.maximumCpus", "replace", 1, 2),
+		change("vm.maximumRam", "replace", "1536Mi", "2Gi"),
+		change("vm.options.list", "add", nil, `["`+strings.Repeat("x", longestValue-3)+"…"),
 	}, Pending([]status.Change{
 		{Path: "vm.drives[0].file", CurrentValue: "/a", DesiredValue: "/b", Operation: "replace"},
 		{Path: "vm.drives[0].format", CurrentValue: "raw", DesiredValue: "qcow2", Operation: "replace"},
@@ -167,18 +172,18 @@ func TestQuantity(t *testing.T) {
 		0, 1, 1023, 1024, 1536, 1 << 20, 384 << 20, 1<<30 + 1, 3 << 30, 1 << 60,
 		1<<62 + 1<<20,
 	} {
-		require.Equal(t, resource.NewQuantity(bytes, resource.BinarySI).String(), quantity(bytes))
+		require.Equal(t, resource.NewQuantity(bytes, resource.BinarySI).String(), formatQuantity(bytes))
 	}
 }
 
 func TestClean(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "a\nb�c", clean("a\nb\x1bc", 10))
-	require.Equal(t, "1234…", clean("123456", 5))
-	require.Equal(t, "12345", clean("12345", 5))
-	require.Equal(t, "äöü…", clean("äöüßä", 4))
+	require.Equal(t, "a\nb�c", cleanText("a\nb\x1bc", 10))
+	require.Equal(t, "1234…", cleanText("123456", 5))
+	require.Equal(t, "12345", cleanText("12345", 5))
+	require.Equal(t, "äöü…", cleanText("äöüßä", 4))
 	for _, s := range []string{strings.Repeat("\xff", 100), strings.Repeat("\U0001F600", 100), "\U0001F600\xf0\x9f"} {
-		got := clean(s, 7)
+		got := cleanText(s, 7)
 		require.True(t, utf8.ValidString(got))
 		require.LessOrEqual(t, utf8.RuneCountInString(got), 7)
 	}
@@ -223,7 +228,7 @@ func TestDelay(t *testing.T) {
 	t.Parallel()
 	within := func(err error, failures int, least, most time.Duration) {
 		for range 50 {
-			d := delay(err, failures)
+			d := retryDelay(err, failures)
 			require.GreaterOrEqual(t, d, least)
 			require.LessOrEqual(t, d, most)
 		}

@@ -1,0 +1,104 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"vmop/qmp"
+)
+
+// peripheral is where QEMU keeps devices that have an ID.
+const peripheral = "/machine/peripheral/"
+
+// block is a block device; see BlockInfo in QEMU's QMP reference. A drive created with -blockdev is nameless, so
+// it is identified by its device.
+type block struct {
+	QDev     string `json:"qdev"`
+	Locked   bool   `json:"locked"`
+	TrayOpen bool   `json:"tray_open"`
+	Inserted *struct {
+		File  string `json:"file"`
+		Node  string `json:"node-name"`
+		Image struct {
+			Size int64 `json:"virtual-size"`
+		} `json:"image"`
+	} `json:"inserted"`
+}
+
+// belongsTo reports whether the block device belongs to the device with the given ID. QEMU identifies it by the ID,
+// or by the path of the device or of its backend.
+func (b block) belongsTo(id string) bool {
+	path := peripheral + id
+	return b.QDev == id || b.QDev == path || strings.HasPrefix(b.QDev, path+"/")
+}
+
+// fileName returns the name of the medium's file, or "" if the drive is empty.
+func (b block) fileName() string {
+	if b.Inserted == nil {
+		return ""
+	}
+	name, ok := strings.CutPrefix(b.Inserted.File, "json:")
+	if !ok {
+		return name
+	}
+	// The name of a file with options that a plain name can't express is JSON with these options.
+	var node struct {
+		File struct{ Filename, URL string }
+	}
+	if json.Unmarshal([]byte(name), &node) != nil || node.File.Filename+node.File.URL == "" {
+		return b.Inserted.File
+	}
+	return node.File.Filename + node.File.URL
+}
+
+// blockDevices queries QEMU's block devices for the rules that need them, with one query for all.
+type blockDevices struct {
+	dialogue
+	curious []curious
+}
+
+// curious is a pending question about a device.
+type curious struct {
+	device string
+	tell   func(b block, err error, now time.Time)
+}
+
+// queryDevice calls tell with the state of a device's block device. The state is queried after this call.
+func (b *blockDevices) queryDevice(device string, tell func(b block, err error, now time.Time)) {
+	b.curious = append(b.curious, curious{device, tell})
+}
+
+func (b *blockDevices) nextStep(_ *Desired, _ time.Time) {
+	if b.isBusy() || len(b.curious) == 0 {
+		return
+	}
+	asking := b.curious
+	b.curious = nil
+	b.sendBatch(func(answers []answer, now time.Time) {
+		var devices []block
+		err := answers[0].decodeInto(&devices)
+		for _, c := range asking {
+			found, err := findBlock(devices, c.device, err)
+			c.tell(found, err, now)
+		}
+	}, qmp.Command{Execute: "query-block"})
+}
+
+func findBlock(devices []block, id string, err error) (block, error) {
+	if err != nil {
+		return block{}, fmt.Errorf("ask for the block devices: %w", err)
+	}
+	for _, d := range devices {
+		if d.belongsTo(id) {
+			return d, nil
+		}
+	}
+	return block{}, fmt.Errorf("the machine has no block device %s", id)
+}
+
+func (b *blockDevices) observeEvent(event, time.Time) {}
+func (b *blockDevices) wakeTime() time.Time           { return time.Time{} }
+func (b *blockDevices) doubtState()                   {}
+func (b *blockDevices) reportFacts(*Facts)            {}

@@ -1,0 +1,201 @@
+package handover
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/migrate"
+	"vmop/test/tier"
+)
+
+// moment is when something is killed: a side gets into a stage.
+type moment struct {
+	side  string
+	stage migrate.Stage
+}
+
+// moments are all of a migration that goes well.
+func moments() []moment {
+	return []moment{
+		{"source", migrate.Offering},
+		{"target", migrate.Comparing},
+		{"target", migrate.Preparing},
+		{"source", migrate.Copying},
+		{"target", migrate.Receiving},
+		{"source", migrate.Switching},
+		{"target", migrate.Holding},
+		{"source", migrate.Asking},
+		{"target", migrate.Resuming},
+		{"target", migrate.Running},
+	}
+}
+
+// struck is a trial in which something is killed at a moment, before what is to be done then is done.
+type struck struct {
+	*trial
+	target             *Target
+	sending, receiving run
+	killed             chan struct{}
+}
+
+// disksOf are the kinds of disks of a guest that is moved, and how its trial is made.
+func disksOf() map[string]func(*testing.T) *trial {
+	return map[string]func(*testing.T) *trial{
+		"shared": func(t *testing.T) *trial { return newTrial(t, false) },
+		"local":  func(t *testing.T) *trial { return newLocal(t, "raw", "qcow2") },
+	}
+}
+
+// strike begins a migration with a shared disk, and kills at the moment.
+func strike(t *testing.T, m moment, kill func(*struck)) *struck {
+	t.Helper()
+	return strikeOn(t, disksOf()["shared"], m, kill)
+}
+
+// strikeOn does the same with any disk.
+func strikeOn(t *testing.T, trial func(*testing.T) *trial, m moment, kill func(*struck)) *struck {
+	t.Helper()
+	s := &struck{trial: trial(t), killed: make(chan struct{})}
+	var once sync.Once
+	ready := make(chan struct{})
+	s.at = func(side string, p Progress) {
+		if side != m.side || p.Stage != string(m.stage) {
+			return
+		}
+		<-ready
+		once.Do(func() {
+			kill(s)
+			close(s.killed)
+		})
+	}
+	s.target, s.receiving = s.asTarget()
+	s.sending = s.asSource()
+	close(ready)
+	get(t, s.killed)
+	return s
+}
+
+// everyMoment runs a test for each moment and kind of disk.
+func everyMoment(t *testing.T, test func(*testing.T, func(*testing.T) *trial, moment)) {
+	for name, trial := range disksOf() {
+		for _, m := range moments() {
+			t.Run(name+" "+string(m.stage), func(t *testing.T) {
+				t.Parallel()
+				test(t, trial, m)
+			})
+		}
+	}
+}
+
+// A QEMU that is killed takes its guest with it, if it is the guest's own at that time; else the guest runs at
+// the other side.
+func TestAQEMUIsKilled(t *testing.T) {
+	t.Parallel()
+	everyMoment(t, func(t *testing.T, trial func(*testing.T) *trial, m moment) {
+		t.Run("of the source", func(t *testing.T) {
+			t.Parallel()
+			s := strikeOn(t, trial, m, func(s *struck) { s.from.kill() })
+			sent := get(t, s.sending.ended)
+			if m.stage == migrate.Offering { // the target hasn't heard of it
+				require.Error(t, sent)
+				return
+			}
+			received := get(t, s.target.Decided())
+			if received == nil {
+				require.NoError(t, sent)
+				exactlyOne(t, s.to, s.from)
+				s.arrived()
+				return
+			}
+			require.Error(t, sent)
+			require.NotContains(t, []migrate.Stage{migrate.Asking, migrate.Resuming, migrate.Running}, m.stage)
+			if there := s.there(); there != nil {
+				require.NotEqual(t, "running", there.state())
+			}
+			get(t, s.receiving.ended)
+			s.nothingArrived()
+		})
+		if m.stage == migrate.Offering || m.stage == migrate.Comparing || m.stage == migrate.Preparing {
+			return // the target has no QEMU yet
+		}
+		t.Run("of the target", func(t *testing.T) {
+			t.Parallel()
+			s := strikeOn(t, trial, m, func(s *struck) { s.there().kill() })
+			sent, received := get(t, s.sending.ended), get(t, s.target.Decided())
+			if m.stage == migrate.Running { // with the guest
+				require.NoError(t, received)
+				require.NoError(t, sent)
+				return
+			}
+			require.Error(t, received)
+			require.Error(t, sent)
+			exactlyOne(t, s.from, s.to)
+			unrecorded(t, s.fromDir)
+			get(t, s.receiving.ended)
+			s.stayed()
+		})
+	})
+}
+
+// A runner that is killed leaves its QEMU to the next, and the guest runs at one of the sides.
+func TestARunnerIsKilled(t *testing.T) {
+	tier.Deep(t)
+	t.Parallel()
+	everyMoment(t, func(t *testing.T, trial func(*testing.T) *trial, m moment) {
+		t.Run("of the source", func(t *testing.T) {
+			t.Parallel()
+			s := strikeOn(t, trial, m, func(s *struck) { s.sending.cancel() })
+			sent := get(t, s.sending.ended)
+			if note, err := Read(s.fromDir); err != nil || note.Record != migrate.NoRecord {
+				require.NoError(t, err)
+				sent = get(t, s.asSource().ended)
+			}
+			if m.stage == migrate.Offering {
+				require.Error(t, sent)
+				exactlyOne(t, s.from, nil)
+				return
+			}
+			s.judge(t, sent, get(t, s.target.Decided()))
+		})
+		t.Run("of the target", func(t *testing.T) {
+			t.Parallel()
+			s := strikeOn(t, trial, m, func(s *struck) {
+				s.receiving.cancel()
+				s.closed.Store(true)
+				_ = s.listener.Close()
+			})
+			require.Error(t, get(t, s.receiving.ended))
+			next, receiving := s.asTarget()
+			note, err := Read(s.toDir)
+			require.NoError(t, err)
+			if note.Record == migrate.NoRecord {
+				receiving.kill()
+				_ = s.listener.Close()
+				require.Error(t, get(t, s.sending.ended))
+				exactlyOne(t, s.from, s.there())
+				s.stayed()
+				return
+			}
+			received := get(t, next.Decided())
+			s.judge(t, get(t, s.sending.ended), received)
+		})
+	})
+}
+
+// judge requires that the guest runs where both sides say that it does.
+func (s *struck) judge(t *testing.T, sent, received error) {
+	t.Helper()
+	if received != nil {
+		require.Error(t, sent)
+		exactlyOne(t, s.from, s.there())
+		unrecorded(t, s.fromDir)
+		s.stayed()
+		return
+	}
+	require.NoError(t, sent)
+	exactlyOne(t, s.to, s.from)
+	continues(t, s.from, s.to)
+	s.arrived()
+}
