@@ -1,5 +1,5 @@
 # vmop: virtual machines from Starlark types, stand-alone and in Kubernetes.
-# "make help" lists the targets with the texts after two hashes.
+# "make help" lists the targets with the texts after two hashes, "make long" those after three.
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PROGRAMS := $(notdir $(wildcard cmd/*))
@@ -24,13 +24,13 @@ DEEP = $(addprefix ./,deploy/chart deploy/images deploy/packages deploy/sbom doc
 # The packages in which goroutines share memory; see docs/decisions/0162-race-detector.md. Under the race detector they run
 # without a few tests: a flood of events that the detector makes too slow, and processes whose limited memory is less than
 # the detector maps.
-RACE   = ./filewatch ./process ./qmp/... ./runner/... ./manager/...
+RACE   = ./internal/filewatch ./internal/childprocess ./qmp/... ./runner/... ./manager/...
 NORACE = ^(TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)
 
 # Everything is compiled with the same flags: programs, images and tests share what the go command has compiled, in every
-# clone. Only the race detector needs C.
+# clone. Tables for debuggers would take a sixth of the compilers' time. Only the race detector needs C.
 export CGO_ENABLED = 0
-export GOFLAGS = -trimpath -buildvcs=false
+export GOFLAGS = -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags=-s
 
 # Compilers take a quarter less time with it. It is not for what they build: tests of memory need the default.
 COMPILE = GOGC=400
@@ -39,17 +39,17 @@ COMPILE = GOGC=400
 	e2e generate alerts dashboards test-newer-qemu images base-image install-yaml docs chart release packages pack kills kills-migration moves powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test packages-race packages-test-all
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*[^#]## ' '/^[a-z0-9-]+:.*[^#]## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the programs into BIN=bin.
 	@mkdir -p $(BIN)
-	$(COMPILE) go build -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/ $(PROGRAMS:%=./cmd/%)
+	$(COMPILE) go build -ldflags '-s -X main.version=$(VERSION)' -o $(BIN)/ $(PROGRAMS:%=./cmd/%)
 
-sbom: build ## List the components of the programs, and of the images if they were built, into build/sbom (CycloneDX).
+sbom: build # List the components of the programs, and of the images if they were built, into build/sbom (CycloneDX).
 	go run ./deploy/sbom -version $(VERSION) $(PROGRAMS:%=bin/%) $(wildcard build/images/*.tar)
 
 # Those of vmtype are those of vmrunner vmtype.
-man: ## Write man pages into MAN=build/man.
+man: # Write man pages into MAN=build/man.
 	@mkdir -p $(MAN)
 	@for program in $(filter-out vmtype,$(PROGRAMS)); do \
 		go run -tags man -ldflags '-X main.version=$(VERSION)' ./cmd/$$program man $(MAN) || exit 1; \
@@ -81,7 +81,7 @@ packages: ## Build the Debian, RPM and Alpine packages into PACKAGES=build/packa
 	rm -rf $(PACKAGES)/staging
 	$(MAKE) --no-print-directory install DESTDIR=$(PACKAGES)/staging PREFIX=/usr UNITDIR=/usr/lib/systemd/system
 	install -d $(PACKAGES)/staging/usr/share/doc/vmop $(PACKAGES)/staging/usr/share/lintian/overrides
-	install -m 644 deploy/packages/copyright third_party/NOTICES.txt CHANGELOG.md $(PACKAGES)/staging/usr/share/doc/vmop/
+	install -m 644 deploy/packages/copyright deploy/third_party/NOTICES.txt CHANGELOG.md $(PACKAGES)/staging/usr/share/doc/vmop/
 	install -m 644 deploy/packages/lintian-overrides $(PACKAGES)/staging/usr/share/lintian/overrides/vmop
 	printf 'vmop (%s) unstable; urgency=medium\n\n  * CHANGELOG.md.gz beside this file says what is new.\n\n -- %s  %s\n' \
 		'$(PACKAGE_VERSION)' 'The vmop authors <maintainers@vmop.invalid>' "$$(date -u -R -d @$$SOURCE_DATE_EPOCH)" \
@@ -109,16 +109,19 @@ run: packages-run guest ## Boot a small Linux guest with its console (Ctrl-C pow
 gui: packages-run build guest ## Show three VMs in a browser: start them there, and type on their screens (Ctrl-C ends the pages).
 	bin/vmmanager local --folder examples/computer
 
-test: packages-test test-programs ## Prove every promise of the documents once, on real QEMU and Kubernetes: 15 minutes on 2 CPUs, 35 the first time.
-	@exec build/test/report -short -vet=off -timeout=$(TIMEOUT) $$(go list ./... | grep -vxFf build/test/deep)
+test: packages-test test-programs ## Prove every promise of the documents once, on real QEMU and Kubernetes: 10 minutes on 2 CPUs, 25 the first time.
+	@exec build/test/report -short -vet=off -timeout=$(TIMEOUT) \
+		$$(go list ./test/e2e ./manager/vm/controller ./... | grep -vxFf build/test/deep) # those that wait most begin
 
 # SHARD=2/4 is the second of four parts, which take about the same time.
 test-all: packages-test-all test-programs ## Run all tests; with SHARD=i/4 a fourth of them.
 	@exec build/test/report $(SHARD:%=-shard=%) -vet=off -timeout=$(TIMEOUT) ./...
 
-LONG = soak kills kills-migration moves powercut faults fuzz mutants race bench bench-scale
-long: $(filter $(LONG),$(RUN)) ## Run RUN=soak, kills or another of LONG: what only many rounds or hours find.
-	@$(if $(filter $(LONG),$(RUN)),true,echo "cannot choose what to run: set RUN to one of $(LONG)"; exit 1)
+# What only many rounds, hours or other programs find.
+LONG := $(shell sed -n 's/^\([a-z0-9-]*\):.*### .*/\1/p' Makefile)
+long: $(filter $(LONG),$(RUN)) ## Run RUN=soak, kills or another long test or measurement; without RUN they are listed.
+	@$(if $(filter $(LONG),$(RUN)),true,echo "cannot choose what to run: set RUN to one of these:"; \
+		sed -n 's/^\([a-z0-9-]*\):.*### \(.*\)/  \1 \2/p' Makefile | while read name text; do printf '  %-16s %s\n' $$name "$$text"; done; exit 1)
 
 # What several packages of tests need is built once, before they run.
 test test-all race: export VMOP_PROGRAMS = $(CURDIR)/build/test/bin
@@ -129,22 +132,24 @@ test-programs:
 	go build -o build/test/bin/ $(PROGRAMS:%=./cmd/%)
 	go build -o build/test/ ./test/report ./test/cluster/clusterctl
 	@go list . $(DEEP) >build/test/deep
-	build/test/clusterctl build
-	scripts/web-bundles -fetch
+	VMOP_PROGRAMS= build/test/clusterctl build
+	tools/scripts/web-bundles -fetch
 	go list -export -test -f '{{""}}' $$(go list ./... | grep -vxFf build/test/deep) >/dev/null # compiles the tests
 
-race: packages-race test-programs ## Run the tests of make test in packages with goroutines that share memory under the race detector.
+race: packages-race test-programs ### Run the tests of make test in packages with goroutines that share memory under the race detector.
 	@CGO_ENABLED=1 exec build/test/report -race -short -vet=off -timeout=$(TIMEOUT) -skip='$(NORACE)' $$(go list $(RACE))
 
-test-newer-qemu: packages-test-all ## Run the tests of runners with the QEMU of Debian's backports, and beside the older; as root.
-	scripts/newer-qemu go test -tags newerqemu -timeout 20m ./runner ./runner/handover ./runner/reconcile ./nbdexport ./cmd/vmrunner
+test-newer-qemu: packages-test-all ### Run the tests of runners with the QEMU of Debian's backports, and beside the older; as root.
+	tools/scripts/newer-qemu go test -tags newerqemu -timeout 20m ./runner ./runner/migrate/handover ./runner/machine/reconcile ./diskimage/nbd ./cmd/vmrunner
 
 check: ## Check formatting, vet, lint, style, and that generated files are current.
 	@unformatted=$$($(GOFUMPT) -l .); test -z "$$unformatted" || { echo "make format would change:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	$(TOOL) staticcheck ./...
-	go run ./third_party -check
-	scripts/web-bundles -check
+	go run ./deploy/third_party -check
+	tools/scripts/web-bundles -check
+	@mkdir -p build
+	tools/scripts/prose-count -c tools/scripts/prose-counts.txt >build/prose-counts.txt || { grep '^more than' build/prose-counts.txt; exit 1; }
 	go test .
 	go test -run '^TestGeneratedFilesAreCurrent$$' ./api/v1
 
@@ -153,67 +158,67 @@ bench: packages-test-all build ## Run the benchmarks, then compare with other to
 	@mkdir -p build
 	go run ./test/bench -json build/bench.json
 
-bench-web: packages-test-all ## Measure the pages: a change until a browser shows it, consoles, screens.
-	go test ./manager/web ./manager/fleet/cluster -run '^$$' -bench . -benchtime 20x
+bench-web: packages-test-all ### Measure the pages: a change until a browser shows it, consoles, screens.
+	go test ./manager/web ./manager/web/fleet/cluster -run '^$$' -bench . -benchtime 20x
 
-bench-migration: packages-test-all ## Move a guest with 512 MiB by runners and by hand, in turns, and compare; 3 minutes.
-	go test ./runner/handover -run '^$$' -bench Migration -benchtime $(or $(ROUNDS),15)x | grep -v level=DEBUG
+bench-migration: packages-test-all ### Move a guest with 512 MiB by runners and by hand, in turns, and compare; 3 minutes.
+	go test ./runner/migrate/handover -run '^$$' -bench Migration -benchtime $(or $(ROUNDS),15)x | grep -v level=DEBUG
 
-pictures: ## Make the pictures of docs/pictures again, after a change of the pages they show.
+pictures: # Make the pictures of docs/pictures again, after a change of the pages they show.
 	go test ./manager/web -count=1 -run TestPicturesAreCurrent -update
 
-bench-scale: packages-test-all build ## Measure the manager with up to 5000 VMs on a real API server; half an hour.
+bench-scale: packages-test-all build ### Measure the manager with up to 5000 VMs on a real API server; half an hour.
 	@mkdir -p build
 	go run ./test/scale -json build/scale.json
 
-fuzz: ## Run every fuzz test for FUZZTIME=30s; with FUZZSHARE=1/4 every fourth.
+fuzz: ### Run every fuzz test for FUZZTIME=30s; with FUZZSHARE=1/4 every fourth.
 	go run ./test/fuzz -time $(FUZZTIME) $(FUZZSHARE:%=-share %)
 
-faults: packages-test-all ## Run the fault matrix: the faults that a VM survives or reports.
+faults: packages-test-all ### Run the fault matrix: the faults that a VM survives or reports.
 	VMOP_EVENTS=1000000 go run ./test/faults -timeout=$(TIMEOUT)
 
-mutants: packages-test ## Put 100 errors into the code, one at a time (SEED=1), and check that the package's tests notice; an hour.
+mutants: packages-test ### Put 100 errors into the code, one at a time (SEED=1), and check that the package's tests notice; an hour.
 	@mkdir -p build
 	go run ./test/mutants -seed $(or $(SEED),1) -log build/mutants-$(or $(SEED),1).txt
 
-powercut: packages-test-all ## Let the power fail 200 times in a VM's life (SEED=n repeats a run); 3 minutes.
+powercut: packages-test-all ### Let the power fail 200 times in a VM's life (SEED=n repeats a run); 3 minutes.
 	VMOP_CUTS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFault36ThePowerFails$$' ./cmd/vmrunner
 
-kills: packages-test-all ## Kill the runner of a VM 1000 times, at any moment (SEED=n repeats a run); 10 minutes.
+kills: packages-test-all ### Kill the runner of a VM 1000 times, at any moment (SEED=n repeats a run); 10 minutes.
 	VMOP_KILLS=1000 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFault02KillsAtAnyMoment$$' ./cmd/vmrunner
 
-kills-migration: packages-test-all ## Kill a runner or a QEMU of 200 migrations, at any moment (SEED=n repeats a run); 3 minutes.
+kills-migration: packages-test-all ### Kill a runner or a QEMU of 200 migrations, at any moment (SEED=n repeats a run); 3 minutes.
 	VMOP_MIGRATION_KILLS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) \
 	-run '^TestMigrationsAreKilledAtAnyMoment$$' ./cmd/vmrunner
 
-moves: packages-test-all ## Move a guest 100 times back and forth; 6 minutes.
+moves: packages-test-all ### Move a guest 100 times back and forth; 6 minutes.
 	VMOP_MOVES=100 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestAGuestMovesBackAndForth$$' ./cmd/vmrunner
 
-soak: packages-test-all ## Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).
+soak: packages-test-all ### Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
 
-e2e: packages-test-all ## Run VMs on a real Kubernetes, and crash its nodes.
+e2e: packages-test-all ### Run VMs on a real Kubernetes, and crash its nodes.
 	go test -count=1 -timeout $(TIMEOUT) ./test/e2e
 
 generate: ## Regenerate the generated files.
 	go generate ./...
 
-alerts: ## Have the alerts and dashboards evaluated by Prometheus' promtool, which is built first.
+alerts: ### Have the alerts and dashboards evaluated by Prometheus' promtool, which is built first.
 	go test -count=1 -tags promtool ./deploy/monitoring
 
-dashboards: packages-test-all ## Have a real Prometheus watch VMs in a cluster, and look at each panel of the dashboards; 20 minutes.
+dashboards: packages-test-all ### Have a real Prometheus watch VMs in a cluster, and look at each panel of the dashboards; 20 minutes.
 	go test -count=1 -tags promtool -timeout $(TIMEOUT) -run '^TestDashboards$$' ./test/e2e -args $(and $(UPDATE),-update)
 
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 images: ## Build the container images into build/images/, without a container engine.
 	go run ./deploy/images -version $(VERSION) -arch $(or $(ARCH),amd64) -with "$(WITH)" $(UPDATE)
 
-base-image: ## Write the current digest of Debian's image into the Containerfiles; commit the change.
-	@scripts/base-image
+base-image: # Write the current digest of Debian's image into the Containerfiles; commit the change.
+	@tools/scripts/base-image
 
-install-yaml: ## Write build/install.yaml, which installs a manager in NAMESPACE=vms with the images REGISTRY/manager and runner.
+install-yaml: # Write build/install.yaml, which installs a manager in NAMESPACE=vms with the images REGISTRY/manager and runner.
 	@mkdir -p build
-	scripts/install-yaml "$(REGISTRY)" "$(VERSION)" "$(NAMESPACE)" > build/install.yaml.new
+	tools/scripts/install-yaml "$(REGISTRY)" "$(VERSION)" "$(NAMESPACE)" > build/install.yaml.new
 	mv build/install.yaml.new build/install.yaml
 
 docs: ## Write the documents as a site into build/docs; links lead to the project's files below SOURCE=.
@@ -223,15 +228,15 @@ docs: ## Write the documents as a site into build/docs; links lead to the projec
 	go run ./docs/site/write -o build/docs -version "$(VERSION)" -source "$(SOURCE)" -programs build/reference
 
 chart: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-chart: ## Pack the Helm charts into build/, for the images REGISTRY/manager:VERSION and runner.
-	@scripts/chart "$(VERSION)" "$(REGISTRY)"
+chart: # Pack the Helm charts into build/, for the images REGISTRY/manager:VERSION and runner.
+	@tools/scripts/chart "$(VERSION)" "$(REGISTRY)"
 
 ifeq ($(origin SIGNING_KEY),command line)
 $(error set SIGNING_KEY in the environment: the arguments of make are public)
 endif
 
-release: packages-test-all ## Build all of a release into build/release/VERSION; REGISTRY and URL say where it will be published.
-	@scripts/release "$(filter v%,$(VERSION))" "$(REGISTRY)" "$(URL)"
+release: packages-test-all ## Build packages, images, charts, plugins, component lists and checksums into build/release/VERSION (REGISTRY=, URL=).
+	@tools/scripts/release "$(filter v%,$(VERSION))" "$(REGISTRY)" "$(URL)"
 
 cluster-load: ## Build the images and load them into the cluster's nodes.
 	@test -L build/cluster || { echo "no cluster is running; make cluster-up starts one"; exit 1; }
@@ -255,4 +260,4 @@ guest:
 	$(COMPILE) go run ./test/guest/tinyguest -o build/guest
 
 packages-run packages-cluster packages-test packages-race packages-test-all:
-	@scripts/install-packages $(@:packages-%=%)
+	@tools/scripts/install-packages $(@:packages-%=%)

@@ -99,7 +99,10 @@ type source struct {
 func (s source) test() bool     { return strings.HasSuffix(s.path, "_test.go") }
 func (s source) program() bool  { return s.syntax.Name.Name == "main" }
 func (s source) folder() string { return path.Dir(s.path) }
-func (s source) isIn(folders string) bool { // a folder, or "folder/..." with those below it
+func (s source) isIn(folders string) bool { // a pattern of folders, or "folder/..." with those below it
+	if matches, _ := path.Match(folders, s.folder()); matches {
+		return true
+	}
 	above, all := strings.CutSuffix(folders, "/...")
 	return s.folder() == above || all && strings.HasPrefix(s.folder(), above+"/")
 }
@@ -137,7 +140,7 @@ func (tr tree) read(name string) string {
 	return string(text)
 }
 
-// readTree reads all files but what git or make own, and the tools' module.
+// readTree reads all files but what git or make own, and the modules of tools.
 func readTree(t *testing.T, files fs.FS) tree {
 	t.Helper()
 	tr := tree{files: files, fset: token.NewFileSet()}
@@ -145,7 +148,8 @@ func readTree(t *testing.T, files fs.FS) tree {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && slices.Contains([]string{".git", "bin", "build", "tools"}, name):
+		case entry.IsDir() && (slices.Contains([]string{".git", "bin", "build"}, name) ||
+			path.Dir(name) == "tools" && name != "tools/scripts"):
 			return fs.SkipDir
 		case !entry.Type().IsRegular(), name == ".git": // in a worktree it is a file
 			return nil
@@ -172,10 +176,9 @@ func (tr tree) block(name string) []string {
 
 const beside = -1 // the layer of what may import everything
 
-// drawing returns the layer of each package in the drawing, and which of them
-// are only planned.
-func (tr tree) drawing() (layers map[string]int, planned map[string]bool) {
-	layers, planned = map[string]int{}, map[string]bool{}
+// drawing returns the layer of each package in the drawing.
+func (tr tree) drawing() map[string]int {
+	layers := map[string]int{}
 	line := regexp.MustCompile(`^(?:layer (\d+)|beside) +(.*)$`)
 	for _, text := range tr.block("layers") {
 		match := line.FindStringSubmatch(text)
@@ -186,17 +189,15 @@ func (tr tree) drawing() (layers map[string]int, planned map[string]bool) {
 		if err != nil {
 			layer = beside
 		}
-		for _, word := range strings.Fields(match[2]) {
-			name := strings.Trim(word, "()")
+		for _, name := range strings.Fields(match[2]) {
 			layers[name] = layer
-			planned[name] = name != word
 		}
 	}
-	return layers, planned
+	return layers
 }
 
 func undrawn(tr tree) []string {
-	layers, planned := tr.drawing()
+	layers := tr.drawing()
 	exists := map[string]bool{}
 	for _, s := range tr.code() {
 		exists[s.folder()] = s.folder() != "." && !strings.Contains(s.path, "testdata/")
@@ -208,10 +209,7 @@ func undrawn(tr tree) []string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(layers)) {
-		switch {
-		case planned[name] && exists[name]:
-			broken = append(broken, name+" exists: take the parentheses from its name in ARCHITECTURE.md")
-		case !planned[name] && !exists[name]:
+		if !exists[name] {
 			broken = append(broken, name+" is drawn in ARCHITECTURE.md and does not exist")
 		}
 	}
@@ -219,7 +217,7 @@ func undrawn(tr tree) []string {
 }
 
 func upward(tr tree) []string {
-	layers, _ := tr.drawing()
+	layers := tr.drawing()
 	var broken []string
 	for _, s := range tr.code() {
 		from, drawn := layers[s.folder()]
@@ -355,14 +353,13 @@ func TestArchitectureRulesBite(t *testing.T) {
 	t.Parallel()
 	const where = "\n## Where is …?\n\n| What | File | Look for |\n|---|---|---|\n" +
 		"| it | [a/x.go](a/x.go) | `func F` |\n| that | it has moved | |\n\n## Next\n"
-	const drawing = "```layers\nlayer 1  a  (later)\nlayer 0  b  c\nbeside   test/x\n```\n```fences\na  " +
+	const drawing = "```layers\nlayer 1  a\nlayer 0  b  c\nbeside   test/x\n```\n```fences\na  " +
 		"example.org/lib\nb/...  vmop/b\n```\n" +
 		"```never\nb/...  c  vmop/far\n```\n"
 	tests := []struct {
 		rule, file, text, want string
 	}{
 		{"drawn", "odd/x.go", "package odd", "odd is not in the drawing"},
-		{"drawn", "later/x.go", "package later", "later exists: take the parentheses"},
 		{"drawn", "a/x.go", "package a", "b is drawn in ARCHITECTURE.md and does not exist"},
 		{"layers", "b/x.go", `package b; import "vmop/a"`, "b/x.go (layer 0) imports a (layer 1)"},
 		{"layers", "b/x.go", `package b; import "vmop/c"`, "b/x.go (layer 0) imports c (layer 0)"},

@@ -6,7 +6,7 @@
 // written in Starlark and evaluated by [vmop/vmtypes], turns it into a
 // [vmop/vmtypes/plan]. [vmop/runner] carries the plan out: [vmop/cloudinit] makes
 // the guest's configuration disk, [vmop/netsetup] its network devices,
-// [vmop/process] starts swtpm and QEMU, [vmop/qmp] speaks with QEMU,
-// and [vmop/runner/reconcile] decides what to tell it. ARCHITECTURE.md draws how
+// [vmop/internal/childprocess] starts swtpm and QEMU, [vmop/qmp] speaks with QEMU,
+// and [vmop/runner/machine/reconcile] decides what to tell it. ARCHITECTURE.md draws how
 // they may depend on each other.
 package vmop

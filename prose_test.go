@@ -18,12 +18,14 @@ import (
 const (
 	widestLine = 120 // columns
 	tabWidth   = 4
+	// mostPackages may have an unexported function of the same name.
+	mostPackages = 6
 )
 
 var proseRules = []rule{
 	{"line width", "a long line hides what a short function promises to show", wideLines},
 	{"prose", "the tree is read by people who know the field, not our own words", privateWords},
-	{"verbs", "a reader searches for what a function does: publish, claim, query", privateVerbs},
+	{"names", "a reader searches for a function by its verb and object", sharedNames},
 }
 
 func TestProse(t *testing.T) {
@@ -157,9 +159,9 @@ func (tr tree) phrases(find func(file, text string) [][]int, instead string) []s
 }
 
 func readsAsProse(name string) bool {
-	return !strings.Contains(name, "testdata/") && !strings.HasPrefix(name, "third_party/") &&
+	return !strings.Contains(name, "testdata/") && !strings.HasPrefix(name, "deploy/third_party/") &&
 		(slices.Contains([]string{".md", ".star", ".yaml", ".sh"}, path.Ext(name)) ||
-			path.Base(name) == "Makefile" || strings.HasPrefix(name, "scripts/"))
+			path.Base(name) == "Makefile" || strings.HasPrefix(name, "tools/scripts/"))
 }
 
 // paragraphs blanks what stands at the beginning of lines of one paragraph, without
@@ -178,19 +180,35 @@ func paragraphs(text string) string {
 	return regexp.MustCompile(`[ \t]*\n(?:[ \t]*\n)*[ \t]*(?:(?://|#|>)[ \t]*)?`).ReplaceAllStringFunc(text, blank)
 }
 
-// privateVerbs finds functions called by a verb that does not say what they do.
-func privateVerbs(tr tree) []string {
-	return tr.find(func(s source, n ast.Node) string {
-		f, ok := n.(*ast.FuncDecl)
-		if !ok || s.test() {
-			return ""
+// sharedNames finds unexported functions that a reader can't find by their name, because several packages use it. A
+// name of one word belongs to one package; "close" is that of io.Closer.
+func sharedNames(tr tree) []string {
+	packages := map[string]map[string]bool{}
+	for _, s := range tr.sources {
+		for _, d := range s.syntax.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || s.test() || ast.IsGenerated(s.syntax) || f.Name.IsExported() {
+				continue
+			}
+			if packages[f.Name.Name] == nil {
+				packages[f.Name.Name] = map[string]bool{}
+			}
+			packages[f.Name.Name][s.folder()] = true
 		}
-		switch f.Name.Name {
-		case "tell", "take", "look", "ask", "note", "hear", "say", "Tell", "Take", "Look", "Ask", "Note", "Hear", "Say":
-			return f.Name.Name + " doesn't say what it does: publish, claim, snapshot, query, record, log"
+	}
+	var broken []string
+	for name, in := range packages {
+		most := mostPackages
+		if name == strings.ToLower(name) {
+			most = 1
 		}
-		return ""
-	})
+		if len(in) > most && !slices.Contains([]string{"main", "init", "close", "_"}, name) {
+			broken = append(broken, fmt.Sprintf("%s is a function of %d packages, more than %d: name its object", name,
+				len(in), most))
+		}
+	}
+	slices.Sort(broken)
+	return broken
 }
 
 func TestProseRulesBite(t *testing.T) {
@@ -211,14 +229,13 @@ func TestProseRulesBite(t *testing.T) {
 		{"prose", "x.star", "# until the\n# word to stop\n", `x.star:2: "the word to"`},
 		{"prose", "x.md", "It was  told.\n", `x.md:1: "was told"`},
 		{"prose", "Makefile", "x: ## It shall.\n", `Makefile:1: "shall"`},
-		{"prose", "scripts/x", "# mishaps\n", `scripts/x:1: "mishaps"`},
+		{"prose", "tools/scripts/x", "# mishaps\n", `tools/scripts/x:1: "mishaps"`},
 		{"prose", "x.md", "It goes on.\n", `x.md:1: "goes on"`},
 		{"prose", "a/x.go", "package a\n\n// Who reads it sees\n// it.\n", `"Who reads it sees it."`},
 		{"prose", "a/x.go", "package a\n\n// It is so.\n// Who knows, knows.\n", `a/x.go:4: ". Who knows, knows."`},
 		{"prose", "a/x.go", "package a\nconst c = `Who is there, is there.`\n", "Who is there, is there."},
 		{"prose", "x.md", "text\n\nWho asks is\nanswered.\n", "Who asks is answered."},
 		{"prose", "x.md", "- Who asks", "- Who asks"},
-		{"verbs", "a/x.go", "package a\nfunc (a) tell() {}", "a/x.go:2: tell doesn't say what it does"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.rule+"/"+tt.want, func(t *testing.T) {
@@ -226,6 +243,22 @@ func TestProseRulesBite(t *testing.T) {
 			bite(t, proseRules, tt.rule, tt.want, fstest.MapFS{tt.file: {Data: []byte(tt.text)}})
 		})
 	}
+}
+
+// A name of one word may be in one package, any other in six.
+func TestNamesAreNotShared(t *testing.T) {
+	t.Parallel()
+	files := fstest.MapFS{
+		"a/x.go":      {Data: []byte("package a\nfunc (a) take() {}\nfunc (b) take() {}\nfunc once() {}")},
+		"b/x.go":      {Data: []byte("package b\nfunc take() {}\nfunc takeTurn() {}")},
+		"b/x_test.go": {Data: []byte("package b\nfunc once() {}")},
+	}
+	bite(t, proseRules, "names", "take is a function of 2 packages, more than 1", files)
+	for _, name := range []string{"c", "d", "e", "f", "g", "h"} {
+		files[name+"/x.go"] = &fstest.MapFile{Data: []byte("package x\nfunc takeTurn() {}")}
+	}
+	bite(t, proseRules, "names", "takeTurn is a function of 7 packages, more than 6", files)
+	require.Len(t, sharedNames(readTree(t, files)), 2)
 }
 
 // What is natural English stays allowed.

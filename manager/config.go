@@ -14,40 +14,40 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"vmop/internal/readfile"
+	"vmop/internal/spelling"
+	"vmop/internal/yamlfile"
 	"vmop/manager/access"
+	"vmop/manager/access/login"
 	"vmop/manager/addresses"
-	"vmop/manager/login"
-	"vmop/manager/objects"
-	"vmop/regular"
-	"vmop/spelling"
+	"vmop/manager/vm/objects"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
-// DefaultConfigFile is read if no other file is given.
+// DefaultConfigFile is the default configuration file.
 const DefaultConfigFile = "/etc/opt/vmoperator/config.yaml"
 
 // Config is the section "/Manager" of a configuration file.
 type Config struct {
-	// Namespace is the one to manage; "" stands for that of the pod.
+	// Namespace is the namespace to manage; "" means the pod's namespace.
 	Namespace string
-	// Settings are what the objects of VMs depend on. Version, and Image if the file
-	// names none, are the program's.
+	// Settings determine the objects of VMs. Version comes from the program, and so does Image if the file does
+	// not set it.
 	Settings objects.Settings
-	// GUI, Login and Access are for the web pages and their users.
+	// GUI, Login and Access configure the web pages and their users.
 	GUI    GUI
 	Login  login.Config
 	Access access.Policy
-	// Unused are the paths of keys that are known and do nothing yet.
+	// Unused lists the paths of known keys that have no effect yet.
 	Unused []string
 }
 
-// Defaults returns the configuration without a file.
+// Defaults returns the configuration that applies without a file.
 func Defaults() Config {
 	return Config{Settings: objects.DefaultSettings(), GUI: defaultGUI()}
 }
 
-// file is the form of a configuration file.
+// file is the structure of a configuration file.
 type file struct {
 	Manager struct {
 		ClusterName string         `yaml:"clusterName"`
@@ -98,7 +98,7 @@ type reconcilerPart struct {
 	UnfilteredBridges []string     `yaml:"unfilteredBridges"`
 	Restarts          restartsPart `yaml:"automaticRestarts"`
 
-	// Ranges and LeaseRetention are Deckhouse's virtualMachineCIDRs, and its
+	// Ranges and LeaseRetention correspond to Deckhouse's virtualMachineCIDRs and
 	// VIRTUAL_MACHINE_IP_LEASES_RETENTION_DURATION.
 	Ranges         []addresses.Range `yaml:"virtualMachineCIDRs"`
 	LeaseRetention *vmspec.Seconds   `yaml:"virtualMachineIPLeaseRetention"`
@@ -118,9 +118,8 @@ const (
 	reconcilerPath = controllerPath + "/Reconciler"
 )
 
-// Parse reads the content of a configuration file, at most 1 MiB; name is what it
-// is called in messages. What is wrong is an error of type yamlfile.Faults, all at
-// once. An empty file means Defaults.
+// Parse reads the content of a configuration file, at most 1 MiB. name is the file's name in messages. Parse
+// reports all errors together, as an error of type yamlfile.Faults. An empty file means Defaults.
 func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	var f file
 	restarts := Defaults().Settings.Restarts
@@ -134,8 +133,8 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	c := Defaults()
 	c.Namespace = f.Manager.Controller.Namespace
 	var faults faults
-	faults.name(controllerPath+".namespace", c.Namespace, validation.IsDNS1123Label)
-	fill(&c.Settings, f.Manager.Controller.Reconciler, &faults)
+	faults.checkName(controllerPath+".namespace", c.Namespace, validation.IsDNS1123Label)
+	fillSettings(&c.Settings, f.Manager.Controller.Reconciler, &faults)
 
 	for _, path := range []string{
 		consolePath + "/ComponentCollector",
@@ -160,7 +159,7 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	}
 	warnings = append(warnings, checkRunnersLevels(document, c.Settings.LoggingProperties, &faults)...)
 	var shape yamlfile.Faults
-	if errors.As(err, &shape) { // a value of the wrong shape has no meaning
+	if errors.As(err, &shape) { // ignore the value if its type is wrong
 		faults = slices.DeleteFunc(faults, func(f yamlfile.Problem) bool {
 			return slices.ContainsFunc(shape, func(s yamlfile.Fault) bool { return s.Path == f.Path })
 		})
@@ -174,8 +173,8 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	return c, warnings, nil
 }
 
-// fill sets what a file contains.
-func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
+// fillSettings sets the values from a file.
+func fillSettings(s *objects.Settings, p reconcilerPart, faults *faults) {
 	at := func(key string) string { return reconcilerPath + "." + key }
 	data, key := p.RunnerDataPVC, "runnerDataPvc"
 	if data == nil {
@@ -183,69 +182,72 @@ func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 	}
 	if data != nil && data.StorageClassName != nil {
 		s.DataStorageClass = data.StorageClassName
-		faults.name(at(key+".storageClassName"), *s.DataStorageClass, validation.IsDNS1123Subdomain)
+		faults.checkName(at(key+".storageClassName"), *s.DataStorageClass, validation.IsDNS1123Subdomain)
 	}
-	faults.factor(at("cpuOvercommit"), p.CPUOvercommit, &s.CPUOvercommit)
-	faults.factor(at("ramOvercommit"), p.RAMOvercommit, &s.RAMOvercommit)
+	faults.checkFactor(at("cpuOvercommit"), p.CPUOvercommit, &s.CPUOvercommit)
+	faults.checkFactor(at("ramOvercommit"), p.RAMOvercommit, &s.RAMOvercommit)
 	s.LoadBalancer = faults.loadBalancer(at("loadBalancerService"), p.LoadBalancer)
 	s.LoggingProperties = p.LoggingProperties
 	if s.Image = p.Image.Source; strings.ContainsAny(s.Image, " \t\n") {
-		faults.add(at("image.source"), "the name of an image has no spaces", "such as registry.example/vmop/runner:1.0")
+		faults.addFault(at("image.source"), "the name of an image has no spaces",
+			"such as registry.example/vmop/runner:1.0")
 	}
 	s.ImagePullPolicy = corev1.PullPolicy(p.Image.PullPolicy)
 	policies := []string{"Always", "IfNotPresent", "Never"}
 	if policy := p.Image.PullPolicy; policy != "" && !slices.Contains(policies, policy) {
-		faults.add(at("image.pullPolicy"), fmt.Sprintf("%q is not a pull policy", policy), choice(policy, policies))
+		faults.addFault(at("image.pullPolicy"), fmt.Sprintf("%q is not a pull policy", policy),
+			expandChoice(policy, policies))
 	}
-	if p.ImageRepository != nil { // "" means that there is none
+	if p.ImageRepository != nil { // "" means no repository
 		s.ImageRepository = *p.ImageRepository
 	}
-	faults.name(at("imageRepository"), s.ImageRepository, validation.IsDNS1123Subdomain)
+	faults.checkName(at("imageRepository"), s.ImageRepository, validation.IsDNS1123Subdomain)
 	s.VMTypes = p.VMTypesConfigMap
-	faults.name(at("vmTypesConfigMap"), s.VMTypes, validation.IsDNS1123Subdomain)
+	faults.checkName(at("vmTypesConfigMap"), s.VMTypes, validation.IsDNS1123Subdomain)
 	s.KVMResource, s.VhostNetResource = p.KVMResource, p.VhostNetResource
-	faults.resource(at("kvmResource"), s.KVMResource, "vmop/kvm")
-	faults.resource(at("vhostNetResource"), s.VhostNetResource, "vmop/vhost-net")
+	faults.checkResource(at("kvmResource"), s.KVMResource, "vmop/kvm")
+	faults.checkResource(at("vhostNetResource"), s.VhostNetResource, "vmop/vhost-net")
 	s.Restarts = objects.Restarts{AtOnce: p.Restarts.AtOnce, Pause: time.Duration(p.Restarts.Pause) * time.Second}
-	s.Trust, s.NoPrivateAddresses = trust(p, faults), p.NoPrivate
+	s.Trust, s.NoPrivateAddresses = readTrust(p, faults), p.NoPrivate
 	if n := p.OperationsKept; n != nil {
 		if s.OperationsKept = *n; *n < 0 || *n > mostOperations {
-			faults.add(at("operationsKept"), fmt.Sprintf("can't be %d", *n), fmt.Sprintf("0 to %d", mostOperations))
+			faults.addFault(at("operationsKept"), fmt.Sprintf("can't be %d", *n),
+				fmt.Sprintf("0 to %d", mostOperations))
 		}
 	}
 	if n := p.OperationsKeptFor; n != nil {
 		if s.OperationsKeptFor = time.Duration(*n) * time.Second; *n < 0 || *n > longestKept {
-			faults.add(at("operationsKeptFor"), fmt.Sprintf("can't be %d", *n),
+			faults.addFault(at("operationsKeptFor"), fmt.Sprintf("can't be %d", *n),
 				fmt.Sprintf("0 to %d seconds, a year", longestKept))
 		}
 	}
 	s.Ranges = p.Ranges
 	for _, fault := range s.Ranges.Check(at("virtualMachineCIDRs")) {
-		faults.add(fault.Path, fault.Message, fault.Hint)
+		faults.addFault(fault.Path, fault.Message, fault.Hint)
 	}
 	if p.LeaseRetention == nil {
 		return
 	}
 	if s.LeaseRetention = time.Duration(*p.LeaseRetention) * time.Second; s.LeaseRetention < 0 {
-		faults.add(at("virtualMachineIPLeaseRetention"), fmt.Sprintf("can't be %d", *p.LeaseRetention),
+		faults.addFault(at("virtualMachineIPLeaseRetention"), fmt.Sprintf("can't be %d", *p.LeaseRetention),
 			"a number of seconds, such as 600; 0 keeps nothing")
 	}
 }
 
-// Bounds of what is kept of the operations of each VM: how many, and for how many seconds.
+// Limits for the kept operations of each VM: their number, and their age in seconds.
 const (
 	mostOperations = 1000
 	longestKept    = 365 * 24 * 60 * 60
 )
 
-// trust returns what the administrator trusts.
-func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
+// readTrust returns the objects that the administrator trusts.
+func readTrust(p reconcilerPart, faults *faults) (t objects.Trust) {
 	at := func(key string, i int) string { return fmt.Sprintf("%s.%s[%d]", reconcilerPath, key, i) }
 	patterns := func(key, example string, texts []string) (all []objects.ImagePattern) {
 		for i, text := range texts {
 			pattern := objects.ImagePattern(text)
 			if err := pattern.Validate(); err != nil {
-				faults.add(at(key, i), err.Error(),
+				faults.addFault(at(key, i), err.Error(),
 					"such as "+example+", for all its tags and digests, or "+path.Dir(example)+"/*")
 			}
 			all = append(all, pattern)
@@ -257,85 +259,87 @@ func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
 	names := func(key string, names []string) []string {
 		for i, name := range names {
 			if name != "*" {
-				faults.name(at(key, i), name, validation.IsDNS1123Subdomain)
+				faults.checkName(at(key, i), name, validation.IsDNS1123Subdomain)
 			}
 		}
 		return names
 	}
 	t.VMTypes, t.Claims = names("trustedVMTypes", p.TrustedVMTypes), names("trustedClaims", p.TrustedClaims)
-	t.Bridges = bridges(p.AllowedBridges, "allowedBridges", at, faults)
-	t.Unfiltered = bridges(p.UnfilteredBridges, "unfilteredBridges", at, faults)
+	t.Bridges = bridgeNames(p.AllowedBridges, "allowedBridges", at, faults)
+	t.Unfiltered = bridgeNames(p.UnfilteredBridges, "unfilteredBridges", at, faults)
 	for i, text := range p.TrustedURLs {
 		pattern := objects.URLPattern(text)
 		if err := pattern.Validate(); err != nil {
-			faults.add(at("trustedURLs", i), fmt.Sprintf("%q: %v", text, err), "such as https://images.example/iso/")
+			faults.addFault(at("trustedURLs", i), fmt.Sprintf("%q: %v", text, err),
+				"such as https://images.example/iso/")
 		}
 		t.URLs = append(t.URLs, pattern)
 	}
 	return t
 }
 
-// bridges returns names of bridges.
-func bridges(names []string, key string, at func(key string, i int) string, faults *faults) []string {
-	const longest = 15 // of the name of an interface
+// bridgeNames returns the names of bridges.
+func bridgeNames(names []string, key string, at func(key string, i int) string, faults *faults) []string {
+	const longest = 15 // of an interface's name
 	for i, name := range names {
 		if name == "" || len(name) > longest || strings.ContainsAny(name, "/ ") {
-			faults.add(at(key, i), fmt.Sprintf("%q is not the name of a bridge", name), `such as br0; "*" means all`)
+			faults.addFault(at(key, i), fmt.Sprintf("%q is not the name of a bridge", name),
+				`such as br0; "*" means all`)
 		}
 	}
 	return names
 }
 
-// choice returns which of some words was meant, or all of them.
-func choice(word string, words []string) string {
+// expandChoice returns a hint with the word that was probably meant, or with all words.
+func expandChoice(word string, words []string) string {
 	if near := spelling.Nearest(word, words); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "want " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// faults are those of values.
+// faults are the errors in the values of a file.
 type faults []yamlfile.Problem
 
-func (f *faults) add(path, message, hint string) {
+func (f *faults) addFault(path, message, hint string) {
 	*f = append(*f, yamlfile.Problem{Path: path, Message: message, Hint: hint})
 }
 
-// addKey is add for a fault of the key itself.
+// addKey adds an error that concerns the key itself.
 func (f *faults) addKey(path, message, hint string) {
 	*f = append(*f, yamlfile.Problem{Path: path, Message: message, Hint: hint, Key: true})
 }
 
-// name checks for a name that the API server accepts, or "".
-func (f *faults) name(path, name string, check func(string) []string) {
+// checkName checks that name is "" or valid for the API server.
+func (f *faults) checkName(path, name string, check func(string) []string) {
 	if wrong := check(name); name != "" && len(wrong) > 0 {
-		f.add(path, fmt.Sprintf("%q is not a Kubernetes name", name),
+		f.addFault(path, fmt.Sprintf("%q is not a Kubernetes name", name),
 			"lower case letters and digits, with - between them")
 	}
 }
 
-// resource checks for the name of an extended resource, or "".
-func (f *faults) resource(path, name, example string) {
+// checkResource checks that name is "" or the name of an extended resource.
+func (f *faults) checkResource(path, name, example string) {
 	if name != "" && (len(validation.IsQualifiedName(name)) > 0 || !strings.Contains(name, "/")) {
-		f.add(path, fmt.Sprintf("%q is not an extended resource", name), "such as "+example)
+		f.addFault(path, fmt.Sprintf("%q is not an extended resource", name), "such as "+example)
 	}
 }
 
-// largestFactor bounds overcommitment: beyond it, requests are next to nothing.
+// largestFactor limits overcommitment. Beyond it, requests would be close to zero.
 const largestFactor = 1000
 
-func (f *faults) factor(path string, given, to *float64) {
+func (f *faults) checkFactor(path string, given, to *float64) {
 	switch {
 	case given == nil:
 	case *given < 1 || *given > largestFactor:
-		f.add(path, fmt.Sprintf("can't be %v", *given),
+		f.addFault(path, fmt.Sprintf("can't be %v", *given),
 			fmt.Sprintf("1 to %d; 1 requests all that the VM has", largestFactor))
 	default:
 		*to = *given
 	}
 }
 
-// loadBalancer reads a switch, or labels and annotations.
+// loadBalancer reads a boolean, or labels and annotations.
 func (f *faults) loadBalancer(path string, value any) *objects.ServiceMetadata {
 	switch value := value.(type) {
 	case nil:
@@ -350,50 +354,50 @@ func (f *faults) loadBalancer(path string, value any) *objects.ServiceMetadata {
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			switch key {
 			case "labels":
-				made.Labels = f.texts(path+".labels", value[key])
+				made.Labels = f.readTexts(path+".labels", value[key])
 			case "annotations":
-				made.Annotations = f.texts(path+".annotations", value[key])
+				made.Annotations = f.readTexts(path+".annotations", value[key])
 			default:
-				f.addKey(path+"."+key, "unknown key", choice(key, []string{"labels", "annotations"}))
+				f.addKey(path+"."+key, "unknown key", expandChoice(key, []string{"labels", "annotations"}))
 			}
 		}
 		for name, text := range made.Labels {
 			if len(validation.IsQualifiedName(name))+len(validation.IsValidLabelValue(text)) > 0 {
-				f.add(path+".labels."+name, fmt.Sprintf("%s=%s is not a label", name, text),
+				f.addFault(path+".labels."+name, fmt.Sprintf("%s=%s is not a label", name, text),
 					"letters, digits, -, _ and .; at most 63")
 			}
 		}
 		for name := range made.Annotations {
 			if len(validation.IsQualifiedName(strings.ToLower(name))) > 0 {
-				f.add(path+".annotations."+name, fmt.Sprintf("%q is not the name of an annotation", name),
+				f.addFault(path+".annotations."+name, fmt.Sprintf("%q is not the name of an annotation", name),
 					"such as example.org/name")
 			}
 		}
 		return &made
 	}
-	f.add(path, "got "+shown(value)+", want true or false", "or a mapping of labels and annotations")
+	f.addFault(path, "got "+valueText(value)+", want true or false", "or a mapping of labels and annotations")
 	return nil
 }
 
-// texts reads a mapping of texts.
-func (f *faults) texts(path string, value any) map[string]string {
+// readTexts reads a mapping of strings.
+func (f *faults) readTexts(path string, value any) map[string]string {
 	given, ok := value.(map[string]any)
 	if !ok && value != nil {
-		f.add(path, "got "+shown(value)+", want a mapping of texts", "")
+		f.addFault(path, "got "+valueText(value)+", want a mapping of texts", "")
 	}
 	made := make(map[string]string, len(given))
 	for name, value := range given {
 		text, ok := value.(string)
 		if !ok {
-			f.add(path+"."+name, "got "+shown(value)+", want a text", "put it in quotes")
+			f.addFault(path+"."+name, "got "+valueText(value)+", want a text", "put it in quotes")
 		}
 		made[name] = text
 	}
 	return made
 }
 
-// shown returns a value of a file as messages show it.
-func shown(value any) string {
+// valueText formats a value of a file for messages.
+func valueText(value any) string {
 	switch value := value.(type) {
 	case nil:
 		return "nothing"
@@ -408,19 +412,18 @@ func shown(value any) string {
 	}
 }
 
-// A source is a configuration file that is read repeatedly: it keeps the last content
-// without faults.
+// source is a configuration file that is read repeatedly. It keeps the last valid content.
 type source struct {
 	file     string
 	optional bool
 	current  Config
-	read     bool // the file has been read without fault
+	read     bool // the file has been read successfully
 }
 
-// reload reads the file, and reports whether the configuration has changed. A file that has
-// faults, or that has been there and is gone, is an error; the configuration stays.
-func (s *source) reload() (changed bool, warnings []yamlfile.Warning, err error) {
-	data, err := regular.ReadFile(s.file, yamlfile.LargestFile)
+// reloadFile reads the file and reports whether the configuration has changed. If the file is invalid, or has
+// disappeared, reload returns an error and keeps the configuration.
+func (s *source) reloadFile() (changed bool, warnings []yamlfile.Warning, err error) {
+	data, err := readfile.ReadFile(s.file, yamlfile.LargestFile)
 	if errors.Is(err, fs.ErrNotExist) && s.optional && !s.read {
 		return false, nil, nil
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/internal/yamlfile"
 	"vmop/manager/addresses"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing")
@@ -209,10 +209,10 @@ func TestSourceKeepsWhatWasGood(t *testing.T) {
 	s := source{file: file, optional: true, current: Defaults()}
 	reload := func(text string) (changed bool, err error) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		changed, _, err = s.reload()
+		changed, _, err = s.reloadFile()
 		return changed, err
 	}
-	changed, _, err := s.reload()
+	changed, _, err := s.reloadFile()
 	require.NoError(t, err, "there need be no file")
 	require.False(t, changed)
 
@@ -226,11 +226,11 @@ func TestSourceKeepsWhatWasGood(t *testing.T) {
 	require.ErrorContains(t, err, "/Manager.colour: unknown key")
 	require.Equal(t, wholeConfig(), s.current)
 	require.NoError(t, os.Remove(file))
-	_, _, err = s.reload()
+	_, _, err = s.reloadFile()
 	require.ErrorContains(t, err, "no such file")
 	require.Equal(t, wholeConfig(), s.current)
 
 	must := source{file: file}
-	_, _, err = must.reload()
+	_, _, err = must.reloadFile()
 	require.ErrorContains(t, err, "no such file", "it was asked for")
 }

@@ -10,33 +10,37 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"vmop/regular"
+	"vmop/internal/readfile"
 )
 
-// namespaceFile is where a pod finds the name of its namespace.
+// namespaceFile is the file in a pod with the name of the pod's namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// ErrNoNamespace means that the namespace to manage is not known.
+// ErrNoNamespace means that the namespace to manage is unknown.
 var ErrNoNamespace = errors.New(`no namespace to manage: in a pod it is the pod's, elsewhere set it in the configuration (-c FILE):
   "/Manager":
     "/Controller":
       namespace: vmop-dev`)
 
-// ErrNoServer means that the address of the API server is not known.
+// ErrNoServer means that the address of the API server is unknown.
 var ErrNoServer = errors.New("no API server: this is not a pod, and there is no kubeconfig; " +
 	"name one with --kubeconfig FILE or KUBECONFIG")
 
-// Connection is the address of the API server, and the credentials for it.
+// Connection contains the address of the API server and the credentials for it.
 type Connection struct {
-	// Config is for clients.
+	// Config is the configuration for clients.
 	Config *rest.Config
-	// InCluster: the connection is that of the pod.
+	// InCluster reports whether the connection comes from the pod's environment.
 	InCluster bool
 }
 
-// Connect finds the API server: that of a kubeconfig, if a file or a context of it is
-// named or $KUBECONFIG is set; else that of the pod; else that of the user's kubeconfig.
-// It doesn't connect yet. Either argument may be "".
+// Connect finds the API server in this order:
+//
+//  1. the kubeconfig, if kubeconfig or context is not "" or $KUBECONFIG is set
+//  2. the pod's environment
+//  3. the user's kubeconfig
+//
+// It does not connect yet.
 func Connect(kubeconfig, context string) (Connection, error) {
 	if kubeconfig == "" && context == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
 		config, err := rest.InClusterConfig()
@@ -60,13 +64,12 @@ func Connect(kubeconfig, context string) (Connection, error) {
 	return Connection{Config: config}, nil
 }
 
-// namespaceOf returns the namespace to manage: the configured one, or that of the
-// pod, as a file of the pod says.
+// namespaceOf returns the configured namespace, or the pod's namespace, which it reads from file.
 func namespaceOf(c Config, file string) (string, error) {
 	if c.Namespace != "" {
 		return c.Namespace, nil
 	}
-	text, err := regular.ReadFile(file, 1<<10)
+	text, err := readfile.ReadFile(file, 1<<10)
 	name := strings.TrimSpace(string(text))
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

@@ -7,27 +7,28 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	v1 "vmop/api/v1"
+	"vmop/internal/yamlfile"
 	"vmop/manager/access"
-	"vmop/manager/login"
+	"vmop/manager/access/login"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
-// GUI is what the web pages depend on, besides Config.Login and Config.Access.
+// GUI contains the settings of the web pages, except Config.Login and Config.Access.
 type GUI struct {
-	// ClusterName is shown; "" means none.
+	// ClusterName is shown on the pages; "" shows no name.
 	ClusterName string
-	// Port of the pages. TLSFolder has their certificate and key; "" means that they have none.
+	// Port of the pages. TLSFolder contains their certificate and key; "" means no TLS.
 	Port      int
 	TLSFolder string
-	// PreferIPv6 chooses among the addresses of a node for a connection file, which the viewer
-	// deletes if DeleteConnectionFile.
+	// PreferIPv6 selects IPv6 among a node's addresses for connection files. DeleteConnectionFile makes the
+	// viewer delete its connection file.
 	PreferIPv6, DeleteConnectionFile bool
-	// PasswordValidity is how long a display password can be used that was made for a user.
+	// PasswordValidity is how long a display password that was created for a user is valid.
 	PasswordValidity time.Duration
 }
 
@@ -104,7 +105,7 @@ type providerPart struct {
 	RolesMatching         []string `yaml:"rolesMatching"`
 	UserPrefix            string   `yaml:"userPrefix"`
 	Prompt                string   `yaml:"prompt"`
-	Popup                 any      `yaml:"popup"` // there is none
+	Popup                 any      `yaml:"popup"` // ignored: there are no popups
 }
 
 type vmAccessPart struct {
@@ -112,7 +113,7 @@ type vmAccessPart struct {
 		PreferredIPVersion string `yaml:"preferredIpVersion"`
 	} `yaml:"displayResource"`
 	DeleteConnectionFile any `yaml:"deleteConnectionFile"`
-	SyncPreviewsFor      any `yaml:"syncPreviewsFor"` // the portal shows all VMs that a user may use
+	SyncPreviewsFor      any `yaml:"syncPreviewsFor"` // ignored: the portal shows all VMs that a user may use
 }
 
 type accessPart struct {
@@ -133,7 +134,7 @@ type accessPart struct {
 	SessionLifetime vmspec.Seconds `yaml:"sessionLifetime" min:"60"`
 }
 
-// fillGUI sets what a file contains of the pages and their users.
+// fillGUI sets the values from a file that concern the pages and their users.
 func fillGUI(c *Config, f file, document *yamlfile.Document, faults *faults) (warnings []yamlfile.Warning) {
 	web, console := f.Manager.WebGUI, f.Manager.WebGUI.Weblet.Console
 	c.GUI.ClusterName = f.Manager.ClusterName
@@ -142,7 +143,7 @@ func fillGUI(c *Config, f file, document *yamlfile.Document, faults *faults) (wa
 		port int64
 	}{{webPath + ".port", web.Port}, {"/Manager/GuiSocketServer.port", f.Manager.SocketGUI.Port}} {
 		if given.port > 65535 {
-			faults.add(given.key, fmt.Sprintf("%d is not a port", given.port), "1 to 65535")
+			faults.addFault(given.key, fmt.Sprintf("%d is not a port", given.port), "1 to 65535")
 		}
 		if given.port > 0 {
 			c.GUI.Port = int(given.port)
@@ -160,18 +161,18 @@ func fillGUI(c *Config, f file, document *yamlfile.Document, faults *faults) (wa
 		c.GUI.PasswordValidity = time.Duration(secret.PasswordValidity) * time.Second
 	}
 	c.GUI.TLSFolder = web.TLSFolder
-	faults.absolute(webPath+".tlsFolder", web.TLSFolder)
+	faults.checkAbsolute(webPath+".tlsFolder", web.TLSFolder)
 	if web.TLSFolder != "" && web.PlainHTTP {
-		faults.add(webPath+".plainHTTP", "there is a tlsFolder, too", "one of them")
+		faults.addFault(webPath+".plainHTTP", "there is a tlsFolder, too", "one of them")
 	}
-	faults.viewer(&c.GUI, console)
-	faults.logins(&c.Login, web)
-	faults.access(c, f.Manager.Access)
-	c.Access.Conlets = faults.lists(consolePath+"/RoleConletFilter.conletTypesByRole", console.Filter.ByRole)
+	faults.readViewer(&c.GUI, console)
+	faults.readLogins(&c.Login, web)
+	faults.readAccess(c, f.Manager.Access)
+	c.Access.Conlets = faults.readLists(consolePath+"/RoleConletFilter.conletTypesByRole", console.Filter.ByRole)
 	return append(warnings, guiWarnings(*c, document)...)
 }
 
-// guiWarnings are about what works and may not be what was meant.
+// guiWarnings returns warnings about valid settings that are probably mistakes.
 func guiWarnings(c Config, document *yamlfile.Document) (warnings []yamlfile.Warning) {
 	if at := consolePath + "/ComponentCollector/VmViewer"; document.Given(at) {
 		warnings = append(warnings, document.Warning(at, "is understood as /VmAccess", "use the new name"))
@@ -191,8 +192,8 @@ func guiWarnings(c Config, document *yamlfile.Document) (warnings []yamlfile.War
 	return warnings
 }
 
-// viewer reads what is for files of viewers.
-func (f *faults) viewer(g *GUI, console consolePart) {
+// readViewer reads the settings for connection files.
+func (f *faults) readViewer(g *GUI, console consolePart) {
 	at, part := consolePath+"/ComponentCollector/VmAccess", console.Collector.VMAccess
 	if part == nil {
 		at, part = consolePath+"/ComponentCollector/VmViewer", console.Collector.VMViewer
@@ -205,7 +206,8 @@ func (f *faults) viewer(g *GUI, console consolePart) {
 	case "ipv6":
 		g.PreferIPv6 = true
 	default:
-		f.add(at+".displayResource.preferredIpVersion", fmt.Sprintf("%q is not a version", version), "ipv4 or ipv6")
+		f.addFault(at+".displayResource.preferredIpVersion", fmt.Sprintf("%q is not a version", version),
+			"ipv4 or ipv6")
 	}
 	switch value := part.DeleteConnectionFile.(type) {
 	case nil:
@@ -213,22 +215,22 @@ func (f *faults) viewer(g *GUI, console consolePart) {
 		g.DeleteConnectionFile = value
 	case string:
 		if value != "true" && value != "false" {
-			f.add(at+".deleteConnectionFile", "got "+shown(value)+", want true or false", "")
+			f.addFault(at+".deleteConnectionFile", "got "+valueText(value)+", want true or false", "")
 		}
 		g.DeleteConnectionFile = value == "true"
 	default:
-		f.add(at+".deleteConnectionFile", "got "+shown(value)+", want true or false", "")
+		f.addFault(at+".deleteConnectionFile", "got "+valueText(value)+", want true or false", "")
 	}
 }
 
-// logins reads who can log in.
-func (f *faults) logins(c *login.Config, web webPart) {
+// readLogins reads the settings for logging in.
+func (f *faults) readLogins(c *login.Config, web webPart) {
 	part := web.Weblet.Console
 	c.PlainHTTP, c.TrustedProxies = web.PlainHTTP, web.TrustedProxies
 	for i, proxy := range web.TrustedProxies {
 		if _, err := netip.ParsePrefix(proxy); err != nil {
 			if _, err := netip.ParseAddr(proxy); err != nil {
-				f.add(fmt.Sprintf("%s.trustedProxies[%d]", webPath, i),
+				f.addFault(fmt.Sprintf("%s.trustedProxies[%d]", webPath, i),
 					fmt.Sprintf("%q is not an address or a prefix", proxy), "such as 10.0.0.0/8")
 			}
 		}
@@ -237,64 +239,69 @@ func (f *faults) logins(c *login.Config, web webPart) {
 	for i, u := range part.Login.Users {
 		at := fmt.Sprintf("%s.users[%d]", loginPath, i)
 		if err := login.CheckName(u.Name); err != nil {
-			f.add(at+".name", fmt.Sprintf("%q is not the name of a user: %v", u.Name, err), "")
+			f.addFault(at+".name", fmt.Sprintf("%q is not the name of a user: %v", u.Name, err), "")
 		}
 		if seen[u.Name] {
-			f.add(at+".name", fmt.Sprintf("the user %q is there twice", u.Name), "")
+			f.addFault(at+".name", fmt.Sprintf("the user %q is there twice", u.Name), "")
 		}
 		seen[u.Name] = true
-		if err := login.CheckHash(u.Password); err != nil { // what was written is not quoted
-			f.add(at+".password", err.Error(), "vmmanager hash-password prints one")
+		if err := login.CheckHash(u.Password); err != nil { // the error does not quote the hash
+			f.addFault(at+".password", err.Error(), "vmmanager hash-password prints one")
 		}
 		c.Users = append(c.Users, login.User{Name: u.Name, FullName: u.FullName, Hash: u.Password})
 	}
 	c.UsersFile = part.Login.UsersFile
-	f.absolute(loginPath+".usersFile", c.UsersFile)
-	c.Roles.ByUser = f.lists(consolePath+"/RoleConfigurator.rolesByUser", part.Roles.ByUser)
+	f.checkAbsolute(loginPath+".usersFile", c.UsersFile)
+	c.Roles.ByUser = f.readLists(consolePath+"/RoleConfigurator.rolesByUser", part.Roles.ByUser)
 	c.Roles.Replace = part.Roles.Replace
 	c.RedirectURI = part.OIDC.RedirectURI
 	for i, p := range part.Login.Providers {
-		f.provider(fmt.Sprintf("%s.oidcProviders[%d]", loginPath, i), p)
-		if slices.ContainsFunc(c.Providers, func(o login.Provider) bool { return o.Name == p.Name }) {
-			f.add(fmt.Sprintf("%s.oidcProviders[%d].name", loginPath, i), fmt.Sprintf("%q is there twice", p.Name), "")
-		}
-		same := func(o login.Provider) bool { return o.UserPrefix == p.UserPrefix && o.Name != p.Name }
-		if other := slices.IndexFunc(c.Providers, same); other >= 0 {
-			f.add(fmt.Sprintf("%s.oidcProviders[%d]", loginPath, i), fmt.Sprintf(
-				"the providers %q and %q have the same userPrefix %q: each could name the users of the other",
-				c.Providers[other].Name, p.Name, p.UserPrefix), "give each provider, but one, a userPrefix of its own")
-		}
-		c.Providers = append(c.Providers, login.Provider{
-			Name: p.Name, DisplayName: p.DisplayName, Issuer: p.Issuer,
-			ConfigurationEndpoint: p.ConfigurationEndpoint, AuthorizationEndpoint: p.AuthorizationEndpoint,
-			TokenEndpoint: p.TokenEndpoint, KeysEndpoint: p.KeysEndpoint,
-			ClientID: p.ClientID, Secret: p.Secret, SecretFile: p.SecretFile, Scopes: p.Scopes,
-			UserClaim: p.UserClaim, RolesClaim: p.RolesClaim, RolesMatching: p.RolesMatching,
-			UserPrefix: p.UserPrefix, Prompt: p.Prompt,
-		})
+		f.readProvider(c, fmt.Sprintf("%s.oidcProviders[%d]", loginPath, i), p)
 	}
 	if at := consolePath + "/OidcClient.redirectUri"; c.RedirectURI != "" {
-		if f.url(at, c.RedirectURI); strings.ContainsAny(c.RedirectURI, "?#") {
-			f.add(at, "a redirect URI has no query here", "")
+		if f.checkURL(at, c.RedirectURI); strings.ContainsAny(c.RedirectURI, "?#") {
+			f.addFault(at, "a redirect URI has no query here", "")
 		}
 	} else if len(c.Providers) > 0 {
-		f.add(loginPath+".oidcProviders", "providers need to know where to send browsers back to",
+		f.addFault(loginPath+".oidcProviders", "providers need to know where to send browsers back to",
 			consolePath+"/OidcClient: {redirectUri: https://HOST/oauth/callback}")
 	}
 }
 
-// absolute wants an absolute path, or none.
-func (f *faults) absolute(at, file string) {
+// readProvider adds an OpenID provider, and notes what is wrong with it.
+func (f *faults) readProvider(c *login.Config, at string, p providerPart) {
+	f.checkProvider(at, p)
+	if slices.ContainsFunc(c.Providers, func(o login.Provider) bool { return o.Name == p.Name }) {
+		f.addFault(at+".name", strconv.Quote(p.Name)+" is there twice", "")
+	}
+	same := func(o login.Provider) bool { return o.UserPrefix == p.UserPrefix && o.Name != p.Name }
+	if other := slices.IndexFunc(c.Providers, same); other >= 0 {
+		f.addFault(at, fmt.Sprintf(
+			"the providers %q and %q have the same userPrefix %q: each could name the users of the other",
+			c.Providers[other].Name, p.Name, p.UserPrefix), "give each provider, but one, a userPrefix of its own")
+	}
+	c.Providers = append(c.Providers, login.Provider{
+		Name: p.Name, DisplayName: p.DisplayName, Issuer: p.Issuer,
+		ConfigurationEndpoint: p.ConfigurationEndpoint, AuthorizationEndpoint: p.AuthorizationEndpoint,
+		TokenEndpoint: p.TokenEndpoint, KeysEndpoint: p.KeysEndpoint,
+		ClientID: p.ClientID, Secret: p.Secret, SecretFile: p.SecretFile, Scopes: p.Scopes,
+		UserClaim: p.UserClaim, RolesClaim: p.RolesClaim, RolesMatching: p.RolesMatching,
+		UserPrefix: p.UserPrefix, Prompt: p.Prompt,
+	})
+}
+
+// checkAbsolute checks that file is "" or an absolute path.
+func (f *faults) checkAbsolute(at, file string) {
 	if file != "" && !path.IsAbs(file) {
-		f.add(at, fmt.Sprintf("%q is not an absolute path", file), "")
+		f.addFault(at, fmt.Sprintf("%q is not an absolute path", file), "")
 	}
 }
 
-// provider checks one of OpenID Connect.
-func (f *faults) provider(at string, p providerPart) {
+// checkProvider checks an OpenID Connect provider.
+func (f *faults) checkProvider(at string, p providerPart) {
 	for _, needed := range [][2]string{{"name", p.Name}, {"clientId", p.ClientID}} {
 		if needed[1] == "" {
-			f.add(at, needed[0]+" is missing", "")
+			f.addFault(at, needed[0]+" is missing", "")
 		}
 	}
 	for _, link := range [][2]string{
@@ -305,50 +312,50 @@ func (f *faults) provider(at string, p providerPart) {
 		{"issuer", p.Issuer},
 	} {
 		if link[1] != "" {
-			f.url(at+"."+link[0], link[1])
+			f.checkURL(at+"."+link[0], link[1])
 		}
 	}
 	endpoint := p.ConfigurationEndpoint
 	switch {
 	case endpoint != "" && !strings.HasSuffix(endpoint, login.WellKnown):
-		f.add(at+".configurationEndpoint", fmt.Sprintf("%q does not end with %s", endpoint, login.WellKnown), "")
+		f.addFault(at+".configurationEndpoint", fmt.Sprintf("%q does not end with %s", endpoint, login.WellKnown), "")
 	case endpoint == "" &&
 		slices.Contains([]string{p.AuthorizationEndpoint, p.TokenEndpoint, p.KeysEndpoint, p.Issuer}, ""):
-		f.add(at, "tokens can't be checked without configurationEndpoint",
+		f.addFault(at, "tokens can't be checked without configurationEndpoint",
 			"or else issuer, authorizationEndpoint, tokenEndpoint and keysEndpoint")
 	}
 	if p.Secret != "" && p.SecretFile != "" {
-		f.add(at+".secretFile", "there is a secret, too", "one of them")
+		f.addFault(at+".secretFile", "there is a secret, too", "one of them")
 	}
 	for i, pattern := range p.RolesMatching {
 		if _, err := path.Match(pattern, ""); err != nil {
-			f.add(fmt.Sprintf("%s.rolesMatching[%d]", at, i), fmt.Sprintf("%q is not a pattern", pattern),
+			f.addFault(fmt.Sprintf("%s.rolesMatching[%d]", at, i), fmt.Sprintf("%q is not a pattern", pattern),
 				"such as vm-*")
 		}
 	}
 }
 
-// url wants a URL by TLS, or one of this computer.
-func (f *faults) url(at, text string) {
+// checkURL checks for a URL with https, or for a URL of this computer.
+func (f *faults) checkURL(at, text string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil:
-		f.add(at, fmt.Sprintf("%q is not a URL", text), "such as https://HOST/PATH")
+		f.addFault(at, fmt.Sprintf("%q is not a URL", text), "such as https://HOST/PATH")
 	case u.Scheme == "https":
 	case u.Scheme != "http":
-		f.add(at, fmt.Sprintf("%q is not a URL by https", text), "")
-	case u.Hostname() != "localhost" && !isLoopback(u.Hostname()):
-		f.add(at, "everyone on the way could read what is sent by http", "https")
+		f.addFault(at, fmt.Sprintf("%q is not a URL by https", text), "")
+	case u.Hostname() != "localhost" && !isLoopbackHost(u.Hostname()):
+		f.addFault(at, "everyone on the way could read what is sent by http", "https")
 	}
 }
 
-func isLoopback(host string) bool {
+func isLoopbackHost(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return err == nil && address.IsLoopback()
 }
 
-// lists reads a mapping of lists of texts.
-func (f *faults) lists(at string, value map[string]any) map[string][]string {
+// readLists reads a mapping of lists of strings.
+func (f *faults) readLists(at string, value map[string]any) map[string][]string {
 	if value == nil {
 		return nil
 	}
@@ -356,13 +363,14 @@ func (f *faults) lists(at string, value map[string]any) map[string][]string {
 	for _, key := range slices.Sorted(maps.Keys(value)) {
 		items, ok := value[key].([]any)
 		if !ok && value[key] != nil {
-			f.add(at+"."+key, "got "+shown(value[key])+", want a list", "")
+			f.addFault(at+"."+key, "got "+valueText(value[key])+", want a list", "")
 		}
 		made[key] = []string{}
 		for i, item := range items {
 			text, ok := item.(string)
 			if !ok {
-				f.add(fmt.Sprintf("%s.%s[%d]", at, key, i), "got "+shown(item)+", want a text", "put it in quotes")
+				f.addFault(fmt.Sprintf("%s.%s[%d]", at, key, i), "got "+valueText(item)+", want a text",
+					"put it in quotes")
 			}
 			made[key] = append(made[key], text)
 		}
@@ -370,11 +378,11 @@ func (f *faults) lists(at string, value map[string]any) map[string][]string {
 	return made
 }
 
-// access reads who may do what.
-func (f *faults) access(c *Config, part accessPart) {
+// readAccess reads the settings for permissions.
+func (f *faults) readAccess(c *Config, part accessPart) {
 	modes := []string{string(access.ByPermissions), string(access.ByRBAC), string(access.ByBoth)}
 	if mode := part.Authorization; mode != "" && !slices.Contains(modes, mode) {
-		f.add(accessPath+".authorization", fmt.Sprintf("%q is unknown", mode), choice(mode, modes))
+		f.addFault(accessPath+".authorization", fmt.Sprintf("%q is unknown", mode), expandChoice(mode, modes))
 	}
 	c.Access.Mode = access.Mode(part.Authorization)
 	c.Access.Administrators = access.Names{Users: part.Administrators.Users, Roles: part.Administrators.Roles}
@@ -387,13 +395,13 @@ func (f *faults) access(c *Config, part accessPart) {
 	for i, p := range part.Permissions {
 		at := fmt.Sprintf("%s.permissions[%d]", accessPath, i)
 		if (p.User == "") == (p.Role == "") {
-			f.add(at, "want either user or role", "")
+			f.addFault(at, "set either user or role", "")
 		}
 		given := v1.Permission{User: p.User, Role: p.Role}
 		for j, action := range p.May {
 			if !slices.Contains(actions, action) {
-				f.add(fmt.Sprintf("%s.may[%d]", at, j), fmt.Sprintf("%q is not an action", action),
-					choice(action, actions))
+				f.addFault(fmt.Sprintf("%s.may[%d]", at, j), fmt.Sprintf("%q is not an action", action),
+					expandChoice(action, actions))
 			}
 			given.May = append(given.May, v1.Action(action))
 		}

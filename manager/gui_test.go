@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
+	"vmop/internal/yamlfile"
 	"vmop/manager/access"
-	"vmop/manager/login"
-	"vmop/yamlfile"
+	"vmop/manager/access/login"
 )
 
 const (

@@ -8,27 +8,27 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"vmop/logging"
-	"vmop/manager/objects"
-	"vmop/manager/serve"
+	"vmop/internal/javalogging"
+	"vmop/internal/yamlfile"
+	"vmop/manager/vm/objects"
+	"vmop/manager/web/serve"
 	"vmop/runner/config"
-	"vmop/yamlfile"
 )
 
-// live is the configuration in force. It follows the files: one without faults replaces
-// the last one, one with faults is logged and changes nothing.
+// live is the current configuration. It follows the files: a valid new file replaces the configuration, and an
+// invalid file is logged and ignored.
 type live struct {
 	opts         Options
 	log          *slog.Logger
 	source       source
-	lastErr      string        // what was logged last
-	lastWarnings []string      // the same, of logging.properties
-	changed      chan struct{} // settings returns something else
-	pages        *serve.Pages  // follow the configuration; nil while it is read for the first time
+	lastErr      string        // last logged error
+	lastWarnings []string      // last logged warnings for logging.properties
+	changed      chan struct{} // receives when settings has changed
+	pages        *serve.Pages  // follow the configuration; nil during the first read
 
 	current    atomic.Pointer[objects.Settings]
-	generation atomic.Int64 // how many configurations were in force
-	faulty     atomic.Bool  // the files are not what is in force
+	generation atomic.Int64 // number of configurations so far
+	faulty     atomic.Bool  // the files differ from the current configuration
 }
 
 // newLive reads the files for the first time.
@@ -40,7 +40,7 @@ func newLive(opts Options, log *slog.Logger) (*live, error) {
 	if err := l.readLevels(); err != nil {
 		return nil, err
 	}
-	_, warnings, err := l.source.reload()
+	_, warnings, err := l.source.reloadFile()
 	logWarnings(log, warnings)
 	if err != nil {
 		return nil, err
@@ -48,15 +48,15 @@ func newLive(opts Options, log *slog.Logger) (*live, error) {
 	if !l.source.read {
 		log.Info("no configuration file, using the defaults", "config", opts.ConfigFile)
 	}
-	l.enforce()
+	l.applySettings()
 	return l, nil
 }
 
-// settings returns those in force.
-func (l *live) settings() objects.Settings { return *l.current.Load() }
+// currentSettings returns the current settings.
+func (l *live) currentSettings() objects.Settings { return *l.current.Load() }
 
-// enforce puts in force what was read.
-func (l *live) enforce() {
+// applySettings activates the configuration that was read.
+func (l *live) applySettings() {
 	s := l.source.current.Settings
 	s.Version = l.opts.Version
 	if s.Image == "" {
@@ -65,7 +65,7 @@ func (l *live) enforce() {
 	l.current.Store(&s)
 	l.generation.Add(1)
 	if l.pages != nil {
-		l.pages.Configure(l.source.current.pages())
+		l.pages.Configure(l.source.current.pagesConfig())
 	}
 	for _, path := range l.source.current.Unused {
 		l.log.Debug("this part of the configuration is for files of SPICE viewers, which the pages do not offer yet",
@@ -75,7 +75,7 @@ func (l *live) enforce() {
 
 // readLevels reads logging.properties.
 func (l *live) readLevels() error {
-	warnings, err := l.opts.Levels.read(l.opts.ConfigFile)
+	warnings, err := l.opts.Levels.readLevels(l.opts.ConfigFile)
 	if !slices.Equal(warnings, l.lastWarnings) {
 		for _, w := range warnings {
 			l.log.Warn("logging configuration: " + w)
@@ -85,9 +85,9 @@ func (l *live) readLevels() error {
 	return err
 }
 
-// follow reads the files whenever they may have changed, until ctx is done.
-func (l *live) follow(ctx context.Context) error {
-	beside := filepath.Join(filepath.Dir(l.opts.ConfigFile), logging.File)
+// followFiles reads the files whenever they may have changed, until ctx is done.
+func (l *live) followFiles(ctx context.Context) error {
+	beside := filepath.Join(filepath.Dir(l.opts.ConfigFile), javalogging.File)
 	configuration, levels := config.Watch(ctx, l.log, l.opts.ConfigFile), config.Watch(ctx, l.log, beside)
 	for {
 		select {
@@ -99,18 +99,18 @@ func (l *live) follow(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		// Both, and the levels first: a ConfigMap brings both at once.
+		// Read both files, the levels first, because a ConfigMap updates both files together.
 		if err := l.readLevels(); err != nil {
 			l.log.Error("the levels of the log stay unchanged", "err", err)
 		}
-		l.reload()
+		l.reloadConfiguration()
 	}
 }
 
-// reload reads the configuration again.
-func (l *live) reload() {
+// reloadConfiguration reads the configuration again.
+func (l *live) reloadConfiguration() {
 	before := l.source.current
-	changed, warnings, err := l.source.reload()
+	changed, warnings, err := l.source.reloadFile()
 	l.faulty.Store(err != nil)
 	if err != nil {
 		if text := err.Error(); text != l.lastErr {
@@ -124,7 +124,7 @@ func (l *live) reload() {
 		return
 	}
 	logWarnings(l.log, warnings)
-	l.enforce()
+	l.applySettings()
 	after := l.source.current
 	if after.Namespace != before.Namespace {
 		l.log.Warn("the namespace changes only with a restart", "namespace", after.Namespace)
@@ -132,11 +132,11 @@ func (l *live) reload() {
 	l.log.Info("the new configuration is in force", "config", l.opts.ConfigFile, "generation", l.generation.Load())
 	select {
 	case l.changed <- struct{}{}:
-	default: // the last change has not been received yet
+	default: // the previous change has not been received yet
 	}
 }
 
-// logFaults logs why a new configuration is not in force, fault by fault.
+// logFaults logs why a new configuration was rejected, one line per error.
 func (l *live) logFaults(err error) {
 	const message = "the new configuration is rejected, the previous one stays in force"
 	var faults yamlfile.Faults
@@ -146,6 +146,6 @@ func (l *live) logFaults(err error) {
 	}
 	l.log.Error(message, "config", l.opts.ConfigFile, "faults", len(faults))
 	for _, f := range faults {
-		l.log.Error("fault in the configuration: " + f.Error())
+		l.log.Error("error in the configuration: " + f.Error())
 	}
 }

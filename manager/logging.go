@@ -9,28 +9,27 @@ import (
 	"path/filepath"
 	"sync"
 
-	"vmop/logging"
-	"vmop/regular"
-	"vmop/yamlfile"
+	"vmop/internal/javalogging"
+	"vmop/internal/readfile"
+	"vmop/internal/yamlfile"
 )
 
-// Levels are the levels of the log; each can change at any time.
+// Levels are the log levels. They can change at any time.
 type Levels struct {
-	// Manager is the level of the manager's own log, Libraries that of the Kubernetes
-	// libraries, which log much of little interest: by default, only warnings.
+	// Manager is the level of the manager's own log. Libraries is the level of the Kubernetes libraries, which
+	// log many uninteresting messages. Their default level is therefore warnings.
 	Manager, Libraries slog.LevelVar
-	// Fixed keeps the levels as they are, without regard to logging.properties.
+	// Fixed keeps the levels regardless of logging.properties.
 	Fixed bool
 }
 
-// setting is what a file says about levels; nil is the default.
+// setting contains the levels in a file; nil means the default.
 type setting struct{ manager, libraries *slog.Level }
 
-// read applies logging.properties in the directory of a configuration. Warnings are about
-// what has no effect.
-func (l *Levels) read(beside string) (warnings []string, err error) {
-	file := filepath.Join(filepath.Dir(beside), logging.File)
-	text, err := regular.ReadFile(file, logging.LargestFile)
+// readLevels applies logging.properties in the directory of a configuration. The warnings list entries without effect.
+func (l *Levels) readLevels(beside string) (warnings []string, err error) {
+	file := filepath.Join(filepath.Dir(beside), javalogging.File)
+	text, err := readfile.ReadFile(file, javalogging.LargestFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read logging configuration: %w", err)
 	}
@@ -38,50 +37,50 @@ func (l *Levels) read(beside string) (warnings []string, err error) {
 	if l.Fixed {
 		return warnings, nil
 	}
-	l.Manager.Set(or(found.manager, slog.LevelInfo))
-	l.Libraries.Set(or(found.libraries, slog.LevelWarn))
+	l.Manager.Set(valueOr(found.manager, slog.LevelInfo))
+	l.Libraries.Set(valueOr(found.libraries, slog.LevelWarn))
 	return warnings, nil
 }
 
-func or[T any](value *T, otherwise T) T {
+func valueOr[T any](value *T, otherwise T) T {
 	if value == nil {
 		return otherwise
 	}
 	return *value
 }
 
-// Loggers of VM-Operator that have an equivalent here.
+// Loggers of VM-Operator with an equivalent in this program.
 const (
 	rootLogger    = ""
 	managerLogger = "org.jdrupes.vmoperator.manager"
 	clientLogger  = "io.kubernetes"
 )
 
-// parseLogging reads levels; the more specific logger wins. Warnings have file and line.
+// parseLogging reads levels. The more specific logger takes precedence. Warnings contain the file and the line.
 func parseLogging(file, text string) (setting, []string) {
-	levels, warnings := logging.Parse(file, text, managerLogger, logging.Operator, clientLogger)
+	levels, warnings := javalogging.Parse(file, text, managerLogger, javalogging.Operator, clientLogger)
 	return setting{
-		manager:   levels.Of(managerLogger, logging.Operator, rootLogger),
+		manager:   levels.Of(managerLogger, javalogging.Operator, rootLogger),
 		libraries: levels.Of(clientLogger, rootLogger),
 	}, warnings
 }
 
-// checkRunnersLevels checks the levels for runners. Loggers that runners don't have cause a
-// warning only, as files of VM-Operator name them.
+// checkRunnersLevels checks the levels for runners. Loggers that runners don't have cause only a warning, because
+// VM-Operator's files name them.
 func checkRunnersLevels(document *yamlfile.Document, text string, faults *faults) (warnings []yamlfile.Warning) {
 	const path = reconcilerPath + ".loggingProperties"
-	for _, problem := range logging.Check(text, logging.Runner, logging.Operator) {
+	for _, problem := range javalogging.Check(text, javalogging.Runner, javalogging.Operator) {
 		message := fmt.Sprintf("line %d: %s", problem.Line, problem.Message)
 		if problem.Foreign {
 			warnings = append(warnings, document.Warning(path, message, ""))
 		} else {
-			faults.add(path, message, "")
+			faults.addFault(path, message, "")
 		}
 	}
 	return warnings
 }
 
-// leveled is a handler with a level, which can change.
+// leveled is a handler with a variable level.
 type leveled struct {
 	slog.Handler
 	level slog.Leveler
@@ -102,11 +101,11 @@ func (h leveled) WithGroup(name string) slog.Handler {
 	return leveled{h.Handler.WithGroup(name), h.level}
 }
 
-// quiet drops what the libraries log after a stop was requested: that the manager is no
-// longer the leader, and what was cancelled by it.
+// quiet drops messages that the libraries log after the manager was asked to stop: the loss of leadership, and
+// cancelled requests.
 type quiet struct {
 	slog.Handler
-	stopped func() error // nil until then
+	stopped func() error // returns nil until then
 }
 
 // Handle implements slog.Handler.
@@ -133,11 +132,11 @@ func (h quiet) WithGroup(name string) slog.Handler {
 	return quiet{h.Handler.WithGroup(name), h.stopped}
 }
 
-// mostWarnings bounds how many warnings are remembered.
+// mostWarnings is the maximum number of remembered warnings.
 const mostWarnings = 1000
 
-// serverWarnings logs the warnings of the API server, each text once: the pods of all VMs may
-// cause the same.
+// serverWarnings logs the API server's warnings, each text once, because the pods of all VMs may cause the same
+// warning.
 type serverWarnings struct {
 	log *slog.Logger
 

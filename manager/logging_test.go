@@ -14,14 +14,14 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 
-	"vmop/logging"
+	"vmop/internal/javalogging"
 )
 
 // The levels are those of logging.properties, the more specific one first, or the usual ones, unless they are fixed.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	beside := filepath.Join(t.TempDir(), "config.yaml")
-	file := filepath.Join(filepath.Dir(beside), logging.File)
+	file := filepath.Join(filepath.Dir(beside), javalogging.File)
 	for _, row := range []struct{ text, manager, libraries string }{
 		{"", "INFO", "WARN"},
 		{".level=FINE\n", "DEBUG", "DEBUG"},
@@ -34,7 +34,7 @@ func TestLevels(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte(row.text), 0o600))
 		}
 		for _, l := range []*Levels{&levels, &fixed} {
-			warnings, err := l.read(beside)
+			warnings, err := l.readLevels(beside)
 			require.NoError(t, err)
 			require.Empty(t, warnings)
 		}
@@ -45,11 +45,11 @@ func TestLevels(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(file, []byte(".level=LOUD\n"), 0o600))
 	var levels Levels
-	warnings, err := levels.read(beside)
+	warnings, err := levels.readLevels(beside)
 	require.NoError(t, err)
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], file)
-	_, err = levels.read(filepath.Join(file, "below", "config.yaml"))
+	_, err = levels.readLevels(filepath.Join(file, "below", "config.yaml"))
 	require.ErrorContains(t, err, "read logging configuration: ")
 }
 

@@ -16,22 +16,23 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/decide"
-	"vmop/manager/scrape"
-	"vmop/manager/serve"
 	"vmop/manager/store"
-	"vmop/manager/stream"
-	"vmop/manager/trace"
-	"vmop/manager/vm"
+	"vmop/manager/vm/controller"
+	"vmop/manager/vm/decide"
+	"vmop/manager/vm/scrape"
+	"vmop/manager/vm/trace"
+	"vmop/manager/web/serve"
+	"vmop/manager/web/stream"
 )
 
-// metrics serves /metrics: those of the libraries (reconciliations, queue, API calls, Go)
-// and the manager's own; and /metrics/vms, those of VMs. It implements prometheus.Collector.
+// metrics serves /metrics and /metrics/vms. /metrics contains the metrics of the libraries (reconciliations,
+// queue, API calls, Go) and of the manager. /metrics/vms contains the metrics of VMs. metrics implements
+// prometheus.Collector.
 type metrics struct {
 	address string
 	version string
-	vms     *vm.Controller
-	leads   <-chan struct{} // closed when this manager leads
+	vms     *controller.Controller
+	leads   <-chan struct{} // closed when this manager becomes the leader
 	live    *live
 	api     *reach
 	pages   pageMetrics
@@ -41,7 +42,7 @@ type metrics struct {
 	build, phases, generation, faulty, away, pools, claims *prometheus.Desc
 }
 
-func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach,
+func newMetrics(opts Options, mgr ctrl.Manager, vms *controller.Controller, live *live, api *reach,
 	pages *serve.Pages, starts *starts, namespace string, keys *stream.Keys, log *slog.Logger,
 ) store.Always {
 	m := &metrics{
@@ -63,14 +64,14 @@ func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, 
 			"How often users have asked this manager for a VM of a pool, by the result.", []string{"result"}, nil),
 	}
 	m.scraper = newScraper(namespace, vms.Store(), keys, m.isLeader, log)
-	return m.serve
+	return m.serveMetrics
 }
 
-// starts are how long VMs took to start.
+// starts records how long VMs took to start.
 type starts struct {
 	*prometheus.HistogramVec
 
-	tracer *trace.Tracer // nil: none is wanted
+	tracer *trace.Tracer // nil: tracing is off
 }
 
 func newStarts() *starts {
@@ -81,7 +82,7 @@ func newStarts() *starts {
 	}, []string{"step"})}
 }
 
-func (s *starts) observe(t decide.Start) {
+func (s *starts) observeStart(t decide.Start) {
 	s.tracer.Started(t)
 	s.WithLabelValues("pod").Observe(t.Preparation().Seconds())
 	s.WithLabelValues("machine").Observe(t.Machine().Seconds())
@@ -104,7 +105,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.generation, float64(m.live.generation.Load()))
 	gauge(m.faulty, is[m.live.faulty.Load()])
 	gauge(m.away, is[m.api.isAway()])
-	for phase, count := range m.counts() {
+	for phase, count := range m.countPhases() {
 		gauge(m.phases, float64(count), string(phase))
 	}
 	for result, count := range m.vms.Pools().Claims() {
@@ -120,7 +121,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// isLeader reports whether this manager leads.
+// isLeader reports whether this manager is the leader.
 func (m *metrics) isLeader() bool {
 	select {
 	case <-m.leads:
@@ -130,8 +131,9 @@ func (m *metrics) isLeader() bool {
 	}
 }
 
-// counts are VMs by phase; none if another manager leads, or they are not known yet.
-func (m *metrics) counts() map[v1.Phase]int {
+// countPhases returns the number of VMs by phase, or nil if another manager is the leader or the VMs are not known
+// yet.
+func (m *metrics) countPhases() map[v1.Phase]int {
 	if !m.isLeader() {
 		return nil // a sum over all managers must count each VM once
 	}
@@ -143,15 +145,15 @@ func (m *metrics) counts() map[v1.Phase]int {
 		v1.PhaseStarting, v1.PhaseRunning, v1.PhaseMigrating, v1.PhaseStopping, v1.PhaseStopped, v1.PhaseTerminating,
 		v1.PhaseFailed,
 	} {
-		counts[phase] += 0 // phases without a VM are there, too
+		counts[phase] += 0 // include phases without a VM
 	}
 	counts[v1.PhasePending] += counts[""] // new VMs
 	delete(counts, "")
 	return counts
 }
 
-// serve serves until ctx is done.
-func (m *metrics) serve(ctx context.Context) error {
+// serveMetrics serves the metrics until ctx is done.
+func (m *metrics) serveMetrics(ctx context.Context) error {
 	if m.address == "" {
 		return nil
 	}
@@ -174,7 +176,7 @@ func (m *metrics) serve(ctx context.Context) error {
 	}
 	go func() {
 		<-ctx.Done()
-		_ = server.Close() // metrics of a program that ends are not needed
+		_ = server.Close() // a stopping program needs no metrics
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)

@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"vmop/manager/fleet/cluster"
-	"vmop/manager/serve"
-	"vmop/manager/stream"
-	"vmop/manager/vm"
+	"vmop/manager/vm/controller"
+	"vmop/manager/web/fleet/cluster"
+	"vmop/manager/web/serve"
+	"vmop/manager/web/stream"
 )
 
-// newPages returns the pages of a namespace, which follow the configuration.
+// newPages returns the pages of a namespace. They follow the configuration.
 func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, namespace string, types planner,
-	vms *vm.Controller, keys *stream.Keys, live *live, log *slog.Logger,
+	vms *controller.Controller, keys *stream.Keys, live *live, log *slog.Logger,
 ) (*serve.Pages, error) {
 	reviews, err := authorization.NewForConfig(mgr.GetConfig())
 	if err != nil {
@@ -46,7 +46,7 @@ func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, name
 		Title:     strings.TrimPrefix(live.source.current.GUI.ClusterName+"/"+namespace, "/"),
 		FirstStep: "kubectl -n " + namespace + " apply -f vm.yaml",
 		Version:   opts.Version, Log: log,
-	}, live.source.current.pages())
+	}, live.source.current.pagesConfig())
 	if err != nil {
 		return nil, fmt.Errorf("set up the pages: %w", err)
 	}
@@ -54,15 +54,15 @@ func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, name
 	return pages, nil
 }
 
-// pages returns the part of the configuration that pages need.
-func (c Config) pages() serve.Config {
+// pagesConfig returns the part of the configuration that the pages need.
+func (c Config) pagesConfig() serve.Config {
 	return serve.Config{
 		Port: c.GUI.Port, TLSFolder: c.GUI.TLSFolder, ForgetFile: c.GUI.DeleteConnectionFile,
 		Login: c.Login, Access: c.Access,
 	}
 }
 
-// pageMetrics are those of the pages. It implements prometheus.Collector.
+// pageMetrics collects the metrics of the pages. It implements prometheus.Collector.
 type pageMetrics struct {
 	figures func() serve.Figures
 

@@ -7,29 +7,29 @@ import (
 	"strings"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/fleet"
-	"vmop/manager/fleet/cluster"
-	"vmop/manager/fleet/describe"
+	"vmop/manager/web/fleet"
+	"vmop/manager/web/fleet/cluster"
+	"vmop/manager/web/fleet/describe"
 	"vmop/runner/status/k8s"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/plan"
 )
 
-// A planner has the VM types for pages, as the controller checks VMs by them. It implements
-// cluster.Types.
+// planner provides VM types to the pages. It uses them in the same way as the controller when it checks VMs. It
+// implements cluster.Types.
 type planner struct {
 	types *typeChecker
-	// modules returns the custom types that a VM can use.
+	// modules returns the custom types that are available to a VM.
 	modules func(ctx context.Context, vm *v1.VirtualMachine) (map[string]string, error)
-	// resolve returns a VM with what its class gives it, and why the class refuses it.
+	// resolve returns a VM with the values from its class, and the reason if the class refuses the VM.
 	resolve func(vm *v1.VirtualMachine) (resolved *v1.VirtualMachine, fault string, err error)
 }
 
 var _ cluster.Types = planner{}
 
-// source returns the types that a VM can use.
-func (p planner) source(ctx context.Context, m *v1.VirtualMachine) (vmtypes.Source, error) {
+// typeSource returns the types that are available to a VM.
+func (p planner) typeSource(ctx context.Context, m *v1.VirtualMachine) (vmtypes.Source, error) {
 	modules, err := p.modules(ctx, m)
 	if err != nil {
 		return vmtypes.Source{}, err
@@ -37,10 +37,10 @@ func (p planner) source(ctx context.Context, m *v1.VirtualMachine) (vmtypes.Sour
 	return sourceOf(modules)
 }
 
-// Names implements cluster.Types: those of the stock types, and of the ConfigMap of the manager's
-// configuration.
+// Names implements cluster.Types. It returns the names of the stock types and of the types in the manager's
+// configured ConfigMap.
 func (p planner) Names(ctx context.Context) ([]string, error) {
-	source, err := p.source(ctx, &v1.VirtualMachine{})
+	source, err := p.typeSource(ctx, &v1.VirtualMachine{})
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +56,11 @@ func (p planner) Describe(ctx context.Context, name string) (about vmtypes.Descr
 		}
 		return t.Describe(), nil
 	}
-	source, err := p.source(ctx, &v1.VirtualMachine{})
+	source, err := p.typeSource(ctx, &v1.VirtualMachine{})
 	if err != nil {
 		return about, err
 	}
-	err = p.types.alone(ctx, func() error {
+	err = p.types.runAlone(ctx, func() error {
 		about, err = evaluate.Type{Source: source, Name: name}.Describe(ctx)
 		return err
 	})
@@ -80,14 +80,14 @@ func (p planner) Plan(ctx context.Context, m *v1.VirtualMachine) (*plan.Plan, er
 	if err != nil {
 		return nil, err
 	}
-	made, err := p.types.plan(ctx, m, modules)
+	made, err := p.types.planOf(ctx, m, modules)
 	var refused *noPlan
 	if !errors.As(err, &refused) {
 		return made, err
 	}
 	faults := describe.Faults(refused.err)
 	for i := range faults {
-		path, _, _ := strings.Cut(k8s.InResource(faults[i].Path), " ") // a word may follow: "(net)"
+		path, _, _ := strings.Cut(k8s.InResource(faults[i].Path), " ") // a word may follow the path: "(net)"
 		faults[i].Path, faults[i].Line = path, 0
 		faults[i].Message = k8s.InResource(faults[i].Message)
 	}
@@ -100,8 +100,8 @@ func (p planner) Plan(ctx context.Context, m *v1.VirtualMachine) (*plan.Plan, er
 	return nil, faults
 }
 
-// Check returns what is wrong with a VM of a stock type, or of one in modules, as the manager would say it; its class
-// is not considered. An error means that it isn't known.
+// Check returns the errors of a VM with a stock type, or with a type in modules, in the manager's wording. It
+// ignores the VM's class. If it can't determine the errors, it returns err.
 func Check(ctx context.Context, vm *v1.VirtualMachine, modules map[string]string) (faults fleet.Faults, err error) {
 	p := planner{
 		types:   newTypeChecker(),
@@ -123,7 +123,7 @@ func (p planner) Module(ctx context.Context, m *v1.VirtualMachine, name string) 
 		}
 		return text, nil
 	}
-	source, err := p.source(ctx, m)
+	source, err := p.typeSource(ctx, m)
 	if err != nil {
 		return "", err
 	}

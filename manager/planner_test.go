@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 	"vmop/vmtypes"
 )
 

@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/class"
-	"vmop/manager/publish"
+	"vmop/manager/store/publish"
+	"vmop/manager/vm/class"
 )
 
-// presets makes the classes of VMs with which a cluster begins, once: what an administrator changes or deletes
-// later stays so. A ConfigMap is the record of that.
+// presets creates a cluster's initial classes of VMs, once. Later changes and deletions by an administrator
+// remain. A ConfigMap records that the classes were created.
 //
 // See docs/decisions/0113-preset-classes.md.
 type presets struct {
@@ -33,7 +33,8 @@ func newPresets(mgr manager.Manager, namespace string, log *slog.Logger) *preset
 	return &presets{mgr.GetClient(), mgr.GetAPIReader(), namespace, log}
 }
 
-// The ConfigMap with the record, and its key: done, or begun by a manager that may have been killed.
+// The ConfigMap with the record, its key, and the key's values: done, or begun by a manager that may have been
+// killed.
 const (
 	presetsRecord = "vm-operator-classes"
 	presetsKey    = "presets"
@@ -43,14 +44,14 @@ const (
 
 const presetsOwner = publish.Owner
 
-// presetsRetry is when it is tried again, such as without the right to make classes.
+// presetsRetry is the pause between attempts, for example while the right to create classes is missing.
 const presetsRetry = time.Minute
 
-// Start implements manager.Runnable: it runs while this manager leads.
+// Start implements manager.Runnable. It runs while this manager is the leader.
 func (p *presets) Start(ctx context.Context) error {
 	said := ""
 	for {
-		err := p.make(ctx)
+		err := p.makePresets(ctx)
 		if err == nil || ctx.Err() != nil {
 			return nil
 		}
@@ -66,12 +67,13 @@ func (p *presets) Start(ctx context.Context) error {
 	}
 }
 
-// make makes the classes, unless the record says that it was done, or the cluster had classes before.
-func (p *presets) make(ctx context.Context) error {
+// makePresets creates the classes, unless the record states that they were created or that the cluster already had
+// classes.
+func (p *presets) makePresets(ctx context.Context) error {
 	record := &corev1.ConfigMap{}
 	err := p.live.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: presetsRecord}, record)
 	if apierrors.IsNotFound(err) {
-		record, err = p.begin(ctx)
+		record, err = p.beginPresets(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("look for the ConfigMap %s: %w", presetsRecord, err)
@@ -91,8 +93,8 @@ func (p *presets) make(ctx context.Context) error {
 	return nil
 }
 
-// begin makes the record. Where there are classes already, nothing is left to be done.
-func (p *presets) begin(ctx context.Context) (*corev1.ConfigMap, error) {
+// beginPresets creates the record. If the cluster already has classes, the record states that the work is done.
+func (p *presets) beginPresets(ctx context.Context) (*corev1.ConfigMap, error) {
 	var have v1.VirtualMachineClassList
 	if err := p.live.List(ctx, &have, client.Limit(1)); err != nil {
 		return nil, err

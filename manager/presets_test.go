@@ -15,6 +15,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/tier"
 )
 
 // failing fails from the n-th write on, as for a manager that is killed there.
@@ -43,6 +44,7 @@ func (f *failing) Patch(ctx context.Context, o client.Object, p client.Patch, op
 // A cluster without classes gets two, by a manager that may be killed at any write; and never again what an
 // administrator deletes, nor what was changed.
 func TestPresetClasses(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	k := clustertest.New(t, cluster.Options{})
 	scheme, err := newScheme()
@@ -68,13 +70,13 @@ func TestPresetClasses(t *testing.T) {
 	}
 	for killed := range 4 {
 		n := k.Namespace(t)
-		require.ErrorIs(t, in(n, &failing{admin, killed}).make(t.Context()), errKilled)
-		require.NoError(t, in(n, admin).make(t.Context()))
+		require.ErrorIs(t, in(n, &failing{admin, killed}).makePresets(t.Context()), errKilled)
+		require.NoError(t, in(n, admin).makePresets(t.Context()))
 		require.Equal(t, []string{"generic", "host"}, names(), "killed at write %d", killed)
 		remove("generic")
-		require.NoError(t, in(n, admin).make(t.Context()))
+		require.NoError(t, in(n, admin).makePresets(t.Context()))
 		require.Equal(t, []string{"host"}, names(), "what was deleted stays so")
-		require.NoError(t, in(k.Namespace(t), admin).make(t.Context()))
+		require.NoError(t, in(k.Namespace(t), admin).makePresets(t.Context()))
 		require.Equal(t, []string{"host"}, names(), "also when another namespace gets a manager")
 		remove("host")
 	}

@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// reach tracks whether the API server answers. The libraries don't log watches that can't
-// be opened, so a manager without a connection would look like one with nothing to do.
+// reach tracks whether the API server answers. The libraries don't log watches that can't be opened, so a manager
+// without a connection would look like an idle manager.
 type reach struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
-	answered time.Time // last
+	answered time.Time // time of the last answer
 	away     bool
 }
 
-// patient is how long failures and answers may alternate before the API server counts as
-// unreachable.
+// patient is how long requests may fail without any answer before the API server counts as unreachable.
 const patient = 10 * time.Second
 
-// wrap is for the configuration of a client.
-func (r *reach) wrap(next http.RoundTripper) http.RoundTripper { return reacher{r, next} }
+// wrapTransport wraps the transport in the configuration of a client.
+func (r *reach) wrapTransport(next http.RoundTripper) http.RoundTripper { return reacher{r, next} }
 
 type reacher struct {
 	*reach
@@ -32,14 +31,14 @@ type reacher struct {
 // RoundTrip implements http.RoundTripper.
 func (r reacher) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.next.RoundTrip(request)
-	if err == nil || request.Context().Err() == nil { // else the caller has given up
-		r.record(err, time.Now())
+	if err == nil || request.Context().Err() == nil { // otherwise the caller has given up
+		r.recordRequest(err, time.Now())
 	}
 	return response, err
 }
 
-// record records the result of a request.
-func (r *reach) record(err error, now time.Time) {
+// recordRequest records the result of a request.
+func (r *reach) recordRequest(err error, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

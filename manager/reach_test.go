@@ -25,22 +25,22 @@ func TestReach(t *testing.T) {
 	var log bytes.Buffer
 	r := &reach{log: slog.New(slog.NewTextHandler(&log, nil))}
 	refused, now := errors.New("connection refused"), time.Unix(1<<30, 0)
-	r.record(nil, now)
+	r.recordRequest(nil, now)
 	for range 5 {
-		r.record(refused, now.Add(patient))
+		r.recordRequest(refused, now.Add(patient))
 		require.False(t, r.isAway())
 		now = now.Add(patient)
-		r.record(nil, now)
+		r.recordRequest(nil, now)
 	}
 	require.Empty(t, log.String())
 	for range 5 {
 		now = now.Add(2 * patient)
-		r.record(refused, now)
+		r.recordRequest(refused, now)
 		require.True(t, r.isAway())
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "connection refused"))
-	r.record(nil, now)
-	r.record(nil, now)
+	r.recordRequest(nil, now)
+	r.recordRequest(nil, now)
 	require.False(t, r.isAway())
 	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
 }
@@ -81,7 +81,7 @@ func TestTracesAreWanted(t *testing.T) {
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
 		s, mgr := newStarts(), &added{}
 		vms := store.New("vms", func() string { return "" })
-		require.NoError(t, s.trace(t.Context(), mgr, "v1", "vms", vms, slog.New(slog.DiscardHandler)))
+		require.NoError(t, s.traceStarts(t.Context(), mgr, "v1", "vms", vms, slog.New(slog.DiscardHandler)))
 		require.Equal(t, count, mgr.count, endpoint)
 		require.Equal(t, count == 1, s.tracer != nil)
 	}

@@ -27,50 +27,48 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/capture"
-	"vmop/manager/migration"
-	"vmop/manager/serve"
+	"vmop/internal/yamlfile"
+	"vmop/manager/operation/migration"
+	snapshotctl "vmop/manager/snapshot/controller"
 	"vmop/manager/store"
-	"vmop/manager/stream"
-	"vmop/manager/vm"
+	"vmop/manager/vm/controller"
+	"vmop/manager/web/serve"
+	"vmop/manager/web/stream"
 	"vmop/runner/control"
-	"vmop/yamlfile"
 )
 
-// Options are what a manager needs.
+// Options configure a manager.
 type Options struct {
 	// Connection to the API server.
 	Connection Connection
-	// ConfigFile is read, and read again when it changes. It may be absent if
-	// ConfigOptional.
+	// ConfigFile is read at the start and whenever it changes. If ConfigOptional is true, it may be missing.
 	ConfigFile     string
 	ConfigOptional bool
-	// RunnerImage is the runner's image if neither the VM nor the configuration
-	// names one.
+	// RunnerImage is the runner's image if neither the VM nor the configuration specifies an image.
 	RunnerImage string
-	// LeaderElection makes the manager wait until it leads those of its namespace.
+	// LeaderElection makes the manager wait until it becomes the leader of its namespace.
 	LeaderElection bool
-	// Instance is the name of this manager among them, in the lease and in events.
+	// Instance is the unique name of this manager, in the lease and in events.
 	Instance string
-	// HealthAddress is where /healthz and /readyz are served, MetricsAddress where
-	// /metrics and /metrics/vms are; "" means nowhere.
+	// HealthAddress is the address of /healthz and /readyz. MetricsAddress is the address of /metrics and
+	// /metrics/vms. "" disables them.
 	HealthAddress, MetricsAddress string
-	// Handler takes what is logged, at all levels. Levels filter it.
+	// Handler receives log records of all levels. Levels filter them.
 	Handler slog.Handler
 	Levels  *Levels
 	// Version of the program.
 	Version string
 }
 
-// leaseName is the name of the lease of those who can lead.
+// leaseName is the name of the lease for leader election.
 const leaseName = "vm-operator"
 
-// gracePeriod is how long reconciliations may take after a stop is requested. What is not
-// done, the next manager does.
+// gracePeriod is how long reconciliations may take after the manager was asked to stop. The next manager
+// completes the rest.
 const gracePeriod = 15 * time.Second
 
-// Run manages VMs until ctx is done, and returns nil then. Faults in the configuration are
-// an error of type yamlfile.Faults, or ErrNoNamespace.
+// Run manages VMs until ctx is done, and then returns nil. An invalid configuration causes an error of type
+// yamlfile.Faults, or ErrNoNamespace.
 func Run(ctx context.Context, opts Options) error {
 	log := slog.New(leveled{opts.Handler, &opts.Levels.Manager})
 	live, err := newLive(opts, log)
@@ -99,10 +97,10 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
 	types, starts := newTypeChecker(), newStarts()
-	vms, err := vm.Add(mgr, vm.Options{
-		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed,
-		Types: types, Kill: keys.Kill, Guest: runners{keys}.guest,
-		Source: runners{keys}.source, Target: runners{keys}.target, Started: starts.observe,
+	vms, err := controller.Add(mgr, controller.Options{
+		Namespace: namespace, Instance: opts.Instance, Settings: live.currentSettings, Changed: live.changed,
+		Types: types, Kill: keys.Kill, Guest: runners{keys}.guestOf,
+		Source: runners{keys}.sourceRunner, Target: runners{keys}.targetRunner, Started: starts.observeStart,
 	})
 	if err != nil {
 		return err
@@ -112,9 +110,10 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(leads(log, opts.Instance)),
-		mgr.Add(store.Always(live.follow)), mgr.Add(newPresets(mgr, namespace, log)), mgr.Add(store.Always(keys.Run)),
-		mgr.Add(store.Always(pages.Run)), starts.trace(ctx, mgr, opts.Version, namespace, vms.Store(), log),
+	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(logLeadership(log, opts.Instance)),
+		mgr.Add(store.Always(live.followFiles)), mgr.Add(newPresets(mgr, namespace, log)),
+		mgr.Add(store.Always(keys.Run)),
+		mgr.Add(store.Always(pages.Run)), starts.traceStarts(ctx, mgr, opts.Version, namespace, vms.Store(), log),
 		mgr.Add(newMetrics(opts, mgr, vms, live, api, pages, starts, namespace, keys, log)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
@@ -129,8 +128,8 @@ func Run(ctx context.Context, opts Options) error {
 	return err
 }
 
-// leads says when this manager leads.
-func leads(log *slog.Logger, instance string) ctrl.RunnableFunc {
+// logLeadership returns a function that logs when this manager becomes the leader.
+func logLeadership(log *slog.Logger, instance string) ctrl.RunnableFunc {
 	return func(context.Context) error {
 		log.Info("became the leader", "instance", instance)
 		return nil
@@ -143,7 +142,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, errors.Join(kubescheme.AddToScheme(scheme), v1.AddToScheme(scheme))
 }
 
-// newManager returns the library's manager: client, lease, probes.
+// newManager returns the library's manager, with its client, lease and probes.
 func newManager(opts Options, namespace string, log *slog.Logger, libraries logr.Logger,
 	api *reach,
 ) (ctrl.Manager, error) {
@@ -154,13 +153,13 @@ func newManager(opts Options, namespace string, log *slog.Logger, libraries logr
 	rc := rest.CopyConfig(opts.Connection.Config)
 	rc.UserAgent = "vmop-manager/" + opts.Version
 	rc.QPS = -1 // the API server limits its load itself
-	rc.Wrap(api.wrap)
+	rc.Wrap(api.wrapTransport)
 	rc.WarningHandler = &serverWarnings{log: log, logged: map[string]bool{}}
 	o := ctrl.Options{
 		Scheme: scheme, Logger: libraries,
-		Cache:                   cache.Options{ReaderFailOnMissingInformer: true}, // nothing uses it
+		Cache:                   cache.Options{ReaderFailOnMissingInformer: true}, // unused
 		HealthProbeBindAddress:  opts.HealthAddress,
-		Metrics:                 metricsserver.Options{BindAddress: "0"}, // ours serves its registry, too
+		Metrics:                 metricsserver.Options{BindAddress: "0"}, // our server also serves this registry
 		GracefulShutdownTimeout: new(gracePeriod),
 		Controller:              ctrlconfig.Controller{CacheSyncTimeout: 2 * time.Minute},
 	}
@@ -172,7 +171,7 @@ func newManager(opts Options, namespace string, log *slog.Logger, libraries logr
 		o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
 		o.LeaderElectionResourceLockInterface = &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: leaseName}, Client: client,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: opts.Instance}, // and no events: the lease has it
+			LockConfig: resourcelock.ResourceLockConfig{Identity: opts.Instance}, // no events: see the lease
 		}
 	}
 	mgr, err := ctrl.New(rc, o)
@@ -197,41 +196,41 @@ func knowsKinds(mapper meta.RESTMapper) error {
 	return nil
 }
 
-// addProbes adds /healthz and /readyz: the manager is healthy while it answers, and ready
-// when everything has been listed and the pages are served, whether it leads or stands by.
-func addProbes(mgr ctrl.Manager, vms *vm.Controller, pages *serve.Pages) error {
+// addProbes adds /healthz and /readyz. The manager is healthy while it answers. It is ready when everything has
+// been listed and the pages are served, both as the leader and in standby.
+func addProbes(mgr ctrl.Manager, vms *controller.Controller, pages *serve.Pages) error {
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }),
 		mgr.AddReadyzCheck("lists", func(*http.Request) error { return vms.Ready() }),
 		mgr.AddReadyzCheck("pages", func(*http.Request) error { return pages.Ready() }))
 }
 
-// logWarnings logs what works but should be changed.
+// logWarnings logs warnings about the configuration.
 func logWarnings(log *slog.Logger, warnings []yamlfile.Warning) {
 	for _, w := range warnings {
 		log.Warn("configuration: " + w.String())
 	}
 }
 
-// runners are those of VMs, as keys reach them.
+// runners returns clients of runners, using keys.
 type runners struct{ *stream.Keys }
 
-// guest returns the guest of a VM, of which a snapshot is made.
-func (r runners) guest(vm *v1.VirtualMachine, pod *corev1.Pod) (capture.Guest, error) {
-	return r.client(stream.TargetOf(vm, pod.UID, pod.Status.PodIP))
+// guestOf returns a client for the guest of a VM, for a snapshot.
+func (r runners) guestOf(vm *v1.VirtualMachine, pod *corev1.Pod) (snapshotctl.Guest, error) {
+	return r.clientAt(stream.TargetOf(vm, pod.UID, pod.Status.PodIP))
 }
 
-// source returns the runner whose guest is moved.
-func (r runners) source(vm *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error) {
-	return r.client(stream.TargetOf(vm, pod.UID, pod.Status.PodIP))
+// sourceRunner returns a client for the source runner of a migration.
+func (r runners) sourceRunner(vm *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error) {
+	return r.clientAt(stream.TargetOf(vm, pod.UID, pod.Status.PodIP))
 }
 
-// target returns the runner to which it is moved.
-func (r runners) target(vm *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error) {
-	return r.client(stream.ArrivingOf(vm, pod.UID, pod.Status.PodIP))
+// targetRunner returns a client for the target runner of a migration.
+func (r runners) targetRunner(vm *v1.VirtualMachine, pod *corev1.Pod) (migration.Runner, error) {
+	return r.clientAt(stream.ArrivingOf(vm, pod.UID, pod.Status.PodIP))
 }
 
-func (r runners) client(at stream.Target, err error) (*control.Client, error) {
+func (r runners) clientAt(at stream.Target, err error) (*control.Client, error) {
 	if err != nil {
 		return nil, err
 	}

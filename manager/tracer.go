@@ -8,11 +8,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"vmop/manager/store"
-	"vmop/manager/trace"
+	"vmop/manager/vm/trace"
 )
 
-// trace has traces made of starts, if they are wanted. The store must not be followed yet.
-func (s *starts) trace(ctx context.Context, mgr ctrl.Manager, version, namespace string, vms *store.Store,
+// traceStarts sets up traces of starts if they are enabled. It must be called before the store follows the API server.
+func (s *starts) traceStarts(ctx context.Context, mgr ctrl.Manager, version, namespace string, vms *store.Store,
 	log *slog.Logger,
 ) (err error) {
 	s.tracer, err = trace.New(ctx, trace.Options{Version: version, Namespace: namespace, VM: vms.VM, Log: log})
@@ -23,6 +23,6 @@ func (s *starts) trace(ctx context.Context, mgr ctrl.Manager, version, namespace
 		return nil
 	}
 	vms.OnChange(s.tracer.Changed)
-	log.Info("traces of starts are sent") // where to, and as whom, may be secret
+	log.Info("traces of starts are sent") // do not log the address and user, which may be secret
 	return mgr.Add(store.Always(s.tracer.Run))
 }

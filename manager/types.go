@@ -13,8 +13,9 @@ import (
 	"sync"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
-	"vmop/manager/vm"
+	"vmop/internal/yamlfile"
+	"vmop/manager/vm/controller"
+	"vmop/manager/vm/objects"
 	"vmop/runner/config"
 	"vmop/runner/status/k8s"
 	"vmop/vmspec"
@@ -23,18 +24,16 @@ import (
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/sandbox"
-	"vmop/yamlfile"
 )
 
-// mostVerdicts bounds the cache, some hundred bytes each.
+// mostVerdicts is the maximum size of the cache. A verdict takes several hundred bytes.
 const mostVerdicts = 20_000
 
-// typeChecker implements vm.TypeChecker: it computes the launch plan as the runner will, on
-// a described host. Stock types are evaluated in this process, custom ones in one of their
-// own, one at a time, since each may take 300 MB. Verdicts are cached by what they depend
-// on.
+// typeChecker implements controller.TypeChecker. It computes the launch plan in the same way as the runner, on a
+// simulated host. It evaluates stock types in this process. It evaluates custom types in separate processes, one
+// at a time, because each may take 300 MB. It caches verdicts by their inputs.
 type typeChecker struct {
-	child chan struct{} // a semaphore of one: processes
+	child chan struct{} // allows one child process
 
 	mu       sync.Mutex
 	verdicts map[verdictKey]verdict
@@ -43,10 +42,10 @@ type typeChecker struct {
 
 type verdictKey [sha256.Size]byte
 
-// verdict is what a type makes of a machine.
+// verdict is the result of a type for a machine.
 type verdict struct {
-	refusal      string // why it makes no plan; "" is acceptance
-	architecture string // of the guest, in Kubernetes' words
+	refusal      string // why the type returned no plan; "" means success
+	architecture string // of the guest, with Kubernetes' name
 }
 
 func newTypeChecker() *typeChecker {
@@ -55,11 +54,11 @@ func newTypeChecker() *typeChecker {
 	}
 }
 
-// CheckType implements vm.TypeChecker.
+// CheckType implements controller.TypeChecker.
 func (c *typeChecker) CheckType(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (
 	architecture string, err error,
 ) {
-	key, err := keyOf(m, modules)
+	key, err := verdictKeyOf(m, modules)
 	if err != nil {
 		return "", err
 	}
@@ -67,7 +66,7 @@ func (c *typeChecker) CheckType(ctx context.Context, m *v1.VirtualMachine, modul
 	is, known := c.verdicts[key]
 	c.mu.Unlock()
 	if !known {
-		if is, err = c.verdict(ctx, m, modules); err != nil {
+		if is, err = c.verdictOf(ctx, m, modules); err != nil {
 			return "", err
 		}
 		c.mu.Lock()
@@ -78,17 +77,16 @@ func (c *typeChecker) CheckType(ctx context.Context, m *v1.VirtualMachine, modul
 		c.mu.Unlock()
 	}
 	if is.refusal != "" {
-		return "", vm.TypeRefused{Message: is.refusal}
+		return "", controller.TypeRefused{Message: is.refusal}
 	}
 	return is.architecture, nil
 }
 
-// keyOf returns the hash of what a verdict depends on: the machine, and the modules of a
-// custom type.
-func keyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictKey, err error) {
+// verdictKeyOf returns the hash of a verdict's inputs: the machine, and the modules of a custom type.
+func verdictKeyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictKey, err error) {
 	hash := sha256.New()
 	machine := m.Spec.VM
-	machine.State = "" // the plan does not depend on it
+	machine.State = "" // not an input of the plan
 	to := json.NewEncoder(hash)
 	parts := []any{m.Name, m.Spec.VMType.Source, m.Spec.CloudInit, m.Spec.Provisioning, machine}
 	if err := to.Encode(parts); err != nil {
@@ -103,9 +101,9 @@ func keyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictKey, err
 	return key, nil
 }
 
-// verdict asks the type. An error means that the verdict is not known.
-func (c *typeChecker) verdict(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (verdict, error) {
-	made, err := c.plan(ctx, m, modules)
+// verdictOf asks the type. An error means that the verdict is unknown.
+func (c *typeChecker) verdictOf(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (verdict, error) {
+	made, err := c.planOf(ctx, m, modules)
 	var refused *noPlan
 	switch {
 	case errors.As(err, &refused):
@@ -116,8 +114,8 @@ func (c *typeChecker) verdict(ctx context.Context, m *v1.VirtualMachine, modules
 	return verdict{architecture: nodeArchitecture(made.GuestArchitecture())}, nil
 }
 
-// nodeArchitecture returns the architecture of the nodes that run a guest by KVM, which QEMU and Kubernetes have
-// different names for; "" if there are none.
+// nodeArchitecture returns the architecture of the nodes that can run a guest with KVM, or "". QEMU and
+// Kubernetes have different names for architectures.
 func nodeArchitecture(guest string) string {
 	switch guest {
 	case "x86_64", "i386":
@@ -128,17 +126,17 @@ func nodeArchitecture(guest string) string {
 	return ""
 }
 
-// noPlan is why a type makes no plan of a VM.
+// noPlan is the error of a type that returns no plan for a VM.
 type noPlan struct {
-	text string // in the words of the resource
-	err  error  // in those of the runner's configuration; nil if that is the text
+	text string // in the terms of the resource
+	err  error  // in the terms of the runner's configuration; nil if equal to text
 }
 
 func (n *noPlan) Error() string { return n.text }
 func (n *noPlan) Unwrap() error { return n.err }
 
-// plan returns the plan that the type makes. The error is a *noPlan if there is none.
-func (c *typeChecker) plan(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (*plan.Plan, error) {
+// planOf returns the type's plan. The error is a *noPlan if the type returns no plan.
+func (c *typeChecker) planOf(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (*plan.Plan, error) {
 	text, err := objects.Config(m, objects.Given{})
 	if err != nil {
 		return nil, &noPlan{text: err.Error()}
@@ -159,8 +157,8 @@ func (c *typeChecker) plan(ctx context.Context, m *v1.VirtualMachine, modules ma
 	if spec.UUID == "" {
 		spec.UUID = anyUUID
 	}
-	spec, _ = vmspec.ResolveResources(spec.WithDefaults(), modeInPod) // which knows every path
-	made, err := c.launch(ctx, source, cfg.VMType, spec, hostFor(cfg))
+	spec, _ = vmspec.ResolveResources(spec.WithDefaults(), modeInPod) // modeInPod never fails
+	made, err := c.launchType(ctx, source, cfg.VMType, spec, hostFor(cfg))
 	switch {
 	case err == nil:
 		return made, nil
@@ -174,18 +172,18 @@ func (c *typeChecker) plan(ctx context.Context, m *v1.VirtualMachine, modules ma
 	return nil, err
 }
 
-// typePath is where a VM names its type.
+// typePath is the path of a VM's type.
 const typePath = "spec.vmType.source"
 
-// anyUUID stands for the one that the runner generates.
+// anyUUID represents the UUID that the runner generates.
 const anyUUID = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
 
-// ofYourOwn says where custom types come from to users, who don't see the pod's folders.
+// ofYourOwn explains the origin of custom types to users, who don't see the pod's folders.
 const ofYourOwn = "custom types come from a ConfigMap (spec.vmType.configMap, or vmTypesConfigMap of the manager's " +
 	"configuration) or a registry (spec.vmType.image)"
 
-// launch lets a type compute a plan.
-func (c *typeChecker) launch(ctx context.Context, source vmtypes.Source, name string,
+// launchType makes a type compute a plan.
+func (c *typeChecker) launchType(ctx context.Context, source vmtypes.Source, name string,
 	spec vmspec.Spec, host vmtypes.Host,
 ) (made *plan.Plan, err error) {
 	if vmtypes.IsStock(name) {
@@ -195,15 +193,15 @@ func (c *typeChecker) launch(ctx context.Context, source vmtypes.Source, name st
 		}
 		return t.Launch(ctx, spec, host)
 	}
-	err = c.alone(ctx, func() error {
+	err = c.runAlone(ctx, func() error {
 		made, err = evaluate.Type{Source: source, Name: name}.Launch(ctx, spec, host)
 		return err
 	})
 	return made, err
 }
 
-// alone does what takes a process while no other does.
-func (c *typeChecker) alone(ctx context.Context, do func() error) error {
+// runAlone runs a function that starts a child process, while no other such function is running.
+func (c *typeChecker) runAlone(ctx context.Context, do func() error) error {
 	select {
 	case c.child <- struct{}{}:
 	case <-ctx.Done():
@@ -213,7 +211,7 @@ func (c *typeChecker) alone(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// stockType loads a type once: loading takes longer than using it.
+// stockType loads a stock type once, because loading takes longer than using it.
 func (c *typeChecker) stockType(ctx context.Context, name string) (*vmtypes.Type, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,8 +236,7 @@ func isOfType(err error) bool {
 	return errors.As(err, new(*vmtypes.Error)) || errors.As(err, new(vmtypes.Errors))
 }
 
-// withoutPlaces returns faults without their lines, which are those of a file that the
-// user doesn't see.
+// withoutPlaces formats errors without their lines, which belong to a file that the user does not see.
 func withoutPlaces(err error) string {
 	var faults yamlfile.Faults
 	if !errors.As(err, &faults) {
@@ -255,7 +252,7 @@ func withoutPlaces(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// sourceOf returns the modules of a ConfigMap as the folder that the pod will see.
+// sourceOf returns the modules of a ConfigMap as the folder in the pod.
 func sourceOf(modules map[string]string) (vmtypes.Source, error) {
 	s := vmtypes.Source{Dir: objects.VMTypesDir, Modules: map[string]string{}, Refused: map[string]string{}}
 	for name, text := range modules {
@@ -273,8 +270,8 @@ func sourceOf(modules map[string]string) (vmtypes.Source, error) {
 	return s, nil
 }
 
-// hostFor describes the runner's container, where the plan will be computed: the files of
-// the image, and KVM if the VM may use it. The guest's architecture is up to the type.
+// hostFor describes the runner's container, where the plan will be computed: the files of the image, and KVM if
+// the VM may use it. The type decides the guest's architecture.
 func hostFor(c *config.Config) vmtypes.Host {
 	files := slices.Concat(distribution.Files("debian-12"), distribution.Files("debian-12-arm64"))
 	accelerated := []vmspec.Accelerator{"", vmspec.AcceleratorAuto, vmspec.AcceleratorKVM}
@@ -283,7 +280,7 @@ func hostFor(c *config.Config) vmtypes.Host {
 		KVM:                slices.Contains(accelerated, c.VM.Accelerator),
 		HasDisplayPassword: true,
 		Files:              vmtypes.Files{Folder: objects.ImageRepositoryDir, Only: true},
-		Exists: func(path string) bool { // of images, the runner knows it
+		Exists: func(path string) bool { // only the runner knows the images
 			_, image := vmspec.Inside(objects.ImageRepositoryDir, path)
 			return image || slices.Contains(files, path)
 		},
@@ -297,7 +294,7 @@ func hostFor(c *config.Config) vmtypes.Host {
 	return host
 }
 
-// modeInPod returns the kind of file of a path in the pod of a VM: in /dev, there are disks.
+// modeInPod returns the file type of a path in a VM's pod: paths in /dev are disks.
 func modeInPod(path string) (fs.FileMode, error) {
 	if strings.HasPrefix(path, "/dev/") {
 		return fs.ModeDevice, nil

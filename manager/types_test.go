@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/vm"
+	"vmop/manager/vm/controller"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 )
@@ -103,7 +103,7 @@ func TestTypeChecker(t *testing.T) {
 					require.NoError(t, err)
 					continue
 				}
-				var refused vm.TypeRefused
+				var refused controller.TypeRefused
 				require.ErrorAs(t, err, &refused)
 				require.Contains(t, refused.Message, row.want)
 			}
@@ -125,7 +125,7 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	blue := withOptions(machine("a", "mine"), `{"colour": "blue"}`)
 	err := check(over, blue, derived)
 	require.ErrorIs(t, err, context.Canceled)
-	require.False(t, errors.As(err, new(vm.TypeRefused)))
+	require.False(t, errors.As(err, new(controller.TypeRefused)))
 	require.Empty(t, c.verdicts)
 
 	require.NoError(t, check(t.Context(), blue, derived))
@@ -167,7 +167,7 @@ func TestWhatNoRunnerTakes(t *testing.T) {
 	m := machine("a", "standard")
 	m.Spec.VM.Firmware = "coreboot"
 	_, err := newTypeChecker().CheckType(t.Context(), m, nil)
-	var refused vm.TypeRefused
+	var refused controller.TypeRefused
 	require.ErrorAs(t, err, &refused)
 	require.Contains(t, refused.Message, "vm.firmware")
 	require.NotContains(t, refused.Message, "spec:", "a place in a file that users don't see")

@@ -6,13 +6,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"vmop/manager/scrape"
 	"vmop/manager/store"
-	"vmop/manager/stream"
+	"vmop/manager/vm/scrape"
+	"vmop/manager/web/stream"
 )
 
-// reached are the runners of VMs, where their metrics are to be had. They are looked up once, until something about the
-// VM changes, because to decode 5000 VMs and pods takes much of the time in which an answer is expected.
+// reached caches the runners that provide the metrics of VMs. A runner is looked up once and again after its VM
+// has changed, because decoding 5000 VMs and pods would take much of the time allowed for an answer.
 type reached struct {
 	store *store.Store
 	keys  *stream.Keys
@@ -21,43 +21,43 @@ type reached struct {
 	known map[string]func() (scrape.Runner, error) // by VM
 }
 
-// newScraper returns the handler of requests for the metrics of all VMs, to which only the manager that leads has an
-// answer. The store must not be followed yet.
+// newScraper returns the handler of requests for the metrics of all VMs. Only the leader returns metrics.
+// newScraper must be called before the store follows the API server.
 func newScraper(namespace string, s *store.Store, keys *stream.Keys, leads func() bool,
 	log *slog.Logger,
 ) *scrape.Scraper {
 	r := &reached{store: s, keys: keys, known: map[string]func() (scrape.Runner, error){}}
-	s.OnChange(r.forget)
+	s.OnChange(r.forgetVM)
 	return scrape.New(scrape.Options{
-		Namespace: namespace, Runner: r.runner, Log: log,
+		Namespace: namespace, Runner: r.runnerOf, Log: log,
 		VMs: func() []string {
 			if !leads() {
-				return nil // each VM must be there once
+				return nil // each VM must occur once
 			}
 			return s.Names()
 		},
 	})
 }
 
-func (r *reached) forget(vm string) {
+func (r *reached) forgetVM(vm string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.known, vm)
 }
 
-// runner implements scrape.Options.Runner. What changes while it is looked up is looked up again the next time.
-func (r *reached) runner(vm string) (scrape.Runner, error) {
+// runnerOf implements scrape.Options.Runner. If a VM changes during the look-up, the next call looks it up again.
+func (r *reached) runnerOf(vm string) (scrape.Runner, error) {
 	r.mu.Lock()
 	find, known := r.known[vm]
 	if !known {
-		find = sync.OnceValues(func() (scrape.Runner, error) { return r.find(vm) })
+		find = sync.OnceValues(func() (scrape.Runner, error) { return r.findRunner(vm) })
 		r.known[vm] = find
 	}
 	r.mu.Unlock()
 	return find()
 }
 
-func (r *reached) find(name string) (scrape.Runner, error) {
+func (r *reached) findRunner(name string) (scrape.Runner, error) {
 	vm, err := r.store.VM(name)
 	if vm == nil || err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (r *reached) find(name string) (scrape.Runner, error) {
 	}
 	target, err := stream.TargetOf(vm, pod.UID, pod.Status.PodIP)
 	if err != nil {
-		return nil, nil // it has not reported yet, or is older than this port
+		return nil, nil // the runner has not reported yet, or lacks this port
 	}
 	return r.keys.Bounded(target, scrape.MostBytes), nil
 }

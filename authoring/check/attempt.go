@@ -43,28 +43,28 @@ type child struct {
 	ended  chan struct{}
 }
 
-// process is QEMU as it is started.
-func (a *attempt) process() plan.Process {
+// runningProcess is QEMU as it is started.
+func (a *attempt) runningProcess() plan.Process {
 	q := a.plan.QEMU
 	q.Args = a.args
 	return q
 }
 
-// run starts everything, looks at the machine, and ends it. It returns the index
+// startAndInspect starts everything, looks at the machine, and ends it. It returns the index
 // of an option whose device is not there, or -1.
-func (a *attempt) run(ctx context.Context, program string, r *Result) int {
+func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result) int {
 	// The kernel ends the processes when this thread ends, in whatever way.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	a.open = map[string]*os.File{}
-	defer a.end()
-	if err := a.prepare(ctx); err != nil {
-		*r = r.cannot(err)
+	defer a.stopProcesses()
+	if err := a.startHelpers(ctx); err != nil {
+		*r = r.untestable(err)
 		return -1
 	}
 	near, far, err := socketPair()
 	if err != nil {
-		*r = r.cannot(err)
+		*r = r.untestable(err)
 		return -1
 	}
 	session := qmp.New(near)
@@ -75,29 +75,29 @@ func (a *attempt) run(ctx context.Context, program string, r *Result) int {
 		listener.Close() // or QEMU waited for a helper that has ended
 	}
 	if err != nil {
-		*r = r.cannot(err)
+		*r = r.untestable(err)
 		return -1
 	}
 	m := inspection{ctx: ctx, session: session, plan: a.plan, args: a.args}
-	err = m.examine(r)
+	err = m.examineMachine(r)
 	if err == nil {
-		err = m.quit()
+		err = m.quitQEMU()
 	}
-	<-qemu.over(err)
+	<-qemu.watchExit(err)
 	said := strings.TrimSpace(qemu.stderr.String())
 	switch {
 	case err == nil:
-		r.Warnings = warnings(said)
+		r.Warnings = planWarnings(said)
 	case ctx.Err() != nil:
 		r.Failures = []Failure{{Message: "QEMU has not created the machine: " + context.Cause(ctx).Error()}}
 	case said == "":
 		r.Failures = []Failure{{Message: fmt.Sprintf("QEMU ended (%s) without a message: %v",
 			qemu.cmd.ProcessState, err)}}
 	default:
-		if lost := a.lost(said); lost >= 0 {
+		if lost := a.lostDeviceOption(said); lost >= 0 {
 			return lost
 		}
-		if what := a.absent(said); what != "" {
+		if what := a.missingHostPart(said); what != "" {
 			r.Untried = "it needs " + what
 			return -1
 		}
@@ -106,17 +106,17 @@ func (a *attempt) run(ctx context.Context, program string, r *Result) int {
 	return -1
 }
 
-// over returns a channel that is closed when QEMU has ended. After a failed query it is killed.
-func (c *child) over(err error) <-chan struct{} {
+// watchExit returns a channel that is closed when QEMU has ended. After a failed query it is killed.
+func (c *child) watchExit(err error) <-chan struct{} {
 	if err != nil && !errors.Is(err, qmp.ErrClosed) {
 		_ = c.cmd.Process.Kill() // it may have ended
 	}
 	return c.ended
 }
 
-// lost returns the option of a device of the host that can't be opened.
-func (a *attempt) lost(said string) int {
-	option := a.process().Blame(said)
+// lostDeviceOption returns the option of a device of the host that can't be opened.
+func (a *attempt) lostDeviceOption(said string) int {
+	option := a.runningProcess().Blame(said)
 	if option == nil || option.Flag != "-device" {
 		return -1
 	}
@@ -126,9 +126,9 @@ func (a *attempt) lost(said string) int {
 		func(text string) bool { return strings.Contains(strings.ToLower(said), text) }) {
 		return -1
 	}
-	_, a.reason, _ = strings.Cut(said, words(*option)+": ")
+	_, a.reason, _ = strings.Cut(said, optionText(*option)+": ")
 	a.reason, _, _ = strings.Cut(a.reason, "\n")
-	return slices.IndexFunc(a.args, func(o plan.Option) bool { return words(o) == words(*option) })
+	return slices.IndexFunc(a.args, func(o plan.Option) bool { return optionText(o) == optionText(*option) })
 }
 
 // cannotOpen are texts in QEMU's message about a device that can't be opened.
@@ -142,8 +142,8 @@ var lacksOfKVM = []string{
 	"System Management Mode not supported by this hypervisor", "kernel doesn't allow setting HyperV",
 }
 
-// absent returns what this computer lacks, if that is the only reason that QEMU reports.
-func (a *attempt) absent(said string) string {
+// missingHostPart returns what this computer lacks, if that is the only reason that QEMU reports.
+func (a *attempt) missingHostPart(said string) string {
 	if lower := strings.ToLower(said); a.withoutKVM &&
 		(strings.Contains(lower, "kvm") || strings.Contains(lower, "kernel irqchip")) {
 		return "KVM"
@@ -163,8 +163,8 @@ func (a *attempt) absent(said string) string {
 	return ""
 }
 
-// warnings are the lines of QEMU's output that are about the plan.
-func warnings(said string) []string {
+// planWarnings are the lines of QEMU's output that are about the plan.
+func planWarnings(said string) []string {
 	var list []string
 	for line := range strings.Lines(said) {
 		ours := strings.Contains(line, "hub 9") || strings.Contains(line, "hub port")
@@ -175,10 +175,10 @@ func warnings(said string) []string {
 	return list
 }
 
-// prepare makes the sockets and starts the helpers.
-func (a *attempt) prepare(ctx context.Context) error {
+// startHelpers makes the sockets and starts the helpers.
+func (a *attempt) startHelpers(ctx context.Context) error {
 	for _, l := range a.plan.Listeners {
-		path := a.dir.place(l.Path)
+		path := a.dir.substitutePath(l.Path)
 		_ = os.Remove(path) // of an earlier attempt
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
@@ -211,7 +211,7 @@ func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 		return Needs{What: "the program " + filepath.Base(h.Executable) + ", which is not installed", Program: true}
 	}
 	if h.Dir != "" && !isFolder(h.Dir) {
-		if h.Dir, err = a.dir.folder(h.Dir); err != nil {
+		if h.Dir, err = a.dir.emptyFolder(h.Dir); err != nil {
 			return err
 		}
 	}
@@ -224,11 +224,11 @@ func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 			h.Args[i].Properties[j].Value = a.helperPath(h.Args[i].Properties[j].Value)
 		}
 	}
-	c, err := a.start(ctx, h, path, nil)
+	c, err := a.startProcess(ctx, h, path, nil)
 	if err != nil || h.Ready == "" {
 		return err
 	}
-	for ready := a.dir.place(h.Ready); ; {
+	for ready := a.dir.substitutePath(h.Ready); ; {
 		if _, err := os.Lstat(ready); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -263,7 +263,7 @@ func (a *attempt) helperPath(word string) string {
 	if _, err := os.Stat(path); err == nil {
 		return word
 	}
-	place, err := a.dir.folder(path)
+	place, err := a.dir.emptyFolder(path)
 	if err != nil {
 		return word
 	}
@@ -277,21 +277,21 @@ func isFolder(path string) bool {
 
 // startQEMU starts QEMU as the runner does, with its monitor at a socket.
 func (a *attempt) startQEMU(ctx context.Context, program string, monitor *os.File) (*child, error) {
-	q := a.process()
+	q := a.runningProcess()
 	fd := strconv.Itoa(3 + len(q.Descriptors()))
 	q.Args = append(slices.Clone(q.Args), plan.Option{Flag: "-S"},
 		plan.Option{Flag: "-chardev", Value: "socket,id=vmrunner-check,fd=" + fd},
 		plan.Option{Flag: "-mon", Value: "chardev=vmrunner-check,mode=control"})
 	q.Dir = ""
-	return a.start(ctx, q, program, monitor)
+	return a.startProcess(ctx, q, program, monitor)
 }
 
-// start starts a process of the plan.
-func (a *attempt) start(ctx context.Context, p plan.Process, program string, more *os.File) (*child, error) {
+// startProcess starts a process of the plan.
+func (a *attempt) startProcess(ctx context.Context, p plan.Process, program string, more *os.File) (*child, error) {
 	c := &child{name: p.Name, cmd: exec.CommandContext(ctx, program, p.Argv()...), ended: make(chan struct{})}
 	c.cmd.Dir = p.Dir
 	if p.Dir == "" {
-		c.cmd.Dir = a.dir.runtime()
+		c.cmd.Dir = a.dir.runtimeDir()
 	}
 	c.cmd.Env = os.Environ()
 	for _, v := range p.Env {
@@ -340,8 +340,8 @@ func (a *attempt) helpersSaid() string {
 	return text.String()
 }
 
-// end stops QEMU and the helpers.
-func (a *attempt) end() {
+// stopProcesses stops QEMU and the helpers.
+func (a *attempt) stopProcesses() {
 	for _, c := range slices.Backward(a.running) {
 		_ = c.cmd.Process.Kill() // it may have ended
 		<-c.ended

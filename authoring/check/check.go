@@ -70,39 +70,39 @@ const patience = time.Minute
 func (c *Checker) Sample(ctx context.Context, s *sample.Sample, launch Launch) (Result, error) {
 	start := time.Now()
 	dir, err := newFolder(c.qemuImg())
-	defer func() { _ = dir.remove() }() // what can't be removed is in a temporary folder
+	defer func() { _ = dir.removeAll() }() // what can't be removed is in a temporary folder
 	if err != nil {
 		return Result{}, err
 	}
 	facts := s.Host
 	host := facts.Host()
 	data, runtime := host.DataDir, host.RuntimeDir
-	facts.DataDir, facts.RuntimeDir = dir.data(), dir.runtime()
+	facts.DataDir, facts.RuntimeDir = dir.dataDir(), dir.runtimeDir()
 	p, err := launch(ctx, s.Type, s.VM, facts.Host())
 	if err != nil {
 		return Result{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("QEMU has %s", patience))
 	defer cancel()
-	r := c.try(ctx, p, dir)
+	r := c.tryPlan(ctx, p, dir)
 	for i, f := range r.Failures {
-		r.Failures[i].Message = dir.named(f.Message, data, runtime)
-		r.Failures[i].Option = dir.named(f.Option, data, runtime)
+		r.Failures[i].Message = dir.restoreNames(f.Message, data, runtime)
+		r.Failures[i].Option = dir.restoreNames(f.Option, data, runtime)
 	}
 	for _, list := range [][]string{r.Without, r.Warnings} {
 		for i := range list {
-			list[i] = dir.named(list[i], data, runtime)
+			list[i] = dir.restoreNames(list[i], data, runtime)
 		}
 	}
-	r.Untried = dir.named(r.Untried, data, runtime)
+	r.Untried = dir.restoreNames(r.Untried, data, runtime)
 	r.Time = time.Since(start)
 	return r, nil
 }
 
-// try has a plan tried, again without what is not there.
-func (c *Checker) try(ctx context.Context, p *plan.Plan, dir folder) Result {
+// tryPlan has a plan tried, again without what is not there.
+func (c *Checker) tryPlan(ctx context.Context, p *plan.Plan, dir folder) Result {
 	r := Result{}
-	program, err := c.program(p.QEMU.Executable)
+	program, err := c.programFor(p.QEMU.Executable)
 	if err != nil {
 		r.Untried, r.Missing = err.Error(), true
 		return r
@@ -112,31 +112,31 @@ func (c *Checker) try(ctx context.Context, p *plan.Plan, dir folder) Result {
 	kvm := wanted && c.canUseKVM(ctx, program)
 	for _, file := range p.Files {
 		if err := dir.copyOnce(file.From, file.To); err != nil {
-			return r.cannot(fmt.Errorf("copy %s: %w", file.From, err))
+			return r.untestable(fmt.Errorf("copy %s: %w", file.From, err))
 		}
 	}
 	without := map[int]bool{}
 	for {
-		args, from, err := replaced(p, dir, kvm, without)
+		args, from, err := replaceOptions(p, dir, kvm, without)
 		if err != nil {
-			return r.cannot(err)
+			return r.untestable(err)
 		}
 		a := &attempt{dir: dir, plan: p, args: args, withoutKVM: wanted && !kvm}
-		lost := a.run(ctx, program, &r)
+		lost := a.startAndInspect(ctx, program, &r)
 		if lost < 0 {
 			for i := range r.Failures {
-				r.Failures[i].origin(p, a, from)
+				r.Failures[i].locateOptions(p, a, from)
 			}
 			return r
 		}
 		option := p.QEMU.Args[from[lost]]
 		without[from[lost]] = true
-		r.Without = append(r.Without, words(option)+": "+a.reason)
+		r.Without = append(r.Without, optionText(option)+": "+a.reason)
 	}
 }
 
-// cannot records why a plan can't be tested.
-func (r Result) cannot(err error) Result {
+// untestable records why a plan can't be tested.
+func (r Result) untestable(err error) Result {
 	var needs Needs
 	if errors.As(err, &needs) {
 		r.Untried, r.Missing = needs.Error(), needs.Program
@@ -146,24 +146,24 @@ func (r Result) cannot(err error) Result {
 	return r
 }
 
-// origin adds the option of the plan that a failure is about.
-func (f *Failure) origin(p *plan.Plan, a *attempt, from []int) {
-	blamed := a.process().Blame(f.Message)
+// locateOptions adds the option of the plan that a failure is about.
+func (f *Failure) locateOptions(p *plan.Plan, a *attempt, from []int) {
+	blamed := a.runningProcess().Blame(f.Message)
 	if blamed == nil {
 		return
 	}
-	i := slices.IndexFunc(a.args, func(o plan.Option) bool { return words(o) == words(*blamed) })
+	i := slices.IndexFunc(a.args, func(o plan.Option) bool { return optionText(o) == optionText(*blamed) })
 	if i >= 0 {
-		f.Option, f.Origin = words(p.QEMU.Args[from[i]]), p.QEMU.Args[from[i]].Origin
+		f.Option, f.Origin = optionText(p.QEMU.Args[from[i]]), p.QEMU.Args[from[i]].Origin
 	}
 }
 
-func words(o plan.Option) string {
+func optionText(o plan.Option) string {
 	return strings.Join(o.Words(func(name string) string { return "<" + name + ">" }), " ")
 }
 
-// program returns the program of QEMU that stands for the one of a plan.
-func (c *Checker) program(planned string) (string, error) {
+// programFor returns the program of QEMU that stands for the one of a plan.
+func (c *Checker) programFor(planned string) (string, error) {
 	base := filepath.Base(planned)
 	if c.QEMU != "" {
 		info, err := os.Stat(c.QEMU)

@@ -40,14 +40,14 @@ func newFolder(qemuImg string) (folder, error) {
 	return f, nil
 }
 
-func (f folder) remove() error { return os.RemoveAll(f.path) }
+func (f folder) removeAll() error { return os.RemoveAll(f.path) }
 
-func (f folder) data() string    { return filepath.Join(f.path, dataFolder) }
-func (f folder) runtime() string { return filepath.Join(f.path, runtimeFolder) }
+func (f folder) dataDir() string    { return filepath.Join(f.path, dataFolder) }
+func (f folder) runtimeDir() string { return filepath.Join(f.path, runtimeFolder) }
 
-// place returns where a file is that is elsewhere for a VM that runs. What is in
+// substitutePath returns where a file is that is elsewhere for a VM that runs. What is in
 // the folder stays.
-func (f folder) place(path string) string {
+func (f folder) substitutePath(path string) string {
 	if path == "" || !filepath.IsAbs(path) || strings.HasPrefix(path, f.path+"/") {
 		return path
 	}
@@ -57,33 +57,33 @@ func (f folder) place(path string) string {
 	return f.places[path]
 }
 
-// named puts the names of a plan into a text of a program that knows those of the
+// restoreNames puts the names of a plan into a text of a program that knows those of the
 // folder.
-func (f folder) named(text, data, runtime string) string {
-	names := []string{f.data(), data, f.runtime(), runtime}
+func (f folder) restoreNames(text, data, runtime string) string {
+	names := []string{f.dataDir(), data, f.runtimeDir(), runtime}
 	for name, place := range f.places {
 		names = append(names, place, name)
 	}
 	return strings.NewReplacer(names...).Replace(text)
 }
 
-// socket returns a path for a socket that QEMU listens on.
-func (f folder) socket(name string) string {
-	return f.place("/socket/" + name + strconv.Itoa(len(f.places)))
+// socketPath returns a path for a socket that QEMU listens on.
+func (f folder) socketPath(name string) string {
+	return f.substitutePath("/socket/" + name + strconv.Itoa(len(f.places)))
 }
 
-// folder returns an empty folder.
-func (f folder) folder(path string) (string, error) {
-	place := f.place(path)
+// emptyFolder returns an empty folder.
+func (f folder) emptyFolder(path string) (string, error) {
+	place := f.substitutePath(path)
 	if err := os.MkdirAll(place, 0o700); err != nil {
 		return "", fmt.Errorf("make a folder in the place of %s: %w", path, err)
 	}
 	return place, nil
 }
 
-// blob returns a file that QEMU only reads: the file itself if it exists, else a substitute.
-func (f folder) blob(path, flag string) string {
-	if !filepath.IsAbs(path) || exists(path) {
+// blobFile returns a file that QEMU only reads: the file itself if it exists, else a substitute.
+func (f folder) blobFile(path, flag string) string {
+	if !filepath.IsAbs(path) || isReadableFile(path) {
 		return path
 	}
 	content := make([]byte, 512)
@@ -100,18 +100,18 @@ func (f folder) blob(path, flag string) string {
 		copy(content[0x22c:], "\xff\xff\xff7") // highest address of an initrd
 		copy(content[0x238:], "\xff\x07")      // longest command line
 	}
-	place := f.place(path)
+	place := f.substitutePath(path)
 	if err := os.WriteFile(place, content, 0o600); err != nil {
 		return path // QEMU says that it is missing
 	}
 	return place
 }
 
-// scratch returns a file that QEMU may write, and read before, in the place of one
+// scratchFile returns a file that QEMU may write, and read before, in the place of one
 // that it would write.
-func (f folder) scratch(path string) (string, error) {
-	place := f.place(path)
-	if exists(place) {
+func (f folder) scratchFile(path string) (string, error) {
+	place := f.substitutePath(path)
+	if isReadableFile(place) {
 		return place, nil
 	}
 	if err := os.WriteFile(place, make([]byte, 512), 0o600); err != nil {
@@ -130,17 +130,17 @@ type image struct {
 // usualSize is the size of images in bytes.
 const usualSize = 1 << 20
 
-// image returns an empty image, or the file itself if it is there and is only
+// emptyImage returns an empty image, or the file itself if it is there and is only
 // read. What exists in the folder stays: it was copied from a template.
-func (f folder) image(i image) (string, error) {
-	if i.readOnly && exists(i.path) {
+func (f folder) emptyImage(i image) (string, error) {
+	if i.readOnly && isReadableFile(i.path) {
 		return i.path, nil
 	}
-	place := f.place(i.path)
+	place := f.substitutePath(i.path)
 	if !filepath.IsAbs(place) { // a URL, or a name within QEMU's folders
-		place = f.place("/" + place)
+		place = f.substitutePath("/" + place)
 	}
-	if exists(place) {
+	if isReadableFile(place) {
 		return place, nil
 	}
 	if i.size == 0 {
@@ -177,7 +177,7 @@ func (f folder) makeImage(place string, i image) error {
 // copyOnce makes a file of the data directory from its template, or an empty one
 // if the template isn't there.
 func (f folder) copyOnce(from, to string) error {
-	if !exists(from) {
+	if !isReadableFile(from) {
 		return nil // who uses it makes one
 	}
 	source, err := os.Open(from)
@@ -185,7 +185,7 @@ func (f folder) copyOnce(from, to string) error {
 		return err
 	}
 	defer func() { _ = source.Close() }() // it was only read
-	target, err := os.OpenFile(f.place(to), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	target, err := os.OpenFile(f.substitutePath(to), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"vmop/qmp"
-	"vmop/runner/usernet"
+	"vmop/runner/machine/usernet"
 	"vmop/vmtypes/plan"
 )
 
@@ -20,8 +20,8 @@ type inspection struct {
 	args    []plan.Option
 }
 
-// query runs a QMP command and decodes what it returns.
-func (m *inspection) query(command string, arguments, result any) error {
+// queryQMP runs a QMP command and decodes what it returns.
+func (m *inspection) queryQMP(command string, arguments, result any) error {
 	reply, err := m.session.Run(m.ctx, qmp.Command{Execute: command, Arguments: arguments})
 	if err == nil && result != nil {
 		err = json.Unmarshal(reply, result)
@@ -29,10 +29,10 @@ func (m *inspection) query(command string, arguments, result any) error {
 	return err
 }
 
-// examine looks at the machine. The error says that there is none.
-func (m *inspection) examine(r *Result) error {
+// examineMachine looks at the machine. The error says that there is none.
+func (m *inspection) examineMachine(r *Result) error {
 	var status struct{ Status string }
-	if err := m.query("query-status", nil, &status); err != nil {
+	if err := m.queryQMP("query-status", nil, &status); err != nil {
 		return err
 	}
 	v := m.session.Version().QEMU
@@ -42,12 +42,12 @@ func (m *inspection) examine(r *Result) error {
 			Failure{Message: fmt.Sprintf("the machine is %s, want prelaunch", status.Status)})
 	}
 	var kind string
-	if err := m.query("qom-get", map[string]string{"path": "/machine", "property": "type"}, &kind); err != nil {
+	if err := m.queryQMP("qom-get", map[string]string{"path": "/machine", "property": "type"}, &kind); err != nil {
 		return err
 	}
 	r.Machine = strings.TrimSuffix(kind, "-machine")
 	for _, rule := range m.plan.Rules {
-		err := m.rule(rule)
+		err := m.checkRule(rule)
 		if errors.Is(err, qmp.ErrClosed) {
 			return err
 		}
@@ -58,28 +58,28 @@ func (m *inspection) examine(r *Result) error {
 	return nil
 }
 
-// quit ends QEMU.
-func (m *inspection) quit() error {
-	err := m.query("quit", nil, nil)
+// quitQEMU ends QEMU.
+func (m *inspection) quitQEMU() error {
+	err := m.queryQMP("quit", nil, nil)
 	if errors.Is(err, qmp.ErrClosed) {
 		return nil
 	}
 	return err
 }
 
-// rule checks that the machine supports what a rule allows.
-func (m *inspection) rule(rule plan.Rule) error {
+// checkRule checks that the machine supports what a rule allows.
+func (m *inspection) checkRule(rule plan.Rule) error {
 	switch r := rule.(type) {
 	case plan.CPUs:
-		return m.cpus(r)
+		return m.checkCPUs(r)
 	case plan.Balloon:
 		return m.isA(r.Device, "virtio-balloon")
 	case plan.Memory:
-		return m.memory(r)
+		return m.checkMemory(r)
 	case plan.Medium:
-		return m.drive(r.Device, true)
+		return m.checkDrive(r.Device, true)
 	case plan.Disk:
-		return m.drive(r.Device, false)
+		return m.checkDrive(r.Device, false)
 	case plan.Ports:
 		return m.userNetwork(r.Netdev)
 	case plan.Password:
@@ -87,17 +87,17 @@ func (m *inspection) rule(rule plan.Rule) error {
 		if r.Display != "" {
 			arguments["display"] = r.Display
 		}
-		return m.query("set_password", arguments, nil)
+		return m.queryQMP("set_password", arguments, nil)
 	}
 	return nil
 }
 
-// cpus checks that there are slots for all CPUs, and the planned number of CPUs at the start.
-func (m *inspection) cpus(r plan.CPUs) error {
+// checkCPUs checks that there are slots for all CPUs, and the planned number of CPUs at the start.
+func (m *inspection) checkCPUs(r plan.CPUs) error {
 	var places []struct {
 		QOMPath string `json:"qom-path"`
 	}
-	if err := m.query("query-hotpluggable-cpus", nil, &places); err != nil {
+	if err := m.queryQMP("query-hotpluggable-cpus", nil, &places); err != nil {
 		return err
 	}
 	present := 0
@@ -118,7 +118,7 @@ func (m *inspection) cpus(r plan.CPUs) error {
 // isA checks that a device has a driver.
 func (m *inspection) isA(device, driver string) error {
 	var kind string
-	if err := m.query("qom-get", map[string]string{"path": "/machine/peripheral/" + device, "property": "type"},
+	if err := m.queryQMP("qom-get", map[string]string{"path": "/machine/peripheral/" + device, "property": "type"},
 		&kind); err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (m *inspection) isA(device, driver string) error {
 	return nil
 }
 
-// memory wants a virtio-mem device of the rule's sizes.
-func (m *inspection) memory(r plan.Memory) error {
+// checkMemory wants a virtio-mem device of the rule's sizes.
+func (m *inspection) checkMemory(r plan.Memory) error {
 	if err := m.isA(r.Device, "virtio-mem"); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (m *inspection) memory(r plan.Memory) error {
 			MaxSize   int64 `json:"max-size"`
 		}
 	}
-	if err := m.query("query-memory-devices", nil, &devices); err != nil {
+	if err := m.queryQMP("query-memory-devices", nil, &devices); err != nil {
 		return err
 	}
 	for _, d := range devices {
@@ -155,13 +155,13 @@ func (m *inspection) memory(r plan.Memory) error {
 	return nil
 }
 
-// drive wants a device with a medium that can be changed, or a disk.
-func (m *inspection) drive(device string, removable bool) error {
+// checkDrive wants a device with a medium that can be changed, or a disk.
+func (m *inspection) checkDrive(device string, removable bool) error {
 	var blocks []struct {
 		QDev      string
 		Removable bool
 	}
-	if err := m.query("query-block", nil, &blocks); err != nil {
+	if err := m.queryQMP("query-block", nil, &blocks); err != nil {
 		return err
 	}
 	for _, b := range blocks {
@@ -179,7 +179,7 @@ func (m *inspection) drive(device string, removable bool) error {
 // userNetwork wants a user network with this id.
 func (m *inspection) userNetwork(netdev string) error {
 	var said string
-	if err := m.query(usernet.List().Execute, usernet.List().Arguments, &said); err != nil {
+	if err := m.queryQMP(usernet.List().Execute, usernet.List().Arguments, &said); err != nil {
 		return err
 	}
 	if _, is := usernet.Parse(said)[netdev]; !is {

@@ -38,29 +38,29 @@ type replacement struct {
 	served  map[string]bool // sockets that a helper listens on
 }
 
-// replaced returns the options of QEMU as they are tried in a folder, and for each
+// replaceOptions returns the options of QEMU as they are tried in a folder, and for each
 // the index of the option it was made from.
-func replaced(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([]plan.Option, []int, error) {
+func replaceOptions(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([]plan.Option, []int, error) {
 	r := &replacement{
 		dir: dir, plan: p, kvm: kvm, formats: map[string]string{}, flash: map[string]bool{},
 		served: map[string]bool{},
 	}
 	for _, l := range p.Listeners {
-		r.served[dir.place(l.Path)] = true
+		r.served[dir.substitutePath(l.Path)] = true
 	}
 	for _, h := range p.Helpers {
-		r.served[dir.place(h.Ready)] = true
+		r.served[dir.substitutePath(h.Ready)] = true
 	}
 	options := make([]plan.Option, len(p.QEMU.Args))
 	for i, o := range p.QEMU.Args {
 		options[i] = o.Structured()
-		r.learn(options[i])
+		r.noteOption(options[i])
 	}
 	for i, o := range options {
 		if without[i] {
 			o = standIn(o)
 		}
-		changed, err := r.option(o)
+		changed, err := r.replaceOption(o)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -71,8 +71,8 @@ func replaced(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([]plan.
 	return r.args, r.from, nil
 }
 
-// learn notes what other options have to know.
-func (r *replacement) learn(o plan.Option) {
+// noteOption notes what other options have to know.
+func (r *replacement) noteOption(o plan.Option) {
 	switch o.Flag {
 	case "-machine":
 		for _, key := range []string{"pflash0", "pflash1"} {
@@ -91,35 +91,35 @@ func (r *replacement) learn(o plan.Option) {
 	}
 }
 
-// option returns an option as it is tried; one without a flag is left out.
-func (r *replacement) option(o plan.Option) (plan.Option, error) {
+// replaceOption returns an option as it is tried; one without a flag is left out.
+func (r *replacement) replaceOption(o plan.Option) (plan.Option, error) {
 	o.Properties = slices.Clone(o.Properties)
 	switch o.Flag {
 	case "-accel", "-machine", "-cpu", "-enable-kvm":
-		return r.accelerator(o), nil
+		return r.replaceAccelerator(o), nil
 	case "-netdev":
-		return r.network(o), nil
+		return r.replaceNetwork(o), nil
 	case "-spice", "-vnc", "-display", "-audiodev", "-serial", "-parallel":
-		return r.display(o), nil
+		return r.replaceDisplay(o), nil
 	case "-chardev":
-		return r.channel(o)
+		return r.replaceChannel(o)
 	case "-drive", "-blockdev":
-		return r.image(o)
+		return r.replaceImage(o)
 	case "-mem-prealloc", "-mem-path", "-daemonize", "-s", "-gdb":
 		return plan.Option{}, nil
 	case "-D":
-		o.Value = r.dir.place(o.Value)
+		o.Value = r.dir.substitutePath(o.Value)
 		return o, nil
 	}
 	if known := qemuopt.Flag(o.Flag); known != nil && (known.Text == qemuopt.Reads || known.Text == qemuopt.ReadsEach) {
-		o.Value = r.dir.blob(o.Value, o.Flag)
+		o.Value = r.dir.blobFile(o.Value, o.Flag)
 		return o, nil
 	}
-	return r.files(o)
+	return r.replaceFiles(o)
 }
 
-// accelerator takes the place of KVM where there is none.
-func (r *replacement) accelerator(o plan.Option) plan.Option {
+// replaceAccelerator takes the place of KVM where there is none.
+func (r *replacement) replaceAccelerator(o plan.Option) plan.Option {
 	if r.kvm {
 		return o
 	}
@@ -135,9 +135,9 @@ func (r *replacement) accelerator(o plan.Option) plan.Option {
 		}
 		o.Value = strings.Join(words, ",")
 	case o.Flag == "-machine":
-		drop(&o, "kernel-irqchip", "kernel_irqchip", "kvm-shadow-mem")
+		dropProperties(&o, "kernel-irqchip", "kernel_irqchip", "kvm-shadow-mem")
 		if accel, ok := o.Get("accel"); ok && strings.HasPrefix(accel, "kvm") {
-			set(&o, "accel", "tcg")
+			setProperty(&o, "accel", "tcg")
 		}
 	}
 	return o
@@ -149,8 +149,8 @@ func onlyWithKVM(feature string) bool {
 	return strings.HasPrefix(feature, "hv-") || strings.HasPrefix(feature, "kvm-")
 }
 
-// network leads nowhere.
-func (r *replacement) network(o plan.Option) plan.Option {
+// replaceNetwork leads nowhere.
+func (r *replacement) replaceNetwork(o plan.Option) plan.Option {
 	if o.Value == "user" {
 		for i := range o.Properties {
 			if p := &o.Properties[i]; p.Key == "hostfwd" {
@@ -172,8 +172,8 @@ func (r *replacement) network(o plan.Option) plan.Option {
 // firstHub is a number that a type will hardly use for a hub.
 const firstHub = 9000
 
-// display keeps a machine from taking ports and opening windows.
-func (r *replacement) display(o plan.Option) plan.Option {
+// replaceDisplay keeps a machine from taking ports and opening windows.
+func (r *replacement) replaceDisplay(o plan.Option) plan.Option {
 	switch o.Flag {
 	case "-display":
 		o.Value, o.Properties = "none", nil
@@ -185,7 +185,7 @@ func (r *replacement) display(o plan.Option) plan.Option {
 			}
 		}
 		if path, ok := o.Get("path"); ok {
-			set(&o, "path", r.dir.place(path))
+			setProperty(&o, "path", r.dir.substitutePath(path))
 		}
 	case "-serial", "-parallel":
 		if kind, _, _ := strings.Cut(o.Value,
@@ -194,9 +194,9 @@ func (r *replacement) display(o plan.Option) plan.Option {
 			o.Value = "null"
 		}
 	case "-spice":
-		drop(&o, "port", "tls-port", "addr", "unix", "x509-dir", "ipv4", "ipv6")
+		dropProperties(&o, "port", "tls-port", "addr", "unix", "x509-dir", "ipv4", "ipv6")
 		o.Properties = append(o.Properties, plan.Property{Key: "unix", Value: "on"},
-			plan.Property{Key: "addr", Value: r.dir.socket("spice")})
+			plan.Property{Key: "addr", Value: r.dir.socketPath("spice")})
 	case "-vnc":
 		address, named := o.Get("vnc")
 		if !named {
@@ -205,29 +205,29 @@ func (r *replacement) display(o plan.Option) plan.Option {
 		if address == "none" {
 			return o
 		}
-		drop(&o, "vnc", "to", "websocket", "reverse", "ipv4", "ipv6")
+		dropProperties(&o, "vnc", "to", "websocket", "reverse", "ipv4", "ipv6")
 		o.List, o.Value = true, ""
-		o.Properties = append([]plan.Property{{Key: "vnc", Value: "unix:" + r.dir.socket("vnc")}}, o.Properties...)
+		o.Properties = append([]plan.Property{{Key: "vnc", Value: "unix:" + r.dir.socketPath("vnc")}}, o.Properties...)
 	}
 	return o
 }
 
-// channel keeps the files and sockets of a character device in the folder.
-func (r *replacement) channel(o plan.Option) (plan.Option, error) {
+// replaceChannel keeps the files and sockets of a character device in the folder.
+func (r *replacement) replaceChannel(o plan.Option) (plan.Option, error) {
 	if log, ok := o.Get("logfile"); ok {
-		set(&o, "logfile", r.dir.place(log))
+		setProperty(&o, "logfile", r.dir.substitutePath(log))
 	}
 	path, hasPath := o.Get("path")
 	_, hasPort := o.Get("port")
 	server, _ := o.Get("server")
 	switch {
 	case o.Value == "socket" && hasPort && server == "on":
-		set(&o, "port", "0")
-		drop(&o, "to")
+		setProperty(&o, "port", "0")
+		dropProperties(&o, "to")
 	case o.Value == "socket" && hasPort:
 		host, _ := o.Get("host")
 		return o, Needs{What: fmt.Sprintf("a server on %s (-chardev %s)", host, o.ID())}
-	case o.Value == "socket" && hasPath && server != "on" && !r.served[r.dir.place(path)]:
+	case o.Value == "socket" && hasPath && server != "on" && !r.served[r.dir.substitutePath(path)]:
 		return o, Needs{What: fmt.Sprintf("the program that listens on %s (-chardev %s)", path, o.ID())}
 	case (o.Value == "serial" || o.Value == "parallel") && hasPath:
 		return plan.Option{
@@ -236,13 +236,13 @@ func (r *replacement) channel(o plan.Option) (plan.Option, error) {
 		}, nil
 	}
 	if hasPath {
-		set(&o, "path", r.dir.place(path))
+		setProperty(&o, "path", r.dir.substitutePath(path))
 	}
 	return o, nil
 }
 
-// image has a drive or block node use an image of the folder.
-func (r *replacement) image(o plan.Option) (plan.Option, error) {
+// replaceImage has a drive or block node use an image of the folder.
+func (r *replacement) replaceImage(o plan.Option) (plan.Option, error) {
 	driver, _ := o.Get("driver")
 	format := driver
 	if o.Flag == "-drive" {
@@ -250,7 +250,7 @@ func (r *replacement) image(o plan.Option) (plan.Option, error) {
 	}
 	for _, prefix := range []string{"", "file."} {
 		protocol, ok := o.Get(prefix + "driver")
-		if !ok || !remote(protocol) && protocol != "host_device" {
+		if !ok || !isRemoteDriver(protocol) && protocol != "host_device" {
 			continue
 		}
 		// What is far away, or a device, becomes a file.
@@ -261,7 +261,7 @@ func (r *replacement) image(o plan.Option) (plan.Option, error) {
 				"cache.direct cache.no-flush auto-read-only detect-zeroes if media format file"), key) &&
 				(prefix != "" || o.Flag == "-blockdev")
 		})
-		set(&o, prefix+"driver", "file")
+		setProperty(&o, prefix+"driver", "file")
 		o.Properties = append(o.Properties,
 			plan.Property{Key: prefix + "filename", Value: "/" + strings.TrimPrefix(name, "/")})
 	}
@@ -280,15 +280,15 @@ func (r *replacement) image(o plan.Option) (plan.Option, error) {
 			wanted.size = flashSize(r.plan.QEMU.Executable)
 		}
 		var err error
-		if p.Value, err = r.dir.image(wanted); err != nil {
+		if p.Value, err = r.dir.emptyImage(wanted); err != nil {
 			return o, err
 		}
 	}
 	return o, nil
 }
 
-// remote reports whether a block driver reaches over the network.
-func remote(driver string) bool {
+// isRemoteDriver reports whether a block driver reaches over the network.
+func isRemoteDriver(driver string) bool {
 	known := qemuopt.Exactly("-blockdev", driver)
 	return known != nil && known.Remote
 }
@@ -315,10 +315,10 @@ func flashSize(executable string) int64 {
 	return 0
 }
 
-// files are those that other options name.
-func (r *replacement) files(o plan.Option) (plan.Option, error) {
+// replaceFiles are those that other options name.
+func (r *replacement) replaceFiles(o plan.Option) (plan.Option, error) {
 	if o.Flag == "-object" && strings.HasPrefix(o.Value, "memory-backend-") {
-		drop(&o, "prealloc", "prealloc-threads", "hugetlb", "hugetlbsize")
+		dropProperties(&o, "prealloc", "prealloc-threads", "hugetlb", "hugetlbsize")
 	}
 	known := qemuopt.Find(o.Flag, o.Backend())
 	for i := range o.Properties {
@@ -330,12 +330,12 @@ func (r *replacement) files(o plan.Option) (plan.Option, error) {
 		var err error
 		switch {
 		case effect == qemuopt.ReadsFolder, effect == qemuopt.WritesFolder:
-			p.Value, err = r.dir.folder(p.Value)
+			p.Value, err = r.dir.emptyFolder(p.Value)
 		case strings.HasPrefix(p.Value, "/dev/"):
 		case effect == qemuopt.Reads, effect == qemuopt.ReadsEach:
-			p.Value = r.dir.blob(p.Value, o.Flag)
+			p.Value = r.dir.blobFile(p.Value, o.Flag)
 		case effect == qemuopt.Writes:
-			p.Value, err = r.dir.scratch(p.Value)
+			p.Value, err = r.dir.scratchFile(p.Value)
 		}
 		if err != nil {
 			return o, err
@@ -359,7 +359,7 @@ func standIn(o plan.Option) plan.Option {
 	return place
 }
 
-func set(o *plan.Option, key, value string) {
+func setProperty(o *plan.Option, key, value string) {
 	for i := range o.Properties {
 		if o.Properties[i].Key == key {
 			o.Properties[i].Value = value
@@ -367,12 +367,12 @@ func set(o *plan.Option, key, value string) {
 	}
 }
 
-func drop(o *plan.Option, keys ...string) {
+func dropProperties(o *plan.Option, keys ...string) {
 	o.Properties = slices.DeleteFunc(o.Properties, func(p plan.Property) bool { return slices.Contains(keys, p.Key) })
 }
 
-// exists reports whether there is a regular file that can be read.
-func exists(path string) bool {
+// isReadableFile reports whether there is a regular file that can be read.
+func isReadableFile(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return false

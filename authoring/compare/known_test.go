@@ -52,7 +52,7 @@ func recordMeanings(seen map[string]Meaning, p *plan.Plan) {
 		less.QEMU.Args = slices.Delete(slices.Clone(p.QEMU.Args), i, i+1)
 		what := o.Flag + " " + o.Value
 		for _, c := range Plans(p, &less) {
-			if c.Subject == name(&o) {
+			if c.Subject == optionName(&o) {
 				seen[what] = c.Meaning
 			}
 		}

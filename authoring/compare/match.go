@@ -11,11 +11,11 @@ import (
 // A pair is an option in both plans; one is nil if only the other plan has it.
 type pair struct{ before, after *plan.Option }
 
-// match finds the options of two processes that are the same thing: first by
+// pairOptions finds the options of two processes that are the same thing: first by
 // what they are called, then, of those left over, by all but their ids.
-func match(before, after []plan.Option) []pair {
+func pairOptions(before, after []plan.Option) []pair {
 	later := map[string]*plan.Option{}
-	names, laterNames := identities(before), identities(after)
+	names, laterNames := optionIdentities(before), optionIdentities(after)
 	for i := range after {
 		later[laterNames[i]] = &after[i]
 	}
@@ -29,7 +29,7 @@ func match(before, after []plan.Option) []pair {
 	}
 	for i := range pairs {
 		if pairs[i].after == nil {
-			if o := renamed(pairs[i].before, after, used); o != nil {
+			if o := findRenamed(pairs[i].before, after, used); o != nil {
 				pairs[i].after, used[o] = o, true
 			}
 		}
@@ -42,13 +42,13 @@ func match(before, after []plan.Option) []pair {
 	return pairs
 }
 
-// identities returns for each option what it is called, each name once: what
+// optionIdentities returns for each option what it is called, each name once: what
 // has no name of its own is counted.
-func identities(options []plan.Option) []string {
+func optionIdentities(options []plan.Option) []string {
 	list := make([]string, len(options))
 	seen := map[string]int{}
 	for i := range options {
-		name := identity(&options[i])
+		name := identityOf(&options[i])
 		seen[name]++
 		if n := seen[name]; n > 1 {
 			name += " #" + strconv.Itoa(n)
@@ -58,8 +58,8 @@ func identities(options []plan.Option) []string {
 	return list
 }
 
-// identity returns a flag and what tells the option apart from others with it.
-func identity(o *plan.Option) string {
+// identityOf returns a flag and what tells the option apart from others with it.
+func identityOf(o *plan.Option) string {
 	if id := o.ID(); id != "" {
 		return o.Flag + " " + id
 	}
@@ -71,12 +71,12 @@ func identity(o *plan.Option) string {
 			return o.Flag + " " + o.Properties[0].Key
 		}
 	case "-numa":
-		return o.Flag + " " + o.Value + " " + get(o, "nodeid")
+		return o.Flag + " " + o.Value + " " + propertyValue(o, "nodeid")
 	}
 	switch row := qemuopt.Flag(o.Flag); {
 	case row == nil:
 	case row.Key != "":
-		return o.Flag + " " + get(o, row.Key)
+		return o.Flag + " " + propertyValue(o, row.Key)
 	case row.Makes != "" && row.Makes != qemuopt.BlockNode:
 		return o.Flag + " " + o.Value
 	}
@@ -85,8 +85,8 @@ func identity(o *plan.Option) string {
 
 // globalOf returns driver.property, whichever way -global was spelled.
 func globalOf(o *plan.Option) string {
-	if o.List && get(o, "driver") != "" {
-		return get(o, "driver") + "." + get(o, "property")
+	if o.List && propertyValue(o, "driver") != "" {
+		return propertyValue(o, "driver") + "." + propertyValue(o, "property")
 	}
 	if o.List && len(o.Properties) > 0 {
 		return o.Properties[0].Key
@@ -104,18 +104,18 @@ func valueOf(o *plan.Option) string {
 	return o.Value
 }
 
-// name is the name of an option in messages.
-func name(o *plan.Option) string {
+// optionName is the name of an option in messages.
+func optionName(o *plan.Option) string {
 	if o.Flag == "-device" && o.ID() != "" {
 		return o.Flag + " " + o.ID() + " (" + o.Value + ")"
 	}
-	return identity(o)
+	return identityOf(o)
 }
 
-// renamed returns an option that is not used yet and is the same but for its
+// findRenamed returns an option that is not used yet and is the same but for its
 // id and the names it uses, or nil. At least one more property must be the same,
 // or small things would be taken for each other.
-func renamed(o *plan.Option, candidates []plan.Option, used map[*plan.Option]bool) *plan.Option {
+func findRenamed(o *plan.Option, candidates []plan.Option, used map[*plan.Option]bool) *plan.Option {
 	if o.ID() == "" {
 		return nil
 	}
@@ -126,10 +126,10 @@ func renamed(o *plan.Option, candidates []plan.Option, used map[*plan.Option]boo
 			continue
 		}
 		same, different := 0, 0
-		for _, key := range keys(o, other) {
+		for _, key := range propertyKeys(o, other) {
 			switch {
 			case qemuopt.Reference(o.Flag, o.Backend(), key) != "":
-			case get(o, key) == get(other, key):
+			case propertyValue(o, key) == propertyValue(other, key):
 				same++
 			default:
 				different++

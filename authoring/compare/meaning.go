@@ -118,7 +118,7 @@ var explanations = map[Meaning]Explanation{
 	},
 	HardwareAdded: {
 		Guest, "new hardware",
-		"The guest finds a device that was not there. Linux loads a driver; Windows installs one, or asks for it.",
+		"The guest finds a new device. Linux loads a driver; Windows installs one, or asks for it.",
 		"Make sure that all guests have the driver. Give the device a fixed addr, so that no other device moves.",
 	},
 	HardwareRemoved: {

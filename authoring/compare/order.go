@@ -19,7 +19,7 @@ type given map[string]string
 // gives is given for several devices.
 type gives map[*plan.Option]given
 
-func (g gives) set(o *plan.Option, property, value string) {
+func (g gives) setProperty(o *plan.Option, property, value string) {
 	if g[o] == nil {
 		g[o] = given{}
 	}
@@ -38,9 +38,9 @@ var series = []struct {
 	{"scsi-id", startsWith("scsi-"), nil},
 	{"bus", startsWith("ide-"), []string{"unit"}},
 	{"bus", isMMIO, nil},
-	{"nr", is("virtserialport", "virtconsole"), nil},
-	{"index", is("isa-serial"), []string{"iobase", "chardev-index"}},
-	{"index", is("isa-parallel"), []string{"iobase"}},
+	{"nr", matchesAny("virtserialport", "virtconsole"), nil},
+	{"index", matchesAny("isa-serial"), []string{"iobase", "chardev-index"}},
+	{"index", matchesAny("isa-parallel"), []string{"iobase"}},
 	{"cad", startsWith("hda-"), nil},
 }
 
@@ -52,27 +52,27 @@ func givenOut(options []plan.Option, machine string) gives {
 		n := 0
 		for i := range options {
 			o := &options[i]
-			if o.Flag != "-device" || !s.counts(o.Value) || get(o, s.property) != "" {
+			if o.Flag != "-device" || !s.counts(o.Value) || propertyValue(o, s.property) != "" {
 				continue
 			}
 			said := false
 			for _, key := range s.instead {
-				said = said || get(o, key) != ""
+				said = said || propertyValue(o, key) != ""
 			}
 			if !said {
-				all.set(o, s.property, "number "+strconv.Itoa(n)+" by order")
+				all.setProperty(o, s.property, "number "+strconv.Itoa(n)+" by order")
 				n++
 			}
 		}
 	}
-	slots(options, machine, all)
+	givePCISlots(options, machine, all)
 	return all
 }
 
-// slots gives PCI slots as QEMU does: a device without addr gets the first slot
+// givePCISlots gives PCI slots as QEMU does: a device without addr gets the first slot
 // whose function 0 is free when it is made (pci_qdev_realize), in the order of
 // the command line.
-func slots(options []plan.Option, machine string, into gives) {
+func givePCISlots(options []plan.Option, machine string, into gives) {
 	taken := map[string]map[int]bool{}
 	for i := range options {
 		o := &options[i]
@@ -83,7 +83,7 @@ func slots(options []plan.Option, machine string, into gives) {
 		if taken[bus] == nil {
 			taken[bus] = ownSlots(bus, machine)
 		}
-		if addr := get(o, "addr"); addr != "" {
+		if addr := propertyValue(o, "addr"); addr != "" {
 			if slot, function, ok := parseAddress(addr); ok {
 				taken[bus][slot] = taken[bus][slot] || function == 0
 			}
@@ -92,7 +92,7 @@ func slots(options []plan.Option, machine string, into gives) {
 		for slot := range 32 {
 			if !taken[bus][slot] {
 				taken[bus][slot] = true
-				into.set(o, "addr", fmt.Sprintf("0x%x", slot))
+				into.setProperty(o, "addr", fmt.Sprintf("0x%x", slot))
 				break
 			}
 		}
@@ -103,7 +103,7 @@ func slots(options []plan.Option, machine string, into gives) {
 const rootBus = "root"
 
 func busOf(o *plan.Option) string {
-	switch bus := get(o, "bus"); bus {
+	switch bus := propertyValue(o, "bus"); bus {
 	case "", "pcie.0", "pci.0":
 		return rootBus
 	default:
@@ -146,9 +146,9 @@ func sameAddress(a, b string) bool {
 	return ok && otherOK && slot == otherSlot && function == otherFunction
 }
 
-// order compares what QEMU gives out by order. Where only one side leaves it to
+// compareOrder compares what QEMU gives out by order. Where only one side leaves it to
 // QEMU, the change of the property has told it.
-func (c *comparison) order(p pair) {
+func (c *comparison) compareOrder(p pair) {
 	before, after := c.before.orders[p.before], c.after.orders[p.after]
 	for _, property := range slices.Sorted(maps.Keys(before)) {
 		if after[property] == "" || before[property] == after[property] {
@@ -158,9 +158,11 @@ func (c *comparison) order(p pair) {
 		if property == "mac" {
 			meaning = MAC
 		}
-		c.add(Change{
-			Subject: name(p.after), Property: property, Old: before[property], New: after[property], Meaning: meaning,
-			Note: "it has no " + property + ", so QEMU assigns one by device order", Place: place(p.after.Origin),
+		c.addChange(Change{
+			Subject: optionName(p.after), Property: property, Old: before[property], New: after[property],
+			Meaning: meaning,
+			Note:    "it has no " + property + ", so QEMU assigns one by device order",
+			Place:   describeOrigin(p.after.Origin),
 		})
 	}
 }
@@ -175,7 +177,7 @@ func startsWith(prefix string) func(string) bool {
 	return func(s string) bool { return strings.HasPrefix(s, prefix) }
 }
 
-func is(names ...string) func(string) bool {
+func matchesAny(names ...string) func(string) bool {
 	return func(s string) bool {
 		for _, name := range names {
 			if s == name {

@@ -11,14 +11,14 @@ import (
 // old plan's options, then that of the new ones.
 func Plans(before, after *plan.Plan) []Change {
 	c := &comparison{before: newSide(before), after: newSide(after)}
-	c.executable(before.QEMU, after.QEMU, "qemu", Emulator)
-	c.options()
-	c.environment("qemu", before.QEMU, after.QEMU)
-	c.helpers(before.Helpers, after.Helpers)
-	c.files(before.Files, after.Files)
-	c.taps(before.Taps, after.Taps)
-	c.sockets(before, after)
-	c.rules(before.Rules, after.Rules)
+	c.compareExecutable(before.QEMU, after.QEMU, "qemu", Emulator)
+	c.compareOptions()
+	c.compareEnvironment("qemu", before.QEMU, after.QEMU)
+	c.compareHelpers(before.Helpers, after.Helpers)
+	c.compareCopies(before.Files, after.Files)
+	c.compareTaps(before.Taps, after.Taps)
+	c.compareSockets(before, after)
+	c.compareRules(before.Rules, after.Rules)
 	return c.changes
 }
 
@@ -44,36 +44,36 @@ type comparison struct {
 	changes       []Change
 }
 
-func (c *comparison) add(change Change) { c.changes = append(c.changes, change) }
+func (c *comparison) addChange(change Change) { c.changes = append(c.changes, change) }
 
-func (c *comparison) executable(before, after plan.Process, subject string, meaning Meaning) {
+func (c *comparison) compareExecutable(before, after plan.Process, subject string, meaning Meaning) {
 	if before.Executable != after.Executable {
-		c.add(Change{
+		c.addChange(Change{
 			Subject: subject, Property: "executable", Old: before.Executable, New: after.Executable,
 			Meaning: meaning,
 		})
 	}
 }
 
-// options compares QEMU's.
-func (c *comparison) options() {
-	pairs := match(c.before.plan.QEMU.Args, c.after.plan.QEMU.Args)
+// compareOptions compares QEMU's.
+func (c *comparison) compareOptions() {
+	pairs := pairOptions(c.before.plan.QEMU.Args, c.after.plan.QEMU.Args)
 	for _, p := range pairs {
 		switch {
 		case p.before == nil:
-			c.add(c.presence(p.after, c.after, true))
+			c.addChange(c.presenceChange(p.after, c.after, true))
 		case p.after == nil:
-			c.add(c.presence(p.before, c.before, false))
+			c.addChange(c.presenceChange(p.before, c.before, false))
 		default:
-			c.both(p)
+			c.compareProperties(p)
 		}
 	}
 }
 
-// presence is the change that an option is there, or not any more.
-func (c *comparison) presence(o *plan.Option, s *side, added bool) Change {
-	change := Change{Subject: name(o), Place: place(o.Origin)}
-	text := strings.TrimSpace(strings.TrimPrefix(strings.Join(o.Words(symbolic), " "), o.Flag))
+// presenceChange is the change that an option is there, or not any more.
+func (c *comparison) presenceChange(o *plan.Option, s *side, added bool) Change {
+	change := Change{Subject: optionName(o), Place: describeOrigin(o.Origin)}
+	text := strings.TrimSpace(strings.TrimPrefix(strings.Join(o.Words(descriptorName), " "), o.Flag))
 	other := c.before
 	if s == c.before {
 		other = c.after
@@ -87,8 +87,8 @@ func (c *comparison) presence(o *plan.Option, s *side, added bool) Change {
 	return change
 }
 
-// both compares an option that is in both plans, property by property.
-func (c *comparison) both(p pair) {
+// compareProperties compares an option that is in both plans, property by property.
+func (c *comparison) compareProperties(p pair) {
 	replaced := p.after.Flag == "-device" && p.before.Value != p.after.Value
 	add := func(property, before, after string) {
 		if before == after {
@@ -98,23 +98,23 @@ func (c *comparison) both(p pair) {
 		if meaning == "" || replaced && property != "" && !outlasts[meaning] {
 			return
 		}
-		c.add(Change{
-			Subject: name(p.after), Property: property, Old: before, New: after, Meaning: meaning, Note: note,
-			Live: c.isLive(p.before, property), Place: place(p.after.Origin),
+		c.addChange(Change{
+			Subject: optionName(p.after), Property: property, Old: before, New: after, Meaning: meaning, Note: note,
+			Live: c.isLive(p.before, property), Place: describeOrigin(p.after.Origin),
 		})
 	}
 	if id := p.before.ID(); id != p.after.ID() && id != "" {
-		c.add(Change{
-			Subject: name(p.after), Property: "id", Old: id, New: p.after.ID(), Meaning: HostOnly,
-			Note: "QEMU's own name of it", Place: place(p.after.Origin),
+		c.addChange(Change{
+			Subject: optionName(p.after), Property: "id", Old: id, New: p.after.ID(), Meaning: HostOnly,
+			Note: "QEMU's own name of it", Place: describeOrigin(p.after.Origin),
 		})
 	}
 	add("", valueOf(p.before), valueOf(p.after))
-	for _, key := range keys(p.before, p.after) {
-		add(key, get(p.before, key), get(p.after, key))
+	for _, key := range propertyKeys(p.before, p.after) {
+		add(key, propertyValue(p.before, key), propertyValue(p.after, key))
 	}
 	if !replaced {
-		c.order(p)
+		c.compareOrder(p)
 	}
 }
 
@@ -129,9 +129,9 @@ func (c *comparison) isLive(o *plan.Option, property string) bool {
 	return c.before.live[o.Flag+" "+o.ID()+" "+property] || o.ID() != "" && c.before.live[o.Flag+" "+o.ID()]
 }
 
-// keys returns the names of the properties of two options, without those by
+// propertyKeys returns the names of the properties of two options, without those by
 // which they were matched.
-func keys(before, after *plan.Option) []string {
+func propertyKeys(before, after *plan.Option) []string {
 	var list []string
 	for _, o := range []*plan.Option{before, after} {
 		for _, p := range o.Properties {
@@ -143,8 +143,8 @@ func keys(before, after *plan.Option) []string {
 	return list
 }
 
-// get returns the value of a property, all of one that is repeated.
-func get(o *plan.Option, key string) string {
+// propertyValue returns the value of a property, all of one that is repeated.
+func propertyValue(o *plan.Option, key string) string {
 	var values []string
 	for _, p := range o.Properties {
 		if p.Key != key {
@@ -152,17 +152,17 @@ func get(o *plan.Option, key string) string {
 		}
 		value := p.Value
 		if p.Descriptor != "" {
-			value = symbolic(p.Descriptor)
+			value = descriptorName(p.Descriptor)
 		}
 		values = append(values, value)
 	}
 	return strings.Join(values, " ")
 }
 
-func symbolic(descriptor string) string { return "<" + descriptor + ">" }
+func descriptorName(descriptor string) string { return "<" + descriptor + ">" }
 
-// place is where something was made, without the calls that led there.
-func place(origin plan.Origin) string {
+// describeOrigin is where something was made, without the calls that led there.
+func describeOrigin(origin plan.Origin) string {
 	if len(origin) == 0 {
 		return ""
 	}

@@ -49,7 +49,7 @@ func (s *side) blockPresence(o *plan.Option, added bool, other *side) (Meaning, 
 			return Medium, role
 		}
 		return DiskContents, role
-	case o.Flag == "-drive" && get(o, "if") != "none":
+	case o.Flag == "-drive" && propertyValue(o, "if") != "none":
 		if added {
 			return HardwareAdded, "a drive"
 		}

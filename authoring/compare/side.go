@@ -32,14 +32,14 @@ func newSide(p *plan.Plan) *side {
 		o := &p.QEMU.Args[i]
 		switch o.Flag {
 		case "-device":
-			s.mark(get(o, "drive"), diskRole+o.ID())
+			s.markNode(propertyValue(o, "drive"), diskRole+o.ID())
 		case "-machine":
-			s.mark(get(o, "pflash0"), firmwareCode)
-			s.mark(get(o, "pflash1"), firmwareVariables)
+			s.markNode(propertyValue(o, "pflash0"), firmwareCode)
+			s.markNode(propertyValue(o, "pflash1"), firmwareVariables)
 		}
 	}
 	for _, r := range p.Rules {
-		s.cover(r)
+		s.markCovered(r)
 	}
 	s.orders = givenOut(p.QEMU.Args, machineOf(p))
 	return s
@@ -52,30 +52,30 @@ const (
 	firmwareVariables = "firmware variables"
 )
 
-// node returns the option that makes a block node, or nil.
-func (s *side) node(id string) *plan.Option {
+// nodeOption returns the option that makes a block node, or nil.
+func (s *side) nodeOption(id string) *plan.Option {
 	if o := s.made["-blockdev "+id]; o != nil {
 		return o
 	}
 	return s.made["-drive "+id]
 }
 
-// mark notes what a block node, and what it is made of, is for.
-func (s *side) mark(id, role string) {
+// markNode notes what a block node, and what it is made of, is for.
+func (s *side) markNode(id, role string) {
 	for range len(s.plan.QEMU.Args) { // nodes can't be deeper
-		o := s.node(id)
+		o := s.nodeOption(id)
 		if o == nil {
 			return
 		}
 		s.roles[id] = role
-		if id = get(o, "file"); id == "" {
+		if id = propertyValue(o, "file"); id == "" {
 			return
 		}
 	}
 }
 
-// cover notes what a rule covers.
-func (s *side) cover(r plan.Rule) {
+// markCovered notes what a rule covers.
+func (s *side) markCovered(r plan.Rule) {
 	switch r := r.(type) {
 	case plan.CPUs:
 		s.live["-smp  cpus"] = true
@@ -95,28 +95,28 @@ func (s *side) cover(r plan.Rule) {
 	}
 }
 
-// contents says where the bytes of a block node are, and in what format.
-func (s *side) contents(id string) string {
+// describeContents says where the bytes of a block node are, and in what format.
+func (s *side) describeContents(id string) string {
 	var parts []string
 	for range len(s.plan.QEMU.Args) {
-		o := s.node(id)
+		o := s.nodeOption(id)
 		if o == nil {
 			break
 		}
 		for _, key := range []string{"driver", "format", "filename", "file.driver", "file.filename", "file.url"} {
-			if value := get(o, key); value != "" {
+			if value := propertyValue(o, key); value != "" {
 				parts = append(parts, key+"="+value)
 			}
 		}
-		if id = get(o, "file"); id == "" {
+		if id = propertyValue(o, "file"); id == "" {
 			break
 		}
 	}
 	return strings.Join(parts, " ")
 }
 
-// definition returns what an option makes, without its id.
-func (s *side) definition(flag, id string) string {
+// definitionOf returns what an option makes, without its id.
+func (s *side) definitionOf(flag, id string) string {
 	o := s.made[flag+" "+id]
 	if o == nil {
 		return ""
@@ -135,7 +135,7 @@ func machineOf(p *plan.Plan) string {
 		if m.Value != "" {
 			return m.Value
 		}
-		return get(m, "type")
+		return propertyValue(m, "type")
 	}
 	return ""
 }

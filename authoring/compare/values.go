@@ -50,17 +50,17 @@ func (c *comparison) deviceMeaning(p pair, property, before, after string) (Mean
 		if c.isLive(p.before, property) {
 			return Medium, ""
 		}
-		if c.before.contents(before) == c.after.contents(after) {
+		if c.before.describeContents(before) == c.after.describeContents(after) {
 			return HostOnly, "the same file under another node name"
 		}
 		return DiskContents, ""
 	case qemuopt.Netdev:
-		if c.before.definition("-netdev", before) == c.after.definition("-netdev", after) {
+		if c.before.definitionOf("-netdev", before) == c.after.definitionOf("-netdev", after) {
 			return HostOnly, ""
 		}
 		return Network, ""
 	case qemuopt.Object:
-		if meaning != HostOnly && c.before.definition("-object", before) == c.after.definition("-object", after) {
+		if meaning != HostOnly && c.before.definitionOf("-object", before) == c.after.definitionOf("-object", after) {
 			return HostOnly, ""
 		}
 	}
@@ -100,12 +100,12 @@ func (c *comparison) addressMeaning(p pair, before, after, noun string) (Meaning
 func (c *comparison) machineMeaning(property, before, after string) (Meaning, string) {
 	switch property {
 	case "", "type":
-		if chipset(before) == chipset(after) {
+		if chipsetOf(before) == chipsetOf(after) {
 			return MachineVersion, aliasNote(before, after)
 		}
 		return Chipset, ""
 	case "pflash0", "pflash1":
-		if before != "" && after != "" && c.before.contents(before) == c.after.contents(after) {
+		if before != "" && after != "" && c.before.describeContents(before) == c.after.describeContents(after) {
 			return HostOnly, ""
 		}
 	case "memory-backend":
@@ -117,9 +117,9 @@ func (c *comparison) machineMeaning(property, before, after string) (Meaning, st
 	return orUnknown(qemuopt.MeaningOf("-machine", "", property)), ""
 }
 
-// chipset returns what a machine type is a version of: q35, of q35 and of
+// chipsetOf returns what a machine type is a version of: q35, of q35 and of
 // pc-q35-7.2.
-func chipset(machine string) string {
+func chipsetOf(machine string) string {
 	name, version, found := cutLast(machine, "-")
 	if !found || strings.Trim(version, "0123456789.") != "" {
 		name = machine
@@ -144,7 +144,7 @@ func cutLast(s, separator string) (before, after string, found bool) {
 // aliasNote says that an alias stands for different versions.
 func aliasNote(before, after string) string {
 	for _, machine := range []string{before, after} {
-		if machine == chipset(machine) {
+		if machine == chipsetOf(machine) {
 			return machine + " is the newest version that QEMU has; a VM keeps the version of its first start"
 		}
 	}
@@ -161,7 +161,7 @@ func (c *comparison) blockMeaning(p pair, property string) (Meaning, string) {
 	if m := qemuopt.MeaningOf(flag, "", property); m != "" {
 		return Meaning(m), role
 	}
-	same := c.before.contents(p.before.ID()) == c.after.contents(p.after.ID())
+	same := c.before.describeContents(p.before.ID()) == c.after.describeContents(p.after.ID())
 	switch {
 	case same && qemuopt.Reference(flag, "", property) == qemuopt.BlockNode:
 		return HostOnly, role

@@ -50,19 +50,19 @@ func Write(dir string) ([]File, error) {
 		return nil, fmt.Errorf("set up editors: %s is not a folder", dir)
 	}
 	stubs := filepath.Join(dir, reference.StubsName)
-	done, err := replace(stubs, reference.Stubs())
+	done, err := replaceOwnFile(stubs, reference.Stubs())
 	files := []File{{stubs, done}}
 	errs := []error{err}
 	for _, f := range []struct{ name, text string }{{"settings.json", settings}, {"extensions.json", extensions}} {
 		path := filepath.Join(dir, ".vscode", f.name)
-		done, err := create(path, f.text)
+		done, err := createFile(path, f.text)
 		files, errs = append(files, File{path, done}), append(errs, err)
 	}
 	return files, errors.Join(errs...)
 }
 
-// replace writes a file that is ours; another one of its name is kept.
-func replace(path, text string) (Action, error) {
+// replaceOwnFile writes a file that is ours; another one of its name is kept.
+func replaceOwnFile(path, text string) (Action, error) {
 	old, err := os.ReadFile(path)
 	first, _, _ := strings.Cut(text, "\n")
 	switch {
@@ -79,8 +79,8 @@ func replace(path, text string) (Action, error) {
 	return Written, nil
 }
 
-// create writes a file that isn't there.
-func create(path, text string) (Action, error) {
+// createFile writes a file that isn't there.
+func createFile(path, text string) (Action, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return Kept, fmt.Errorf("write settings: %w", err)
 	}

@@ -77,5 +77,5 @@ func yesNo(b bool) string {
 // fact; "" means no plan, and an unknown result.
 func Needs(line, text, without string) bool {
 	line = strings.TrimSpace(line)
-	return without != "" && count(without)[line] < count(text)[line]
+	return without != "" && countLines(without)[line] < countLines(text)[line]
 }

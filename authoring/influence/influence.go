@@ -63,7 +63,7 @@ func Study(spec vmspec.Spec, options []vmtypes.Option, try Try) (*Result, error)
 	for _, f := range r.fields {
 		var lines []map[string]int
 		for range f.Variants {
-			lines = append(lines, count(plans[0]))
+			lines = append(lines, countLines(plans[0]))
 			plans = plans[1:]
 		}
 		r.lines = append(r.lines, lines)
@@ -75,7 +75,7 @@ func Study(spec vmspec.Spec, options []vmtypes.Option, try Try) (*Result, error)
 // whole: with another value it would not be there, or not so often.
 func (r *Result) Of(line, text string) []Finding {
 	line = strings.TrimSpace(line)
-	times := count(text)[line]
+	times := countLines(text)[line]
 	var found []Finding
 	for i, f := range r.fields {
 		tried := false
@@ -96,8 +96,8 @@ func (r *Result) Of(line, text string) []Finding {
 	return found
 }
 
-// count counts the lines of a plan, without indentation; nil for no plan.
-func count(text string) map[string]int {
+// countLines counts the lines of a plan, without indentation; nil for no plan.
+func countLines(text string) map[string]int {
 	if text == "" {
 		return nil
 	}
@@ -111,7 +111,7 @@ func count(text string) map[string]int {
 // Fields returns all fields of a vm section, and the options of its type.
 func Fields(spec vmspec.Spec, options []vmtypes.Option) []Field {
 	w := &walker{spec: spec}
-	w.walk("vm", nil, reflect.ValueOf(spec))
+	w.walkValue("vm", nil, reflect.ValueOf(spec))
 	names := slices.Collect(maps.Keys(spec.Options))
 	values := map[string][]any{}
 	for _, o := range options {
@@ -125,7 +125,7 @@ func Fields(spec vmspec.Spec, options []vmtypes.Option) []Field {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		w.option(name, spec.Options[name], values[name])
+		w.tryOption(name, spec.Options[name], values[name])
 	}
 	return w.fields
 }
@@ -137,37 +137,37 @@ type walker struct {
 	fields []Field
 }
 
-func (w *walker) walk(path string, steps []int, v reflect.Value) {
+func (w *walker) walkValue(path string, steps []int, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
-			w.absent(path, steps, v.Type().Elem())
+			w.tryAbsent(path, steps, v.Type().Elem())
 			return
 		}
-		w.walk(path, steps, v.Elem())
+		w.walkValue(path, steps, v.Elem())
 	case reflect.Struct:
-		if len(steps) > 0 && reach(&w.spec, steps).Kind() == reflect.Pointer {
-			w.add(path, "given", func(at reflect.Value) { at.SetZero() }, steps)
+		if len(steps) > 0 && fieldAt(&w.spec, steps).Kind() == reflect.Pointer {
+			w.addTrial(path, "given", func(at reflect.Value) { at.SetZero() }, steps)
 		}
 		for i := range v.NumField() {
-			w.walk(path+"."+v.Type().Field(i).Tag.Get("yaml"), append(slices.Clip(steps), i), v.Field(i))
+			w.walkValue(path+"."+v.Type().Field(i).Tag.Get("yaml"), append(slices.Clip(steps), i), v.Field(i))
 		}
 	case reflect.Slice:
-		w.items(path, steps, v)
+		w.tryItems(path, steps, v)
 		for i := range v.Len() {
-			w.walk(fmt.Sprintf("%s[%d]", path, i), append(slices.Clip(steps), i), v.Index(i))
+			w.walkValue(fmt.Sprintf("%s[%d]", path, i), append(slices.Clip(steps), i), v.Index(i))
 		}
 	case reflect.Map: // the options, for which see Fields
 	default:
-		w.scalar(path, steps, v)
+		w.tryScalar(path, steps, v)
 	}
 }
 
-// items tries a list with one item less, with the last one twice, or with one.
-func (w *walker) items(path string, steps []int, v reflect.Value) {
+// tryItems tries a list with one item less, with the last one twice, or with one.
+func (w *walker) tryItems(path string, steps []int, v reflect.Value) {
 	n := v.Len()
 	if n == 0 {
-		w.add(path, "no items", func(at reflect.Value) {
+		w.addTrial(path, "no items", func(at reflect.Value) {
 			at.Set(reflect.Append(at.Slice(0, 0), reflect.New(v.Type().Elem()).Elem()))
 		}, steps)
 		return
@@ -182,24 +182,24 @@ func (w *walker) items(path string, steps []int, v reflect.Value) {
 	}, steps)
 }
 
-// absent tries a section or a number that is not set.
-func (w *walker) absent(path string, steps []int, t reflect.Type) {
-	w.add(path, "", func(at reflect.Value) {
+// tryAbsent tries a section or a number that is not set.
+func (w *walker) tryAbsent(path string, steps []int, t reflect.Type) {
+	w.addTrial(path, "", func(at reflect.Value) {
 		value := reflect.New(t)
 		if t.Kind() != reflect.Struct {
-			bump(value.Elem())
+			changeValue(value.Elem())
 		}
 		at.Set(value)
 	}, steps)
 }
 
-// scalar tries other values of a field that is set.
-func (w *walker) scalar(path string, steps []int, v reflect.Value) {
+// tryScalar tries other values of a field that is set.
+func (w *walker) tryScalar(path string, steps []int, v reflect.Value) {
 	value := fmt.Sprint(v.Interface())
 	if v.IsZero() && v.Kind() == reflect.String {
 		value = ""
 	}
-	if others := alternatives(path); others != nil {
+	if others := alternativesOf(path); others != nil {
 		var changes []func(reflect.Value)
 		for _, other := range others {
 			if other != v.String() {
@@ -209,15 +209,15 @@ func (w *walker) scalar(path string, steps []int, v reflect.Value) {
 		w.addAll(path, value, changes, steps)
 		return
 	}
-	changes := []func(reflect.Value){bump}
+	changes := []func(reflect.Value){changeValue}
 	if !v.IsZero() {
 		changes = append(changes, func(at reflect.Value) { at.SetZero() })
 	}
 	w.addAll(path, value, changes, steps)
 }
 
-// alternatives are the other values of texts that are a choice.
-func alternatives(path string) []string {
+// alternativesOf are the other values of texts that are a choice.
+func alternativesOf(path string) []string {
 	switch key := path[strings.LastIndexByte(path, '.')+1:]; {
 	case path == "vm.machineType":
 		return []string{"pc-q35-7.2", "q35", "pc-i440fx-7.2", "pc", "microvm", "virt"}
@@ -241,11 +241,11 @@ func alternatives(path string) []string {
 	return nil
 }
 
-// bump returns a different number, string or bool.
-func bump(at reflect.Value) {
+// changeValue returns a different number, string or bool.
+func changeValue(at reflect.Value) {
 	switch at.Kind() {
 	case reflect.Pointer:
-		bump(at.Elem())
+		changeValue(at.Elem())
 	case reflect.Bool:
 		at.SetBool(!at.Bool())
 	case reflect.String:
@@ -261,8 +261,8 @@ func bump(at reflect.Value) {
 	}
 }
 
-// shown is a value as a configuration would have it, on one line.
-func shown(value any) string {
+// valueText is a value as a configuration would have it, on one line.
+func valueText(value any) string {
 	switch value.(type) {
 	case []any, map[string]any:
 		if text, err := json.Marshal(value); err == nil {
@@ -272,12 +272,12 @@ func shown(value any) string {
 	return fmt.Sprint(value)
 }
 
-// option tries other values of vm.options.NAME: those that the type declares, and
+// tryOption tries other values of vm.options.NAME: those that the type declares, and
 // some of each kind. A value that the type doesn't take makes no plan.
-func (w *walker) option(name string, value any, declared []any) {
+func (w *walker) tryOption(name string, value any, declared []any) {
 	f := Field{Path: "vm.options." + name}
 	if value != nil {
-		f.Value = shown(value)
+		f.Value = valueText(value)
 	}
 	others := append(slices.Clip(declared), nil, true, false, int64(1), int64(2), "x", []any{"x"}, []any{},
 		map[string]any{})
@@ -291,7 +291,7 @@ func (w *walker) option(name string, value any, declared []any) {
 		if reflect.DeepEqual(other, value) {
 			continue
 		}
-		variant := w.copy()
+		variant := w.copySpec()
 		if other == nil {
 			delete(variant.Options, name)
 		} else {
@@ -302,23 +302,23 @@ func (w *walker) option(name string, value any, declared []any) {
 	w.fields = append(w.fields, f)
 }
 
-func (w *walker) add(path, value string, change func(reflect.Value), steps []int) {
+func (w *walker) addTrial(path, value string, change func(reflect.Value), steps []int) {
 	w.addAll(path, value, []func(reflect.Value){change}, steps)
 }
 
 func (w *walker) addAll(path, value string, changes []func(reflect.Value), steps []int) {
 	f := Field{Path: path, Value: value}
 	for _, change := range changes {
-		variant := w.copy()
-		at := reach(&variant, steps)
+		variant := w.copySpec()
+		at := fieldAt(&variant, steps)
 		change(at)
 		f.Variants = append(f.Variants, variant.WithDefaults()) // what was added has its defaults
 	}
 	w.fields = append(w.fields, f)
 }
 
-// copy returns the VM for changing it: nothing in it is shared.
-func (w *walker) copy() vmspec.Spec {
+// copySpec returns the VM for changing it: nothing in it is shared.
+func (w *walker) copySpec() vmspec.Spec {
 	c := deepCopy(reflect.ValueOf(w.spec)).Interface().(vmspec.Spec)
 	if c.Options == nil {
 		c.Options = map[string]any{}
@@ -326,8 +326,8 @@ func (w *walker) copy() vmspec.Spec {
 	return c
 }
 
-// reach returns the value that steps lead to; a pointer itself if they end there.
-func reach(spec *vmspec.Spec, steps []int) reflect.Value {
+// fieldAt returns the value that steps lead to; a pointer itself if they end there.
+func fieldAt(spec *vmspec.Spec, steps []int) reflect.Value {
 	v := reflect.ValueOf(spec).Elem()
 	for _, step := range steps {
 		if v.Kind() == reflect.Pointer {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 )
 
 // form is part of the name of cached files: what they hold, and how.
@@ -25,8 +25,8 @@ func cacheFile(dir, program string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%x.json", filepath.Base(program), sum[:8]))
 }
 
-// recall reads the cache. If it can't be read, QEMU is queried again.
-func (q *QEMU) recall() bool {
+// readCache reads the cache. If it can't be read, QEMU is queried again.
+func (q *QEMU) readCache() bool {
 	if q.cache == "" {
 		return false
 	}
@@ -38,11 +38,11 @@ func (q *QEMU) recall() bool {
 	return true
 }
 
-// keep writes what is known. Where that can't be done, it is asked again.
-func (q *QEMU) keep() {
+// writeCache writes what is known. Where that can't be done, it is asked again.
+func (q *QEMU) writeCache() {
 	text, err := json.Marshal(q.known)
 	if q.cache == "" || err != nil || os.MkdirAll(filepath.Dir(q.cache), 0o700) != nil {
 		return
 	}
-	_ = durable.Write(q.cache, text, 0o600, durable.Volatile) // or the cache is as it was
+	_ = atomicfile.Write(q.cache, text, 0o600, atomicfile.Volatile) // or the cache is as it was
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// flags reads the options of "-help": each line that begins with a dash has one,
+// parseFlags reads the options of "-help": each line that begins with a dash has one,
 // or several, "-h or -help" or "-fda/-fdb file".
-func flags(help string) []string {
+func parseFlags(help string) []string {
 	var list []string
 	for line := range strings.Lines(help) {
 		words := strings.Fields(line)
@@ -27,11 +27,11 @@ func flags(help string) []string {
 	return list
 }
 
-// devices reads "-device help": lines with name "x" and sometimes alias "y".
-func devices(help string) (list []string, aliases map[string]string) {
+// parseDevices reads "-device help": lines with name "x" and sometimes alias "y".
+func parseDevices(help string) (list []string, aliases map[string]string) {
 	aliases = map[string]string{}
 	for line := range strings.Lines(help) {
-		name, alias := quoted(line, "name "), quoted(line, "alias ")
+		name, alias := quotedAfter(line, "name "), quotedAfter(line, "alias ")
 		if name == "" {
 			continue
 		}
@@ -45,8 +45,8 @@ func devices(help string) (list []string, aliases map[string]string) {
 	return list, aliases
 }
 
-// quoted returns the text in quotes behind a word, or "".
-func quoted(line, word string) string {
+// quotedAfter returns the text in quotes behind a word, or "".
+func quotedAfter(line, word string) string {
 	_, rest, ok := strings.Cut(line, word+"\"")
 	if !ok {
 		return ""
@@ -70,9 +70,9 @@ type schemaType struct {
 	Variants []struct{ Case, Type string }
 }
 
-func (q *QEMU) schema() error {
+func (q *QEMU) loadSchema() error {
 	var answer []schemaType
-	if err := q.query("query-qmp-schema", nil, &answer); err != nil {
+	if err := q.runQuery("query-qmp-schema", nil, &answer); err != nil {
 		return err
 	}
 	types := map[string]schemaType{}

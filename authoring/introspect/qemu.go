@@ -52,10 +52,10 @@ func Open(ctx context.Context, program, dir string) (*QEMU, error) {
 		return nil, fmt.Errorf("look for QEMU: %w", err)
 	}
 	q := &QEMU{ctx: ctx, program: path, cache: cacheFile(dir, path)}
-	if q.recall() {
+	if q.readCache() {
 		return q, nil
 	}
-	if err := q.learn(); err != nil {
+	if err := q.queryAll(); err != nil {
 		return nil, fmt.Errorf("ask %s what it knows: %w", path, err)
 	}
 	return q, nil
@@ -67,13 +67,13 @@ func (q *QEMU) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.asked {
-		q.keep()
+		q.writeCache()
 		q.asked = false
 	}
 	if q.session == nil {
 		return nil
 	}
-	err := q.session.close()
+	err := q.session.endSession()
 	q.session = nil
 	return err
 }
@@ -96,15 +96,15 @@ func (q *QEMU) Properties(flag, value string) []string {
 	}
 	switch flag {
 	case "-device":
-		return with(q.typeProperties("device-list-properties", value), "id", "driver", "bus")
+		return appendUnlessNil(q.typeProperties("device-list-properties", value), "id", "driver", "bus")
 	case "-global":
 		return q.typeProperties("device-list-properties", value)
 	case "-object":
-		return with(q.typeProperties("qom-list-properties", value), "id", "qom-type")
+		return appendUnlessNil(q.typeProperties("qom-list-properties", value), "id", "qom-type")
 	case "-machine":
-		return with(q.typeProperties("qom-list-properties", value+"-machine"), q.known.Groups["machine"]...)
+		return appendUnlessNil(q.typeProperties("qom-list-properties", value+"-machine"), q.known.Groups["machine"]...)
 	case "-accel":
-		return with(q.typeProperties("qom-list-properties", value+"-accel"), "accel")
+		return appendUnlessNil(q.typeProperties("qom-list-properties", value+"-accel"), "accel")
 	case "-cpu":
 		return q.typeProperties("qom-list-properties", q.known.CPUs[value])
 	}
@@ -112,7 +112,7 @@ func (q *QEMU) Properties(flag, value string) []string {
 		return variants[value]
 	}
 	if group := groups[flag]; group != "" && len(q.known.Groups[group]) > 0 {
-		return with(q.known.Groups[group], "id")
+		return appendUnlessNil(q.known.Groups[group], "id")
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (q *QEMU) typeProperties(command, name string) []string {
 		return list
 	}
 	var answer []struct{ Name string }
-	err := q.query(command, map[string]any{"typename": name}, &answer)
+	err := q.runQuery(command, map[string]any{"typename": name}, &answer)
 	if q.ctx.Err() != nil {
 		return nil // and is not to be remembered
 	}
@@ -151,46 +151,46 @@ func (q *QEMU) typeProperties(command, name string) []string {
 	return list
 }
 
-// query runs a command in QEMU, which is started if it is not running.
-func (q *QEMU) query(command string, arguments map[string]any, into any) (err error) {
+// runQuery runs a command in QEMU, which is started if it is not running.
+func (q *QEMU) runQuery(command string, arguments map[string]any, into any) (err error) {
 	if q.session == nil {
-		if q.session, err = start(q.ctx, q.program); err != nil {
+		if q.session, err = startSession(q.ctx, q.program); err != nil {
 			return err
 		}
 	}
-	err = q.session.run(command, arguments, into)
+	err = q.session.runCommand(command, arguments, into)
 	if q.session.ended {
-		_ = q.session.close() // it has crashed, which err tells
+		_ = q.session.endSession() // it has crashed, which err tells
 		q.session = nil
 	}
 	return err
 }
 
-// with returns a list with some more in it; nil stays nil.
-func with(list []string, more ...string) []string {
+// appendUnlessNil returns a list with some more in it; nil stays nil.
+func appendUnlessNil(list []string, more ...string) []string {
 	if list == nil {
 		return nil
 	}
 	return append(slices.Clone(list), more...)
 }
 
-// learn queries everything that is not queried by type.
-func (q *QEMU) learn() error {
+// queryAll queries everything that is not queried by type.
+func (q *QEMU) queryAll() error {
 	q.known = knowledge{
 		Values: map[string][]string{}, Aliases: map[string]map[string]string{}, Groups: map[string][]string{},
 		Variants: map[string]map[string][]string{}, CPUs: map[string]string{}, Types: map[string][]string{},
 	}
 	q.asked = true
-	help, err := q.output("-help")
+	help, err := q.helpOutput("-help")
 	if err != nil {
 		return err
 	}
-	q.known.Flags = flags(help)
-	if help, err = q.output("-device", "help"); err != nil {
+	q.known.Flags = parseFlags(help)
+	if help, err = q.helpOutput("-device", "help"); err != nil {
 		return err
 	}
-	q.known.Values["-device"], q.known.Aliases["-device"] = devices(help)
-	for _, step := range []func() error{q.types, q.machines, q.cpus, q.optionGroups, q.schema} {
+	q.known.Values["-device"], q.known.Aliases["-device"] = parseDevices(help)
+	for _, step := range []func() error{q.queryTypes, q.queryMachines, q.queryCPUs, q.optionGroups, q.loadSchema} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -199,8 +199,8 @@ func (q *QEMU) learn() error {
 	return nil
 }
 
-// output returns the output of QEMU called with an informational option.
-func (q *QEMU) output(args ...string) (string, error) {
+// helpOutput returns the output of QEMU called with an informational option.
+func (q *QEMU) helpOutput(args ...string) (string, error) {
 	out, err := exec.CommandContext(q.ctx, q.program, args...).Output()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", strings.Join(args, " "), err)
@@ -208,11 +208,11 @@ func (q *QEMU) output(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// types asks for the kinds of objects, accelerators and devices.
-func (q *QEMU) types() error {
+// queryTypes asks for the kinds of objects, accelerators and devices.
+func (q *QEMU) queryTypes() error {
 	for flag, of := range map[string]string{"-object": "user-creatable", "-accel": "accel", "-global": "device"} {
 		var answer []struct{ Name string }
-		if err := q.query("qom-list-types", map[string]any{"implements": of, "abstract": flag == "-global"},
+		if err := q.runQuery("qom-list-types", map[string]any{"implements": of, "abstract": flag == "-global"},
 			&answer); err != nil {
 			return err
 		}
@@ -226,9 +226,9 @@ func (q *QEMU) types() error {
 	return nil
 }
 
-func (q *QEMU) machines() error {
+func (q *QEMU) queryMachines() error {
 	var answer []struct{ Name, Alias string }
-	if err := q.query("query-machines", nil, &answer); err != nil {
+	if err := q.runQuery("query-machines", nil, &answer); err != nil {
 		return err
 	}
 	aliases := map[string]string{}
@@ -245,9 +245,9 @@ func (q *QEMU) machines() error {
 	return nil
 }
 
-func (q *QEMU) cpus() error {
+func (q *QEMU) queryCPUs() error {
 	var answer []struct{ Name, Typename string }
-	if err := q.query("query-cpu-definitions", nil, &answer); err != nil {
+	if err := q.runQuery("query-cpu-definitions", nil, &answer); err != nil {
 		return err
 	}
 	for _, c := range answer {
@@ -262,7 +262,7 @@ func (q *QEMU) optionGroups() error {
 		Option     string
 		Parameters []struct{ Name string }
 	}
-	if err := q.query("query-command-line-options", nil, &answer); err != nil {
+	if err := q.runQuery("query-command-line-options", nil, &answer); err != nil {
 		return err
 	}
 	for _, o := range answer {

@@ -25,7 +25,7 @@ type session struct {
 	ended   bool
 }
 
-func start(ctx context.Context, program string) (*session, error) {
+func startSession(ctx context.Context, program string) (*session, error) {
 	ctx, stop := context.WithCancel(ctx)
 	s := &session{stop: stop}
 	s.cmd = exec.CommandContext(ctx, program, "-machine", "none", "-nodefaults", "-no-user-config", "-display", "none",
@@ -51,24 +51,24 @@ func start(ctx context.Context, program string) (*session, error) {
 		}
 	}
 	if err := s.out.Decode(&greeting); err != nil {
-		return nil, s.failed(err)
+		return nil, s.failWithOutput(err)
 	}
 	v := greeting.QMP.Version.QEMU
 	s.version = fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Micro)
-	return s, s.run("qmp_capabilities", nil, nil)
+	return s, s.runCommand("qmp_capabilities", nil, nil)
 }
 
-// failed ends QEMU and returns the error, with QEMU's message if there is one.
-func (s *session) failed(err error) error {
-	_ = s.close()
+// failWithOutput ends QEMU and returns the error, with QEMU's message if there is one.
+func (s *session) failWithOutput(err error) error {
+	_ = s.endSession()
 	if text := strings.TrimSpace(s.stderr.String()); text != "" {
 		return fmt.Errorf("QEMU says: %s", text)
 	}
 	return fmt.Errorf("QEMU does not answer: %w", err)
 }
 
-// run executes a command; into may be nil.
-func (s *session) run(command string, arguments map[string]any, into any) error {
+// runCommand executes a command; into may be nil.
+func (s *session) runCommand(command string, arguments map[string]any, into any) error {
 	question := map[string]any{"execute": command}
 	if arguments != nil {
 		question["arguments"] = arguments
@@ -105,8 +105,8 @@ func (s *session) run(command string, arguments map[string]any, into any) error 
 	}
 }
 
-// close ends QEMU: with quit, and a kill if that fails.
-func (s *session) close() error {
+// endSession ends QEMU: with quit, and a kill if that fails.
+func (s *session) endSession() error {
 	_, _ = s.in.Write([]byte(`{"execute": "quit"}` + "\n")) // it may have ended
 	err := s.in.Close()
 	timer := time.AfterFunc(patience, s.stop)

@@ -48,16 +48,16 @@ func (m *module) optionCalls() []optionCall {
 		}
 		if maker, ok := makers[names[id.Name]]; ok {
 			list = append(list, optionCall{
-				call: call, flag: maker.flag, valueNode: argument(call, maker.value, ""),
-				props: given(argument(call, maker.props, "props")),
+				call: call, flag: maker.flag, valueNode: argumentOf(call, maker.value, ""),
+				props: unlessNone(argumentOf(call, maker.props, "props")),
 			})
 		} else if id.Name == "option" {
 			o := optionCall{
-				call: call, flagNode: argument(call, 0, "flag"),
-				valueNode: given(argument(call, 1, "value")), props: given(argument(call, 2, "props")),
+				call: call, flagNode: argumentOf(call, 0, "flag"),
+				valueNode: unlessNone(argumentOf(call, 1, "value")), props: unlessNone(argumentOf(call, 2, "props")),
 			}
 			if o.flagNode != nil {
-				o.flag, _ = text(o.flagNode)
+				o.flag, _ = literalText(o.flagNode)
 			}
 			list = append(list, o)
 		}
@@ -66,9 +66,9 @@ func (m *module) optionCalls() []optionCall {
 	return list
 }
 
-// argument returns the n-th argument of a call, or that with a name; nil if it is
+// argumentOf returns the n-th argument of a call, or that with a name; nil if it is
 // not there.
-func argument(call *syntax.CallExpr, n int, name string) syntax.Expr {
+func argumentOf(call *syntax.CallExpr, n int, name string) syntax.Expr {
 	for i, arg := range call.Args {
 		if keyword, ok := arg.(*syntax.BinaryExpr); ok && keyword.Op == syntax.EQ {
 			if id, ok := keyword.X.(*syntax.Ident); ok && id.Name == name {
@@ -83,17 +83,17 @@ func argument(call *syntax.CallExpr, n int, name string) syntax.Expr {
 	return nil
 }
 
-// given returns an expression unless it is None.
-func given(e syntax.Expr) syntax.Expr {
+// unlessNone returns an expression unless it is None.
+func unlessNone(e syntax.Expr) syntax.Expr {
 	if id, ok := e.(*syntax.Ident); ok && id.Name == "None" {
 		return nil
 	}
 	return e
 }
 
-// keys returns the keys that can be read of a dict, or of several with | between
+// literalKeys returns the keys that can be read of a dict, or of several with | between
 // them.
-func keys(e syntax.Expr) []*syntax.Literal {
+func literalKeys(e syntax.Expr) []*syntax.Literal {
 	switch e := e.(type) {
 	case *syntax.DictExpr:
 		var list []*syntax.Literal
@@ -105,12 +105,12 @@ func keys(e syntax.Expr) []*syntax.Literal {
 		return list
 	case *syntax.BinaryExpr:
 		if e.Op == syntax.PIPE {
-			return append(keys(e.X), keys(e.Y)...)
+			return append(literalKeys(e.X), literalKeys(e.Y)...)
 		}
 	case *syntax.ParenExpr:
-		return keys(e.X)
+		return literalKeys(e.X)
 	case *syntax.CondExpr:
-		return append(keys(e.True), keys(e.False)...)
+		return append(literalKeys(e.True), literalKeys(e.False)...)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 
 	"go.starlark.net/syntax"
 
-	"vmop/spelling"
+	"vmop/internal/spelling"
 )
 
 // A silence is a comment "lint: disable=RULE": rules that are disabled for some lines.
@@ -15,10 +15,10 @@ type silence struct {
 	comment     syntax.Comment
 }
 
-// silences returns what the comments of a module say. A comment at the end of a
+// silencesOf returns what the comments of a module say. A comment at the end of a
 // line is about that line and, if a statement begins there, about all of it; one
 // on a line of its own about the statement below.
-func (m *module) silences() []silence {
+func (m *module) silencesOf() []silence {
 	var list []silence
 	ends := map[int]int{} // of statements, by their first lines
 	syntax.Walk(m.file, func(n syntax.Node) bool {
@@ -29,8 +29,8 @@ func (m *module) silences() []silence {
 		return true
 	})
 	lines := strings.Split(m.source, "\n")
-	for _, c := range m.comments() {
-		rules := disabled(c.Text)
+	for _, c := range m.allComments() {
+		rules := disabledRules(c.Text)
 		if rules == nil {
 			continue
 		}
@@ -50,8 +50,8 @@ func isComment(lines []string, line int) bool {
 	return strings.HasPrefix(strings.TrimSpace(lines[line-1]), "#")
 }
 
-// comments returns all comments of a module.
-func (m *module) comments() []syntax.Comment {
+// allComments returns all comments of a module.
+func (m *module) allComments() []syntax.Comment {
 	var list []syntax.Comment
 	seen := map[syntax.Position]bool{}
 	syntax.Walk(m.file, func(n syntax.Node) bool {
@@ -71,9 +71,9 @@ func (m *module) comments() []syntax.Comment {
 	return list
 }
 
-// disabled returns the rules that a comment disables: "# lint: disable=a,b", or
+// disabledRules returns the rules that a comment disables: "# lint: disable=a,b", or
 // as buildifier has it, "# buildifier: disable=a". What follows is the reason.
-func disabled(comment string) []string {
+func disabledRules(comment string) []string {
 	comment = strings.TrimSpace(strings.TrimPrefix(comment, "#"))
 	for _, who := range []string{"lint:", "buildifier:"} {
 		rest, ok := strings.CutPrefix(comment, who)
@@ -96,7 +96,7 @@ func unknownRules(m *module) {
 	for _, r := range Rules() {
 		known = append(known, r.Name)
 	}
-	for _, s := range m.silences() {
+	for _, s := range m.silencesOf() {
 		if strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(s.comment.Text, "#")), "buildifier:") {
 			continue // which has rules of its own
 		}
@@ -106,15 +106,15 @@ func unknownRules(m *module) {
 					Rule: m.rule, File: m.name, Line: int(s.comment.Start.Line), Column: int(s.comment.Start.Col),
 					EndLine:   int(s.comment.Start.Line),
 					EndColumn: int(s.comment.Start.Col) + len([]rune(s.comment.Text)),
-					Message:   "there is no rule " + name + suggestion(name, known),
+					Message:   "there is no rule " + name + didYouMean(name, known),
 				})
 			}
 		}
 	}
 }
 
-// suggestion returns " (did you mean x?)", or "".
-func suggestion(name string, known []string) string {
+// didYouMean returns " (did you mean x?)", or "".
+func didYouMean(name string, known []string) string {
 	if near := spelling.Nearest(name, known); near != "" {
 		return " (did you mean " + near + "?)"
 	}

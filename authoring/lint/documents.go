@@ -12,7 +12,7 @@ func moduleDocstring(m *module) {
 	if len(m.file.Stmts) == 0 {
 		return
 	}
-	if doc, ok := docstring(m.file.Stmts); !ok || strings.TrimSpace(doc) == "" {
+	if doc, ok := leadingDocstring(m.file.Stmts); !ok || strings.TrimSpace(doc) == "" {
 		start, _ := m.file.Stmts[0].Span()
 		m.addAt(start, "the file has no docstring that says what it is for")
 	}
@@ -27,12 +27,12 @@ func functionDocstring(m *module) {
 		if !ok || strings.HasPrefix(def.Name.Name, "_") {
 			continue
 		}
-		if doc, ok := docstring(def.Body); !ok || strings.TrimSpace(doc) == "" {
+		if doc, ok := leadingDocstring(def.Body); !ok || strings.TrimSpace(doc) == "" {
 			message := def.Name.Name + " has no docstring"
 			if def.Name.Name != "launch" {
 				message += "; if it is private to this file, call it _" + def.Name.Name
 			}
-			m.add(def.Name, message)
+			m.addFinding(def.Name, message)
 		}
 	}
 }
@@ -51,21 +51,21 @@ func apiVersion(m *module) {
 	}
 	for _, stmt := range m.file.Stmts {
 		if assign, ok := stmt.(*syntax.AssignStmt); ok {
-			for _, id := range targets(assign.LHS) {
+			for _, id := range assignedNames(assign.LHS) {
 				if id.Name == "api_version" {
 					return
 				}
 			}
 		}
 	}
-	m.add(m.function("launch").Name,
+	m.addFinding(m.functionNamed("launch").Name,
 		"the VM type does not state its version of the language; add api_version = 1")
 }
 
-func printing(m *module) {
+func findPrinting(m *module) {
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		if call, ok := n.(*syntax.CallExpr); ok && isCall(call, "print") {
-			m.add(call, "print has no effect in a VM type; fail(…) ends the evaluation with a message")
+			m.addFinding(call, "print has no effect in a VM type; fail(…) ends the evaluation with a message")
 		}
 		return true
 	})

@@ -4,31 +4,31 @@ import "go.starlark.net/syntax"
 
 // The rules of this file are about what is executed, and with what result.
 
-// unreachable finds statements that are never reached.
-func unreachable(m *module) {
+// findUnreachable finds statements that are never reached.
+func findUnreachable(m *module) {
 	eachBlock(m.file, func(block []syntax.Stmt) {
 		for i, stmt := range block {
-			if leaves(stmt) && i+1 < len(block) {
-				m.add(block[i+1], "this is never reached: the statement before it returns, fails or leaves the loop")
+			if leavesBlock(stmt) && i+1 < len(block) {
+				m.addFinding(block[i+1], "this is never reached: the statement before it returns, fails or leaves the loop")
 				return
 			}
 		}
 	})
 }
 
-// leaves reports whether the code after a statement is unreachable.
-func leaves(stmt syntax.Stmt) bool {
+// leavesBlock reports whether the code after a statement is unreachable.
+func leavesBlock(stmt syntax.Stmt) bool {
 	switch s := stmt.(type) {
 	case *syntax.BranchStmt:
 		return s.Token != syntax.PASS
 	case *syntax.IfStmt:
 		return len(s.False) > 0 && leavesAll(s.True) && leavesAll(s.False)
 	}
-	return ends(stmt)
+	return endsFunction(stmt)
 }
 
-// ends reports whether a statement ends the function.
-func ends(stmt syntax.Stmt) bool {
+// endsFunction reports whether a statement ends the function.
+func endsFunction(stmt syntax.Stmt) bool {
 	switch s := stmt.(type) {
 	case *syntax.ReturnStmt:
 		return true
@@ -40,11 +40,11 @@ func ends(stmt syntax.Stmt) bool {
 	return false
 }
 
-func leavesAll(block []syntax.Stmt) bool { return len(block) > 0 && leaves(block[len(block)-1]) }
+func leavesAll(block []syntax.Stmt) bool { return len(block) > 0 && leavesBlock(block[len(block)-1]) }
 
 func endsAll(block []syntax.Stmt) bool {
 	for _, stmt := range block {
-		if ends(stmt) {
+		if endsFunction(stmt) {
 			return true
 		}
 	}
@@ -99,10 +99,10 @@ func returnValue(m *module) {
 			return true
 		}
 		for _, r := range bare {
-			m.add(r, "this returns no value, but "+def.Name.Name+" returns a value elsewhere; use return None")
+			m.addFinding(r, "this returns no value, but "+def.Name.Name+" returns a value elsewhere; use return None")
 		}
 		if !endsAll(def.Body) {
-			m.add(def.Name, def.Name.Name+
+			m.addFinding(def.Name, def.Name.Name+
 				" returns a value on some paths, but not at its end; use return None")
 		}
 		return true
@@ -139,16 +139,16 @@ func noEffect(m *module) {
 			if !ok {
 				continue
 			}
-			if _, isText := text(s.X); isText && i == 0 {
+			if _, isText := literalText(s.X); isText && i == 0 {
 				continue // a docstring
 			}
 			call, ok := s.X.(*syntax.CallExpr)
 			if !ok {
-				m.add(s, "this expression has no effect: its value is unused")
+				m.addFinding(s, "this expression has no effect: its value is unused")
 				continue
 			}
 			if id, ok := call.Fn.(*syntax.Ident); ok && pure[id.Name] {
-				m.add(s, id.Name+" only returns a value, which is unused; is a return or a combine missing?")
+				m.addFinding(s, id.Name+" only returns a value, which is unused; is a return or a combine missing?")
 			}
 		}
 	})

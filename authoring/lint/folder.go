@@ -31,33 +31,33 @@ func (f Folder) Findings() []Finding {
 	for name, source := range f.Modules {
 		all = append(all, File(name, source, around)...)
 	}
-	all = append(all, f.untested()...)
+	all = append(all, f.untestedTypes()...)
 	return Sort(append(all, Plans(f.Plans, f.Modules, around.QEMU)...))
 }
 
-// untested finds types that no test loads and no sample is for.
-func (f Folder) untested() []Finding {
+// untestedTypes finds types that no test loads and no sample is for.
+func (f Folder) untestedTypes() []Finding {
 	loaded := map[string]bool{}
 	for name, source := range f.Modules {
-		m := parse(name, source)
+		m := parseModule(name, source)
 		if m == nil || !m.isTest() {
 			continue
 		}
-		for _, module := range m.loads() {
+		for _, module := range m.loadedNames() {
 			loaded[module] = true
 		}
 	}
 	var list []Finding
 	for name, source := range f.Modules {
-		m := parse(name, source)
+		m := parseModule(name, source)
 		typeName := strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], ".star")
 		if m == nil || !m.isType() || loaded[name] || slices.Contains(f.Sampled, typeName) {
 			continue
 		}
 		m.rule = "untested"
-		m.add(m.function("launch").Name,
+		m.addFinding(m.functionNamed("launch").Name,
 			"no test covers "+typeName+": no *_test.star file loads it, and it has no sample")
-		list = append(list, m.allowed()...)
+		list = append(list, m.allowedFindings()...)
 	}
 	return list
 }

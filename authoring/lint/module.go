@@ -25,7 +25,7 @@ type Surroundings struct {
 // File returns what the rules find in a module called name. A module that can't be read has
 // no findings: parsing it reports the error.
 func File(name, source string, around Surroundings) []Finding {
-	m := parse(name, source)
+	m := parseModule(name, source)
 	if m == nil {
 		return nil
 	}
@@ -38,7 +38,7 @@ func File(name, source string, around Surroundings) []Finding {
 	}
 	m.rule = "unknown-rule"
 	unknownRules(m)
-	return Sort(m.allowed())
+	return Sort(m.allowedFindings())
 }
 
 // module is a module that rules look at.
@@ -55,8 +55,8 @@ type module struct {
 	findings []Finding
 }
 
-// parse returns a module, or nil if it can't be read.
-func parse(name, source string) *module {
+// parseModule returns a module, or nil if it can't be read.
+func parseModule(name, source string) *module {
 	options := &syntax.FileOptions{Set: true}
 	file, err := options.Parse(name, source, syntax.RetainComments)
 	if err != nil {
@@ -68,15 +68,15 @@ func parse(name, source string) *module {
 	if err := resolve.File(file, predeclared.Has, universal); err != nil {
 		return nil
 	}
-	m.count()
+	m.countUses()
 	return m
 }
 
 // isTest reports whether it is a file of tests.
 func (m *module) isTest() bool { return strings.HasSuffix(m.name, "_test.star") }
 
-// function returns the function of the module with a name, or nil.
-func (m *module) function(name string) *syntax.DefStmt {
+// functionNamed returns the function of the module with a name, or nil.
+func (m *module) functionNamed(name string) *syntax.DefStmt {
 	for _, stmt := range m.file.Stmts {
 		if def, ok := stmt.(*syntax.DefStmt); ok && def.Name.Name == name {
 			return def
@@ -86,10 +86,10 @@ func (m *module) function(name string) *syntax.DefStmt {
 }
 
 // isType reports whether the module defines a VM type.
-func (m *module) isType() bool { return m.function("launch") != nil && !m.isTest() }
+func (m *module) isType() bool { return m.functionNamed("launch") != nil && !m.isTest() }
 
-// add notes a finding at a node.
-func (m *module) add(n syntax.Node, message string) {
+// addFinding notes a finding at a node.
+func (m *module) addFinding(n syntax.Node, message string) {
 	start, end := n.Span()
 	m.findings = append(m.findings, Finding{
 		Rule: m.rule, File: m.name, Message: message,
@@ -97,10 +97,10 @@ func (m *module) add(n syntax.Node, message string) {
 	})
 }
 
-// count finds out which identifiers bind and which use.
-func (m *module) count() {
+// countUses finds out which identifiers bind and which use.
+func (m *module) countUses() {
 	bind := func(target syntax.Expr) {
-		for _, id := range targets(target) {
+		for _, id := range assignedNames(target) {
 			m.binds[id] = true
 		}
 	}
@@ -119,11 +119,11 @@ func (m *module) count() {
 		case *syntax.DefStmt:
 			m.binds[n.Name] = true
 			for _, p := range n.Params {
-				bind(parameter(p))
+				bind(parameterName(p))
 			}
 		case *syntax.LambdaExpr:
 			for _, p := range n.Params {
-				bind(parameter(p))
+				bind(parameterName(p))
 			}
 		}
 		return true
@@ -138,37 +138,37 @@ func (m *module) count() {
 	})
 }
 
-// used reports whether the variable that an identifier binds is read anywhere.
-func (m *module) used(id *syntax.Ident) bool {
+// isUsed reports whether the variable that an identifier binds is read anywhere.
+func (m *module) isUsed(id *syntax.Ident) bool {
 	b, ok := id.Binding.(*resolve.Binding)
 	return !ok || b.First == nil || m.uses[b.First] > 0
 }
 
-// targets returns the identifiers that an assignment to an expression binds.
-func targets(e syntax.Expr) []*syntax.Ident {
+// assignedNames returns the identifiers that an assignment to an expression binds.
+func assignedNames(e syntax.Expr) []*syntax.Ident {
 	switch e := e.(type) {
 	case *syntax.Ident:
 		return []*syntax.Ident{e}
 	case *syntax.ParenExpr:
-		return targets(e.X)
+		return assignedNames(e.X)
 	case *syntax.TupleExpr:
-		return several(e.List)
+		return namesOf(e.List)
 	case *syntax.ListExpr:
-		return several(e.List)
+		return namesOf(e.List)
 	}
 	return nil
 }
 
-func several(list []syntax.Expr) []*syntax.Ident {
+func namesOf(list []syntax.Expr) []*syntax.Ident {
 	var ids []*syntax.Ident
 	for _, e := range list {
-		ids = append(ids, targets(e)...)
+		ids = append(ids, assignedNames(e)...)
 	}
 	return ids
 }
 
-// parameter returns the name of a parameter, nil for a bare star.
-func parameter(p syntax.Expr) syntax.Expr {
+// parameterName returns the name of a parameter, nil for a bare star.
+func parameterName(p syntax.Expr) syntax.Expr {
 	switch p := p.(type) {
 	case *syntax.BinaryExpr:
 		return p.X
@@ -178,9 +178,9 @@ func parameter(p syntax.Expr) syntax.Expr {
 	return p
 }
 
-// allowed returns the findings that no comment allows.
-func (m *module) allowed() []Finding {
-	silences := m.silences()
+// allowedFindings returns the findings that no comment allows.
+func (m *module) allowedFindings() []Finding {
+	silences := m.silencesOf()
 	return slices.DeleteFunc(m.findings, func(f Finding) bool {
 		return slices.ContainsFunc(silences, func(s silence) bool {
 			return slices.Contains(s.rules, f.Rule) && f.Line >= s.first && f.Line <= s.last
@@ -188,8 +188,8 @@ func (m *module) allowed() []Finding {
 	})
 }
 
-// docstring returns the string that a body begins with.
-func docstring(body []syntax.Stmt) (string, bool) {
+// leadingDocstring returns the string that a body begins with.
+func leadingDocstring(body []syntax.Stmt) (string, bool) {
 	if len(body) == 0 {
 		return "", false
 	}
@@ -197,11 +197,11 @@ func docstring(body []syntax.Stmt) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return text(stmt.X)
+	return literalText(stmt.X)
 }
 
-// text returns the value of a literal string.
-func text(e syntax.Expr) (string, bool) {
+// literalText returns the value of a literal string.
+func literalText(e syntax.Expr) (string, bool) {
 	literal, ok := e.(*syntax.Literal)
 	if !ok {
 		return "", false
@@ -210,8 +210,8 @@ func text(e syntax.Expr) (string, bool) {
 	return s, ok && literal.Token == syntax.STRING
 }
 
-// loads returns the names of the modules that the module loads.
-func (m *module) loads() []string {
+// loadedNames returns the names of the modules that the module loads.
+func (m *module) loadedNames() []string {
 	var list []string
 	for _, stmt := range m.file.Stmts {
 		if load, ok := stmt.(*syntax.LoadStmt); ok {

@@ -19,8 +19,8 @@ func unusedLoad(m *module) {
 			continue
 		}
 		for _, id := range load.To {
-			if !m.used(id) {
-				m.add(id, id.Name+" is loaded and not used")
+			if !m.isUsed(id) {
+				m.addFinding(id, id.Name+" is loaded and not used")
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func unusedVariable(m *module) {
 		case *syntax.DefStmt:
 			m.unusedPrivate(s.Name)
 		case *syntax.AssignStmt:
-			for _, id := range targets(s.LHS) {
+			for _, id := range assignedNames(s.LHS) {
 				m.unusedPrivate(id)
 			}
 		}
@@ -45,20 +45,20 @@ func unusedVariable(m *module) {
 		case *syntax.DefStmt:
 			if n.Name.Name != "launch" { // its parameters are prescribed
 				for _, p := range n.Params {
-					m.unused(parameter(p), "the parameter ")
+					m.reportUnused(parameterName(p), "the parameter ")
 				}
 			}
 			m.unusedIn(n.Body)
 		case *syntax.ForClause:
-			m.unused(n.Vars, "the variable ")
+			m.reportUnused(n.Vars, "the variable ")
 		}
 		return true
 	})
 }
 
 func (m *module) unusedPrivate(id *syntax.Ident) {
-	if strings.HasPrefix(id.Name, "_") && !m.used(id) {
-		m.add(id, id.Name+" is private to this file and unused")
+	if strings.HasPrefix(id.Name, "_") && !m.isUsed(id) {
+		m.addFinding(id, id.Name+" is private to this file and unused")
 	}
 }
 
@@ -67,46 +67,46 @@ func (m *module) unusedIn(body []syntax.Stmt) {
 		switch s := stmt.(type) {
 		case *syntax.AssignStmt:
 			if s.Op == syntax.EQ { // else it was assigned before
-				m.unused(s.LHS, "the variable ")
+				m.reportUnused(s.LHS, "the variable ")
 			}
 		case *syntax.ForStmt:
-			m.unused(s.Vars, "the variable ")
+			m.reportUnused(s.Vars, "the variable ")
 			m.unusedIn(s.Body)
 		case *syntax.IfStmt:
 			m.unusedIn(s.True)
 			m.unusedIn(s.False)
 		case *syntax.DefStmt:
-			if !m.used(s.Name) {
-				m.add(s.Name, "the function "+s.Name.Name+" is never called")
+			if !m.isUsed(s.Name) {
+				m.addFinding(s.Name, "the function "+s.Name.Name+" is never called")
 			}
 		}
 	}
 }
 
-// unused adds findings for what a target binds, if nothing of it is read.
-func (m *module) unused(target syntax.Expr, what string) {
-	ids := targets(target)
+// reportUnused adds findings for what a target binds, if nothing of it is read.
+func (m *module) reportUnused(target syntax.Expr, what string) {
+	ids := assignedNames(target)
 	for _, id := range ids {
-		if m.used(id) {
+		if m.isUsed(id) {
 			return // to take one part of a tuple, the others need a name
 		}
 	}
 	for _, id := range ids {
 		if !strings.HasPrefix(id.Name, "_") {
-			m.add(id, what+id.Name+" is never used; if it is required, call it _"+id.Name)
+			m.addFinding(id, what+id.Name+" is never used; if it is required, call it _"+id.Name)
 		}
 	}
 }
 
-// shadowing finds definitions that take the name of a builtin.
-func shadowing(m *module) {
+// findShadowing finds definitions that take the name of a builtin.
+func findShadowing(m *module) {
 	predeclared := vmtypes.Predeclared()
 	check := func(id *syntax.Ident, isGlobal bool) {
 		switch {
 		case predeclared.Has(id.Name):
-			m.add(id, id.Name+" is a builtin function of VM types, which this definition hides")
+			m.addFinding(id, id.Name+" is a builtin function of VM types, which this definition hides")
 		case isGlobal && starlark.Universe.Has(id.Name):
-			m.add(id, id.Name+" is a function of Starlark, which this definition hides in this file")
+			m.addFinding(id, id.Name+" is a function of Starlark, which this definition hides in this file")
 		}
 	}
 	globals := map[*syntax.Ident]bool{}
@@ -115,7 +115,7 @@ func shadowing(m *module) {
 		case *syntax.DefStmt:
 			globals[s.Name] = true
 		case *syntax.AssignStmt:
-			for _, id := range targets(s.LHS) {
+			for _, id := range assignedNames(s.LHS) {
 				globals[id] = true
 			}
 		case *syntax.LoadStmt:
@@ -136,12 +136,12 @@ func nameConventions(m *module) {
 		if name == "" || name == strings.ToLower(name) || name[0] >= 'A' && name[0] <= 'Z' {
 			continue
 		}
-		m.add(id, id.Name+" should be in snake_case, "+snake(id.Name))
+		m.addFinding(id, id.Name+" should be in snake_case, "+snakeCase(id.Name))
 	}
 }
 
-// snake returns a name with underscores in place of capitals.
-func snake(name string) string {
+// snakeCase returns a name with underscores in place of capitals.
+func snakeCase(name string) string {
 	var b strings.Builder
 	for _, r := range name {
 		if r >= 'A' && r <= 'Z' {
@@ -157,7 +157,7 @@ func snake(name string) string {
 func confusingName(m *module) {
 	for id := range m.binds {
 		if id.Name == "l" || id.Name == "I" || id.Name == "O" {
-			m.add(id, "the name "+id.Name+" is easily confused with a digit")
+			m.addFinding(id, "the name "+id.Name+" is easily confused with a digit")
 		}
 	}
 }

@@ -19,8 +19,8 @@ type declarations struct {
 	whole bool
 }
 
-// declared reads the global options of a module.
-func (m *module) declared() declarations {
+// globalOptions reads the global options of a module.
+func (m *module) globalOptions() declarations {
 	for _, stmt := range m.file.Stmts {
 		assign, ok := stmt.(*syntax.AssignStmt)
 		if !ok {
@@ -28,7 +28,7 @@ func (m *module) declared() declarations {
 		}
 		if id, ok := assign.LHS.(*syntax.Ident); ok && id.Name == "options" {
 			d := declarations{whole: true}
-			m.options(assign.RHS, &d, 0)
+			m.addOptions(assign.RHS, &d, 0)
 			return d
 		}
 	}
@@ -38,16 +38,16 @@ func (m *module) declared() declarations {
 // deepestLoad bounds how far options are followed through modules.
 const deepestLoad = 16
 
-// options adds what an expression declares. depth is how many modules have been
+// addOptions adds what an expression declares. depth is how many modules have been
 // gone through.
-func (m *module) options(e syntax.Expr, into *declarations, depth int) {
+func (m *module) addOptions(e syntax.Expr, into *declarations, depth int) {
 	switch e := e.(type) {
 	case *syntax.DictExpr:
 		for _, item := range e.List {
 			key, ok := item.(*syntax.DictEntry).Key.(*syntax.Literal)
 			name, isText := "", false
 			if ok {
-				name, isText = text(key)
+				name, isText = literalText(key)
 			}
 			if !isText {
 				into.whole = false
@@ -63,10 +63,10 @@ func (m *module) options(e syntax.Expr, into *declarations, depth int) {
 			into.whole = false
 			return
 		}
-		m.options(e.X, into, depth)
-		m.options(e.Y, into, depth)
+		m.addOptions(e.X, into, depth)
+		m.addOptions(e.Y, into, depth)
 	case *syntax.ParenExpr:
-		m.options(e.X, into, depth)
+		m.addOptions(e.X, into, depth)
 	case *syntax.Ident:
 		m.namedOptions(e.Name, into, depth)
 	default:
@@ -80,7 +80,7 @@ func (m *module) namedOptions(name string, into *declarations, depth int) {
 		switch s := stmt.(type) {
 		case *syntax.AssignStmt:
 			if id, ok := s.LHS.(*syntax.Ident); ok && id.Name == name {
-				m.options(s.RHS, into, depth)
+				m.addOptions(s.RHS, into, depth)
 				return
 			}
 		case *syntax.LoadStmt:
@@ -88,7 +88,7 @@ func (m *module) namedOptions(name string, into *declarations, depth int) {
 				if to.Name != name {
 					continue
 				}
-				if other := m.loaded(s.ModuleName()); other != nil && depth < deepestLoad {
+				if other := m.loadedModule(s.ModuleName()); other != nil && depth < deepestLoad {
 					other.namedOptions(s.From[i].Name, into, depth+1)
 				} else {
 					into.whole = false
@@ -100,8 +100,8 @@ func (m *module) namedOptions(name string, into *declarations, depth int) {
 	into.whole = false
 }
 
-// loaded returns a module that this one loads, or nil.
-func (m *module) loaded(name string) *module {
+// loadedModule returns a module that this one loads, or nil.
+func (m *module) loadedModule(name string) *module {
 	if m.around.Read == nil {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (m *module) loaded(name string) *module {
 	if err != nil {
 		return nil
 	}
-	other := parse(name, source)
+	other := parseModule(name, source)
 	if other != nil {
 		other.around = m.around
 	}
@@ -119,7 +119,7 @@ func (m *module) loaded(name string) *module {
 // undeclaredOption finds uses of vm.options.X where X is not declared. Only
 // types declare options; a library cannot know whose it will be.
 func undeclaredOption(m *module) {
-	d := m.declared()
+	d := m.globalOptions()
 	if !m.isType() || !d.whole {
 		return
 	}
@@ -129,7 +129,7 @@ func undeclaredOption(m *module) {
 	}
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		if name := optionUsed(n); name != nil && !known[name.Name] {
-			m.add(name, "the VM type declares no option "+name.Name+suggestion(name.Name, d.all)+
+			m.addFinding(name, "the VM type declares no option "+name.Name+didYouMean(name.Name, d.all)+
 				"; declare it in options")
 		}
 		return true
@@ -155,23 +155,23 @@ func optionUsed(n syntax.Node) *syntax.Ident {
 // unusedOption finds options that are declared here and that nothing asks for,
 // in this module or in those that it loads.
 func unusedOption(m *module) {
-	own := m.declared().own
+	own := m.globalOptions().own
 	if len(own) == 0 {
 		return
 	}
 	words := map[string]int{}
-	m.words(words, map[string]bool{})
+	m.countWords(words, map[string]bool{})
 	for _, literal := range own {
-		name, _ := text(literal)
+		name, _ := literalText(literal)
 		if words[name] <= 1 { // which is the declaration
-			m.add(literal, "the option "+name+" is declared but never read")
+			m.addFinding(literal, "the option "+name+" is declared but never read")
 		}
 	}
 }
 
-// words counts the names of fields and the strings of a module and of all that it
+// countWords counts the names of fields and the strings of a module and of all that it
 // loads.
-func (m *module) words(into map[string]int, seen map[string]bool) {
+func (m *module) countWords(into map[string]int, seen map[string]bool) {
 	if seen[m.name] {
 		return
 	}
@@ -181,12 +181,12 @@ func (m *module) words(into map[string]int, seen map[string]bool) {
 		case *syntax.DotExpr:
 			into[n.Name.Name]++
 		case *syntax.Literal:
-			if s, ok := text(n); ok {
+			if s, ok := literalText(n); ok {
 				into[s]++
 			}
 		case *syntax.LoadStmt:
-			if other := m.loaded(n.ModuleName()); other != nil {
-				other.words(into, seen)
+			if other := m.loadedModule(n.ModuleName()); other != nil {
+				other.countWords(into, seen)
 			}
 		}
 		return true
@@ -207,8 +207,8 @@ func propertiesInText(m *module) {
 		if format, ok := literal.(*syntax.BinaryExpr); ok && (format.Op == syntax.PERCENT || format.Op == syntax.PLUS) {
 			literal = format.X
 		}
-		if value, ok := text(literal); ok && strings.Contains(value, ",") {
-			m.add(o.valueNode, "properties belong in a dict: option(\""+o.flag+
+		if value, ok := literalText(literal); ok && strings.Contains(value, ",") {
+			m.addFinding(o.valueNode, "properties belong in a dict: option(\""+o.flag+
 				"\", …, {…}); in a string commas are not escaped, and the id is not visible")
 		}
 	}
@@ -222,8 +222,8 @@ func doubledComma(m *module) {
 		}
 		syntax.Walk(o.props, func(n syntax.Node) bool {
 			if e, ok := n.(syntax.Expr); ok {
-				if value, isText := text(e); isText && strings.Contains(value, ",,") {
-					m.add(n, "vmrunner doubles commas in values; write one")
+				if value, isText := literalText(e); isText && strings.Contains(value, ",,") {
+					m.addFinding(n, "vmrunner doubles commas in values; write one")
 				}
 			}
 			return true

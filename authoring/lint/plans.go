@@ -19,7 +19,7 @@ func Plans(plans []*plan.Plan, sources map[string]string, qemu QEMU) []Finding {
 	p := &planned{modules: map[string]*module{}, sources: sources}
 	for _, made := range plans {
 		for _, placed := range compare.Placements(made) {
-			p.add("implicit-address", placed.Device, placed.Device.Value, "the device "+placed.Device.Value+
+			p.addFinding("implicit-address", placed.Device, placed.Device.Value, "the device "+placed.Device.Value+
 				" has no addr, so its slot depends on the devices before it; assign it a fixed slot")
 		}
 		if qemu == nil {
@@ -27,24 +27,24 @@ func Plans(plans []*plan.Plan, sources map[string]string, qemu QEMU) []Finding {
 		}
 		for i := range made.QEMU.Args {
 			o := &made.QEMU.Args[i]
-			for _, c := range asked(qemu, o) {
-				p.add(c.rule, o, c.word, c.message)
+			for _, c := range optionComplaints(qemu, o) {
+				p.addFinding(c.rule, o, c.word, c.message)
 			}
 		}
 	}
 	var all []Finding
 	for _, m := range p.modules {
-		all = append(all, m.allowed()...)
+		all = append(all, m.allowedFindings()...)
 	}
 	return Sort(all)
 }
 
-// asked returns what a machine does not know of an option of a plan.
-func asked(qemu QEMU, o *plan.Option) []complaint {
+// optionComplaints returns what a machine does not know of an option of a plan.
+func optionComplaints(qemu QEMU, o *plan.Option) []complaint {
 	switch o.Flag {
 	case "-cpu":
-		value, names := cpu(o.Value)
-		return complaints(qemu, o.Flag, value, names)
+		value, names := splitCPU(o.Value)
+		return complaintsOf(qemu, o.Flag, value, names)
 	case "-global":
 		return askedGlobal(qemu, o)
 	}
@@ -56,12 +56,12 @@ func asked(qemu QEMU, o *plan.Option) []complaint {
 	for _, p := range one.Properties {
 		names = append(names, p.Key)
 	}
-	return complaints(qemu, o.Flag, value, names)
+	return complaintsOf(qemu, o.Flag, value, names)
 }
 
-// cpu reads the value of -cpu: a model, and features with + or - before them or
+// splitCPU reads the value of -cpu: a model, and features with + or - before them or
 // a value behind.
-func cpu(value string) (model string, features []string) {
+func splitCPU(value string) (model string, features []string) {
 	model, rest, _ := strings.Cut(value, ",")
 	for part := range strings.SplitSeq(rest, ",") {
 		name, _, _ := strings.Cut(strings.TrimLeft(part, "+-"), "=")
@@ -94,13 +94,13 @@ func askedGlobal(qemu QEMU, o *plan.Option) []complaint {
 	if !slices.Contains(kinds, driver) {
 		return []complaint{{
 			unknownValue, driver,
-			qemu.Name() + " has no device " + driver + suggestion(driver, kinds) + ", so -global does nothing",
+			qemu.Name() + " has no device " + driver + didYouMean(driver, kinds) + ", so -global does nothing",
 		}}
 	}
 	if known := qemu.Properties("-global", driver); known != nil && !slices.Contains(known, property) {
 		return []complaint{{
 			unknownProperty, property,
-			driver + " has no property " + property + " in " + qemu.Name() + suggestion(property, known),
+			driver + " has no property " + property + " in " + qemu.Name() + didYouMean(property, known),
 		}}
 	}
 	return nil
@@ -112,20 +112,20 @@ type planned struct {
 	modules map[string]*module
 }
 
-// add notes a finding at the line that made an option, the innermost that is in one of the
+// addFinding notes a finding at the line that made an option, the innermost that is in one of the
 // sources, or at the line that gave the option the word later.
-func (p *planned) add(rule string, o *plan.Option, word, message string) {
+func (p *planned) addFinding(rule string, o *plan.Option, word, message string) {
 	var in *module
 	var place syntax.Node
 	for _, frame := range o.Origin {
-		m := p.module(frame.File)
+		m := p.moduleNamed(frame.File)
 		if frame.Step == plan.Replaced {
 			break
 		}
 		if m == nil {
 			continue
 		}
-		node := m.mention(frame.Line, word)
+		node := m.nodeMentioning(frame.Line, word)
 		_, isCall := node.(*syntax.CallExpr)
 		if in == nil || frame.Step == plan.Changed && !isCall {
 			in, place = m, node
@@ -133,12 +133,12 @@ func (p *planned) add(rule string, o *plan.Option, word, message string) {
 	}
 	if in != nil {
 		in.rule = rule
-		in.add(place, message)
+		in.addFinding(place, message)
 	}
 }
 
-// module returns a module of the sources, or nil.
-func (p *planned) module(name string) *module {
+// moduleNamed returns a module of the sources, or nil.
+func (p *planned) moduleNamed(name string) *module {
 	if m, ok := p.modules[name]; ok {
 		return m
 	}
@@ -146,16 +146,16 @@ func (p *planned) module(name string) *module {
 	if !ok {
 		return nil
 	}
-	m := parse(name, source)
+	m := parseModule(name, source)
 	if m != nil {
 		p.modules[name] = m
 	}
 	return m
 }
 
-// mention returns where a word stands in the call that begins, or continues, at a line: a
+// nodeMentioning returns where a word stands in the call that begins, or continues, at a line: a
 // string that is that word, else the call itself.
-func (m *module) mention(line int, word string) syntax.Node {
+func (m *module) nodeMentioning(line int, word string) syntax.Node {
 	var call syntax.Node = m.file.Stmts[0]
 	var found syntax.Node
 	syntax.Walk(m.file, func(n syntax.Node) bool {
@@ -166,7 +166,7 @@ func (m *module) mention(line int, word string) syntax.Node {
 		call = c
 		syntax.Walk(c, func(n syntax.Node) bool {
 			if e, ok := n.(syntax.Expr); ok && found == nil {
-				if s, isText := text(e); isText && s == word {
+				if s, isText := literalText(e); isText && s == word {
 					found = e
 				}
 			}

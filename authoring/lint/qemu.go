@@ -32,11 +32,11 @@ type complaint struct {
 	rule, word, message string
 }
 
-// complaints returns what a machine does not know of an option. A value or keys
+// complaintsOf returns what a machine does not know of an option. A value or keys
 // that are not known here are left out.
-func complaints(qemu QEMU, flag, value string, keys []string) []complaint {
+func complaintsOf(qemu QEMU, flag, value string, keys []string) []complaint {
 	if flags := qemu.Flags(); flags != nil && !slices.Contains(flags, "-"+strings.TrimLeft(flag, "-")) {
-		return []complaint{{unknownFlag, flag, qemu.Name() + " has no option " + flag + suggestion(flag, flags)}}
+		return []complaint{{unknownFlag, flag, qemu.Name() + " has no option " + flag + didYouMean(flag, flags)}}
 	}
 	if known := qemuopt.Exactly(flag, value); known != nil && known.OfHost {
 		return nil
@@ -48,7 +48,7 @@ func complaints(qemu QEMU, flag, value string, keys []string) []complaint {
 		}
 		return []complaint{{
 			unknownValue, value,
-			qemu.Name() + " has no " + what + " " + value + suggestion(value, values),
+			qemu.Name() + " has no " + what + " " + value + didYouMean(value, values),
 		}}
 	}
 	properties := qemu.Properties(flag, value)
@@ -57,20 +57,20 @@ func complaints(qemu QEMU, flag, value string, keys []string) []complaint {
 	}
 	var list []complaint
 	for _, key := range keys {
-		if !has(properties, flag, key) {
+		if !hasProperty(properties, flag, key) {
 			list = append(list, complaint{
 				unknownProperty, key,
 				strings.TrimSpace(flag+" "+value) + " has no property " + key + " in " + qemu.Name() +
-					suggestion(key, properties),
+					didYouMean(key, properties),
 			})
 		}
 	}
 	return list
 }
 
-// has reports whether a property is among those that are known, or a part of one,
+// hasProperty reports whether a property is among those that are known, or a part of one,
 // "file.filename". Those of a machine may be spelled with underscores.
-func has(properties []string, flag, key string) bool {
+func hasProperty(properties []string, flag, key string) bool {
 	first, _, _ := strings.Cut(key, ".")
 	return slices.ContainsFunc(properties, func(known string) bool {
 		if flag == "-machine" {
@@ -93,36 +93,36 @@ func unknownToQEMU(m *module) {
 		}
 		value, values := "", o.valueNode
 		if values != nil {
-			value, _ = text(values)
+			value, _ = literalText(values)
 		}
 		if o.flag == "-cpu" || o.flag == "-global" || o.props == nil && strings.Contains(value, ",") {
 			continue // is not of a value and properties, or another rule's
 		}
 		var names []string
-		for _, key := range keys(o.props) {
-			if name, ok := text(key); ok {
+		for _, key := range literalKeys(o.props) {
+			if name, ok := literalText(key); ok {
 				names = append(names, name)
 			}
 		}
-		if value == "" && values != nil && given(values) != nil {
+		if value == "" && values != nil && unlessNone(values) != nil {
 			names = nil // the value is computed, so the properties are not known
 		}
 		if o.flag == "-blockdev" && value == "" {
 			continue
 		}
-		for _, c := range complaints(m.around.QEMU, o.flag, value, names) {
+		for _, c := range complaintsOf(m.around.QEMU, o.flag, value, names) {
 			if c.rule != m.rule {
 				continue
 			}
 			switch c.rule {
 			case unknownFlag:
-				m.add(o.flagNode, c.message)
+				m.addFinding(o.flagNode, c.message)
 			case unknownValue:
-				m.add(o.valueNode, c.message)
+				m.addFinding(o.valueNode, c.message)
 			case unknownProperty:
-				for _, key := range keys(o.props) {
-					if name, _ := text(key); name == c.word {
-						m.add(key, c.message)
+				for _, key := range literalKeys(o.props) {
+					if name, _ := literalText(key); name == c.word {
+						m.addFinding(key, c.message)
 					}
 				}
 			}

@@ -78,7 +78,7 @@ var rules = []Rule{
 		Reason: "A definition with the name of a builtin hides it in the whole file and misleads readers.",
 		Bad:    "def part(x):\n    return [x]\n",
 		Good:   "def my_part(x):\n    return [x]\n",
-		check:  shadowing,
+		check:  findShadowing,
 	},
 	{
 		Name:   "unknown-rule",
@@ -120,7 +120,7 @@ var rules = []Rule{
 		Reason: "Statements after a return or a fail are never executed.",
 		Bad:    "def f():\n    return 1\n    fail(\"x\")\n",
 		Good:   "def f(x):\n    if x:\n        return 1\n    fail(\"x\")\n",
-		check:  unreachable,
+		check:  findUnreachable,
 	},
 	{
 		Name:   "return-value",
@@ -155,6 +155,6 @@ var rules = []Rule{
 		Reason: "A VM type is pure: the output of print is discarded. In a test, assert reports more.",
 		Bad:    "def f(x):\n    print(x)\n    return x\n",
 		Good:   "def f(x):\n    if not x:\n        fail(\"x is %r\" % x)\n    return x\n",
-		check:  printing,
+		check:  findPrinting,
 	},
 }

@@ -10,12 +10,12 @@ import (
 	"vmop/vmtypes"
 )
 
-func (s *server) completion(_ context.Context, params *positionParams) (*completionList, error) {
-	v, err := s.view(params.TextDocument.URI)
+func (s *server) complete(_ context.Context, params *positionParams) (*completionList, error) {
+	v, err := s.viewOf(params.TextDocument.URI)
 	if err != nil {
 		return nil, err
 	}
-	c := cursorAt(v.text.content, v.text.offset(params.Position))
+	c := cursorAt(v.text.content, v.text.offsetOf(params.Position))
 	var items []completionItem
 	start := c.offset
 	switch {
@@ -27,16 +27,16 @@ func (s *server) completion(_ context.Context, params *positionParams) (*complet
 		var path string
 		path, start = pathBefore(c.content, c.offset)
 		if of, _, member := cutLast(path); member {
-			items = v.members(of)
+			items = v.membersOf(of)
 		} else {
-			items = v.names(c)
+			items = v.namesAt(c)
 		}
 	}
 	typed := strings.ToLower(c.content[start:c.offset])
 	list := &completionList{Items: []completionItem{}}
 	for _, item := range items {
 		if strings.HasPrefix(strings.ToLower(item.Label), typed) {
-			item.TextEdit = &textEdit{Range: v.text.between(start, c.offset), NewText: item.Label}
+			item.TextEdit = &textEdit{Range: v.text.spanBetween(start, c.offset), NewText: item.Label}
 			list.Items = append(list.Items, item)
 		}
 	}
@@ -45,11 +45,11 @@ func (s *server) completion(_ context.Context, params *positionParams) (*complet
 
 // completeString completes what a load names, and values to compare a field with.
 func (v *view) completeString(c cursor) []completionItem {
-	if function, b, ok := c.call(); ok && function == "load" {
+	if function, b, ok := c.enclosingCall(); ok && function == "load" {
 		if b.commas == 0 {
-			return v.modules()
+			return v.loadableModules()
 		}
-		return v.loadable(firstString(c.content[b.at:]))
+		return v.loadableNames(firstString(c.content[b.at:]))
 	}
 	if items := v.completeQEMU(c); items != nil {
 		return items
@@ -67,21 +67,21 @@ func (v *view) completeString(c cursor) []completionItem {
 			}
 		}
 		path, _ := pathBefore(rest, len(rest))
-		return v.values(path)
+		return v.fieldValues(path)
 	}
 	return nil
 }
 
-// values are what a field can be.
-func (v *view) values(path string) []completionItem {
+// fieldValues are what a field can be.
+func (v *view) fieldValues(path string) []completionItem {
 	var words []string
-	if o, ok := v.option(path); ok {
+	if o, ok := v.optionAt(path); ok {
 		for _, value := range o.Values {
 			if word, ok := value.(string); ok {
 				words = append(words, word)
 			}
 		}
-	} else if key := v.key(path); key != "" {
+	} else if key := v.keyAt(path); key != "" {
 		for _, k := range reference.VM() {
 			if k.Path == key {
 				words = k.Choices
@@ -95,8 +95,8 @@ func (v *view) values(path string) []completionItem {
 	return items
 }
 
-// modules are what can be loaded here.
-func (v *view) modules() []completionItem {
+// loadableModules are what can be loaded here.
+func (v *view) loadableModules() []completionItem {
 	var items []completionItem
 	for _, name := range vmtypes.StockModules() {
 		items = append(items, completionItem{Label: name, Kind: kindModule})
@@ -121,8 +121,8 @@ func (v *view) modules() []completionItem {
 	return items
 }
 
-// loadable are the names that can be loaded from a module.
-func (v *view) loadable(spec string) []completionItem {
+// loadableNames are the names that can be loaded from a module.
+func (v *view) loadableNames(spec string) []completionItem {
 	if spec == reference.TestingModule {
 		return []completionItem{{Label: "assert", Kind: kindModule}, {Label: "plan_of", Kind: kindFunction}}
 	}
@@ -143,7 +143,7 @@ func (v *view) loadable(spec string) []completionItem {
 	for _, name := range m.Constants {
 		items = append(items, completionItem{
 			Label: name, Kind: kindVariable,
-			Documentation: markdown(explainGlobal(t, name)),
+			Documentation: markdownOf(explainGlobal(t, name)),
 		})
 	}
 	return items
@@ -152,19 +152,19 @@ func (v *view) loadable(spec string) []completionItem {
 func functionItem(label string, f reference.Function) completionItem {
 	return completionItem{
 		Label: label, Kind: kindFunction, Detail: f.Signature(),
-		Documentation: markdown(explainFunction(f)),
+		Documentation: markdownOf(explainFunction(f)),
 	}
 }
 
-// members are what can follow a path and a dot.
-func (v *view) members(of string) []completionItem {
+// membersOf are what can follow a path and a dot.
+func (v *view) membersOf(of string) []completionItem {
 	var items []completionItem
-	key := v.key(of)
+	key := v.keyAt(of)
 	if key == "vm.options" {
-		for _, o := range v.options() {
+		for _, o := range v.typeOptions() {
 			items = append(items, completionItem{
 				Label: o.Name, Kind: kindField, Detail: reference.OptionForm(&o.Attr),
-				Documentation: markdown(explainOption(o)),
+				Documentation: markdownOf(explainOption(o)),
 			})
 		}
 		return items
@@ -173,22 +173,22 @@ func (v *view) members(of string) []completionItem {
 		for _, k := range reference.Below(key, reference.VM()) {
 			items = append(items, completionItem{
 				Label: k.Name(), Kind: kindField, Detail: k.Type,
-				Documentation: markdown(explainKey(k)),
+				Documentation: markdownOf(explainKey(k)),
 			})
 		}
 		return items
 	}
-	o := v.object(of)
+	o := v.objectAt(of)
 	for _, f := range o.Fields {
 		items = append(items, completionItem{
 			Label: f.Name, Kind: kindField, Detail: f.Type,
-			Documentation: markdown(f.Doc),
+			Documentation: markdownOf(f.Doc),
 		})
 	}
 	for _, m := range o.Methods {
 		items = append(items, functionItem(m.Name, m))
 	}
-	for _, f := range slices.Concat(reference.Builtins(), v.testing()) {
+	for _, f := range slices.Concat(reference.Builtins(), v.testingFunctions()) {
 		if module, name, ok := strings.Cut(f.Name, "."); ok && module == of {
 			items = append(items, functionItem(name, f))
 		}
@@ -196,17 +196,17 @@ func (v *view) members(of string) []completionItem {
 	return items
 }
 
-// names are what can stand where the cursor is: parameters of the call around it,
+// namesAt are what can stand where the cursor is: parameters of the call around it,
 // what the module binds and loads, builtins, and Starlark's own functions.
-func (v *view) names(c cursor) []completionItem {
+func (v *view) namesAt(c cursor) []completionItem {
 	var items []completionItem
-	if path, b, ok := c.call(); ok && c.keyword(b) == "" {
-		f, _ := v.function(path)
+	if path, b, ok := c.enclosingCall(); ok && c.keywordBefore(b) == "" {
+		f, _ := v.functionAt(path)
 		for _, p := range f.Parameters {
 			if !p.Rest() {
 				items = append(items, completionItem{
 					Label: p.Name + " = ", Kind: kindProperty, Detail: p.Type,
-					Documentation: markdown(p.Doc),
+					Documentation: markdownOf(p.Doc),
 				})
 			}
 		}
@@ -219,8 +219,8 @@ func (v *view) names(c cursor) []completionItem {
 		}
 	}
 	if v.tree != nil {
-		for _, name := range v.tree.names(v.text.position(c.offset).Line) {
-			if f, ok := v.function(name); ok {
+		for _, name := range v.tree.namesInScope(v.text.positionOf(c.offset).Line) {
+			if f, ok := v.functionAt(name); ok {
 				add(functionItem(name, f))
 				continue
 			}

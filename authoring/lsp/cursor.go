@@ -85,9 +85,9 @@ func (c *cursor) skipString(i int) int {
 	return -1
 }
 
-// call returns the innermost call that the cursor is in: the path of what is
+// enclosingCall returns the innermost call that the cursor is in: the path of what is
 // called, and the bracket.
-func (c *cursor) call() (function string, b bracket, ok bool) {
+func (c *cursor) enclosingCall() (function string, b bracket, ok bool) {
 	for i := len(c.open) - 1; i >= 0; i-- {
 		if c.open[i].kind != '(' {
 			continue
@@ -103,16 +103,16 @@ func (c *cursor) call() (function string, b bracket, ok bool) {
 	return "", bracket{}, false
 }
 
-// keyword returns the name before the = of the argument that a bracket is at, or
+// keywordBefore returns the name before the = of the argument that a bracket is at, or
 // "".
-func (c *cursor) keyword(b bracket) string {
+func (c *cursor) keywordBefore(b bracket) string {
 	if b.argument > c.offset {
 		return ""
 	}
 	name, rest, ok := strings.Cut(c.content[b.argument:c.offset], "=")
 	name = strings.TrimSpace(name)
 	if !ok || strings.HasPrefix(rest, "=") || name == "" ||
-		strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isWord(byte(r)) }) >= 0 {
+		strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isWordByte(byte(r)) }) >= 0 {
 		return ""
 	}
 	return name
@@ -122,7 +122,7 @@ func (c *cursor) keyword(b bracket) string {
 // left out: "vm.network[].ma". start is where the last name begins.
 func pathBefore(content string, end int) (path string, start int) {
 	start = end
-	for start > 0 && isWord(content[start-1]) {
+	for start > 0 && isWordByte(content[start-1]) {
 		start--
 	}
 	path = content[start:end]
@@ -138,7 +138,7 @@ func pathBefore(content string, end int) (path string, start int) {
 			at, name = open, "[]"
 		}
 		from := at
-		for from > 0 && isWord(content[from-1]) {
+		for from > 0 && isWordByte(content[from-1]) {
 			from--
 		}
 		if from == at {
@@ -153,7 +153,7 @@ func pathBefore(content string, end int) (path string, start int) {
 // word is.
 func wordAt(content string, offset int) (path string, start, end int) {
 	end = offset
-	for end < len(content) && isWord(content[end]) {
+	for end < len(content) && isWordByte(content[end]) {
 		end++
 	}
 	path, start = pathBefore(content, end)

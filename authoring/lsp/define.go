@@ -11,12 +11,12 @@ import (
 	"vmop/vmtypes"
 )
 
-func (s *server) definition(_ context.Context, params *positionParams) ([]location, error) {
-	v, err := s.view(params.TextDocument.URI)
+func (s *server) findDefinition(_ context.Context, params *positionParams) ([]location, error) {
+	v, err := s.viewOf(params.TextDocument.URI)
 	if err != nil {
 		return nil, err
 	}
-	offset := v.text.offset(params.Position)
+	offset := v.text.offsetOf(params.Position)
 	c := cursorAt(v.text.content, offset)
 	switch {
 	case c.comment:
@@ -25,21 +25,21 @@ func (s *server) definition(_ context.Context, params *positionParams) ([]locati
 		return v.defineString(c)
 	}
 	path, _, _ := wordAt(v.text.content, offset)
-	if o, ok := v.option(path); ok && o.File != "" {
-		return v.at(o.File, func(t *text) span {
-			line := t.line(o.Line - 1)
+	if o, ok := v.optionAt(path); ok && o.File != "" {
+		return v.locationIn(o.File, func(t *text) span {
+			line := t.lineText(o.Line - 1)
 			return span{position{o.Line - 1, 0}, position{o.Line - 1, unitsIn(line)}}
 		})
 	}
 	if strings.Contains(path, ".") || v.tree == nil {
 		return nil, nil
 	}
-	if from, ok := v.tree.loads()[path]; ok {
+	if from, ok := v.tree.loadedNames()[path]; ok {
 		return v.defineIn(from.module, from.name)
 	}
 	if v.tree.text == v.text {
-		if id := v.tree.binding(params.Position); id != nil {
-			return []location{{v.uri, v.tree.span(id)}}, nil
+		if id := v.tree.bindingOf(params.Position); id != nil {
+			return []location{{v.uri, v.tree.spanOf(id)}}, nil
 		}
 	}
 	return v.defineIn(v.document.module, path)
@@ -47,7 +47,7 @@ func (s *server) definition(_ context.Context, params *positionParams) ([]locati
 
 // defineString goes to the module, or the name in it, that a load names.
 func (v *view) defineString(c cursor) ([]location, error) {
-	function, b, ok := c.call()
+	function, b, ok := c.enclosingCall()
 	if !ok || function != "load" {
 		return nil, nil
 	}
@@ -71,21 +71,21 @@ func (v *view) defineIn(spec, name string) ([]location, error) {
 	if err != nil {
 		return nil, nil // the diagnostics say so
 	}
-	return v.at(module, func(t *text) span {
-		parsed := parse(module, t)
+	return v.locationIn(module, func(t *text) span {
+		parsed := parseTree(module, t)
 		if parsed == nil || name == "" {
 			return span{}
 		}
-		if id := parsed.global(name); id != nil {
-			return parsed.span(id)
+		if id := parsed.globalName(name); id != nil {
+			return parsed.spanOf(id)
 		}
 		return span{}
 	})
 }
 
-// at returns a place in a module, as a file that the editor can open.
-func (v *view) at(module string, where func(*text) span) ([]location, error) {
-	t, ok := v.module(module)
+// locationIn returns a place in a module, as a file that the editor can open.
+func (v *view) locationIn(module string, where func(*text) span) ([]location, error) {
+	t, ok := v.moduleText(module)
 	if !ok {
 		return nil, nil
 	}
@@ -98,7 +98,7 @@ func (v *view) at(module string, where func(*text) span) ([]location, error) {
 	path := filepath.Join(v.folder.dir, module)
 	if strings.HasPrefix(module, vmtypes.StockPrefix) {
 		var err error
-		if path, err = v.server.library.path(module); err != nil {
+		if path, err = v.server.library.modulePath(module); err != nil {
 			return nil, err
 		}
 	}
@@ -106,7 +106,7 @@ func (v *view) at(module string, where func(*text) span) ([]location, error) {
 }
 
 func (s *server) documentSymbol(_ context.Context, params *documentParams) ([]documentSymbol, error) {
-	v, err := s.view(params.TextDocument.URI)
+	v, err := s.viewOf(params.TextDocument.URI)
 	if err != nil {
 		return nil, err
 	}
@@ -120,21 +120,21 @@ func (s *server) documentSymbol(_ context.Context, params *documentParams) ([]do
 			f := reference.Defined(n, v.tree.text.content)
 			symbols = append(symbols, documentSymbol{
 				Name: f.Name, Detail: strings.TrimPrefix(f.Signature(), f.Name), Kind: symbolFunction,
-				Range: v.tree.span(n), SelectionRange: v.tree.span(n.Name),
+				Range: v.tree.spanOf(n), SelectionRange: v.tree.spanOf(n.Name),
 			})
 		case *syntax.AssignStmt:
 			if id, ok := n.LHS.(*syntax.Ident); ok {
 				symbols = append(symbols,
 					documentSymbol{
-						Name: id.Name, Kind: symbolConstant, Range: v.tree.span(n),
-						SelectionRange: v.tree.span(id),
+						Name: id.Name, Kind: symbolConstant, Range: v.tree.spanOf(n),
+						SelectionRange: v.tree.spanOf(id),
 					})
 			}
 		case *syntax.LoadStmt:
 			symbols = append(symbols,
 				documentSymbol{
-					Name: n.ModuleName(), Kind: symbolModule, Range: v.tree.span(n),
-					SelectionRange: v.tree.span(n.Module),
+					Name: n.ModuleName(), Kind: symbolModule, Range: v.tree.spanOf(n),
+					SelectionRange: v.tree.spanOf(n.Module),
 				})
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"vmop/authoring/lint"
 	"vmop/authoring/sample"
 	"vmop/authoring/vmtypestest"
+	"vmop/internal/yamlfile"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
-	"vmop/yamlfile"
 )
 
 // An evaluation is the result of evaluating a folder.
@@ -42,10 +42,10 @@ type made struct {
 	own, called []string
 }
 
-// evaluate evaluates a folder with the documents that are open: all its modules,
+// evaluateFolder evaluates a folder with the documents that are open: all its modules,
 // and all its types with their samples, several at a time. It ends early, with
 // nothing of use, when the context does.
-func (o Options) evaluate(ctx context.Context, dir string, open map[string]*text) *evaluation {
+func (o Options) evaluateFolder(ctx context.Context, dir string, open map[string]*text) *evaluation {
 	source, err := vmtypes.ReadSource(dir)
 	if err != nil {
 		source = vmtypes.Source{Dir: dir, Modules: map[string]string{}} // what is open is all that is known
@@ -56,7 +56,7 @@ func (o Options) evaluate(ctx context.Context, dir string, open map[string]*text
 		case filepath.Ext(name) != ".star":
 		case len(text.content) > vmtypes.MaxModule:
 			delete(source.Modules, name)
-			e.put(name, 1, 1, diagnostic{
+			e.addDiagnostic(name, 1, 1, diagnostic{
 				Severity: severityError,
 				Message:  fmt.Sprintf("a module has at most %d bytes", vmtypes.MaxModule),
 			})
@@ -64,17 +64,17 @@ func (o Options) evaluate(ctx context.Context, dir string, open map[string]*text
 			source.Modules[name] = text.content
 		}
 	}
-	samples := e.samples(dir)
+	samples := e.samplesByType(dir)
 	var work []func() *evaluation
 	for _, file := range slices.Sorted(maps.Keys(source.Modules)) {
 		work = append(work, func() *evaluation {
 			of := newEvaluation(source, open)
-			o.module(ctx, of, file, samples)
+			o.evaluateModule(ctx, of, file, samples)
 			return of
 		})
 	}
-	vmtypestest.InOrder(work, e.merge)
-	e.lint(ctx, o)
+	vmtypestest.InOrder(work, e.mergeResults)
+	e.lintFolder(ctx, o)
 	return e
 }
 
@@ -85,8 +85,8 @@ func newEvaluation(source vmtypes.Source, open map[string]*text) *evaluation {
 	}
 }
 
-// merge adds the results of another evaluation of the same source.
-func (e *evaluation) merge(other *evaluation) {
+// mergeResults adds the results of another evaluation of the same source.
+func (e *evaluation) mergeResults(other *evaluation) {
 	for file, list := range other.diagnostics {
 		for _, d := range list {
 			e.unlessThere(file, d)
@@ -103,34 +103,34 @@ func (e *evaluation) merge(other *evaluation) {
 	e.plans = append(e.plans, other.plans...)
 }
 
-// module evaluates one module: a type with its samples, a test, or what others
+// evaluateModule evaluates one module: a type with its samples, a test, or what others
 // load.
-func (o Options) module(ctx context.Context, e *evaluation, file string, samples map[string][]*sample.Sample) {
+func (o Options) evaluateModule(ctx context.Context, e *evaluation, file string, samples map[string][]*sample.Sample) {
 	name := strings.TrimSuffix(file, ".star")
-	switch t := parse(file, newText(e.source.Modules[file])); {
+	switch t := parseTree(file, newText(e.source.Modules[file])); {
 	case ctx.Err() != nil:
 	case strings.HasSuffix(name, "_test"):
-		o.test(ctx, e, file)
-	case t == nil || !t.launches() || vmtypes.IsStock(name):
+		o.runTests(ctx, e, file)
+	case t == nil || !t.isType() || vmtypes.IsStock(name):
 		if err := o.Evaluator.Diagnose(ctx, e.source, file); err != nil {
-			e.add(err, file, "")
+			e.addErrors(err, file, "")
 		}
 	default:
 		d, err := o.Evaluator.Describe(ctx, e.source, name)
 		if err != nil {
-			e.add(err, file, "") // it would be said again for each sample
+			e.addErrors(err, file, "") // it would be said again for each sample
 			return
 		}
 		e.declared[name] = d.Options
-		o.try(ctx, e, file, name, samples[name])
+		o.trySamples(ctx, e, file, name, samples[name])
 	}
 }
 
-// test runs the tests of a file, and adds failures.
-func (o Options) test(ctx context.Context, e *evaluation, file string) {
+// runTests runs the tests of a file, and adds failures.
+func (o Options) runTests(ctx context.Context, e *evaluation, file string) {
 	results, err := o.Evaluator.Test(ctx, e.source, file)
 	if err != nil {
-		e.add(err, file, "")
+		e.addErrors(err, file, "")
 		return
 	}
 	for _, r := range results {
@@ -139,14 +139,14 @@ func (o Options) test(ctx context.Context, e *evaluation, file string) {
 			if f.Line == 0 {
 				failed.File, failed.Line, failed.Column = file, max(r.Line, 1), 1
 			}
-			e.at(failed, file, f.Diff)
+			e.addErrorAt(failed, file, f.Diff)
 		}
 	}
 }
 
-// lint adds findings, except on lines with errors. The plans of each QEMU are checked with
+// lintFolder adds findings, except on lines with errors. The plans of each QEMU are checked with
 // that QEMU.
-func (e *evaluation) lint(ctx context.Context, o Options) {
+func (e *evaluation) lintFolder(ctx context.Context, o Options) {
 	programs := map[string][]*plan.Plan{}
 	for _, p := range e.plans {
 		programs[p.QEMU.Executable] = append(programs[p.QEMU.Executable], p)
@@ -171,13 +171,14 @@ func (e *evaluation) lint(ctx context.Context, o Options) {
 			return d.Severity == severityError && d.Range.Start.Line == f.Line-1
 		})
 		if !wrong {
-			e.put(f.File, f.Line, f.Column, diagnostic{Severity: severityWarning, Code: f.Rule, Message: f.Message})
+			e.addDiagnostic(f.File, f.Line, f.Column,
+				diagnostic{Severity: severityWarning, Code: f.Rule, Message: f.Message})
 		}
 	}
 }
 
-// samples returns the samples of a folder by type, and adds their errors.
-func (e *evaluation) samples(dir string) map[string][]*sample.Sample {
+// samplesByType returns the samples of a folder by type, and adds their errors.
+func (e *evaluation) samplesByType(dir string) map[string][]*sample.Sample {
 	found := map[string][]*sample.Sample{}
 	if dir == "" {
 		return found
@@ -189,7 +190,7 @@ func (e *evaluation) samples(dir string) map[string][]*sample.Sample {
 	for _, path := range paths {
 		s, err := sample.Read(path)
 		if err != nil {
-			e.add(err, e.relative(path), "")
+			e.addErrors(err, e.relativePath(path), "")
 			continue
 		}
 		found[s.Type] = append(found[s.Type], s)
@@ -198,16 +199,16 @@ func (e *evaluation) samples(dir string) map[string][]*sample.Sample {
 	return found
 }
 
-func (e *evaluation) relative(path string) string {
+func (e *evaluation) relativePath(path string) string {
 	if name, err := filepath.Rel(e.source.Dir, path); err == nil {
 		return name
 	}
 	return path
 }
 
-// try makes the plans of a type's samples; without any, that of a VM which has
+// trySamples makes the plans of a type's samples; without any, that of a VM which has
 // the defaults.
-func (o Options) try(ctx context.Context, e *evaluation, file, name string, samples []*sample.Sample) {
+func (o Options) trySamples(ctx context.Context, e *evaluation, file, name string, samples []*sample.Sample) {
 	standIn := len(samples) == 0
 	if standIn {
 		vm, err := sample.ParseVM([]byte("name: vm\n"))
@@ -225,7 +226,7 @@ func (o Options) try(ctx context.Context, e *evaluation, file, name string, samp
 		var options *vmtypes.OptionsError
 		switch {
 		case err == nil && s.Text != "" && p.Text() != s.Text:
-			e.put(e.relative(s.Path), s.TextLine, 1,
+			e.addDiagnostic(e.relativePath(s.Path), s.TextLine, 1,
 				diagnostic{
 					Severity: severityWarning,
 					Message:  "the plan differs from the golden: vmrunner vmtype test shows how, and -u updates it",
@@ -233,11 +234,11 @@ func (o Options) try(ctx context.Context, e *evaluation, file, name string, samp
 		case err == nil, ctx.Err() != nil:
 		case standIn && errors.As(err, &options): // it needs options that are not given
 		case standIn:
-			e.add(err, file, "(with "+s.Name()+"; add a sample to use a different VM)")
+			e.addErrors(err, file, "(with "+s.Name()+"; add a sample to use a different VM)")
 		case errors.As(err, &options):
-			e.add(s.Locate(err), e.relative(s.Path), "")
+			e.addErrors(s.Locate(err), e.relativePath(s.Path), "")
 		default:
-			e.add(err, file, "(with "+s.Name()+")")
+			e.addErrors(err, file, "(with "+s.Name()+")")
 		}
 	}
 }
@@ -253,7 +254,7 @@ func (e *evaluation) recordMade(p *plan.Plan, sample string) {
 				clear(seen)
 				step = frame.Step
 			}
-			if seen[frame.File] || step == plan.Replaced || !e.here(frame) {
+			if seen[frame.File] || step == plan.Replaced || !e.isInFolder(frame) {
 				continue
 			}
 			seen[frame.File] = true
@@ -283,9 +284,9 @@ func (e *evaluation) madeAt(file string, line int, sample string) *made {
 	return &list[i]
 }
 
-// add adds the errors in an error, each at its place; those without one are at the beginning
+// addErrors adds the errors in an error, each at its place; those without one are at the beginning
 // of file.
-func (e *evaluation) add(err error, file, note string) {
+func (e *evaluation) addErrors(err error, file, note string) {
 	var several vmtypes.Errors
 	var one *vmtypes.Error
 	var faults *vmtypes.FaultsError
@@ -293,13 +294,13 @@ func (e *evaluation) add(err error, file, note string) {
 	switch {
 	case errors.As(err, &several):
 		for _, one := range several {
-			e.at(one, file, note)
+			e.addErrorAt(one, file, note)
 		}
 	case errors.As(err, &one):
-		e.at(one, file, note)
+		e.addErrorAt(one, file, note)
 	case errors.As(err, &faults):
 		for _, f := range faults.Faults {
-			e.at(&vmtypes.Error{Message: f.Message, Calls: f.Origin}, file, note)
+			e.addErrorAt(&vmtypes.Error{Message: f.Message, Calls: f.Origin}, file, note)
 		}
 	case errors.As(err, &wrong):
 		for _, f := range wrong {
@@ -307,24 +308,24 @@ func (e *evaluation) add(err error, file, note string) {
 			if f.Hint != "" {
 				message += " (" + f.Hint + ")"
 			}
-			e.put(file, f.Line, f.Column,
+			e.addDiagnostic(file, f.Line, f.Column,
 				diagnostic{Severity: severityError, Message: strings.TrimPrefix(message, ": ")})
 		}
 	default:
-		e.put(file, 1, 1, diagnostic{Severity: severityError, Message: join(err.Error(), note)})
+		e.addDiagnostic(file, 1, 1, diagnostic{Severity: severityError, Message: joinNote(err.Error(), note)})
 	}
 }
 
-func join(message, note string) string { return strings.TrimSpace(message + "\n" + note) }
+func joinNote(message, note string) string { return strings.TrimSpace(message + "\n" + note) }
 
-// at adds an error where it is in the folder: where it happened, or where the
+// addErrorAt adds an error where it is in the folder: where it happened, or where the
 // library was called from.
-func (e *evaluation) at(err *vmtypes.Error, file, note string) {
+func (e *evaluation) addErrorAt(err *vmtypes.Error, file, note string) {
 	d := diagnostic{Severity: severityError, Message: err.Message}
 	calls, line, column := err.Calls, err.Line, err.Column
 	if _, here := e.source.Modules[err.File]; here && line > 0 {
 		file = err.File
-	} else if i := slices.IndexFunc(calls, e.here); i >= 0 {
+	} else if i := slices.IndexFunc(calls, e.isInFolder); i >= 0 {
 		if line > 0 {
 			d.Message += fmt.Sprintf("\nat %s:%d", err.File, line)
 		}
@@ -336,26 +337,26 @@ func (e *evaluation) at(err *vmtypes.Error, file, note string) {
 			line, column = 1, 1
 		}
 	}
-	d.Message = join(d.Message, note)
+	d.Message = joinNote(d.Message, note)
 	for _, f := range calls {
-		if e.here(f) {
-			at := e.line(f.File, f.Line, 0)
+		if e.isInFolder(f) {
+			at := e.wordSpan(f.File, f.Line, 0)
 			d.Related = append(d.Related,
 				related{location{uriOf(filepath.Join(e.source.Dir, f.File)), at}, "called from " + f.Function})
 		}
 	}
-	e.put(file, line, column, d)
+	e.addDiagnostic(file, line, column, d)
 }
 
-func (e *evaluation) here(f plan.Frame) bool {
+func (e *evaluation) isInFolder(f plan.Frame) bool {
 	_, ok := e.source.Modules[f.File]
 	return ok
 }
 
-// put adds a diagnostic at a line and a column.
-func (e *evaluation) put(file string, line, column int, d diagnostic) {
+// addDiagnostic adds a diagnostic at a line and a column.
+func (e *evaluation) addDiagnostic(file string, line, column int, d diagnostic) {
 	d.Source = "vmrunner"
-	d.Range = e.line(file, line, column)
+	d.Range = e.wordSpan(file, line, column)
 	e.unlessThere(file, d)
 }
 
@@ -363,21 +364,21 @@ func (e *evaluation) put(file string, line, column int, d diagnostic) {
 // sample.
 func (e *evaluation) unlessThere(file string, d diagnostic) {
 	for _, have := range e.diagnostics[file] {
-		if have.Range == d.Range && summary(have) == summary(d) {
+		if have.Range == d.Range && summaryLine(have) == summaryLine(d) {
 			return
 		}
 	}
 	e.diagnostics[file] = append(e.diagnostics[file], d)
 }
 
-func summary(d diagnostic) string {
+func summaryLine(d diagnostic) string {
 	first, _, _ := strings.Cut(d.Message, "\n")
 	return first
 }
 
-// line returns where the word at a column of a line is; column 0 is the whole
+// wordSpan returns where the word at a column of a line is; column 0 is the whole
 // line without its indentation.
-func (e *evaluation) line(file string, line, column int) span {
+func (e *evaluation) wordSpan(file string, line, column int) span {
 	t := e.texts[file]
 	if source, ok := e.source.Modules[file]; t == nil && ok {
 		t = newText(source)
@@ -386,22 +387,22 @@ func (e *evaluation) line(file string, line, column int) span {
 		at := position{max(line-1, 0), max(column-1, 0)}
 		return span{at, at}
 	}
-	content := t.line(line - 1)
+	content := t.lineText(line - 1)
 	if column <= 0 {
 		indented := len(content) - len(strings.TrimLeft(content, " \t"))
 		return span{position{line - 1, indented}, position{line - 1, unitsIn(content)}}
 	}
-	start := t.offset(t.column(line, column))
+	start := t.offsetOf(t.columnPosition(line, column))
 	end := start
-	for end < len(t.content) && isWord(t.content[end]) {
+	for end < len(t.content) && isWordByte(t.content[end]) {
 		end++
 	}
 	if end == start && end < len(t.content) && t.content[end] != '\n' {
 		end++
 	}
-	return t.between(start, end)
+	return t.spanBetween(start, end)
 }
 
-func isWord(c byte) bool {
+func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }

@@ -21,7 +21,7 @@ func said(t *testing.T, files map[string]string, open map[string]*text) (*evalua
 	for name, content := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
-	e := inProcessOptions().evaluate(t.Context(), dir, open)
+	e := inProcessOptions().evaluateFolder(t.Context(), dir, open)
 	var lines []string
 	for file, list := range e.diagnostics {
 		for _, d := range list {
@@ -128,9 +128,10 @@ func TestWhatLinesMake(t *testing.T) {
 	require.Equal(t, []made{
 		{line: 5, sample: "c", own: []string{"-S1", "-S2"}, called: []string{"-name x", "-name y"}},
 	}, e.made["a.star"])
-	require.Equal(t, "→ -S1 and 3 more", e.made["a.star"][0].label())
+	require.Equal(t, "→ -S1 and 3 more", e.made["a.star"][0].hintLabel())
 	require.Equal(t, []made{{line: 2, sample: "c", own: []string{"-name x", "-name y"}}}, e.made["m.star"])
-	require.Equal(t, "→ 2 options", made{called: []string{"-a", "-b"}}.label())
-	require.Equal(t, "→ -a", made{called: []string{"-a"}}.label())
-	require.Equal(t, "→ "+strings.Repeat("x", widestHint)+"…", made{own: []string{strings.Repeat("x", 200)}}.label())
+	require.Equal(t, "→ 2 options", made{called: []string{"-a", "-b"}}.hintLabel())
+	require.Equal(t, "→ -a", made{called: []string{"-a"}}.hintLabel())
+	require.Equal(t, "→ "+strings.Repeat("x", widestHint)+"…",
+		made{own: []string{strings.Repeat("x", 200)}}.hintLabel())
 }

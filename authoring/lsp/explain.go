@@ -11,11 +11,11 @@ import (
 )
 
 func (s *server) hover(_ context.Context, params *positionParams) (*hover, error) {
-	v, err := s.view(params.TextDocument.URI)
+	v, err := s.viewOf(params.TextDocument.URI)
 	if err != nil {
 		return nil, err
 	}
-	offset := v.text.offset(params.Position)
+	offset := v.text.offsetOf(params.Position)
 	c := cursorAt(v.text.content, offset)
 	if c.comment {
 		return nil, nil
@@ -26,17 +26,17 @@ func (s *server) hover(_ context.Context, params *positionParams) (*hover, error
 	path, start, end := wordAt(v.text.content, offset)
 	text := v.explainArgument(c, path, end)
 	if text == "" {
-		text = v.explain(path)
+		text = v.explainPath(path)
 	}
 	if text == "" {
 		return nil, nil
 	}
-	return &hover{Contents: markdown(text), Range: new(v.text.between(start, end))}, nil
+	return &hover{Contents: markdownOf(text), Range: new(v.text.spanBetween(start, end))}, nil
 }
 
 // hoverString explains what a load statement names.
 func (v *view) hoverString(c cursor) *hover {
-	function, b, ok := c.call()
+	function, b, ok := c.enclosingCall()
 	if !ok || function != "load" {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (v *view) hoverString(c cursor) *hover {
 	text := ""
 	switch {
 	case spec == reference.TestingModule:
-		text = v.explain(name)
+		text = v.explainPath(name)
 	case t == nil:
 		return nil
 	case name == "":
@@ -59,7 +59,7 @@ func (v *view) hoverString(c cursor) *hover {
 	default:
 		text = explainGlobal(t, name)
 	}
-	return &hover{Contents: markdown(text), Range: new(v.text.between(c.str, end))}
+	return &hover{Contents: markdownOf(text), Range: new(v.text.spanBetween(c.str, end))}
 }
 
 // stringAt returns the string that the cursor is in, and where it ends.
@@ -81,12 +81,12 @@ func firstString(content string) string {
 	return s
 }
 
-// explain returns the documentation of a path in Markdown, or "".
-func (v *view) explain(path string) string {
-	if o, ok := v.option(path); ok {
+// explainPath returns the documentation of a path in Markdown, or "".
+func (v *view) explainPath(path string) string {
+	if o, ok := v.optionAt(path); ok {
 		return explainOption(o)
 	}
-	if key := v.key(path); key != "" {
+	if key := v.keyAt(path); key != "" {
 		keys := reference.VM()
 		if i := slices.IndexFunc(keys,
 			func(k reference.Key) bool { return k.Path == strings.TrimSuffix(key, "[]") }); i >= 0 {
@@ -96,24 +96,24 @@ func (v *view) explain(path string) string {
 			return "```python\nvm: VM\n```\nThe vm section of the configuration, with its defaults."
 		}
 	}
-	if f, ok := v.function(path); ok {
+	if f, ok := v.functionAt(path); ok {
 		return explainFunction(f)
 	}
 	if of, name, ok := cutLast(path); ok {
-		for _, f := range v.object(of).Fields {
+		for _, f := range v.objectAt(of).Fields {
 			if f.Name == name {
 				return fmt.Sprintf("```python\n%s: %s\n```\n%s", path, f.Type, f.Doc)
 			}
 		}
 		return ""
 	}
-	if o := v.object(path); o.Name != "" {
+	if o := v.objectAt(path); o.Name != "" {
 		return fmt.Sprintf("```python\n%s: %s\n```\n%s", path, o.Name, o.Doc)
 	}
 	if v.tree == nil {
 		return ""
 	}
-	if from, ok := v.tree.loads()[path]; ok {
+	if from, ok := v.tree.loadedNames()[path]; ok {
 		if t := v.loadedTree(from.module); t != nil {
 			return explainGlobal(t, from.name)
 		}
@@ -124,14 +124,14 @@ func (v *view) explain(path string) string {
 
 // explainGlobal explains what a module defines.
 func explainGlobal(t *tree, name string) string {
-	if f, ok := t.function(name); ok {
+	if f, ok := t.documentedFunction(name); ok {
 		return explainFunction(f) + "\n\n*" + t.module + "*"
 	}
-	id := t.global(name)
+	id := t.globalName(name)
 	if id == nil {
 		return ""
 	}
-	line := strings.TrimSpace(t.text.line(int(id.NamePos.Line) - 1))
+	line := strings.TrimSpace(t.text.lineText(int(id.NamePos.Line) - 1))
 	return fmt.Sprintf("```python\n%s\n```\n*%s*", line, t.module)
 }
 
@@ -191,8 +191,8 @@ func (v *view) explainArgument(c cursor, word string, end int) string {
 	if !strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, "==") {
 		return ""
 	}
-	path, _, ok := c.call()
-	f, known := v.function(path)
+	path, _, ok := c.enclosingCall()
+	f, known := v.functionAt(path)
 	if !ok || !known {
 		return ""
 	}
@@ -200,34 +200,34 @@ func (v *view) explainArgument(c cursor, word string, end int) string {
 		return fmt.Sprintf("```python\n%s: %s\n```\n%s", p.String(), p.Type, p.Doc)
 	}
 	if path == "plan_of" {
-		return v.explain("vm." + word)
+		return v.explainPath("vm." + word)
 	}
 	return ""
 }
 
 func (s *server) signatureHelp(_ context.Context, params *positionParams) (*signatureHelp, error) {
-	v, err := s.view(params.TextDocument.URI)
+	v, err := s.viewOf(params.TextDocument.URI)
 	if err != nil {
 		return nil, err
 	}
-	c := cursorAt(v.text.content, v.text.offset(params.Position))
-	path, b, ok := c.call()
-	f, known := v.function(path)
+	c := cursorAt(v.text.content, v.text.offsetOf(params.Position))
+	path, b, ok := c.enclosingCall()
+	f, known := v.functionAt(path)
 	if !ok || !known || c.comment {
 		return nil, nil
 	}
 	help := signature{
-		Label: f.Signature(), Documentation: markdown(reference.Summary(f.Doc)),
+		Label: f.Signature(), Documentation: markdownOf(reference.Summary(f.Doc)),
 		Parameters: []parameter{},
 	}
 	active := b.commas
 	for i, p := range f.Parameters {
-		help.Parameters = append(help.Parameters, parameter{Label: p.String(), Documentation: markdown(p.Doc)})
+		help.Parameters = append(help.Parameters, parameter{Label: p.String(), Documentation: markdownOf(p.Doc)})
 		if p.Rest() && !strings.HasPrefix(p.Name, "**") && active > i {
 			active = i // it takes all that follow
 		}
 	}
-	if name := c.keyword(b); name != "" {
+	if name := c.keywordBefore(b); name != "" {
 		active = slices.IndexFunc(f.Parameters, func(p reference.Parameter) bool { return p.Name == name })
 	}
 	return &signatureHelp{Signatures: []signature{help}, ActiveParameter: max(active, 0)}, nil

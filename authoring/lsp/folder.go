@@ -47,14 +47,14 @@ type place struct {
 	stock     string // the module of the library that it is a copy of
 }
 
-// placeOf finds out where a document is.
-func (s *server) placeOf(uri string) place {
+// locateDocument finds out where a document is.
+func (s *server) locateDocument(uri string) place {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" {
 		return place{name: uri[strings.LastIndexAny(uri, "/:")+1:]}
 	}
 	path := filepath.Clean(u.Path)
-	if module := s.library.module(path); module != "" {
+	if module := s.library.moduleAt(path); module != "" {
 		return place{stock: module}
 	}
 	return place{dir: filepath.Dir(path), name: filepath.Base(path)}
@@ -63,31 +63,31 @@ func (s *server) placeOf(uri string) place {
 // uriOf returns the URI of a file.
 func uriOf(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
-// set makes a text that of a document.
-func (d *document) set(content *text, version int) {
+// setContent makes a text that of a document.
+func (d *document) setContent(content *text, version int) {
 	d.text, d.version = content, version
-	if t := parse(d.module, content); t != nil {
+	if t := parseTree(d.module, content); t != nil {
 		d.tree = t
 	}
 }
 
 func (s *server) didOpen(_ context.Context, params *openParams) error {
-	at := s.placeOf(params.TextDocument.URI)
+	at := s.locateDocument(params.TextDocument.URI)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f, d := s.folderOf(at), &document{uri: params.TextDocument.URI, module: at.name}
+	f, d := s.openFolder(at), &document{uri: params.TextDocument.URI, module: at.name}
 	if at.stock != "" {
 		d.module = at.stock
 	}
-	d.set(newText(params.TextDocument.Text), params.TextDocument.Version)
+	d.setContent(newText(params.TextDocument.Text), params.TextDocument.Version)
 	f.open[d.module] = d
-	s.evaluate(f)
+	s.evaluateSoon(f)
 	return nil
 }
 
-// folderOf returns the folder at a place, a new one if there is none. s.mu is
+// openFolder returns the folder at a place, a new one if there is none. s.mu is
 // held.
-func (s *server) folderOf(at place) *folder {
+func (s *server) openFolder(at place) *folder {
 	f := s.folders[at.dir]
 	if f == nil {
 		f = &folder{dir: at.dir, open: map[string]*document{}, complained: map[string]bool{}}
@@ -99,12 +99,12 @@ func (s *server) folderOf(at place) *folder {
 func (s *server) didChange(_ context.Context, params *changeParams) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f, d := s.find(params.TextDocument.URI)
+	f, d := s.findDocument(params.TextDocument.URI)
 	if d == nil {
 		return nil
 	}
-	d.set(d.text.apply(params.ContentChanges), params.TextDocument.Version)
-	s.evaluate(f)
+	d.setContent(d.text.applyChanges(params.ContentChanges), params.TextDocument.Version)
+	s.evaluateSoon(f)
 	return nil
 }
 
@@ -112,8 +112,8 @@ func (s *server) didChange(_ context.Context, params *changeParams) error {
 func (s *server) didSave(_ context.Context, params *documentParams) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f, d := s.find(params.TextDocument.URI); d != nil {
-		s.evaluate(f)
+	if f, d := s.findDocument(params.TextDocument.URI); d != nil {
+		s.evaluateSoon(f)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (s *server) didChangeFiles(_ context.Context, params *watchedParams) error 
 	defer s.mu.Unlock()
 	changed := map[*folder]bool{}
 	for _, c := range params.Changes {
-		at := s.placeOf(c.URI)
+		at := s.locateDocument(c.URI)
 		for _, dir := range []string{at.dir, filepath.Dir(at.dir)} { // samples are below, in testdata
 			if f := s.folders[dir]; f != nil && f.open[at.name] == nil {
 				changed[f] = true
@@ -133,7 +133,7 @@ func (s *server) didChangeFiles(_ context.Context, params *watchedParams) error 
 		}
 	}
 	for f := range changed {
-		s.evaluate(f)
+		s.evaluateSoon(f)
 	}
 	return nil
 }
@@ -141,27 +141,27 @@ func (s *server) didChangeFiles(_ context.Context, params *watchedParams) error 
 func (s *server) didClose(ctx context.Context, params *documentParams) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f, d := s.find(params.TextDocument.URI)
+	f, d := s.findDocument(params.TextDocument.URI)
 	if d == nil {
 		return nil
 	}
 	delete(f.open, d.module)
 	if len(f.open) > 0 {
-		s.evaluate(f)
+		s.evaluateSoon(f)
 		return nil
 	}
 	if f.giveUp != nil {
 		f.giveUp()
 	}
 	delete(s.folders, f.dir)
-	s.publish(ctx, f, nil)
+	s.publishDiagnostics(ctx, f, nil)
 	return nil
 }
 
-// find returns an open document and its folder; nil if it isn't open. s.mu is
+// findDocument returns an open document and its folder; nil if it isn't open. s.mu is
 // held.
-func (s *server) find(uri string) (*folder, *document) {
-	at := s.placeOf(uri)
+func (s *server) findDocument(uri string) (*folder, *document) {
+	at := s.locateDocument(uri)
 	f := s.folders[at.dir]
 	if f == nil {
 		return nil, nil
@@ -173,20 +173,20 @@ func (s *server) find(uri string) (*folder, *document) {
 	return f, f.open[name]
 }
 
-// document returns an open document for a request.
-func (s *server) document(uri string) (*folder, document, error) {
+// documentFor returns an open document for a request.
+func (s *server) documentFor(uri string) (*folder, document, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f, d := s.find(uri)
+	f, d := s.findDocument(uri)
 	if d == nil {
 		return nil, document{}, jrpc2.Errorf(codeRequestFailed, "%s is not open", uri)
 	}
 	return f, *d, nil
 }
 
-// evaluate evaluates a folder anew, in the background, when its author pauses.
+// evaluateSoon evaluates a folder anew, in the background, when its author pauses.
 // s.mu is held.
-func (s *server) evaluate(f *folder) {
+func (s *server) evaluateSoon(f *folder) {
 	if f.giveUp != nil {
 		f.giveUp()
 	}
@@ -205,14 +205,14 @@ func (s *server) evaluate(f *folder) {
 			return
 		case <-timer.C:
 		}
-		result := s.options.evaluate(ctx, f.dir, texts(documents))
+		result := s.options.evaluateFolder(ctx, f.dir, ownTexts(documents))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if ctx.Err() != nil {
 			return // a later one is on its way
 		}
 		f.result = result
-		s.publish(ctx, f, result.diagnostics)
+		s.publishDiagnostics(ctx, f, result.diagnostics)
 		if s.refresh {
 			s.background.Go(func() {
 				_,
@@ -222,8 +222,8 @@ func (s *server) evaluate(f *folder) {
 	})
 }
 
-// texts returns the contents of the documents that aren't copies of the library.
-func texts(documents map[string]*document) map[string]*text {
+// ownTexts returns the contents of the documents that aren't copies of the library.
+func ownTexts(documents map[string]*document) map[string]*text {
 	contents := map[string]*text{}
 	for name, d := range documents {
 		if !strings.HasPrefix(name, vmtypes.StockPrefix) {
@@ -233,9 +233,9 @@ func texts(documents map[string]*document) map[string]*text {
 	return contents
 }
 
-// publish sends the diagnostics of the files of a folder to the editor, and clears those of
+// publishDiagnostics sends the diagnostics of the files of a folder to the editor, and clears those of
 // files that are in order now. s.mu is held.
-func (s *server) publish(ctx context.Context, f *folder, diagnostics map[string][]diagnostic) {
+func (s *server) publishDiagnostics(ctx context.Context, f *folder, diagnostics map[string][]diagnostic) {
 	uris := map[string][]diagnostic{}
 	for uri := range f.complained {
 		uris[uri] = []diagnostic{}
@@ -254,7 +254,7 @@ func (s *server) publish(ctx context.Context, f *folder, diagnostics map[string]
 	}
 	for _, uri := range slices.Sorted(maps.Keys(uris)) {
 		params := publishParams{URI: uri, Diagnostics: uris[uri]}
-		if _, d := s.find(uri); d != nil {
+		if _, d := s.findDocument(uri); d != nil {
 			params.Version = new(d.version)
 		}
 		f.complained[uri] = len(uris[uri]) > 0

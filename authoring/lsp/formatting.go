@@ -12,7 +12,7 @@ import (
 // formatting returns the one edit that makes the document as the formatter wants
 // it; none if it is so.
 func (s *server) formatting(_ context.Context, params *documentParams) ([]textEdit, error) {
-	v, err := s.view(params.TextDocument.URI)
+	v, err := s.viewOf(params.TextDocument.URI)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *server) formatting(_ context.Context, params *documentParams) ([]textEd
 	if formatted == v.text.content {
 		return []textEdit{}, nil
 	}
-	return []textEdit{{Range: v.text.all(), NewText: formatted}}, nil
+	return []textEdit{{Range: v.text.wholeSpan(), NewText: formatted}}, nil
 }
 
 // widestHint is how much of an argument is shown beside the source.
@@ -32,7 +32,7 @@ const widestHint = 90
 // inlayHint shows, at the ends of lines, what QEMU gets from them in a sample. It
 // waits for what is being evaluated.
 func (s *server) inlayHint(ctx context.Context, params *rangeParams) ([]inlayHint, error) {
-	f, _, err := s.document(params.TextDocument.URI)
+	f, _, err := s.documentFor(params.TextDocument.URI)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *server) inlayHint(ctx context.Context, params *rangeParams) ([]inlayHin
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	hints := []inlayHint{}
-	_, d := s.find(params.TextDocument.URI)
+	_, d := s.findDocument(params.TextDocument.URI)
 	if d == nil || f.result == nil || f.result.texts[d.module] != d.text {
 		return hints, nil // it has changed since; the editor asks again
 	}
@@ -57,15 +57,15 @@ func (s *server) inlayHint(ctx context.Context, params *rangeParams) ([]inlayHin
 			continue
 		}
 		hints = append(hints, inlayHint{
-			Position: position{line, unitsIn(d.text.line(line))}, PaddingLeft: true,
-			Label: m.label(), Tooltip: m.sample + ":\n" + strings.Join(slices.Concat(m.own, m.called), "\n"),
+			Position: position{line, unitsIn(d.text.lineText(line))}, PaddingLeft: true,
+			Label: m.hintLabel(), Tooltip: m.sample + ":\n" + strings.Join(slices.Concat(m.own, m.called), "\n"),
 		})
 	}
 	return hints, nil
 }
 
-// label returns the hint for a line.
-func (m made) label() string {
+// hintLabel returns the hint for a line.
+func (m made) hintLabel() string {
 	first, more := m.own, len(m.called)
 	switch {
 	case len(first) == 0 && more == 1:

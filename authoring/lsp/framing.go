@@ -44,14 +44,14 @@ func newChannel(in io.Reader, out io.WriteCloser) *channel {
 		close(c.closed)
 		return out.Close()
 	})
-	go c.pump()
+	go c.pumpMessages()
 	return c
 }
 
-// pump reads until an error, or until the channel is closed.
-func (c *channel) pump() {
+// pumpMessages reads until an error, or until the channel is closed.
+func (c *channel) pumpMessages() {
 	for {
-		message, err := c.read()
+		message, err := c.readMessage()
 		if err == nil {
 			var answer []byte
 			if message, answer = wellFormed(message); answer != nil {
@@ -91,8 +91,8 @@ func (c *channel) Recv() ([]byte, error) {
 	}
 }
 
-func (c *channel) read() ([]byte, error) {
-	length, err := c.header()
+func (c *channel) readMessage() ([]byte, error) {
+	length, err := c.readHeader()
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func (c *channel) read() ([]byte, error) {
 	return message, nil
 }
 
-// header reads the headers and returns the length of the message.
-func (c *channel) header() (length int, err error) {
+// readHeader reads the headers and returns the length of the message.
+func (c *channel) readHeader() (length int, err error) {
 	length = -1
 	for lines := 0; ; lines++ {
 		line, err := c.in.ReadSlice('\n')

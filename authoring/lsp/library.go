@@ -18,8 +18,8 @@ type libraryCopy struct {
 	dir string // "" as long as there is none
 }
 
-// path returns where a module of the library can be read.
-func (l *libraryCopy) path(module string) (string, error) {
+// modulePath returns where a module of the library can be read.
+func (l *libraryCopy) modulePath(module string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dir == "" {
@@ -31,14 +31,14 @@ func (l *libraryCopy) path(module string) (string, error) {
 			return "", err
 		}
 		l.dir = dir
-		if err := l.write(); err != nil {
+		if err := l.writeCopy(); err != nil {
 			return "", fmt.Errorf("write the library: %w", err)
 		}
 	}
 	return filepath.Join(l.dir, strings.TrimPrefix(module, vmtypes.StockPrefix)), nil
 }
 
-func (l *libraryCopy) write() error {
+func (l *libraryCopy) writeCopy() error {
 	for _, module := range vmtypes.StockModules() {
 		text, err := vmtypes.StockModule(module)
 		if err != nil {
@@ -53,8 +53,8 @@ func (l *libraryCopy) write() error {
 	return nil
 }
 
-// module returns the module that a path is the copy of, or "".
-func (l *libraryCopy) module(path string) string {
+// moduleAt returns the module that a path is the copy of, or "".
+func (l *libraryCopy) moduleAt(path string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if rest, ok := strings.CutPrefix(path, l.dir+"/"); ok && l.dir != "" {
@@ -63,8 +63,8 @@ func (l *libraryCopy) module(path string) string {
 	return ""
 }
 
-// remove removes the copy.
-func (l *libraryCopy) remove() error {
+// removeCopy removes the copy.
+func (l *libraryCopy) removeCopy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dir == "" {

@@ -24,38 +24,38 @@ func wellFormed(message []byte) (good, answer []byte) {
 	var e envelope
 	const parseError, invalidRequest = -32700, -32600
 	if !json.Valid(message) {
-		return nil, refusal(parseError, "the message is no JSON")
+		return nil, refusalBody(parseError, "the message is no JSON")
 	}
 	if err := json.Unmarshal(message, &e); err != nil {
-		return nil, refusal(invalidRequest, "the message is no object of JSON-RPC")
+		return nil, refusalBody(invalidRequest, "the message is no object of JSON-RPC")
 	}
 	switch {
 	case e.Version != "2.0":
-		return nil, refusal(invalidRequest, "jsonrpc is not 2.0")
+		return nil, refusalBody(invalidRequest, "jsonrpc is not 2.0")
 	case len(e.ID) > 0 && !isNumber(e.ID) && e.ID[0] != '"':
-		return nil, refusal(invalidRequest, "the id is neither a number nor a string")
+		return nil, refusalBody(invalidRequest, "the id is neither a number nor a string")
 	case e.Method == "" && (len(e.ID) == 0 || len(e.Result) == 0 && len(e.Error) == 0):
-		return nil, refusal(invalidRequest, "the message is neither a request nor an answer")
+		return nil, refusalBody(invalidRequest, "the message is neither a request nor an answer")
 	case e.Method != "" && (len(e.Result) > 0 || len(e.Error) > 0):
-		return nil, refusal(invalidRequest, "the message is both a request and an answer")
+		return nil, refusalBody(invalidRequest, "the message is both a request and an answer")
 	case len(e.Error) > 0 && e.Error[0] != '{':
-		return nil, refusal(invalidRequest, "the error is no object")
+		return nil, refusalBody(invalidRequest, "the error is no object")
 	}
 	if bytes.Equal(e.Params, []byte("null")) {
 		e.Params = nil
 	}
 	if len(e.Params) > 0 && e.Params[0] != '{' && e.Params[0] != '[' {
-		return nil, refusal(invalidRequest, "params is neither an object nor an array")
+		return nil, refusalBody(invalidRequest, "params is neither an object nor an array")
 	}
 	good, err := json.Marshal(e)
 	if err != nil {
-		return nil, refusal(invalidRequest, "the message can't be understood")
+		return nil, refusalBody(invalidRequest, "the message can't be understood")
 	}
 	return good, nil
 }
 
 func isNumber(id json.RawMessage) bool { return id[0] == '-' || id[0] >= '0' && id[0] <= '9' }
 
-func refusal(code int, message string) []byte {
+func refusalBody(code int, message string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`, code, message)
 }

@@ -21,15 +21,15 @@ type view struct {
 	program  string // QEMU, as the type names it
 }
 
-// view returns an open document for a request.
-func (s *server) view(uri string) (*view, error) {
-	f, d, err := s.document(uri)
+// viewOf returns an open document for a request.
+func (s *server) viewOf(uri string) (*view, error) {
+	f, d, err := s.documentFor(uri)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &view{server: s, folder: f, document: d, open: texts(f.open), program: usualProgram}
+	v := &view{server: s, folder: f, document: d, open: ownTexts(f.open), program: usualProgram}
 	if f.result == nil {
 		return v, nil
 	}
@@ -45,8 +45,8 @@ func (s *server) view(uri string) (*view, error) {
 // usualProgram is asked about a module that is no type.
 const usualProgram = "qemu-system-x86_64"
 
-// module returns the text of a module by its name.
-func (v *view) module(name string) (*text, bool) {
+// moduleText returns the text of a module by its name.
+func (v *view) moduleText(name string) (*text, bool) {
 	if strings.HasPrefix(name, vmtypes.StockPrefix) {
 		source, err := vmtypes.StockModule(name)
 		return newText(source), err == nil
@@ -71,23 +71,23 @@ func (v *view) loadedTree(spec string) *tree {
 	if err != nil {
 		return nil
 	}
-	t, ok := v.module(name)
+	t, ok := v.moduleText(name)
 	if !ok {
 		return nil
 	}
-	return parse(name, t)
+	return parseTree(name, t)
 }
 
-// function returns the function that a path means here: a builtin, one of this
+// functionAt returns the function that a path means here: a builtin, one of this
 // module or of a loaded one, a method of host.
-func (v *view) function(path string) (reference.Function, bool) {
-	for _, list := range [][]reference.Function{reference.Builtins(), reference.Language(), v.testing()} {
+func (v *view) functionAt(path string) (reference.Function, bool) {
+	for _, list := range [][]reference.Function{reference.Builtins(), reference.Language(), v.testingFunctions()} {
 		if i := slices.IndexFunc(list, func(f reference.Function) bool { return f.Name == path }); i >= 0 {
 			return list[i], true
 		}
 	}
 	if of, name, ok := cutLast(path); ok {
-		for _, m := range v.object(of).Methods {
+		for _, m := range v.objectAt(of).Methods {
 			if m.Name == name {
 				return m, true
 			}
@@ -97,19 +97,19 @@ func (v *view) function(path string) (reference.Function, bool) {
 	if v.tree == nil {
 		return reference.Function{}, false
 	}
-	if f, ok := v.tree.function(path); ok {
+	if f, ok := v.tree.documentedFunction(path); ok {
 		return f, true
 	}
-	if from, ok := v.tree.loads()[path]; ok {
+	if from, ok := v.tree.loadedNames()[path]; ok {
 		if t := v.loadedTree(from.module); t != nil {
-			return t.function(from.name)
+			return t.documentedFunction(from.name)
 		}
 	}
 	return reference.Function{}, false
 }
 
-// testing returns what the testing module has, if this is a test.
-func (v *view) testing() []reference.Function {
+// testingFunctions returns what the testing module has, if this is a test.
+func (v *view) testingFunctions() []reference.Function {
 	if !strings.HasSuffix(v.document.module, "_test.star") {
 		return nil
 	}
@@ -124,15 +124,15 @@ func cutLast(path string) (of, name string, ok bool) {
 	return path[:i], path[i+1:], true
 }
 
-// object returns the kind of value that a path means, as far as is known: host, and what a
+// objectAt returns the kind of value that a path means, as far as is known: host, and what a
 // variable was assigned.
-func (v *view) object(path string) reference.Object {
+func (v *view) objectAt(path string) reference.Object {
 	name := ""
 	if path == "host" {
 		name = "Host"
-	} else if of := v.assigned(path); of != "" {
+	} else if of := v.assignedPath(path); of != "" {
 		if i := strings.IndexByte(of, '('); i > 0 && of[:i] != path {
-			if f, ok := v.function(of[:i]); ok {
+			if f, ok := v.functionAt(of[:i]); ok {
 				name, _, _ = strings.Cut(f.Result, " | ")
 			}
 		}
@@ -145,16 +145,16 @@ func (v *view) object(path string) reference.Object {
 	return reference.Object{}
 }
 
-// key returns the path below vm that a path means here, variables resolved:
+// keyAt returns the path below vm that a path means here, variables resolved:
 // "n.mac" is "vm.network[].mac" in a loop over vm.network. It is "" for others.
-func (v *view) key(path string) string {
+func (v *view) keyAt(path string) string {
 	first, rest, _ := strings.Cut(path, ".")
 	for range 4 { // a variable may be assigned another one
 		if first == "vm" {
 			return strings.TrimSuffix("vm."+rest, ".")
 		}
 		bare, index := strings.CutSuffix(first, "[]")
-		of := v.assigned(bare)
+		of := v.assignedPath(bare)
 		if of == "" || strings.Contains(of, "(") {
 			return ""
 		}
@@ -168,9 +168,9 @@ func (v *view) key(path string) string {
 	return ""
 }
 
-// assigned returns what a variable is assigned, if that is a path, an item of one,
+// assignedPath returns what a variable is assigned, if that is a path, an item of one,
 // or a call: "vm.network[]", "plan_of(".
-func (v *view) assigned(name string) string {
+func (v *view) assignedPath(name string) string {
 	if name == "" || strings.ContainsAny(name, ".[]") {
 		return ""
 	}
@@ -178,17 +178,17 @@ func (v *view) assigned(name string) string {
 	const value = `([A-Za-z_][\w.]*(?:\[[^\]\n]*\])?[\w.]*\(?)`
 	loop := regexp.MustCompile(`\bfor (?:\w+, *)?` + variable + ` in (?:enumerate\()?` + value)
 	if m := loop.FindStringSubmatch(v.text.content); m != nil {
-		return strings.TrimSuffix(plain(m[1]), "(") + "[]"
+		return strings.TrimSuffix(withoutIndices(m[1]), "(") + "[]"
 	}
 	assignment := regexp.MustCompile(`(?m)^[ \t]*` + variable + ` = ` + value)
 	if m := assignment.FindStringSubmatch(v.text.content); m != nil {
-		return plain(m[1])
+		return withoutIndices(m[1])
 	}
 	return ""
 }
 
-// plain leaves the indices of a path out.
-func plain(path string) string {
+// withoutIndices leaves the indices of a path out.
+func withoutIndices(path string) string {
 	before, rest, ok := strings.Cut(path, "[")
 	if !ok {
 		return path
@@ -197,9 +197,9 @@ func plain(path string) string {
 	return before + "[]" + after
 }
 
-// options returns the options that vm.options has here: those of this module's
+// typeOptions returns the options that vm.options has here: those of this module's
 // type, or, in a module that is none, those of all types of the folder.
-func (v *view) options() []vmtypes.Option {
+func (v *view) typeOptions() []vmtypes.Option {
 	if own, ok := v.declared[strings.TrimSuffix(v.document.module, ".star")]; ok {
 		return own
 	}
@@ -215,13 +215,13 @@ func (v *view) options() []vmtypes.Option {
 	return all
 }
 
-// option returns the option that a path means: "vm.options.asset".
-func (v *view) option(path string) (vmtypes.Option, bool) {
-	name, ok := strings.CutPrefix(v.key(path), "vm.options.")
+// optionAt returns the option that a path means: "vm.options.asset".
+func (v *view) optionAt(path string) (vmtypes.Option, bool) {
+	name, ok := strings.CutPrefix(v.keyAt(path), "vm.options.")
 	if !ok {
 		return vmtypes.Option{}, false
 	}
-	for _, o := range v.options() {
+	for _, o := range v.typeOptions() {
 		if o.Name == name {
 			return o, true
 		}

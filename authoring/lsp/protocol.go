@@ -162,7 +162,7 @@ type markup struct {
 	Value string `json:"value"`
 }
 
-func markdown(text string) *markup { return &markup{Kind: "markdown", Value: text} }
+func markdownOf(text string) *markup { return &markup{Kind: "markdown", Value: text} }
 
 type hover struct {
 	Contents *markup `json:"contents"`

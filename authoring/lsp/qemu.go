@@ -22,17 +22,17 @@ type optionCall struct {
 
 // optionCallAt returns the call that the cursor is in.
 func (v *view) optionCallAt(c cursor) (call optionCall, ok bool) {
-	function, b, ok := c.call()
+	function, b, ok := c.enclosingCall()
 	if !ok {
 		return call, false
 	}
 	arguments := splitArguments(c.content[b.at+1 : c.offset])
 	if function == "option" {
-		call.flag, call.first = literal(arguments, 0), 1
-	} else if call.flag, call.first = v.wrapper(function); call.flag == "" {
+		call.flag, call.first = literalAt(arguments, 0), 1
+	} else if call.flag, call.first = v.wrapperOf(function); call.flag == "" {
 		return call, false
 	}
-	call.value = literal(arguments, call.first)
+	call.value = literalAt(arguments, call.first)
 	call.argument = len(arguments) - 1
 	inner := c.open[len(c.open)-1]
 	if inner.kind == '{' && inner.at > b.at {
@@ -42,13 +42,13 @@ func (v *view) optionCallAt(c cursor) (call optionCall, ok bool) {
 	return call, inner.at == b.at
 }
 
-// wrapper returns the flag of a function of the vocabulary, and which argument is
+// wrapperOf returns the flag of a function of the vocabulary, and which argument is
 // the value.
-func (v *view) wrapper(function string) (flag string, first int) {
+func (v *view) wrapperOf(function string) (flag string, first int) {
 	if v.tree == nil {
 		return "", 0
 	}
-	from, ok := v.tree.loads()[function]
+	from, ok := v.tree.loadedNames()[function]
 	if !ok || from.module != vocabulary {
 		return "", 0
 	}
@@ -88,8 +88,8 @@ func splitArguments(text string) []string {
 	return append(arguments, text[start:])
 }
 
-// literal returns the string that an argument is, or "".
-func literal(arguments []string, n int) string {
+// literalAt returns the string that an argument is, or "".
+func literalAt(arguments []string, n int) string {
 	if n >= len(arguments) {
 		return ""
 	}

@@ -42,13 +42,13 @@ func TestNamesOfQEMUAreCompleted(t *testing.T) {
 			options: Options{QEMU: func(string) lint.QEMU { return knowing{} }},
 			library: new(libraryCopy), folders: map[string]*folder{},
 		}
-		f := s.folderOf(place{})
+		f := s.openFolder(place{})
 		d := &document{uri: "untitled:x.star", module: "x.star"}
-		d.set(newText(head+"]\n"), 1)
-		d.set(newText(head+before+after), 2)
+		d.setContent(newText(head+"]\n"), 1)
+		d.setContent(newText(head+before+after), 2)
 		f.open["x.star"] = d
-		at := d.text.position(len(head + before))
-		list, err := s.completion(t.Context(), &positionParams{TextDocument: documentID{d.uri}, Position: at})
+		at := d.text.positionOf(len(head + before))
+		list, err := s.complete(t.Context(), &positionParams{TextDocument: documentID{d.uri}, Position: at})
 		require.NoError(t, err)
 		var labels []string
 		for _, item := range list.Items {

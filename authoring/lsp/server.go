@@ -96,12 +96,12 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, options Option
 	case err != nil:
 		err = fmt.Errorf("talk to the editor: %w", err)
 	}
-	return errors.Join(err, s.library.remove())
+	return errors.Join(err, s.library.removeCopy())
 }
 
 // Assign implements jrpc2.Assigner.
 func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
-	h := s.methods()[method]
+	h := s.handlers()[method]
 	if h == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 				err = jrpc2.Errorf(jrpc2.InternalError, "%s: %v", method, r)
 			}
 		}()
-		if err := s.allowed(method); err != nil {
+		if err := s.refuseState(method); err != nil {
 			if request.IsNotification() {
 				return nil, nil // the editor is gone
 			}
@@ -121,8 +121,8 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 	}
 }
 
-// allowed refuses what comes before initialize and after shutdown.
-func (s *server) allowed(method string) error {
+// refuseState refuses what comes before initialize and after shutdown.
+func (s *server) refuseState(method string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -136,22 +136,22 @@ func (s *server) allowed(method string) error {
 	return nil
 }
 
-func (s *server) methods() map[string]jrpc2.Handler {
+func (s *server) handlers() map[string]jrpc2.Handler {
 	return map[string]jrpc2.Handler{
 		"initialize":                      handler.New(s.initialize),
-		"initialized":                     s.watch,
+		"initialized":                     s.watchFiles,
 		"shutdown":                        s.shutdown,
 		"exit":                            s.exit,
-		"$/cancelRequest":                 handler.New(s.cancel),
+		"$/cancelRequest":                 handler.New(s.cancelRequest),
 		"workspace/didChangeWatchedFiles": handler.New(s.didChangeFiles),
 		"textDocument/didOpen":            handler.New(s.didOpen),
 		"textDocument/didChange":          handler.New(s.didChange),
 		"textDocument/didSave":            handler.New(s.didSave),
 		"textDocument/didClose":           handler.New(s.didClose),
 		"textDocument/hover":              handler.New(s.hover),
-		"textDocument/completion":         handler.New(s.completion),
+		"textDocument/completion":         handler.New(s.complete),
 		"textDocument/signatureHelp":      handler.New(s.signatureHelp),
-		"textDocument/definition":         handler.New(s.definition),
+		"textDocument/definition":         handler.New(s.findDefinition),
 		"textDocument/documentSymbol":     handler.New(s.documentSymbol),
 		"textDocument/formatting":         handler.New(s.formatting),
 		"textDocument/inlayHint":          handler.New(s.inlayHint),
@@ -180,8 +180,8 @@ func (s *server) initialize(_ context.Context, params *initializeParams) (*initi
 	}, nil
 }
 
-// watch asks the editor for notifications about files that change without being open.
-func (s *server) watch(context.Context, *jrpc2.Request) (any, error) {
+// watchFiles asks the editor for notifications about files that change without being open.
+func (s *server) watchFiles(context.Context, *jrpc2.Request) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watches {
@@ -212,7 +212,7 @@ func (s *server) exit(context.Context, *jrpc2.Request) (any, error) {
 	return nil, nil
 }
 
-func (s *server) cancel(_ context.Context, params *cancelParams) error {
+func (s *server) cancelRequest(_ context.Context, params *cancelParams) error {
 	s.rpc.CancelRequest(string(params.ID))
 	return nil
 }

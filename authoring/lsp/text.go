@@ -22,8 +22,8 @@ func newText(content string) *text {
 	return t
 }
 
-// line returns a line without its end; n counts from 0.
-func (t *text) line(n int) string {
+// lineText returns a line without its end; n counts from 0.
+func (t *text) lineText(n int) string {
 	if n < 0 || n >= len(t.starts) {
 		return ""
 	}
@@ -34,16 +34,16 @@ func (t *text) line(n int) string {
 	return strings.TrimRight(t.content[t.starts[n]:end], "\r\n")
 }
 
-// offset returns the byte at a position. One that is outside of the text is
+// offsetOf returns the byte at a position. One that is outside of the text is
 // brought to its nearest place.
-func (t *text) offset(p position) int {
+func (t *text) offsetOf(p position) int {
 	switch {
 	case p.Line < 0:
 		return 0
 	case p.Line >= len(t.starts):
 		return len(t.content)
 	}
-	line, units := t.line(p.Line), 0
+	line, units := t.lineText(p.Line), 0
 	for i, r := range line {
 		if units >= p.Character {
 			return t.starts[p.Line] + i
@@ -53,17 +53,17 @@ func (t *text) offset(p position) int {
 	return t.starts[p.Line] + len(line)
 }
 
-// position returns where a byte is.
-func (t *text) position(offset int) position {
+// positionOf returns where a byte is.
+func (t *text) positionOf(offset int) position {
 	offset = max(0, min(offset, len(t.content)))
 	line := sort.SearchInts(t.starts, offset+1) - 1
 	return position{line, unitsIn(t.content[t.starts[line]:offset])}
 }
 
-// column returns the position of a line and a column of Starlark's: both count
+// columnPosition returns the position of a line and a column of Starlark's: both count
 // from 1, columns are code points.
-func (t *text) column(line, column int) position {
-	s := t.line(line - 1)
+func (t *text) columnPosition(line, column int) position {
+	s := t.lineText(line - 1)
 	units := 0
 	for _, r := range s {
 		if column <= 1 {
@@ -75,21 +75,21 @@ func (t *text) column(line, column int) position {
 	return position{max(line-1, 0), units}
 }
 
-// between returns the span of two bytes.
-func (t *text) between(start, end int) span { return span{t.position(start), t.position(end)} }
+// spanBetween returns the span of two bytes.
+func (t *text) spanBetween(start, end int) span { return span{t.positionOf(start), t.positionOf(end)} }
 
-// all returns the span of the whole text.
-func (t *text) all() span { return t.between(0, len(t.content)) }
+// wholeSpan returns the span of the whole text.
+func (t *text) wholeSpan() span { return t.spanBetween(0, len(t.content)) }
 
-// apply returns the text after changes, each of which is about what the one
+// applyChanges returns the text after changes, each of which is about what the one
 // before has left.
-func (t *text) apply(changes []contentChange) *text {
+func (t *text) applyChanges(changes []contentChange) *text {
 	for _, c := range changes {
 		if c.Range == nil {
 			t = newText(c.Text)
 			continue
 		}
-		start, end := t.offset(c.Range.Start), t.offset(c.Range.End)
+		start, end := t.offsetOf(c.Range.Start), t.offsetOf(c.Range.End)
 		t = newText(t.content[:start] + c.Text + t.content[max(start, end):])
 	}
 	return t

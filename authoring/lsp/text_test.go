@@ -11,27 +11,27 @@ func TestPositionsCountUTF16(t *testing.T) {
 	t.Parallel()
 	d := newText("a = \"ä😀b\"\r\nx\rlast\n")
 	require.Len(t, d.starts, 4)
-	require.Equal(t, position{0, 9}, d.position(len("a = \"ä😀b")))
-	require.Equal(t, len("a = \"ä😀"), d.offset(position{0, 8}))
-	require.Equal(t, len("a = \"ä😀"), d.offset(position{0, 7}), "within a pair")
-	require.Equal(t, position{0, 6}, d.column(1, 7), "Starlark counts code points")
-	require.Equal(t, position{0, 8}, d.column(1, 8))
-	require.Equal(t, "x", d.line(1))
-	require.Equal(t, len(d.content), d.offset(position{9, 9}))
-	require.Equal(t, 0, d.offset(position{-1, 5}))
-	require.Equal(t, len("a = \"ä😀b\""), d.offset(position{0, 99}), "not beyond the line")
+	require.Equal(t, position{0, 9}, d.positionOf(len("a = \"ä😀b")))
+	require.Equal(t, len("a = \"ä😀"), d.offsetOf(position{0, 8}))
+	require.Equal(t, len("a = \"ä😀"), d.offsetOf(position{0, 7}), "within a pair")
+	require.Equal(t, position{0, 6}, d.columnPosition(1, 7), "Starlark counts code points")
+	require.Equal(t, position{0, 8}, d.columnPosition(1, 8))
+	require.Equal(t, "x", d.lineText(1))
+	require.Equal(t, len(d.content), d.offsetOf(position{9, 9}))
+	require.Equal(t, 0, d.offsetOf(position{-1, 5}))
+	require.Equal(t, len("a = \"ä😀b\""), d.offsetOf(position{0, 99}), "not beyond the line")
 }
 
 func TestChangesFollowEachOther(t *testing.T) {
 	t.Parallel()
-	d := newText("one\ntwo\n").apply([]contentChange{
+	d := newText("one\ntwo\n").applyChanges([]contentChange{
 		{Range: &span{position{0, 0}, position{0, 3}}, Text: "😀"},
 		{Range: &span{position{0, 2}, position{1, 0}}, Text: "-"},
 	})
 	require.Equal(t, "😀-two\n", d.content)
-	require.Equal(t, "new", d.apply([]contentChange{{Text: "new"}}).content)
+	require.Equal(t, "new", d.applyChanges([]contentChange{{Text: "new"}}).content)
 	require.Equal(t, "😀-two\nx",
-		d.apply([]contentChange{{Range: &span{position{7, 0}, position{3, 0}}, Text: "x"}}).content)
+		d.applyChanges([]contentChange{{Range: &span{position{7, 0}, position{3, 0}}, Text: "x"}}).content)
 }
 
 // Every position of a byte leads back to it, and changes never panic.
@@ -41,15 +41,15 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content string, line, character, toLine, toCharacter int, insert string) {
 		d := newText(content)
 		for i := range content {
-			p := d.position(i)
-			require.LessOrEqual(t, d.offset(p), i)
+			p := d.positionOf(i)
+			require.LessOrEqual(t, d.offsetOf(p), i)
 			if content[i] != '\n' && content[i] != '\r' {
-				require.Equal(t, i, d.offset(p))
+				require.Equal(t, i, d.offsetOf(p))
 			}
 		}
-		require.Equal(t, len(utf16.Encode([]rune(d.line(0)))), unitsIn(d.line(0)))
-		d.column(line, character)
+		require.Equal(t, len(utf16.Encode([]rune(d.lineText(0)))), unitsIn(d.lineText(0)))
+		d.columnPosition(line, character)
 		change := contentChange{Range: &span{position{line, character}, position{toLine, toCharacter}}, Text: insert}
-		require.Contains(t, d.apply([]contentChange{change}).content, insert)
+		require.Contains(t, d.applyChanges([]contentChange{change}).content, insert)
 	})
 }

@@ -18,8 +18,8 @@ type tree struct {
 	file   *syntax.File
 }
 
-// parse returns nil for a text that can't be parsed.
-func parse(module string, content *text) *tree {
+// parseTree returns nil for a text that can't be parsed.
+func parseTree(module string, content *text) *tree {
 	if len(content.content) > vmtypes.MaxModule {
 		return nil // the parser has no bound of its own
 	}
@@ -33,17 +33,19 @@ func parse(module string, content *text) *tree {
 	return &tree{module, content, file}
 }
 
-// span returns where a node is.
-func (t *tree) span(n syntax.Node) span {
+// spanOf returns where a node is.
+func (t *tree) spanOf(n syntax.Node) span {
 	start, end := n.Span()
-	return span{t.at(start), t.at(end)}
+	return span{t.positionAt(start), t.positionAt(end)}
 }
 
-// at returns a place of the interpreter's as one of the protocol's.
-func (t *tree) at(p syntax.Position) position { return t.text.column(int(p.Line), int(p.Col)) }
+// positionAt returns a place of the interpreter's as one of the protocol's.
+func (t *tree) positionAt(p syntax.Position) position {
+	return t.text.columnPosition(int(p.Line), int(p.Col))
+}
 
-// def returns the function of this name at the top of the module.
-func (t *tree) def(name string) *syntax.DefStmt {
+// topFunction returns the function of this name at the top of the module.
+func (t *tree) topFunction(name string) *syntax.DefStmt {
 	for _, statement := range t.file.Stmts {
 		if def, ok := statement.(*syntax.DefStmt); ok && def.Name.Name == name {
 			return def
@@ -52,13 +54,13 @@ func (t *tree) def(name string) *syntax.DefStmt {
 	return nil
 }
 
-// launches reports whether the module is a type.
-func (t *tree) launches() bool { return t.def("launch") != nil || t.global("launch") != nil }
+// isType reports whether the module is a type.
+func (t *tree) isType() bool { return t.topFunction("launch") != nil || t.globalName("launch") != nil }
 
-// global returns where a name is defined at the top of the module: a function,
+// globalName returns where a name is defined at the top of the module: a function,
 // or what is assigned.
-func (t *tree) global(name string) *syntax.Ident {
-	if def := t.def(name); def != nil {
+func (t *tree) globalName(name string) *syntax.Ident {
+	if def := t.topFunction(name); def != nil {
 		return def.Name
 	}
 	for _, statement := range t.file.Stmts {
@@ -77,8 +79,8 @@ type loaded struct {
 	name   string // in that module
 }
 
-// loads returns the names that the module loads, and where they are from.
-func (t *tree) loads() map[string]loaded {
+// loadedNames returns the names that the module loads, and where they are from.
+func (t *tree) loadedNames() map[string]loaded {
 	names := map[string]loaded{}
 	for _, statement := range t.file.Stmts {
 		if load, ok := statement.(*syntax.LoadStmt); ok {
@@ -90,15 +92,15 @@ func (t *tree) loads() map[string]loaded {
 	return names
 }
 
-// binding returns where the name at a position was bound first, and what it is.
-func (t *tree) binding(at position) *syntax.Ident {
+// bindingOf returns where the name at a position was bound first, and what it is.
+func (t *tree) bindingOf(at position) *syntax.Ident {
 	var found *syntax.Ident
 	syntax.Walk(t.file, func(n syntax.Node) bool {
 		id, ok := n.(*syntax.Ident)
 		if !ok {
 			return true
 		}
-		if s := t.span(id); s.Start.Line == at.Line && s.Start.Character <= at.Character &&
+		if s := t.spanOf(id); s.Start.Line == at.Line && s.Start.Character <= at.Character &&
 			at.Character <= s.End.Character {
 			if b, ok := id.Binding.(*resolve.Binding); ok && b.First != nil {
 				found = b.First
@@ -109,15 +111,15 @@ func (t *tree) binding(at position) *syntax.Ident {
 	return found
 }
 
-// names returns what the module's top level binds, and what is bound in the
+// namesInScope returns what the module's top level binds, and what is bound in the
 // functions around a line, sorted.
-func (t *tree) names(line int) []string {
+func (t *tree) namesInScope(line int) []string {
 	seen := map[string]bool{}
 	syntax.Walk(t.file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.DefStmt:
 			seen[n.Name.Name] = true
-			s := t.span(n)
+			s := t.spanOf(n)
 			return s.Start.Line <= line && line <= s.End.Line+1
 		case *syntax.Ident:
 			if b, ok := n.Binding.(*resolve.Binding); ok && b.Scope != resolve.Undefined &&
@@ -135,9 +137,9 @@ func (t *tree) names(line int) []string {
 	return names
 }
 
-// function returns what a def of the module says of itself.
-func (t *tree) function(name string) (reference.Function, bool) {
-	def := t.def(name)
+// documentedFunction returns what a def of the module says of itself.
+func (t *tree) documentedFunction(name string) (reference.Function, bool) {
+	def := t.topFunction(name)
 	if def == nil {
 		return reference.Function{}, false
 	}

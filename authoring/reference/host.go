@@ -1,11 +1,11 @@
 package reference
 
-// host is what launch is given as host.
-func host() Object {
+// hostObject is what launch is given as host.
+func hostObject() Object {
 	return Object{
 		Name: "Host", Word: "host",
-		Doc: "What a type can learn about the computer. There is nothing else: no file contents, no environment, no " +
-			"clock, no network.",
+		Doc: "Facts about the computer. A type can't access anything else: file contents, environment, clock or " +
+			"network.",
 		Fields: []Field{
 			{"dataDir", "str", "The absolute path of the directory that survives a restart."},
 			{"runtimeDir", "str", "The absolute path of the directory for this run's sockets and images."},
@@ -19,25 +19,25 @@ func host() Object {
 			},
 			{
 				"cpus", "tuple[int, ...]",
-				"The numbers of the host's CPUs that a VM may use: those that are online, and in the cpuset of the runner's " +
-					"container or service. This and the next two stay as they were at the start while a VM runs: no " +
-					"change of them is a pending change.",
+				"The numbers of the host's CPUs that a VM may use: CPUs that are online and in the cpuset of the runner's " +
+					"container or service. For a running VM, `cpus`, `nodes` and `hugePages` keep their values from its start, " +
+					"so their changes are never pending.",
 			},
 			{"nodes", "tuple[Node, ...]", "The host's NUMA nodes, at least one."},
-			{"hugePages", "dict[int, int]", "How many huge pages are free, by their size in bytes."},
+			{"hugePages", "dict[int, int]", "The number of free huge pages, by their size in bytes."},
 		},
 		Methods: []Function{
 			{
-				Name: "exists", Result: "bool", Parameters: []Parameter{required("path", "str", "absolute")},
+				Name: "exists", Result: "bool", Parameters: []Parameter{requiredParameter("path", "str", "absolute")},
 				Doc: "Reports whether a file exists.", Example: `host.exists("/dev/vhost-net")` + "\n",
 			},
 			{
 				Name: "find", Result: "str",
 				Parameters: []Parameter{
-					required("candidates", "list[str]", "paths, in order of preference"),
-					optional("hint", "str", `""`, "what to do if none exists"),
+					requiredParameter("candidates", "list[str]", "paths, in order of preference"),
+					optionalParameter("hint", "str", `""`, "what to do if none exists"),
 				},
-				Doc:     "The first path that exists. If none does, the error lists all of them, and the hint.",
+				Doc:     "Returns the first path that exists. If none exists, the error lists all paths and the hint.",
 				Example: `host.find(["/usr/bin/swtpm"], hint = "on Debian it is in the package swtpm")` + "\n",
 			},
 			{
@@ -49,19 +49,19 @@ func host() Object {
 	}
 }
 
-// node is a NUMA node of the host.
-func node() Object {
+// nodeObject is a NUMA node of the host.
+func nodeObject() Object {
 	return Object{
 		Name: "Node", Word: "nodes", Doc: "A NUMA node of the host, from `host.nodes`.",
 		Fields: []Field{
 			{"number", "int", "Its number, as in `host-nodes` of a memory backend."},
-			{"cpus", "tuple[int, ...]", "Those of `host.cpus` that are near its memory."},
+			{"cpus", "tuple[int, ...]", "The numbers in `host.cpus` that are near its memory."},
 		},
 	}
 }
 
-// firmware is a firmware descriptor, QEMU's docs/interop/firmware.json.
-func firmware() Object {
+// firmwareObject is a firmware descriptor, QEMU's docs/interop/firmware.json.
+func firmwareObject() Object {
 	return Object{
 		Name: "Firmware", Word: "firmware", Doc: "A firmware descriptor of QEMU, from `host.firmware()`.",
 		Fields: []Field{

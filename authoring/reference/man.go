@@ -13,7 +13,7 @@ func ManPage(types []DescribedType) string {
 		title, summary = "vmtype-"+types[0].Name, types[0].Summary()
 	}
 	fmt.Fprintf(&b, ".TH %s 7 \"\" vmrunner \"VM types\"\n.SH NAME\n%s \\- %s\n", roffWord(strings.ToUpper(title)),
-		roff(title), roff(summary))
+		escapeRoff(title), escapeRoff(summary))
 	for _, t := range types {
 		if len(types) > 1 {
 			fmt.Fprintf(&b, ".SH %s\n", roffWord(strings.ToUpper(t.Name)))
@@ -45,10 +45,10 @@ func roffOptions(b *strings.Builder, t DescribedType, below bool) {
 	roffHead(b, "Options", below)
 	b.WriteString("In vm.options of a configuration:\n")
 	for _, o := range rows {
-		fmt.Fprintf(b, ".TP\n.BI %s \" %s\"\n", roffWord(o.name), strings.ReplaceAll(roff(o.form), `"`, `""`))
+		fmt.Fprintf(b, ".TP\n.BI %s \" %s\"\n", roffWord(o.name), strings.ReplaceAll(escapeRoff(o.form), `"`, `""`))
 		roffText(b, o.doc)
 		if o.standard != "" {
-			fmt.Fprintf(b, ".br\nDefault: %s\n", roff(o.standard))
+			fmt.Fprintf(b, ".br\nDefault: %s\n", escapeRoff(o.standard))
 		}
 	}
 }
@@ -63,7 +63,7 @@ func roffFunctions(b *strings.Builder, functions []Function, below bool) {
 		roffText(b, f.Doc)
 		for _, p := range f.Parameters {
 			if p.Doc != "" {
-				fmt.Fprintf(b, ".br\n%s: %s\n", roff(p.Name), roff(p.Doc))
+				fmt.Fprintf(b, ".br\n%s: %s\n", escapeRoff(p.Name), escapeRoff(p.Doc))
 			}
 		}
 	}
@@ -84,13 +84,13 @@ func roffText(b *strings.Builder, text string) {
 		item, list := strings.CutPrefix(line, "- ")
 		switch {
 		case code:
-			b.WriteString(roff(line) + "\n")
+			b.WriteString(escapeRoff(line) + "\n")
 		case strings.TrimSpace(line) == "":
 			b.WriteString(".PP\n")
 		case list:
-			b.WriteString(".IP \\(bu 2\n" + roff(item) + "\n")
+			b.WriteString(".IP \\(bu 2\n" + escapeRoff(item) + "\n")
 		default:
-			b.WriteString(roff(strings.TrimSpace(line)) + "\n")
+			b.WriteString(escapeRoff(strings.TrimSpace(line)) + "\n")
 		}
 	}
 	if code {
@@ -98,9 +98,9 @@ func roffText(b *strings.Builder, text string) {
 	}
 }
 
-// roff returns a text without anything that roff would take for a command.
+// escapeRoff returns a text without anything that roff would take for a command.
 // Backquotes become bold.
-func roff(text string) string {
+func escapeRoff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "\n", " ").Replace(text)
 	var b strings.Builder
 	for i, piece := range strings.Split(text, "`") {
@@ -117,5 +117,5 @@ func roff(text string) string {
 
 // roffWord returns a text as one argument of a command.
 func roffWord(text string) string {
-	return `"` + strings.ReplaceAll(roff(text), `"`, `""`) + `"`
+	return `"` + strings.ReplaceAll(escapeRoff(text), `"`, `""`) + `"`
 }

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -9,14 +10,13 @@ import (
 func Page() string {
 	var b strings.Builder
 	b.WriteString("# Reference\n\n" +
-		"Made of the table that editors use, too (`vmop/authoring/reference`), by `make generate`; don't edit.\n\n" +
-		"What a [VM type](README.md) can use: [builtins](#builtins), [`vm`](#vm), [`host`](#host), what these " +
-		"[return](#values),\n" +
-		"[`testing.star`](#testing) in tests, and [Starlark's own functions](#starlark). The [stock " +
-		"library](library.md) has a\n" +
-		"page of its own. Types are written as in Python's type hints; `Value` is what a property can be: `str | int " +
-		"| bool | None | Tap |\n" +
-		"Listener`, or a list of these, which repeats the property.\n")
+		"Look up everything that a [VM type](README.md) can use: [builtins](#builtins), [`vm`](#vm), [`host`](#host),\n" +
+		"the [values](#values) that these return, [`testing.star`](#testing) in tests, and [Starlark's " +
+		"functions](#starlark).\n" +
+		"The [stock library](library.md) is on another page.\n\n" +
+		"Types are written as Python type hints. `Value` is the type of a property: `str | int | bool | None | Tap |\n" +
+		"Listener`, or a list of these, which repeats the property.\n\n" +
+		"This page is generated from `authoring/reference` with `make generate`. Don't edit it.\n")
 	b.WriteString("\n## Builtins\n")
 	for _, f := range Builtins() {
 		writeFunction(&b, "###", "", f)
@@ -29,7 +29,7 @@ func Page() string {
 		}
 	}
 	b.WriteString("\n## `host`\n\n")
-	writeFields(&b, host())
+	writeFields(&b, hostObject())
 	fmt.Fprintf(&b, "\n## Testing\n\nFiles named `…_test.star` can load these from `%s`.\n", TestingModule)
 	for _, f := range Testing() {
 		writeFunction(&b, "###", "", f)
@@ -47,7 +47,7 @@ func writeFunction(b *strings.Builder, level, of string, f Function) {
 	if len(f.Parameters) > 0 {
 		b.WriteString("\n| Parameter | Type | Meaning |\n|---|---|---|\n")
 		for _, p := range f.Parameters {
-			fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.Name, code(p.Type), cell(p.Doc))
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.Name, codeCell(p.Type), escapeCell(p.Doc))
 		}
 	}
 	if f.Result != "" && f.Result != "None" {
@@ -68,7 +68,7 @@ func writeFields(b *strings.Builder, o Object) {
 	if len(o.Fields) > 0 {
 		b.WriteString("\n| Field | Type | Meaning |\n|---|---|---|\n")
 		for _, f := range o.Fields {
-			fmt.Fprintf(b, "| `.%s` | %s | %s |\n", f.Name, code(f.Type), cell(f.Doc))
+			fmt.Fprintf(b, "| `.%s` | %s | %s |\n", f.Name, codeCell(f.Type), escapeCell(f.Doc))
 		}
 	}
 	for _, m := range o.Methods {
@@ -77,15 +77,14 @@ func writeFields(b *strings.Builder, o Object) {
 }
 
 func writeVM(b *strings.Builder) {
-	b.WriteString("\n## `vm`\n\nThe vm section of the [configuration](../configuration.md), its keys spelled alike, " +
-		"with all defaults. Lists are tuples, " +
-		"sizes are bytes,\ntimes are seconds, paths are absolute. A text or number without a default is `\"\"` or " +
-		"`0`. " +
-		"`vm.options` has what the type [declares](language.md#options-of-a-type).\n" +
+	b.WriteString("\n## `vm`\n\n`vm` is the vm section of the [configuration](../reference/configuration.md), with the same keys " +
+		"and all defaults. Lists are tuples, sizes are\nbytes, times are seconds, and paths are absolute. A text or number " +
+		"without a default is `\"\"` or `0`. `vm.options` contains\nthe options that the type " +
+		"[declares](language.md#options-of-a-type).\n" +
 		"\n| Field | Type | Default | Meaning |\n|---|---|---|---|\n")
 	for _, k := range VM() {
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", k.Path, code(k.Type), cell(k.defaultText()),
-			cell(relink(k.Doc, pageLink)))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", k.Path, codeCell(k.Type), escapeCell(k.defaultText()),
+			escapeCell(relinkText(k.Doc, pageLink)))
 	}
 }
 
@@ -101,31 +100,30 @@ func (k Key) defaultText() string {
 }
 
 func writeLanguage(b *strings.Builder) {
-	b.WriteString("\n## Starlark\n\nThe functions of the language itself; [its specification]" +
-		"(https://github.com/bazelbuild/starlark/blob/master/spec.md) has the methods of strings, lists, dicts " +
-		"and sets.\n" +
+	b.WriteString("\n## Starlark\n\nThese functions are part of the language. For the methods of strings, lists, dicts and sets, see [its\n" +
+		"specification](https://github.com/bazelbuild/starlark/blob/master/spec.md).\n" +
 		"\n| Function | Returns | Meaning |\n|---|---|---|\n")
 	for _, f := range Language() {
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Signature(), code(f.Result), cell(f.Doc))
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Signature(), codeCell(f.Result), escapeCell(f.Doc))
 	}
 }
 
-// code returns a type in backquotes, for a cell of a table.
-func code(text string) string {
+// codeCell returns a type in backquotes, for a cell of a table.
+func codeCell(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "`" + cell(text) + "`"
+	return "`" + escapeCell(text) + "`"
 }
 
-// cell returns a text that can stand in a table.
-func cell(text string) string {
+// escapeCell returns a text that can stand in a table.
+func escapeCell(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", " "), "|", "\\|")
 }
 
-// relink changes where the links of a text lead; "" as the new target leaves
+// relinkText changes where the links of a text lead; "" as the new target leaves
 // the link's words only.
-func relink(text string, target func(string) string) string {
+func relinkText(text string, target func(string) string) string {
 	var b strings.Builder
 	for {
 		before, rest, ok := strings.Cut(text, "](")
@@ -145,17 +143,17 @@ func relink(text string, target func(string) string) string {
 	}
 }
 
-// pageLink turns a link of docs/configuration.md into one of a page in
+// pageLink turns a link of docs/reference/configuration.md into one of a page in
 // docs/vm-types.
 func pageLink(link string) string {
-	switch rest, here := strings.CutPrefix(link, "vm-types/"); {
-	case here:
+	if rest, here := strings.CutPrefix(link, "../vm-types/"); here {
 		return rest
-	case strings.HasPrefix(link, "#"):
-		return "../configuration.md" + link
 	}
-	return "../" + link
+	if strings.HasPrefix(link, "#") {
+		link = "configuration.md" + link
+	}
+	return path.Join("../reference", link)
 }
 
 // Plain returns Markdown without links, for output in which they cannot be followed.
-func Plain(text string) string { return relink(text, func(string) string { return "" }) }
+func Plain(text string) string { return relinkText(text, func(string) string { return "" }) }

@@ -31,16 +31,18 @@ type Parameter struct {
 	Doc string
 }
 
-// required is a parameter that must be given, by position or by name.
-func required(name, of, doc string) Parameter { return Parameter{Name: name, Type: of, Doc: doc} }
+// requiredParameter is a parameter that must be given, by position or by name.
+func requiredParameter(name, of, doc string) Parameter {
+	return Parameter{Name: name, Type: of, Doc: doc}
+}
 
-// optional is a parameter with a default, given by position or by name.
-func optional(name, of, value, doc string) Parameter {
+// optionalParameter is a parameter with a default, given by position or by name.
+func optionalParameter(name, of, value, doc string) Parameter {
 	return Parameter{Name: name, Type: of, Default: value, Doc: doc}
 }
 
-// keyword is a parameter with a default, given by name only.
-func keyword(name, of, value, doc string) Parameter {
+// keywordParameter is a parameter with a default, given by name only.
+func keywordParameter(name, of, value, doc string) Parameter {
 	return Parameter{Name: name, Type: of, Default: value, Keyword: true, Doc: doc}
 }
 

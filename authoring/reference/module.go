@@ -25,7 +25,7 @@ func ReadModule(name, source string) (Module, error) {
 	if err != nil {
 		return Module{}, fmt.Errorf("read module: %w", err)
 	}
-	m := Module{Name: name, Doc: docstring(file.Stmts)}
+	m := Module{Name: name, Doc: docstringOf(file.Stmts)}
 	for _, statement := range file.Stmts {
 		switch s := statement.(type) {
 		case *syntax.DefStmt:
@@ -45,7 +45,7 @@ func ReadModule(name, source string) (Module, error) {
 func Defined(def *syntax.DefStmt, source string) Function {
 	f := Function{Name: def.Name.Name}
 	var args map[string]string
-	f.Doc, args = argumentDocs(docstring(def.Body))
+	f.Doc, args = argumentDocs(docstringOf(def.Body))
 	keyword := false
 	for _, parameter := range def.Params {
 		var p Parameter
@@ -90,9 +90,9 @@ func Text(e syntax.Expr, source string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// docstring returns the string that a body starts with, without the blanks of
+// docstringOf returns the string that a body starts with, without the blanks of
 // its place in the source.
-func docstring(body []syntax.Stmt) string {
+func docstringOf(body []syntax.Stmt) string {
 	if len(body) == 0 {
 		return ""
 	}

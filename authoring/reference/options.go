@@ -37,7 +37,7 @@ func OptionForm(a *vmtypes.Attr) string {
 	if a.Values != nil {
 		words := make([]string, len(a.Values))
 		for i, v := range a.Values {
-			words[i] = "`" + shown(a, v) + "`"
+			words[i] = "`" + valueText(a, v) + "`"
 		}
 		return form + ": " + strings.Join(words, ", ")
 	}
@@ -55,11 +55,11 @@ func OptionDefault(a *vmtypes.Attr) string {
 	case a.Default == nil:
 		return "none"
 	}
-	return "`" + shown(a, a.Default) + "`"
+	return "`" + valueText(a, a.Default) + "`"
 }
 
-// shown returns a value as it would be written in a configuration.
-func shown(a *vmtypes.Attr, v any) string {
+// valueText returns a value as it would be written in a configuration.
+func valueText(a *vmtypes.Attr, v any) string {
 	if size, ok := v.(int64); ok && a.Type == "size" {
 		return vmspec.Bytes(size).String()
 	}

@@ -8,9 +8,9 @@ import (
 // LibraryPage returns docs/vm-types/library.md for the modules of the library.
 func LibraryPage(modules []Module) string {
 	var b strings.Builder
-	b.WriteString("# The stock library\n\nMade of the modules' docstrings by `make generate`; don't edit.\n\n" +
-		"A module is loaded by the name in its title. What is in it is explained in [VM types](README.md).\n" +
-		"`vmtypes/` holds the sources.\n")
+	b.WriteString("# The stock library\n\nLook up the modules and functions that your VM types can load.\n" +
+		"Load a module by the name in its heading. [VM types](README.md) explains parts and options.\n\n" +
+		"This page is generated from the docstrings in `vmtypes/` with `make generate`. Don't edit it.\n")
 	for _, m := range modules {
 		fmt.Fprintf(&b, "\n## `%s`\n", m.Name)
 		writeModule(&b, m)
@@ -47,7 +47,7 @@ func TypesPage(types []DescribedType) string {
 		level = "###"
 		b.WriteString("# VM types\n\n| Type | |\n|---|---|\n")
 		for _, t := range types {
-			fmt.Fprintf(&b, "| [%s](#%[1]s) | %s |\n", t.Name, cell(t.Summary()))
+			fmt.Fprintf(&b, "| [%s](#%[1]s) | %s |\n", t.Name, escapeCell(t.Summary()))
 		}
 	}
 	for _, t := range types {
@@ -80,6 +80,7 @@ func writeOptions(b *strings.Builder, level string, t DescribedType) {
 	fmt.Fprintf(b, "\n%s Options\n\nIn `vm.options` of a configuration.\n\n| Option | Type | Default | Meaning "+
 		"|\n|---|---|---|---|\n", level)
 	for _, o := range rows {
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", o.name, cell(o.form), cell(o.standard), cell(o.doc))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", o.name, escapeCell(o.form), escapeCell(o.standard),
+			escapeCell(o.doc))
 	}
 }

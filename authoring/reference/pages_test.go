@@ -44,7 +44,7 @@ def tagged(machine, *more, tag = "a\\b", **rest):
     return machine
 `
 
-func described(t *testing.T) reference.DescribedType {
+func describeKey(t *testing.T) reference.DescribedType {
 	t.Helper()
 	module, err := reference.ReadModule("asset.star", documented)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func described(t *testing.T) reference.DescribedType {
 
 func TestModuleSaysWhatIsInIt(t *testing.T) {
 	t.Parallel()
-	m := described(t).Module
+	m := describeKey(t).Module
 	require.Equal(t, []string{"TAG"}, m.Constants)
 	require.Len(t, m.Functions, 2)
 	f := m.Functions[1]
@@ -63,7 +63,7 @@ func TestModuleSaysWhatIsInIt(t *testing.T) {
 		f.Parameters[0])
 	require.Equal(t, reference.Parameter{Name: "tag", Default: `"a\\b"`, Keyword: true, Doc: "the tag"},
 		f.Parameters[2])
-	require.Equal(t, "the standard PC with an asset tag.", described(t).Summary())
+	require.Equal(t, "the standard PC with an asset tag.", describeKey(t).Summary())
 	_, err := reference.ReadModule("x.star", "def")
 	require.ErrorContains(t, err, "x.star:1:4")
 }
@@ -72,7 +72,7 @@ func TestModuleSaysWhatIsInIt(t *testing.T) {
 func TestManPageIsOne(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "asset.7")
-	require.NoError(t, os.WriteFile(page, []byte(reference.ManPage([]reference.DescribedType{described(t)})), 0o644))
+	require.NoError(t, os.WriteFile(page, []byte(reference.ManPage([]reference.DescribedType{describeKey(t)})), 0o644))
 	text, complaints := formatted(t, page)
 	require.Empty(t, complaints)
 	for _, want := range []string{
@@ -99,12 +99,12 @@ func formatted(t *testing.T, page string) (text, complaints string) {
 func TestPageOfTypes(t *testing.T) {
 	t.Parallel()
 	other := reference.DescribedType{Name: "other", Module: reference.Module{Doc: "other: is | another."}}
-	page := reference.TypesPage([]reference.DescribedType{described(t), other})
+	page := reference.TypesPage([]reference.DescribedType{describeKey(t), other})
 	require.Contains(t, page,
 		"| [asset](#asset) | the standard PC with an asset tag. |\n| [other](#other) | is \\| another. |\n")
 	require.Contains(t, page, "\n## asset\n\nasset: the standard PC")
 	require.Contains(t, page, "\n### Functions\n\n- `launch(vm, host)`  \n  Returns the machine.\n")
-	require.True(t, strings.HasPrefix(reference.TypesPage([]reference.DescribedType{described(t)}),
+	require.True(t, strings.HasPrefix(reference.TypesPage([]reference.DescribedType{describeKey(t)}),
 		"# asset\n\nasset: the standard PC"))
 }
 

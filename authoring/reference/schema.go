@@ -18,14 +18,14 @@ type Schema map[string]any
 // else vmType can be any. It checks what can be said of single keys and their
 // form; how keys depend on each other, the runner checks.
 func ConfigurationSchema(types []DescribedType) Schema {
-	runner := section("", reflect.TypeFor[config.Config]())
+	runner := sectionSchema("", reflect.TypeFor[config.Config]())
 	runner["required"] = []string{"vm"}
 	properties := runner["properties"].(Schema)
 	for former, now := range map[string]string{"template": "vmType", "updateTemplate": "updateVmType"} {
 		properties[former] = Schema{"deprecated": true, "description": "The former name of " + now + "."}
 	}
 	if len(types) == 1 {
-		properties["vmType"] = merge(properties["vmType"].(Schema), naming(types[0].Name))
+		properties["vmType"] = mergeSchemas(properties["vmType"].(Schema), typeNameSchema(types[0].Name))
 		if types[0].Name != config.DefaultVMType {
 			runner["required"] = []string{"vm", "vmType"}
 		}
@@ -33,9 +33,9 @@ func ConfigurationSchema(types []DescribedType) Schema {
 	names := []string{}
 	for _, t := range types {
 		names = append(names, t.Name)
-		runner["allOf"] = append(conditions(runner), t.condition())
+		runner["allOf"] = append(typeConditions(runner), t.optionsCondition())
 	}
-	properties["vmType"] = merge(properties["vmType"].(Schema), Schema{"examples": names}) // editors offer them
+	properties["vmType"] = mergeSchemas(properties["vmType"].(Schema), Schema{"examples": names}) // editors offer them
 	return Schema{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
 		"title":   "The configuration file of vmrunner",
@@ -51,28 +51,28 @@ func ConfigurationSchema(types []DescribedType) Schema {
 	}
 }
 
-func conditions(s Schema) []Schema {
+func typeConditions(s Schema) []Schema {
 	list, _ := s["allOf"].([]Schema)
 	return list
 }
 
-// condition says that a configuration with this type has its options.
-func (t DescribedType) condition() Schema {
+// optionsCondition says that a configuration with this type has its options.
+func (t DescribedType) optionsCondition() Schema {
 	vm := Schema{"properties": Schema{"options": optionsSchema(t.Options)}}
 	for _, o := range t.Options {
 		if o.Mandatory {
 			vm["required"] = []string{"options"}
 		}
 	}
-	asked := Schema{"properties": Schema{"vmType": naming(t.Name)}}
+	asked := Schema{"properties": Schema{"vmType": typeNameSchema(t.Name)}}
 	if t.Name != config.DefaultVMType {
 		asked["required"] = []string{"vmType"}
 	}
 	return Schema{"if": asked, "then": Schema{"properties": Schema{"vm": vm}}}
 }
 
-// naming is the schema of a vmType that names this type; null names the default.
-func naming(name string) Schema {
+// typeNameSchema is the schema of a vmType that names this type; null names the default.
+func typeNameSchema(name string) Schema {
 	s := Schema{"type": []string{"string"}, "pattern": `^(.*/)?` + regexp.QuoteMeta(name) + `(\.star)?$`}
 	if name == config.DefaultVMType {
 		s["type"] = []string{"string", "null"}
@@ -80,7 +80,7 @@ func naming(name string) Schema {
 	return s
 }
 
-func merge(schemas ...Schema) Schema {
+func mergeSchemas(schemas ...Schema) Schema {
 	all := Schema{}
 	for _, s := range schemas {
 		for key, value := range s {
@@ -90,9 +90,9 @@ func merge(schemas ...Schema) Schema {
 	return all
 }
 
-// section returns the schema of a mapping; path is "" for the whole section
+// sectionSchema returns the schema of a mapping; path is "" for the whole section
 // "/Runner".
-func section(path string, t reflect.Type) Schema {
+func sectionSchema(path string, t reflect.Type) Schema {
 	properties := Schema{}
 	var required []string
 	notes := map[string]vmspec.Default{}
@@ -112,14 +112,14 @@ func section(path string, t reflect.Type) Schema {
 		if must {
 			required = append(required, key)
 		}
-		properties[key] = value(at, t.Field(i).Type, must, notes[at])
+		properties[key] = valueSchema(at, t.Field(i).Type, must, notes[at])
 	}
 	s := Schema{"type": "object", "properties": properties, "additionalProperties": false}
 	if required != nil {
 		s["required"] = required
 	}
 	if path == "vm.drives[]" {
-		s = merge(s, diskSchema())
+		s = mergeSchemas(s, diskSchema())
 	}
 	return s
 }
@@ -144,8 +144,8 @@ func diskSchema() Schema {
 	}
 }
 
-// value returns the schema of what a key can have. Null counts as absent.
-func value(path string, t reflect.Type, must bool, d vmspec.Default) Schema {
+// valueSchema returns the schema of what a key can have. Null counts as absent.
+func valueSchema(path string, t reflect.Type, must bool, d vmspec.Default) Schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -161,14 +161,14 @@ func value(path string, t reflect.Type, must bool, d vmspec.Default) Schema {
 	case t.Kind() == reflect.Bool:
 		s = Schema{"type": []string{"boolean", "string"}, "pattern": switchPattern}
 	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
-		s = merge(Schema{"type": []string{"integer", "string"}, "pattern": wholePattern}, bounds(path))
+		s = mergeSchemas(Schema{"type": []string{"integer", "string"}, "pattern": wholePattern}, numberBounds(path))
 	case t.Kind() == reflect.String:
-		s = merge(Schema{"type": []string{"string", "number"}}, texts(path))
+		s = mergeSchemas(Schema{"type": []string{"string", "number"}}, textSchema(path))
 	case t.Kind() == reflect.Slice:
-		item := value(path+"[]", t.Elem(), true, vmspec.Default{})
+		item := valueSchema(path+"[]", t.Elem(), true, vmspec.Default{})
 		s = Schema{"type": []string{"array"}, "items": item}
 	case t.Kind() == reflect.Struct:
-		s = section(path, t)
+		s = sectionSchema(path, t)
 		s["type"] = []string{"object"}
 	default: // the options
 		s["type"] = []string{"object"}
@@ -176,11 +176,11 @@ func value(path string, t reflect.Type, must bool, d vmspec.Default) Schema {
 	if !must {
 		s["type"] = append(s["type"].([]string), "null")
 	}
-	return merge(s, described(path, d))
+	return mergeSchemas(s, describeKey(path, d))
 }
 
-// described is what people read of a key.
-func described(path string, d vmspec.Default) Schema {
+// describeKey is what people read of a key.
+func describeKey(path string, d vmspec.Default) Schema {
 	s := Schema{}
 	text := Plain(Meaning(path))
 	if note := (Key{Default: d.Value, Note: d.Note}).defaultText(); note != "" && !strings.HasPrefix(note, "required") {
@@ -208,8 +208,8 @@ const (
 // sizePattern is what vmspec.ParseBytes reads.
 const sizePattern = `^\s*\+?[0-9]*\.?[0-9]+\s*(?:B|[kMGTPE]B?|[KMGTPE]iB?|[eE][-+]?[0-9]+)?\s*$`
 
-// bounds returns the range of a number.
-func bounds(path string) Schema {
+// numberBounds returns the range of a number.
+func numberBounds(path string) Schema {
 	between := func(least, most int) Schema { return Schema{"minimum": least, "maximum": most} }
 	switch path {
 	case "vm.maximumCpus", "vm.currentCpus":
@@ -232,8 +232,8 @@ func bounds(path string) Schema {
 	return nil
 }
 
-// texts returns what a text must look like.
-func texts(path string) Schema {
+// textSchema returns what a text must look like.
+func textSchema(path string) Schema {
 	switch path {
 	case "vm.name":
 		return Schema{

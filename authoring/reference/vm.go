@@ -21,7 +21,7 @@ type Key struct {
 	Unit string
 	// Choices are what it can be; none if it is not limited to a few words.
 	Choices []string
-	// Doc is what docs/configuration.md says of it.
+	// Doc is what docs/reference/configuration.md says of it.
 	Doc string
 
 	field reflect.Type
@@ -33,13 +33,13 @@ func (k Key) Name() string {
 	return path[strings.LastIndex(path, ".")+1:]
 }
 
-// meanings are the words of docs/configuration.md, a key and its meaning on a
+// meanings are the words of docs/reference/configuration.md, a key and its meaning on a
 // line. A test in docs writes it, and holds it current.
 //
 //go:embed meanings.txt
 var meanings string
 
-// Meaning returns what docs/configuration.md says of a key: "vmType",
+// Meaning returns what docs/reference/configuration.md says of a key: "vmType",
 // "vm.network[].mac".
 func Meaning(path string) string {
 	for line := range strings.Lines(meanings) {
@@ -56,7 +56,7 @@ func VM() []Key {
 	for _, d := range vmspec.Defaults() {
 		defaults[d.Path] = d
 	}
-	return keysOf("vm", reflect.ValueOf(specimen()), reflect.ValueOf(vmspec.Spec{}.WithDefaults()), defaults)
+	return keysOf("vm", reflect.ValueOf(fullSpec()), reflect.ValueOf(vmspec.Spec{}.WithDefaults()), defaults)
 }
 
 // Below returns the keys directly in a section: below "vm", "vm.display",
@@ -71,9 +71,9 @@ func Below(path string, keys []Key) []Key {
 	return found
 }
 
-// specimen is a spec that has one of everything that can be absent, with the
+// fullSpec is a spec that has one of everything that can be absent, with the
 // defaults: what is nil in it is None to a type.
-func specimen() vmspec.Spec {
+func fullSpec() vmspec.Spec {
 	return vmspec.Spec{
 		Kernel: &vmspec.Kernel{},
 		Network: []vmspec.Network{{

@@ -41,9 +41,9 @@ func (c *Comparison) Different() bool {
 func Compare(ctx context.Context, before, after *Revision, samples []*sample.Sample) (*Comparison, error) {
 	c := &Comparison{}
 	if before.Single == "" && after.Single == "" {
-		c.Gone, c.New = without(before.Types(), after.Types()), without(after.Types(), before.Types())
+		c.Gone, c.New = missingFrom(before.Types(), after.Types()), missingFrom(after.Types(), before.Types())
 	}
-	tries, err := tries(before, after, samples)
+	tries, err := trySamples(before, after, samples)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +56,13 @@ func Compare(ctx context.Context, before, after *Revision, samples []*sample.Sam
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if fault != nil && newFault != nil && reason(fault) == reason(newFault) {
-			c.Nowhere = append(c.Nowhere, Failure{t.name, reason(fault)})
+		if fault != nil && newFault != nil && reasonOf(fault) == reasonOf(newFault) {
+			c.Nowhere = append(c.Nowhere, Failure{t.name, reasonOf(fault)})
 			continue
 		}
-		changes := compare.Outcomes(p, reason(fault), q, reason(newFault))
+		changes := compare.Outcomes(p, reasonOf(fault), q, reasonOf(newFault))
 		if newFault != nil {
-			changes[0].Place = placeOf(newFault)
+			changes[0].Place = placeOfReason(newFault)
 		}
 		c.Results = append(c.Results, compare.Result{VM: t.name, Changes: changes})
 	}
@@ -76,7 +76,7 @@ type try struct {
 	sample        *sample.Sample
 }
 
-func tries(before, after *Revision, samples []*sample.Sample) ([]try, error) {
+func trySamples(before, after *Revision, samples []*sample.Sample) ([]try, error) {
 	given := len(samples) > 0
 	for _, r := range []*Revision{after, before} {
 		if len(samples) == 0 {
@@ -86,17 +86,17 @@ func tries(before, after *Revision, samples []*sample.Sample) ([]try, error) {
 			}
 		}
 	}
-	types := without(before.Types(), after.Types())
+	types := missingFrom(before.Types(), after.Types())
 	types = append(types, after.Types()...)
 	if before.Single != "" || after.Single != "" {
-		types = []string{first(before.Single, after.Single), first(after.Single, before.Single)}
+		types = []string{firstNonEmpty(before.Single, after.Single), firstNonEmpty(after.Single, before.Single)}
 	}
 	var list []try
 	for _, s := range samples {
 		if given || slices.Contains(types, s.Type) {
 			list = append(list, try{
-				s.Name(), first(before.Single, after.Single, s.Type),
-				first(after.Single, before.Single, s.Type), s,
+				s.Name(), firstNonEmpty(before.Single, after.Single, s.Type),
+				firstNonEmpty(after.Single, before.Single, s.Type), s,
 			})
 		}
 	}
@@ -128,17 +128,17 @@ func withUsual(list []try, before, after *Revision, types []string) ([]try, erro
 				called = name + " " + called
 			}
 			list = append(list, try{
-				called, first(before.Single, after.Single, name),
-				first(after.Single, before.Single, name), s,
+				called, firstNonEmpty(before.Single, after.Single, name),
+				firstNonEmpty(after.Single, before.Single, name), s,
 			})
 		}
 	}
 	return list, nil
 }
 
-// reason returns why there is no plan, without the place, which differs between versions. It
+// reasonOf returns why there is no plan, without the place, which differs between versions. It
 // is empty if there is a plan.
-func reason(err error) string {
+func reasonOf(err error) string {
 	var one *vmtypes.Error
 	var several vmtypes.Errors
 	var faults *vmtypes.FaultsError
@@ -163,8 +163,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// placeOf returns where the reason is, or "".
-func placeOf(err error) string {
+// placeOfReason returns where the reason is, or "".
+func placeOfReason(err error) string {
 	var one *vmtypes.Error
 	var several vmtypes.Errors
 	switch {
@@ -179,8 +179,8 @@ func placeOf(err error) string {
 	return fmt.Sprintf("%s:%d", one.File, one.Line)
 }
 
-// first returns the first of some texts that is not empty.
-func first(texts ...string) string {
+// firstNonEmpty returns the first of some texts that is not empty.
+func firstNonEmpty(texts ...string) string {
 	for _, t := range texts {
 		if t != "" {
 			return t
@@ -189,8 +189,8 @@ func first(texts ...string) string {
 	return ""
 }
 
-// without returns the texts of a list that are not in another.
-func without(list, other []string) []string {
+// missingFrom returns the texts of a list that are not in another.
+func missingFrom(list, other []string) []string {
 	var rest []string
 	for _, text := range list {
 		if !slices.Contains(other, text) {

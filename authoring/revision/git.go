@@ -30,12 +30,12 @@ func (r *Revision) openGit(ctx context.Context, name string) error {
 		folder, _ := path.Split(file)
 		tree = rev + ":" + folder
 	}
-	id, err := git(ctx, nil, "rev-parse", "--verify", "--end-of-options", tree)
+	id, err := runGit(ctx, nil, "rev-parse", "--verify", "--end-of-options", tree)
 	if err != nil {
 		return fmt.Errorf("%q is not a file, a folder or a stock type (%s), and as a git revision: %w", name,
 			stockNames(), err)
 	}
-	list, err := git(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", strings.TrimSpace(string(id)))
+	list, err := runGit(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", strings.TrimSpace(string(id)))
 	if err != nil {
 		return fmt.Errorf("list the files of %s: %w", name, err)
 	}
@@ -44,7 +44,7 @@ func (r *Revision) openGit(ctx context.Context, name string) error {
 		return fmt.Errorf("make room for the files of %s: %w", name, err)
 	}
 	r.close = append(r.close, func() error { return os.RemoveAll(dir) })
-	if err := extract(ctx, string(list), dir); err != nil {
+	if err := extractFiles(ctx, string(list), dir); err != nil {
 		return fmt.Errorf("read the files of %s: %w", name, err)
 	}
 	return r.openFolder(dir)
@@ -58,8 +58,8 @@ func stockNames() string {
 	return strings.Join(library.Names(), ", ")
 }
 
-// extract writes what may be types or samples of the files of ls-tree into dir.
-func extract(ctx context.Context, list, dir string) error {
+// extractFiles writes what may be types or samples of the files of ls-tree into dir.
+func extractFiles(ctx context.Context, list, dir string) error {
 	var names []string
 	var wanted bytes.Buffer
 	for entry := range strings.SplitSeq(list, "\x00") {
@@ -71,7 +71,7 @@ func extract(ctx context.Context, list, dir string) error {
 		names = append(names, name)
 		wanted.WriteString(words[2] + "\n")
 	}
-	blobs, err := git(ctx, &wanted, "cat-file", "--batch")
+	blobs, err := runGit(ctx, &wanted, "cat-file", "--batch")
 	if err != nil {
 		return err
 	}
@@ -125,9 +125,9 @@ func readBlob(in *bufio.Reader) ([]byte, error) {
 	return text[:size], nil
 }
 
-// git runs git and returns its output; the error has its message. Nothing is fetched: the
+// runGit runs git and returns its output; the error has its message. Nothing is fetched: the
 // settings of a repository, which may be untrusted, name programs for that.
-func git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+func runGit(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
 		return nil, errors.New("git is not installed")

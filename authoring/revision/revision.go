@@ -48,13 +48,13 @@ type Type struct {
 // Nothing is evaluated but by launch.
 func Open(ctx context.Context, name string, launch Launch) (*Revision, error) {
 	r := &Revision{Name: name, launch: launch}
-	if err := r.open(ctx, name); err != nil {
+	if err := r.openRevision(ctx, name); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-func (r *Revision) open(ctx context.Context, name string) error {
+func (r *Revision) openRevision(ctx context.Context, name string) error {
 	if vmtypes.IsStock(name) {
 		r.Single = name
 		return nil

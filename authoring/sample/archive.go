@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"vmop/spelling"
-	"vmop/yamlfile"
+	"vmop/internal/spelling"
+	"vmop/internal/yamlfile"
 )
 
 // The sections of an archive.
@@ -27,14 +27,14 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 	all := excerpt{file: path, lines: strings.Split(string(data), "\n"), first: 1}
 	var faults yamlfile.Faults
 	if strings.TrimSpace(string(archive.Comment)) == "" {
-		faults = append(faults, all.fault(1, 1, "the comment is missing",
+		faults = append(faults, all.faultAt(1, 1, "the comment is missing",
 			"begin with a line that says what is special about this machine"))
 	}
 	vm := ""
 	line := 1 + strings.Count(string(archive.Comment), "\n")
 	s.within, s.marker = all, 1
 	for _, f := range archive.Files {
-		section := all.from(line + 1)
+		section := all.startingAt(line + 1)
 		switch f.Name {
 		case vmSection:
 			vm, s.within, s.marker = string(f.Data), section, line
@@ -42,21 +42,21 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 			facts, fault := parseHost(f.Data)
 			s.Host = facts
 			if fault != nil {
-				faults = append(faults, section.fault(fault.line, fault.column, fault.message, ""))
+				faults = append(faults, section.faultAt(fault.line, fault.column, fault.message, ""))
 			}
 		case typeSection:
 			s.Type = strings.TrimSpace(string(f.Data))
 		case planSection:
 			s.Text, s.TextLine = string(f.Data), line+1
 		default:
-			faults = append(faults, all.fault(line, 1, "unknown section "+f.Name, suggestSection(f.Name)))
+			faults = append(faults, all.faultAt(line, 1, "unknown section "+f.Name, suggestSection(f.Name)))
 		}
 		line += 1 + strings.Count(string(f.Data), "\n")
 	}
 	var wrong yamlfile.Faults
 	s.config, wrong = parseVM(vm, settings...)
 	for _, f := range wrong {
-		faults = append(faults, s.within.place(f, s.marker))
+		faults = append(faults, s.within.faultInFile(f, s.marker))
 	}
 	if faults != nil {
 		slices.SortStableFunc(faults, func(a, b yamlfile.Fault) int { return cmp.Compare(a.Line, b.Line) })
@@ -84,31 +84,31 @@ type excerpt struct {
 	first int      // the line that is the excerpt's first, counted from 1
 }
 
-// from returns the part that begins at a line of the file.
-func (e excerpt) from(line int) excerpt {
+// startingAt returns the part that begins at a line of the file.
+func (e excerpt) startingAt(line int) excerpt {
 	e.first = line
 	return e
 }
 
-// fault returns a fault at a line of the excerpt.
-func (e excerpt) fault(line, column int, message, hint string) yamlfile.Fault {
+// faultAt returns a fault at a line of the excerpt.
+func (e excerpt) faultAt(line, column int, message, hint string) yamlfile.Fault {
 	line += e.first - 1
 	return yamlfile.Fault{
 		File: e.file, Line: line, Column: column, Message: message, Hint: hint,
-		Source: e.source(line),
+		Source: e.sourceLine(line),
 	}
 }
 
-func (e excerpt) source(line int) string {
+func (e excerpt) sourceLine(line int) string {
 	if line < 1 || line > len(e.lines) {
 		return ""
 	}
 	return strings.TrimSuffix(e.lines[line-1], "\r")
 }
 
-// place returns a fault of the vm section as one of the file. What stands in
+// faultInFile returns a fault of the vm section as one of the file. What stands in
 // lines that were added to the section is at marker.
-func (e excerpt) place(f yamlfile.Fault, marker int) yamlfile.Fault {
+func (e excerpt) faultInFile(f yamlfile.Fault, marker int) yamlfile.Fault {
 	if f.File == yamlfile.SetFile {
 		return f
 	}
@@ -118,6 +118,6 @@ func (e excerpt) place(f yamlfile.Fault, marker int) yamlfile.Fault {
 		f.Line, f.Column = marker, 1
 	}
 	f.Line = min(f.Line, len(e.lines))
-	f.Source = e.source(f.Line)
+	f.Source = e.sourceLine(f.Line)
 	return f
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/spelling"
+	"vmop/internal/spelling"
 	"vmop/vmtypes"
 	"vmop/vmtypes/distribution"
 )
@@ -124,7 +124,7 @@ func kindName(t reflect.Type) string {
 
 // Host returns the host that these facts are true of.
 func (h HostFacts) Host() vmtypes.Host {
-	host := h.assumed()
+	host := h.assumedHost()
 	if h.there != nil {
 		host = h.there(host.DataDir, host.RuntimeDir)
 	}
@@ -163,8 +163,8 @@ func (h HostFacts) Missing() (host vmtypes.Host, missed func() string) {
 	}
 }
 
-// assumed returns the host that is made up of these facts.
-func (h HostFacts) assumed() vmtypes.Host {
+// assumedHost returns the host that is made up of these facts.
+func (h HostFacts) assumedHost() vmtypes.Host {
 	exists := map[string]bool{}
 	files := h.Files
 	if files == nil {
@@ -179,16 +179,17 @@ func (h HostFacts) assumed() vmtypes.Host {
 		}
 	}
 	return vmtypes.Host{
-		DataDir: or(h.DataDir, "/data"), RuntimeDir: or(h.RuntimeDir, "/run/vm"), Arch: or(h.Arch, "x86_64"),
+		DataDir: textOr(h.DataDir, "/data"), RuntimeDir: textOr(h.RuntimeDir, "/run/vm"),
+		Arch:     textOr(h.Arch, "x86_64"),
 		KVM:      h.KVM,
 		Exists:   func(path string) bool { return exists[path] },
 		Firmware: func() []vmtypes.FirmwareDescriptor { return h.Firmware },
-		Topology: h.topology,
+		Topology: h.hostTopology,
 	}
 }
 
-// topology returns what is given of the host's, and what follows from it.
-func (h HostFacts) topology() vmtypes.Topology {
+// hostTopology returns what is given of the host's, and what follows from it.
+func (h HostFacts) hostTopology() vmtypes.Topology {
 	t := vmtypes.SomeTopology()
 	if h.CPUs != nil {
 		t.CPUs, t.Nodes = h.CPUs, []vmtypes.Node{{CPUs: h.CPUs}}
@@ -202,7 +203,7 @@ func (h HostFacts) topology() vmtypes.Topology {
 	return t
 }
 
-func or(s, otherwise string) string {
+func textOr(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 	"vmop/runner/config"
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -174,7 +174,7 @@ func (s *Sample) Locate(err error) error {
 	located := faultsOf(s.config.Locate(options.Faults))
 	if s.archive != nil {
 		for i, f := range located {
-			located[i] = s.within.place(f, s.marker)
+			located[i] = s.within.faultInFile(f, s.marker)
 		}
 	}
 	return located
@@ -192,7 +192,7 @@ func (s *Sample) Write(text string) error {
 	}
 	s.archive.Files[at].Data = []byte(text)
 	s.Text = text
-	if err := durable.Rewrite(s.Path, txtar.Format(s.archive)); err != nil {
+	if err := atomicfile.Rewrite(s.Path, txtar.Format(s.archive)); err != nil {
 		return fmt.Errorf("write sample: %w", err)
 	}
 	return nil

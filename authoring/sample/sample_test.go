@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/authoring/sample"
+	"vmop/internal/yamlfile"
 	"vmop/vmspec"
 	"vmop/vmtypes"
-	"vmop/yamlfile"
 )
 
 // write makes a file in a folder, and returns its path.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"vmop/internal/yamlfile"
 	"vmop/runner/config"
 	"vmop/vmspec"
-	"vmop/yamlfile"
 )
 
 // UUID is the machine's uuid in tests that give none.

@@ -45,18 +45,20 @@ func Files(ctx context.Context, e Evaluator, source vmtypes.Source, name, from s
 		return nil, fmt.Errorf("a VM type cannot build on itself: choose a name other than %s", name)
 	}
 	t := template{name: name, from: base.Name, options: base.Options}
-	module := File{name + ".star", t.module()}
-	archive, err := t.sample(ctx, e, source, module)
+	module := File{name + ".star", t.moduleText()}
+	archive, err := t.sampleWithPlan(ctx, e, source, module)
 	if err != nil {
 		return nil, fmt.Errorf("the type %s has no plan for a default VM to start from: %w",
 			from, err)
 	}
-	return []File{module, {name + "_test.star", t.tests()}, {name + sample.Suffix, archive}}, nil
+	return []File{module, {name + "_test.star", t.testsText()}, {name + sample.Suffix, archive}}, nil
 }
 
-// sample returns a sample: the first kind of VM for which there is a plan, which
+// sampleWithPlan returns a sample: the first kind of VM for which there is a plan, which
 // is noted in t.
-func (t *template) sample(ctx context.Context, e Evaluator, source vmtypes.Source, module File) (string, error) {
+func (t *template) sampleWithPlan(ctx context.Context, e Evaluator, source vmtypes.Source, module File) (string,
+	error,
+) {
 	var first error
 	for _, kind := range []struct {
 		firmware, host string
@@ -64,7 +66,10 @@ func (t *template) sample(ctx context.Context, e Evaluator, source vmtypes.Sourc
 		t.firmware, t.host = kind.firmware, kind.host
 		a := &txtar.Archive{
 			Comment: []byte("A usual VM, with an asset tag.\n"),
-			Files:   []txtar.File{{Name: "type", Data: []byte(t.name + "\n")}, {Name: "vm.yaml", Data: []byte(t.vm())}},
+			Files: []txtar.File{
+				{Name: "type", Data: []byte(t.name + "\n")},
+				{Name: "vm.yaml", Data: []byte(t.vmSection())},
+			},
 		}
 		facts := sample.HostFacts{}
 		if t.host != "" {
@@ -74,7 +79,7 @@ func (t *template) sample(ctx context.Context, e Evaluator, source vmtypes.Sourc
 			}
 			a.Files = append(a.Files, txtar.File{Name: "host.json", Data: []byte(t.host + "\n")})
 		}
-		text, err := t.plan(ctx, e, source, module, facts)
+		text, err := t.planText(ctx, e, source, module, facts)
 		if err == nil {
 			a.Files = append(a.Files, txtar.File{Name: "plan.txt", Data: []byte(text)})
 			return string(txtar.Format(a)), nil
@@ -86,8 +91,8 @@ func (t *template) sample(ctx context.Context, e Evaluator, source vmtypes.Sourc
 	return "", first
 }
 
-// plan returns the plan of the sample as text.
-func (t *template) plan(
+// planText returns the plan of the sample as text.
+func (t *template) planText(
 	ctx context.Context, e Evaluator, source vmtypes.Source, module File, host sample.HostFacts,
 ) (string, error) {
 	modules := map[string]string{module.Name: module.Text}
@@ -97,7 +102,7 @@ func (t *template) plan(
 		}
 	}
 	source.Modules = modules
-	spec, err := sample.ParseVM([]byte(t.vm()))
+	spec, err := sample.ParseVM([]byte(t.vmSection()))
 	if err != nil {
 		return "", err
 	}
@@ -134,14 +139,14 @@ type template struct {
 	host       string           // on which it is tried, as JSON; "" is the usual one
 }
 
-// module returns the module of the type.
-func (t template) module() string {
-	loaded, options := fmt.Sprintf("%s = \"launch\"", t.alias()), "options = {"
+// moduleText returns the module of the type.
+func (t template) moduleText() string {
+	loaded, options := fmt.Sprintf("%s = \"launch\"", t.launchAlias()), "options = {"
 	if len(t.options) > 0 {
-		loaded = fmt.Sprintf("%s = \"launch\", %s_options = \"options\"", t.alias(), t.alias())
-		options = fmt.Sprintf("options = %s_options | {", t.alias())
+		loaded = fmt.Sprintf("%s = \"launch\", %s_options = \"options\"", t.launchAlias(), t.launchAlias())
+		options = fmt.Sprintf("options = %s_options | {", t.launchAlias())
 	}
-	return fill(`"""NAME: the type FROM, with an asset tag.
+	return replacePairs(`"""NAME: the type FROM, with an asset tag.
 
 Say here what the type is for, and what who uses it has to know. "vmrunner vmtype show
 NAME" prints it.
@@ -165,19 +170,19 @@ def launch(vm, host):
 def asset(tag):
     """The tag on the case; Linux shows it in /sys/class/dmi/id/chassis_asset_tag."""
     return part(options = [option("-smbios", None, {"type": 3, "asset": tag})])
-`, "NAME", t.name, "FROM", t.from, "MODULE", t.loaded(), "LOADED", loaded,
-		"VERSION", fmt.Sprint(vmtypes.APIVersion), "OPTIONS", options, "ALIAS", t.alias())
+`, "NAME", t.name, "FROM", t.from, "MODULE", t.loadPath(), "LOADED", loaded,
+		"VERSION", fmt.Sprint(vmtypes.APIVersion), "OPTIONS", options, "ALIAS", t.launchAlias())
 }
 
-// tests returns the tests of the type.
-func (t template) tests() string {
+// testsText returns the tests of the type.
+func (t template) testsText() string {
 	loads := []string{
-		fmt.Sprintf("load(%q, %s = \"launch\")", t.loaded(), t.alias()),
+		fmt.Sprintf("load(%q, %s = \"launch\")", t.loadPath(), t.launchAlias()),
 		`load("@vmtypes//testing.star", "assert", "plan_of")`,
 		fmt.Sprintf("load(%q, \"launch\")", t.name+".star"),
 	}
 	slices.Sort(loads) // as is usual: the library first
-	given, asked := t.mandatory(), append(t.mandatory(), `"asset": "R2-D2"`)
+	given, asked := t.mandatoryItems(), append(t.mandatoryItems(), `"asset": "R2-D2"`)
 	host := ""
 	if t.firmware != "" {
 		host = fmt.Sprintf(", firmware = %q", t.firmware)
@@ -190,7 +195,7 @@ func (t template) tests() string {
 	if given != nil {
 		plain += ", options = {" + strings.Join(given, ", ") + "}"
 	}
-	return fill(`"""Tests of the VM type NAME; a test is a function whose name begins with test_."""
+	return replacePairs(`"""Tests of the VM type NAME; a test is a function whose name begins with test_."""
 
 LOADS
 
@@ -201,11 +206,11 @@ def test_the_tag_is_on_the_case():
 def test_nothing_else_differs():
     assert.eq(plan_of(launchPLAIN).argv, plan_of(ALIASPLAIN).argv)
 `, "NAME", t.name, "LOADS", strings.Join(loads, "\n"), "ON", host,
-		"ASKED", strings.Join(asked, ", "), "ALIAS", t.alias(), "PLAIN", plain)
+		"ASKED", strings.Join(asked, ", "), "ALIAS", t.launchAlias(), "PLAIN", plain)
 }
 
-// vm returns the vm section of the sample.
-func (t template) vm() string {
+// vmSection returns the vm section of the sample.
+func (t template) vmSection() string {
 	var b strings.Builder
 	if t.firmware != "" {
 		b.WriteString("firmware: " + t.firmware + "\n")
@@ -219,8 +224,8 @@ func (t template) vm() string {
 	return b.String()
 }
 
-// mandatory returns the mandatory options of the base as items of a dict.
-func (t template) mandatory() []string {
+// mandatoryItems returns the mandatory options of the base as items of a dict.
+func (t template) mandatoryItems() []string {
 	var items []string
 	for i := range t.options {
 		o := &t.options[i]
@@ -239,21 +244,23 @@ func (t template) mandatory() []string {
 	return items
 }
 
-// loaded is how load spells the module of the base.
-func (t template) loaded() string {
+// loadPath is how load spells the module of the base.
+func (t template) loadPath() string {
 	if vmtypes.IsStock(t.from) {
 		return vmtypes.StockPrefix + t.from + ".star"
 	}
 	return t.from + ".star"
 }
 
-// alias is what the base's launch is called in the module.
-func (t template) alias() string {
+// launchAlias is what the base's launch is called in the module.
+func (t template) launchAlias() string {
 	if vmtypes.IsStock(t.from) {
 		return t.from
 	}
 	return "base" // a custom type may be called like something in the module
 }
 
-// fill replaces words of a text, given in pairs.
-func fill(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+// replacePairs replaces words of a text, given in pairs.
+func replacePairs(text string, pairs ...string) string {
+	return strings.NewReplacer(pairs...).Replace(text)
+}

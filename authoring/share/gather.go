@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"vmop/authoring/sample"
-	"vmop/regular"
+	"vmop/internal/readfile"
 	"vmop/vmtypes"
 	"vmop/vmtypes/artifact"
 )
@@ -28,7 +28,7 @@ func Gather(dir string, source vmtypes.Source, about vmtypes.Description) (*arti
 		if !strings.HasSuffix(name, "_test.star") {
 			continue
 		}
-		if loaded := closure(source, name); belongs(source, loaded, own) {
+		if loaded := loadClosure(source, name); isTestOf(source, loaded, own) {
 			for name := range loaded {
 				c.Files[name] = source.Modules[name]
 			}
@@ -40,8 +40,8 @@ func Gather(dir string, source vmtypes.Source, about vmtypes.Description) (*arti
 	return c, addSamples(c, dir)
 }
 
-// closure returns what a module loads of its folder, also through others, and itself.
-func closure(source vmtypes.Source, name string) map[string]bool {
+// loadClosure returns what a module loads of its folder, also through others, and itself.
+func loadClosure(source vmtypes.Source, name string) map[string]bool {
 	all, next := map[string]bool{}, []string{name}
 	for len(next) > 0 {
 		name, next = next[0], next[1:]
@@ -55,9 +55,9 @@ func closure(source vmtypes.Source, name string) map[string]bool {
 	return all
 }
 
-// belongs reports whether a test that loads so much is one of the type: it tests a module of the
+// isTestOf reports whether a test that loads so much is one of the type: it tests a module of the
 // type, and no other type.
-func belongs(source vmtypes.Source, loaded, own map[string]bool) bool {
+func isTestOf(source vmtypes.Source, loaded, own map[string]bool) bool {
 	tested := false
 	for name := range loaded {
 		tested = tested || own[name]
@@ -106,7 +106,7 @@ func addSamples(c *artifact.Content, dir string) error {
 		if err != nil {
 			return fmt.Errorf("sample %s: %w", path, err)
 		}
-		text, err := regular.ReadFile(path, artifact.MaxFile)
+		text, err := readfile.ReadFile(path, artifact.MaxFile)
 		if err != nil {
 			return fmt.Errorf("sample %s: %w", path, err)
 		}

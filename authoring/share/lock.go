@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"vmop/durable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/readfile"
 	"vmop/vmtypes/artifact"
 )
 
@@ -42,7 +42,7 @@ type Locked struct {
 // ReadLock reads the lock file of a folder. If there is none, there are no types.
 func ReadLock(dir string) (*Lock, error) {
 	path := filepath.Join(dir, LockFile)
-	text, err := regular.ReadFile(path, mostLock)
+	text, err := readfile.ReadFile(path, mostLock)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Lock{}, nil
 	}
@@ -68,21 +68,21 @@ func ReadLock(dir string) (*Lock, error) {
 	return &l, nil
 }
 
-// write writes the lock file.
-func (l *Lock) write(dir string) error {
+// writeFile writes the lock file.
+func (l *Lock) writeFile(dir string) error {
 	slices.SortFunc(l.Types, func(a, b Locked) int { return strings.Compare(a.Name, b.Name) })
 	text, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the lock file: %w", err)
 	}
-	return durable.Write(filepath.Join(dir, LockFile), append(text, '\n'), 0o644, durable.Synced)
+	return atomicfile.Write(filepath.Join(dir, LockFile), append(text, '\n'), 0o644, atomicfile.Synced)
 }
 
 // Differences says what in a folder is not as the lock file has it, a line for each file.
 func (l *Lock) Differences(dir string) ([]string, error) {
 	var all []string
 	for _, t := range l.Types {
-		for _, name := range sorted(t.Files) {
+		for _, name := range sortedNames(t.Files) {
 			switch sum, err := checksumIn(dir, name); {
 			case err != nil:
 				return nil, err
@@ -98,19 +98,19 @@ func (l *Lock) Differences(dir string) ([]string, error) {
 
 // checksumIn returns the checksum of a file; "" if it isn't there.
 func checksumIn(dir, name string) (string, error) {
-	text, err := regular.ReadFile(filepath.Join(dir, filepath.FromSlash(name)), artifact.MaxFile)
+	text, err := readfile.ReadFile(filepath.Join(dir, filepath.FromSlash(name)), artifact.MaxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
-	case errors.As(err, new(*regular.SizeError)):
+	case errors.As(err, new(*readfile.SizeError)):
 		return "another", nil
 	case err != nil:
 		return "", fmt.Errorf("read a file of a VM type: %w", err)
 	}
-	return checksum(text), nil
+	return sha256Of(text), nil
 }
 
-func checksum(text []byte) string {
+func sha256Of(text []byte) string {
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }

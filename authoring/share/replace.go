@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 	"vmop/vmtypes/artifact"
 )
 
@@ -35,7 +35,7 @@ func (l *Lock) Replace(dir string, types ...Taken) error {
 	after := Lock{Types: slices.Clone(l.Types)}
 	files := map[string]string{}
 	for _, t := range types {
-		t.lock(&after)
+		t.addToLock(&after)
 		for name, text := range t.Files {
 			if other, twice := files[name]; twice && other != text {
 				return fmt.Errorf("two of the types have a file %s", name)
@@ -43,10 +43,10 @@ func (l *Lock) Replace(dir string, types ...Taken) error {
 			files[name] = text
 		}
 	}
-	old, now := l.owners(), after.owners()
+	old, now := l.fileOwners(), after.fileOwners()
 	for name, text := range files {
 		for _, t := range now[name] {
-			if t.Files[name] != checksum([]byte(text)) {
+			if t.Files[name] != sha256Of([]byte(text)) {
 				return fmt.Errorf("the type %s has another file %s", t.Name, name)
 			}
 		}
@@ -72,21 +72,21 @@ func (l *Lock) Replace(dir string, types ...Taken) error {
 		}
 	}
 	l.Types = after.Types
-	return l.write(dir)
+	return l.writeFile(dir)
 }
 
-// lock puts the type into a lock, in the place of one of its name.
-func (t Taken) lock(l *Lock) {
+// addToLock puts the type into a lock, in the place of one of its name.
+func (t Taken) addToLock(l *Lock) {
 	entry := Locked{Name: t.Name, Image: t.Image, Digest: t.Digest, Files: map[string]string{}}
 	for name, text := range t.Files {
-		entry.Files[name] = checksum([]byte(text))
+		entry.Files[name] = sha256Of([]byte(text))
 	}
 	l.Types = slices.DeleteFunc(l.Types, func(other Locked) bool { return other.Name == t.Name })
 	l.Types = append(l.Types, entry)
 }
 
-// owners returns which types have a file, by its name.
-func (l *Lock) owners() map[string][]Locked {
+// fileOwners returns which types have a file, by its name.
+func (l *Lock) fileOwners() map[string][]Locked {
 	all := map[string][]Locked{}
 	for _, t := range l.Types {
 		for name := range t.Files {
@@ -99,14 +99,14 @@ func (l *Lock) owners() map[string][]Locked {
 // keepOthers returns an error if a file is there that must not be replaced: it is neither as it
 // is to be, nor as the lock file has it.
 func keepOthers(dir string, files map[string]string, owners map[string][]Locked) error {
-	for _, name := range sorted(files) {
+	for _, name := range sortedNames(files) {
 		sum, err := checksumIn(dir, name)
 		if err != nil {
 			return err
 		}
 		as := func(t Locked) bool { return t.Files[name] == sum }
 		switch path := inFolder(dir, name); {
-		case sum == "", sum == checksum([]byte(files[name])), slices.ContainsFunc(owners[name], as):
+		case sum == "", sum == sha256Of([]byte(files[name])), slices.ContainsFunc(owners[name], as):
 		case owners[name] != nil:
 			return fmt.Errorf("%s was changed since it was vendored; nothing was written: remove or rename it", path)
 		default:
@@ -118,12 +118,12 @@ func keepOthers(dir string, files map[string]string, owners map[string][]Locked)
 
 // writeAll writes files.
 func writeAll(dir string, files map[string]string) error {
-	for _, name := range sorted(files) {
+	for _, name := range sortedNames(files) {
 		path := inFolder(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("make the folder of a VM type: %w", err)
 		}
-		if err := durable.Write(path, []byte(files[name]), 0o644, durable.Synced); err != nil {
+		if err := atomicfile.Write(path, []byte(files[name]), 0o644, atomicfile.Synced); err != nil {
 			return err
 		}
 	}
@@ -132,4 +132,4 @@ func writeAll(dir string, files map[string]string) error {
 
 func inFolder(dir, name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 
-func sorted(files map[string]string) []string { return slices.Sorted(maps.Keys(files)) }
+func sortedNames(files map[string]string) []string { return slices.Sorted(maps.Keys(files)) }

@@ -31,7 +31,7 @@ type Line struct {
 // are none. It is meant for texts of lines that are mostly unique.
 func Hunks(before, after string) []Hunk {
 	var hunks []Hunk
-	text := diff.Diff("before", []byte(ended(before)), "after", []byte(ended(after)))
+	text := diff.Diff("before", []byte(endLastLine(before)), "after", []byte(endLastLine(after)))
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		var h Hunk
@@ -50,8 +50,8 @@ func Hunks(before, after string) []Hunk {
 	return hunks
 }
 
-// ended ends the last line of a text.
-func ended(text string) string {
+// endLastLine ends the last line of a text.
+func endLastLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
 	}

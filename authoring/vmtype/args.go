@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/spelling"
+	"vmop/internal/cli"
+	"vmop/internal/spelling"
 )
 
 // atMostOne refuses more than one argument of a verb.
@@ -42,9 +42,9 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// there requires that a file or folder exists; doing is what needs it. The error has the
+// requireFile requires that a file or folder exists; doing is what needs it. The error has the
 // folder that was searched, and a suggestion.
-func there(doing, kind, path string) error {
+func requireFile(doing, kind, path string) error {
 	_, err := os.Stat(path)
 	if err == nil {
 		return nil
@@ -55,7 +55,7 @@ func there(doing, kind, path string) error {
 	folder, name := filepath.Dir(path), filepath.Base(path)
 	entries, err := os.ReadDir(folder)
 	if err != nil && folder != "." {
-		return there(doing, "folder", folder)
+		return requireFile(doing, "folder", folder)
 	}
 	var beside []string
 	for _, e := range entries {
@@ -77,7 +77,7 @@ func there(doing, kind, path string) error {
 // with files.
 func completeTypes(f Flags) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		list, err := found(*f.Folder)
+		list, err := typesIn(*f.Folder)
 		if err != nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault // a mistake shows when the command is given
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/sample"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/prepare"
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -58,37 +58,37 @@ type candidate struct {
 	locate   func(error) error
 }
 
-// launch returns the plan.
-func (c *candidate) launch(ctx context.Context) (*plan.Plan, error) {
+// launchPlan returns the plan.
+func (c *candidate) launchPlan(ctx context.Context) (*plan.Plan, error) {
 	p, err := c.vmType.Launch(ctx, c.spec, c.host)
 	return p, c.locate(err)
 }
 
-// warn prints the warnings.
-func (c *candidate) warn(w io.Writer) {
+// printWarnings prints the warnings.
+func (c *candidate) printWarnings(w io.Writer) {
 	for _, warning := range c.warnings {
 		fmt.Fprintln(w, "warning:", warning)
 	}
 }
 
-// read reads the files.
-func (t *trial) read() (*candidate, error) {
+// readFiles reads the files.
+func (t *trial) readFiles() (*candidate, error) {
 	if t.file == "" {
 		return nil, cli.UsageError{Err: errors.New("a VM is required: -f vm.yaml, or -f NAME.txtar for a sample")}
 	}
-	if err := there(t.verb, "file", t.file); err != nil {
+	if err := requireFile(t.verb, "file", t.file); err != nil {
 		return nil, err
 	}
-	c, name, err := t.vm()
+	c, name, err := t.readVM()
 	if err != nil {
 		return nil, err
 	}
-	c.vmType, err = evaluate.Find(t.types(name), name)
+	c.vmType, err = evaluate.Find(t.typeFolder(name), name)
 	return c, err
 }
 
-// vm reads the VM, and the name of its type.
-func (t *trial) vm() (*candidate, string, error) {
+// readVM reads the VM, and the name of its type.
+func (t *trial) readVM() (*candidate, string, error) {
 	isSample := filepath.Ext(t.file) == sample.Suffix
 	if !isSample && t.host == "" {
 		in, err := prepare.ReadInput(t.file, t.settings...)
@@ -119,7 +119,7 @@ func describedHost(name string) (sample.HostFacts, error) {
 		}
 		return facts, err
 	}
-	if err := there("--host", "file", name); err != nil {
+	if err := requireFile("--host", "file", name); err != nil {
 		return sample.HostFacts{}, err
 	}
 	text, err := os.ReadFile(name)
@@ -133,8 +133,8 @@ func describedHost(name string) (sample.HostFacts, error) {
 	return facts, err
 }
 
-// types returns the folder in which a type is looked for.
-func (t *trial) types(name string) string {
+// typeFolder returns the folder in which a type is looked for.
+func (t *trial) typeFolder(name string) string {
 	if !t.given() {
 		folder := filepath.Dir(t.file)
 		for _, dir := range []string{folder, filepath.Dir(folder)} {

@@ -15,7 +15,7 @@ import (
 	"vmop/authoring/check"
 	"vmop/authoring/sample"
 	"vmop/authoring/vmtypestest"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/prepare"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
@@ -30,9 +30,9 @@ func newCheck(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [DIR...]",
 		Short: "Check VM types with the installed QEMU",
-		Long: "check loads every module of a folder, runs the tests and samples as \"test\" does, and has\n" +
+		Long: "Load every module of a folder, run the tests and samples as \"test\" does, and let\n" +
 			"QEMU create the machine of each sample without starting it. What QEMU rejects is shown with\n" +
-			"the line that made it; what the rules for changes at run time need is looked up in the\n" +
+			"the line that created it; what the rules for changes at run time need is looked up in the\n" +
 			"machine. A type without a sample is tried with a minimal VM.\n\n" +
 			"A configuration is judged by this computer: by its files, KVM, CPUs and memory. Other samples are\n" +
 			"judged by the host that they say, as with \"test\", or by a Debian 12 without KVM.\n\n" +
@@ -53,7 +53,7 @@ func newCheck(f Flags) *cobra.Command {
 				Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: c.verbose,
 				quiet: c.form == "json",
 			}
-			return c.run(cmd.Context(), orHere(args))
+			return c.runChecks(cmd.Context(), orHere(args))
 		},
 	}
 	c.policy = newPolicyCheck(f, cmd)
@@ -88,10 +88,10 @@ type tried struct {
 	err error // there was no plan
 }
 
-func (c *checking) run(ctx context.Context, dirs []string) error {
+func (c *checking) runChecks(ctx context.Context, dirs []string) error {
 	c.checker = &check.Checker{}
 	if c.qemu != "" {
-		if err := there("--qemu", "file or folder", c.qemu); err != nil {
+		if err := requireFile("--qemu", "file or folder", c.qemu); err != nil {
 			return err
 		}
 		var err error
@@ -99,19 +99,19 @@ func (c *checking) run(ctx context.Context, dirs []string) error {
 			return fmt.Errorf("--qemu: %w", err)
 		}
 	}
-	round := func(ctx context.Context, s selection) error { return c.round(ctx, dirs, s) }
+	round := func(ctx context.Context, s selection) error { return c.checkFolders(ctx, dirs, s) }
 	if c.watch {
 		return whileWatching(ctx, &c.page, dirs, round)
 	}
-	return round(ctx, everything)
+	return round(ctx, selectAll)
 }
 
-// round checks the selected files of the folders.
-func (c *checking) round(ctx context.Context, dirs []string, selected selection) error {
+// checkFolders checks the selected files of the folders.
+func (c *checking) checkFolders(ctx context.Context, dirs []string, selected selection) error {
 	c.modules, c.tests, c.machines, c.tried = nil, nil, nil, nil
 	found := false
 	for _, dir := range dirs {
-		if err := there("check", "folder", dir); err != nil {
+		if err := requireFile("check", "folder", dir); err != nil {
 			return err
 		}
 		folder, err := vmtypestest.Find(dir)
@@ -124,14 +124,14 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 		}
 		found = found || len(folder.Samples)+len(in.source.Modules)+len(in.source.Refused) > 0
 		isSelected := selected(folder, in.source)
-		types := c.load(ctx, dir, in, isSelected)
-		c.page.misspelt(dir, in.source, isSelected)
+		types := c.loadTypes(ctx, dir, in, isSelected)
+		c.page.warnMisspelt(dir, in.source, isSelected)
 		options := vmtypestest.Options{Select: isSelected, Host: prepare.ThisHost}
-		err = folder.Run(ctx, in, options, func(some []vmtypestest.Result) { c.record(dir, &c.tests, some...) })
+		err = folder.Run(ctx, in, options, func(some []vmtypestest.Result) { c.recordResults(dir, &c.tests, some...) })
 		if err != nil {
 			return err
 		}
-		c.try(ctx, folder, in, types, isSelected)
+		c.tryMachines(ctx, folder, in, types, isSelected)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -140,19 +140,19 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 		return cli.UsageError{Err: fmt.Errorf("there is nothing to check in %s: no *.star, *.txtar, or *.yaml file "+
 			"with a section \"/Runner\"", strings.Join(dirs, ", "))}
 	}
-	return c.finish()
+	return c.printSummary()
 }
 
-// record prints results and keeps them for the summary.
-func (c *checking) record(dir string, list *[]vmtypestest.Result, results ...vmtypestest.Result) {
+// recordResults prints results and keeps them for the summary.
+func (c *checking) recordResults(dir string, list *[]vmtypestest.Result, results ...vmtypestest.Result) {
 	for _, r := range results {
-		c.page.result(r)
+		c.page.printResult(r)
 		*list = append(*list, inFolder(dir, r))
 	}
 }
 
-// load loads modules of a folder, and returns the names of those that are types.
-func (c *checking) load(ctx context.Context, dir string, in contained, selected func(string) bool) []string {
+// loadTypes loads modules of a folder, and returns the names of those that are types.
+func (c *checking) loadTypes(ctx context.Context, dir string, in contained, selected func(string) bool) []string {
 	var types []string
 	var work []func() vmtypestest.Result
 	for _, name := range moduleNames(in.source) {
@@ -175,11 +175,11 @@ func (c *checking) load(ctx context.Context, dir string, in contained, selected 
 	broken := map[string]bool{}
 	vmtypestest.InOrder(work, func(r vmtypestest.Result) {
 		broken[strings.TrimSuffix(r.File, ".star")] = len(r.Failures) > 0
-		c.record(dir, &c.modules, r)
+		c.recordResults(dir, &c.modules, r)
 	})
 	for _, name := range slices.Sorted(maps.Keys(in.source.Refused)) {
 		text := name + ": " + in.source.Refused[name]
-		c.record(dir, &c.modules, vmtypestest.Result{
+		c.recordResults(dir, &c.modules, vmtypestest.Result{
 			File:     name,
 			Failures: []vmtypestest.Failure{{File: name, Message: in.source.Refused[name], Text: text}},
 		})
@@ -196,8 +196,8 @@ func isType(name, text string) bool {
 	return slices.ContainsFunc(module.Functions, func(f vmtypes.Function) bool { return f.Name == "launch" })
 }
 
-// try has QEMU make the machine of each sample, and of each type that has none.
-func (c *checking) try(
+// tryMachines has QEMU make the machine of each sample, and of each type that has none.
+func (c *checking) tryMachines(
 	ctx context.Context, folder *vmtypestest.Folder, in contained, types []string, selected func(string) bool,
 ) {
 	var work []func() tried
@@ -234,16 +234,16 @@ func (c *checking) try(
 		if ctx.Err() != nil || t.err != nil && t.VM == "" {
 			return // the context has ended, or the tests have reported that there is no plan
 		}
-		r := c.result(t, in)
-		c.page.machine(t, r)
+		r := c.sampleResult(t, in)
+		c.page.printMachine(t, r)
 		t.Sample = filepath.Join(folder.Dir, t.Sample)
 		c.tried = append(c.tried, t)
 		c.machines = append(c.machines, inFolder(folder.Dir, r))
 	})
 }
 
-// result converts the result of a sample to that of a test.
-func (c *checking) result(t tried, in contained) vmtypestest.Result {
+// sampleResult converts the result of a sample to that of a test.
+func (c *checking) sampleResult(t tried, in contained) vmtypestest.Result {
 	r := vmtypestest.Result{File: t.Sample, Function: "qemu", Time: t.Time, Skipped: t.Untried}
 	for _, f := range t.Failures {
 		failure := vmtypestest.Failure{File: t.Sample, Message: f.Message, Text: f.Message}
@@ -255,7 +255,7 @@ func (c *checking) result(t tried, in contained) vmtypestest.Result {
 			case i == 0:
 				failure.File, failure.Line = frame.File, frame.Line
 				failure.Text += fmt.Sprintf("\nmade at %s\n%4d | %s", frame, frame.Line,
-					in.line(frame.File, frame.Line))
+					in.lineOf(frame.File, frame.Line))
 			case frame.Step != "":
 				failure.Text += fmt.Sprintf("\n%s %s", frame.Step, frame)
 			default:
@@ -267,8 +267,8 @@ func (c *checking) result(t tried, in contained) vmtypestest.Result {
 	return r
 }
 
-// line returns a line of a module.
-func (c contained) line(module string, line int) string {
+// lineOf returns a line of a module.
+func (c contained) lineOf(module string, line int) string {
 	text, known := c.source.Modules[module]
 	if !known {
 		text, _ = vmtypes.StockModule(module) // "" if it isn't one
@@ -280,37 +280,37 @@ func (c contained) line(module string, line int) string {
 	return lines[line-1]
 }
 
-// machine prints the result of a sample on QEMU.
-func (p *page) machine(t tried, r vmtypestest.Result) {
+// printMachine prints the result of a sample on QEMU.
+func (p *page) printMachine(t tried, r vmtypestest.Result) {
 	name, took := cli.Printable(t.Sample), ""
 	if p.verbose {
-		took = "  " + p.Faint(milliseconds(t.Time))
+		took = "  " + p.Faint(formatMilliseconds(t.Time))
 	}
 	switch {
 	case t.err != nil:
-		p.line("%s %s  there is no plan", p.Red("✗"), p.Bold(name))
+		p.printLine("%s %s  there is no plan", p.Red("✗"), p.Bold(name))
 	case len(r.Failures) > 0:
-		p.line("%s %s  %s%s", p.Red("✗"), p.Bold(name), cmp.Or(t.Machine, "QEMU rejects it"), took)
+		p.printLine("%s %s  %s%s", p.Red("✗"), p.Bold(name), cmp.Or(t.Machine, "QEMU rejects it"), took)
 	case t.Untried != "":
-		p.line("%s %s  %s", p.Yellow("!"), p.Bold(name), p.Yellow("not tried: "+cli.Printable(t.Untried)))
+		p.printLine("%s %s  %s", p.Yellow("!"), p.Bold(name), p.Yellow("not tried: "+cli.Printable(t.Untried)))
 	default:
-		p.line("%s %s  %s%s", p.Green("✓"), name, cli.Printable(t.Machine)+t.VM, took)
+		p.printLine("%s %s  %s%s", p.Green("✓"), name, cli.Printable(t.Machine)+t.VM, took)
 	}
 	for _, f := range r.Failures {
-		p.text(f.Text)
+		p.printText(f.Text)
 	}
 	for _, without := range t.Without {
-		p.line("    %s", p.Yellow("without "+cli.Printable(without)))
+		p.printLine("    %s", p.Yellow("without "+cli.Printable(without)))
 	}
 	if p.verbose {
 		for _, warning := range t.Warnings {
-			p.line("    %s", p.Yellow(cli.Printable(warning)))
+			p.printLine("    %s", p.Yellow(cli.Printable(warning)))
 		}
 	}
 }
 
-// finish prints the summary and returns the error for the exit code.
-func (c *checking) finish() error {
+// printSummary prints the summary and returns the error for the exit code.
+func (c *checking) printSummary() error {
 	all := slices.Concat(c.modules, c.tests, c.machines)
 	if c.junit != "" {
 		slices.SortStableFunc(all, func(a, b vmtypestest.Result) int { return cmp.Compare(a.File, b.File) })
@@ -326,7 +326,7 @@ func (c *checking) finish() error {
 			return err
 		}
 	} else {
-		c.closing()
+		c.printTotals()
 	}
 	switch {
 	case c.page.err != nil:
@@ -339,8 +339,8 @@ func (c *checking) finish() error {
 	return nil
 }
 
-// closing prints a summary line for each kind of check.
-func (c *checking) closing() {
+// printTotals prints a summary line for each kind of check.
+func (c *checking) printTotals() {
 	versions := map[string]bool{}
 	for _, t := range c.tried {
 		if t.Version != "" {
@@ -357,13 +357,13 @@ func (c *checking) closing() {
 		line := fmt.Sprintf("%-*s  %s", width, kind.name, s)
 		switch {
 		case len(kind.results) == 0:
-			c.page.line("%s", c.page.Faint(fmt.Sprintf("%-*s  none", width, kind.name)))
+			c.page.printLine("%s", c.page.Faint(fmt.Sprintf("%-*s  none", width, kind.name)))
 		case s.Failed > 0:
-			c.page.line("%s", c.page.Red(line))
+			c.page.printLine("%s", c.page.Red(line))
 		case s.Skipped > 0:
-			c.page.line("%s", c.page.Yellow(line))
+			c.page.printLine("%s", c.page.Yellow(line))
 		default:
-			c.page.line("%s", c.page.Green(line))
+			c.page.printLine("%s", c.page.Green(line))
 		}
 	}
 }

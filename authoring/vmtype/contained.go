@@ -76,7 +76,7 @@ func (c contained) Launch(ctx context.Context, vmType string, spec vmspec.Spec, 
 	}
 	p, err := t.Launch(ctx, spec, host)
 	if err == nil {
-		err = c.policy.check(p, vmType, host, spec.Options)
+		err = c.policy.checkPlan(p, vmType, host, spec.Options)
 	}
 	return p, err
 }

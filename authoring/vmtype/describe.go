@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 )
@@ -20,8 +20,8 @@ type described struct {
 	text string
 }
 
-// describe returns the type with a name or in a file.
-func describe(ctx context.Context, folder, name string) (described, error) {
+// describeType returns the type with a name or in a file.
+func describeType(ctx context.Context, folder, name string) (described, error) {
 	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".star") && !isName(folder, name) {
 		path, err := filepath.Abs(name)
 		if err != nil {
@@ -29,7 +29,7 @@ func describe(ctx context.Context, folder, name string) (described, error) {
 		}
 		return describeFile(ctx, strings.TrimSuffix(path, ".star")+".star")
 	}
-	folder = folderOf(folder, name)
+	folder = typeFolderOf(folder, name)
 	t, err := evaluate.Find(folder, name)
 	if err != nil {
 		return described{}, err
@@ -48,7 +48,7 @@ func describe(ctx context.Context, folder, name string) (described, error) {
 // describeFile returns the type in a file, even if there is a stock type of this
 // name.
 func describeFile(ctx context.Context, path string) (described, error) {
-	if err := there("find the VM type", "file", path); err != nil {
+	if err := requireFile("find the VM type", "file", path); err != nil {
 		return described{}, err
 	}
 	t, err := evaluate.Find("", path)
@@ -60,9 +60,9 @@ func describeFile(ctx context.Context, path string) (described, error) {
 	return d, err
 }
 
-// folderOf returns the folder in which a type is looked for: that of --vmtypes, or
+// typeFolderOf returns the folder in which a type is looked for: that of --vmtypes, or
 // else the current one, where its author is.
-func folderOf(installed, name string) string {
+func typeFolderOf(installed, name string) string {
 	if !isThere(installed, name) && isThere(".", name) {
 		return "."
 	}
@@ -77,7 +77,7 @@ func isThere(folder, name string) bool {
 
 // isName reports whether a word ending in .star names a type of the folder.
 func isName(folder, name string) bool {
-	list, err := listed(folder)
+	list, err := listTypes(folder)
 	if err != nil {
 		return false
 	}
@@ -89,8 +89,8 @@ func isName(folder, name string) bool {
 	return false
 }
 
-// place returns the location of a module of the type for messages.
-func (d described) place(file string, line int) string {
+// locationOf returns the location of a module of the type for messages.
+func (d described) locationOf(file string, line int) string {
 	if d.File != "" && !strings.HasPrefix(file, "@") {
 		file = filepath.Join(filepath.Dir(d.File), file)
 	}
@@ -112,12 +112,12 @@ func writeOption(b *strings.Builder, p cli.Paint, o *vmtypes.Option) {
 	if text := o.DefaultText(); text != "" {
 		b.WriteString(" = " + cli.Printable(text))
 	}
-	b.WriteString("  " + p.Faint(cli.Printable(nature(o))) + "\n")
+	b.WriteString("  " + p.Faint(cli.Printable(valuesText(o))) + "\n")
 	writeIndented(b, "      ", o.Doc)
 }
 
-// nature describes the values of an option in a few words.
-func nature(o *vmtypes.Option) string {
+// valuesText describes the values of an option in a few words.
+func valuesText(o *vmtypes.Option) string {
 	words := []string{o.Spelled()}
 	if limits := o.Limits(); limits != "" {
 		words = append(words, limits)
@@ -133,7 +133,7 @@ func writeIndented(b *strings.Builder, indent, text string) {
 	if text == "" {
 		return
 	}
-	for _, line := range strings.Split(wrap(text, 84), "\n") {
+	for _, line := range strings.Split(wrapText(text, 84), "\n") {
 		b.WriteString(indent + cli.Printable(line) + "\n")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"vmop/authoring/compare"
 	"vmop/authoring/revision"
 	"vmop/authoring/sample"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
@@ -32,7 +32,7 @@ func newDiff(Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Show what a change of VM types means for guests",
-		Long: "diff computes the plans of sample VMs with two versions of VM types, and shows what has\n" +
+		Long: "Compute the plans of sample VMs with two versions of VM types, and show what has\n" +
 			"changed and what that means for a guest: hardware that moves, a different boot order, a disk\n" +
 			"with different contents, or nothing that it could notice. docs/vm-types/compare.md explains\n" +
 			"each class.\n\n" +
@@ -55,7 +55,7 @@ func newDiff(Flags) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			different, err := d.run(cmd.Context(), cmd.OutOrStdout(), args[0], args[1])
+			different, err := d.compareTypes(cmd.Context(), cmd.OutOrStdout(), args[0], args[1])
 			switch {
 			case err != nil:
 				return trouble{err}
@@ -88,18 +88,18 @@ type diff struct {
 	all                 bool
 }
 
-func (d *diff) run(ctx context.Context, w io.Writer, old, now string) (different bool, err error) {
-	before, err := revision.Open(ctx, old, launched)
+func (d *diff) compareTypes(ctx context.Context, w io.Writer, old, now string) (different bool, err error) {
+	before, err := revision.Open(ctx, old, launchLimited)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, before.Close()) }()
-	after, err := revision.Open(ctx, now, launched)
+	after, err := revision.Open(ctx, now, launchLimited)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, after.Close()) }()
-	samples, err := d.vms()
+	samples, err := d.selectedSamples()
 	if err != nil {
 		return false, err
 	}
@@ -111,7 +111,7 @@ func (d *diff) run(ctx context.Context, w io.Writer, old, now string) (different
 		return c.Different(), cli.PrintValue(w, d.form, diffValue(c))
 	}
 	page := &diffPage{Paint: cli.PaintFor(w)}
-	page.write(c, d.all)
+	page.writeComparison(c, d.all)
 	_, err = io.WriteString(w, page.String())
 	if len(c.Results) == 0 && !c.Different() {
 		err = errors.Join(err, errors.New("there is no plan to compare: neither version has a plan for any VM"))
@@ -119,8 +119,8 @@ func (d *diff) run(ctx context.Context, w io.Writer, old, now string) (different
 	return c.Different(), err
 }
 
-// launched evaluates a type in a process with limits.
-func launched(ctx context.Context, t revision.Type, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+// launchLimited evaluates a type in a process with limits.
+func launchLimited(ctx context.Context, t revision.Type, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
 	if t.Archive != nil {
 		types := evaluate.NewGroup(ctx)
 		defer types.Close()
@@ -133,11 +133,11 @@ func launched(ctx context.Context, t revision.Type, spec vmspec.Spec, host vmtyp
 	return found.Launch(ctx, spec, host)
 }
 
-// vms returns the samples selected by flags; none means those beside the types.
-func (d *diff) vms() ([]*sample.Sample, error) {
+// selectedSamples returns the samples selected by flags; none means those beside the types.
+func (d *diff) selectedSamples() ([]*sample.Sample, error) {
 	switch {
 	case d.samples != "":
-		if err := there("--samples", "folder", d.samples); err != nil {
+		if err := requireFile("--samples", "folder", d.samples); err != nil {
 			return nil, err
 		}
 		return revision.ReadSamples(d.samples, true)
@@ -145,7 +145,7 @@ func (d *diff) vms() ([]*sample.Sample, error) {
 		if ext := filepath.Ext(d.file); ext != ".yaml" && ext != sample.Suffix {
 			return nil, fmt.Errorf("-f %s: want a configuration (.yaml) or a sample (%s)", d.file, sample.Suffix)
 		}
-		if err := there("diff -f", "file", d.file); err != nil {
+		if err := requireFile("diff -f", "file", d.file); err != nil {
 			return nil, err
 		}
 		s, err := sample.Read(d.file)
@@ -189,58 +189,58 @@ type diffPage struct {
 	strings.Builder
 }
 
-func (p *diffPage) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+func (p *diffPage) printLine(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-func (p *diffPage) write(c *revision.Comparison, all bool) {
+func (p *diffPage) writeComparison(c *revision.Comparison, all bool) {
 	for _, name := range c.Gone {
-		p.line("%s  the VM type was removed; VMs that use it no longer start, unless they have started before",
+		p.printLine("%s  the VM type was removed; VMs that use it no longer start, unless they have started before",
 			p.Red(cli.Printable(name)))
 	}
 	for _, name := range c.New {
-		p.line("%s  is a new VM type", p.Green(cli.Printable(name)))
+		p.printLine("%s  is a new VM type", p.Green(cli.Printable(name)))
 	}
 	if len(c.Gone)+len(c.New) > 0 {
-		p.line("")
+		p.printLine("")
 	}
 	switch {
 	case all:
 		for _, r := range c.Results {
 			if len(r.Changes) > 0 {
-				p.line("%s", p.Bold("== "+cli.Printable(r.VM)))
-				p.groups(compare.Summarize([]compare.Result{r}), 0)
+				p.printLine("%s", p.Bold("== "+cli.Printable(r.VM)))
+				p.writeGroups(compare.Summarize([]compare.Result{r}), 0)
 			}
 		}
 	default:
-		p.groups(compare.Summarize(c.Results), len(c.Results))
+		p.writeGroups(compare.Summarize(c.Results), len(c.Results))
 	}
-	p.summary(c)
+	p.writeSummary(c)
 }
 
-// groups writes changes below headings: who notices them, and what they mean. vms is the
+// writeGroups writes changes below headings: who notices them, and what they mean. vms is the
 // number of VMs; 0 omits it.
-func (p *diffPage) groups(groups []compare.Group, vms int) {
+func (p *diffPage) writeGroups(groups []compare.Group, vms int) {
 	level, meaning := compare.Level(-1), compare.Meaning("")
 	for _, g := range groups {
 		e := g.Meaning.Explain()
 		if e.Level != level {
 			level = e.Level
-			p.line("%s", p.Bold(level.String()+":"))
+			p.printLine("%s", p.Bold(level.String()+":"))
 		}
 		if g.Meaning != meaning {
 			meaning = g.Meaning
-			p.line("  %s  %s", p.level(e.Level, e.Title), p.Faint("("+string(g.Meaning)+")"))
-			for line := range strings.SplitSeq(wrap(e.Effect, 84), "\n") {
-				p.line("  %s", p.Faint(line))
+			p.printLine("  %s  %s", p.colorLevel(e.Level, e.Title), p.Faint("("+string(g.Meaning)+")"))
+			for line := range strings.SplitSeq(wrapText(e.Effect, 84), "\n") {
+				p.printLine("  %s", p.Faint(line))
 			}
 		}
-		p.group(g, vms)
+		p.writeGroup(g, vms)
 	}
 	if len(groups) > 0 {
-		p.line("")
+		p.printLine("")
 	}
 }
 
-func (p *diffPage) level(l compare.Level, text string) string {
+func (p *diffPage) colorLevel(l compare.Level, text string) string {
 	switch l {
 	case compare.Fails, compare.Guest:
 		return p.Red(text)
@@ -250,8 +250,8 @@ func (p *diffPage) level(l compare.Level, text string) string {
 	return p.Green(text)
 }
 
-// group prints one change of some VMs.
-func (p *diffPage) group(g compare.Group, vms int) {
+// writeGroup prints one change of some VMs.
+func (p *diffPage) writeGroup(g compare.Group, vms int) {
 	where := ""
 	switch {
 	case vms == 2 && len(g.VMs) == vms:
@@ -259,23 +259,23 @@ func (p *diffPage) group(g compare.Group, vms int) {
 	case vms > 1 && len(g.VMs) == vms:
 		where = fmt.Sprintf("in all %d VMs", vms)
 	case vms > 1:
-		where = fmt.Sprintf("in %d of %d VMs: %s", len(g.VMs), vms, few(g.VMs, 3))
+		where = fmt.Sprintf("in %d of %d VMs: %s", len(g.VMs), vms, firstOf(g.VMs, 3))
 	}
-	p.members(g.Members)
+	p.writeMembers(g.Members)
 	note := g.Note
 	if g.Live {
-		note = join(note, "a rule covers it: the change is applied while the VM is running")
+		note = joinWords(note, "a rule covers it: the change is applied while the VM is running")
 	}
 	for _, text := range []string{note, where} {
 		if text != "" {
-			p.line("        %s", p.Faint(cli.Printable(text)))
+			p.printLine("        %s", p.Faint(cli.Printable(text)))
 		}
 	}
 }
 
-// members prints the members of a group: those with the same values on one line, else the
+// writeMembers prints the members of a group: those with the same values on one line, else the
 // first three.
-func (p *diffPage) members(list []compare.Change) {
+func (p *diffPage) writeMembers(list []compare.Change) {
 	const shown = 3
 	same := !slices.ContainsFunc(list, func(c compare.Change) bool { return c.Values() != list[0].Values() })
 	for i, c := range list {
@@ -285,34 +285,34 @@ func (p *diffPage) members(list []compare.Change) {
 			for _, other := range list {
 				all = append(all, other.Subject)
 			}
-			subject = few(all, shown)
+			subject = firstOf(all, shown)
 		}
 		if i == shown && !same {
-			p.line("    and %d more of the same", len(list)-i)
+			p.printLine("    and %d more of the same", len(list)-i)
 			return
 		}
-		p.line("    %s", strings.TrimRight(cli.Printable(subject)+": "+p.values(c)+p.made(c), ": "))
+		p.printLine("    %s", strings.TrimRight(cli.Printable(subject)+": "+p.formatValues(c)+p.originLine(c), ": "))
 		if same {
 			return
 		}
 	}
 }
 
-// made is the line that made a change.
-func (p *diffPage) made(c compare.Change) string {
+// originLine is the line that made a change.
+func (p *diffPage) originLine(c compare.Change) string {
 	if c.Place == "" {
 		return ""
 	}
 	return "  " + p.Cyan("# "+cli.Printable(c.Place))
 }
 
-// values formats an old and a new value.
-func (p *diffPage) values(c compare.Change) string {
+// formatValues formats an old and a new value.
+func (p *diffPage) formatValues(c compare.Change) string {
 	property := ""
 	if c.Property != "" {
 		property = cli.Printable(c.Property) + " "
 	}
-	old, now := lines(c.Old), lines(c.New)
+	old, now := printableLines(c.Old), printableLines(c.New)
 	switch {
 	case old == "" && now == "":
 		return property
@@ -326,9 +326,9 @@ func (p *diffPage) values(c compare.Change) string {
 	return property + p.Red(old) + " -> " + p.Green(now)
 }
 
-// lines makes a text printable; its further lines, if there are any, stand below
+// printableLines makes a text printable; its further lines, if there are any, stand below
 // the first.
-func lines(text string) string {
+func printableLines(text string) string {
 	list := strings.Split(strings.TrimSpace(text), "\n")
 	for i := range list {
 		list[i] = cli.Printable(list[i])
@@ -336,9 +336,9 @@ func lines(text string) string {
 	return strings.Join(list, "\n      ")
 }
 
-// summary summarizes the changes in one line.
-func (p *diffPage) summary(c *revision.Comparison) {
-	p.nowhere(c.Nowhere)
+// writeSummary summarizes the changes in one line.
+func (p *diffPage) writeSummary(c *revision.Comparison) {
+	p.listFailures(c.Nowhere)
 	changed, counts := 0, map[compare.Level]int{}
 	for _, r := range c.Results {
 		if len(r.Changes) > 0 {
@@ -353,7 +353,7 @@ func (p *diffPage) summary(c *revision.Comparison) {
 		counts[g.Meaning.Explain().Level]++
 	}
 	if len(groups) == 0 {
-		p.line("%s: no plan changed", number(len(c.Results), "VM"))
+		p.printLine("%s: no plan changed", countOf(len(c.Results), "VM"))
 		return
 	}
 	var parts []string
@@ -366,13 +366,13 @@ func (p *diffPage) summary(c *revision.Comparison) {
 			}[l], n))
 		}
 	}
-	p.line("%d of %s changed; %s: %s", changed, number(len(c.Results), "VM"), number(len(groups), "change"),
+	p.printLine("%d of %s changed; %s: %s", changed, countOf(len(c.Results), "VM"), countOf(len(groups), "change"),
 		strings.Join(parts, ", "))
-	p.line("A VM that has started before keeps its version of the type until a start with updateVmType.")
+	p.printLine("A VM that has started before keeps its version of the type until a start with updateVmType.")
 }
 
-// nowhere lists VMs without a plan in either version.
-func (p *diffPage) nowhere(failures []revision.Failure) {
+// listFailures lists VMs without a plan in either version.
+func (p *diffPage) listFailures(failures []revision.Failure) {
 	vms := map[string][]string{}
 	var reasons []string
 	for _, f := range failures {
@@ -382,35 +382,36 @@ func (p *diffPage) nowhere(failures []revision.Failure) {
 		vms[f.Reason] = append(vms[f.Reason], f.VM)
 	}
 	for _, r := range reasons {
-		p.line("%s %s", p.Yellow("has a plan in neither version: "+cli.Printable(few(vms[r], 3))+":"), lines(r))
+		p.printLine("%s %s", p.Yellow("has a plan in neither version: "+cli.Printable(firstOf(vms[r], 3))+":"),
+			printableLines(r))
 	}
 }
 
-// few returns the first n of a list, and the number of the others.
-func few(list []string, n int) string {
+// firstOf returns the first n of a list, and the number of the others.
+func firstOf(list []string, n int) string {
 	if len(list) <= n+1 {
 		return strings.Join(list, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:n], ", "), len(list)-n)
 }
 
-func join(a, b string) string {
+func joinWords(a, b string) string {
 	if a == "" {
 		return b
 	}
 	return a + "; " + b
 }
 
-// number returns "1 VM", "2 VMs".
-func number(n int, what string) string {
+// countOf returns "1 VM", "2 VMs".
+func countOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// wrap breaks a text into lines of at most width letters, if its words allow.
-func wrap(text string, width int) string {
+// wrapText breaks a text into lines of at most width letters, if its words allow.
+func wrapText(text string, width int) string {
 	var b strings.Builder
 	column := 0
 	for i, word := range strings.Fields(text) {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/reference"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes"
 )
 
@@ -18,7 +18,7 @@ func newDoc(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doc [DIR|TYPE]",
 		Short: "Document VM types: Markdown, man page, JSON Schema",
-		Long: "doc prints the documentation of a VM type from its docstrings and declarations: what it is\n" +
+		Long: "Print the documentation of a VM type from its docstrings and declarations: what it is\n" +
 			"for, its options and its functions. For a folder, by default the current one, it documents\n" +
 			"all types in it.\n\n" +
 			"-o schema prints a JSON Schema (draft 2020-12) of a configuration file: for one type, or for\n" +
@@ -68,7 +68,7 @@ func describedTypes(
 		types, err = reference.DescribeAll(ctx, source, bounded{}.Describe)
 		return types, true, err
 	}
-	dir, name := folderOf(installed, what), what
+	dir, name := typeFolderOf(installed, what), what
 	if strings.HasSuffix(what, ".star") {
 		dir, name = filepath.Dir(what), strings.TrimSuffix(filepath.Base(what), ".star")
 	}

@@ -3,14 +3,15 @@ package vmtype
 import (
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/reference"
-	"vmop/cli"
-	"vmop/spelling"
+	"vmop/internal/cli"
+	"vmop/internal/spelling"
 	"vmop/vmtypes"
 )
 
@@ -18,7 +19,7 @@ func newExplain(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain TYPE|TYPE.OPTION|vm|vm.FIELD",
 		Short: "Explain an option of a VM type, or a field of the vm section",
-		Long: "explain describes what can be written in a configuration: the options of a VM type\n" +
+		Long: "Explain the fields of a configuration: the options of a VM type\n" +
 			"(vm.options), or the fields of the vm section, which are the same for all types.",
 		Example: "  vmrunner vmtype explain standard\n  vmrunner vmtype explain standard.watchdog\n  " +
 			"vmrunner vmtype explain vm.network.mac",
@@ -60,7 +61,7 @@ func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (strin
 		return "", cli.UsageError{Err: fmt.Errorf("%s: an option belongs to a VM type; want TYPE.%s, such as "+
 			"standard.%[2]s", what, strings.TrimPrefix(name, "options."))}
 	}
-	d, err := describe(cmd.Context(), *f.Folder, vmType)
+	d, err := describeType(cmd.Context(), *f.Folder, vmType)
 	if err != nil {
 		return "", err
 	}
@@ -73,16 +74,17 @@ func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (strin
 		return b.String(), nil
 	}
 	all := withInside(d.Options)
-	i := slices.IndexFunc(all, func(o vmtypes.Option) bool { return bare(o.Name) == bare(name) })
+	i := slices.IndexFunc(all,
+		func(o vmtypes.Option) bool { return withoutItemMarkers(o.Name) == withoutItemMarkers(name) })
 	if i < 0 {
 		return "", cli.UsageError{Err: fmt.Errorf("the VM type %s has no option %s%s", d.Name, name,
-			suggest(name, optionNames(all), "it takes none"))}
+			suggestName(name, optionNames(all), "it takes none"))}
 	}
 	o := all[i]
 	writeOptions(&b, p, all[i:i+1])
 	fmt.Fprintf(&b, "\nDeclared at %s. In the configuration:\n\n    vmType: %s\n    vm:\n      options:\n        "+
 		"%s: %s\n",
-		d.place(o.File, o.Line), d.Name, topOf(o.Name), exampleOf(d.Options, o))
+		d.locationOf(o.File, o.Line), d.Name, topOf(o.Name), exampleOf(d.Options, o))
 	return b.String(), nil
 }
 
@@ -104,8 +106,8 @@ func optionNames(options []vmtypes.Option) []string {
 	return list
 }
 
-// bare returns a path without the markers of items.
-func bare(path string) string {
+// withoutItemMarkers returns a path without the markers of items.
+func withoutItemMarkers(path string) string {
 	return strings.NewReplacer("[]", "", ".*", "").Replace(path)
 }
 
@@ -124,8 +126,8 @@ func exampleOf(options []vmtypes.Option, o vmtypes.Option) string {
 	return o.Example()
 }
 
-// suggest returns the end of a message about an unknown name.
-func suggest(name string, known []string, none string) string {
+// suggestName returns the end of a message about an unknown name.
+func suggestName(name string, known []string, none string) string {
 	if near := spelling.Nearest(name, known); near != "" {
 		return " (did you mean " + near + "?)"
 	}
@@ -143,7 +145,8 @@ func explainField(p cli.Paint, what string) (string, error) {
 		writeKeys(&b, p, reference.Below("vm", keys))
 		return b.String(), nil
 	}
-	i := slices.IndexFunc(keys, func(k reference.Key) bool { return bare(k.Path) == bare(what) })
+	i := slices.IndexFunc(keys,
+		func(k reference.Key) bool { return withoutItemMarkers(k.Path) == withoutItemMarkers(what) })
 	if i < 0 {
 		var known []string
 		for _, k := range keys {
@@ -211,7 +214,8 @@ func plainText(text string) string {
 		if start < 0 || end < 0 {
 			return text
 		}
-		text = text[:start] + text[start+1:open] + " (docs/" + text[open+2:open+end] + ")" + text[open+end+1:]
+		document := path.Join("docs/reference", text[open+2:open+end])
+		text = text[:start] + text[start+1:open] + " (" + document + ")" + text[open+end+1:]
 	}
 }
 
@@ -223,16 +227,16 @@ func completeExplain(f Flags) cobra.CompletionFunc {
 		}
 		words := []string{"vm"}
 		for _, k := range reference.VM() {
-			words = append(words, bare(k.Path))
+			words = append(words, withoutItemMarkers(k.Path))
 		}
 		if vmType, _, dot := strings.Cut(word, "."); dot && vmType != "vm" {
-			if d, err := describe(cmd.Context(), *f.Folder, vmType); err == nil {
+			if d, err := describeType(cmd.Context(), *f.Folder, vmType); err == nil {
 				for _, o := range withInside(d.Options) {
-					words = append(words, vmType+"."+bare(o.Name))
+					words = append(words, vmType+"."+withoutItemMarkers(o.Name))
 				}
 			}
 		}
-		list, _ := found(*f.Folder) // without a folder there is nothing to add
+		list, _ := typesIn(*f.Folder) // without a folder there is nothing to add
 		for _, t := range list {
 			words = append(words, t.Name)
 		}

@@ -13,8 +13,8 @@ import (
 
 	"vmop/authoring/format"
 	"vmop/authoring/textdiff"
-	"vmop/cli"
-	"vmop/durable"
+	"vmop/internal/atomicfile"
+	"vmop/internal/cli"
 )
 
 func newFmt(Flags) *cobra.Command {
@@ -22,7 +22,7 @@ func newFmt(Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fmt [FILES|DIR]",
 		Short: "Format the source of VM types",
-		Long: "fmt rewrites modules in the standard format and prints the names of those that it changed.\n" +
+		Long: "Rewrite modules in the standard format, and print the names of changed modules.\n" +
 			"For a folder, by default the current one, it formats all modules in it and below, except in\n" +
 			"testdata. \"-\" formats standard input to standard output.\n\n" +
 			"Exit codes: 0 success, 1 --check found unformatted files, 2 a file could not be formatted.",
@@ -35,7 +35,7 @@ func newFmt(Flags) *cobra.Command {
 			}
 			var errs []error
 			for _, arg := range args {
-				errs = append(errs, f.argument(arg))
+				errs = append(errs, f.formatArgument(arg))
 			}
 			if err := errors.Join(errs...); err != nil {
 				return trouble{err}
@@ -60,11 +60,11 @@ type formatting struct {
 	changed     int
 }
 
-func (f *formatting) argument(arg string) error {
+func (f *formatting) formatArgument(arg string) error {
 	if arg == "-" {
 		return f.standardInput()
 	}
-	if err := there("fmt", "file or folder", arg); err != nil {
+	if err := requireFile("fmt", "file or folder", arg); err != nil {
 		return err
 	}
 	info, err := os.Stat(arg)
@@ -72,22 +72,22 @@ func (f *formatting) argument(arg string) error {
 	case err != nil:
 		return fmt.Errorf("format: %w", err)
 	case !info.IsDir():
-		return f.file(arg)
+		return f.formatFile(arg)
 	}
-	paths, err := modules(arg)
+	paths, err := modulesBelow(arg)
 	if err == nil && len(paths) == 0 {
 		err = fmt.Errorf("format: there is no *.star file in %s", arg)
 	}
 	errs := []error{err}
 	for _, path := range paths {
-		errs = append(errs, f.file(path))
+		errs = append(errs, f.formatFile(path))
 	}
 	return errors.Join(errs...)
 }
 
-// modules returns the modules in a folder and below, without those that are wrong
+// modulesBelow returns the modules in a folder and below, without those that are wrong
 // on purpose.
-func modules(dir string) ([]string, error) {
+func modulesBelow(dir string) ([]string, error) {
 	var paths []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -116,13 +116,13 @@ func (f *formatting) standardInput() error {
 		return err
 	}
 	if f.check || f.diff {
-		return f.report("<stdin>", string(text), formatted)
+		return f.reportChange("<stdin>", string(text), formatted)
 	}
 	_, err = io.WriteString(f.out, formatted)
 	return err
 }
 
-func (f *formatting) file(path string) error {
+func (f *formatting) formatFile(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("format: %w", err)
@@ -132,15 +132,15 @@ func (f *formatting) file(path string) error {
 		return err
 	}
 	if !f.check && !f.diff {
-		if err := durable.Rewrite(path, []byte(formatted)); err != nil {
+		if err := atomicfile.Rewrite(path, []byte(formatted)); err != nil {
 			return fmt.Errorf("write what was formatted: %w", err)
 		}
 	}
-	return f.report(path, string(text), formatted)
+	return f.reportChange(path, string(text), formatted)
 }
 
-// report names a file that has changed or would change.
-func (f *formatting) report(path, before, after string) error {
+// reportChange names a file that has changed or would change.
+func (f *formatting) reportChange(path, before, after string) error {
 	if before == after {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"vmop/authoring/vmtypestest"
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
 // The elements of a JUnit report, as Jenkins, GitLab and GitHub's actions read it
@@ -64,7 +64,7 @@ func (s seconds) MarshalText() ([]byte, error) {
 
 // writeJUnit writes a report to a file.
 func writeJUnit(path string, results []vmtypestest.Result) error {
-	text, err := xml.MarshalIndent(junit(results), "", "  ")
+	text, err := xml.MarshalIndent(junitReport(results), "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the JUnit report: %w", err)
 	}
@@ -74,8 +74,8 @@ func writeJUnit(path string, results []vmtypestest.Result) error {
 	return nil
 }
 
-// junit returns results as a report; those of one file are side by side.
-func junit(results []vmtypestest.Result) junitSuites {
+// junitReport returns results as a report; those of one file are side by side.
+func junitReport(results []vmtypestest.Result) junitSuites {
 	all := junitSuites{Name: "vmrunner vmtype"}
 	for _, r := range results {
 		if n := len(all.Suites); n == 0 || all.Suites[n-1].File != r.File {

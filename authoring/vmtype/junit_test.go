@@ -24,8 +24,8 @@ func junitElements() map[string]struct{ must, may, within string } {
 	}
 }
 
-// junit FILE requires that a file is a JUnit report.
-func junit(ts *testscript.TestScript, _ bool, args []string) {
+// junitReport FILE requires that a file is a JUnit report.
+func junitReport(ts *testscript.TestScript, _ bool, args []string) {
 	decoder := xml.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
 	stack := []string{""}
 	for {

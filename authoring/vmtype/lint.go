@@ -17,7 +17,7 @@ import (
 	"vmop/authoring/lint"
 	"vmop/authoring/revision"
 	"vmop/authoring/sample"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
@@ -27,7 +27,7 @@ func newLint(Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint [DIR|FILE]",
 		Short: "Find mistakes in the source of VM types",
-		Long: "lint checks the modules of a folder, by default the current one, and the plans that they\n" +
+		Long: "Check the modules of a folder, by default the current one, and the plans that they\n" +
 			"make for samples: options, devices and properties that the installed QEMU doesn't know,\n" +
 			"devices whose address depends on their order, unused options of the type, and more. --rules\n" +
 			"lists all rules; docs/vm-types/lint.md explains them. A comment disables a rule for the\n" +
@@ -47,7 +47,7 @@ func newLint(Flags) *cobra.Command {
 			if l.rules {
 				return l.listRules()
 			}
-			found, err := l.run(cmd.Context(), orHere(args)[0])
+			found, err := l.lintPath(cmd.Context(), orHere(args)[0])
 			switch {
 			case err != nil:
 				return trouble{err}
@@ -87,7 +87,7 @@ func (l *linting) listRules() error {
 	}
 	paint := cli.PaintFor(l.out)
 	for _, r := range lint.Rules() {
-		text := paint.Bold(r.Name) + "\n    " + strings.ReplaceAll(wrap(r.Reason, 80), "\n", "\n    ")
+		text := paint.Bold(r.Name) + "\n    " + strings.ReplaceAll(wrapText(r.Reason, 80), "\n", "\n    ")
 		if err := cli.WriteLine(l.out, text); err != nil {
 			return err
 		}
@@ -95,9 +95,9 @@ func (l *linting) listRules() error {
 	return nil
 }
 
-// run returns the number of findings.
-func (l *linting) run(ctx context.Context, path string) (found int, err error) {
-	r, err := revision.Open(ctx, path, launched)
+// lintPath returns the number of findings.
+func (l *linting) lintPath(ctx context.Context, path string) (found int, err error) {
+	r, err := revision.Open(ctx, path, launchLimited)
 	if err != nil {
 		return 0, err
 	}
@@ -116,10 +116,10 @@ func (l *linting) run(ctx context.Context, path string) (found int, err error) {
 		folder.Around.Stock = strings.HasPrefix(name, vmtypes.StockPrefix)
 	}
 	folder.Around.Read = vmtypes.StockModule
-	if err := l.tried(ctx, r, &folder); err != nil {
+	if err := l.planSamples(ctx, r, &folder); err != nil {
 		return 0, err
 	}
-	findings, err := l.findings(ctx, folder)
+	findings, err := l.findIn(ctx, folder)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +129,7 @@ func (l *linting) run(ctx context.Context, path string) (found int, err error) {
 	for i := range findings {
 		findings[i].File = l.pathOf(path, findings[i].File)
 	}
-	return len(findings), l.print(findings)
+	return len(findings), l.printFindings(findings)
 }
 
 // pathOf returns the file of a module.
@@ -140,8 +140,8 @@ func (l *linting) pathOf(path, module string) string {
 	return filepath.Join(path, strings.TrimPrefix(module, vmtypes.StockPrefix))
 }
 
-// tried computes the plans of samples, those beside the types and usual ones.
-func (l *linting) tried(ctx context.Context, r *revision.Revision, folder *lint.Folder) error {
+// planSamples computes the plans of samples, those beside the types and usual ones.
+func (l *linting) planSamples(ctx context.Context, r *revision.Revision, folder *lint.Folder) error {
 	var samples []*sample.Sample
 	var err error
 	if l.samples != "" {
@@ -191,9 +191,9 @@ func (l *linting) definesType(folder *lint.Folder, name string) bool {
 		"def launch(")
 }
 
-// findings asks the rules, and the QEMU of each plan what it knows. Modules by
+// findIn asks the rules, and the QEMU of each plan what it knows. Modules by
 // themselves are asked about if all plans are of the same QEMU.
-func (l *linting) findings(ctx context.Context, folder lint.Folder) ([]lint.Finding, error) {
+func (l *linting) findIn(ctx context.Context, folder lint.Folder) ([]lint.Finding, error) {
 	plans := map[string][]*plan.Plan{}
 	for _, p := range folder.Plans {
 		program := l.qemu
@@ -204,7 +204,7 @@ func (l *linting) findings(ctx context.Context, folder lint.Folder) ([]lint.Find
 	}
 	all := []lint.Finding{}
 	for program, made := range plans {
-		qemu, err := l.query(ctx, program)
+		qemu, err := l.openQEMU(ctx, program)
 		if err != nil {
 			return nil, err
 		}
@@ -231,9 +231,9 @@ func (l *linting) findings(ctx context.Context, folder lint.Folder) ([]lint.Find
 	return lint.Sort(all), nil
 }
 
-// query opens a QEMU to query it; nil if it is not installed.
-func (l *linting) query(ctx context.Context, program string) (*introspect.QEMU, error) {
-	found, err := l.find(program)
+// openQEMU opens a QEMU to query it; nil if it is not installed.
+func (l *linting) openQEMU(ctx context.Context, program string) (*introspect.QEMU, error) {
+	found, err := l.findQEMU(program)
 	if err != nil {
 		if l.qemu != "" {
 			return nil, fmt.Errorf("--qemu: %w", err)
@@ -255,9 +255,9 @@ func (l *linting) query(ctx context.Context, program string) (*introspect.QEMU, 
 	return introspect.Open(ctx, found, cache) // without a cache it is asked each time
 }
 
-// find returns the QEMU to start. The program that a type names is never started itself:
+// findQEMU returns the QEMU to start. The program that a type names is never started itself:
 // checking an untrusted type must not run an untrusted program.
-func (l *linting) find(program string) (string, error) {
+func (l *linting) findQEMU(program string) (string, error) {
 	if l.qemu != "" {
 		return exec.LookPath(l.qemu)
 	}
@@ -271,7 +271,7 @@ func (l *linting) find(program string) (string, error) {
 	return exec.LookPath("/usr/libexec/" + base)
 }
 
-func (l *linting) print(findings []lint.Finding) error {
+func (l *linting) printFindings(findings []lint.Finding) error {
 	if l.form == "json" {
 		return cli.PrintValue(l.out, l.form, findings)
 	}

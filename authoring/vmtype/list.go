@@ -7,24 +7,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/reference"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes"
 )
 
-func newList(f Flags) *cobra.Command {
+func newListCommand(f Flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the VM types that a configuration can name",
-		Long: "list shows the stock types, which are part of the program, the custom types in the folder\n" +
-			"--vmtypes, and those in the current folder, where other verbs find them, too. To run a VM\n" +
+		Long: "List the stock types, which are part of the program, the custom types in the folder\n" +
+			"--vmtypes, and those in the current folder, where other verbs find them as well. To run a VM\n" +
 			"with a type of the current folder, use --vmtypes. The description is the first sentence of\n" +
 			"the docstring. Nothing is evaluated.",
 		Example:           "  vmrunner vmtype list\n  vmrunner vmtype list --vmtypes . -o json",
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := found(*f.Folder)
+			list, err := typesIn(*f.Folder)
 			if err != nil {
 				return err
 			}
@@ -56,13 +56,13 @@ type listedType struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// found returns the types of a folder, and the other types of the current one.
-func found(folder string) ([]listedType, error) {
-	list, err := listed(folder)
+// typesIn returns the types of a folder, and the other types of the current one.
+func typesIn(folder string) ([]listedType, error) {
+	list, err := listTypes(folder)
 	if err != nil {
 		return nil, err
 	}
-	here, _ := listed(".") // which need have nothing to do with types
+	here, _ := listTypes(".") // which need have nothing to do with types
 	for _, t := range here {
 		if !slices.ContainsFunc(list, func(known listedType) bool { return known.Name == t.Name }) {
 			list = append(list, t)
@@ -71,9 +71,9 @@ func found(folder string) ([]listedType, error) {
 	return list, nil
 }
 
-// listed returns the stock types and those of a folder. A module without launch
+// listTypes returns the stock types and those of a folder. A module without launch
 // is a part of others, no type.
-func listed(folder string) ([]listedType, error) {
+func listTypes(folder string) ([]listedType, error) {
 	library, err := vmtypes.Open(folder)
 	if err != nil {
 		return nil, err
@@ -91,21 +91,21 @@ func listed(folder string) ([]listedType, error) {
 			continue
 		}
 		m := vmtypes.DescribeModule(module, text)
-		if m.Doc == "" || defines(m, "launch") {
-			list = append(list, listedType{Name: name, From: from, Doc: summary(name, m.Doc)})
+		if m.Doc == "" || definesGlobal(m, "launch") {
+			list = append(list, listedType{Name: name, From: from, Doc: firstSentence(name, m.Doc)})
 		}
 	}
 	return list, nil
 }
 
-// defines reports whether a module has a global.
-func defines(m vmtypes.Module, name string) bool {
+// definesGlobal reports whether a module has a global.
+func definesGlobal(m vmtypes.Module, name string) bool {
 	return slices.ContainsFunc(m.Functions, func(f vmtypes.Function) bool { return f.Name == name }) ||
 		slices.ContainsFunc(m.Values, func(v vmtypes.Value) bool { return v.Name == name })
 }
 
-// summary returns the first sentence of a docstring, without the name that many
+// firstSentence returns the first sentence of a docstring, without the name that many
 // begin with: "asset: the PC with a tag."
-func summary(name, doc string) string {
+func firstSentence(name, doc string) string {
 	return reference.Summary(strings.TrimSpace(strings.TrimPrefix(doc, name+":")))
 }

@@ -15,7 +15,7 @@ import (
 	"vmop/authoring/lint"
 	"vmop/authoring/lsp"
 	"vmop/authoring/vmtypestest"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
@@ -26,7 +26,7 @@ func newLSP(Flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lsp",
 		Short: "Run the language server for an editor",
-		Long: "lsp speaks the Language Server Protocol with an editor on standard input and output. The\n" +
+		Long: "Speak the Language Server Protocol with an editor on standard input and output. The\n" +
 			"editor starts it; docs/vm-types/editors.md has the settings. Mistakes in a folder of VM\n" +
 			"types are shown in place: at each pause in typing, each type is evaluated with its samples\n" +
 			"and tests, in a process with limits.",
@@ -35,9 +35,9 @@ func newLSP(Flags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			known := &installed{ctx: cmd.Context(), opened: map[string]*introspect.QEMU{}}
 			err := lsp.Serve(cmd.Context(), os.Stdin, os.Stdout, lsp.Options{
-				Evaluator: bounded{}, Format: format.Source, QEMU: known.qemu,
+				Evaluator: bounded{}, Format: format.Source, QEMU: known.qemuFor,
 			})
-			err = errors.Join(err, known.close())
+			err = errors.Join(err, known.closeAll())
 			if errors.Is(err, lsp.ErrNoShutdown) {
 				return cli.ExitError{Code: 1} // as the protocol wants
 			}
@@ -78,9 +78,9 @@ type installed struct {
 	opened map[string]*introspect.QEMU // nil: can't be asked
 }
 
-// qemu returns the QEMU of the PATH that has the name of a program. The program itself is
+// qemuFor returns the QEMU of the PATH that has the name of a program. The program itself is
 // what a type says: whoever opens a stranger's folder does not mean to start it.
-func (m *installed) qemu(program string) lint.QEMU {
+func (m *installed) qemuFor(program string) lint.QEMU {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name := filepath.Base(program)
@@ -111,7 +111,7 @@ func openMachine(ctx context.Context, name string) *introspect.QEMU {
 	return q
 }
 
-func (m *installed) close() error {
+func (m *installed) closeAll() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var errs []error

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/scaffold"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes"
 )
 
@@ -20,7 +20,7 @@ func newNew(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Create a new VM type",
-		Long: "new creates the files of a new VM type: NAME.star, a module that builds on another type and\n" +
+		Long: "Create the files of a new VM type: NAME.star, a module that builds on another type and\n" +
 			"has one option; NAME_test.star, its tests; and NAME.txtar, a sample VM with its plan. They\n" +
 			"are complete: start by changing them. If one of the files exists already, nothing is\n" +
 			"created.",

@@ -29,8 +29,8 @@ func newPolicyCheck(f Flags, cmd *cobra.Command) *policyCheck {
 	}
 }
 
-// check returns what the policy doesn't allow of the plan of a sample.
-func (j *policyCheck) check(made *plan.Plan, vmType string, host vmtypes.Host, options map[string]any) error {
+// checkPlan returns what the policy doesn't allow of the plan of a sample.
+func (j *policyCheck) checkPlan(made *plan.Plan, vmType string, host vmtypes.Host, options map[string]any) error {
 	if !j.given() {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/share"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes/artifact"
 )
 
@@ -16,9 +16,9 @@ func newPull(Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull REF [DIR]",
 		Short: "Get the files of a VM type from a registry",
-		Long: "pull writes the files of a VM type that is in a registry into a folder, the current one by\n" +
-			"default, to be read, tested or changed, and prints the reference with its digest. Nothing of\n" +
-			"it is evaluated. If one of the files is there with another content, nothing is written.\n" +
+		Long: "Write the files of a VM type in a registry to a folder, by default the current folder, and\n" +
+			"print the reference with its digest. You can read, test or change them. Nothing is evaluated.\n" +
+			"If one of the files exists with different content, nothing is written.\n" +
 			"\"vendor\" keeps types for VMs.\n\n" + registryHelp,
 		Example: "  vmrunner vmtype pull registry.example.org/types/asset:1.2 asset && vmrunner vmtype test asset",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -29,13 +29,13 @@ func newPull(Flags) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			registry, err := from.open()
+			registry, err := from.openRegistry()
 			if err != nil {
 				return err
 			}
 			f, err := registry.Fetch(cmd.Context(), args[0])
 			if err != nil {
-				return hinted(err)
+				return withFlagHint(err)
 			}
 			dir := slices.Concat(args, []string{"."})[1]
 			if err := share.Write(dir, &f.Content); err != nil {
@@ -45,7 +45,7 @@ func newPull(Flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.WriteLine(cmd.OutOrStdout(), pinned+"\n"+files(dir, &f.Content))
+			return cli.WriteLine(cmd.OutOrStdout(), pinned+"\n"+listFiles(dir, &f.Content))
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) != 1 {
@@ -54,6 +54,6 @@ func newPull(Flags) *cobra.Command {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
-	from.add(cmd)
+	from.addFlags(cmd)
 	return cmd
 }

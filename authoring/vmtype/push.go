@@ -15,7 +15,7 @@ import (
 
 	"vmop/authoring/share"
 	"vmop/authoring/vmtypestest"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes"
 	"vmop/vmtypes/artifact"
 )
@@ -25,7 +25,7 @@ func newPush(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push REF [TYPE]",
 		Short: "Put a VM type into a registry",
-		Long: "push writes a VM type to a registry of containers, as an OCI artifact, and prints the\n" +
+		Long: "Write a VM type to a container registry as an OCI artifact, and print the\n" +
 			"reference with its digest. TYPE is a file, the name of a type, or a folder with one type; the\n" +
 			"current folder by default. With it go the modules that it loads, but for the stock library,\n" +
 			"its tests and its samples. The same files have the same digest.\n\n" +
@@ -44,7 +44,7 @@ func newPush(f Flags) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.out, p.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			return p.run(cmd.Context(), args[0], slices.Concat(args, []string{"."})[1])
+			return p.pushTypes(cmd.Context(), args[0], slices.Concat(args, []string{"."})[1])
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) != 1 {
@@ -54,7 +54,7 @@ func newPush(f Flags) *cobra.Command {
 		},
 	}
 	p.policy = newPolicyCheck(f, cmd)
-	p.registry.add(cmd)
+	p.registry.addFlags(cmd)
 	cmd.Flags().BoolVar(&p.dry, "dry-run", false, "write nothing; list the files")
 	cmd.Flags().BoolVar(&p.skip, "skip-tests", false, "do not run tests and samples")
 	cmd.Flags().StringVar(&p.layout, "layout", "", "write an OCI image layout into this `folder`, not to the registry")
@@ -76,34 +76,34 @@ type push struct {
 	out, errs   io.Writer
 }
 
-func (p *push) run(ctx context.Context, reference, what string) error {
+func (p *push) pushTypes(ctx context.Context, reference, what string) error {
 	if err := artifact.CheckReference(reference); err != nil {
 		return cli.UsageError{Err: err}
 	}
-	to, err := p.registry.open()
+	to, err := p.registry.openRegistry()
 	if err != nil {
 		return err
 	}
-	c, err := p.gather(ctx, what)
+	c, err := p.gatherContent(ctx, what)
 	if err != nil {
 		return err
 	}
 	if !p.skip {
-		if err := p.test(ctx, c); err != nil {
+		if err := p.testContent(ctx, c); err != nil {
 			return err
 		}
 	}
 	var pushed string
 	switch {
 	case p.dry:
-		return p.list(reference, c)
+		return p.printContent(reference, c)
 	case p.layout != "":
 		if pushed, err = c.WriteLayout(p.layout, reference); err == nil {
 			pushed, err = artifact.Pinned(reference, pushed)
 		}
 	default:
 		pushed, err = to.Push(ctx, reference, c)
-		err = hinted(err)
+		err = withFlagHint(err)
 	}
 	if err != nil {
 		return err
@@ -111,8 +111,8 @@ func (p *push) run(ctx context.Context, reference, what string) error {
 	return cli.WriteLine(p.out, pushed)
 }
 
-// gather returns what is to be written.
-func (p *push) gather(ctx context.Context, what string) (*artifact.Content, error) {
+// gatherContent returns what is to be written.
+func (p *push) gatherContent(ctx context.Context, what string) (*artifact.Content, error) {
 	dir, name, err := typeToShare(*p.folder, what)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (p *push) gather(ctx context.Context, what string) (*artifact.Content, erro
 	if err != nil {
 		return nil, err
 	}
-	c.Description, c.Annotations = summary(name, about.Doc), map[string]string{}
+	c.Description, c.Annotations = firstSentence(name, about.Doc), map[string]string{}
 	for _, pair := range p.annotations {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
@@ -144,8 +144,8 @@ func (p *push) gather(ctx context.Context, what string) (*artifact.Content, erro
 	return c, err
 }
 
-// test runs the tests and samples where there is nothing but what is to be written.
-func (p *push) test(ctx context.Context, c *artifact.Content) (err error) {
+// testContent runs the tests and samples where there is nothing but what is to be written.
+func (p *push) testContent(ctx context.Context, c *artifact.Content) (err error) {
 	dir, err := os.MkdirTemp("", "vmtype")
 	if err != nil {
 		return fmt.Errorf("make a folder for tests: %w", err)
@@ -166,7 +166,7 @@ func (p *push) test(ctx context.Context, c *artifact.Content) (err error) {
 	var results []vmtypestest.Result
 	if err := folder.Run(ctx, in, vmtypestest.Options{}, func(some []vmtypestest.Result) {
 		for _, r := range some {
-			page.result(r)
+			page.printResult(r)
 		}
 		results = append(results, some...)
 	}); err != nil {
@@ -174,19 +174,19 @@ func (p *push) test(ctx context.Context, c *artifact.Content) (err error) {
 	}
 	summary := vmtypestest.Summarize(results)
 	if summary.Failed > 0 {
-		page.closing(summary.String()+"; nothing was written", true)
+		page.printTotal(summary.String()+"; nothing was written", true)
 		return cli.ExitError{Code: exitFailed}
 	}
 	if len(results) == 0 {
-		page.line("note: %s has neither tests nor samples", c.Name)
+		page.printLine("note: %s has neither tests nor samples", c.Name)
 	} else {
-		page.closing(summary.String(), false)
+		page.printTotal(summary.String(), false)
 	}
 	return page.err
 }
 
-// list prints what would be written.
-func (p *push) list(reference string, c *artifact.Content) error {
+// printContent prints what would be written.
+func (p *push) printContent(reference string, c *artifact.Content) error {
 	image, err := c.Image()
 	if err != nil {
 		return err
@@ -199,11 +199,11 @@ func (p *push) list(reference string, c *artifact.Content) error {
 	if err != nil {
 		return err
 	}
-	return cli.WriteLine(p.out, pinned+"\n"+files(".", c))
+	return cli.WriteLine(p.out, pinned+"\n"+listFiles(".", c))
 }
 
-// files lists the files of a type below a folder.
-func files(dir string, c *artifact.Content) string {
+// listFiles lists the files of a type below a folder.
+func listFiles(dir string, c *artifact.Content) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
 		fmt.Fprintf(&b, "  %s\n", filepath.Join(dir, name))

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// quote returns the program's arguments with a pattern that looks like a flag moved behind
+// quoteArguments returns the program's arguments with a pattern that looks like a flag moved behind
 // "--", so that "why -device" works.
-func quote(args []string, root *cobra.Command) []string {
+func quoteArguments(args []string, root *cobra.Command) []string {
 	at := slices.Index(args, "why")
 	if at < 1 || slices.Contains(args, "--") {
 		return args

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/share"
-	"vmop/cli"
 	"vmop/diskimage"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
 	"vmop/vmtypes"
 	"vmop/vmtypes/artifact"
 	"vmop/vmtypes/evaluate"
@@ -31,27 +31,27 @@ type registryFlags struct {
 	ca    string
 }
 
-func (r *registryFlags) add(cmd *cobra.Command) {
+func (r *registryFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.plain, "plain-http", false, "permit http with other computers, too")
 	cmd.Flags().StringVar(&r.ca, "ca", "", "trust the authorities in this `file` (PEM), too")
 	cli.CompleteFile(cmd, "ca", "pem", "crt")
 }
 
-// open returns the registry.
-func (r *registryFlags) open() (artifact.Registry, error) {
+// openRegistry returns the registry.
+func (r *registryFlags) openRegistry() (artifact.Registry, error) {
 	a := artifact.Registry{Keychain: authn.DefaultKeychain, PlainHTTP: r.plain}
 	if r.ca == "" {
 		return a, nil
 	}
 	var err error
-	if a.CABundle, err = regular.ReadFile(r.ca, mostCA); err != nil {
+	if a.CABundle, err = readfile.ReadFile(r.ca, mostCA); err != nil {
 		err = cli.UsageError{Err: fmt.Errorf("--ca: %w", err)}
 	}
 	return a, err
 }
 
-// hinted returns an error of a registry with the flag that may help.
-func hinted(err error) error {
+// withFlagHint returns an error of a registry with the flag that may help.
+func withFlagHint(err error) error {
 	switch diskimage.ReasonOf(err) {
 	case diskimage.InvalidSource:
 		return cli.UsageError{Err: err}
@@ -70,7 +70,7 @@ func hinted(err error) error {
 // typeToShare finds a type: the only one of a folder, a file, or one by its name.
 func typeToShare(installed, what string) (dir, name string, err error) {
 	if what == "." || strings.ContainsRune(what, filepath.Separator) && !strings.HasSuffix(what, ".star") {
-		if err := there("push", "folder", what); err != nil {
+		if err := requireFile("push", "folder", what); err != nil {
 			return "", "", err
 		}
 		source, err := vmtypes.ReadSource(what)
@@ -89,16 +89,16 @@ func typeToShare(installed, what string) (dir, name string, err error) {
 	}
 	if strings.HasSuffix(what, ".star") {
 		dir, name = filepath.Dir(what), strings.TrimSuffix(filepath.Base(what), ".star")
-		return dir, name, there("push", "file", what)
+		return dir, name, requireFile("push", "file", what)
 	}
-	return folderOf(installed, what), what, nil
+	return typeFolderOf(installed, what), what, nil
 }
 
 // fetchUsable fetches a type, and requires that it can be loaded.
 func fetchUsable(ctx context.Context, from artifact.Registry, reference, image string) (share.Taken, error) {
 	f, err := from.Fetch(ctx, reference)
 	if err != nil {
-		return share.Taken{}, hinted(err)
+		return share.Taken{}, withFlagHint(err)
 	}
 	t := evaluate.Type{Source: vmtypes.Source{Dir: image, Modules: f.Modules()}, Name: f.Name}
 	if _, err := t.Describe(ctx); err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes"
 	"vmop/vmtypes/policy"
 )
@@ -17,8 +17,8 @@ func newRender(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render -f vm.yaml",
 		Short: "Print the plan that a VM type makes for a VM",
-		Long: "render evaluates a VM type, which may come from someone else, and prints the launch plan.\n" +
-			"Nothing is started or changed. With --why each argument shows the line that made it, and the\n" +
+		Long: "Evaluate a VM type, which may come from someone else, and print the launch plan.\n" +
+			"Nothing is started or changed. With --why each argument shows the line that created it, and the\n" +
 			"calls that led there.\n\n" + trialHelp,
 		Example: "  vmrunner vmtype render -f vm.yaml --why\n" +
 			"  vmrunner vmtype render -f vm.yaml --set vm.maximumCpus=8 -o argv\n" +
@@ -28,9 +28,9 @@ func newRender(f Flags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.out, r.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if r.watch && r.trial.file != "" {
-				return r.again(cmd.Context())
+				return r.renderOnChange(cmd.Context())
 			}
-			return r.run(cmd.Context())
+			return r.renderPlan(cmd.Context())
 		},
 	}
 	r.trial = newTrial(f, cmd)
@@ -51,15 +51,15 @@ type rendering struct {
 	out, errs io.Writer
 }
 
-func (r *rendering) run(ctx context.Context) error {
-	c, err := r.trial.read()
+func (r *rendering) renderPlan(ctx context.Context) error {
+	c, err := r.trial.readFiles()
 	if err != nil {
 		return err
 	}
-	c.warn(r.errs)
-	p, err := c.launch(ctx)
+	c.printWarnings(r.errs)
+	p, err := c.launchPlan(ctx)
 	if err == nil {
-		err = r.policy.check(p, c.vmType.Name, c.host, c.spec.Options)
+		err = r.policy.checkPlan(p, c.vmType.Name, c.host, c.spec.Options)
 	}
 	if errors.As(err, new(*policy.Error)) {
 		return errors.Join(cli.PrintPlan(r.out, p, r.form, r.why), err)

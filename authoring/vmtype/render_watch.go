@@ -14,15 +14,15 @@ import (
 
 	"vmop/authoring/sample"
 	"vmop/authoring/textdiff"
-	"vmop/cli"
-	"vmop/filewatch"
-	"vmop/yamlfile"
+	"vmop/internal/cli"
+	"vmop/internal/filewatch"
+	"vmop/internal/yamlfile"
 )
 
-// again renders whenever a file changes that the plan depends on, and prints the difference,
+// renderOnChange renders whenever a file changes that the plan depends on, and prints the difference,
 // until the context ends.
-func (r *rendering) again(ctx context.Context) error {
-	w, err := filewatch.New(ctx, slog.New(slog.DiscardHandler), r.trial.folders()...)
+func (r *rendering) renderOnChange(ctx context.Context) error {
+	w, err := filewatch.New(ctx, slog.New(slog.DiscardHandler), r.trial.watchedFolders()...)
 	if err != nil {
 		return err
 	}
@@ -32,17 +32,17 @@ func (r *rendering) again(ctx context.Context) error {
 	for first := true; ; first = false {
 		var text bytes.Buffer
 		r.out = &text
-		err := r.run(ctx)
+		err := r.renderPlan(ctx)
 		if r.out = out; ctx.Err() != nil {
 			return nil
 		}
 		if first && text.Len() > 0 {
-			p.line("%s", strings.TrimSuffix(text.String(), "\n"))
+			p.printLine("%s", strings.TrimSuffix(text.String(), "\n"))
 		} else if !first {
-			p.changes(before, text.String())
+			p.printChanges(before, text.String())
 		}
 		if err != nil {
-			p.line("%s", p.Red(explained(err)))
+			p.printLine("%s", p.Red(explainError(err)))
 		}
 		if text.Len() > 0 {
 			before = text.String()
@@ -56,8 +56,8 @@ func (r *rendering) again(ctx context.Context) error {
 				return err
 			}
 			if slices.ContainsFunc(changed, r.trial.comesFrom) {
-				p.line("\n%s", p.Faint(time.Now().Format(time.TimeOnly)+" changed: "+
-					cli.Printable(strings.Join(relevant(changed), ", "))))
+				p.printLine("\n%s", p.Faint(time.Now().Format(time.TimeOnly)+" changed: "+
+					cli.Printable(strings.Join(relevantFiles(changed), ", "))))
 				break
 			}
 		}
@@ -67,8 +67,8 @@ func (r *rendering) again(ctx context.Context) error {
 	}
 }
 
-// explained formats an error with excerpts of the files that it is about.
-func explained(err error) string {
+// explainError formats an error with excerpts of the files that it is about.
+func explainError(err error) string {
 	var faults yamlfile.Faults
 	if errors.As(err, &faults) {
 		return strings.TrimSuffix(faults.Excerpts(), "\n")
@@ -76,13 +76,13 @@ func explained(err error) string {
 	return err.Error()
 }
 
-// changes prints the difference to the previous plan, if there is a plan.
-func (p *page) changes(before, now string) {
+// printChanges prints the difference to the previous plan, if there is a plan.
+func (p *page) printChanges(before, now string) {
 	switch {
 	case now == "":
 		return
 	case now == before:
-		p.line("the plan is the same")
+		p.printLine("the plan is the same")
 		return
 	}
 	for _, h := range textdiff.Hunks(before, now) {
@@ -94,13 +94,13 @@ func (p *page) changes(before, now string) {
 			case '+':
 				text = p.Green(text)
 			}
-			p.line("%s", text)
+			p.printLine("%s", text)
 		}
 	}
 }
 
-// folders are those with files that a plan depends on.
-func (t *trial) folders() []string {
+// watchedFolders are those with files that a plan depends on.
+func (t *trial) watchedFolders() []string {
 	folder := filepath.Dir(t.file)
 	list := []string{folder}
 	if filepath.Base(folder) == sample.Folder {

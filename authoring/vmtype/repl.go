@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"vmop/authoring/sample"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 )
@@ -24,7 +24,7 @@ func newRepl(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repl [DIR | -f vm.yaml]",
 		Short: "Evaluate expressions of the language of VM types",
-		Long: "repl evaluates what you type: everything a module may use, load included, with vm and host\n" +
+		Long: "Evaluate what you type: everything a module may use, load included, with vm and host\n" +
 			"of a VM (-f), or of a default one. It prints the value of an expression; a part is shown as\n" +
 			"the plan that it makes. A def ends with an empty line. Tab completes, the arrow keys go\n" +
 			"through the history, Ctrl-D ends. Modules are loaded from DIR, by default the current\n" +
@@ -35,7 +35,7 @@ func newRepl(f Flags) *cobra.Command {
 			"  echo 'vm.maximumRam >> 20' | vmrunner vmtype repl",
 		Args: atMostOne("repl", "a folder"), ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			session, err := begin(t, args)
+			session, err := beginSession(t, args)
 			if err != nil {
 				return err
 			}
@@ -43,30 +43,30 @@ func newRepl(f Flags) *cobra.Command {
 			if ok && term.IsTerminal(int(in.Fd())) {
 				return onTerminal(cmd.Context(), session, in, cmd.OutOrStdout())
 			}
-			return piped(cmd.Context(), session, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return evaluateLines(cmd.Context(), session, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	t = newTrial(f, cmd)
 	return cmd
 }
 
-// begin starts a session with the VM that the user names, or a default one.
-func begin(t *trial, args []string) (*evaluate.Session, error) {
+// beginSession starts a session with the VM that the user names, or a default one.
+func beginSession(t *trial, args []string) (*evaluate.Session, error) {
 	if t.file != "" {
 		if len(args) > 0 {
 			return nil, cli.UsageError{Err: errors.New("a folder and -f are mutually exclusive")}
 		}
-		c, err := t.read()
+		c, err := t.readFiles()
 		if err != nil {
 			return nil, err
 		}
 		if len(c.vmType.Source.Modules) == 0 { // a stock type
-			c.vmType.Source, err = vmtypes.ReadSource(t.types(c.vmType.Name))
+			c.vmType.Source, err = vmtypes.ReadSource(t.typeFolder(c.vmType.Name))
 		}
 		return evaluate.NewSession(c.vmType, c.spec, c.host), err
 	}
 	dir := orHere(args)[0]
-	if err := there("repl", "folder", dir); err != nil {
+	if err := requireFile("repl", "folder", dir); err != nil {
 		return nil, err
 	}
 	source, err := vmtypes.ReadSource(dir)
@@ -83,11 +83,11 @@ const (
 	promptMore  = "... "
 )
 
-// piped evaluates the lines of a pipe or a file. Errors don't end it.
-func piped(ctx context.Context, session *evaluate.Session, in io.Reader, out, errs io.Writer) error {
+// evaluateLines evaluates the lines of a pipe or a file. Errors don't end it.
+func evaluateLines(ctx context.Context, session *evaluate.Session, in io.Reader, out, errs io.Writer) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, vmtypes.MaxModule)
-	return converse(ctx, session, func(bool) (string, error) {
+	return runDialog(ctx, session, func(bool) (string, error) {
 		if lines.Scan() {
 			return lines.Text(), nil
 		}
@@ -110,10 +110,10 @@ func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out
 		if key != '\t' {
 			return "", 0, false
 		}
-		return complete(ctx, session, screen, line, at)
+		return completeLine(ctx, session, screen, line, at)
 	}
 	fmt.Fprintln(screen, "vm and host are defined. Tab completes, Ctrl-D ends.")
-	return converse(ctx, session, func(more bool) (string, error) {
+	return runDialog(ctx, session, func(more bool) (string, error) {
 		if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 && height > 0 {
 			if err := screen.SetSize(width, height); err != nil {
 				return "", fmt.Errorf("write to the terminal: %w", err)
@@ -130,9 +130,9 @@ func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out
 	}, out, screen)
 }
 
-// complete completes the line before the cursor as far as it is unambiguous, and lists the
+// completeLine completes the line before the cursor as far as it is unambiguous, and lists the
 // alternatives otherwise. At the beginning of a line a tab indents.
-func complete(
+func completeLine(
 	ctx context.Context, session *evaluate.Session, screen io.Writer, line string, at int,
 ) (string, int, bool) {
 	typed, rest := line[:at], line[at:]
@@ -150,13 +150,13 @@ func complete(
 		}
 	}
 	if longest == typed && len(ways) > 1 {
-		fmt.Fprintln(screen, strings.Join(words(ways), "  "))
+		fmt.Fprintln(screen, strings.Join(lastWords(ways), "  "))
 	}
 	return longest + rest, len(longest), true
 }
 
-// words are the last words of lines.
-func words(lines []string) []string {
+// lastWords are the last words of lines.
+func lastWords(lines []string) []string {
 	list := slices.Clone(lines)
 	for i, line := range list {
 		list[i] = line[strings.LastIndexAny(line, " .(\"[,=")+1:]
@@ -164,8 +164,8 @@ func words(lines []string) []string {
 	return list
 }
 
-// converse evaluates statements until there are no more lines.
-func converse(
+// runDialog evaluates statements until there are no more lines.
+func runDialog(
 	ctx context.Context, session *evaluate.Session, readLine func(more bool) (string, error), out, errs io.Writer,
 ) error {
 	for ctx.Err() == nil {
@@ -182,14 +182,14 @@ func converse(
 		if err == nil {
 			output, err = session.Run(ctx, text)
 		}
-		if err := errors.Join(write(out, output), complain(errs, err)); err != nil {
+		if err := errors.Join(writeText(out, output), printError(errs, err)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func write(w io.Writer, text string) error {
+func writeText(w io.Writer, text string) error {
 	for line := range strings.Lines(text) {
 		if _, err := fmt.Fprintln(w, cli.Printable(strings.TrimSuffix(line, "\n"))); err != nil {
 			return err
@@ -198,7 +198,7 @@ func write(w io.Writer, text string) error {
 	return nil
 }
 
-func complain(w io.Writer, err error) error {
+func printError(w io.Writer, err error) error {
 	if err == nil {
 		return nil
 	}

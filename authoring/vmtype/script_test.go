@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "junit": junit, "registry": serveRegistry,
+			"exits": exits, "junit": junitReport, "registry": serveRegistry,
 		},
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes"
 )
 
@@ -19,15 +19,15 @@ func newShow(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME|FILE",
 		Short: "Show the documentation and options of a VM type",
-		Long: "show prints the documentation of a type, its options in vm.options of the configuration, and\n" +
-			"the modules that it consists of. NAME is a stock type, or one in the folder --vmtypes or\n" +
-			"else the current one; FILE is a module anywhere.",
+		Long: "Print the documentation of a type, its options in vm.options of the configuration, and\n" +
+			"its modules. NAME is a stock type, or a type in the folder --vmtypes or the current folder;\n" +
+			"FILE is a module anywhere.",
 		Example: "  vmrunner vmtype show standard\n  vmrunner vmtype show ./asset.star\n  vmrunner vmtype " +
 			"show standard --source > mine.star",
 		Args:              oneArgument("the name of a VM type, or a file"),
 		ValidArgsFunction: completeTypes(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := describe(cmd.Context(), *f.Folder, args[0])
+			d, err := describeType(cmd.Context(), *f.Folder, args[0])
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func writeModules(b *strings.Builder, modules []vmtypes.Module) {
 	for _, m := range modules {
 		if !strings.HasPrefix(m.Name, "@vmtypes//lib/") {
 			fmt.Fprintf(b, "  %-*s  %s\n", width, cli.Printable(m.Name),
-				cli.Printable(summary(strings.TrimSuffix(path.Base(m.Name), ".star"), m.Doc)))
+				cli.Printable(firstSentence(strings.TrimSuffix(path.Base(m.Name), ".star"), m.Doc)))
 		}
 	}
 	if len(library) > 0 {

@@ -6,17 +6,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/editors"
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
 func newStubs(Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stubs [DIR]",
 		Short: "Set up editors for a folder of VM types",
-		Long: "stubs writes what editors need into a folder of VM types, by default the current one:\n" +
+		Long: "Write the files that editors need into a folder of VM types, by default the current one:\n" +
 			"__builtins__.pyi, with which editors that know Python complete and explain what VM types can\n" +
-			"use, and settings for VS Code that start the language server \"vmrunner vmtype lsp\". Files of\n" +
-			"your own are left unchanged. docs/vm-types/editors.md has the settings for other editors.",
+			"use, and settings for VS Code that start the language server \"vmrunner vmtype lsp\". Your own\n" +
+			"files are left unchanged. docs/vm-types/editors.md shows the settings for other editors.",
 		Example: "  vmrunner vmtype stubs types",
 		Args:    atMostOne("stubs", "a folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -24,7 +24,7 @@ func newStubs(Flags) *cobra.Command {
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			if err := there("stubs", "folder", dir); err != nil {
+			if err := requireFile("stubs", "folder", dir); err != nil {
 				return err
 			}
 			files, err := editors.Write(dir)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/vmtypestest"
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
 // exitFailed is the exit code when a test or a check has failed.
@@ -20,7 +20,7 @@ func newTest(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [DIR...]",
 		Short: "Run the tests of VM types and try their samples",
-		Long: "test runs the functions test_* of the files *_test.star in a folder, and tries the samples\n" +
+		Long: "Run the functions test_* of the files *_test.star in a folder, and try the samples\n" +
 			"in it and in its subfolder testdata: configurations (*.yaml), for which a plan must be\n" +
 			"possible, and archives (*.txtar), which also contain the expected plan; -u updates it.\n" +
 			"Nothing is started, and QEMU is not needed. DIR is the current folder by default.\n" +
@@ -36,7 +36,7 @@ func newTest(f Flags) *cobra.Command {
 				Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: t.verbose,
 				quiet: t.form == "json",
 			}
-			return t.run(cmd.Context(), orHere(args))
+			return t.runTests(cmd.Context(), orHere(args))
 		},
 	}
 	t.policy = newPolicyCheck(f, cmd)
@@ -82,26 +82,26 @@ type testRun struct {
 	page                  page
 }
 
-func (t *testRun) run(ctx context.Context, dirs []string) error {
+func (t *testRun) runTests(ctx context.Context, dirs []string) error {
 	if t.selected != "" {
 		var err error
 		if t.match, err = regexp.Compile(t.selected); err != nil {
 			return cli.UsageError{Err: fmt.Errorf("--run: %w", err)}
 		}
 	}
-	round := func(ctx context.Context, s selection) error { return t.round(ctx, dirs, s) }
+	round := func(ctx context.Context, s selection) error { return t.testFolders(ctx, dirs, s) }
 	if t.watch {
 		return whileWatching(ctx, &t.page, dirs, round)
 	}
-	return round(ctx, everything)
+	return round(ctx, selectAll)
 }
 
-// round tests the selected files of the folders.
-func (t *testRun) round(ctx context.Context, dirs []string, selected selection) error {
+// testFolders tests the selected files of the folders.
+func (t *testRun) testFolders(ctx context.Context, dirs []string, selected selection) error {
 	var results []vmtypestest.Result
 	found := false
 	for _, dir := range dirs {
-		if err := there("test", "folder", dir); err != nil {
+		if err := requireFile("test", "folder", dir); err != nil {
 			return err
 		}
 		folder, err := vmtypestest.Find(dir)
@@ -114,10 +114,10 @@ func (t *testRun) round(ctx context.Context, dirs []string, selected selection) 
 			return err
 		}
 		options := vmtypestest.Options{Match: t.match, Update: t.update, Select: selected(folder, in.source)}
-		t.page.misspelt(dir, in.source, options.Select)
+		t.page.warnMisspelt(dir, in.source, options.Select)
 		if err := folder.Run(ctx, in, options, func(some []vmtypestest.Result) {
 			for i := range some {
-				t.page.result(some[i])
+				t.page.printResult(some[i])
 				some[i] = inFolder(dir, some[i])
 			}
 			results = append(results, some...)
@@ -132,11 +132,11 @@ func (t *testRun) round(ctx context.Context, dirs []string, selected selection) 
 	case len(results) == 0 && t.match != nil:
 		return cli.UsageError{Err: fmt.Errorf("--run %s: no test has a matching name; -v lists the names", t.selected)}
 	}
-	return t.finish(results)
+	return t.printSummary(results)
 }
 
-// finish prints the summary and returns the error for the exit code.
-func (t *testRun) finish(results []vmtypestest.Result) error {
+// printSummary prints the summary and returns the error for the exit code.
+func (t *testRun) printSummary(results []vmtypestest.Result) error {
 	if t.junit != "" {
 		if err := writeJUnit(t.junit, results); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (t *testRun) finish(results []vmtypestest.Result) error {
 			return err
 		}
 	} else {
-		t.page.closing(summary.String(), summary.Failed > 0)
+		t.page.printTotal(summary.String(), summary.Failed > 0)
 	}
 	if t.page.err != nil {
 		return t.page.err

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/share"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/vmtypes/artifact"
 )
 
@@ -18,9 +18,9 @@ func newVendor(f Flags) *cobra.Command {
 	v := vendor{folder: f.Folder}
 	cmd := &cobra.Command{
 		Use:   "vendor [REF...]",
-		Short: "Keep VM types of a registry in the folder of VM types",
-		Long: "vendor writes VM types of registries into the folder --vmtypes, and their references and\n" +
-			"digests into " + share.LockFile + " beside them, so that starting a VM takes no registry. A type\n" +
+		Short: "Store VM types of a registry in the folder of VM types",
+		Long: "Write VM types of registries into the folder --vmtypes, and their references and\n" +
+			"digests into " + share.LockFile + " next to them, so that starting a VM needs no registry. A type\n" +
 			"of the same name that was vendored is replaced. Files that were changed, or that are of\n" +
 			"something else, are not: nothing is written then. A type must be one that can be loaded.\n\n" +
 			"Without REF the files that are missing are fetched again, by their digests. --update takes\n" +
@@ -32,11 +32,11 @@ func newVendor(f Flags) *cobra.Command {
 			"  vmrunner vmtype vendor --vmtypes types --update && git diff",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v.out = cmd.OutOrStdout()
-			return v.run(cmd.Context(), args)
+			return v.takeTypes(cmd.Context(), args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	v.registry.add(cmd)
+	v.registry.addFlags(cmd)
 	cmd.Flags().BoolVar(&v.check, "check", false, "compare the folder with the lock file")
 	cmd.Flags().BoolVar(&v.update, "update", false, "take what the references of the lock file mean now")
 	cli.AtMostOne(cmd, "check", "update")
@@ -51,7 +51,7 @@ type vendor struct {
 	out           io.Writer
 }
 
-func (v *vendor) run(ctx context.Context, references []string) error {
+func (v *vendor) takeTypes(ctx context.Context, references []string) error {
 	lock, err := share.ReadLock(*v.folder)
 	if err != nil {
 		return err
@@ -63,9 +63,9 @@ func (v *vendor) run(ctx context.Context, references []string) error {
 		return cli.UsageError{Err: fmt.Errorf("there are no vendored types in %s: name one, as "+
 			"registry.example.org/types/asset:1.2", *v.folder)}
 	case v.check:
-		return v.compare(lock)
+		return v.printDifferences(lock)
 	}
-	from, err := v.registry.open()
+	from, err := v.registry.openRegistry()
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,11 @@ func (v *vendor) run(ctx context.Context, references []string) error {
 	if err := lock.Replace(*v.folder, types...); err != nil {
 		return err
 	}
-	return v.report(before, types)
+	return v.printTaken(before, types)
 }
 
-// compare prints what differs.
-func (v *vendor) compare(lock *share.Lock) error {
+// printDifferences prints what differs.
+func (v *vendor) printDifferences(lock *share.Lock) error {
 	lines, err := lock.Differences(*v.folder)
 	if err != nil {
 		return err
@@ -121,8 +121,8 @@ func (v *vendor) compare(lock *share.Lock) error {
 	return nil
 }
 
-// report prints what the types are now.
-func (v *vendor) report(before []share.Locked, types []share.Taken) error {
+// printTaken prints what the types are now.
+func (v *vendor) printTaken(before []share.Locked, types []share.Taken) error {
 	rows := [][]string{{"NAME", "FROM", "DIGEST", "CHANGE"}}
 	for _, t := range types {
 		what := "new"

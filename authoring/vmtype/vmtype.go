@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/spelling"
-	"vmop/yamlfile"
+	"vmop/internal/cli"
+	"vmop/internal/spelling"
+	"vmop/internal/yamlfile"
 )
 
 // Flags are the flags of the whole program that the verbs use.
@@ -33,8 +33,8 @@ func Main(parent context.Context, args []string) (code int) {
 	ctx, stop := cli.UntilSignal(parent)
 	defer stop()
 	root := newRoot()
-	root.SetArgs(quote(args, root))
-	err := misplaced(root, args)
+	root.SetArgs(quoteArguments(args, root))
+	err := misplacedVerb(root, args)
 	if err == nil {
 		err = root.ExecuteContext(ctx)
 	}
@@ -57,10 +57,10 @@ func Main(parent context.Context, args []string) (code int) {
 	return exitFailed
 }
 
-// misplaced returns an error that says how to call a verb which was typed after the name of this program.
-func misplaced(root *cobra.Command, args []string) error {
+// misplacedVerb returns an error that says how to call a verb which was typed after the name of this program.
+func misplacedVerb(root *cobra.Command, args []string) error {
 	for _, vmtype := range root.Commands() {
-		if len(args) > 0 && vmtype.Name() == "vmtype" && slices.Contains(verbs(vmtype), args[0]) {
+		if len(args) > 0 && vmtype.Name() == "vmtype" && slices.Contains(listedVerbs(vmtype), args[0]) {
 			return cli.UsageError{Err: fmt.Errorf("vmtype is a verb of vmrunner: vmrunner vmtype %s", args[0])}
 		}
 	}
@@ -75,17 +75,26 @@ func newRoot() *cobra.Command {
 	cli.SetUp(root, "")
 	var types cli.TypeFlags
 	types.Add(root)
-	root.AddCommand(newCommand(Flags{Folder: &types.Folder, Policy: &types.Policy}))
+	verbs := newVmtypeCommand(Flags{Folder: &types.Folder, Policy: &types.Policy})
+	root.AddCommand(verbs)
+	usual := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd == root { // the program was executed directly: "vmtype --help"
+			cmd = verbs
+			cmd.InitDefaultHelpFlag()
+		}
+		usual(cmd, args)
+	})
 	return root
 }
 
-// newCommand returns the command with all its verbs.
-func newCommand(f Flags) *cobra.Command {
+// newVmtypeCommand returns the command with all its verbs.
+func newVmtypeCommand(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vmtype",
 		Short: "Write, test and compare VM types",
-		Long: "vmtype has the verbs for authors of VM types: Starlark modules that compute QEMU's arguments\n" +
-			"from the vm section of a configuration (docs/vm-types). Nothing here starts a VM or needs\n" +
+		Long: "Write, test and share VM types: Starlark modules that compute QEMU's arguments\n" +
+			"from the vm section of a configuration (docs/vm-types). These commands start no VM and need no\n" +
 			"privileges.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -95,8 +104,11 @@ func newCommand(f Flags) *cobra.Command {
 		verbs []*cobra.Command
 	}{
 		{"Write:", []*cobra.Command{newNew(f), newFmt(f), newLint(f), newRepl(f), newLSP(f), newStubs(f)}},
-		{"Look:", []*cobra.Command{newList(f), newShow(f), newExplain(f), newDoc(f), newRender(f), newWhy(f)}},
-		{"Prove:", []*cobra.Command{newTest(f), newCheck(f), newDiff(f)}},
+		{"Examine:", []*cobra.Command{
+			newListCommand(f), newShow(f), newExplain(f), newDoc(f), newRender(f),
+			newWhy(f),
+		}},
+		{"Test:", []*cobra.Command{newTest(f), newCheck(f), newDiff(f)}},
 		{"Share:", []*cobra.Command{newPush(f), newPull(f), newVendor(f)}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
@@ -126,7 +138,7 @@ func newHelp(of *cobra.Command) *cobra.Command {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return verbs(of), cobra.ShellCompDirectiveNoFileComp
+			return listedVerbs(of), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 }
@@ -139,8 +151,8 @@ func noMore(cmd *cobra.Command, args []string) error {
 	return cli.UsageError{Err: fmt.Errorf("%s takes no arguments, got %q", cmd.Name(), args[0])}
 }
 
-// verbs returns the names of the verbs that the help lists.
-func verbs(of *cobra.Command) []string {
+// listedVerbs returns the names of the verbs that the help lists.
+func listedVerbs(of *cobra.Command) []string {
 	var names []string
 	for _, verb := range of.Commands() {
 		if !verb.Hidden {
@@ -152,11 +164,11 @@ func verbs(of *cobra.Command) []string {
 
 // knownVerb refuses a verb that does not exist.
 func knownVerb(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 || slices.Contains(verbs(cmd), args[0]) {
+	if len(args) == 0 || slices.Contains(listedVerbs(cmd), args[0]) {
 		return nil
 	}
 	hint := "\"vmrunner vmtype\" lists them"
-	if near := spelling.Nearest(args[0], verbs(cmd)); near != "" {
+	if near := spelling.Nearest(args[0], listedVerbs(cmd)); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	return cli.UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}

@@ -12,9 +12,9 @@ import (
 func TestAVerbAfterTheProgram(t *testing.T) {
 	t.Parallel()
 	const want = "vmtype is a verb of vmrunner: vmrunner vmtype push"
-	assert.EqualError(t, misplaced(newRoot(), []string{"push", "--layout", "out", "types/asset:1"}), want)
+	assert.EqualError(t, misplacedVerb(newRoot(), []string{"push", "--layout", "out", "types/asset:1"}), want)
 	for _, args := range [][]string{nil, {"vmtype", "push"}, {"help", "vmtype"}, {"pish"}} {
-		assert.NoError(t, misplaced(newRoot(), args))
+		assert.NoError(t, misplacedVerb(newRoot(), args))
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"vmop/authoring/sample"
 	"vmop/authoring/vmtypestest"
-	"vmop/cli"
-	"vmop/filewatch"
+	"vmop/internal/cli"
+	"vmop/internal/filewatch"
 	"vmop/vmtypes"
 )
 
@@ -27,8 +27,8 @@ func watchFlag(cmd *cobra.Command, on *bool) {
 // A selection chooses files of a folder.
 type selection func(folder *vmtypestest.Folder, source vmtypes.Source) func(file string) bool
 
-// everything selects all files.
-func everything(*vmtypestest.Folder, vmtypes.Source) func(string) bool {
+// selectAll selects all files.
+func selectAll(*vmtypestest.Folder, vmtypes.Source) func(string) bool {
 	return func(string) bool { return true }
 }
 
@@ -57,14 +57,14 @@ func whileWatching(ctx context.Context, p *page, dirs []string, round func(conte
 	if err != nil {
 		return err
 	}
-	selected := selection(everything)
+	selected := selection(selectAll)
 	for {
 		// Failures have been reported already.
 		if err := round(ctx, selected); err != nil && !errors.As(err, new(cli.ExitError)) {
 			if ctx.Err() != nil {
 				return nil
 			}
-			p.line("%s", p.Red(err.Error()))
+			p.printLine("%s", p.Red(err.Error()))
 		}
 		changed, err := nextChange(ctx, w, dirs)
 		if ctx.Err() != nil {
@@ -73,7 +73,7 @@ func whileWatching(ctx context.Context, p *page, dirs []string, round func(conte
 		if err != nil {
 			return err
 		}
-		p.line("\n%s", p.Faint("changed: "+cli.Printable(strings.Join(changed, ", "))))
+		p.printLine("\n%s", p.Faint("changed: "+cli.Printable(strings.Join(changed, ", "))))
 		selected = affectedBy(changed)
 	}
 }
@@ -97,15 +97,15 @@ func nextChange(ctx context.Context, w *filewatch.Watch, dirs []string) ([]strin
 			isAffected := affectedBy(changed)(folder, source)
 			for _, file := range append(folder.Samples, moduleNames(source)...) {
 				if isAffected(file) {
-					return relevant(changed), nil
+					return relevantFiles(changed), nil
 				}
 			}
 		}
 	}
 }
 
-// relevant filters out files that are neither modules nor samples, such as those of editors.
-func relevant(changed []string) []string {
+// relevantFiles filters out files that are neither modules nor samples, such as those of editors.
+func relevantFiles(changed []string) []string {
 	var list []string
 	for _, path := range changed {
 		switch filepath.Ext(path) {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/influence"
-	"vmop/cli"
-	"vmop/spelling"
+	"vmop/internal/cli"
+	"vmop/internal/spelling"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -24,8 +24,8 @@ func newWhy(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why PATTERN -f vm.yaml",
 		Short: "Show where an argument comes from and what it depends on",
-		Long: "why shows the lines of a plan that match a pattern (a regular expression): the source\n" +
-			"that made each of them, with the calls that led there, and the fields of the vm section\n" +
+		Long: "Show the lines of a plan that match a pattern (a regular expression): the source\n" +
+			"that created each of them, with the calls that led there, and the fields of the vm section\n" +
 			"and facts about the computer on which it depends.\n\n" +
 			"Dependencies are found by trial: each field is changed on its own, and the plan made\n" +
 			"again. So they hold for this VM; a field that matters only in combination with another\n" +
@@ -43,7 +43,7 @@ func newWhy(f Flags) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.out, w.errs, w.Paint = cmd.OutOrStdout(), cmd.ErrOrStderr(), cli.PaintFor(cmd.OutOrStdout())
-			return w.run(cmd.Context(), args[0])
+			return w.explainLines(cmd.Context(), args[0])
 		},
 	}
 	w.trial = newTrial(f, cmd)
@@ -83,37 +83,37 @@ type dependency struct {
 	Value string `json:"value,omitempty"`
 }
 
-func (w *why) run(ctx context.Context, text string) error {
+func (w *why) explainLines(ctx context.Context, text string) error {
 	pattern, err := regexp.Compile(text)
 	if err != nil {
 		return cli.UsageError{Err: fmt.Errorf("read the PATTERN: %w", err)}
 	}
-	c, err := w.trial.read()
+	c, err := w.trial.readFiles()
 	if err != nil {
 		return err
 	}
-	c.warn(w.errs)
-	files := asked(&c.host)
-	p, err := c.launch(ctx)
+	c.printWarnings(w.errs)
+	files := recordQueries(&c.host)
+	p, err := c.launchPlan(ctx)
 	if p == nil || err != nil && !errors.As(err, new(*vmtypes.FaultsError)) {
 		return err
 	}
 	lines := slices.DeleteFunc(p.Lines(), func(l plan.Line) bool { return !pattern.MatchString(l.Text) })
 	if len(lines) == 0 {
-		return fmt.Errorf("no line of the plan of type %s matches %q%s", p.Type, text, near(text, p))
+		return fmt.Errorf("no line of the plan of type %s matches %q%s", p.Type, text, suggestWord(text, p))
 	}
-	reasons, err := w.reasons(ctx, c, p, lines, *files)
+	reasons, err := w.reasonsOf(ctx, c, p, lines, *files)
 	if err != nil {
 		return err
 	}
 	if w.form == "json" {
 		return cli.PrintValue(w.out, w.form, reasons)
 	}
-	return w.print(reasons)
+	return w.printReasons(reasons)
 }
 
-// asked records the files that exist and are queried.
-func asked(host *vmtypes.Host) *[]string {
+// recordQueries records the files that exist and are queried.
+func recordQueries(host *vmtypes.Host) *[]string {
 	var files []string
 	exists := host.Exists
 	host.Exists = func(path string) bool {
@@ -126,8 +126,8 @@ func asked(host *vmtypes.Host) *[]string {
 	return &files
 }
 
-// near suggests a word of the plan.
-func near(text string, p *plan.Plan) string {
+// suggestWord suggests a word of the plan.
+func suggestWord(text string, p *plan.Plan) string {
 	var words []string
 	for _, o := range p.QEMU.Args {
 		words = append(words, strings.TrimLeft(o.Flag, "-"), o.Value, o.ID())
@@ -138,8 +138,8 @@ func near(text string, p *plan.Plan) string {
 	return ""
 }
 
-// reasons computes the explanation of each line.
-func (w *why) reasons(
+// reasonsOf computes the explanation of each line.
+func (w *why) reasonsOf(
 	ctx context.Context, c *candidate, p *plan.Plan, lines []plan.Line, files []string,
 ) ([]reason, error) {
 	d, err := c.vmType.Describe(ctx)
@@ -161,7 +161,7 @@ func (w *why) reasons(
 		}
 		without[i] = made[0]
 	}
-	source := sources(c.vmType.Source)
+	source := sourceLines(c.vmType.Source)
 	var list []reason
 	for _, l := range lines {
 		r := reason{Line: strings.TrimSpace(l.Text), DependsOn: []dependency{}}
@@ -185,8 +185,8 @@ func (w *why) reasons(
 	return list, nil
 }
 
-// sources returns a function that returns lines of modules.
-func sources(custom vmtypes.Source) func(file string, line int) string {
+// sourceLines returns a function that returns lines of modules.
+func sourceLines(custom vmtypes.Source) func(file string, line int) string {
 	return func(file string, line int) string {
 		text, ok := custom.Modules[file]
 		if !ok {
@@ -206,7 +206,7 @@ func sources(custom vmtypes.Source) func(file string, line int) string {
 // widestSource bounds the shown part of a line of source.
 const widestSource = 100
 
-func (w *why) print(reasons []reason) error {
+func (w *why) printReasons(reasons []reason) error {
 	var b strings.Builder
 	for i, r := range reasons {
 		if i > 0 {
@@ -217,7 +217,7 @@ func (w *why) print(reasons []reason) error {
 		heading := plan.Step("").String()
 		for _, c := range r.Calls {
 			if c.Step != "" {
-				w.section(&b, heading, rows, w.Cyan)
+				w.printSection(&b, heading, rows, w.Cyan)
 				heading, rows = c.Step.String(), nil
 			}
 			text := []rune(cli.Printable(c.Source))
@@ -226,9 +226,9 @@ func (w *why) print(reasons []reason) error {
 			}
 			rows = append(rows, [2]string{fmt.Sprintf("%s:%d %s", c.File, c.Line, c.Function), string(text)})
 		}
-		w.section(&b, heading, rows, w.Cyan)
-		w.section(&b, "depends on", rowsOf(r.DependsOn), w.Green)
-		w.section(&b, "perhaps on: other values give no plan", rowsOf(r.Unknown), w.Yellow)
+		w.printSection(&b, heading, rows, w.Cyan)
+		w.printSection(&b, "depends on", rowsOf(r.DependsOn), w.Green)
+		w.printSection(&b, "perhaps on: other values give no plan", rowsOf(r.Unknown), w.Yellow)
 		if len(r.DependsOn)+len(r.Unknown) == 0 {
 			b.WriteString("  depends on nothing that was tried: no single change affects it\n")
 		}
@@ -245,8 +245,8 @@ func rowsOf(list []dependency) [][2]string {
 	return rows
 }
 
-// section prints two columns below a heading.
-func (w *why) section(b *strings.Builder, heading string, rows [][2]string, paint func(string) string) {
+// printSection prints two columns below a heading.
+func (w *why) printSection(b *strings.Builder, heading string, rows [][2]string, paint func(string) string) {
 	if len(rows) == 0 {
 		return
 	}

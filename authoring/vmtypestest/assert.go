@@ -9,12 +9,12 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
-	"vmop/spelling"
+	"vmop/internal/spelling"
 )
 
-// assertions are the members of assert. Each records a failure and continues. It takes a
+// assertMembers are the members of assert. Each records a failure and continues. It takes a
 // message that prefixes the failure, to tell cases apart.
-func assertions() starlark.StringDict {
+func assertMembers() starlark.StringDict {
 	return starlark.StringDict{
 		"eq":           starlark.NewBuiltin("assert.eq", assertEq),
 		"ne":           starlark.NewBuiltin("assert.ne", assertNe),
@@ -26,8 +26,8 @@ func assertions() starlark.StringDict {
 	}
 }
 
-// fail records a failure at the current place of the thread.
-func fail(thread *starlark.Thread, message, format string, args ...any) (starlark.Value, error) {
+// recordFailure records a failure at the current place of the thread.
+func recordFailure(thread *starlark.Thread, message, format string, args ...any) (starlark.Value, error) {
 	return failDiff(thread, message, "", format, args...)
 }
 
@@ -43,7 +43,7 @@ func failDiff(thread *starlark.Thread, message, diff, format string, args ...any
 	}
 	f := failureOf(r.script.At(thread, text))
 	f.Diff = diff
-	r.add(f)
+	r.addFailure(f)
 	return starlark.None, nil
 }
 
@@ -65,11 +65,11 @@ func assertEq(
 	}
 	gotText, wantText := got.String(), want.String()
 	if gotText == wantText { // a list and a tuple of one, say, don't look alike, but structs may
-		return fail(thread, message, "got a %s, want a %s, which both look like %s", got.Type(), want.Type(),
-			clipped(gotText))
+		return recordFailure(thread, message, "got a %s, want a %s, which both look like %s", got.Type(), want.Type(),
+			clipText(gotText))
 	}
 	if len(gotText)+len(wantText) <= oneLine {
-		return fail(thread, message, "got %s, want %s", gotText, wantText)
+		return recordFailure(thread, message, "got %s, want %s", gotText, wantText)
 	}
 	return failDiff(thread, message, differenceOf(want, got), "they differ (- want, + got)")
 }
@@ -93,7 +93,7 @@ func assertNe(
 	if !equal {
 		return starlark.None, nil
 	}
-	return fail(thread, message, "both are %s", clipped(one.String()))
+	return recordFailure(thread, message, "both are %s", clipText(one.String()))
 }
 
 func assertTrue(
@@ -108,9 +108,9 @@ func assertTrue(
 	case bool(condition.Truth()):
 		return starlark.None, nil
 	case message != "":
-		return fail(thread, "", "%s", message)
+		return recordFailure(thread, "", "%s", message)
 	}
-	return fail(thread, "", "got %s, want something true", condition)
+	return recordFailure(thread, "", "got %s, want something true", condition)
 }
 
 func assertContains(
@@ -130,10 +130,10 @@ func assertContains(
 		return starlark.None, nil
 	}
 	if text := whole.String(); len(text) <= oneLine {
-		return fail(thread, message, "%s is not in %s%s", element, text, nearest(element, whole))
+		return recordFailure(thread, message, "%s is not in %s%s", element, text, nearestString(element, whole))
 	}
-	return failDiff(thread, message, elements(whole), "%s is not an element%s", element,
-		nearest(element, whole))
+	return failDiff(thread, message, showElements(whole), "%s is not an element%s", element,
+		nearestString(element, whole))
 }
 
 func assertNotContains(
@@ -152,11 +152,11 @@ func assertNotContains(
 	if !found.Truth() {
 		return starlark.None, nil
 	}
-	return fail(thread, message, "%s is in it", element)
+	return recordFailure(thread, message, "%s is in it", element)
 }
 
-// nearest suggests a string of a list.
-func nearest(element, whole starlark.Value) string {
+// nearestString suggests a string of a list.
+func nearestString(element, whole starlark.Value) string {
 	word, ok := starlark.AsString(element)
 	list, iterable := whole.(starlark.Iterable)
 	if !ok || !iterable {
@@ -185,7 +185,7 @@ func assertMatches(
 		&message); err != nil {
 		return nil, err
 	}
-	want, err := compile(b, pattern)
+	want, err := compilePattern(b, pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func assertMatches(
 		if want.MatchString(text) {
 			return starlark.None, nil
 		}
-		return fail(thread, message, "%s doesn't match %s", clipped(whole.String()), strconv.Quote(pattern))
+		return recordFailure(thread, message, "%s doesn't match %s", clipText(whole.String()), strconv.Quote(pattern))
 	}
 	list, ok := whole.(starlark.Iterable)
 	if !ok {
@@ -205,12 +205,12 @@ func assertMatches(
 		}
 	}
 	if text := whole.String(); len(text) <= oneLine {
-		return fail(thread, message, "none of %s matches %s", text, strconv.Quote(pattern))
+		return recordFailure(thread, message, "none of %s matches %s", text, strconv.Quote(pattern))
 	}
-	return failDiff(thread, message, elements(whole), "none of these matches %s", strconv.Quote(pattern))
+	return failDiff(thread, message, showElements(whole), "none of these matches %s", strconv.Quote(pattern))
 }
 
-func compile(b *starlark.Builtin, pattern string) (*regexp.Regexp, error) {
+func compilePattern(b *starlark.Builtin, pattern string) (*regexp.Regexp, error) {
 	want, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %q is not a regular expression: %w", b.Name(), pattern, err)
@@ -227,18 +227,18 @@ func assertFails(
 		&message); err != nil {
 		return nil, err
 	}
-	want, err := compile(b, pattern)
+	want, err := compilePattern(b, pattern)
 	if err != nil {
 		return nil, err
 	}
 	_, err = starlark.Call(thread, fn, nil, nil)
 	if err == nil {
-		return fail(thread, message, "nothing failed; want a failure with a message that matches %s",
+		return recordFailure(thread, message, "nothing failed; want a failure with a message that matches %s",
 			strconv.Quote(pattern))
 	}
 	if msg := strings.TrimPrefix(err.Error(), "fail: "); !want.MatchString(msg) {
-		return fail(thread, message, "it failed with\n    %s\nwant a message that matches %s",
-			strings.ReplaceAll(clipped(msg), "\n", "\n    "), strconv.Quote(pattern))
+		return recordFailure(thread, message, "it failed with\n    %s\nwant a message that matches %s",
+			strings.ReplaceAll(clipText(msg), "\n", "\n    "), strconv.Quote(pattern))
 	}
 	return starlark.None, nil
 }

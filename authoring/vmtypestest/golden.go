@@ -24,7 +24,7 @@ func TestSample(ctx context.Context, in Evaluator, dir, name string, options Opt
 	if err != nil {
 		r.Failures = FailuresOf(err)
 		for i := range r.Failures {
-			r.Failures[i] = r.Failures[i].within(dir)
+			r.Failures[i] = r.Failures[i].relativeTo(dir)
 		}
 		if last := len(r.Failures) - 1; missed != "" {
 			r.Failures[last].Text = strings.TrimSuffix(r.Failures[last].Text, "\n") + "\n" + missed
@@ -34,8 +34,8 @@ func TestSample(ctx context.Context, in Evaluator, dir, name string, options Opt
 	return r
 }
 
-// within names the files of a folder as seen from there.
-func (f Failure) within(dir string) Failure {
+// relativeTo names the files of a folder as seen from there.
+func (f Failure) relativeTo(dir string) Failure {
 	prefix := filepath.Clean(dir) + string(filepath.Separator)
 	f.File, f.Text = strings.TrimPrefix(f.File, prefix), strings.TrimPrefix(f.Text, prefix)
 	return f
@@ -60,21 +60,21 @@ func trySample(
 	switch {
 	case !s.Keeps() || got == s.Text:
 	case options.Update:
-		r.Updated, r.Changes = true, changes(r.File, s, got)
+		r.Updated, r.Changes = true, goldenDiff(r.File, s, got)
 		return "", s.Write(got)
 	case s.TextLine == 0:
 		const text = "the archive has no plan yet; -u adds it"
 		r.Failures = []Failure{{File: r.File, Message: text, Text: r.File + ": " + text}}
 	default:
 		const text = "the plan differs from the golden; -u updates it"
-		diff := changes(r.File, s, got)
+		diff := goldenDiff(r.File, s, got)
 		r.Failures = []Failure{{File: r.File, Line: s.TextLine, Message: text, Text: r.File + ": " + text, Diff: diff}}
 	}
 	return "", nil
 }
 
-// changes returns how a plan differs from the golden; see Failure.Diff.
-func changes(file string, s *sample.Sample, got string) string {
+// goldenDiff returns how a plan differs from the golden; see Failure.Diff.
+func goldenDiff(file string, s *sample.Sample, got string) string {
 	if s.TextLine == 0 {
 		return ""
 	}
@@ -83,12 +83,12 @@ func changes(file string, s *sample.Sample, got string) string {
 	for _, h := range textdiff.Hunks(s.Text, got) {
 		first := slices.IndexFunc(h.Lines, func(l textdiff.Line) bool { return l.Sign != ' ' })
 		at := max(1, h.Old) + first
-		where := section(kept, at)
+		where := processOf(kept, at)
 		if h.Lines[first].Sign == '+' {
-			where = section(kept, at-1) // behind which it stands
+			where = processOf(kept, at-1) // behind which it stands
 		}
 		fmt.Fprintf(&b, "@ %s:%d%s\n", file, s.TextLine+at-1, where)
-		writeLines(&b, paired(h.Lines))
+		writeLines(&b, pairLines(h.Lines))
 	}
 	return b.String()
 }
@@ -99,8 +99,8 @@ func writeLines(b *strings.Builder, lines []textdiff.Line) {
 	}
 }
 
-// section says to which process of a plan a line belongs: " in qemu".
-func section(plan []string, line int) string {
+// processOf says to which process of a plan a line belongs: " in qemu".
+func processOf(plan []string, line int) string {
 	for i := min(line, len(plan)) - 1; i >= 0; i-- {
 		if words := strings.Fields(plan[i]); len(words) > 0 && !strings.HasPrefix(plan[i], " ") {
 			switch words[0] {
@@ -115,8 +115,8 @@ func section(plan []string, line int) string {
 	return ""
 }
 
-// paired puts the new form of a line right after its old form if both have the same subject.
-func paired(lines []textdiff.Line) []textdiff.Line {
+// pairLines puts the new form of a line right after its old form if both have the same subject.
+func pairLines(lines []textdiff.Line) []textdiff.Line {
 	var ordered []textdiff.Line
 	for len(lines) > 0 {
 		if lines[0].Sign == ' ' {
@@ -127,13 +127,13 @@ func paired(lines []textdiff.Line) []textdiff.Line {
 		if end < 0 {
 			end = len(lines)
 		}
-		ordered, lines = append(ordered, pair(slices.Clone(lines[:end]))...), lines[end:]
+		ordered, lines = append(ordered, pairChanged(slices.Clone(lines[:end]))...), lines[end:]
 	}
 	return ordered
 }
 
-// pair orders removed and added lines.
-func pair(changed []textdiff.Line) []textdiff.Line {
+// pairChanged orders removed and added lines.
+func pairChanged(changed []textdiff.Line) []textdiff.Line {
 	var ordered []textdiff.Line
 	for len(changed) > 0 {
 		first := changed[0]
@@ -142,7 +142,7 @@ func pair(changed []textdiff.Line) []textdiff.Line {
 			continue
 		}
 		other := slices.IndexFunc(changed,
-			func(l textdiff.Line) bool { return l.Sign == '+' && subject(l.Text) == subject(first.Text) })
+			func(l textdiff.Line) bool { return l.Sign == '+' && subjectOf(l.Text) == subjectOf(first.Text) })
 		if other >= 0 {
 			ordered = append(ordered, changed[other])
 			changed = slices.Delete(changed, other, other+1)
@@ -151,9 +151,9 @@ func pair(changed []textdiff.Line) []textdiff.Line {
 	return ordered
 }
 
-// subject is what a line of a plan is about: an option's flag with the id, or a
+// subjectOf is what a line of a plan is about: an option's flag with the id, or a
 // device's driver.
-func subject(line string) string {
+func subjectOf(line string) string {
 	flag, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	properties := strings.Split(rest, ",")
 	for _, property := range properties {

@@ -38,17 +38,18 @@ func Run[Sub T[Sub]](t Sub, dir string) {
 	}
 	for _, file := range folder.Files {
 		t.Run(strings.TrimSuffix(file, testSuffix), func(t Sub) {
-			s, err := load(t.Context(), library, file)
+			s, err := loadSuite(t.Context(), library, file)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, fn := range s.tests {
-				t.Run(strings.TrimPrefix(fn.Name(), testPrefix), func(t Sub) { report(t, s.run(t.Context(), fn)) })
+				t.Run(strings.TrimPrefix(fn.Name(), testPrefix),
+					func(t Sub) { reportTo(t, s.runTest(t.Context(), fn)) })
 			}
 		})
 	}
 	for _, name := range folder.Samples {
-		t.Run(name, func(t Sub) { report(t, TestSample(t.Context(), In(library), dir, name, Options{})) })
+		t.Run(name, func(t Sub) { reportTo(t, TestSample(t.Context(), In(library), dir, name, Options{})) })
 	}
 }
 
@@ -66,11 +67,11 @@ func RunGoldens[Sub T[Sub]](t Sub, library *vmtypes.Library, dir string, update 
 	for _, path := range paths {
 		name := strings.TrimPrefix(path, filepath.Clean(dir)+string(filepath.Separator))
 		t.Run(strings.TrimSuffix(name, sample.Suffix),
-			func(t Sub) { report(t, TestSample(t.Context(), In(library), dir, name, Options{Update: update})) })
+			func(t Sub) { reportTo(t, TestSample(t.Context(), In(library), dir, name, Options{Update: update})) })
 	}
 }
 
-func report[Sub T[Sub]](t Sub, r Result) {
+func reportTo[Sub T[Sub]](t Sub, r Result) {
 	t.Helper()
 	for _, failure := range r.Failures {
 		t.Error("\n" + failure.Error())

@@ -14,11 +14,11 @@ import (
 // moduleName is how test files load what is in here.
 const moduleName = "@vmtypes//testing.star"
 
-// testing is the module that exists in tests only.
-func testing() starlark.StringDict {
+// testingModule is the module that exists in tests only.
+func testingModule() starlark.StringDict {
 	return starlark.StringDict{
 		"plan_of": starlark.NewBuiltin("plan_of", planOf),
-		"assert":  &starlarkstruct.Module{Name: "assert", Members: assertions()},
+		"assert":  &starlarkstruct.Module{Name: "assert", Members: assertMembers()},
 	}
 }
 

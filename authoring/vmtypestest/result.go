@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"vmop/internal/yamlfile"
 	"vmop/vmtypes"
-	"vmop/yamlfile"
 )
 
 // A Result is the result of one test.

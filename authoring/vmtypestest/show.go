@@ -20,8 +20,8 @@ const (
 	deepest   = 8    // lists within lists
 )
 
-// clipped truncates a long text.
-func clipped(text string) string {
+// clipText truncates a long text.
+func clipText(text string) string {
 	if len(text) <= mostText {
 		return text
 	}
@@ -35,12 +35,12 @@ func clipped(text string) string {
 // differenceOf returns how a value differs from the one that is wanted, one
 // element a line; see Failure.Diff.
 func differenceOf(want, got starlark.Value) string {
-	before, after := shown(want), shown(got)
+	before, after := showValue(want), showValue(got)
 	hunks := textdiff.Hunks(before, after)
 	if len(hunks) == 0 { // beyond what is shown, or of another kind
 		hunks = []textdiff.Hunk{{Lines: []textdiff.Line{
-			{Sign: '-', Text: clipped(want.String())},
-			{Sign: '+', Text: clipped(got.String())},
+			{Sign: '-', Text: clipText(want.String())},
+			{Sign: '+', Text: clipText(got.String())},
 		}}}
 	}
 	var b strings.Builder
@@ -48,7 +48,7 @@ func differenceOf(want, got starlark.Value) string {
 		if i > 0 {
 			b.WriteString("@ …\n")
 		}
-		writeLines(&b, paired(h.Lines))
+		writeLines(&b, pairLines(h.Lines))
 	}
 	return b.String()
 }
@@ -57,24 +57,24 @@ func differenceOf(want, got starlark.Value) string {
 // wanted.
 const mostElements = 20
 
-// elements shows the first elements of a value for Failure.Diff.
-func elements(v starlark.Value) string {
-	lines := strings.Split(strings.TrimSuffix(shown(v), "\n"), "\n")
+// showElements shows the first elements of a value for Failure.Diff.
+func showElements(v starlark.Value) string {
+	lines := strings.Split(strings.TrimSuffix(showValue(v), "\n"), "\n")
 	if n := len(lines) - mostElements; n > 2 {
 		lines = append(lines[:mostElements+1], fmt.Sprintf("    … %d more", n-2))
 	}
 	return "  " + strings.Join(lines, "\n  ") + "\n"
 }
 
-// shown writes a value with one element a line, and a text as it is.
-func shown(v starlark.Value) string {
+// showValue writes a value with one element a line, and a text as it is.
+func showValue(v starlark.Value) string {
 	w := &valueWriter{}
 	if text, ok := starlark.AsString(v); ok && strings.Contains(text, "\n") {
 		for line := range strings.Lines(text) {
-			w.line(0, strings.TrimSuffix(line, "\n"))
+			w.writeLine(0, strings.TrimSuffix(line, "\n"))
 		}
 	} else {
-		w.value(0, "", v, "")
+		w.writeValue(0, "", v, "")
 	}
 	return w.b.String()
 }
@@ -84,30 +84,30 @@ type valueWriter struct {
 	lines int
 }
 
-func (w *valueWriter) line(depth int, text string) {
+func (w *valueWriter) writeLine(depth int, text string) {
 	switch w.lines++; {
 	case w.lines < mostLines:
-		w.b.WriteString(strings.Repeat("    ", depth) + clipped(text) + "\n")
+		w.b.WriteString(strings.Repeat("    ", depth) + clipText(text) + "\n")
 	case w.lines == mostLines:
 		w.b.WriteString("…\n")
 	}
 }
 
-// value writes a value behind a lead (the key in a dict), and something behind it.
-func (w *valueWriter) value(depth int, lead string, v starlark.Value, end string) {
-	opening, closing, entries := parts(v)
+// writeValue writes a value behind a lead (the key in a dict), and something behind it.
+func (w *valueWriter) writeValue(depth int, lead string, v starlark.Value, end string) {
+	opening, closing, entries := splitValue(v)
 	if text := v.String(); entries == nil || depth > deepest || depth > 0 && len(text) <= oneLine {
-		w.line(depth, lead+text+end)
+		w.writeLine(depth, lead+text+end)
 		return
 	}
-	w.line(depth, lead+opening)
+	w.writeLine(depth, lead+opening)
 	for _, e := range entries {
 		if w.lines > mostLines {
 			break
 		}
-		w.value(depth+1, e.lead, e.value, ",")
+		w.writeValue(depth+1, e.lead, e.value, ",")
 	}
-	w.line(depth, closing+end)
+	w.writeLine(depth, closing+end)
 }
 
 type entry struct {
@@ -115,9 +115,9 @@ type entry struct {
 	value starlark.Value
 }
 
-// parts takes a value apart: a dict in the order of its keys, for equality knows
+// splitValue takes a value apart: a dict in the order of its keys, for equality knows
 // no other.
-func parts(v starlark.Value) (opening, closing string, entries []entry) {
+func splitValue(v starlark.Value) (opening, closing string, entries []entry) {
 	switch v := v.(type) {
 	case starlark.IterableMapping:
 		for _, item := range v.Items() {

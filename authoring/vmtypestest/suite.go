@@ -35,14 +35,14 @@ type suite struct {
 // nil match is all of them. A file that can't be loaded is a result, too.
 func TestFile(ctx context.Context, library *vmtypes.Library, file string, match *regexp.Regexp) []Result {
 	start := time.Now()
-	s, err := load(ctx, library, file)
+	s, err := loadSuite(ctx, library, file)
 	if err != nil {
 		return []Result{{File: file, Time: time.Since(start), Failures: FailuresOf(err)}}
 	}
 	var results []Result
 	for _, fn := range s.tests {
 		if match == nil || match.MatchString(Result{File: file, Function: fn.Name()}.Name()) {
-			results = append(results, s.run(ctx, fn))
+			results = append(results, s.runTest(ctx, fn))
 		}
 	}
 	return results
@@ -53,8 +53,8 @@ func Serve(ctx context.Context, library *vmtypes.Library, file string, match *re
 	return TestFile(ctx, library, file, match)
 }
 
-func load(ctx context.Context, library *vmtypes.Library, file string) (*suite, error) {
-	script, err := library.Script(ctx, file, map[string]starlark.StringDict{moduleName: testing()})
+func loadSuite(ctx context.Context, library *vmtypes.Library, file string) (*suite, error) {
+	script, err := library.Script(ctx, file, map[string]starlark.StringDict{moduleName: testingModule()})
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,8 @@ func load(ctx context.Context, library *vmtypes.Library, file string) (*suite, e
 	return s, nil
 }
 
-// run runs one test in a thread of its own.
-func (s *suite) run(ctx context.Context, fn *starlark.Function) Result {
+// runTest runs one test in a thread of its own.
+func (s *suite) runTest(ctx context.Context, fn *starlark.Function) Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a test has %s", testTime))
 	defer cancel()
 	start := time.Now()
@@ -80,12 +80,12 @@ func (s *suite) run(ctx context.Context, fn *starlark.Function) Result {
 		r.failures = FailuresOf(&vmtypes.Error{Message: fmt.Sprintf("%s has parameters; a test is called without "+
 			"arguments",
 			fn.Name())})
-	} else if err := s.script.Call(ctx, fn, r.attach); err != nil {
+	} else if err := s.script.Call(ctx, fn, r.attachTo); err != nil {
 		r.failures = append(r.failures, FailuresOf(err)...)
 	}
 	return Result{
 		File: s.file, Function: fn.Name(), Line: int(fn.Position().Line), Time: time.Since(start),
-		Failures: r.all(), Output: r.output.String(),
+		Failures: r.allFailures(), Output: r.output.String(),
 	}
 }
 
@@ -105,7 +105,7 @@ type recorder struct {
 
 const recorderKey = "vmtypestest"
 
-func (r *recorder) attach(thread *starlark.Thread) {
+func (r *recorder) attachTo(thread *starlark.Thread) {
 	thread.SetLocal(recorderKey, r)
 	thread.Print = func(_ *starlark.Thread, text string) {
 		if r.output.Len()+len(text) < mostOutput {
@@ -114,7 +114,7 @@ func (r *recorder) attach(thread *starlark.Thread) {
 	}
 }
 
-func (r *recorder) add(f Failure) {
+func (r *recorder) addFailure(f Failure) {
 	if len(r.failures) == mostFailures {
 		r.more++
 		return
@@ -122,7 +122,7 @@ func (r *recorder) add(f Failure) {
 	r.failures = append(r.failures, f)
 }
 
-func (r *recorder) all() []Failure {
+func (r *recorder) allFailures() []Failure {
 	if r.more == 0 {
 		return r.failures
 	}

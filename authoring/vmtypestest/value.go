@@ -21,27 +21,30 @@ func planValue(p *plan.Plan) starlark.Value {
 	}
 	fields := starlark.StringDict{
 		"executable": starlark.String(p.QEMU.Executable),
-		"argv":       texts(p.QEMU.Argv()),
+		"argv":       textValues(p.QEMU.Argv()),
 		"text":       starlark.String(p.Text()),
 		"machine":    starlark.NewDict(0),
-		"option":     starlark.NewBuiltin("plan.option", one(p)),
-		"options":    starlark.NewBuiltin("plan.options", all(p)),
-		"helpers":    list(p.Helpers, helperValue),
-		"files":      list(p.Files, fileValue),
-		"taps":       list(p.Taps, tapValue),
-		"rules":      list(p.Rules, func(r plan.Rule) starlark.Value { return starlark.String(r.String()) }),
-		"listeners":  dict(files),
-		"sockets":    dict(sockets),
+		"option":     starlark.NewBuiltin("plan.option", oneOption(p)),
+		"options":    starlark.NewBuiltin("plan.options", allOptions(p)),
+		"helpers":    listValue(p.Helpers, helperValue),
+		"files":      listValue(p.Files, fileValue),
+		"taps":       listValue(p.Taps, tapValue),
+		"rules":      listValue(p.Rules, func(r plan.Rule) starlark.Value { return starlark.String(r.String()) }),
+		"listeners":  dictValue(files),
+		"sockets":    dictValue(sockets),
 	}
 	if m := p.Machine(); m != nil {
-		fields["machine"] = properties(plan.Option{Properties: append([]plan.Property{{Key: "type", Value: m.Value}},
+		fields["machine"] = optionProperties(plan.Option{Properties: append([]plan.Property{{
+			Key:   "type",
+			Value: m.Value,
+		}},
 			m.Properties...)})
 	}
 	return starlarkstruct.FromStringDict(starlark.String("plan"), fields)
 }
 
-// all is plan.options(flag): all options with this flag.
-func all(
+// allOptions is plan.options(flag): all options with this flag.
+func allOptions(
 	p *plan.Plan,
 ) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
 	return func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value,
@@ -57,12 +60,12 @@ func all(
 				found = append(found, o)
 			}
 		}
-		return list(found, optionValue), nil
+		return listValue(found, optionValue), nil
 	}
 }
 
-// one is plan.option(flag, id=None): the option with this flag and id, or None.
-func one(
+// oneOption is plan.option(flag, id=None): the option with this flag and id, or None.
+func oneOption(
 	p *plan.Plan,
 ) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
 	return func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value,
@@ -90,15 +93,15 @@ func one(
 }
 
 func optionValue(o plan.Option) starlark.Value {
-	return record("option", starlark.StringDict{
-		"flag": starlark.String(o.Flag), "value": text(o.Value), "props": properties(o),
-		"text": starlark.String(words(o)),
+	return recordValue("option", starlark.StringDict{
+		"flag": starlark.String(o.Flag), "value": textValue(o.Value), "props": optionProperties(o),
+		"text": starlark.String(optionWords(o)),
 	})
 }
 
-// properties returns the properties as they are spelled on the command line;
+// optionProperties returns the properties as they are spelled on the command line;
 // one that is repeated has a list.
-func properties(o plan.Option) *starlark.Dict {
+func optionProperties(o plan.Option) *starlark.Dict {
 	values := map[string][]starlark.Value{}
 	var keys []string
 	for _, p := range o.Properties {
@@ -107,7 +110,7 @@ func properties(o plan.Option) *starlark.Dict {
 		}
 		value := p.Value
 		if p.Descriptor != "" {
-			value = symbolic(p.Descriptor)
+			value = descriptorName(p.Descriptor)
 		}
 		values[p.Key] = append(values[p.Key], starlark.String(value))
 	}
@@ -117,14 +120,14 @@ func properties(o plan.Option) *starlark.Dict {
 		if len(values[key]) > 1 {
 			value = starlark.NewList(values[key])
 		}
-		set(d, key, value)
+		setItem(d, key, value)
 	}
 	return d
 }
 
-func words(o plan.Option) string {
+func optionWords(o plan.Option) string {
 	text := ""
-	for i, w := range o.Words(symbolic) {
+	for i, w := range o.Words(descriptorName) {
 		if i > 0 {
 			text += " "
 		}
@@ -133,22 +136,23 @@ func words(o plan.Option) string {
 	return text
 }
 
-func symbolic(descriptor string) string { return "<" + descriptor + ">" }
+func descriptorName(descriptor string) string { return "<" + descriptor + ">" }
 
 func helperValue(p plan.Process) starlark.Value {
 	var argv []string
 	for _, o := range p.Args {
-		argv = append(argv, o.Words(symbolic)...)
+		argv = append(argv, o.Words(descriptorName)...)
 	}
-	return record("process", starlark.StringDict{
-		"name": text(p.Name), "executable": text(p.Executable), "dir": text(p.Dir), "argv": texts(argv),
-		"ready": text(p.Ready),
+	return recordValue("process", starlark.StringDict{
+		"name": textValue(p.Name), "executable": textValue(p.Executable), "dir": textValue(p.Dir),
+		"argv":  textValues(argv),
+		"ready": textValue(p.Ready),
 	})
 }
 
 func fileValue(f plan.CopyOnce) starlark.Value {
-	return record("file", starlark.StringDict{
-		"source": text(f.From), "to": text(f.To), "kind": text(f.Kind),
+	return recordValue("file", starlark.StringDict{
+		"source": textValue(f.From), "to": textValue(f.To), "kind": textValue(f.Kind),
 		"same_size": starlark.Bool(f.SameSize),
 	})
 }
@@ -157,23 +161,24 @@ func tapValue(t plan.Tap) starlark.Value {
 	forward := func(f plan.Forward) starlark.Value {
 		return starlark.String(fmt.Sprintf("%s:%s:%d-%d", f.Protocol, f.Address, f.Host, f.Guest))
 	}
-	return record("tap", starlark.StringDict{
-		"name": text(t.Name), "bridge": text(t.Bridge), "subnet": text(t.Subnet), "mac": text(t.MAC),
-		"hostname": text(t.Hostname), "ports": list(t.Forwards, forward), "all_ports_but": keptPorts(t),
-		"lease": lease(t.Lease), "filter": starlark.Bool(t.Filter),
+	return recordValue("tap", starlark.StringDict{
+		"name": textValue(t.Name), "bridge": textValue(t.Bridge), "subnet": textValue(t.Subnet),
+		"mac":      textValue(t.MAC),
+		"hostname": textValue(t.Hostname), "ports": listValue(t.Forwards, forward), "all_ports_but": keptPorts(t),
+		"lease": leaseValue(t.Lease), "filter": starlark.Bool(t.Filter),
 	})
 }
 
-// lease is None if the runner gives the guest no address.
-func lease(l *plan.Lease) starlark.Value {
+// leaseValue is None if the runner gives the guest no address.
+func leaseValue(l *plan.Lease) starlark.Value {
 	if l == nil {
 		return starlark.None
 	}
 	route := func(r plan.Route) starlark.Value { return starlark.String(r.To + "-" + r.Via) }
 	word := func(s string) starlark.Value { return starlark.String(s) }
-	return record("lease", starlark.StringDict{
-		"address": text(l.Address), "gateway": text(l.Gateway), "nameservers": list(l.Nameservers, word),
-		"search": list(l.Search, word), "routes": list(l.Routes, route),
+	return recordValue("lease", starlark.StringDict{
+		"address": textValue(l.Address), "gateway": textValue(l.Gateway), "nameservers": listValue(l.Nameservers, word),
+		"search": listValue(l.Search, word), "routes": listValue(l.Routes, route),
 	})
 }
 
@@ -182,26 +187,26 @@ func keptPorts(t plan.Tap) starlark.Value {
 	if t.AllPorts == nil {
 		return starlark.None
 	}
-	return list(t.AllPorts.Keep, func(port int) starlark.Value { return starlark.MakeInt(port) })
+	return listValue(t.AllPorts.Keep, func(port int) starlark.Value { return starlark.MakeInt(port) })
 }
 
-func record(name string, fields starlark.StringDict) starlark.Value {
+func recordValue(name string, fields starlark.StringDict) starlark.Value {
 	return starlarkstruct.FromStringDict(starlark.String(name), fields)
 }
 
-// text is None for what is not there.
-func text(s string) starlark.Value {
+// textValue is None for what is not there.
+func textValue(s string) starlark.Value {
 	if s == "" {
 		return starlark.None
 	}
 	return starlark.String(s)
 }
 
-func texts(words []string) starlark.Value {
-	return list(words, func(w string) starlark.Value { return starlark.String(w) })
+func textValues(words []string) starlark.Value {
+	return listValue(words, func(w string) starlark.Value { return starlark.String(w) })
 }
 
-func list[T any](from []T, convert func(T) starlark.Value) starlark.Value {
+func listValue[T any](from []T, convert func(T) starlark.Value) starlark.Value {
 	values := make([]starlark.Value, len(from))
 	for i, v := range from {
 		values[i] = convert(v)
@@ -209,16 +214,16 @@ func list[T any](from []T, convert func(T) starlark.Value) starlark.Value {
 	return starlark.NewList(values)
 }
 
-func dict(from map[string]string) starlark.Value {
+func dictValue(from map[string]string) starlark.Value {
 	d := starlark.NewDict(len(from))
 	for key, value := range from {
-		set(d, key, starlark.String(value))
+		setItem(d, key, starlark.String(value))
 	}
 	return d
 }
 
-// set can't fail: the dict is new, and strings can be hashed.
-func set(d *starlark.Dict, key string, value starlark.Value) {
+// setItem can't fail: the dict is new, and strings can be hashed.
+func setItem(d *starlark.Dict, key string, value starlark.Value) {
 	if err := d.SetKey(starlark.String(key), value); err != nil {
 		panic(err)
 	}

@@ -55,7 +55,7 @@ func format(results []vmtypestest.Result) string {
 			verdict = "is updated"
 		}
 		fmt.Fprintf(&b, "%s %s\n", r.Name(), verdict)
-		for _, text := range append([]string{r.Output, r.Changes}, texts(r.Failures)...) {
+		for _, text := range append([]string{r.Output, r.Changes}, textValues(r.Failures)...) {
 			if text = strings.TrimSuffix(text, "\n"); text != "" {
 				b.WriteString("  " + strings.ReplaceAll(text, "\n", "\n  ") + "\n")
 			}
@@ -64,7 +64,7 @@ func format(results []vmtypestest.Result) string {
 	return b.String()
 }
 
-func texts(failures []vmtypestest.Failure) []string {
+func textValues(failures []vmtypestest.Failure) []string {
 	var list []string
 	for _, f := range failures {
 		list = append(list, f.Error())

@@ -18,12 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
+	"vmop/internal/spelling"
 	"vmop/manager/snapshot"
-	"vmop/spelling"
 )
 
-// vmSnapshots are VirtualMachineSnapshots.
+// vmSnapshots returns the noun for VirtualMachineSnapshots.
 func vmSnapshots() noun {
 	list := func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
 		return c.vmSnapshots.List(ctx, o)
@@ -31,7 +31,7 @@ func vmSnapshots() noun {
 	return noun{"snapshot", "vmsnapshot", "virtualmachinesnapshot." + v1.GroupName, list}
 }
 
-// diskSnapshots are VirtualDiskSnapshots.
+// diskSnapshots returns the noun for VirtualDiskSnapshots.
 func diskSnapshots() noun {
 	list := func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
 		return c.diskSnapshots.List(ctx, o)
@@ -39,7 +39,7 @@ func diskSnapshots() noun {
 	return noun{"snapshot", "vdsnapshot", "virtualdisksnapshot." + v1.GroupName, list}
 }
 
-// An anySnapshot is a snapshot of either kind.
+// anySnapshot is a VirtualMachineSnapshot or a VirtualDiskSnapshot.
 type anySnapshot struct {
 	noun
 
@@ -48,15 +48,16 @@ type anySnapshot struct {
 	phase           v1.SnapshotPhase
 	reason, message string
 	consistent      *bool
-	why             string // why it isn't consistent
+	why             string // reason why it isn't consistent
 	created         time.Time
 	object          metav1.Object
 }
 
-// ofDisk reports whether it is a VirtualDiskSnapshot.
+// ofDisk reports whether the snapshot is a VirtualDiskSnapshot.
 func (s anySnapshot) ofDisk() bool { return s.kind == diskSnapshots().kind }
 
-// checkOfVM returns an error, which says what can be made of it, unless it is a VirtualMachineSnapshot.
+// checkOfVM returns an error if the snapshot is a VirtualDiskSnapshot. The error explains how to use such a
+// snapshot.
 func (s anySnapshot) checkOfVM() error {
 	if !s.ofDisk() {
 		return nil
@@ -67,7 +68,7 @@ func (s anySnapshot) checkOfVM() error {
 	}
 }
 
-// String is the name by which the snapshot is meant, whatever others there are.
+// String returns a name that identifies the snapshot even if the other kind has a snapshot of the same name.
 func (s anySnapshot) String() string { return s.short + "/" + s.name }
 
 func viewOfVM(of *v1.VirtualMachineSnapshot) anySnapshot {
@@ -88,7 +89,7 @@ func viewOfDisk(of *v1.VirtualDiskSnapshot) anySnapshot {
 	}
 }
 
-// whyNot says why a snapshot isn't consistent.
+// whyNot returns the reason why a snapshot isn't consistent.
 func whyNot(conditions []metav1.Condition) string {
 	if c := meta.FindStatusCondition(conditions, v1.SnapshotConditionConsistent); c != nil {
 		return c.Message
@@ -96,8 +97,8 @@ func whyNot(conditions []metav1.Condition) string {
 	return ""
 }
 
-// snapshots returns the snapshots of the namespace, those of VMs first.
-func (c *cluster) snapshots(ctx context.Context) (all []anySnapshot, err error) {
+// listSnapshots returns the snapshots of the namespace, VM snapshots first.
+func (c *cluster) listSnapshots(ctx context.Context) (all []anySnapshot, err error) {
 	vms, err := c.vmSnapshots.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, unknownKind(err)
@@ -115,11 +116,11 @@ func (c *cluster) snapshots(ctx context.Context) (all []anySnapshot, err error) 
 	return all, nil
 }
 
-// snapshot returns the snapshot that is meant by NAME, vmsnapshot/NAME or vdsnapshot/NAME.
-func (c *cluster) snapshot(ctx context.Context, text string) (anySnapshot, error) {
+// findSnapshot returns the snapshot for NAME, vmsnapshot/NAME or vdsnapshot/NAME.
+func (c *cluster) findSnapshot(ctx context.Context, text string) (anySnapshot, error) {
 	found, err := c.snapshotsMeant(ctx, text)
 	if err == nil && len(found) > 1 {
-		err = cli.UsageError{Err: fmt.Errorf("there are several snapshots %s: want %s or %s", text, found[0], found[1])}
+		err = cli.UsageError{Err: fmt.Errorf("there are several snapshots %s: use %s or %s", text, found[0], found[1])}
 	}
 	if err != nil {
 		return anySnapshot{}, err
@@ -127,8 +128,8 @@ func (c *cluster) snapshot(ctx context.Context, text string) (anySnapshot, error
 	return found[0], nil
 }
 
-// snapshotOfVM returns the snapshot that is meant where only one of a VM can be: vmsnapshot/NAME or NAME, even if a
-// disk's is called so, too. The error says what can be made of a disk's.
+// snapshotOfVM returns the VirtualMachineSnapshot for vmsnapshot/NAME or NAME, even if a VirtualDiskSnapshot has
+// the same name. If only a VirtualDiskSnapshot exists, the error explains how to use it.
 func (c *cluster) snapshotOfVM(ctx context.Context, text string) (anySnapshot, error) {
 	found, err := c.snapshotsMeant(ctx, text)
 	if err != nil {
@@ -137,15 +138,16 @@ func (c *cluster) snapshotOfVM(ctx context.Context, text string) (anySnapshot, e
 	return found[0], found[0].checkOfVM()
 }
 
-// snapshotsMeant returns the snapshots that a text can mean, at least one, one of a VM first.
+// snapshotsMeant returns the snapshots that a text can refer to, VM snapshots first. It returns at least one
+// snapshot or an error.
 func (c *cluster) snapshotsMeant(ctx context.Context, text string) (found []anySnapshot, err error) {
-	all, err := c.snapshots(ctx)
+	all, err := c.listSnapshots(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, s := range all {
-		if s.noun.name(text) == s.name {
+		if s.noun.bareName(text) == s.name {
 			found = append(found, s)
 		}
 		names = append(names, s.name)
@@ -174,7 +176,7 @@ func printSnapshots(cmd *cobra.Command, form string, all []anySnapshot) error {
 				return err
 			}
 		}
-		s.object.SetManagedFields(nil) // as kubectl shows objects
+		s.object.SetManagedFields(nil) // like kubectl
 		objects = append(objects, s.object)
 		consistent := "-"
 		if s.consistent != nil {
@@ -197,14 +199,14 @@ func printSnapshots(cmd *cobra.Command, form string, all []anySnapshot) error {
 	return cli.Table(out, rows)
 }
 
-// listOf returns objects of any kinds as one.
+// listOf returns a List object of objects of any kind.
 func listOf(objects ...metav1.Object) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "List", "items": append([]metav1.Object{}, objects...)}
 }
 
 // awaitMade waits until a snapshot is ready, warns if it isn't consistent, and returns it.
 func (c *cluster) awaitMade(ctx context.Context, cmd *cobra.Command, s anySnapshot) (anySnapshot, error) {
-	now, err := c.awaitSnapshot(ctx, cmd, s, s.made)
+	now, err := c.awaitSnapshot(ctx, cmd, s, s.isMade)
 	switch {
 	case errors.As(err, new(cli.SignalError)), errors.Is(err, errTimeout):
 		cmd.PrintErrf("the snapshot %s is still being made: kubectl vmop snapshot list\n", s.name)
@@ -215,8 +217,8 @@ func (c *cluster) awaitMade(ctx context.Context, cmd *cobra.Command, s anySnapsh
 	return now, err
 }
 
-// made is the goal that a snapshot is ready.
-func (s anySnapshot) made(now *anySnapshot) (bool, error) {
+// isMade is the goal of a ready snapshot.
+func (s anySnapshot) isMade(now *anySnapshot) (bool, error) {
 	switch {
 	case now == nil, now.uid != s.uid, now.phase == v1.SnapshotTerminating:
 		return false, fmt.Errorf("the snapshot %s has been deleted meanwhile", s.name)
@@ -231,7 +233,8 @@ func (s anySnapshot) made(now *anySnapshot) (bool, error) {
 	return now.phase == v1.SnapshotReady, nil
 }
 
-// awaitSnapshot waits until a snapshot, nil if there is none, is as wanted, shows how far it is, and returns it.
+// awaitSnapshot waits until a snapshot reaches a goal, shows its progress, and returns it. The goal is called
+// with nil if the snapshot does not exist.
 func (c *cluster) awaitSnapshot(
 	ctx context.Context, cmd *cobra.Command, s anySnapshot, wanted func(*anySnapshot) (bool, error),
 ) (anySnapshot, error) {
@@ -240,7 +243,7 @@ func (c *cluster) awaitSnapshot(
 	check := func(now *anySnapshot) (bool, error) {
 		reached, err := wanted(now)
 		if now != nil && !reached && err == nil {
-			text := awaited(string(now.phase), now.reason, now.message)
+			text := pendingText(string(now.phase), now.reason, now.message)
 			shown.Show(string(now.phase)+now.reason, "snapshot "+now.name+": "+text)
 		}
 		return reached, err

@@ -12,45 +12,45 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A goal reports whether a VM is as it was waited for. An error ends the wait. vm is nil when
-// there is none.
+// goal reports whether a VM has reached the expected state. An error ends the wait. vm is nil if the VM does not
+// exist.
 type goal func(vm *v1.VirtualMachine) (reached bool, err error)
 
-// await waits until a VM is as wanted, and returns it.
-func (c *cluster) await(ctx context.Context, name string, wanted goal) (*v1.VirtualMachine, error) {
+// awaitVM waits until a VM reaches a goal, and returns it.
+func (c *cluster) awaitVM(ctx context.Context, name string, wanted goal) (*v1.VirtualMachine, error) {
 	vm, err := awaitObject(ctx, c.vms, name, wanted)
 	if vm != nil {
-		typed(vm)
+		withKind(vm)
 	}
-	return vm, c.explain(name, err)
+	return vm, c.explainVM(name, err)
 }
 
-// An object is a pointer to a resource.
+// object is a pointer to a resource.
 type object[T any] interface {
 	*T
 	GetResourceVersion() string
 }
 
-// A source is a client of a kind of resources.
+// source is a client for a kind of resources.
 type source[P any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (P, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// retry is the pause before a watch that has failed is begun again.
+// retry is the pause before a failed watch is started again.
 const retry = time.Second
 
-// awaited returns what a status says of which more is to come. That no manager has seen an object yet is what each one
-// says when it has just been made.
-func awaited(phase, reason, message string) string {
+// pendingText describes what an unfinished object is waiting for. Every new object has a status that claims that no
+// manager has seen it.
+func pendingText(phase, reason, message string) string {
 	if reason == "NotSeen" {
 		return "waiting for the manager (kubectl get deployment vm-operator)"
 	}
 	return cmp.Or(message, phase)
 }
 
-// awaitObject waits until a resource is as wanted, nil if there is none, and returns it. An error of wanted ends
-// the wait.
+// awaitObject waits until a resource reaches a goal, and returns it. wanted is called with nil if the resource
+// does not exist; its error ends the wait.
 func awaitObject[T any, P object[T]](
 	ctx context.Context, client source[P], name string, wanted func(P) (bool, error),
 ) (P, error) {
@@ -60,7 +60,7 @@ func awaitObject[T any, P object[T]](
 		case apierrors.IsNotFound(err):
 			now = nil
 		case err != nil:
-			return nil, because(ctx, err)
+			return nil, causeOf(ctx, err)
 		}
 		if reached, err := wanted(now); reached || err != nil {
 			return now, err
@@ -69,23 +69,23 @@ func awaitObject[T any, P object[T]](
 		if now != nil {
 			since = now.GetResourceVersion()
 		}
-		if now, reached, err := follow(ctx, client, name, since, wanted); reached || err != nil {
+		if now, reached, err := followUntil(ctx, client, name, since, wanted); reached || err != nil {
 			return now, err
 		}
 	}
 }
 
-// follow waits for a change after which a resource is as wanted. If the watch ends before, there is no error.
-func follow[T any, P object[T]](
+// followUntil waits for a change that makes a resource reach a goal. It returns no error if the watch ends first.
+func followUntil[T any, P object[T]](
 	ctx context.Context, client source[P], name, since string, wanted func(P) (bool, error),
 ) (P, bool, error) {
-	w, err := client.Watch(ctx, named(name, since))
+	w, err := client.Watch(ctx, selectByName(name, since))
 	if err == nil {
 		defer w.Stop()
 		for e := range w.ResultChan() {
 			now, is := e.Object.(any).(P)
 			if !is {
-				return nil, false, nil // what was watched is too old, for example
+				return nil, false, nil // the watched version is too old, for example
 			}
 			if e.Type == watch.Deleted {
 				now = nil
@@ -103,8 +103,8 @@ func follow[T any, P object[T]](
 	}
 }
 
-// because returns the context's error if it explains err.
-func because(ctx context.Context, err error) error {
+// causeOf returns the context's error if it explains err.
+func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -24,31 +24,32 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/objects"
+	"vmop/internal/cli"
+	"vmop/manager/vm/objects"
 	"vmop/qmp"
 )
 
 func newBundle(f *flags) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "support-bundle NAME", Short: "Collect into a file what an engineer needs to help", GroupID: groupLook,
-		Long: "support-bundle writes NAME-support.tar.gz: the definition without cloud-init data, the pod, claims and\n" +
-			"events, the runner's log, status, metrics and plan, and QEMU's answers to query commands. Passwords in\n" +
-			"addresses are removed. What could not be had is in errors.txt. Look through it before you hand it on.",
+		Use: "support-bundle NAME", Short: "Collect diagnostic data in a file", GroupID: groupLook,
+		Long: "Collect diagnostic data in NAME-support.tar.gz: the definition without cloud-init data,\n" +
+			"the pod, claims and events, the runner's log, status, metrics and plan, and QEMU's\n" +
+			"answers to query commands. Passwords in addresses are removed. Items that could not be\n" +
+			"collected are listed in errors.txt. Review the bundle before you share it.",
 	}
 	f.oneVM(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write to; - is standard output")
 	cli.CompleteFile(cmd, "file", "gz")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
-		b := &bundle{files: map[string][]byte{}, passwords: passwords()}
-		b.collect(cmd.Context(), c, vm)
+		b := &bundle{files: map[string][]byte{}, passwords: passwordsInAddresses()}
+		b.collectFiles(cmd.Context(), c, vm)
 		var text bytes.Buffer
-		if err := b.write(&text, vm.Name+"-support/", time.Now()); err != nil {
+		if err := b.writeArchive(&text, vm.Name+"-support/", time.Now()); err != nil {
 			return err
 		}
 		if file == "-" {
@@ -65,7 +66,7 @@ func newBundle(f *flags) *cobra.Command {
 	return cmd
 }
 
-// A bundle is files for an engineer.
+// bundle contains files for a support engineer.
 type bundle struct {
 	mu    sync.Mutex
 	files map[string][]byte
@@ -73,58 +74,60 @@ type bundle struct {
 	passwords *regexp.Regexp
 }
 
-// add keeps a file, or why there is none.
-func (b *bundle) add(name string, text []byte, err error) {
+// addFile stores a file, or the error of creating it.
+func (b *bundle) addFile(name string, text []byte, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
-		b.files["errors.txt"] = fmt.Appendf(b.files["errors.txt"], "%s: %s\n", name, cli.Printable(describe(err)))
+		b.files["errors.txt"] = fmt.Appendf(b.files["errors.txt"], "%s: %s\n", name, cli.Printable(errorText(err)))
 	}
 	if len(text) > 0 {
 		b.files[name] = b.passwords.ReplaceAll(text, []byte("${1}***@"))
 	}
 }
 
-// addYAML keeps an object.
+// addYAML stores an object as YAML.
 func (b *bundle) addYAML(name string, object any, err error) {
 	if err != nil {
-		b.add(name, nil, err)
+		b.addFile(name, nil, err)
 		return
 	}
 	text, err := yaml.Marshal(object)
-	b.add(name, text, err)
+	b.addFile(name, text, err)
 }
 
-// passwords finds user and password in addresses.
-func passwords() *regexp.Regexp { return regexp.MustCompile(`([a-zA-Z][-+.a-zA-Z0-9]*://)[^/@\s"']+@`) }
+// passwordsInAddresses matches the user and password in addresses.
+func passwordsInAddresses() *regexp.Regexp {
+	return regexp.MustCompile(`([a-zA-Z][-+.a-zA-Z0-9]*://)[^/@\s"']+@`)
+}
 
-// concurrent is how many requests are made at a time.
+// concurrent is the maximum number of concurrent requests.
 const concurrent = 6
 
-// collect gets all files.
-func (b *bundle) collect(ctx context.Context, c *cluster, vm *v1.VirtualMachine) {
+// collectFiles creates all files.
+func (b *bundle) collectFiles(ctx context.Context, c *cluster, vm *v1.VirtualMachine) {
 	b.addYAML("definition.yaml", withoutSecrets(vm), nil)
-	claims, err := c.claims(ctx, vm.Name)
+	claims, err := c.claimsOf(ctx, vm.Name)
 	for i := range claims {
 		claims[i].ManagedFields = nil
 	}
 	b.addYAML("claims.yaml", claims, err)
-	subjects, err := c.subjects(ctx, vm)
-	b.add("events.txt", nil, err)
-	events, err := c.events(ctx, subjects)
+	subjects, err := c.eventSubjects(ctx, vm)
+	b.addFile("events.txt", nil, err)
+	events, err := c.eventsOf(ctx, subjects)
 	var list bytes.Buffer
 	for _, e := range events {
 		row := append([]string{lastSeen(e).UTC().Format(time.RFC3339)}, eventRow(e, time.Now())[1:]...)
-		_ = cli.Table(&list, [][]string{row}) // a buffer takes everything
+		_ = cli.Table(&list, [][]string{row}) // a buffer never fails
 	}
-	b.add("events.txt", list.Bytes(), err)
+	b.addFile("events.txt", list.Bytes(), err)
 	p, err := podOf(vm)
 	if err != nil {
-		b.add("pod.yaml", nil, err)
+		b.addFile("pod.yaml", nil, err)
 		return
 	}
 	if object, err := c.core.Pods(c.namespace).Get(ctx, p.Name, metav1.GetOptions{}); err != nil {
-		b.add("pod.yaml", nil, err)
+		b.addFile("pod.yaml", nil, err)
 	} else {
 		object.ManagedFields = nil
 		b.addYAML("pod.yaml", object, nil)
@@ -134,25 +137,25 @@ func (b *bundle) collect(ctx context.Context, c *cluster, vm *v1.VirtualMachine)
 			Container: objects.ContainerName, Previous: previous,
 		}).DoRaw(ctx)
 		if previous && err != nil {
-			continue // there is none
+			continue // no previous log
 		}
-		b.add(file, text, err)
+		b.addFile(file, text, err)
 	}
-	b.query(ctx, c, vm)
+	b.queryRunner(ctx, c, vm)
 }
 
-// query asks the runner, and QEMU.
-func (b *bundle) query(ctx context.Context, c *cluster, vm *v1.VirtualMachine) {
-	client := c.runner(ctx, vm)
+// queryRunner queries the runner and QEMU.
+func (b *bundle) queryRunner(ctx context.Context, c *cluster, vm *v1.VirtualMachine) {
+	client := c.runnerClient(ctx, vm)
 	var group errgroup.Group
 	group.SetLimit(concurrent)
 	ask := func(name string, get func(context.Context, io.Writer) error) {
 		group.Go(func() error {
-			ctx, cancel := patient(ctx)
+			ctx, cancel := boundRequest(ctx)
 			defer cancel()
 			var text bytes.Buffer
 			err := get(ctx, &text)
-			b.add(name, text.Bytes(), err)
+			b.addFile(name, text.Bytes(), err)
 			return nil
 		})
 	}
@@ -162,22 +165,22 @@ func (b *bundle) query(ctx context.Context, c *cluster, vm *v1.VirtualMachine) {
 		s, err := client.Status(ctx)
 		return errors.Join(err, cli.PrintValue(w, "json", s))
 	})
-	for _, command := range queries() {
+	for _, command := range readOnlyQueries() {
 		ask("qmp/"+command+".json", func(ctx context.Context, w io.Writer) error {
 			answer, err := client.QMP(ctx, qmp.Command{Execute: command})
 			var refused *qmp.Error
 			if errors.As(err, &refused) {
-				_, err = io.WriteString(w, refused.Error()+"\n") // QEMU has no such device, for example
+				_, err = io.WriteString(w, refused.Error()+"\n") // QEMU lacks the device, for example
 				return err
 			}
 			return errors.Join(err, cli.PrintValue(w, "json", answer))
 		})
 	}
-	_ = group.Wait() // none fails
+	_ = group.Wait() // the functions return no errors
 }
 
-// queries are the commands of QMP that only read.
-func queries() []string {
+// readOnlyQueries returns the read-only commands of QMP.
+func readOnlyQueries() []string {
 	return []string{
 		"query-balloon", "query-block", "query-block-jobs", "query-blockstats", "query-chardev", "query-cpus-fast",
 		"query-hotpluggable-cpus", "query-iothreads", "query-jobs", "query-kvm", "query-memdev", "query-memory-devices",
@@ -186,11 +189,11 @@ func queries() []string {
 	}
 }
 
-// removed stands for data that may have secrets.
+// removed replaces data that may contain secrets.
 const removed = `"(removed)"`
 
-// withoutSecrets returns a VM without what may have secrets: cloud-init data, passwords in
-// addresses, and the copy of all that which kubectl keeps.
+// withoutSecrets returns a VM without data that may contain secrets: cloud-init data, passwords in addresses, and
+// kubectl's copy of them.
 func withoutSecrets(vm *v1.VirtualMachine) *v1.VirtualMachine {
 	out := vm.DeepCopy()
 	out.ManagedFields = nil
@@ -217,13 +220,13 @@ func withoutSecrets(vm *v1.VirtualMachine) *v1.VirtualMachine {
 		for name := range options {
 			options[name] = json.RawMessage(removed)
 		}
-		o.Raw, _ = json.Marshal(options) // texts can be encoded
+		o.Raw, _ = json.Marshal(options) // strings can be encoded
 	}
 	return out
 }
 
-// write writes the files, below a folder.
-func (b *bundle) write(w io.Writer, folder string, now time.Time) error {
+// writeArchive writes the files as an archive below a folder.
+func (b *bundle) writeArchive(w io.Writer, folder string, now time.Time) error {
 	zip := gzip.NewWriter(w)
 	archive := tar.NewWriter(zip)
 	for _, name := range slices.Sorted(maps.Keys(b.files)) {

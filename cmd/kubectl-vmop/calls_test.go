@@ -9,5 +9,5 @@ import (
 // What the documents have readers type is taken.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
-	pages.Require(t, "../..", "kubectl vmop", newCommand, 120)
+	pages.Require(t, "../..", "kubectl vmop", newPluginCommand, 120)
 }

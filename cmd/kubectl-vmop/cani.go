@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
-// A need is what the API server must allow for a verb of this program.
+// need is a permission in the cluster that a verb of this program requires.
 type need struct{ verb, group, resource, subresource string }
 
-// String is as kubectl writes it.
+// String returns the permission in kubectl's notation.
 func (n need) String() string {
 	text := n.verb + " " + n.resource
 	if n.subresource != "" {
@@ -26,8 +26,8 @@ func (n need) String() string {
 	return text
 }
 
-// needs returns what verbs of this program need besides reading the VM.
-func needs() map[string]need {
+// verbNeeds returns the permissions that the verbs of this program require, in addition to reading the VM.
+func verbNeeds() map[string]need {
 	all := map[string]need{
 		"get": {"get", v1.GroupName, "vms", ""}, "create": {"create", v1.GroupName, "vms", ""},
 		"delete": {"delete", v1.GroupName, "vms", ""}, "expose": {"create", "", "services", ""},
@@ -63,10 +63,10 @@ func needs() map[string]need {
 
 func newCanI(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "can-i [VERB] [NAME]", Short: "Say whether you may do something with a VM", GroupID: groupLook,
-		Long: "can-i asks the API server whether it allows what a verb of this program needs; without VERB it lists\n" +
-			"all. The exit code is 0 for yes and 1 for no. spec.permissions is about the manager's pages, not\n" +
-			"about this.",
+		Use: "can-i [VERB] [NAME]", Short: "Check your permissions for a VM", GroupID: groupLook,
+		Long: "Check whether the API server allows you what a verb of this program needs. Without VERB\n" +
+			"all verbs are listed. The exit code is 0 for yes and 1 for no. spec.permissions applies\n" +
+			"to the manager's pages only.",
 		Example:           "  kubectl vmop can-i console web\n  kubectl vmop can-i",
 		ValidArgsFunction: cobra.FixedCompletions(canVerbs(), cobra.ShellCompDirectiveNoFileComp),
 	}
@@ -78,12 +78,12 @@ func newCanI(f *flags) *cobra.Command {
 			return nil
 		}
 		if verb, _ := canVerb(args); !slices.Contains(canVerbs(), verb) {
-			return cli.UsageError{Err: fmt.Errorf("can-i %s: want one of %s", verb, strings.Join(canVerbs(), ", "))}
+			return cli.UsageError{Err: fmt.Errorf("can-i %s: must be one of %s", verb, strings.Join(canVerbs(), ", "))}
 		}
 		return nil
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.connect(cmd)
+		c, err := f.connectTo(cmd)
 		if err != nil {
 			return err
 		}
@@ -91,8 +91,8 @@ func newCanI(f *flags) *cobra.Command {
 			return c.listRights(cmd)
 		}
 		verb, rest := canVerb(args)
-		name, _ := split(rest)
-		missing, err := c.missing(cmd, verb, disks().name(name))
+		name, _ := splitName(rest)
+		missing, err := c.missingRight(cmd, verb, diskNoun().bareName(name))
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func newCanI(f *flags) *cobra.Command {
 	return cmd
 }
 
-// canVerb takes the verb off the arguments: VERB, or disk VERB and snapshot VERB.
+// canVerb splits the verb off the arguments: VERB, disk VERB or snapshot VERB.
 func canVerb(args []string) (verb string, rest []string) {
 	if len(args) > 1 && slices.Contains([]string{"disk", "pool", "snapshot"}, args[0]) {
 		return args[0] + " " + args[1], args[2:]
@@ -117,7 +117,7 @@ func canVerb(args []string) (verb string, rest []string) {
 
 func canVerbs() []string {
 	var verbs []string
-	for verb := range needs() {
+	for verb := range verbNeeds() {
 		verbs = append(verbs, verb)
 	}
 	slices.Sort(verbs)
@@ -127,7 +127,7 @@ func canVerbs() []string {
 func (c *cluster) listRights(cmd *cobra.Command) error {
 	rows := [][]string{{"VERB", "ALLOWED", "WHY NOT"}}
 	for _, verb := range canVerbs() {
-		missing, err := c.missing(cmd, verb, "")
+		missing, err := c.missingRight(cmd, verb, "")
 		if err != nil {
 			return err
 		}
@@ -140,16 +140,16 @@ func (c *cluster) listRights(cmd *cobra.Command) error {
 	return cli.Table(cmd.OutOrStdout(), rows)
 }
 
-// missing returns what the user lacks for a verb; empty if nothing.
-func (c *cluster) missing(cmd *cobra.Command, verb, name string) (string, error) {
-	reviews, err := c.reviews()
+// missingRight describes the permission that the user lacks for a verb, or returns "".
+func (c *cluster) missingRight(cmd *cobra.Command, verb, name string) (string, error) {
+	reviews, err := c.reviewClient()
 	if err != nil {
 		return "", err
 	}
-	n := needs()[verb]
+	n := verbNeeds()[verb]
 	switch {
 	case n.resource == "pods" && name != "":
-		vm, err := c.vm(cmd.Context(), name)
+		vm, err := c.getVM(cmd.Context(), name)
 		if err != nil { // the user may not read it
 			vm = &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		}

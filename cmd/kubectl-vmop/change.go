@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/act"
+	"vmop/internal/cli"
+	"vmop/manager/operation/act"
 	"vmop/vmspec"
 )
 
@@ -21,16 +21,17 @@ func newResize(f *flags) *cobra.Command {
 	var cpus int64
 	var w waiting
 	cmd := &cobra.Command{
-		Use: "resize NAME [--cpus N] [--ram SIZE]", Short: "Give the guest other CPUs or RAM", GroupID: groupChange,
-		Long: "resize sets spec.vm.currentCpus and currentRam, within maximumCpus and maximumRam. A running guest\n" +
-			"gets them at once, if its drivers can; raising a maximum needs a restart (kubectl vmop edit).",
+		Use: "resize NAME [--cpus N] [--ram SIZE]", Short: "Change the CPUs or RAM of the guest", GroupID: groupChange,
+		Long: "Set spec.vm.currentCpus and currentRam, up to maximumCpus and maximumRam. A running\n" +
+			"guest changes immediately if its drivers support it. To raise a maximum, use kubectl\n" +
+			"vmop edit; that needs a restart.",
 		Example: "  kubectl vmop resize web --cpus 4 --ram 8Gi --wait",
 	}
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
 	cmd.Flags().Int64Var(&cpus, "cpus", 0, "`number` of CPUs")
 	cmd.Flags().StringVar(&ram, "ram", "", "`size` of memory, such as 8Gi")
-	w.add(cmd, "the guest has them, or the VM isn't running")
+	w.addFlags(cmd, "the guest has them, or the VM isn't running")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var number *int64
 		if cmd.Flags().Changed("cpus") {
@@ -40,26 +41,26 @@ func newResize(f *flags) *cobra.Command {
 			return cli.UsageError{Err: errors.New("what size? give --cpus, --ram or both")}
 		}
 		if _, err := resource.ParseQuantity(ram); ram != "" && err != nil {
-			return cli.UsageError{Err: fmt.Errorf("--ram %s: want a size such as 8Gi or 512Mi", ram)}
+			return cli.UsageError{Err: fmt.Errorf("--ram %s: must be a size such as 8Gi or 512Mi", ram)}
 		}
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:
 			return err
 		case m != nil:
-			return m.resize(cmd, args, number, ram, form, w)
+			return m.resizeVM(cmd, args, number, ram, form, w)
 		}
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
 		patch, err := act.Size(vm, number, ram)
 		if err != nil {
 			return err
 		}
-		if vm, err = c.patch(ctx, vm.Name, types.MergePatchType, patch); err == nil && w.wait {
-			vm, err = c.await(ctx, vm.Name, hasSize(vm.Generation, number != nil, ram != ""))
+		if vm, err = c.patchVM(ctx, vm.Name, types.MergePatchType, patch); err == nil && w.wait {
+			vm, err = c.awaitVM(ctx, vm.Name, hasSize(vm.Generation, number != nil, ram != ""))
 		}
 		if err != nil {
 			return err
@@ -69,7 +70,7 @@ func newResize(f *flags) *cobra.Command {
 	return cmd
 }
 
-// hasSize is the goal that a guest has the CPUs and the RAM of its definition.
+// hasSize is the goal of a guest with the CPUs and the RAM of its definition.
 func hasSize(generation int64, cpus, ram bool) goal {
 	return func(vm *v1.VirtualMachine) (bool, error) {
 		switch {
@@ -96,7 +97,7 @@ func hasSize(generation int64, cpus, ram bool) goal {
 func newCD(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cd", Short: "Change the medium in a CD drive", GroupID: groupChange, Args: cli.NoArguments,
-		Long: "cd changes the medium in a CD drive of a VM, also while it is running.",
+		Long: "Change the medium in a CD drive of a VM, even while the VM is running.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.UsageError{Err: errors.New("want: kubectl vmop cd insert|eject NAME …")}
 		},
@@ -118,15 +119,15 @@ func (f *flags) newMedium(use, short, done string, images int) *cobra.Command {
 	doneFlag(cmd, &form)
 	cmd.Flags().IntVar(&drive, "drive", -1, "`place` of the drive in spec.vm.disks")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		_, rest := split(args)
+		_, rest := splitName(args)
 		image := strings.Join(rest, "")
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:
 			return err
 		case m != nil:
-			return m.insert(cmd, args, drive, image, form, done)
+			return m.insertMedium(cmd, args, drive, image, form, done)
 		}
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
@@ -137,7 +138,7 @@ func (f *flags) newMedium(use, short, done string, images int) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if vm, err = c.patch(cmd.Context(), vm.Name, types.JSONPatchType, patch); err != nil {
+		if vm, err = c.patchVM(cmd.Context(), vm.Name, types.JSONPatchType, patch); err != nil {
 			return err
 		}
 		return printDone(cmd, form, vm, vmKind, vm.Name, done)
@@ -145,7 +146,7 @@ func (f *flags) newMedium(use, short, done string, images int) *cobra.Command {
 	return cmd
 }
 
-// oneDrive finds the drive that is meant, if the user has not said which.
+// oneDrive sets drive to the only possible drive if the user has not specified a drive.
 func oneDrive(vm *v1.VirtualMachine, drive *int) error {
 	return chooseDrive(vm.Name, act.Drives(vm), drive)
 }

@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/objects"
+	"vmop/internal/cli"
+	"vmop/manager/vm/objects"
 )
 
-// A cloning is what the user asks for.
+// cloning contains the user's request.
 type cloning struct {
 	vm, snapshot, name, dryRun, form string
 	start                            bool
@@ -33,17 +33,17 @@ func newClone(f *flags) *cobra.Command {
 	var o cloning
 	cmd := &cobra.Command{
 		Use: "clone VM|--snapshot SNAPSHOT NEW", GroupID: groupChange,
-		Short: "Make a VM of another one, or of a snapshot",
-		Long: "clone makes a VM with the definition and the disks of another one, by a snapshot of the name NEW, which it\n" +
-			"makes first and leaves there; or of a snapshot of a VM that is there. What two VMs can't both have, such\n" +
-			"as hardware addresses, the new one doesn't get; clone says what that is. It is stopped without --start.\n" +
-			"--dry-run prints what would be made.",
+		Short: "Create a VM from another VM or a snapshot",
+		Long: "Create a VM with the definition and the disks of another VM, or from an existing\n" +
+			"snapshot. clone first creates a snapshot with the name NEW, which is kept. Unique\n" +
+			"properties, such as hardware addresses, are left out and listed. The new VM is stopped\n" +
+			"unless --start is set. --dry-run prints the new objects.",
 		Example: "  kubectl vmop clone web web-copy\n" +
 			"  kubectl vmop clone --snapshot before-upgrade web-before --start",
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if o.vm, o.name = o.arguments(args); o.name == "" || (o.vm == "") == (o.snapshot == "") {
-			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+		if o.vm, o.name = o.splitArguments(args); o.name == "" || (o.vm == "") == (o.snapshot == "") {
+			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
 		}
 		return nil
 	}
@@ -58,7 +58,7 @@ func newClone(f *flags) *cobra.Command {
 	p.StringVar(&o.snapshot, "snapshot", "", "`name` of the VirtualMachineSnapshot")
 	vmSnapshots().completeFlag(f, cmd, "snapshot")
 	p.BoolVar(&o.start, "start", false, "start it")
-	o.required.add(cmd, "true")
+	o.required.addFlag(cmd, "true")
 	p.StringVar(&o.dryRun, "dry-run", "none",
 		"none; client (also without =VALUE): print what would be made; server: the API server checks it, too")
 	p.Lookup("dry-run").NoOptDefVal = "client"
@@ -68,10 +68,10 @@ func newClone(f *flags) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case o.dryRun != "none" && o.dryRun != "client" && o.dryRun != "server":
-			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: want none, server or client", o.dryRun)}
+			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: must be none, server or client", o.dryRun)}
 		case o.w.wait && !o.start:
 			return cli.UsageError{Err: errors.New("--wait needs --start")}
-		case o.snapshot != "" && o.required.given() != nil:
+		case o.snapshot != "" && o.required.givenValue() != nil:
 			return cli.UsageError{Err: errors.New("--" + consistencyFlag +
 				" is of a new snapshot: leave it or --snapshot out")}
 		}
@@ -79,37 +79,38 @@ func newClone(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := o.w.context(cmd.Context())
+		ctx, cancel := o.w.waitContext(cmd.Context())
 		defer cancel()
 		if o.dryRun != "none" {
 			return c.tryClone(ctx, cmd, o)
 		}
-		return c.clone(ctx, cmd, o)
+		return c.cloneVM(ctx, cmd, o)
 	}
 	return cmd
 }
 
-// arguments returns the VM, unless a snapshot is given, and the name of the new VM; "" if they are not right.
-func (o cloning) arguments(args []string) (vm, name string) {
+// splitArguments returns the VM, unless a snapshot is given, and the name of the new VM. name is "" if the arguments
+// are invalid.
+func (o cloning) splitArguments(args []string) (vm, name string) {
 	var rest []string
 	if o.snapshot == "" {
-		if vm, rest = split(args); len(rest) == 1 {
-			name = bare(rest[0])
+		if vm, rest = splitName(args); len(rest) == 1 {
+			name = bareName(rest[0])
 		}
 		return vm, name
 	}
-	if name, rest = split(args); len(rest) > 0 {
+	if name, rest = splitName(args); len(rest) > 0 {
 		name = ""
 	}
 	return "", name
 }
 
-// clone makes the VM, and the snapshot if there is none yet.
-func (c *cluster) clone(ctx context.Context, cmd *cobra.Command, o cloning) error {
-	if o.vm != "" { // before a guest is frozen for it
-		if p, err := c.sketch(ctx, o); err != nil {
+// cloneVM creates the VM and, if no snapshot is given, the snapshot.
+func (c *cluster) cloneVM(ctx context.Context, cmd *cobra.Command, o cloning) error {
+	if o.vm != "" { // check before freezing the guest
+		if p, err := c.planClone(ctx, o); err != nil {
 			return err
-		} else if err := c.check(ctx, p); err != nil {
+		} else if err := c.checkClone(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -119,10 +120,10 @@ func (c *cluster) clone(ctx context.Context, cmd *cobra.Command, o cloning) erro
 	}
 	p, err := c.planOf(ctx, from, o)
 	if err == nil {
-		err = c.check(ctx, p)
+		err = c.checkClone(ctx, p)
 	}
 	if err == nil {
-		err = c.make(ctx, p, func() (err error) {
+		err = c.makeClone(ctx, p, func() (err error) {
 			p.vm, err = c.vms.Create(ctx, p.vm, creating)
 			return err
 		})
@@ -138,20 +139,20 @@ func (c *cluster) clone(ctx context.Context, cmd *cobra.Command, o cloning) erro
 	cmd.PrintErrf("note: the snapshot %s stays, and is needed until all volumes are there, which may be at the first start; "+
 		"then: kubectl vmop snapshot remove %[1]s\n", from.Name)
 	if o.w.wait {
-		vm, err := c.await(ctx, p.vm.Name, settled(p.vm.Generation, v1.Running))
+		vm, err := c.awaitVM(ctx, p.vm.Name, isSettled(p.vm.Generation, v1.Running))
 		if err != nil {
 			return err
 		}
 		p.vm = vm
 	}
-	return p.print(cmd, o.form, "created", "created")
+	return p.printClone(cmd, o.form, "created", "created")
 }
 
-// tryClone prints what clone would make.
+// tryClone prints the objects that clone would create.
 func (c *cluster) tryClone(ctx context.Context, cmd *cobra.Command, o cloning) (err error) {
 	var p *clonePlan
 	if o.vm != "" {
-		p, err = c.sketch(ctx, o)
+		p, err = c.planClone(ctx, o)
 	} else {
 		var from *v1.VirtualMachineSnapshot
 		if from, err = c.snapshotFor(ctx, cmd, o); err == nil {
@@ -159,7 +160,7 @@ func (c *cluster) tryClone(ctx context.Context, cmd *cobra.Command, o cloning) (
 		}
 	}
 	if err == nil && o.dryRun == "server" {
-		err = c.check(ctx, p)
+		err = c.checkClone(ctx, p)
 	}
 	if err != nil {
 		return err
@@ -170,12 +171,12 @@ func (c *cluster) tryClone(ctx context.Context, cmd *cobra.Command, o cloning) (
 	if o.form == "text" && o.dryRun == "client" {
 		o.form = "yaml"
 	}
-	return p.print(cmd, o.form, "created ("+o.dryRun+" dry run)", "created ("+o.dryRun+" dry run)")
+	return p.printClone(cmd, o.form, "created ("+o.dryRun+" dry run)", "created ("+o.dryRun+" dry run)")
 }
 
-// sketch returns what would be made of a VM, of which there is no snapshot yet.
-func (c *cluster) sketch(ctx context.Context, o cloning) (*clonePlan, error) {
-	vm, err := c.vm(ctx, o.vm)
+// planClone returns the plan for cloning a VM without a snapshot.
+func (c *cluster) planClone(ctx context.Context, o cloning) (*clonePlan, error) {
+	vm, err := c.getVM(ctx, o.vm)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +195,7 @@ func (c *cluster) sketch(ctx context.Context, o cloning) (*clonePlan, error) {
 		}
 		d, err := c.disks.Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {
-			return nil, disks().explain(c, ref.Name, err)
+			return nil, diskNoun().explainObject(c, ref.Name, err)
 		}
 		volume := v1.SnapshotVolume{VirtualDiskName: d.Name, VolumeMode: d.Spec.PersistentVolumeClaim.VolumeMode}
 		if class := d.Spec.PersistentVolumeClaim.StorageClassName; class != nil {
@@ -210,7 +211,7 @@ func (c *cluster) sketch(ctx context.Context, o cloning) (*clonePlan, error) {
 	return p, err
 }
 
-// snapshotFor returns the snapshot, which is ready. It makes it if it is to be of a VM.
+// snapshotFor returns the snapshot once it is ready. It creates the snapshot if the user has specified a VM.
 func (c *cluster) snapshotFor(ctx context.Context, cmd *cobra.Command, o cloning) (*v1.VirtualMachineSnapshot, error) {
 	var s anySnapshot
 	var err error
@@ -234,7 +235,7 @@ func (c *cluster) snapshotFor(ctx context.Context, cmd *cobra.Command, o cloning
 	return s.object.(*v1.VirtualMachineSnapshot), nil
 }
 
-// planOf returns what is made of a snapshot that is ready.
+// planOf returns the plan for cloning from a ready snapshot.
 func (c *cluster) planOf(ctx context.Context, from *v1.VirtualMachineSnapshot, o cloning) (*clonePlan, error) {
 	sizes, err := c.diskSizes(ctx, from)
 	if err != nil {
@@ -243,7 +244,7 @@ func (c *cluster) planOf(ctx context.Context, from *v1.VirtualMachineSnapshot, o
 	return planClone(from, o.name, string(uuid.NewUUID()), o.start, sizes)
 }
 
-// diskSizes returns the sizes of the VirtualDisks in a snapshot that are still there.
+// diskSizes returns the sizes of the VirtualDisks in a snapshot that still exist.
 func (c *cluster) diskSizes(ctx context.Context, from *v1.VirtualMachineSnapshot) (
 	map[string]resource.Quantity, error,
 ) {
@@ -254,7 +255,7 @@ func (c *cluster) diskSizes(ctx context.Context, from *v1.VirtualMachineSnapshot
 		}
 		d, err := c.disks.Get(ctx, v.VirtualDiskName, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err): // the snapshot has what was on it
+		case apierrors.IsNotFound(err): // its data are in the snapshot
 		case err != nil:
 			return nil, err
 		default:
@@ -264,9 +265,9 @@ func (c *cluster) diskSizes(ctx context.Context, from *v1.VirtualMachineSnapshot
 	return sizes, nil
 }
 
-// check asks the API server whether it would take the VM and its disks, and makes sure that the VM doesn't get what a
-// former VM of the name has left.
-func (c *cluster) check(ctx context.Context, p *clonePlan) error {
+// checkClone asks the API server whether it would accept the VM and its disks, and makes sure that the VM does not
+// inherit claims of an earlier VM with the same name.
+func (c *cluster) checkClone(ctx context.Context, p *clonePlan) error {
 	try := metav1.CreateOptions{
 		FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll},
 	}
@@ -293,14 +294,15 @@ func (c *cluster) check(ctx context.Context, p *clonePlan) error {
 	return nil
 }
 
-// tidyTime bounds the deletion of disks for which no VM could be made.
+// tidyTime limits the deletion of disks if the VM could not be created.
 const tidyTime = 10 * time.Second
 
-// creating is how objects are created.
+// creating contains the options for creating objects.
 var creating = metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
 
-// make makes the disks, and then what has them; or nothing, if one can't be made.
-func (c *cluster) make(ctx context.Context, p *clonePlan, then func() error) (err error) {
+// makeClone creates the disks, and then calls then, which creates their user. If a step fails, it deletes the disks
+// again.
+func (c *cluster) makeClone(ctx context.Context, p *clonePlan, then func() error) (err error) {
 	var made []*v1.VirtualDisk
 	defer func() {
 		if err == nil {
@@ -325,8 +327,9 @@ func (c *cluster) make(ctx context.Context, p *clonePlan, then func() error) (er
 	return then()
 }
 
-// print reports what was made, in the form that -o says, and what was done with the VM.
-func (p *clonePlan) print(cmd *cobra.Command, form, made, done string) error {
+// printClone reports the created objects in the form given by -o. made describes the snapshot and the disks, done
+// describes the VM.
+func (p *clonePlan) printClone(cmd *cobra.Command, form, made, done string) error {
 	var all []metav1.Object
 	if p.snapshot != nil {
 		all = append(all, p.snapshot)
@@ -334,7 +337,7 @@ func (p *clonePlan) print(cmd *cobra.Command, form, made, done string) error {
 	for _, d := range p.disks {
 		all = append(all, typedDisk(d))
 	}
-	all = append(all, typed(p.vm))
+	all = append(all, withKind(p.vm))
 	if form == "json" || form == "yaml" {
 		return cli.PrintValue(cmd.OutOrStdout(), form, listOf(all...))
 	}

@@ -14,18 +14,18 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A clonePlan is a VM that is to be made of a snapshot of another one.
+// clonePlan describes a VM that is created from a snapshot of another VM.
 type clonePlan struct {
-	// snapshot is the one that is made first; nil: it is there.
+	// snapshot must be created first; nil if it exists.
 	snapshot *v1.VirtualMachineSnapshot
 
 	vm    *v1.VirtualMachine
-	disks []*v1.VirtualDisk // in the place of those that the snapshot has
-	notes []string          // what differs from the other VM, for the user
+	disks []*v1.VirtualDisk // replace the disks in the snapshot
+	notes []string          // differences from the original VM, for the user
 }
 
-// planClone returns the VM that is made of a snapshot, with a name and a uuid of its own. What two VMs can't
-// both have isn't in it. sizes are those of the VirtualDisks, where the snapshot doesn't say how large they are.
+// planClone returns the plan for a VM from a snapshot, with a new name and UUID. It omits settings that two VMs
+// can't share. sizes are the sizes of VirtualDisks, for snapshots that do not record them.
 //
 // See docs/decisions/0133-clones.md.
 func planClone(
@@ -35,7 +35,7 @@ func planClone(
 	if definition == nil {
 		return nil, fmt.Errorf("the snapshot %s has no definition of its VM", from.Name)
 	}
-	p := &clonePlan{vm: typed(&v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name}})}
+	p := &clonePlan{vm: withKind(&v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name}})}
 	spec := json.NewDecoder(bytes.NewReader(definition.Spec.Raw))
 	spec.DisallowUnknownFields()
 	if err := spec.Decode(&p.vm.Spec); err != nil {
@@ -59,7 +59,7 @@ func planClone(
 	return p, p.replaceDisks(from, sizes, func(disk string) string { return name + "-" + disk })
 }
 
-// leaveOut tells the user that a field is left out, and why.
+// leaveOut informs the user that a field is omitted, and why.
 func (p *clonePlan) leaveOut(path, why string) {
 	p.notes = append(p.notes, path+" is left out: "+why)
 }
@@ -80,7 +80,7 @@ func (p *clonePlan) setState(start bool) error {
 	return nil
 }
 
-// clearAddresses leaves out the addresses of the first VM.
+// clearAddresses omits the addresses of the original VM.
 func (p *clonePlan) clearAddresses() {
 	spec := &p.vm.Spec
 	onBridge := slices.ContainsFunc(spec.VM.Networks, func(n v1.Network) bool { return n.Tap != nil })
@@ -105,7 +105,7 @@ func (p *clonePlan) clearAddresses() {
 	}
 }
 
-// clearCloudInit leaves out by what cloud-init knows the first VM, and its addresses.
+// clearCloudInit omits the identity that cloud-init uses for the original VM, and its addresses.
 func (p *clonePlan) clearCloudInit() error {
 	c := p.vm.Spec.CloudInit
 	if c == nil {
@@ -135,7 +135,8 @@ func (p *clonePlan) clearCloudInit() error {
 	return nil
 }
 
-// hasAddress reports whether a network configuration of cloud-init, of version 1 or 2, has an address of its machine.
+// hasAddress reports whether a network configuration of cloud-init, of version 1 or 2, contains an address of the
+// machine.
 func hasAddress(config any) bool {
 	switch c := config.(type) {
 	case []any:
@@ -145,7 +146,7 @@ func hasAddress(config any) bool {
 			switch strings.ToLower(key) {
 			case "address", "addresses", "macaddress", "mac_address":
 				return true
-			case "nameservers": // whose addresses are not the machine's
+			case "nameservers": // their addresses belong to other machines
 				continue
 			}
 			if hasAddress(value) {
@@ -156,7 +157,7 @@ func hasAddress(config any) bool {
 	return false
 }
 
-// clearVolumes leaves out which volumes the first VM's claims have.
+// clearVolumes omits the references of the original VM's claims to volumes.
 func (p *clonePlan) clearVolumes() {
 	for i, d := range p.vm.Spec.VM.Disks {
 		if t := d.VolumeClaimTemplate; t != nil && (t.Spec.VolumeName != "" || t.Spec.Selector != nil) {
@@ -167,8 +168,8 @@ func (p *clonePlan) clearVolumes() {
 	}
 }
 
-// replaceDisks has the VM name disks that are made of the snapshot, in the place of those that it names; nameOf returns
-// the name of the disk for such a one.
+// replaceDisks replaces the VM's disks by disks created from the snapshot. nameOf returns the name of the new
+// disk for a disk in the snapshot.
 func (p *clonePlan) replaceDisks(
 	from *v1.VirtualMachineSnapshot, sizes map[string]resource.Quantity, nameOf func(disk string) string,
 ) error {
@@ -215,7 +216,7 @@ func (p *clonePlan) replaceDisks(
 	return err
 }
 
-// diskNames returns where a VM names VirtualDisks.
+// diskNames returns pointers to the names of VirtualDisks in a VM.
 func diskNames(vm *v1.VirtualMachine) []*string {
 	var names []*string
 	for i := range vm.Spec.VM.Disks {

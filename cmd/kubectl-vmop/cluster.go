@@ -23,20 +23,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
-// fieldManager is who owns the fields that this program writes.
+// fieldManager is the owner of the fields that this program writes.
 const fieldManager = "kubectl-vmop"
 
-// flags are those of all verbs: kubectl's, for the connection.
+// flags are the flags of all verbs: kubectl's flags for the connection.
 type flags struct {
 	rules     *clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
 	manager   managerFlags
 }
 
-func (f *flags) add(root *cobra.Command) {
+func (f *flags) addTo(root *cobra.Command) {
 	f.rules = clientcmd.NewDefaultClientConfigLoadingRules()
 	p := root.PersistentFlags()
 	p.StringVar(&f.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
@@ -46,10 +46,10 @@ func (f *flags) add(root *cobra.Command) {
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
 	clientcmd.BindOverrideFlags(&f.overrides, p, names)
 	cli.CompleteFile(root, clientcmd.RecommendedConfigPathFlag)
-	f.manager.add(root)
+	f.manager.addFlags(root)
 }
 
-// A cluster is a namespace of VMs, and who speaks with it.
+// cluster is a connection to a namespace of VMs.
 type cluster struct {
 	config    *rest.Config
 	namespace string
@@ -70,8 +70,8 @@ type cluster struct {
 	diskSnapshots *gentype.ClientWithList[*v1.VirtualDiskSnapshot, *v1.VirtualDiskSnapshotList]
 }
 
-// connect makes the clients. It sends nothing yet.
-func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
+// connectTo creates the clients. It does not send requests.
+func (f *flags) connectTo(cmd *cobra.Command) (*cluster, error) {
 	if err := takeOver(cmd); err != nil {
 		return nil, err
 	}
@@ -121,14 +121,14 @@ func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 	return c, nil
 }
 
-// An origin is what the clients of a namespace have in common.
+// origin contains the settings that the clients of a namespace share.
 type origin struct {
 	client    rest.Interface
 	codec     runtime.ParameterCodec
 	namespace string
 }
 
-// clientOf returns the client of a kind of resources.
+// clientOf returns the client for a kind of resources.
 func clientOf[T, L any, P interface {
 	*T
 	runtime.Object
@@ -141,8 +141,8 @@ func clientOf[T, L any, P interface {
 		func() P { return new(T) }, func() Q { return new(L) })
 }
 
-// reviews returns the client that asks the API server what the user may do.
-func (c *cluster) reviews() (authorization.SelfSubjectAccessReviewInterface, error) {
+// reviewClient returns the client that asks the API server about the user's permissions.
+func (c *cluster) reviewClient() (authorization.SelfSubjectAccessReviewInterface, error) {
 	client, err := authorization.NewForConfig(c.config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
@@ -150,11 +150,11 @@ func (c *cluster) reviews() (authorization.SelfSubjectAccessReviewInterface, err
 	return client.SelfSubjectAccessReviews(), nil
 }
 
-// patience bounds a question about the user.
+// patience limits a question about the user.
 const patience = 5 * time.Second
 
-// user returns the name that the API server has for the user; empty if it doesn't say.
-func (c *cluster) user(ctx context.Context) string {
+// userName returns the user's name according to the API server, or "" if unknown.
+func (c *cluster) userName(ctx context.Context) string {
 	client, err := authentication.NewForConfig(c.config)
 	if err != nil {
 		return ""
@@ -169,35 +169,35 @@ func (c *cluster) user(ctx context.Context) string {
 	return review.Status.UserInfo.Username
 }
 
-// vm returns a VM.
-func (c *cluster) vm(ctx context.Context, name string) (*v1.VirtualMachine, error) {
+// getVM returns a VM.
+func (c *cluster) getVM(ctx context.Context, name string) (*v1.VirtualMachine, error) {
 	vm, err := c.vms.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, c.explain(name, err)
+		return nil, c.explainVM(name, err)
 	}
-	return typed(vm), nil
+	return withKind(vm), nil
 }
 
-// typed gives a VM the kind that clients of Go leave out.
-func typed(vm *v1.VirtualMachine) *v1.VirtualMachine {
+// withKind sets the kind of a VM, which Go clients omit.
+func withKind(vm *v1.VirtualMachine) *v1.VirtualMachine {
 	vm.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualMachine"))
 	return vm
 }
 
-// patch changes a VM.
-func (c *cluster) patch(
+// patchVM changes a VM.
+func (c *cluster) patchVM(
 	ctx context.Context, name string, form types.PatchType, patch []byte,
 ) (*v1.VirtualMachine, error) {
 	vm, err := c.vms.Patch(ctx, name, form, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
-		return nil, c.explain(name, err)
+		return nil, c.explainVM(name, err)
 	}
-	return typed(vm), nil
+	return withKind(vm), nil
 }
 
-// explain adds to an error about a VM what the user can do.
-func (c *cluster) explain(name string, err error) error {
-	if !absent(err) {
+// explainVM adds a hint for the user to an error about a VM.
+func (c *cluster) explainVM(name string, err error) error {
+	if !isMissingObject(err) {
 		return unknownKind(err)
 	}
 	return hinted{
@@ -206,12 +206,12 @@ func (c *cluster) explain(name string, err error) error {
 	}
 }
 
-// absent reports whether an error says that there is no object of a name, whose kind the cluster has.
-func absent(err error) bool {
+// isMissingObject reports whether an error means that the cluster has the kind but no object of that name.
+func isMissingObject(err error) bool {
 	return apierrors.IsNotFound(err) && !errors.As(unknownKind(err), new(hinted))
 }
 
-// unknownKind adds to the error of a cluster that doesn't have a kind of this project what the user can do.
+// unknownKind adds a hint for the user to the error of a cluster that lacks a kind of this project.
 func unknownKind(err error) error {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
@@ -219,13 +219,14 @@ func unknownKind(err error) error {
 	}
 	if details := status.Status().Details; details != nil && slices.ContainsFunc(details.Causes,
 		func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse }) {
-		return hinted{err, "the cluster doesn't have VirtualMachines, or not this kind yet: docs/kubernetes.md"}
+		return hinted{err, "the cluster doesn't have VirtualMachines, or not this kind yet: " +
+			"docs/reference/kubernetes.md"}
 	}
 	return err
 }
 
-// named selects one object, from a version on.
-func named(name, since string) metav1.ListOptions {
+// selectByName selects one object, starting at a version.
+func selectByName(name, since string) metav1.ListOptions {
 	return metav1.ListOptions{
 		FieldSelector:   fields.OneTermEqualSelector("metadata.name", name).String(),
 		ResourceVersion: since,

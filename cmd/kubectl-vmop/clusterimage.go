@@ -12,30 +12,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/act"
 	"vmop/manager/disk"
+	"vmop/manager/operation/act"
 )
 
-// clusterPrefix is before the name of a ClusterVirtualImage, to tell it from a VirtualImage.
+// clusterPrefix precedes the name of a ClusterVirtualImage, to distinguish it from a VirtualImage.
 const clusterPrefix = "cvi/"
 
-// imageRef returns the image that a user calls NAME or vi/NAME, or cvi/NAME, if it is the cluster's.
+// imageRef returns the reference for NAME or vi/NAME, or for cvi/NAME, an image of the cluster.
 func imageRef(text string) v1.AttachedDeviceRef {
 	cluster := noun{word: "image", short: "cvi", kind: "clustervirtualimage." + v1.GroupName}
-	if name := cluster.name(text); name != text {
+	if name := cluster.bareName(text); name != text {
 		return v1.AttachedDeviceRef{Kind: v1.AttachedClusterImage, Name: name}
 	}
-	return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: images().name(text)}
+	return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: imageNoun().bareName(text)}
 }
 
-// diskRef returns the disk that a user calls NAME or vd/NAME.
+// diskRef returns the reference for NAME or vd/NAME.
 func diskRef(text string) v1.AttachedDeviceRef {
-	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: disks().name(text)}
+	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: diskNoun().bareName(text)}
 }
 
-// anyImages are VirtualImages, and ClusterVirtualImages as cvi/NAME, of which shells complete the names.
+// anyImages returns a noun for VirtualImages and for ClusterVirtualImages as cvi/NAME. Shells use it to complete
+// names.
 func anyImages() noun {
-	n := images()
+	n := imageNoun()
 	n.list = func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
 		list, err := c.images.List(ctx, o)
 		if err != nil {
@@ -55,7 +56,8 @@ func anyImages() noun {
 	return n
 }
 
-// ofCluster returns the ClusterVirtualImages; none where the user may not see them, or their kind isn't there.
+// ofCluster returns the ClusterVirtualImages. The result is empty if the user may not see them or their kind is
+// not installed.
 func (c *cluster) ofCluster(ctx context.Context, o metav1.ListOptions) ([]v1.ClusterVirtualImage, error) {
 	list, err := c.clusterImages.List(ctx, o)
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
@@ -67,7 +69,7 @@ func (c *cluster) ofCluster(ctx context.Context, o metav1.ListOptions) ([]v1.Clu
 	return list.Items, nil
 }
 
-// storedOf returns the ClusterVirtualImage of which an image is what the namespace has; nil if it is none of them.
+// storedOf returns the ClusterVirtualImage that an image of the namespace is a copy of, or nil.
 func storedOf(i *v1.VirtualImage, among []v1.ClusterVirtualImage) *v1.ClusterVirtualImage {
 	at := slices.IndexFunc(among, func(c v1.ClusterVirtualImage) bool {
 		return i.Name == disk.ClusterImageName(c.Name) && disk.IsOfCluster(&c, disk.AsDisk(i))
@@ -78,8 +80,8 @@ func storedOf(i *v1.VirtualImage, among []v1.ClusterVirtualImage) *v1.ClusterVir
 	return &among[at]
 }
 
-// imageRows returns the rows of images: of those of the namespace, then of the cluster's, with what is stored of them
-// in the namespace.
+// imageRows returns the rows of images: first the images of the namespace, then the images of the cluster with
+// the state of their copies in the namespace.
 func imageRows(list []v1.VirtualImage, all []v1.ClusterVirtualImage) [][]string {
 	rows := [][]string{{"NAME", "PHASE", "CDROM", "PROGRESS", "SIZE", "SOURCE", "AGE"}}
 	stored := map[string]*v1.VirtualImage{}

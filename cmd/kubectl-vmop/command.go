@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/control"
 )
 
@@ -27,46 +27,46 @@ const exitCodes = `Exit codes:
   124  --timeout has passed
   ssh, scp, get and describe have those of the program that they run.`
 
-func newCommand() *cobra.Command {
+func newPluginCommand() *cobra.Command {
 	var f flags
 	root := &cobra.Command{
 		Use:         "kubectl-vmop",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vmop"},
 		Short:       "Use and manage VirtualMachines of Kubernetes",
-		Long: "kubectl vmop uses and manages the VirtualMachines of a namespace, with the rights of your kubeconfig.\n" +
-			"A VM is NAME or vm/NAME. Its console, screen and ports are reached by pods/exec, or with --manager by the\n" +
-			"manager, which needs a token only.\n\n" + exitCodes,
+		Long: "Use and manage the VirtualMachines of a namespace with the permissions of your kubeconfig. A VM is NAME\n" +
+			"or vm/NAME. Console, screen and ports are reached through pods/exec, or with --manager through the\n" +
+			"manager, which needs only a token.\n\n" + exitCodes,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cli.SetUp(root, version)
-	f.add(root)
+	f.addTo(root)
 	f.completeConnection(root)
 	root.AddGroup(&cobra.Group{ID: groupPower, Title: "Start and stop:"},
 		&cobra.Group{ID: groupUse, Title: "Use the guest:"},
-		&cobra.Group{ID: groupChange, Title: "Make and change:"},
-		&cobra.Group{ID: groupLook, Title: "See and understand:"})
+		&cobra.Group{ID: groupChange, Title: "Create and change:"},
+		&cobra.Group{ID: groupLook, Title: "Examine:"})
 	root.AddCommand(newStart(&f), newStop(&f), newRestart(&f), newReset(&f),
 		newAction(&f, control.Pause, "paused", "Pause the guest",
-			"pause stops the guest's CPUs, and thereby its clock, until resume."),
-		newAction(&f, control.Resume, "resumed", "Resume a paused guest", "resume lets a paused guest continue."))
+			"Stop the guest's CPUs, and so its clock, until resume."),
+		newAction(&f, control.Resume, "resumed", "Resume a paused guest", "Continue a paused guest."))
 	root.AddCommand(newConsole(&f), newVNC(&f), newSPICE(&f), newScreenshot(&f))
 	root.AddCommand(newSSH(&f), newSCP(&f), newPortForward(&f))
-	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDisk(&f), newImage(&f),
+	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDiskCommand(&f), newImage(&f),
 		newSnapshot(&f), newClone(&f), newRestore(&f), newDelete(&f), newPool(&f))
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newTop(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
-	root.AddCommand(newMigrate(&f), newEvict(&f), newReclaim(&f), missing("migrate-cancel",
+	root.AddCommand(newMigrate(&f), newEvict(&f), newReclaim(&f), newMissingVerb("migrate-cancel",
 		"a migration is ended by deleting its operation", "kubectl get vmop, kubectl delete vmop OPERATION"))
-	root.AddCommand(missing("takeover",
+	root.AddCommand(newMissingVerb("takeover",
 		"VMs of VM-Operator are taken over by the program of the manager", "vmmanager takeover"))
-	suggest(root)
+	suggestVerbs(root)
 	return root
 }
 
-// suggest notes with verbs what users of kubectl, virtctl, d8 and virsh type.
-func suggest(root *cobra.Command) {
+// suggestVerbs registers the verbs that users of kubectl, virtctl, d8 and virsh type.
+func suggestVerbs(root *cobra.Command) {
 	words := map[string][]string{
 		"start":        {"up", "boot", "poweron", "run"},
 		"stop":         {"shutdown", "halt", "poweroff", "down", "kill", "destroy"},
@@ -101,8 +101,9 @@ func suggest(root *cobra.Command) {
 	}
 }
 
-// missing returns a verb that users look for here, and that isn't here: it says why, and what to use instead.
-func missing(name, why, instead string) *cobra.Command {
+// newMissingVerb returns a verb that users expect here but that does not exist. It prints the reason and the
+// alternative.
+func newMissingVerb(name, why, instead string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
 )
@@ -34,9 +34,9 @@ func verbs(cmd *cobra.Command) (all []string) {
 // The page has every verb with an example.
 func TestThePageHasEveryVerb(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/kubectl.md")
+	page, err := os.ReadFile("../../docs/reference/kubectl.md")
 	require.NoError(t, err)
-	for _, verb := range verbs(newCommand()) {
+	for _, verb := range verbs(newPluginCommand()) {
 		if verb != "help" && verb != "version" && !strings.HasPrefix(verb, "completion") {
 			require.Contains(t, string(page), "kubectl vmop "+verb+" ", verb)
 		}
@@ -55,7 +55,7 @@ func TestNames(t *testing.T) {
 		"omv vm-cirros": {"vm-cirros", nil},
 		"a/b":           {"a/b", nil}, "": {"", nil},
 	} {
-		name, rest := split(strings.Fields(text))
+		name, rest := splitName(strings.Fields(text))
 		require.Equal(t, want.name, name, text)
 		require.ElementsMatch(t, want.rest, rest, text)
 	}
@@ -130,7 +130,7 @@ func TestArgumentsAreFound(t *testing.T) {
 func TestAwaited(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "waiting for the manager (kubectl get deployment vm-operator)",
-		awaited("Pending", "NotSeen", "no manager has seen the disk yet: check that one is running"))
-	require.Equal(t, "the volume is being made", awaited("Pending", "Provisioning", "the volume is being made"))
-	require.Equal(t, "Ready", awaited("Ready", "", ""))
+		pendingText("Pending", "NotSeen", "no manager has seen the disk yet: check that one is running"))
+	require.Equal(t, "the volume is being made", pendingText("Pending", "Provisioning", "the volume is being made"))
+	require.Equal(t, "Ready", pendingText("Ready", "", ""))
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/cli/attach"
+	"vmop/internal/cli"
+	"vmop/internal/cli/attach"
 	"vmop/runner/control"
 )
 
@@ -19,9 +19,10 @@ func newConsole(f *flags) *cobra.Command {
 	var log bool
 	cmd := &cobra.Command{
 		Use: "console NAME", Short: "Show the guest's serial console and type on it", GroupID: groupUse,
-		Long: "console shows the serial console, beginning with the last 64 KiB of its output. On a terminal ^]\n" +
-			"disconnects; all other keys go to the guest. One client can type at a time; any number can\n" +
-			"watch. A VM that is starting is waited for. --log prints what the guest has written, and ends.",
+		Long: "Show the serial console, starting with the last 64 KiB of its output, and type on it. On\n" +
+			"a terminal ^] disconnects; all other keys go to the guest. One client can type at a\n" +
+			"time; any number can watch. If the VM is starting, console waits for it. --log prints\n" +
+			"the output so far, and exits.",
 		Example: "  kubectl vmop console web\n  kubectl vmop console web --log | grep -i error",
 	}
 	f.oneVM(cmd)
@@ -32,7 +33,7 @@ func newConsole(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		g, err := f.guest(cmd, args, true)
+		g, err := f.findGuest(cmd, args, true)
 		if err != nil {
 			return err
 		}
@@ -45,10 +46,10 @@ func newConsole(f *flags) *cobra.Command {
 	return cmd
 }
 
-// quiet is how long a console says nothing after what it had said before: it comes at once.
+// quiet is the silence that marks the end of a console's earlier output, which arrives immediately.
 const quiet = time.Second
 
-// printLog prints what the guest has written last.
+// printLog prints the guest's latest output.
 func printLog(cmd *cobra.Command, client attach.Runner) error {
 	conn, err := client.Console(cmd.Context(), control.Watch)
 	if err != nil {
@@ -87,15 +88,15 @@ func printLog(cmd *cobra.Command, client attach.Runner) error {
 	return err
 }
 
-// listenFlags say where viewers of this computer connect.
+// listenFlags define the address where viewers on this computer connect.
 type listenFlags struct{ host, port string }
 
-func (l *listenFlags) add(cmd *cobra.Command) {
+func (l *listenFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.host, "address", "127.0.0.1", "`address` of this computer to listen on")
 	cmd.Flags().StringVar(&l.port, "port", "0", "`port` of this computer to listen on; 0 is any that is free")
 }
 
-func (l *listenFlags) address() string { return net.JoinHostPort(l.host, l.port) }
+func (l *listenFlags) listenAddress() string { return net.JoinHostPort(l.host, l.port) }
 
 func newVNC(f *flags) *cobra.Command {
 	var modes attach.Modes
@@ -103,21 +104,21 @@ func newVNC(f *flags) *cobra.Command {
 	var listen listenFlags
 	cmd := &cobra.Command{
 		Use: "vnc NAME", Short: "Open the screen in a viewer", GroupID: groupUse,
-		Long: "vnc opens the VM's screen in a viewer for VNC, and ends with it. With --proxy-only it opens none,\n" +
-			"and connects those that you start with the screen, until Ctrl-C. The VM needs spec.vm.display, of\n" +
-			"whatever kind. All users of this computer can connect to the port meanwhile.",
+		Long: "Open the VM's screen in a VNC viewer, and return when the viewer is closed. With\n" +
+			"--proxy-only no viewer is opened; connect your own until Ctrl-C. The VM needs\n" +
+			"spec.vm.display of any kind. All users of this computer can connect to the port.",
 		Example: "  kubectl vmop vnc web\n  kubectl vmop vnc web --proxy-only --port 5901    # vncviewer 127.0.0.1::5901",
 	}
 	f.oneVM(cmd)
 	modes.Add(cmd, "")
 	cmd.Flags().BoolVar(&proxyOnly, "proxy-only", false, "open no viewer, print the port of this computer for one")
-	listen.add(cmd)
+	listen.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		mode, err := modes.Mode()
 		if err != nil {
 			return err
 		}
-		g, err := f.guest(cmd, args, true)
+		g, err := f.findGuest(cmd, args, true)
 		if err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func newVNC(f *flags) *cobra.Command {
 			return conn, attach.HintTakeOver(err)
 		}
 		if proxyOnly || cmd.Flags().Changed("port") {
-			return attach.Screens(cmd, listen.address(), open)
+			return attach.Screens(cmd, listen.listenAddress(), open)
 		}
 		screen, err := open(cmd.Context()) // before a viewer opens a window
 		if err != nil {
@@ -143,23 +144,24 @@ func newSPICE(f *flags) *cobra.Command {
 	var listen listenFlags
 	cmd := &cobra.Command{
 		Use: "spice NAME", Short: "Open the screen in a SPICE viewer", GroupID: groupUse,
-		Long: "spice opens the VM's screen in remote-viewer(1), with sound, USB devices and several monitors, and\n" +
-			"ends with it. With -o it opens none, writes a file for one and serves it until Ctrl-C. The VM needs\n" +
-			"spec.vm.display.spice, and no password. All users of this computer can connect to the port meanwhile.",
+		Long: "Open the VM's screen in remote-viewer(1), with sound, USB devices and several monitors,\n" +
+			"and return when it is closed. With -o a file for a viewer is written and served until\n" +
+			"Ctrl-C. The VM needs spec.vm.display.spice without a password. All users of this\n" +
+			"computer can connect to the port.",
 		Example: "  kubectl vmop spice web\n  kubectl vmop spice web -o web.vv",
 	}
 	f.oneVM(cmd)
 	p := cmd.Flags()
 	p.StringVarP(&v.File, "output-file", "o", "", "`file` to write for a viewer, instead of opening one")
 	p.BoolVar(&v.TakeOver, "take-over", false, "disconnect another client")
-	listen.add(cmd)
+	listen.addFlags(cmd)
 	cli.CompleteFile(cmd, "output-file", "vv")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		g, err := f.guest(cmd, args, true)
+		g, err := f.findGuest(cmd, args, true)
 		if err != nil {
 			return err
 		}
-		v.Title, v.Address = g.name, listen.address()
+		v.Title, v.Address = g.name, listen.listenAddress()
 		return attach.SPICE(cmd, g, v)
 	}
 	return cmd
@@ -169,20 +171,20 @@ func newScreenshot(f *flags) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "screenshot NAME", Short: "Save a picture of the screen", GroupID: groupUse,
-		Long: "screenshot saves the VM's screen as PNG, by default to NAME.png.",
+		Long: "Save the VM's screen as PNG, by default to NAME.png.",
 	}
 	f.oneVM(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write to; - is standard output")
 	cli.CompleteFile(cmd, "file", "png")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		g, err := f.guest(cmd, args, false)
+		g, err := f.findGuest(cmd, args, false)
 		if err != nil {
 			return err
 		}
 		if file == "" {
 			file = g.name + ".png"
 		}
-		ctx, cancel := patient(cmd.Context())
+		ctx, cancel := boundRequest(cmd.Context())
 		defer cancel()
 		return attach.Picture(ctx, cmd, g, file)
 	}
@@ -193,17 +195,17 @@ func newPortForward(f *flags) *cobra.Command {
 	var address string
 	var stdio bool
 	cmd := &cobra.Command{
-		Use: "port-forward NAME [HOST:]GUEST...", Short: "Connect ports of this computer with ports of the guest",
-		Long: "port-forward listens on TCP ports of this computer, HOST or one that is free, and connects clients\n" +
-			"with the port GUEST of the guest, until Ctrl-C. The runner reaches the guest, whatever network it\n" +
-			"has: no port of the pod need lead to it.",
+		Use: "port-forward NAME [HOST:]GUEST...", Short: "Forward ports of this computer to the guest",
+		Long: "Forward TCP ports of this computer to ports of the guest until Ctrl-C. Without HOST a\n" +
+			"free port is used. The runner connects to the guest over any kind of network; the pod\n" +
+			"needs no open port.",
 		Example: "  kubectl vmop port-forward web 8080:80 22", GroupID: groupUse,
 	}
 	f.aVMAnd(cmd, 1, -1)
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "`address` of this computer to listen on")
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "use the standard streams instead of listening")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		_, ports := split(args)
+		_, ports := splitName(args)
 		pairs, err := attach.PortPairs(ports)
 		if err == nil && stdio && len(pairs) != 1 {
 			err = errors.New("--stdio takes one port")
@@ -211,7 +213,7 @@ func newPortForward(f *flags) *cobra.Command {
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		g, err := f.guest(cmd, args, true)
+		g, err := f.findGuest(cmd, args, true)
 		if err != nil {
 			return err
 		}

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
 )
 
-// A draft is a new VM in a few words.
+// draft is a short description of a new VM.
 type draft struct {
 	name, vmType, ram, class, cd, network, display, user, keyFile, firmware, policy, vmClass string
 	cpus                                                                                     int32
@@ -34,26 +34,26 @@ func newCreate(f *flags) *cobra.Command {
 	var d draft
 	var w waiting
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Make a new VM", GroupID: groupChange,
-		Long: "create makes a VM of a VM type. Its disks are new claims; --option sets the options that the type\n" +
-			"declares (vmrunner vmtype explain TYPE lists them). --dry-run=client -o yaml prints the definition,\n" +
-			"for kubectl apply.",
+		Use: "create NAME", Short: "Create a VM", GroupID: groupChange,
+		Long: "Create a VM of a VM type. Its disks are new claims. --option sets options of the type\n" +
+			"(vmrunner vmtype explain TYPE lists them). --dry-run=client -o yaml prints the\n" +
+			"definition for kubectl apply.",
 		Example: "  kubectl vmop create web --cpus 2 --ram 4Gi --disk 20Gi --cd debian.iso --start\n" +
 			"  kubectl vmop create win --type windows --option virtioDrivers=virtio-win.iso --dry-run=client -o yaml",
 	}
 	f.oneVM(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
-	d.add(cmd)
+	d.addFlags(cmd)
 	cmd.Flags().StringVar(&dryRun, "dry-run", "none", "none; server: the API server only checks it; client: it isn't sent")
 	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
-	w.add(cmd, "the guest is running; needs --start")
+	w.addFlags(cmd, "the guest is running; needs --start")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d.name, _ = split(args)
+		d.name, _ = splitName(args)
 		if dryRun != "none" && dryRun != "client" && dryRun != "server" {
-			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: want none, server or client", dryRun)}
+			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: must be none, server or client", dryRun)}
 		}
-		vm, err := d.vm()
+		vm, err := d.draftVM()
 		switch {
 		case err != nil:
 			return cli.UsageError{Err: err}
@@ -67,24 +67,26 @@ func newCreate(f *flags) *cobra.Command {
 		case err != nil:
 			return err
 		case m != nil:
-			return m.create(cmd, vm, dryRun == "server", form, w)
+			return m.createVM(cmd, vm, dryRun == "server", form, w)
 		}
-		c, err := f.connect(cmd)
+		c, err := f.connectTo(cmd)
 		if err != nil {
 			return err
 		}
-		if vm, err = c.create(cmd.Context(), vm, dryRun == "server", w); err != nil {
+		if vm, err = c.createVM(cmd.Context(), vm, dryRun == "server", w); err != nil {
 			return err
 		}
 		done := strings.TrimSuffix("created ("+dryRun+" dry run)", " (none dry run)")
-		return printDone(cmd, form, typed(vm), vmKind, vm.Name, done)
+		return printDone(cmd, form, withKind(vm), vmKind, vm.Name, done)
 	}
 	return cmd
 }
 
-// create makes a VM, unless that is only tried, and waits for its guest if that is wanted.
-func (c *cluster) create(ctx context.Context, vm *v1.VirtualMachine, dry bool, w waiting) (*v1.VirtualMachine, error) {
-	ctx, cancel := w.context(ctx)
+// createVM creates a VM, unless it is a dry run, and waits for the guest if requested.
+func (c *cluster) createVM(ctx context.Context, vm *v1.VirtualMachine, dry bool, w waiting) (*v1.VirtualMachine,
+	error,
+) {
+	ctx, cancel := w.waitContext(ctx)
 	defer cancel()
 	options := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
 	if dry {
@@ -94,10 +96,10 @@ func (c *cluster) create(ctx context.Context, vm *v1.VirtualMachine, dry bool, w
 	if err != nil || dry || !w.wait {
 		return vm, err
 	}
-	return c.await(ctx, vm.Name, settled(vm.Generation, v1.Running))
+	return c.awaitVM(ctx, vm.Name, isSettled(vm.Generation, v1.Running))
 }
 
-func (d *draft) add(cmd *cobra.Command) {
+func (d *draft) addFlags(cmd *cobra.Command) {
 	p := cmd.Flags()
 	p.StringVar(&d.vmType, "type", "", "VM type: standard (the default), cloud, windows, microvm, pc, arm64, or your own")
 	p.StringArrayVar(&d.options, "option", nil, "`name=value` of an option of the VM type, may be repeated")
@@ -122,13 +124,13 @@ func (d *draft) add(cmd *cobra.Command) {
 	cli.CompleteFile(cmd, "ssh-key", "pub")
 }
 
-// vm returns the VM that the draft describes.
-func (d *draft) vm() (*v1.VirtualMachine, error) {
+// draftVM returns the VM for the draft.
+func (d *draft) draftVM() (*v1.VirtualMachine, error) {
 	ram, err := resource.ParseQuantity(d.ram)
 	if err != nil {
-		return nil, fmt.Errorf("--ram %s: want a size such as 4Gi", d.ram)
+		return nil, fmt.Errorf("--ram %s: must be a size such as 4Gi", d.ram)
 	}
-	vm := typed(&v1.VirtualMachine{
+	vm := withKind(&v1.VirtualMachine{
 		ObjectMeta: metav1.ObjectMeta{Name: d.name},
 		Spec: v1.VirtualMachineSpec{
 			VMType: v1.VMType{Source: d.vmType}, RunPolicy: v1.RunPolicy(d.policy), VirtualMachineClassName: d.vmClass,
@@ -159,7 +161,7 @@ func (d *draft) vm() (*v1.VirtualMachine, error) {
 		m.Networks = []v1.Network{{Tap: &v1.Tap{Bridge: bridge}}}
 	case "", "none":
 	default:
-		return nil, fmt.Errorf("--network %s: want user, masquerade, none or tap:BRIDGE", d.network)
+		return nil, fmt.Errorf("--network %s: must be user, masquerade, none or tap:BRIDGE", d.network)
 	}
 	switch d.display {
 	case "spice": // the default
@@ -168,12 +170,12 @@ func (d *draft) vm() (*v1.VirtualMachine, error) {
 	case "none":
 		m.Display = &v1.Display{}
 	default:
-		return nil, fmt.Errorf("--display %s: want spice, vnc or none", d.display)
+		return nil, fmt.Errorf("--display %s: must be spice, vnc or none", d.display)
 	}
 	if err := d.addOptions(m); err != nil {
 		return nil, err
 	}
-	vm.Spec.CloudInit, err = d.cloudInit()
+	vm.Spec.CloudInit, err = d.cloudInitUser()
 	return vm, err
 }
 
@@ -181,7 +183,7 @@ func (d *draft) addDisks(m *v1.VM) error {
 	for i, text := range d.disks {
 		size, err := resource.ParseQuantity(text)
 		if err != nil {
-			return fmt.Errorf("--disk %s: want a size such as 20Gi", text)
+			return fmt.Errorf("--disk %s: must be a size such as 20Gi", text)
 		}
 		claim := &v1.VolumeClaimTemplate{Spec: v1.ClaimSpec{Resources: v1.Resources{
 			Requests: corev1.ResourceList{corev1.ResourceStorage: size},
@@ -201,13 +203,13 @@ func (d *draft) addDisks(m *v1.VM) error {
 	return nil
 }
 
-// addOptions sets options of the VM type: values are YAML.
+// addOptions sets options of the VM type. Their values are YAML.
 func (d *draft) addOptions(m *v1.VM) error {
 	options := map[string]any{}
 	for _, text := range d.options {
 		name, value, two := strings.Cut(text, "=")
 		if !two || name == "" {
-			return fmt.Errorf("--option %s: want NAME=VALUE", text)
+			return fmt.Errorf("--option %s: must be NAME=VALUE", text)
 		}
 		var decoded any
 		if err := yaml.Unmarshal([]byte(value), &decoded); err != nil {
@@ -223,11 +225,11 @@ func (d *draft) addOptions(m *v1.VM) error {
 	return err
 }
 
-// longestKey bounds a public key, in bytes.
+// longestKey is the maximum size of a public key, in bytes.
 const longestKey = 16 << 10
 
-// cloudInit returns the data that make the user; nil for none.
-func (d *draft) cloudInit() (*v1.CloudInit, error) {
+// cloudInitUser returns the data that create the user, or nil for no user.
+func (d *draft) cloudInitUser() (*v1.CloudInit, error) {
 	if d.user == "" {
 		if d.keyFile != "" {
 			return nil, errors.New("--ssh-key needs --user")
@@ -238,19 +240,19 @@ func (d *draft) cloudInit() (*v1.CloudInit, error) {
 	file := d.keyFile
 	if home, err := os.UserHomeDir(); file == "" && err == nil {
 		for _, name := range []string{"id_ecdsa.pub", "id_ed25519.pub"} {
-			if own := filepath.Join(home, ".ssh", name); exists(own) {
+			if own := filepath.Join(home, ".ssh", name); fileExists(own) {
 				file = own
 			}
 		}
 	}
 	if file != "" {
-		text, err := regular.ReadFile(file, longestKey)
+		text, err := readfile.ReadFile(file, longestKey)
 		if err != nil {
 			return nil, fmt.Errorf("read the public key: %w", err)
 		}
 		key := strings.TrimSpace(string(text))
 		if strings.Contains(key, "PRIVATE KEY") || strings.Contains(key, "\n") {
-			return nil, fmt.Errorf("%s is no public key; want one line, as in ~/.ssh/id_ed25519.pub", file)
+			return nil, fmt.Errorf("%s is no public key; use one line, as in ~/.ssh/id_ed25519.pub", file)
 		}
 		user["ssh_authorized_keys"] = []string{key}
 	}
@@ -258,7 +260,7 @@ func (d *draft) cloudInit() (*v1.CloudInit, error) {
 	return &v1.CloudInit{UserData: &runtime.RawExtension{Raw: raw}}, err
 }
 
-func exists(file string) bool {
+func fileExists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
 func newDelete(f *flags) *cobra.Command {
@@ -18,33 +18,33 @@ func newDelete(f *flags) *cobra.Command {
 	var disks bool
 	var w waiting
 	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Shut a VM down and delete it; its disks stay", GroupID: groupChange,
-		Long: "delete asks the guest to shut down, and deletes the VM. The claims of its disks stay: a VM of the\n" +
-			"same name has them again. --disks deletes them as well, with all their data.",
+		Use: "delete NAME", Short: "Delete a VM, and keep its disks", GroupID: groupChange,
+		Long: "Shut the guest down and delete the VM. The claims of its disks are kept, and a new VM of\n" +
+			"the same name uses them. --disks deletes them with all their data.",
 		Example: "  kubectl vmop delete web --wait\n  kubectl vmop delete web --disks",
 	}
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
 	cmd.Flags().BoolVar(&disks, "disks", false, "delete the disks as well; their data are lost")
-	w.add(cmd, "the guest has shut down and the VM is gone")
+	w.addFlags(cmd, "the guest has shut down and the VM is gone")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:
 			return err
 		case m != nil:
-			return m.remove(cmd, args, disks, form, w)
+			return m.deleteVM(cmd, args, disks, form, w)
 		}
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
-		claims, err := c.claims(ctx, vm.Name)
+		claims, err := c.claimsOf(ctx, vm.Name)
 		if err != nil {
 			return err
 		}
-		if err := c.delete(ctx, vm, w.wait); err != nil {
+		if err := c.deleteVM(ctx, vm, w.wait); err != nil {
 			return err
 		}
 		for i, claim := range claims {
@@ -67,13 +67,13 @@ func newDelete(f *flags) *cobra.Command {
 	return cmd
 }
 
-// delete deletes a VM. Kubernetes then deletes its pod and the rest, but its claims.
-func (c *cluster) delete(ctx context.Context, vm *v1.VirtualMachine, wait bool) error {
-	err := c.vms.Delete(ctx, vm.Name, deletion(vm, wait))
+// deleteVM deletes a VM. Kubernetes then deletes its pod and its other objects, except its claims.
+func (c *cluster) deleteVM(ctx context.Context, vm *v1.VirtualMachine, wait bool) error {
+	err := c.vms.Delete(ctx, vm.Name, deleteOptions(vm, wait))
 	if err != nil || !wait {
-		return c.explain(vm.Name, err)
+		return c.explainVM(vm.Name, err)
 	}
-	_, err = c.await(ctx, vm.Name, func(now *v1.VirtualMachine) (bool, error) {
+	_, err = c.awaitVM(ctx, vm.Name, func(now *v1.VirtualMachine) (bool, error) {
 		return now == nil || now.UID != vm.UID, nil
 	})
 	return err
@@ -84,8 +84,8 @@ func ofVM(name string) string {
 	return labels.SelectorFromSet(labels.Set{objects.LabelName: objects.AppName, objects.LabelInstance: name}).String()
 }
 
-// claims returns the claims of a VM.
-func (c *cluster) claims(ctx context.Context, name string) ([]corev1.PersistentVolumeClaim, error) {
+// claimsOf returns the claims of a VM.
+func (c *cluster) claimsOf(ctx context.Context, name string) ([]corev1.PersistentVolumeClaim, error) {
 	list, err := c.core.PersistentVolumeClaims(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: ofVM(name)})
 	if err != nil {
 		return nil, fmt.Errorf("list the disks of VM %s: %w", name, err)

@@ -17,30 +17,30 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/objects"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
+	"vmop/internal/yamlfile"
+	"vmop/manager/vm/objects"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
-	"vmop/yamlfile"
 )
 
-// differences of a VM and another definition of it, by when they would take effect.
+// differences are the changes from a VM to another definition, by the time when they would take effect.
 type differences struct {
 	Now   []k8s.Change `json:"now"`
 	Later []k8s.Change `json:"later"`
-	// Start are all, if the VM isn't running.
+	// Start contains all changes if the VM isn't running.
 	Start []k8s.Change `json:"start"`
 }
 
 func newDiff(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
-		Use: "diff FILE", Short: "Say what a definition would change, and whether that needs a restart", GroupID: groupLook,
-		Long: "diff compares the VirtualMachine in FILE, - is standard input, with the one of the cluster, as if it\n" +
-			"replaced it: what a running VM would take over at once, and what would await a restart. The API\n" +
-			"server checks the definition; nothing is changed. The exit code is 0 if nothing differs, 1 if\n" +
-			"something does, larger after an error.",
+		Use: "diff FILE", Short: "Show what a definition would change", GroupID: groupLook,
+		Long: "Compare the VirtualMachine in FILE, or standard input (-), with the VM in the cluster:\n" +
+			"changes that take effect immediately, and changes that need a restart. The API server\n" +
+			"checks the definition; nothing is changed. The exit code is 0 without differences, 1\n" +
+			"with differences, and larger after an error.",
 		Example: "  kubectl vmop diff web.yaml\n  kubectl get vm web -o yaml | sed s/2Gi/4Gi/ | kubectl vmop diff -",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -51,7 +51,7 @@ func newDiff(f *flags) *cobra.Command {
 	}
 	cli.OutputFlag(cmd, &form, "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.connect(cmd)
+		c, err := f.connectTo(cmd)
 		if err != nil {
 			return err
 		}
@@ -59,14 +59,14 @@ func newDiff(f *flags) *cobra.Command {
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		found, err := c.compare(cmd.Context(), wanted)
+		found, err := c.compareDefinition(cmd.Context(), wanted)
 		if err == nil {
 			err = printDifferences(cmd.OutOrStdout(), form, found)
 		}
 		switch {
 		case err != nil && exitCode(err) == exitFailed:
-			cmd.PrintErrln("kubectl-vmop:", describe(err))
-			return cli.ExitError{Code: cli.ExitUsage} // 1 would mean that there are differences
+			cmd.PrintErrln("kubectl-vmop:", errorText(err))
+			return cli.ExitError{Code: cli.ExitUsage} // exit code 1 would mean differences
 		case err != nil:
 			return err
 		case len(found.Now)+len(found.Later)+len(found.Start) > 0:
@@ -84,7 +84,7 @@ func readVM(in io.Reader, file string) (*v1.VirtualMachine, error) {
 	if file == "-" {
 		text, err = io.ReadAll(io.LimitReader(in, yamlfile.LargestFile))
 	} else {
-		text, err = regular.ReadFile(file, yamlfile.LargestFile)
+		text, err = readfile.ReadFile(file, yamlfile.LargestFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the definition: %w", err)
@@ -94,17 +94,17 @@ func readVM(in io.Reader, file string) (*v1.VirtualMachine, error) {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	if vm.Kind != "VirtualMachine" || vm.Name == "" {
-		return nil, fmt.Errorf("read %s: want a VirtualMachine with a name", file)
+		return nil, fmt.Errorf("read %s: the file must be a VirtualMachine with a name", file)
 	}
 	return &vm, nil
 }
 
-// compare returns what would change if a VM's definition were replaced.
-func (c *cluster) compare(ctx context.Context, wanted *v1.VirtualMachine) (d differences, err error) {
+// compareDefinition returns the changes that would result from replacing a VM's definition.
+func (c *cluster) compareDefinition(ctx context.Context, wanted *v1.VirtualMachine) (d differences, err error) {
 	if wanted.Namespace != "" && wanted.Namespace != c.namespace {
 		return d, cli.UsageError{Err: fmt.Errorf("the file is about another namespace: use -n %s", wanted.Namespace)}
 	}
-	vm, err := c.vm(ctx, wanted.Name)
+	vm, err := c.getVM(ctx, wanted.Name)
 	if err != nil {
 		return d, err
 	}
@@ -123,25 +123,25 @@ func (c *cluster) compare(ctx context.Context, wanted *v1.VirtualMachine) (d dif
 	if err != nil {
 		return differences{Start: all}, nil
 	}
-	expected, err := c.forecast(ctx, p.Name, next)
+	expected, err := c.askForecast(ctx, p.Name, next)
 	if err != nil {
 		return d, err
 	}
 	return sortOut(all, expected), nil
 }
 
-// forecast is what vmrunner diff prints.
+// forecast is the output of vmrunner diff.
 type forecast struct{ Now, Later []status.Change }
 
-// forecast asks the runner of a VM what it would do with another definition.
-func (c *cluster) forecast(ctx context.Context, pod string, next *v1.VirtualMachine) (f forecast, err error) {
+// askForecast asks the runner of a VM for the effects of another definition.
+func (c *cluster) askForecast(ctx context.Context, pod string, next *v1.VirtualMachine) (f forecast, err error) {
 	config, err := objects.Config(next, objects.Given{})
 	if err != nil {
 		return f, err
 	}
 	var out bytes.Buffer
 	command := []string{"vmrunner", "diff", "--runtime-dir", runtimeDir(next.Name), "-", "-o", "json"}
-	err = c.exec(ctx, pod, command, bytes.NewReader(config), &out)
+	err = c.execInPod(ctx, pod, command, bytes.NewReader(config), &out)
 	if out.Len() == 0 && err != nil {
 		return f, fmt.Errorf("ask the runner what it would do: %w", err)
 	}
@@ -151,8 +151,8 @@ func (c *cluster) forecast(ctx context.Context, pod string, next *v1.VirtualMach
 	return f, nil
 }
 
-// sortOut says of each change when it takes effect: what the runner says, and what a pod is made
-// of, awaits a restart.
+// sortOut assigns to each change the time when it takes effect. A change takes effect on restart if the runner
+// reports so, or if it affects the pod.
 func sortOut(all []k8s.Change, by forecast) (d differences) {
 	d.Later = k8s.Pending(by.Later)
 	under := func(path string) bool {
@@ -164,7 +164,7 @@ func sortOut(all []k8s.Change, by forecast) (d differences) {
 	for _, change := range all {
 		switch {
 		case under(change.Path):
-		case ofPod(change):
+		case objects.NeedsPod(change.Path):
 			d.Later = append(d.Later, change)
 		default:
 			d.Now = append(d.Now, change)
@@ -173,22 +173,7 @@ func sortOut(all []k8s.Change, by forecast) (d differences) {
 	return d
 }
 
-// ofPod reports whether a pod must be made anew for a change.
-func ofPod(change k8s.Change) bool {
-	for _, path := range []string{
-		"image", "resources", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
-	} {
-		if change.Path == path || strings.HasPrefix(change.Path, path+".") || strings.HasPrefix(change.Path, path+"[") {
-			return true
-		}
-	}
-	if change.Path == "vm.powerdownTimeout" {
-		return false // the running VM takes it over
-	}
-	return objects.OfPod(change.Path)
-}
-
-// specChanges returns in what the definitions of two VMs differ, value by value.
+// specChanges returns the differences between the definitions of two VMs, value by value.
 func specChanges(before, after *v1.VirtualMachine) ([]k8s.Change, error) {
 	values := make([]any, 2)
 	for i, vm := range []*v1.VirtualMachine{before, after} {
@@ -201,19 +186,19 @@ func specChanges(before, after *v1.VirtualMachine) ([]k8s.Change, error) {
 		}
 	}
 	var all []k8s.Change
-	collect(&all, "", values[0], values[1])
+	collectChanges(&all, "", values[0], values[1])
 	return all, nil
 }
 
-// collect appends in what two values differ.
-func collect(all *[]k8s.Change, path string, before, after any) {
+// collectChanges appends the differences between two values.
+func collectChanges(all *[]k8s.Change, path string, before, after any) {
 	a, isMap := before.(map[string]any)
 	b, both := after.(map[string]any)
 	if isMap && both {
 		keys := maps.Clone(a)
 		maps.Copy(keys, b)
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			collect(all, strings.TrimPrefix(path+"."+key, "."), a[key], b[key])
+			collectChanges(all, strings.TrimPrefix(path+"."+key, "."), a[key], b[key])
 		}
 		return
 	}
@@ -221,7 +206,7 @@ func collect(all *[]k8s.Change, path string, before, after any) {
 	y, both := after.([]any)
 	if isList && both {
 		for i := range max(len(x), len(y)) {
-			collect(all, fmt.Sprintf("%s[%d]", path, i), at(x, i), at(y, i))
+			collectChanges(all, fmt.Sprintf("%s[%d]", path, i), itemAt(x, i), itemAt(y, i))
 		}
 		return
 	}
@@ -238,14 +223,14 @@ func collect(all *[]k8s.Change, path string, before, after any) {
 	*all = append(*all, change)
 }
 
-func at(list []any, i int) any {
+func itemAt(list []any, i int) any {
 	if i < len(list) {
 		return list[i]
 	}
 	return nil
 }
 
-// fromTo is a change's values as people read them.
+// fromTo formats the values of a change for people.
 func fromTo(current, desired any) string { return inWords(current) + " -> " + inWords(desired) }
 
 func inWords(value any) string {

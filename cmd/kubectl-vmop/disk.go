@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/act"
+	"vmop/internal/cli"
+	"vmop/manager/operation/act"
 )
 
-// diskKind is what kubectl calls a disk.
+// diskKind is kubectl's name for the kind of a disk.
 const diskKind = "virtualdisk." + v1.GroupName
 
-// newDisk returns the verb whose subcommands are about disks that outlive VMs.
-func newDisk(f *flags) *cobra.Command {
+// newDiskCommand returns the verb with the subcommands for disks that outlive VMs.
+func newDiskCommand(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "disk", Short: "Make, list and change disks that outlive VMs", GroupID: groupChange, Args: cli.NoArguments,
-		Long: "disk is about VirtualDisks, which VMs have by spec.blockDeviceRefs, one after another. A disk is NAME or\n" +
-			"vd/NAME. Disks of spec.vm.disks are the VM's own, and not among them.",
+		Use: "disk", Short: "Manage disks that outlive VMs", GroupID: groupChange, Args: cli.NoArguments,
+		Long: "Manage VirtualDisks, which you attach to one VM at a time with spec.blockDeviceRefs.\n" +
+			"DISK is NAME or vd/NAME. Disks in spec.vm.disks belong to the VM and are not listed.",
 		RunE: wantSubcommand,
 	}
 	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskUpload(f), newDiskExport(f), newDiskResize(f),
@@ -31,7 +31,7 @@ func newDisk(f *flags) *cobra.Command {
 	return cmd
 }
 
-// onlyCluster returns the cluster for a verb that the manager has no request for.
+// onlyCluster returns the cluster for a verb that the manager's API does not support.
 func (f *flags) onlyCluster(cmd *cobra.Command) (*cluster, error) {
 	switch m, err := f.viaManager(cmd); {
 	case err != nil:
@@ -40,7 +40,7 @@ func (f *flags) onlyCluster(cmd *cobra.Command) (*cluster, error) {
 		verb := strings.TrimPrefix(cmd.CommandPath(), "kubectl vmop ")
 		return nil, cli.UsageError{Err: fmt.Errorf("%s: the manager has no request for it: leave --manager out", verb)}
 	}
-	return f.connect(cmd)
+	return f.connectTo(cmd)
 }
 
 func typedDisk(d *v1.VirtualDisk) *v1.VirtualDisk {
@@ -49,9 +49,9 @@ func typedDisk(d *v1.VirtualDisk) *v1.VirtualDisk {
 }
 
 func newDiskList(f *flags) *cobra.Command {
-	const long = "list shows the disks of the namespace: their phase, how far the import of their data is, the VM that has\n" +
-		"them, and where their data comes from. kubectl get vd shows those of all namespaces (-A), and changes (-w)."
-	return newList(f, "disk", long, func(cmd *cobra.Command, c *cluster, form string) error {
+	const long = "List the disks of the namespace: phase, import progress, VM, and data source. kubectl\n" +
+		"get vd also lists all namespaces (-A) and follows changes (-w)."
+	return newNounList(f, "disk", long, func(cmd *cobra.Command, c *cluster, form string) error {
 		list, err := c.disks.List(cmd.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func printDisks(cmd *cobra.Command, form string, list *v1.VirtualDiskList) error
 	case "json", "yaml":
 		list.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualDiskList"))
 		for i := range list.Items {
-			typedDisk(&list.Items[i]).ManagedFields = nil // as kubectl shows objects
+			typedDisk(&list.Items[i]).ManagedFields = nil // like kubectl
 		}
 		return cli.PrintValue(out, form, list)
 	case "name":

@@ -11,48 +11,49 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/act"
+	"vmop/internal/cli"
+	"vmop/manager/operation/act"
 )
 
-// attachmentKind is what kubectl calls an attachment.
+// attachmentKind is kubectl's name for the kind of an attachment.
 const attachmentKind = "virtualmachineblockdeviceattachment." + v1.GroupName
 
-// awaiting is a wait that is made unless it is refused.
+// awaiting contains the flags of a verb that waits by default.
 type awaiting struct{ waiting }
 
-func (w *awaiting) add(cmd *cobra.Command, until string) {
-	w.waiting.add(cmd, until)
+func (w *awaiting) addFlags(cmd *cobra.Command, until string) {
+	w.waiting.addFlags(cmd, until)
 	w.wait = true
 	wait := cmd.Flags().Lookup("wait")
 	wait.DefValue, wait.Usage = "true", wait.Usage+"; --wait=false doesn't wait"
 }
 
-// takesVM makes a verb take the names of a VM and of a disk or image, and complete them.
+// takesVM makes a verb require the names of a VM and of a disk or image, and complete them.
 func (n noun) takesVM(f *flags, cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		vm, rest := split(args)
-		if vm == "" || len(rest) != 1 || n.name(rest[0]) == "" {
-			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+		vm, rest := splitName(args)
+		if vm == "" || len(rest) != 1 || n.bareName(rest[0]) == "" {
+			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
 		}
 		return nil
 	}
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:
-			return f.names(cmd), cobra.ShellCompDirectiveNoFileComp
+			return f.vmNames(cmd), cobra.ShellCompDirectiveNoFileComp
 		case 1:
-			return n.names(f, cmd), cobra.ShellCompDirectiveNoFileComp
+			return n.objectNames(f, cmd), cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 func newDiskAttach(f *flags) *cobra.Command {
-	return newAttach(f, disks(), diskRef, &cobra.Command{
+	return newAttach(f, diskNoun(), diskRef, &cobra.Command{
 		Use: "attach VM DISK", Short: "Attach a disk to a VM while its guest runs",
-		Long: "attach makes a VirtualMachineBlockDeviceAttachment of the name VM-DISK, and waits until the guest has the\n" +
-			"disk. It stays attached when the VM is restarted. The guest finds it in /dev/disk/by-id.",
+		Long: "Attach a disk to a VM with a VirtualMachineBlockDeviceAttachment named VM-DISK, and wait\n" +
+			"until the guest has the disk. It stays attached across restarts. The guest finds it in\n" +
+			"/dev/disk/by-id.",
 		Example: "  kubectl vmop disk attach web web-data",
 	})
 }
@@ -60,22 +61,23 @@ func newDiskAttach(f *flags) *cobra.Command {
 func newImageAttach(f *flags) *cobra.Command {
 	return newAttach(f, anyImages(), imageRef, &cobra.Command{
 		Use: "attach VM IMAGE", Short: "Attach an image to a VM while its guest runs",
-		Long: "attach makes a VirtualMachineBlockDeviceAttachment of the name VM-IMAGE-vi, and waits until the guest has the\n" +
-			"image: that of a CD in a CD drive, if the VM type has those for a guest that runs, any other as a disk that it\n" +
-			"can't write to. It stays attached when the VM is restarted. cvi/NAME is an image of the cluster.",
+		Long: "Attach an image to a VM with a VirtualMachineBlockDeviceAttachment named VM-IMAGE-vi,\n" +
+			"and wait until the guest has it: a CD image in a CD drive if the VM type supports that\n" +
+			"for running guests, any other image as a read-only disk. It stays attached across\n" +
+			"restarts. For an image of the cluster use cvi/NAME.",
 		Example: "  kubectl vmop image attach web virtio-win\n  kubectl vmop image attach web cvi/virtio-win",
 	})
 }
 
-// newAttach returns the verb that attaches what a noun is about.
+// newAttach returns the verb that attaches an object of a noun.
 func newAttach(f *flags, n noun, ref func(string) v1.AttachedDeviceRef, cmd *cobra.Command) *cobra.Command {
 	var form string
 	var w awaiting
 	n.takesVM(f, cmd)
 	doneFlag(cmd, &form)
-	w.add(cmd, "the guest has the "+n.word)
+	w.addFlags(cmd, "the guest has the "+n.word)
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
-		vm, rest := split(args)
+		vm, rest := splitName(args)
 		of := ref(rest[0])
 		a := act.NewAttachment("", vm, of.Kind, of.Name)
 		create := metav1.CreateOptions{FieldManager: fieldManager}
@@ -88,16 +90,17 @@ func newAttach(f *flags, n noun, ref func(string) v1.AttachedDeviceRef, cmd *cob
 				return err
 			}
 		}
-		return printDone(cmd, form, typedAttachment(a), attachmentKind, a.Name, done(w.wait, "attached", "created"))
+		return printDone(cmd, form, typedAttachment(a), attachmentKind, a.Name, doneText(w.wait, "attached", "created"))
 	})
 	return cmd
 }
 
 func newDiskDetach(f *flags) *cobra.Command {
-	return newDetach(f, disks(), diskRef, &cobra.Command{
+	return newDetach(f, diskNoun(), diskRef, &cobra.Command{
 		Use: "detach VM DISK", Short: "Detach a disk from a VM while its guest runs",
-		Long: "detach deletes the VirtualMachineBlockDeviceAttachments of the disk to the VM, and waits until the guest\n" +
-			"has let go of it. Unmount it first. A disk of the VM's definition isn't detached.",
+		Long: "Detach a disk from a VM: delete its VirtualMachineBlockDeviceAttachments, and wait until\n" +
+			"the guest has released it. Unmount it first. A disk in the VM's definition cannot be\n" +
+			"detached.",
 		Example: "  kubectl vmop disk detach web web-data",
 	})
 }
@@ -105,21 +108,22 @@ func newDiskDetach(f *flags) *cobra.Command {
 func newImageDetach(f *flags) *cobra.Command {
 	return newDetach(f, anyImages(), imageRef, &cobra.Command{
 		Use: "detach VM IMAGE", Short: "Detach an image from a VM while its guest runs",
-		Long: "detach deletes the VirtualMachineBlockDeviceAttachments of the image to the VM, and waits until the guest\n" +
-			"has let go of it. Unmount it first. An image of the VM's definition isn't detached.",
+		Long: "Detach an image from a VM: delete its VirtualMachineBlockDeviceAttachments, and wait\n" +
+			"until the guest has released it. Unmount it first. An image in the VM's definition\n" +
+			"cannot be detached.",
 		Example: "  kubectl vmop image detach web virtio-win",
 	})
 }
 
-// newDetach returns the verb that detaches what a noun is about.
+// newDetach returns the verb that detaches an object of a noun.
 func newDetach(f *flags, n noun, ref func(string) v1.AttachedDeviceRef, cmd *cobra.Command) *cobra.Command {
 	var form string
 	var w awaiting
 	n.takesVM(f, cmd)
 	doneFlag(cmd, &form)
-	w.add(cmd, "the guest has let go of the "+n.word)
+	w.addFlags(cmd, "the guest has let go of the "+n.word)
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
-		vm, rest := split(args)
+		vm, rest := splitName(args)
 		all, err := c.attachmentsOf(ctx, vm, n.word, ref(rest[0]))
 		if err != nil {
 			return err
@@ -128,7 +132,7 @@ func newDetach(f *flags, n noun, ref func(string) v1.AttachedDeviceRef, cmd *cob
 			a := &all[i]
 			if err := c.attachments.Delete(ctx, a.Name, metav1.DeleteOptions{
 				Preconditions: metav1.NewUIDPreconditions(string(a.UID)),
-			}); err != nil && !absent(err) {
+			}); err != nil && !isMissingObject(err) {
 				return err
 			}
 			if w.wait {
@@ -139,7 +143,7 @@ func newDetach(f *flags, n noun, ref func(string) v1.AttachedDeviceRef, cmd *cob
 					return err
 				}
 			}
-			what := done(w.wait, "detached", "deleted")
+			what := doneText(w.wait, "detached", "deleted")
 			if err := printDone(cmd, form, typedAttachment(a), attachmentKind, a.Name, what); err != nil {
 				return err
 			}
@@ -149,8 +153,8 @@ func newDetach(f *flags, n noun, ref func(string) v1.AttachedDeviceRef, cmd *cob
 	return cmd
 }
 
-// done returns what to say of a verb that was waited for, or only asked for.
-func done(waited bool, is, asked string) string {
+// doneText returns is if the verb has waited for its effect, otherwise asked.
+func doneText(waited bool, is, asked string) string {
 	if waited {
 		return is
 	}
@@ -162,7 +166,8 @@ func typedAttachment(a *v1.VirtualMachineBlockDeviceAttachment) *v1.VirtualMachi
 	return a
 }
 
-// attachmentsOf returns the attachments of a disk or image, as people call it, to a VM; there is one at least.
+// attachmentsOf returns the attachments of a disk or image to a VM, at least one. noun is the word for the device
+// in errors.
 func (c *cluster) attachmentsOf(ctx context.Context, vm, noun string, of v1.AttachedDeviceRef) (
 	[]v1.VirtualMachineBlockDeviceAttachment, error,
 ) {
@@ -182,7 +187,7 @@ func (c *cluster) attachmentsOf(ctx context.Context, vm, noun string, of v1.Atta
 	return all, nil
 }
 
-// awaitAttachment waits until an attachment is as wanted, shows how far it is, and returns it.
+// awaitAttachment waits until an attachment reaches a goal, shows its progress, and returns it.
 func (c *cluster) awaitAttachment(
 	ctx context.Context, cmd *cobra.Command, name string,
 	wanted func(*v1.VirtualMachineBlockDeviceAttachment) (bool, error),
@@ -193,13 +198,13 @@ func (c *cluster) awaitAttachment(
 		reached, err := wanted(a)
 		if a != nil && !reached && err == nil && a.Status.Message != "" {
 			shown.Show(string(a.Status.Phase)+a.Status.Reason, calledIn(a)+": "+
-				awaited(string(a.Status.Phase), a.Status.Reason, strings.TrimSpace(a.Status.Message)))
+				pendingText(string(a.Status.Phase), a.Status.Reason, strings.TrimSpace(a.Status.Message)))
 		}
 		return reached, err
 	})
 }
 
-// isAttached is the goal that the guest has the disk.
+// isAttached is the goal of a guest with the disk.
 func isAttached(a *v1.VirtualMachineBlockDeviceAttachment) (bool, error) {
 	switch {
 	case a == nil:
@@ -211,7 +216,7 @@ func isAttached(a *v1.VirtualMachineBlockDeviceAttachment) (bool, error) {
 	return a.Status.Phase == v1.AttachmentAttached, nil
 }
 
-// calledIn returns what people call the disk or image of an attachment, with its name.
+// calledIn returns the word and the name of an attachment's disk or image.
 func calledIn(a *v1.VirtualMachineBlockDeviceAttachment) string {
 	of := a.Spec.BlockDeviceRef
 	if of.Kind.IsImage() {

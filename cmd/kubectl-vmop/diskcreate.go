@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/act"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
+	"vmop/manager/operation/act"
 )
 
-// A diskDraft is a new disk in a few words.
+// diskDraft is a short description of a new disk.
 type diskDraft struct {
 	name, size, class, mode                                          string
 	url, checksum, containerImage, snapshot, secretName, authorities string
@@ -30,28 +30,28 @@ func newDiskCreate(f *flags) *cobra.Command {
 	var d diskDraft
 	var w waiting
 	cmd := &cobra.Command{
-		Use: "create NAME --size SIZE", Short: "Make a disk, blank or of an image",
-		Long: "create makes a disk. It is blank unless --url, --image or another flag says where its data comes from.\n" +
-			" With --wait it shows how far the import is; where the storage makes a volume for the first VM that has\n" +
-			"it, the import begins when that VM is to run, and is not waited for.",
+		Use: "create NAME --size SIZE", Short: "Create a disk, blank or from an image",
+		Long: "Create a disk, blank or with data from --url, --image or another source.\n\n" +
+			"With --wait the import progress is shown. If the storage creates volumes for the first\n" +
+			"VM that uses them, the import starts with that VM, and the command does not wait for it.",
 		Example: "  kubectl vmop disk create web-data --size 10Gi\n" +
 			"  kubectl vmop disk create web-root --size 20Gi --url https://cloud.example.org/debian-12.qcow2 --wait\n" +
 			"  kubectl vmop disk create web-root --size 20Gi --container-image registry.example.org/images/debian:12\n" +
 			"  kubectl vmop disk create web-before --size 10Gi --vm-snapshot before-upgrade/web-data",
 	}
-	disks().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
+	diskNoun().takeName(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
-	d.add(f, cmd)
+	d.addFlags(f, cmd)
 	cmd.Flags().StringVar(&dryRun, "dry-run", "none", "none; server: the API server only checks it; client: it isn't sent")
 	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
-	w.add(cmd, "VMs can have it")
+	w.addFlags(cmd, "VMs can have it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d.name = disks().name(args[0])
+		d.name = diskNoun().bareName(args[0])
 		if dryRun != "none" && dryRun != "client" && dryRun != "server" {
-			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: want none, server or client", dryRun)}
+			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: must be none, server or client", dryRun)}
 		}
-		disk, err := d.disk()
+		disk, err := d.draftDisk()
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
@@ -62,7 +62,7 @@ func newDiskCreate(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
 		if err := c.keepAccessMode(ctx, disk); err != nil {
 			return err
@@ -76,15 +76,16 @@ func newDiskCreate(f *flags) *cobra.Command {
 	return cmd
 }
 
-// keepAccessMode gives a disk of a VM's snapshot the access mode of the one that is in it, unless it has one.
+// keepAccessMode sets the access mode of a disk from a VM snapshot to the mode of the original disk, unless the
+// disk has an access mode.
 func (c *cluster) keepAccessMode(ctx context.Context, disk *v1.VirtualDisk) error {
 	from, claim := disk.Spec.DataSource, &disk.Spec.PersistentVolumeClaim
 	if claim.AccessMode != "" || from == nil || from.ObjectRef == nil || from.ObjectRef.Kind != v1.KindVMSnapshot {
 		return nil
 	}
 	s, err := c.vmSnapshots.Get(ctx, from.ObjectRef.Name, metav1.GetOptions{})
-	if absent(err) {
-		return nil // the disk waits for it
+	if isMissingObject(err) {
+		return nil // the disk waits for the snapshot
 	}
 	if err != nil {
 		return fmt.Errorf("find out which access mode the disk had: %w", err)
@@ -97,7 +98,7 @@ func (c *cluster) keepAccessMode(ctx context.Context, disk *v1.VirtualDisk) erro
 	return nil
 }
 
-// createDisk makes a disk, unless that is only tried, and waits until VMs can have it if that is wanted.
+// createDisk creates a disk, unless it is a dry run. If requested, it waits until VMs can use the disk.
 func (c *cluster) createDisk(
 	ctx context.Context, cmd *cobra.Command, disk *v1.VirtualDisk, dry, wait bool,
 ) (*v1.VirtualDisk, error) {
@@ -109,7 +110,7 @@ func (c *cluster) createDisk(
 	if err != nil || dry || !wait {
 		return disk, err
 	}
-	if disk, err = c.awaitDisk(ctx, cmd, disk.Name, usable); err != nil {
+	if disk, err = c.awaitDisk(ctx, cmd, disk.Name, isUsable); err != nil {
 		return nil, err
 	}
 	if disk.Status.Phase == v1.DiskWaiting {
@@ -118,7 +119,7 @@ func (c *cluster) createDisk(
 	return disk, nil
 }
 
-// addVolume adds the flags of the volume.
+// addVolume adds the flags for the volume.
 func (d *diskDraft) addVolume(cmd *cobra.Command) {
 	p := cmd.Flags()
 	p.StringVar(&d.size, "size", "", "`size` of the volume, such as 20Gi")
@@ -131,7 +132,7 @@ func (d *diskDraft) addVolume(cmd *cobra.Command) {
 	cli.CompleteFlag(cmd, "storage-class")
 }
 
-func (d *diskDraft) add(f *flags, cmd *cobra.Command) {
+func (d *diskDraft) addFlags(f *flags, cmd *cobra.Command) {
 	d.addVolume(cmd)
 	p := cmd.Flags()
 	p.StringVar(&d.ofImage, "image", "", "`name` of a VirtualImage, cvi/NAME of a ClusterVirtualImage")
@@ -151,20 +152,20 @@ func (d *diskDraft) add(f *flags, cmd *cobra.Command) {
 		cli.CompleteFlag(cmd, name)
 	}
 	anyImages().completeFlag(f, cmd, "image")
-	disks().completeFlag(f, cmd, "disk")
+	diskNoun().completeFlag(f, cmd, "disk")
 	diskSnapshots().completeFlag(f, cmd, "snapshot")
 	vmSnapshots().completeFlag(f, cmd, "vm-snapshot")
 	cli.AtMostOne(cmd, "url", "container-image", "snapshot", "vm-snapshot", "image", "disk", "claim", "upload")
 }
 
-// disk returns the disk that the draft describes.
-func (d *diskDraft) disk() (*v1.VirtualDisk, error) {
+// draftDisk returns the disk for the draft.
+func (d *diskDraft) draftDisk() (*v1.VirtualDisk, error) {
 	if d.size == "" {
 		return nil, errors.New("what size? give --size, such as 20Gi")
 	}
 	size, err := resource.ParseQuantity(d.size)
 	if err != nil {
-		return nil, fmt.Errorf("--size %s: want a size such as 20Gi", d.size)
+		return nil, fmt.Errorf("--size %s: must be a size such as 20Gi", d.size)
 	}
 	disk := typedDisk(&v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: d.name}})
 	claim := &disk.Spec.PersistentVolumeClaim
@@ -175,12 +176,12 @@ func (d *diskDraft) disk() (*v1.VirtualDisk, error) {
 	if d.class != "" {
 		claim.StorageClassName = &d.class
 	}
-	disk.Spec.DataSource, err = d.source()
+	disk.Spec.DataSource, err = d.dataSource()
 	return disk, err
 }
 
-// source returns where the data comes from; nil: the disk is blank.
-func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
+// dataSource returns the data source; nil for a blank disk.
+func (d *diskDraft) dataSource() (*v1.VirtualDiskSource, error) {
 	remote := d.url != "" || d.containerImage != ""
 	switch {
 	case d.checksum != "" && d.url == "":
@@ -192,7 +193,7 @@ func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
 	case d.vmSnapshot != "":
 		name, disk, both := strings.Cut(d.vmSnapshot, "/")
 		if !both || name == "" || disk == "" {
-			return nil, fmt.Errorf("--vm-snapshot %s: want SNAPSHOT/DISK, such as before-upgrade/web-data", d.vmSnapshot)
+			return nil, fmt.Errorf("--vm-snapshot %s: must be SNAPSHOT/DISK, such as before-upgrade/web-data", d.vmSnapshot)
 		}
 		source := ofObject(v1.KindVMSnapshot, name)
 		source.ObjectRef.VirtualDiskName = disk
@@ -213,7 +214,7 @@ func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
 	if d.secretName != "" {
 		secret = &v1.LocalSecretRef{Name: d.secretName}
 	}
-	bundle, err := d.bundle()
+	bundle, err := d.readBundle()
 	if err != nil {
 		return nil, err
 	}
@@ -235,14 +236,14 @@ func ofObject(kind, name string) *v1.VirtualDiskSource {
 	return &v1.VirtualDiskSource{Type: v1.DiskSourceObjectRef, ObjectRef: &v1.DiskSourceRef{Kind: kind, Name: name}}
 }
 
-// longestBundle bounds a file of authorities, in bytes, as the resource does.
+// longestBundle is the maximum size of a file with authorities, in bytes, the same as in the resource.
 const longestBundle = 96 << 10
 
-func (d *diskDraft) bundle() ([]byte, error) {
+func (d *diskDraft) readBundle() ([]byte, error) {
 	if d.authorities == "" {
 		return nil, nil
 	}
-	text, err := regular.ReadFile(d.authorities, longestBundle)
+	text, err := readfile.ReadFile(d.authorities, longestBundle)
 	if err != nil {
 		return nil, fmt.Errorf("read --ca-file: %w", err)
 	}

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/manager/disk"
 )
 
-// awaitDisk waits until a disk is as wanted, shows how far it is, and returns it.
+// awaitDisk waits until a disk reaches a goal, shows its progress, and returns it.
 func (c *cluster) awaitDisk(
 	ctx context.Context, cmd *cobra.Command, name string, wanted func(*v1.VirtualDisk) (bool, error),
 ) (*v1.VirtualDisk, error) {
@@ -30,13 +30,13 @@ func (c *cluster) awaitDisk(
 	if d != nil {
 		typedDisk(d)
 	}
-	return d, disks().explain(c, name, err)
+	return d, diskNoun().explainObject(c, name, err)
 }
 
-// progressOf says what a disk waits for, or how far the import of its data is.
+// progressOf describes what a disk is waiting for, or the progress of importing its data.
 func progressOf(d *v1.VirtualDisk) string {
 	s := d.Status
-	text := "disk " + d.Name + ": " + awaited(string(s.Phase), s.Reason, s.Message)
+	text := "disk " + d.Name + ": " + pendingText(string(s.Phase), s.Reason, s.Message)
 	if s.Progress != "" {
 		text += ", " + s.Progress
 	}
@@ -58,8 +58,8 @@ func progressOf(d *v1.VirtualDisk) string {
 
 var errDiskDeleted = errors.New("the disk has been deleted meanwhile")
 
-// usable is the goal that VMs can have a disk, or that it waits for one to be made.
-func usable(d *v1.VirtualDisk) (bool, error) {
+// isUsable is the goal of a disk that VMs can use, or that waits for its first VM.
+func isUsable(d *v1.VirtualDisk) (bool, error) {
 	switch {
 	case d == nil:
 		return false, errDiskDeleted
@@ -69,8 +69,9 @@ func usable(d *v1.VirtualDisk) (bool, error) {
 	return d.Status.Phase == v1.DiskReady || d.Status.Phase == v1.DiskWaiting, nil
 }
 
-// grown is the goal that a disk is as large as its definition says since a generation, or will be when it is used.
-func grown(generation int64) func(*v1.VirtualDisk) (bool, error) {
+// hasGrown is the goal of a disk that has the size of its definition since a generation, or will grow on its next
+// use.
+func hasGrown(generation int64) func(*v1.VirtualDisk) (bool, error) {
 	return func(d *v1.VirtualDisk) (bool, error) {
 		switch {
 		case d == nil:

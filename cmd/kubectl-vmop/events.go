@@ -15,31 +15,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
 func newEvents(f *flags) *cobra.Command {
 	var form string
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "events NAME", Short: "List what has happened to a VM, its pod and its disks", GroupID: groupLook,
-		Long: "events lists the events of the VM, its StatefulSet, its pod and its claims, oldest first. The API\n" +
-			"server keeps them for an hour.",
+		Use: "events NAME", Short: "List the events of a VM, its pod and its disks", GroupID: groupLook,
+		Long: "List the events of the VM, its StatefulSet, its pod and its claims, oldest first. The\n" +
+			"API server keeps events for one hour.",
 		Example: "  kubectl vmop events web\n  kubectl vmop events web --watch",
 	}
 	f.oneVM(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with what happens, until Ctrl-C")
 	cli.OutputFlag(cmd, &form, "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
-		subjects, err := c.subjects(cmd.Context(), vm)
+		subjects, err := c.eventSubjects(cmd.Context(), vm)
 		if err != nil {
 			return err
 		}
-		list, err := c.events(cmd.Context(), subjects)
+		list, err := c.eventsOf(cmd.Context(), subjects)
 		if err != nil {
 			return err
 		}
@@ -64,21 +64,21 @@ func newEvents(f *flags) *cobra.Command {
 	return cmd
 }
 
-// subjects returns the names of the objects of a VM that have events.
-func (c *cluster) subjects(ctx context.Context, vm *v1.VirtualMachine) ([]string, error) {
+// eventSubjects returns the names of a VM's objects that have events.
+func (c *cluster) eventSubjects(ctx context.Context, vm *v1.VirtualMachine) ([]string, error) {
 	names := []string{vm.Name, podNameOf(vm)} // the VM and its StatefulSet; its pod
 	if p, err := podOf(vm); err == nil && p.Name != names[1] {
 		names = append(names, p.Name)
 	}
-	claims, err := c.claims(ctx, vm.Name)
+	claims, err := c.claimsOf(ctx, vm.Name)
 	for _, claim := range claims {
 		names = append(names, claim.Name)
 	}
 	return names, err
 }
 
-// events returns the events of objects, oldest first.
-func (c *cluster) events(ctx context.Context, subjects []string) (all []corev1.Event, err error) {
+// eventsOf returns the events of objects, oldest first.
+func (c *cluster) eventsOf(ctx context.Context, subjects []string) (all []corev1.Event, err error) {
 	for _, name := range subjects {
 		list, err := c.core.Events(c.namespace).List(ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector("involvedObject.name", name).String(),
@@ -92,12 +92,12 @@ func (c *cluster) events(ctx context.Context, subjects []string) (all []corev1.E
 	return all, nil
 }
 
-// watchEvents prints events that are new.
+// watchEvents prints new events.
 func (c *cluster) watchEvents(cmd *cobra.Command, subjects []string, before []corev1.Event) error {
 	for cmd.Context().Err() == nil {
 		w, err := c.core.Events(c.namespace).Watch(cmd.Context(), metav1.ListOptions{})
 		if err != nil {
-			return because(cmd.Context(), fmt.Errorf("watch events: %w", err))
+			return causeOf(cmd.Context(), fmt.Errorf("watch events: %w", err))
 		}
 		for change := range w.ResultChan() {
 			e, is := change.Object.(*corev1.Event)
@@ -112,10 +112,10 @@ func (c *cluster) watchEvents(cmd *cobra.Command, subjects []string, before []co
 		}
 		w.Stop()
 	}
-	return nil // Ctrl-C is the way to leave
+	return nil // the user leaves with Ctrl-C
 }
 
-// lastSeen returns when an event has last happened.
+// lastSeen returns the time when an event last occurred.
 func lastSeen(e corev1.Event) time.Time {
 	times := []time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time}
 	if e.Series != nil {

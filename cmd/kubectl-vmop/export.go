@@ -14,20 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
 	"vmop/diskimage"
+	"vmop/internal/cli"
 	diskof "vmop/manager/disk"
 )
 
-// Times of an export.
+// Limits of an export.
 const (
-	exportBegins  = 10 * time.Minute // within which it begins, unless --timeout says less
-	exportRetry   = 2 * time.Second  // before a connection that broke is made again
-	exportRetries = 5                // in a row that bring nothing
+	exportBegins  = 10 * time.Minute // for its start, unless --timeout is shorter
+	exportRetry   = 2 * time.Second  // pause before restoring a broken connection
+	exportRetries = 5                // consecutive attempts without progress
 	withdrawTime  = 10 * time.Second
 )
 
-// An exportable is a disk or an image in the cluster, as far as exports need it.
+// exportable is a disk or an image in the cluster that can be exported.
 type exportable struct {
 	noun
 
@@ -35,13 +35,13 @@ type exportable struct {
 	pod    string
 	get    func(ctx context.Context) (metav1.Object, error)
 	patch  func(ctx context.Context, as types.PatchType, text []byte) error
-	// await waits until the export is as wanted; gone says that there is no such object.
+	// await waits until the export reaches a goal. gone reports whether the object does not exist.
 	await func(ctx context.Context, wanted func(gone bool, is *v1.DiskExport) (bool, error)) error
 }
 
 func (c *cluster) exportableDisk(name string) exportable {
 	return exportable{
-		noun: disks(), object: name, pod: diskof.ExporterName(name),
+		noun: diskNoun(), object: name, pod: diskof.ExporterName(name),
 		get: func(ctx context.Context) (metav1.Object, error) { return c.disks.Get(ctx, name, metav1.GetOptions{}) },
 		patch: func(ctx context.Context, as types.PatchType, text []byte) error {
 			_, err := c.disks.Patch(ctx, name, as, text, metav1.PatchOptions{FieldManager: fieldManager})
@@ -61,7 +61,7 @@ func (c *cluster) exportableDisk(name string) exportable {
 
 func (c *cluster) exportableImage(name string) exportable {
 	return exportable{
-		noun: images(), object: name, pod: diskof.ImageExporterName(name),
+		noun: imageNoun(), object: name, pod: diskof.ImageExporterName(name),
 		get: func(ctx context.Context) (metav1.Object, error) { return c.images.Get(ctx, name, metav1.GetOptions{}) },
 		patch: func(ctx context.Context, as types.PatchType, text []byte) error {
 			_, err := c.images.Patch(ctx, name, as, text, metav1.PatchOptions{FieldManager: fieldManager})
@@ -80,12 +80,12 @@ func (c *cluster) exportableImage(name string) exportable {
 }
 
 func newDiskExport(f *flags) *cobra.Command {
-	return newExport(f, disks(), "A disk is exported while no VM has it, and no VM gets it meanwhile; of a running VM take a snapshot,\n"+
+	return newExport(f, diskNoun(), "A disk is exported while no VM has it, and no VM gets it meanwhile; of a running VM take a snapshot,\n"+
 		"make a disk of that, and export that one.", (*cluster).exportableDisk)
 }
 
 func newImageExport(f *flags) *cobra.Command {
-	return newExport(f, images(), "VMs can have the image meanwhile.", (*cluster).exportableImage)
+	return newExport(f, imageNoun(), "VMs can have the image meanwhile.", (*cluster).exportableImage)
 }
 
 func newExport(f *flags, n noun, more string, of func(*cluster, string) exportable) *cobra.Command {
@@ -100,7 +100,7 @@ func newExport(f *flags, n noun, more string, of func(*cluster, string) exportab
 		Example: "  kubectl vmop " + n.word + " export web-root web-root.qcow2\n" +
 			"  kubectl vmop " + n.word + " export web-root - | zstd > web-root.zst",
 	}
-	n.takes(f, cmd, 1, cobra.ShellCompDirectiveDefault)
+	n.takeName(f, cmd, 1, cobra.ShellCompDirectiveDefault)
 	cmd.Flags().StringVar(&format, "format", "", "`format` of the file: qcow2 or raw (default qcow2; raw for -)")
 	cli.CompleteFlag(cmd, "format", "qcow2", "raw")
 	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit, such as 30m (0: none)")
@@ -113,10 +113,10 @@ func newExport(f *flags, n noun, more string, of func(*cluster, string) exportab
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
-		e := of(c, n.name(args[0]))
-		if err := c.export(ctx, cmd, e, args[1], to); err != nil {
+		e := of(c, n.bareName(args[0]))
+		if err := c.exportTo(ctx, cmd, e, args[1], to); err != nil {
 			return err
 		}
 		if args[1] == "-" {
@@ -127,7 +127,7 @@ func newExport(f *flags, n noun, more string, of func(*cluster, string) exportab
 	return cmd
 }
 
-// formatFor returns the format of a file.
+// formatFor returns the format for a file.
 func formatFor(format, file string) (diskimage.Format, error) {
 	switch {
 	case format == "" && file == "-":
@@ -135,15 +135,15 @@ func formatFor(format, file string) (diskimage.Format, error) {
 	case format == "":
 		return diskimage.QCOW2, nil
 	case format != "qcow2" && format != "raw":
-		return "", cli.UsageError{Err: fmt.Errorf("--format %s: want qcow2 or raw", cli.Printable(format))}
+		return "", cli.UsageError{Err: fmt.Errorf("--format %s: must be qcow2 or raw", cli.Printable(format))}
 	case format == "qcow2" && file == "-":
 		return "", cli.UsageError{Err: errors.New("--format qcow2: the standard output gets raw bytes; name a file")}
 	}
 	return diskimage.Format(format), nil
 }
 
-// export makes a file of a disk or an image.
-func (c *cluster) export(
+// exportTo writes a disk or an image to a file.
+func (c *cluster) exportTo(
 	ctx context.Context, cmd *cobra.Command, e exportable, file string, as diskimage.Format,
 ) (err error) {
 	arrival := diskimage.Arrival{To: &diskimage.Plain{W: cmd.OutOrStdout()}}
@@ -155,11 +155,11 @@ func (c *cluster) export(
 		defer f.Close()
 		arrival.To = f
 	}
-	request, until, err := e.request(ctx)
+	request, until, err := e.requestExport(ctx)
 	if err != nil {
-		return e.explain(c, e.object, err)
+		return e.explainObject(c, e.object, err)
 	}
-	defer func() { err = errors.Join(err, e.withdraw(ctx, request)) }()
+	defer func() { err = errors.Join(err, e.withdrawRequest(ctx, request)) }()
 	shown := cli.NewProgress(cmd)
 	defer shown.End()
 	arrival.Progress = func(at, size int64) {
@@ -167,14 +167,14 @@ func (c *cluster) export(
 			diskimage.Size(size)))
 	}
 	late := errors.New("the export has not begun in time")
-	begins, cancel := context.WithDeadlineCause(ctx, until.Add(time.Second), late) // the user's limit comes first
-	err = e.ready(begins, request, shown)
+	begins, cancel := context.WithDeadlineCause(ctx, until.Add(time.Second), late) // the user's limit takes precedence
+	err = e.awaitData(begins, request, shown)
 	cancel()
-	for failures, reached := 0, int64(0); err == nil; err = e.ready(ctx, request, shown) {
-		err := c.fetch(ctx, e.pod, &arrival)
+	for failures, reached := 0, int64(0); err == nil; err = e.awaitData(ctx, request, shown) {
+		err := c.fetchRest(ctx, e.pod, &arrival)
 		switch {
 		case err == nil, errors.As(err, new(*diskimage.Error)), ctx.Err() != nil:
-			return because(ctx, err)
+			return causeOf(ctx, err)
 		case arrival.Reached() > reached:
 			failures, reached = 0, arrival.Reached()
 		case failures == exportRetries:
@@ -190,8 +190,8 @@ func (c *cluster) export(
 	return err
 }
 
-// fetch fetches what has not arrived yet.
-func (c *cluster) fetch(ctx context.Context, pod string, arrival *diskimage.Arrival) error {
+// fetchRest fetches the remaining data.
+func (c *cluster) fetchRest(ctx context.Context, pod string, arrival *diskimage.Arrival) error {
 	command := []string{
 		"vmimport", "fetch", "--socket", diskof.UploadSocket, "--from", strconv.FormatInt(arrival.Reached(), 10),
 	}
@@ -200,7 +200,7 @@ func (c *cluster) fetch(ctx context.Context, pod string, arrival *diskimage.Arri
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = outside.CloseWithError(c.execIn(ctx, pod, "import", command, nil, outside)) // of nil is the end
+		_ = outside.CloseWithError(c.execIn(ctx, pod, "import", command, nil, outside)) // nil means the end of the data
 	}()
 	err := arrival.Receive(inside)
 	_ = inside.Close()
@@ -209,8 +209,9 @@ func (c *cluster) fetch(ctx context.Context, pod string, arrival *diskimage.Arri
 	return err
 }
 
-// request asks for an export, unless there is one, and returns the request, and until when it begins.
-func (e exportable) request(ctx context.Context) (request string, until time.Time, err error) {
+// requestExport requests an export, unless an export is in progress. It returns the request and the time limit for its
+// start.
+func (e exportable) requestExport(ctx context.Context) (request string, until time.Time, err error) {
 	now, err := e.get(ctx)
 	if err != nil {
 		return "", until, err
@@ -239,12 +240,12 @@ func (e exportable) request(ctx context.Context) (request string, until time.Tim
 	return request, until, e.patch(ctx, types.MergePatchType, text)
 }
 
-// withdraw removes the request, also after the context has ended, unless there is another one.
-func (e exportable) withdraw(ctx context.Context, request string) error {
+// withdrawRequest removes the request, unless it has been replaced. It works even after the context has ended.
+func (e exportable) withdrawRequest(ctx context.Context, request string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
 	defer cancel()
 	now, err := e.get(ctx)
-	if absent(err) || err == nil && now.GetAnnotations()[v1.AnnotationExport] != request {
+	if isMissingObject(err) || err == nil && now.GetAnnotations()[v1.AnnotationExport] != request {
 		return nil
 	}
 	const path = "/metadata/annotations/vmoperator.jdrupes.org~1export"
@@ -260,8 +261,8 @@ func (e exportable) withdraw(ctx context.Context, request string) error {
 	return nil
 }
 
-// ready waits until the data can be fetched, and shows what that waits for.
-func (e exportable) ready(ctx context.Context, request string, shown *cli.Progress) error {
+// awaitData waits until the data can be fetched, and shows the reason for waiting.
+func (e exportable) awaitData(ctx context.Context, request string, shown *cli.Progress) error {
 	what := e.word + " " + e.object
 	return e.await(ctx, func(gone bool, is *v1.DiskExport) (bool, error) {
 		switch {

@@ -12,19 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/act"
-	"vmop/manager/objects"
+	"vmop/internal/cli"
+	"vmop/manager/operation/act"
+	"vmop/manager/vm/objects"
 )
 
 func newExpose(f *flags) *cobra.Command {
 	var form string
 	var e exposure
 	cmd := &cobra.Command{
-		Use: "expose NAME --port PORT", Short: "Make a Service for a port of the guest", GroupID: groupChange,
-		Long: "expose makes a Service that leads to a port of the guest, whether the VM runs or not. It stays when\n" +
-			"the VM is deleted. A user network gets the port; a masquerade network has all of them. A guest\n" +
-			"on a bridge has an address of its own, to which no Service leads.",
+		Use: "expose NAME --port PORT", Short: "Create a Service for a port of the guest", GroupID: groupChange,
+		Long: "Create a Service for a port of the guest. The VM may be stopped. The Service is kept\n" +
+			"when the VM is deleted. For a user network the port is added; a masquerade network\n" +
+			"forwards all ports. A Service cannot reach a guest on a bridge, which has its own\n" +
+			"address.",
 		Example: "  kubectl vmop expose web --port 80\n" +
 			"  kubectl vmop expose virtualmachine web --name web-ssh --port 27017 --target-port 22 --type NodePort",
 	}
@@ -50,14 +51,14 @@ func newExpose(f *flags) *cobra.Command {
 		if e.port < 1 || e.port > 65535 {
 			return cli.UsageError{Err: errors.New("which port? want --port 1 to 65535")}
 		}
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
-		if err := c.lead(cmd, vm, e); err != nil {
+		if err := c.leadPort(cmd, vm, e); err != nil {
 			return err
 		}
-		service, err := c.core.Services(c.namespace).Create(cmd.Context(), e.service(vm),
+		service, err := c.core.Services(c.namespace).Create(cmd.Context(), e.exposedService(vm),
 			metav1.CreateOptions{FieldManager: fieldManager})
 		if err != nil {
 			return fmt.Errorf("expose VM %s: %w", vm.Name, err)
@@ -68,22 +69,22 @@ func newExpose(f *flags) *cobra.Command {
 	return cmd
 }
 
-// lead makes the port of the pod that a Service leads to lead to the guest.
-func (c *cluster) lead(cmd *cobra.Command, vm *v1.VirtualMachine, e exposure) error {
-	port := e.service(vm).Spec.Ports[0]
+// leadPort makes the pod's port, which a Service leads to, forward to the guest.
+func (c *cluster) leadPort(cmd *cobra.Command, vm *v1.VirtualMachine, e exposure) error {
+	port := e.exposedService(vm).Spec.Ports[0]
 	patch, err := act.Port(vm, port.TargetPort.IntVal, port.Protocol)
 	if err != nil {
-		return fmt.Errorf("expose VM %s: %w%s", vm.Name, err, claimed(vm))
+		return fmt.Errorf("expose VM %s: %w%s", vm.Name, err, bridgeAddress(vm))
 	}
 	if patch == nil {
 		return nil
 	}
-	_, err = c.patch(cmd.Context(), vm.Name, types.JSONPatchType, patch)
+	_, err = c.patchVM(cmd.Context(), vm.Name, types.JSONPatchType, patch)
 	return err
 }
 
-// claimed names the address that a guest says it has on a bridge.
-func claimed(vm *v1.VirtualMachine) string {
+// bridgeAddress describes the address that a guest reports for itself on a bridge.
+func bridgeAddress(vm *v1.VirtualMachine) string {
 	for _, a := range vm.Status.Addresses {
 		if a.Source == "Agent" {
 			return "; the guest says it is at " + a.Address
@@ -92,14 +93,14 @@ func claimed(vm *v1.VirtualMachine) string {
 	return ""
 }
 
-// exposure is a port of a guest as a Service.
+// exposure is a port of a guest that a Service exposes.
 type exposure struct {
 	name, protocol, kind                              string
 	portName, clusterIP, externalIP, family, families string
 	port, target, nodePort                            int32
 }
 
-func (e exposure) service(vm *v1.VirtualMachine) *corev1.Service {
+func (e exposure) exposedService(vm *v1.VirtualMachine) *corev1.Service {
 	if e.target == 0 {
 		e.target = e.port
 	}

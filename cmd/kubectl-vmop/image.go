@@ -9,19 +9,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
-// imageKind is what kubectl calls an image.
+// imageKind is kubectl's name for the kind of an image.
 const imageKind = "virtualimage." + v1.GroupName
 
-// newImage returns the verb whose subcommands are about images.
+// newImage returns the verb with the subcommands for images.
 func newImage(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "image", Short: "Make, list and remove images that VMs share", GroupID: groupChange, Args: cli.NoArguments,
-		Long: "image is about VirtualImages, which any number of VMs have by spec.blockDeviceRefs, to read, and of which\n" +
-			"disks are made (kubectl vmop disk create --image). An image is NAME or vi/NAME. Those of the cluster\n" +
-			"(ClusterVirtualImages) are cvi/NAME: list shows them, and VMs and disks have them in the same way.",
+		Use: "image", Short: "Manage images that VMs share", GroupID: groupChange, Args: cli.NoArguments,
+		Long: "Manage VirtualImages, which any number of VMs read through spec.blockDeviceRefs, and\n" +
+			"from which you create disks (kubectl vmop disk create --image). IMAGE is NAME or\n" +
+			"vi/NAME. Images of the cluster (ClusterVirtualImages) are cvi/NAME; VMs and disks use\n" +
+			"them in the same way.",
 		RunE: wantSubcommand,
 	}
 	cmd.AddCommand(newImageList(f), newImagePull(f), newImageUpload(f), newImageExport(f), newImageRemove(f),
@@ -35,10 +36,10 @@ func typedImage(i *v1.VirtualImage) *v1.VirtualImage {
 }
 
 func newImageList(f *flags) *cobra.Command {
-	const long = "list shows the images of the namespace: their phase, how far the import of their data is, how large the\n" +
-		"disk in them is, and where their data comes from, and behind them the cluster's, as cvi/NAME, with what is\n" +
-		"stored of them in the namespace. kubectl get vi shows those of all namespaces (-A)."
-	return newList(f, "image", long, func(cmd *cobra.Command, c *cluster, form string) error {
+	const long = "List the images of the namespace: phase, import progress, disk size and data source.\n" +
+		"Images of the cluster follow as cvi/NAME, with the state of their copy in the namespace.\n" +
+		"kubectl get vi also lists all namespaces (-A)."
+	return newNounList(f, "image", long, func(cmd *cobra.Command, c *cluster, form string) error {
 		list, err := c.images.List(cmd.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -80,19 +81,19 @@ func newImagePull(f *flags) *cobra.Command {
 	var d diskDraft
 	var w waiting
 	cmd := &cobra.Command{
-		Use: "pull NAME --size SIZE", Aliases: []string{"create"}, Short: "Make an image of one on a server",
-		Long: "pull makes an image of one on a web server (--url), in a container image, or of a snapshot. --size is at\n" +
-			"least what the disk in the image has. With --wait it shows how far the import is.",
+		Use: "pull NAME --size SIZE", Aliases: []string{"create"}, Short: "Create an image from a server",
+		Long: "Create an image from a web server (--url), a container image or a snapshot. --size must\n" +
+			"be at least the size of the disk in the image. With --wait the import progress is shown.",
 		Example: "  kubectl vmop image pull debian-12 --size 3Gi --url https://cloud.example.org/debian-12.qcow2 --wait",
 	}
-	images().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
+	imageNoun().takeName(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
-	d.add(f, cmd)
-	w.add(cmd, "VMs can have it")
+	d.addFlags(f, cmd)
+	w.addFlags(cmd, "VMs can have it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d.name = images().name(args[0])
-		image, err := d.image()
+		d.name = imageNoun().bareName(args[0])
+		image, err := d.draftImage()
 		if err == nil && image.Spec.DataSource.Type == "" {
 			err = errors.New("where does it come from? give --url, --container-image, --image, --disk or --snapshot")
 		}
@@ -103,7 +104,7 @@ func newImagePull(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
 		image, err = c.images.Create(ctx, image, metav1.CreateOptions{
 			FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict,
@@ -119,9 +120,9 @@ func newImagePull(f *flags) *cobra.Command {
 	return cmd
 }
 
-// image returns the image that a draft describes; its source has no type if the draft says none.
-func (d *diskDraft) image() (*v1.VirtualImage, error) {
-	disk, err := d.disk()
+// draftImage returns the image for a draft. Its source has no type if the draft specifies no source.
+func (d *diskDraft) draftImage() (*v1.VirtualImage, error) {
+	disk, err := d.draftDisk()
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func (d *diskDraft) image() (*v1.VirtualImage, error) {
 	return image, nil
 }
 
-// awaitImage waits until an image is as wanted, shows how far it is, and returns it.
+// awaitImage waits until an image reaches a goal, shows its progress, and returns it.
 func (c *cluster) awaitImage(
 	ctx context.Context, cmd *cobra.Command, name string, wanted func(*v1.VirtualImage) (bool, error),
 ) (*v1.VirtualImage, error) {
@@ -143,7 +144,7 @@ func (c *cluster) awaitImage(
 		reached, err := wanted(i)
 		if i != nil && !reached && err == nil {
 			s := i.Status
-			text := "image " + name + ": " + awaited(string(s.Phase), s.Reason, s.Message)
+			text := "image " + name + ": " + pendingText(string(s.Phase), s.Reason, s.Message)
 			if s.Progress != "" {
 				text += ", " + s.Progress
 			}
@@ -151,10 +152,10 @@ func (c *cluster) awaitImage(
 		}
 		return reached, err
 	})
-	return i, images().explain(c, name, err)
+	return i, imageNoun().explainObject(c, name, err)
 }
 
-// imageUsable is the goal that VMs can have an image.
+// imageUsable is the goal of an image that VMs can use.
 func imageUsable(i *v1.VirtualImage) (bool, error) {
 	switch {
 	case i == nil:
@@ -170,20 +171,20 @@ func newImageRemove(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, SuggestFor: []string{"delete", "del"}, Short: "Delete an image",
-		Long: "remove deletes an image, without a question. VMs that have it keep it until they stop, and don't start\n" +
-			"again without an image of that name. Disks that were made of it stay as they are.",
+		Long: "Delete an image without confirmation. VMs that use it keep it until they stop, and need\n" +
+			"an image of that name to start again. Disks that were created from it are kept.",
 		Example: "  kubectl vmop image remove debian-12",
 	}
-	images().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
+	imageNoun().takeName(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
 	cmd.RunE = f.inCluster(&waiting{}, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
-		name := images().name(args[0])
+		name := imageNoun().bareName(args[0])
 		i, err := c.images.Get(ctx, name, metav1.GetOptions{})
 		if err == nil {
-			err = c.images.Delete(ctx, name, deletion(i, false))
+			err = c.images.Delete(ctx, name, deleteOptions(i, false))
 		}
 		if err != nil {
-			return images().explain(c, name, err)
+			return imageNoun().explainObject(c, name, err)
 		}
 		return printDone(cmd, form, typedImage(i), imageKind, name, "removed")
 	})

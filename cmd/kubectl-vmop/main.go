@@ -1,19 +1,26 @@
-// Command kubectl-vmop is the plugin of kubectl for VirtualMachines: kubectl vmop VERB.
+// Command kubectl-vmop is the kubectl plugin for VirtualMachines: kubectl vmop VERB.
 //
 //	kubectl vmop start|stop|restart NAME       sets whether a VM runs
-//	kubectl vmop console|vnc|spice|ssh NAME    connects with the guest
+//	kubectl vmop console|vnc|spice|ssh NAME    connects to the guest
 //	kubectl vmop disk list|create|resize       manages disks that outlive VMs
 //	kubectl vmop snapshot list|create|remove   manages snapshots of VMs and disks
-//	kubectl vmop clone NAME NEW                makes a VM of another one
-//	kubectl vmop plan|why|events|diff NAME     says what is, why, and what would be
+//	kubectl vmop clone NAME NEW                creates a VM from another VM
+//	kubectl vmop plan|why|events|diff NAME     explains the state of a VM, and previews changes
 //
-// It changes resources with the rights of the user, and reaches a VM's runner by pods/exec: it
-// needs nothing in the cluster but the manager and a kubeconfig. With --manager it does both through the
-// manager's JSON API, with a token and no rights in the cluster. docs/kubectl.md has all verbs.
+// It changes resources with the rights of the user, and reaches a VM's runner through pods/exec. It requires only
+// a kubeconfig, and the manager in the cluster. With --manager, it uses the manager's JSON API for both, with a
+// token and without rights in the cluster. docs/reference/kubectl.md lists all verbs.
 //
-// It exits with 0 on success, 1 after a failure, 2 for wrong usage, 3 if there is no such VM, disk or
-// snapshot, 4 if the user may not do that, and 124 when --timeout has passed. diff exits with 1 if there are
-// differences, ssh and scp with the code of the program that they run.
+// Exit codes:
+//
+//   - 0: success
+//   - 1: a failure
+//   - 2: wrong usage
+//   - 3: the VM, disk or snapshot does not exist
+//   - 4: the user lacks the permission
+//   - 124: --timeout has passed
+//
+// diff exits with 1 if there are differences. ssh and scp exit with the code of the program that they run.
 package main
 
 import (
@@ -29,20 +36,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
 // version is set at build time: -ldflags "-X main.version=…".
 var version = "devel"
 
 func main() {
-	utilruntime.ErrorHandlers = nil // of lost connections, which end what uses them with an error, too
+	utilruntime.ErrorHandlers = nil // about lost connections, which also end their users with an error
 	ctx, stop := cli.UntilSignal(context.Background())
-	cmd, err := newCommand().ExecuteContextC(ctx)
-	err = limited(cmd, err)
+	cmd, err := newPluginCommand().ExecuteContextC(ctx)
+	err = explainTimeout(cmd, err)
 	stop()
 	if err != nil && !errors.As(err, new(cli.ExitError)) && !errors.As(err, new(cli.SignalError)) {
-		fmt.Fprintln(os.Stderr, "kubectl-vmop:", describe(err))
+		fmt.Fprintln(os.Stderr, "kubectl-vmop:", errorText(err))
 	}
 	os.Exit(exitCode(err))
 }
@@ -55,11 +62,11 @@ const (
 	exitTimeout   = 124
 )
 
-// errTimeout is why a wait ended.
+// errTimeout is the reason why a wait ended.
 var errTimeout = errors.New("--timeout has passed")
 
-// limited says of a request that --timeout has ended that it has.
-func limited(cmd *cobra.Command, err error) error {
+// explainTimeout adds errTimeout to the error of a request that --timeout has ended.
+func explainTimeout(cmd *cobra.Command, err error) error {
 	limit := cmd.Flags().Lookup("timeout")
 	if limit == nil || !limit.Changed || errors.Is(err, errTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -67,7 +74,7 @@ func limited(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w: %w", errTimeout, err)
 }
 
-// hinted is an error, and what the user can do.
+// hinted is an error with a hint for the user.
 type hinted struct {
 	error
 
@@ -76,9 +83,9 @@ type hinted struct {
 
 func (h hinted) Unwrap() error { return h.error }
 
-// describe returns the text of an error for people.
-func describe(err error) string {
-	text := cause(err).Error()
+// errorText returns the text of an error for the user.
+func errorText(err error) string {
+	text := causeOfStream(err).Error()
 	var h hinted
 	if errors.As(err, &h) {
 		text += "\nhint: " + h.hint
@@ -86,8 +93,9 @@ func describe(err error) string {
 	return strings.TrimSpace(text)
 }
 
-// cause returns why a stream could not be opened, without what is known: that it is a stream.
-func cause(err error) error {
+// causeOfStream returns the reason why a stream could not be opened, without the redundant information that it is a
+// stream.
+func causeOfStream(err error) error {
 	var upgrade *httpstream.UpgradeFailureError
 	if errors.As(err, &upgrade) && upgrade.Cause != nil {
 		return upgrade.Cause
@@ -98,7 +106,7 @@ func cause(err error) error {
 func exitCode(err error) int {
 	var exit cli.ExitError
 	var sig cli.SignalError
-	reason := cause(err)
+	reason := causeOfStream(err)
 	switch {
 	case err == nil:
 		return 0
@@ -110,10 +118,10 @@ func exitCode(err error) int {
 		return cli.ExitUsage
 	case errors.Is(err, errTimeout):
 		return exitTimeout
-	case apierrors.IsNotFound(reason), answered(err, http.StatusNotFound):
+	case apierrors.IsNotFound(reason), isAnswer(err, http.StatusNotFound):
 		return exitNotFound
 	case apierrors.IsForbidden(reason), apierrors.IsUnauthorized(reason),
-		answered(err, http.StatusForbidden), answered(err, http.StatusUnauthorized):
+		isAnswer(err, http.StatusForbidden), isAnswer(err, http.StatusUnauthorized):
 		return exitForbidden
 	}
 	return exitFailed

@@ -15,12 +15,12 @@ import (
 
 	"github.com/coder/websocket"
 
-	"vmop/cli"
-	"vmop/manager/fleet"
+	"vmop/internal/cli"
+	"vmop/manager/web/fleet"
 	"vmop/runner/control"
 )
 
-// A managed is a runner that is reached through the manager.
+// managed is a runner reached through the manager.
 type managed struct {
 	*manager
 	name string
@@ -28,14 +28,14 @@ type managed struct {
 
 var _ runner = managed{}
 
-// Plan implements runner, of the forms that the manager has.
+// Plan implements runner for the forms that the manager supports.
 func (m managed) Plan(ctx context.Context, w io.Writer, form string) error {
 	var text bytes.Buffer
 	var lines []fleet.Argument
 	if form == "argv" || form == "shell" {
 		return cli.UsageError{Err: fmt.Errorf("-o %s: through the manager want text or json", form)}
 	}
-	if err := m.do(ctx, http.MethodGet, m.at(m.name, "plan"), nil, &text); err != nil {
+	if err := m.doRequest(ctx, http.MethodGet, m.vmURL(m.name, "plan"), nil, &text); err != nil {
 		return err
 	}
 	if form == "json" {
@@ -60,7 +60,7 @@ func (m managed) Plan(ctx context.Context, w io.Writer, form string) error {
 // Screenshot implements runner.
 func (m managed) Screenshot(ctx context.Context, w io.Writer) error {
 	var png bytes.Buffer
-	if err := m.do(ctx, http.MethodGet, m.at(m.name, "screenshot"), nil, &png); err != nil {
+	if err := m.doRequest(ctx, http.MethodGet, m.vmURL(m.name, "screenshot"), nil, &png); err != nil {
 		return err
 	}
 	_, err := w.Write(png.Bytes())
@@ -69,26 +69,26 @@ func (m managed) Screenshot(ctx context.Context, w io.Writer) error {
 
 // Console implements runner.
 func (m managed) Console(ctx context.Context, mode control.Mode) (net.Conn, error) {
-	return m.stream(ctx, m.at(m.name, "console")+"?mode="+string(mode))
+	return m.openStream(ctx, m.vmURL(m.name, "console")+"?mode="+string(mode))
 }
 
 // Screen implements runner.
 func (m managed) Screen(ctx context.Context, mode control.Mode) (net.Conn, error) {
-	return m.stream(ctx, m.at(m.name, "screen")+"?mode="+string(mode))
+	return m.openStream(ctx, m.vmURL(m.name, "screen")+"?mode="+string(mode))
 }
 
 // SPICE implements runner.
 func (m managed) SPICE(ctx context.Context, id string, mode control.Mode) (net.Conn, error) {
-	return m.stream(ctx, m.at(m.name, "spice")+"?mode="+string(mode)+"&id="+url.QueryEscape(id))
+	return m.openStream(ctx, m.vmURL(m.name, "spice")+"?mode="+string(mode)+"&id="+url.QueryEscape(id))
 }
 
 // Forward implements runner.
 func (m managed) Forward(ctx context.Context, port int) (net.Conn, error) {
-	return m.stream(ctx, m.at(m.name, "port", strconv.Itoa(port)))
+	return m.openStream(ctx, m.vmURL(m.name, "port", strconv.Itoa(port)))
 }
 
-// stream opens a stream; ctx is for opening it only.
-func (m *manager) stream(ctx context.Context, address string) (net.Conn, error) {
+// openStream opens a stream. ctx only applies to opening it.
+func (m *manager) openStream(ctx context.Context, address string) (net.Conn, error) {
 	socket, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{
 		HTTPClient: m.http, CompressionMode: websocket.CompressionDisabled,
 	})
@@ -96,20 +96,20 @@ func (m *manager) stream(ctx context.Context, address string) (net.Conn, error) 
 	case err != nil && answer != nil && answer.StatusCode != http.StatusSwitchingProtocols:
 		return nil, problemOf(answer)
 	case err != nil:
-		return nil, fmt.Errorf("open a stream of the manager: %w", because(ctx, err))
+		return nil, fmt.Errorf("open a stream of the manager: %w", causeOf(ctx, err))
 	}
 	lasting := context.WithoutCancel(ctx)
 	return &socketConn{websocket.NetConn(lasting, socket, websocket.MessageBinary), socket, lasting}, nil
 }
 
-// A socketConn is a stream of the manager.
+// socketConn is a stream of the manager.
 type socketConn struct {
 	net.Conn
 	socket *websocket.Conn
 	ctx    context.Context
 }
 
-// Codes with which the manager ends a stream.
+// Codes that the manager ends a stream with.
 const (
 	streamEnded   websocket.StatusCode = 4000
 	streamRefused websocket.StatusCode = 4001
@@ -127,8 +127,8 @@ func (c *socketConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite ends what is sent: by an empty message.
+// CloseWrite ends the sent data with an empty message.
 func (c *socketConn) CloseWrite() error { return c.socket.Write(c.ctx, websocket.MessageBinary, nil) }
 
-// Close implements net.Conn, without waiting for the other end to agree.
+// Close implements net.Conn. It does not wait for the peer's close message.
 func (c *socketConn) Close() error { return c.socket.CloseNow() }

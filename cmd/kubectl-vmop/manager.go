@@ -22,15 +22,16 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"vmop/alive"
-	"vmop/cli"
-	"vmop/manager/fleet"
-	"vmop/printable"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/keepalive"
+	"vmop/internal/printable"
+	"vmop/internal/readfile"
+	"vmop/manager/web/fleet"
 	"vmop/runner/control"
 )
 
-// A manager is reached by its JSON API (docs/api.md), with a token and no rights in the cluster.
+// manager is a client of a manager's JSON API (docs/reference/api.md), with a token and without rights in the
+// cluster.
 //
 // See docs/decisions/0076-through-the-manager.md.
 type manager struct {
@@ -38,10 +39,10 @@ type manager struct {
 	http *http.Client
 }
 
-// managerFlags say how to reach one; "" is none.
+// managerFlags specify how to reach a manager; an empty url means no manager.
 type managerFlags struct{ url, authority, tokenFile string }
 
-func (m *managerFlags) add(root *cobra.Command) {
+func (m *managerFlags) addFlags(root *cobra.Command) {
 	p := root.PersistentFlags()
 	p.StringVar(&m.url, "manager", os.Getenv("VMOP_MANAGER"),
 		"`URL` of the manager's pages: use the VMs through it; default VMOP_MANAGER")
@@ -50,13 +51,13 @@ func (m *managerFlags) add(root *cobra.Command) {
 	p.StringVar(&m.tokenFile, "token-file", os.Getenv("VMOP_TOKEN_FILE"),
 		"`file` with the token for the manager; default VMOP_TOKEN_FILE, then that of the kubeconfig's user")
 	for _, name := range []string{"manager", "manager-ca", "token-file"} {
-		p.Lookup(name).DefValue = "" // the help is the same everywhere
+		p.Lookup(name).DefValue = "" // keep the help independent of the environment
 	}
 	cli.CompleteFile(root, "manager-ca", "crt", "pem")
 	cli.CompleteFile(root, "token-file")
 }
 
-// viaManager returns the manager that the user has named; nil if VMs are used by the API server.
+// viaManager returns the manager that the user has specified, or nil if VMs are reached through the API server.
 func (f *flags) viaManager(cmd *cobra.Command) (*manager, error) {
 	if err := takeOver(cmd); err != nil {
 		return nil, err
@@ -67,22 +68,22 @@ func (f *flags) viaManager(cmd *cobra.Command) (*manager, error) {
 	base, err := url.Parse(strings.TrimSuffix(f.manager.url, "/"))
 	switch {
 	case err != nil:
-		return nil, cli.UsageError{Err: errors.New("--manager: want an address such as https://vms.example.com")}
+		return nil, cli.UsageError{Err: errors.New("--manager: must be an address such as https://vms.example.com")}
 	case base.Host == "" || base.User != nil || base.RawQuery != "" || base.Path != "":
 		return nil, cli.UsageError{
-			Err: fmt.Errorf("--manager %s: want an address such as https://vms.example.com", base.Redacted()),
+			Err: fmt.Errorf("--manager %s: must be an address such as https://vms.example.com", base.Redacted()),
 		}
-	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
+	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopbackHost(base.Hostname())):
 		return nil, cli.UsageError{
-			Err: fmt.Errorf("--manager %s: want https, or others on the way could read the token", base.Redacted()),
+			Err: fmt.Errorf("--manager %s: must be https; otherwise others on the way could read the token", base.Redacted()),
 		}
 	}
-	// Redirects are not followed: the token is for this manager only.
+	// Do not follow redirects, because the token is for this manager only.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	m := &manager{base: base, http: &http.Client{CheckRedirect: stay}}
 	secured := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.manager.authority != "" {
-		text, err := regular.ReadFile(f.manager.authority, largestFile)
+		text, err := readfile.ReadFile(f.manager.authority, largestFile)
 		if err != nil {
 			return nil, fmt.Errorf("read the manager's authority: %w", err)
 		}
@@ -93,27 +94,27 @@ func (f *flags) viaManager(cmd *cobra.Command) (*manager, error) {
 	}
 	plain := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured, ForceAttemptHTTP2: false,
-		DialContext: alive.Minute.Dialer().DialContext,
+		DialContext: keepalive.Minute.Dialer().DialContext,
 	}
-	m.http.Transport, err = f.authenticated(plain)
+	m.http.Transport, err = f.authenticate(plain)
 	return m, err
 }
 
-func isLoopback(host string) bool {
+func isLoopbackHost(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Bounds of files and answers, in bytes.
+// Limits for files and answers, in bytes.
 const (
 	largestFile   = 1 << 20
 	largestToken  = 16 << 10
 	largestAnswer = 32 << 20
 )
 
-// authenticated returns a transport that adds the token: of the file, or of the kubeconfig's user, whose program for
-// tokens (exec) is run if need be.
-func (f *flags) authenticated(plain http.RoundTripper) (http.RoundTripper, error) {
+// authenticate returns a transport that adds the token. The token comes from the file or from the kubeconfig's
+// user. If necessary, the transport runs the user's program for tokens (exec).
+func (f *flags) authenticate(plain http.RoundTripper) (http.RoundTripper, error) {
 	if f.manager.tokenFile != "" {
 		return fromFile{f.manager.tokenFile, plain}, nil
 	}
@@ -135,7 +136,7 @@ func (f *flags) authenticated(plain http.RoundTripper) (http.RoundTripper, error
 	return rest.HTTPWrappersForConfig(config, plain)
 }
 
-// isServiceAccount reports whether a token says that it is a service account's.
+// isServiceAccount reports whether a token claims to belong to a service account.
 func isServiceAccount(token string) bool {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -149,7 +150,7 @@ func isServiceAccount(token string) bool {
 		strings.HasPrefix(claims.Subject, "system:serviceaccount:")
 }
 
-// fromFile adds the token of a file, which is read for each request: it may be renewed.
+// fromFile adds the token in a file. It reads the file for each request, because the token may be renewed.
 type fromFile struct {
 	path string
 	next http.RoundTripper
@@ -157,7 +158,7 @@ type fromFile struct {
 
 // RoundTrip implements http.RoundTripper.
 func (f fromFile) RoundTrip(r *http.Request) (*http.Response, error) {
-	text, err := regular.ReadFile(f.path, largestToken)
+	text, err := readfile.ReadFile(f.path, largestToken)
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}
@@ -166,7 +167,7 @@ func (f fromFile) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
-// A problem is what the manager answers to a request that has failed (RFC 9457).
+// problem is the manager's answer to a failed request (RFC 9457).
 type problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
@@ -175,7 +176,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.Detail }
 
-// problemOf returns the error that an answer reports.
+// problemOf returns the error in an answer.
 func problemOf(answer *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, largestFile))
 	if err != nil {
@@ -192,8 +193,8 @@ func problemOf(answer *http.Response) error {
 	return p
 }
 
-// at returns the address of a request about a VM.
-func (m *manager) at(name string, more ...string) string {
+// vmURL returns the address for a request about a VM.
+func (m *manager) vmURL(name string, more ...string) string {
 	path := m.base.String() + "/api/v1/vms/" + url.PathEscape(name)
 	for _, part := range more {
 		path += "/" + url.PathEscape(part)
@@ -201,8 +202,8 @@ func (m *manager) at(name string, more ...string) string {
 	return path
 }
 
-// send sends a request, whose answer the caller must close. header are names and values.
-func (m *manager) send(ctx context.Context, method, address string, body []byte, header ...string) (
+// sendRequest sends a request. The caller must close the answer. header contains alternating names and values.
+func (m *manager) sendRequest(ctx context.Context, method, address string, body []byte, header ...string) (
 	*http.Response, error,
 ) {
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
@@ -215,7 +216,7 @@ func (m *manager) send(ctx context.Context, method, address string, body []byte,
 	}
 	answer, err := m.http.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("send a request to the manager: %w", because(ctx, err))
+		return nil, fmt.Errorf("send a request to the manager: %w", causeOf(ctx, err))
 	}
 	if answer.StatusCode >= http.StatusMultipleChoices {
 		defer answer.Body.Close()
@@ -224,16 +225,18 @@ func (m *manager) send(ctx context.Context, method, address string, body []byte,
 	return answer, nil
 }
 
-// do sends a request, and reads the answer: as JSON, or into a *bytes.Buffer; nil: nothing.
-func (m *manager) do(ctx context.Context, method, address string, body []byte, into any, header ...string) error {
-	answer, err := m.send(ctx, method, address, body, header...)
+// doRequest sends a request and reads the answer: as JSON, into a *bytes.Buffer, or not at all if into is nil.
+func (m *manager) doRequest(ctx context.Context, method, address string, body []byte, into any,
+	header ...string,
+) error {
+	answer, err := m.sendRequest(ctx, method, address, body, header...)
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, largestAnswer))
 	if err != nil {
-		return fmt.Errorf("read the manager's answer: %w", because(ctx, err))
+		return fmt.Errorf("read the manager's answer: %w", causeOf(ctx, err))
 	}
 	switch into := into.(type) {
 	case nil:
@@ -248,39 +251,39 @@ func (m *manager) do(ctx context.Context, method, address string, body []byte, i
 	return nil
 }
 
-// A seen is a VM as the manager shows it.
+// seen is a VM in the form shown by the manager.
 type seen struct {
 	fleet.VM
 	Can []fleet.Action `json:"can"`
 }
 
-// vm returns a VM.
-func (m *manager) vm(ctx context.Context, name string) (vm *seen, err error) {
+// getVM returns a VM.
+func (m *manager) getVM(ctx context.Context, name string) (vm *seen, err error) {
 	vm = &seen{}
-	return vm, m.do(ctx, http.MethodGet, m.at(name), nil, vm)
+	return vm, m.doRequest(ctx, http.MethodGet, m.vmURL(name), nil, vm)
 }
 
-// await waits until a VM is as wanted, which is asked with nil when there is none.
-func (m *manager) await(ctx context.Context, name string, wanted func(*seen) (bool, error)) (*seen, error) {
+// awaitVM waits until a VM reaches a goal. wanted is called with nil if the VM does not exist.
+func (m *manager) awaitVM(ctx context.Context, name string, wanted func(*seen) (bool, error)) (*seen, error) {
 	for {
-		vm, reached, err := m.follow(ctx, name, wanted)
+		vm, reached, err := m.followVM(ctx, name, wanted)
 		if reached || err != nil {
 			return vm, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(retry): // the manager has ended, and there may be another
+		case <-time.After(retry): // the manager has ended, but another manager may run
 		}
 	}
 }
 
-// follow waits for events until a VM is as wanted. If they end before, there is no error.
-func (m *manager) follow(ctx context.Context, name string, wanted func(*seen) (bool, error)) (*seen, bool, error) {
+// followVM waits for events until a VM reaches a goal. It returns no error if the events end first.
+func (m *manager) followVM(ctx context.Context, name string, wanted func(*seen) (bool, error)) (*seen, bool, error) {
 	address := m.base.String() + "/api/v1/events?vm=" + url.QueryEscape(name)
-	answer, err := m.send(ctx, http.MethodGet, address, nil, "Accept", "text/event-stream")
+	answer, err := m.sendRequest(ctx, http.MethodGet, address, nil, "Accept", "text/event-stream")
 	if err != nil {
-		return nil, false, because(ctx, err)
+		return nil, false, causeOf(ctx, err)
 	}
 	defer answer.Body.Close()
 	var vm *seen

@@ -19,12 +19,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/manager/access"
-	"vmop/manager/fleet"
-	"vmop/manager/login"
-	"vmop/manager/login/logintest"
+	"vmop/manager/access/login"
+	"vmop/manager/access/login/logintest"
 	"vmop/manager/web"
+	"vmop/manager/web/fleet"
 	"vmop/test/logbook"
 
 	v1 "vmop/api/v1"
@@ -247,7 +247,7 @@ func newPlace(t *testing.T) *place {
 // run runs a verb, and returns what it prints.
 func (p *place) run(in string, args ...string) (out string, err error) {
 	p.t.Helper()
-	cmd := newCommand()
+	cmd := newPluginCommand()
 	var text bytes.Buffer
 	cmd.SetIn(strings.NewReader(in))
 	cmd.SetOut(&text)
@@ -311,7 +311,7 @@ func TestRefusalsOfTheManager(t *testing.T) {
 		code int
 		text string
 	}{
-		"start nothing":                 {3, "There is no such virtual machine."},
+		"start nothing":                 {3, "This virtual machine does not exist."},
 		"stop poor":                     {4, "you do not have the permission stop"},
 		"console poor":                  {4, "you do not have the permission accessConsole"},
 		"console web":                   {1, "use --watch to only watch, or --take-over"},
@@ -326,7 +326,7 @@ func TestRefusalsOfTheManager(t *testing.T) {
 		_, err := p.run("", strings.Fields(line)...)
 		require.Equal(t, want.code, exitCode(err), "%s: %v", line, err)
 		if err != nil {
-			require.Contains(t, describe(err), want.text, line)
+			require.Contains(t, errorText(err), want.text, line)
 		}
 	}
 	require.Empty(t, p.took())
@@ -334,7 +334,7 @@ func TestRefusalsOfTheManager(t *testing.T) {
 	require.NoError(t, os.WriteFile(p.token, []byte(p.provider.IDToken()), 0o600))
 	_, err := p.run("", "start", "web")
 	require.Equal(t, exitForbidden, exitCode(err))
-	require.Contains(t, describe(err), "it has expired")
+	require.Contains(t, errorText(err), "it has expired")
 }
 
 // A token is sent by TLS only, to the manager that is named only, and none that is meant for the API server.
@@ -344,8 +344,9 @@ func TestTokensStayWhereTheyBelong(t *testing.T) {
 	p.put("web", fleet.Stopped)
 	usual := p.flags
 	for url, want := range map[string]string{
-		"http://vms.example.com": "want https", "ftp://127.0.0.1": "want https", "vms.example.com": "want an address",
-		"https://ann:secret@x": "want an address", "http://127.0.0.1:1": "connection refused",
+		"http://vms.example.com": "must be https", "ftp://127.0.0.1": "must be https",
+		"vms.example.com":      "must be an address",
+		"https://ann:secret@x": "must be an address", "http://127.0.0.1:1": "connection refused",
 	} {
 		p.flags = append([]string{"--manager=" + url}, usual[2:]...)
 		_, err := p.run("", "start", "web")

@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/fleet"
+	"vmop/internal/cli"
+	"vmop/manager/web/fleet"
 )
 
-// Verbs through the manager.
+// The following functions implement verbs through the manager.
 
-// answered reports whether an error is an answer of the manager with a code.
-func answered(err error, code int) bool {
+// isAnswer reports whether an error is an answer of the manager with a certain code.
+func isAnswer(err error, code int) bool {
 	var p *problem
 	return errors.As(err, &p) && p.Status == code
 }
@@ -40,25 +40,28 @@ func actionOf(state v1.State, force bool) fleet.Action {
 	return fleet.Stop
 }
 
-// act carries out an action, unless the VM is already as it would be, and waits for its effect if that is wanted.
-func (m *manager) act(cmd *cobra.Command, args []string, a fleet.Action, form, done string, w waiting) error {
-	name, _ := split(args)
-	ctx, cancel := w.context(cmd.Context())
+// carryOutAction performs an action, unless the VM already has the resulting state. If requested, it waits for the
+// effect.
+func (m *manager) carryOutAction(cmd *cobra.Command, args []string, a fleet.Action, form, done string,
+	w waiting,
+) error {
+	name, _ := splitName(args)
+	ctx, cancel := w.waitContext(cmd.Context())
 	defer cancel()
-	vm, err := m.vm(ctx, name)
+	vm, err := m.getVM(ctx, name)
 	if err != nil {
 		return err
 	}
-	reached := followed(a, vm.Operations, achieved(a, vm.Started))
-	if is, err := reached(vm); !is || err != nil || repeated(a) {
-		if err := m.do(ctx, http.MethodPost, m.at(name, string(a)), nil, nil); err != nil {
+	reached := followOperation(a, vm.Operations, isAchieved(a, vm.Started))
+	if is, err := reached(vm); !is || err != nil || repeatsAlways(a) {
+		if err := m.doRequest(ctx, http.MethodPost, m.vmURL(name, string(a)), nil, nil); err != nil {
 			return err
 		}
 	}
 	if w.wait {
-		vm, err = m.await(ctx, name, reached)
+		vm, err = m.awaitVM(ctx, name, reached)
 	} else {
-		vm, err = m.vm(ctx, name)
+		vm, err = m.getVM(ctx, name)
 	}
 	if err != nil {
 		return err
@@ -66,12 +69,12 @@ func (m *manager) act(cmd *cobra.Command, args []string, a fleet.Action, form, d
 	return printDone(cmd, form, vm, vmKind, name, done)
 }
 
-// repeated reports whether an action has an effect on a VM that is running, however often it is done.
-func repeated(a fleet.Action) bool { return restarts(a) || a == fleet.Reset }
+// repeatsAlways reports whether repeating an action has an effect on a running VM.
+func repeatsAlways(a fleet.Action) bool { return isRestart(a) || a == fleet.Reset }
 
-func restarts(a fleet.Action) bool { return a == fleet.Restart || a == fleet.ForceRestart }
+func isRestart(a fleet.Action) bool { return a == fleet.Restart || a == fleet.ForceRestart }
 
-// operationOf returns the type of the operation that an action is.
+// operationOf returns the operation type of an action.
 func operationOf(a fleet.Action) v1.OperationType {
 	switch a {
 	case fleet.Start:
@@ -86,9 +89,10 @@ func operationOf(a fleet.Action) v1.OperationType {
 	return ""
 }
 
-// followed is the goal of an action, which can't be reached any more when an operation that is the action, and
-// wasn't there before, has failed.
-func followed(a fleet.Action, before []fleet.Operation, goal func(*seen) (bool, error)) func(*seen) (bool, error) {
+// followOperation adds to the goal of an action that the wait ends with an error if a new operation for that action has
+// failed.
+func followOperation(a fleet.Action, before []fleet.Operation, goal func(*seen) (bool, error)) func(*seen) (bool,
+	error) {
 	return func(vm *seen) (bool, error) {
 		if vm == nil {
 			return goal(vm)
@@ -107,8 +111,8 @@ func followed(a fleet.Action, before []fleet.Operation, goal func(*seen) (bool, 
 	}
 }
 
-// achieved is the goal of an action on a VM whose guest began to run at a time.
-func achieved(a fleet.Action, started time.Time) func(*seen) (bool, error) {
+// isAchieved is the goal of an action on a VM with a guest that started running at the given time.
+func isAchieved(a fleet.Action, started time.Time) func(*seen) (bool, error) {
 	return func(vm *seen) (bool, error) {
 		switch {
 		case vm == nil:
@@ -122,20 +126,20 @@ func achieved(a fleet.Action, started time.Time) func(*seen) (bool, error) {
 				fmt.Errorf("VM %s has failed: %s: %s", vm.Name, vm.Reason, vm.Message), "kubectl vmop why " + vm.Name,
 			}
 		}
-		return vm.State == fleet.Running && (!restarts(a) || vm.Started.After(started)), nil
+		return vm.State == fleet.Running && (!isRestart(a) || vm.Started.After(started)), nil
 	}
 }
 
-// guest is flags.guest.
-func (m *manager) guest(cmd *cobra.Command, args []string, up bool) (guest, error) {
-	name, _ := split(args)
-	vm, err := m.vm(cmd.Context(), name)
+// findGuest implements flags.guest through the manager.
+func (m *manager) findGuest(cmd *cobra.Command, args []string, up bool) (guest, error) {
+	name, _ := splitName(args)
+	vm, err := m.getVM(cmd.Context(), name)
 	if err != nil {
 		return guest{}, err
 	}
 	informed := ""
 	if up && !vm.State.Up() {
-		vm, err = m.await(cmd.Context(), name, func(vm *seen) (bool, error) {
+		vm, err = m.awaitVM(cmd.Context(), name, func(vm *seen) (bool, error) {
 			switch {
 			case vm == nil:
 				return false, errors.New("the VM has been deleted meanwhile")
@@ -161,10 +165,10 @@ func (m *manager) guest(cmd *cobra.Command, args []string, up bool) (guest, erro
 	return guest{runner: managed{m, name}, name: name, uid: vm.UID}, nil
 }
 
-// why prints what explains the state of a VM.
-func (m *manager) why(cmd *cobra.Command, args []string) error {
-	name, _ := split(args)
-	vm, err := m.vm(cmd.Context(), name)
+// printWhy prints an explanation of a VM's state.
+func (m *manager) printWhy(cmd *cobra.Command, args []string) error {
+	name, _ := splitName(args)
+	vm, err := m.getVM(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -183,7 +187,8 @@ func (m *manager) why(cmd *cobra.Command, args []string) error {
 	}
 	for _, c := range vm.RestartAwaitingChanges {
 		s.RestartAwaitingChanges = append(s.RestartAwaitingChanges, v1.RestartAwaitingChange{
-			Operation: c.Operation, Path: c.Path, CurrentValue: raw(c.CurrentValue), DesiredValue: raw(c.DesiredValue),
+			Operation: c.Operation, Path: c.Path, CurrentValue: rawExtension(c.CurrentValue),
+			DesiredValue: rawExtension(c.DesiredValue),
 		})
 	}
 	if err := printWhy(cmd.OutOrStdout(), told, nil, time.Now()); err != nil {
@@ -197,8 +202,8 @@ func (m *manager) why(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// raw returns a value as a resource has it.
-func raw(value any) *runtime.RawExtension {
+// rawExtension returns a value in the form used in a resource.
+func rawExtension(value any) *runtime.RawExtension {
 	text, err := json.Marshal(value)
 	if value == nil || err != nil {
 		return nil
@@ -206,16 +211,16 @@ func raw(value any) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: text}
 }
 
-// resize gives the guest other CPUs or RAM.
-func (m *manager) resize(cmd *cobra.Command, args []string, cpus *int64, ram, form string, w waiting) error {
-	name, _ := split(args)
+// resizeVM changes the CPUs or the RAM of the guest.
+func (m *manager) resizeVM(cmd *cobra.Command, args []string, cpus *int64, ram, form string, w waiting) error {
+	name, _ := splitName(args)
 	wanted := map[string]any{}
 	if cpus != nil {
 		wanted["cpus"] = *cpus
 	}
 	var bytes int64
 	if ram != "" {
-		q := resource.MustParse(ram) // it was checked
+		q := resource.MustParse(ram) // checked before
 		bytes = q.Value() >> 20 << 20
 		wanted["ram"] = strconv.FormatInt(bytes>>20, 10) + " MiB"
 	}
@@ -223,14 +228,14 @@ func (m *manager) resize(cmd *cobra.Command, args []string, cpus *int64, ram, fo
 	if err != nil {
 		return err
 	}
-	ctx, cancel := w.context(cmd.Context())
+	ctx, cancel := w.waitContext(cmd.Context())
 	defer cancel()
-	if err := m.do(ctx, http.MethodPatch, m.at(name), body, nil); err != nil {
+	if err := m.doRequest(ctx, http.MethodPatch, m.vmURL(name), body, nil); err != nil {
 		return err
 	}
-	vm, err := m.vm(ctx, name)
+	vm, err := m.getVM(ctx, name)
 	if err == nil && w.wait {
-		vm, err = m.await(ctx, name, func(vm *seen) (bool, error) {
+		vm, err = m.awaitVM(ctx, name, func(vm *seen) (bool, error) {
 			if vm == nil {
 				return false, errors.New("the VM has been deleted meanwhile")
 			}
@@ -243,10 +248,10 @@ func (m *manager) resize(cmd *cobra.Command, args []string, cpus *int64, ram, fo
 	return printDone(cmd, form, vm, vmKind, name, "resized")
 }
 
-// insert changes the medium in a drive.
-func (m *manager) insert(cmd *cobra.Command, args []string, drive int, image, form, done string) error {
-	name, _ := split(args)
-	vm, err := m.vm(cmd.Context(), name)
+// insertMedium changes the medium in a drive.
+func (m *manager) insertMedium(cmd *cobra.Command, args []string, drive int, image, form, done string) error {
+	name, _ := splitName(args)
+	vm, err := m.getVM(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -264,15 +269,15 @@ func (m *manager) insert(cmd *cobra.Command, args []string, drive int, image, fo
 	if err != nil {
 		return err
 	}
-	address := m.at(name, "drives", prefix+strconv.Itoa(drive))
-	if err := m.do(cmd.Context(), http.MethodPut, address, body, nil); err != nil {
+	address := m.vmURL(name, "drives", prefix+strconv.Itoa(drive))
+	if err := m.doRequest(cmd.Context(), http.MethodPut, address, body, nil); err != nil {
 		return err
 	}
 	return printDone(cmd, form, vm, vmKind, name, done)
 }
 
-// create makes a VM, and starts it if its definition says so.
-func (m *manager) create(cmd *cobra.Command, vm *v1.VirtualMachine, dry bool, form string, w waiting) error {
+// createVM creates a VM, and starts it if its definition requests that.
+func (m *manager) createVM(cmd *cobra.Command, vm *v1.VirtualMachine, dry bool, form string, w waiting) error {
 	start := vm.Spec.StateIsFree() && vm.Spec.DesiredState() == v1.Running
 	if vm.Spec.StateIsFree() {
 		vm.Spec.VM.State = v1.Stopped
@@ -281,50 +286,50 @@ func (m *manager) create(cmd *cobra.Command, vm *v1.VirtualMachine, dry bool, fo
 	if err != nil {
 		return fmt.Errorf("encode the definition: %w", err)
 	}
-	ctx, cancel := w.context(cmd.Context())
+	ctx, cancel := w.waitContext(cmd.Context())
 	defer cancel()
-	address := m.at(vm.Name, "definition")
+	address := m.vmURL(vm.Name, "definition")
 	if dry {
-		err := m.do(ctx, http.MethodPut, address+"?dryRun=true", text, nil, "If-None-Match", "*")
+		err := m.doRequest(ctx, http.MethodPut, address+"?dryRun=true", text, nil, "If-None-Match", "*")
 		if err != nil {
 			return err
 		}
 		return printDone(cmd, form, vm, vmKind, vm.Name, "created (server dry run)")
 	}
-	if err := m.do(ctx, http.MethodPut, address, text, nil, "If-None-Match", "*"); err != nil {
+	if err := m.doRequest(ctx, http.MethodPut, address, text, nil, "If-None-Match", "*"); err != nil {
 		return err
 	}
 	if start {
-		return m.act(cmd, []string{vm.Name}, fleet.Start, form, "created", w)
+		return m.carryOutAction(cmd, []string{vm.Name}, fleet.Start, form, "created", w)
 	}
-	made, err := m.vm(ctx, vm.Name)
+	made, err := m.getVM(ctx, vm.Name)
 	if err != nil {
 		return err
 	}
 	return printDone(cmd, form, made, vmKind, vm.Name, "created")
 }
 
-// remove deletes a VM, and says what stays.
-func (m *manager) remove(cmd *cobra.Command, args []string, disks bool, form string, w waiting) error {
+// deleteVM deletes a VM and prints what remains.
+func (m *manager) deleteVM(cmd *cobra.Command, args []string, disks bool, form string, w waiting) error {
 	if disks {
 		return cli.UsageError{Err: errors.New("--disks: the manager leaves them; delete their claims by kubectl")}
 	}
-	name, _ := split(args)
-	ctx, cancel := w.context(cmd.Context())
+	name, _ := splitName(args)
+	ctx, cancel := w.waitContext(cmd.Context())
 	defer cancel()
-	vm, err := m.vm(ctx, name)
+	vm, err := m.getVM(ctx, name)
 	if err != nil {
 		return err
 	}
 	var stays struct{ Left []string }
-	if err := m.do(ctx, http.MethodDelete, m.at(name), nil, &stays); err != nil {
+	if err := m.doRequest(ctx, http.MethodDelete, m.vmURL(name), nil, &stays); err != nil {
 		return err
 	}
 	for _, what := range stays.Left {
 		cmd.PrintErrln("stays:", cli.Printable(what))
 	}
 	if w.wait {
-		if _, err := m.await(ctx, name, func(now *seen) (bool, error) {
+		if _, err := m.awaitVM(ctx, name, func(now *seen) (bool, error) {
 			return now == nil || now.UID != vm.UID, nil
 		}); err != nil {
 			return err
@@ -333,10 +338,10 @@ func (m *manager) remove(cmd *cobra.Command, args []string, disks bool, form str
 	return printDone(cmd, form, vm, vmKind, name, "deleted")
 }
 
-// names returns the names of the first VMs, none if they can't be read.
-func (m *manager) names(ctx context.Context) (names []string) {
+// someNames returns the names of the first VMs, or an empty list if they can't be read.
+func (m *manager) someNames(ctx context.Context) (names []string) {
 	var list struct{ Items []seen }
-	if m == nil || m.do(ctx, http.MethodGet, strings.TrimSuffix(m.at(""), "/"), nil, &list) != nil {
+	if m == nil || m.doRequest(ctx, http.MethodGet, strings.TrimSuffix(m.vmURL(""), "/"), nil, &list) != nil {
 		return nil
 	}
 	for _, vm := range list.Items {

@@ -12,35 +12,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
-// A noun is a kind of object with verbs of its own: kubectl vmop disk list.
+// noun is a kind of object with separate verbs, such as kubectl vmop disk list.
 type noun struct {
-	word  string // the verb whose subcommands are about it
-	short string // name of the resource
-	kind  string // what kubectl calls an object
+	word  string // the verb with the subcommands for it
+	short string // short name of the resource
+	kind  string // kubectl's name for the kind
 	list  func(context.Context, *cluster, metav1.ListOptions) (runtime.Object, error)
 }
 
-// disks are VirtualDisks.
-func disks() noun {
+// diskNoun returns the noun for VirtualDisks.
+func diskNoun() noun {
 	list := func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
 		return c.disks.List(ctx, o)
 	}
 	return noun{"disk", "vd", diskKind, list}
 }
 
-// images are VirtualImages.
-func images() noun {
+// imageNoun returns the noun for VirtualImages.
+func imageNoun() noun {
 	list := func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
 		return c.images.List(ctx, o)
 	}
 	return noun{"image", "vi", imageKind, list}
 }
 
-// name returns the name in NAME or, of a disk, vd/NAME.
-func (n noun) name(text string) string {
+// bareName returns the name in NAME or, for a disk, vd/NAME.
+func (n noun) bareName(text string) string {
 	kind, name, two := strings.Cut(text, "/")
 	long, _, _ := strings.Cut(n.kind, ".")
 	if two && slices.Contains([]string{n.short, n.short + "s", long, long + "s", n.kind}, strings.ToLower(kind)) {
@@ -49,15 +49,15 @@ func (n noun) name(text string) string {
 	return text
 }
 
-// takes makes a verb take the name of an object, and complete it, and so many further arguments, which
-// the shell completes as completion says.
-func (n noun) takes(f *flags, cmd *cobra.Command, further int, completion cobra.ShellCompDirective) {
+// takeName makes a verb require the name of an object, and complete it. The verb also requires the given number of
+// further arguments, which the shell completes according to completion.
+func (n noun) takeName(f *flags, cmd *cobra.Command, further int, completion cobra.ShellCompDirective) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) == 0 || n.name(args[0]) == "":
-			return cli.UsageError{Err: errors.New("which " + n.word + "? " + usage(cmd))}
+		case len(args) == 0 || n.bareName(args[0]) == "":
+			return cli.UsageError{Err: errors.New("which " + n.word + "? " + usageOf(cmd))}
 		case len(args) != 1+further:
-			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
 		}
 		return nil
 	}
@@ -65,12 +65,12 @@ func (n noun) takes(f *flags, cmd *cobra.Command, further int, completion cobra.
 		if len(args) > 0 {
 			return nil, completion
 		}
-		return n.names(f, cmd), cobra.ShellCompDirectiveNoFileComp
+		return n.objectNames(f, cmd), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// names returns the names of the objects of the namespace, none if they can't be read.
-func (n noun) names(f *flags, cmd *cobra.Command) (names []string) {
+// objectNames returns the names of the objects in the namespace, or an empty list if they can't be read.
+func (n noun) objectNames(f *flags, cmd *cobra.Command) (names []string) {
 	c, err := f.onlyCluster(cmd)
 	if err != nil {
 		return nil
@@ -93,14 +93,14 @@ func (n noun) names(f *flags, cmd *cobra.Command) (names []string) {
 // completeFlag makes shells complete a flag's value with the names of the objects.
 func (n noun) completeFlag(f *flags, cmd *cobra.Command, flag string) {
 	names := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return n.names(f, cmd), cobra.ShellCompDirectiveNoFileComp
+		return n.objectNames(f, cmd), cobra.ShellCompDirectiveNoFileComp
 	}
 	if err := cmd.RegisterFlagCompletionFunc(flag, names); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // cannot happen: the flag exists
 	}
 }
 
-// wantSubcommand is what a verb does without one.
+// wantSubcommand is the action of a verb without a subcommand.
 func wantSubcommand(cmd *cobra.Command, _ []string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {
@@ -109,8 +109,10 @@ func wantSubcommand(cmd *cobra.Command, _ []string) error {
 	return cli.UsageError{Err: errors.New("want: " + cmd.CommandPath() + " " + strings.Join(names, "|"))}
 }
 
-// newList returns the verb that lists what is called by a word.
-func newList(f *flags, word, long string, list func(cmd *cobra.Command, c *cluster, form string) error) *cobra.Command {
+// newNounList returns the verb that lists the objects of a word.
+func newNounList(f *flags, word, long string, list func(cmd *cobra.Command, c *cluster,
+	form string) error,
+) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the " + word + "s of the namespace", Args: cli.NoArguments, Long: long,
@@ -123,7 +125,8 @@ func newList(f *flags, word, long string, list func(cmd *cobra.Command, c *clust
 	return cmd
 }
 
-// inCluster returns what carries out a verb that the manager has no request for, within the limit of its wait.
+// inCluster returns the function that executes a verb that the manager's API does not support, within the time
+// limit of its wait.
 func (f *flags) inCluster(
 	w *waiting, do func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error,
 ) func(*cobra.Command, []string) error {
@@ -132,14 +135,15 @@ func (f *flags) inCluster(
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
 		return do(ctx, cmd, c, args)
 	}
 }
 
-// deletion returns how an object is deleted, and no other of its name: if that is waited for, after what it owns.
-func deletion(of metav1.Object, wait bool) metav1.DeleteOptions {
+// deleteOptions returns the options for deleting exactly this object, even if another object has its name by now. If
+// wait is true, the objects that it owns are deleted first.
+func deleteOptions(of metav1.Object, wait bool) metav1.DeleteOptions {
 	how := metav1.DeletePropagationBackground
 	if wait {
 		how = metav1.DeletePropagationForeground
@@ -147,9 +151,9 @@ func deletion(of metav1.Object, wait bool) metav1.DeleteOptions {
 	return metav1.DeleteOptions{PropagationPolicy: &how, Preconditions: metav1.NewUIDPreconditions(string(of.GetUID()))}
 }
 
-// explain adds to an error about an object what the user can do.
-func (n noun) explain(c *cluster, name string, err error) error {
-	if !absent(err) {
+// explainObject adds a hint for the user to an error about an object.
+func (n noun) explainObject(c *cluster, name string, err error) error {
+	if !isMissingObject(err) {
 		return unknownKind(err)
 	}
 	return hinted{

@@ -11,20 +11,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/act"
+	"vmop/internal/cli"
+	"vmop/manager/operation/act"
 )
 
-// takenTime is how long a manager may take to see an operation before the user reads that none has.
+// takenTime is how long a manager may take to see an operation before the user is informed of the delay.
 const takenTime = 10 * time.Second
 
-// operate carries out an operation in the user's name, and returns the VM when its signal was sent or, if that is
-// to be waited for, when it has had its effect.
-func (c *cluster) operate(ctx context.Context, cmd *cobra.Command, vm *v1.VirtualMachine,
+// operateVM executes an operation in the user's name. It returns the VM after the operation's signal was sent or,
+// if wait is true, after the operation has taken effect.
+func (c *cluster) operateVM(ctx context.Context, cmd *cobra.Command, vm *v1.VirtualMachine,
 	spec v1.VirtualMachineOperationSpec, wait bool,
 ) (*v1.VirtualMachine, error) {
 	spec.VirtualMachineName = vm.Name
-	o := act.NewOperation(c.namespace, c.user(ctx), spec)
+	o := act.NewOperation(c.namespace, c.userName(ctx), spec)
 	o, err := c.operations.Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
 	if err != nil {
 		return nil, err
@@ -48,12 +48,13 @@ func (c *cluster) operate(ctx context.Context, cmd *cobra.Command, vm *v1.Virtua
 			"kubectl vmop why " + vm.Name,
 		}
 	}
-	return c.vm(ctx, vm.Name)
+	return c.getVM(ctx, vm.Name)
 }
 
 var errNotTaken = errors.New("no manager has taken up the operation yet")
 
-// awaitOperation waits until the signal of an operation was sent or, if wanted, until it has finished.
+// awaitOperation waits until the signal of an operation was sent or, if finished is true, until the operation has
+// finished.
 func (c *cluster) awaitOperation(ctx context.Context, name string, finished bool) (*v1.VirtualMachineOperation, error) {
 	reached := func(o *v1.VirtualMachineOperation) bool {
 		sent := meta.IsStatusConditionTrue(o.Status.Conditions, v1.OperationConditionSignalSent)

@@ -12,18 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/objects"
+	"vmop/internal/cli"
+	"vmop/manager/vm/objects"
 )
 
-// An outdated VM runs in a pod that isn't made of the present definition.
+// outdated is a VM that runs in a pod of an earlier definition.
 type outdated struct {
 	vm  *v1.VirtualMachine
-	how *v1.MigrateOptions // by which its guest gets another pod; nil if it needs a restart
-	why string             // it needs one
+	how *v1.MigrateOptions // how to move the guest to a new pod; nil if it needs a restart
+	why string             // why it needs a restart
 }
 
-// outdatedVMs returns those that are running.
+// outdatedVMs returns the outdated VMs that are running.
 func outdatedVMs(vms []v1.VirtualMachine) (all []outdated) {
 	for i := range vms {
 		vm := &vms[i]
@@ -31,15 +31,15 @@ func outdatedVMs(vms []v1.VirtualMachine) (all []outdated) {
 		if vm.Status.Phase != v1.PhaseRunning || len(changes) == 0 || vm.DeletionTimestamp != nil {
 			continue
 		}
-		o := outdated{vm: typed(vm)}
+		o := outdated{vm: withKind(vm)}
 		o.how, o.why = objects.Update(vm, changes, vm.Status.NodeName)
 		all = append(all, o)
 	}
 	return all
 }
 
-// paths names what awaits a restart.
-func (o outdated) paths() string {
+// pendingPaths returns the paths of the changes that need a restart.
+func (o outdated) pendingPaths() string {
 	var paths []string
 	for _, c := range o.vm.Status.RestartAwaitingChanges {
 		paths = append(paths, cli.Printable(c.Path))
@@ -47,7 +47,8 @@ func (o outdated) paths() string {
 	return strings.Join(paths, ", ")
 }
 
-// bringUpToDate makes a verb that moves a VM move, with --all --outdated, all that such a move brings up to date.
+// bringUpToDate extends a verb that moves a VM: with --all --outdated, the verb moves all VMs that such a move
+// brings up to date.
 func (f *flags) bringUpToDate(cmd *cobra.Command) {
 	var all, only, dry bool
 	var atOnce int
@@ -65,9 +66,9 @@ func (f *flags) bringUpToDate(cmd *cobra.Command) {
 			return cli.UsageError{Err: errors.New("--all and --outdated are given together, with --at-once and --dry-run, " +
 				"and without a name, --node-selector or --copy-disks")}
 		case atOnce < 1:
-			return cli.UsageError{Err: fmt.Errorf("--at-once is %d: want at least 1", atOnce)}
+			return cli.UsageError{Err: fmt.Errorf("--at-once is %d: must be at least 1", atOnce)}
 		}
-		return cmd.Flags().Set("wait", "true") // it does, so --timeout needs no --wait
+		return cmd.Flags().Set("wait", "true") // it always waits, so --timeout does not need --wait
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !all {
@@ -85,13 +86,13 @@ func (f *flags) bringUpToDate(cmd *cobra.Command) {
 		if w.limit, err = cmd.Flags().GetDuration("timeout"); err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
 		return c.moveAll(ctx, cmd, outdatedVMs(list.Items), atOnce, dry)
 	}
 }
 
-// moveAll moves some VMs at a time, and says of each what has become of it.
+// moveAll moves several VMs at a time and prints the result for each.
 func (c *cluster) moveAll(ctx context.Context, cmd *cobra.Command, all []outdated, atOnce int, dry bool) error {
 	if len(all) == 0 {
 		cmd.PrintErrln("no running VM awaits a restart")
@@ -111,7 +112,7 @@ func (c *cluster) moveAll(ctx context.Context, cmd *cobra.Command, all []outdate
 			say(o, "needs a restart: "+o.why)
 			continue
 		case dry:
-			say(o, "would be moved: "+o.paths())
+			say(o, "would be moved: "+o.pendingPaths())
 			continue
 		}
 		moves.Go(func() error {
@@ -119,18 +120,18 @@ func (c *cluster) moveAll(ctx context.Context, cmd *cobra.Command, all []outdate
 			if ctx.Err() != nil {
 				return nil
 			}
-			if _, err := c.operate(ctx, cmd, o.vm, spec, true); err != nil {
+			if _, err := c.operateVM(ctx, cmd, o.vm, spec, true); err != nil {
 				say(o, "not moved: "+err.Error())
 				mu.Lock()
 				defer mu.Unlock()
 				failed++
 				return nil
 			}
-			say(o, "moved: "+o.paths())
+			say(o, "moved: "+o.pendingPaths())
 			return nil
 		})
 	}
-	_ = moves.Wait() // no error: each was said
+	_ = moves.Wait() // all errors were printed
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

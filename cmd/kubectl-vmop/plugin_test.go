@@ -13,12 +13,13 @@ import (
 	"vmop/test/tier"
 )
 
-// Krew installs what scripts/plugins makes, and the program says its version. The same commit makes the same archive.
+// Krew installs what tools/scripts/plugins creates, and the program prints its version. The same commit creates the
+// same archive.
 func TestKrewInstalls(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	const script, module = "../../scripts/plugins", "../../tools/krew"
-	for _, name := range []string{script, "../../scripts/archive", module} {
+	const script, module = "../../tools/scripts/plugins", "../../tools/krew"
+	for _, name := range []string{script, "../../tools/scripts/archive", module} {
 		require.NoError(t, program.LookInto(name))
 	}
 	require.NoError(t, program.LookAt(t.Context(), "vmop/cmd/kubectl-vmop"))
@@ -30,10 +31,10 @@ func TestKrewInstalls(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		return string(out)
 	}
-	krew := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "krew"),
+	krew := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "krew"),
 		"sigs.k8s.io/krew/cmd/krew")
 	krew.Dir = module
-	run(krew, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	run(krew, "CGO_ENABLED=0", "GOWORK=off")
 
 	archive := "kubectl-vmop_1.2.3_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
 	read := func(out string) []byte {
@@ -55,7 +56,7 @@ func TestKrewInstalls(t *testing.T) {
 // Release notes are what the list of changes says of a version; without, there is no release.
 func TestReleaseNotes(t *testing.T) {
 	t.Parallel()
-	const script = "../../scripts/release-notes"
+	const script = "../../tools/scripts/release-notes"
 	require.NoError(t, program.LookInto(script))
 	changes := filepath.Join(t.TempDir(), "CHANGELOG.md")
 	require.NoError(t, os.WriteFile(changes, []byte("# Changes\n\n## v1.2.3 (2026-11-26)\n\n- new\n\n### Pages\n\n- newer\n\n"+

@@ -17,35 +17,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/act"
-	"vmop/manager/fleet"
-	shown "vmop/manager/fleet/describe"
+	"vmop/internal/cli"
+	"vmop/manager/operation/act"
 	"vmop/manager/pool"
+	"vmop/manager/web/fleet"
+	shown "vmop/manager/web/fleet/describe"
 )
 
-// pools are VmPools.
-func pools() noun {
+// poolNoun returns the noun for VmPools.
+func poolNoun() noun {
 	list := func(ctx context.Context, c *cluster, o metav1.ListOptions) (runtime.Object, error) {
 		return c.pools.List(ctx, o)
 	}
 	return noun{"pool", "vmpool", "vmpool." + v1.GroupName, list}
 }
 
-// newPool returns the verb whose subcommands are about pools.
+// newPool returns the verb with the subcommands for pools.
 func newPool(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "pool", Short: "Get a VM of a pool, and give it back", GroupID: groupUse, Args: cli.NoArguments,
-		Long: "pool is about VmPools, which give VMs to users. With --manager the permissions of the pool count, and you\n" +
-			"get a VM for yourself. Without, your rights in the cluster do: to claim and to release needs the right to\n" +
-			"patch vms/status, which administrators have.",
+		Use: "pool", Short: "Use pools of VMs", GroupID: groupUse, Args: cli.NoArguments,
+		Long: "Use VmPools, which give VMs to users. With --manager, the permissions of the pool apply,\n" +
+			"and you get a VM for yourself. Without it, your rights in the cluster apply: claim and\n" +
+			"release need permission to patch vms/status, which administrators have.",
 		RunE: wantSubcommand,
 	}
 	cmd.AddCommand(newPoolList(f), newPoolGet(f), newPoolClaim(f), newPoolRelease(f))
 	return cmd
 }
 
-// all returns the pools of the namespace with their VMs.
+// allPools returns the pools of the namespace with their VMs.
 func (f *flags) allPools(cmd *cobra.Command) ([]*fleet.Pool, error) {
 	m, err := f.viaManager(cmd)
 	if err != nil {
@@ -53,10 +53,10 @@ func (f *flags) allPools(cmd *cobra.Command) ([]*fleet.Pool, error) {
 	}
 	if m != nil {
 		var list struct{ Items []*fleet.Pool }
-		err := m.do(cmd.Context(), http.MethodGet, m.base.String()+"/api/v1/pools", nil, &list)
+		err := m.doRequest(cmd.Context(), http.MethodGet, m.base.String()+"/api/v1/pools", nil, &list)
 		return list.Items, err
 	}
-	c, err := f.connect(cmd)
+	c, err := f.connectTo(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (f *flags) allPools(cmd *cobra.Command) ([]*fleet.Pool, error) {
 	if err != nil {
 		return nil, unknownKind(err)
 	}
-	members, err := c.members(cmd.Context())
+	members, err := c.poolMembers(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (f *flags) allPools(cmd *cobra.Command) ([]*fleet.Pool, error) {
 	return all, nil
 }
 
-// members returns the VMs that are in pools.
-func (c *cluster) members(ctx context.Context) (all []pool.Member, err error) {
+// poolMembers returns the VMs that are in pools.
+func (c *cluster) poolMembers(ctx context.Context) (all []pool.Member, err error) {
 	list, err := c.vms.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, unknownKind(err)
@@ -97,8 +97,8 @@ func newPoolList(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the pools of the namespace", Args: cli.NoArguments,
-		Long: "list shows how many VMs the pools have: those that the next users can get (AVAILABLE), those that users\n" +
-			"have (ASSIGNED), of which some have a viewer (IN USE), and others are kept for their users (RETAINED).",
+		Long: "List the pools with the number of VMs for the next users (AVAILABLE), assigned to users\n" +
+			"(ASSIGNED), with a connected viewer (IN USE), and kept for their users (RETAINED).",
 		Example: "  kubectl vmop pool list", ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cli.OutputFlag(cmd, &form, "table", "json", "yaml")
@@ -111,7 +111,8 @@ func newPoolList(f *flags) *cobra.Command {
 			return cli.PrintValue(cmd.OutOrStdout(), form, all)
 		}
 		if len(all) == 0 {
-			cmd.PrintErrln("there are no pools in the namespace, or none for you; docs/pools.md says how to make one")
+			cmd.PrintErrln("there are no pools in the namespace, or none for you; " +
+				"docs/tasks/pools.md says how to make one")
 			return nil
 		}
 		rows := [][]string{{"NAME", "VMS", "AVAILABLE", "ASSIGNED", "IN USE", "RETAINED", "MESSAGE"}}
@@ -130,12 +131,12 @@ func newPoolList(f *flags) *cobra.Command {
 func newPoolGet(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
-		Use: "get POOL", Short: "Show which user has which VM of a pool",
-		Long: "get shows the VMs of a pool: their users, since when they have them, when they last used them, and until\n" +
-			"when a VM is kept for its user if it isn't used.",
+		Use: "get POOL", Short: "Show the users of a pool's VMs",
+		Long: "Show the VMs of a pool: their users, the time of assignment and last use, and until when\n" +
+			"an unused VM is kept for its user.",
 		Example: "  kubectl vmop pool get desktops",
 	}
-	pools().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
+	poolNoun().takeName(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	cli.OutputFlag(cmd, &form, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		all, err := f.allPools(cmd)
@@ -143,7 +144,7 @@ func newPoolGet(f *flags) *cobra.Command {
 			return err
 		}
 		for _, p := range all {
-			if p.Name != pools().name(args[0]) {
+			if p.Name != poolNoun().bareName(args[0]) {
 				continue
 			}
 			if form != "table" {
@@ -156,10 +157,10 @@ func newPoolGet(f *flags) *cobra.Command {
 	return cmd
 }
 
-// noPool is the error for a name that no pool has.
+// noPool returns the error for an unknown pool name.
 func noPool(name string) error {
 	of := schema.GroupResource{Group: v1.GroupName, Resource: "vmpools"}
-	return hinted{apierrors.NewNotFound(of, pools().name(name)), "list the pools by: kubectl vmop pool list"}
+	return hinted{apierrors.NewNotFound(of, poolNoun().bareName(name)), "list the pools by: kubectl vmop pool list"}
 }
 
 func memberTable(p *fleet.Pool) [][]string {
@@ -184,70 +185,71 @@ func newPoolClaim(f *flags) *cobra.Command {
 	var form, user string
 	cmd := &cobra.Command{
 		Use: "claim POOL", Short: "Get a VM of a pool, and start it",
-		Long: "claim gives you a VM of a pool, and starts it: the one that you have, or else a free one, or else one that\n" +
-			"is no longer kept for its user. It prints the VM's name. kubectl vmop vnc or ssh is next.",
+		Long: "Get a VM of a pool, and start it: your current VM, otherwise a free VM, otherwise a VM\n" +
+			"that is no longer kept for its user. The command prints the name of the VM. Then use\n" +
+			"kubectl vmop vnc or ssh.",
 		Example: "  kubectl vmop pool claim desktops --manager https://vms.example.com\n" +
 			"  kubectl vmop pool claim desktops --user alice",
 	}
-	pools().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
+	poolNoun().takeName(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
 	cmd.Flags().StringVar(&user, "user", "", "`name` of the user who gets it; default: yours in the cluster")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name := pools().name(args[0])
+		name := poolNoun().bareName(args[0])
 		m, err := f.viaManager(cmd)
 		if err != nil {
 			return err
 		}
 		if m != nil {
-			return m.claim(cmd, form, name, user)
+			return m.claimVM(cmd, form, name, user)
 		}
-		c, err := f.connect(cmd)
+		c, err := f.connectTo(cmd)
 		if err != nil {
 			return err
 		}
 		if user == "" {
-			user = c.user(cmd.Context())
+			user = c.userName(cmd.Context())
 		}
 		if user == "" {
 			return cli.UsageError{Err: errors.New("the API server doesn't say who you are: give --user NAME")}
 		}
-		vm, err := c.claim(cmd.Context(), name, user)
+		vm, err := c.claimVM(cmd.Context(), name, user)
 		if err != nil {
 			return err
 		}
-		return printDone(cmd, form, typed(vm), vmKind, vm.Name, "assigned to "+user)
+		return printDone(cmd, form, withKind(vm), vmKind, vm.Name, "assigned to "+user)
 	}
 	return cmd
 }
 
-// claim claims a VM through the manager.
-func (m *manager) claim(cmd *cobra.Command, form, name, user string) error {
+// claimVM claims a VM through the manager.
+func (m *manager) claimVM(cmd *cobra.Command, form, name, user string) error {
 	if user != "" {
 		return cli.UsageError{Err: errors.New("--user: the manager knows you by your token: leave it out")}
 	}
 	var got struct{ VM string }
 	address := m.base.String() + "/api/v1/pools/" + url.PathEscape(name) + "/claim"
-	if err := m.do(cmd.Context(), http.MethodPost, address, nil, &got); err != nil {
+	if err := m.doRequest(cmd.Context(), http.MethodPost, address, nil, &got); err != nil {
 		return err
 	}
 	return printDone(cmd, form, map[string]string{"vm": got.VM}, vmKind, got.VM, "assigned to you")
 }
 
-// mostClaims bounds how often it is tried to get a VM that others get at the same time.
+// mostClaims is the maximum number of attempts to claim a VM when others are claiming the same VM.
 const mostClaims = 50
 
-// claim gives a user a VM of a pool, and starts it.
-func (c *cluster) claim(ctx context.Context, name, user string) (*v1.VirtualMachine, error) {
+// claimVM assigns a VM of a pool to a user, and starts it.
+func (c *cluster) claimVM(ctx context.Context, name, user string) (*v1.VirtualMachine, error) {
 	is, err := c.pools.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, pools().explain(c, name, err)
+		return nil, poolNoun().explainObject(c, name, err)
 	}
 	p, err := pool.Of(is)
 	if err != nil {
 		return nil, err
 	}
 	for range mostClaims {
-		all, err := c.members(ctx)
+		all, err := c.poolMembers(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -258,35 +260,35 @@ func (c *cluster) claim(ctx context.Context, name, user string) (*v1.VirtualMach
 				"see who has them: kubectl vmop pool get " + name,
 			}
 		}
-		vm, err := c.give(ctx, p, *one, mine, user)
+		vm, err := c.giveVM(ctx, p, *one, mine, user)
 		if apierrors.IsConflict(err) {
-			continue // another user has got it, or its runner has reported something
+			continue // another user has claimed it, or its runner has reported a change
 		}
 		return vm, err
 	}
 	return nil, fmt.Errorf("others were faster %d times: try again", mostClaims)
 }
 
-// give gives a VM to a user, unless it is theirs, and starts it.
-func (c *cluster) give(ctx context.Context, p pool.Pool, m pool.Member, mine bool, user string) (
+// giveVM assigns a VM to a user, unless it is already assigned to the user, and starts it.
+func (c *cluster) giveVM(ctx context.Context, p pool.Pool, m pool.Member, mine bool, user string) (
 	vm *v1.VirtualMachine, err error,
 ) {
 	if mine {
-		vm, err = c.vm(ctx, m.Name)
+		vm, err = c.getVM(ctx, m.Name)
 	} else {
-		vm, err = c.reassign(ctx, p.Give(m, user, time.Now()))
+		vm, err = c.reassignVM(ctx, p.Give(m, user, time.Now()))
 	}
 	if err != nil || m.Wanted && m.Phase != v1.PhaseFailed {
 		return vm, err
 	}
 	start := v1.VirtualMachineOperationSpec{Type: v1.OperationStart, VirtualMachineName: m.Name}
 	options := metav1.CreateOptions{FieldManager: fieldManager}
-	_, err = c.operations.Create(ctx, act.NewOperation(c.namespace, c.user(ctx), start), options)
+	_, err = c.operations.Create(ctx, act.NewOperation(c.namespace, c.userName(ctx), start), options)
 	return vm, err
 }
 
-// reassign changes which user has a VM.
-func (c *cluster) reassign(ctx context.Context, change pool.Change) (*v1.VirtualMachine, error) {
+// reassignVM changes the user of a VM.
+func (c *cluster) reassignVM(ctx context.Context, change pool.Change) (*v1.VirtualMachine, error) {
 	patch, err := change.Patch()
 	if err != nil {
 		return nil, err
@@ -302,42 +304,42 @@ func (c *cluster) reassign(ctx context.Context, change pool.Change) (*v1.Virtual
 func newPoolRelease(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
-		Use: "release VM", Short: "Make a VM of a pool free again",
-		Long: "release makes a VM free that a user has from a pool; the guest keeps running unless the pool says otherwise.\n" +
-			"The next user finds what is on its disks, unless the pool makes its VMs anew.",
+		Use: "release VM", Short: "Release a VM of a pool",
+		Long: "Free a VM that a user has from a pool. The guest keeps running unless the pool defines\n" +
+			"otherwise. The next user sees the data on its disks unless the pool recreates its VMs.",
 		Example: "  kubectl vmop pool release desktop-3",
 	}
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, _ := split(args)
+		name, _ := splitName(args)
 		m, err := f.viaManager(cmd)
 		if err != nil {
 			return err
 		}
 		if m != nil {
-			if err := m.do(cmd.Context(), http.MethodPost, m.at(name, "release"), nil, nil); err != nil {
+			if err := m.doRequest(cmd.Context(), http.MethodPost, m.vmURL(name, "release"), nil, nil); err != nil {
 				return err
 			}
 			return printDone(cmd, form, map[string]string{"vm": name}, vmKind, name, "released")
 		}
-		c, err := f.connect(cmd)
+		c, err := f.connectTo(cmd)
 		if err != nil {
 			return err
 		}
-		vm, err := c.release(cmd.Context(), name)
+		vm, err := c.releaseVM(cmd.Context(), name)
 		if err != nil {
 			return err
 		}
-		return printDone(cmd, form, typed(vm), vmKind, name, "released")
+		return printDone(cmd, form, withKind(vm), vmKind, name, "released")
 	}
 	return cmd
 }
 
-// release makes a VM free.
-func (c *cluster) release(ctx context.Context, name string) (*v1.VirtualMachine, error) {
+// releaseVM ends the assignment of a VM.
+func (c *cluster) releaseVM(ctx context.Context, name string) (*v1.VirtualMachine, error) {
 	for range mostClaims {
-		vm, err := c.vm(ctx, name)
+		vm, err := c.getVM(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -349,7 +351,7 @@ func (c *cluster) release(ctx context.Context, name string) (*v1.VirtualMachine,
 		if is, err := c.pools.Get(ctx, m.Assignment.Pool, metav1.GetOptions{}); err == nil {
 			change = pool.Pool{VmPool: is}.Release(m, pool.Released, time.Now())
 		}
-		if vm, err = c.reassign(ctx, change); !apierrors.IsConflict(err) {
+		if vm, err = c.reassignVM(ctx, change); !apierrors.IsConflict(err) {
 			return vm, err
 		}
 	}

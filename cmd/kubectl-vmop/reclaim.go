@@ -10,21 +10,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/objects"
+	"vmop/internal/cli"
+	"vmop/manager/vm/objects"
 	"vmop/runner/control"
 )
 
-// newReclaim returns the verb by which an administrator ends what no runner can: see docs/decisions/0140-reclaim.md.
+// newReclaim returns the verb that lets an administrator end a migration that the runners can't finish; see
+// docs/decisions/0140-reclaim.md.
 func newReclaim(f *flags) *cobra.Command {
 	var form string
 	var sure bool
 	cmd := &cobra.Command{
-		Use: "reclaim NAME --runs-nowhere-else", Short: "Give up a guest that is lost in a migration",
-		Long: "reclaim is for a VM that waits because its guest was released to another pod that is gone for good: the guest\n" +
-			"may be running there. It ends what is left of the guest, and the VM is started anew, from its disks as\n" +
-			"they are. The other pod must be gone: if its node never comes back, delete it by\n" +
-			"kubectl delete pod --force.",
+		Use: "reclaim NAME --runs-nowhere-else", Short: "Recover a VM after a failed migration",
+		Long: "Recover a VM after a failed migration when the other pod will never return. The VM waits\n" +
+			"because its guest may be running in that pod. reclaim ends what is left of the guest\n" +
+			"here, and the VM starts again from its current disks. The other pod must be gone: if its\n" +
+			"node never returns, delete the pod with kubectl delete pod --force.",
 		GroupID: groupPower,
 	}
 	f.oneVM(cmd)
@@ -41,16 +42,16 @@ func newReclaim(f *flags) *cobra.Command {
 			return cli.UsageError{Err: errors.New("the guest may be running in the other pod, and a second one would write to " +
 				"the same disks. If you know that it runs nowhere else, and never will: --runs-nowhere-else")}
 		}
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
 		if err := c.noOther(cmd.Context(), vm); err != nil {
 			return err
 		}
-		ctx, cancel := patient(cmd.Context())
+		ctx, cancel := boundRequest(cmd.Context())
 		defer cancel()
-		if err := c.runner(cmd.Context(), vm).Act(ctx, control.Reclaim); err != nil {
+		if err := c.runnerClient(cmd.Context(), vm).Act(ctx, control.Reclaim); err != nil {
 			return err
 		}
 		return printDone(cmd, form, vm, vmKind, vm.Name, "reclaimed")
@@ -58,7 +59,7 @@ func newReclaim(f *flags) *cobra.Command {
 	return cmd
 }
 
-// noOther returns an error if the pod to which a guest may have moved can be running.
+// noOther returns an error if the other pod, which the guest may have moved to, could be running.
 func (c *cluster) noOther(ctx context.Context, vm *v1.VirtualMachine) error {
 	name := objects.PodName(vm.Name, objects.OtherOrdinal(vm))
 	p, err := c.core.Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})

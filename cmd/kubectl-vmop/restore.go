@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/objects"
+	"vmop/internal/cli"
+	"vmop/manager/vm/objects"
 )
 
-// A restoring is what the user asks for.
+// restoring contains the user's request.
 type restoring struct {
 	vm, snapshot, form string
 	start              bool
@@ -28,10 +28,10 @@ type restoring struct {
 func newRestore(f *flags) *cobra.Command {
 	var o restoring
 	cmd := &cobra.Command{
-		Use: "restore VM SNAPSHOT", GroupID: groupChange, Short: "Give a VM the disks that it had at a snapshot",
-		Long: "restore gives a VM that is stopped other volumes, which are made of a snapshot of it, in the place of those\n" +
-			"that it has: disks and the runner's data. The former ones stay, and restore says how to go back to them.\n" +
-			"The definition is otherwise as it is now.",
+		Use: "restore VM SNAPSHOT", GroupID: groupChange, Short: "Restore a VM's disks from a snapshot",
+		Long: "Replace the volumes of a stopped VM, for its disks and the runner's data, with new\n" +
+			"volumes from a snapshot of the VM. The old volumes are kept, and restore shows how to\n" +
+			"return to them. The rest of the definition is unchanged.",
 		Example: "  kubectl vmop stop web --wait\n  kubectl vmop restore web before-upgrade --start --wait",
 	}
 	f.aVMAnd(cmd, 1, 1)
@@ -47,24 +47,24 @@ func newRestore(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := o.w.context(cmd.Context())
+		ctx, cancel := o.w.waitContext(cmd.Context())
 		defer cancel()
 		var rest []string
-		o.vm, rest = split(args)
+		o.vm, rest = splitName(args)
 		o.snapshot = rest[0]
-		return c.restore(ctx, cmd, o)
+		return c.restoreVM(ctx, cmd, o)
 	}
 	return cmd
 }
 
-// restore makes the disks of the snapshot, and then changes the definition of the VM, which nothing else may have
-// changed meanwhile. See docs/decisions/0134-restore.md.
-func (c *cluster) restore(ctx context.Context, cmd *cobra.Command, o restoring) error {
-	vm, err := c.vm(ctx, o.vm)
+// restoreVM creates the disks from the snapshot, and then changes the VM's definition. It fails if the VM has been
+// changed by someone else in the meantime. See docs/decisions/0134-restore.md.
+func (c *cluster) restoreVM(ctx context.Context, cmd *cobra.Command, o restoring) error {
+	vm, err := c.getVM(ctx, o.vm)
 	if err != nil {
 		return err
 	}
-	from, err := c.restorable(ctx, vm, o.snapshot)
+	from, err := c.snapshotToRestore(ctx, vm, o.snapshot)
 	if err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ func (c *cluster) restore(ctx context.Context, cmd *cobra.Command, o restoring) 
 	if err != nil {
 		return err
 	}
-	if err := c.make(ctx, p, func() (err error) {
-		p.vm, err = c.patch(ctx, vm.Name, types.MergePatchType, forth)
+	if err := c.makeClone(ctx, p, func() (err error) {
+		p.vm, err = c.patchVM(ctx, vm.Name, types.MergePatchType, forth)
 		return err
 	}); err != nil {
 		return err
@@ -88,15 +88,15 @@ func (c *cluster) restore(ctx context.Context, cmd *cobra.Command, o restoring) 
 	cmd.PrintErrf("note: the volumes that the VM had stay. To go back to them, while it is stopped: "+
 		"kubectl patch vms.%s -n %s %s --type=merge -p '%s'\n", v1.GroupName, c.namespace, vm.Name, back)
 	if o.w.wait {
-		if p.vm, err = c.await(ctx, vm.Name, settled(p.vm.Generation, v1.Running)); err != nil {
+		if p.vm, err = c.awaitVM(ctx, vm.Name, isSettled(p.vm.Generation, v1.Running)); err != nil {
 			return err
 		}
 	}
-	return p.print(cmd, o.form, "created", "restored")
+	return p.printClone(cmd, o.form, "created", "restored")
 }
 
-// restorable returns a snapshot of a VM that is ready, of a VM that is off.
-func (c *cluster) restorable(ctx context.Context, vm *v1.VirtualMachine, name string) (
+// snapshotToRestore returns a ready snapshot of a VM, and checks that the VM is off.
+func (c *cluster) snapshotToRestore(ctx context.Context, vm *v1.VirtualMachine, name string) (
 	*v1.VirtualMachineSnapshot, error,
 ) {
 	s, err := c.snapshotOfVM(ctx, name)
@@ -121,7 +121,7 @@ func (c *cluster) restorable(ctx context.Context, vm *v1.VirtualMachine, name st
 	return from, nil
 }
 
-// planRestore returns a VM with the volumes of a snapshot of it, and the disks that are to be made for that.
+// planRestore returns a VM with the volumes of one of its snapshots, and the disks that must be created for it.
 func (c *cluster) planRestore(ctx context.Context, vm *v1.VirtualMachine, from *v1.VirtualMachineSnapshot) (
 	*clonePlan, error,
 ) {
@@ -155,7 +155,8 @@ func (c *cluster) planRestore(ctx context.Context, vm *v1.VirtualMachine, from *
 	return p, p.replaceDisks(from, sizes, nameOf)
 }
 
-// restoredAs returns the name of the disk that takes another one's place, which may have taken the place of a third.
+// restoredAs returns the name of the disk that replaces another disk. The other disk may itself be the
+// replacement of an earlier disk.
 func restoredAs(disk, suffix string) string {
 	if at := strings.LastIndex(disk, "-r"); at > 0 && strings.Trim(disk[at+2:], "0123456789") == "" {
 		disk = disk[:at]
@@ -163,7 +164,7 @@ func restoredAs(disk, suffix string) string {
 	return disk + "-" + suffix
 }
 
-// freeSuffix returns a suffix by which there is neither a claim of the VM nor a disk.
+// freeSuffix returns a suffix that is unused by claims of the VM and by disks.
 func (c *cluster) freeSuffix(ctx context.Context, vm *v1.VirtualMachine, from *v1.VirtualMachineSnapshot) (
 	string, error,
 ) {
@@ -183,7 +184,7 @@ func (c *cluster) freeSuffix(ctx context.Context, vm *v1.VirtualMachine, from *v
 				continue
 			}
 			_, err := c.disks.Get(ctx, restoredAs(v.VirtualDiskName, next.Spec.ClaimNameSuffix), metav1.GetOptions{})
-			if err != nil && !absent(err) {
+			if err != nil && !isMissingObject(err) {
 				return "", err
 			}
 			taken = taken || err == nil
@@ -194,20 +195,20 @@ func (c *cluster) freeSuffix(ctx context.Context, vm *v1.VirtualMachine, from *v
 	}
 }
 
-// nameOrigins replaces the disks that a VM has got when it was restored by those in whose place they are, if the
-// snapshot has these.
+// nameOrigins replaces the disks that earlier restores have created by their original disks, if the snapshot
+// contains the originals.
 func (c *cluster) nameOrigins(ctx context.Context, vm *v1.VirtualMachine, from *v1.VirtualMachineSnapshot) error {
 	isIn := func(disk string) bool {
 		of := func(v v1.SnapshotVolume) bool { return v.VirtualDiskName == disk }
 		return slices.ContainsFunc(from.Status.Volumes, of)
 	}
 	for _, name := range diskNames(vm) {
-		for range 100 { // restored of a snapshot of one that was restored, and so on
+		for range 100 { // the VM may have been restored repeatedly
 			if isIn(*name) {
 				break
 			}
 			d, err := c.disks.Get(ctx, *name, metav1.GetOptions{})
-			if err != nil && !absent(err) {
+			if err != nil && !isMissingObject(err) {
 				return err
 			}
 			if err != nil || d.Spec.DataSource == nil || d.Spec.DataSource.ObjectRef == nil ||
@@ -220,7 +221,7 @@ func (c *cluster) nameOrigins(ctx context.Context, vm *v1.VirtualMachine, from *
 	return nil
 }
 
-// restoredBy returns the patches (RFC 7386) that restore a VM, and that bring back what it has now.
+// restoredBy returns two patches (RFC 7386): forth restores a VM, back undoes that.
 func restoredBy(is, becomes *v1.VirtualMachine, start bool) (forth, back []byte, err error) {
 	fields := func(of *v1.VirtualMachine) map[string]any {
 		spec := map[string]any{"dataSource": of.Spec.DataSource, "claimNameSuffix": nil}

@@ -20,18 +20,18 @@ import (
 	"k8s.io/client-go/util/exec"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/cli/attach"
-	"vmop/manager/fleet"
-	"vmop/manager/objects"
+	"vmop/internal/cli"
+	"vmop/internal/cli/attach"
+	"vmop/manager/vm/objects"
+	"vmop/manager/web/fleet"
 	"vmop/runner/control"
 	"vmop/runner/control/pipe"
 )
 
-// errNoPod means that a VM has no pod to reach it by.
+// errNoPod means that a VM has no pod that could be reached.
 var errNoPod = errors.New("the VM is not running")
 
-// A pod is the one that a VM runs in.
+// pod is the pod that a VM runs in.
 type pod struct {
 	Name string
 	UID  types.UID
@@ -49,25 +49,25 @@ func podOf(vm *v1.VirtualMachine) (pod, error) {
 	return pod{r.PodName, r.PodUID}, nil
 }
 
-// podNameOf is the name of a VM's pod, whether it has one or not.
+// podNameOf returns the name of a VM's pod, even if the pod does not exist.
 func podNameOf(vm *v1.VirtualMachine) string {
 	return fmt.Sprintf("%s-%d", vm.Name, vm.Status.PodOrdinal)
 }
 
-// runner returns a client of a VM's runner, by pods/exec. The runner shows the user's name to others, as one that it
-// can't check.
-func (c *cluster) runner(ctx context.Context, vm *v1.VirtualMachine) *control.Client {
+// runnerClient returns a client for a VM's runner through pods/exec. The runner shows the user's name to other users as
+// unverified.
+func (c *cluster) runnerClient(ctx context.Context, vm *v1.VirtualMachine) *control.Client {
 	return control.NewClient(func(ctx context.Context) (net.Conn, error) {
 		p, err := podOf(vm)
 		if err != nil {
 			return nil, err
 		}
-		return c.dial(ctx, p.Name, vm.Name)
-	}, c.user(ctx))
+		return c.dialControl(ctx, p.Name, vm.Name)
+	}, c.userName(ctx))
 }
 
-// dial connects with the control interface of the runner in a pod.
-func (c *cluster) dial(ctx context.Context, pod, vm string) (net.Conn, error) {
+// dialControl connects to the control interface of the runner in a pod.
+func (c *cluster) dialControl(ctx context.Context, pod, vm string) (net.Conn, error) {
 	inside, stdin := io.Pipe()
 	stdout, outside := io.Pipe()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -80,7 +80,7 @@ func (c *cluster) dial(ctx context.Context, pod, vm string) (net.Conn, error) {
 		return nil
 	})
 	go func() {
-		err := c.exec(ctx, pod, []string{"vmrunner", "pipe", "--runtime-dir", runtimeDir(vm)}, inside, outside)
+		err := c.execInPod(ctx, pod, []string{"vmrunner", "pipe", "--runtime-dir", runtimeDir(vm)}, inside, outside)
 		if err == nil {
 			err = io.EOF
 		}
@@ -94,12 +94,12 @@ func (c *cluster) dial(ctx context.Context, pod, vm string) (net.Conn, error) {
 // runtimeDir returns the runtime directory of a VM in its pod.
 func runtimeDir(vm string) string { return path.Join(objects.RuntimeDir, vm) }
 
-// exec runs a command in a pod. What it prints about an error is in the error.
-func (c *cluster) exec(ctx context.Context, pod string, command []string, in io.Reader, out io.Writer) error {
+// execInPod runs a command in a pod. The error contains the command's error output.
+func (c *cluster) execInPod(ctx context.Context, pod string, command []string, in io.Reader, out io.Writer) error {
 	return c.execIn(ctx, pod, objects.ContainerName, command, in, out)
 }
 
-// execIn is exec in a container.
+// execIn runs a command in a container, like exec.
 func (c *cluster) execIn(
 	ctx context.Context, pod, container string, command []string, in io.Reader, out io.Writer,
 ) error {
@@ -123,16 +123,16 @@ func (c *cluster) execIn(
 	}
 	var said tail
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &said})
-	return said.explain(pod, err)
+	return said.explainExec(pod, err)
 }
 
-// tail keeps the end of what a program prints.
+// tail keeps the end of a program's output.
 type tail struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-// longestTail bounds it, in bytes.
+// longestTail is the maximum length of that, in bytes.
 const longestTail = 4 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -144,11 +144,11 @@ func (t *tail) Write(p []byte) (int, error) {
 	return t.text.Write(p)
 }
 
-// notRunning is the exit code of vmrunner if there is no runner.
+// notRunning is the exit code of vmrunner if no runner is running.
 const notRunning = 3
 
-// explain returns what went wrong with a command in a pod.
-func (t *tail) explain(pod string, err error) error {
+// explainExec returns the reason why a command in a pod has failed.
+func (t *tail) explainExec(pod string, err error) error {
 	var exit exec.ExitError
 	if err == nil || !errors.As(err, &exit) {
 		return err
@@ -175,15 +175,15 @@ func newAction(f *flags, what control.Action, done, short, long string) *cobra.C
 		case err != nil:
 			return err
 		case m != nil:
-			return m.act(cmd, args, fleet.Action(what), form, done, waiting{})
+			return m.carryOutAction(cmd, args, fleet.Action(what), form, done, waiting{})
 		}
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := patient(cmd.Context())
+		ctx, cancel := boundRequest(cmd.Context())
 		defer cancel()
-		if err := c.runner(cmd.Context(), vm).Act(ctx, what); err != nil {
+		if err := c.runnerClient(cmd.Context(), vm).Act(ctx, what); err != nil {
 			return err
 		}
 		return printDone(cmd, form, vm, vmKind, vm.Name, done)
@@ -191,24 +191,24 @@ func newAction(f *flags, what control.Action, done, short, long string) *cobra.C
 	return cmd
 }
 
-// patient bounds a request to a runner.
-func patient(ctx context.Context) (context.Context, context.CancelFunc) {
+// boundRequest limits the time of a request to a runner.
+func boundRequest(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, control.AnswerTime,
 		fmt.Errorf("the runner did not answer within %s", control.AnswerTime))
 }
 
-// find returns the VM that the arguments begin with.
-func (f *flags) find(cmd *cobra.Command, args []string) (*cluster, *v1.VirtualMachine, error) {
-	c, err := f.connect(cmd)
+// findVM returns the VM that the arguments start with.
+func (f *flags) findVM(cmd *cobra.Command, args []string) (*cluster, *v1.VirtualMachine, error) {
+	c, err := f.connectTo(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
-	name, _ := split(args)
-	vm, err := c.vm(cmd.Context(), name)
+	name, _ := splitName(args)
+	vm, err := c.getVM(cmd.Context(), name)
 	return c, vm, err
 }
 
-// A runner is what verbs need of a VM's runner, by whatever way it is reached.
+// runner is the part of a VM's runner that verbs use, independent of the connection.
 type runner interface {
 	attach.Runner
 	// Plan writes the plan in a form: text, why, argv, shell or json.
@@ -217,43 +217,44 @@ type runner interface {
 
 var _ runner = (*control.Client)(nil)
 
-// A guest is a VM that is used: by pods/exec with the rights in the cluster, or through the manager.
+// guest is a VM that a verb connects to: through pods/exec with the user's rights in the cluster, or through the
+// manager.
 type guest struct {
 	runner
 
 	name string
-	// uid of the VM, login is the user whom cloud-init makes; each empty if it isn't known.
+	// uid is the VM's UID, login is the user that cloud-init creates. Each is "" if unknown.
 	uid, login string
 }
 
-// guest returns the VM that the arguments begin with. One that is starting is waited for if it is to be up.
-func (f *flags) guest(cmd *cobra.Command, args []string, up bool) (guest, error) {
+// findGuest returns the VM that the arguments start with. If up is true, it waits for a starting VM.
+func (f *flags) findGuest(cmd *cobra.Command, args []string, up bool) (guest, error) {
 	m, err := f.viaManager(cmd)
 	if err != nil {
 		return guest{}, err
 	}
 	if m != nil {
-		return m.guest(cmd, args, up)
+		return m.findGuest(cmd, args, up)
 	}
-	find := f.find
+	find := f.findVM
 	if up {
-		find = f.running
+		find = f.findRunning
 	}
 	c, vm, err := find(cmd, args)
 	if err != nil {
 		return guest{}, err
 	}
-	return guest{c.runner(cmd.Context(), vm), vm.Name, string(vm.UID), loginOf(vm)}, nil
+	return guest{c.runnerClient(cmd.Context(), vm), vm.Name, string(vm.UID), loginOf(vm)}, nil
 }
 
-// running is find for a VM that runs: one that is starting is waited for.
-func (f *flags) running(cmd *cobra.Command, args []string) (*cluster, *v1.VirtualMachine, error) {
-	c, vm, err := f.find(cmd, args)
+// findRunning returns the VM that the arguments start with, like find, and waits until it is running.
+func (f *flags) findRunning(cmd *cobra.Command, args []string) (*cluster, *v1.VirtualMachine, error) {
+	c, vm, err := f.findVM(cmd, args)
 	if err != nil {
 		return nil, nil, err
 	}
 	informed := ""
-	vm, err = c.await(cmd.Context(), vm.Name, func(vm *v1.VirtualMachine) (bool, error) {
+	vm, err = c.awaitVM(cmd.Context(), vm.Name, func(vm *v1.VirtualMachine) (bool, error) {
 		if vm == nil {
 			return false, errors.New("the VM has been deleted meanwhile")
 		}

@@ -16,36 +16,37 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"vmop/cli"
 	"vmop/diskimage"
 	"vmop/diskimage/transfer"
+	"vmop/internal/cli"
+	"vmop/internal/printable"
+	"vmop/internal/readfile"
 	diskof "vmop/manager/disk"
-	"vmop/printable"
-	"vmop/regular"
 )
 
-// Bounds of an upload.
+// Limits of an upload.
 const (
 	longestID     = 300             // characters
-	uploadRetry   = 2 * time.Second // before a connection that broke is made again
-	uploadRetries = 5               // in a row that bring nothing
+	uploadRetry   = 2 * time.Second // pause before restoring a broken connection
+	uploadRetries = 5               // consecutive attempts without progress
 )
 
-// An upload is an image in a file of this computer.
+// upload is an image in a local file.
 type upload struct {
 	transfer.Announcement // of the next piece
 
 	file *os.File
 
-	sent int64 // bytes that have been read
+	sent int64 // bytes read so far
 }
 
-// openUpload opens a file. Its size is announced, so nothing that was cut off is taken for whole.
+// openUpload opens a file. Its size is announced, so that a truncated upload is not mistaken for a complete
+// image.
 func openUpload(name, checksum string) (*upload, error) {
 	if _, err := diskimage.ParseChecksum(checksum); err != nil {
 		return nil, cli.UsageError{Err: fmt.Errorf("--%w", err)}
 	}
-	file, err := regular.Open(name)
+	file, err := readfile.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the image: %w", err)
 	}
@@ -63,48 +64,49 @@ func openUpload(name, checksum string) (*upload, error) {
 	return nil, errors.Join(err, file.Close())
 }
 
-// A sending is an upload on its way to the import pod of what has a name for people.
+// sending is an upload to the import pod of an object.
 type sending struct {
 	*cluster
 	*upload
 
 	what, pod string
 	shown     *cli.Progress
-	since     string // from where it was continued
+	since     string // where the upload was continued
 	arrived   int64  // bytes
-	failures  int    // since they have become more
+	failures  int    // failures without progress
 }
 
-// send sends the image to a pod when that is ready, and returns when it was imported. What has arrived stays in the pod
-// when a connection breaks, or this program ends: the rest is sent then.
-func (c *cluster) send(
+// sendImage sends the image to a pod once the pod is ready, and returns when the image has been imported. The received
+// data stay in the pod if a connection breaks or this program ends, so the upload can continue.
+func (c *cluster) sendImage(
 	ctx context.Context, cmd *cobra.Command, what, pod string, u *upload, ready func() error,
 ) error {
 	s := &sending{cluster: c, upload: u, what: what, pod: pod, shown: cli.NewProgress(cmd)}
 	defer s.shown.End()
 	for {
 		if err := ready(); errors.Is(err, errWhole) && u.sent == u.Size {
-			return nil // which the pod could not say any more
+			return nil // the pod ended before it could answer
 		} else if err != nil {
 			return err
 		}
-		done, err := s.connected(ctx)
+		done, err := s.sendRest(ctx)
 		switch {
 		case done:
 			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case apierrors.IsForbidden(cause(err)), apierrors.IsUnauthorized(cause(err)):
+		case apierrors.IsForbidden(causeOfStream(err)), apierrors.IsUnauthorized(causeOfStream(err)):
 			return err
 		case s.failures == uploadRetries:
 			return hinted{
 				fmt.Errorf("%s: nothing arrives any more, after %d of %d bytes: %v",
-					what, s.arrived, u.Size, cause(err)), // not %w: the pod isn't what the user has named
+					what, s.arrived, u.Size, causeOfStream(err)), // not %w: the user has not named the pod
 				"the same command continues, within an hour",
 			}
 		}
 		s.failures++
-		s.shown.Show("broken", fmt.Sprintf("%s: the connection broke (%v), and is made again", what, cause(err)))
+		s.shown.Show("broken", fmt.Sprintf("%s: the connection broke (%v), and is made again", what,
+			causeOfStream(err)))
 		select {
 		case <-ctx.Done():
 		case <-time.After(uploadRetry):
@@ -112,9 +114,9 @@ func (c *cluster) send(
 	}
 }
 
-// connected asks what has arrived, and sends the rest, until the image was imported or refused: done. An error that is
-// not that of the end means that a connection broke.
-func (s *sending) connected(ctx context.Context) (done bool, err error) {
+// sendRest asks for the number of received bytes and sends the remaining bytes, until the image has been
+// imported or refused; done is then true. Otherwise the error means that a connection broke.
+func (s *sending) sendRest(ctx context.Context) (done bool, err error) {
 	for s.From, s.Length = 0, 0; ; {
 		is, err := s.sendPiece(ctx)
 		if err != nil {
@@ -140,7 +142,7 @@ func (s *sending) connected(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// sendPiece sends a piece of an image, of no bytes to ask, and returns what the pod has answered.
+// sendPiece sends a piece of an image, and returns the answer of the pod. An empty piece only asks for the state.
 func (s *sending) sendPiece(ctx context.Context) (is transfer.Answer, err error) {
 	u := s.upload
 	command := []string{
@@ -158,7 +160,7 @@ func (s *sending) sendPiece(ctx context.Context) (is transfer.Answer, err error)
 			u.sent = max(u.sent, at)
 			s.shown.Show("sending"+s.since, fmt.Sprintf("%s: sending, %d%%%s", s.what, at*100/u.Size, s.since))
 		}}
-		defer piece.end()
+		defer piece.endReading()
 		in = piece
 	}
 	var out bytes.Buffer
@@ -175,7 +177,7 @@ func (s *sending) sendPiece(ctx context.Context) (is transfer.Answer, err error)
 	return is, err
 }
 
-// reading tells how much was read, until the end: another goroutine may still read then.
+// reading reports the number of bytes read until end is called. Another goroutine may still read after that.
 type reading struct {
 	io.Reader
 
@@ -195,7 +197,7 @@ func (r *reading) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (r *reading) end() {
+func (r *reading) endReading() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true

@@ -11,19 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/act"
+	"vmop/internal/cli"
+	"vmop/manager/operation/act"
 )
 
-// newSnapshot returns the verb whose subcommands are about snapshots of VMs and of disks.
+// newSnapshot returns the verb with the subcommands for snapshots of VMs and of disks.
 func newSnapshot(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "snapshot", Short: "Make, list and remove snapshots of VMs and disks", GroupID: groupChange,
+		Use: "snapshot", Short: "Manage snapshots of VMs and disks", GroupID: groupChange,
 		Args: cli.NoArguments,
-		Long: "snapshot is about VirtualMachineSnapshots, which have all disks of a VM and its definition, and\n" +
-			"VirtualDiskSnapshots, which have one VirtualDisk. A snapshot is NAME, or vmsnapshot/NAME or\n" +
-			"vdsnapshot/NAME where there is one of both kinds. kubectl vmop clone makes a VM of a snapshot, and\n" +
-			"kubectl vmop disk create a disk.",
+		Long: "Manage VirtualMachineSnapshots, which contain all disks of a VM and its definition, and\n" +
+			"VirtualDiskSnapshots of one VirtualDisk. SNAPSHOT is NAME; use vmsnapshot/NAME or\n" +
+			"vdsnapshot/NAME if both kinds have that name. To use a snapshot, run kubectl vmop clone\n" +
+			"for a VM or kubectl vmop disk create for a disk.",
 		RunE: wantSubcommand,
 	}
 	cmd.AddCommand(newSnapshotList(f), newSnapshotCreate(f), newSnapshotRemove(f))
@@ -31,10 +31,11 @@ func newSnapshot(f *flags) *cobra.Command {
 }
 
 func newSnapshotList(f *flags) *cobra.Command {
-	const long = "list shows the snapshots of the namespace: the VM (vm/NAME) or disk (vd/NAME) that they are of, their\n" +
-		"phase with its reason, and whether they are consistent. kubectl describe vmsnapshot|vdsnapshot says more."
-	return newList(f, "snapshot", long, func(cmd *cobra.Command, c *cluster, form string) error {
-		all, err := c.snapshots(cmd.Context())
+	const long = "List the snapshots of the namespace: the VM (vm/NAME) or disk (vd/NAME), the phase with\n" +
+		"its reason, and whether the snapshot is consistent. kubectl describe\n" +
+		"vmsnapshot|vdsnapshot shows details."
+	return newNounList(f, "snapshot", long, func(cmd *cobra.Command, c *cluster, form string) error {
+		all, err := c.listSnapshots(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -47,16 +48,16 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 	var required consistency
 	var w awaiting
 	cmd := &cobra.Command{
-		Use: "create VM|--disk DISK [NAME]", Short: "Make a snapshot of a VM or a disk",
-		Long: "create makes a snapshot of all disks of a VM, or with --disk of one VirtualDisk, and waits until it is\n" +
-			"ready. Without NAME it is called by the time. The guest keeps running; its agent freezes the file systems\n" +
-			"for the moment of the snapshot. Ctrl-C ends the wait only.",
+		Use: "create VM|--disk DISK [NAME]", Short: "Create a snapshot of a VM or a disk",
+		Long: "Create a snapshot of all disks of a VM, or with --disk of one VirtualDisk, and wait\n" +
+			"until it is ready. The default NAME is the time. The guest keeps running; its agent\n" +
+			"freezes the file systems for a moment. Ctrl-C only ends the wait.",
 		Example: "  kubectl vmop snapshot create web before-upgrade\n" +
 			"  kubectl vmop snapshot create --disk web-data",
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if vm, name := snapshotArguments(disk, args); (vm == "") == (disk == "") || len(name) > 1 {
-			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
 		}
 		return nil
 	}
@@ -68,19 +69,19 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 	}
 	doneFlag(cmd, &form)
 	cmd.Flags().StringVar(&disk, "disk", "", "`name` of the VirtualDisk")
-	disks().completeFlag(f, cmd, "disk")
-	required.add(cmd, "true for a VM, false for a disk")
-	w.add(cmd, "VMs or disks can be made of it")
+	diskNoun().completeFlag(f, cmd, "disk")
+	required.addFlag(cmd, "true for a VM, false for a disk")
+	w.addFlags(cmd, "VMs or disks can be made of it")
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := snapshotArguments(disk, args)
 		name := strings.Join(rest, "")
 		if name == "" {
-			name = act.NameByTime(vm+disks().name(disk), time.Now())
+			name = act.NameByTime(vm+diskNoun().bareName(disk), time.Now())
 		}
 		var s anySnapshot
 		var err error
 		if disk != "" {
-			s, err = c.snapshotDisk(ctx, disks().name(disk), name, required)
+			s, err = c.snapshotDisk(ctx, diskNoun().bareName(disk), name, required)
 		} else {
 			s, err = c.snapshotVM(ctx, vm, name, required)
 		}
@@ -90,20 +91,20 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printDone(cmd, form, s.object, s.kind, s.name, done(w.wait, "ready", "created"))
+		return printDone(cmd, form, s.object, s.kind, s.name, doneText(w.wait, "ready", "created"))
 	})
 	return cmd
 }
 
-// snapshotArguments takes the VM, unless the snapshot is of a disk, and the name of the snapshot off the arguments.
+// snapshotArguments splits off the VM, unless the snapshot is for a disk, and the name of the snapshot.
 func snapshotArguments(disk string, args []string) (vm string, name []string) {
 	if disk != "" {
 		return "", args
 	}
-	return split(args)
+	return splitName(args)
 }
 
-// consistency is spec.requiredConsistency of a new snapshot.
+// consistency is the spec.requiredConsistency of a new snapshot.
 type consistency struct {
 	cmd      *cobra.Command
 	required bool
@@ -111,24 +112,24 @@ type consistency struct {
 
 const consistencyFlag = "required-consistency"
 
-func (r *consistency) add(cmd *cobra.Command, byDefault string) {
+func (r *consistency) addFlag(cmd *cobra.Command, byDefault string) {
 	r.cmd = cmd
 	cmd.Flags().BoolVar(&r.required, consistencyFlag, false,
 		"fail rather than make a snapshot that is as after a power cut; default: "+byDefault)
 }
 
-// given returns what the user says; nil for the default of the resource.
-func (r *consistency) given() *bool {
+// givenValue returns the user's choice; nil means the resource's default.
+func (r *consistency) givenValue() *bool {
 	if !r.cmd.Flags().Changed(consistencyFlag) {
 		return nil
 	}
 	return &r.required
 }
 
-// snapshotVM makes a snapshot of a VM.
+// snapshotVM creates a snapshot of a VM.
 func (c *cluster) snapshotVM(ctx context.Context, vm, name string, r consistency) (anySnapshot, error) {
-	if _, err := c.vm(ctx, vm); err != nil {
-		return anySnapshot{}, err // the manager would wait for one of that name
+	if _, err := c.getVM(ctx, vm); err != nil {
+		return anySnapshot{}, err // otherwise the manager would wait for a VM of that name
 	}
 	s, err := c.vmSnapshots.Create(ctx, newVMSnapshot(vm, name, r), metav1.CreateOptions{FieldManager: fieldManager})
 	if err != nil {
@@ -137,22 +138,22 @@ func (c *cluster) snapshotVM(ctx context.Context, vm, name string, r consistency
 	return viewOfVM(s), nil
 }
 
-// newVMSnapshot returns a snapshot of a VM that is to be made.
+// newVMSnapshot returns a new snapshot of a VM, without creating it.
 func newVMSnapshot(vm, name string, r consistency) *v1.VirtualMachineSnapshot {
 	s := &v1.VirtualMachineSnapshot{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	s.SetGroupVersionKind(v1.GroupVersion().WithKind(v1.KindVMSnapshot))
-	s.Spec.VirtualMachineName, s.Spec.RequiredConsistency = vm, r.given()
+	s.Spec.VirtualMachineName, s.Spec.RequiredConsistency = vm, r.givenValue()
 	return s
 }
 
-// snapshotDisk makes a snapshot of a disk.
+// snapshotDisk creates a snapshot of a disk.
 func (c *cluster) snapshotDisk(ctx context.Context, disk, name string, r consistency) (anySnapshot, error) {
 	if _, err := c.disks.Get(ctx, disk, metav1.GetOptions{}); err != nil {
-		return anySnapshot{}, disks().explain(c, disk, err)
+		return anySnapshot{}, diskNoun().explainObject(c, disk, err)
 	}
 	s := &v1.VirtualDiskSnapshot{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	s.Spec.VirtualDiskName = disk
-	if given := r.given(); given != nil {
+	if given := r.givenValue(); given != nil {
 		s.Spec.RequiredConsistency = *given
 	}
 	s, err := c.diskSnapshots.Create(ctx, s, metav1.CreateOptions{FieldManager: fieldManager})
@@ -169,26 +170,27 @@ func newSnapshotRemove(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, SuggestFor: []string{"delete", "del"},
 		Short: "Delete a snapshot",
-		Long: "remove deletes a snapshot with its VolumeSnapshots, at once and without a question. It is refused while\n" +
-			"a VM, disk or image is being made of it, unless --force is given. What was made of it stays.",
+		Long: "Delete a snapshot with its VolumeSnapshots, immediately and without confirmation. It is\n" +
+			"refused while a VM, disk or image is being created from the snapshot, unless --force is\n" +
+			"set. Objects created from it are kept.",
 		Example: "  kubectl vmop snapshot remove before-upgrade",
 	}
-	vmSnapshots().takes(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
+	vmSnapshots().takeName(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		names := vmSnapshots().names(f, cmd)
-		for _, name := range diskSnapshots().names(f, cmd) {
+		names := vmSnapshots().objectNames(f, cmd)
+		for _, name := range diskSnapshots().objectNames(f, cmd) {
 			names = append(names, diskSnapshots().short+"/"+name)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 	doneFlag(cmd, &form)
 	cmd.Flags().BoolVar(&force, "force", false, "also while something is being made of it")
-	w.add(cmd, "it is gone, with its VolumeSnapshots")
+	w.addFlags(cmd, "it is gone, with its VolumeSnapshots")
 	cmd.RunE = f.inCluster(&w, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
-		s, err := c.snapshot(ctx, args[0])
+		s, err := c.findSnapshot(ctx, args[0])
 		if err == nil && !force {
 			err = c.checkUnused(ctx, s)
 		}
@@ -203,13 +205,13 @@ func newSnapshotRemove(f *flags) *cobra.Command {
 	return cmd
 }
 
-// removeSnapshot deletes a snapshot, and waits until it is gone if that is wanted.
+// removeSnapshot deletes a snapshot and, if requested, waits for the deletion.
 func (c *cluster) removeSnapshot(ctx context.Context, cmd *cobra.Command, s anySnapshot, wait bool) error {
 	remove := c.vmSnapshots.Delete
 	if s.ofDisk() {
 		remove = c.diskSnapshots.Delete
 	}
-	if err := remove(ctx, s.name, deletion(s.object, wait)); err != nil || !wait {
+	if err := remove(ctx, s.name, deleteOptions(s.object, wait)); err != nil || !wait {
 		return err
 	}
 	_, err := c.awaitSnapshot(ctx, cmd, s, func(now *anySnapshot) (bool, error) {

@@ -8,12 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
-// checkUnused reports what is being made of a snapshot, which needs it until its volumes are there.
+// checkUnused returns an error if an object is being created from a snapshot. The object needs the snapshot until
+// its volumes exist.
 func (c *cluster) checkUnused(ctx context.Context, s anySnapshot) error {
-	user, err := c.userOf(ctx, s)
+	user, err := c.snapshotUserOf(ctx, s)
 	if err != nil {
 		return hinted{
 			fmt.Errorf("find what is being made of the snapshot %s: %w", s.name, err),
@@ -29,14 +30,14 @@ func (c *cluster) checkUnused(ctx context.Context, s anySnapshot) error {
 	}
 }
 
-// userOf says what is being made of a snapshot; "" if nothing is.
-func (c *cluster) userOf(ctx context.Context, s anySnapshot) (string, error) {
+// snapshotUserOf describes the object that is being created from a snapshot, or returns "".
+func (c *cluster) snapshotUserOf(ctx context.Context, s anySnapshot) (string, error) {
 	disks, err := c.disks.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", err
 	}
 	for _, d := range disks.Items {
-		if s.feeds(d.Spec.DataSource, d.Status.Phase) {
+		if s.feedsDisk(d.Spec.DataSource, d.Status.Phase) {
 			return fmt.Sprintf("the disk %s is being made of it (%s)", d.Name, d.Status.Phase), nil
 		}
 	}
@@ -45,7 +46,7 @@ func (c *cluster) userOf(ctx context.Context, s anySnapshot) (string, error) {
 		return "", err
 	}
 	for _, i := range images.Items {
-		if s.feeds(&i.Spec.DataSource, i.Status.Phase) {
+		if s.feedsDisk(&i.Spec.DataSource, i.Status.Phase) {
 			return fmt.Sprintf("the image %s is being made of it (%s)", i.Name, i.Status.Phase), nil
 		}
 	}
@@ -60,7 +61,7 @@ func (c *cluster) userOf(ctx context.Context, s anySnapshot) (string, error) {
 		if source := vms.Items[i].Spec.DataSource; source == nil || source.Name != s.name {
 			continue
 		}
-		claim, err := c.unfilled(ctx, &vms.Items[i])
+		claim, err := c.unfilledClaim(ctx, &vms.Items[i])
 		if err != nil || claim != "" {
 			return fmt.Sprintf("the VM %s is being made of it (the claim %s has no volume yet)",
 				vms.Items[i].Name, claim), err
@@ -69,8 +70,8 @@ func (c *cluster) userOf(ctx context.Context, s anySnapshot) (string, error) {
 	return "", nil
 }
 
-// feeds reports whether something with a source and a phase is being made of the snapshot.
-func (s anySnapshot) feeds(source *v1.VirtualDiskSource, phase v1.DiskPhase) bool {
+// feedsDisk reports whether an object with a source and a phase is being created from the snapshot.
+func (s anySnapshot) feedsDisk(source *v1.VirtualDiskSource, phase v1.DiskPhase) bool {
 	if source == nil || source.ObjectRef == nil || source.ObjectRef.Name != s.name {
 		return false
 	}
@@ -82,9 +83,9 @@ func (s anySnapshot) feeds(source *v1.VirtualDiskSource, phase v1.DiskPhase) boo
 		(source.ObjectRef.Kind == v1.KindVMSnapshot) != s.ofDisk()
 }
 
-// unfilled returns a claim of a VM that has no volume yet; "" if there is none.
-func (c *cluster) unfilled(ctx context.Context, vm *v1.VirtualMachine) (string, error) {
-	claims, err := c.claims(ctx, vm.Name)
+// unfilledClaim returns a claim of a VM without a volume, or "".
+func (c *cluster) unfilledClaim(ctx context.Context, vm *v1.VirtualMachine) (string, error) {
+	claims, err := c.claimsOf(ctx, vm.Name)
 	if err != nil {
 		return "", err
 	}
@@ -92,7 +93,7 @@ func (c *cluster) unfilled(ctx context.Context, vm *v1.VirtualMachine) (string, 
 	for _, claim := range claims {
 		bound[claim.Name] = claim.Status.Phase == corev1.ClaimBound
 	}
-	names := objects.ClaimNames(vm) // two for each volume, of which one is used
+	names := objects.ClaimNames(vm) // two for each volume, only one of them in use
 	for i := 0; i+1 < len(names); i += 2 {
 		if !bound[names[i]] && !bound[names[i+1]] {
 			return names[i], nil

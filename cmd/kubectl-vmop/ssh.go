@@ -11,19 +11,19 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/cli/attach"
 	"vmop/cloudinit"
+	"vmop/internal/cli"
+	"vmop/internal/cli/attach"
 )
 
-// sshFlags are what ssh and scp have alike, with the names that virtctl and d8 have for them.
+// sshFlags are the flags that ssh and scp share, with the same names as in virtctl and d8.
 type sshFlags struct {
 	user, identity, knownHosts string
 	port                       int
 	options                    []string
 }
 
-func (s *sshFlags) add(cmd *cobra.Command, f *flags) {
+func (s *sshFlags) addFlags(cmd *cobra.Command, f *flags) {
 	p := cmd.Flags()
 	p.StringVarP(&s.user, "username", "l", "", "`user` to log in; default: the first that cloud-init makes")
 	p.StringVarP(&s.identity, "identity-file", "i", "", "`file` with the private key")
@@ -31,7 +31,7 @@ func (s *sshFlags) add(cmd *cobra.Command, f *flags) {
 	p.StringVar(&s.knownHosts, "known-hosts", "", "`file` for the guest's host key; default: in the user's\nconfiguration, for each VM")
 	p.StringArrayVarP(&s.options, "local-ssh-opts", "t", nil, "`option` for ssh, may be repeated")
 	p.Bool("local-ssh", true, "there is no other than that of this computer")
-	_ = p.MarkHidden("local-ssh") // it is there
+	_ = p.MarkHidden("local-ssh") // cannot fail: the flag exists
 	cmd.ValidArgsFunction = f.completeNames
 	cmd.GroupID = groupUse
 }
@@ -40,26 +40,26 @@ func newSSH(f *flags) *cobra.Command {
 	var s sshFlags
 	var command string
 	cmd := &cobra.Command{
-		Use: "ssh [USER@]NAME [COMMAND...]", Short: "Log in to the guest by ssh",
-		Long: "ssh runs ssh(1) with the guest, whatever network it has (see port-forward). Options for ssh itself\n" +
-			"are given by --local-ssh-opts. The guest's host key is kept for each VM, by its uid. The exit code\n" +
-			"is that of ssh.",
+		Use: "ssh [USER@]NAME [COMMAND...]", Short: "Log in to the guest with ssh",
+		Long: "Log in to the guest with ssh(1) over any network of the VM (see port-forward). Pass\n" +
+			"options of ssh with --local-ssh-opts. The guest's host key is stored for each VM, by\n" +
+			"uid. The exit code is ssh's.",
 		Example: "  kubectl vmop ssh joe@web\n  kubectl vmop ssh joe@web --command uptime\n" +
 			"  kubectl vmop ssh web -- df -h /",
 	}
-	s.add(cmd, f)
+	s.addFlags(cmd, f)
 	cmd.Flags().StringVarP(&command, "command", "c", "", "`command` to run in the guest")
 	cmd.Flags().SetInterspersed(true)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if name, _ := split(args); name == "" {
-			return cli.UsageError{Err: errors.New("which VM? " + usage(cmd))}
+		if name, _ := splitName(args); name == "" {
+			return cli.UsageError{Err: errors.New("which VM? " + usageOf(cmd))}
 		}
 		return nil
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		host, words := split(args)
+		host, words := splitName(args)
 		user, name := attach.SplitUser(host)
-		options, alias, err := s.reach(f, cmd, user, bare(name))
+		options, alias, err := s.sshOptions(f, cmd, user, bareName(name))
 		if err != nil {
 			return err
 		}
@@ -76,11 +76,12 @@ func newSCP(f *flags) *cobra.Command {
 	var recursive bool
 	cmd := &cobra.Command{
 		Use: "scp SOURCE... TARGET", Short: "Copy files to or from the guest", Aliases: []string{"cp"},
-		Long: "scp runs scp(1). Files of the guest are [USER@]NAME:PATH; all are of one VM. Users and keys are as\n" +
-			"for ssh. The exit code is that of scp.",
+		Long: "Copy files to or from the guest with scp(1). A file of the guest is [USER@]NAME:PATH;\n" +
+			"all must belong to one VM. Users and keys are the same as for ssh. The exit code is\n" +
+			"scp's.",
 		Example: "  kubectl vmop scp web:/etc/os-release .\n  kubectl vmop scp -r site root@web:/var/www",
 	}
-	s.add(cmd, f)
+	s.addFlags(cmd, f)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy folders with all in them")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) < 2 {
@@ -89,11 +90,12 @@ func newSCP(f *flags) *cobra.Command {
 		return nil
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		user, name, args, err := attach.RemotePaths(args, func(name string) string { return sshPrefix + bare(name) })
+		user, name, args, err := attach.RemotePaths(args,
+			func(name string) string { return sshPrefix + bareName(name) })
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		options, _, err := s.reach(f, cmd, user, bare(name))
+		options, _, err := s.sshOptions(f, cmd, user, bareName(name))
 		if err != nil {
 			return err
 		}
@@ -105,12 +107,14 @@ func newSCP(f *flags) *cobra.Command {
 	return cmd
 }
 
-// sshPrefix begins what ssh calls a guest.
+// sshPrefix starts the name of a guest for ssh.
 const sshPrefix = "vmop-"
 
-// reach returns the options by which ssh and scp reach the guest of a VM, and what they call it.
-func (s *sshFlags) reach(f *flags, cmd *cobra.Command, user, name string) (options []string, alias string, err error) {
-	g, err := f.guest(cmd, []string{name}, true)
+// sshOptions returns the options that ssh and scp need to reach a VM's guest, and the guest's name for ssh.
+func (s *sshFlags) sshOptions(f *flags, cmd *cobra.Command, user, name string) (options []string, alias string,
+	err error,
+) {
+	g, err := f.findGuest(cmd, []string{name}, true)
 	if err != nil {
 		return nil, "", err
 	}
@@ -154,14 +158,14 @@ func knownHosts() (string, error) {
 	return filepath.Join(dir, "known_hosts"), nil
 }
 
-// loginOf returns the user whom cloud-init makes in the guest; empty if it names none.
+// loginOf returns the user that cloud-init creates in the guest, or "".
 func loginOf(vm *v1.VirtualMachine) string {
 	var user []byte
 	if c := vm.Spec.CloudInit; c != nil && c.UserData != nil {
 		user = c.UserData.Raw
 	}
 	if p := vm.Spec.Provisioning; p != nil && p.UserData != nil {
-		user, _ = json.Marshal(*p.UserData) // of a text, which can be encoded
+		user, _ = json.Marshal(*p.UserData) // a string can be encoded
 	}
 	data, err := cloudinit.FromJSON(nil, user, nil, nil)
 	if err != nil {

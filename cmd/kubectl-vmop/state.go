@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
-	"vmop/manager/fleet"
+	"vmop/internal/cli"
+	"vmop/manager/web/fleet"
 )
 
 func newStart(f *flags) *cobra.Command {
@@ -38,24 +38,24 @@ func (f *flags) newState(verb, short string, state v1.State, done, long string) 
 		until = "the VM has no pod"
 		cmd.Flags().BoolVar(&force, "force", false, "end the VM without asking the guest to shut down")
 		cmd.Flags().Int("grace-period", 0, "as of virtctl; only with --force, and 0")
-		_ = cmd.Flags().MarkHidden("grace-period") // it is there
+		_ = cmd.Flags().MarkHidden("grace-period") // cannot fail: the flag exists
 	}
-	w.add(cmd, until)
+	w.addFlags(cmd, until)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:
 			return err
 		case m != nil:
-			return m.act(cmd, args, actionOf(state, force), form, done, w)
+			return m.carryOutAction(cmd, args, actionOf(state, force), form, done, w)
 		}
-		c, err := f.connect(cmd)
+		c, err := f.connectTo(cmd)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
-		name, _ := split(args)
-		vm, err := c.set(ctx, cmd, name, state, force, w.wait)
+		name, _ := splitName(args)
+		vm, err := c.setState(ctx, cmd, name, state, force, w.wait)
 		if err != nil {
 			return err
 		}
@@ -64,11 +64,11 @@ func (f *flags) newState(verb, short string, state v1.State, done, long string) 
 	return cmd
 }
 
-// set sets by an operation whether a VM is to run, unless that is so.
-func (c *cluster) set(ctx context.Context, cmd *cobra.Command, name string, state v1.State, force, wait bool) (
+// setState creates an operation that starts or stops a VM, unless the VM is already set to that state.
+func (c *cluster) setState(ctx context.Context, cmd *cobra.Command, name string, state v1.State, force, wait bool) (
 	*v1.VirtualMachine, error,
 ) {
-	vm, err := c.vm(ctx, name)
+	vm, err := c.getVM(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -82,15 +82,15 @@ func (c *cluster) set(ctx context.Context, cmd *cobra.Command, name string, stat
 		if !wait {
 			return vm, nil
 		}
-		return c.await(ctx, name, settled(vm.Generation, state))
+		return c.awaitVM(ctx, name, isSettled(vm.Generation, state))
 	case state == v1.Running:
-		return c.operate(ctx, cmd, vm, v1.VirtualMachineOperationSpec{Type: v1.OperationStart}, wait)
+		return c.operateVM(ctx, cmd, vm, v1.VirtualMachineOperationSpec{Type: v1.OperationStart}, wait)
 	}
-	return c.operate(ctx, cmd, vm, v1.VirtualMachineOperationSpec{Type: v1.OperationStop, Force: force}, wait)
+	return c.operateVM(ctx, cmd, vm, v1.VirtualMachineOperationSpec{Type: v1.OperationStop, Force: force}, wait)
 }
 
-// settled is the goal that a VM is as it was set, which its definition has since a generation.
-func settled(generation int64, state v1.State) goal {
+// isSettled is the goal of a VM in the state that its definition requests since a generation.
+func isSettled(generation int64, state v1.State) goal {
 	return func(vm *v1.VirtualMachine) (bool, error) {
 		switch {
 		case vm == nil:
@@ -148,7 +148,7 @@ func newReset(f *flags) *cobra.Command {
 	return cmd
 }
 
-// newOperation returns a verb that is an operation each time.
+// newOperation returns a verb that creates an operation on every call.
 func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action, done, until string) *cobra.Command {
 	var form string
 	var force bool
@@ -165,7 +165,7 @@ func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action,
 		cmd.Flags().StringToStringVar(&nodes, "node-selector", nil, "to a node with these `labels`: NAME=VALUE,…")
 		cmd.Flags().BoolVar(&copies, "copy-disks", false, "copy the VirtualDisks that other nodes can't have at the same time")
 	}
-	w.add(cmd, until)
+	w.addFlags(cmd, until)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:
@@ -173,21 +173,21 @@ func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action,
 		case m != nil && a == "":
 			return cli.UsageError{Err: fmt.Errorf("%s: the manager has no request for it: leave --manager out", verb)}
 		case m != nil && force:
-			return m.act(cmd, args, fleet.ForceRestart, form, done, w)
+			return m.carryOutAction(cmd, args, fleet.ForceRestart, form, done, w)
 		case m != nil:
-			return m.act(cmd, args, a, form, done, w)
+			return m.carryOutAction(cmd, args, a, form, done, w)
 		}
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
 		spec := v1.VirtualMachineOperationSpec{Type: kind, Force: force}
 		if len(nodes) > 0 || copies {
 			spec.Migrate = &v1.MigrateOptions{NodeSelector: nodes, CopyDisks: copies}
 		}
-		if vm, err = c.operate(ctx, cmd, vm, spec, w.wait); err != nil {
+		if vm, err = c.operateVM(ctx, cmd, vm, spec, w.wait); err != nil {
 			return err
 		}
 		return printDone(cmd, form, vm, vmKind, vm.Name, done)

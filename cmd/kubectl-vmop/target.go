@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
-// kinds are the words that may come before the name of a VM: those of this project, and those
-// that users of KubeVirt have typed since 2018.
-func kinds() []string {
+// vmKinds returns the words that may precede the name of a VM: this project's words, and the words that users of
+// KubeVirt have typed since 2018.
+func vmKinds() []string {
 	return []string{
 		"vm", "vms", "virtualmachine", "virtualmachines", "vmi", "vmis", "virtualmachineinstance",
 		"virtualmachineinstances", "omv", "ovm", "offlinevirtualmachine", "vms." + v1.GroupName,
@@ -29,69 +29,69 @@ func kinds() []string {
 	}
 }
 
-// bare returns the name in NAME or vm/NAME.
-func bare(text string) string {
+// bareName returns the name in NAME or vm/NAME.
+func bareName(text string) string {
 	kind, name, two := strings.Cut(text, "/")
-	if two && slices.Contains(kinds(), strings.ToLower(kind)) {
+	if two && slices.Contains(vmKinds(), strings.ToLower(kind)) {
 		return name
 	}
 	return text
 }
 
-// split takes the name of a VM off the arguments: NAME, vm/NAME or vm NAME.
-func split(args []string) (name string, rest []string) {
-	if len(args) > 1 && slices.Contains(kinds(), strings.ToLower(args[0])) {
+// splitName splits the name of a VM off the arguments: NAME, vm/NAME or vm NAME.
+func splitName(args []string) (name string, rest []string) {
+	if len(args) > 1 && slices.Contains(vmKinds(), strings.ToLower(args[0])) {
 		args = args[1:]
 	}
 	if len(args) == 0 {
 		return "", nil
 	}
-	return bare(args[0]), args[1:]
+	return bareName(args[0]), args[1:]
 }
 
-// oneVM makes a verb take NAME, and complete it.
+// oneVM makes a verb require NAME, and complete it.
 func (f *flags) oneVM(cmd *cobra.Command) {
 	f.aVMAnd(cmd, 0, 0)
 }
 
-// aVMAnd makes a verb take NAME and further arguments, at least so many and at most so many; -1
-// is any number.
+// aVMAnd makes a verb require NAME and between least and most further arguments. If most is -1, their number is
+// unlimited.
 func (f *flags) aVMAnd(cmd *cobra.Command, least, most int) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		name, rest := split(args)
+		name, rest := splitName(args)
 		switch {
 		case name == "":
-			return cli.UsageError{Err: errors.New("which VM? " + usage(cmd))}
+			return cli.UsageError{Err: errors.New("which VM? " + usageOf(cmd))}
 		case len(rest) < least, most >= 0 && len(rest) > most:
-			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
 		}
 		return nil
 	}
 	cmd.ValidArgsFunction = f.completeNames
 }
 
-// usage returns how a verb is called.
-func usage(cmd *cobra.Command) string { return strings.TrimSuffix(cmd.UseLine(), " [flags]") }
+// usageOf returns the usage line of a verb.
+func usageOf(cmd *cobra.Command) string { return strings.TrimSuffix(cmd.UseLine(), " [flags]") }
 
-// completionTime bounds a request of a shell.
+// completionTime limits the time for completing a name in a shell.
 const completionTime = 5 * time.Second
 
 // completeNames completes the name of a VM.
 func (f *flags) completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if name, _ := split(args); name != "" && !slices.Contains(kinds(), name) {
+	if name, _ := splitName(args); name != "" && !slices.Contains(vmKinds(), name) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return f.names(cmd), cobra.ShellCompDirectiveNoFileComp
+	return f.vmNames(cmd), cobra.ShellCompDirectiveNoFileComp
 }
 
-// names returns the names of the VMs, none if they can't be read.
-func (f *flags) names(cmd *cobra.Command) (names []string) {
+// vmNames returns the names of the VMs, or an empty list if they can't be read.
+func (f *flags) vmNames(cmd *cobra.Command) (names []string) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	if m, err := f.viaManager(cmd); m != nil || err != nil {
-		return m.names(ctx)
+		return m.someNames(ctx)
 	}
-	c, err := f.connect(cmd)
+	c, err := f.connectTo(cmd)
 	if err != nil {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (f *flags) completeConnection(root *cobra.Command) {
 		) {
 			return list(cmd), cobra.ShellCompDirectiveNoFileComp
 		}); err != nil {
-			panic(err) // there is no such flag
+			panic(err) // cannot happen: the flag exists
 		}
 	}
 	by(clientcmd.FlagContext, func(*cobra.Command) (names []string) {
@@ -128,7 +128,7 @@ func (f *flags) completeConnection(root *cobra.Command) {
 		return names
 	})
 	by(clientcmd.FlagNamespace, func(cmd *cobra.Command) (names []string) {
-		c, err := f.connect(cmd)
+		c, err := f.connectTo(cmd)
 		if err != nil {
 			return nil
 		}
@@ -145,11 +145,11 @@ func (f *flags) completeConnection(root *cobra.Command) {
 	})
 }
 
-// flagsVariable hands the flags of the connection to another process of this program, which ssh starts: the list of
-// processes, which every user can read, would have a --token.
+// flagsVariable passes the connection flags to another process of this program, which ssh starts. Arguments would
+// show a --token in the list of processes, which every user can read.
 const flagsVariable = "KUBECTL_VMOP_FLAGS"
 
-// handOn makes the processes that are started from now on connect as the user has said.
+// handOn makes processes that are started from now on use the user's connection flags.
 func handOn(cmd *cobra.Command) error {
 	given := map[string][]string{}
 	cmd.Root().PersistentFlags().VisitAll(func(flag *pflag.Flag) {
@@ -168,7 +168,7 @@ func handOn(cmd *cobra.Command) error {
 	return os.Setenv(flagsVariable, string(text))
 }
 
-// takeOver sets the flags that were handed on, if there are any. What the call itself says comes first.
+// takeOver sets the flags that handOn has passed on. The process's own flags take precedence.
 func takeOver(cmd *cobra.Command) error {
 	var given map[string][]string
 	text := os.Getenv(flagsVariable)
@@ -192,13 +192,13 @@ func takeOver(cmd *cobra.Command) error {
 	return nil
 }
 
-// waiting are the flags --wait and --timeout.
+// waiting contains the flags --wait and --timeout.
 type waiting struct {
 	wait  bool
 	limit time.Duration
 }
 
-func (w *waiting) add(cmd *cobra.Command, until string) {
+func (w *waiting) addFlags(cmd *cobra.Command, until string) {
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until)
 	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit for --wait, such as 5m (0: none)")
 	check := cmd.PreRunE
@@ -213,15 +213,15 @@ func (w *waiting) add(cmd *cobra.Command, until string) {
 	}
 }
 
-// context returns the one of the wait.
-func (w *waiting) context(ctx context.Context) (context.Context, context.CancelFunc) {
+// waitContext returns the context for the wait.
+func (w *waiting) waitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if w.limit == 0 {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeoutCause(ctx, w.limit, errTimeout)
 }
 
-// printDone reports what was done to an object, in the form that -o says.
+// printDone reports the action on an object in the form given by -o.
 func printDone(cmd *cobra.Command, form string, object any, kind, name, done string) error {
 	switch form {
 	case "json", "yaml":
@@ -232,10 +232,10 @@ func printDone(cmd *cobra.Command, form string, object any, kind, name, done str
 	return cli.WriteLine(cmd.OutOrStdout(), kind+"/"+name+" "+done)
 }
 
-// vmKind is what kubectl calls a VM.
+// vmKind is kubectl's name for the kind of a VM.
 const vmKind = "virtualmachine." + v1.GroupName
 
-// doneFlag adds -o for verbs that change something.
+// doneFlag adds -o to verbs that change an object.
 func doneFlag(cmd *cobra.Command, form *string) {
 	cli.OutputFlag(cmd, form, "text", "name", "json", "yaml")
 }

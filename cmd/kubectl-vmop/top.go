@@ -7,20 +7,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/control"
 )
 
-// mostTops is how many runners are asked at a time, each by a request that executes a program in its pod.
+// mostTops is the maximum number of concurrent queries. Each query executes a program in the VM's pod.
 const mostTops = 8
 
 func newTop(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
-		Use: "top", Short: "Show what the running VMs use", GroupID: groupLook,
-		Long: "top asks the runners of the VMs that run in the namespace what these use, the busiest first:\n" +
-			"processors (100% is one), memory, and what they read, write, receive and send in a second, on average\n" +
-			"of up to 30 seconds. Of networks only those of type tap and masquerade are counted.",
+		Use: "top", Short: "Show the resources used by running VMs", GroupID: groupLook,
+		Long: "Show the host resources used by running VMs of the namespace, the busiest first:\n" +
+			"processors (100% is one), memory, and bytes read, written, received and sent per second,\n" +
+			"averaged over up to 30 seconds. Only tap and masquerade networks are counted.",
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cli.OutputFlag(cmd, &form, "table", "json", "yaml")
@@ -42,7 +42,7 @@ func newTop(f *flags) *cobra.Command {
 			}
 		}
 		runner := func(ctx context.Context, of control.RateOf) (*control.Client, error) {
-			return c.runner(ctx, vms[of.Name]), nil
+			return c.runnerClient(ctx, vms[of.Name]), nil
 		}
 		control.AskRates(cmd.Context(), all, mostTops, runner, error.Error)
 		if form != "table" {

@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 	diskof "vmop/manager/disk"
 )
 
-// errWhole means that there is nothing to send.
+// errWhole means that the data have already arrived.
 var errWhole = errors.New("has its data already: make another one")
 
-// awaitsUpload is the goal that an upload can be sent; what is the kind and the name of what has the phase.
+// awaitsUpload is the goal of an object that is ready for an upload. what is the kind and the name of the object.
 func awaitsUpload(
 	what string, phase v1.DiskPhase, source *v1.VirtualDiskSource, reason, message string,
 ) (bool, error) {
@@ -38,19 +38,19 @@ func newImageUpload(f *flags) *cobra.Command {
 	var w waiting
 	cmd := &cobra.Command{
 		Use: "upload NAME FILE", Short: "Send an image from this computer",
-		Long: "upload sends an image in a file to an image of the type Upload, and waits until it is Ready. With --size\n" +
-			"the image is made if there is none. An upload that has failed can be sent again. A connection that\n" +
-			"breaks is made again, and the same command, given again within an hour, continues where the last\n" +
-			"one ended. It needs the right to execute programs in pods (pods/exec).",
+		Long: "Send an image file to an image of the type Upload, and wait until it is Ready. With\n" +
+			"--size a missing image is created. A failed upload can be sent again. Lost connections\n" +
+			"are restored, and the same command continues an interrupted upload within one hour. It\n" +
+			"requires permission to execute programs in pods (pods/exec).",
 		Example: "  kubectl vmop image upload installer debian-12.iso --size 1Gi",
 	}
-	images().takes(f, cmd, 1, cobra.ShellCompDirectiveDefault)
+	imageNoun().takeName(f, cmd, 1, cobra.ShellCompDirectiveDefault)
 	doneFlag(cmd, &form)
 	d.addVolume(cmd)
 	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the file: sha256:HEX, sha512:HEX or md5:HEX")
 	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit, such as 30m (0: none)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d.name = images().name(args[0])
+		d.name = imageNoun().bareName(args[0])
 		u, err := openUpload(args[1], checksum)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func newImageUpload(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
 		image, err := c.uploadImage(ctx, cmd, &d, u)
 		if err != nil {
@@ -71,12 +71,12 @@ func newImageUpload(f *flags) *cobra.Command {
 	return cmd
 }
 
-// uploadImage makes an image if there is none, and sends its data.
+// uploadImage creates the image if it does not exist, and sends its data.
 func (c *cluster) uploadImage(
 	ctx context.Context, cmd *cobra.Command, d *diskDraft, u *upload,
 ) (*v1.VirtualImage, error) {
 	if d.size != "" {
-		image, err := d.image()
+		image, err := d.draftImage()
 		if err != nil {
 			return nil, cli.UsageError{Err: err}
 		}
@@ -87,10 +87,10 @@ func (c *cluster) uploadImage(
 		}
 	}
 	if _, err := c.images.Get(ctx, d.name, metav1.GetOptions{}); err != nil {
-		return nil, images().explain(c, d.name, err)
+		return nil, imageNoun().explainObject(c, d.name, err)
 	}
 	what := "image " + d.name
-	err := c.send(ctx, cmd, what, diskof.ImagePodName(d.name), u, func() error {
+	err := c.sendImage(ctx, cmd, what, diskof.ImagePodName(d.name), u, func() error {
 		_, err := c.awaitImage(ctx, cmd, d.name, func(i *v1.VirtualImage) (bool, error) {
 			if i == nil {
 				return imageUsable(nil)
@@ -110,18 +110,18 @@ func newDiskUpload(f *flags) *cobra.Command {
 	var w waiting
 	cmd := &cobra.Command{
 		Use: "upload NAME FILE", Short: "Send the image of a disk from this computer",
-		Long: "upload sends an image in a file to a disk of the type Upload, and waits until VMs can have it. An upload\n" +
-			"that has failed can be sent again. A connection that breaks is made again, and the same command,\n" +
-			"given again within an hour, continues where the last one ended. It needs the right to execute\n" +
-			"programs in pods (pods/exec).",
+		Long: "Send an image file to a disk of the type Upload, and wait until VMs can use it. A failed\n" +
+			"upload can be sent again. Lost connections are restored, and the same command continues\n" +
+			"an interrupted upload within one hour. It requires permission to execute programs in\n" +
+			"pods (pods/exec).",
 		Example: "  kubectl vmop disk upload web-root debian-12.qcow2",
 	}
-	disks().takes(f, cmd, 1, cobra.ShellCompDirectiveDefault)
+	diskNoun().takeName(f, cmd, 1, cobra.ShellCompDirectiveDefault)
 	doneFlag(cmd, &form)
 	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the file: sha256:HEX, sha512:HEX or md5:HEX")
 	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit, such as 30m (0: none)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name := disks().name(args[0])
+		name := diskNoun().bareName(args[0])
 		u, err := openUpload(args[1], checksum)
 		if err != nil {
 			return err
@@ -131,13 +131,13 @@ func newDiskUpload(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
+		ctx, cancel := w.waitContext(cmd.Context())
 		defer cancel()
 		if _, err := c.disks.Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return disks().explain(c, name, err)
+			return diskNoun().explainObject(c, name, err)
 		}
 		what := "disk " + name
-		err = c.send(ctx, cmd, what, diskof.PodName(name), u, func() error {
+		err = c.sendImage(ctx, cmd, what, diskof.PodName(name), u, func() error {
 			_, err := c.awaitDisk(ctx, cmd, name, func(d *v1.VirtualDisk) (bool, error) {
 				if d == nil {
 					return false, errDiskDeleted
@@ -149,7 +149,7 @@ func newDiskUpload(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, err := c.awaitDisk(ctx, cmd, name, usable)
+		d, err := c.awaitDisk(ctx, cmd, name, isUsable)
 		if err != nil {
 			return err
 		}

@@ -18,11 +18,11 @@ func TestTheAPIServerNamesTheUser(t *testing.T) {
 	for as, want := range map[string]string{"": "admin", "ann": "ann"} {
 		var f flags
 		root := &cobra.Command{}
-		f.add(root)
+		f.addTo(root)
 		require.NoError(t, root.ParseFlags([]string{"--kubeconfig", k.Kubeconfig, "--as", as}))
-		c, err := f.connect(root)
+		c, err := f.connectTo(root)
 		require.NoError(t, err)
 		c.config.Dial = namespace.Config.Dial
-		require.Equal(t, want, c.user(t.Context()))
+		require.Equal(t, want, c.userName(t.Context()))
 	}
 }

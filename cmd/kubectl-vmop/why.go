@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 )
 
 func newPlan(f *flags) *cobra.Command {
@@ -22,22 +22,22 @@ func newPlan(f *flags) *cobra.Command {
 	var why bool
 	cmd := &cobra.Command{
 		Use: "plan NAME", GroupID: groupLook,
-		Short: "Print by what a running VM was started: QEMU's arguments, helpers, files",
-		Long: "plan prints the launch plan of a running VM. With --why each argument shows the line of the VM type\n" +
-			"that made it, and the calls that led there.",
+		Short: "Print the launch plan of a running VM",
+		Long: "Print the launch plan of a running VM. With --why each argument shows the line of the VM\n" +
+			"type that created it, and the calls that led there.",
 		Example: "  kubectl vmop plan web --why\n  kubectl vmop plan web -o argv",
 	}
 	f.oneVM(cmd)
 	cli.PlanFlags(cmd, &form, &why)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		g, err := f.guest(cmd, args, false)
+		g, err := f.findGuest(cmd, args, false)
 		if err != nil {
 			return err
 		}
 		if why && form == "text" {
 			form = "why"
 		}
-		ctx, cancel := patient(cmd.Context())
+		ctx, cancel := boundRequest(cmd.Context())
 		defer cancel()
 		return g.Plan(ctx, cmd.OutOrStdout(), form)
 	}
@@ -47,20 +47,20 @@ func newPlan(f *flags) *cobra.Command {
 func newWhy(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "why NAME [WORD...]", GroupID: groupLook,
-		Short: "Say why a VM is in its state, or why QEMU has an argument",
-		Long: "why says why a VM is in its state: the reason that its status gives, the conditions that are not as\n" +
-			"they should be, what awaits a restart, and the latest warnings. With WORDs it prints the arguments of\n" +
-			"QEMU and the helpers that contain them all, each with the line of the VM type that made it.",
+		Short: "Explain a VM's state, or an argument of QEMU",
+		Long: "Explain a VM's state: the reason in its status, conditions with problems, changes that\n" +
+			"need a restart, and the latest warnings. With WORDs it prints the arguments of QEMU and\n" +
+			"its helpers that contain all of them, each with the line of the VM type that created it.",
 		Example: "  kubectl vmop why web\n  kubectl vmop why web cpu",
 	}
 	f.aVMAnd(cmd, 0, -1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if _, words := split(args); len(words) > 0 {
-			g, err := f.guest(cmd, args, false)
+		if _, words := splitName(args); len(words) > 0 {
+			g, err := f.findGuest(cmd, args, false)
 			if err != nil {
 				return err
 			}
-			ctx, cancel := patient(cmd.Context())
+			ctx, cancel := boundRequest(cmd.Context())
 			defer cancel()
 			var text bytes.Buffer
 			if err := g.Plan(ctx, &text, "why"); err != nil {
@@ -72,17 +72,17 @@ func newWhy(f *flags) *cobra.Command {
 		case err != nil:
 			return err
 		case m != nil:
-			return m.why(cmd, args)
+			return m.printWhy(cmd, args)
 		}
-		c, vm, err := f.find(cmd, args)
+		c, vm, err := f.findVM(cmd, args)
 		if err != nil {
 			return err
 		}
-		subjects, err := c.subjects(cmd.Context(), vm)
+		subjects, err := c.eventSubjects(cmd.Context(), vm)
 		if err != nil {
 			return err
 		}
-		events, err := c.events(cmd.Context(), subjects)
+		events, err := c.eventsOf(cmd.Context(), subjects)
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func newWhy(f *flags) *cobra.Command {
 	return cmd
 }
 
-// printMatches prints the lines of a plan that contain all words, whatever case they are in.
+// printMatches prints the lines of a plan that contain all words, ignoring case.
 func printMatches(w io.Writer, text string, words []string) error {
 	found := false
 	for line := range strings.Lines(text) {
@@ -111,10 +111,10 @@ func printMatches(w io.Writer, text string, words []string) error {
 	return nil
 }
 
-// mostWarnings is how many of the latest warnings are shown.
+// mostWarnings is the maximum number of warnings shown, the latest ones.
 const mostWarnings = 5
 
-// printWhy prints what explains the state of a VM.
+// printWhy prints an explanation of a VM's state.
 func printWhy(w io.Writer, vm *v1.VirtualMachine, events []corev1.Event, now time.Time) error {
 	s := vm.Status
 	state := fmt.Sprintf("%s is %s: %s: %s", vm.Name, s.Phase, s.Reason, s.Message)
@@ -125,7 +125,7 @@ func printWhy(w io.Writer, vm *v1.VirtualMachine, events []corev1.Event, now tim
 	}
 	var conditions, pending, arguments, warnings [][]string
 	for _, c := range s.Conditions {
-		if unexpected(vm, c) {
+		if isUnexpected(vm, c) {
 			since := duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
 			conditions = append(conditions, []string{"  " + c.Type, string(c.Status), c.Reason, since, c.Message})
 		}
@@ -169,9 +169,9 @@ func printWhy(w io.Writer, vm *v1.VirtualMachine, events []corev1.Event, now tim
 	return nil
 }
 
-// unexpected reports whether a condition is not as it is with a VM that is well: of a stopped VM
-// nothing that only a machine has.
-func unexpected(vm *v1.VirtualMachine, c metav1.Condition) bool {
+// isUnexpected reports whether a condition indicates a problem. For a stopped VM, it ignores conditions that only
+// apply to a running machine.
+func isUnexpected(vm *v1.VirtualMachine, c metav1.Condition) bool {
 	switch c.Type {
 	case v1.ConditionRestartRequired, v1.ConditionTPMLost:
 		return c.Status == metav1.ConditionTrue

@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/outbound"
+	"vmop/internal/outbound"
 	"vmop/test/pages"
 )
 
 // What the documents have readers type is taken.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
-	pages.Require(t, "../..", "vmimport", func() *cobra.Command { return newCommand(outbound.Rule{}) }, 5)
+	pages.Require(t, "../..", "vmimport", func() *cobra.Command { return newImportCommand(outbound.Rule{}) }, 5)
 }

@@ -14,25 +14,25 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"vmop/cli"
 	"vmop/diskimage"
 	"vmop/diskimage/registry"
 	"vmop/diskimage/transfer"
-	"vmop/outbound"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/outbound"
+	"vmop/internal/readfile"
 )
 
-// defaultSocket is where an upload is waited for.
+// defaultSocket is the socket that waits for an upload.
 const defaultSocket = "/run/vmimport/upload.sock"
 
-func newCommand(reach outbound.Rule) *cobra.Command {
+func newImportCommand(reach outbound.Rule) *cobra.Command {
 	var log cli.LogFlags
 	root := &cobra.Command{
 		Use:   "vmimport",
 		Short: "Fill a disk with an image, or serve it to a VM",
-		Long: "vmimport fills a file or a block device with the raw bytes of a disk. Its last\n" +
-			"line is a JSON object, with the reason Imported or that of a failure. Another\n" +
-			"verb serves a disk to a VM.",
+		Long: "Fill a file or a block device with the raw bytes of a disk, or serve a disk to a VM. The\n" +
+			"last line of output is a JSON object with the reason Imported or the reason of a\n" +
+			"failure.",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -42,7 +42,7 @@ func newCommand(reach outbound.Rule) *cobra.Command {
 	return root
 }
 
-// common are the flags of verbs that write a disk.
+// common contains the flags of verbs that write a disk.
 type common struct {
 	log         *cli.LogFlags
 	target      diskimage.Target
@@ -52,7 +52,7 @@ type common struct {
 	termination string
 }
 
-func (c *common) add(p *pflag.FlagSet) {
+func (c *common) addFlags(p *pflag.FlagSet) {
 	p.Int64Var(&c.target.Size, "size", 0, "`bytes` that the disk is to have; default those of the image")
 	p.StringVar(&c.scratch, "scratch", "", "`folder` for a copy of what must be converted; default that of\nthe target")
 	p.Int64Var(&c.limits.Transfer, "max-transfer", 0, "`bytes` to transfer at most; default what the disk may need")
@@ -62,7 +62,7 @@ func (c *common) add(p *pflag.FlagSet) {
 	p.StringVar(&c.termination, "termination-log", "", "`file` for the outcome, as in the standard output")
 }
 
-// loggerOf returns what logs to the standard error output, as the flags say.
+// loggerOf returns a logger to standard error, configured by the flags.
 func loggerOf(flags *cli.LogFlags) (*slog.Logger, error) {
 	level, err := flags.ParseLevel()
 	if err != nil {
@@ -75,22 +75,22 @@ func loggerOf(flags *cli.LogFlags) (*slog.Logger, error) {
 	return slog.New(handler), nil
 }
 
-// start returns an import to the target, and the reporter of what becomes of it.
-func (c *common) start(ctx context.Context) (diskimage.Import, *reporter, error) {
+// startImport returns an import to the target, and the reporter of its progress and outcome.
+func (c *common) startImport(ctx context.Context) (diskimage.Import, *reporter, error) {
 	logger, err := loggerOf(c.log)
 	if err != nil {
 		return diskimage.Import{}, nil, err
 	}
-	// A program that was killed after it had finished is started again.
+	// Kubernetes may start a program again that was killed after it had finished.
 	c.target.Replace = true
 	r := &reporter{log: logger, termination: c.termination}
 	i := diskimage.Import{
-		Target: c.target, Limits: c.limits, Scratch: c.scratch, Progress: r.progress, Log: r.log,
+		Target: c.target, Limits: c.limits, Scratch: c.scratch, Progress: r.reportProgress, Log: r.log,
 	}
-	return i, r, r.listen(ctx, c.listen)
+	return i, r, r.serveProgress(ctx, c.listen)
 }
 
-// importFlags are those of import.
+// importFlags contains the flags of import.
 type importFlags struct {
 	common
 	url, image, checksum             string
@@ -105,10 +105,10 @@ func newImport(log *cli.LogFlags, reach outbound.Rule) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
 		Short: "Import an image from a URL, a container image or an upload",
-		Long: "import fills a disk with an image: raw, iso, qcow2, vmdk, vhdx, vdi or vpc, as it\n" +
-			"is or compressed by gzip, xz or zstd. The credentials are in files.",
+		Long: "Fill a disk with an image in raw, iso, qcow2, vmdk, vhdx, vdi or vpc format,\n" +
+			"uncompressed or compressed with gzip, xz or zstd. Credentials are read from files.",
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.runImport(cmd) },
 	}
 	p := cmd.Flags()
 	p.StringVar(&f.url, "url", "", "`URL` of the image, http or https")
@@ -121,12 +121,12 @@ func newImport(log *cli.LogFlags, reach outbound.Rule) *cobra.Command {
 	p.StringVar(&f.dockerConfig, "docker-config", "", "`file` .dockerconfigjson, for the container image")
 	p.BoolVar(&f.insecure, "insecure", false, "permit http for the container image")
 	p.BoolVar(&f.reach.NoPrivate, "no-private-addresses", false, "refuse sources at private addresses, too")
-	f.door.add(p)
-	f.add(p)
+	f.door.addFlags(p)
+	f.addFlags(p)
 	return cmd
 }
 
-func (f *importFlags) run(cmd *cobra.Command) error {
+func (f *importFlags) runImport(cmd *cobra.Command) error {
 	sources := 0
 	for _, given := range []bool{f.url != "", f.image != "", f.upload} {
 		if given {
@@ -136,48 +136,48 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	if sources != 1 || f.target.Path == "" {
 		return cli.UsageError{Err: errors.New("want --target, and one of --url, --image and --upload")}
 	}
-	i, r, err := f.start(cmd.Context())
+	i, r, err := f.startImport(cmd.Context())
 	if err != nil {
 		return err
 	}
 	i.Reach = f.reach
 	i.Checksum, err = diskimage.ParseChecksum(f.checksum)
 	if err == nil && !f.upload {
-		i.Source, err = f.source()
+		i.Source, err = f.imageSource()
 	}
 	var result diskimage.Result
 	switch {
 	case err != nil:
 	case f.upload:
-		result, err = f.receive(cmd.Context(), i, r)
+		result, err = f.receiveImage(cmd.Context(), i, r)
 	default:
 		result, err = i.Run(cmd.Context())
 	}
-	return r.end(cmd.OutOrStdout(), result, err)
+	return r.reportEnd(cmd.OutOrStdout(), result, err)
 }
 
-// receive imports what is sent.
-func (f *importFlags) receive(ctx context.Context, i diskimage.Import, r *reporter) (diskimage.Result, error) {
-	listeners, err := f.door.listen(ctx, r.log)
+// receiveImage imports an uploaded image.
+func (f *importFlags) receiveImage(ctx context.Context, i diskimage.Import, r *reporter) (diskimage.Result, error) {
+	listeners, err := f.door.listenUntil(ctx, r.log)
 	if err != nil {
 		return diskimage.Result{}, fmt.Errorf("wait for an upload: %w", err)
 	}
 	return receiveUpload(ctx, listeners, i, r)
 }
 
-// The most that files of settings have, in bytes.
+// Maximum sizes of files with settings, in bytes.
 const (
 	mostSecret = 64 << 10
 	mostBundle = 1 << 20
 )
 
-func (f *importFlags) source() (diskimage.Source, error) {
-	bundle, err := setting(f.caFile, mostBundle)
+func (f *importFlags) imageSource() (diskimage.Source, error) {
+	bundle, err := readSetting(f.caFile, mostBundle)
 	if err != nil {
 		return nil, err
 	}
 	if f.image != "" {
-		config, err := setting(f.dockerConfig, mostSecret)
+		config, err := readSetting(f.dockerConfig, mostSecret)
 		return registry.Image{
 			Reference: f.image, DockerConfig: config, CABundle: bundle, Insecure: f.insecure,
 		}, err
@@ -187,7 +187,7 @@ func (f *importFlags) source() (diskimage.Source, error) {
 		if f.authFolder == "" {
 			break
 		}
-		text, err := setting(filepath.Join(f.authFolder, name), mostSecret)
+		text, err := readSetting(filepath.Join(f.authFolder, name), mostSecret)
 		if err != nil {
 			return nil, err
 		}
@@ -196,12 +196,12 @@ func (f *importFlags) source() (diskimage.Source, error) {
 	return h, nil
 }
 
-// setting returns the content of a file; of none if there is no name.
-func setting(name string, most int64) ([]byte, error) {
+// readSetting returns the content of a file, or nil if name is "".
+func readSetting(name string, most int64) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
-	text, err := regular.ReadFile(name, most)
+	text, err := readfile.ReadFile(name, most)
 	if err != nil {
 		return nil, diskimage.Refuse(diskimage.InvalidSource, "%w", err)
 	}
@@ -214,23 +214,23 @@ func newClone(log *cli.LogFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clone FROM TO",
 		Short: "Copy a disk",
-		Long: "clone copies a disk, a file or a block device, to another one. Holes stay holes.\n" +
-			"No header is looked at: a guest may have written any.",
+		Long: "Copy a disk, a file or a block device, to another one. Holes stay holes. Headers are\n" +
+			"ignored, because a guest may have written them.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return cli.UsageError{Err: fmt.Errorf("want FROM and TO, got %d arguments", len(args))}
 			}
 			c.target.Path = args[1]
-			i, r, err := c.start(cmd.Context())
+			i, r, err := c.startImport(cmd.Context())
 			if err != nil {
 				return err
 			}
 			i.Source, i.Format = diskimage.File{Path: args[0], Length: length}, diskimage.Raw
 			result, err := i.Run(cmd.Context())
-			return r.end(cmd.OutOrStdout(), result, err)
+			return r.reportEnd(cmd.OutOrStdout(), result, err)
 		},
 	}
-	c.add(cmd.Flags())
+	c.addFlags(cmd.Flags())
 	cmd.Flags().Int64Var(&length, "length", 0, "`bytes` of FROM that are copied; default all")
 	return cmd
 }
@@ -241,10 +241,10 @@ func newReceive() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "receive",
 		Short: "Send an image to a vmimport that waits for it",
-		Long: "receive sends the image that it reads from its standard input to vmimport import\n" +
-			"--upload, and ends when that has imported it. The end of what it reads may be\n" +
-			"where a connection broke, so it wants to know the size, or the checksum. With --id\n" +
-			"it sends a piece: without --length it only prints how far the upload is.",
+		Long: "Send the image on standard input to vmimport import --upload, and return when it is\n" +
+			"imported. A broken connection looks like the end of the image, so set its size or\n" +
+			"checksum. With --id a piece is sent; without --length only the progress of the upload is\n" +
+			"printed.",
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -253,7 +253,7 @@ func newReceive() *cobra.Command {
 			case a.ID != "" && a.Size <= 0, a.ID == "" && (a.From != 0 || a.Length != 0):
 				return cli.UsageError{Err: errors.New("a piece wants --id and --size")}
 			}
-			return send(cmd.Context(), cmp.Or(socket, defaultSocket), a, cmd.InOrStdin(), cmd.OutOrStdout())
+			return sendUpload(cmd.Context(), cmp.Or(socket, defaultSocket), a, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	p := cmd.Flags()

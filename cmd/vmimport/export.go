@@ -16,25 +16,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
 	"vmop/diskimage"
 	"vmop/diskimage/transfer"
+	"vmop/internal/cli"
 )
 
-// An exporter sends a disk to those who connect to a socket, as often as they want, and ends when none has been
-// there for a while.
+// exporter sends a disk to clients that connect to a socket, any number of times. It ends when no client has been
+// connected for a while.
 //
 // See docs/decisions/0142-exports-of-disks.md and 0158-files-through-pages.md.
 type exporter struct {
 	disk, termination string
 	door              door
-	length            int64         // bytes; 0 is all
-	idle, stall       time.Duration // without a client; for which a client takes nothing
+	length            int64         // bytes; 0 means all
+	idle, stall       time.Duration // maximum time without a client; maximum time in which a client reads no data
 	log               *slog.Logger
 
 	mu      sync.Mutex
 	clients int
-	alone   *time.Timer // ends the exporter
+	alone   *time.Timer // ends the exporter when it fires
 }
 
 func newExport(log *cli.LogFlags) *cobra.Command {
@@ -42,9 +42,9 @@ func newExport(log *cli.LogFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DISK",
 		Short: "Send a disk to vmimport fetch, or to the manager",
-		Long: "export waits at a socket for vmimport fetch, and with --tls at a port for the\n" +
-			"manager, and sends them a disk, a file or a block device with raw bytes. It ends\n" +
-			"when no one has fetched for a while.",
+		Long: "Send a disk, a file or a block device with raw bytes, to vmimport fetch at a socket, and\n" +
+			"with --tls to the manager at a port. export ends when no client has connected for a\n" +
+			"while.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.UsageError{Err: fmt.Errorf("want DISK, got %d arguments", len(args))}
@@ -55,11 +55,11 @@ func newExport(log *cli.LogFlags) *cobra.Command {
 				return err
 			}
 			r := &reporter{log: e.log, termination: e.termination}
-			return r.exported(cmd.OutOrStdout(), e.run(cmd.Context()))
+			return r.reportExport(cmd.OutOrStdout(), e.runExport(cmd.Context()))
 		},
 	}
 	p := cmd.Flags()
-	e.door.add(p)
+	e.door.addFlags(p)
 	p.Int64Var(&e.length, "length", 0, "`bytes` of DISK that are sent; default all")
 	p.DurationVar(&e.idle, "idle", 2*time.Minute, "how long it waits for a client")
 	p.DurationVar(&e.stall, "stall", 2*time.Minute, "how long a client may take nothing")
@@ -67,8 +67,8 @@ func newExport(log *cli.LogFlags) *cobra.Command {
 	return cmd
 }
 
-// open returns the disk and how many bytes of it are sent.
-func (e *exporter) open(ctx context.Context) (*os.File, int64, error) {
+// openDisk returns the disk and the number of bytes to send.
+func (e *exporter) openDisk(ctx context.Context) (*os.File, int64, error) {
 	stream, err := diskimage.File{Path: e.disk, Length: e.length}.Open(ctx, diskimage.Network{})
 	if err != nil {
 		return nil, 0, err
@@ -81,15 +81,15 @@ func (e *exporter) open(ctx context.Context) (*os.File, int64, error) {
 	return file, size, err
 }
 
-func (e *exporter) run(ctx context.Context) error {
-	disk, size, err := e.open(ctx)
+func (e *exporter) runExport(ctx context.Context) error {
+	disk, size, err := e.openDisk(ctx)
 	if err != nil {
 		return err
 	}
 	defer disk.Close()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	listeners, err := e.door.listen(ctx, e.log)
+	listeners, err := e.door.listenUntil(ctx, e.log)
 	if err != nil {
 		return fmt.Errorf("wait for who fetches the disk: %w", err)
 	}
@@ -99,7 +99,7 @@ func (e *exporter) run(ctx context.Context) error {
 	defer sending.Wait()
 	broken := make(chan error, len(listeners))
 	for _, l := range listeners {
-		sending.Go(func() { broken <- e.accept(ctx, l, &sending, size) })
+		sending.Go(func() { broken <- e.acceptClients(ctx, l, &sending, size) })
 	}
 	select {
 	case <-ctx.Done():
@@ -108,30 +108,30 @@ func (e *exporter) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		end() // the other one
+		end() // stop the other listener
 		return fmt.Errorf("wait for who fetches the disk: %w", err)
 	}
 }
 
-// accept sends the disk to those who connect, until the listener is closed.
-func (e *exporter) accept(ctx context.Context, l net.Listener, sending *sync.WaitGroup, size int64) error {
+// acceptClients sends the disk to clients until the listener is closed.
+func (e *exporter) acceptClients(ctx context.Context, l net.Listener, sending *sync.WaitGroup, size int64) error {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			return err
 		}
-		e.count(1)
+		e.countClients(1)
 		sending.Go(func() {
-			defer e.count(-1)
-			if err := e.send(ctx, conn, size); err != nil {
+			defer e.countClients(-1)
+			if err := e.sendDisk(ctx, conn, size); err != nil {
 				e.log.Warn("the disk was not fetched to its end", "err", err)
 			}
 		})
 	}
 }
 
-// count counts the clients.
-func (e *exporter) count(more int) {
+// countClients adds more to the number of clients.
+func (e *exporter) countClients(more int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.clients += more; e.clients == 0 {
@@ -141,8 +141,8 @@ func (e *exporter) count(more int) {
 	}
 }
 
-// send sends the disk to a client. Each has a file of its own, as the place in it is moved.
-func (e *exporter) send(ctx context.Context, conn net.Conn, size int64) error {
+// sendDisk sends the disk to a client. Each client has a separate open file, because sending moves the file offset.
+func (e *exporter) sendDisk(ctx context.Context, conn net.Conn, size int64) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
@@ -166,7 +166,7 @@ func (e *exporter) send(ctx context.Context, conn net.Conn, size int64) error {
 	return diskimage.Transmit(ctx, patient{conn, e.stall}, disk, r.From, size)
 }
 
-// patient is a connection whose other end has to take something within a time.
+// patient is a connection that fails if the peer reads no data for too long.
 type patient struct {
 	net.Conn
 
@@ -180,12 +180,12 @@ func (p patient) Write(b []byte) (int, error) {
 	return p.Conn.Write(b)
 }
 
-// exported reports how an export has ended; whoever has fetched the disk knows more.
-func (r *reporter) exported(out io.Writer, err error) error {
+// reportExport reports the outcome of an export. The client knows whether it has received the whole disk.
+func (r *reporter) reportExport(out io.Writer, err error) error {
 	if err == nil {
-		return r.publish(out, outcome{Reason: "Exported", Message: "no one fetches the disk any more"})
+		return r.publishOutcome(out, outcome{Reason: "Exported", Message: "no one fetches the disk any more"})
 	}
-	return errors.Join(r.publish(out, outcomeOf(diskimage.Result{}, err)), reported{err})
+	return errors.Join(r.publishOutcome(out, importOutcome(diskimage.Result{}, err)), reported{err})
 }
 
 func newFetch() *cobra.Command {
@@ -194,11 +194,11 @@ func newFetch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch",
 		Short: "Print what vmimport export sends",
-		Long: "fetch connects to vmimport export, and prints what that sends: it is compressed,\n" +
-			"and kubectl vmop disk export makes a file of it.",
+		Long: "Connect to vmimport export, and print its compressed output, which kubectl vmop disk\n" +
+			"export writes to a file.",
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return fetch(cmd.Context(), cmp.Or(socket, defaultSocket), r, cmd.OutOrStdout())
+			return fetchDisk(cmd.Context(), cmp.Or(socket, defaultSocket), r, cmd.OutOrStdout())
 		},
 	}
 	p := cmd.Flags()
@@ -207,13 +207,13 @@ func newFetch() *cobra.Command {
 	return cmd
 }
 
-// Whoever fetches may come before the socket is there.
+// Limits for waiting until the socket exists, because fetch may start before export.
 const (
 	fetchPatience = 10 * time.Second
 	fetchPause    = 100 * time.Millisecond
 )
 
-func fetch(ctx context.Context, path string, r transfer.Request, out io.Writer) error {
+func fetchDisk(ctx context.Context, path string, r transfer.Request, out io.Writer) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	for end := time.Now().Add(fetchPatience); err != nil && time.Now().Before(end) && ctx.Err() == nil; {

@@ -25,7 +25,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/outbound"
+	"vmop/internal/outbound"
 	"vmop/test/wait"
 )
 
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	default:
 		here := netip.MustParseAddr("127.0.0.1")
-		run(outbound.Rule{Exempt: func(to netip.AddrPort) bool { return to.Addr() == here }})
+		runProgram(outbound.Rule{Exempt: func(to netip.AddrPort) bool { return to.Addr() == here }})
 		os.Exit(0)
 	}
 	os.Exit(m.Run())

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	hangupTick   = 100              // between two looks whether the import is canceled, in milliseconds
-	hangupTime   = 10 * time.Second // for which a sender is waited that has its answer
-	abandonTime  = 30 * time.Second // without a byte after which another upload may take the place of one in pieces
+	hangupTick   = 100              // between two checks whether the import was canceled, in milliseconds
+	hangupTime   = 10 * time.Second // how long to wait for a sender that has received its answer
+	abandonTime  = 30 * time.Second // idle time after which another upload may replace an upload in pieces
 	longestPause = time.Hour        // between two pieces
 )
 
-// An intake takes an image that is sent to it, at a socket or at a port, and imports it. One whose transfer breaks, or
-// that is no image, can be sent again.
+// intake receives an image at a socket or at a port, and imports it. The sender can repeat the upload if the
+// transfer fails or the data are not an image.
 type intake struct {
 	i       diskimage.Import
 	r       *reporter
@@ -33,11 +33,11 @@ type intake struct {
 	serving sync.WaitGroup
 
 	mu     sync.Mutex
-	now    *upload // the last one that has begun; nil: none has
-	closed bool    // none begins any more
+	now    *upload // the last upload started; nil: none
+	closed bool    // refuse new uploads
 }
 
-// An upload is an image that is sent.
+// upload is an image that a client sends.
 type upload struct {
 	transfer.Announcement // of its first piece
 
@@ -46,16 +46,16 @@ type upload struct {
 	done chan struct{} // closed when there is an outcome
 	outcome
 
-	turn sync.Mutex // held by who brings bytes
+	turn sync.Mutex // held by the connection that transfers data
 
 	mu    sync.Mutex
-	conn  net.Conn // of who brings bytes
-	at    int64    // bytes that the import has taken
+	conn  net.Conn // the connection that transfers data
+	at    int64    // bytes passed to the import
 	heard time.Time
-	whole bool // all bytes are there
+	whole bool // all bytes have arrived
 }
 
-// receiveUpload waits for an image, and imports it.
+// receiveUpload waits for an image and imports it.
 func receiveUpload(
 	ctx context.Context, listeners []net.Listener, i diskimage.Import, r *reporter,
 ) (diskimage.Result, error) {
@@ -65,9 +65,9 @@ func receiveUpload(
 	broken := make(chan error, len(listeners))
 	for _, l := range listeners {
 		context.AfterFunc(ctx, func() { _ = l.Close() })
-		go func() { broken <- n.accept(ctx, l) }()
+		go func() { broken <- n.acceptUploads(ctx, l) }()
 	}
-	r.wait(nil)
+	r.reportWait(nil)
 	for {
 		select {
 		case <-ctx.Done():
@@ -75,32 +75,32 @@ func receiveUpload(
 		case err := <-broken:
 			return diskimage.Result{}, fmt.Errorf("wait for an upload: %w", err)
 		case u := <-n.begun:
-			result, err := n.run(ctx, u)
-			if !repeatable(diskimage.ReasonOf(err)) {
+			result, err := n.importUpload(ctx, u)
+			if !isRepeatable(diskimage.ReasonOf(err)) {
 				for _, l := range listeners {
 					_ = l.Close()
 				}
-				n.end()
+				n.awaitAnswers()
 				return result, err
 			}
-			r.wait(err)
+			r.reportWait(err)
 		}
 	}
 }
 
-// accept serves who connects, until the listener is closed.
-func (n *intake) accept(ctx context.Context, l net.Listener) error {
+// acceptUploads serves connections until the listener is closed.
+func (n *intake) acceptUploads(ctx context.Context, l net.Listener) error {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			return err
 		}
-		n.serving.Go(func() { n.serve(ctx, conn) })
+		n.serving.Go(func() { n.serveUpload(ctx, conn) })
 	}
 }
 
-// run imports an upload.
-func (n *intake) run(ctx context.Context, u *upload) (result diskimage.Result, err error) {
+// importUpload imports an upload.
+func (n *intake) importUpload(ctx context.Context, u *upload) (result diskimage.Result, err error) {
 	i := n.i
 	if u.Checksum != "" {
 		i.Checksum, err = diskimage.ParseChecksum(u.Checksum)
@@ -113,27 +113,28 @@ func (n *intake) run(ctx context.Context, u *upload) (result diskimage.Result, e
 		result, err = i.Run(ctx)
 	}
 	_ = u.out.Close()
-	u.outcome = outcomeOf(result, err)
+	u.outcome = importOutcome(result, err)
 	close(u.done)
 	return result, err
 }
 
-// end waits for those who have an answer, or are about to have it.
-func (n *intake) end() {
+// awaitAnswers waits for senders that have received their answer or are about to receive it.
+func (n *intake) awaitAnswers() {
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()
 	select {
-	case u := <-n.begun: // has come when it was too late
-		u.outcome = outcomeOf(diskimage.Result{}, diskimage.Refuse(diskimage.Canceled, "the import has ended"))
+	case u := <-n.begun: // arrived too late
+		u.outcome = importOutcome(diskimage.Result{}, diskimage.Refuse(diskimage.Canceled, "the import has ended"))
 		close(u.done)
 	default:
 	}
 	n.serving.Wait()
 }
 
-// repeatable reports whether another upload may be better. For a larger image the target has to be larger.
-func repeatable(r diskimage.Reason) bool {
+// isRepeatable reports whether another upload could succeed. An image that is too large is not repeatable, because
+// it needs a larger target.
+func isRepeatable(r diskimage.Reason) bool {
 	switch r {
 	case diskimage.TransferBroken, diskimage.SourceStalled, diskimage.InvalidSource, diskimage.ChecksumMismatch,
 		diskimage.UnsupportedFormat, diskimage.ImageCorrupt, diskimage.ImageHasBackingFile,
@@ -143,8 +144,8 @@ func repeatable(r diskimage.Reason) bool {
 	return false
 }
 
-// serve takes what comes on a connection, and answers.
-func (n *intake) serve(ctx context.Context, conn net.Conn) {
+// serveUpload receives data from a connection and answers.
+func (n *intake) serveUpload(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
@@ -152,40 +153,41 @@ func (n *intake) serve(ctx context.Context, conn net.Conn) {
 	a, err := readAnnouncement(conn, reader)
 	if err != nil {
 		n.r.log.Warn("an upload was not understood", "err", err)
-		answer(conn, outcomeOf(diskimage.Result{}, err))
+		sendAnswer(conn, importOutcome(diskimage.Result{}, err))
 		return
 	}
-	u, why := n.join(a)
+	u, why := n.joinUpload(a)
 	switch {
 	case u == nil:
-		answer(conn, why)
+		sendAnswer(conn, why)
 	case a.ID == "":
-		u.receive(conn, reader, -1)
+		u.receiveBytes(conn, reader, -1)
 		<-u.done
-		answer(conn, u.outcome)
+		sendAnswer(conn, u.outcome)
 	default:
-		u.piece(ctx, conn, reader, a)
+		u.receivePiece(ctx, conn, reader, a)
 	}
 }
 
-// join returns the upload that an announcement is about, which begins if it has not; nil: there is none.
-func (n *intake) join(a transfer.Announcement) (*upload, any) {
+// joinUpload returns the upload that an announcement refers to, and starts it if necessary. If it returns nil, the
+// second result is the answer for the sender.
+func (n *intake) joinUpload(a transfer.Announcement) (*upload, any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	u := n.now
 	known := u != nil && u.ID == a.ID && a.ID != "" && u.Size == a.Size && u.Checksum == a.Checksum
 	switch {
-	case known && a.Cancel && !u.ended():
-		u.abandon(diskimage.Refuse(diskimage.TransferBroken, "the upload was canceled"))
+	case known && a.Cancel && !u.hasEnded():
+		u.abandonUpload(diskimage.Refuse(diskimage.TransferBroken, "the upload was canceled"))
 		return u, nil
-	case known && (a.From > 0 || !u.ended()):
+	case known && (a.From > 0 || !u.hasEnded()):
 		return u, nil
 	case a.From > 0, a.Cancel, n.closed:
 		return nil, transfer.Answer{Reason: transfer.Unknown, Message: "there is no such upload any more"}
-	case u != nil && !u.ended() && !u.abandoned():
+	case u != nil && !u.hasEnded() && !u.isAbandoned():
 		return nil, transfer.Answer{Reason: transfer.Busy, Message: "another upload is being received"}
-	case u != nil && !u.ended():
-		u.abandon(diskimage.Refuse(diskimage.TransferBroken, "another upload has taken its place"))
+	case u != nil && !u.hasEnded():
+		u.abandonUpload(diskimage.Refuse(diskimage.TransferBroken, "another upload has taken its place"))
 	}
 	u = &upload{Announcement: a, done: make(chan struct{}), heard: time.Now()}
 	u.out, u.in = io.Pipe()
@@ -198,8 +200,8 @@ func (n *intake) join(a transfer.Announcement) (*upload, any) {
 	}
 }
 
-// ended reports whether there is an outcome.
-func (u *upload) ended() bool {
+// hasEnded reports whether the upload has an outcome.
+func (u *upload) hasEnded() bool {
 	select {
 	case <-u.done:
 		return true
@@ -208,21 +210,21 @@ func (u *upload) ended() bool {
 	}
 }
 
-// abandoned reports whether no one seems to bring the rest.
-func (u *upload) abandoned() bool {
+// isAbandoned reports whether the sender has apparently given up.
+func (u *upload) isAbandoned() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.ID != "" && !u.whole && time.Since(u.heard) > abandonTime
 }
 
-// abandon ends an upload before its end.
-func (u *upload) abandon(why error) {
+// abandonUpload ends an incomplete upload.
+func (u *upload) abandonUpload(why error) {
 	_ = u.in.CloseWithError(why)
-	u.bring(nil)
+	u.setConnection(nil)
 }
 
-// bring makes a connection the one that brings bytes, and ends the one before.
-func (u *upload) bring(conn net.Conn) {
+// setConnection makes conn the connection that transfers data, and ends the previous connection.
+func (u *upload) setConnection(conn net.Conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.conn != nil {
@@ -231,16 +233,16 @@ func (u *upload) bring(conn net.Conn) {
 	u.conn = conn
 }
 
-// reached returns how many bytes the import has taken, and whether these are all.
-func (u *upload) reached() (int64, bool) {
+// bytesReached returns the number of bytes passed to the import, and whether these are all bytes.
+func (u *upload) bytesReached() (int64, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.at, u.whole
 }
 
-// receive passes on so many bytes of a connection, or all that come if that is negative. It reads no more when the
-// import has ended: lost.
-func (u *upload) receive(conn net.Conn, r io.Reader, length int64) (lost bool) {
+// receiveBytes passes length bytes of a connection to the import, or all bytes if length is negative. It stops reading
+// when the import has ended, and then returns true.
+func (u *upload) receiveBytes(conn net.Conn, r io.Reader, length int64) (lost bool) {
 	received := make(chan struct{})
 	defer close(received)
 	go func() {
@@ -265,7 +267,7 @@ func (u *upload) receive(conn net.Conn, r io.Reader, length int64) (lost bool) {
 		case refused != nil:
 			return true
 		case length >= 0 && err != nil:
-			return u.ended()
+			return u.hasEnded()
 		case errors.Is(err, io.EOF):
 			_ = u.in.Close()
 			return false
@@ -276,26 +278,26 @@ func (u *upload) receive(conn net.Conn, r io.Reader, length int64) (lost bool) {
 	}
 }
 
-// piece takes a piece of an upload, and says what has become of that.
-func (u *upload) piece(ctx context.Context, conn net.Conn, r io.Reader, a transfer.Announcement) {
-	u.bring(conn)
+// receivePiece receives a piece of an upload, and answers with the state of the upload.
+func (u *upload) receivePiece(ctx context.Context, conn net.Conn, r io.Reader, a transfer.Announcement) {
+	u.setConnection(conn)
 	u.turn.Lock()
-	at, whole := u.reached()
-	if !whole && !u.ended() && !a.Cancel {
-		reply(conn, transfer.Answer{Reason: transfer.Continue, At: at})
+	at, whole := u.bytesReached()
+	if !whole && !u.hasEnded() && !a.Cancel {
+		sendLine(conn, transfer.Answer{Reason: transfer.Continue, At: at})
 		if a.From != at || a.Length == 0 {
 			u.turn.Unlock()
-			return // which the sender knows
+			return // the answer has told the sender
 		}
-		lost := u.receive(conn, r, min(a.Length, u.Size-at))
-		if at, whole = u.reached(); whole {
-			_ = u.in.Close() // the import need not wait for more
+		lost := u.receiveBytes(conn, r, min(a.Length, u.Size-at))
+		if at, whole = u.bytesReached(); whole {
+			_ = u.in.Close() // the import need not wait for more data
 		}
 		if lost {
 			<-u.done
 		} else if at < a.From+a.Length && !whole {
 			u.turn.Unlock()
-			return // it broke
+			return // the connection broke
 		}
 	}
 	u.turn.Unlock()
@@ -307,26 +309,26 @@ func (u *upload) piece(ctx context.Context, conn net.Conn, r io.Reader, a transf
 		}
 	}
 	switch {
-	case u.ended():
-		answer(conn, transfer.Answer{Reason: u.Reason, Message: u.outcome.Message, At: at})
+	case u.hasEnded():
+		sendAnswer(conn, transfer.Answer{Reason: u.Reason, Message: u.outcome.Message, At: at})
 	case whole:
-		answer(conn, transfer.Answer{Reason: transfer.Received, At: at})
+		sendAnswer(conn, transfer.Answer{Reason: transfer.Received, At: at})
 	default:
-		answer(conn, transfer.Answer{Reason: transfer.Continue, At: at})
+		sendAnswer(conn, transfer.Answer{Reason: transfer.Continue, At: at})
 	}
 }
 
-// reply sends a line to who sends.
-func reply(conn net.Conn, said any) {
+// sendLine sends a line to the sender.
+func sendLine(conn net.Conn, said any) {
 	text, err := json.Marshal(said)
 	if err == nil && conn.SetWriteDeadline(time.Now().Add(hangupTime)) == nil {
-		_, _ = conn.Write(append(text, '\n')) // whoever sent it may have gone
+		_, _ = conn.Write(append(text, '\n')) // the sender may have gone
 	}
 }
 
-// answer says what has become of an upload, and waits until the sender has the answer, and closes the connection.
-func answer(conn net.Conn, said any) {
-	reply(conn, said)
+// sendAnswer sends the state of an upload, waits until the sender has received it, and closes the connection.
+func sendAnswer(conn net.Conn, said any) {
+	sendLine(conn, said)
 	if local, ok := conn.(*net.UnixConn); ok {
 		awaitHangup(local)
 	} else if conn.SetReadDeadline(time.Now().Add(hangupTime)) == nil {
@@ -334,8 +336,8 @@ func answer(conn net.Conn, said any) {
 	}
 }
 
-// awaitHangup waits until the sender closes the connection. In a container it would be ended with
-// this process, which is the first one, and who has started it would not learn the answer.
+// awaitHangup waits until the sender closes the connection. In a container, the sender would end together with
+// this process, which is PID 1, and the user who started the sender would not see the answer.
 func awaitHangup(conn *net.UnixConn) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -344,7 +346,8 @@ func awaitHangup(conn *net.UnixConn) {
 	for end := time.Now().Add(hangupTime); time.Now().Before(end); {
 		gone := false
 		err := raw.Control(func(fd uintptr) {
-			// The sender has closed its writing half before: only POLLHUP tells that it has closed both.
+			// The sender has already closed its writing half. Only POLLHUP indicates that it has closed both
+			// halves.
 			fds := []unix.PollFd{{Fd: int32(fd)}}
 			_, pollErr := unix.Poll(fds, hangupTick)
 			gone = fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0 || pollErr != nil && pollErr != unix.EINTR

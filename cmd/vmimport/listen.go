@@ -18,24 +18,24 @@ import (
 	"vmop/runner/control/remote"
 )
 
-// door is where data is sent to, or fetched from: a socket for who may execute programs in the pod, and a port for the
-// manager.
+// door is the place where clients send or fetch data: a socket for clients that may execute programs in the pod,
+// and a port for the manager.
 type door struct {
 	socket string
 	tls    string // folder; "": no port
 	port   uint16
 }
 
-func (d *door) add(p *pflag.FlagSet) {
+func (d *door) addFlags(p *pflag.FlagSet) {
 	p.StringVar(&d.socket, "socket", defaultSocket, "`path` of the socket")
 	p.StringVar(&d.tls, "tls", "", "`folder` with "+transfer.CertificateFile+" and "+transfer.KeyFile+", and with "+
 		config.AuthoritiesFile+"\nof the manager, which may connect to a port; default no port")
 	p.Uint16Var(&d.port, "port", transfer.Port, "`port` for the manager")
 }
 
-// listen begins to listen, until ctx is done.
-func (d *door) listen(ctx context.Context, log *slog.Logger) (all []net.Listener, err error) {
-	if err := os.Remove(d.socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
+// listenUntil starts to listen, until ctx is done.
+func (d *door) listenUntil(ctx context.Context, log *slog.Logger) (all []net.Listener, err error) {
+	if err := os.Remove(d.socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a killed process
 		return nil, err
 	}
 	var c net.ListenConfig

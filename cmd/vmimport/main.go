@@ -1,19 +1,19 @@
-// Command vmimport fills a disk: a file or a block device gets the raw bytes of an image. It is
-// the program of the pods that import and serve disks on Kubernetes, in the runner's image.
+// Command vmimport fills a disk: it writes the raw bytes of an image to a file or a block device. It is the
+// program of the pods that import and serve disks on Kubernetes, in the runner's image.
 //
 //	vmimport import --url URL --target FILE     imports from a URL
 //	vmimport import --image REF --target FILE   imports from a container image
-//	vmimport import --upload --target FILE      waits for vmimport receive, and imports what that sends
-//	vmimport receive --size BYTES <IMAGE        sends an image to a vmimport that waits for it
+//	vmimport import --upload --target FILE      waits for vmimport receive, and imports the received image
+//	vmimport receive --size BYTES <IMAGE        sends an image to a waiting vmimport
 //	vmimport clone FROM TO                      copies a disk, whatever is in it
-//	vmimport export DISK                        waits for vmimport fetch, and sends that the disk
-//	vmimport fetch                              prints what vmimport export sends
-//	vmimport serve --disk FILE --tls FOLDER     serves a disk by NBD with mutual TLS
+//	vmimport export DISK                        waits for vmimport fetch, and sends it the disk
+//	vmimport fetch                              prints the output of vmimport export
+//	vmimport serve --disk FILE --tls FOLDER     serves a disk over NBD with mutual TLS
 //
-// The last that an import says is a JSON object, on standard output and in the file of
-// --termination-log: the reason is Imported, or one of package diskimage. It exits with 0 if the
-// disk is whole, with 2 for wrong usage, and with 1 if it isn't: then there is no file, and a
-// device has no beginning. docs/import.md tells more.
+// The last output of an import is a JSON object, on standard output and in the file of --termination-log. Its
+// reason is Imported, or one of package diskimage. vmimport exits with 0 if the disk is complete, 2 for wrong
+// usage, and 1 otherwise. After a failure, a target file does not exist, and a target device lacks its beginning.
+// See docs/tasks/import.md.
 package main
 
 import (
@@ -26,23 +26,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/cli"
-	"vmop/confine"
-	"vmop/loopback"
-	"vmop/outbound"
+	"vmop/internal/cli"
+	"vmop/internal/confine"
+	"vmop/internal/loopback"
+	"vmop/internal/outbound"
 )
 
-// version is set when the program is built: -ldflags "-X main.version=…".
+// version is set at build time: -ldflags "-X main.version=…".
 var version = "devel"
 
-func main() { run(outbound.Rule{}) }
+func main() { runProgram(outbound.Rule{}) }
 
-// run is the program, which reaches the addresses that a rule permits.
-func run(reach outbound.Rule) {
-	confine.Serve(loopback.Deny) // if this is a process that confines itself
+// runProgram is the main program. It may reach the addresses that a rule permits.
+func runProgram(reach outbound.Rule) {
+	confine.Serve(loopback.Deny) // if this process confines itself
 	unix.Umask(0o077)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := newCommand(reach).ExecuteContext(ctx)
+	err := newImportCommand(reach).ExecuteContext(ctx)
 	stop()
 	var usage cli.UsageError
 	switch {
@@ -57,5 +57,5 @@ func run(reach outbound.Rule) {
 	os.Exit(1)
 }
 
-// reported is an error that has been reported as an outcome.
+// reported is an error that is already part of a reported outcome.
 type reported struct{ error }

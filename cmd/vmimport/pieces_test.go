@@ -22,8 +22,8 @@ import (
 
 	"vmop/diskimage"
 	"vmop/diskimage/transfer"
-	"vmop/manager/objects"
-	"vmop/manager/stream"
+	"vmop/manager/vm/objects"
+	"vmop/manager/web/stream"
 	"vmop/runner/config"
 	"vmop/runner/control/remote"
 	"vmop/test/wait"

@@ -15,27 +15,27 @@ import (
 
 	"vmop/diskimage"
 	"vmop/diskimage/transfer"
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
-// Phases that an import itself doesn't have.
+// Phases that do not occur in package diskimage.
 const (
 	waitForUserUpload diskimage.Phase = "WaitForUserUpload"
 	failed            diskimage.Phase = "Failed"
 )
 
-// An outcome is how an import has ended, for programs.
+// outcome describes how an import has ended, for programs.
 type outcome struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	diskimage.Result
 }
 
-// mostMessage is how many characters of a message are in an outcome: Kubernetes keeps 4096 bytes
-// of a termination message, and a character may have 6 in JSON.
+// mostMessage is the maximum length of an outcome's message in characters. Kubernetes keeps 4096 bytes of a
+// termination message, and a character may need 6 bytes in JSON.
 const mostMessage = 500
 
-func outcomeOf(result diskimage.Result, err error) outcome {
+func importOutcome(result diskimage.Result, err error) outcome {
 	if err != nil {
 		return outcome{
 			Reason: string(diskimage.ReasonOf(err)), Message: printable.Clip(printable.Line(err.Error()), mostMessage),
@@ -47,14 +47,14 @@ func outcomeOf(result diskimage.Result, err error) outcome {
 	}
 }
 
-// state is what GET /progress answers.
+// state is the answer to GET /progress.
 type state struct {
 	diskimage.Progress
-	Reason  string `json:"reason,omitempty"`  // of a failure, also of an upload that can be repeated
-	Message string `json:"message,omitempty"` // its text
+	Reason  string `json:"reason,omitempty"`  // of a failure, including an upload that can be repeated
+	Message string `json:"message,omitempty"` // text for Reason
 }
 
-// reporter says how far an import is, and how it has ended.
+// reporter reports the progress and the outcome of an import.
 type reporter struct {
 	log         *slog.Logger
 	termination string
@@ -63,7 +63,7 @@ type reporter struct {
 	now state
 }
 
-func (r *reporter) progress(p diskimage.Progress) {
+func (r *reporter) reportProgress(p diskimage.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.Phase != r.now.Phase {
@@ -72,21 +72,21 @@ func (r *reporter) progress(p diskimage.Progress) {
 	r.now.Progress = p
 }
 
-// wait says that an upload is waited for, and why the last one was not enough.
-func (r *reporter) wait(err error) {
-	r.progress(diskimage.Progress{Phase: waitForUserUpload})
+// reportWait reports that the import waits for an upload, and the error of the previous upload.
+func (r *reporter) reportWait(err error) {
+	r.reportProgress(diskimage.Progress{Phase: waitForUserUpload})
 	if err == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o := outcomeOf(diskimage.Result{}, err)
+	o := importOutcome(diskimage.Result{}, err)
 	r.now.Reason, r.now.Message = o.Reason, o.Message
 	r.log.Warn("upload failed", "reason", o.Reason, "err", o.Message)
 }
 
-// listen serves the progress until the context ends.
-func (r *reporter) listen(ctx context.Context, address string) error {
+// serveProgress serves the progress until ctx is done.
+func (r *reporter) serveProgress(ctx context.Context, address string) error {
 	if address == "" {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (r *reporter) listen(ctx context.Context, address string) error {
 		now := r.now
 		r.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(now) // the client has gone
+		_ = json.NewEncoder(w).Encode(now) // an error means that the client has gone
 	})
 	server := &http.Server{
 		Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
@@ -113,33 +113,33 @@ func (r *reporter) listen(ctx context.Context, address string) error {
 	return nil
 }
 
-// end reports how the import ended.
-func (r *reporter) end(out io.Writer, result diskimage.Result, err error) error {
-	o := outcomeOf(result, err)
+// reportEnd reports how the import ended.
+func (r *reporter) reportEnd(out io.Writer, result diskimage.Result, err error) error {
+	o := importOutcome(result, err)
 	for _, warning := range result.Warnings {
 		r.log.Warn(warning)
 	}
-	writeErr := r.publish(out, o)
+	writeErr := r.publishOutcome(out, o)
 	if err == nil {
 		r.log.Info("imported", "format", string(result.Format), "size", result.VirtualSize, "checksum", result.Checksum)
 		return writeErr
 	}
 	p := r.now.Progress
 	p.Phase = failed
-	r.progress(p)
+	r.reportProgress(p)
 	r.log.Error("import failed", "reason", o.Reason, "err", o.Message)
 	return errors.Join(reported{err}, writeErr)
 }
 
-// publish prints an outcome, and writes it where Kubernetes reads it.
-func (r *reporter) publish(out io.Writer, o outcome) error {
+// publishOutcome prints an outcome and writes it to the termination log for Kubernetes.
+func (r *reporter) publishOutcome(out io.Writer, o outcome) error {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s\n", text)
 	if r.termination != "" {
-		// The kubelet has made the file; it can't be replaced.
+		// The kubelet has created the file, so it can't be replaced.
 		err = errors.Join(err, os.WriteFile(r.termination, text, 0o600))
 	}
 	return err

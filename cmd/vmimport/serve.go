@@ -9,23 +9,23 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/nbdexport"
-	"vmop/printable"
+	"vmop/diskimage/nbd"
+	"vmop/internal/cli"
+	"vmop/internal/printable"
 	"vmop/runner/disks"
 	"vmop/vmspec"
 )
 
 func newServe(log *cli.LogFlags) *cobra.Command {
-	var e nbdexport.Export
+	var e nbd.Export
 	var termination string
 	var size int64
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve a disk to a VM, by NBD with mutual TLS",
-		Long: "serve runs qemu-storage-daemon for a disk, a file or a block device with raw\n" +
-			"bytes, until it gets a signal. It admits clients of the authority in the folder\n" +
-			"of --tls. While another one serves the disk for writing, this one waits.",
+		Short: "Serve a disk to a VM over NBD with mutual TLS",
+		Long: "Serve a disk, a file or a block device with raw bytes, with qemu-storage-daemon until a\n" +
+			"signal arrives. Clients need a certificate of the authority in the folder of --tls. If\n" +
+			"another process serves the disk for writing, serve waits.",
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if e.Disk == "" || e.TLS == "" || e.Port == 0 {
@@ -52,14 +52,14 @@ func newServe(log *cli.LogFlags) *cobra.Command {
 	p.StringVar(&e.Name, "name", "disk", "`name` of the export")
 	p.StringVar(&e.TLS, "tls", "", "`folder` with ca-cert.pem, of the clients, server-cert.pem and\nserver-key.pem")
 	p.StringVar(&e.Address, "address", "0.0.0.0", "IP `address` to listen at")
-	p.Uint16Var(&e.Port, "port", nbdexport.Port, "`port` to listen at")
+	p.Uint16Var(&e.Port, "port", nbd.Port, "`port` to listen at")
 	p.Int64Var(&size, "size", 0, "`bytes` of a file that is made if there is none, or of as many as\nits file system has room for")
 	p.BoolVar(&e.ReadOnly, "read-only", false, "refuse writes")
 	p.StringVar(&termination, "termination-log", "", "`file` for the reason of a failure")
 	return cmd
 }
 
-// makeDisk makes the file of a disk that no VM has had yet, as the runner makes it.
+// makeDisk creates the file of a new disk, in the same way as the runner.
 func makeDisk(name string, size int64, logger *slog.Logger) error {
 	if _, err := os.Lstat(name); size <= 0 || !errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/nbdexport"
+	"vmop/diskimage/nbd"
 	"vmop/test/wait"
 )
 
@@ -22,16 +22,16 @@ import (
 func servable(t testing.TB) []string {
 	t.Helper()
 	dir := t.TempDir()
-	authority, err := nbdexport.NewAuthority("vm", time.Now())
+	authority, err := nbd.NewAuthority("vm", time.Now())
 	require.NoError(t, err)
 	server, err := authority.Server(nil, []net.IP{net.IPv4(127, 0, 0, 1)}, time.Now())
 	require.NoError(t, err)
 	client, err := authority.Client(time.Now())
 	require.NoError(t, err)
 	for name, text := range map[string][]byte{
-		nbdexport.CAFile: authority.Certificate, nbdexport.ServerCertificateFile: server.Certificate,
-		nbdexport.ServerKeyFile: server.Key, nbdexport.ClientCertificateFile: client.Certificate,
-		nbdexport.ClientKeyFile: client.Key, "disk.img": make([]byte, 1<<20),
+		nbd.CAFile: authority.Certificate, nbd.ServerCertificateFile: server.Certificate,
+		nbd.ServerKeyFile: server.Key, nbd.ClientCertificateFile: client.Certificate,
+		nbd.ClientKeyFile: client.Key, "disk.img": make([]byte, 1<<20),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}

@@ -12,8 +12,8 @@ import (
 	"vmop/diskimage/transfer"
 )
 
-// send sends an image to a vmimport that waits, and prints what becomes of it.
-func send(ctx context.Context, path string, a transfer.Announcement, image io.Reader, out io.Writer) error {
+// sendUpload sends an image to a waiting vmimport, and prints the outcome.
+func sendUpload(ctx context.Context, path string, a transfer.Announcement, image io.Reader, out io.Writer) error {
 	if _, err := diskimage.ParseChecksum(a.Checksum); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func send(ctx context.Context, path string, a transfer.Announcement, image io.Re
 	}
 	_, err = conn.Write(append(text, '\n'))
 	if err == nil {
-		// An import that has failed reads no more, and has answered.
+		// A failed import stops reading, and has already answered.
 		_, err = io.Copy(conn, image)
 		err = errors.Join(err, conn.CloseWrite())
 	}
@@ -56,7 +56,7 @@ func send(ctx context.Context, path string, a transfer.Announcement, image io.Re
 	return nil
 }
 
-// sendPiece sends a piece of an image, and prints what has become of the upload.
+// sendPiece sends a piece of an image, and prints the state of the upload.
 func sendPiece(ctx context.Context, conn net.Conn, a transfer.Announcement, piece io.Reader, out io.Writer) error {
 	is, err := transfer.Upload(ctx, conn, a, &whole{piece, a.Length})
 	if err != nil {
@@ -76,7 +76,7 @@ func sendPiece(ctx context.Context, conn net.Conn, a transfer.Announcement, piec
 	return reported{errors.New(is.Message)}
 }
 
-// whole is a reader with so many bytes: an earlier end is an error.
+// whole is a reader of exactly so many bytes. An earlier end is an error.
 type whole struct {
 	from io.Reader
 	left int64

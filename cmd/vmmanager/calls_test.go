@@ -9,5 +9,5 @@ import (
 // What the documents have readers type is taken.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
-	pages.Require(t, "../..", "vmmanager", newCommand, 10)
+	pages.Require(t, "../..", "vmmanager", newManagerCommand, 10)
 }

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/logging"
+	"vmop/internal/cli"
+	"vmop/internal/javalogging"
 	"vmop/manager"
-	"vmop/manager/takeover"
+	"vmop/manager/vm/takeover"
 )
 
-// flags are those of run.
+// flags are the flags of run.
 type flags struct {
 	log         cli.LogFlags
 	config      string
@@ -28,13 +28,13 @@ type flags struct {
 	metrics     string
 }
 
-func newCommand() *cobra.Command {
+func newManagerCommand() *cobra.Command {
 	var f flags
 	run := newRun(&f)
 	root := &cobra.Command{
 		Use:   "vmmanager",
 		Short: "Run the VirtualMachines of a Kubernetes namespace",
-		Long:  "vmmanager runs the VirtualMachines of a Kubernetes namespace.\nWithout a verb it is the same as \"vmmanager run\".\n\n" + exitCodes,
+		Long:  "Run the VirtualMachines of a Kubernetes namespace.\nWithout a verb, vmmanager does the same as \"vmmanager run\".\n\n" + exitCodes,
 		Args:  cli.NoArguments,
 		RunE:  run.RunE,
 	}
@@ -48,23 +48,23 @@ func newCommand() *cobra.Command {
 
 // exitCodes is for the help; see the package comment.
 const exitCodes = `Exit codes:
-  0  stopped by a signal (TERM, INT), or a configuration without faults
+  0  stopped by a signal (TERM, INT), or a valid configuration
   1  failed: the API server can't be reached or has no VirtualMachines, or
      another manager has become the leader; takeover: something is blocked
-  2  wrong usage, faults in the configuration, or no namespace to manage or no
+  2  wrong usage, errors in the configuration, or no namespace to manage or no
      API server is given`
 
 func newRun(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Manage VMs until stopped by a signal",
-		Long: "run manages the VMs of a namespace: that of its pod, or the one in the\n" +
-			"configuration. Outside of a cluster it connects as a kubeconfig says.\n" +
-			"It reads its configuration again whenever the file changes.",
+		Long: "Manage the VMs of a namespace: the pod's namespace, or the namespace in the\n" +
+			"configuration. Outside a cluster it connects with a kubeconfig. It reads its\n" +
+			"configuration again whenever the file changes.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := f.options(cmd)
+			opts, err := f.managerOptions(cmd)
 			if err == nil {
 				err = manager.Run(cmd.Context(), opts)
 			}
@@ -87,8 +87,8 @@ func newRun(f *flags) *cobra.Command {
 	return cmd
 }
 
-// options returns the options of the flags and the environment.
-func (f *flags) options(cmd *cobra.Command) (manager.Options, error) {
+// managerOptions returns the options from the flags and the environment.
+func (f *flags) managerOptions(cmd *cobra.Command) (manager.Options, error) {
 	level, err := f.log.ParseLevel()
 	if err != nil {
 		return manager.Options{}, err
@@ -96,7 +96,7 @@ func (f *flags) options(cmd *cobra.Command) (manager.Options, error) {
 	levels := &manager.Levels{Fixed: cmd.Flags().Changed("log-level")}
 	levels.Manager.Set(level)
 	levels.Libraries.Set(level)
-	handler, err := f.log.Handler(logging.All, os.Stderr)
+	handler, err := f.log.Handler(javalogging.All, os.Stderr)
 	if err != nil {
 		return manager.Options{}, err
 	}
@@ -124,17 +124,19 @@ func (f *flags) options(cmd *cobra.Command) (manager.Options, error) {
 }
 
 func newCheckConfig() *cobra.Command {
-	return &cobra.Command{
+	var config string
+	cmd := &cobra.Command{
 		Use:   "check-config FILE",
 		Short: "Check a configuration",
-		Long:  "check-config reads a configuration as the manager does, and prints all faults.\n\"-\" is standard input.",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.UsageError{Err: errors.New("check-config wants one file")}
-			}
-			return nil
-		},
+		Long: "Read a configuration as the manager does, and print all errors and warnings. The file is an\n" +
+			"argument or the value of --config; \"-\" is standard input.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if config != "" {
+				args = append(args, config)
+			}
+			if len(args) != 1 {
+				return cli.UsageError{Err: errors.New("check-config requires exactly one file")}
+			}
 			name, from := args[0], args[0]
 			if from == "-" {
 				name, from = "standard input", "/dev/stdin"
@@ -150,4 +152,7 @@ func newCheckConfig() *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().StringVarP(&config, "config", "c", "", "configuration `file`, the same as the argument")
+	cli.CompleteFile(cmd, "config", "yaml", "yml", "json")
+	return cmd
 }

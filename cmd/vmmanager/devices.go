@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/net/netutil"
 
-	"vmop/cli"
-	"vmop/manager/devices"
+	"vmop/cmd/vmmanager/devices"
+	"vmop/internal/cli"
 	"vmop/runner/prepare"
 )
 
-// deviceFlags are those of devices.
+// deviceFlags are the flags of devices.
 type deviceFlags struct {
 	log     *cli.LogFlags
 	devices []string
@@ -29,8 +29,8 @@ func newDevices(log *cli.LogFlags) *cobra.Command {
 	f := deviceFlags{log: log}
 	cmd := &cobra.Command{
 		Use:   "devices",
-		Short: "Offer /dev/kvm and others to the pods of a node",
-		Long: "devices is a device plugin for the kubelet of the node that it runs on: pods ask\n" +
+		Short: "Offer /dev/kvm and /dev/vhost-net to pods of a node",
+		Long: "Run a device plugin for the kubelet of the node that it runs on: pods ask\n" +
 			"for a device by a limit, and get it without being privileged. It offers\n\n" +
 			"  vmop/kvm        /dev/kvm, where the CPU runs ordinary guests by it\n" +
 			"  vmop/vhost-net  /dev/vhost-net\n\n" +
@@ -38,7 +38,7 @@ func newDevices(log *cli.LogFlags) *cobra.Command {
 			"has it on each node.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return f.offerDevices(cmd) },
 	}
 	p := cmd.Flags()
 	p.StringArrayVar(&f.devices, "device", nil, "`resource=path` of a device that is offered in place of those,\n"+
@@ -49,8 +49,8 @@ func newDevices(log *cli.LogFlags) *cobra.Command {
 	return cmd
 }
 
-// offered are the devices that this program is for, or those of the flags.
-func (f *deviceFlags) offered() ([]devices.Device, error) {
+// offeredDevices returns the devices from the flags, or this program's default devices.
+func (f *deviceFlags) offeredDevices() ([]devices.Device, error) {
 	if len(f.devices) == 0 {
 		return []devices.Device{
 			{Resource: "vmop/kvm", Path: "/dev/kvm", Unusable: prepare.CPUWithoutKVM},
@@ -68,8 +68,8 @@ func (f *deviceFlags) offered() ([]devices.Device, error) {
 	return all, nil
 }
 
-// run offers the devices until a signal.
-func (f *deviceFlags) run(cmd *cobra.Command) error {
+// offerDevices offers the devices until a signal arrives.
+func (f *deviceFlags) offerDevices(cmd *cobra.Command) error {
 	level, err := f.log.ParseLevel()
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (f *deviceFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	all, err := f.offered()
+	all, err := f.offeredDevices()
 	var plugin *devices.Plugin
 	if err == nil {
 		plugin, err = devices.New(devices.Options{
@@ -88,7 +88,7 @@ func (f *deviceFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return cli.UsageError{Err: err}
 	}
-	err = f.serve(cmd.Context(), plugin)
+	err = f.servePlugin(cmd.Context(), plugin)
 	if f.log.Form == "json" && err != nil {
 		slog.New(handler).Error("stopped", "err", err.Error())
 		return loggedError{err}
@@ -96,7 +96,7 @@ func (f *deviceFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-func (f *deviceFlags) serve(ctx context.Context, plugin *devices.Plugin) error {
+func (f *deviceFlags) servePlugin(ctx context.Context, plugin *devices.Plugin) error {
 	if f.health == "" {
 		return plugin.Run(ctx)
 	}
@@ -104,9 +104,9 @@ func (f *deviceFlags) serve(ctx context.Context, plugin *devices.Plugin) error {
 	if err != nil {
 		return fmt.Errorf("serve /readyz: %w", err)
 	}
-	return serve(ctx, netutil.LimitListener(listener, mostAsking), plugin, plugin.Run)
+	return serveUntil(ctx, netutil.LimitListener(listener, mostAsking), plugin, plugin.Run)
 }
 
-// mostAsking is how many connections there are at a time for /readyz: whoever reaches its port can't take the
-// memory of the node.
+// mostAsking is the maximum number of concurrent connections to /readyz, so that clients can't use up the node's
+// memory.
 const mostAsking = 16

@@ -19,14 +19,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"vmop/manager/devices"
+	"vmop/cmd/vmmanager/devices"
 	"vmop/test/program"
+	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
 // The API server takes the device plugin, and says what its pod has beyond those without any right: it is what
-// docs/device-plugin.md has, and no more.
+// docs/tasks/device-plugin.md has, and no more.
 func TestDevicePlugin(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	require.NoError(t, program.LookInto("../../deploy"))
 	p := newPlace(t, "restricted")
@@ -79,7 +81,7 @@ func TestFewAskAtATime(t *testing.T) {
 	f := deviceFlags{health: fmt.Sprintf("127.0.0.1:%d", 30000+ports.Add(1))}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- f.serve(ctx, plugin) }()
+	go func() { ended <- f.servePlugin(ctx, plugin) }()
 
 	ask := func(conn net.Conn) string {
 		_, err := io.WriteString(conn, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")

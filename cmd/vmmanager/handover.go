@@ -24,19 +24,19 @@ import (
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/manager"
-	"vmop/manager/objects"
-	"vmop/manager/takeover"
+	"vmop/manager/vm/objects"
+	"vmop/manager/vm/takeover"
 )
 
-// A namespaceClient is a namespace with VMs that are handed over.
+// namespaceClient is a client for a namespace with VMs that are handed over.
 type namespaceClient struct {
 	client.Client
 	name string
 }
 
-func (f *takeoverFlags) connect() (*namespaceClient, error) {
+func (f *takeoverFlags) connectNamespace() (*namespaceClient, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
 	config, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
@@ -59,8 +59,8 @@ func (f *takeoverFlags) connect() (*namespaceClient, error) {
 	return in, nil
 }
 
-// list returns what matters for a takeover. Of Secrets only the metadata is read.
-func (in *namespaceClient) list(ctx context.Context) (all []unstructured.Unstructured, err error) {
+// listObjects returns the objects that a takeover needs. It reads only the metadata of Secrets.
+func (in *namespaceClient) listObjects(ctx context.Context) (all []unstructured.Unstructured, err error) {
 	for _, kind := range []schema.GroupVersionKind{
 		v1.GroupVersion().WithKind("VirtualMachine"), v1.GroupVersion().WithKind("VmPool"),
 		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), corev1.SchemeGroupVersion.WithKind("ConfigMap"),
@@ -70,7 +70,7 @@ func (in *namespaceClient) list(ctx context.Context) (all []unstructured.Unstruc
 		var list unstructured.UnstructuredList
 		list.SetGroupVersionKind(kind)
 		switch err := in.List(ctx, &list, client.InNamespace(in.name)); {
-		case meta.IsNoMatchError(err): // an earlier VM-Operator has no pools
+		case meta.IsNoMatchError(err): // earlier versions of VM-Operator lack pools
 		case err != nil:
 			return nil, fmt.Errorf("list objects of kind %s in namespace %s: %w", kind.Kind, in.name, err)
 		}
@@ -93,8 +93,8 @@ func (in *namespaceClient) list(ctx context.Context) (all []unstructured.Unstruc
 	return all, nil
 }
 
-// apply hands VMs over to our manager: all, or those of the given names.
-func (in *namespaceClient) apply(cmd *cobra.Command, r *takeover.Report, names []string, stop bool,
+// handOver hands VMs over to our manager: the named VMs, or all VMs if names is empty.
+func (in *namespaceClient) handOver(cmd *cobra.Command, r *takeover.Report, names []string, stop bool,
 	patience time.Duration,
 ) error {
 	if len(r.Managers) > 0 {
@@ -108,7 +108,7 @@ func (in *namespaceClient) apply(cmd *cobra.Command, r *takeover.Report, names [
 		}
 	}
 	nameOf := func(s takeover.Subject) string { return s.Name }
-	return each(cmd, vms, names, nameOf, func(s takeover.Subject) (string, error) {
+	return doEach(cmd, vms, names, nameOf, func(s takeover.Subject) (string, error) {
 		switch {
 		case s.RunsIn != "" && !stop:
 			return "left: its guest runs in the pod " + s.RunsIn + " of VM-Operator; --stop shuts it down", nil
@@ -116,17 +116,17 @@ func (in *namespaceClient) apply(cmd *cobra.Command, r *takeover.Report, names [
 			return "", errors.New("left: something blocks, as takeover says without --apply")
 		case s.StatefulSet:
 			set := &appsv1.StatefulSet{}
-			if err := in.get(cmd.Context(), s.Name, set); err != nil {
+			if err := in.getObject(cmd.Context(), s.Name, set); err != nil {
 				return "", err
 			}
 			if set.UID != "" && takeover.StatefulSetOfOriginal(set) {
-				if err := in.remove(cmd.Context(), set); err != nil {
+				if err := in.removeObject(cmd.Context(), set); err != nil {
 					return "", err
 				}
 			}
 		}
 		if s.RunsIn != "" {
-			if err := in.end(cmd.Context(), s.RunsIn, patience); err != nil {
+			if err := in.endPod(cmd.Context(), s.RunsIn, patience); err != nil {
 				return "", err
 			}
 		}
@@ -134,8 +134,8 @@ func (in *namespaceClient) apply(cmd *cobra.Command, r *takeover.Report, names [
 	})
 }
 
-// undo hands VMs back to VM-Operator's manager: all, or those of the given names.
-func (in *namespaceClient) undo(cmd *cobra.Command, all []unstructured.Unstructured, names []string, stop bool,
+// handBack hands VMs back to VM-Operator's manager: the named VMs, or all VMs if names is empty.
+func (in *namespaceClient) handBack(cmd *cobra.Command, all []unstructured.Unstructured, names []string, stop bool,
 	patience time.Duration,
 ) error {
 	var sets []appsv1.StatefulSet
@@ -161,11 +161,11 @@ func (in *namespaceClient) undo(cmd *cobra.Command, all []unstructured.Unstructu
 		}
 	}
 	nameOf := func(s appsv1.StatefulSet) string { return s.Name }
-	return each(cmd, sets, names, nameOf, func(s appsv1.StatefulSet) (string, error) {
+	return doEach(cmd, sets, names, nameOf, func(s appsv1.StatefulSet) (string, error) {
 		pods := []string{objects.PodName(s.Name, 0), objects.PodName(s.Name, 1)}
 		for _, name := range pods {
 			pod := &corev1.Pod{}
-			if err := in.get(cmd.Context(), name, pod); err != nil {
+			if err := in.getObject(cmd.Context(), name, pod); err != nil {
 				return "", err
 			}
 			if pod.UID != "" && !stop {
@@ -173,11 +173,11 @@ func (in *namespaceClient) undo(cmd *cobra.Command, all []unstructured.Unstructu
 			}
 		}
 		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: in.name}}
-		if err := errors.Join(in.remove(cmd.Context(), &s), in.remove(cmd.Context(), budget)); err != nil {
+		if err := errors.Join(in.removeObject(cmd.Context(), &s), in.removeObject(cmd.Context(), budget)); err != nil {
 			return "", err
 		}
 		for _, name := range pods {
-			if err := in.end(cmd.Context(), name, patience); err != nil {
+			if err := in.endPod(cmd.Context(), name, patience); err != nil {
 				return "", err
 			}
 		}
@@ -185,8 +185,10 @@ func (in *namespaceClient) undo(cmd *cobra.Command, all []unstructured.Unstructu
 	})
 }
 
-// each does something with all, or with those of the given names, and says what has become of each.
-func each[T any](cmd *cobra.Command, all []T, names []string, nameOf func(T) string, do func(T) (string, error)) error {
+// doEach calls do for the named items, or for all items if names is empty, and prints the result for each.
+func doEach[T any](cmd *cobra.Command, all []T, names []string, nameOf func(T) string,
+	do func(T) (string, error),
+) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(one T) bool { return nameOf(one) == name }) {
 			return cli.UsageError{Err: fmt.Errorf("there is no VM %s to be handed over", name)}
@@ -210,8 +212,8 @@ func each[T any](cmd *cobra.Command, all []T, names []string, nameOf func(T) str
 	return nil
 }
 
-// get reads an object; one that doesn't exist has no uid.
-func (in *namespaceClient) get(ctx context.Context, name string, into client.Object) error {
+// getObject reads an object. The UID is empty if the object does not exist.
+func (in *namespaceClient) getObject(ctx context.Context, name string, into client.Object) error {
 	err := client.IgnoreNotFound(in.Get(ctx, client.ObjectKey{Namespace: in.name, Name: name}, into))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
@@ -219,8 +221,8 @@ func (in *namespaceClient) get(ctx context.Context, name string, into client.Obj
 	return nil
 }
 
-// remove deletes an object, and its pods with it; no other one that has its name by now.
-func (in *namespaceClient) remove(ctx context.Context, object client.Object) error {
+// removeObject deletes an object and its pods. It does not delete a newer object with the same name.
+func (in *namespaceClient) removeObject(ctx context.Context, object client.Object) error {
 	var only metav1.Preconditions
 	if uid := object.GetUID(); uid != "" {
 		only.UID = &uid
@@ -233,13 +235,13 @@ func (in *namespaceClient) remove(ctx context.Context, object client.Object) err
 	return nil
 }
 
-// end deletes a pod, whose guest is asked to shut down, and waits until it is gone.
-func (in *namespaceClient) end(ctx context.Context, name string, patience time.Duration) error {
+// endPod deletes a pod, which asks the guest to shut down, and waits until the pod is gone.
+func (in *namespaceClient) endPod(ctx context.Context, name string, patience time.Duration) error {
 	pod := &corev1.Pod{}
-	if err := in.get(ctx, name, pod); err != nil || pod.UID == "" {
+	if err := in.getObject(ctx, name, pod); err != nil || pod.UID == "" {
 		return err
 	}
-	if err := in.remove(ctx, pod); err != nil {
+	if err := in.removeObject(ctx, pod); err != nil {
 		return err
 	}
 	uid := pod.UID

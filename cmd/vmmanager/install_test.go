@@ -8,13 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/program"
+	"vmop/test/tier"
 )
 
 // One file installs a manager with images of one's own: the API server takes all of it.
 func TestInstallYAML(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	n := shared.Namespace(t)
-	script := "../../scripts/install-yaml"
+	script := "../../tools/scripts/install-yaml"
 	require.NoError(t, program.LookInto("../../deploy"))
 	require.NoError(t, program.LookInto(script))
 	out, err := exec.CommandContext(t.Context(), script, "registry.example:5000/vmop", "v1.2.3", n.Name).Output()

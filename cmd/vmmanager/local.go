@@ -19,19 +19,19 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/manager/access"
-	"vmop/manager/fleet"
-	"vmop/manager/fleet/local"
-	"vmop/manager/login"
+	"vmop/manager/access/login"
 	"vmop/manager/web"
+	"vmop/manager/web/fleet"
+	"vmop/manager/web/fleet/local"
 	"vmop/runner/config"
 	"vmop/runner/inventory"
 	"vmop/runner/prepare"
 	"vmop/vmtypes/policy"
 )
 
-// localFlags are those of local.
+// localFlags are the flags of local.
 type localFlags struct {
 	log    *cli.LogFlags
 	types  cli.TypeFlags
@@ -45,7 +45,7 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Show the VMs of this computer in a browser",
-		Long: "local serves pages with the VMs of this computer: those that are configured in\n" +
+		Long: "Serve pages with the VMs of this computer: those that are configured in\n" +
 			"~/.config/vmrunner and /etc/opt/vmrunner, and those that run by other files. On a\n" +
 			"terminal it prints a link that works once, for this computer only; the command\n" +
 			"link prints others. When it ends, the VMs stay as they are.\n\n" +
@@ -53,7 +53,7 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 			"cookies to all ports of an address: those of guests that are forwarded, too.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return f.runLocal(cmd) },
 	}
 	p := cmd.Flags()
 	p.StringVar(&f.listen, "listen", "", "`address` of this computer and port, such as 127.0.0.1:8080;\n"+
@@ -66,8 +66,8 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 	return cmd
 }
 
-// run serves until a signal.
-func (f *localFlags) run(cmd *cobra.Command) error {
+// runLocal serves the pages until a signal arrives.
+func (f *localFlags) runLocal(cmd *cobra.Command) error {
 	level, err := f.log.ParseLevel()
 	if err != nil {
 		return err
@@ -77,39 +77,41 @@ func (f *localFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	log := slog.New(handler)
-	inv, err := f.inventory(log)
+	inv, err := f.localInventory(log)
 	if err != nil {
 		return err
 	}
-	place, err := placeOf(config.HostEnv(), f.folder)
+	place, err := localPlaceOf(config.HostEnv(), f.folder)
 	if err != nil {
 		return err
 	}
-	reserved, err := place.reserve(f.linkCommand())
+	reserved, err := place.reservePlace(f.linkCommand())
 	if err != nil {
 		return err
 	}
 	defer reserved.Close()
-	return f.serve(cmd, place, inv, log)
+	return f.servePages(cmd, place, inv, log)
 }
 
-// serve serves the pages of a place until a signal.
-func (f *localFlags) serve(cmd *cobra.Command, place localPlace, inv *inventory.Inventory, log *slog.Logger) error {
-	listener, host, err := place.bind(cmd.Context(), f.listen, log)
+// servePages serves the pages of a place until a signal arrives.
+func (f *localFlags) servePages(cmd *cobra.Command, place localPlace, inv *inventory.Inventory,
+	log *slog.Logger,
+) error {
+	listener, host, err := place.bindLoopback(cmd.Context(), f.listen, log)
 	if err != nil {
 		return err
 	}
 	vms := local.New(cmd.Context(), inv, localUser(), log)
 	visitors, err := login.New(login.Options{
 		Log: log, Now: time.Now, Sleep: login.Sleep, Link: localUser(), LinkRoles: []string{administrator},
-		Host: host, Kept: place.sessions(),
+		Host: host, Kept: place.sessionsFile(),
 	})
 	if err != nil {
 		return err
 	}
 	visitors.Configure(login.Config{IdleTimeout: idleTimeout, Lifetime: lifetime})
 	pages, err := web.New(web.Options{
-		Fleet: vms, Visitors: f.guardOf(visitors), Title: hostname(), Version: version, Log: log,
+		Fleet: vms, Visitors: f.guardOf(visitors), Title: hostName(), Version: version, Log: log,
 		LogOut:    true,
 		FirstStep: "vmrunner create web --cpus 2 --ram 2GiB",
 		Restart:   f.restartCommand(os.Getenv("INVOCATION_ID") != ""),
@@ -117,24 +119,25 @@ func (f *localFlags) serve(cmd *cobra.Command, place localPlace, inv *inventory.
 	if err != nil {
 		return err
 	}
-	door, err := newDoor(cmd.Context(), place, answers(host, visitors), log)
+	door, err := newDoor(cmd.Context(), place, linkAnswers(host, visitors), log)
 	if err != nil {
 		return err
 	}
-	invite(cmd.OutOrStdout(), host, f.linkCommand(), visitors)
-	return serve(cmd.Context(), listener, pages, vms.Run, pages.Run, visitors.Run, door.run)
+	printLink(cmd.OutOrStdout(), host, f.linkCommand(), visitors)
+	return serveUntil(cmd.Context(), listener, pages, vms.Run, pages.Run, visitors.Run, door.runDoor)
 }
 
-// How long a browser that has opened a link may use the pages: at most lifetime, and not after idleTimeout without use.
+// Limits for a browser that has opened a link: it may use the pages for at most lifetime, and loses access after
+// idleTimeout without use.
 const (
 	idleTimeout = 12 * time.Hour
 	lifetime    = 7 * 24 * time.Hour
 )
 
-// administrator is the role of the user of the link: it may do everything.
+// administrator is the role of the link's user, who may do everything.
 const administrator = "administrator"
 
-// guardOf lets the user of the link do everything.
+// guardOf returns a guard that allows the link's user everything.
 func (f *localFlags) guardOf(visitors *login.Service) *web.Guard {
 	everything := access.Authorizer{
 		Policy: access.Policy{Administrators: access.Names{Roles: []string{administrator}}},
@@ -148,9 +151,9 @@ func (f *localFlags) guardOf(visitors *login.Service) *web.Guard {
 	}
 }
 
-// inventory returns the VMs that the flags name.
-func (f *localFlags) inventory(log *slog.Logger) (*inventory.Inventory, error) {
-	program, err := f.program()
+// localInventory returns the VMs that the flags specify.
+func (f *localFlags) localInventory(log *slog.Logger) (*inventory.Inventory, error) {
+	program, err := f.runnerProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -176,8 +179,8 @@ func (f *localFlags) inventory(log *slog.Logger) (*inventory.Inventory, error) {
 	}), nil
 }
 
-// program returns the path of vmrunner.
-func (f *localFlags) program() (string, error) {
+// runnerProgram returns the path of vmrunner.
+func (f *localFlags) runnerProgram() (string, error) {
 	if f.runner != "" {
 		found, err := exec.LookPath(f.runner)
 		if err != nil {
@@ -201,10 +204,10 @@ func (f *localFlags) program() (string, error) {
 	return filepath.Abs(found)
 }
 
-// runnerProgram runs VMs.
+// runnerProgram is the name of the program that runs VMs.
 const runnerProgram = "vmrunner"
 
-// localUser is the name by which the user of the link appears in records.
+// localUser is the name of the link's user in records.
 func localUser() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
@@ -212,17 +215,17 @@ func localUser() string {
 	return "local"
 }
 
-// hostname is above all pages.
-func hostname() string {
+// hostName is the title of all pages.
+func hostName() string {
 	if name, err := os.Hostname(); err == nil {
 		return name
 	}
 	return "VMs"
 }
 
-// invite prints a link on a terminal. Elsewhere, such as in a journal, others read what is printed: there it prints the
-// command that prints one.
-func invite(out io.Writer, host string, command string, visitors *login.Service) {
+// printLink prints a link if out is a terminal. Other users may read other outputs, such as a journal, so it prints
+// the command for getting a link there.
+func printLink(out io.Writer, host string, command string, visitors *login.Service) {
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		fmt.Fprintf(out, "Open this link in a browser on this computer; it works once, within 10 minutes:\n\n    %s\n\n"+
 			"For another link run: %s\n", linkTo(host, visitors), command)
@@ -231,7 +234,7 @@ func invite(out io.Writer, host string, command string, visitors *login.Service)
 	fmt.Fprintf(out, "The pages are served. For a link to log in run: %s\n", command)
 }
 
-// restartCommand returns the command that serves the pages again: of a service, or of this program.
+// restartCommand returns the command that serves the pages again: it restarts the service, or runs this program.
 func (f *localFlags) restartCommand(service bool) string {
 	if service && os.Geteuid() == 0 {
 		return "systemctl restart vmmanager-local"
@@ -242,7 +245,7 @@ func (f *localFlags) restartCommand(service bool) string {
 // linkCommand returns the command that prints a link.
 func (f *localFlags) linkCommand() string { return "vmmanager local link" + f.folderFlag() }
 
-// folderFlag returns the flag by which a command means the same VMs; "" if it needs none.
+// folderFlag returns the flag that makes another command use the same VMs, or "".
 func (f *localFlags) folderFlag() string {
 	folder, err := filepath.Abs(f.folder)
 	switch {
@@ -254,8 +257,10 @@ func (f *localFlags) folderFlag() string {
 	return " --folder " + folder
 }
 
-// serve serves pages, and runs what belongs to them, until ctx is done.
-func serve(ctx context.Context, listener net.Listener, pages http.Handler, run ...func(context.Context) error) error {
+// serveUntil serves pages and runs the background functions until ctx is done.
+func serveUntil(ctx context.Context, listener net.Listener, pages http.Handler,
+	run ...func(context.Context) error,
+) error {
 	server := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, r := range run {
@@ -263,7 +268,7 @@ func serve(ctx context.Context, listener net.Listener, pages http.Handler, run .
 	}
 	group.Go(func() error {
 		<-ctx.Done()
-		return server.Close() // streams have no end of their own
+		return server.Close() // streams do not end by themselves
 	})
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -164,7 +164,7 @@ func TestAStolenCookieDoesNothing(t *testing.T) {
 		user := l.opens(l.get("link"))
 		host, _, _ := net.SplitHostPort(strings.TrimPrefix(user.root, "http://"))
 		require.NotContains(t, []string{"127.0.0.1", "localhost", "::1"}, host)
-		require.Equal(t, []int{200, 422, 404, 404}, user.acts(), "the user's own scripts")
+		require.Equal(t, []int{200, 422, 404, 404}, user.acts(), "the user's own tools/scripts")
 
 		thief := user
 		thief.key = ""
@@ -241,12 +241,12 @@ func TestTheSocketForLinksRefusesOthers(t *testing.T) {
 		slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	done := make(chan error, 1)
-	go func() { done <- d.run(t.Context()) }()
+	go func() { done <- d.runDoor(t.Context()) }()
 	answer, err := askAt(t.Context(), place, askLink)
 	require.NoError(t, err)
 	require.Equal(t, "the link", answer)
 
-	require.NoError(t, os.Chmod(place.socket(), 0o666))
+	require.NoError(t, os.Chmod(place.linkSocket(), 0o666))
 	asked := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
@@ -271,7 +271,7 @@ func TestTheOriginOfThePages(t *testing.T) {
 		a := o.Address.Addr().As4()
 		require.True(t, a[0] == 127 && a[1] >= 16 && a[3] != 0 && a[3] != 255, o.Address)
 		seen[o.Address.String()] = true
-		require.Equal(t, o.Address.String(), o.host(o.Address))
+		require.Equal(t, o.Address.String(), o.hostWithPort(o.Address))
 	}
 	require.Greater(t, len(seen), 990)
 }

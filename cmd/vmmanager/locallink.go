@@ -16,29 +16,28 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"vmop/cli"
-	"vmop/manager/login"
+	"vmop/internal/cli"
+	"vmop/manager/access/login"
 	"vmop/runner/config"
 )
 
-// What is asked for at the socket, a line each; the answer is a line, too.
+// Requests at the socket. Each request and each answer is one line.
 const (
 	askLink  = "link"
 	askToken = "token"
-	refusal  = "cannot " // begins the answer to what is refused
+	refusal  = "cannot " // start of a refusal
 )
 
 // doorPatience is how long a request at the socket may take.
 const doorPatience = 10 * time.Second
 
-// newLocalLink and newLocalToken are the commands that ask the process of vmmanager local.
+// newLocalLink and newLocalToken return the commands that query the process of vmmanager local.
 func newLocalLink(f *localFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "link",
 		Short: "Print a link to log in to the pages of vmmanager local",
-		Long: "link asks the running vmmanager local for a link, and prints it. The link logs a\n" +
-			"browser of this computer in, once, within 10 minutes. As root it also finds the\n" +
-			"service vmmanager-local.",
+		Long: "Print a link to the running vmmanager local. The link works once, within 10 minutes, for\n" +
+			"a browser on this computer. As root, link also finds the service vmmanager-local.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return f.printAnswer(cmd, askLink) },
@@ -49,17 +48,17 @@ func newLocalToken(f *localFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "token",
 		Short: "Print a token for programs that use the pages of vmmanager local",
-		Long: "token asks the running vmmanager local for a token, and prints it. For 12 hours\n" +
-			"programs can use the JSON API with it, in the header Authorization: Bearer TOKEN.",
+		Long: "Print a token for the JSON API of the running vmmanager local. Send it in the header\n" +
+			"Authorization: Bearer TOKEN. It is valid for 12 hours.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return f.printAnswer(cmd, askToken) },
 	}
 }
 
-// printAnswer asks the process of this user, or else the service, and prints the answer.
+// printAnswer prints the answer of this user's process or, if that is not running, of the service.
 func (f *localFlags) printAnswer(cmd *cobra.Command, what string) error {
-	place, err := placeOf(config.HostEnv(), f.folder)
+	place, err := localPlaceOf(config.HostEnv(), f.folder)
 	if err != nil {
 		return err
 	}
@@ -80,15 +79,15 @@ func (f *localFlags) printAnswer(cmd *cobra.Command, what string) error {
 	return err
 }
 
-// isAbsent reports whether an error means that no process serves the pages of a place.
+// isAbsent reports whether an error means that the pages of a place are not being served.
 func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
 }
 
-// askAt asks the process of a place.
+// askAt sends a request to the process of a place.
 func askAt(ctx context.Context, place localPlace, what string) (string, error) {
 	dialer := net.Dialer{Timeout: doorPatience}
-	conn, err := dialer.DialContext(ctx, "unix", place.socket())
+	conn, err := dialer.DialContext(ctx, "unix", place.linkSocket())
 	if err != nil {
 		return "", err
 	}
@@ -110,27 +109,27 @@ func askAt(ctx context.Context, place localPlace, what string) (string, error) {
 	return answer, nil
 }
 
-// A door answers users of this computer who ask for links and tokens.
+// door answers users of this computer who ask for links and tokens.
 //
 // See docs/decisions/0170-links-on-request.md.
 type door struct {
 	listener net.Listener
-	owner    uint32 // the user who may ask, besides root
+	owner    uint32 // the user who may ask, in addition to root
 	answer   func(what string) (string, error)
 	log      *slog.Logger
 }
 
-// newDoor listens at the socket of a place, which this process has reserved.
+// newDoor listens at the socket of a place that this process has reserved.
 func newDoor(
 	ctx context.Context, place localPlace, answer func(string) (string, error), log *slog.Logger,
 ) (*door, error) {
-	if err := os.Remove(place.socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(place.linkSocket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot listen for vmmanager local link: %w", err)
 	}
 	var c net.ListenConfig
-	listener, err := c.Listen(ctx, "unix", place.socket())
+	listener, err := c.Listen(ctx, "unix", place.linkSocket())
 	if err == nil {
-		err = os.Chmod(place.socket(), 0o600) // until then the mode of the folder protects it
+		err = os.Chmod(place.linkSocket(), 0o600) // until then, the mode of the folder protects the socket
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for vmmanager local link: %w", err)
@@ -138,8 +137,8 @@ func newDoor(
 	return &door{listener, uint32(os.Geteuid()), answer, log}, nil
 }
 
-// run answers until ctx is done.
-func (d *door) run(ctx context.Context) error {
+// runDoor answers requests until ctx is done.
+func (d *door) runDoor(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { _ = d.listener.Close() })()
 	for {
 		conn, err := d.listener.Accept()
@@ -149,32 +148,32 @@ func (d *door) run(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("listen for vmmanager local link: %w", err)
 		}
-		go d.serve(conn)
+		go d.serveRequest(conn)
 	}
 }
 
-// serve answers one request.
-func (d *door) serve(conn net.Conn) {
+// serveRequest answers one request.
+func (d *door) serveRequest(conn net.Conn) {
 	defer conn.Close()
 	if conn.SetDeadline(time.Now().Add(doorPatience)) != nil {
 		return
 	}
-	text, err := d.reply(conn)
+	text, err := d.replyTo(conn)
 	if err != nil {
 		d.log.Warn("refused at the socket for links", "err", err)
 		text = refusal + "answer: " + err.Error()
 	}
-	_, _ = fmt.Fprintln(conn, text) // the other end has gone, or not
+	_, _ = fmt.Fprintln(conn, text) // the other end may have gone
 }
 
-// reply returns the answer to a connection.
-func (d *door) reply(conn net.Conn) (string, error) {
+// replyTo returns the answer to the request on a connection.
+func (d *door) replyTo(conn net.Conn) (string, error) {
 	const longest = 16
 	line, err := bufio.NewReader(io.LimitReader(conn, longest)).ReadString('\n')
 	if err != nil {
 		return "", fmt.Errorf("read the request: %w", err)
 	}
-	uid, err := userOf(conn)
+	uid, err := peerUser(conn)
 	if err != nil {
 		return "", err
 	}
@@ -184,8 +183,8 @@ func (d *door) reply(conn net.Conn) (string, error) {
 	return d.answer(strings.TrimSpace(line))
 }
 
-// userOf returns the user of the process at the other end (SO_PEERCRED of unix(7)).
-func userOf(conn net.Conn) (uint32, error) {
+// peerUser returns the user of the peer process (SO_PEERCRED of unix(7)).
+func peerUser(conn net.Conn) (uint32, error) {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
 		return 0, fmt.Errorf("%T has no user", conn)
@@ -205,8 +204,8 @@ func userOf(conn net.Conn) (uint32, error) {
 	return who.Uid, nil
 }
 
-// answers returns what a door says about pages at a host.
-func answers(host string, visitors *login.Service) func(what string) (string, error) {
+// linkAnswers returns the function that answers the requests for pages at a host.
+func linkAnswers(host string, visitors *login.Service) func(what string) (string, error) {
 	return func(what string) (string, error) {
 		switch what {
 		case askLink:
@@ -218,7 +217,7 @@ func answers(host string, visitors *login.Service) func(what string) (string, er
 	}
 }
 
-// linkTo returns a link to log in.
+// linkTo returns a log-in link.
 func linkTo(host string, visitors *login.Service) string {
 	return "http://" + host + "/link/" + visitors.NewLink()
 }

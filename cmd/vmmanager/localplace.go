@@ -19,21 +19,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/cli"
-	"vmop/durable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
 	"vmop/runner/config"
 )
 
-// A localPlace is the folder with what vmmanager local keeps: its address, its sessions, and the socket for links. Each
-// --folder has another one.
+// localPlace is the folder for the state of vmmanager local: its address, its sessions, and the socket for links.
+// Each --folder has a separate place.
 type localPlace string
 
 // systemPlace is the folder of the service vmmanager-local.
 const systemPlace localPlace = "/var/lib/vmmanager"
 
-// placeOf returns the folder of this user for the VMs of a folder; "" are the usual ones.
-func placeOf(env config.Env, folder string) (localPlace, error) {
+// localPlaceOf returns this user's place for the VMs of a folder; "" means the default folders.
+func localPlaceOf(env config.Env, folder string) (localPlace, error) {
 	base := env.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
 		if env.HomeDir == "" {
@@ -53,12 +53,12 @@ func placeOf(env config.Env, folder string) (localPlace, error) {
 	return localPlace(place), nil
 }
 
-func (p localPlace) sessions() string { return filepath.Join(string(p), "sessions.json") }
-func (p localPlace) socket() string   { return filepath.Join(string(p), "link.sock") }
+func (p localPlace) sessionsFile() string { return filepath.Join(string(p), "sessions.json") }
+func (p localPlace) linkSocket() string   { return filepath.Join(string(p), "link.sock") }
 
-// reserve creates the folder and locks it for this process as long as the file is open. The command logs in to the
-// pages of another process.
-func (p localPlace) reserve(command string) (*os.File, error) {
+// reservePlace creates the folder and locks it for this process until the returned file is closed. If another process
+// has locked it, the error recommends command, which logs in to the pages of that process.
+func (p localPlace) reservePlace(command string) (*os.File, error) {
 	if err := os.MkdirAll(string(p), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot keep the state: %w", err)
 	}
@@ -76,29 +76,30 @@ func (p localPlace) reserve(command string) (*os.File, error) {
 	return dir, nil
 }
 
-// An origin is where browsers find the pages. Browsers separate cookies by hosts, not by ports: another server of this
-// computer, such as a guest's, must not have the same host.
+// origin is the address of the pages in browsers. Browsers separate cookies by host, not by port. Therefore
+// another server of this computer, such as a guest's server, must not have the same host.
 type origin struct {
-	// Address is one of 127.0.0.0/8, with the port that was free at first.
+	// Address is an address in 127.0.0.0/8. Its port was free when it was chosen.
 	Address netip.AddrPort `json:"address"`
-	// Name is the host if a user chooses the address 127.0.0.1 or ::1, which others have, too.
+	// Name is the host if the user chooses the address 127.0.0.1 or ::1, which other servers share.
 	Name string `json:"name"`
 }
 
-// newOrigin chooses one at random. Addresses that begin with 127.0 are in use: 127.0.0.53 and 127.0.1.1, for example.
+// newOrigin chooses a random origin. It avoids addresses that start with 127.0, because some of them are in use,
+// such as 127.0.0.53 and 127.0.1.1.
 func newOrigin() origin {
 	var random [16]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // never fails
 	return origin{
 		Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 16 + random[0]%224, random[1], 1 + random[2]%254}), 0),
 		Name:    "vmop-" + hex.EncodeToString(random[4:]) + ".localhost",
 	}
 }
 
-// origin returns what was chosen before, or else another one.
-func (p localPlace) origin() (origin, error) {
+// chosenOrigin returns the stored origin, or a new origin if none is stored.
+func (p localPlace) chosenOrigin() (origin, error) {
 	const longest = 1 << 10
-	text, err := regular.ReadFile(p.originFile(), longest)
+	text, err := readfile.ReadFile(p.originFile(), longest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newOrigin(), nil
 	}
@@ -117,11 +118,11 @@ func (p localPlace) origin() (origin, error) {
 
 func (p localPlace) originFile() string { return filepath.Join(string(p), "origin.json") }
 
-// keep writes an origin.
-func (p localPlace) keep(o origin) error {
+// keepOrigin stores an origin.
+func (p localPlace) keepOrigin(o origin) error {
 	text, err := json.Marshal(o)
 	if err == nil {
-		err = durable.Write(p.originFile(), text, 0o600, durable.Synced)
+		err = atomicfile.Write(p.originFile(), text, 0o600, atomicfile.Synced)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot keep the address of the pages: %w", err)
@@ -129,10 +130,10 @@ func (p localPlace) keep(o origin) error {
 	return nil
 }
 
-// bind listens on an address of this computer only, because the pages may do everything. Without a given address it
-// uses that of the place. It returns the host with the port that browsers must ask for.
-func (p localPlace) bind(ctx context.Context, given string, log *slog.Logger) (net.Listener, string, error) {
-	own, err := p.origin()
+// bindLoopback listens on an address of this computer only, because the pages may do everything. If given is "", it
+// uses the address of the place. It returns the host and port for browsers.
+func (p localPlace) bindLoopback(ctx context.Context, given string, log *slog.Logger) (net.Listener, string, error) {
+	own, err := p.chosenOrigin()
 	if err != nil {
 		return nil, "", err
 	}
@@ -140,7 +141,7 @@ func (p localPlace) bind(ctx context.Context, given string, log *slog.Logger) (n
 	if given != "" {
 		if _, _, err := net.SplitHostPort(given); err != nil {
 			return nil, "", cli.UsageError{Err: fmt.Errorf(
-				"--listen %s: want an address and a port such as 127.0.0.1:8080", given)}
+				"--listen %s: must be an address and a port such as 127.0.0.1:8080", given)}
 		}
 		address = given
 	}
@@ -157,20 +158,20 @@ func (p localPlace) bind(ctx context.Context, given string, log *slog.Logger) (n
 	bound, ok := listener.Addr().(*net.TCPAddr)
 	if !ok || !bound.IP.IsLoopback() {
 		return nil, "", errors.Join(cli.UsageError{Err: fmt.Errorf(
-			"--listen %s: others than this computer would reach it; want a loopback address such as 127.0.0.1:8080", given)},
+			"--listen %s: others than this computer would reach it; use a loopback address such as 127.0.0.1:8080", given)},
 			listener.Close())
 	}
 	if given == "" {
 		own.Address = bound.AddrPort()
 	}
-	if err := p.keep(own); err != nil {
+	if err := p.keepOrigin(own); err != nil {
 		return nil, "", errors.Join(err, listener.Close())
 	}
-	return listener, own.host(bound.AddrPort()), nil
+	return listener, own.hostWithPort(bound.AddrPort()), nil
 }
 
-// host returns the host with the port of pages that listen on an address.
-func (o origin) host(bound netip.AddrPort) string {
+// hostWithPort returns the host and port of pages that listen on an address.
+func (o origin) hostWithPort(bound netip.AddrPort) string {
 	if a := bound.Addr().Unmap(); a.String() == "127.0.0.1" || a.Is6() {
 		return net.JoinHostPort(o.Name, strconv.Itoa(int(bound.Port())))
 	}

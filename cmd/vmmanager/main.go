@@ -1,20 +1,21 @@
-// Command vmmanager runs the VirtualMachines of a Kubernetes namespace, and shows the VMs of a
-// computer.
+// Command vmmanager runs the VirtualMachines of a Kubernetes namespace, and shows the VMs of a computer.
 //
-//	vmmanager [run] [-c FILE]     manages VMs until it is stopped by a signal
+//	vmmanager [run] [-c FILE]     manages VMs until stopped by a signal
 //	vmmanager local               shows the VMs of this computer in a browser
 //	vmmanager local link          prints a link to log in there
 //	vmmanager local token         prints a token for programs
-//	vmmanager devices             offers /dev/kvm and others to the pods of a node
+//	vmmanager devices             offers /dev/kvm and other devices to the pods of a node
 //	vmmanager check-config FILE   checks a configuration
-//	vmmanager takeover            takes the VMs of a VM-Operator over
-//	vmmanager hash-password       prints the hash of a password, for a local user
+//	vmmanager takeover            takes over the VMs of a VM-Operator
+//	vmmanager hash-password       prints the hash of a password for a local user
 //	vmmanager version             prints the version
 //
-// It exits with 0 after a signal (TERM, INT), and for a configuration without faults; with 2
-// for wrong usage, a configuration that is missing or has faults, or if no namespace to
-// manage or no API server is given; and with 1 for other failures: the API server can't be
-// reached or has no VirtualMachines, another manager has become the leader, or something blocks a takeover.
+// Exit codes:
+//
+//   - 0: a signal (TERM, INT) stopped vmmanager, or the configuration is valid
+//   - 1: other failures: the API server is unreachable or lacks VirtualMachines, another manager has become the
+//     leader, or a takeover is blocked
+//   - 2: wrong usage, the configuration is missing or invalid, or the namespace or API server is not specified
 package main
 
 import (
@@ -24,38 +25,36 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 
-	"vmop/cli"
+	"vmop/internal/cli"
+	"vmop/internal/yamlfile"
 	"vmop/manager"
 	"vmop/vmtypes/evaluate"
-	"vmop/yamlfile"
 )
 
-// version is set when the program is built: -ldflags "-X main.version=…".
+// version is set at build time: -ldflags "-X main.version=…".
 var version = "devel"
 
 func main() {
-	evaluate.Serve(context.Background(), nil) // if this is such a process
+	evaluate.Serve(context.Background(), nil) // if this process evaluates types
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(thrift)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := newCommand().ExecuteContext(ctx)
+	err := newManagerCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil && !errors.As(err, new(loggedError)) {
-		fmt.Fprintln(os.Stderr, "vmmanager:", describe(err))
+		fmt.Fprintln(os.Stderr, "vmmanager:", cli.Describe(err))
 	}
 	os.Exit(exitCode(err))
 }
 
-// thrift makes the garbage collector run when the heap has grown by half: the store is most
-// of it, and hardly changes.
+// thrift makes the garbage collector run when the heap has grown by half. Most of the heap is the store, which
+// rarely changes.
 const thrift = 50
 
-// loggedError is an error that has been logged: programs that read a log of JSON need
-// everything in it.
+// loggedError is an error that has already been logged. Programs that read a JSON log expect all messages in it.
 type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }
@@ -71,17 +70,4 @@ func exitCode(err error) int {
 		return cli.ExitUsage
 	}
 	return exitFailed
-}
-
-// describe returns the text for people: faults of a file with their lines.
-func describe(err error) string {
-	var faults yamlfile.Faults
-	if !errors.As(err, &faults) {
-		return err.Error()
-	}
-	count := "1 fault"
-	if len(faults) != 1 {
-		count = fmt.Sprintf("%d faults", len(faults))
-	}
-	return count + " in the configuration\n" + strings.TrimSuffix(faults.Excerpts(), "\n")
 }

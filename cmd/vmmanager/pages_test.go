@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/login"
+	"vmop/manager/access/login"
+	"vmop/test/tier"
 )
 
 // usedOnPages does on the pages what takes rights: logs in, makes a VM, deletes it, and logs out.
@@ -52,7 +53,7 @@ func (p *place) usedOnPages(m *process) {
 	})
 	p.eventually("the VM is gone", func() bool { return !p.get("doomed", &v1.VirtualMachine{}) })
 	await, _ := admin.Live(address, "vm=web") // of which more has happened already
-	await("Is started again")
+	await("Restarting")
 	code, _ = admin.Post(address, "/vms/web/size", url.Values{"cpus": {"2"}})
 	require.Equal(p.t, http.StatusSeeOther, code)
 	await("CPUs or RAM changed by admin")
@@ -91,6 +92,7 @@ func (p *place) usesDisksOnPages(post func(to string, fields url.Values) int) {
 // Both of two managers serve pages, whichever leads, and know each other's sessions. A user who is
 // added to the configuration gets in without a restart, and sees what the VM's permissions show.
 func TestPagesOfTwoManagers(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t, "restricted")
 	p.Apply(`
@@ -141,6 +143,7 @@ func TestPagesOfTwoManagers(t *testing.T) {
 // With the component auth-delegator the manager asks the cluster: who a program is by its token, and
 // what RBAC lets it see.
 func TestProgramsByRBAC(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t, "restricted")
 	p.addComponent("auth-delegator")

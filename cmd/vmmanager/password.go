@@ -10,16 +10,16 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"vmop/cli"
-	"vmop/manager/login"
+	"vmop/internal/cli"
+	"vmop/manager/access/login"
 )
 
 func newHashPassword() *cobra.Command {
 	return &cobra.Command{
 		Use:   "hash-password",
 		Short: "Print the hash of a password, for a local user",
-		Long: "hash-password reads a password, from the terminal or the first line of standard\n" +
-			"input, and prints its bcrypt hash as the configuration has it.",
+		Long: "Read a password from the terminal or from the first line of standard input, and print\n" +
+			"its bcrypt hash for the configuration.",
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			password, err := readPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
@@ -36,7 +36,7 @@ func newHashPassword() *cobra.Command {
 	}
 }
 
-// readPassword reads a password; a terminal doesn't show it.
+// readPassword reads a password. A terminal does not show it.
 func readPassword(from io.Reader, prompt io.Writer) (string, error) {
 	if file, ok := from.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		fmt.Fprint(prompt, "Password: ")

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
-	"vmop/cli"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
+	"vmop/internal/yamlfile"
 	"vmop/manager"
-	"vmop/manager/takeover"
-	"vmop/regular"
-	"vmop/yamlfile"
+	"vmop/manager/vm/takeover"
 )
 
 const takeoverText = `takeover reads a namespace of VM-Operator, or files with its resources, and says of each VM,
@@ -42,7 +42,7 @@ const takeoverExamples = `  vmmanager takeover -n vms
   vmmanager takeover -n vms --print-config > config.yaml
   vmmanager takeover -n vms --apply --stop web`
 
-// takeoverFlags are those of takeover.
+// takeoverFlags are the flags of takeover.
 type takeoverFlags struct {
 	files       []string
 	rules       *clientcmd.ClientConfigLoadingRules
@@ -57,7 +57,7 @@ type takeoverFlags struct {
 func newTakeover() *cobra.Command {
 	f := takeoverFlags{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 	cmd := &cobra.Command{
-		Use: "takeover [VM...]", Short: "Take the VMs of a VM-Operator over",
+		Use: "takeover [VM...]", Short: "Take over the VMs of VM-Operator",
 		Long: takeoverText, Example: takeoverExamples, ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(cmd *cobra.Command, vms []string) error {
 			switch changes := f.apply || f.undo; {
@@ -71,11 +71,11 @@ func newTakeover() *cobra.Command {
 			case !changes && (f.stop || cmd.Flags().Changed("timeout")):
 				return cli.UsageError{Err: errors.New("--stop and --timeout are for --apply and --undo")}
 			case f.form != "text" && f.form != "json":
-				return cli.UsageError{Err: fmt.Errorf("-o %s: want text or json", f.form)}
+				return cli.UsageError{Err: fmt.Errorf("-o %s: must be text or json", f.form)}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, vms []string) error { return f.run(cmd, vms) },
+		RunE: func(cmd *cobra.Command, vms []string) error { return f.runTakeover(cmd, vms) },
 	}
 	p := cmd.Flags()
 	p.StringArrayVarP(&f.files, "filename", "f", nil,
@@ -96,34 +96,34 @@ func newTakeover() *cobra.Command {
 	return cmd
 }
 
-func (f *takeoverFlags) run(cmd *cobra.Command, vms []string) error {
+func (f *takeoverFlags) runTakeover(cmd *cobra.Command, vms []string) error {
 	var all []unstructured.Unstructured
 	var in *namespaceClient
 	var err error
 	if len(f.files) > 0 {
 		all, err = readResources(f.files, cmd.InOrStdin())
-	} else if in, err = f.connect(); err == nil {
-		all, err = in.list(cmd.Context())
+	} else if in, err = f.connectNamespace(); err == nil {
+		all, err = in.listObjects(cmd.Context())
 	}
 	if err != nil {
 		return err
 	}
 	if f.undo {
-		return in.undo(cmd, all, vms, f.stop, f.timeout)
+		return in.handBack(cmd, all, vms, f.stop, f.timeout)
 	}
 	n, err := takeover.Sort(all)
 	if err != nil {
 		return err
 	}
-	settings, found := configured(n.Config)
+	settings, found := readConfiguration(n.Config)
 	report := takeover.Assess(n, takeover.Options{
 		Settings: settings.Settings, Config: found,
 		Check: func(vm *v1.VirtualMachine, modules map[string]string) []takeover.Finding {
-			return checked(cmd, vm, modules)
+			return checkTypeOf(cmd, vm, modules)
 		},
 	})
 	if !f.apply {
-		if err := limit(report, vms); err != nil {
+		if err := limitReport(report, vms); err != nil {
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func (f *takeoverFlags) run(cmd *cobra.Command, vms []string) error {
 		fmt.Fprint(cmd.OutOrStdout(), text)
 		return err
 	case f.apply:
-		return in.apply(cmd, report, vms, f.stop, f.timeout)
+		return in.handOver(cmd, report, vms, f.stop, f.timeout)
 	case f.form == "json":
 		e := json.NewEncoder(cmd.OutOrStdout())
 		e.SetIndent("", "  ")
@@ -147,8 +147,8 @@ func (f *takeoverFlags) run(cmd *cobra.Command, vms []string) error {
 	return err
 }
 
-// limit leaves the VMs of some names in a report; all, if there are no names.
-func limit(r *takeover.Report, vms []string) error {
+// limitReport keeps only the named VMs in a report, or everything if vms is empty.
+func limitReport(r *takeover.Report, vms []string) error {
 	if len(vms) == 0 {
 		return nil
 	}
@@ -166,8 +166,8 @@ func limit(r *takeover.Report, vms []string) error {
 	return nil
 }
 
-// configured returns a configuration, and what there is to say of it.
-func configured(text string) (c manager.Config, found []takeover.Finding) {
+// readConfiguration returns a configuration and the findings about it.
+func readConfiguration(text string) (c manager.Config, found []takeover.Finding) {
 	c, warnings, err := manager.Parse(takeover.ConfigKey, []byte(text))
 	var faults yamlfile.Faults
 	switch {
@@ -203,9 +203,9 @@ func configured(text string) (c manager.Config, found []takeover.Finding) {
 	return c, found
 }
 
-// checked returns what the VM's type finds wrong with a VM. One in a registry isn't known here, nor is one in a
-// ConfigMap that isn't there.
-func checked(cmd *cobra.Command, vm *v1.VirtualMachine, modules map[string]string) (found []takeover.Finding) {
+// checkTypeOf returns the errors that the VM's type finds in a VM. It skips VM types in a registry, which are
+// unavailable here, and types in a missing ConfigMap.
+func checkTypeOf(cmd *cobra.Command, vm *v1.VirtualMachine, modules map[string]string) (found []takeover.Finding) {
 	of := vm.Spec.VMType
 	if of.Image != "" || modules == nil && of.ConfigMap != "" {
 		return nil
@@ -222,14 +222,14 @@ func checked(cmd *cobra.Command, vm *v1.VirtualMachine, modules map[string]strin
 	return found
 }
 
-// readResources reads documents of YAML. One that has the section /Manager is the configuration of a manager.
+// readResources reads YAML documents. A document with the section /Manager is the configuration of a manager.
 func readResources(files []string, stdin io.Reader) (all []unstructured.Unstructured, err error) {
 	for _, name := range files {
 		var text []byte
 		if name == "-" {
 			text, err = io.ReadAll(io.LimitReader(stdin, largestInput))
 		} else {
-			text, err = regular.ReadFile(name, largestInput)
+			text, err = readfile.ReadFile(name, largestInput)
 		}
 		if err != nil {
 			return nil, cli.UsageError{Err: fmt.Errorf("read resources: %w", err)}
@@ -270,7 +270,7 @@ func resourcesOf(content map[string]any, text string) (all []unstructured.Unstru
 	return nil
 }
 
-// largestInput is how much of a file is read, in bytes.
+// largestInput is the maximum number of bytes read from a file.
 const largestInput = 64 << 20
 
 func printReport(out io.Writer, r *takeover.Report) {

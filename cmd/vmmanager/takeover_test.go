@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 	"vmop/test/tier"
 )
 
@@ -198,6 +198,7 @@ func TestTakeover(t *testing.T) {
 
 // What the API server refuses with our definition of the resource blocks, and nothing else does.
 func TestTakeoverBlocksWhatIsRefused(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t, "privileged")
 	disks := func(name string, order int) string {

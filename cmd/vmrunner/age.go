@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// or returns the first text that is not empty.
-func or(texts ...string) string {
+// firstNonEmpty returns the first text that is not empty.
+func firstNonEmpty(texts ...string) string {
 	for _, text := range texts {
 		if text != "" {
 			return text
@@ -15,8 +15,8 @@ func or(texts ...string) string {
 	return ""
 }
 
-// age returns a duration in one or two units: "45s", "3m20s", "5h", "12d".
-func age(d time.Duration) string {
+// shortDuration formats a duration in one or two units: "45s", "3m20s", "5h", "12d".
+func shortDuration(d time.Duration) string {
 	seconds := int(max(d, 0).Seconds())
 	switch {
 	case seconds < 120:

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"vmop/cli/attach"
+	"vmop/internal/cli/attach"
 )
 
 // connected is printed on a terminal that shows the console.
@@ -14,9 +14,9 @@ func newConsole(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console [NAME]",
 		Short: "Show the guest's serial console and type on it",
-		Long: "console shows the serial console, beginning with the last 64 KiB of its output.\n" +
-			"On a terminal ^] disconnects; all other keys go to the guest. One client can type\n" +
-			"at a time; any number can watch.",
+		Long: "Show the serial console, starting with the last 64 KiB of its output, and type on it. On\n" +
+			"a terminal ^] disconnects; all other keys go to the guest. One client can type at a\n" +
+			"time; any number can watch.",
 	}
 	vm := aboutVM(f, cmd)
 	modes.Add(cmd, "; on a terminal, Ctrl-C disconnects, too")
@@ -25,7 +25,7 @@ func newConsole(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := vm.dial(cmd, args)
+		client, err := vm.dialRunner(cmd, args)
 		if err != nil {
 			return err
 		}

@@ -11,5 +11,5 @@ import (
 // What the documents have readers type is taken.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
-	pages.Require(t, "../..", "vmrunner", func() *cobra.Command { return newCommand() }, 150)
+	pages.Require(t, "../..", "vmrunner", func() *cobra.Command { return newRunnerCommand() }, 150)
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/config"
 	"vmop/runner/control"
 )
@@ -16,22 +19,22 @@ type flags struct {
 	config string
 	types  cli.TypeFlags
 	log    cli.LogFlags
-	// console is where the log goes beside the guest's console; nil if that isn't shown.
+	// console receives the log while the guest's console is shown; otherwise it is nil.
 	console *consoleLog
 }
 
-// newCommand returns the root command with all its verbs, for arguments that begin with run
-// with that one alone: to make the others takes a twentieth of the time until QEMU is executed.
+// newRunnerCommand returns the root command with all its verbs. If the arguments start with run, it adds only that
+// verb, because adding the others takes a twentieth of the time until QEMU is executed.
 //
 // See docs/decisions/0017-cobra.md.
-func newCommand(args ...string) *cobra.Command {
+func newRunnerCommand(args ...string) *cobra.Command {
 	var f flags
 	run := newRun(&f)
 	root := &cobra.Command{
 		Use:   "vmrunner",
-		Short: "Run one virtual machine with QEMU",
-		Long: "vmrunner runs the virtual machine that a configuration file describes.\n" +
-			"Without a verb it does the same as \"vmrunner run\".\n\n" + exitCodes,
+		Short: "Run virtual machines with QEMU",
+		Long: "Create and run virtual machines with QEMU.\n" +
+			"Without a verb, vmrunner does the same as \"vmrunner run\".\n\n" + exitCodes,
 		Args: cli.NoArguments,
 		RunE: run.RunE,
 	}
@@ -42,36 +45,47 @@ func newCommand(args ...string) *cobra.Command {
 	f.log.Add(root)
 	cli.CompleteFile(root, "config", "yaml", "yml", "json")
 	root.Flags().AddFlagSet(run.Flags())
-	root.AddGroup(&cobra.Group{ID: groupNamed, Title: "Manage the VMs of this computer:"},
-		&cobra.Group{ID: groupFile, Title: "Run a VM in the foreground:"},
-		&cobra.Group{ID: groupRunning, Title: "Manage running VMs:"},
-		&cobra.Group{ID: groupAuthors, Title: "Write VM types:"})
 	if len(args) > 0 && args[0] == run.Name() {
 		root.AddCommand(run)
+		groupVerbs(root)
 		return root
 	}
-	root.AddCommand(newList(&f), newCreate(&f), newConvert(), newGrant(), newStart(&f), newRestart(&f), newEdit(&f),
-		newDelete(&f), newAutostart(&f), newLog(&f), newDisk(&f), newImage(), newSnapshot(&f), newReclaim(&f))
+	root.AddCommand(newListCommand(&f), newCreate(&f), newConvert(), newGrant(), newStart(&f), newRestart(&f),
+		newEdit(&f),
+		newDelete(&f), newAutostart(&f), newLog(&f), newDiskCommand(&f), newImage(), newSnapshot(&f), newReclaim(&f))
 	root.AddCommand(newView(&f), newSSH(&f), newCopy(&f), newPortForward(&f))
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newTop(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button",
-			"reset restarts the machine immediately, without notice to the guest."),
+			"Restart the machine immediately, without notice to the guest."),
 		newAction(&f, control.Pause, "Pause the guest",
-			"pause stops the guest's CPUs, and thereby its clock, until resume."),
-		newAction(&f, control.Resume, "Resume a paused guest", "resume lets a paused guest continue."),
+			"Stop the guest's CPUs, and so its clock, until resume."),
+		newAction(&f, control.Resume, "Resume a paused guest", "Continue a paused guest."),
 		newFreeze(&f), newThaw(&f), newMigrate(&f), newReceive(&f),
 		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newDiff(&f), newPipe(&f), newVMType())
-	suggest(root)
+	suggestVerbs(root)
+	groupVerbs(root)
 	return root
 }
 
-// Groups of verbs in the help.
-const (
-	groupNamed   = "named"
-	groupFile    = "file"
-	groupRunning = "running"
-	groupAuthors = "authors"
-)
+// groupVerbs assigns the verbs to groups in the help, the common verbs first.
+func groupVerbs(root *cobra.Command) {
+	for _, g := range []struct{ title, verbs string }{
+		{"Common commands:", "create list start stop restart status edit delete"},
+		{"Use a guest:", "console view ssh cp port-forward screenshot vnc"},
+		{"Manage disks, images and snapshots:", "disk image snapshot"},
+		{"Examine VMs:", "diff events log plan ps top"},
+		{"Control a running VM:", "freeze pause reset resume thaw"},
+		{"Move VMs:", "convert migrate receive reclaim"},
+		{"Automate and extend:", "autostart init pipe qmp run vmtype"},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, verb := range root.Commands() {
+			if slices.Contains(strings.Fields(g.verbs), verb.Name()) {
+				verb.GroupID = g.title
+			}
+		}
+	}
+}
 
 // exitCodes are the exit codes, for the help.
 const exitCodes = `Exit codes:

@@ -12,7 +12,7 @@ import (
 // Help fits a terminal that is not much wider than usual.
 func TestHelpIsNarrow(t *testing.T) {
 	t.Parallel()
-	pages.RequireNarrow(t, newCommand())
+	pages.RequireNarrow(t, newRunnerCommand())
 }
 
 // What is made for run alone is what run is among all verbs.
@@ -24,6 +24,6 @@ func TestRunAlone(t *testing.T) {
 		require.Equal(t, []string{"web"}, rest)
 		return run.Long + run.UsageString()
 	}
-	require.Equal(t, usage(newCommand()), usage(newCommand("run", "web")))
-	require.Less(t, len(newCommand("run", "web").Commands()), 3) // version is another
+	require.Equal(t, usage(newRunnerCommand()), usage(newRunnerCommand("run", "web")))
+	require.Less(t, len(newRunnerCommand("run", "web").Commands()), 3) // version is another
 }

@@ -18,25 +18,25 @@ func completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra
 	if len(args) > 0 || given {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return names(config.HostEnv()), cobra.ShellCompDirectiveNoFileComp
+	return socketNames(config.HostEnv()), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeConfigured completes the NAME of a VM that is configured.
+// completeConfigured completes the NAME of a configured VM.
 func (f *flags) completeConfigured(
 	cmd *cobra.Command, args []string, _ string,
 ) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 || cmd.Flags().Changed("config") {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	all, err := f.inventory(cmd, nil)
+	all, err := f.openInventory(cmd, nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	found, _ := all.Configured() // what can be read is completed
+	found, _ := all.Configured() // complete the readable names
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeQMP completes [NAME] COMMAND with the commands that the VM's QEMU has.
+// completeQMP completes [NAME] COMMAND with the commands of the VM's QEMU.
 func (t *target) completeQMP(
 	cmd *cobra.Command, args []string, toComplete string,
 ) ([]string, cobra.ShellCompDirective) {
@@ -46,7 +46,7 @@ func (t *target) completeQMP(
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), queryTime)
 	defer cancel()
-	dir, err := t.find(cmd, args)
+	dir, err := t.findRuntimeDir(cmd, args)
 	if err != nil {
 		return nil, directive // the verb itself reports the error
 	}

@@ -18,22 +18,22 @@ import (
 
 	"golang.org/x/term"
 
-	"vmop/cli/attach"
+	"vmop/internal/cli/attach"
 	"vmop/runner/control"
 	"vmop/runner/prepare"
 )
 
-// restTime bounds the wait for output that is still in the socket.
+// restTime limits the wait for output that is still in the socket.
 const restTime = time.Second
 
-// longestNotice is how much of the end of the output is kept, in which the runner says who
-// has taken the console over.
+// longestNotice is the length of the end of the output that is kept, in bytes. It contains the runner's notice
+// that another client has taken over the console.
 const longestNotice = 256
 
-// longestLine is how much of an incomplete line is kept for --poweroff-on, in bytes.
+// longestLine is the maximum length of an incomplete line that is kept for --poweroff-on, in bytes.
 const longestLine = 4096
 
-// errReported is why a VM is powered off with --poweroff-on.
+// errReported is the reason for powering a VM off with --poweroff-on.
 var errReported = errors.New("a line of the console matched --poweroff-on")
 
 // consoleView shows the guest's serial console on the standard streams of this program.
@@ -50,13 +50,13 @@ type consoleView struct {
 	restore    func()
 
 	mu    sync.Mutex
-	conn  net.Conn      // that is shown; nil: detached
+	conn  net.Conn      // the console shown; nil: detached
 	done  chan struct{} // closed when its output has ended
-	again control.Mode  // by which Return attaches
+	again control.Mode  // mode that Return attaches with
 }
 
-// attach connects to the console of a VM that is about to run.
-func (c *consoleView) attach(ctx context.Context, vm *prepare.VM) error {
+// attachConsole connects to the console of a VM that is about to start.
+func (c *consoleView) attachConsole(ctx context.Context, vm *prepare.VM) error {
 	if vm.Plan.Socket("console") == "" {
 		return errors.New("the VM has no serial console: its type has none, or serialConsole.enabled is false")
 	}
@@ -65,7 +65,7 @@ func (c *consoleView) attach(ctx context.Context, vm *prepare.VM) error {
 		return err
 	}
 	c.open = func(mode control.Mode) (net.Conn, error) {
-		ctx, cancel := patient(context.WithoutCancel(ctx))
+		ctx, cancel := boundRequest(context.WithoutCancel(ctx))
 		defer cancel()
 		return client.Console(ctx, mode)
 	}
@@ -78,54 +78,53 @@ func (c *consoleView) attach(ctx context.Context, vm *prepare.VM) error {
 		if c.restore, err = attach.ConsoleMode(int(os.Stdin.Fd()), attach.InterruptProgram); err != nil {
 			return errors.Join(err, conn.Close())
 		}
-		c.print("Serial console of %s. ^] detaches, Ctrl-C asks the guest to power off.", vm.Spec.Name)
+		c.printNotice("Serial console of %s. ^] detaches, Ctrl-C asks the guest to power off.", vm.Spec.Name)
 		if c.out.shared && c.out.holds {
-			c.print("Meanwhile the log has only warnings; the rest follows when the console is left.")
+			c.printNotice("Meanwhile the log has only warnings; the rest follows when the console is left.")
 		}
 	}
-	c.show(conn)
+	c.showConn(conn)
 	if c.onTerminal {
 		go c.typeInto(os.Stdin)
 	}
 	return nil
 }
 
-// close shows the rest of the output and restores the terminal.
-func (c *consoleView) close() {
-	if conn, done := c.shown(); conn != nil {
-		rest(conn, done) // QEMU has ended, and with it the output
+// detachConsole shows the remaining output and restores the terminal.
+func (c *consoleView) detachConsole() {
+	if conn, done := c.shownConn(); conn != nil {
+		drainConn(conn, done) // QEMU has ended, and so has the output
 	}
-	c.out.leave()
+	c.out.endLine()
 	if c.restore != nil {
 		c.restore()
 	}
 }
 
-// print writes a line for the person at the terminal.
-func (c *consoleView) print(format string, args ...any) {
+// printNotice writes a line for the user at the terminal.
+func (c *consoleView) printNotice(format string, args ...any) {
 	fmt.Fprintf(consoleLines{c.out, true}, format+"\n", args...)
 }
 
-// rest reads what a connection still has, and closes it.
-func rest(conn net.Conn, done <-chan struct{}) {
+// drainConn reads the remaining output of a connection and closes it.
+func drainConn(conn net.Conn, done <-chan struct{}) {
 	select {
 	case <-done:
 	case <-time.After(restTime):
 	}
-	_ = conn.Close() // it was only read from
+	_ = conn.Close() // nothing can be lost: the connection was only read
 	<-done
 }
 
-// shown returns the connection that is shown, or nil.
-func (c *consoleView) shown() (conn net.Conn, done <-chan struct{}) {
+// shownConn returns the connection that is shown, or nil.
+func (c *consoleView) shownConn() (conn net.Conn, done <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.conn, c.done
 }
 
-// leave has a connection shown no more, and reports whether it was. Return then attaches by
-// a mode.
-func (c *consoleView) leave(conn net.Conn, again control.Mode) bool {
+// leaveConn stops showing a connection, and reports whether it was shown. Return then attaches with mode again.
+func (c *consoleView) leaveConn(conn net.Conn, again control.Mode) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != conn {
@@ -135,16 +134,16 @@ func (c *consoleView) leave(conn net.Conn, again control.Mode) bool {
 	return true
 }
 
-// missed reports whether no line of the console has matched --poweroff-on.
-func (c *consoleView) missed() bool { return c.until != nil && !c.matched.Load() }
+// missedPattern reports whether --poweroff-on is set and no line of the console has matched it.
+func (c *consoleView) missedPattern() bool { return c.until != nil && !c.matched.Load() }
 
-// show begins to copy the guest's output.
-func (c *consoleView) show(conn net.Conn) {
+// showConn starts to copy the guest's output.
+func (c *consoleView) showConn(conn net.Conn) {
 	done := make(chan struct{})
 	c.mu.Lock()
 	c.conn, c.done = conn, done
 	c.mu.Unlock()
-	c.out.show()
+	c.out.showConsole()
 	go func() {
 		defer close(done)
 		c.copyFrom(conn)
@@ -157,26 +156,26 @@ func (c *consoleView) copyFrom(conn net.Conn) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := conn.Read(buf)
-		if now, _ := c.shown(); now == conn {
+		if now, _ := c.shownConn(); now == conn {
 			_, _ = c.out.Write(buf[:n]) // the output may be closed
 		}
-		c.scan(buf[:n])
+		c.scanLines(buf[:n])
 		end = append(end, buf[:n]...)
 		end = end[max(0, len(end)-longestNotice):]
 		if err == nil {
 			continue
 		}
-		if c.onTerminal && control.TakenOver(end) && c.leave(conn, control.Take) {
+		if c.onTerminal && control.TakenOver(end) && c.leaveConn(conn, control.Take) {
 			_ = conn.Close() // it has ended
-			c.out.leave()
-			c.print("The VM keeps running. Return takes the console back, Ctrl-C asks the guest to power off.")
+			c.out.endLine()
+			c.printNotice("The VM keeps running. Return takes the console back, Ctrl-C asks the guest to power off.")
 		}
 		return
 	}
 }
 
-// scan matches --poweroff-on against whole lines.
-func (c *consoleView) scan(data []byte) {
+// scanLines matches --poweroff-on against whole lines.
+func (c *consoleView) scanLines(data []byte) {
 	if c.until == nil {
 		return
 	}
@@ -196,22 +195,21 @@ func (c *consoleView) scan(data []byte) {
 	}
 }
 
-// typeInto forwards what is typed. The detach key gives the console away, Return takes it
-// again.
+// typeInto forwards the user's input. The detach key releases the console, Return attaches again.
 func (c *consoleView) typeInto(in io.Reader) {
 	buf := make([]byte, 1024)
 	for {
 		n, err := in.Read(buf)
-		c.typed(buf[:n])
+		c.forwardKeys(buf[:n])
 		if err != nil {
 			return
 		}
 	}
 }
 
-// typed forwards keys, up to the detach key.
-func (c *consoleView) typed(keys []byte) {
-	conn, done := c.shown()
+// forwardKeys forwards keys, up to the detach key.
+func (c *consoleView) forwardKeys(keys []byte) {
+	conn, done := c.shownConn()
 	if conn == nil {
 		if bytes.ContainsAny(keys, "\r\n") {
 			c.attachAgain()
@@ -219,19 +217,20 @@ func (c *consoleView) typed(keys []byte) {
 		return
 	}
 	keys, _, detach := bytes.Cut(keys, []byte{attach.DetachKey})
-	_, _ = conn.Write(keys) // its end is noticed where it is read
-	if !detach || !c.leave(conn, control.Type) {
+	_, _ = conn.Write(keys) // copyFrom notices a closed connection
+	if !detach || !c.leaveConn(conn, control.Type) {
 		return
 	}
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // the runner closes the rest when another client may type
+		_ = half.CloseWrite() // the runner closes the other half when another client may type
 	}
-	rest(conn, done)
-	c.out.leave()
-	c.print("Detached; the VM keeps running. Return attaches again, Ctrl-C asks the guest to power off.")
+	drainConn(conn, done)
+	c.out.endLine()
+	c.printNotice("Detached; the VM keeps running. Return attaches again, Ctrl-C asks the guest to power off.")
 }
 
-// attachAgain shows the console again. Another client that has it keeps it at first.
+// attachAgain shows the console again. If another client is using it, it reports that, and the next Return takes
+// the console over.
 func (c *consoleView) attachAgain() {
 	c.mu.Lock()
 	mode := c.again
@@ -240,12 +239,12 @@ func (c *consoleView) attachAgain() {
 	var refused *control.AnswerError
 	switch {
 	case err == nil:
-		c.print("Attached again. ^] detaches, Ctrl-C asks the guest to power off.")
-		c.show(conn)
+		c.printNotice("Attached again. ^] detaches, Ctrl-C asks the guest to power off.")
+		c.showConn(conn)
 	case errors.As(err, &refused) && refused.Code == http.StatusLocked:
-		c.print("%v. Return takes it over, Ctrl-C asks the guest to power off.", err)
-		c.leave(nil, control.Take)
+		c.printNotice("%v. Return takes it over, Ctrl-C asks the guest to power off.", err)
+		c.leaveConn(nil, control.Take)
 	default:
-		c.print("The console can't be attached: %v", err)
+		c.printNotice("The console can't be attached: %v", err)
 	}
 }

@@ -13,31 +13,30 @@ import (
 	"golang.org/x/term"
 )
 
-// Bounds of what is kept while the console is shown.
+// Limits of the data kept while the console is shown.
 const (
-	longestPrompt = 4096 // of an incomplete line of the guest, in bytes
+	longestPrompt = 4096 // of the guest's incomplete line, in bytes
 	mostHeld      = 500  // log records
 )
 
-// A consoleLog writes the guest's console and the log. Where both are the same terminal, no
-// line of the guest is torn while the console is shown: records below the level warn are
-// held until it is left, and others get lines of their own, after which the incomplete line
-// of the guest is written again.
+// consoleLog writes the guest's console and the log. If both go to the same terminal, the log does not interrupt
+// the guest's lines while the console is shown. Records below the level warn are held until the console is left.
+// Other records are written on separate lines, and the guest's incomplete line is written again after them.
 type consoleLog struct {
 	console, log io.Writer
-	shared       bool // they are the same terminal
+	shared       bool // console and log use the same terminal
 	holds        bool // records below warn are held
 
 	mu      sync.Mutex
 	shown   bool
-	begun   bool   // the cursor is in a line of the guest
+	begun   bool   // the cursor is within a line of the guest
 	line    []byte // that line, unless it is too long
 	held    [][]byte
-	dropped int // of the oldest that were held
+	dropped int // number of dropped records, the oldest held
 }
 
-// newConsoleLog returns the consoleLog of the standard streams. holds says that records below
-// the level warn can wait until the console is left.
+// newConsoleLog returns the consoleLog of the standard streams. holds specifies whether records below the level
+// warn wait until the console is left.
 func newConsoleLog(holds bool) *consoleLog {
 	c := &consoleLog{console: os.Stdout, log: os.Stderr, holds: holds}
 	out, err := os.Stdout.Stat()
@@ -46,15 +45,15 @@ func newConsoleLog(holds bool) *consoleLog {
 	return c
 }
 
-// show begins to show the console.
-func (c *consoleLog) show() {
+// showConsole marks the console as shown.
+func (c *consoleLog) showConsole() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shown = true
 }
 
-// leave ends the guest's incomplete line, and writes what was held.
-func (c *consoleLog) leave() {
+// endLine ends the guest's incomplete line and writes the held records.
+func (c *consoleLog) endLine() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.begun && c.shared {
@@ -64,8 +63,8 @@ func (c *consoleLog) leave() {
 	c.writeHeld()
 }
 
-// release writes what was held, and holds nothing from now on.
-func (c *consoleLog) release() {
+// releaseHeld writes the held records and stops holding records.
+func (c *consoleLog) releaseHeld() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holds = false
@@ -81,11 +80,11 @@ func (c *consoleLog) writeHeld() {
 		all = append(fmt.Appendf(nil, "(%d earlier messages of the log are left out)\n", c.dropped), all...)
 	}
 	c.held, c.dropped = nil, 0
-	_, _ = c.between(all) // as a log does
+	_, _ = c.writeBetween(all) // like a log, ignore errors
 }
 
-// between writes whole lines.
-func (c *consoleLog) between(lines []byte) (int, error) {
+// writeBetween writes whole lines between the guest's output.
+func (c *consoleLog) writeBetween(lines []byte) (int, error) {
 	if !c.shown || !c.shared || !c.begun {
 		return c.log.Write(lines)
 	}
@@ -97,7 +96,7 @@ func (c *consoleLog) between(lines []byte) (int, error) {
 	return len(lines), err
 }
 
-// Write writes what the guest has.
+// Write writes the guest's output.
 func (c *consoleLog) Write(data []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +114,8 @@ func (c *consoleLog) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// consoleLines writes lines of the log or of this program to its terminal, held or at once.
+// consoleLines writes lines of the log or of this program to the terminal, either immediately or when the console
+// is left.
 type consoleLines struct {
 	*consoleLog
 
@@ -126,7 +126,7 @@ func (w consoleLines) Write(lines []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.urgent || !w.shown || !w.shared || !w.holds {
-		return w.between(lines)
+		return w.writeBetween(lines)
 	}
 	w.held = append(w.held, bytes.Clone(lines))
 	if len(w.held) > mostHeld {
@@ -136,11 +136,10 @@ func (w consoleLines) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// byUrgency is a handler that has two others write: records from the level warn on, and the
-// rest.
+// byUrgency is a handler that passes records from the level warn on to one handler, and the rest to another.
 type byUrgency struct{ urgent, other slog.Handler }
 
-func (h byUrgency) to(level slog.Level) slog.Handler {
+func (h byUrgency) handlerFor(level slog.Level) slog.Handler {
 	if level >= slog.LevelWarn {
 		return h.urgent
 	}
@@ -148,11 +147,11 @@ func (h byUrgency) to(level slog.Level) slog.Handler {
 }
 
 func (h byUrgency) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.to(level).Enabled(ctx, level)
+	return h.handlerFor(level).Enabled(ctx, level)
 }
 
 func (h byUrgency) Handle(ctx context.Context, r slog.Record) error {
-	return h.to(r.Level).Handle(ctx, r)
+	return h.handlerFor(r.Level).Handle(ctx, r)
 }
 
 func (h byUrgency) WithAttrs(attrs []slog.Attr) slog.Handler {

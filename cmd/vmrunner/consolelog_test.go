@@ -55,11 +55,11 @@ func TestNoLineOfTheGuestIsTorn(t *testing.T) {
 			word, text, _ := strings.Cut(step, " ")
 			switch word {
 			case "show":
-				c.show()
+				c.showConsole()
 			case "leave":
-				c.leave()
+				c.endLine()
 			case "release":
-				c.release()
+				c.releaseHeld()
 			case ">":
 				fmt.Fprint(c, text)
 			case "i":
@@ -79,7 +79,7 @@ func TestLittleIsKeptBesideTheConsole(t *testing.T) {
 	t.Parallel()
 	var screen bytes.Buffer
 	c, log := sharedTerminal(&screen, true)
-	c.show()
+	c.showConsole()
 	for i := range mostHeld + 3 {
 		log.Info("record", "number", i)
 	}
@@ -87,7 +87,7 @@ func TestLittleIsKeptBesideTheConsole(t *testing.T) {
 	screen.Reset()
 	log.Warn("between")
 	require.Equal(t, "\nlevel=WARN msg=between\n", screen.String())
-	c.leave()
+	c.endLine()
 	require.Contains(t, screen.String(), "(3 earlier messages of the log are left out)\nlevel=INFO msg=record number=3\n")
 }
 
@@ -97,10 +97,10 @@ func TestALogElsewhereIsWrittenAtOnce(t *testing.T) {
 	var screen, file bytes.Buffer
 	c, log := sharedTerminal(&screen, true)
 	c.shared, c.log = false, &file
-	c.show()
+	c.showConsole()
 	fmt.Fprint(c, "login: ")
 	log.Info("at once")
-	c.leave()
+	c.endLine()
 	require.Equal(t, "login: ", screen.String())
 	require.Equal(t, "level=INFO msg=\"at once\"\n", file.String())
 }

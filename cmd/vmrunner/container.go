@@ -11,38 +11,38 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"vmop/cli"
+	"vmop/internal/cli"
+	"vmop/internal/yamlfile"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/prepare"
 	"vmop/runner/status/k8s"
 	"vmop/vmstatus"
-	"vmop/yamlfile"
 )
 
-// terminationLog is the file from which the kubelet reads how a container ended.
+// terminationLog is the file in which the kubelet looks for the reason why a container ended.
 const terminationLog = "/dev/termination-log"
 
-// longestMessage is the length at which the kubelet cuts a termination message, in bytes.
+// longestMessage is the maximum length of a termination message, in bytes. The kubelet truncates longer messages.
 const longestMessage = 4096
 
-// lastTime bounds the report of the final status. It is a part of config.ForcedStop.
+// lastTime limits the report of the final status. It is part of config.ForcedStop.
 const lastTime = 4 * time.Second
 
-// container is the runner's surroundings in a cluster.
+// container describes the runner's environment in a cluster.
 type container struct {
 	account string // folder of the service account
 	message string // file for the termination message
 
-	grace    time.Duration // from TERM until the kubelet kills the container; 0: it is not killed
+	grace    time.Duration // from TERM until the kubelet kills the container; 0: never
 	control  *int          // port for the manager; nil: none
 	receive  *runner.Receive
 	reporter *k8s.Reporter // nil: not in a cluster
 	log      *slog.Logger
 }
 
-// enter finds out whether the runner is in a pod.
-func (c *container) enter(log *slog.Logger) error {
+// enterPod reads the environment of the runner, and detects whether it runs in a pod.
+func (c *container) enterPod(log *slog.Logger) error {
 	c.log = log
 	var err error
 	if c.grace, err = config.GracePeriod(os.Getenv); err != nil {
@@ -59,7 +59,7 @@ func (c *container) enter(log *slog.Logger) error {
 		c.receive = &runner.Receive{
 			Address: address, Migration: migration, Invitation: filepath.Join(os.TempDir(), "invitation"),
 			Copies: config.Copies(os.Getenv),
-			// The manager gives the invitation to the VM's other pod only, which may have another image.
+			// The manager gives the invitation only to the VM's other pod, which may have a different image.
 			TrustSource: true,
 		}
 	}
@@ -77,9 +77,8 @@ func (c *container) enter(log *slog.Logger) error {
 	return nil
 }
 
-// leave reports how the VM ended, or why it did not start, and waits until the cluster
-// has taken note of it.
-func (c *container) leave(ctx context.Context, opts runner.Options, outcome runner.Outcome, err error) {
+// leavePod reports how the VM ended, or why it did not start, and waits until the cluster has recorded the report.
+func (c *container) leavePod(ctx context.Context, opts runner.Options, outcome runner.Outcome, err error) {
 	if c.message != "" {
 		if err := os.WriteFile(c.message, c.lastWords(outcome, err), 0o644); err != nil {
 			c.log.Warn("cannot write the termination message", "err", err)
@@ -94,17 +93,12 @@ func (c *container) leave(ctx context.Context, opts runner.Options, outcome runn
 	c.reporter.Close(ctx)
 }
 
-// A termination is the JSON that describes how a runner ended, for operators of its pod.
-type termination struct {
-	Cause    vmstatus.Cause `json:"cause"`
-	Reason   string         `json:"reason,omitempty"`
-	ExitCode int            `json:"exitCode"`
-	Message  string         `json:"message"`
-}
-
-// lastWords returns the termination message: JSON of at most 4096 bytes.
+// lastWords returns the termination message: JSON of at most 4096 bytes that shows operators of the pod how the
+// runner ended.
 func (c *container) lastWords(outcome runner.Outcome, err error) []byte {
-	t := termination{Cause: outcome.Cause, Reason: outcome.Reason, ExitCode: exitCode(err), Message: outcome.String()}
+	t := vmstatus.Outcome{
+		Cause: outcome.Cause, Reason: outcome.Reason, ExitCode: exitCode(err), Message: outcome.String(),
+	}
 	if outcome.Output != "" {
 		t.Message += ": " + outcome.Output
 	}
@@ -135,8 +129,8 @@ func (c *container) lastWords(outcome runner.Outcome, err error) []byte {
 	}
 }
 
-// middleOut shortens a text to about most bytes by taking out its middle: the beginning
-// says what failed, and the end has the last output of the program.
+// middleOut shortens a text to about most bytes by removing the middle. The beginning names the failed action,
+// and the end contains the last output of the program.
 func middleOut(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/comingfrom"
-	"vmop/durable"
-	"vmop/regular"
+	"vmop/internal/atomicfile"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
+	"vmop/vmspec/convert"
 )
 
-const convertText = "convert reads another program's definition of a VM, and prints a configuration. On standard\n" +
+const convertText = "Read another program's definition of a VM, and print a configuration. On standard\n" +
 	"error it reports of each part of the definition what becomes of it:\n\n" +
 	"  kept     it is carried over\n" +
 	"  changes  it is different here, or left to the VM type\n" +
@@ -30,7 +30,7 @@ const convertExamples = `  virsh dumpxml --inactive web | vmrunner convert - > w
   vmrunner convert web.xml -o ~/.config/vmrunner/web.yaml
   vmrunner convert web.xml --bridge lan=br0 --without devices/hostdev`
 
-// conversion is what the flags of convert say.
+// conversion contains the flags of convert.
 type conversion struct {
 	from, to string
 	quiet    bool
@@ -41,55 +41,55 @@ type conversion struct {
 func newConvert() *cobra.Command {
 	var c conversion
 	cmd := &cobra.Command{
-		Use: "convert FILE", Short: "Make a configuration of another program's VM",
-		Long: fmt.Sprintf(convertText, strings.Join(formats(), ", ")), Example: convertExamples,
-		GroupID: groupNamed,
+		Use: "convert FILE", Short: "Convert another program's VM to a configuration",
+		Long: fmt.Sprintf(convertText, strings.Join(inputFormats(), ", ")), Example: convertExamples,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError{Err: errors.New("want one file; - is standard input")}
+				return cli.UsageError{Err: errors.New("convert requires one file; - is standard input")}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.runConversion(cmd, args[0]) },
 	}
 	p := cmd.Flags()
 	p.StringVar(&c.from, "from", "",
-		"whose definition it is: "+strings.Join(formats(), ", ")+"\n(default: as its content says)")
+		"whose definition it is: "+strings.Join(inputFormats(), ", ")+"\n(default: as its content says)")
 	p.StringVarP(&c.to, "output", "o", "", "write the configuration into this new `file`")
 	p.StringToStringVar(&c.bridges, "bridge", nil, "`network=bridge`: the host's bridge of a network that the definition\n"+
 		"names; may be repeated")
 	p.StringArrayVar(&c.without, "without", nil,
 		"leave out the part of this `path`, as the report has it; may be\nrepeated")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "report only what changes or blocks")
-	cli.CompleteFlag(cmd, "from", formats()...)
+	cli.CompleteFlag(cmd, "from", inputFormats()...)
 	cli.CompleteFile(cmd, "output", "yaml", "yml")
 	return cmd
 }
 
-// formats are the names of what can be read.
-func formats() []string {
+// inputFormats returns the names of the input formats.
+func inputFormats() []string {
 	var all []string
-	for _, format := range comingfrom.Formats() {
+	for _, format := range convert.Formats() {
 		all = append(all, string(format))
 	}
 	return all
 }
 
-func (c *conversion) run(cmd *cobra.Command, file string) error {
-	text, file, err := definition(cmd, file)
+func (c *conversion) runConversion(cmd *cobra.Command, file string) error {
+	text, file, err := readDefinition(cmd, file)
 	if err != nil {
 		return err
 	}
-	if c.from != "" && !slices.Contains(formats(), c.from) {
-		return cli.UsageError{Err: fmt.Errorf("--from %s: want one of %s", c.from, strings.Join(formats(), ", "))}
+	if c.from != "" && !slices.Contains(inputFormats(), c.from) {
+		return cli.UsageError{Err: fmt.Errorf("--from %s: must be one of %s", c.from,
+			strings.Join(inputFormats(), ", "))}
 	}
-	result, err := comingfrom.Convert(file, text, comingfrom.Options{
-		Format: comingfrom.Format(c.from), Without: c.without, Bridges: c.bridges,
+	result, err := convert.Convert(file, text, convert.Options{
+		Format: convert.Format(c.from), Without: c.without, Bridges: c.bridges,
 	})
 	if err != nil {
 		return err
 	}
-	c.report(cmd.ErrOrStderr(), result)
+	c.reportParts(cmd.ErrOrStderr(), result)
 	switch {
 	case result.Config == nil:
 		return errors.New("there is no configuration: see what \"blocks\"")
@@ -97,22 +97,22 @@ func (c *conversion) run(cmd *cobra.Command, file string) error {
 		_, err = cmd.OutOrStdout().Write(result.Config)
 		return err
 	}
-	if err := durable.Create(c.to, result.Config, configMode); err != nil {
+	if err := atomicfile.Create(c.to, result.Config, configMode); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil
 }
 
-// configMode is that of a configuration, which may have passwords of cloud-init.
+// configMode is the file mode of a configuration, which may contain passwords for cloud-init.
 const configMode = 0o600
 
-// definition returns a text, and by what its relative paths are to be understood.
-func definition(cmd *cobra.Command, file string) (text []byte, name string, err error) {
+// readDefinition returns the text of a definition, and the path that its relative paths refer to.
+func readDefinition(cmd *cobra.Command, file string) (text []byte, name string, err error) {
 	if file == "-" {
-		text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), comingfrom.LargestInput+1))
+		text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), convert.LargestInput+1))
 		file = "stdin"
 	} else {
-		text, err = regular.ReadFile(file, comingfrom.LargestInput)
+		text, err = readfile.ReadFile(file, convert.LargestInput)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("read the definition: %w", err)
@@ -121,10 +121,10 @@ func definition(cmd *cobra.Command, file string) (text []byte, name string, err 
 	return text, name, err
 }
 
-// report prints what becomes of each part.
-func (c *conversion) report(out io.Writer, r *comingfrom.Result) {
+// reportParts prints the effect of the conversion on each part.
+func (c *conversion) reportParts(out io.Writer, r *convert.Result) {
 	for _, f := range r.Findings {
-		if c.quiet && f.Effect != comingfrom.Changes && f.Effect != comingfrom.Blocks {
+		if c.quiet && f.Effect != convert.Changes && f.Effect != convert.Blocks {
 			continue
 		}
 		path := ""
@@ -137,5 +137,5 @@ func (c *conversion) report(out io.Writer, r *comingfrom.Result) {
 		}
 	}
 	fmt.Fprintf(out, "%s: %d kept, %d changed, %d dropped, %d blocking\n", r.Format,
-		r.Count(comingfrom.Kept), r.Count(comingfrom.Changes), r.Count(comingfrom.Dropped), r.Count(comingfrom.Blocks))
+		r.Count(convert.Kept), r.Count(convert.Changes), r.Count(convert.Dropped), r.Count(convert.Blocks))
 }

@@ -14,18 +14,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
 	"vmop/cloudinit"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
+	"vmop/internal/yamlfile"
 	"vmop/runner/config"
-	"vmop/runner/images"
 	"vmop/runner/inventory"
+	"vmop/runner/prepare/images"
 	"vmop/vmspec"
 	"vmop/vmtypes"
-	"vmop/yamlfile"
 )
 
-// creation is what the flags of create say.
+// creation contains the flags of create.
 type creation struct {
 	*flags
 	draft       inventory.Draft
@@ -35,12 +35,13 @@ type creation struct {
 	keep, fresh bool
 }
 
-const createText = "create writes ~/.config/vmrunner/NAME.yaml, or /etc/opt/vmrunner/NAME.yaml as root or with\n" +
-	"--system. On a terminal it asks for what no flag says; Return takes the suggestion, and -\n" +
-	"nothing. The configuration is checked before it is written, and shown. Disks that are\n" +
-	"given by their size are made at the first start, in the VM's data directory.\n\n" +
-	"--from copies a configuration instead; its relative paths keep their meaning.\n\n" +
-	"If a deleted VM of this name has left data, create needs --keep-data or --fresh."
+const createText = "Create the configuration ~/.config/vmrunner/NAME.yaml, or /etc/opt/vmrunner/NAME.yaml as\n" +
+	"root or with --system. On a terminal, create prompts for missing values: press Return to\n" +
+	"accept the default, or type - to leave a value empty. The configuration is checked,\n" +
+	"saved and shown. New disks are created at the first start, in the VM's data directory.\n\n" +
+	"--from copies an existing configuration instead. Relative paths still refer to the same\n" +
+	"files.\n\n" +
+	"If a deleted VM of this name left data behind, use --keep-data or --fresh."
 
 const createExamples = `  vmrunner create web --cpus 2 --ram 4GiB --disk 20GiB --cd ~/debian-12.iso
   vmrunner create web --image debian/12 --disk 20GiB
@@ -50,7 +51,7 @@ const createExamples = `  vmrunner create web --cpus 2 --ram 4GiB --disk 20GiB -
 func newCreate(f *flags) *cobra.Command {
 	c := &creation{flags: f}
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Make the configuration of a new VM", Long: createText, Example: createExamples,
+		Use: "create NAME", Short: "Create a VM", Long: createText, Example: createExamples,
 	}
 	f.oneVM(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -60,19 +61,18 @@ func newCreate(f *flags) *cobra.Command {
 	p.IntVar(&d.CPUs, "cpus", 0, "number of CPUs")
 	p.StringVar(&d.RAM, "ram", "", "`size` of the RAM, such as 4GiB")
 	p.StringArrayVar(&d.Disks, "disk", nil, "`size` of a new disk, or the path of an image; may be repeated")
-	p.StringVar(&d.Image, "image", "", "what the first disk is made of: a name such as debian/12, a `source` as of\n"+
-		"\"vmrunner image list --known\", a URL or a path")
+	p.StringVar(&d.Image, "image", "", "image for the first disk, a `source`: a name such as debian/12 (see\n\"vmrunner image list --known\"), a URL or a path")
 	p.StringVar(&d.CD, "cd", "", "medium of a CD drive: a `path` or URL")
 	p.StringVar(&d.Network, "network", "", "user, passt, tap, masquerade or none")
 	p.StringVar(&d.Display, "display", "vnc", "vnc (on a unix socket) or none")
-	p.StringVar(&d.User, "user", "", "`name` of a user that cloud-init makes in the guest (default with\n--image: yours)")
+	p.StringVar(&d.User, "user", "", "`name` of the user that cloud-init creates in the guest (default with\n--image: yours)")
 	p.StringVar(&c.keyFile, "ssh-key", "", "public key of that user, a `file` (default ~/.ssh/id_*.pub)")
 	p.StringArrayVar(&d.Settings, "set", nil, "`path=value` in the configuration, such as vm.bootMenu=true; may be\nrepeated")
 	p.StringVar(&c.from, "from", "", "copy this configuration `file`; - is standard input")
-	p.BoolVar(&d.System, "system", os.Geteuid() == 0, "make a VM of the computer, not of the user")
-	p.BoolVar(&c.dryRun, "dry-run", false, "print the configuration, and write nothing")
-	p.BoolVar(&c.keep, "keep-data", false, "use the data that a deleted VM of this name has left")
-	p.BoolVar(&c.fresh, "fresh", false, "remove the data that a deleted VM of this name has left")
+	p.BoolVar(&d.System, "system", os.Geteuid() == 0, "create a VM of the computer, not of the user")
+	p.BoolVar(&c.dryRun, "dry-run", false, "print the configuration without saving it")
+	p.BoolVar(&c.keep, "keep-data", false, "use the data of the deleted VM of this name")
+	p.BoolVar(&c.fresh, "fresh", false, "remove the data of the deleted VM of this name")
 	cmd.MarkFlagsMutuallyExclusive("keep-data", "fresh")
 	p.BoolVarP(&c.yes, "yes", "y", false, "don't ask on a terminal")
 	cli.CompleteFlag(cmd, "network", "user", "passt", "tap", "masquerade", "none")
@@ -80,18 +80,18 @@ func newCreate(f *flags) *cobra.Command {
 	cli.CompleteFile(cmd, "from", "yaml", "yml")
 	cli.CompleteFile(cmd, "cd", "iso")
 	if err := cmd.RegisterFlagCompletionFunc("image", completeImages); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // cannot happen: the flag exists
 	}
 	cli.CompleteFile(cmd, "ssh-key", "pub")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.Name = args[0]
-		return c.run(cmd)
+		return c.runCreation(cmd)
 	}
 	return cmd
 }
 
-func (c *creation) run(cmd *cobra.Command) error {
-	all, err := c.checking(cmd)
+func (c *creation) runCreation(cmd *cobra.Command) error {
+	all, err := c.checkingInventory(cmd)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *creation) run(cmd *cobra.Command) error {
 		}
 		return fmt.Errorf("%w; edit it by: vmrunner edit %s", err, c.draft.Name)
 	}
-	text, err := c.text(cmd, all)
+	text, err := c.configurationText(cmd, all)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (c *creation) run(cmd *cobra.Command) error {
 		printWarnings(cmd, review.Warnings)
 		return cli.WriteLine(cmd.OutOrStdout(), string(text))
 	}
-	data, err := c.data(cmd, all, text)
+	data, err := c.chooseData(cmd, all, text)
 	if err != nil {
 		return err
 	}
@@ -137,8 +137,9 @@ func printWarnings(cmd *cobra.Command, warnings []string) {
 	}
 }
 
-// data returns what is to be done with the data of a deleted VM, which is shown before it is removed.
-func (c *creation) data(cmd *cobra.Command, all *inventory.Inventory, text []byte) (inventory.Data, error) {
+// chooseData returns what to do with the data of a deleted VM of the same name. It shows the data before they are
+// removed.
+func (c *creation) chooseData(cmd *cobra.Command, all *inventory.Inventory, text []byte) (inventory.Data, error) {
 	review, err := all.ReviewNew(cmd.Context(), c.draft.Name, c.draft.System, text)
 	if err != nil || review.Leftover == nil {
 		return "", err
@@ -157,22 +158,22 @@ func (c *creation) data(cmd *cobra.Command, all *inventory.Inventory, text []byt
 	return inventory.FreshData, nil
 }
 
-// mayRemove shows the data of a deleted VM that are about to be removed, and asks on a terminal.
+// mayRemove shows a deleted VM's data that are about to be removed. On a terminal, it asks for confirmation.
 func (f *flags) mayRemove(cmd *cobra.Command, l *inventory.Leftover, yes bool) error {
 	what := cli.Printable(l.Dir) + ": " + cli.Printable(l.String())
 	if yes || !onTerminal() {
 		cmd.PrintErrln("removing", what)
 		return nil
 	}
-	ok, err := newQuestions(cmd).agree("Remove "+what+"?", false)
+	ok, err := newQuestions(cmd).askYesNo("Remove "+what+"?", false)
 	if err != nil || !ok {
 		return errors.Join(err, errors.New("nothing is removed"))
 	}
 	return nil
 }
 
-// text returns the configuration that is asked for.
-func (c *creation) text(cmd *cobra.Command, all *inventory.Inventory) ([]byte, error) {
+// configurationText returns the requested configuration.
+func (c *creation) configurationText(cmd *cobra.Command, all *inventory.Inventory) ([]byte, error) {
 	if cmd.Flags().Changed("cpus") && c.draft.CPUs < 1 {
 		return nil, cli.UsageError{Err: fmt.Errorf("--cpus %d: must be at least 1", c.draft.CPUs)}
 	}
@@ -184,7 +185,7 @@ func (c *creation) text(cmd *cobra.Command, all *inventory.Inventory) ([]byte, e
 				return nil, cli.UsageError{Err: fmt.Errorf("--from and --%s are mutually exclusive; use --set", flag)}
 			}
 		}
-		return c.copied(cmd)
+		return c.copyConfiguration(cmd)
 	}
 	user := ""
 	if c.draft.Image != "" && !cmd.Flags().Changed("user") { // an image has no password
@@ -193,21 +194,25 @@ func (c *creation) text(cmd *cobra.Command, all *inventory.Inventory) ([]byte, e
 	if c.yes || !onTerminal() {
 		c.draft.User = cmp.Or(c.draft.User, user)
 	} else {
-		if err := c.complement(cmd, all, user); err != nil {
+		if err := c.askMissing(cmd, all, user); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.complete(); err != nil {
+	if err := c.completeDraft(); err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
-	return all.Draft(c.draft)
+	if err := c.warnOfSize(cmd); err != nil {
+		return nil, err
+	}
+	text, err := all.Draft(c.draft)
+	return text, flagError(err, &c.draft)
 }
 
-func (c *creation) copied(cmd *cobra.Command) (text []byte, err error) {
+func (c *creation) copyConfiguration(cmd *cobra.Command) (text []byte, err error) {
 	if c.from == "-" {
 		text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), yamlfile.LargestFile))
 	} else {
-		text, err = regular.ReadFile(c.from, yamlfile.LargestFile)
+		text, err = readfile.ReadFile(c.from, yamlfile.LargestFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration to copy: %w", err)
@@ -215,26 +220,30 @@ func (c *creation) copied(cmd *cobra.Command) (text []byte, err error) {
 	return inventory.Copy(c.from, text, c.draft.Name, c.draft.Settings...)
 }
 
-// complete makes paths absolute, and reads the key.
-func (c *creation) complete() (err error) {
+// completeDraft makes paths absolute and reads the SSH key.
+func (c *creation) completeDraft() (err error) {
 	d := &c.draft
 	if err := c.completeImage(); err != nil {
 		return err
 	}
 	for i, disk := range d.Disks {
 		if _, e := vmspec.ParseBytes(disk); e != nil {
-			if d.Disks[i], err = existing(disk); err != nil {
+			if d.Disks[i], err = existingFile(disk); err != nil {
 				return fmt.Errorf("--disk %s is neither a size such as 20GiB nor an image: %w", disk, err)
 			}
 		}
 	}
 	if u, e := url.Parse(d.CD); d.CD != "" && (e != nil || u.Scheme == "") {
-		if d.CD, err = existing(d.CD); err != nil {
+		if d.CD, err = existingFile(d.CD); err != nil {
 			return fmt.Errorf("--cd: %w", err)
 		}
 	}
-	if d.Display == "none" {
+	switch d.Display {
+	case "none":
 		d.Display = ""
+	case "vnc", "spice":
+	default:
+		return fmt.Errorf("--display %s: must be vnc or none", d.Display)
 	}
 	if d.User == "" && c.keyFile != "" {
 		return errors.New("--ssh-key needs --user")
@@ -246,7 +255,7 @@ func (c *creation) complete() (err error) {
 	if file == "" {
 		return nil
 	}
-	text, err := regular.ReadFile(file, longestKey)
+	text, err := readfile.ReadFile(file, longestKey)
 	if err != nil {
 		return fmt.Errorf("read the public key: %w", err)
 	}
@@ -256,7 +265,7 @@ func (c *creation) complete() (err error) {
 	return nil
 }
 
-// ownName returns the name of this user, for one in the guest that isn't root.
+// ownName returns the name for a user in the guest: this user's name, unless that is root.
 func ownName() string {
 	if name := config.HostEnv().UserName; name != "root" {
 		return name
@@ -264,7 +273,7 @@ func ownName() string {
 	return "admin"
 }
 
-// completeImage checks the image before anything is written.
+// completeImage checks the image before any file is written.
 func (c *creation) completeImage() error {
 	d := &c.draft
 	if d.Image == "" {
@@ -285,23 +294,23 @@ func (c *creation) completeImage() error {
 	}
 	d.Image = source.Text
 	if len(d.Disks) > 0 && isSize(d.Disks[0]) != nil {
-		return fmt.Errorf("--disk %s: the first disk is made of --image, so want its size", d.Disks[0])
+		return fmt.Errorf("--disk %s: the first disk is created from --image, so use its size", d.Disks[0])
 	}
 	return nil
 }
 
-// longestKey bounds a public key, in bytes.
+// longestKey is the maximum size of a public key, in bytes.
 const longestKey = 16 << 10
 
-// existing returns the absolute path of a file that is there.
-func existing(file string) (string, error) {
-	if _, err := regular.Stat(file); err != nil {
+// existingFile returns the absolute path of an existing file.
+func existingFile(file string) (string, error) {
+	if _, err := readfile.Stat(file); err != nil {
 		return "", err
 	}
 	return filepath.Abs(file)
 }
 
-// publicKey returns the user's own public key; empty if there is none.
+// publicKey returns the file with the user's public key, or "".
 func publicKey() string {
 	for _, name := range []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"} {
 		file := filepath.Join(config.HostEnv().HomeDir, ".ssh", name)
@@ -312,9 +321,8 @@ func publicKey() string {
 	return ""
 }
 
-// complement completes the draft by the answers of a person, to all that no flag has said. user is
-// suggested.
-func (c *creation) complement(cmd *cobra.Command, all *inventory.Inventory, user string) error {
+// askMissing asks the user for the values that no flag has set. It suggests user as the name of the guest's user.
+func (c *creation) askMissing(cmd *cobra.Command, all *inventory.Inventory, user string) error {
 	q, d := newQuestions(cmd), &c.draft
 	var about vmtypes.Description
 	isType := func(answer string) (err error) {
@@ -323,7 +331,7 @@ func (c *creation) complement(cmd *cobra.Command, all *inventory.Inventory, user
 	}
 	isCount := func(answer string) error {
 		if n, err := strconv.Atoi(answer); err != nil || n < 1 {
-			return errors.New("want a number, at least 1")
+			return errors.New("must be a number, at least 1")
 		}
 		return nil
 	}
@@ -344,21 +352,21 @@ func (c *creation) complement(cmd *cobra.Command, all *inventory.Inventory, user
 		if cmd.Flags().Changed(question.flag) {
 			continue
 		}
-		answer, err := q.prompt(question.text, question.standard, question.check)
+		answer, err := q.promptUntil(question.text, question.standard, question.check)
 		if err != nil {
 			return err
 		}
 		*question.answer = answer
 	}
 	if cpus != "" {
-		d.CPUs, _ = strconv.Atoi(cpus) // it was checked
+		d.CPUs, _ = strconv.Atoi(cpus) // prompt has checked it
 	}
 	if disk != "" {
 		d.Disks = []string{disk}
 	}
 	if d.User != "" && c.keyFile == "" {
 		var err error
-		if c.keyFile, err = q.prompt("Public key of the user", publicKey(), isKey); err != nil {
+		if c.keyFile, err = q.promptUntil("Public key of the user", publicKey(), isKey); err != nil {
 			return err
 		}
 	}
@@ -374,17 +382,17 @@ func isKey(file string) error {
 	if file == "" {
 		return nil
 	}
-	_, err := existing(file)
+	_, err := existingFile(file)
 	return err
 }
 
-// askOptions asks for the options that the VM type declares: for those that it needs, and
-// if wanted for the others that are single values.
+// askOptions asks for the mandatory options of the VM type and, if the user agrees, for its optional options. It
+// skips lists, dicts and records.
 func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 	more := false
 	if slices.ContainsFunc(about.Options, func(o vmtypes.Option) bool { return !o.Mandatory }) {
 		var err error
-		if more, err = q.agree("Set options of the VM type "+about.Name+"?", false); err != nil {
+		if more, err = q.askYesNo("Set options of the VM type "+about.Name+"?", false); err != nil {
 			return err
 		}
 	}
@@ -399,14 +407,14 @@ func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 		if option.Default != nil {
 			standard = fmt.Sprint(option.Default)
 		}
-		answer, err := q.prompt(option.Name, standard, func(answer string) error {
+		answer, err := q.promptUntil(option.Name, standard, func(answer string) error {
 			switch {
 			case answer == "" && option.Mandatory:
 				return errors.New("the VM type needs it")
 			case answer != standard && option.Values != nil && !isOneOf(answer, option.Values):
-				return fmt.Errorf("want one of %v", option.Values)
+				return fmt.Errorf("must be one of %v", option.Values)
 			case answer != standard && option.Type == "int" && !isIn(answer, option.Minimum, option.Maximum):
-				return fmt.Errorf("want a number, %s", option.Range())
+				return fmt.Errorf("must be a number, %s", option.Range())
 			}
 			return nil
 		})
@@ -428,7 +436,7 @@ func isOneOf(text string, values []any) bool {
 	return slices.ContainsFunc(values, func(v any) bool { return fmt.Sprint(v) == text })
 }
 
-// isIn reports whether a text is a number within bounds; nil is none.
+// isIn reports whether a text is a number within bounds; nil means no bound.
 func isIn(text string, least, most *int64) bool {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return err == nil && (least == nil || n >= *least) && (most == nil || n <= *most)
@@ -451,7 +459,7 @@ func isDisk(text string) error {
 	if text == "" || isSize(text) == nil {
 		return nil
 	}
-	if _, err := existing(text); err != nil {
+	if _, err := existingFile(text); err != nil {
 		return fmt.Errorf("it is neither a size nor an image: %w", err)
 	}
 	return nil
@@ -461,6 +469,6 @@ func isMedium(text string) error {
 	if u, err := url.Parse(text); text == "" || err == nil && u.Scheme != "" {
 		return nil
 	}
-	_, err := existing(text)
+	_, err := existingFile(text)
 	return err
 }

@@ -7,18 +7,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
+	"vmop/internal/yamlfile"
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
+	"vmop/runner/config/follow"
 	"vmop/runner/control"
-	"vmop/runner/follow"
-	"vmop/runner/record"
 	"vmop/runner/status"
 	"vmop/vmtypes/policy"
-	"vmop/yamlfile"
 )
 
-// A forecast is what a running VM would do with another configuration.
+// forecast is the effect that another configuration would have on a running VM.
 type forecast struct {
 	Now   []status.Change `json:"now"`
 	Later []status.Change `json:"later"`
@@ -28,10 +28,10 @@ func newDiff(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use:   "diff NAME FILE",
-		Short: "Say what another configuration would change",
-		Long: "diff says what a running VM would do with the configuration in FILE, - is standard input: what\n" +
-			"it would take over at once, and what would await a restart. Nothing is changed. The exit code is\n" +
-			"1 if there is a difference.",
+		Short: "Show what another configuration would change",
+		Long: "Show what would change in a running VM if its configuration were FILE, or standard input\n" +
+			"(-): changes that take effect immediately, and changes that need a restart. Nothing is\n" +
+			"changed. The exit code is 1 if there is a difference.",
 		Example: "  vmrunner diff web new.yaml",
 	}
 	vm := aboutVM(f, cmd)
@@ -49,11 +49,11 @@ func newDiff(f *flags) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, file := vm.nameFirst(cmd, args)
-		dir, err := vm.find(cmd, name)
+		dir, err := vm.findRuntimeDir(cmd, name)
 		if err != nil {
 			return err
 		}
-		found, err := f.forecast(cmd, dir, file[0])
+		found, err := f.forecastChange(cmd, dir, file[0])
 		if err != nil {
 			return err
 		}
@@ -71,8 +71,8 @@ func newDiff(f *flags) *cobra.Command {
 	return cmd
 }
 
-// forecast returns what the VM in a runtime directory would do with the configuration in a file.
-func (f *flags) forecast(cmd *cobra.Command, dir, file string) (r forecast, err error) {
+// forecastChange returns the effect that the configuration in a file would have on the VM in a runtime directory.
+func (f *flags) forecastChange(cmd *cobra.Command, dir, file string) (r forecast, err error) {
 	limits, err := policy.Load(f.types.Policy)
 	if err != nil {
 		return r, err
@@ -105,7 +105,7 @@ func readAll(in io.Reader, file string) (text []byte, err error) {
 	if file == "-" {
 		text, err = io.ReadAll(io.LimitReader(in, yamlfile.LargestFile))
 	} else {
-		text, err = regular.ReadFile(file, yamlfile.LargestFile)
+		text, err = readfile.ReadFile(file, yamlfile.LargestFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
@@ -113,7 +113,7 @@ func readAll(in io.Reader, file string) (text []byte, err error) {
 	return text, nil
 }
 
-// printForecast prints what a change does, or would do.
+// printForecast prints the effect that a change has or would have.
 func printForecast(w io.Writer, f forecast) {
 	for _, part := range []struct {
 		title string

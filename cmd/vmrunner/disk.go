@@ -9,16 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/inventory"
 	"vmop/vmspec"
 )
 
-func newDisk(f *flags) *cobra.Command {
+func newDiskCommand(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "disk", Short: "Manage the disks of VMs", GroupID: groupNamed, Args: cli.NoArguments,
-		Long: "A disk is named by its serial number, by which the guest knows it as well: without one in the\n" +
-			"configuration it is the name of its file. \"vmrunner disk list\" shows it.",
+		Use: "disk", Short: "Manage the disks of VMs", Args: cli.NoArguments,
+		Long: "Manage the disks of VMs. DISK is the serial number that the guest sees. If the\n" +
+			"configuration sets no serial number, it is the file name. \"vmrunner disk list\" shows it.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskImport(f), newDiskResize(f), newDiskExport(f),
@@ -38,7 +38,7 @@ func newDiskList(f *flags) *cobra.Command {
 	cmd.Flags().BoolVar(&orphans, "orphans", false, "list the data of deleted VMs")
 	cmd.ValidArgsFunction = f.completeConfigured
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		all, err := f.inventory(cmd, nil)
+		all, err := f.openInventory(cmd, nil)
 		if err != nil {
 			return err
 		}
@@ -61,11 +61,14 @@ func newDiskList(f *flags) *cobra.Command {
 		}
 		rows := [][]string{{"VM", "DISK", "SIZE", "STORED", "SOURCE", "FILE"}}
 		for _, d := range list {
-			size := amount(d.Size)
+			size := formatBytes(d.Size)
 			if d.Missing {
 				size = "missing"
 			}
-			rows = append(rows, []string{d.VM, d.Name, size, amount(d.Stored), or(d.Source, "-"), d.File})
+			rows = append(rows, []string{
+				d.VM, d.Name, size, formatBytes(d.Stored), firstNonEmpty(d.Source, "-"),
+				d.File,
+			})
 		}
 		return errors.Join(cli.Table(cmd.OutOrStdout(), rows), err)
 	}
@@ -73,7 +76,7 @@ func newDiskList(f *flags) *cobra.Command {
 	return cmd
 }
 
-// listOrphans lists the data of deleted VMs, or of one.
+// listOrphans lists the data of all deleted VMs, or of the deleted VM in names.
 func listOrphans(cmd *cobra.Command, all *inventory.Inventory, names []string, form string) error {
 	list, err := all.Orphans(cmd.Context())
 	if err != nil {
@@ -92,7 +95,10 @@ func listOrphans(cmd *cobra.Command, all *inventory.Inventory, names []string, f
 	rows := [][]string{{"VM", "DISK", "SIZE", "STORED", "SOURCE", "FILE"}}
 	for _, l := range list {
 		for _, d := range l.Disks {
-			rows = append(rows, []string{l.VM, d.Name, amount(d.Size), amount(d.Stored), or(d.Source, "-"), d.File})
+			rows = append(rows, []string{
+				l.VM, d.Name, formatBytes(d.Size), formatBytes(d.Stored),
+				firstNonEmpty(d.Source, "-"), d.File,
+			})
 		}
 		if l.Others != nil {
 			rows = append(rows, []string{l.VM, "-", "-", "-", "-", l.Dir + ": " + strings.Join(l.Others, ", ")})
@@ -105,12 +111,13 @@ func listOrphans(cmd *cobra.Command, all *inventory.Inventory, names []string, f
 
 func newDiskCreate(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "create NAME [DISK…]", Short: "Make the disks of a VM that aren't there",
-		Long: "create makes the disks of a VM that have a size or a source, and aren't there, as the VM's first\n" +
-			"start would: of an image, which is fetched, or empty.",
+		Use: "create NAME [DISK…]", Short: "Create the missing disks of a VM",
+		Long: "Create the missing disks of a VM now instead of at its first start: from their images,\n" +
+			"which are fetched if needed, or empty. A disk needs a size or a source in the\n" +
+			"configuration.",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: f.completeDisk,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := f.checking(cmd)
+			all, err := f.checkingInventory(cmd)
 			if err != nil {
 				return err
 			}
@@ -119,10 +126,10 @@ func newDiskCreate(f *flags) *cobra.Command {
 			if len(args) > 1 {
 				which = args[1:]
 			}
-			made, err := all.MakeDisks(cmd.Context(), args[0], which, showing(shown))
+			made, err := all.MakeDisks(cmd.Context(), args[0], which, imageProgress(shown))
 			shown.End()
 			for _, d := range made {
-				cmd.PrintErrf("%s: %s, %s\n", cli.Printable(d.Name), cli.Printable(d.File), amount(d.Size))
+				cmd.PrintErrf("%s: %s, %s\n", cli.Printable(d.Name), cli.Printable(d.File), formatBytes(d.Size))
 			}
 			if made == nil && err == nil {
 				cmd.PrintErrln("there is nothing to make")
@@ -137,26 +144,26 @@ func newDiskImport(f *flags) *cobra.Command {
 	var checksum string
 	var replace bool
 	cmd := &cobra.Command{
-		Use: "import NAME DISK SOURCE", Short: "Make a disk of another image",
-		Long: "import makes a VM's disk of an image: of a file, whose path begins with / or ./, of a URL or of a\n" +
-			"name. The VM must not be running. The disk has the size of the configuration, if that has one.",
+		Use: "import NAME DISK SOURCE", Short: "Create a disk from an image",
+		Long: "Create a disk of a VM from an image: a file, with a path that begins with / or ./, a URL\n" +
+			"or a name. The VM must be stopped. The disk has the configured size, if there is one.",
 		Args: cobra.ExactArgs(3), ValidArgsFunction: f.completeDisk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			source, err := sourceOf(args[2], checksum)
 			if err != nil {
 				return err
 			}
-			all, err := f.checking(cmd)
+			all, err := f.checkingInventory(cmd)
 			if err != nil {
 				return err
 			}
 			shown := cli.NewProgress(cmd)
-			made, err := all.ImportDisk(cmd.Context(), args[0], args[1], source, replace, showing(shown))
+			made, err := all.ImportDisk(cmd.Context(), args[0], args[1], source, replace, imageProgress(shown))
 			shown.End()
 			if err != nil {
 				return err
 			}
-			cmd.PrintErrf("%s: %s, %s\n", cli.Printable(made.Name), cli.Printable(made.File), amount(made.Size))
+			cmd.PrintErrf("%s: %s, %s\n", cli.Printable(made.Name), cli.Printable(made.File), formatBytes(made.Size))
 			return nil
 		},
 	}
@@ -167,17 +174,17 @@ func newDiskImport(f *flags) *cobra.Command {
 
 func newDiskResize(f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use: "resize NAME DISK SIZE", Short: "Make a disk larger",
-		Long: "resize sets the size of a disk in the configuration of the VM. While the VM is running, the disk\n" +
-			"grows at once, else when it is started; the guest makes its partitions larger. No disk is made\n" +
-			"smaller.",
+		Use: "resize NAME DISK SIZE", Short: "Enlarge a disk",
+		Long: "Set the size of a disk in the VM's configuration. If the VM is running, the disk grows\n" +
+			"immediately, otherwise at the next start. Enlarge the partitions in the guest. A disk\n" +
+			"cannot shrink.",
 		Args: cobra.ExactArgs(3), ValidArgsFunction: f.completeDisk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			size, err := vmspec.ParseBytes(args[2])
 			if err != nil {
 				return cli.UsageError{Err: fmt.Errorf("%s is no size: %w", cli.Printable(args[2]), err)}
 			}
-			all, err := f.checking(cmd)
+			all, err := f.checkingInventory(cmd)
 			if err != nil {
 				return err
 			}
@@ -202,17 +209,17 @@ func newDiskExport(f *flags) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use: "export NAME DISK FILE", Short: "Copy a disk to a file",
-		Long: "export copies a disk of a VM that isn't running to a file, in the format qcow2 or raw.",
+		Long: "Copy a disk of a stopped VM to a file in qcow2 or raw format.",
 		Args: cobra.ExactArgs(3), ValidArgsFunction: f.completeDisk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "qcow2" && format != "raw" {
-				return cli.UsageError{Err: fmt.Errorf("--format %s: want qcow2 or raw", cli.Printable(format))}
+				return cli.UsageError{Err: fmt.Errorf("--format %s: must be qcow2 or raw", cli.Printable(format))}
 			}
 			to, err := filepath.Abs(args[2])
 			if err != nil {
 				return err
 			}
-			all, err := f.inventory(cmd, nil)
+			all, err := f.openInventory(cmd, nil)
 			if err != nil {
 				return err
 			}
@@ -232,7 +239,7 @@ func (f *flags) completeDisk(cmd *cobra.Command, args []string, word string) ([]
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	all, err := f.inventory(cmd, nil)
+	all, err := f.openInventory(cmd, nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/inventory"
 	"vmop/vmspec"
 )
 
-// attachTime is how long a guest may take to get a disk, or to release one.
+// attachTime is how long a guest may take to attach or release a disk.
 const attachTime = time.Minute
 
 func newDiskAttach(f *flags) *cobra.Command {
@@ -22,11 +22,13 @@ func newDiskAttach(f *flags) *cobra.Command {
 	var asRaw bool
 	limit := attachTime
 	cmd := &cobra.Command{
-		Use: "attach NAME [FILE]", Short: "Give a VM another disk", SuggestFor: []string{"add"},
-		Long: "attach adds a disk to the configuration of the VM, which keeps its comments: an image or a block\n" +
-			"device that is there, or a new image, of a size or made of another one. Without FILE that is in the\n" +
-			"VM's data directory. A guest that runs has the disk when the command returns; a Linux guest knows it\n" +
-			"as /dev/disk/by-id/virtio-SERIAL. If the disk can't be attached, the configuration is put back.",
+		Use: "attach NAME [FILE]", Short: "Attach a disk to a VM", SuggestFor: []string{"add"},
+		Long: "Attach a disk: an existing image or block device, or a new image (--size, --source).\n" +
+			"Without FILE, a new image is created in the VM's data directory. The disk is added to\n" +
+			"the configuration, which keeps its comments.\n\n" +
+			"If the VM is running, the guest has the disk when the command returns; in a Linux guest\n" +
+			"it is /dev/disk/by-id/virtio-SERIAL. If the disk cannot be attached, the configuration\n" +
+			"is restored.",
 		Example: "  vmrunner disk attach web --size 20GiB --serial data\n" +
 			"  vmrunner disk attach web ~/tools.qcow2 --read-only\n" +
 			"  vmrunner disk attach web --source debian/12",
@@ -43,7 +45,7 @@ func newDiskAttach(f *flags) *cobra.Command {
 	p.DurationVar(&limit, "timeout", limit, "how long the guest may take to get it")
 	cli.CompleteFlag(cmd, "format", "raw", "qcow2")
 	if err := cmd.RegisterFlagCompletionFunc("source", completeImages); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // cannot happen: the flag exists
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := completeDrive(&d, args[1:], size, source, checksum); err != nil {
@@ -69,7 +71,7 @@ func newDiskAttach(f *flags) *cobra.Command {
 	return cmd
 }
 
-// completeDrive completes a drive by what a user has typed.
+// completeDrive completes a drive from the command line.
 func completeDrive(d *vmspec.Drive, file []string, size, source, checksum string) (err error) {
 	if len(file) == 1 {
 		if d.File, err = filepath.Abs(file[0]); err != nil {
@@ -102,7 +104,7 @@ func tellAttached(cmd *cobra.Command, vm string, c inventory.DiskChange) {
 	}
 	cmd.PrintErrf("%s%s, %s", has, name, cli.Printable(c.Disk.File))
 	if c.Disk.Size > 0 {
-		cmd.PrintErrf(", %s", amount(c.Disk.Size))
+		cmd.PrintErrf(", %s", formatBytes(c.Disk.Size))
 	}
 	cmd.PrintErrln()
 	switch {
@@ -118,11 +120,13 @@ func tellAttached(cmd *cobra.Command, vm string, c inventory.DiskChange) {
 func newDiskDetach(f *flags) *cobra.Command {
 	limit := attachTime
 	cmd := &cobra.Command{
-		Use: "detach NAME DISK", Short: "Take a disk from a VM", SuggestFor: []string{"remove", "rm", "delete"},
-		Long: "detach removes a disk from the configuration of the VM, which keeps its comments. A guest that runs\n" +
-			"is asked to release it, and has done that when the command returns: unmount the disk first, for a\n" +
-			"Linux guest releases it though it is mounted. The disk's file stays. A disk that the VM was started\n" +
-			"with stays in the guest until the VM is restarted; the one that it boots from isn't detached.",
+		Use: "detach NAME DISK", Short: "Detach a disk from a VM", SuggestFor: []string{"remove", "rm", "delete"},
+		Long: "Detach a disk, and remove it from the configuration, which keeps its comments. Its file\n" +
+			"is kept.\n\n" +
+			"Unmount the disk first: a Linux guest releases even a mounted disk. If the VM is\n" +
+			"running, the guest has released the disk when the command returns. Disks that were\n" +
+			"present when the VM started stay in the guest until a restart. The boot disk cannot be\n" +
+			"detached.",
 		Args: cobra.ExactArgs(2), ValidArgsFunction: f.completeNameAndDisk,
 	}
 	cmd.Flags().DurationVar(&limit, "timeout", limit, "how long the guest may take to release it")
@@ -151,15 +155,15 @@ func newDiskDetach(f *flags) *cobra.Command {
 	return cmd
 }
 
-// changeDisk attaches or detaches a disk, and shows what it waits for.
+// changeDisk attaches or detaches a disk, and shows the reason if it must wait.
 func (f *flags) changeDisk(
 	cmd *cobra.Command, vm string, limit time.Duration,
 	do func(*inventory.Inventory, inventory.DiskRequest) (inventory.DiskChange, error),
 ) (c inventory.DiskChange, err error) {
 	if limit <= 0 {
-		return c, cli.UsageError{Err: fmt.Errorf("--timeout %s: want more than 0", limit)}
+		return c, cli.UsageError{Err: fmt.Errorf("--timeout %s: must be more than 0", limit)}
 	}
-	all, err := f.checking(cmd)
+	all, err := f.checkingInventory(cmd)
 	if err != nil {
 		return c, err
 	}

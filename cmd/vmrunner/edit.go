@@ -12,37 +12,37 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/printable"
+	"vmop/internal/cli"
+	"vmop/internal/printable"
 	"vmop/runner/inventory"
 	"vmop/runner/status"
 )
 
-// faultMark begins the lines that edit puts before a configuration with faults.
+// faultMark starts the lines with errors that edit inserts before an invalid configuration.
 const faultMark = "#! "
 
 func newEdit(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit NAME",
 		Short: "Change the configuration of a VM",
-		Long: "edit opens the configuration in $VISUAL or $EDITOR. It is saved if it has no faults; else it\n" +
-			"is opened again, with the faults in comments, which are removed. Close the editor without\n" +
-			"a change to give up. What a running VM takes over at once is printed, and what awaits a\n" +
-			"restart.",
+		Long: "Open the configuration in $VISUAL or $EDITOR, and save it if it is valid. Otherwise the\n" +
+			"editor opens again with the errors as comments, which are removed when you save. To\n" +
+			"cancel, close the editor without a change. edit prints which changes take effect\n" +
+			"immediately and which need a restart.",
 	}
 	f.oneVM(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		all, err := f.checking(cmd)
+		all, err := f.checkingInventory(cmd)
 		if err != nil {
 			return err
 		}
-		return edit(cmd, all, args[0])
+		return editUntilValid(cmd, all, args[0])
 	}
 	return cmd
 }
 
-// edit has the user edit a configuration until it has no faults, or they give up.
-func edit(cmd *cobra.Command, all *inventory.Inventory, name string) error {
+// editUntilValid lets the user edit a configuration until it is valid or the user gives up.
+func editUntilValid(cmd *cobra.Command, all *inventory.Inventory, name string) error {
 	before, err := all.Text(cmd.Context(), name)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func edit(cmd *cobra.Command, all *inventory.Inventory, name string) error {
 	}
 }
 
-// keepEdited keeps a text that can't be saved.
+// keepEdited stores a text that can't be saved in a temporary file.
 func keepEdited(cmd *cobra.Command, name string, text []byte) error {
 	kept, err := os.CreateTemp("", name+"-*.yaml")
 	if err != nil {
@@ -98,8 +98,8 @@ func keepEdited(cmd *cobra.Command, name string, text []byte) error {
 
 // runEditor runs the user's editor on a file.
 func runEditor(ctx context.Context, file string) error {
-	editor := or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
-	run := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, editor, file) // it may have arguments
+	editor := firstNonEmpty(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	run := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, editor, file) // editor may contain arguments
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := run.Run(); err != nil {
 		return fmt.Errorf("the editor %s (VISUAL, EDITOR): %w", editor, err)
@@ -107,7 +107,7 @@ func runEditor(ctx context.Context, file string) error {
 	return nil
 }
 
-// withFaults puts the faults before a text, in comments.
+// withFaults inserts the errors before a text, as comments.
 func withFaults(text []byte, fault error) []byte {
 	var b bytes.Buffer
 	for line := range strings.Lines(printable.Text(cli.Describe(fault))) {
@@ -128,7 +128,7 @@ func withoutFaults(text []byte) []byte {
 	return b.Bytes()
 }
 
-// tellReview prints what a change has done.
+// tellReview prints the effects of a change.
 func tellReview(cmd *cobra.Command, name string, r *inventory.Review) {
 	for _, w := range r.Warnings {
 		cmd.PrintErrln("warning:", w)

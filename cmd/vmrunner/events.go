@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/vmstatus"
@@ -21,19 +21,19 @@ func newEvents(f *flags) *cobra.Command {
 	var types []string
 	cmd := &cobra.Command{
 		Use:   "events [NAME]",
-		Short: "Follow what happens to a VM",
-		Long: "events prints each change of the status, and QEMU's events, until the VM has\n" +
-			"stopped. With -o json each line is an event of the control interface.",
+		Short: "Follow the events of a VM",
+		Long: "Print each change of the status and each QEMU event until the VM has stopped. With -o\n" +
+			"json each line is an event of the control interface.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().StringSliceVar(&types, "types", nil, "status, qmp or both")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, t := range types {
 			if t != control.TypeStatus && t != control.TypeQMP {
-				return cli.UsageError{Err: fmt.Errorf("--types %s: want status, qmp or both", t)}
+				return cli.UsageError{Err: fmt.Errorf("--types %s: must be status, qmp or both", t)}
 			}
 		}
-		client, err := vm.dial(cmd, args)
+		client, err := vm.dialRunner(cmd, args)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func newEvents(f *flags) *cobra.Command {
 		for {
 			e, err := events.Next()
 			switch {
-			case errors.Is(err, io.EOF), errors.As(err, new(cli.SignalError)): // Ctrl-C is the way to leave
+			case errors.Is(err, io.EOF), errors.As(err, new(cli.SignalError)): // the user leaves with Ctrl-C
 				return nil
 			case err != nil:
 				return err
@@ -78,7 +78,7 @@ func printEvent(w io.Writer, form string, e control.Event, before *status.Status
 	}
 	switch e.Type {
 	case control.TypeStatus:
-		for _, text := range news(before, e.Status) {
+		for _, text := range statusNews(before, e.Status) {
 			if err := line("status", text); err != nil {
 				return err
 			}
@@ -91,8 +91,8 @@ func printEvent(w io.Writer, form string, e control.Event, before *status.Status
 	return nil
 }
 
-// news describes what has changed in a status, one line each; before is nil for the first.
-func news(before, after *status.Status) []string {
+// statusNews describes the changes of a status, one line each; before is nil for the first status.
+func statusNews(before, after *status.Status) []string {
 	if after == nil {
 		return nil
 	}
@@ -108,14 +108,14 @@ func news(before, after *status.Status) []string {
 	add(before.State != after.State || before.Reason != after.Reason,
 		"%s (%s) %s", after.State, after.Reason, after.Message)
 	if after.State == vmstatus.StateStopped {
-		return all // the rest follows from it
+		return all // the end implies the other changes
 	}
 	add(before.QEMU.RunState != after.QEMU.RunState && after.QEMU.RunState != "",
 		"QEMU's run state: %s", after.QEMU.RunState)
 	for _, c := range after.Conditions {
 		old := before.Condition(c.Type)
 		switch c.Type {
-		case vmstatus.ConditionRunning, vmstatus.ConditionBooted: // the state covers them
+		case vmstatus.ConditionRunning, vmstatus.ConditionBooted: // the state implies them
 		default:
 			add(old.Status != c.Status && (old.Status != vmstatus.Unknown || c.Status == vmstatus.True),
 				"%s: %s (%s) %s", c.Type, c.Status, c.Reason, c.Message)
@@ -123,9 +123,10 @@ func news(before, after *status.Status) []string {
 	}
 	add(before.CPUs != after.CPUs, "CPUs: %d", after.CPUs)
 	add(before.RAM != after.RAM, "RAM: %d MiB", after.RAM>>20)
-	add(guestOf(before) != guestOf(after), "guest: %s", or(guestOf(after), "its agent has disconnected"))
-	add(addresses(before) != addresses(after) && after.Guest != nil, "addresses: %s", or(addresses(after), "none"))
-	add(before.LoggedInUser != after.LoggedInUser, "user: %s", or(after.LoggedInUser, "none"))
+	add(guestOf(before) != guestOf(after), "guest: %s", firstNonEmpty(guestOf(after), "its agent has disconnected"))
+	add(guestAddresses(before) != guestAddresses(after) && after.Guest != nil, "addresses: %s",
+		firstNonEmpty(guestAddresses(after), "none"))
+	add(before.LoggedInUser != after.LoggedInUser, "user: %s", firstNonEmpty(after.LoggedInUser, "none"))
 	add(before.LoginFailure != after.LoginFailure && after.LoginFailure != "",
 		"%s is not logged in: %s", after.WantedUser, after.LoginFailure)
 	add(len(before.Consoles) != len(after.Consoles), "consoles: %d", len(after.Consoles))
@@ -139,8 +140,8 @@ func news(before, after *status.Status) []string {
 	return all
 }
 
-// addresses are those of all the guest's interfaces.
-func addresses(s *status.Status) string {
+// guestAddresses returns the addresses of all the guest's interfaces.
+func guestAddresses(s *status.Status) string {
 	if s.Guest == nil {
 		return ""
 	}

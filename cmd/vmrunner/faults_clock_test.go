@@ -74,7 +74,7 @@ func (s *serial) moment(command string) time.Duration {
 func pack(t *testing.T, archive string, timeout time.Duration) {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-o",
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o",
 		filepath.Join(dir, "vmrunner"), ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()

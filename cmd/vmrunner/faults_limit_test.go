@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 	"vmop/qmp"
 	"vmop/test/invariants"
 	"vmop/test/tier"
@@ -109,7 +109,7 @@ func TestFault38LittleMemory(t *testing.T) {
 		{strings.Repeat("x", 8<<20), `the file has 8388608 bytes`},
 		{string(good) + strings.Repeat("# comment\n", 100_000), `reading the configuration again, as requested`},
 	} {
-		require.NoError(t, durable.Write(config, []byte(c.text), 0o600, durable.Volatile))
+		require.NoError(t, atomicfile.Write(config, []byte(c.text), 0o600, atomicfile.Volatile))
 		p.signal(syscall.SIGHUP)
 		p.await(c.says) // once: by then it may have read the file by itself
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"vmop/durable"
+	"vmop/internal/atomicfile"
 	"vmop/runner/control"
 	"vmop/test/invariants"
 	"vmop/test/wait"
@@ -149,11 +149,11 @@ func TestFault18MoreSignals(t *testing.T) {
 	config := filepath.Join(dir, "config.yaml")
 	good, err := os.ReadFile(config)
 	require.NoError(t, err)
-	require.NoError(t, durable.Write(config, []byte("a: 1\n"), 0o600, durable.Volatile))
+	require.NoError(t, atomicfile.Write(config, []byte("a: 1\n"), 0o600, atomicfile.Volatile))
 	p.await(`cannot be used.*unknown section`)
 	p.signal(syscall.SIGHUP) // a fault that was reported is reported again
 	p.await(`cannot be used.*unknown section`)
-	require.NoError(t, durable.Write(config, good, 0o600, durable.Volatile))
+	require.NoError(t, atomicfile.Write(config, good, 0o600, atomicfile.Volatile))
 	p.await(`configuration read`)
 	changed := unseen(t, config, "powerdownTimeout: 900", "powerdownTimeout:   1")
 	p.signal(syscall.SIGHUP)

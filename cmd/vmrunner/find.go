@@ -13,23 +13,23 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
+	"vmop/runner/adopt/lock"
+	"vmop/runner/adopt/record"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/inventory"
-	"vmop/runner/lock"
-	"vmop/runner/record"
 	"vmop/vmspec"
 )
 
-// target is the VM that a verb acts on, as the user has specified it.
+// target is the VM that a verb acts on, as specified by the user.
 type target struct {
 	flags      *flags
 	runtimeDir string
-	dataDir    string // as far as find knows it
+	dataDir    string // if find knows it
 }
 
-// aboutVM makes a verb take NAME, -c FILE or --runtime-dir.
+// aboutVM makes a verb accept NAME, -c FILE or --runtime-dir.
 func aboutVM(f *flags, cmd *cobra.Command) *target {
 	t := &target{flags: f}
 	cmd.Flags().StringVar(&t.runtimeDir, "runtime-dir", "", "runtime `folder` of the VM")
@@ -37,11 +37,11 @@ func aboutVM(f *flags, cmd *cobra.Command) *target {
 		cmd.Args = oneName
 	}
 	cli.CompleteFolder(cmd, "runtime-dir")
-	cmd.ValidArgsFunction, cmd.GroupID = completeNames, groupRunning
+	cmd.ValidArgsFunction = completeNames
 	return t
 }
 
-// oneName refuses more than the NAME of one VM.
+// oneName allows at most one NAME.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return cli.UsageError{Err: fmt.Errorf("%s takes one VM, got %q", cmd.CommandPath(), args)}
@@ -49,14 +49,14 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// dial connects to the runner of the VM.
-func (t *target) dial(cmd *cobra.Command, args []string) (*control.Client, error) {
-	dir, err := t.find(cmd, args)
+// dialRunner connects to the runner of the VM.
+func (t *target) dialRunner(cmd *cobra.Command, args []string) (*control.Client, error) {
+	dir, err := t.findRuntimeDir(cmd, args)
 	if err != nil {
 		return nil, err
 	}
 	client, err := inventory.Reach(cmd.Context(), dir, t.dataDir)
-	return client, orNoRunner(err, dir)
+	return client, t.explainTarget(cmd, args, orNoRunner(err, dir))
 }
 
 // dialDir connects to the runner of the VM in a runtime directory.
@@ -65,7 +65,7 @@ func dialDir(ctx context.Context, dir string) (*control.Client, error) {
 	return client, orNoRunner(err, dir)
 }
 
-// orNoRunner returns err, or that QEMU is running without a runner.
+// orNoRunner returns a noRunnerError if QEMU is running without a runner, otherwise err.
 func orNoRunner(err error, dir string) error {
 	if !errors.Is(err, control.ErrNotRunning) {
 		return err
@@ -82,7 +82,7 @@ func orNoRunner(err error, dir string) error {
 type noRunnerError struct {
 	pid  int // of QEMU
 	file string
-	lost bool // so is its data directory
+	lost bool // its data directory is also missing
 }
 
 func (e noRunnerError) Error() string {
@@ -94,9 +94,9 @@ func (e noRunnerError) Error() string {
 		e.pid, e.file)
 }
 
-// find returns the runtime directory of the VM: that of --runtime-dir, NAME, -c or the
-// default configuration, in this order.
-func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
+// findRuntimeDir returns the runtime directory of the VM. It uses --runtime-dir, NAME, -c or the default
+// configuration, in this order.
+func (t *target) findRuntimeDir(cmd *cobra.Command, args []string) (string, error) {
 	byFile := cmd.Flags().Changed("config")
 	switch {
 	case len(args) == 1 && (t.runtimeDir != "" || byFile), t.runtimeDir != "" && byFile:
@@ -106,7 +106,7 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	case len(args) == 1:
 		dir, err := byName(config.HostEnv(), args[0])
 		if errors.Is(err, control.ErrNotRunning) {
-			return t.hidden(cmd, args[0], err)
+			return t.hiddenRuntimeDir(cmd, args[0], err)
 		}
 		return dir, err
 	}
@@ -116,8 +116,8 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 		}
 	}
 	dir, dataDir, err := byConfig(t.flags.config)
-	if t.dataDir = dataDir; err != nil || !listens(dir) {
-		// The file has changed since; the VM that it has started may still be running.
+	if t.dataDir = dataDir; err != nil || !isListening(dir) {
+		// The file may have changed since it started a VM, which may still be running.
 		if started := record.StartedBy(t.flags.config); started != "" {
 			warnOfConfig(cmd, err)
 			t.dataDir = ""
@@ -126,12 +126,12 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	}
 	if !byFile && errors.Is(err, fs.ErrNotExist) {
 		return "", cli.UsageError{Err: fmt.Errorf("which VM? Specify NAME, -c FILE or --runtime-dir%s",
-			running(config.HostEnv()))}
+			runningVMs(config.HostEnv()))}
 	}
 	return dir, err
 }
 
-// byConfig returns the runtime directory and the data directory that a configuration leads to.
+// byConfig returns the runtime directory and the data directory that a configuration specifies.
 func byConfig(file string) (runtimeDir, dataDir string, err error) {
 	cfg, _, err := config.Load(file)
 	if err != nil {
@@ -147,8 +147,8 @@ func byConfig(file string) (runtimeDir, dataDir string, err error) {
 	return vmspec.Within(here, cfg.RuntimeDirectory(config.HostEnv())), dataDir, nil
 }
 
-// listens reports whether there is a control socket in a runtime directory.
-func listens(dir string) bool {
+// isListening reports whether a runtime directory contains a control socket.
+func isListening(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, control.SocketName))
 	return err == nil
 }
@@ -161,20 +161,20 @@ func warnOfConfig(cmd *cobra.Command, err error) {
 	}
 }
 
-// byName returns the runtime directory of the VM of a name.
+// byName returns the runtime directory of a VM by its name.
 func byName(env config.Env, name string) (string, error) {
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return "", cli.UsageError{Err: fmt.Errorf("%q is not a valid VM name", name)}
 	}
 	var dirs []string
-	for _, m := range machines(env) {
+	for _, m := range machinesWithSocket(env) {
 		if m.Name == name {
 			dirs = append(dirs, m.RuntimeDir)
 		}
 	}
 	switch len(dirs) {
 	case 0:
-		return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, running(env))
+		return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, runningVMs(env))
 	case 1:
 		return dirs[0], nil
 	}
@@ -182,22 +182,24 @@ func byName(env config.Env, name string) (string, error) {
 		name, len(dirs), strings.Join(dirs, " or "))}
 }
 
-// running lists the running VMs for an error message.
-func running(env config.Env) string {
-	if all := names(env); len(all) > 0 {
+// runningVMs lists the running VMs for an error message.
+func runningVMs(env config.Env) string {
+	if all := socketNames(env); len(all) > 0 {
 		return "; running VMs: " + strings.Join(all, ", ")
 	}
 	return "; no VM is running"
 }
 
-// names returns the names of the VMs that have a control socket.
-func names(env config.Env) []string {
+// socketNames returns the names of the VMs with a control socket.
+func socketNames(env config.Env) []string {
 	var all []string
-	for _, m := range machines(env) {
+	for _, m := range machinesWithSocket(env) {
 		all = append(all, m.Name)
 	}
 	return slices.Compact(all)
 }
 
-// machines returns the VMs that have a control socket.
-func machines(env config.Env) []config.Machine { return config.Machines(env, control.SocketName) }
+// machinesWithSocket returns the VMs with a control socket.
+func machinesWithSocket(env config.Env) []config.Machine {
+	return config.Machines(env, control.SocketName)
+}

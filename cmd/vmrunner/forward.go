@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/cli/attach"
+	"vmop/internal/cli"
+	"vmop/internal/cli/attach"
 )
 
 func newPortForward(f *flags) *cobra.Command {
@@ -14,12 +14,12 @@ func newPortForward(f *flags) *cobra.Command {
 	var stdio bool
 	cmd := &cobra.Command{
 		Use:   "port-forward NAME [HOST:]GUEST...",
-		Short: "Connect ports of this host with ports of the guest",
-		Long: "port-forward listens on TCP ports of this host, HOST or one that is free, and connects\n" +
-			"clients with the port GUEST of the guest, until Ctrl-C. The guest is reached through\n" +
-			"its user network, whatever ports its configuration has, by those that the configuration\n" +
-			"has for a passt network, by the address that it has in a masquerade network, or by one of\n" +
-			"a tap that its agent reports.",
+		Short: "Forward ports of this host to the guest",
+		Long: "Forward TCP ports of this host to ports of the guest until Ctrl-C. Without HOST a free\n" +
+			"port is used.\n\n" +
+			"A user network forwards to any port. A passt network forwards only to ports in its\n" +
+			"configuration. A masquerade network uses the guest's address, a tap network an address\n" +
+			"that the guest agent reports.",
 		Example: "  vmrunner port-forward web 8080:80 22\n" +
 			"  ssh -o ProxyCommand='vmrunner port-forward web 22 --stdio' joe@web",
 	}
@@ -38,7 +38,7 @@ func newPortForward(f *flags) *cobra.Command {
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		client, err := vm.dial(cmd, name)
+		client, err := vm.dialRunner(cmd, name)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func newPortForward(f *flags) *cobra.Command {
 	return cmd
 }
 
-// nameFirst splits off the NAME, unless the VM is specified in another way.
+// nameFirst splits off the NAME, unless the VM is specified by a flag.
 func (t *target) nameFirst(cmd *cobra.Command, args []string) (name, rest []string) {
 	if t.runtimeDir != "" || cmd.Flags().Changed("config") || len(args) == 0 {
 		return nil, args

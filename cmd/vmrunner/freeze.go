@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/control"
 	"vmop/runner/status"
 )
@@ -19,19 +19,19 @@ func newFreeze(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "freeze [NAME]",
 		Short: "Freeze the guest's file systems for a moment",
-		Long: "freeze has the guest agent write everything to the disks and keep programs from writing,\n" +
-			"until thaw, or until the time is over: the runner thaws them in any case. It exits with 1\n" +
-			"and says why if they are not frozen; then a copy of the disks is crash-consistent, as\n" +
-			"after a power cut.",
+		Long: "Freeze the guest's file systems for a consistent copy of the disks: the guest agent\n" +
+			"flushes them and blocks writes until thaw, or until the time is over. The runner thaws\n" +
+			"them in any case. If they cannot be frozen, the command exits with 1 and the reason, and\n" +
+			"a copy of the disks is only crash-consistent, as after a power cut.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().DurationVar(&limit, "time", limit, "thaw them after this time, at most 1m")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit <= 0 || limit > control.MaxFreezeTime {
-			return cli.UsageError{Err: fmt.Errorf("--time %s: want more than 0, at most %s", limit,
+			return cli.UsageError{Err: fmt.Errorf("--time %s: must be more than 0, at most %s", limit,
 				control.MaxFreezeTime)}
 		}
-		client, err := vm.dial(cmd, args)
+		client, err := vm.dialRunner(cmd, args)
 		if err != nil {
 			return err
 		}
@@ -61,15 +61,15 @@ func newThaw(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "thaw [NAME]",
 		Short: "Thaw the guest's file systems",
-		Long:  "thaw ends freeze, and returns when the guest agent has thawed the file systems.",
+		Long:  "End freeze. The command returns when the guest agent has thawed the file systems.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := vm.dial(cmd, args)
+		client, err := vm.dialRunner(cmd, args)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := patient(cmd.Context())
+		ctx, cancel := boundRequest(cmd.Context())
 		defer cancel()
 		a, err := client.Thaw(ctx)
 		if err != nil {
@@ -81,12 +81,13 @@ func newThaw(f *flags) *cobra.Command {
 	return cmd
 }
 
-// frozenOf describes file systems that are frozen: "Frozen for 3s, until 12:00:07".
+// frozenOf describes frozen file systems: "Frozen for 3s, until 12:00:07".
 func frozenOf(f *status.Frozen, now time.Time) string {
 	if f == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s for %s, until %s", f.State, age(now.Sub(f.Since)), f.Until.Local().Format(time.TimeOnly))
+	text := fmt.Sprintf("%s for %s, until %s", f.State, shortDuration(now.Sub(f.Since)),
+		f.Until.Local().Format(time.TimeOnly))
 	if f.Message != "" {
 		text += "; " + f.Message
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/runner/adopt/record"
 	"vmop/runner/control"
 	"vmop/runner/machine"
-	"vmop/runner/record"
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/test/invariants"

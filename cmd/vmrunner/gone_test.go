@@ -79,7 +79,7 @@ func TestARemovedRuntimeDirectoryIsMadeAgain(t *testing.T) {
 // adopts the VM. What the console needs is lost until the VM is started again, and the status says so.
 func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", obedient(t, true)...)
+	dir := folder(t, "standard", append(obedient(t, true), "display: {vnc: {}}")...)
 	first := start(t, dir, nil, "--console")
 	first.await(guest.ObedientSays)
 	first.await(`(?m)^0000000a$`)
@@ -90,6 +90,10 @@ func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
 	require.Equal(t, qemu, known(t, dir).QEMU.PID)
 	wait.Until(t, func() bool { return len(known(t, dir).Problems) > 0 })
 	require.Contains(t, known(t, dir).Problems[0].Message, "console.sock")
+	_, err := answers(t, dir).Console(t.Context(), control.Watch)
+	require.ErrorContains(t, err, "it works again when the VM has been restarted")
+	_, err = answers(t, dir).VNC(t.Context())
+	require.ErrorContains(t, err, "vnc.sock was removed while the VM is running")
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
 	next.await(`was made again`)
 	answers(t, dir)

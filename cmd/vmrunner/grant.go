@@ -8,7 +8,7 @@ import (
 	"vmop/vmspec"
 )
 
-// newGrant returns the verb that the unit calls as root, before the VM's own user runs the VM.
+// newGrant returns the verb that the systemd unit calls as root before the VM's own user runs the VM.
 func newGrant() *cobra.Command {
 	return &cobra.Command{
 		Use: "grant NAME", Short: "Let the user of a VM's service use the files of root", Hidden: true,

@@ -8,17 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/config"
-	"vmop/runner/images"
+	"vmop/runner/prepare/images"
 	"vmop/vmspec"
 )
 
 func newImage() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "image", Short: "Manage the images that disks are made of", GroupID: groupNamed, Args: cli.NoArguments,
-		Long: "An image that a disk is made of is fetched once, into a cache. Disks are copies of it, so an\n" +
-			"image can be removed at any time. It is given by a name, such as debian/12, or by its URL.",
+		Use: "image", Short: "Manage images for disks", Args: cli.NoArguments,
+		Long: "Manage the image cache. An image is fetched once and copied to each disk, so you can\n" +
+			"remove it at any time. IMAGE is a name, such as debian/12, or a URL.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newImageList(), newImagePull(), newImageRemove())
@@ -29,7 +29,7 @@ func newImageList() *cobra.Command {
 	var form string
 	var known bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the images in the cache, or those that have names", Args: cli.NoArguments,
+		Use: "list", Short: "List cached images, or images with names", Args: cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cache, err := images.NewCache(config.HostEnv())
@@ -41,7 +41,7 @@ func newImageList() *cobra.Command {
 			}
 			list, err := cache.Images()
 			if form != "table" || err != nil {
-				return errors.Join(cli.PrintValue(cmd.OutOrStdout(), form, some(list)), err)
+				return errors.Join(cli.PrintValue(cmd.OutOrStdout(), form, nonNilList(list)), err)
 			}
 			if list == nil {
 				cmd.PrintErrln("the cache has no image; vmrunner image list --known lists those that have names")
@@ -50,7 +50,7 @@ func newImageList() *cobra.Command {
 			rows := [][]string{{"IMAGE", "SIZE", "STORED", "FETCHED", "ID"}}
 			for _, i := range list {
 				fetched := i.Fetched.Local().Format("2006-01-02 15:04")
-				rows = append(rows, []string{i.Source, amount(i.Size), amount(i.Stored), fetched, i.ID})
+				rows = append(rows, []string{i.Source, formatBytes(i.Size), formatBytes(i.Stored), fetched, i.ID})
 			}
 			return cli.Table(cmd.OutOrStdout(), rows)
 		},
@@ -60,8 +60,8 @@ func newImageList() *cobra.Command {
 	return cmd
 }
 
-// some returns a list that isn't nil, for programs.
-func some[T any](list []T) []T { return append([]T{}, list...) }
+// nonNilList returns the list, or an empty list instead of nil, for JSON output.
+func nonNilList[T any](list []T) []T { return append([]T{}, list...) }
 
 func listKnown(cmd *cobra.Command, cache *images.Cache, form string) error {
 	list, err := images.Read(cache.Lists...)
@@ -78,7 +78,7 @@ func listKnown(cmd *cobra.Command, cache *images.Cache, form string) error {
 	return cli.Table(cmd.OutOrStdout(), rows)
 }
 
-// completeImages completes names of images.
+// completeImages completes image names.
 func completeImages(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	cache, err := images.NewCache(config.HostEnv())
 	if err != nil {
@@ -92,7 +92,7 @@ func completeImages(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// sourceOf returns the source that a user has typed; a path becomes absolute.
+// sourceOf returns the source in a user's input, with an absolute path.
 func sourceOf(text, checksum string) (images.Source, error) {
 	if faults := vmspec.CheckSource(text, checksum); faults != nil {
 		f := faults[0]
@@ -108,9 +108,9 @@ func sourceOf(text, checksum string) (images.Source, error) {
 func newImagePull() *cobra.Command {
 	var checksum string
 	cmd := &cobra.Command{
-		Use: "pull IMAGE", Short: "Fetch an image into the cache, or a newer one",
-		Long: "pull fetches an image, by its name or URL. One that is in the cache is fetched again, unless its\n" +
-			"publisher's checksum says that there is no other. Disks that were made of it stay as they are.",
+		Use: "pull IMAGE", Short: "Fetch or update an image in the cache",
+		Long: "Fetch an image into the cache. A cached image is fetched again unless the publisher's\n" +
+			"checksum shows that it is current. Existing disks stay unchanged.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			source, err := sourceOf(args[0], checksum)
@@ -125,7 +125,7 @@ func newImagePull() *cobra.Command {
 				return err
 			}
 			shown := cli.NewProgress(cmd)
-			fetched, err := cache.Pull(cmd.Context(), source, true, showing(shown))
+			fetched, err := cache.Pull(cmd.Context(), source, true, imageProgress(shown))
 			shown.End()
 			if err == nil && !fetched {
 				cmd.PrintErrln("the cache has what the publisher has")
@@ -142,7 +142,8 @@ func newImageRemove() *cobra.Command {
 	var everything bool
 	cmd := &cobra.Command{
 		Use: "remove IMAGE…", Short: "Remove images from the cache", SuggestFor: []string{"rm", "delete", "prune"},
-		Long: "remove removes images from the cache, by name, URL or ID. Disks that were made of them stay.",
+		Long: "Remove images from the cache by name, URL or ID. Disks that were created from them are\n" +
+			"kept.",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return cachedImages(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -163,7 +164,7 @@ func newImageRemove() *cobra.Command {
 				removed, err = append(removed, some...), errors.Join(err, e)
 			}
 			for _, image := range removed {
-				cmd.PrintErrln("removed:", cli.Printable(image.Source), amount(image.Stored))
+				cmd.PrintErrln("removed:", cli.Printable(image.Source), formatBytes(image.Stored))
 			}
 			return err
 		},

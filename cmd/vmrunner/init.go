@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/supervisor"
 )
 
@@ -16,13 +16,13 @@ func newInit(f *flags, run *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Run the VM as the first process of a container",
-		Long: "init starts \"vmrunner run\" with the same flags, and restarts it if it is killed,\n" +
-			"while the VM keeps running. It forwards signals, reaps orphaned processes, and exits\n" +
-			"when the runner does, with the same exit code.",
-		Args:    cli.NoArguments,
-		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Start \"vmrunner run\" with the same flags, and restart it if it is killed, while the VM\n" +
+			"keeps running. init forwards signals, reaps orphaned processes, and exits with the\n" +
+			"runner's exit code.",
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := f.logger()
+			log, err := f.newLogger()
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func newInit(f *flags, run *cobra.Command) *cobra.Command {
 			if err == nil && code != 0 {
 				return cli.ExitError{Code: code}
 			}
-			return f.logged(log, err)
+			return f.logFinalError(log, err)
 		},
 	}
 	cmd.Flags().AddFlagSet(run.Flags())

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/wait"
@@ -87,7 +87,7 @@ func TestInitKnowsHowQEMUEnded(t *testing.T) {
 		return pids
 	}
 	require.Len(t, qemu(), 1)
-	id, err := process.Identify(qemu()[0])
+	id, err := childprocess.Identify(qemu()[0])
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(id.PID, syscall.SIGTERM))
 	wait.Until(t, func() bool { return !id.Runs() })

@@ -15,21 +15,20 @@ import (
 	"vmop/runner/control"
 )
 
-// insistTime is the time between two Ctrl-C that end the VM at once.
+// insistTime is the maximum time between two Ctrl-C that end the VM immediately.
 const insistTime = 2 * time.Second
 
-// interrupts gives a person at a terminal what Ctrl-C is expected to do. The first one is a
-// signal to shut down, about which this says only what comes next.
+// interrupts gives a user at a terminal the expected effects of Ctrl-C. The first Ctrl-C is a signal to shut
+// down, and interrupts only explains the next step.
 type interrupts struct {
 	out    io.Writer
 	client func(context.Context) (*control.Client, error)
-	last   time.Time // of the second and the later ones
+	last   time.Time // of the second and later Ctrl-C
 	count  int
 }
 
-// insist follows Ctrl-C on a terminal, for a runner with a configuration file, until stop is
-// called.
-func insist(ctx context.Context, file string, out io.Writer) (stop func()) {
+// watchInterrupts handles Ctrl-C on a terminal for the runner of a configuration file, until stop is called.
+func watchInterrupts(ctx context.Context, file string, out io.Writer) (stop func()) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return func() {}
 	}
@@ -45,7 +44,7 @@ func insist(ctx context.Context, file string, out io.Writer) (stop func()) {
 	signal.Notify(signals, syscall.SIGINT)
 	go func() {
 		for range signals {
-			i.next(ctx, time.Now())
+			i.handleInterrupt(ctx, time.Now())
 		}
 	}()
 	return func() {
@@ -55,8 +54,8 @@ func insist(ctx context.Context, file string, out io.Writer) (stop func()) {
 	}
 }
 
-// next handles a Ctrl-C.
-func (i *interrupts) next(ctx context.Context, now time.Time) {
+// handleInterrupt handles a Ctrl-C.
+func (i *interrupts) handleInterrupt(ctx context.Context, now time.Time) {
 	i.count++
 	if i.count == 1 {
 		fmt.Fprintln(i.out, "\nThe guest is asked to shut down; the log says how long it has. Ctrl-C asks again; twice within "+
@@ -65,7 +64,7 @@ func (i *interrupts) next(ctx context.Context, now time.Time) {
 	}
 	force := now.Sub(i.last) < insistTime
 	i.last = now
-	ctx, cancel := patient(ctx)
+	ctx, cancel := boundRequest(ctx)
 	defer cancel()
 	client, err := i.client(ctx)
 	switch {

@@ -135,7 +135,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	})
 	shown, warning := shownBy(t, dir)
 	require.Contains(t, shown, machine)
-	require.Regexp(t, `^vmrunner: warning: .*1 fault in the configuration\n.*config\.yaml:\d+`, warning)
+	require.Regexp(t, `^vmrunner: warning: .*1 error in the configuration\n.*config\.yaml:\d+`, warning)
 	faulty.kill()
 
 	rewrite(t, dir, "name: [test", "name: test", "runtimeDir: run", "runtimeDir: elsewhere")
@@ -176,7 +176,7 @@ func TestVMIsLookedAfterWithoutItsPolicy(t *testing.T) {
 
 	third := start(t, dir, nil, "--vmtypes-policy", policy)
 	require.Equal(t, 2, third.exit(), "none is started")
-	require.Contains(t, third.out.String(), "1 fault in the policy for VM types\n")
+	require.Contains(t, third.out.String(), "1 error in the policy for VM types\n")
 }
 
 // shownBy returns what vmrunner status says of the VM of a configuration.

@@ -16,6 +16,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
@@ -45,7 +46,7 @@ func chance(t *testing.T, variable string, usual int) (count int, random *rand.R
 // VMOP_KILLS is how often, SEED repeats a run.
 func TestFault02KillsAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	count, random := chance(t, "VMOP_KILLS", 40)
+	count, random := chance(t, "VMOP_KILLS", tier.Rounds(60))
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "network: []", "useTpm: true",
 		"powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 1")
 	rewrite(t, dir, "  vmType: standard\n", "  vmType: standard\n  cloudInit: {}\n  resetCounter: 1\n")

@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"vmop/cli"
-	"vmop/cli/attach"
+	"vmop/internal/cli"
+	"vmop/internal/cli/attach"
 	"vmop/runner/control"
 	"vmop/runner/inventory"
 	"vmop/vmstatus"
 )
 
-// oneVM makes a verb take exactly the NAME of a VM that is configured.
+// oneVM makes a verb require the NAME of exactly one configured VM.
 func (f *flags) oneVM(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 || cmd.Flags().Changed("config") {
@@ -26,7 +26,7 @@ func (f *flags) oneVM(cmd *cobra.Command) {
 		}
 		return oneName(cmd, args)
 	}
-	cmd.ValidArgsFunction, cmd.GroupID = f.completeConfigured, groupNamed
+	cmd.ValidArgsFunction = f.completeConfigured
 }
 
 func newStart(f *flags) *cobra.Command {
@@ -35,36 +35,36 @@ func newStart(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start NAME",
 		Short: "Start a VM in the background",
-		Long: "start starts the VM that is configured by NAME, and returns when its guest is running.\n" +
-			"Where systemd has a service vmrunner@NAME for it, it is started by that; else it runs as\n" +
-			"a process of its own, which outlives the terminal and logs into runner.log in the VM's\n" +
-			"data directory. Ctrl-C ends a VM that is being started. To run a VM in the foreground:\n" +
-			"vmrunner run NAME.",
+		Long: "Start a VM in the background, and return when its guest is running. To run a VM in the\n" +
+			"foreground, use \"vmrunner run NAME\".\n\n" +
+			"If systemd has a service vmrunner@NAME, that service is started. Otherwise the VM runs\n" +
+			"as a process that outlives the terminal and logs to runner.log in the VM's data\n" +
+			"directory. Ctrl-C ends a VM that is still starting.",
 	}
 	f.oneVM(cmd)
-	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console then; ^] leaves it")
+	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console after the start; ^] leaves it")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the guest has booted, as its agent reports")
 	cmd.Flags().DurationVar(&limit, "timeout", 0, "limit for --wait (0: none)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit != 0 && !wait {
 			return cli.UsageError{Err: errors.New("--timeout needs --wait")}
 		}
-		all, err := f.checking(cmd)
+		all, err := f.checkingInventory(cmd)
 		if err != nil {
 			return err
 		}
 		if err := startShown(cmd, all, args[0]); err != nil {
 			return err
 		}
-		return f.started(cmd, all, args[0], console, wait, limit)
+		return f.afterStart(cmd, all, args[0], console, wait, limit)
 	}
 	return cmd
 }
 
-// preparingTime is how often a VM that is being started is asked what is being done.
+// preparingTime is the interval between status requests to a VM that is starting.
 const preparingTime = 500 * time.Millisecond
 
-// startShown starts a VM, and shows how far its disks have been made.
+// startShown starts a VM and shows the progress of creating its disks.
 func startShown(cmd *cobra.Command, all *inventory.Inventory, name string) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	done := make(chan struct{})
@@ -95,7 +95,7 @@ func startShown(cmd *cobra.Command, all *inventory.Inventory, name string) error
 	return withLog(err)
 }
 
-// withLog adds to the cause of a failed start where there is more.
+// withLog adds to the cause of a failed start how to see the rest of the log.
 func withLog(err error) error {
 	var failed *inventory.StartError
 	if !errors.As(err, &failed) || failed.ExitCode == 0 {
@@ -104,8 +104,8 @@ func withLog(err error) error {
 	return fmt.Errorf("%w\nfor the rest, run: vmrunner log %s", err, failed.Name)
 }
 
-// started is what is done with a VM that has been started.
-func (f *flags) started(
+// afterStart handles a VM that has been started: it prints notes, waits for the boot, or shows the console.
+func (f *flags) afterStart(
 	cmd *cobra.Command, all *inventory.Inventory, name string, console, wait bool, limit time.Duration,
 ) error {
 	vm, err := all.Find(cmd.Context(), name)
@@ -141,7 +141,7 @@ func (f *flags) started(
 	return attach.Console(cmd, client, control.Type, connected)
 }
 
-// awaitBoot waits until the guest's agent has answered.
+// awaitBoot waits until the guest agent has answered.
 func awaitBoot(ctx context.Context, client *control.Client, limit time.Duration) error {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -172,15 +172,15 @@ func newRestart(f *flags) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "restart NAME",
-		Short: "Stop a VM and start it again",
-		Long: "restart asks the guest to shut down, waits for that, and starts the VM again as \"start\"\n" +
-			"does: what awaits a restart takes effect. A VM that doesn't run is started. It is not\n" +
-			"stopped if its configuration has faults. To reboot the guest alone: vmrunner reset NAME.",
+		Short: "Restart a VM",
+		Long: "Shut the guest down and start the VM again, so that pending changes take effect. A\n" +
+			"stopped VM is started. A VM with an invalid configuration is not stopped. To reboot only\n" +
+			"the guest, use \"vmrunner reset NAME\".",
 	}
 	f.oneVM(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "end the VM without asking the guest to shut down")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		all, err := f.checking(cmd)
+		all, err := f.checkingInventory(cmd)
 		if err != nil {
 			return err
 		}
@@ -195,16 +195,16 @@ func newDelete(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete the configuration of a VM",
-		Long: "delete removes a VM's configuration, and its autostart. Disks and everything else in its\n" +
-			"data directory stay, unless --disks is given; what is left is printed. With --disks, delete also\n" +
-			"removes the data of a VM that was deleted before; \"vmrunner disk list --orphans\" lists them.",
+		Long: "Delete the configuration of a VM, and its autostart. Disks and other data are kept and\n" +
+			"listed. With --disks they are deleted, including the data of an earlier VM of this name.\n" +
+			"\"vmrunner disk list --orphans\" shows such data.",
 	}
 	f.oneVM(cmd)
 	cmd.Flags().BoolVar(&opts.Force, "force", false, "end the VM if it is running")
 	cmd.Flags().BoolVar(&opts.Disks, "disks", false, "delete its data directory too: disks, firmware variables, TPM")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask on a terminal")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		all, err := f.inventory(cmd, nil)
+		all, err := f.openInventory(cmd, nil)
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func newDelete(f *flags) *cobra.Command {
 			return err
 		}
 		if opts.Disks && !yes && onTerminal() {
-			ok, err := newQuestions(cmd).agree("Delete "+vm.File+" and everything in "+vm.DataDir+"?", false)
+			ok, err := newQuestions(cmd).askYesNo("Delete "+vm.File+" and everything in "+vm.DataDir+"?", false)
 			if err != nil || !ok {
 				return errors.Join(err, errors.New("nothing is deleted"))
 			}
@@ -232,7 +232,7 @@ func newDelete(f *flags) *cobra.Command {
 	return cmd
 }
 
-// deleteOrphan deletes the data of a VM that was deleted before; unknown is the error if there are none.
+// deleteOrphan deletes the data of a VM that was deleted earlier. It returns unknown if there are no such data.
 func (f *flags) deleteOrphan(
 	cmd *cobra.Command, all *inventory.Inventory, name string, disks, yes bool, unknown error,
 ) error {
@@ -255,9 +255,9 @@ func (f *flags) deleteOrphan(
 func newAutostart(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "autostart NAME on|off",
-		Short: "Start a VM with the computer, or not",
-		Long: "autostart has systemd start the VM with the computer, or a VM of a user with the user's\n" +
-			"first log-in; \"loginctl enable-linger\" makes that the start of the computer, too.",
+		Short: "Start a VM when the computer boots",
+		Long: "Start a VM with systemd when the computer boots. A VM of a user starts at the user's\n" +
+			"first log-in, or with \"loginctl enable-linger\" when the computer boots.",
 	}
 	f.oneVM(cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -273,7 +273,7 @@ func newAutostart(f *flags) *cobra.Command {
 		return f.completeConfigured(cmd, args, word)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		all, err := f.checking(cmd)
+		all, err := f.checkingInventory(cmd)
 		if err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ func newAutostart(f *flags) *cobra.Command {
 	return cmd
 }
 
-// onTerminal reports whether a person can be asked.
+// onTerminal reports whether the program can ask a user.
 func onTerminal() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
 }

@@ -7,22 +7,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
+	"vmop/internal/yamlfile"
 	"vmop/runner/inventory"
 	"vmop/runner/status"
 	"vmop/vmstatus"
-	"vmop/yamlfile"
 )
 
-// listItem is a VM in the output of list, for programs.
+// listItem is a VM in the JSON output of list.
 type listItem struct {
 	Name string `json:"name"`
-	// State is that of the runner, or a word of package inventory.
+	// State is the runner's state, or a state from package inventory.
 	State inventory.State `json:"state"`
-	// File is the configuration; Fault says why it can't be used.
+	// File is the configuration; Fault is the reason why it is unusable.
 	File  string `json:"file,omitempty"`
 	Fault string `json:"fault,omitempty"`
-	// System says that the VM is the computer's, and not the user's.
+	// System reports whether the VM belongs to the computer instead of the user.
 	System     bool           `json:"system,omitempty"`
 	Autostart  bool           `json:"autostart,omitempty"`
 	DataDir    string         `json:"dataDir,omitempty"`
@@ -32,7 +32,7 @@ type listItem struct {
 	Status     *status.Status `json:"status,omitempty"`
 }
 
-// listEnd is how the last run of a VM ended.
+// listEnd describes how the last run of a VM ended.
 type listEnd struct {
 	At      *time.Time     `json:"at,omitempty"`
 	Cause   vmstatus.Cause `json:"cause"`
@@ -57,19 +57,19 @@ func itemOf(vm inventory.VM) listItem {
 	return l
 }
 
-func newList(f *flags) *cobra.Command {
+func newListCommand(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List all VMs, whether they run or not",
-		Long: "list lists the VMs that are configured in ~/.config/vmrunner and /etc/opt/vmrunner, and\n" +
-			"those that run by a configuration from elsewhere. \"Active\" means that systemd runs the\n" +
-			"VM for another user, \"Failed\" that its service has failed. \"Stopped\" has in parentheses\n" +
-			"what has ended the last run, unless it was the guest or a user. ps lists only those that run.",
-		Args:    cli.NoArguments,
-		GroupID: groupNamed, ValidArgsFunction: cobra.NoFileCompletions,
+		Short: "List all VMs, running or stopped",
+		Long: "List the VMs configured in ~/.config/vmrunner and /etc/opt/vmrunner, and running VMs\n" +
+			"with a configuration from elsewhere. \"Active\" means that systemd runs the VM for another\n" +
+			"user, \"Failed\" that its service has failed. \"Stopped\" shows the cause in parentheses\n" +
+			"unless the guest or a user stopped the VM. To list only running VMs, use ps.",
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := f.inventory(cmd, nil)
+			all, err := f.openInventory(cmd, nil)
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func newList(f *flags) *cobra.Command {
 	return cmd
 }
 
-// inventoryRows returns the rows of the list.
+// inventoryRows returns the rows of the table.
 func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
 	head := []string{"NAME", "STATE", "CPUS", "RAM", "ADDRESS", "USER", "AGE"}
 	if wide {
@@ -116,10 +116,10 @@ func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
 		}
 		if s := vm.Status; s != nil {
 			row = []string{
-				vm.Name, stateOf(s), strconv.Itoa(s.CPUs), or(ramOf(s), "-"),
-				primary(s), or(s.LoggedInUser, "-"), uptime(s, now),
+				vm.Name, stateOf(s), strconv.Itoa(s.CPUs), firstNonEmpty(ramOf(s), "-"),
+				primaryAddress(s), firstNonEmpty(s.LoggedInUser, "-"), uptimeText(s, now),
 			}
-			vmType, guest = s.VMType, or(guestOf(s), "-")
+			vmType, guest = s.VMType, firstNonEmpty(guestOf(s), "-")
 		}
 		if vm.Ended != nil && !vm.Ended.Well() {
 			row[1] += " (" + string(vm.Ended.Cause) + ")"
@@ -132,22 +132,22 @@ func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
 			if vm.Service.Autostart {
 				autostart = "yes"
 			}
-			row = append(row, or(vmType, "-"), guest, autostart, or(vm.File, "-"))
+			row = append(row, firstNonEmpty(vmType, "-"), guest, autostart, firstNonEmpty(vm.File, "-"))
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// primary is the best address where the guest answers.
-func primary(s *status.Status) string {
+// primaryAddress returns the best address for reaching the guest.
+func primaryAddress(s *status.Status) string {
 	if len(s.Addresses) == 0 {
 		return "-"
 	}
 	return s.Addresses[0].Endpoint()
 }
 
-// printFaults prints what is wrong with configurations, after the list.
+// printFaults prints the errors of configurations after the list.
 func printFaults(cmd *cobra.Command, vms []inventory.VM) {
 	for _, vm := range vms {
 		var faults yamlfile.Faults

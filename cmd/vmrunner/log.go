@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/logging"
-	"vmop/regular"
+	"vmop/internal/javalogging"
+	"vmop/internal/readfile"
 )
 
-// logger returns the program's log, on standard error.
-func (f *flags) logger() (*slog.Logger, error) {
+// newLogger returns the program's log, on standard error.
+func (f *flags) newLogger() (*slog.Logger, error) {
 	level, err := f.log.ParseLevel()
 	if err != nil {
 		return nil, err
@@ -39,17 +39,17 @@ func (f *flags) loggerOf(level slog.Level) (*slog.Logger, error) {
 	return slog.New(byUrgency{urgent, other}), nil
 }
 
-// runnerLog returns the log of a runner. Its level is the one of logging.properties
-// beside the configuration, unless there is no such file or --log-level is given.
+// runnerLog returns the log of a runner. The level comes from logging.properties next to the configuration,
+// unless that file is missing or --log-level is given.
 func (f *flags) runnerLog(cmd *cobra.Command) (*slog.Logger, error) {
-	file := filepath.Join(filepath.Dir(f.config), logging.File)
-	text, err := regular.ReadFile(file, logging.LargestFile)
+	file := filepath.Join(filepath.Dir(f.config), javalogging.File)
+	text, err := readfile.ReadFile(file, javalogging.LargestFile)
 	if err != nil || cmd.Flags().Changed("log-level") {
-		return f.logger() // usually there is no such file
+		return f.newLogger() // the file is usually missing
 	}
-	levels, warnings := logging.Parse(file, string(text), logging.Runner, logging.Operator)
+	levels, warnings := javalogging.Parse(file, string(text), javalogging.Runner, javalogging.Operator)
 	level := slog.LevelInfo
-	if configured := levels.Of(logging.Runner, logging.Operator, ""); configured != nil {
+	if configured := levels.Of(javalogging.Runner, javalogging.Operator, ""); configured != nil {
 		level = *configured
 	}
 	log, err := f.loggerOf(level)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"vmop/logging"
+	"vmop/internal/javalogging"
 )
 
 // The file beside the configuration says what is logged, unless the command line
@@ -28,7 +28,7 @@ func TestLoggingPropertiesBesideTheConfiguration(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		if row.text != "" {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, logging.File), []byte(row.text), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, javalogging.File), []byte(row.text), 0o600))
 		}
 		f := flags{config: filepath.Join(dir, "config.yaml")}
 		var cmd cobra.Command

@@ -5,34 +5,36 @@
 //	vmrunner init -c FILE    runs it as PID 1 of a container, and restarts a killed runner
 //	vmrunner version         prints the version
 //
-// VMs have names, and configurations in ~/.config/vmrunner and /etc/opt/vmrunner; run and
-// plan take a NAME, too (package runner/inventory, docs/standalone.md):
+// VMs have names, and configurations in ~/.config/vmrunner and /etc/opt/vmrunner. run and plan also accept a NAME
+// (package runner/inventory, docs/tasks/standalone.md):
 //
-//	vmrunner list                            lists all VMs, whether they run or not
-//	vmrunner create|edit|delete NAME         makes, changes, deletes a configuration
-//	vmrunner convert FILE                    makes a configuration of another program's VM
-//	vmrunner start|restart NAME              by a service of systemd, or detached
-//	vmrunner disk|image VERB                 makes disks of images, and manages both
-//	vmrunner reclaim NAME                    gives up a guest that is lost in a migration
-//	vmrunner autostart NAME on|off           has systemd start it with the computer
+//	vmrunner list                            lists all VMs, running or not
+//	vmrunner create|edit|delete NAME         creates, changes, deletes a configuration
+//	vmrunner convert FILE                    converts another program's VM to a configuration
+//	vmrunner start|restart NAME              starts a VM as a systemd service, or detached
+//	vmrunner disk|image VERB                 creates disks from images, and manages both
+//	vmrunner reclaim NAME                    abandons a guest that was lost in a migration
+//	vmrunner autostart NAME on|off           lets systemd start it with the computer
 //
-// run exits with 0 if the guest or the user ended the VM; with 2 for wrong usage or a
-// configuration that is missing or invalid; with 3 if the VM is already running; with 1
-// or QEMU's own code if the VM failed; and with 128 plus the number of the signal that
-// ended it before the guest was started.
+// Exit codes of run:
 //
-// The other verbs send a request to the runner of a running VM, over its control socket:
+//   - 0: the guest or the user ended the VM
+//   - 1 or QEMU's own code: the VM failed
+//   - 2: wrong usage, or the configuration is missing or invalid
+//   - 3: the VM is already running
+//   - 128 plus the number of a signal: the signal ended it before the guest was started
+//
+// The other verbs send a request to the runner of a running VM over its control socket:
 //
 //	vmrunner ps                              lists the VMs of this user
 //	vmrunner status|events NAME              shows its status, follows its changes
 //	vmrunner stop|reset|pause|resume NAME    acts on the VM
 //	vmrunner console|vnc|screenshot NAME     connects to the guest's serial port and screen
 //	vmrunner view|ssh|port-forward NAME      opens the screen, a log-in, ports of the guest
-//	vmrunner migrate NAME --to FILE          moves the guest to a runner that waits (vmrunner receive)
+//	vmrunner migrate NAME --to FILE          moves the guest to a waiting runner (vmrunner receive)
 //	vmrunner qmp NAME COMMAND                sends a command of QEMU's protocol
 //
-// They exit with 0 on success, with 2 for wrong usage, with 3 if the VM is not running,
-// and with 1 after any other failure.
+// They exit with 0 on success, 2 for wrong usage, 3 if the VM is not running, and 1 after any other failure.
 package main
 
 import (
@@ -48,24 +50,24 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"vmop/cli"
-	"vmop/confine"
-	"vmop/loopback"
-	"vmop/outbound"
+	"vmop/internal/cli"
+	"vmop/internal/confine"
+	"vmop/internal/loopback"
+	"vmop/internal/outbound"
+	"vmop/internal/yamlfile"
 	"vmop/runner"
 	"vmop/runner/control"
 	"vmop/runner/supervisor"
 	"vmop/vmtypes/evaluate"
-	"vmop/yamlfile"
 )
 
 func main() {
-	confine.Serve(loopback.Deny)              // if this is a process that confines itself
-	evaluate.Serve(context.Background(), nil) // if this is such a process
+	confine.Serve(loopback.Deny)              // if this process confines itself
+	evaluate.Serve(context.Background(), nil) // if this process evaluates types
 	loopback.Serve(func(to netip.AddrPort) bool { return outbound.Rule{}.Check(to) != nil })
 	ctx, stop := untilSignal(context.Background())
-	root := newCommand(os.Args[1:]...)
-	root.PersistentPreRun = func(*cobra.Command, []string) { harden() }
+	root := newRunnerCommand(os.Args[1:]...)
+	root.PersistentPreRun = func(*cobra.Command, []string) { hardenProcess() }
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil && !errors.As(err, new(loggedError)) && !errors.As(err, new(cli.ExitError)) {
@@ -74,26 +76,24 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
-// harden protects what this process and QEMU create: files and sockets are accessible to
+// hardenProcess protects what this process and QEMU create: files and sockets are accessible to
 // this user only, and no descriptor that the parent process left open reaches QEMU.
-func harden() {
+func hardenProcess() {
 	unix.Umask(0o077)
-	// Before Linux 5.11 they stay open.
+	// Before Linux 5.11, CloseRange fails and the descriptors stay open.
 	_ = unix.CloseRange(firstInherited, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
 // firstInherited is the first descriptor that is not a standard stream.
 const firstInherited = 3
 
-// loggedError is an error that is in the log already. A JSON log is read by programs,
-// which expect everything in it.
+// loggedError is an error that is already in the log. Programs read a JSON log and expect all messages in it.
 type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }
 
-// untilSignal returns a context that is done at the first TERM or INT, or immediately if
-// an earlier runner of this VM received one. Further signals have no effect: the guest
-// is already being shut down.
+// untilSignal returns a context that is done at the first TERM or INT, or immediately if an earlier runner of
+// this VM received such a signal. Further signals have no effect, because the guest is already being shut down.
 func untilSignal(parent context.Context) (context.Context, func()) {
 	if asked := supervisor.AskedToStop(); asked != 0 {
 		ctx, cancel := context.WithCancelCause(parent)
@@ -103,8 +103,8 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 	return cli.UntilSignal(parent)
 }
 
-// hangUps returns a channel that receives when HUP arrives, the signal to reload the
-// configuration. A signal that arrives before the channel is read is kept.
+// hangUps returns a channel that receives on HUP, the signal to reload the configuration. A signal that arrives
+// before the channel is read is kept.
 func hangUps() (received <-chan struct{}, stop func()) {
 	signals, out := make(chan os.Signal, 1), make(chan struct{}, 1)
 	signal.Notify(signals, syscall.SIGHUP)
@@ -112,7 +112,7 @@ func hangUps() (received <-chan struct{}, stop func()) {
 		for range signals {
 			select {
 			case out <- struct{}{}:
-			default: // one is pending already
+			default: // a signal is already pending
 			}
 		}
 	}()

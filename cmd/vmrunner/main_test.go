@@ -12,12 +12,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
-	"vmop/cli"
-	"vmop/process"
+	"vmop/internal/childprocess"
+	"vmop/internal/cli"
+	"vmop/internal/yamlfile"
 	"vmop/runner"
 	"vmop/runner/machine"
 	"vmop/vmstatus"
-	"vmop/yamlfile"
 )
 
 // The program is on the PATH of scripts and tests.
@@ -83,11 +83,11 @@ func TestExitCodes(t *testing.T) {
 		{"all is well", nil, 0},
 		{"QEMU's own code", outcomeError{runner.Outcome{Outcome: machine.Outcome{
 			Cause: vmstatus.CauseCrashed,
-			Exit:  process.Exit{Code: 42},
+			Exit:  childprocess.Exit{Code: 42},
 		}}}, 42},
 		{"QEMU was killed", outcomeError{runner.Outcome{Outcome: machine.Outcome{
 			Cause: vmstatus.CauseKilled,
-			Exit:  process.Exit{Code: -1, Signal: syscall.SIGKILL},
+			Exit:  childprocess.Exit{Code: -1, Signal: syscall.SIGKILL},
 		}}}, 137},
 		{"TERM before the guest ran", fmt.Errorf("stopped while the VM was being started: %w",
 			cli.SignalError{Signal: syscall.SIGTERM}), 143},

@@ -9,31 +9,32 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
 	"vmop/runner"
 	"vmop/runner/control"
-	"vmop/runner/handover"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/status"
 	"vmop/vmspec"
+	"vmop/vmstatus"
 	"vmop/vmtypes/policy"
 )
 
-const receiveText = "receive waits for the guest of another runner, and continues it as the VM NAME, or that of -c.\n" +
-	"It writes an invitation, a file that the other runner needs: give it to vmrunner migrate, and\n" +
-	"keep it secret, because it has a key. The configuration must give the guest the same hardware,\n" +
-	"and the same disks; paths, networks and displays may differ. With --copy-disks, disks are copied\n" +
-	"whose files are not there, and those that are block devices, which must be blank; all other files\n" +
-	"must be the guest's own. From then on receive does what run does.\n\n" +
-	"A VM type chooses which programs run. So the source's VM type must be the same as the one here. If\n" +
-	"you trust the source's owner, --trust-source accepts another version of it. Even then the type uses\n" +
-	"no file, program, network or display that this side's own version does not use."
+const receiveText = "Wait for the guest of another runner, and continue it as the VM NAME, or the VM of -c.\n" +
+	"receive writes an invitation, which vmrunner migrate needs. Keep that file secret,\n" +
+	"because it contains a key.\n\n" +
+	"The configuration must define the same hardware and the same disks; paths, networks and\n" +
+	"displays may differ. --copy-disks copies missing disk files and blank block devices; all\n" +
+	"other files must belong to the guest. After the move, receive behaves like run.\n\n" +
+	"A VM type chooses which programs run, so both sides must use the same VM type. If you\n" +
+	"trust the owner of the source, --trust-source accepts another version. That version can\n" +
+	"use only files, programs, networks and displays that the version here uses."
 
 func newReceive(f *flags) *cobra.Command {
 	var r runner.Receive
 	cmd := &cobra.Command{
-		Use: "receive [NAME]", Short: "Wait for a guest that is migrated", Long: receiveText, Args: oneName,
-		GroupID: groupFile, ValidArgsFunction: f.completeConfigured,
+		Use: "receive [NAME]", Short: "Receive a migrating guest", Long: receiveText, Args: oneName,
+		ValidArgsFunction: f.completeConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.Invitation == "" {
 				return cli.UsageError{Err: errors.New("where is the invitation to be written? --invitation FILE")}
@@ -43,13 +44,13 @@ func newReceive(f *flags) *cobra.Command {
 				return err
 			}
 			if err := f.takeName(cmd, args); err != nil {
-				return f.logged(log, err)
+				return f.logFinalError(log, err)
 			}
 			limits, policyFault := policy.Load(f.types.Policy)
 			reload, stop := hangUps()
 			defer stop()
-			defer insist(cmd.Context(), f.config, os.Stderr)()
-			return f.logged(log, run(cmd.Context(), runner.Options{
+			defer watchInterrupts(cmd.Context(), f.config, os.Stderr)()
+			return f.logFinalError(log, runVM(cmd.Context(), runner.Options{
 				Options: f.prepareBy(limits), PolicyFault: policyFault, Reread: reload, Log: log, Version: version,
 				Receive: &r,
 			}, &container{}))
@@ -70,11 +71,12 @@ func newMigrate(f *flags) *cobra.Command {
 	request := control.MigrationRequest{Downtime: handover.DefaultBounds().Downtime}
 	cmd := &cobra.Command{
 		Use: "migrate [NAME] --to FILE", Short: "Move a running guest to another runner",
-		Long: "migrate moves the guest to a runner that waits for it (vmrunner receive), with its memory, and\n" +
-			"returns when it continues there; this VM has ended then. Both must have the same disks, or the\n" +
-			"other one has them copied (vmrunner receive --copy-disks). Until the guest is released to the other\n" +
-			"runner, Ctrl-C and every fault leave it here. A guest that writes its memory faster than it is sent\n" +
-			"is slowed down, then paused for longer, up to --downtime, and stays if that is not enough.",
+		Long: "Move the running guest, with its memory, to a waiting runner (vmrunner receive). The\n" +
+			"command returns when the guest runs there and this VM has ended. Both runners must use\n" +
+			"the same disks, or the receiver copies them (vmrunner receive --copy-disks).\n\n" +
+			"Until the guest is released to the other runner, Ctrl-C and errors leave it here. A\n" +
+			"guest that writes memory faster than it is sent is slowed down, then paused for up to\n" +
+			"--downtime. If that is not enough, the guest stays here.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().StringVar(&to, "to", "", "the `file` with the invitation of the other runner")
@@ -86,12 +88,12 @@ func newMigrate(f *flags) *cobra.Command {
 			return cli.UsageError{Err: errors.New("where to? --to FILE, the invitation that vmrunner receive writes")}
 		}
 		if request.Downtime < time.Millisecond {
-			return cli.UsageError{Err: fmt.Errorf("--downtime %s: want at least 1ms", request.Downtime)}
+			return cli.UsageError{Err: fmt.Errorf("--downtime %s: must be at least 1ms", request.Downtime)}
 		}
 		if bandwidth != "" {
 			size, err := vmspec.ParseBytes(bandwidth)
 			if err != nil || size <= 0 {
-				return cli.UsageError{Err: fmt.Errorf("--bandwidth %q: want more than 0, such as 100 MiB", bandwidth)}
+				return cli.UsageError{Err: fmt.Errorf("--bandwidth %q: must be above 0, such as 100 MiB", bandwidth)}
 			}
 			request.Bandwidth = int64(size)
 		}
@@ -99,12 +101,12 @@ func newMigrate(f *flags) *cobra.Command {
 		if request.Invitation, err = readInvitation(to); err != nil {
 			return err
 		}
-		client, err := vm.dial(cmd, args)
+		client, err := vm.dialRunner(cmd, args)
 		if err != nil {
 			return err
 		}
 		shown := cli.NewProgress(cmd)
-		err = client.Migrate(cmd.Context(), request, migrating(shown))
+		err = client.Migrate(cmd.Context(), request, migrationProgress(shown))
 		shown.End()
 		return err
 	}
@@ -122,19 +124,19 @@ func migrationOf(m *status.Migration) string {
 	}
 	text := string(m.Direction) + where + m.Address + ": " + m.Stage
 	if m.Transferred > 0 {
-		text += ", " + amount(m.Transferred) + " sent"
+		text += ", " + formatBytes(m.Transferred) + " sent"
 	}
 	if m.DiskTotal > 0 {
-		text += ", " + amount(m.DiskCopied) + " of " + amount(m.DiskTotal) + " of the disks copied"
+		text += ", " + formatBytes(m.DiskCopied) + " of " + formatBytes(m.DiskTotal) + " of the disks copied"
 	}
 	return text
 }
 
-// largestInvitation is in bytes.
+// largestInvitation is the maximum size of an invitation, in bytes.
 const largestInvitation = 64 << 10
 
 func readInvitation(path string) (json.RawMessage, error) {
-	text, err := regular.ReadFile(path, largestInvitation)
+	text, err := readfile.ReadFile(path, largestInvitation)
 	if err == nil && !json.Valid(text) {
 		err = fmt.Errorf("%s is not an invitation that vmrunner receive has written", path)
 	}
@@ -144,18 +146,20 @@ func readInvitation(path string) (json.RawMessage, error) {
 	return text, nil
 }
 
-// migrating returns what shows how far a migration is, on a terminal.
-func migrating(p *cli.Progress) func(control.MigrationProgress) {
-	return func(now control.MigrationProgress) {
+// migrationProgress returns a function that shows the progress of a migration on a terminal.
+func migrationProgress(p *cli.Progress) func(vmstatus.Progress) {
+	return func(now vmstatus.Progress) {
 		var text string
 		switch {
 		case !p.OnTerminal():
 			return
 		case now.Total > 0:
-			text = fmt.Sprintf("%s: %s sent, %s of %s left", now.Stage, amount(now.Transferred), amount(now.Remaining),
-				amount(now.Total))
+			text = fmt.Sprintf("%s: %s sent, %s of %s left", now.Stage, formatBytes(now.Transferred),
+				formatBytes(now.Remaining),
+				formatBytes(now.Total))
 		case now.DiskTotal > 0:
-			text = fmt.Sprintf("%s: %s of %s of the disks", now.Stage, amount(now.DiskCopied), amount(now.DiskTotal))
+			text = fmt.Sprintf("%s: %s of %s of the disks", now.Stage, formatBytes(now.DiskCopied),
+				formatBytes(now.DiskTotal))
 		default:
 			return
 		}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/nbdexport"
+	"vmop/diskimage/nbd"
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/invariants"
@@ -30,7 +30,7 @@ import (
 func exported(t *testing.T, image, serial, dir string) (drive string) {
 	t.Helper()
 	now := time.Now()
-	authority, err := nbdexport.NewAuthority("vm", now)
+	authority, err := nbd.NewAuthority("vm", now)
 	require.NoError(t, err)
 	server, err := authority.Server(nil, []net.IP{net.IPv4(127, 0, 0, 1)}, now)
 	require.NoError(t, err)
@@ -38,12 +38,12 @@ func exported(t *testing.T, image, serial, dir string) (drive string) {
 	require.NoError(t, err)
 	of := t.TempDir()
 	for name, text := range map[string][]byte{
-		of + "/" + nbdexport.CAFile:                 authority.Certificate,
-		of + "/" + nbdexport.ServerCertificateFile:  server.Certificate,
-		of + "/" + nbdexport.ServerKeyFile:          server.Key,
-		dir + "/" + nbdexport.CAFile:                authority.Certificate,
-		dir + "/" + nbdexport.ClientCertificateFile: client.Certificate,
-		dir + "/" + nbdexport.ClientKeyFile:         client.Key,
+		of + "/" + nbd.CAFile:                 authority.Certificate,
+		of + "/" + nbd.ServerCertificateFile:  server.Certificate,
+		of + "/" + nbd.ServerKeyFile:          server.Key,
+		dir + "/" + nbd.CAFile:                authority.Certificate,
+		dir + "/" + nbd.ClientCertificateFile: client.Certificate,
+		dir + "/" + nbd.ClientKeyFile:         client.Key,
 	} {
 		require.NoError(t, os.WriteFile(name, text, 0o600))
 	}
@@ -51,7 +51,7 @@ func exported(t *testing.T, image, serial, dir string) (drive string) {
 	require.NoError(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
 	require.NoError(t, l.Close())
-	e := nbdexport.Export{Disk: image, Name: "disk", TLS: of, Address: "127.0.0.1", Port: uint16(port)}
+	e := nbd.Export{Disk: image, Name: "disk", TLS: of, Address: "127.0.0.1", Port: uint16(port)}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {
@@ -183,6 +183,7 @@ func (a *attached) hasAll(dir string) {
 
 // Disks that a guest has got while it ran move with it, wherever they are, and stay as they are for the next runner.
 func TestAttachedDisksAreMigrated(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	a := beginAttached(t)
 	a.moves()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/handover"
+	"vmop/runner/migrate/handover"
 	"vmop/test/guest"
 	"vmop/test/invariants"
 	"vmop/test/tier"
@@ -28,11 +28,11 @@ func beginWithDisk(t *testing.T, format string) *journey {
 	j := newJourney(t, "standard", section, "--copy-disks")
 	raw := filepath.Join(t.TempDir(), "raw")
 	require.NoError(t, os.WriteFile(raw, guest.Recorder(), 0o600))
-	convert(t, raw, "raw", filepath.Join(j.fromDir, "disk."+format), format)
+	convertDisk(t, raw, "raw", filepath.Join(j.fromDir, "disk."+format), format)
 	return j.begins("--log-level", "debug")
 }
 
-func convert(t *testing.T, from, format, to, toFormat string) {
+func convertDisk(t *testing.T, from, format, to, toFormat string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "qemu-img", "convert", "-f", format, "-O", toFormat, from,
 		to).CombinedOutput()
@@ -61,7 +61,7 @@ func hasAllRecords(t *testing.T, dir, format string, p *program) {
 	p.ends()
 	require.NotContains(t, c.out.out.String(), guest.RecorderFails)
 	raw := filepath.Join(t.TempDir(), "raw")
-	convert(t, filepath.Join(dir, "disk."+format), format, raw, "raw")
+	convertDisk(t, filepath.Join(dir, "disk."+format), format, raw, "raw")
 	text, err := os.ReadFile(raw)
 	require.NoError(t, err)
 	least, err := strconv.ParseUint(said[len(said)-1], 16, 32)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
+	"vmop/test/tier"
 )
 
 // anonymous returns the memory in KiB that a process alone has.
@@ -39,6 +40,7 @@ func kept(t *testing.T, dir string) (names []string) {
 // A guest that moves back and forth loses none of the records that it writes to its memory and its disk, and neither
 // its runners nor what they keep grow with the moves. VMOP_MOVES is how often it moves.
 func TestAGuestMovesBackAndForth(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	count, _ := chance(t, "VMOP_MOVES", 6)
 	section := counterSection(t)

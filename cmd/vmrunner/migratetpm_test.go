@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/handover"
 	"vmop/runner/launch"
 	"vmop/runner/migrate"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/migrate/link"
 	"vmop/runner/status"
 	"vmop/test/invariants"
@@ -229,6 +229,7 @@ func TestTheNextRunnerTakesOverATPM(t *testing.T) {
 
 // When the guest is the target's, its TPM survives a power cut there: the source's is of no use any more.
 func TestATPMThatHasComeSurvivesAPowerCut(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	j := newJourney(t, "standard", append(counterSection(t), "useTpm: true"))
 	mount := filepath.Join(j.toDir, "disk")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/inventory"
@@ -17,8 +17,8 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// inventory returns the VMs of this computer. Without a policy it can't check configurations.
-func (f *flags) inventory(cmd *cobra.Command, limits *policy.Policy) (*inventory.Inventory, error) {
+// openInventory returns the VMs of this computer. Without a policy, the inventory can't check configurations.
+func (f *flags) openInventory(cmd *cobra.Command, limits *policy.Policy) (*inventory.Inventory, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -36,17 +36,17 @@ func (f *flags) inventory(cmd *cobra.Command, limits *policy.Policy) (*inventory
 	return inventory.New(opts), nil
 }
 
-// checking returns the VMs of this computer, and knows the policy for their types.
-func (f *flags) checking(cmd *cobra.Command) (*inventory.Inventory, error) {
+// checkingInventory returns the VMs of this computer, with the policy for checking their types.
+func (f *flags) checkingInventory(cmd *cobra.Command) (*inventory.Inventory, error) {
 	limits, err := policy.Load(f.types.Policy)
 	if err != nil {
 		return nil, err
 	}
-	return f.inventory(cmd, limits)
+	return f.openInventory(cmd, limits)
 }
 
-// takeName makes the configuration of NAME the one that is used, if that was given, and
-// gives this process the environment of its folder.
+// takeName selects the configuration of NAME, if NAME was given, and sets the environment variables of its folder
+// in this process.
 func (f *flags) takeName(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return f.hasConfig()
@@ -54,7 +54,7 @@ func (f *flags) takeName(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("config") {
 		return cli.UsageError{Err: errors.New("which VM? NAME and -c FILE are mutually exclusive")}
 	}
-	all, err := f.inventory(cmd, nil)
+	all, err := f.openInventory(cmd, nil)
 	if err != nil {
 		return err
 	}
@@ -72,15 +72,39 @@ func (f *flags) takeName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// hidden returns the runtime directory of a VM that is configured and running, but has no control
-// socket; err is that it isn't running.
-func (t *target) hidden(cmd *cobra.Command, name string, err error) (string, error) {
-	all, e := t.flags.inventory(cmd, nil)
+// explainTarget replaces the error for a VM without a runner. The inventory's error suggests verbs with the VM's name.
+func (t *target) explainTarget(cmd *cobra.Command, args []string, err error) error {
+	if len(args) == 0 || !errors.As(err, new(noRunnerError)) {
+		return err
+	}
+	all, e := t.flags.openInventory(cmd, nil)
+	if e != nil {
+		return err
+	}
+	if vm, e := all.Find(cmd.Context(), args[0]); e == nil && vm.Place != nil && vm.State == inventory.StateNoRunner {
+		return errors.New(vm.Problem)
+	}
+	return err
+}
+
+// unknownError is the error for an unknown name. For exit codes, such a VM is not running.
+type unknownError string
+
+func (e unknownError) Error() string { return string(e) }
+
+func (e unknownError) Unwrap() error { return control.ErrNotRunning }
+
+// hiddenRuntimeDir returns the runtime directory of a configured and running VM without a control socket. err is the
+// error that it isn't running.
+func (t *target) hiddenRuntimeDir(cmd *cobra.Command, name string, err error) (string, error) {
+	all, e := t.flags.openInventory(cmd, nil)
 	if e != nil {
 		return "", err
 	}
 	vm, e := all.Find(cmd.Context(), name)
 	switch {
+	case errors.Is(e, inventory.ErrUnknown):
+		return "", unknownError(e.Error() + runningVMs(config.HostEnv()))
 	case e != nil || vm.Place == nil:
 		return "", err
 	case vm.State == inventory.StateActive:
@@ -93,8 +117,12 @@ func (t *target) hidden(cmd *cobra.Command, name string, err error) (string, err
 			vm.Ended)
 	}
 	if vm.State == inventory.StateFailed && vm.Problem != "" {
-		return "", fmt.Errorf("%s: %w; its last start has failed: %s\nfor the rest, run: vmrunner log %[1]s", name,
-			control.ErrNotRunning, cli.Printable(vm.Problem))
+		rest := ""
+		if _, err := all.Log(cmd.Context(), name, inventory.LogQuery{}); err == nil {
+			rest = "\nfor the rest, run: vmrunner log " + name
+		}
+		return "", fmt.Errorf("%s: %w; its last start has failed: %s%s", name, control.ErrNotRunning,
+			cli.Printable(vm.Problem), rest)
 	}
 	return "", fmt.Errorf("%s: %w; start it by: vmrunner start %[1]s", name, control.ErrNotRunning)
 }

@@ -212,10 +212,10 @@ func TestCreateAsks(t *testing.T) {
 		{"id_ed25519.pub]: ", ""},
 		{"Set options of the VM type windows? [no]: ", "yes"},
 		{"panic [shutdown]: ", "never"},
-		{"want one of ", "none"},
+		{"must be one of ", "none"},
 		{"watchdog [none]: ", ""},
 		{"hotplugPorts [8]: ", "7"},
-		{"want a number, 8 to 24", ""},
+		{"must be a number, 8 to 24", ""},
 		{"secureBoot [true]: ", "false"},
 		{"tpm [true]: ", "false"},
 	} {

@@ -19,7 +19,7 @@ func TestAge(t *testing.T) {
 		"10m": 10 * time.Minute, "179m": 179 * time.Minute, "3h": 3 * time.Hour, "47h": 47 * time.Hour,
 		"2d": 49 * time.Hour,
 	} {
-		require.Equal(t, text, age(d))
+		require.Equal(t, text, shortDuration(d))
 	}
 }
 
@@ -62,7 +62,7 @@ func TestNews(t *testing.T) {
 	require.Equal(t, []string{
 		"Booted (VmBooted) ", "QEMU's run state: running", "Ready: True (VmBooted) ", "ConfigApplied: True (Applied) ",
 		"CPUs: 2", "RAM: 1024 MiB",
-	}, news(nil, first))
+	}, statusNews(nil, first))
 	second := fold(*first, status.RunState("io-error"), status.ConsoleOpened{Kind: status.VNC, Client: "10.0.0.1"},
 		status.Problems{{Message: "disk sda is full"}}, status.RAM(1<<29), status.VmopAgent(true),
 		status.LoggedIn("alice"))
@@ -71,18 +71,18 @@ func TestNews(t *testing.T) {
 		"VmopAgentConnected: True (VmopAgentStarted) ",
 		"ConsoleConnected: True (Connected) vnc 10.0.0.1", "RAM: 512 MiB", "user: alice", "consoles: 1",
 		"problem:  disk sda is full",
-	}, news(first, second))
+	}, statusNews(first, second))
 	third := fold(*second, status.GuestOS{Info: &status.OSInfo{ID: "debian"}}, status.WantedUser("root"),
 		status.LoginFailure("504 no"),
 		status.Interfaces{{Name: "eth0", Addresses: []string{"10.0.2.15/24", "fe80::1/64"}}, {Name: "eth1"}})
 	require.Equal(t, []string{"guest: debian", "addresses: 10.0.2.15/24 fe80::1/64", "root is not logged in: 504 no"},
-		news(second, third))
+		statusNews(second, third))
 	require.Equal(t, []string{"guest: its agent has disconnected"},
-		news(third, fold(*third, status.GuestOS{}, status.Interfaces(nil))))
-	require.Empty(t, news(second, second))
-	require.Empty(t, news(second, nil))
+		statusNews(third, fold(*third, status.GuestOS{}, status.Interfaces(nil))))
+	require.Empty(t, statusNews(second, second))
+	require.Empty(t, statusNews(second, nil))
 	require.Equal(t, []string{"Stopped (VmStopped) forced"},
-		news(second, fold(*second, status.Ended{Message: "forced"})))
+		statusNews(second, fold(*second, status.Ended{Message: "forced"})))
 }
 
 // The status names the user who is logged in, and the one who is requested if that is
@@ -103,6 +103,6 @@ func TestTheUserOfAStatus(t *testing.T) {
 		s, err := status.Fold(status.Status{}, time.Now(),
 			append([]status.Update{status.Entered{State: vmstatus.StateBooted}}, updates...)...)
 		require.NoError(t, err)
-		require.Equal(t, want, userOf(&s))
+		require.Equal(t, want, loggedInUser(&s))
 	}
 }

@@ -13,16 +13,16 @@ func newPipe(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pipe [NAME]",
 		Short: "Connect the standard streams with the control interface",
-		Long: "pipe is for programs that reach this computer by its standard streams only, such as\n" +
-			"kubectl-vmop by pods/exec. It carries one connection with the control socket in frames: a\n" +
-			"length of 2 bytes, the most significant first, and as many bytes; the length 0 ends a\n" +
-			"direction. When standard input ends without that, so does the connection.",
+		Long: "Carry one connection to the control socket over standard input and output, for programs\n" +
+			"such as kubectl-vmop. Data travels in frames: a length of 2 bytes, the most significant\n" +
+			"first, and as many bytes. The length 0 ends a direction. If standard input ends without\n" +
+			"it, the connection is aborted.",
 		Example: "  kubectl exec -i web-0 -- vmrunner pipe --runtime-dir /run/vmrunner/web",
 		Hidden:  true,
 	}
 	vm := aboutVM(f, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := vm.find(cmd, args)
+		dir, err := vm.findRuntimeDir(cmd, args)
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/prepare"
 	"vmop/vmtypes"
 	"vmop/vmtypes/policy"
@@ -17,15 +17,16 @@ func newPlan(f *flags) *cobra.Command {
 	var why, confinement bool
 	cmd := &cobra.Command{
 		Use:   "plan [NAME]",
-		Short: "Print what would be done to run the VM, without doing it",
-		Long: "plan prints the launch plan: QEMU's arguments, helper processes, files, taps, and\n" +
-			"what can change while the VM is running. It starts nothing, changes nothing and needs\n" +
-			"no privileges. With --why each argument shows the line of the VM type that made it,\n" +
-			"and the calls that led there. -o argv prints one argument per line. --confinement\n" +
-			"prints what QEMU and its helpers may use of the host; with --why, each with the\n" +
-			"argument that needs it.",
-		Args:    oneName,
-		GroupID: groupFile, ValidArgsFunction: f.completeConfigured,
+		Short: "Print the launch plan of a VM without starting it",
+		Long: "Print the launch plan: QEMU's arguments, helper processes, files, taps, and what can\n" +
+			"change while the VM is running. Nothing is started or changed, and no privileges are\n" +
+			"needed.\n\n" +
+			"With --why each argument shows the line of the VM type that created it, and the calls\n" +
+			"that led there. -o argv prints one argument per line. --confinement prints the host\n" +
+			"resources that QEMU and its helpers may use; with --why, each with the argument that\n" +
+			"needs it.",
+		Args:              oneName,
+		ValidArgsFunction: f.completeConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.takeName(cmd, args); err != nil {
 				return err
@@ -68,7 +69,7 @@ func newPlan(f *flags) *cobra.Command {
 	return cmd
 }
 
-// prepareBy returns by what the VM is prepared that the flags name.
+// prepareBy returns the options for preparing the VM that the flags specify.
 func (f *flags) prepareBy(limits *policy.Policy) prepare.Options {
 	return prepare.Options{ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits}
 }

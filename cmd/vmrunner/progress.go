@@ -3,17 +3,17 @@ package main
 import (
 	"fmt"
 
-	"vmop/cli"
-	"vmop/runner/images"
+	"vmop/internal/cli"
+	"vmop/runner/prepare/images"
 )
 
-// showing returns what shows how far an image or a disk of one has come.
-func showing(p *cli.Progress) func(images.Progress) {
+// imageProgress returns a function that shows the progress of an image or of a disk created from it.
+func imageProgress(p *cli.Progress) func(images.Progress) {
 	return func(now images.Progress) { p.Show(string(now.Step), now.String()) }
 }
 
-// amount returns a number of bytes for a table: "2.0 GiB", "-" for none.
-func amount(n int64) string {
+// formatBytes formats a number of bytes for a table: "2.0 GiB", or "-" for 0.
+func formatBytes(n int64) string {
 	const unit = 1024
 	switch {
 	case n == 0:

@@ -9,16 +9,16 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/vmspec"
 )
 
-// Bounds of querying many VMs at a time.
+// Limits for querying many VMs.
 const (
-	queryTime  = 2 * time.Second // for one to answer
+	queryTime  = 2 * time.Second // for the answer of one VM
 	maxQueries = 8
 )
 
@@ -26,21 +26,21 @@ const (
 type entry struct {
 	Name       string `json:"name"`
 	RuntimeDir string `json:"runtimeDir"`
-	// Status is missing when the runner does not answer; Error says why, and Runner in one
-	// of the words below.
+	// Status is missing if the runner does not answer. Error then contains the reason, and Runner is one of the
+	// constants below.
 	Status *status.Status `json:"status,omitempty"`
 	Error  string         `json:"error,omitempty"`
 	Runner string         `json:"runner,omitempty"`
 }
 
-// What there is in place of a runner that answers.
+// States of a runner that does not answer.
 const (
-	runnerMissing = "no runner" // QEMU runs without one
-	runnerSilent  = "no answer" // it was stopped, or is overloaded
-	runnerEnded   = "ended"     // so has QEMU, or it cannot be seen from here
+	runnerMissing = "no runner" // only QEMU is running
+	runnerSilent  = "no answer" // the runner was stopped or is overloaded
+	runnerEnded   = "ended"     // QEMU has also ended, or is invisible from here
 )
 
-// withoutStatus returns what there is in place of a runner that answers.
+// withoutStatus returns the state of a runner that does not answer.
 func withoutStatus(err error) string {
 	switch {
 	case errors.As(err, new(noRunnerError)):
@@ -56,13 +56,13 @@ func newPS() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the running VMs",
-		Long: "ps lists the running VMs of this user, and those whose runner does not answer:\n" +
-			"\"no runner\" means that QEMU runs on without one, \"no answer\" that the runner was\n" +
-			"stopped or is overloaded, \"ended\" that both have been killed.",
-		Args:    cli.NoArguments,
-		GroupID: groupRunning, ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "List your running VMs, including those with a runner that does not answer: \"no runner\"\n" +
+			"means that only QEMU is running, \"no answer\" that the runner was stopped or is\n" +
+			"overloaded, \"ended\" that both were killed.",
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			entries := query(cmd.Context(), machines(config.HostEnv()))
+			entries := queryRunners(cmd.Context(), machinesWithSocket(config.HostEnv()))
 			switch form {
 			case "json", "yaml":
 				return cli.PrintValue(cmd.OutOrStdout(), form, entries)
@@ -78,15 +78,15 @@ func newPS() *cobra.Command {
 				cmd.PrintErrln("no VM is running")
 				return nil
 			}
-			return cli.Table(cmd.OutOrStdout(), listing(entries, form == "wide", time.Now()))
+			return cli.Table(cmd.OutOrStdout(), listRows(entries, form == "wide", time.Now()))
 		},
 	}
 	cli.OutputFlag(cmd, &form, "table", "wide", "json", "yaml", "name")
 	return cmd
 }
 
-// query returns what the runners of VMs report. It waits for at most queryTime.
-func query(ctx context.Context, machines []config.Machine) []entry {
+// queryRunners returns the reports of the VMs' runners. It waits for at most queryTime.
+func queryRunners(ctx context.Context, machines []config.Machine) []entry {
 	entries := make([]entry, len(machines))
 	var requests errgroup.Group
 	requests.SetLimit(maxQueries)
@@ -104,7 +104,7 @@ func query(ctx context.Context, machines []config.Machine) []entry {
 			return nil
 		})
 	}
-	_ = requests.Wait() // no member returns an error
+	_ = requests.Wait() // the functions return no errors
 	return entries
 }
 
@@ -116,7 +116,7 @@ func statusOf(ctx context.Context, dir string) (status.Status, error) {
 	return client.Status(ctx)
 }
 
-// ramOf returns what the guest has; "" until QEMU has said so to the runner.
+// ramOf returns the guest's RAM, or "" until QEMU has reported it to the runner.
 func ramOf(s *status.Status) string {
 	if s.RAM == 0 {
 		return ""
@@ -124,8 +124,8 @@ func ramOf(s *status.Status) string {
 	return vmspec.Bytes(s.RAM).String()
 }
 
-// listing returns the rows of the list.
-func listing(entries []entry, wide bool, now time.Time) [][]string {
+// listRows returns the rows of the table.
+func listRows(entries []entry, wide bool, now time.Time) [][]string {
 	head := []string{"NAME", "STATE", "CPUS", "RAM", "USER", "AGE"}
 	if wide {
 		head = append(head, "TYPE", "GUEST", "QEMU", "PID", "RUNTIME DIRECTORY")
@@ -142,19 +142,20 @@ func listing(entries []entry, wide bool, now time.Time) [][]string {
 		}
 		s := e.Status
 		row := []string{
-			e.Name, stateOf(s), strconv.Itoa(s.CPUs), or(ramOf(s), "-"),
-			or(s.LoggedInUser, "-"), uptime(s, now),
+			e.Name, stateOf(s), strconv.Itoa(s.CPUs), firstNonEmpty(ramOf(s), "-"),
+			firstNonEmpty(s.LoggedInUser, "-"), uptimeText(s, now),
 		}
 		if wide {
 			row = append(row,
-				or(s.VMType, "-"), or(guestOf(s), "-"), or(s.QEMU.Version, "-"), pidOf(s), e.RuntimeDir)
+				firstNonEmpty(s.VMType, "-"), firstNonEmpty(guestOf(s), "-"), firstNonEmpty(s.QEMU.Version,
+					"-"), pidOf(s), e.RuntimeDir)
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// stateOf returns the state, with QEMU's run state if that is not "running".
+// stateOf returns the state, and QEMU's run state unless that is "running".
 func stateOf(s *status.Status) string {
 	if s.QEMU.Unresponsive {
 		return string(s.State) + " (unresponsive)"
@@ -165,13 +166,13 @@ func stateOf(s *status.Status) string {
 	return string(s.State)
 }
 
-// guestOf returns the operating system of the guest, if it is known.
+// guestOf returns the operating system of the guest, if known.
 func guestOf(s *status.Status) string {
 	if s.Guest == nil || s.Guest.OS == nil {
 		return ""
 	}
 	os := s.Guest.OS
-	return or(os.PrettyName, os.Name, os.ID)
+	return firstNonEmpty(os.PrettyName, os.Name, os.ID)
 }
 
 func pidOf(s *status.Status) string {
@@ -181,10 +182,10 @@ func pidOf(s *status.Status) string {
 	return strconv.Itoa(s.QEMU.PID)
 }
 
-// uptime returns how long the guest has run.
-func uptime(s *status.Status, now time.Time) string {
+// uptimeText returns how long the guest has been running.
+func uptimeText(s *status.Status, now time.Time) string {
 	if s.Started == nil {
 		return "-"
 	}
-	return age(now.Sub(*s.Started))
+	return shortDuration(now.Sub(*s.Started))
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/process"
+	"vmop/internal/childprocess"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/status"
@@ -27,7 +27,7 @@ func TestTheListTellsWhatThereIsInPlaceOfARunner(t *testing.T) {
 		return dir
 	}
 	ended, missing, silent := dir(), dir(), dir()
-	qemu, err := process.Identify(os.Getpid())
+	qemu, err := childprocess.Identify(os.Getpid())
 	require.NoError(t, err)
 	text, err := json.Marshal(map[string]any{"version": 1, "qemu": qemu, "configFile": "/vm.yaml"})
 	require.NoError(t, err)
@@ -36,14 +36,14 @@ func TestTheListTellsWhatThereIsInPlaceOfARunner(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { socket.Close() })
 
-	entries := query(t.Context(), []config.Machine{
+	entries := queryRunners(t.Context(), []config.Machine{
 		{Name: "a", RuntimeDir: ended}, {Name: "b", RuntimeDir: missing}, {Name: "c", RuntimeDir: silent},
 	})
 	require.Equal(t, []string{"ended", "no runner", "no answer"},
 		[]string{entries[0].Runner, entries[1].Runner, entries[2].Runner})
-	for i, row := range listing(entries, true, time.Now())[1:] {
+	for i, row := range listRows(entries, true, time.Now())[1:] {
 		require.Equal(t, entries[i].Runner, row[1])
 	}
-	rows := listing([]entry{{Name: "d", Status: &status.Status{CPUs: 2}}}, false, time.Now())
+	rows := listRows([]entry{{Name: "d", Status: &status.Status{CPUs: 2}}}, false, time.Now())
 	require.Equal(t, "-", rows[1][3], "QEMU hasn't said it yet")
 }

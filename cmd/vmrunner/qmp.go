@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/qmp"
 )
 
@@ -18,8 +18,8 @@ func newQMP(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "qmp [NAME] COMMAND [{ARGUMENTS}]",
 		Short: "Send a QMP command to QEMU",
-		Long: "qmp sends one command to QEMU and prints its result. Arguments are a JSON object.\n" +
-			"The runner does not check the command: it can break the VM.",
+		Long: "Send one command to QEMU, and print its result. Arguments are a JSON object. The runner\n" +
+			"does not check the command: it can break the VM.",
 		Example: "  vmrunner qmp web query-status\n" +
 			"  vmrunner qmp web human-monitor-command '{\"command-line\": \"info network\"}'",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -34,7 +34,7 @@ func newQMP(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := vm.dial(cmd, name)
+		client, err := vm.dialRunner(cmd, name)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// questions asks a person at a terminal.
+// questions asks a user at a terminal.
 type questions struct {
 	in   *bufio.Reader
 	show func(...any)
@@ -19,11 +19,11 @@ func newQuestions(cmd *cobra.Command) *questions {
 	return &questions{in: bufio.NewReader(cmd.InOrStdin()), show: func(text ...any) { cmd.PrintErr(text...) }}
 }
 
-// prompt asks until check accepts the answer; nothing at all means the standard answer, "-"
-// none.
-func (q *questions) prompt(what, standard string, check func(string) error) (string, error) {
+// promptUntil asks until check accepts the answer. Empty input stands for the standard answer, "-" for an empty
+// answer.
+func (q *questions) promptUntil(what, standard string, check func(string) error) (string, error) {
 	for {
-		q.show(what, " [", or(standard, "none"), "]: ")
+		q.show(what, " [", firstNonEmpty(standard, "none"), "]: ")
 		line, err := q.in.ReadString('\n')
 		if err != nil {
 			if errors.Is(err, io.EOF) {
@@ -31,7 +31,7 @@ func (q *questions) prompt(what, standard string, check func(string) error) (str
 			}
 			return "", err
 		}
-		answer := or(strings.TrimSpace(line), standard)
+		answer := firstNonEmpty(strings.TrimSpace(line), standard)
 		if answer == "-" {
 			answer = ""
 		}
@@ -46,13 +46,13 @@ func (q *questions) prompt(what, standard string, check func(string) error) (str
 	}
 }
 
-// agree asks for yes or no.
-func (q *questions) agree(what string, standard bool) (yes bool, err error) {
+// askYesNo asks a yes-or-no question.
+func (q *questions) askYesNo(what string, standard bool) (yes bool, err error) {
 	usual := "no"
 	if standard {
 		usual = "yes"
 	}
-	_, err = q.prompt(what, usual, func(answer string) error {
+	_, err = q.promptUntil(what, usual, func(answer string) error {
 		switch strings.ToLower(answer) {
 		case "y", "yes":
 			yes = true

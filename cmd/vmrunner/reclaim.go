@@ -8,27 +8,28 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
+	"vmop/runner/adopt/lock"
 	"vmop/runner/control"
-	"vmop/runner/handover"
-	"vmop/runner/lock"
 	"vmop/runner/migrate"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/prepare"
 )
 
-const reclaimText = "reclaim is for a VM whose guest was released to another runner that is gone for good, or\n" +
-	"was to come from one. Such a VM is not started, and a guest that is still here stays paused: the\n" +
-	"guest may be running there, and a second one would write to the same disks. reclaim ends what is\n" +
-	"here, and lets the VM be started anew, from its disks as they are now, with the TPM and the\n" +
-	"firmware variables in its data directory. What the guest had in its memory is lost. Disks of which\n" +
-	"only a part was copied are removed."
+const reclaimText = "Recover a VM after a failed migration when the other runner will never return. Such a VM\n" +
+	"is not started, and its guest stays paused here, because the guest may be running\n" +
+	"elsewhere and a second copy would write to the same disks.\n\n" +
+	"reclaim ends the guest here and lets the VM start again from its current disks, TPM\n" +
+	"state and firmware variables. The content of the guest's memory is lost, and partly\n" +
+	"copied disks are removed."
 
-// newReclaim returns the verb by which a user ends what no runner can: see docs/decisions/0140-reclaim.md.
+// newReclaim returns the verb that lets a user end a migration that the runners can't finish; see
+// docs/decisions/0140-reclaim.md.
 func newReclaim(f *flags) *cobra.Command {
 	var sure bool
 	cmd := &cobra.Command{
-		Use: "reclaim [NAME] --runs-nowhere-else", Short: "Give up a guest that is lost in a migration",
-		Long: reclaimText, Args: oneName, GroupID: groupNamed, ValidArgsFunction: f.completeConfigured,
+		Use: "reclaim [NAME] --runs-nowhere-else", Short: "Recover a VM after a failed migration",
+		Long: reclaimText, Args: oneName, ValidArgsFunction: f.completeConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.takeName(cmd, args); err != nil {
 				return err
@@ -37,7 +38,7 @@ func newReclaim(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			note, err := reclaimable(vm)
+			note, err := reclaimableNote(vm)
 			if err != nil {
 				return err
 			}
@@ -45,7 +46,7 @@ func newReclaim(f *flags) *cobra.Command {
 				return cli.UsageError{Err: fmt.Errorf("the guest of %s may be running in the runner at %s. If you know that it "+
 					"runs nowhere else, and never will: --runs-nowhere-else", vm.Config.VM.Name, note.Keys.Address)}
 			}
-			return reclaim(cmd.Context(), vm)
+			return reclaimGuest(cmd.Context(), vm)
 		},
 	}
 	cmd.Flags().BoolVar(&sure, "runs-nowhere-else", false,
@@ -53,8 +54,8 @@ func newReclaim(f *flags) *cobra.Command {
 	return cmd
 }
 
-// reclaimable returns the note of a migration that a user may end.
-func reclaimable(vm *prepare.VM) (handover.Note, error) {
+// reclaimableNote returns the note of a migration that a user may end.
+func reclaimableNote(vm *prepare.VM) (handover.Note, error) {
 	note, err := handover.Read(vm.DataDir)
 	if err != nil {
 		return note, err
@@ -67,8 +68,8 @@ func reclaimable(vm *prepare.VM) (handover.Note, error) {
 	return note, nil
 }
 
-// reclaim has the runner end the guest that is here, if there is one, or removes the record.
-func reclaim(ctx context.Context, vm *prepare.VM) error {
+// reclaimGuest asks the runner to end the local guest. Without a runner, it removes the record of the migration.
+func reclaimGuest(ctx context.Context, vm *prepare.VM) error {
 	client, err := dialDir(ctx, vm.RuntimeDir)
 	if err == nil {
 		_, err = client.End(ctx, control.Reclaim)
@@ -88,9 +89,9 @@ func reclaim(ctx context.Context, vm *prepare.VM) error {
 	if err == nil && !free {
 		err = errors.New("a process of the VM is left: start the VM by vmrunner start or run, and reclaim it then")
 	}
-	if err == nil { // the record may have changed
+	if err == nil { // read the record again, because it may have changed
 		var note handover.Note
-		if note, err = reclaimable(vm); err == nil {
+		if note, err = reclaimableNote(vm); err == nil {
 			err = note.Settle()
 		}
 	}

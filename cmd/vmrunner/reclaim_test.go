@@ -11,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
-	"vmop/runner/handover"
 	"vmop/runner/migrate"
+	"vmop/runner/migrate/handover"
 	"vmop/runner/migrate/link"
 	"vmop/test/invariants"
+	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
@@ -80,6 +81,7 @@ func runsAnew(t *testing.T, dir string) {
 
 // The same where nothing runs any more, of both sides.
 func TestAVMWhoseGuestIsLostIsReclaimed(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	for _, r := range []migrate.Record{migrate.Released, migrate.Moved, migrate.Expecting, migrate.Given} {
 		t.Run(string(r), func(t *testing.T) {

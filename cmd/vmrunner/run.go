@@ -12,30 +12,30 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/regular"
+	"vmop/internal/cli"
+	"vmop/internal/readfile"
 	"vmop/runner"
 	"vmop/runner/config"
-	"vmop/runner/notify"
 	"vmop/runner/status/k8s"
+	"vmop/runner/status/notify"
 	"vmop/vmtypes/policy"
 )
 
-const runText = "run starts the VM NAME, or that of -c, and exits when it has ended. TERM and INT (Ctrl-C)\n" +
-	"shut the guest down: through its agent, then by the power button, then by force when\n" +
-	"powerdownTimeout has passed. On a terminal, a second Ctrl-C asks again, and another\n" +
-	"one within 2 seconds ends the VM at once. HUP reloads the configuration."
+const runText = "Run the VM NAME, or the VM of -c, and exit when it has ended. TERM and INT (Ctrl-C) shut\n" +
+	"the guest down: through its agent, then with the power button, then by force after\n" +
+	"powerdownTimeout. On a terminal, a second Ctrl-C asks again, and another one within 2\n" +
+	"seconds ends the VM immediately. HUP reloads the configuration."
 
 func newRun(f *flags) *cobra.Command {
 	var console bool
 	var powerOffOn string
 	var box container
 	cmd := &cobra.Command{
-		Use:     "run [NAME]",
-		Short:   "Run the VM until it ends",
-		Long:    runText,
-		Args:    oneName,
-		GroupID: groupFile, ValidArgsFunction: f.completeConfigured,
+		Use:               "run [NAME]",
+		Short:             "Run the VM until it ends",
+		Long:              runText,
+		Args:              oneName,
+		ValidArgsFunction: f.completeConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			postponeGC()
 			var notices io.Writer = os.Stderr
@@ -47,11 +47,11 @@ func newRun(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := box.enter(log); err != nil {
-				return f.logged(log, err)
+			if err := box.enterPod(log); err != nil {
+				return f.logFinalError(log, err)
 			}
 			if err := f.takeName(cmd, args); err != nil {
-				return f.logged(log, err)
+				return f.logFinalError(log, err)
 			}
 			limits, policyFault := policy.Load(f.types.Policy)
 			manager, err := notify.FromEnvironment()
@@ -65,12 +65,12 @@ func newRun(f *flags) *cobra.Command {
 				Control: box.control, GracePeriod: box.grace, Receive: box.receive, Reread: reload, Log: log,
 				Version: version,
 			}
-			defer insist(cmd.Context(), f.config, notices)()
+			defer watchInterrupts(cmd.Context(), f.config, notices)()
 			opts.DisplaySecret = os.Getenv(config.DisplaySecretVariable)
 			if f.console == nil {
-				return f.logged(log, run(cmd.Context(), opts, &box))
+				return f.logFinalError(log, runVM(cmd.Context(), opts, &box))
 			}
-			return f.logged(log, runWatched(cmd.Context(), opts, &box, f.console, powerOffOn))
+			return f.logFinalError(log, runWatched(cmd.Context(), opts, &box, f.console, powerOffOn))
 		},
 	}
 	cmd.Flags().BoolVar(&console, "console", false,
@@ -82,12 +82,13 @@ func newRun(f *flags) *cobra.Command {
 	cmd.Flags().StringVar(&box.message, "termination-log", "",
 		"`file` to which how the VM ended is written as JSON (default\n"+terminationLog+" in a VM's pod)")
 	cli.CompleteFolder(cmd, "account")
+	hideFlags(cmd, "account", "termination-log") // for pods, which the manager starts
 	cli.CompleteFile(cmd, "termination-log")
 	return cmd
 }
 
-// runWatched runs the VM, shows its console on out, and powers the guest off at a line that
-// matches powerOffOn, unless that is empty. A VM that ends without such a line is an error.
+// runWatched runs the VM and shows its console on out. If powerOffOn is not empty, it powers the guest off when a
+// line matches powerOffOn. It returns an error if the VM ends without such a line.
 func runWatched(
 	ctx context.Context, opts runner.Options, box *container, out *consoleLog, powerOffOn string,
 ) error {
@@ -100,43 +101,52 @@ func runWatched(
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, out.release)() // what is done to end the guest is of interest
+	defer context.AfterFunc(ctx, out.releaseHeld)() // from now on, the log of ending the guest is of interest
 	view := &consoleView{out: out, log: opts.Log, powerOff: cancel, until: until}
-	opts.OnPaused = view.attach
-	err := run(ctx, opts, box)
-	view.close()
-	if err == nil && view.missed() {
+	opts.OnPaused = view.attachConsole
+	err := runVM(ctx, opts, box)
+	view.detachConsole()
+	if err == nil && view.missedPattern() {
 		err = fmt.Errorf("the VM ended, but no line of its console matched %q", until)
 	}
 	return err
 }
 
-// run runs the VM. It returns an error also if the VM ran and did not end well.
-func run(ctx context.Context, opts runner.Options, box *container) error {
+// runVM runs the VM. It also returns an error if the VM ran but ended with a failure.
+func runVM(ctx context.Context, opts runner.Options, box *container) error {
 	go settleDown(ctx)
 	outcome, err := runner.Run(ctx, opts)
 	if err == nil && outcome.ExitCode() != 0 {
 		err = outcomeError{outcome}
 	}
-	box.leave(ctx, opts, outcome, err)
+	box.leavePod(ctx, opts, outcome, err)
 	return err
 }
 
-// hasConfig returns a usage error if there is no configuration file.
+// hasConfig returns a usage error if the configuration file does not exist.
 func (f *flags) hasConfig() error {
-	_, err := regular.Stat(f.config)
+	_, err := readfile.Stat(f.config)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.UsageError{Err: fmt.Errorf("no configuration at %s; specify it with -c FILE", f.config)}
 	}
-	return nil // any other fault is reported when the file is read
+	return nil // other errors are reported when the file is read
 }
 
-// logged writes an error to the log if that is JSON, which programs read, and marks it
-// so that main doesn't print it as well.
-func (f *flags) logged(log *slog.Logger, err error) error {
+// logFinalError writes an error to a JSON log, which programs read, and marks the error so that main does not print it
+// again. It returns other errors unchanged.
+func (f *flags) logFinalError(log *slog.Logger, err error) error {
 	if err == nil || f.log.Form != "json" {
 		return err
 	}
 	log.Error("stopped", "state", "Stopped", "err", err.Error())
 	return loggedError{err}
+}
+
+// hideFlags omits flags from the help.
+func hideFlags(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := cmd.Flags().MarkHidden(name); err != nil {
+			panic(err) // cannot happen: the flag exists
+		}
+	}
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/cli/attach"
+	"vmop/internal/cli"
+	"vmop/internal/cli/attach"
 )
 
 func newScreenshot(f *flags) *cobra.Command {
@@ -14,17 +14,17 @@ func newScreenshot(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "screenshot [NAME]",
 		Short: "Save a picture of the screen",
-		Long:  "screenshot saves the VM's screen as PNG, by default to NAME.png.",
+		Long:  "Save the VM's screen as PNG, by default to NAME.png.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write to; - is standard output")
 	cli.CompleteFile(cmd, "file", "png")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := vm.dial(cmd, args)
+		client, err := vm.dialRunner(cmd, args)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := patient(cmd.Context())
+		ctx, cancel := boundRequest(cmd.Context())
 		defer cancel()
 		if file == "" {
 			s, err := client.Status(ctx)
@@ -43,15 +43,15 @@ func newVNC(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vnc [NAME]",
 		Short: "Serve the screen to VNC viewers",
-		Long: "vnc listens for VNC viewers and connects them to the VM's screen, until Ctrl-C.\n" +
-			"All users of this host can connect to a TCP port, only this user to a unix socket.",
+		Long: "Serve the VM's screen to VNC viewers until Ctrl-C. All users of this host can connect to\n" +
+			"a TCP port, only you to a unix socket.",
 		Example: "  vmrunner vnc web                      # prints the port of 127.0.0.1\n" +
 			"  vmrunner vnc web --listen ./web.vnc    # vncviewer ./web.vnc",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().StringVar(&address, "listen", "127.0.0.1:0", "`address` and port, or the path of a unix socket")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := vm.dial(cmd, args)
+		client, err := vm.dialRunner(cmd, args)
 		if err != nil {
 			return err
 		}

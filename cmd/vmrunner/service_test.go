@@ -165,7 +165,7 @@ func (m *manager) named() {
 	require.Error(m.t, m.Try("vmrunner", "start", "mine"))
 }
 
-// root: as docs/systemd.md shows, for a VM whose files other users may not read.
+// root: as docs/tasks/systemd.md shows, for a VM whose files other users may not read.
 func (m *manager) root() {
 	m.dropIn("old", "[Service]\nDynamicUser=no\nUser=root\nCapabilityBoundingSet=CAP_SYS_ADMIN CAP_DAC_OVERRIDE\n")
 	m.configure("old", "accelerator: tcg", "firmware: bios", "network: [{type: user}]", "powerdownTimeout: 0")

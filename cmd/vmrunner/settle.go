@@ -9,26 +9,25 @@ import (
 	"time"
 )
 
-// settleTime is how long after the start the process is made small.
+// settleTime is the delay from the start until the process is made small.
 const settleTime = 5 * time.Second
 
-// Percentages (GOGC) by which the heap may grow between two collections.
+// Percentages (GOGC) that the heap may grow by between two collections.
 const (
-	// startGC postpones the first collection until the heap has 16 MB, instead of 4 MB.
-	// A start allocates 4 MB. A collection then takes a sixth of its CPU time, and its
-	// workers and their stacks use more memory than it frees.
+	// startGC postpones the first collection until the heap has 16 MB instead of 4 MB. A start allocates 4 MB. A
+	// collection at that point takes a sixth of the start's CPU time, and its workers and their stacks use more
+	// memory than the collection frees.
 	startGC = 400
 	// idleGC is for a runner that only waits.
 	idleGC = 25
 )
 
-// startMemory is how much memory, in bytes, Go's runtime may take before startGC no longer
-// postpones a collection: the guest runs long before settleTime is over, and what its users
-// ask for then must not make the runner larger than a pod may be.
+// startMemory is the amount of memory of Go's runtime, in bytes, above which startGC no longer postpones
+// collections. The guest is running long before settleTime has passed. Requests of its users during that time
+// must not make the runner larger than a pod may be.
 const startMemory = 12 << 20
 
-// postponeGC keeps the garbage collector out of the start of a VM. Settle collects what
-// the start leaves behind.
+// postponeGC keeps the garbage collector out of the start of a VM. settle collects the garbage of the start.
 func postponeGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(startGC)
@@ -45,17 +44,16 @@ func settleDown(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-		settle()
+		settleProcess()
 	}
 }
 
-// settle makes the process small. The start, which benefits from two CPUs and needs
-// memory, is over; from now on the runner mostly waits. With one processor Go keeps
-// fewer caches, and frequent collections cost next to nothing where there is little
-// garbage (docs/performance.md has the figures). GOMAXPROCS, GOGC and GOMEMLIMIT in the
-// environment take precedence. The limit of the start is not kept: with a limit below what
-// is in use the collector would run all the time.
-func settle() {
+// settleProcess makes the process small. The start, which benefits from two CPUs and needs memory, is over, and from
+// now on the runner mostly waits. With one processor, Go keeps fewer caches. Frequent collections cost very little
+// when there is little garbage (test/bench/RESULTS.md has the figures). GOMAXPROCS, GOGC and GOMEMLIMIT in the
+// environment take precedence. settle removes the memory limit of the start, because the collector would run
+// constantly with a limit below the memory in use.
+func settleProcess() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
@@ -66,5 +64,5 @@ func settle() {
 		debug.SetMemoryLimit(math.MaxInt64)
 	}
 	debug.FreeOSMemory()
-	_ = shed() // pages that can't be released stay
+	_ = shedPages() // some pages may stay
 }

@@ -25,7 +25,7 @@ func TestSettlingDown(t *testing.T) {
 		postponed := debug.SetGCPercent(startGC)
 		debug.SetGCPercent(postponed)
 		require.Equal(t, os.Getenv("GOGC") == "", postponed == startGC)
-		settle()
+		settleProcess()
 		percent := debug.SetGCPercent(100)
 		require.Equal(t, os.Getenv(settledWith), strconv.Itoa(runtime.GOMAXPROCS(0))+" "+strconv.Itoa(percent))
 		return

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shed releases the pages of the program's own file that the start has mapped. Code and
-// constants are mapped again from the page cache when needed, and most of what the start
-// used is not. Linux itself would reclaim them only under memory pressure, and they count
-// towards the container's memory until then.
+// shedPages releases the pages of the program's own file that the start has mapped. Linux maps code and constants from
+// the page cache again when they are needed, and most of the pages used by the start are not needed again.
+// Without shed, Linux would reclaim the pages only under memory pressure, and they would count towards the
+// container's memory until then.
 //
 // See docs/decisions/0024-shed.md.
-func shed() error {
+func shedPages() error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -27,8 +27,8 @@ func shed() error {
 	if err != nil {
 		return err
 	}
-	for _, m := range unchanged(maps, program) {
-		if err := madvise(m.from, m.to); err != nil {
+	for _, m := range unchangedSpans(maps, program) {
+		if err := adviseDontNeed(m.from, m.to); err != nil {
 			return fmt.Errorf("release the pages %x-%x: %w", m.from, m.to, err)
 		}
 	}
@@ -38,9 +38,9 @@ func shed() error {
 // span is a range of addresses.
 type span struct{ from, to uintptr }
 
-// unchanged returns the mappings of a file without modified pages: only those can be
-// mapped again without loss. smaps is in the format of proc_pid_smaps(5).
-func unchanged(smaps []byte, file string) []span {
+// unchangedSpans returns the mappings of a file without modified pages. Only those can be mapped again without loss.
+// smaps is in the format of proc_pid_smaps(5).
+func unchangedSpans(smaps []byte, file string) []span {
 	var found []span
 	var last span
 	lines := bufio.NewScanner(bytes.NewReader(smaps))
@@ -52,7 +52,7 @@ func unchanged(smaps []byte, file string) []span {
 		if from, to, ok := strings.Cut(fields[0], "-"); ok && !strings.HasSuffix(fields[0], ":") {
 			last = span{}
 			if perms := fields[1]; len(fields) == 6 && fields[5] == file && perms[1] == '-' {
-				last = span{address(from), address(to)}
+				last = span{parseAddress(from), parseAddress(to)}
 			}
 			continue
 		}
@@ -63,7 +63,7 @@ func unchanged(smaps []byte, file string) []span {
 	return found
 }
 
-func address(hex string) uintptr {
+func parseAddress(hex string) uintptr {
 	n, err := strconv.ParseUint(hex, 16, strconv.IntSize)
 	if err != nil {
 		return 0
@@ -71,8 +71,8 @@ func address(hex string) uintptr {
 	return uintptr(n)
 }
 
-func madvise(from, to uintptr) error {
-	// The range is a mapping of this program's file, outside of Go's heap.
+func adviseDontNeed(from, to uintptr) error {
+	// The range is a mapping of this program's file, outside Go's heap.
 	pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), from)), to-from)
 	return unix.Madvise(pages, unix.MADV_DONTNEED)
 }

@@ -28,14 +28,14 @@ Anonymous:             0 kB
 7f02-7f03 r-xp 00000000 00:00 0                                  [vdso]
 Anonymous:             0 kB
 `
-	require.Equal(t, []span{{0x400000, 0x946000}, {0x948000, 0x949000}}, unchanged([]byte(smaps), "/bin/vmrunner"))
-	require.Empty(t, unchanged([]byte("x\n"), "/bin/vmrunner"))
+	require.Equal(t, []span{{0x400000, 0x946000}, {0x948000, 0x949000}}, unchangedSpans([]byte(smaps), "/bin/vmrunner"))
+	require.Empty(t, unchangedSpans([]byte("x\n"), "/bin/vmrunner"))
 }
 
 // The program continues, with less memory.
 func TestMemoryIsGivenBack(t *testing.T) {
 	before := rssFile(t)
-	require.NoError(t, shed())
+	require.NoError(t, shedPages())
 	require.Less(t, rssFile(t), before)
 }
 

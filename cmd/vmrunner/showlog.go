@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/inventory"
 )
 
@@ -18,8 +18,8 @@ func newLog(f *flags) *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use: "log NAME", Short: "Show the log of a VM",
-		Long: "log shows what the runner of the VM has logged since its last start, with the output of QEMU\n" +
-			"and the helpers. Of a VM that systemd runs it shows the journal.",
+		Long: "Show the log of a VM's runner since its last start, with the output of QEMU and the\n" +
+			"helpers. If systemd runs the VM, the journal is shown.",
 		Example: "  vmrunner log web -f\n" +
 			"  vmrunner log web --process swtpm\n" +
 			"  vmrunner log web --console",
@@ -33,7 +33,7 @@ func newLog(f *flags) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("process", "console")
 	cli.CompleteFlag(cmd, "process", "qemu", "swtpm", "passt")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		all, err := f.inventory(cmd, nil)
+		all, err := f.openInventory(cmd, nil)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func newLog(f *flags) *cobra.Command {
 	return cmd
 }
 
-// showJournal has journalctl show the log of a service.
+// showJournal shows the log of a service with journalctl.
 func showJournal(cmd *cobra.Command, words []string, follow bool) error {
 	if follow {
 		words = append(words, "--follow")
@@ -59,10 +59,10 @@ func showJournal(cmd *cobra.Command, words []string, follow bool) error {
 	return show.Run()
 }
 
-// logInterval is how often a log that is followed is read.
+// logInterval is the interval between reads of a followed log.
 const logInterval = 200 * time.Millisecond
 
-// showLog writes a log. A file that another one has replaced is read to its end first.
+// showLog writes a log. If another file replaces the log file, it first reads the previous file to its end.
 func showLog(cmd *cobra.Command, log *inventory.Log, follow bool) error {
 	file, err := os.Open(log.File)
 	if err != nil {
@@ -80,7 +80,7 @@ func showLog(cmd *cobra.Command, log *inventory.Log, follow bool) error {
 		if !follow {
 			return out.End()
 		}
-		if next := replacement(log.File, file); next != nil {
+		if next := openReplacement(log.File, file); next != nil {
 			_, err := io.Copy(out, file)
 			if err = errors.Join(err, out.End(), file.Close()); err != nil {
 				return err
@@ -95,8 +95,9 @@ func showLog(cmd *cobra.Command, log *inventory.Log, follow bool) error {
 	}
 }
 
-// replacement opens the file that has the path of another one now; nil if that is the same, or is missing.
-func replacement(path string, before *os.File) *os.File {
+// openReplacement opens the file that has replaced another file at its path. It returns nil if the file is the same
+// or is missing.
+func openReplacement(path string, before *os.File) *os.File {
 	now, err := os.Stat(path)
 	was, e := before.Stat()
 	if errors.Join(err, e) != nil || os.SameFile(now, was) {

@@ -7,16 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/runner/snapshot"
+	"vmop/internal/cli"
+	"vmop/runner/disks/snapshot"
 )
 
 func newSnapshot(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "snapshot", Short: "Keep and restore the state of VMs", GroupID: groupNamed, Args: cli.NoArguments,
-		Long: "A snapshot has all disks of a VM that can be written as they were at one moment, the firmware\n" +
-			"variables, the state of the TPM, the VM type and the configuration. It is in the folder\n" +
-			"snapshots of the VM's data directory, and depends on no other file.",
+		Use: "snapshot", Short: "Manage snapshots of VMs", Args: cli.NoArguments,
+		Long: "Create, list, restore and remove snapshots. A snapshot contains all writable disks of a\n" +
+			"VM at one point in time, the firmware variables, the TPM state, the VM type and the\n" +
+			"configuration. It is stored in the folder snapshots of the VM's data directory and\n" +
+			"depends on no other file.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSnapshotCreate(f), newSnapshotList(f), newSnapshotRestore(f), newSnapshotRemove(f))
@@ -26,14 +27,14 @@ func newSnapshot(f *flags) *cobra.Command {
 func newSnapshotCreate(f *flags) *cobra.Command {
 	var noFreeze bool
 	cmd := &cobra.Command{
-		Use: "create NAME [SNAPSHOT]", Short: "Make a snapshot of a VM",
-		Long: "create makes a snapshot, whose name is the time if none is given. While the VM is running, its\n" +
-			"guest agent freezes the file systems for the moment of the snapshot; without an agent the\n" +
-			"snapshot is crash-consistent, as after a power cut, and that is said. The guest keeps running\n" +
-			"while its disks are copied. Ctrl-C ends it, and leaves nothing.",
+		Use: "create NAME [SNAPSHOT]", Short: "Create a snapshot of a VM",
+		Long: "Create a snapshot. Its default name is the time. While the VM is running, the guest\n" +
+			"agent freezes the file systems for a moment; without an agent the snapshot is only\n" +
+			"crash-consistent, as after a power cut, and a message reports it. The guest keeps\n" +
+			"running while its disks are copied. Ctrl-C cancels the snapshot and removes its files.",
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: f.completeConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := f.checking(cmd)
+			all, err := f.checkingInventory(cmd)
 			if err != nil {
 				return err
 			}
@@ -42,7 +43,7 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 				name = args[1]
 			}
 			shown := cli.NewProgress(cmd)
-			d, err := all.CreateSnapshot(cmd.Context(), args[0], name, !noFreeze, copying(shown))
+			d, err := all.CreateSnapshot(cmd.Context(), args[0], name, !noFreeze, copyProgress(shown))
 			shown.End()
 			if err != nil {
 				return err
@@ -54,7 +55,7 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 				cmd.PrintErrln("warning: not in the snapshot, because an NBD server has what is on it:",
 					cli.Printable(strings.Join(d.Omitted, ", ")))
 			}
-			cmd.PrintErrf("%s: %s, %s\n", d.Name, d.Consistency(), amount(d.Bytes))
+			cmd.PrintErrf("%s: %s, %s\n", d.Name, d.Consistency(), formatBytes(d.Bytes))
 			return nil
 		},
 	}
@@ -62,11 +63,11 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 	return cmd
 }
 
-// copying returns what shows how much was copied, on a terminal.
-func copying(p *cli.Progress) func(snapshot.Progress) {
+// copyProgress returns a function that shows the number of copied bytes on a terminal.
+func copyProgress(p *cli.Progress) func(snapshot.Progress) {
 	return func(now snapshot.Progress) {
 		if p.OnTerminal() && now.Total > 0 {
-			p.Show("", fmt.Sprintf("copying: %d %% of %s", 100*now.Done/now.Total, amount(now.Total)))
+			p.Show("", fmt.Sprintf("copying: %d %% of %s", 100*now.Done/now.Total, formatBytes(now.Total)))
 		}
 	}
 }
@@ -77,28 +78,28 @@ func newSnapshotList(f *flags) *cobra.Command {
 		Use: "list NAME", Short: "List the snapshots of a VM", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := f.inventory(cmd, nil)
+			all, err := f.openInventory(cmd, nil)
 			if err != nil {
 				return err
 			}
 			list, err := all.Snapshots(cmd.Context(), args[0])
 			if form != "table" {
-				return errors.Join(cli.PrintValue(cmd.OutOrStdout(), form, some(list)), err)
+				return errors.Join(cli.PrintValue(cmd.OutOrStdout(), form, nonNilList(list)), err)
 			}
 			rows := [][]string{{"SNAPSHOT", "CREATED", "CONSISTENCY", "STORED", "DISKS"}}
 			for _, d := range list {
 				disks := ""
 				for _, p := range d.Parts {
 					if p.Kind == snapshot.Disk {
-						disks += fmt.Sprintf(", %s (%s)", p.Name, amount(p.Size))
+						disks += fmt.Sprintf(", %s (%s)", p.Name, formatBytes(p.Size))
 					}
 				}
 				for _, name := range d.Omitted {
 					disks += ", without " + name
 				}
 				rows = append(rows, []string{
-					d.Name, d.Created.Local().Format("2006-01-02 15:04"), d.Consistency(), amount(d.Bytes),
-					or(disks[min(len(disks), 2):], "-"),
+					d.Name, d.Created.Local().Format("2006-01-02 15:04"), d.Consistency(), formatBytes(d.Bytes),
+					firstNonEmpty(disks[min(len(disks), 2):], "-"),
 				})
 			}
 			return errors.Join(cli.Table(cmd.OutOrStdout(), rows), err)
@@ -112,28 +113,29 @@ func newSnapshotRestore(f *flags) *cobra.Command {
 	var withConfig bool
 	var to string
 	cmd := &cobra.Command{
-		Use: "restore NAME SNAPSHOT", Short: "Make a VM what it was",
+		Use: "restore NAME SNAPSHOT", Short: "Restore a VM from a snapshot",
 		SuggestFor: []string{"revert", "apply", "rollback"},
-		Long: "restore replaces all disks of a VM that isn't running, its firmware variables, the state of its\n" +
-			"TPM and its VM type: all together, or nothing if it is interrupted. What was written since the\n" +
-			"snapshot is lost. The snapshot stays. With --to another VM is made of it, with a uuid and\n" +
-			"hardware addresses of its own, and the first one, which may be running, stays as it is.",
+		Long: "Restore a stopped VM from a snapshot: all disks, firmware variables, TPM state and VM\n" +
+			"type, together or not at all. Data written since the snapshot is lost. The snapshot is\n" +
+			"kept.\n\n" +
+			"With --to a new VM is created from the snapshot, with its own uuid and hardware\n" +
+			"addresses. The original VM may be running and is not changed.",
 		Args: cobra.ExactArgs(2), ValidArgsFunction: f.completeSnapshot,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := f.checking(cmd)
+			all, err := f.checkingInventory(cmd)
 			if err != nil {
 				return err
 			}
 			shown := cli.NewProgress(cmd)
 			if to != "" {
-				file, err := all.CloneSnapshot(cmd.Context(), args[0], args[1], to, copying(shown))
+				file, err := all.CloneSnapshot(cmd.Context(), args[0], args[1], to, copyProgress(shown))
 				shown.End()
 				if err == nil {
 					cmd.PrintErrln("written:", cli.Printable(file))
 				}
 				return err
 			}
-			err = all.RestoreSnapshot(cmd.Context(), args[0], args[1], withConfig, copying(shown))
+			err = all.RestoreSnapshot(cmd.Context(), args[0], args[1], withConfig, copyProgress(shown))
 			shown.End()
 			return err
 		},
@@ -150,7 +152,7 @@ func newSnapshotRemove(f *flags) *cobra.Command {
 		SuggestFor: []string{"rm", "delete", "prune"},
 		Args:       cobra.MinimumNArgs(2), ValidArgsFunction: f.completeSnapshot,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := f.inventory(cmd, nil)
+			all, err := f.openInventory(cmd, nil)
 			if err != nil {
 				return err
 			}
@@ -169,7 +171,7 @@ func (f *flags) completeSnapshot(
 	if len(args) == 0 {
 		return f.completeConfigured(cmd, args, word)
 	}
-	all, err := f.inventory(cmd, nil)
+	all, err := f.openInventory(cmd, nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -8,18 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
-	"vmop/cli/attach"
+	"vmop/internal/cli"
+	"vmop/internal/cli/attach"
 )
 
 func newSSH(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ssh [USER@]NAME [ARGUMENT...]",
-		Short: "Log in to the guest by ssh",
-		Long: "ssh runs ssh(1) with the guest, whatever network it has (see port-forward). What follows\n" +
-			"NAME is for ssh: options, and a command. Without USER it is the first user that the\n" +
-			"configuration's cloud-init data name. The guest's host key is kept in known_hosts in the\n" +
-			"VM's data directory. The exit code is that of ssh.",
+		Short: "Log in to the guest with ssh",
+		Long: "Log in to the guest with ssh(1) over any network of the VM (see port-forward).\n" +
+			"Everything after NAME is passed to ssh: options and a command. The default USER is the\n" +
+			"first user in the configuration's cloud-init data. The guest's host key is stored in\n" +
+			"known_hosts in the VM's data directory. The exit code is ssh's.",
 		Example: "  vmrunner ssh web\n  vmrunner ssh root@web -A uptime",
 	}
 	f.onSSH(cmd)
@@ -40,8 +40,9 @@ func newCopy(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cp SOURCE... TARGET",
 		Short: "Copy files to or from the guest",
-		Long: "cp runs scp(1). Files of the guest are [USER@]NAME:PATH; all are of one VM. Users and keys\n" +
-			"are as for ssh. The exit code is that of scp.",
+		Long: "Copy files to or from the guest with scp(1). A file of the guest is [USER@]NAME:PATH;\n" +
+			"all must belong to one VM. Users and keys are the same as for ssh. The exit code is\n" +
+			"scp's.",
 		Example: "  vmrunner cp web:/etc/os-release .\n  vmrunner cp -r site root@web:/var/www",
 	}
 	f.onSSH(cmd)
@@ -76,7 +77,7 @@ func newCopy(f *flags) *cobra.Command {
 	return cmd
 }
 
-// onSSH is what ssh and cp have alike.
+// onSSH adds the flags and arguments that ssh and cp share.
 func (f *flags) onSSH(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -84,15 +85,15 @@ func (f *flags) onSSH(cmd *cobra.Command) {
 		}
 		return nil
 	}
-	cmd.ValidArgsFunction, cmd.GroupID = f.completeConfigured, groupRunning
+	cmd.ValidArgsFunction = f.completeConfigured
 }
 
-// sshAlias is what ssh calls the guest.
+// sshAlias is the name of the guest for ssh.
 func sshAlias(name string) string { return "vmrunner-" + name }
 
-// sshOptions are the options by which ssh and scp reach the guest of a running VM.
+// sshOptions returns the options that ssh and scp need to reach the guest of a running VM.
 func (f *flags) sshOptions(cmd *cobra.Command, user, name string) ([]string, error) {
-	all, err := f.inventory(cmd, nil)
+	all, err := f.openInventory(cmd, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (f *flags) sshOptions(cmd *cobra.Command, user, name string) ([]string, err
 	}
 	if vm.Status == nil {
 		about := &target{flags: f}
-		if _, err := about.dial(cmd, []string{name}); err != nil {
+		if _, err := about.dialRunner(cmd, []string{name}); err != nil {
 			return nil, err
 		}
 		if vm, err = all.Find(cmd.Context(), name); err != nil {
@@ -114,7 +115,7 @@ func (f *flags) sshOptions(cmd *cobra.Command, user, name string) ([]string, err
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	via := attach.SSH{
-		Alias: sshAlias(name), User: or(user, vm.Login()),
+		Alias: sshAlias(name), User: firstNonEmpty(user, vm.Login()),
 		Proxy: []string{program, "port-forward", "--stdio", "--runtime-dir", vm.RuntimeDir, "22"},
 	}
 	if vm.DataDir != "" {

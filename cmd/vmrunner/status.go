@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmstatus"
@@ -20,16 +20,16 @@ func newStatus(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show the status of a VM",
-		Long: "status shows what the runner knows about the VM. -o wide includes the conditions;\n" +
-			"json and yaml have the form of the control interface.",
+		Long: "Show the status of a VM. -o wide includes the conditions. -o json and yaml have the\n" +
+			"format of the control interface.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := vm.dial(cmd, args)
+		client, err := vm.dialRunner(cmd, args)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := patient(cmd.Context())
+		ctx, cancel := boundRequest(cmd.Context())
 		defer cancel()
 		s, err := client.Status(ctx)
 		if err != nil {
@@ -45,7 +45,7 @@ func newStatus(f *flags) *cobra.Command {
 }
 
 func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
-	rows := facts(s, now)
+	rows := statusFacts(s, now)
 	for i := range rows {
 		rows[i][0] += ":"
 	}
@@ -58,10 +58,10 @@ func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
 		show  bool
 	}{
 		{"Attached while running", driveRows(s), len(s.Drives) > 0},
-		{"Problems", problems(s), len(s.Problems) > 0},
+		{"Problems", problemRows(s), len(s.Problems) > 0},
 		{"Awaiting a restart", changeRows(s.RestartAwaitingChanges), len(s.RestartAwaitingChanges) > 0},
 		{"With that, QEMU's arguments", argumentRows(s), wide && len(s.RestartAwaitingArguments) > 0},
-		{"Conditions", conditions(s, now), wide},
+		{"Conditions", conditionRows(s, now), wide},
 	} {
 		if !section.show {
 			continue
@@ -74,8 +74,8 @@ func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
 	return nil
 }
 
-// facts returns the names and values of what is known.
-func facts(s status.Status, now time.Time) [][]string {
+// statusFacts returns the names and values of the known parts of a status.
+func statusFacts(s status.Status, now time.Time) [][]string {
 	var rows [][]string
 	add := func(name, value string) {
 		if value != "" {
@@ -85,10 +85,10 @@ func facts(s status.Status, now time.Time) [][]string {
 	add("Name", s.Name)
 	add("UUID", s.UUID)
 	add("VM type", s.VMType)
-	add("State", fmt.Sprintf("%s (%s) for %s", stateOf(&s), s.Reason, age(now.Sub(s.Since))))
+	add("State", fmt.Sprintf("%s (%s) for %s", stateOf(&s), s.Reason, shortDuration(now.Sub(s.Since))))
 	add("Message", s.Message)
 	if s.Started != nil {
-		add("Running for", uptime(&s, now))
+		add("Running for", uptimeText(&s, now))
 	}
 	add("CPUs", fmt.Sprint(s.CPUs))
 	add("RAM", ramOf(&s))
@@ -107,7 +107,7 @@ func facts(s status.Status, now time.Time) [][]string {
 	}
 	add("File systems", frozenOf(s.Frozen, now))
 	add("Migration", migrationOf(s.Migration))
-	add("User", userOf(&s))
+	add("User", loggedInUser(&s))
 	for _, c := range s.Consoles {
 		add("Console", consoleOf(c, now))
 	}
@@ -118,7 +118,7 @@ func facts(s status.Status, now time.Time) [][]string {
 	return rows
 }
 
-// addressOf describes where a guest answers: "127.0.0.1 port 2222 to 22, 80 to 80 (Host, Configuration)".
+// addressOf describes an address of a guest: "127.0.0.1 port 2222 to 22, 80 to 80 (Host, Configuration)".
 func addressOf(a status.Address) string {
 	text := a.Address
 	for i, p := range a.Ports {
@@ -139,26 +139,26 @@ func consoleOf(c status.Console, now time.Time) string {
 	case status.ModeWatch:
 		does = "watching "
 	}
-	return fmt.Sprintf("%s, %s, %sfor %s", c.Kind, c.Name(), does, age(now.Sub(c.Since)))
+	return fmt.Sprintf("%s, %s, %sfor %s", c.Kind, c.Name(), does, shortDuration(now.Sub(c.Since)))
 }
 
-// userOf returns the user who is logged in, and the one who is requested if that is another.
-func userOf(s *status.Status) string {
+// loggedInUser returns the logged-in user, and the requested user if they differ.
+func loggedInUser(s *status.Status) string {
 	if s.WantedUser == s.LoggedInUser {
 		return s.LoggedInUser
 	}
 	why := s.Condition(vmstatus.ConditionUserLoggedIn)
 	wish := "no user is requested"
 	if s.WantedUser != "" {
-		wish = fmt.Sprintf("%s is requested: %s", s.WantedUser, or(why.Message, string(why.Reason)))
+		wish = fmt.Sprintf("%s is requested: %s", s.WantedUser, firstNonEmpty(why.Message, string(why.Reason)))
 	}
 	return strings.TrimPrefix(s.LoggedInUser+"; "+wish, "; ")
 }
 
-func problems(s status.Status) [][]string {
+func problemRows(s status.Status) [][]string {
 	rows := make([][]string, len(s.Problems))
 	for i, p := range s.Problems {
-		rows[i] = []string{"  " + or(p.Path, or(string(p.Reason), "-")), p.Message}
+		rows[i] = []string{"  " + firstNonEmpty(p.Path, firstNonEmpty(string(p.Reason), "-")), p.Message}
 	}
 	return rows
 }
@@ -184,22 +184,22 @@ func argumentRows(s status.Status) (rows [][]string) {
 func changeRows(changes []status.Change) [][]string {
 	rows := make([][]string, len(changes))
 	for i, c := range changes {
-		rows[i] = []string{"  " + c.Operation, c.Path, value(c.CurrentValue) + " -> " + value(c.DesiredValue)}
+		rows[i] = []string{"  " + c.Operation, c.Path, valueText(c.CurrentValue) + " -> " + valueText(c.DesiredValue)}
 	}
 	return rows
 }
 
-func conditions(s status.Status, now time.Time) [][]string {
+func conditionRows(s status.Status, now time.Time) [][]string {
 	rows := make([][]string, len(s.Conditions))
 	for i, c := range s.Conditions {
-		since := age(now.Sub(c.LastTransitionTime))
+		since := shortDuration(now.Sub(c.LastTransitionTime))
 		rows[i] = []string{"  " + string(c.Type), string(c.Status), string(c.Reason), since, c.Message}
 	}
 	return rows
 }
 
-// value prints a value of the configuration.
-func value(v any) string {
+// valueText formats a value of the configuration.
+func valueText(v any) string {
 	if v == nil {
 		return "-"
 	}

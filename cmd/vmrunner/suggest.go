@@ -2,8 +2,8 @@ package main
 
 import "github.com/spf13/cobra"
 
-// suggest notes with verbs what users of virsh, limactl, incus, VirtualBox and others type.
-func suggest(root *cobra.Command) {
+// suggestVerbs registers the verbs that users of virsh, limactl, incus, VirtualBox and other programs type.
+func suggestVerbs(root *cobra.Command) {
 	words := map[string][]string{
 		"list":         {"ls", "vms", "all"},
 		"disk":         {"vol", "volume", "storage", "createmedium", "qemu-img"},

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cli"
+	"vmop/internal/cli"
 	"vmop/runner/config"
 	"vmop/runner/control"
 )
@@ -14,15 +14,15 @@ func newTop() *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show what the running VMs use",
-		Long: "top shows what the running VMs of this user use of the host, the busiest first: processors (100% is\n" +
-			"one), memory, and what they read, write, receive and send in a second, on average of up to 30\n" +
-			"seconds. Of networks only taps are counted. It prints that once: watch vmrunner top repeats it.",
-		Args:    cli.NoArguments,
-		GroupID: groupRunning, ValidArgsFunction: cobra.NoFileCompletions,
+		Short: "Show the resources used by running VMs",
+		Long: "Show the host resources used by your running VMs, the busiest first: processors (100% is\n" +
+			"one), memory, and bytes read, written, received and sent per second, averaged over up to\n" +
+			"30 seconds. Only tap networks are counted. To repeat it, use \"watch vmrunner top\".",
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dirs, all := map[string]string{}, []control.RateOf{}
-			for _, m := range machines(config.HostEnv()) {
+			for _, m := range machinesWithSocket(config.HostEnv()) {
 				dirs[m.Name] = m.RuntimeDir
 				all = append(all, control.RateOf{Name: m.Name})
 			}

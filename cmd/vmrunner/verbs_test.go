@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,6 +22,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	programs "vmop/test/program"
 	"vmop/test/wait"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
@@ -110,9 +110,7 @@ exec "$0" "$@"' ` + filepath.Join(bin, "vmrunner") + ` "$@"
 func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "vmrunner"), ".")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, programs.Build(t.Context(), filepath.Join(dir, "vmrunner"), "vmop/cmd/vmrunner"))
 	return dir
 }
 

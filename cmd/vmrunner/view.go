@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"vmop/cli/attach"
+	"vmop/internal/cli/attach"
 )
 
 func newView(f *flags) *cobra.Command {
@@ -11,9 +11,10 @@ func newView(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "view [NAME]",
 		Short: "Open the screen in a viewer",
-		Long: "view opens the VM's screen in a viewer for VNC, and ends with it. The VM needs vm.display.\n" +
-			"TigerVNC's viewer connects to a unix socket; remote-viewer and others to a port of\n" +
-			"127.0.0.1, which is open for one connection. One client can type at a time.",
+		Long: "Open the VM's screen in a VNC viewer, and return when the viewer is closed. The VM needs\n" +
+			"vm.display. TigerVNC's viewer connects to a unix socket; remote-viewer and others\n" +
+			"connect to a port of 127.0.0.1, which accepts one connection. One client can type at a\n" +
+			"time.",
 	}
 	vm := aboutVM(f, cmd)
 	modes.Add(cmd, "")
@@ -22,7 +23,7 @@ func newView(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := vm.dial(cmd, args)
+		client, err := vm.dialRunner(cmd, args)
 		if err != nil {
 			return err
 		}

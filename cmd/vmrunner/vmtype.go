@@ -11,14 +11,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newVMType returns the verb for authors of VM types. With it this process becomes the
-// program vmtype, which is installed beside vmrunner, so that what authors need is
-// neither linked nor initialised where a VM runs (docs/decisions/0048-vmtype-program.md).
-// Authors' files get the umask that the user has chosen, and a shell may hand over open
-// files (diff <(…)), so nothing is hardened before.
+// newVMType returns the verb for authors of VM types. It replaces this process with the program vmtype, which is
+// installed next to vmrunner. So a process that runs a VM neither links nor initialises the code for authors
+// (docs/decisions/0048-vmtype-program.md). This process is not hardened before, because authors' files must get
+// the user's umask, and a shell may pass open files (diff <(…)).
 func newVMType() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "vmtype", Short: "Write, test and compare VM types", GroupID: groupAuthors,
+		Use: "vmtype", Short: "Write, test and compare VM types",
 		DisableFlagParsing: true,
 		PersistentPreRun:   func(*cobra.Command, []string) {},
 		RunE:               func(*cobra.Command, []string) error { return becomeVMType() },
@@ -34,8 +33,8 @@ func newVMType() *cobra.Command {
 	return cmd
 }
 
-// becomeVMType replaces this process by the program vmtype, with the same arguments. It
-// returns an error, and only then, if that can't be started.
+// becomeVMType replaces this process with the program vmtype, with the same arguments. It returns only if vmtype
+// can't be started, with an error.
 func becomeVMType() error {
 	self, err := os.Executable()
 	if err != nil {

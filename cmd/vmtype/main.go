@@ -1,10 +1,13 @@
-// Command vmtype is "vmrunner vmtype": the verbs for authors of VM types. It is a
-// program of its own so that a process that runs a VM neither links nor initialises
-// what only authors need; vmrunner becomes it, arguments and all. Package authoring
-// says what is in it.
+// Command vmtype is "vmrunner vmtype": the verbs for authors of VM types. It is a separate program, so that a
+// process that runs a VM neither links nor initialises the code for authors. vmrunner replaces itself with vmtype
+// and passes all arguments on. Package authoring contains the verbs.
 //
-// It exits with 0, with 1 when it found something to complain about, with 2 when it
-// was called wrongly, and with 128 and the signal's number when a signal ended it.
+// Exit codes:
+//
+//   - 0: success
+//   - 1: vmtype found a problem
+//   - 2: wrong usage
+//   - 128 plus the number of a signal: the signal ended vmtype
 package main
 
 import (
@@ -17,6 +20,6 @@ import (
 )
 
 func main() {
-	evaluate.Serve(context.Background(), vmtypestest.Serve) // if this is such a process
+	evaluate.Serve(context.Background(), vmtypestest.Serve) // if this process evaluates types
 	os.Exit(vmtype.Main(context.Background(), os.Args[1:]))
 }

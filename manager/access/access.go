@@ -6,33 +6,32 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Verb is what a subject wants to do with a VM. All but View are actions of spec.permissions.
+// Verb is an action on a VM. All verbs but View are actions of spec.permissions.
 type Verb string
 
-// The verbs. To pause is to stop, and so is to move to another node; to resume is to start, to change the medium of a
-// CD drive is to edit.
+// The verbs. Stop covers pausing and moving to another node, Start covers resuming, and Edit covers changing the
+// medium of a CD drive.
 const (
-	// View is to see that the VM exists, and its state.
+	// View allows seeing that the VM exists and what state it is in.
 	View Verb = "view"
 
 	Start Verb = "start"
 	Stop  Verb = "stop"
 	Reset Verb = "reset"
-	// AccessConsole is to see and use the VM's screen and console while no other user does.
+	// AccessConsole allows viewing and using the VM's screen and console while no other user does.
 	AccessConsole Verb = "accessConsole"
-	// TakeConsole is to do so even if another user does.
+	// TakeConsole allows the same even if another user is using the console.
 	TakeConsole Verb = "takeConsole"
-	// Resize is to change CPUs and RAM within the VM's maximum.
+	// Resize allows changing CPUs and RAM within the VM's maximum.
 	Resize Verb = "resize"
-	// Edit is to read and to change the whole definition.
+	// Edit allows reading and changing the whole definition.
 	Edit Verb = "edit"
-	// Create is to make a VM: from the definition of the VM in question, or, if that is the zero
-	// VM, any.
+	// Create allows creating a VM from the definition of the VM in question, or any VM if that is the zero VM.
 	Create Verb = "create"
 	Delete Verb = "delete"
 )
 
-// all is the action that stands for every verb.
+// all is the action that includes every verb.
 const all v1.Action = "*"
 
 // Verbs returns all verbs.
@@ -40,95 +39,96 @@ func Verbs() []Verb {
 	return []Verb{View, Start, Stop, Reset, AccessConsole, TakeConsole, Resize, Edit, Create, Delete}
 }
 
-// Subject is a user who has logged in, or a program with a token.
+// Subject is a logged-in user, or a program with a token.
 type Subject struct {
-	// User is the name of the user in permissions; "" may do nothing.
+	// User is the user's name in permissions. A subject with an empty name has no permissions.
 	User string
-	// Roles are those of the user in permissions.
+	// Roles are the user's roles in permissions.
 	Roles []string
-	// Cluster is the user as the cluster's RBAC knows it; without a name it has no rights there.
+	// Cluster is the user's identity for the cluster's RBAC. An empty name has no rights there.
 	Cluster Identity
 }
 
-// Identity is a user of the cluster, as SubjectAccessReviews and TokenReviews have it.
+// Identity is a user of the cluster, with the fields of SubjectAccessReviews and TokenReviews.
 type Identity struct {
 	User, UID string
 	Groups    []string
 	Extra     map[string][]string
 }
 
-// VM is what a decision depends on.
+// VM contains the facts about a VM that a decision depends on.
 type VM struct {
-	// Name of the VM; "" in a question about none in particular.
+	// Name of the VM; "" if the question concerns no particular VM.
 	Name string
-	// Permissions are those of the VM.
+	// Permissions are the VM's spec.permissions.
 	Permissions []v1.Permission
-	// Pool is the one from which a user has the VM; without a name none has it.
+	// Pool is the pool from which Assignee got the VM. Its name is "" if the VM is not assigned.
 	Pool Pool
-	// Assignee is that user.
+	// Assignee is the user who got the VM from Pool.
 	Assignee string
-	// ConsoleUser is the user who uses its screen or console now; "" if there is none.
+	// ConsoleUser is the user currently using the screen or console; "" if there is no such user.
 	ConsoleUser string
-	// LogInRequested reports that a user is logged in to the guest's desktop automatically,
-	// and LoggedInUser who has been, "" until then.
+	// LogInRequested reports whether the guest's desktop logs a user in automatically. LoggedInUser is that user,
+	// or "" until the log-in has succeeded.
 	LogInRequested bool
 	LoggedInUser   string
 }
 
-// Pool is what a decision about a pool depends on, or about a VM that a user has from it.
+// Pool contains the facts that a decision depends on about a pool, or about a VM assigned from it.
 type Pool struct {
 	Name        string
 	Permissions []v1.PoolPermission
 }
 
-// grants reports whether the permissions of the pool allow a subject something with a VM that is an assignee's. Of the
-// VMs of others they allow to take over consoles, and to see them for that.
-func (p Pool) grants(s Subject, verb Verb, assignee string) (Reason, bool) {
+// grantOf reports whether the pool's permissions allow a subject a verb for a VM assigned to assignee. For a VM of
+// another assignee, they allow only taking over the console, and View for that purpose.
+func (p Pool) grantOf(s Subject, verb Verb, assignee string) (Reason, bool) {
 	for _, of := range p.Permissions {
 		permission := v1.Permission{User: of.User, Role: of.Role}
 		for _, action := range of.May {
 			permission.May = append(permission.May, v1.Action(action))
 		}
-		reason, matches := match(permission, s)
+		reason, matches := matchPermission(permission, s)
 		if !matches {
 			continue
 		}
 		if s.User != assignee {
-			takes := includes(permission.May, TakeConsole)
+			takes := includesVerb(permission.May, TakeConsole)
 			if takes && (verb == View || verb == TakeConsole) {
 				return reason, true
 			}
 			continue
 		}
-		if poolVerb(verb) && includes(permission.May, verb) {
+		if poolVerb(verb) && includesVerb(permission.May, verb) {
 			return reason, true
 		}
 	}
 	return Reason{}, false
 }
 
-// poolVerb reports whether permissions of pools can allow a verb: a VM of a pool is changed by its administrators.
+// poolVerb reports whether a pool's permissions can allow a verb. The remaining verbs change a VM of a pool,
+// which only administrators may do.
 func poolVerb(verb Verb) bool {
 	return slices.Contains([]Verb{View, Start, Stop, Reset, AccessConsole, TakeConsole}, verb)
 }
 
-// Decision is the answer to whether a subject may do something.
+// Decision states whether a subject may do something.
 type Decision struct {
 	Allowed bool
-	// Unknown reports that the answer is no only because the cluster couldn't be asked. What
-	// has been allowed before and is under way, such as a stream, may continue.
+	// Unknown reports that the answer is no only because the cluster could not be asked. An operation that was
+	// allowed earlier and is still running, such as a stream, may continue.
 	Unknown bool
-	// Reason is what decided it.
+	// Reason explains the decision.
 	Reason Reason
 }
 
-// A grants function reports whether a subject has been granted a verb, and by what. If not, a
-// reason with a key says why that is not known.
+// grants reports whether a subject has been granted a verb, and by what. If the answer is unknown, it returns
+// false and a reason with a key.
 type grants func(Verb) (Reason, bool)
 
-// decide combines what is granted: takeConsole includes accessConsole, and accessConsole
-// depends on who uses the VM.
-func decide(s Subject, verb Verb, vm VM, granted grants) Decision {
+// decideAccess combines the granted verbs: takeConsole includes accessConsole, and accessConsole depends on who is
+// using the VM.
+func decideAccess(s Subject, verb Verb, vm VM, granted grants) Decision {
 	if s.User == "" {
 		return Decision{Reason: Reason{Key: Anonymous}}
 	}
@@ -137,35 +137,34 @@ func decide(s Subject, verb Verb, vm VM, granted grants) Decision {
 	}
 	reason, allowed := granted(verb)
 	if verb != AccessConsole {
-		return decision(verb, reason, allowed)
+		return newDecision(verb, reason, allowed)
 	}
-	busy := obstacle(s, vm)
+	busy := consoleObstacle(s, vm)
 	if allowed && busy == nil {
-		return decision(verb, reason, true)
+		return newDecision(verb, reason, true)
 	}
 	take, mayTake := granted(TakeConsole)
 	switch {
 	case mayTake:
-		return decision(verb, take, true)
+		return newDecision(verb, take, true)
 	case allowed:
 		return Decision{Unknown: take.Key != "", Reason: *busy}
 	case reason.Key == "":
 		reason = take
 	}
-	return decision(verb, reason, false)
+	return newDecision(verb, reason, false)
 }
 
-// decision is allowed for a reason; refused for want of a grant, or because it is not known
-// whether there is one.
-func decision(verb Verb, reason Reason, allowed bool) Decision {
+// newDecision returns an allowed Decision, or a refusal because the grant is missing or unknown.
+func newDecision(verb Verb, reason Reason, allowed bool) Decision {
 	if !allowed && reason.Key == "" {
 		return Decision{Reason: Reason{Key: NotGranted, Args: Args{"verb": string(verb)}}}
 	}
 	return Decision{Allowed: allowed, Unknown: !allowed, Reason: reason}
 }
 
-// obstacle returns why a subject that has accessConsole can't use the console now.
-func obstacle(s Subject, vm VM) *Reason {
+// consoleObstacle returns why a subject with accessConsole can't use the console now, or nil.
+func consoleObstacle(s Subject, vm VM) *Reason {
 	switch {
 	case vm.ConsoleUser != "" && vm.ConsoleUser != s.User:
 		return &Reason{Key: ConsoleInUse, Args: Args{"user": vm.ConsoleUser}}

@@ -13,7 +13,7 @@ func TestDecidePoolRefusesAnonymousSubjects(t *testing.T) {
 	t.Parallel()
 	rights := &cluster{allowed: map[Right]bool{}}
 	for _, verb := range Verbs() {
-		what := right(verb)
+		what := rightFor(verb)
 		what.Resource, what.Name = pools, "desks"
 		rights.allowed[what] = true
 	}

@@ -11,8 +11,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// Kubernetes is the Reviewer that asks an API server, by SubjectAccessReviews. Its client must be
-// allowed to create those, as the cluster role system:auth-delegator is.
+// Kubernetes implements Reviewer by sending SubjectAccessReviews to an API server. Its client must be allowed to
+// create them, like the cluster role system:auth-delegator.
 type Kubernetes struct {
 	Client client.SubjectAccessReviewInterface
 	// Namespace of the VMs.

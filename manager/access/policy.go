@@ -6,52 +6,51 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// Mode says what decides, besides who is an administrator.
+// Mode selects who decides about users who are not administrators.
 type Mode string
 
-// The modes; "" is ByPermissions.
+// The modes; "" means ByPermissions.
 const (
-	ByPermissions Mode = "permissions" // spec.permissions, and those of the policy
-	ByRBAC        Mode = "rbac"        // the cluster's
-	ByBoth        Mode = "both"        // either of them allows
+	ByPermissions Mode = "permissions" // spec.permissions and the policy's Permissions
+	ByRBAC        Mode = "rbac"        // the cluster's RBAC
+	ByBoth        Mode = "both"        // allowed if either allows it
 )
 
-// Policy is what the administrator of the manager has decided.
+// Policy contains the settings of the manager's administrator.
 type Policy struct {
 	Mode Mode
 	// Administrators may do everything.
 	Administrators Names
-	// Permissions are granted for every VM, and for making new ones.
+	// Permissions apply to every VM, and to creating new VMs.
 	Permissions []v1.Permission
-	// Conlets are lists of VM-Operator's widgets by role, which say who may use which page; see
-	// MayUse.
+	// Conlets lists VM-Operator's widgets by role, and thereby the pages that each role may use; see MayUse.
 	Conlets map[string][]string
 }
 
-// Names are users and roles.
+// Names lists users and roles.
 type Names struct{ Users, Roles []string }
 
-// Decide reports whether a subject may do something with a VM, by policy and permissions alone:
-// the cluster is not asked.
+// Decide reports whether a subject may do something with a VM, by policy and permissions alone. It does not ask
+// the cluster.
 func Decide(p Policy, s Subject, verb Verb, vm VM) Decision {
-	return decide(s, verb, vm, func(v Verb) (Reason, bool) { return p.grants(s, v, vm) })
+	return decideAccess(s, verb, vm, func(v Verb) (Reason, bool) { return p.grantOf(s, v, vm) })
 }
 
-func (p Policy) grants(s Subject, verb Verb, vm VM) (Reason, bool) {
-	if p.administers(s) {
+func (p Policy) grantOf(s Subject, verb Verb, vm VM) (Reason, bool) {
+	if p.isAdministrator(s) {
 		return Reason{Key: Administrator}, true
 	}
 	if p.Mode == ByRBAC {
 		return Reason{}, false
 	}
 	if vm.Pool.Name != "" {
-		if reason, granted := vm.Pool.grants(s, verb, vm.Assignee); granted {
+		if reason, granted := vm.Pool.grantOf(s, verb, vm.Assignee); granted {
 			return reason, true
 		}
 	}
 	for _, permissions := range [][]v1.Permission{vm.Permissions, p.Permissions} {
 		for _, permission := range permissions {
-			if reason, matches := match(permission, s); matches && includes(permission.May, verb) {
+			if reason, matches := matchPermission(permission, s); matches && includesVerb(permission.May, verb) {
 				return reason, true
 			}
 		}
@@ -59,16 +58,16 @@ func (p Policy) grants(s Subject, verb Verb, vm VM) (Reason, bool) {
 	return Reason{}, false
 }
 
-// administers reports whether a subject is an administrator.
-func (p Policy) administers(s Subject) bool {
+// isAdministrator reports whether a subject is an administrator.
+func (p Policy) isAdministrator(s Subject) bool {
 	return slices.Contains(p.Administrators.Users, s.User) || slices.ContainsFunc(s.Roles, func(role string) bool {
 		return role != "" && slices.Contains(p.Administrators.Roles, role)
 	})
 }
 
-// match reports whether a permission is the subject's. One of both a user and a role, which
-// the API server refuses, is no one's.
-func match(p v1.Permission, s Subject) (Reason, bool) {
+// matchPermission reports whether a permission applies to the subject. A permission with both a user and a role, which
+// the API server refuses, applies to no subject.
+func matchPermission(p v1.Permission, s Subject) (Reason, bool) {
 	switch {
 	case p.User != "" && p.Role == "":
 		return Reason{Key: ByUser, Args: Args{"user": p.User}}, p.User == s.User
@@ -78,8 +77,8 @@ func match(p v1.Permission, s Subject) (Reason, bool) {
 	return Reason{}, false
 }
 
-// includes reports whether actions include a verb. View is included in any.
-func includes(may []v1.Action, verb Verb) bool {
+// includesVerb reports whether actions include a verb. Every action includes View.
+func includesVerb(may []v1.Action, verb Verb) bool {
 	if verb == View {
 		return len(may) > 0
 	}

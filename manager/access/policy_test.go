@@ -169,7 +169,7 @@ func TestReasons(t *testing.T) {
 		want    string
 	}{
 		{Subject{}, View, VM{Permissions: may("*")}, "log in first"},
-		{ann, "destroy", VM{}, "destroy is no action"},
+		{ann, "destroy", VM{}, "destroy is not a valid action"},
 		{ann, Start, VM{}, "you do not have the permission start"},
 		{ann, Start, VM{Permissions: may("start")}, "granted to the role ops"},
 		{ann, Start, VM{Permissions: []v1.Permission{{User: "ann", May: actions}}}, "granted to the user ann"},
@@ -177,17 +177,17 @@ func TestReasons(t *testing.T) {
 		{
 			ann, AccessConsole,
 			VM{Permissions: may("accessConsole"), ConsoleUser: "{verb}"},
-			"{verb} is using the console; to take it over needs the permission takeConsole",
+			"{verb} is using the console; to take over, you need the permission takeConsole",
 		},
 		{
 			ann, AccessConsole,
 			VM{Permissions: may("accessConsole"), LogInRequested: true},
-			"the guest is still logging its user in",
+			"the guest is still logging in its user",
 		},
 		{
 			ann, AccessConsole,
 			VM{Permissions: may("accessConsole"), LogInRequested: true, LoggedInUser: "bob"},
-			"the desktop is that of bob; to take it over needs the permission takeConsole",
+			"bob is logged in to the desktop; to take over, you need the permission takeConsole",
 		},
 	} {
 		require.Equal(t, tt.want, Decide(Policy{}, tt.subject, tt.verb, tt.vm).Reason.String())

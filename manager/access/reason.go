@@ -2,38 +2,37 @@ package access
 
 import "strings"
 
-// Reason says what decided, as the key of a text and what is to be inserted there for {name}.
+// Reason explains a decision: the key of a text, and values for the {name} placeholders in that text.
 type Reason struct {
 	Key  string
 	Args Args
 }
 
-// Args are the arguments of a text by their names. They are untrusted: names of users,
-// messages of the cluster.
+// Args are the arguments of a text by name. They are untrusted: names of users, messages of the cluster.
 type Args map[string]string
 
 // The keys of reasons.
 const (
-	// Administrator: the policy says so.
+	// Administrator: the policy names the subject as an administrator.
 	Administrator = "access.administrator"
-	// ByUser, ByRole: a permission of the user, or of the role.
+	// ByUser, ByRole: a permission for the user or for the role allows it.
 	ByUser, ByRole = "access.byUser", "access.byRole"
-	// ByCluster: the cluster's RBAC; the message is its own.
+	// ByCluster: the cluster's RBAC allows it; the message comes from the cluster.
 	ByCluster = "access.byCluster"
 
-	// Anonymous: there is no user.
+	// Anonymous: the subject is not logged in.
 	Anonymous = "access.anonymous"
-	// UnknownVerb: the question makes no sense.
+	// UnknownVerb: the verb does not exist.
 	UnknownVerb = "access.unknownVerb"
-	// NotGranted: nothing allows the verb.
+	// NotGranted: the subject lacks permission for the verb.
 	NotGranted = "access.notGranted"
-	// ConsoleInUse: another user uses the console; needs takeConsole.
+	// ConsoleInUse: another user is using the console; the subject needs takeConsole.
 	ConsoleInUse = "access.consoleInUse"
-	// LogInPending: the guest is logging a user in, who is not known yet.
+	// LogInPending: the guest is still logging in a user, so the user's name is unknown.
 	LogInPending = "access.logInPending"
-	// DesktopOfAnother: the guest has logged another user in; needs takeConsole.
+	// DesktopOfAnother: another user is logged in to the guest's desktop; the subject needs takeConsole.
 	DesktopOfAnother = "access.desktopOfAnother"
-	// Unavailable: the API server doesn't answer.
+	// Unavailable: the API server does not answer.
 	Unavailable = "access.unavailable"
 )
 
@@ -45,13 +44,13 @@ func Texts() map[string]string {
 		ByRole:        "granted to the role {role}",
 		ByCluster:     "granted by the cluster: {message}",
 		Anonymous:     "log in first",
-		UnknownVerb:   "{verb} is no action",
+		UnknownVerb:   "{verb} is not a valid action",
 		NotGranted:    "you do not have the permission {verb}",
-		ConsoleInUse:  "{user} is using the console; to take it over needs the permission takeConsole",
-		LogInPending:  "the guest is still logging its user in",
-		DesktopOfAnother: "the desktop is that of {user}; " +
-			"to take it over needs the permission takeConsole",
-		Unavailable: "the cluster cannot be asked whether you may, try again",
+		ConsoleInUse:  "{user} is using the console; to take over, you need the permission takeConsole",
+		LogInPending:  "the guest is still logging in its user",
+		DesktopOfAnother: "{user} is logged in to the desktop; " +
+			"to take over, you need the permission takeConsole",
+		Unavailable: "cannot check your permissions in the cluster; try again",
 	}
 }
 

@@ -10,46 +10,45 @@ import (
 )
 
 const (
-	// lifetime is how long an answer of the cluster counts.
+	// lifetime is how long an answer of the cluster remains valid.
 	lifetime = 10 * time.Second
 	// patience is how long a decision waits for the cluster.
 	patience = 2 * time.Second
-	// pause is how long the cluster isn't asked after it has not answered.
+	// pause is how long no questions are sent after the cluster has failed to answer.
 	pause = time.Second
-	// mostAnswers are remembered, about 2 MiB.
+	// mostAnswers is the maximum number of remembered answers, about 2 MiB.
 	mostAnswers = 10_000
-	// mostQuestions are asked at once.
+	// mostQuestions is the maximum number of concurrent questions.
 	mostQuestions = 16
 )
 
-// Reviewer asks the cluster. It must honour the context.
+// Reviewer asks the cluster. Implementations must honour the context.
 type Reviewer interface {
-	// Review returns whether the cluster allows something, and why; an error if it doesn't
+	// Review reports whether the cluster allows something, and why. It returns an error if the cluster does not
 	// answer.
 	Review(ctx context.Context, who Identity, what Right) (allowed bool, reason string, err error)
 }
 
-// Right is one that RBAC can grant for VMs or pools.
+// Right is a right that RBAC can grant for VMs or pools.
 type Right struct {
-	// Verb is one of RBAC.
+	// Verb is an RBAC verb.
 	Verb string
 	// Resource is vms or vmpools.
 	Resource string
-	// Subresource of that, which exists only as the object of rights; "" means the VM or pool itself.
+	// Subresource of Resource, which exists only as the object of rights; "" means the VM or pool itself.
 	Subresource string
-	// Name of the VM or pool; "" means all of the namespace.
+	// Name of the VM or pool; "" means all in the namespace.
 	Name string
 }
 
-// Resources.
 const (
 	vms   = "vms"
 	pools = "vmpools"
 )
 
-// right returns the right that a verb needs. Reading, changing, creating and deleting are RBAC's
-// own verbs, and so mean the same as with kubectl.
-func right(verb Verb) Right {
+// rightFor returns the right that a verb requires. Reading, changing, creating and deleting use RBAC's own verbs, so
+// they mean the same as with kubectl.
+func rightFor(verb Verb) Right {
 	switch verb {
 	case View:
 		return Right{Verb: "get", Subresource: "view"}
@@ -68,7 +67,7 @@ func right(verb Verb) Right {
 	}
 }
 
-// Reviews asks a Reviewer, and remembers its answers for 10 s. It is safe for concurrent use.
+// Reviews asks a Reviewer and remembers its answers for 10 s. It is safe for concurrent use.
 type Reviews struct {
 	reviewer Reviewer
 	now      func() time.Time
@@ -77,7 +76,7 @@ type Reviews struct {
 
 	mu      sync.Mutex
 	answers map[string]answer
-	away    time.Time // until then, the cluster is not asked
+	away    time.Time // do not ask the cluster before this time
 }
 
 type answer struct {
@@ -86,7 +85,7 @@ type answer struct {
 	until   time.Time
 }
 
-// NewReviews returns one that asks reviewer; now is the clock.
+// NewReviews returns Reviews that asks reviewer; now is the clock.
 func NewReviews(reviewer Reviewer, now func() time.Time) *Reviews {
 	return &Reviews{
 		reviewer: reviewer, now: now,
@@ -94,12 +93,12 @@ func NewReviews(reviewer Reviewer, now func() time.Time) *Reviews {
 	}
 }
 
-// grants asks for the right for all VMs or pools first: the answer serves each of them.
-func (r *Reviews) grants(ctx context.Context, s Subject, verb Verb, resource, of string) (Reason, bool) {
+// reviewGrant asks for the right to all VMs or pools first, because that answer covers each of them.
+func (r *Reviews) reviewGrant(ctx context.Context, s Subject, verb Verb, resource, of string) (Reason, bool) {
 	if s.Cluster.User == "" {
 		return Reason{}, false
 	}
-	what := right(verb)
+	what := rightFor(verb)
 	what.Resource = resource
 	names := []string{"", of}
 	if verb == Create || of == "" { // RBAC can't grant create by name
@@ -107,7 +106,7 @@ func (r *Reviews) grants(ctx context.Context, s Subject, verb Verb, resource, of
 	}
 	for _, name := range names {
 		what.Name = name
-		given, known := r.query(ctx, s.Cluster, what)
+		given, known := r.queryReview(ctx, s.Cluster, what)
 		switch {
 		case !known:
 			return Reason{Key: Unavailable}, false
@@ -118,24 +117,24 @@ func (r *Reviews) grants(ctx context.Context, s Subject, verb Verb, resource, of
 	return Reason{}, false
 }
 
-// query returns the answer, and whether it is known.
-func (r *Reviews) query(ctx context.Context, who Identity, what Right) (answer, bool) {
+// queryReview returns the answer, and whether it is known.
+func (r *Reviews) queryReview(ctx context.Context, who Identity, what Right) (answer, bool) {
 	data, err := json.Marshal(struct {
 		Identity
 		Right
 	}{who, what})
 	if err != nil {
-		return answer{}, false // strings only: it can't be
+		return answer{}, false // cannot happen: the fields are strings
 	}
 	key := string(data)
-	if given, known, settled := r.recall(key); settled {
+	if given, known, settled := r.recallAnswer(key); settled {
 		return given, known
 	}
 	shared := context.WithoutCancel(ctx) // other callers may wait for the same answer
 	result := r.flight.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(shared, patience)
 		defer cancel()
-		return r.review(ctx, key, who, what)
+		return r.reviewAccess(ctx, key, who, what)
 	})
 	select {
 	case <-ctx.Done():
@@ -146,8 +145,8 @@ func (r *Reviews) query(ctx context.Context, who Identity, what Right) (answer, 
 	}
 }
 
-// recall returns an answer that is remembered; settled reports that there is no use in asking.
-func (r *Reviews) recall(key string) (given answer, known, settled bool) {
+// recallAnswer returns a remembered answer. settled reports that asking again is pointless.
+func (r *Reviews) recallAnswer(key string) (given answer, known, settled bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -157,15 +156,15 @@ func (r *Reviews) recall(key string) (given answer, known, settled bool) {
 	return answer{}, false, now.Before(r.away)
 }
 
-// review asks as soon as few enough others do.
-func (r *Reviews) review(ctx context.Context, key string, who Identity, what Right) (answer, error) {
+// reviewAccess asks the cluster as soon as fewer than mostQuestions other questions are in flight.
+func (r *Reviews) reviewAccess(ctx context.Context, key string, who Identity, what Right) (answer, error) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
 		return answer{}, context.Cause(ctx)
 	}
-	if given, known, settled := r.recall(key); known {
+	if given, known, settled := r.recallAnswer(key); known {
 		return given, nil
 	} else if settled {
 		return answer{}, context.DeadlineExceeded
@@ -178,12 +177,13 @@ func (r *Reviews) review(ctx context.Context, key string, who Identity, what Rig
 		return answer{}, err
 	}
 	given := answer{allowed: allowed, reason: reason, until: r.now().Add(lifetime)}
-	r.remember(key, given)
+	r.rememberAnswer(key, given)
 	return given, nil
 }
 
-// remember makes room if there is none: what has expired, or else all.
-func (r *Reviews) remember(key string, given answer) {
+// rememberAnswer stores an answer. If the table is full, it first drops the expired answers, and if that isn't enough,
+// all answers.
+func (r *Reviews) rememberAnswer(key string, given answer) {
 	if len(r.answers) >= mostAnswers {
 		now := r.now()
 		for key, old := range r.answers {

@@ -64,7 +64,7 @@ func TestRBACDecidesAsPermissionsDo(t *testing.T) {
 			for i, verb := range verbs {
 				if set&(1<<i) != 0 && (verb != Create || scope == "") {
 					granted[v1.Action(verb)] = true
-					what := right(verb)
+					what := rightFor(verb)
 					what.Resource = vms
 					what.Name = scope
 					rights.allowed[what] = true
@@ -93,7 +93,7 @@ func TestRightsByVerb(t *testing.T) {
 		Edit: "update vms/", Create: "create vms/", Delete: "delete vms/",
 	}
 	for _, verb := range Verbs() {
-		require.Equal(t, want[verb], right(verb).Verb+" vms/"+right(verb).Subresource)
+		require.Equal(t, want[verb], rightFor(verb).Verb+" vms/"+rightFor(verb).Subresource)
 	}
 }
 

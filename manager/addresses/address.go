@@ -8,8 +8,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// Target returns the address that an address object has or asks for; the zero Addr if it is to
-// get any that is free. own are the leases that are for it.
+// Target returns the address that an address object has or requests. It returns the zero Addr if the object
+// accepts any free address. own are the leases for the object.
 func Target(a *v1.VirtualMachineIPAddress, own []*v1.VirtualMachineIPAddressLease) netip.Addr {
 	for _, text := range []string{a.Status.Address, a.Spec.StaticIP} {
 		if address, err := netip.ParseAddr(text); err == nil {
@@ -22,26 +22,26 @@ func Target(a *v1.VirtualMachineIPAddress, own []*v1.VirtualMachineIPAddressLeas
 	return AddressOf(Lowest(own).Name)
 }
 
-// Lowest returns the lease of the lowest address. There are several for one address object only
-// if a manager was killed, and the next one knew too little.
+// Lowest returns the lease of the lowest address. An address object only has several leases if a manager was
+// killed and the next manager had incomplete information.
 func Lowest(leases []*v1.VirtualMachineIPAddressLease) *v1.VirtualMachineIPAddressLease {
 	return slices.MinFunc(leases, func(a, b *v1.VirtualMachineIPAddressLease) int {
 		return AddressOf(a.Name).Compare(AddressOf(b.Name))
 	})
 }
 
-// A Claim is what becomes of the lease that an address object has or asks for.
+// Claim is the action for the lease that an address object has or requests.
 type Claim int
 
 // The claims.
 const (
-	Has     Claim = iota // it has the lease
-	Make                 // the lease is to be created
-	Take                 // the lease, which is released, is to become its
-	Refused              // it can't have the lease
+	Has     Claim = iota // the object has the lease
+	Make                 // create the lease
+	Take                 // take over the released lease
+	Refused              // the object can't have the lease
 )
 
-// Reasons of an address object or a VM without an address.
+// Reasons why an address object or a VM has no address.
 const (
 	ReasonTaken      = "AddressTaken"
 	ReasonNotUsable  = "AddressNotUsable"
@@ -53,9 +53,9 @@ const (
 	ReasonNotReady   = "AddressesUnavailable"
 )
 
-// ClaimOf returns what becomes of the lease of an address, nil if there is none, which the
-// address object a has or asks for; and why it is refused. What another namespace has is not
-// said to this one.
+// ClaimOf returns the action for the lease of an address that the address object a has or requests, and the
+// reason for a refusal. lease is nil if it does not exist. The message does not reveal details of other
+// namespaces.
 func ClaimOf(a *v1.VirtualMachineIPAddress, address netip.Addr, lease *v1.VirtualMachineIPAddressLease, r Ranges) (
 	claim Claim, reason, message string,
 ) {
@@ -79,7 +79,7 @@ func ClaimOf(a *v1.VirtualMachineIPAddress, address netip.Addr, lease *v1.Virtua
 	return Has, "", ""
 }
 
-// StatusOf returns the status of an address object that has a lease.
+// StatusOf returns the status of an address object with a lease.
 func StatusOf(lease *v1.VirtualMachineIPAddressLease, r Ranges) v1.VirtualMachineIPAddressStatus {
 	address := AddressOf(lease.Name)
 	s := v1.VirtualMachineIPAddressStatus{
@@ -88,31 +88,31 @@ func StatusOf(lease *v1.VirtualMachineIPAddressLease, r Ranges) v1.VirtualMachin
 	if s.VirtualMachine != "" {
 		s.Phase = v1.IPAddressAttached
 	}
-	one := r.of(address)
+	one := r.rangeOf(address)
 	if why := r.Unusable(address); why != "" && (one == nil || !one.Retired) {
 		s.Reason, s.Message = ReasonOutOfRange, why+"; it stays leased as long as this object exists"
 	}
 	return s
 }
 
-// PendingStatus returns the status of an address object that has no lease.
+// PendingStatus returns the status of an address object without a lease.
 func PendingStatus(reason, message string) v1.VirtualMachineIPAddressStatus {
 	return v1.VirtualMachineIPAddressStatus{Phase: v1.IPAddressPending, Reason: reason, Message: message}
 }
 
-// For is what becomes of a VM that is to have an address object.
+// For is the action for a VM that needs an address object.
 type For int
 
 // The cases.
 const (
-	ForNothing For = iota // it has the address
-	ForCreate             // the object is to be created
-	ForAttach             // the address is to become the VM's
-	ForWait               // something has to change first
+	ForNothing For = iota // the VM has the address
+	ForCreate             // create the object
+	ForAttach             // attach the address to the VM
+	ForWait               // wait for a change
 )
 
-// ForVM returns what becomes of a VM that is to have the address object of a name; a is that
-// object and lease its lease, nil if they don't exist; and why the VM waits.
+// ForVM returns the action for a VM that needs the address object with the given name, and the reason if the VM
+// must wait. a is that object and lease its lease; each is nil if it does not exist.
 func ForVM(vm *v1.VirtualMachine, name string, automatic bool, a *v1.VirtualMachineIPAddress,
 	lease *v1.VirtualMachineIPAddressLease,
 ) (what For, reason, message string) {
@@ -140,7 +140,7 @@ func ForVM(vm *v1.VirtualMachine, name string, automatic bool, a *v1.VirtualMach
 	return ForNothing, "", ""
 }
 
-// ofFormer reports whether an object belongs to a VM of the same name that was deleted.
+// ofFormer reports whether an object belongs to a deleted VM with the same name.
 func ofFormer(vm *v1.VirtualMachine, a *v1.VirtualMachineIPAddress) bool {
 	for _, owner := range a.OwnerReferences {
 		if owner.Kind == "VirtualMachine" && owner.Name == vm.Name && owner.UID != vm.UID {
@@ -150,7 +150,7 @@ func ofFormer(vm *v1.VirtualMachine, a *v1.VirtualMachineIPAddress) bool {
 	return false
 }
 
-// RefOf returns how a lease names an address object.
+// RefOf returns a lease's reference to an address object.
 func RefOf(a *v1.VirtualMachineIPAddress) v1.IPAddressRef {
 	return v1.IPAddressRef{Name: a.Name, Namespace: a.Namespace}
 }

@@ -1,15 +1,15 @@
-// Package addresses decides who has which IP address: pure functions of the ranges in the
-// manager's configuration, of address objects (VirtualMachineIPAddress) and of leases.
+// Package addresses decides which VM gets which IP address. Its functions are pure. They depend on the ranges in
+// the manager's configuration, on address objects (VirtualMachineIPAddress), and on leases.
 //
-// The lease is the truth. It is an object of the whole cluster whose name is made of the
-// address, so that of two managers that want the same one the API server refuses one: no
-// manager needs to know another. A lease comes before the address object that it is for,
-// and goes after it; while a VM's pod exists that may use the address, the lease stays.
+// The lease is authoritative. It is an object of the whole cluster, named after the address. If two managers choose
+// the same address, the API server refuses one of them, so managers need not know each other. A lease is created
+// before its address object and deleted after it. The lease stays as long as a VM's pod exists that may use the
+// address.
 //
-//	ranges.go   which addresses there are, and what comes with one
-//	names.go    how leases and the address objects of VMs are called
-//	address.go  what becomes of an address object, and of the VM that wants it
-//	lease.go    when a lease is released, and when it goes
+//	ranges.go   the available addresses, and the settings that come with an address
+//	names.go    the names of leases and of the address objects of VMs
+//	address.go  the action for an address object, and for the VM that wants it
+//	lease.go    when to release a lease, and when to delete it
 //
-// Package manager/leases does what is decided here. See docs/decisions/0096-lease-names.md.
+// Package manager/addresses/controller performs these decisions. See docs/decisions/0096-lease-names.md.
 package addresses

@@ -8,19 +8,19 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Use is whether a VM has an address.
+// Use describes whether a VM uses an address.
 type Use int
 
 // The uses.
 const (
 	Unused Use = iota
-	Ending     // only its pod may use it, until it is gone or has another one
-	Wanted     // the VM is to have it
+	Ending     // only its pod may use it, until the pod is gone or has another address
+	Wanted     // the VM needs it
 )
 
-// UseOf returns whether a VM, nil if it is gone, or its pod, nil if there is none, uses the
-// address of a lease: the VM is to have it, or the pod's runner has not said that it has
-// another one. a is the address object that the lease is for, nil if it is gone.
+// UseOf returns how a VM and its pod use the address of a lease. The VM may need the address, or its pod may use
+// it because the pod's runner has not reported another address. vm is nil if it is gone, pod is nil if it does
+// not exist. a is the lease's address object, or nil if that is gone.
 func UseOf(vm *v1.VirtualMachine, pod *corev1.Pod, lease *v1.VirtualMachineIPAddressLease,
 	a *v1.VirtualMachineIPAddress, r Ranges,
 ) Use {
@@ -36,13 +36,13 @@ func UseOf(vm *v1.VirtualMachine, pod *corev1.Pod, lease *v1.VirtualMachineIPAdd
 	return Ending
 }
 
-// isFor reports whether a lease is of the address that an object has, or may get.
+// isFor reports whether a lease contains the address that an object has or may get.
 func isFor(lease *v1.VirtualMachineIPAddressLease, a *v1.VirtualMachineIPAddress) bool {
 	target := Target(a, nil)
 	return !target.IsValid() || target == AddressOf(lease.Name)
 }
 
-// usesOther reports whether the runner of a pod has said that its guest has another address.
+// usesOther reports whether the runner of a pod has reported that its guest has another address.
 func usesOther(vm *v1.VirtualMachine, pod *corev1.Pod, address string) bool {
 	if vm.Status.Runner == nil || vm.Status.Runner.PodUID != pod.UID {
 		return false
@@ -59,24 +59,23 @@ func usesOther(vm *v1.VirtualMachine, pod *corev1.Pod, address string) bool {
 	return other
 }
 
-// SourceLease is what runners call the source of an address that they give to the guest.
+// SourceLease is the source that runners report for an address that they give to the guest.
 const SourceLease = "Lease"
 
-// A Next is what becomes of a lease.
+// Next is the next step for a lease.
 type Next int
 
-// The possibilities.
+// The steps.
 const (
-	Keep    Next = iota // nothing
-	Detach              // no VM has the address any more
-	Release             // it is kept for its namespace, for some time
-	Date                // its release was in the future: it is now
-	Expire              // it goes
+	Keep    Next = iota // no change
+	Detach              // detach the address from its VM
+	Release             // keep it for its namespace for some time
+	Date                // its release time is in the future: set it to now
+	Expire              // delete it
 )
 
-// NextOf returns what becomes of a lease, and when to look again; zero: when something
-// changes. a is the address object that the lease is for, nil if it is gone; retention is how long a
-// released lease is kept.
+// NextOf returns the next step for a lease, and when to check again; the zero time means after a change. a is the
+// lease's address object, or nil if that is gone. retention is how long a released lease is kept.
 func NextOf(lease *v1.VirtualMachineIPAddressLease, a *v1.VirtualMachineIPAddress, use Use, retention time.Duration,
 	now time.Time,
 ) (next Next, again time.Time) {
@@ -96,13 +95,13 @@ func NextOf(lease *v1.VirtualMachineIPAddressLease, a *v1.VirtualMachineIPAddres
 	return Keep, time.Time{}
 }
 
-// lookAgain is how long it takes at most to see that a pod is gone that had an address.
+// lookAgain is the maximum delay until the manager notices that the pod with an address is gone.
 const lookAgain = 10 * time.Second
 
 func afterRelease(lease *v1.VirtualMachineIPAddressLease, retention time.Duration, now time.Time) (Next, time.Time) {
 	at := lease.Status.ReleaseTime
 	switch {
-	case at == nil || now.Add(time.Minute).Before(at.Time): // clocks of managers differ a little
+	case at == nil || now.Add(time.Minute).Before(at.Time): // the managers' clocks may differ slightly
 		return Date, time.Time{}
 	case at.Add(retention).After(now):
 		return Keep, at.Add(retention)

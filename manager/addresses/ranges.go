@@ -10,59 +10,58 @@ import (
 	"vmop/vmspec"
 )
 
-// A Range is a subnet whose addresses VMs get, as the manager's configuration has it.
+// Range is a subnet of addresses for VMs, from the manager's configuration.
 type Range struct {
-	// CIDR is the subnet: "10.66.10.0/24". In a configuration it may stand for the range.
+	// CIDR is the subnet: "10.66.10.0/24". A configuration may contain the CIDR in place of the whole range.
 	CIDR string `yaml:"cidr" scalar:"true"`
-	// Gateway is the router to everything outside, in the subnet; empty: none.
+	// Gateway is the router to all other networks, in the subnet. It may be empty.
 	Gateway string `yaml:"gateway"`
-	// Nameservers are what guests ask for names.
+	// Nameservers are the guests' name servers.
 	Nameservers *vmspec.Nameservers `yaml:"nameservers"`
-	// Routes lead to what is behind other routers.
+	// Routes lead to networks behind other routers.
 	Routes []vmspec.Route `yaml:"routes"`
-	// Exclude are addresses that no VM gets: one, from-to, or a subnet.
+	// Exclude lists addresses that no VM gets. Each entry is an address, from-to, or a subnet.
 	Exclude []string `yaml:"exclude"`
-	// Filter keeps guests to their addresses. Nil: it does.
+	// Filter restricts guests to their addresses. nil means true.
 	Filter *bool `yaml:"filter"`
-	// Retired means that no address of the range is leased any more. VMs that have one
-	// keep it.
+	// Retired stops leasing addresses from the range. VMs with such an address keep it.
 	Retired bool `yaml:"retired"`
 
-	// What Check has read.
+	// Check sets the following fields.
 	subnet   netip.Prefix
 	gateway  netip.Addr
 	excluded []span
 }
 
-// Example returns how one is written in a configuration.
+// Example returns examples of a range in a configuration.
 func (Range) Example() string {
 	return "10.66.10.0/24, or {cidr: 10.66.10.0/24, gateway: 10.66.10.1}"
 }
 
-// span is from one address to another, both included.
+// span is an inclusive range of addresses.
 type span struct{ first, last netip.Addr }
 
-func (s span) contains(a netip.Addr) bool { return !a.Less(s.first) && !s.last.Less(a) }
+func (s span) containsAddress(a netip.Addr) bool { return !a.Less(s.first) && !s.last.Less(a) }
 
-// Ranges are those of a configuration, as Check has read them.
+// Ranges are the ranges of a configuration. Check must have read them.
 type Ranges []Range
 
-// A Problem is a fault of a configuration: where, what is wrong, and what would be right.
+// Problem is an error in a configuration: where it is, what is wrong, and how to correct it.
 type Problem struct{ Path, Message, Hint string }
 
-// Sizes of subnets. A smaller one has no address but those of network and broadcast.
+// Sizes of subnets. A smaller subnet contains only network and broadcast addresses.
 const (
 	largestSubnet  = 8
 	smallestSubnet = 30
 )
 
-// Check reads the ranges, and returns all that is wrong with them. The paths begin with at.
-// Ranges with faults are not to be used.
+// Check reads the ranges and returns all errors. The paths in errors start with at. Ranges with errors must not
+// be used.
 func (r Ranges) Check(at string) (faults []Problem) {
 	for i := range r {
 		one, path := &r[i], fmt.Sprintf("%s[%d]", at, i)
 		add := func(key, message, hint string) { faults = append(faults, Problem{path + "." + key, message, hint}) }
-		one.read(add)
+		one.readRange(add)
 		for j := range i {
 			if other := &r[j]; one.subnet.IsValid() && other.subnet.IsValid() && one.subnet.Overlaps(other.subnet) {
 				add("cidr", fmt.Sprintf("%s overlaps %s of %s[%d]", one.CIDR, other.CIDR, at, j),
@@ -73,8 +72,8 @@ func (r Ranges) Check(at string) (faults []Problem) {
 	return faults
 }
 
-// read reads one range.
-func (r *Range) read(add func(key, message, hint string)) {
+// readRange reads one range.
+func (r *Range) readRange(add func(key, message, hint string)) {
 	const such = "such as 10.66.10.0/24"
 	subnet, err := netip.ParsePrefix(r.CIDR)
 	switch {
@@ -93,7 +92,7 @@ func (r *Range) read(add func(key, message, hint string)) {
 		r.subnet = subnet
 	}
 	if r.Gateway != "" {
-		r.gateway = r.router("gateway", r.Gateway, add)
+		r.gateway = r.readRouter("gateway", r.Gateway, add)
 	}
 	if r.Nameservers != nil {
 		for i, text := range r.Nameservers.Addresses {
@@ -105,7 +104,7 @@ func (r *Range) read(add func(key, message, hint string)) {
 			add(fmt.Sprintf("routes[%d].to", i), fmt.Sprintf("%q is not an IPv4 subnet", route.To),
 				"such as 10.0.0.0/8")
 		}
-		r.router(fmt.Sprintf("routes[%d].via", i), route.Via, add)
+		r.readRouter(fmt.Sprintf("routes[%d].via", i), route.Via, add)
 	}
 	r.excluded = nil
 	for i, text := range r.Exclude {
@@ -118,14 +117,14 @@ func (r *Range) read(add func(key, message, hint string)) {
 		r.excluded = append(r.excluded, s)
 	}
 	if r.subnet.IsValid() && !r.Retired {
-		if _, ok := r.free(r.first(), func(netip.Addr) bool { return false }); !ok {
+		if _, ok := r.freeFrom(r.firstHost(), func(netip.Addr) bool { return false }); !ok {
 			add("exclude", "leaves no address of "+r.CIDR, "exclude fewer, or say retired: true")
 		}
 	}
 }
 
-// router reads the address of a router, which must be a host in the subnet.
-func (r *Range) router(key, text string, add func(key, message, hint string)) netip.Addr {
+// readRouter reads the address of a router, which must be a host in the subnet.
+func (r *Range) readRouter(key, text string, add func(key, message, hint string)) netip.Addr {
 	a := readHost(key, text, add)
 	if a.IsValid() && r.subnet.IsValid() && !r.isHost(a) {
 		add(key, fmt.Sprintf("%s is no host of %s", text, r.CIDR), "a guest reaches only routers in its subnet")
@@ -146,7 +145,7 @@ func readHost(key, text string, add func(key, message, hint string)) netip.Addr 
 // readSpan reads an address, from-to, or a subnet.
 func readSpan(text string) (span, error) {
 	if subnet, err := netip.ParsePrefix(text); err == nil && subnet.Addr().Is4() {
-		return span{subnet.Masked().Addr(), last(subnet)}, nil
+		return span{subnet.Masked().Addr(), broadcastAddress(subnet)}, nil
 	}
 	from, to, isSpan := strings.Cut(text, "-")
 	if !isSpan {
@@ -166,12 +165,12 @@ func readSpan(text string) (span, error) {
 	return span{a, b}, nil
 }
 
-// last returns the broadcast address of a subnet.
-func last(subnet netip.Prefix) netip.Addr {
-	return fromNumber(number(subnet.Masked().Addr()) | (1<<(32-subnet.Bits()) - 1))
+// broadcastAddress returns the broadcast address of a subnet.
+func broadcastAddress(subnet netip.Prefix) netip.Addr {
+	return fromNumber(ipv4Number(subnet.Masked().Addr()) | (1<<(32-subnet.Bits()) - 1))
 }
 
-func number(a netip.Addr) uint32 {
+func ipv4Number(a netip.Addr) uint32 {
 	four := a.As4()
 	return binary.BigEndian.Uint32(four[:])
 }
@@ -182,27 +181,26 @@ func fromNumber(n uint32) netip.Addr {
 	return netip.AddrFrom4(four)
 }
 
-func (r *Range) first() netip.Addr { return r.subnet.Addr().Next() }
+func (r *Range) firstHost() netip.Addr { return r.subnet.Addr().Next() }
 
-// isHost reports whether an address is in the subnet, and neither the network's nor for
-// broadcasts.
+// isHost reports whether an address belongs to the subnet, and is not its network address or broadcast address.
 func (r *Range) isHost(a netip.Addr) bool {
-	return r.subnet.Contains(a) && a != r.subnet.Addr() && a != last(r.subnet)
+	return r.subnet.Contains(a) && a != r.subnet.Addr() && a != broadcastAddress(r.subnet)
 }
 
-// Unusable returns why no VM can get an address; "" if one can. The address is IPv4.
+// Unusable returns the reason why VMs can't get an IPv4 address, or "".
 func (r Ranges) Unusable(a netip.Addr) string {
-	one := r.of(a)
+	one := r.rangeOf(a)
 	switch {
 	case one == nil:
 		return fmt.Sprintf("%s is in none of the ranges of the manager's configuration (%s)", a, r)
 	case a == one.subnet.Addr():
 		return fmt.Sprintf("%s is the address of the network %s itself", a, one.CIDR)
-	case a == last(one.subnet):
+	case a == broadcastAddress(one.subnet):
 		return fmt.Sprintf("%s is the broadcast address of %s", a, one.CIDR)
 	case a == one.gateway:
 		return fmt.Sprintf("%s is the gateway of %s", a, one.CIDR)
-	case one.excludes(a):
+	case one.isExcluded(a):
 		return fmt.Sprintf("%s is excluded in the manager's configuration", a)
 	case one.Retired:
 		return fmt.Sprintf("%s is in %s, of which no address is leased any more", a, one.CIDR)
@@ -210,11 +208,11 @@ func (r Ranges) Unusable(a netip.Addr) string {
 	return ""
 }
 
-func (r *Range) excludes(a netip.Addr) bool {
-	return slices.ContainsFunc(r.excluded, func(s span) bool { return s.contains(a) })
+func (r *Range) isExcluded(a netip.Addr) bool {
+	return slices.ContainsFunc(r.excluded, func(s span) bool { return s.containsAddress(a) })
 }
 
-// String lists the subnets whose addresses are leased.
+// String lists the subnets that are not retired.
 func (r Ranges) String() string {
 	var all []string
 	for _, one := range r {
@@ -228,7 +226,7 @@ func (r Ranges) String() string {
 	return strings.Join(all, ", ")
 }
 
-func (r Ranges) of(a netip.Addr) *Range {
+func (r Ranges) rangeOf(a netip.Addr) *Range {
 	for i := range r {
 		if r[i].subnet.Contains(a) {
 			return &r[i]
@@ -237,17 +235,17 @@ func (r Ranges) of(a netip.Addr) *Range {
 	return nil
 }
 
-// A Lease is what a guest gets with its address.
+// Lease contains the settings that a guest gets with its address.
 type Lease struct {
 	vmspec.Lease
 
-	// Filter holds the guest to its address.
+	// Filter restricts the guest to its address.
 	Filter bool
 }
 
-// Lease returns what a guest with an address gets; nil if the address is in no range.
+// Lease returns the settings for a guest with an address, or nil if the address is in no range.
 func (r Ranges) Lease(a netip.Addr) *Lease {
-	one := r.of(a)
+	one := r.rangeOf(a)
 	if one == nil {
 		return nil
 	}
@@ -257,64 +255,65 @@ func (r Ranges) Lease(a netip.Addr) *Lease {
 	}, one.Filter == nil || *one.Filter}
 }
 
-// Leasing reports whether addresses are leased, of any range.
+// Leasing reports whether any range still leases addresses.
 func (r Ranges) Leasing() bool {
 	return slices.ContainsFunc(r, func(one Range) bool { return !one.Retired })
 }
 
-// Free returns an address that can be leased and that taken doesn't report, beginning at a
-// random one. random returns a number from 0 to below n. ok is false if all are taken.
+// Free returns an address that can be leased and for which taken returns false. It starts at a random address.
+// random returns a number from 0 to below n. ok is false if all addresses are taken.
 func (r Ranges) Free(random func(n uint64) uint64, taken func(netip.Addr) bool) (a netip.Addr, ok bool) {
 	var sum uint64
 	for i := range r {
-		sum += r[i].size()
+		sum += r[i].countHosts()
 	}
 	if sum == 0 {
 		return a, false
 	}
 	at, begin := random(sum), 0
-	for ; at >= r[begin].size(); begin++ {
-		at -= r[begin].size()
+	for ; at >= r[begin].countHosts(); begin++ {
+		at -= r[begin].countHosts()
 	}
-	for i := range r { // the last round ends where the first one began
+	for i := range r { // each range once, starting with the range of the random address
 		one := &r[(begin+i)%len(r)]
-		if one.size() == 0 {
+		if one.countHosts() == 0 {
 			continue
 		}
-		from := one.first()
+		from := one.firstHost()
 		if i == 0 {
-			from = fromNumber(number(from) + uint32(at))
+			from = fromNumber(ipv4Number(from) + uint32(at))
 		}
-		if a, ok := one.free(from, taken); ok {
+		if a, ok := one.freeFrom(from, taken); ok {
 			return a, true
 		}
 	}
 	return a, false
 }
 
-// size is how many hosts the subnet has; 0 if none of them is leased.
-func (r *Range) size() uint64 {
+// countHosts returns the number of hosts in the subnet, or 0 if the range is retired.
+func (r *Range) countHosts() uint64 {
 	if r.Retired {
 		return 0
 	}
 	return 1<<(32-r.subnet.Bits()) - 2
 }
 
-// free returns the first free address from one on, and after the last one from the first on.
-func (r *Range) free(from netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
-	end := last(r.subnet)
-	for a, left := from, r.size(); left > 0; left-- {
-		skip := slices.IndexFunc(r.excluded, func(s span) bool { return s.contains(a) })
+// freeFrom returns the first free address starting at from. After the last address, it continues with the first
+// address.
+func (r *Range) freeFrom(from netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
+	end := broadcastAddress(r.subnet)
+	for a, left := from, r.countHosts(); left > 0; left-- {
+		skip := slices.IndexFunc(r.excluded, func(s span) bool { return s.containsAddress(a) })
 		switch {
-		case skip >= 0: // all of it at once
-			to := min(number(r.excluded[skip].last), number(end)-1)
-			left -= min(uint64(to-number(a)), left-1)
+		case skip >= 0: // skip the whole span
+			to := min(ipv4Number(r.excluded[skip].last), ipv4Number(end)-1)
+			left -= min(uint64(to-ipv4Number(a)), left-1)
 			a = fromNumber(to)
 		case a != r.gateway && !taken(a):
 			return a, true
 		}
 		if a = a.Next(); a == end {
-			a = r.first()
+			a = r.firstHost()
 		}
 	}
 	return netip.Addr{}, false

@@ -5,10 +5,10 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
-// Phase is the state of an attachment in one word.
+// Phase is the state of an attachment.
 type Phase = v1.AttachmentPhase
 
 // The phases.
@@ -20,38 +20,38 @@ const (
 	Terminating = v1.AttachmentTerminating
 )
 
-// Reasons, besides those of package disk why a VM doesn't get it.
+// Reasons, in addition to package disk's reasons for refusing a disk to a VM.
 const (
 	ReasonVMMissing  = "VirtualMachineMissing"
 	ReasonVMStopped  = "VirtualMachineNotRunning"
-	ReasonConflict   = "Conflict" // the disk comes into the VM otherwise
+	ReasonConflict   = "Conflict" // the VM gets the disk in another way
 	ReasonExporting  = "ExportStarting"
 	ReasonRequested  = "AttachmentRequestSent"
-	ReasonNotPlugged = "NotAttached" // the runner or the guest can't
+	ReasonNotPlugged = "NotAttached" // the runner or the guest can't attach it
 	ReasonDetaching  = "Detaching"
 	ReasonAttached   = "Attached"
-	ReasonRestart    = "RestartRequired" // the VM's pod was made without what it takes
+	ReasonRestart    = "RestartRequired" // the VM's pod lacks the prerequisites
 	ReasonRefused    = "Refused"         // by the API server
 )
 
-// DriveState is what the runner says of a drive.
+// DriveState is the state of a drive reported by the runner.
 type DriveState string
 
-// The states. None: QEMU has no such drive.
+// The states. DriveNone means that QEMU has no such drive.
 const (
 	DriveNone      DriveState = ""
 	DriveAttaching DriveState = "Attaching"
 	DriveAttached  DriveState = "Attached"
 	DriveDetaching DriveState = "Detaching"
-	DriveFailed    DriveState = "Failed" // to be attached or, if it isn't configured, to be detached
+	DriveFailed    DriveState = "Failed" // attaching failed or, if the drive isn't configured, detaching failed
 )
 
-// A Drive is what is known of an attachment's drive in the VM.
+// Drive is the known state of an attachment's drive in the VM.
 type Drive struct {
-	// Configured: the configuration that is written for the runner has it. Unseen: the runner has not
-	// reported yet about that configuration, and may follow the one before.
+	// Configured reports whether the runner's configuration contains the drive. Unseen reports whether the runner
+	// has not yet reported on that configuration, and may still follow the previous configuration.
 	Configured, Unseen bool
-	// State is what the runner in the VM's present pod has said last, with a message for people.
+	// State is the last state reported by the runner in the VM's current pod, with a message for people.
 	State   DriveState
 	Message string
 }
@@ -61,82 +61,84 @@ func (d Drive) inQEMU() bool {
 	return d.Configured || d.Unseen || d.State != DriveNone
 }
 
-// had reports whether a machine whose runner has said nothing else since has the disk, or had it.
-func (d Drive) had() bool {
+// mayHaveDisk reports whether the machine has or had the disk, according to its runner's last report.
+func (d Drive) mayHaveDisk() bool {
 	return d.State == DriveAttached || d.State == DriveDetaching || d.State == DriveNone && d.Unseen
 }
 
-// An Export is what there is of the pod that serves the disk.
+// Export is the state of the pod that serves the disk.
 type Export struct {
 	Exists bool
-	Ready  bool // it serves
+	Ready  bool // it is serving
 	Ending bool // it is being deleted
-	// Over: its pod has ended and is not started again, as one that was evicted.
+	// Over reports whether its pod has ended and will not be restarted, for example after an eviction.
 	Over bool
-	// Problem is why it isn't ready, a clause for people; "" if that isn't known.
+	// Problem is the reason why it isn't ready, as a clause for people; "" if unknown.
 	Problem string
 }
 
-// A Situation is what the future of an attachment depends on.
+// Situation contains the state that the decision about an attachment depends on.
 type Situation struct {
 	VMName string
 	// Ref names the disk or image.
 	Ref v1.AttachedDeviceRef
-	// Deleted: the disk is to be detached.
+	// Deleted reports whether the disk must be detached.
 	Deleted bool
-	// Other is an older attachment of the same disk; "" if there is none. OtherEnds: it is deleted.
+	// Other is an older attachment of the same disk, or "". OtherEnds reports whether it is being deleted.
 	Other     string
 	OtherEnds bool
-	// VM is nil if there is none. HasPod: there is a pod of it, also one that ends. OldPod: it was
-	// made without the folder for certificates, by an earlier version of the manager.
+	// VM is nil if it does not exist. HasPod reports whether it has a pod, even a terminating pod. OldPod reports
+	// whether an earlier version of the manager has created the pod without the folder for certificates.
 	VM             *v1.VirtualMachine
 	HasPod, OldPod bool
-	// Awaits: the runner in that pod knows CD drives of servers. Earlier: it is of a version that doesn't.
-	// Those, and one that has not reported yet, get no drive of an image.
+	// Awaits reports whether the runner in that pod supports CD drives from servers, Earlier whether its version
+	// is too old for that. The VM gets no drive for an image if Earlier is true, or until its runner has
+	// reported.
 	Awaits, Earlier bool
-	// Disk is nil if there is none; an image is one, too (disk.AsDisk).
+	// Disk is nil if it does not exist. It can be an image (disk.AsDisk).
 	Disk *v1.VirtualDisk
-	// Mounted: a pod of the VM mounts the claim, or its StatefulSet may make one that does.
+	// Mounted reports whether a pod of the VM mounts the claim, or the VM's StatefulSet may create such a pod.
 	Mounted bool
 	Export  Export
 	Drive   Drive
 }
 
-// A Plan is what is to be there, and what the status says.
+// Plan contains the desired state, and the status.
 type Plan struct {
-	// Take: the VM is to get the disk's lock, with the version of the disk that was read.
+	// Take locks the disk for the VM, for the version of the disk that was read.
 	Take bool
-	// Export: it is to exist. It is made only after the lock was taken.
+	// Export requires an export. It is created only after the lock was taken.
 	Export bool
-	// Renew: its pod is to be deleted, as another one is to take its place.
+	// Renew deletes the export's pod, so that a new pod can replace it.
 	Renew bool
-	// Drive is to be in the VM's configuration.
+	// Drive requires the drive in the VM's configuration.
 	Drive bool
-	// Done: nothing is left of a deleted attachment.
+	// Done means that a deleted attachment needs no further work.
 	Done bool
 
 	Phase           Phase
 	Reason, Message string
 }
 
-// Decide returns what is to be done for an attachment.
+// Decide returns the plan for an attachment.
 func Decide(s Situation) Plan {
-	wanted, p := s.wanted()
-	held := s.held()
+	wanted, p := s.isWanted()
+	held := s.holdsLock()
 	switch {
 	case wanted && !held:
 		p.Take = true
-		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting, "the "+s.noun()+" is being reserved for the VM"
+		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting,
+			"the "+s.nounForPeople()+" is being reserved for the VM"
 	case wanted:
 		p.Export = true
-		p.Drive = s.served() && (s.Awaits || !s.image()) || s.Drive.Configured
-		p.Phase, p.Reason, p.Message = s.progress()
+		p.Drive = s.isServed() && (s.Awaits || !s.isImage()) || s.Drive.Configured
+		p.Phase, p.Reason, p.Message = s.attachProgress()
 	}
-	// What QEMU has open must be served until it has let go of it, if there is a QEMU. To detach a disk
-	// that isn't served would stop the guest for as long as QEMU waits for the server.
-	if !wanted && s.HasPod && held && s.Drive.Configured && s.Drive.had() && !s.served() {
+	// QEMU's open disks must be served until QEMU has closed them. Detaching a disk that is not being served
+	// would stop the guest while QEMU waits for the server.
+	if !wanted && s.HasPod && held && s.Drive.Configured && s.Drive.mayHaveDisk() && !s.isServed() {
 		p.Export, p.Drive = true, true
-		p.Message = s.again()
+		p.Message = s.servedAgainText()
 	} else if s.HasPod && held && s.Drive.inQEMU() && (s.Export.Exists || s.Drive.State != DriveNone && !s.Mounted) {
 		p.Export = true
 	}
@@ -145,72 +147,75 @@ func Decide(s Situation) Plan {
 	return p
 }
 
-// image reports whether it is one, which any number of VMs may have.
-func (s Situation) image() bool { return s.Ref.Kind.IsImage() }
+// isImage reports whether the device is an image, which any number of VMs may use.
+func (s Situation) isImage() bool { return s.Ref.Kind.IsImage() }
 
-// noun is what people call it.
-func (s Situation) noun() string {
-	if s.image() {
+// nounForPeople returns the word for the device in messages.
+func (s Situation) nounForPeople() string {
+	if s.isImage() {
 		return "image"
 	}
 	return "disk"
 }
 
-// what is its kind, with its name.
-func (s Situation) what() string { return "the " + string(s.Ref.Kind) + " " + s.Ref.Name }
+// kindAndName returns the kind and the name of the device.
+func (s Situation) kindAndName() string { return "the " + string(s.Ref.Kind) + " " + s.Ref.Name }
 
-// held reports whether the VM has the disk's lock. An image has none: it is enough that it is there, or was when its
-// export was made.
-func (s Situation) held() bool {
-	if s.image() {
+// holdsLock reports whether the VM holds the disk's lock. An image has no lock: it must exist, or have existed when
+// its export was created.
+func (s Situation) holdsLock() bool {
+	if s.isImage() {
 		return s.Disk != nil || s.Export.Exists
 	}
 	return s.Disk != nil && disk.Holder(s.Disk) == s.VMName
 }
 
-// Available decides whether the VM may have the disk or image.
+// Available decides whether the VM may use the disk or image.
 func (s Situation) Available() (what disk.Answer, reason, message string) {
-	if s.image() {
+	if s.isImage() {
 		return disk.AvailableImage(v1.BlockDeviceKind(s.Ref.Kind), s.Ref.Name, s.Disk)
 	}
 	return disk.Available(s.VMName, s.Ref.Name, s.Disk)
 }
 
-// served reports whether the export serves the disk, and isn't about to end.
-func (s Situation) served() bool { return s.Export.Ready && !s.Export.Ending }
+// isServed reports whether the export serves the disk and is not about to end.
+func (s Situation) isServed() bool { return s.Export.Ready && !s.Export.Ending }
 
-// wanted reports whether the disk is to be in the VM now, and why it isn't. What is attached stays
-// as long as the VM's pod, also if it wouldn't be attached now: a guest that shuts down needs it.
-func (s Situation) wanted() (bool, Plan) {
+// isWanted reports whether the VM should have the disk now, otherwise the plan with the reason. An attached disk
+// stays as long as the VM's pod, even if it would not be attached now, because a guest that is shutting down
+// needs it.
+func (s Situation) isWanted() (bool, Plan) {
 	because := func(phase Phase, reason, format string, args ...any) (bool, Plan) {
 		return false, Plan{Phase: phase, Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case s.Deleted:
-		return because(Terminating, ReasonDetaching, "%s", s.detaching())
-	case s.Mounted: // also by a pod that is made only now
-		return because(Pending, ReasonConflict, "the pod of the VM %s mounts the claim of %s", s.VMName, s.what())
-	case s.HasPod && s.Drive.Configured && s.held():
+		return because(Terminating, ReasonDetaching, "%s", s.detachProgress())
+	case s.Mounted: // includes a pod that is just being created
+		return because(Pending, ReasonConflict, "the pod of the VM %s mounts the claim of %s", s.VMName,
+			s.kindAndName())
+	case s.HasPod && s.Drive.Configured && s.holdsLock():
 		return true, Plan{}
 	case s.VM == nil:
 		return because(Pending, ReasonVMMissing, "there is no VM %s: the %s is attached when it runs", s.VMName,
-			s.noun())
+			s.nounForPeople())
 	case Names(s.VM, s.Ref):
 		return because(Failed, ReasonConflict, "the VM %s has %s by its definition: delete the attachment, "+
-			"or remove it from the definition", s.VMName, s.what())
+			"or remove it from the definition", s.VMName, s.kindAndName())
 	case s.Other != "" && s.OtherEnds:
-		return because(Pending, ReasonConflict, "waiting until %s is detached, whose attachment %s is being deleted", s.what(),
+		return because(Pending, ReasonConflict, "waiting until %s is detached, whose attachment %s is being deleted",
+			s.kindAndName(),
 			s.Other)
 	case s.Other != "":
 		return because(Failed, ReasonConflict, "the attachment %s is for %s, too: delete one of them", s.Other,
-			s.what())
+			s.kindAndName())
 	case s.VM.DeletionTimestamp != nil, s.VM.Spec.DesiredState() != v1.Running, !s.HasPod:
 		return because(Pending, ReasonVMStopped, "the VM %s is not running: the %s is attached when it is", s.VMName,
-			s.noun())
+			s.nounForPeople())
 	}
-	if s.OldPod || s.Earlier && s.image() {
-		return because(Pending, ReasonRestart, "the pod of the VM %s was made by an earlier version of the manager: the %s is "+
-			"attached when the VM has been restarted", s.VMName, s.noun())
+	if s.OldPod || s.Earlier && s.isImage() {
+		return because(Pending, ReasonRestart, "the pod of the VM %s was created by an earlier version of the manager: the %s is "+
+			"attached when the VM has been restarted", s.VMName, s.nounForPeople())
 	}
 	switch what, reason, message := s.Available(); {
 	case what == disk.Refuse:
@@ -227,58 +232,59 @@ func (s Situation) wanted() (bool, Plan) {
 	return true, Plan{}
 }
 
-// progress says how far it is to attach the disk.
-func (s Situation) progress() (phase Phase, reason, message string) {
+// attachProgress returns the progress of attaching the disk.
+func (s Situation) attachProgress() (phase Phase, reason, message string) {
 	switch {
 	case s.Drive.State == DriveFailed:
 		return Failed, ReasonNotPlugged, s.Drive.Message
 	case s.Drive.State == DriveAttached && s.Drive.Configured && s.Export.Ready:
 		return Attached, ReasonAttached, ""
 	case s.Drive.State == DriveAttached && s.Drive.Configured:
-		return InProgress, ReasonExporting, s.again()
+		return InProgress, ReasonExporting, s.servedAgainText()
 	case s.Drive.Configured && !s.Drive.Unseen && s.Drive.State == DriveNone:
 		return Failed, ReasonNotPlugged, "the runner can't attach it: the VM type of the machine has no place for what is " +
 			"attached while it runs (hotplug.disks), or the runner is of an earlier version"
-	case s.Drive.Configured && !s.served():
-		return InProgress, ReasonExporting, s.because("the " + s.noun() + "'s export is being started")
+	case s.Drive.Configured && !s.isServed():
+		return InProgress, ReasonExporting, s.withExportReason("the " + s.nounForPeople() +
+			"'s export is being started")
 	case s.Drive.Configured && s.Drive.Message != "":
-		return InProgress, ReasonRequested, "the runner attaches the " + s.noun() + ": " + s.Drive.Message
+		return InProgress, ReasonRequested, "the runner attaches the " + s.nounForPeople() + ": " + s.Drive.Message
 	case s.Drive.Configured:
-		return InProgress, ReasonRequested, "the runner attaches the " + s.noun()
-	case s.served():
+		return InProgress, ReasonRequested, "the runner attaches the " + s.nounForPeople()
+	case s.isServed():
 		return InProgress, ReasonRequested, "the drive is being written into the VM's configuration: if that takes long, the " +
 			"condition Reconciled of the VM says why"
 	}
-	return InProgress, ReasonExporting, s.because("the " + s.noun() + "'s export is being started")
+	return InProgress, ReasonExporting, s.withExportReason("the " + s.nounForPeople() + "'s export is being started")
 }
 
-// again says that a disk which the guest has is not served just now.
-func (s Situation) again() string {
-	return s.because("waiting for the " + s.noun() + "'s export, which is started again")
+// servedAgainText returns the message for a disk that the guest has but that is currently not served.
+func (s Situation) servedAgainText() string {
+	return s.withExportReason("waiting for the " + s.nounForPeople() + "'s export, which is being restarted")
 }
 
-// because adds to a text about an export why it isn't ready.
-func (s Situation) because(text string) string {
+// withExportReason adds the reason why an export isn't ready to a text.
+func (s Situation) withExportReason(text string) string {
 	if s.Export.Problem == "" {
 		return text
 	}
 	return text + ": " + s.Export.Problem
 }
 
-// detaching says what the end of an attachment waits for.
-func (s Situation) detaching() string {
+// detachProgress describes what the end of an attachment is waiting for.
+func (s Situation) detachProgress() string {
 	switch {
 	case s.HasPod && s.Drive.State == DriveDetaching:
-		return "waiting until the guest lets go of the " + s.noun()
+		return "waiting until the guest lets go of the " + s.nounForPeople()
 	case s.HasPod && s.Drive.State == DriveFailed && !s.Drive.Configured:
-		return "the guest still has the " + s.noun() + ": " + s.Drive.Message
+		return "the guest still has the " + s.nounForPeople() + ": " + s.Drive.Message
 	case s.HasPod && s.Drive.inQEMU():
-		return "the runner detaches the " + s.noun()
+		return "the runner detaches the " + s.nounForPeople()
 	}
-	return "the " + s.noun() + "'s export is being ended"
+	return "the " + s.nounForPeople() + "'s export is being ended"
 }
 
-// Names reports whether a VM's definition has the disk or image: then its pod mounts the claim.
+// Names reports whether a VM's definition contains the disk or image. The VM's pod then mounts the claim.
 func Names(vm *v1.VirtualMachine, name v1.AttachedDeviceRef) bool {
 	for _, ref := range objects.DeviceRefs(vm) {
 		if string(ref.Kind) == string(name.Kind) && ref.Name == name.Name {

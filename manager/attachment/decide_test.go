@@ -112,7 +112,7 @@ func TestDecideOfAnImage(t *testing.T) {
 		anImage(&s)
 		c.change(&s)
 		got := Decide(s)
-		if s.image() {
+		if s.isImage() {
 			require.NotContains(t, got.Message, "disk", name)
 		}
 		require.Contains(t, got.Message, c.says, name)
@@ -201,19 +201,19 @@ func TestDecide(t *testing.T) {
 		"an export that starts again": {
 			func(s *Situation) { s.Export.Ready = false },
 			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
-			"started again",
+			"being restarted",
 		},
 		"an export that was evicted": {
 			func(s *Situation) {
 				s.Export = Export{Exists: true, Over: true, Problem: "the pod vd-data was ended: Evicted"}
 			},
 			Plan{Export: true, Renew: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
-			"started again: the pod vd-data was ended: Evicted",
+			"being restarted: the pod vd-data was ended: Evicted",
 		},
 		"an export that was evicted, and is being deleted": {
 			func(s *Situation) { s.Export = Export{Exists: true, Over: true, Ending: true} },
 			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
-			"started again",
+			"being restarted",
 		},
 		"an export that no node takes": {
 			func(s *Situation) {
@@ -324,7 +324,7 @@ func TestDecide(t *testing.T) {
 		s := attached()
 		c.change(&s)
 		got := Decide(s)
-		if s.image() {
+		if s.isImage() {
 			require.NotContains(t, got.Message, "disk", name)
 		}
 		require.Contains(t, got.Message, c.says, name)

@@ -151,7 +151,7 @@ func (m *machine) mounted(name string) bool {
 	return m.replicas && slices.Contains(m.template, name) || m.pod != nil && slices.Contains(m.pod.mounts, name)
 }
 
-// vm reconciles a VM, as manager/vm does.
+// vm reconciles a VM, as manager/vm/controller does.
 func (w *world) vm(name string) {
 	m := w.vms[name]
 	runs := m.def.Spec.DesiredState() == v1.Running

@@ -60,7 +60,7 @@ func ClaimAsDisk(c *corev1.PersistentVolumeClaim, user string) *v1.VirtualDisk {
 		is.Message = fmt.Sprintf("%s is %s: it is copied when it has a volume", what, c.Status.Phase)
 	case user != "":
 		is.Reason = ReasonSourceInUse
-		is.Message = fmt.Sprintf("%s is in use by %s: it is copied when nothing writes to it", what, user)
+		is.Message = fmt.Sprintf("%s is in use by %s: the copy starts when no pod writes to it", what, user)
 	}
 	return d
 }
@@ -68,12 +68,12 @@ func ClaimAsDisk(c *corev1.PersistentVolumeClaim, user string) *v1.VirtualDisk {
 // isClaim reports whether a disk is a claim that is no disk's.
 func isClaim(d *v1.VirtualDisk) bool { return d.Kind == v1.KindClaim }
 
-// disturbed says that what a pod copies may have been written meanwhile; nil if it wasn't.
-func (s Situation) disturbed() *Outcome {
+// disturbedOutcome says that what a pod copies may have been written meanwhile; nil if it wasn't.
+func (s Situation) disturbedOutcome() *Outcome {
 	if s.From == nil || !isClaim(s.From) || s.From.Status.Reason != ReasonSourceInUse {
 		return nil
 	}
 	return &Outcome{
-		Reason: ReasonSourceChanged, Message: "it was not left alone while it was copied: " + s.From.Status.Message,
+		Reason: ReasonSourceChanged, Message: "the source was changed during the copy: " + s.From.Status.Message,
 	}
 }

@@ -73,11 +73,11 @@ func OfCluster(c *v1.ClusterVirtualImage, i *v1.VirtualDisk) *v1.VirtualDisk {
 		return noImage(c, v1.DiskPending, ReasonOldImage, fmt.Sprintf("the VirtualImage %s is that of a "+
 			"ClusterVirtualImage %s that was deleted: waiting until it is gone", name, c.Name))
 	case !IsOfCluster(c, i):
-		return noImage(c, v1.DiskFailed, ReasonImageTaken, fmt.Sprintf("there is a VirtualImage %s that was not made "+
-			"of it: delete that, and it is stored under this name", name))
+		return noImage(c, v1.DiskFailed, ReasonImageTaken, fmt.Sprintf("a VirtualImage %s already exists "+
+			"that was not created from it: delete that VirtualImage, and this image is stored under its name", name))
 	case i.DeletionTimestamp != nil:
 		return noImage(c, v1.DiskPending, ReasonOldImage, fmt.Sprintf("the VirtualImage %s is being deleted: "+
-			"it is stored again when that is gone", name))
+			"it is stored again when the VirtualImage is gone", name))
 	}
 	return i
 }

@@ -56,14 +56,14 @@ func TestTheImageOfAClusterImage(t *testing.T) {
 		},
 		"a user's": {
 			c, stored(func(i *v1.VirtualImage) { i.OwnerReferences = nil }), disk.Refuse, disk.ReasonImageFailed,
-			"there is a VirtualImage cvi-debian that was not made of it: delete that",
+			"a VirtualImage cvi-debian already exists that was not created from it: delete that",
 		},
 		"of a disk": {
-			c, stored(owner("one else", "VirtualDisk")), disk.Refuse, disk.ReasonImageFailed, "was not made of it",
+			c, stored(owner("one else", "VirtualDisk")), disk.Refuse, disk.ReasonImageFailed, "was not created from it",
 		},
 		"made of something else": {
 			c, stored(func(i *v1.VirtualImage) { i.Spec.DataSource.HTTP.URL = "https://example.org/y" }), disk.Refuse,
-			disk.ReasonImageFailed, "was not made of it",
+			disk.ReasonImageFailed, "was not created from it",
 		},
 		"of an earlier one": {
 			c, stored(owner("zero", "ClusterVirtualImage")), disk.Wait, disk.ReasonImageNotReady,
@@ -71,7 +71,7 @@ func TestTheImageOfAClusterImage(t *testing.T) {
 		},
 		"image deleted": {
 			c, stored(func(i *v1.VirtualImage) { i.DeletionTimestamp = &deleted }), disk.Wait, disk.ReasonImageNotReady,
-			"the VirtualImage cvi-debian is being deleted: it is stored again when that is gone",
+			"the VirtualImage cvi-debian is being deleted: it is stored again when the VirtualImage is gone",
 		},
 		"failed": {
 			c, stored(func(i *v1.VirtualImage) { i.Status.Phase, i.Status.Message = v1.DiskFailed, "too large" }),

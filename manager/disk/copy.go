@@ -18,21 +18,21 @@ const (
 	ReasonSmaller        = "SmallerThanSource"
 )
 
-// copied reports whether a disk is a copy of another one, or of an image: see
+// isCopy reports whether a disk is a copy of another one, or of an image: see
 // docs/decisions/0125-copies-of-disks.md.
-func copied(d *v1.VirtualDisk) bool {
-	return d.Spec.DataSource != nil && d.Spec.DataSource.ObjectRef != nil && !restored(d)
+func isCopy(d *v1.VirtualDisk) bool {
+	return d.Spec.DataSource != nil && d.Spec.DataSource.ObjectRef != nil && !isRestored(d)
 }
 
 // copyFault says why a disk can't be copied now; nil if it can, or is no copy.
 func (s Situation) copyFault() *Refusal {
 	switch {
-	case !copied(s.Disk):
+	case !isCopy(s.Disk):
 		return nil
 	case s.From == nil:
 		ref := s.Disk.Spec.DataSource.ObjectRef
 		return &Refusal{ReasonSourceMissing, fmt.Sprintf("there is no %s %s (spec.dataSource.objectRef): "+
-			"the %s is made when it is created", ref.Kind, ref.Name, s.noun())}
+			"the %s is created when it exists", ref.Kind, ref.Name, s.nounForPeople())}
 	}
 	return copyFault(s.From, s.Disk)
 }
@@ -52,8 +52,8 @@ func copyFault(from, to *v1.VirtualDisk) *Refusal {
 		return &Refusal{ReasonSourceNotReady, fmt.Sprintf("%s is %s: %s", what, cmp.Or(string(phase), "new"),
 			cmp.Or(from.Status.Message, "it is copied when it is Ready"))}
 	case Holder(from) != "":
-		return &Refusal{ReasonSourceInUse, fmt.Sprintf("%s is attached to the VM %s: it is copied when no VM has it; "+
-			"of a VirtualDiskSnapshot a disk can be made now", what, Holder(from))}
+		return &Refusal{ReasonSourceInUse, fmt.Sprintf("%s is attached to the VM %s: the copy starts when no VM uses it; "+
+			"a disk can be created from a VirtualDiskSnapshot now", what, Holder(from))}
 	}
 	least, size := leastFor(from), Size(to)
 	if size.Cmp(least) < 0 {
@@ -85,7 +85,7 @@ func copyLength(from *v1.VirtualDisk) int64 {
 
 // beginCopy notes which claim is copied, and what an image was that is copied.
 func (s Situation) beginCopy(is *v1.DiskImport) {
-	if !copied(s.Disk) || s.From == nil {
+	if !isCopy(s.Disk) || s.From == nil {
 		return
 	}
 	is.Source = s.From.Status.Target.UID
@@ -95,19 +95,19 @@ func (s Situation) beginCopy(is *v1.DiskImport) {
 	is.Format = cmp.Or(is.Format, "raw")
 }
 
-// changed says that what was copied may not have been what it should; nil if it was. Its claim may
+// changedOutcome says that what was copied may not have been what it should; nil if it was. Its claim may
 // have been deleted, and made again, before the pod had it.
-func (s Situation) changed(is *v1.DiskImport) *Outcome {
-	if !copied(s.Disk) {
+func (s Situation) changedOutcome(is *v1.DiskImport) *Outcome {
+	if !isCopy(s.Disk) {
 		return nil
 	}
 	if s.From != nil && s.From.Status.Target.UID == is.Source {
-		return s.disturbed()
+		return s.disturbedOutcome()
 	}
 	ref := s.Disk.Spec.DataSource.ObjectRef
 	return &Outcome{
 		Reason:  ReasonSourceChanged,
-		Message: fmt.Sprintf("the %s %s was deleted while it was copied", ref.Kind, ref.Name),
+		Message: fmt.Sprintf("the %s %s was deleted during the copy", ref.Kind, ref.Name),
 	}
 }
 
@@ -117,7 +117,7 @@ func (s Situation) awaitsUpload() bool {
 }
 
 func (s Situation) uploadText() string {
-	text := fmt.Sprintf("send the image: kubectl vmop %s upload %s FILE", s.noun(), s.Disk.Name)
+	text := fmt.Sprintf("send the image: kubectl vmop %s upload %s FILE", s.nounForPeople(), s.Disk.Name)
 	if s.Progress != nil && s.Progress.Message != "" {
 		text += "; the last upload has failed: " + strings.TrimSuffix(s.Progress.Message, ".")
 	}

@@ -55,7 +55,7 @@ func TestCopyOfAnImage(t *testing.T) {
 		require.Equal(t, reason, status.Reason)
 		require.Contains(t, status.Message, message)
 	}
-	is(disk.ReasonSourceMissing, "there is no VirtualImage debian (spec.dataSource.objectRef): the disk is made when it is created")
+	is(disk.ReasonSourceMissing, "there is no VirtualImage debian (spec.dataSource.objectRef): the disk is created when it exists")
 	s.From = disk.AsDisk(&v1.VirtualImage{ObjectMeta: metav1.ObjectMeta{Name: "debian"}})
 	is(disk.ReasonSourceNotReady, "the VirtualImage debian is new: it is copied when it is Ready")
 	s.From = disk.AsDisk(image("qcow2"))
@@ -109,8 +109,8 @@ func TestCopyOfADisk(t *testing.T) {
 	require.Equal(t, disk.ReasonSourceInUse, disk.StatusOf(s).Reason)
 	_, may, why := disk.ForCopy(has, s.Disk, "p")
 	require.False(t, may)
-	require.Equal(t, "the VirtualDisk golden is attached to the VM vm: it is copied when no VM has it; "+
-		"of a VirtualDiskSnapshot a disk can be made now", why.Message)
+	require.Equal(t, "the VirtualDisk golden is attached to the VM vm: the copy starts when no VM uses it; "+
+		"a disk can be created from a VirtualDiskSnapshot now", why.Message)
 
 	reserved, may, why := disk.ForCopy(from, s.Disk, "p")
 	require.False(t, may, "not before it is written")

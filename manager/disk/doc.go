@@ -21,6 +21,6 @@
 //
 // The status also says which pod imports the data, before that can start, and when the data was whole.
 //
-// Package manager/provision does what is decided here. See docs/decisions/0109-disk-lock.md, and
+// Package manager/disk/controller does what is decided here. See docs/decisions/0109-disk-lock.md, and
 // docs/decisions/0110-disks-of-sources.md.
 package disk

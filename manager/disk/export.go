@@ -43,7 +43,7 @@ func (s Situation) UntilForgotten() time.Duration {
 	return max(until.Sub(s.Now), time.Second)
 }
 
-func (s Situation) export() v1.DiskExport {
+func (s Situation) exportStatus() v1.DiskExport {
 	if s.Disk.Status.Export == nil {
 		return v1.DiskExport{}
 	}
@@ -62,8 +62,8 @@ func (s Situation) exportFault() *Refusal {
 		return &Refusal{ReasonSourceNotReady, fmt.Sprintf("%s is %s: %s", what, cmp.Or(string(phase), "new"),
 			cmp.Or(d.Status.Message, "it is exported when it is Ready"))}
 	case Holder(d) != "":
-		return &Refusal{ReasonSourceInUse, fmt.Sprintf("%s is attached to the VM %s: it is exported when no VM has it; "+
-			"a disk that is made of a VirtualDiskSnapshot can be exported now", what, Holder(d))}
+		return &Refusal{ReasonSourceInUse, fmt.Sprintf("%s is attached to the VM %s: the export starts when no VM uses it; "+
+			"a disk created from a VirtualDiskSnapshot can be exported now", what, Holder(d))}
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (s Situation) exportFault() *Refusal {
 // mayExport reports whether an export may begin that hasn't.
 func (s Situation) mayExport() bool {
 	request, until := s.exportRequest()
-	is := s.export()
+	is := s.exportStatus()
 	return request != "" && s.Now.Before(until) && is.Pod == "" &&
 		(is.Request != request || is.Phase != v1.DiskExportEnded) && s.exportFault() == nil
 }
@@ -79,7 +79,7 @@ func (s Situation) mayExport() bool {
 // NextOfExport returns what is to be done about the pod that exports a disk: as with imports, it can
 // start when the status has its uid.
 func NextOfExport(s Situation) Step {
-	pod, is := s.Exporter, s.export()
+	pod, is := s.Exporter, s.exportStatus()
 	request, until := s.exportRequest()
 	switch {
 	case is.Pod != "" && (pod == nil || pod.UID != is.Pod) && !s.ExporterGone:
@@ -103,7 +103,7 @@ func NextOfExport(s Situation) Step {
 // exportOf returns what the status says about the export; nil if there is none.
 func (s Situation) exportOf() *v1.DiskExport {
 	request, _ := s.exportRequest()
-	is, pod := s.export(), s.Exporter
+	is, pod := s.exportStatus(), s.Exporter
 	ours := pod != nil && metav1.IsControlledBy(pod, s.Disk)
 	switch {
 	case is.Pod != "" && pod != nil && pod.UID == is.Pod && Finished(pod):
@@ -111,7 +111,7 @@ func (s Situation) exportOf() *v1.DiskExport {
 	case is.Pod != "" && s.ExporterGone:
 		return s.exportEnded(Outcome{Reason: ReasonPodGone, Message: "the pod that exported the data was deleted"})
 	case is.Pod != "":
-		is.Phase, is.Reason, is.Message = s.exporting(pod)
+		is.Phase, is.Reason, is.Message = s.exportProgress(pod)
 		return &is
 	case request == "":
 		return nil
@@ -124,7 +124,7 @@ func (s Situation) exportOf() *v1.DiskExport {
 		is.Reason, is.Message = why.Reason, why.Message
 	case pod != nil && !ours:
 		is.Reason, is.Message = ReasonPodTaken, fmt.Sprintf("there is a pod %s already, which is not this %s's: "+
-			"delete it", pod.Name, s.noun())
+			"delete it", pod.Name, s.nounForPeople())
 	case s.NoExporter != nil:
 		is.Reason, is.Message = s.NoExporter.Reason, s.NoExporter.Message
 	case ours && Gated(pod) && pod.DeletionTimestamp == nil && s.mayExport():
@@ -136,12 +136,12 @@ func (s Situation) exportOf() *v1.DiskExport {
 	return &is
 }
 
-// exporting is for an export whose pod may run.
-func (s Situation) exporting(pod *corev1.Pod) (phase v1.DiskExportPhase, reason, message string) {
+// exportProgress is for an export whose pod may run.
+func (s Situation) exportProgress(pod *corev1.Pod) (phase v1.DiskExportPhase, reason, message string) {
 	request, _ := s.exportRequest()
 	name := ExporterOf(s.Disk)
 	switch {
-	case pod == nil, pod.DeletionTimestamp != nil, request != s.export().Request:
+	case pod == nil, pod.DeletionTimestamp != nil, request != s.exportStatus().Request:
 		return v1.DiskExportPending, ReasonEnding, "the pod " + name + " is being deleted"
 	case pod.Status.Phase == corev1.PodRunning:
 		return v1.DiskExportReady, ReasonFetchable, "the data can be fetched from the pod " + name
@@ -155,7 +155,7 @@ func (s Situation) exporting(pod *corev1.Pod) (phase v1.DiskExportPhase, reason,
 
 // exportEnded returns how an export has ended; nil if no one asks for it any more.
 func (s Situation) exportEnded(o Outcome) *v1.DiskExport {
-	was := s.export().Request
+	was := s.exportStatus().Request
 	if request, _ := s.exportRequest(); request != was {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (s Situation) exportEnded(o Outcome) *v1.DiskExport {
 // exportOutcome returns how a pod that exports has ended.
 func exportOutcome(pod *corev1.Pod) Outcome {
 	if pod.Status.Phase == corev1.PodSucceeded {
-		return Outcome{Reason: ReasonNotFetched, Message: "the data was not fetched any more"}
+		return Outcome{Reason: ReasonNotFetched, Message: "the data is no longer being downloaded"}
 	}
 	return OutcomeOf(pod)
 }
@@ -173,12 +173,12 @@ func exportOutcome(pod *corev1.Pod) Outcome {
 // ExportPod returns the pod from which a user fetches the data of a disk or an image. It passes Pod Security's
 // "restricted", and can't start before its gate is removed.
 func ExportPod(d *v1.VirtualDisk, w Worker) *corev1.Pod {
-	pod, c := begin(d, ExporterOf(d), "export", w)
+	pod, c := newPod(d, ExporterOf(d), "export", w)
 	c.Resources = memoryAndCPU()
 	b := builder{d, pod, &c, w.Authorities}
-	b.mount("scratch", scratchFolder, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
-	b.door()
-	b.args(b.origin(d))
+	b.mountVolume("scratch", scratchFolder, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	b.openPort()
+	b.addArguments(b.mountOrigin(d))
 	pod.Spec.Containers = []corev1.Container{c}
 	return pod
 }

@@ -80,8 +80,8 @@ func kindOf(d *v1.VirtualDisk) v1.BlockDeviceKind {
 	return v1.KindVirtualDisk
 }
 
-// noun is what people call a disk.
-func (s Situation) noun() string {
+// nounForPeople is what people call a disk.
+func (s Situation) nounForPeople() string {
 	if isImage(s.Disk) {
 		return "image"
 	}

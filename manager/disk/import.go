@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
 // Progress is how far a pod says that its import is.
@@ -54,51 +54,51 @@ func SecretOf(d *v1.VirtualDisk) Secret {
 	return Secret{}
 }
 
-// imported reports whether a pod fills a disk.
-func imported(d *v1.VirtualDisk) bool { return d.Spec.DataSource != nil && !restored(d) }
+// isImported reports whether a pod fills a disk.
+func isImported(d *v1.VirtualDisk) bool { return d.Spec.DataSource != nil && !isRestored(d) }
 
 // Whole reports whether a disk has all of its data. A blank one has.
 func Whole(d *v1.VirtualDisk) bool {
-	return !imported(d) || d.Status.Import != nil && d.Status.Import.CompletionTime != nil
+	return !isImported(d) || d.Status.Import != nil && d.Status.Import.CompletionTime != nil
 }
 
 // nextOfImport returns what is to be done about the import pod of a disk that isn't whole, and whose
 // claim is there. A pod can start when the status has its uid, not before: of several managers that
 // each believe that it leads, the API server lets one write that.
 func (s Situation) nextOfImport() Step {
-	pod, recorded := s.Pod, s.imported().Pod
+	pod, recorded := s.Pod, s.importStatus().Pod
 	switch {
-	case s.due() && s.tooSmall():
+	case s.isAttemptDue() && s.tooSmall():
 		return Grow
-	case pod == nil && recorded == "" && s.due() && !s.awaitsGrowth():
+	case pod == nil && recorded == "" && s.isAttemptDue() && !s.awaitsGrowth():
 		return MakePod
 	case pod == nil, !metav1.IsControlledBy(pod, s.Disk), pod.DeletionTimestamp != nil:
 		return Nothing
 	case pod.UID == recorded && Gated(pod):
 		return StartPod
-	case pod.UID == recorded, Gated(pod) && recorded == "" && s.due():
+	case pod.UID == recorded, Gated(pod) && recorded == "" && s.isAttemptDue():
 		return Nothing // what has become of it is written into the status first
 	}
 	return RemovePod
 }
 
-// imported returns what the status has about the import.
-func (s Situation) imported() v1.DiskImport {
+// importStatus returns what the status has about the import.
+func (s Situation) importStatus() v1.DiskImport {
 	if s.Disk.Status.Import == nil {
 		return v1.DiskImport{}
 	}
 	return *s.Disk.Status.Import.DeepCopy()
 }
 
-// due reports whether an attempt may begin that hasn't.
-func (s Situation) due() bool {
-	is := s.imported()
+// isAttemptDue reports whether an attempt may begin that hasn't.
+func (s Situation) isAttemptDue() bool {
+	is := s.importStatus()
 	switch {
 	case is.Pod != "", is.CompletionTime != nil, s.secretMissing(), !s.secretFits(), s.copyFault() != nil:
 		return false
 	case s.Claim.Status.Phase != corev1.ClaimBound && (!s.waitsForPod() || !s.Wanted):
 		return false
-	case is.Failures == 0, is.Inputs != s.inputs():
+	case is.Failures == 0, is.Inputs != s.importInputs():
 		return true
 	}
 	return is.RetryTime != nil && !s.Now.Before(is.RetryTime.Time)
@@ -112,7 +112,7 @@ func (s Situation) tooSmall() bool {
 
 // awaitsGrowth reports whether the volume grows without a pod.
 func (s Situation) awaitsGrowth() bool {
-	if s.Claim.Status.Phase != corev1.ClaimBound || !s.smaller() {
+	if s.Claim.Status.Phase != corev1.ClaimBound || !s.isVolumeSmaller() {
 		return false
 	}
 	for _, c := range s.Claim.Status.Conditions {
@@ -156,8 +156,8 @@ func serverOf(address string) string {
 	return strings.ToLower(net.JoinHostPort(u.Hostname(), port))
 }
 
-// inputs are the versions of all by which someone can mend an import.
-func (s Situation) inputs() string {
+// importInputs are the versions of all by which someone can mend an import.
+func (s Situation) importInputs() string {
 	text := fmt.Sprint(s.Disk.Generation)
 	if s.Secret.Name != "" {
 		text += "/" + s.Secret.Version
@@ -170,43 +170,43 @@ func (s Situation) inputs() string {
 
 // importOf returns what the status says about the import; nil of a blank disk.
 func (s Situation) importOf() *v1.DiskImport {
-	if !imported(s.Disk) {
+	if !isImported(s.Disk) {
 		return nil
 	}
-	is := s.imported()
+	is := s.importStatus()
 	ours := s.Pod != nil && metav1.IsControlledBy(s.Pod, s.Disk)
 	switch {
-	case is.CompletionTime != nil, s.Claim == nil, !s.ours():
-	case is.Pod == "" && ours && Gated(s.Pod) && s.Pod.DeletionTimestamp == nil && s.due():
-		s.begin(&is)
+	case is.CompletionTime != nil, s.Claim == nil, !s.ownsClaim():
+	case is.Pod == "" && ours && Gated(s.Pod) && s.Pod.DeletionTimestamp == nil && s.isAttemptDue():
+		s.beginAttempt(&is)
 	case is.Pod == "":
 	case s.Pod == nil, s.Pod.UID != is.Pod:
-		s.fail(&is, Outcome{Reason: ReasonPodGone, Message: "the import pod was deleted before it had finished"})
+		s.failAttempt(&is, Outcome{Reason: ReasonPodGone, Message: "the import pod was deleted before it had finished"})
 	case Finished(s.Pod):
-		s.finish(&is, OutcomeOf(s.Pod))
-	case s.disturbed() != nil && Gated(s.Pod): // what writes has been first
+		s.finishAttempt(&is, OutcomeOf(s.Pod))
+	case s.disturbedOutcome() != nil && Gated(s.Pod): // what writes has been first
 		is.Pod, is.Source = "", ""
-	case s.disturbed() != nil:
-		s.fail(&is, *s.disturbed())
+	case s.disturbedOutcome() != nil:
+		s.failAttempt(&is, *s.disturbedOutcome())
 	case s.Progress != nil:
-		s.advance(&is)
+		s.noteProgress(&is)
 	}
 	return &is
 }
 
-// begin makes a pod the one that may write to the disk.
-func (s Situation) begin(is *v1.DiskImport) {
+// beginAttempt makes a pod the one that may write to the disk.
+func (s Situation) beginAttempt(is *v1.DiskImport) {
 	failed := *is
 	*is = v1.DiskImport{Pod: s.Pod.UID}
 	s.beginCopy(is)
-	if failed.Inputs == s.inputs() {
+	if failed.Inputs == s.importInputs() {
 		is.Failures, is.Reason, is.Message, is.Inputs = failed.Failures, failed.Reason, failed.Message, failed.Inputs
 	}
 }
 
-// advance notes how far the import is. What changes all the time is written with the next per cent.
-func (s Situation) advance(is *v1.DiskImport) {
-	if percent(s.Progress.Percent) == s.Disk.Status.Progress {
+// noteProgress notes how far the import is. What changes all the time is written with the next per cent.
+func (s Situation) noteProgress(is *v1.DiskImport) {
+	if formatPercent(s.Progress.Percent) == s.Disk.Status.Progress {
 		return
 	}
 	is.Bytes, is.Total, is.Format = s.Progress.Bytes, s.Progress.Total, s.Progress.Format
@@ -216,18 +216,18 @@ func (s Situation) advance(is *v1.DiskImport) {
 	}
 }
 
-func percent(n int) string { return fmt.Sprintf("%d%%", n) }
+func formatPercent(n int) string { return fmt.Sprintf("%d%%", n) }
 
-// finish notes how a pod has ended.
-func (s Situation) finish(is *v1.DiskImport, o Outcome) {
-	if why := s.changed(is); why != nil && o.Reason == ReasonImported {
+// finishAttempt notes how a pod has ended.
+func (s Situation) finishAttempt(is *v1.DiskImport, o Outcome) {
+	if why := s.changedOutcome(is); why != nil && o.Reason == ReasonImported {
 		o = *why
 	}
 	if o.Reason != ReasonImported {
-		s.fail(is, o)
+		s.failAttempt(is, o)
 		return
 	}
-	if copied(s.Disk) {
+	if isCopy(s.Disk) {
 		o.Format = is.Format
 	}
 	*is = v1.DiskImport{
@@ -247,14 +247,14 @@ const (
 	longestMessage = 1000
 )
 
-// fail notes a failure, and when the next attempt begins.
-func (s Situation) fail(is *v1.DiskImport, o Outcome) {
+// failAttempt notes a failure, and when the next attempt begins.
+func (s Situation) failAttempt(is *v1.DiskImport, o Outcome) {
 	n := is.Failures + 1
-	if is.Inputs != s.inputs() {
+	if is.Inputs != s.importInputs() {
 		n = 1
 	}
-	*is = v1.DiskImport{Failures: n, Reason: o.Reason, Message: o.Message, Inputs: s.inputs()}
-	if wait, again := backoff(remedyOf(o.Reason), n); again {
+	*is = v1.DiskImport{Failures: n, Reason: o.Reason, Message: o.Message, Inputs: s.importInputs()}
+	if wait, again := backoffAfter(remedyOf(o.Reason), n); again {
 		is.RetryTime = new(metav1.NewTime(s.Now.Add(wait).Truncate(time.Second)))
 	}
 }
@@ -282,10 +282,10 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 		o.Message = "the import pod was ended: " + pod.Status.Reason + ": " + pod.Status.Message
 	case ended != nil && ended.Reason == "OOMKilled":
 		o.Reason = "LimitExceeded"
-		o.Message = "the import took more memory than its pod may have, which is " + memoryLimit
+		o.Message = "the import exceeded its pod's memory limit of " + memoryLimit
 	case ended != nil:
 		o.Reason = ReasonPodFailed
-		o.Message = fmt.Sprintf("the import pod ended with the code %d, and said nothing", ended.ExitCode)
+		o.Message = fmt.Sprintf("the import pod ended with exit code %d and no message", ended.ExitCode)
 	default:
 		o.Reason, o.Message = ReasonPodFailed, "the import pod ended, and its node has not said how"
 	}
@@ -318,7 +318,7 @@ func containerOf(pod *corev1.Pod) corev1.ContainerStatus {
 
 // Fetchable returns where a pod says how far it is; "" if it doesn't.
 func (s Situation) Fetchable() string {
-	if s.Pod == nil || s.imported().Pod != s.Pod.UID || s.Pod.Status.Phase != corev1.PodRunning {
+	if s.Pod == nil || s.importStatus().Pod != s.Pod.UID || s.Pod.Status.Phase != corev1.PodRunning {
 		return ""
 	}
 	return s.Pod.Status.PodIP

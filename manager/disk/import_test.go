@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
+	"vmop/internal/printable"
 	"vmop/manager/disk"
-	"vmop/printable"
 )
 
 // importing is a disk of a web server, with a claim that has a volume, and no pod yet.
@@ -342,7 +342,7 @@ func TestOutcomeOfAPod(t *testing.T) {
 		`{"reason": "Wrong", "message": "a\nb"}`:         "Wrong: " + printable.Line("a\nb"),
 		`{"reason": "Wrong", "message": "` + long + `"}`: "Wrong: " + printable.Clip(long, longest),
 		`{"message": "m"}`: disk.ReasonPodFailed +
-			": the import pod ended with the code 1, and said nothing",
+			": the import pod ended with exit code 1 and no message",
 	} {
 		got := disk.OutcomeOf(pod("p", 0, corev1.PodFailed, said))
 		require.Equal(t, want, got.Reason+": "+got.Message)

@@ -9,15 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/printable"
+	"vmop/internal/printable"
 )
 
-// importing is for a disk with a claim, whose data isn't whole.
-func (s Situation) importing(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
+// importPhase is for a disk with a claim, whose data isn't whole.
+func (s Situation) importPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
 	name := PodOf(s.Disk)
 	switch {
 	case s.Claim.Status.Phase == corev1.ClaimLost:
-		return s.bound()
+		return s.boundPhase()
 	case s.copyFault() != nil && (is.Pod == "" || s.Pod != nil && Gated(s.Pod)):
 		why := s.copyFault()
 		return v1.DiskPending, why.Reason, why.Message
@@ -29,26 +29,26 @@ func (s Situation) importing(is *v1.DiskImport) (phase v1.DiskPhase, reason, mes
 			"the Secret %s may not be sent to %s (%s): the import begins when its annotation %s has this server",
 			s.Secret.Name, serverOf(s.Disk.Spec.DataSource.HTTP.URL), s.Secret.Path, v1.AnnotationHosts)
 	case s.Claim.Status.Phase != corev1.ClaimBound && !s.waitsForPod():
-		return s.bound()
+		return s.boundPhase()
 	case s.Refused != nil && is.Pod == "":
 		return v1.DiskPending, s.Refused.Reason, s.Refused.Message
 	case s.Pod != nil && !metav1.IsControlledBy(s.Pod, s.Disk):
 		return v1.DiskFailed, ReasonPodTaken, fmt.Sprintf("there is a pod %s already, which is not this %s's: "+
-			"delete it", name, s.noun())
+			"delete it", name, s.nounForPeople())
 	case is.Pod != "":
-		return s.running(is)
-	case is.Failures > 0 && is.Inputs == s.inputs():
-		return s.failed(is)
+		return s.runningPhase(is)
+	case is.Failures > 0 && is.Inputs == s.importInputs():
+		return s.failedPhase(is)
 	case s.Claim.Status.Phase != corev1.ClaimBound && !s.Wanted:
-		return v1.DiskWaiting, ReasonConsumer, "the volume is made, and filled, when a VM is to run that has the disk"
+		return v1.DiskWaiting, ReasonConsumer, "the volume is created and filled when a VM that uses the disk starts"
 	case s.awaitsGrowth() || s.tooSmall():
-		return v1.DiskPending, ReasonGrowing, s.growth()
+		return v1.DiskPending, ReasonGrowing, s.growthText()
 	}
-	return v1.DiskProvisioning, ReasonStarting, fmt.Sprintf("the pod %s is being created, which imports the data", name)
+	return v1.DiskProvisioning, ReasonStarting, fmt.Sprintf("the import pod %s is being created", name)
 }
 
-// failed is for an import that has failed, and is not being tried again yet.
-func (s Situation) failed(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
+// failedPhase is for an import that has failed, and is not being tried again yet.
+func (s Situation) failedPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
 	again, secret := "", ""
 	if is.RetryTime != nil {
 		again = "; it is tried again at " + is.RetryTime.UTC().Format(time.RFC3339)
@@ -61,15 +61,15 @@ func (s Situation) failed(is *v1.DiskImport) (phase v1.DiskPhase, reason, messag
 		return v1.DiskProvisioning, is.Reason, is.Message + again
 	case byServer:
 		return v1.DiskFailed, is.Reason, is.Message + again + secret +
-			": if the source in the definition is wrong, delete the " + s.noun() + ", and make another one"
+			": if the source in the definition is wrong, delete the " + s.nounForPeople() + ", and make another one"
 	case byChange:
 	}
-	return v1.DiskFailed, is.Reason, is.Message + "; it is tried again when the " + s.noun() + " is made larger" +
-		secret + ": if that is not it, delete the " + s.noun() + ", and make another one"
+	return v1.DiskFailed, is.Reason, is.Message + "; vmop retries when the " + s.nounForPeople() + " is resized" +
+		secret + ": if that is not it, delete the " + s.nounForPeople() + ", and make another one"
 }
 
-// running is for an import whose pod may run.
-func (s Situation) running(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
+// runningPhase is for an import whose pod may run.
+func (s Situation) runningPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
 	phase, name, last := v1.DiskProvisioning, PodOf(s.Disk), ""
 	if is.Failures > 0 {
 		last = fmt.Sprintf("; %d attempts before have failed, the last one: %s", is.Failures, is.Message)
@@ -95,19 +95,19 @@ func (s Situation) running(is *v1.DiskImport) (phase v1.DiskPhase, reason, messa
 func Unstarted(pod *corev1.Pod) (reason, message string) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-			return ReasonUnschedulable, "no node takes the pod " + pod.Name + ": " + readable(c.Message)
+			return ReasonUnschedulable, "no node takes the pod " + pod.Name + ": " + clipLine(c.Message)
 		}
 	}
 	for _, c := range pod.Status.ContainerStatuses {
 		w := c.State.Waiting
 		if w != nil && (strings.Contains(w.Reason, "Image") || w.Reason == "RegistryUnavailable") {
 			return ReasonImagePull, "the image of the pod " + pod.Name + " can't be had: " +
-				readable(w.Reason+": "+w.Message) +
+				clipLine(w.Reason+": "+w.Message) +
 				"; it is set by image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment"
 		}
 	}
 	return "", ""
 }
 
-// readable makes a text of another program a line.
-func readable(text string) string { return printable.Clip(printable.Line(text), longestMessage) }
+// clipLine makes a text of another program a line.
+func clipLine(text string) string { return printable.Clip(printable.Line(text), longestMessage) }

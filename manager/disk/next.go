@@ -114,7 +114,7 @@ func Next(s Situation) Step {
 		return Nothing
 	case s.Claim == nil && (!s.Classes.Known || s.Classes.Class != nil):
 		return Create
-	case s.Claim == nil, !s.ours():
+	case s.Claim == nil, !s.ownsClaim():
 		return Nothing
 	case !Whole(d):
 		return s.nextOfImport()
@@ -130,8 +130,8 @@ func Next(s Situation) Step {
 	return Nothing
 }
 
-// ours reports whether the claim of the disk's name is the disk's.
-func (s Situation) ours() bool {
+// ownsClaim reports whether the claim of the disk's name is the disk's.
+func (s Situation) ownsClaim() bool {
 	uid := s.Disk.Status.Target.UID
 	return metav1.IsControlledBy(s.Claim, s.Disk) && (uid == "" || uid == s.Claim.UID)
 }
@@ -145,33 +145,33 @@ func StatusOf(s Situation) v1.VirtualDiskStatus {
 		Target:    d.Status.Target, Capacity: d.Status.Capacity, ObservedGeneration: d.Generation,
 	}
 	is.Import, is.Export = s.importOf(), s.exportOf()
-	is.Phase, is.Reason, is.Message = s.phase(is.Import)
+	is.Phase, is.Reason, is.Message = s.phaseOf(is.Import)
 	switch {
 	case is.Import == nil, is.Phase != v1.DiskProvisioning && is.Import.CompletionTime == nil:
 	case is.Import.CompletionTime != nil:
-		is.Progress = percent(100)
+		is.Progress = formatPercent(100)
 	case s.Progress != nil:
-		is.Progress = percent(s.Progress.Percent)
-	case is.Import.Pod == s.imported().Pod && is.Import.Pod != "":
+		is.Progress = formatPercent(s.Progress.Percent)
+	case is.Import.Pod == s.importStatus().Pod && is.Import.Pod != "":
 		is.Progress = d.Status.Progress
 	}
 	if is.Untrusted == "" && d.Status.Target.UID == "" {
 		is.Untrusted = s.inheritsFrom()
 	}
-	if s.Claim != nil && s.ours() {
+	if s.Claim != nil && s.ownsClaim() {
 		is.Target = v1.DiskTarget{PersistentVolumeClaimName: s.Claim.Name, UID: s.Claim.UID}
 		is.Capacity = ""
 		if capacity, has := s.Claim.Status.Capacity[corev1.ResourceStorage]; has {
 			is.Capacity = capacity.String()
 		}
 	}
-	is.Conditions = s.conditions(is)
+	is.Conditions = s.conditionsFor(is)
 	return is
 }
 
-// phase returns the phase of a disk, with its reason and message.
-func (s Situation) phase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
-	d, name, noun := s.Disk, ClaimOf(s.Disk), s.noun()
+// phaseOf returns the phase of a disk, with its reason and message.
+func (s Situation) phaseOf(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
+	d, name, noun := s.Disk, ClaimOf(s.Disk), s.nounForPeople()
 	switch {
 	case d.DeletionTimestamp != nil:
 		return v1.DiskTerminating, ReasonDeletion, "the " + noun + " is being deleted"
@@ -193,8 +193,8 @@ func (s Situation) phase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message
 	case !metav1.IsControlledBy(s.Claim, d):
 		return v1.DiskFailed, ReasonClaimTaken, fmt.Sprintf("there is a claim %s already, which is not this %[2]s's: "+
 			"delete the claim, or give the %[2]s another name", name, noun)
-	case !s.ours():
-		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is not the one that was made for this %[2]s: "+
+	case !s.ownsClaim():
+		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is not the claim that was created for this %[2]s: "+
 			"delete the %[2]s, and make another one", name, noun)
 	case s.Claim.DeletionTimestamp != nil:
 		return v1.DiskFailed, ReasonClaimDeleted, fmt.Sprintf("the claim %s is being deleted, which cannot be undone, "+
@@ -202,28 +202,29 @@ func (s Situation) phase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message
 			"before (kubectl patch pv)", name)
 	}
 	if is != nil && is.CompletionTime == nil {
-		return s.importing(is)
+		return s.importPhase(is)
 	}
-	return s.bound()
+	return s.boundPhase()
 }
 
-// bound is for a disk with a claim.
-func (s Situation) bound() (phase v1.DiskPhase, reason, message string) {
+// boundPhase is for a disk with a claim.
+func (s Situation) boundPhase() (phase v1.DiskPhase, reason, message string) {
 	switch s.Claim.Status.Phase {
 	case corev1.ClaimLost:
 		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the volume of the claim %s is gone: delete the %s, and make another one",
-			s.Claim.Name, s.noun())
+			s.Claim.Name, s.nounForPeople())
 	case corev1.ClaimBound:
 		switch {
 		case s.Refused != nil:
 			return v1.DiskReady, s.Refused.Reason, s.Refused.Message
-		case s.smaller() && !isImage(s.Disk):
-			return v1.DiskResizing, s.growing(), s.growth()
+		case s.isVolumeSmaller() && !isImage(s.Disk):
+			return v1.DiskResizing, s.growthReason(), s.growthText()
 		}
 		return v1.DiskReady, "", ""
 	}
 	if s.waitsForPod() {
-		return v1.DiskWaiting, ReasonConsumer, "the volume is made when a VM starts that has the " + s.noun()
+		return v1.DiskWaiting, ReasonConsumer, "the volume is created at the first start of a VM that uses the " +
+			s.nounForPeople()
 	}
 	return v1.DiskPending, ReasonProvisioning, fmt.Sprintf("the claim %s has no volume yet: if it stays so, the events "+
 		"say why (kubectl describe pvc %[1]s)", s.Claim.Name)
@@ -239,14 +240,14 @@ func (s Situation) waitsForPod() bool {
 	return c != nil && c.VolumeBindingMode != nil && *c.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// smaller reports whether the volume is smaller than the disk is to be.
-func (s Situation) smaller() bool {
+// isVolumeSmaller reports whether the volume is smaller than the disk is to be.
+func (s Situation) isVolumeSmaller() bool {
 	capacity := s.Claim.Status.Capacity[corev1.ResourceStorage]
 	return capacity.Cmp(s.Disk.Spec.PersistentVolumeClaim.Size) < 0
 }
 
-// growing returns the reason of a volume that grows.
-func (s Situation) growing() string {
+// growthReason returns the reason of a volume that grows.
+func (s Situation) growthReason() string {
 	for _, c := range s.Claim.Status.Conditions {
 		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && Holder(s.Disk) == "" {
 			return ReasonGrowsLater
@@ -255,12 +256,12 @@ func (s Situation) growing() string {
 	return ReasonGrowing
 }
 
-func (s Situation) growth() string {
+func (s Situation) growthText() string {
 	capacity := s.Claim.Status.Capacity[corev1.ResourceStorage]
 	size := s.Disk.Spec.PersistentVolumeClaim.Size
 	text := fmt.Sprintf("the volume grows from %s to %s", capacity.String(), size.String())
-	if s.growing() == ReasonGrowsLater {
-		text += "; the rest is done when a VM starts that has the disk"
+	if s.growthReason() == ReasonGrowsLater {
+		text += "; the rest is done when a VM that uses the disk starts"
 	}
 	return text
 }
@@ -268,14 +269,14 @@ func (s Situation) growth() string {
 func (s Situation) noClass() string {
 	if name := s.Disk.Spec.PersistentVolumeClaim.StorageClassName; name != nil {
 		return fmt.Sprintf("there is no storage class %s (spec.persistentVolumeClaim.storageClassName): "+
-			"the %s is made when it is created", *name, s.noun())
+			"the %s is created when it exists", *name, s.nounForPeople())
 	}
-	return "the cluster has no default storage class: make another " + s.noun() + " that names one " +
+	return "the cluster has no default storage class: make another " + s.nounForPeople() + " that names one " +
 		"(spec.persistentVolumeClaim.storageClassName, kubectl get storageclass), or ask the administrator"
 }
 
-// conditions returns those of a disk whose phase and claim are known.
-func (s Situation) conditions(is v1.VirtualDiskStatus) []metav1.Condition {
+// conditionsFor returns those of a disk whose phase and claim are known.
+func (s Situation) conditionsFor(is v1.VirtualDiskStatus) []metav1.Condition {
 	all := append([]metav1.Condition(nil), s.Disk.Status.Conditions...)
 	set := func(name string, holds bool, reason, message string) {
 		c := metav1.Condition{
@@ -298,7 +299,7 @@ func (s Situation) conditions(is v1.VirtualDiskStatus) []metav1.Condition {
 		return all
 	case !ready:
 		meta.RemoveStatusCondition(&all, v1.DiskConditionResized)
-	case s.smaller():
+	case s.isVolumeSmaller():
 		set(v1.DiskConditionResized, false, cmp.Or(is.Reason, ReasonGrowing), is.Message)
 	default:
 		set(v1.DiskConditionResized, true, ReasonReady, "")

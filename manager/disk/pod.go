@@ -69,29 +69,29 @@ const (
 // "restricted", and can't start before its gate is removed. from is the disk or the image of which it
 // makes a copy, if it does. near is nil where the volume is there.
 func Pod(d, from *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
-	pod, c := begin(d, PodOf(d), verbOf(d), w)
-	c.Resources = resources(d)
+	pod, c := newPod(d, PodOf(d), verbOf(d), w)
+	c.Resources = podResources(d)
 	b := builder{d, pod, &c, w.Authorities}
-	b.args(fmt.Sprintf("--listen=:%d", ProgressPort), "--scratch="+scratchFolder)
-	to := b.target()
-	if copied(d) {
-		b.args(b.origin(from), to)
+	b.addArguments(fmt.Sprintf("--listen=:%d", ProgressPort), "--scratch="+scratchFolder)
+	to := b.mountTarget()
+	if isCopy(d) {
+		b.addArguments(b.mountOrigin(from), to)
 	} else {
-		b.args("--target=" + to)
+		b.addArguments("--target=" + to)
 		if w.NoPrivate {
-			b.args("--no-private-addresses")
+			b.addArguments("--no-private-addresses")
 		}
-		b.source()
+		b.mountSource()
 	}
 	if near != nil {
-		b.place(near)
+		b.placeVolume(near)
 	}
 	pod.Spec.Containers = []corev1.Container{c}
 	return pod
 }
 
-// begin returns a pod that runs a verb of vmimport, and its container, without volumes.
-func begin(d *v1.VirtualDisk, name, verb string, w Worker) (*corev1.Pod, corev1.Container) {
+// newPod returns a pod that runs a verb of vmimport, and its container, without volumes.
+func newPod(d *v1.VirtualDisk, name, verb string, w Worker) (*corev1.Pod, corev1.Container) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: d.Namespace, Labels: w.Labels,
 		OwnerReferences: []metav1.OwnerReference{
@@ -130,8 +130,8 @@ func scratchOf(d *v1.VirtualDisk) *resource.Quantity {
 	return resource.NewQuantity(size+size/10+80*mebibyte, resource.BinarySI)
 }
 
-// resources are small where they are requested: most images need no scratch, or less than the most.
-func resources(d *v1.VirtualDisk) corev1.ResourceRequirements {
+// podResources are small where they are requested: most images need no scratch, or less than the most.
+func podResources(d *v1.VirtualDisk) corev1.ResourceRequirements {
 	scratch, requested := scratchOf(d), resource.NewQuantity(1<<30, resource.BinarySI)
 	if scratch.Cmp(*requested) < 0 {
 		requested = scratch
@@ -163,15 +163,15 @@ type builder struct {
 	authorities string // the ConfigMap
 }
 
-func (b builder) args(more ...string) { b.c.Args = append(b.c.Args, more...) }
+func (b builder) addArguments(more ...string) { b.c.Args = append(b.c.Args, more...) }
 
-func (b builder) volume(name string, source corev1.VolumeSource) {
+func (b builder) addVolume(name string, source corev1.VolumeSource) {
 	b.pod.Spec.Volumes = append(b.pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
 }
 
-// mount adds a volume, and mounts it.
-func (b builder) mount(name, at string, source corev1.VolumeSource) {
-	b.volume(name, source)
+// mountVolume adds a volume, and mounts it.
+func (b builder) mountVolume(name, at string, source corev1.VolumeSource) {
+	b.addVolume(name, source)
 	written := name == "target" || name == "scratch"
 	b.c.VolumeMounts = append(b.c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at, ReadOnly: !written})
 }
@@ -180,27 +180,27 @@ func claimSource(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
 }
 
-// target adds what is written, and returns where that is.
-func (b builder) target() string {
-	b.mount("scratch", scratchFolder, corev1.VolumeSource{
+// mountTarget adds what is written, and returns where that is.
+func (b builder) mountTarget() string {
+	b.mountVolume("scratch", scratchFolder, corev1.VolumeSource{
 		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: scratchOf(b.disk)},
 	})
 	claim := claimSource(ClaimOf(b.disk))
 	if !OnFileSystem(b.disk) {
-		b.volume("target", claim)
+		b.addVolume("target", claim)
 		b.c.VolumeDevices = []corev1.VolumeDevice{{Name: "target", DevicePath: targetDevice}}
 		return targetDevice
 	}
-	b.mount("target", targetFolder, claim)
+	b.mountVolume("target", targetFolder, claim)
 	size := b.disk.Spec.PersistentVolumeClaim.Size
-	b.args(fmt.Sprintf("--size=%d", size.Value()/mebibyte*mebibyte))
+	b.addArguments(fmt.Sprintf("--size=%d", size.Value()/mebibyte*mebibyte))
 	return targetFolder + "/" + FileName
 }
 
-// origin adds what is copied, and returns where that is.
-func (b builder) origin(from *v1.VirtualDisk) string {
+// mountOrigin adds what is copied, and returns where that is.
+func (b builder) mountOrigin(from *v1.VirtualDisk) string {
 	if n := copyLength(from); n > 0 {
-		b.args(fmt.Sprintf("--length=%d", n))
+		b.addArguments(fmt.Sprintf("--length=%d", n))
 	}
 	claim := claimSource(ClaimOf(from))
 	claim.PersistentVolumeClaim.ReadOnly = true
@@ -209,45 +209,45 @@ func (b builder) origin(from *v1.VirtualDisk) string {
 		*groups = append(*groups, qemuGroup)
 	}
 	if OnFileSystem(from) {
-		b.mount("source", sourceFolder, claim)
+		b.mountVolume("source", sourceFolder, claim)
 		return sourceFolder + "/" + FileName
 	}
-	b.volume("source", claim)
+	b.addVolume("source", claim)
 	b.c.VolumeDevices = append(b.c.VolumeDevices, corev1.VolumeDevice{Name: "source", DevicePath: sourceDevice})
 	return sourceDevice
 }
 
 func verbOf(d *v1.VirtualDisk) string {
-	if copied(d) {
+	if isCopy(d) {
 		return "clone"
 	}
 	return "import"
 }
 
-// source adds what is read.
-func (b builder) source() {
+// mountSource adds what is read.
+func (b builder) mountSource() {
 	from, secret := b.disk.Spec.DataSource, SecretOf(b.disk)
 	var bundle []byte
 	keys := []string{"username", "password"}
 	switch {
 	case from.Type == v1.DiskSourceUpload:
-		b.args("--upload")
-		b.door()
+		b.addArguments("--upload")
+		b.openPort()
 	case from.HTTP != nil:
-		b.args("--url=" + from.HTTP.URL)
+		b.addArguments("--url=" + from.HTTP.URL)
 		bundle = from.HTTP.CABundle
 		if sum := from.HTTP.Checksum; sum != nil {
-			b.args("--checksum=" + checksum(sum))
+			b.addArguments("--checksum=" + checksumText(sum))
 		}
 		if secret.Name != "" {
-			b.args("--auth-folder=" + secretFolder)
+			b.addArguments("--auth-folder=" + secretFolder)
 		}
 	case from.ContainerImage != nil:
-		b.args("--image=" + from.ContainerImage.Image)
+		b.addArguments("--image=" + from.ContainerImage.Image)
 		bundle = from.ContainerImage.CABundle
 		keys = []string{corev1.DockerConfigJsonKey}
 		if secret.Name != "" {
-			b.args("--docker-config=" + secretFolder + "/" + corev1.DockerConfigJsonKey)
+			b.addArguments("--docker-config=" + secretFolder + "/" + corev1.DockerConfigJsonKey)
 		}
 	}
 	if secret.Name != "" {
@@ -256,27 +256,27 @@ func (b builder) source() {
 		for _, key := range keys {
 			source.Items = append(source.Items, corev1.KeyToPath{Key: key, Path: key})
 		}
-		b.mount("secret", secretFolder, corev1.VolumeSource{Secret: source})
+		b.mountVolume("secret", secretFolder, corev1.VolumeSource{Secret: source})
 	}
 	if len(bundle) > 0 {
 		b.pod.Annotations = map[string]string{annotationCA: string(bundle)}
-		b.mount("ca", caFolder, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+		b.mountVolume("ca", caFolder, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 			Items: []corev1.DownwardAPIVolumeFile{{
 				Path:     "ca.pem",
 				FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotationCA + "']"},
 			}},
 		}})
-		b.args("--ca-file=" + caFolder + "/ca.pem")
+		b.addArguments("--ca-file=" + caFolder + "/ca.pem")
 	}
 }
 
-// door has the pod take or send data at a socket, and at a port that only the manager may use. The Secret with its key
-// is made before it can start.
+// openPort has the pod take or send data at a socket, and at a port that only the manager may use. The Secret with its
+// key is made before it can start.
 //
 // See docs/decisions/0158-files-through-pages.md.
-func (b builder) door() {
-	b.args("--socket="+UploadSocket, "--tls="+tlsFolder)
-	b.mount("tls", tlsFolder, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+func (b builder) openPort() {
+	b.addArguments("--socket="+UploadSocket, "--tls="+tlsFolder)
+	b.mountVolume("tls", tlsFolder, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: new(int32(0o440)),
 		Sources: []corev1.VolumeProjection{
 			{Secret: &corev1.SecretProjection{
@@ -295,7 +295,7 @@ func HasDoor(d *v1.VirtualDisk) bool {
 	return d.Spec.DataSource != nil && d.Spec.DataSource.Type == v1.DiskSourceUpload
 }
 
-func checksum(sum *v1.Checksum) string {
+func checksumText(sum *v1.Checksum) string {
 	switch {
 	case sum.SHA512 != "":
 		return "sha512:" + sum.SHA512
@@ -305,14 +305,14 @@ func checksum(sum *v1.Checksum) string {
 	return "md5:" + sum.MD5
 }
 
-// place has the volume made where the VM can run that has the disk. The claims of its other disks
+// placeVolume has the volume made where the VM can run that has the disk. The claims of its other disks
 // are in no container: the scheduler looks at them, and the kubelet doesn't.
-func (b builder) place(near *Place) {
+func (b builder) placeVolume(near *Place) {
 	spec := &b.pod.Spec
 	spec.NodeSelector, spec.Affinity, spec.Tolerations = near.NodeSelector, near.Affinity, near.Tolerations
 	for i, claim := range near.Claims {
 		if claim != ClaimOf(b.disk) {
-			b.volume(fmt.Sprintf("beside-%d", i), claimSource(claim))
+			b.addVolume(fmt.Sprintf("beside-%d", i), claimSource(claim))
 		}
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Reasons of imports beside those of package diskimage, which docs/import.md lists.
+// Reasons of imports beside those of package diskimage, which docs/tasks/import.md lists.
 const (
 	ReasonImported      = "Imported"
 	ReasonImporting     = "Importing"
@@ -46,8 +46,8 @@ func remedyOf(reason string) remedy {
 	return byTime
 }
 
-// backoff returns how long the next attempt waits after so many failures, if there is one.
-func backoff(r remedy, failures int32) (wait time.Duration, again bool) {
+// backoffAfter returns how long the next attempt waits after so many failures, if there is one.
+func backoffAfter(r remedy, failures int32) (wait time.Duration, again bool) {
 	first, longest := 10*time.Second, 5*time.Minute
 	switch r {
 	case byChange:

@@ -22,26 +22,26 @@ func IsSnapshot(kind string) bool {
 	return kind == v1.KindVirtualDiskSnapshot || kind == v1.KindVMSnapshot
 }
 
-// restored reports whether the volume of a disk is made of a snapshot, by the storage.
-func restored(d *v1.VirtualDisk) bool {
+// isRestored reports whether the volume of a disk is made of a snapshot, by the storage.
+func isRestored(d *v1.VirtualDisk) bool {
 	source := d.Spec.DataSource
 	return source != nil && source.ObjectRef != nil && IsSnapshot(source.ObjectRef.Kind)
 }
 
 // sourceFault says why the claim of a disk of a snapshot can't be made; nil if it can.
 func (s Situation) sourceFault() *Refusal {
-	if !restored(s.Disk) {
+	if !isRestored(s.Disk) {
 		return nil
 	}
 	ref, of := s.Disk.Spec.DataSource.ObjectRef, s.Source
 	switch {
 	case of == nil:
 		return &Refusal{ReasonSnapshotMissing, fmt.Sprintf("there is no %s %s (spec.dataSource.objectRef): "+
-			"the %s is made when it is created", ref.Kind, ref.Name, s.noun())}
+			"the %s is created when it exists", ref.Kind, ref.Name, s.nounForPeople())}
 	case of.Status.Phase != v1.SnapshotReady:
 		return &Refusal{ReasonSnapshotNotReady, fmt.Sprintf("the %s %s is %s: %s", ref.Kind, ref.Name,
 			cmp.Or(string(of.Status.Phase), "new"),
-			cmp.Or(of.Status.Message, "the "+s.noun()+" is made when it is Ready"))}
+			cmp.Or(of.Status.Message, "the "+s.nounForPeople()+" is created when it is Ready"))}
 	}
 	least, err := resource.ParseQuantity(of.Status.RestoreSize)
 	size := Size(s.Disk)
@@ -56,10 +56,11 @@ func (s Situation) sourceFault() *Refusal {
 func (s Situation) inheritsFrom() string {
 	source := s.Disk.Spec.DataSource
 	switch {
-	case !restored(s.Disk) || !OnFileSystem(s.Disk):
+	case !isRestored(s.Disk) || !OnFileSystem(s.Disk):
 		return ""
 	case s.Source == nil && s.Claim != nil:
-		return fmt.Sprintf("the %s %s of which it was made is gone", source.ObjectRef.Kind, source.ObjectRef.Name)
+		return fmt.Sprintf("the %s %s that it was created from no longer exists",
+			source.ObjectRef.Kind, source.ObjectRef.Name)
 	case s.Source == nil:
 		return ""
 	}
@@ -68,7 +69,7 @@ func (s Situation) inheritsFrom() string {
 
 // ClaimSource returns what the volume of a disk is made of; nil for nothing.
 func ClaimSource(d *v1.VirtualDisk, of *v1.VirtualDiskSnapshot) *corev1.TypedLocalObjectReference {
-	if !restored(d) || of == nil {
+	if !isRestored(d) || of == nil {
 		return nil
 	}
 	return &corev1.TypedLocalObjectReference{

@@ -47,7 +47,7 @@ func TestDiskOfASnapshot(t *testing.T) {
 	}}
 	s.Claim.Status.Phase = corev1.ClaimBound
 	s.Source = nil
-	require.Contains(t, disk.StatusOf(s).Untrusted, "is gone")
+	require.Contains(t, disk.StatusOf(s).Untrusted, "no longer exists")
 	require.True(t, disk.Whole(d))
 	d.Status.Target.UID, d.Status.Untrusted = "c", "the image x"
 	require.Equal(t, "the image x", disk.StatusOf(s).Untrusted)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/decide"
-	"vmop/manager/objects"
+	"vmop/manager/vm/decide"
+	"vmop/manager/vm/objects"
 )
 
 // Reasons of phases.
@@ -37,11 +37,24 @@ type Refusal struct{ Reason, Message string }
 
 func (r Refusal) Error() string { return r.Message }
 
-// Refuse returns why an operation can't be carried out on a VM, without regard to other
-// operations; nil if it can. The pod is nil if there is none.
-func Refuse(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
+// Possible returns nil if a new operation on a VM would be accepted now, and otherwise why not. The pod is nil if there
+// is none; the operations are those that name the VM. Whoever offers an operation asks here.
+func Possible(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod,
+	all []*v1.VirtualMachineOperation,
+) *Refusal {
+	s := Situation{VM: vm, Pod: pod, Operations: all}
+	active := s.activeOperation()
+	if active != nil && operationOutcome(active, vm, pod).phase.Finished() {
+		active = nil
+	}
+	return s.refuseNext(o, active)
+}
+
+// refuseOperation returns why an operation can't be carried out on a VM, without regard to other operations; nil if it
+// can.
+func refuseOperation(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
 	if vm.DeletionTimestamp != nil && (o.Type != v1.OperationStop || !o.Force || pod == nil) {
-		return phase("the VM is being deleted; Stop with force: true ends its guest at once")
+		return refusedInPhase("the VM is being deleted; Stop with force: true ends its guest at once")
 	}
 	switch o.Type {
 	case v1.OperationStart:
@@ -54,7 +67,7 @@ func Refuse(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1
 		return refuseMigrate(o, vm, pod)
 	}
 	if vm.Status.Phase != v1.PhaseRunning || pod == nil || decide.Terminating(pod) {
-		return phase("the VM is %s: only a VM that is Running can be reset", phaseOf(vm))
+		return refusedInPhase("the VM is %s: only a VM that is Running can be reset", phaseOf(vm))
 	}
 	return nil
 }
@@ -62,14 +75,14 @@ func Refuse(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1
 func refuseStart(vm *v1.VirtualMachine) *Refusal {
 	switch failed := vm.Status.Phase == v1.PhaseFailed; {
 	case vm.Spec.RunPolicy == v1.AlwaysOff:
-		return policy(vm, "started")
-	case !wanted(vm) || failed:
+		return refusedByPolicy(vm, "started")
+	case !isToRun(vm) || failed:
 		return nil
 	case vm.Spec.RunPolicy == v1.AlwaysOn:
 		return &Refusal{ReasonNotApplicableForPolicy, fmt.Sprintf(
-			"spec.runPolicy is AlwaysOn: the VM, which is %s, is started by itself", phaseOf(vm))}
+			"spec.runPolicy is AlwaysOn: the VM, which is %s, starts automatically", phaseOf(vm))}
 	}
-	return phase("the VM is %s: only a VM that is Stopped, Stopping or Failed can be started", phaseOf(vm))
+	return refusedInPhase("the VM is %s: only a VM that is Stopped, Stopping or Failed can be started", phaseOf(vm))
 }
 
 func refuseStop(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
@@ -77,13 +90,13 @@ func refuseStop(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *co
 	case vm.DeletionTimestamp != nil:
 		return nil
 	case vm.Spec.RunPolicy == v1.AlwaysOn:
-		return policy(vm, "stopped")
-	case wanted(vm):
+		return refusedByPolicy(vm, "stopped")
+	case isToRun(vm):
 		return nil
 	case pod == nil:
-		return phase("the VM is Stopped already")
+		return refusedInPhase("the VM is Stopped already")
 	case !o.Force:
-		return phase("the VM is being stopped already; force: true ends its guest at once")
+		return refusedInPhase("the VM is being stopped already; force: true ends its guest at once")
 	}
 	return nil
 }
@@ -92,13 +105,13 @@ func refuseRestart(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 	accepted := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
 	switch {
 	case vm.Spec.RunPolicy == v1.AlwaysOff:
-		return policy(vm, "restarted")
-	case pod == nil && wanted(vm):
-		return phase("the VM is %s and has no guest; Start tries again at once if it has failed", phaseOf(vm))
-	case !wanted(vm) && (pod == nil || !o.Force):
-		return phase("the VM is %s: start it", phaseOf(vm))
+		return refusedByPolicy(vm, "restarted")
+	case pod == nil && isToRun(vm):
+		return refusedInPhase("the VM is %s and has no guest; Start tries again at once if it has failed", phaseOf(vm))
+	case !isToRun(vm) && (pod == nil || !o.Force):
+		return refusedInPhase("the VM is %s: start it", phaseOf(vm))
 	case decide.Terminating(pod) && !o.Force:
-		return phase("the guest is being shut down already; force: true doesn't wait for it")
+		return refusedInPhase("the guest is being shut down already; force: true doesn't wait for it")
 	case accepted != nil && accepted.Status == metav1.ConditionFalse:
 		return &Refusal{ReasonNotApplicableForType, "the VM could not be started again: " + accepted.Message}
 	}
@@ -107,7 +120,7 @@ func refuseRestart(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 
 func refuseMigrate(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
 	if vm.Status.Phase != v1.PhaseRunning || pod == nil || decide.Terminating(pod) {
-		return phase("the VM is %s: only the guest of a VM that is Running can move", phaseOf(vm))
+		return refusedInPhase("the VM is %s: only the guest of a VM that is Running can move", phaseOf(vm))
 	}
 	var how v1.MigrateOptions
 	if o.Migrate != nil {
@@ -135,22 +148,22 @@ func refuseMigrate(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 	return nil
 }
 
-func phase(format string, args ...any) *Refusal {
+func refusedInPhase(format string, args ...any) *Refusal {
 	return &Refusal{ReasonNotApplicableForPhase, fmt.Sprintf(format, args...)}
 }
 
-func policy(vm *v1.VirtualMachine, what string) *Refusal {
+func refusedByPolicy(vm *v1.VirtualMachine, what string) *Refusal {
 	return &Refusal{ReasonNotApplicableForPolicy, fmt.Sprintf(
 		"spec.runPolicy is %s: the VM can't be %s before it is %s or %s",
 		vm.Spec.RunPolicy, what, v1.AlwaysOnUnlessStoppedManually, v1.Manual)}
 }
 
-func wanted(vm *v1.VirtualMachine) bool { return vm.Spec.DesiredState() == v1.Running }
+func isToRun(vm *v1.VirtualMachine) bool { return vm.Spec.DesiredState() == v1.Running }
 
 func phaseOf(vm *v1.VirtualMachine) v1.Phase { return cmp.Or(vm.Status.Phase, v1.PhasePending) }
 
-// supersedes reports whether an operation takes the place of the active one.
-func supersedes(o, active v1.VirtualMachineOperationSpec) bool {
+// supersedesActive reports whether an operation takes the place of the active one.
+func supersedesActive(o, active v1.VirtualMachineOperationSpec) bool {
 	ends := o.Type == v1.OperationStop || o.Type == v1.OperationRestart
 	switch active.Type {
 	case v1.OperationStart:

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/decide"
-	"vmop/manager/objects"
+	"vmop/manager/vm/decide"
+	"vmop/manager/vm/objects"
 )
 
 // A Situation is what is known of the operations of a VM. It is not changed.
@@ -48,28 +48,28 @@ const appearTime = 3 * time.Second
 
 // Decide returns what is to be done for the operations of a VM.
 func Decide(s Situation) (p Plan) {
-	p.Remove, p.Again = s.remove()
-	active := s.active()
+	p.Remove, p.Again = s.expiredOperations()
+	active := s.activeOperation()
 	if active != nil {
-		end := outcomeOf(active, s.VM, s.Pod)
+		end := operationOutcome(active, s.VM, s.Pod)
 		if end.phase != "" && (end.phase != active.Status.Phase || end.message != active.Status.Message) {
-			p.Write = append(p.Write, s.ended(active, end))
+			p.Write = append(p.Write, s.endOperation(active, end))
 			return p // what waits for it comes next
 		}
 	}
-	for _, o := range s.pending() {
+	for _, o := range s.pendingOperations() {
 		if age := s.Now.Sub(o.CreationTimestamp.Time); s.VM == nil && age >= 0 && age < appearTime {
-			p.again(s.Now.Add(appearTime - age))
+			p.lookAgainAt(s.Now.Add(appearTime - age))
 			continue
 		}
-		if refusal := s.refuse(o, active); refusal != nil {
-			p.Write = append(p.Write, s.ended(o, refused(refusal)))
+		if refusal := s.refuseNext(o.Spec, active); refusal != nil {
+			p.Write = append(p.Write, s.endOperation(o, refusedOutcome(refusal)))
 			continue
 		}
 		if active != nil {
-			p.Write = append(p.Write, s.ended(active, supersededBy(o.Name, string(o.Spec.Type))))
+			p.Write = append(p.Write, s.endOperation(active, supersededBy(o.Name, string(o.Spec.Type))))
 		}
-		p.Send = s.accepted(o)
+		p.Send = s.acceptOperation(o)
 		p.Write = append(p.Write, p.Send)
 		return p
 	}
@@ -79,14 +79,14 @@ func Decide(s Situation) (p Plan) {
 	return p
 }
 
-func (p *Plan) again(at time.Time) {
+func (p *Plan) lookAgainAt(at time.Time) {
 	if p.Again.IsZero() || at.Before(p.Again) {
 		p.Again = at
 	}
 }
 
-// active returns the operation that is in progress; nil if none is.
-func (s Situation) active() *v1.VirtualMachineOperation {
+// activeOperation returns the operation that is in progress; nil if none is.
+func (s Situation) activeOperation() *v1.VirtualMachineOperation {
 	for _, o := range s.Operations {
 		if o.Status.Phase == v1.OperationInProgress && o.Status.Target != nil {
 			return o
@@ -97,15 +97,15 @@ func (s Situation) active() *v1.VirtualMachineOperation {
 
 // Moving returns the operation in progress by which a guest moves; nil if there is none.
 func Moving(all []*v1.VirtualMachineOperation) *v1.VirtualMachineOperation {
-	active := Situation{Operations: all}.active()
+	active := Situation{Operations: all}.activeOperation()
 	if active == nil || !IsMove(active.Spec.Type) || !Sent(active) || active.DeletionTimestamp != nil {
 		return nil
 	}
 	return active
 }
 
-// pending returns the operations that were not looked at yet, in the order in which they were made.
-func (s Situation) pending() (all []*v1.VirtualMachineOperation) {
+// pendingOperations returns the operations that were not looked at yet, in the order in which they were made.
+func (s Situation) pendingOperations() (all []*v1.VirtualMachineOperation) {
 	for _, o := range s.Operations {
 		waits := o.Status.Phase == v1.OperationPending || o.Status.Phase == ""
 		if waits && o.DeletionTimestamp == nil {
@@ -119,34 +119,35 @@ func (s Situation) pending() (all []*v1.VirtualMachineOperation) {
 	return all
 }
 
-// refuse returns why an operation can't be carried out; nil if it can, in place of the active
+// refuseNext returns why an operation can't be carried out; nil if it can, in place of the active
 // one if there is one.
-func (s Situation) refuse(o, active *v1.VirtualMachineOperation) *Refusal {
+func (s Situation) refuseNext(o v1.VirtualMachineOperationSpec, active *v1.VirtualMachineOperation) *Refusal {
 	switch {
 	case s.VM == nil:
-		return &Refusal{ReasonNotFound, "there is no VM " + o.Spec.VirtualMachineName + " in this namespace"}
-	case active != nil && !supersedes(o.Spec, active.Spec):
+		return &Refusal{ReasonNotFound, "there is no VM " + o.VirtualMachineName + " in this namespace"}
+	case active != nil && !supersedesActive(o, active.Spec):
 		return &Refusal{ReasonInProgress, "the operation " + active.Name + " (" + string(active.Spec.Type) +
 			") is in progress: wait for its end, or delete it"}
 	}
-	return Refuse(o.Spec, s.VM, s.Pod)
+	return refuseOperation(o, s.VM, s.Pod)
 }
 
-// accepted returns an operation that becomes the active one.
-func (s Situation) accepted(o *v1.VirtualMachineOperation) *v1.VirtualMachineOperation {
+// acceptOperation returns an operation that becomes the active one.
+func (s Situation) acceptOperation(o *v1.VirtualMachineOperation) *v1.VirtualMachineOperation {
 	o = o.DeepCopy()
 	now := metav1.NewTime(s.Now)
 	o.Status = v1.VirtualMachineOperationStatus{
-		Phase: v1.OperationInProgress, Reason: ReasonAccepted, Message: awaited(o.Spec), StartTime: &now,
+		Phase: v1.OperationInProgress, Reason: ReasonAccepted, Message: waitMessage(o.Spec), StartTime: &now,
 		Target: targetOf(o.Spec, s.VM, s.Pod),
 	}
-	s.set(o, v1.OperationConditionCompleted, metav1.ConditionFalse, "InProgress", o.Status.Message)
-	s.set(o, v1.OperationConditionSignalSent, metav1.ConditionFalse, "TargetRecorded", "the signal is about to be sent")
+	s.setCondition(o, v1.OperationConditionCompleted, metav1.ConditionFalse, "InProgress", o.Status.Message)
+	s.setCondition(o, v1.OperationConditionSignalSent, metav1.ConditionFalse, "TargetRecorded",
+		"the signal is about to be sent")
 	return o
 }
 
-// awaited says what an operation that was accepted waits for.
-func awaited(o v1.VirtualMachineOperationSpec) string {
+// waitMessage says what an operation that was accepted waits for.
+func waitMessage(o v1.VirtualMachineOperationSpec) string {
 	switch {
 	case o.Type == v1.OperationStart:
 		return "waiting until the guest is running"
@@ -168,7 +169,7 @@ func awaited(o v1.VirtualMachineOperationSpec) string {
 func (s Situation) SentNow(o *v1.VirtualMachineOperation, generation int64) *v1.VirtualMachineOperation {
 	o = o.DeepCopy()
 	o.Status.Target.Generation = generation
-	s.set(o, v1.OperationConditionSignalSent, metav1.ConditionTrue, "SignalSent", "")
+	s.setCondition(o, v1.OperationConditionSignalSent, metav1.ConditionTrue, "SignalSent", "")
 	return o
 }
 
@@ -177,8 +178,8 @@ func Sent(o *v1.VirtualMachineOperation) bool {
 	return meta.IsStatusConditionTrue(o.Status.Conditions, v1.OperationConditionSignalSent)
 }
 
-// ended returns an operation that ends so.
-func (s Situation) ended(o *v1.VirtualMachineOperation, end outcome) *v1.VirtualMachineOperation {
+// endOperation returns an operation that ends so.
+func (s Situation) endOperation(o *v1.VirtualMachineOperation, end outcome) *v1.VirtualMachineOperation {
 	o = o.DeepCopy()
 	o.Status.Phase, o.Status.Reason, o.Status.Message = end.phase, end.reason, decide.Readable(end.message)
 	condition := metav1.ConditionFalse
@@ -189,11 +190,13 @@ func (s Situation) ended(o *v1.VirtualMachineOperation, end outcome) *v1.Virtual
 		now := metav1.NewTime(s.Now)
 		o.Status.CompletionTime = &now
 	}
-	s.set(o, v1.OperationConditionCompleted, condition, end.reason, o.Status.Message)
+	s.setCondition(o, v1.OperationConditionCompleted, condition, end.reason, o.Status.Message)
 	return o
 }
 
-func (s Situation) set(o *v1.VirtualMachineOperation, kind string, to metav1.ConditionStatus, reason, message string) {
+func (s Situation) setCondition(o *v1.VirtualMachineOperation, kind string, to metav1.ConditionStatus, reason,
+	message string,
+) {
 	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
 		Type: kind, Status: to, Reason: reason, Message: message, ObservedGeneration: o.Generation,
 		LastTransitionTime: metav1.NewTime(s.Now),

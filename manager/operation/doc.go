@@ -10,5 +10,5 @@
 // is killed in between sends the same signal or none. Then its effect is awaited
 // (outcome.go). Finished ones are kept for some time (retention.go).
 //
-// See docs/decisions/0084-operations.md, and docs/operations.md for what users see.
+// See docs/decisions/0084-operations.md, and docs/reference/operations.md for what users see.
 package operation

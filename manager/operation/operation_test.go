@@ -66,14 +66,14 @@ func made(kind v1.OperationType, force ...bool) *v1.VirtualMachineOperation {
 }
 
 // Which operations can be carried out, by the run policy and what the VM is: + is possible, phase
-// and policy are why not. docs/operations.md has this table.
+// and policy are why not. docs/reference/operations.md has this table.
 func TestApplicable(t *testing.T) {
 	t.Parallel()
 	const free, on, off = " AlwaysOnUnlessStoppedManually Manual", "AlwaysOn", "AlwaysOff"
 	columns := []*v1.VirtualMachineOperation{
 		made(start), made(stop), made(stop, true), made(restart), made(restart, true), made(reset),
 	}
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/reference/operations.md")
 	require.NoError(t, err)
 	for _, row := range []struct{ policies, situation, want string }{
 		{free, "off", "+      phase  phase  phase  phase  phase"},
@@ -96,7 +96,7 @@ func TestApplicable(t *testing.T) {
 			for i, want := range strings.Fields(row.want) {
 				vm, pod := machine(v1.RunPolicy(policy), row.situation)
 				got := "+"
-				r := Refuse(columns[i].Spec, vm, pod)
+				r := Possible(columns[i].Spec, vm, pod, nil)
 				if r != nil {
 					got = map[string]string{
 						ReasonNotApplicableForPhase: "phase", ReasonNotApplicableForPolicy: "policy",
@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	refuse := func(o *v1.VirtualMachineOperation, policy v1.RunPolicy, situation string) string {
 		vm, pod := machine(policy, situation)
-		r := Refuse(o.Spec, vm, pod)
+		r := Possible(o.Spec, vm, pod, nil)
 		require.Error(t, r)
 		return r.Reason + ": " + r.Message
 	}
@@ -126,7 +126,7 @@ func TestRefusals(t *testing.T) {
 		of.Status.Phase = v1.PhaseRunning
 		to := &v1.MigrateOptions{NodeSelector: labels}
 		o := v1.VirtualMachineOperationSpec{Type: v1.OperationMigrate, Migrate: to}
-		if r := Refuse(o, of, pod); r != nil {
+		if r := Possible(o, of, pod, nil); r != nil {
 			return r.Reason + ": " + r.Message
 		}
 		return ""
@@ -149,7 +149,7 @@ func TestRefusals(t *testing.T) {
 
 	require.Equal(t, "NotApplicableForRunPolicy: spec.runPolicy is AlwaysOff: the VM can't be started before it is "+
 		"AlwaysOnUnlessStoppedManually or Manual", refuse(made(start), v1.AlwaysOff, "off"))
-	require.Contains(t, refuse(made(start), v1.AlwaysOn, "running"), "is started by itself")
+	require.Contains(t, refuse(made(start), v1.AlwaysOn, "running"), "starts automatically")
 	require.Contains(t, refuse(made(stop), "", "stopping"), "force: true ends its guest at once")
 	require.Contains(t, refuse(made(restart), "", "off"), "the VM is Stopped: start it")
 
@@ -158,12 +158,12 @@ func TestRefusals(t *testing.T) {
 		{Type: v1.ConditionVMTypeAccepted, Status: metav1.ConditionFalse, Message: "no such option"},
 	}
 	require.Equal(t, &Refusal{ReasonNotApplicableForType, "the VM could not be started again: no such option"},
-		Refuse(made(restart).Spec, vm, pod), "it is not stopped for a restart that fails")
+		Possible(made(restart).Spec, vm, pod, nil), "it is not stopped for a restart that fails")
 	vm.DeletionTimestamp = &metav1.Time{Time: noon}
 	for _, o := range []*v1.VirtualMachineOperation{made(start), made(stop), made(restart, true), made(reset)} {
-		require.Contains(t, Refuse(o.Spec, vm, pod).Message, "is being deleted")
+		require.Contains(t, Possible(o.Spec, vm, pod, nil).Message, "is being deleted")
 	}
-	require.Nil(t, Refuse(made(stop, true).Spec, vm, pod), "its guest may be ended")
+	require.Nil(t, Possible(made(stop, true).Spec, vm, pod, nil), "its guest may be ended")
 }
 
 // Which operation takes the place of which.
@@ -179,7 +179,7 @@ func TestSupersession(t *testing.T) {
 	} {
 		for name, o := range all {
 			want := strings.Contains(" "+by+" ", " "+name+" ")
-			require.Equal(t, want, supersedes(o.Spec, all[active].Spec), "%s by %s", active, name)
+			require.Equal(t, want, supersedesActive(o.Spec, all[active].Spec), "%s by %s", active, name)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func situation(is string, ops ...*v1.VirtualMachineOperation) Situation {
 // active returns an operation that was accepted for a VM, whose signal was sent.
 func active(o *v1.VirtualMachineOperation, is string) *v1.VirtualMachineOperation {
 	s := situation(is, o)
-	return s.SentNow(s.accepted(o), 3)
+	return s.SentNow(s.acceptOperation(o), 3)
 }
 
 func TestAnOperationIsAcceptedWithItsTarget(t *testing.T) {
@@ -270,7 +270,7 @@ func TestASignalIsSentOnce(t *testing.T) {
 		}},
 	} {
 		s := situation(row.before, row.o)
-		unsent := s.accepted(row.o)
+		unsent := s.acceptOperation(row.o)
 		first, err := SignalOf(unsent, s.VM, s.Pod)
 		require.NoError(t, err)
 		require.NotEqual(t, Signal{AtOnce: row.o.Spec.Force}, first)
@@ -455,10 +455,10 @@ func TestRetention(t *testing.T) {
 		{"the clock has been set back", 400 * day, ago, day + ago},
 		{"the clock has been set back long ago", 400 * day, -day, 0},
 	} {
-		at := Retention{10, day}.expiry(noon.Add(row.finished), noon.Add(row.seen))
+		at := Retention{10, day}.expiryOf(noon.Add(row.finished), noon.Add(row.seen))
 		require.Equal(t, noon.Add(row.expires), at, row.what)
 	}
-	require.Equal(t, noon.Add(time.Second), Retention{10, time.Second}.expiry(noon, noon))
+	require.Equal(t, noon.Add(time.Second), Retention{10, time.Second}.expiryOf(noon, noon))
 
 	var all []*v1.VirtualMachineOperation
 	for i := range 5 {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/decide"
+	"vmop/manager/vm/decide"
 	"vmop/vmstatus"
 )
 
@@ -18,52 +18,54 @@ type outcome struct {
 	reason, message string
 }
 
-func failed(reason, message string) outcome { return outcome{v1.OperationFailed, reason, message} }
+func failedOutcome(reason, message string) outcome {
+	return outcome{v1.OperationFailed, reason, message}
+}
 
-func completed(message string) outcome {
+func completedOutcome(message string) outcome {
 	return outcome{v1.OperationCompleted, ReasonCompleted, message}
 }
-func refused(r *Refusal) outcome { return failed(r.Reason, r.Message) }
+func refusedOutcome(r *Refusal) outcome { return failedOutcome(r.Reason, r.Message) }
 func supersededBy(name, what string) outcome {
 	message := "the operation " + name + " (" + what + ") has taken its place"
 	return outcome{v1.OperationSuperseded, ReasonSuperseded, message}
 }
 
-// outcomeOf returns how the active operation has ended.
-func outcomeOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.Pod) outcome {
+// operationOutcome returns how the active operation has ended.
+func operationOutcome(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.Pod) outcome {
 	target := o.Status.Target
 	stop := o.Spec.Type == v1.OperationStop
 	switch {
 	case vm == nil || vm.UID != target.VirtualMachineUID:
 		if stop {
-			return completed("the VM has been deleted")
+			return completedOutcome("the VM has been deleted")
 		}
-		return failed(ReasonDeleted, "the VM has been deleted meanwhile")
+		return failedOutcome(ReasonDeleted, "the VM has been deleted meanwhile")
 	case vm.DeletionTimestamp != nil && !stop:
-		return failed(ReasonDeleted, "the VM is being deleted")
+		return failedOutcome(ReasonDeleted, "the VM is being deleted")
 	case !Sent(o) || vm.Status.ObservedGeneration < target.Generation:
 		return outcome{}
 	case o.Spec.Type == v1.OperationReset:
 		return outcomeOfReset(target, vm, pod)
 	case IsMove(o.Spec.Type):
 		return outcomeOfMove(o, vm)
-	case stop && vm.DeletionTimestamp == nil && wanted(vm):
-		return failed(ReasonOverruled, "the VM has been set to Running meanwhile")
+	case stop && vm.DeletionTimestamp == nil && isToRun(vm):
+		return failedOutcome(ReasonOverruled, "the VM has been set to Running meanwhile")
 	case stop:
 		if pod == nil && vm.Status.Phase == v1.PhaseStopped {
-			return completed("the VM is off")
+			return completedOutcome("the VM is off")
 		}
 		return outcome{}
-	case !wanted(vm):
+	case !isToRun(vm):
 		message := "the VM has been set to Stopped meanwhile: " + vm.Status.Message
-		return failed(ReasonOverruled, strings.TrimSuffix(message, ": "))
+		return failedOutcome(ReasonOverruled, strings.TrimSuffix(message, ": "))
 	}
 	fresh := pod != nil && !decide.Terminating(pod) && (o.Spec.Type == v1.OperationStart || pod.UID != target.PodUID)
 	switch runner := vm.Status.Runner; {
 	case fresh && vm.Status.Phase == v1.PhaseRunning && runner != nil && runner.PodUID == pod.UID:
-		return completed("the guest is running on node " + pod.Spec.NodeName)
+		return completedOutcome("the guest is running on node " + pod.Spec.NodeName)
 	case vm.Status.Phase == v1.PhaseFailed && (fresh || pod == nil):
-		return failed(cmp.Or(vm.Status.Reason, string(v1.PhaseFailed)), "the VM has failed: "+vm.Status.Message)
+		return failedOutcome(cmp.Or(vm.Status.Reason, string(v1.PhaseFailed)), "the VM has failed: "+vm.Status.Message)
 	}
 	return outcome{}
 }
@@ -78,9 +80,9 @@ func outcomeOfMove(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine) outcome
 	case m == nil || m.OperationUID != o.UID:
 		return outcome{}
 	case m.Stage == v1.MigrationCompleted:
-		return completed(m.Message)
+		return completedOutcome(m.Message)
 	case m.Stage == v1.MigrationFailed:
-		return failed(ReasonMigrationFailed, "the guest has not moved: "+m.Message)
+		return failedOutcome(ReasonMigrationFailed, "the guest has not moved: "+m.Message)
 	}
 	return outcome{v1.OperationInProgress, ReasonAccepted, m.Message}
 }
@@ -88,7 +90,7 @@ func outcomeOfMove(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine) outcome
 // outcomeOfReset is that of a reset: its runner presses the button when it reads the counter.
 func outcomeOfReset(target *v1.OperationTarget, vm *v1.VirtualMachine, pod *corev1.Pod) outcome {
 	if pod == nil || pod.UID != target.PodUID || decide.Terminating(pod) {
-		return failed(ReasonOverruled, "the guest has ended meanwhile")
+		return failedOutcome(ReasonOverruled, "the guest has ended meanwhile")
 	}
 	runner, read := vm.Status.Runner, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionConfigApplied)
 	switch {
@@ -96,11 +98,11 @@ func outcomeOfReset(target *v1.OperationTarget, vm *v1.VirtualMachine, pod *core
 		return outcome{}
 	case read.Reason == string(vmstatus.ReasonNotReset):
 		if meta.IsStatusConditionTrue(vm.Status.Conditions, v1.ConditionReady) { // it doesn't wait for a paused VM
-			return failed(read.Reason, read.Message)
+			return failedOutcome(read.Reason, read.Message)
 		}
 		return outcome{v1.OperationInProgress, ReasonAccepted, read.Message}
 	case read.Reason == string(vmstatus.ReasonApplying):
 		return outcome{}
 	}
-	return completed("the machine has been reset")
+	return completedOutcome("the machine has been reset")
 }

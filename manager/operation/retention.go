@@ -20,10 +20,10 @@ type Retention struct {
 // freshTime is how long every finished operation can be read, if Retention.For isn't less.
 const freshTime = 10 * time.Minute
 
-// expiry returns when an operation that has finished at a time is removed. seen is since
+// expiryOf returns when an operation that has finished at a time is removed. seen is since
 // when this process knows that it has finished: a clock that was set tells neither that a
 // fresh operation is old, nor that an old one will finish in years.
-func (r Retention) expiry(finished, seen time.Time) time.Time {
+func (r Retention) expiryOf(finished, seen time.Time) time.Time {
 	latest := seen.Add(r.For)
 	at, fresh := finished.Add(r.For), seen.Add(min(r.For, freshTime))
 	switch {
@@ -35,9 +35,9 @@ func (r Retention) expiry(finished, seen time.Time) time.Time {
 	return at
 }
 
-// remove returns the finished operations that are no longer kept, and when the next one
+// expiredOperations returns the finished operations that are no longer kept, and when the next one
 // won't be; zero: never.
-func (s Situation) remove() (old []*v1.VirtualMachineOperation, again time.Time) {
+func (s Situation) expiredOperations() (old []*v1.VirtualMachineOperation, again time.Time) {
 	var finished []*v1.VirtualMachineOperation
 	for _, o := range s.Operations {
 		if o.Status.Phase.Finished() && o.DeletionTimestamp == nil {
@@ -49,7 +49,7 @@ func (s Situation) remove() (old []*v1.VirtualMachineOperation, again time.Time)
 			strings.Compare(a.Name, b.Name))
 	})
 	for i, o := range finished {
-		at := s.Retention.expiry(s.finishedAt(o), s.Seen(o.UID))
+		at := s.Retention.expiryOf(s.finishedAt(o), s.Seen(o.UID))
 		if i >= s.Retention.Most || !s.Now.Before(at) {
 			old = append(old, o)
 		} else if again.IsZero() || at.Before(again) {

@@ -36,7 +36,7 @@ func SignalOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.
 		state = v1.Running
 		if target.ResetCounter != nil {
 			s.PatchType = types.JSONPatchType
-			s.Patch, err = counted(vm, *target.ResetCounter)
+			s.Patch, err = resetCounterPatch(vm, *target.ResetCounter)
 			return s, err
 		}
 	case v1.OperationStop:
@@ -54,19 +54,19 @@ func SignalOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.
 		return s, nil
 	}
 	s.PatchType = types.MergePatchType
-	s.Patch, err = encode(vm, map[string]any{
+	s.Patch, err = encodePatch(vm, map[string]any{
 		"metadata": map[string]any{"uid": vm.UID}, "spec": map[string]any{"vm": map[string]any{"state": state}},
 	})
 	return s, err
 }
 
-// counted returns the patch that gives spec.resetCounter a value, if the definition is the
+// resetCounterPatch returns the patch that gives spec.resetCounter a value, if the definition is the
 // one that the value was computed from; nil if the counter has got there.
-func counted(vm *v1.VirtualMachine, value int64) ([]byte, error) {
+func resetCounterPatch(vm *v1.VirtualMachine, value int64) ([]byte, error) {
 	if vm.Spec.ResetCounter != nil && *vm.Spec.ResetCounter >= value {
 		return nil, nil
 	}
-	return encode(vm, []map[string]any{
+	return encodePatch(vm, []map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": vm.UID},
 		{"op": "test", "path": "/metadata/generation", "value": vm.Generation},
 		{"op": "add", "path": "/spec/resetCounter", "value": value},
@@ -80,7 +80,7 @@ func targetOf(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *core
 	if pod != nil {
 		target.PodUID = pod.UID
 	}
-	if o.Type == v1.OperationReset || o.Type == v1.OperationStart && wanted(vm) {
+	if o.Type == v1.OperationReset || o.Type == v1.OperationStart && isToRun(vm) {
 		next := int64(1)
 		if vm.Spec.ResetCounter != nil {
 			next = *vm.Spec.ResetCounter + 1
@@ -90,7 +90,7 @@ func targetOf(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *core
 	return target
 }
 
-func encode(vm *v1.VirtualMachine, patch any) ([]byte, error) {
+func encodePatch(vm *v1.VirtualMachine, patch any) ([]byte, error) {
 	text, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("change VM %s: %w", vm.Name, err)

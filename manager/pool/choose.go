@@ -56,9 +56,9 @@ func States() []State { return []State{Free, InUse, Retained, Expired, Unavailab
 // StateOf returns the state of a VM in the pool.
 func (p Pool) StateOf(m Member, now time.Time) State {
 	switch {
-	case m.Deleting, m.Fixed && !m.Wanted, m.Assignment != nil && !m.of(p.Name):
+	case m.Deleting, m.Fixed && !m.Wanted, m.Assignment != nil && !m.isAssignedBy(p.Name):
 		return Unavailable
-	case m.released():
+	case m.isReleased():
 		return Unavailable // until there is another one in its place
 	case m.Viewed:
 		return InUse
@@ -70,12 +70,12 @@ func (p Pool) StateOf(m Member, now time.Time) State {
 	return Expired
 }
 
-// made reports whether the pool has made a VM of its template.
-func (p Pool) made(m Member) bool { return m.Made == p.UID && m.Made != "" }
+// hasMade reports whether the pool has made a VM of its template.
+func (p Pool) hasMade(m Member) bool { return m.Made == p.UID && m.Made != "" }
 
 // Recreates reports whether a VM is to be replaced by a new one before another user gets it.
 func (p Pool) Recreates(m Member) bool {
-	return p.Spec.Recreate == v1.RecreateOnRelease && p.made(m)
+	return p.Spec.Recreate == v1.RecreateOnRelease && p.hasMade(m)
 }
 
 // Choose returns which VM of the pool a user gets: the one that they have (mine), else a free one, else the one
@@ -85,13 +85,13 @@ func (p Pool) Choose(all []Member, user string, now time.Time) (one *Member, min
 	var candidates []*Member
 	for i := range all {
 		m := &all[i]
-		if m.of(p.Name) && m.Assignment.User == user && !m.Deleting && !m.released() {
-			if one == nil || first(*m, *one) {
+		if m.isAssignedBy(p.Name) && m.Assignment.User == user && !m.Deleting && !m.isReleased() {
+			if one == nil || keepsFirst(*m, *one) {
 				one = m
 			}
 			continue
 		}
-		if p.available(*m, now) {
+		if p.isAvailable(*m, now) {
 			candidates = append(candidates, m)
 		}
 	}
@@ -101,11 +101,11 @@ func (p Pool) Choose(all []Member, user string, now time.Time) (one *Member, min
 	if len(candidates) == 0 {
 		return nil, false
 	}
-	return slices.MinFunc(candidates, better), false
+	return slices.MinFunc(candidates, compareMembers), false
 }
 
-// available reports whether the next user can get a VM.
-func (p Pool) available(m Member, now time.Time) bool {
+// isAvailable reports whether the next user can get a VM.
+func (p Pool) isAvailable(m Member, now time.Time) bool {
 	state := p.StateOf(m, now)
 	return m.In(p.Name) && (state == Free || state == Expired && !p.Recreates(m))
 }
@@ -113,28 +113,29 @@ func (p Pool) available(m Member, now time.Time) bool {
 // Available returns how many VMs the next users can get.
 func (p Pool) Available(all []Member, now time.Time) (count int) {
 	for _, m := range all {
-		if p.available(m, now) {
+		if p.isAvailable(m, now) {
 			count++
 		}
 	}
 	return count
 }
 
-// first reports whether a user with two VMs of a pool has a before b, and so keeps it.
-func first(a, b Member) bool {
-	return cmp.Or(since(a).Compare(since(b)), strings.Compare(a.Name, b.Name)) < 0
+// keepsFirst reports whether a user with two VMs of a pool has a before b, and so keeps it.
+func keepsFirst(a, b Member) bool {
+	return cmp.Or(assignedSince(a).Compare(assignedSince(b)), strings.Compare(a.Name, b.Name)) < 0
 }
 
-func since(m Member) time.Time {
+func assignedSince(m Member) time.Time {
 	if m.Assignment == nil || m.Assignment.Since == nil {
 		return time.Time{}
 	}
 	return m.Assignment.Since.Time
 }
 
-// better orders VMs by which is to be given away first.
-func better(a, b *Member) int {
-	return cmp.Or(lastUsed(*a).Compare(lastUsed(*b)), readiness(*a)-readiness(*b), strings.Compare(a.Name, b.Name))
+// compareMembers orders VMs by which is to be given away first.
+func compareMembers(a, b *Member) int {
+	return cmp.Or(lastUsed(*a).Compare(lastUsed(*b)), readinessRank(*a)-readinessRank(*b),
+		strings.Compare(a.Name, b.Name))
 }
 
 // lastUsed is the zero time for a VM that no user has.
@@ -148,10 +149,10 @@ func lastUsed(m Member) (at time.Time) {
 	return at
 }
 
-// readiness is smaller for a VM that a user can use sooner.
-func readiness(m Member) int {
+// readinessRank is smaller for a VM that a user can use sooner.
+func readinessRank(m Member) int {
 	switch {
-	case m.running():
+	case m.isRunning():
 		return 0
 	case m.Phase == v1.PhaseFailed:
 		return 4

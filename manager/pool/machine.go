@@ -39,7 +39,7 @@ func diskName(vm string, d v1.DiskTemplate) string { return vm + "-" + d.Name }
 
 // Disks returns the disks that a VM of the pool is to have, which go with it.
 func (p Pool) Disks(m Member) (disks []*v1.VirtualDisk) {
-	if p.Spec.Template == nil || !p.made(m) {
+	if p.Spec.Template == nil || !p.hasMade(m) {
 		return nil
 	}
 	owner := metav1.ObjectMeta{Name: m.Name, UID: m.UID}

@@ -132,16 +132,18 @@ func MemberOf(vm *v1.VirtualMachine) Member {
 	return m
 }
 
-// running reports whether a user who gets the VM can use it at once.
-func (m Member) running() bool {
+// isRunning reports whether a user who gets the VM can use it at once.
+func (m Member) isRunning() bool {
 	return m.Wanted && (m.Phase == v1.PhaseRunning || m.Phase == v1.PhaseMigrating)
 }
 
 // In reports whether the VM belongs to a pool.
 func (m Member) In(pool string) bool { return slices.Contains(m.Pools, pool) }
 
-// of reports whether the VM is assigned by a pool.
-func (m Member) of(pool string) bool { return m.Assignment != nil && m.Assignment.Pool == pool }
+// isAssignedBy reports whether the VM is assigned by a pool.
+func (m Member) isAssignedBy(pool string) bool {
+	return m.Assignment != nil && m.Assignment.Pool == pool
+}
 
-// released reports whether the VM is to be replaced by a new one.
-func (m Member) released() bool { return m.Assignment != nil && m.Assignment.Released != nil }
+// isReleased reports whether the VM is to be replaced by a new one.
+func (m Member) isReleased() bool { return m.Assignment != nil && m.Assignment.Released != nil }

@@ -50,33 +50,33 @@ const mostMade = 10
 func (p Pool) Plan(all []Member, now time.Time) (plan Plan) {
 	plan.Status = p.Status
 	plan.Status.ObservedGeneration = p.Generation
-	plan.count(p, all, now)
+	plan.countMembers(p, all, now)
 	keeps := map[string]Member{} // by user
 	for _, m := range all {
-		if m.of(p.Name) && !m.Deleting && !m.released() {
-			if other, has := keeps[m.Assignment.User]; !has || first(m, other) {
+		if m.isAssignedBy(p.Name) && !m.Deleting && !m.isReleased() {
+			if other, has := keeps[m.Assignment.User]; !has || keepsFirst(m, other) {
 				keeps[m.Assignment.User] = m
 			}
 		}
 	}
 	for _, m := range all {
-		if m.of(p.Name) && !m.Deleting {
-			plan.keep(p, m, keeps[m.Assignment.User], now)
+		if m.isAssignedBy(p.Name) && !m.Deleting {
+			plan.keepMember(p, m, keeps[m.Assignment.User], now)
 		}
 	}
-	plan.run(p, all, now)
-	plan.make(p, all, now)
+	plan.planRuns(p, all, now)
+	plan.planMembers(p, all, now)
 	return plan
 }
 
-// keep decides what becomes of a VM that a user has; kept is the one of the pool that the user keeps.
-func (plan *Plan) keep(p Pool, m, kept Member, now time.Time) {
+// keepMember decides what becomes of a VM that a user has; kept is the one of the pool that the user keeps.
+func (plan *Plan) keepMember(p Pool, m, kept Member, now time.Time) {
 	release := func(why string) { plan.Changes = append(plan.Changes, p.Release(m, why, now)) }
 	state := p.StateOf(m, now)
 	switch {
-	case m.released() && p.made(m):
+	case m.isReleased() && p.hasMade(m):
 		plan.Delete = append(plan.Delete, m)
-	case m.released():
+	case m.isReleased():
 		plan.Changes = append(plan.Changes, Change{Member: m})
 	case !m.In(p.Name):
 		release(Left)
@@ -86,15 +86,15 @@ func (plan *Plan) keep(p Pool, m, kept Member, now time.Time) {
 		to := *m.Assignment
 		to.LastUsed = metav1.NewTime(m.Used)
 		plan.Changes = append(plan.Changes, Change{Member: m, To: &to})
-	case state == Expired && (p.releases() || p.Recreates(m)):
+	case state == Expired && (p.releasesVMs() || p.Recreates(m)):
 		release(Ended)
 	case state == Retained:
 		plan.LookAt(p.KeptUntil(m))
 	}
 }
 
-// releases reports whether VMs that are no longer kept for their users become free.
-func (p Pool) releases() bool {
+// releasesVMs reports whether VMs that are no longer kept for their users become free.
+func (p Pool) releasesVMs() bool {
 	return p.Spec.AfterRetention == v1.ReleaseVM || p.Spec.AfterRetention == v1.StopVM
 }
 
@@ -117,8 +117,8 @@ func (p Pool) Give(m Member, user string, now time.Time) Change {
 	}
 }
 
-// run decides which free VMs are started, and which are stopped.
-func (plan *Plan) run(p Pool, all []Member, now time.Time) {
+// planRuns decides which free VMs are started, and which are stopped.
+func (plan *Plan) planRuns(p Pool, all []Member, now time.Time) {
 	var off, on []*Member
 	for i := range all {
 		m := &all[i]
@@ -130,7 +130,7 @@ func (plan *Plan) run(p Pool, all []Member, now time.Time) {
 			off = append(off, m)
 		}
 	}
-	slices.SortFunc(off, better)
+	slices.SortFunc(off, compareMembers)
 	for _, m := range off[:min(len(off), max(0, int(p.Spec.Started)-len(on)))] {
 		if m.Phase == v1.PhaseStopped || m.Phase == v1.PhasePending {
 			plan.Start = append(plan.Start, *m)
@@ -139,7 +139,7 @@ func (plan *Plan) run(p Pool, all []Member, now time.Time) {
 	if p.Spec.AfterRetention != v1.StopVM {
 		return
 	}
-	slices.SortFunc(on, better)
+	slices.SortFunc(on, compareMembers)
 	for _, m := range on[min(len(on), int(p.Spec.Started)):] {
 		if !m.Fixed {
 			plan.Stop = append(plan.Stop, *m)
@@ -147,8 +147,8 @@ func (plan *Plan) run(p Pool, all []Member, now time.Time) {
 	}
 }
 
-// make decides how many VMs are made of the template, and which are too many.
-func (plan *Plan) make(p Pool, all []Member, now time.Time) {
+// planMembers decides how many VMs are made of the template, and which are too many.
+func (plan *Plan) planMembers(p Pool, all []Member, now time.Time) {
 	want := 0
 	if p.Spec.Template != nil && p.Spec.Replicas != nil {
 		want = int(*p.Spec.Replicas)
@@ -157,7 +157,7 @@ func (plan *Plan) make(p Pool, all []Member, now time.Time) {
 	var free []*Member
 	for i := range all {
 		m := &all[i]
-		if !p.made(*m) || m.Deleting || m.released() {
+		if !p.hasMade(*m) || m.Deleting || m.isReleased() {
 			continue
 		}
 		have++
@@ -166,7 +166,7 @@ func (plan *Plan) make(p Pool, all []Member, now time.Time) {
 		}
 	}
 	plan.Make = min(mostMade, max(0, want-have))
-	slices.SortFunc(free, better)
+	slices.SortFunc(free, compareMembers)
 	slices.Reverse(free)
 	for _, m := range free[:min(len(free), mostMade, max(0, have-want))] {
 		at := metav1.NewTime(now) // from then on no user gets it, and it can be deleted
@@ -175,17 +175,17 @@ func (plan *Plan) make(p Pool, all []Member, now time.Time) {
 	}
 }
 
-// count fills in the status.
-func (plan *Plan) count(p Pool, all []Member, now time.Time) {
+// countMembers fills in the status.
+func (plan *Plan) countMembers(p Pool, all []Member, now time.Time) {
 	s := &plan.Status
 	s.VMs, s.Free, s.Assigned, s.Retained, s.InUse = 0, 0, 0, 0, 0
 	for _, m := range all {
-		if m.Deleting || !m.In(p.Name) && !m.of(p.Name) {
+		if m.Deleting || !m.In(p.Name) && !m.isAssignedBy(p.Name) {
 			continue
 		}
 		s.VMs++
 		state := p.StateOf(m, now)
-		if m.of(p.Name) && !m.released() {
+		if m.isAssignedBy(p.Name) && !m.isReleased() {
 			s.Assigned++
 		}
 		switch {
@@ -193,7 +193,7 @@ func (plan *Plan) count(p Pool, all []Member, now time.Time) {
 			s.Free++
 		case state == Retained:
 			s.Retained++
-		case state == InUse && m.of(p.Name):
+		case state == InUse && m.isAssignedBy(p.Name):
 			s.InUse++
 		}
 	}

@@ -35,16 +35,16 @@ func ParseRetention(text string) (Retention, error) {
 	r := Retention{}
 	rest, is := strings.CutPrefix(upper, "P")
 	date, clock, timed := strings.Cut(rest, "T")
-	if !is || rest == "" || timed && clock == "" || !r.add(date, "WD") || !r.add(clock, "HMS") {
+	if !is || rest == "" || timed && clock == "" || !r.addUnits(date, "WD") || !r.addUnits(clock, "HMS") {
 		return Retention{}, fmt.Errorf("spec.retention is %q: want a duration such as PT1h, or a time such as "+
 			"2026-12-24T18:00:00Z", text)
 	}
 	return r, nil
 }
 
-// add adds a part of a duration, whose units are some of those in the order given. Years and months have no
+// addUnits adds a part of a duration, whose units are some of those in the order given. Years and months have no
 // fixed length.
-func (r *Retention) add(text, units string) (ok bool) {
+func (r *Retention) addUnits(text, units string) (ok bool) {
 	lengths := map[rune]time.Duration{
 		'W': 7 * 24 * time.Hour, 'D': 24 * time.Hour, 'H': time.Hour, 'M': time.Minute, 'S': time.Second,
 	}

@@ -17,28 +17,27 @@ import (
 // MachineAppName is the value of the label app.kubernetes.io/name of the VolumeSnapshots of VMs.
 const MachineAppName = "vm-snapshot"
 
-// MachineVolumeName returns the name of the VolumeSnapshot of a volume of a VM, by its place. Names of
-// snapshots end in no such number of another one's: "a" has vms-a-0, and "a-0" has vms-a-0-0.
+// MachineVolumeName returns the name of the VolumeSnapshot of a VM's volume, by the volume's place. Names are
+// unambiguous because the place is always last: snapshot "a" has vms-a-0, and "a-0" has vms-a-0-0.
 func MachineVolumeName(of string, place int) string { return fmt.Sprintf("vms-%s-%d", of, place) }
 
-// A MachineSituation is what the future of a snapshot of a VM depends on.
+// MachineSituation contains the state that the decision about a snapshot of a VM depends on.
 type MachineSituation struct {
 	Snapshot *v1.VirtualMachineSnapshot
-	// Volumes are the VolumeSnapshots with the labels of a snapshot of that name, by their names.
+	// Volumes are the VolumeSnapshots labelled with the snapshot's name, by their own names.
 	Volumes map[string]*Volume
-	// Gone is the name of one that the status names, and that is certainly gone.
+	// Gone is the name of a VolumeSnapshot in the status that is certainly gone, or "".
 	Gone string
-	// Capturing: they are being made by this process.
+	// Capturing reports whether this process is creating the VolumeSnapshots.
 	Capturing bool
-	// Outcome is what came out of that, or why it can't begin; nil: neither.
+	// Outcome is the outcome of creating them, or the reason why that can't start. Otherwise it is nil.
 	Outcome *Outcome
 	Now     time.Time
 }
 
-// NextOfMachine returns what is to be done for a snapshot of a VM. Remove is for all VolumeSnapshots that
-// are its own.
+// NextOfMachine returns the next step for a snapshot of a VM. Remove applies to all its own VolumeSnapshots.
 func NextOfMachine(s MachineSituation) Step {
-	is, own := s.Snapshot, len(s.own()) > 0
+	is, own := s.Snapshot, len(s.ownSnapshots()) > 0
 	switch {
 	case is.DeletionTimestamp != nil, s.Capturing, s.Gone != "":
 		return Nothing
@@ -47,38 +46,38 @@ func NextOfMachine(s MachineSituation) Step {
 			return Remove
 		}
 		return Nothing
-	case s.decided() && s.torn():
+	case s.isDecided() && s.isTorn():
 		return Remove
-	case s.decided():
+	case s.isDecided():
 		if s.Missing() != "" {
 			return Confirm
 		}
 		return Nothing
 	case own:
-		return Remove // of an attempt that has failed, or of a process that was ended
+		return Remove // left by a failed attempt or a killed process
 	case s.Outcome != nil, len(s.Volumes) > 0:
 		return Nothing
 	}
 	return Capture
 }
 
-// decided reports whether the VolumeSnapshots are made, and it is known how consistent they are.
-func (s MachineSituation) decided() bool {
+// isDecided reports whether the VolumeSnapshots have been created and their consistency is known.
+func (s MachineSituation) isDecided() bool {
 	return s.Snapshot.Status.Consistent != nil || s.Outcome.Made()
 }
 
-// torn reports whether the snapshot isn't consistent, and has to be.
-func (s MachineSituation) torn() bool { return s.Snapshot.Spec.Consistency() && !s.consistent() }
+// isTorn reports whether the snapshot isn't consistent although it must be.
+func (s MachineSituation) isTorn() bool { return s.Snapshot.Spec.Consistency() && !s.isConsistent() }
 
-func (s MachineSituation) consistent() bool {
+func (s MachineSituation) isConsistent() bool {
 	if is := s.Snapshot.Status.Consistent; is != nil {
 		return *is
 	}
 	return s.Outcome.Made() && s.Outcome.Consistent
 }
 
-// own returns the names and uids of the VolumeSnapshots that are the snapshot's, and stay.
-func (s MachineSituation) own() map[string]types.UID {
+// ownSnapshots returns the names and UIDs of the snapshot's own VolumeSnapshots that are not being deleted.
+func (s MachineSituation) ownSnapshots() map[string]types.UID {
 	own := map[string]types.UID{}
 	for name, v := range s.Volumes {
 		if v.Owner == s.Snapshot.UID && !v.Leaves {
@@ -88,19 +87,18 @@ func (s MachineSituation) own() map[string]types.UID {
 	return own
 }
 
-// Own returns the names and uids of the VolumeSnapshots that Remove is for.
-func (s MachineSituation) Own() map[string]types.UID { return s.own() }
+// Own returns the names and UIDs of the VolumeSnapshots that Remove applies to.
+func (s MachineSituation) Own() map[string]types.UID { return s.ownSnapshots() }
 
-// volumes returns those that the snapshot consists of.
-func (s MachineSituation) volumes() []v1.SnapshotVolume {
+// snapshotVolumes returns the volumes of the snapshot.
+func (s MachineSituation) snapshotVolumes() []v1.SnapshotVolume {
 	if s.Snapshot.Status.Consistent == nil && s.Outcome.Made() {
 		return s.Outcome.Volumes
 	}
 	return s.Snapshot.Status.Volumes
 }
 
-// Missing returns the name of a VolumeSnapshot that the status names and that isn't there, as far as
-// is known; "" if all are there.
+// Missing returns the name of a VolumeSnapshot in the status that is missing from Volumes, or "".
 func (s MachineSituation) Missing() string {
 	for _, v := range s.Snapshot.Status.Volumes {
 		have := s.Volumes[v.VolumeSnapshotName]
@@ -117,14 +115,14 @@ func StatusOfMachine(s MachineSituation) v1.VirtualMachineSnapshotStatus {
 	is := *of.Status.DeepCopy()
 	is.ObservedGeneration = of.Generation
 	if is.Phase != v1.SnapshotFailed || of.DeletionTimestamp != nil {
-		is.Phase, is.Reason, is.Message = s.phase()
+		is.Phase, is.Reason, is.Message = s.phaseOf()
 	}
-	if s.decided() && is.Phase != v1.SnapshotFailed {
+	if s.isDecided() && is.Phase != v1.SnapshotFailed {
 		if is.Consistent == nil {
 			is.Definition = s.Outcome.Definition
 		}
-		is.Consistent = new(s.consistent())
-		is.Volumes, is.CreationTime = s.made()
+		is.Consistent = new(s.isConsistent())
+		is.Volumes, is.CreationTime = s.madeVolumes()
 	}
 	set := func(name string, holds bool, reason, message string) {
 		c := metav1.Condition{
@@ -142,16 +140,17 @@ func StatusOfMachine(s MachineSituation) v1.VirtualMachineSnapshotStatus {
 	case *is.Consistent:
 		set(v1.SnapshotConditionConsistent, true, ReasonConsistent, "")
 	default:
-		set(v1.SnapshotConditionConsistent, false, ReasonNotConsistent, s.why())
+		set(v1.SnapshotConditionConsistent, false, ReasonNotConsistent, s.whyInconsistent())
 	}
 	return is
 }
 
-// made returns the volumes of a snapshot that is made, as their VolumeSnapshots are now, and its moment.
-func (s MachineSituation) made() (all []v1.SnapshotVolume, moment *metav1.Time) {
+// madeVolumes returns the volumes of a created snapshot, with the current state of their VolumeSnapshots, and its
+// creation time.
+func (s MachineSituation) madeVolumes() (all []v1.SnapshotVolume, moment *metav1.Time) {
 	moment = s.Snapshot.Status.CreationTime
 	var latest time.Time
-	for _, v := range s.volumes() {
+	for _, v := range s.snapshotVolumes() {
 		have := s.Volumes[v.VolumeSnapshotName]
 		if have != nil && have.UID == v.VolumeSnapshotUID {
 			v.Ready, v.RestoreSize = have.Ready, cmp.Or(have.Size, v.RestoreSize)
@@ -167,8 +166,8 @@ func (s MachineSituation) made() (all []v1.SnapshotVolume, moment *metav1.Time) 
 	return all, moment
 }
 
-// phase returns the phase of a snapshot that has not failed, with its reason and message.
-func (s MachineSituation) phase() (phase v1.SnapshotPhase, reason, message string) {
+// phaseOf returns the phase of a snapshot that has not failed, with its reason and message.
+func (s MachineSituation) phaseOf() (phase v1.SnapshotPhase, reason, message string) {
 	switch {
 	case s.Snapshot.DeletionTimestamp != nil:
 		return v1.SnapshotTerminating, ReasonDeletion, "the snapshot is being deleted"
@@ -177,25 +176,25 @@ func (s MachineSituation) phase() (phase v1.SnapshotPhase, reason, message strin
 			fmt.Sprintf("the VolumeSnapshot %s is gone, and what was on the disk with it", s.Gone)
 	case s.Capturing:
 		return v1.SnapshotInProgress, ReasonCapturing, "a running guest is frozen for it"
-	case s.decided() && s.torn():
-		return v1.SnapshotFailed, ReasonNotConsistent, s.why() + required
-	case s.decided():
-		return s.stored()
+	case s.isDecided() && s.isTorn():
+		return v1.SnapshotFailed, ReasonNotConsistent, s.whyInconsistent() + required
+	case s.isDecided():
+		return s.storedPhase()
 	case s.Outcome != nil && s.Outcome.Reason == ReasonNotConsistent:
 		return v1.SnapshotFailed, ReasonNotConsistent, s.Outcome.Message
 	case s.Outcome != nil:
 		return v1.SnapshotPending, s.Outcome.Reason, s.Outcome.Message
-	case s.foreign() != "":
+	case s.foreignSnapshot() != "":
 		return v1.SnapshotPending, ReasonNameTaken, fmt.Sprintf("there is a VolumeSnapshot %s already, which is not "+
-			"this snapshot's: waiting until it is gone", s.foreign())
+			"this snapshot's: waiting until it is gone", s.foreignSnapshot())
 	case len(s.Volumes) > 0:
 		return v1.SnapshotInProgress, ReasonCapturing, "what was left of an attempt that was interrupted is being deleted"
 	}
-	return v1.SnapshotInProgress, ReasonCapturing, "the snapshot is about to be made"
+	return v1.SnapshotInProgress, ReasonCapturing, "the snapshot is about to be created"
 }
 
-// foreign returns the name of a VolumeSnapshot that belongs to something else.
-func (s MachineSituation) foreign() string {
+// foreignSnapshot returns the name of a VolumeSnapshot with another owner, or "".
+func (s MachineSituation) foreignSnapshot() string {
 	var names []string
 	for name, v := range s.Volumes {
 		if v.Owner != s.Snapshot.UID {
@@ -209,10 +208,10 @@ func (s MachineSituation) foreign() string {
 	return names[0]
 }
 
-// stored is for a snapshot whose VolumeSnapshots are made.
-func (s MachineSituation) stored() (phase v1.SnapshotPhase, reason, message string) {
+// storedPhase returns the phase of a snapshot with existing VolumeSnapshots.
+func (s MachineSituation) storedPhase() (phase v1.SnapshotPhase, reason, message string) {
 	var storing, failures []string
-	for _, v := range s.volumes() {
+	for _, v := range s.snapshotVolumes() {
 		have := s.Volumes[v.VolumeSnapshotName]
 		switch {
 		case have != nil && have.Ready:
@@ -223,7 +222,7 @@ func (s MachineSituation) stored() (phase v1.SnapshotPhase, reason, message stri
 		}
 		storing = append(storing, v.PersistentVolumeClaimName)
 	}
-	message = s.why()
+	message = s.whyInconsistent()
 	if len(storing) == 0 {
 		return v1.SnapshotReady, "", message
 	}
@@ -234,16 +233,16 @@ func (s MachineSituation) stored() (phase v1.SnapshotPhase, reason, message stri
 	return v1.SnapshotInProgress, ReasonStoring, strings.Join(said, "; ")
 }
 
-// why returns why a snapshot that is made isn't consistent; "" if it is.
-func (s MachineSituation) why() string {
-	if s.consistent() {
+// whyInconsistent returns the reason why a created snapshot isn't consistent, or "".
+func (s MachineSituation) whyInconsistent() string {
+	if s.isConsistent() {
 		return ""
 	}
 	if c := meta.FindStatusCondition(s.Snapshot.Status.Conditions, v1.SnapshotConditionConsistent); c != nil {
 		return c.Message
 	}
 	text := "crash-consistent, as after a power cut"
-	if len(s.volumes()) > 2 { // the runner's data, and more than one disk
+	if len(s.snapshotVolumes()) > 2 { // the runner's data, and more than one disk
 		text += ", and each disk at a moment of its own"
 	}
 	if s.Outcome == nil {
@@ -252,8 +251,7 @@ func (s MachineSituation) why() string {
 	return text + ": " + s.Outcome.Message
 }
 
-// OfDisk returns what a snapshot of a VM has of a disk, as a snapshot of that disk; nil if there is no
-// snapshot.
+// OfDisk returns the part of a VM snapshot that belongs to a disk, as a snapshot of that disk; nil if of is nil.
 func OfDisk(of *v1.VirtualMachineSnapshot, disk string) *v1.VirtualDiskSnapshot {
 	if of == nil {
 		return nil

@@ -15,7 +15,7 @@ const (
 	ReasonRefused       = "Refused" // by the API server
 	ReasonBusy          = "GuestBusy"
 	ReasonCapturing     = "Capturing"
-	ReasonStoring       = "Storing" // the moment is captured, and the driver stores it
+	ReasonStoring       = "Storing" // the driver is storing the captured data
 	ReasonConsistent    = "Consistent"
 	ReasonNotConsistent = "NotConsistent"
 	ReasonNameTaken     = "VolumeSnapshotNameTaken"
@@ -27,78 +27,78 @@ const (
 	ReasonReady         = "Ready"
 )
 
-// A Situation is what the future of a snapshot depends on.
+// Situation contains the state that the decision about a snapshot depends on.
 type Situation struct {
 	Snapshot *v1.VirtualDiskSnapshot
-	Disk     *v1.VirtualDisk // nil: there is none
-	Volume   *Volume         // the VolumeSnapshot of the snapshot's name; nil: there is none
-	// Gone: the VolumeSnapshot that the status names is certainly gone.
+	Disk     *v1.VirtualDisk // nil: it does not exist
+	Volume   *Volume         // the VolumeSnapshot with the snapshot's name; nil: it does not exist
+	// Gone reports whether the VolumeSnapshot in the status is certainly gone.
 	Gone bool
-	// Capturing: it is being made by this process.
+	// Capturing reports whether this process is creating the VolumeSnapshot.
 	Capturing bool
-	// Outcome is what came out of that; nil: nothing yet.
+	// Outcome is the outcome of creating it; nil before that.
 	Outcome *Outcome
 	Now     time.Time
 }
 
-// An Outcome is what came out of an attempt to make a VolumeSnapshot. Either the VolumeSnapshot was
-// made, or Reason says why not.
+// Outcome is the outcome of an attempt to create a VolumeSnapshot. If it was not created, Reason is not empty.
 type Outcome struct {
-	// Consistent: nothing could be written at the moment that the snapshot shows. Message says
-	// why not.
+	// Consistent reports whether the disk could not be written at the snapshot's creation time. If it could,
+	// Message contains the reason.
 	Consistent bool
-	// Reason why it was not made, for now; with ReasonNotConsistent for good.
+	// Reason is why the VolumeSnapshot was not created. ReasonNotConsistent is final, other reasons are
+	// temporary.
 	Reason, Message string
-	// Volumes of a snapshot of a VM, with the VolumeSnapshots that were made, and Definition, the
-	// VM's.
+	// Volumes are the volumes of a snapshot of a VM, with the created VolumeSnapshots. Definition is the VM's
+	// definition.
 	Volumes    []v1.SnapshotVolume
 	Definition *v1.VirtualMachineDefinition
 }
 
-// Made reports whether there is a VolumeSnapshot.
+// Made reports whether the VolumeSnapshot was created.
 func (o *Outcome) Made() bool { return o != nil && o.Reason == "" }
 
-// A Step is what is to be done for a snapshot.
+// Step is the next step for a snapshot.
 type Step int
 
 // The steps.
 const (
 	Nothing Step = iota
-	Capture      // make the VolumeSnapshot
-	Confirm      // that the VolumeSnapshot is gone
-	Remove       // the VolumeSnapshot, which is not what was asked for
+	Capture      // create the VolumeSnapshot
+	Confirm      // confirm that the VolumeSnapshot is gone
+	Remove       // delete the VolumeSnapshot, which does not meet the requirements
 )
 
-// Next returns what is to be done for a snapshot.
+// Next returns the next step for a snapshot.
 func Next(s Situation) Step {
 	is := s.Snapshot
 	switch {
 	case is.DeletionTimestamp != nil, s.Capturing, s.Gone:
 		return Nothing
-	case s.Volume != nil && s.ours() && !s.Volume.Leaves && s.inconsistent():
+	case s.Volume != nil && s.ownsSnapshot() && !s.Volume.Leaves && s.isTorn():
 		return Remove
 	case s.Volume != nil, is.Status.Phase == v1.SnapshotFailed:
 		return Nothing
 	case is.Status.VolumeSnapshotUID != "":
-		return Confirm // what showed a moment is not made again, of another one
-	case s.Outcome.Made() || s.refused(), s.Disk == nil || !HasVolume(s.Disk):
+		return Confirm // never replace a snapshot by a later one
+	case s.Outcome.Made() || s.hasJustFailed(), s.Disk == nil || !HasVolume(s.Disk):
 		return Nothing
 	}
 	return Capture
 }
 
-// ours reports whether the VolumeSnapshot of the snapshot's name is the snapshot's.
-func (s Situation) ours() bool {
+// ownsSnapshot reports whether the VolumeSnapshot with the snapshot's name belongs to the snapshot.
+func (s Situation) ownsSnapshot() bool {
 	uid := s.Snapshot.Status.VolumeSnapshotUID
 	return s.Volume.Owner == s.Snapshot.UID && (uid == "" || uid == s.Volume.UID)
 }
 
-// refused reports whether an attempt has just failed.
-func (s Situation) refused() bool { return s.Outcome != nil && s.Outcome.Reason != "" }
+// hasJustFailed reports whether an attempt has just failed.
+func (s Situation) hasJustFailed() bool { return s.Outcome != nil && s.Outcome.Reason != "" }
 
-// consistent returns whether the snapshot is, nil if it is being made. A manager that has not made
-// it itself doesn't know.
-func (s Situation) consistent() *bool {
+// consistency returns whether the snapshot is consistent, or nil while it is being created. A manager that has not
+// created it doesn't know, and assumes false.
+func (s Situation) consistency() *bool {
 	switch {
 	case s.Snapshot.Status.Consistent != nil:
 		return s.Snapshot.Status.Consistent
@@ -110,8 +110,8 @@ func (s Situation) consistent() *bool {
 	return new(false)
 }
 
-// inconsistent reports whether the snapshot is not consistent, and has to be.
-func (s Situation) inconsistent() bool {
-	is := s.consistent()
+// isTorn reports whether the snapshot is not consistent although it must be.
+func (s Situation) isTorn() bool {
+	is := s.consistency()
 	return s.Snapshot.Spec.RequiredConsistency && is != nil && !*is
 }

@@ -16,7 +16,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// VolumeKind and ClassKind are what is read of the group, as objects without types of their own.
+// VolumeKind and ClassKind are the kinds of the group that are read, as unstructured objects.
 var (
 	VolumeKind = schema.GroupVersionKind{Group: disk.SnapshotGroup, Version: "v1", Kind: "VolumeSnapshot"}
 	ClassKind  = schema.GroupVersionKind{Group: disk.SnapshotGroup, Version: "v1", Kind: "VolumeSnapshotClass"}
@@ -28,19 +28,19 @@ const AppName = "vm-disk-snapshot"
 // VolumeName returns the name of the VolumeSnapshot of a snapshot.
 func VolumeName(of string) string { return "vds-" + of }
 
-// A Volume is a VolumeSnapshot.
+// Volume is the state of a VolumeSnapshot.
 type Volume struct {
 	UID     types.UID
-	Owner   types.UID  // of its controller, "" if it has none
-	Created *time.Time // the moment that it shows; nil: not known yet
-	Ready   bool       // volumes can be made of it
-	Size    string     // of such volumes, at least
-	Failure string     // of the driver, which tries on
+	Owner   types.UID  // UID of its controller, or ""
+	Created *time.Time // creation time of the data; nil: unknown
+	Ready   bool       // volumes can be created from it
+	Size    string     // minimum size of such volumes
+	Failure string     // error of the driver, which keeps trying
 	Leaves  bool       // it is being deleted
 }
 
-// VolumeOf reads a VolumeSnapshot, nil if there is none. What has another form than its
-// definition says is left out.
+// VolumeOf reads a VolumeSnapshot, or returns nil if o is nil. It ignores fields that do not match the
+// definition.
 func VolumeOf(o *unstructured.Unstructured) *Volume {
 	if o == nil {
 		return nil
@@ -61,13 +61,13 @@ func VolumeOf(o *unstructured.Unstructured) *Volume {
 	return v
 }
 
-// A Class is a VolumeSnapshotClass.
+// Class describes a VolumeSnapshotClass.
 type Class struct {
 	Name, Driver string
 	Default      bool
 }
 
-// annotationDefault marks the class of VolumeSnapshots that name none.
+// annotationDefault marks the class for VolumeSnapshots without a class.
 const annotationDefault = disk.SnapshotGroup + "/is-default-class"
 
 // ClassOf reads a VolumeSnapshotClass.
@@ -76,8 +76,8 @@ func ClassOf(o *unstructured.Unstructured) Class {
 	return Class{Name: o.GetName(), Driver: driver, Default: o.GetAnnotations()[annotationDefault] == "true"}
 }
 
-// ChooseClass returns the class for the volumes of a driver, the one that is asked for in a field if
-// name isn't "", or why there is none.
+// ChooseClass returns the class for the volumes of a driver, or the reason why no class can be used. If name
+// isn't "", only that class, requested in field, is suitable.
 func ChooseClass(all []Class, name, driver, field string) (class, reason, message string) {
 	var of []Class
 	for _, c := range all {
@@ -111,19 +111,19 @@ func ChooseClass(all []Class, name, driver, field string) (class, reason, messag
 		"default: name one in %s", driver, strings.Join(names, ", "), field)
 }
 
-// HasVolume reports whether a disk has a volume, of which a snapshot can be made.
+// HasVolume reports whether a disk has a volume that can be captured in a snapshot.
 func HasVolume(d *v1.VirtualDisk) bool {
 	return d.Status.Target.UID != "" && (d.Status.Phase == v1.DiskReady || d.Status.Phase == v1.DiskResizing)
 }
 
-// Undisturbed reports whether no VM has had a disk between two readings of it.
+// Undisturbed reports whether a disk was unused by VMs between two readings of it.
 func Undisturbed(before, after *v1.VirtualDisk) bool {
 	return disk.Holder(before) == "" && disk.Holder(after) == "" && before.UID == after.UID &&
-		since(before).Equal(since(after)) && before.Status.Target.UID == after.Status.Target.UID
+		detachedSince(before).Equal(detachedSince(after)) && before.Status.Target.UID == after.Status.Target.UID
 }
 
-// since returns since when no VM has had a disk.
-func since(d *v1.VirtualDisk) time.Time {
+// detachedSince returns the time since when the disk's use has been unchanged.
+func detachedSince(d *v1.VirtualDisk) time.Time {
 	for _, c := range d.Status.Conditions {
 		if c.Type == v1.DiskConditionInUse {
 			return c.LastTransitionTime.Time

@@ -17,21 +17,20 @@ import (
 	"vmop/manager/addresses"
 )
 
-// Addresses has the address objects of one namespace, and the leases of the whole cluster. It
-// is apart from the Store, as a manager works without it. Its methods may be called by several
-// goroutines.
+// Addresses stores the address objects of one namespace and the leases of the whole cluster. It is separate from
+// Store, because a manager also works without it. It is safe for concurrent use.
 type Addresses struct {
 	namespace string
 	addresses *collection[*v1.VirtualMachineIPAddress]
 	leases    *collection[*v1.VirtualMachineIPAddressLease]
 
 	mu      sync.Mutex
-	failure map[string]error // of the last attempt to list, by what
+	failure map[string]error // error of the last attempt to list, by kind
 }
 
-// NewAddresses returns one that is empty. changed is called for each address object of the
-// namespace that is new, has changed, or is gone, or whose lease has; vm is the VM that has the
-// address, or had it, if that is known. freed is called with the name of each lease that is gone.
+// NewAddresses returns an empty store. It calls changed when an address object of the namespace, or its lease, is
+// created, changed or deleted; vm is the VM that uses or used the address, if it is known. It calls freed with
+// the name of each deleted lease.
 func NewAddresses(namespace string, changed func(address, vm string), freed func(lease string)) *Addresses {
 	by := newCompressor()
 	s := &Addresses{namespace: namespace, failure: map[string]error{}}
@@ -40,14 +39,14 @@ func NewAddresses(namespace string, changed func(address, vm string), freed func
 		if r.group != "" {
 			changed(r.group, "")
 		}
-		if !s.leases.has(name) || r.group != "" {
+		if !s.leases.hasObject(name) || r.group != "" {
 			freed(name)
 		}
 	})
 	return s
 }
 
-// addressEncoding is how address objects are kept: as JSON, found by the VM that has them.
+// addressEncoding stores address objects as JSON, grouped by the VM that uses them.
 func addressEncoding(namespace string) encoding[*v1.VirtualMachineIPAddress] {
 	return encoding[*v1.VirtualMachineIPAddress]{
 		trim: func(a *v1.VirtualMachineIPAddress) {
@@ -68,8 +67,8 @@ func addressEncoding(namespace string) encoding[*v1.VirtualMachineIPAddress] {
 	}
 }
 
-// leaseEncoding is how leases are kept: those of the namespace found by the address object
-// that they are for. Of the others it is known that they are there.
+// leaseEncoding groups the leases of the namespace by the address object that they are for. For leases of other
+// namespaces, it keeps only the namespace.
 func leaseEncoding(namespace string) encoding[*v1.VirtualMachineIPAddressLease] {
 	ours := func(l *v1.VirtualMachineIPAddressLease) bool {
 		return l.Spec.VirtualMachineIPAddressRef.Namespace == namespace
@@ -94,26 +93,26 @@ func leaseEncoding(namespace string) encoding[*v1.VirtualMachineIPAddressLease] 
 	}
 }
 
-// Address returns an address object; nil if there is none of that name.
+// Address returns an address object, or nil if it does not exist.
 func (s *Addresses) Address(name string) (*v1.VirtualMachineIPAddress, error) {
-	return s.addresses.get(name)
+	return s.addresses.getObject(name)
 }
 
-// Lease returns the lease of an address; nil if there is none. Of another namespace's only
-// that is known, whose it is.
+// Lease returns the lease of an address, or nil if it does not exist. A lease of another namespace contains only
+// the name of that namespace.
 func (s *Addresses) Lease(of netip.Addr) (*v1.VirtualMachineIPAddressLease, error) {
-	return s.leases.get(addresses.LeaseName(of))
+	return s.leases.getObject(addresses.LeaseName(of))
 }
 
 // Leased reports whether an address has a lease.
 func (s *Addresses) Leased(address netip.Addr) bool {
-	return s.leases.has(addresses.LeaseName(address))
+	return s.leases.hasObject(addresses.LeaseName(address))
 }
 
-// LeasesFor returns the leases that are for an address object.
+// LeasesFor returns the leases for an address object.
 func (s *Addresses) LeasesFor(name string) (found []*v1.VirtualMachineIPAddressLease, err error) {
 	for _, lease := range s.leases.irregularNames(name) {
-		l, err := s.leases.get(lease)
+		l, err := s.leases.getObject(lease)
 		if err != nil {
 			return nil, err
 		}
@@ -124,51 +123,50 @@ func (s *Addresses) LeasesFor(name string) (found []*v1.VirtualMachineIPAddressL
 	return found, nil
 }
 
-// Of returns the names of the address objects that a VM has.
+// Of returns the names of a VM's address objects.
 func (s *Addresses) Of(vm string) []string { return s.addresses.irregularNames(vm) }
 
-// Names returns the names of all address objects, and of those that are gone and have leases.
+// Names returns the names of all address objects, including deleted objects that still have leases.
 func (s *Addresses) Names() []string {
-	names := s.addresses.names()
-	s.leases.each(func(_ string, r record) {
-		if r.group != "" && !s.addresses.has(r.group) {
+	names := s.addresses.objectNames()
+	s.leases.eachRecord(func(_ string, r record) {
+		if r.group != "" && !s.addresses.hasObject(r.group) {
 			names = append(names, r.group)
 		}
 	})
 	return names
 }
 
-// Learn stores what a write has returned, unless the watch has brought that or later.
+// Learn stores the result of a write, unless the watch has already delivered that version or a later version.
 func (s *Addresses) Learn(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualMachineIPAddress:
-		return s.addresses.learn(o)
+		return s.addresses.learnWrite(o)
 	case *v1.VirtualMachineIPAddressLease:
-		return s.leases.learn(o)
+		return s.leases.learnWrite(o)
 	}
 	return errors.New("store an object: there is no collection of its kind")
 }
 
-// Forget removes what a write has found to be gone.
+// Forget removes an object that a write has found deleted.
 func (s *Addresses) Forget(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualMachineIPAddress:
-		return s.addresses.forget(o)
+		return s.addresses.forgetObject(o)
 	case *v1.VirtualMachineIPAddressLease:
-		return s.leases.forget(o)
+		return s.leases.forgetObject(o)
 	}
 	return errors.New("remove an object from the store: there is no collection of its kind")
 }
 
-// Listing stores a first list of everything, as a watch does. It is for tests without an API
-// server.
+// Listing stores an initial list of all objects, as a watch does. It is for tests without an API server.
 func (s *Addresses) Listing(ofAddresses []*v1.VirtualMachineIPAddress,
 	ofLeases []*v1.VirtualMachineIPAddressLease,
 ) error {
-	return errors.Join(replace(s.addresses, ofAddresses), replace(s.leases, ofLeases))
+	return errors.Join(replaceAll(s.addresses, ofAddresses), replaceAll(s.leases, ofLeases))
 }
 
-func replace[T client.Object](c *collection[T], all []T) error {
+func replaceAll[T client.Object](c *collection[T], all []T) error {
 	list := make([]any, 0, len(all))
 	for _, o := range all {
 		list = append(list, o)
@@ -176,7 +174,7 @@ func replace[T client.Object](c *collection[T], all []T) error {
 	return c.Replace(list, "")
 }
 
-// Follow keeps the addresses as the API server has them, until ctx is done.
+// Follow keeps the addresses in sync with the API server until ctx is done.
 func (s *Addresses) Follow(ctx context.Context, from client.WithWatch) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -187,13 +185,13 @@ func (s *Addresses) Follow(ctx context.Context, from client.WithWatch) {
 			s.failure[what] = err
 		}}
 	}
-	follow(ctx, &running, noted("VirtualMachineIPAddresses"), s.namespace, s.addresses, client.ListOptions{},
+	runReflector(ctx, &running, noted("VirtualMachineIPAddresses"), s.namespace, s.addresses, client.ListOptions{},
 		&v1.VirtualMachineIPAddress{}, func() client.ObjectList { return &v1.VirtualMachineIPAddressList{} })
-	follow(ctx, &running, noted("VirtualMachineIPAddressLeases"), "", s.leases, client.ListOptions{},
+	runReflector(ctx, &running, noted("VirtualMachineIPAddressLeases"), "", s.leases, client.ListOptions{},
 		&v1.VirtualMachineIPAddressLease{}, func() client.ObjectList { return &v1.VirtualMachineIPAddressLeaseList{} })
 }
 
-// noting notes how lists and watches begin.
+// noting reports the result of each attempt to list or watch.
 type noting struct {
 	client.WithWatch
 
@@ -212,15 +210,16 @@ func (n noting) Watch(ctx context.Context, list client.ObjectList, opts ...clien
 	return w, err
 }
 
-// Listed returns nil if all has been listed, else why not: nothing may be decided before.
+// Listed returns nil if all objects have been listed, otherwise the reason. Callers must not decide anything
+// before.
 func (s *Addresses) Listed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return cmp.Or(s.listed("VirtualMachineIPAddresses", s.addresses.listed),
-		s.listed("VirtualMachineIPAddressLeases", s.leases.listed))
+	return cmp.Or(s.noteListed("VirtualMachineIPAddresses", s.addresses.listed),
+		s.noteListed("VirtualMachineIPAddressLeases", s.leases.listed))
 }
 
-func (s *Addresses) listed(what string, listed <-chan struct{}) error {
+func (s *Addresses) noteListed(what string, listed <-chan struct{}) error {
 	select {
 	case <-listed:
 		return nil
@@ -232,7 +231,7 @@ func (s *Addresses) listed(what string, listed <-chan struct{}) error {
 	return fmt.Errorf("the list of %s is not there yet", what)
 }
 
-// Await waits until all has been listed, or ctx is done.
+// Await waits until all objects have been listed, or ctx is done.
 func (s *Addresses) Await(ctx context.Context) {
-	lists{s.addresses.listed, s.leases.listed}.await(ctx)
+	lists{s.addresses.listed, s.leases.listed}.awaitLists(ctx)
 }

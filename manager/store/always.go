@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Always is a part of a manager's program that runs whether the manager leads or stands by, as
-// what follows the API server does. It is a manager.LeaderElectionRunnable.
+// Always is a part of a manager's program that runs both in the leader and in standby managers, such as a watch.
+// It is a manager.LeaderElectionRunnable.
 type Always func(ctx context.Context) error
 
 // Start implements manager.Runnable.

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
-// Attachments has the attachments of one namespace, and the pods that export disks. It is apart
-// from the Store, as a manager works without it. Its methods may be called by several goroutines.
+// Attachments stores the attachments of one namespace, and the pods that export disks. It is separate from Store,
+// because a manager also works without it. It is safe for concurrent use.
 type Attachments struct {
 	notice
 
@@ -27,14 +27,14 @@ type Attachments struct {
 	pods        *collection[*corev1.Pod]
 
 	mu      sync.Mutex
-	failure error // of the last attempt to list attachments
+	failure error // error of the last attempt to list attachments
 }
 
-// NewAttachments returns one that is empty. changed is called with the VM, which need not exist, of
-// each attachment or export that is new, has changed, or is gone.
+// NewAttachments returns an empty store. It calls changed with the VM of each attachment or export that is
+// created, changed or deleted. The VM need not exist.
 func NewAttachments(namespace string, changed func(vm string)) *Attachments {
 	by, s := newCompressor(), &Attachments{namespace: namespace}
-	changed = s.after(changed)
+	changed = s.thenNotify(changed)
 	of := func(_ string, r record) {
 		if r.group != "" {
 			changed(r.group)
@@ -45,7 +45,7 @@ func NewAttachments(namespace string, changed func(vm string)) *Attachments {
 	return s
 }
 
-// attachmentEncoding is how attachments are kept: as JSON, found by the VM that they name.
+// attachmentEncoding stores attachments as JSON, grouped by the VM that they name.
 func attachmentEncoding(namespace string) encoding[*v1.VirtualMachineBlockDeviceAttachment] {
 	return encoding[*v1.VirtualMachineBlockDeviceAttachment]{
 		trim: func(a *v1.VirtualMachineBlockDeviceAttachment) {
@@ -68,14 +68,14 @@ func attachmentEncoding(namespace string) encoding[*v1.VirtualMachineBlockDevice
 	}
 }
 
-// exportEncoding is how the pods are kept that export disks, found by the VM that uses them.
+// exportEncoding groups the pods that export disks by the VM that uses them.
 func exportEncoding(namespace string) encoding[*corev1.Pod] {
 	e := podEncoding(namespace)
 	e.trim = func(pod *corev1.Pod) {
 		owners := pod.OwnerReferences
 		trimPod(pod)
 		pod.Labels, pod.OwnerReferences = nil, owners
-		pod.Annotations = entries(pod.Annotations, []string{
+		pod.Annotations = entriesOf(pod.Annotations, []string{
 			objects.AnnotationVM, objects.AnnotationAddress, objects.AnnotationImage,
 		})
 	}
@@ -89,10 +89,10 @@ func exportEncoding(namespace string) encoding[*corev1.Pod] {
 	return e
 }
 
-// Of returns the attachments to a VM.
+// Of returns the attachments of a VM.
 func (s *Attachments) Of(vm string) (all []*v1.VirtualMachineBlockDeviceAttachment, err error) {
 	for _, name := range s.attachments.irregularNames(vm) {
-		a, err := s.attachments.get(name)
+		a, err := s.attachments.getObject(name)
 		if err != nil {
 			return nil, err
 		}
@@ -103,10 +103,10 @@ func (s *Attachments) Of(vm string) (all []*v1.VirtualMachineBlockDeviceAttachme
 	return all, nil
 }
 
-// UsersOf returns the VMs, which need not exist, that have attachments of a disk or image of a name, sorted.
+// UsersOf returns the VMs with attachments of a disk or image of that name, sorted. The VMs need not exist.
 func (s *Attachments) UsersOf(disk string) (vms []string) {
-	s.attachments.each(func(_ string, r record) {
-		if r.in().data == disk {
+	s.attachments.eachRecord(func(_ string, r record) {
+		if r.commonOf().data == disk {
 			vms = append(vms, r.group)
 		}
 	})
@@ -114,13 +114,12 @@ func (s *Attachments) UsersOf(disk string) (vms []string) {
 	return slices.Compact(vms)
 }
 
-// Exports returns the names of the exports to a VM.
+// Exports returns the names of a VM's exports.
 func (s *Attachments) Exports(vm string) []string { return s.pods.irregularNames(vm) }
 
-// Export returns the pod of an export, as far as it is kept; nil if there is none, also where a pod of that name is
-// none.
+// Export returns the trimmed pod of an export, or nil if no pod of that name is an export.
 func (s *Attachments) Export(name string) (*corev1.Pod, error) {
-	pod, err := s.pods.get(name)
+	pod, err := s.pods.getObject(name)
 	if pod == nil {
 		return nil, err
 	}
@@ -130,26 +129,28 @@ func (s *Attachments) Export(name string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// VMs returns those that have attachments or exports; they need not exist.
-func (s *Attachments) VMs() []string { return append(s.attachments.groups(), s.pods.groups()...) }
+// VMs returns the VMs that have attachments or exports. The VMs need not exist.
+func (s *Attachments) VMs() []string {
+	return append(s.attachments.irregularGroups(), s.pods.irregularGroups()...)
+}
 
-// Learn stores what a write has returned, unless the watch has brought that or later.
+// Learn stores the result of a write, unless the watch has already delivered that version or a later version.
 func (s *Attachments) Learn(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualMachineBlockDeviceAttachment:
-		return s.attachments.learn(o)
+		return s.attachments.learnWrite(o)
 	case *corev1.Pod:
-		return s.pods.learn(o)
+		return s.pods.learnWrite(o)
 	}
 	return errors.New("store an object: there is no collection of its kind")
 }
 
-// Listing stores a first list of everything, as a watch does. It is for tests without an API server.
+// Listing stores an initial list of all objects, as a watch does. It is for tests without an API server.
 func (s *Attachments) Listing(attachments []*v1.VirtualMachineBlockDeviceAttachment, exports []*corev1.Pod) error {
-	return errors.Join(replace(s.attachments, attachments), replace(s.pods, exports))
+	return errors.Join(replaceAll(s.attachments, attachments), replaceAll(s.pods, exports))
 }
 
-// Follow keeps them as the API server has them, until ctx is done.
+// Follow keeps the attachments and exports in sync with the API server until ctx is done.
 func (s *Attachments) Follow(ctx context.Context, from client.WithWatch) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -158,27 +159,28 @@ func (s *Attachments) Follow(ctx context.Context, from client.WithWatch) {
 		defer s.mu.Unlock()
 		s.failure = err
 	}}
-	follow(ctx, &running, noted, s.namespace, s.attachments, client.ListOptions{},
+	runReflector(ctx, &running, noted, s.namespace, s.attachments, client.ListOptions{},
 		&v1.VirtualMachineBlockDeviceAttachment{},
 		func() client.ObjectList { return &v1.VirtualMachineBlockDeviceAttachmentList{} })
 	exports := client.ListOptions{LabelSelector: labels.Set{objects.LabelName: objects.ExportAppName}.AsSelector()}
-	follow(ctx, &running, from, s.namespace, s.pods, exports,
+	runReflector(ctx, &running, from, s.namespace, s.pods, exports,
 		&corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} })
 }
 
-// Listed returns nil if all has been listed, else why not: nothing may be decided before.
+// Listed returns nil if all objects have been listed, otherwise the reason. Callers must not decide anything
+// before.
 func (s *Attachments) Listed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.lists().there() {
+	if !s.listsNeeded().areComplete() {
 		return cmp.Or(s.failure, errAttachmentsNotListed)
 	}
 	return nil
 }
 
-func (s *Attachments) lists() lists { return lists{s.attachments.listed, s.pods.listed} }
+func (s *Attachments) listsNeeded() lists { return lists{s.attachments.listed, s.pods.listed} }
 
 var errAttachmentsNotListed = errors.New("the list of VirtualMachineBlockDeviceAttachments is not there yet")
 
-// Await waits until all has been listed, or ctx is done.
-func (s *Attachments) Await(ctx context.Context) { s.lists().await(ctx) }
+// Await waits until all objects have been listed, or ctx is done.
+func (s *Attachments) Await(ctx context.Context) { s.listsNeeded().awaitLists(ctx) }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
 func someAttachment(name, vm, disk string, version int) *v1.VirtualMachineBlockDeviceAttachment {

@@ -8,75 +8,75 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/class"
+	"vmop/manager/vm/class"
 )
 
-// Class returns a class, which must not be changed; nil if there is none of that name.
-func (s *Store) Class(name string) *v1.VirtualMachineClass { return s.classes.get(name) }
+// Class returns a class, or nil if it does not exist. Callers must not change it.
+func (s *Store) Class(name string) *v1.VirtualMachineClass { return s.classes.getObject(name) }
 
-// Classes returns all classes, which must not be changed, and why they are not known.
+// Classes returns all classes, and the reason if they are not known. Callers must not change them.
 func (s *Store) Classes() (all []*v1.VirtualMachineClass, unavailable string) {
-	return s.classes.list(), s.classes.why()
+	return s.classes.listObjects(), s.classes.whyUnknown()
 }
 
-// ClassesUnavailable says why classes are not known; "" if they are.
-func (s *Store) ClassesUnavailable() string { return s.classes.why() }
+// ClassesUnavailable returns the reason why classes are not known, or "".
+func (s *Store) ClassesUnavailable() string { return s.classes.whyUnknown() }
 
-// DefaultClass returns that of new VMs; nil if there is none.
+// DefaultClass returns the class for new VMs, or nil.
 func (s *Store) DefaultClass() *v1.VirtualMachineClass {
-	c, _ := class.DefaultOf(s.classes.list())
+	c, _ := class.DefaultOf(s.classes.listObjects())
 	return c
 }
 
-// Nodes returns those of the cluster, as far as classes need them, and why they are not known.
-// They must not be changed.
+// Nodes returns the cluster's nodes with the fields that classes need, and the reason if they are not known.
+// Callers must not change them.
 func (s *Store) Nodes() (all []*corev1.Node, unavailable string) {
-	return s.nodes.list(), s.nodes.why()
+	return s.nodes.listObjects(), s.nodes.whyUnknown()
 }
 
-// drains reports whether a node takes no more pods, as one that is being drained.
-func drains(node *corev1.Node) bool {
+// isDrained reports whether a node refuses new pods, for example while it is being drained.
+func isDrained(node *corev1.Node) bool {
 	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == corev1.TaintNodeUnschedulable
 	})
 }
 
-// Drained reports whether a node is known to take no more pods.
+// Drained reports whether a node is known to refuse new pods.
 func (s *Store) Drained(node string) bool {
-	for _, n := range s.nodes.list() {
+	for _, n := range s.nodes.listObjects() {
 		if n.Name == node {
-			return drains(n)
+			return isDrained(n)
 		}
 	}
 	return false
 }
 
-// UsersOfClasses returns the names of the VMs of each class. It goes through all records.
+// UsersOfClasses returns the names of the VMs of each class. It visits all records.
 func (s *Store) UsersOfClasses() map[string][]string {
 	users := map[string][]string{}
-	s.vms.each(func(name string, r record) {
-		if class := r.in().class; class != "" {
+	s.vms.eachRecord(func(name string, r record) {
+		if class := r.commonOf().class; class != "" {
 			users[class] = append(users[class], name)
 		}
 	})
 	return users
 }
 
-// ClassesChanged receives after a change of a class, of a node, or of a VM that has a class;
-// of several changes at least once.
+// ClassesChanged returns a channel that receives after a change of a class, of a node, or of a VM with a class.
+// Several changes may send only one value.
 func (s *Store) ClassesChanged() <-chan struct{} { return s.uses }
 
-func (s *Store) signal() {
+func (s *Store) wakeAll() {
 	select {
 	case s.uses <- struct{}{}:
 	default:
 	}
 }
 
-// classChanged enqueues the VMs of a class of which something has changed that they take, behind
-// VMs that change themselves.
+// classChanged enqueues the VMs of a class if a field that VMs use has changed. They come after VMs that have
+// changed themselves.
 func (s *Store) classChanged(was, is *v1.VirtualMachineClass) {
-	s.signal()
+	s.wakeAll()
 	if was != nil && is != nil && was.Generation == is.Generation &&
 		(was.Status.ObservedGeneration > 0) == (is.Status.ObservedGeneration > 0) &&
 		equality.Semantic.DeepEqual(was.Status.CPUFeatures, is.Status.CPUFeatures) {
@@ -89,9 +89,9 @@ func (s *Store) classChanged(was, is *v1.VirtualMachineClass) {
 	s.enqueuer.addLast(s.UsersOfClasses()[of.Name]...)
 }
 
-// usersOfClassTypes returns the VMs whose class takes its VM type from a ConfigMap.
+// usersOfClassTypes returns the VMs that get their VM type through their class from a ConfigMap.
 func (s *Store) usersOfClassTypes(configMap string) (users []string) {
-	for _, c := range s.classes.list() {
+	for _, c := range s.classes.listObjects() {
 		if c.Spec.VMType != nil && c.Spec.VMType.ConfigMap == configMap {
 			users = append(users, s.UsersOfClasses()[c.Name]...)
 		}
@@ -104,7 +104,7 @@ func trimClass(c *v1.VirtualMachineClass) {
 	delete(c.Annotations, corev1.LastAppliedConfigAnnotation)
 }
 
-// trimNode keeps what says which VMs can run on a node.
+// trimNode keeps the fields that determine which VMs can run on a node.
 func trimNode(n *corev1.Node) {
 	kept := corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels,

@@ -17,8 +17,8 @@ func TestDrains(t *testing.T) {
 		}
 		return n
 	}
-	require.False(t, drains(nil))
-	require.False(t, drains(tainted()))
-	require.False(t, drains(tainted(corev1.TaintNodeNotReady)))
-	require.True(t, drains(tainted(corev1.TaintNodeNotReady, corev1.TaintNodeUnschedulable)))
+	require.False(t, isDrained(nil))
+	require.False(t, isDrained(tainted()))
+	require.False(t, isDrained(tainted(corev1.TaintNodeNotReady)))
+	require.True(t, isDrained(tainted(corev1.TaintNodeNotReady, corev1.TaintNodeUnschedulable)))
 }

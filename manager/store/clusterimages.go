@@ -8,9 +8,9 @@ import (
 	"vmop/manager/disk"
 )
 
-// keepClusterImages makes images know the ClusterVirtualImages. changed is called for each that is new, has changed
-// or is gone, and what shows images then with the name of that in the namespace; listed when they are known after they
-// were not.
+// keepClusterImages adds the ClusterVirtualImages to a store of images. changed is called for each
+// ClusterVirtualImage that is created, changed or deleted; the functions of OnChange are called next, with the
+// name of its image in the namespace. listed is called when the ClusterVirtualImages become known.
 func (s *Disks) keepClusterImages(changed func(name string), listed func()) {
 	s.cluster = newFew(trimClusterImage, func(was, is *v1.ClusterVirtualImage) {
 		of := is
@@ -32,29 +32,30 @@ func trimClusterImage(i *v1.ClusterVirtualImage) {
 	delete(i.Annotations, corev1.LastAppliedConfigAnnotation)
 }
 
-// ClusterImage returns a ClusterVirtualImage, which must not be changed; nil if there is none of that name.
-func (s *Disks) ClusterImage(name string) *v1.ClusterVirtualImage { return s.cluster.get(name) }
+// ClusterImage returns a ClusterVirtualImage, or nil if it does not exist. Callers must not change it.
+func (s *Disks) ClusterImage(name string) *v1.ClusterVirtualImage { return s.cluster.getObject(name) }
 
-// ClusterImages returns all ClusterVirtualImages, which must not be changed, and why they are not known.
+// ClusterImages returns all ClusterVirtualImages, and the reason if they are not known. Callers must not change
+// them.
 func (s *Disks) ClusterImages() (all []*v1.ClusterVirtualImage, unavailable string) {
-	return s.cluster.list(), s.cluster.why()
+	return s.cluster.listObjects(), s.cluster.whyUnknown()
 }
 
-// OfCluster returns the image that is meant by the name of a ClusterVirtualImage, as disk.OfCluster has it; nil if
-// there is none.
+// OfCluster returns the image for the name of a ClusterVirtualImage, as disk.OfCluster computes it; nil if it
+// does not exist.
 func (s *Disks) OfCluster(name string) (*v1.VirtualDisk, error) {
-	if why := s.cluster.why(); why != "" {
+	if why := s.cluster.whyUnknown(); why != "" {
 		return disk.Unavailable(name, "ClusterVirtualImages are not known: "+why), nil
 	}
 	i, err := s.Disk(disk.ClusterImageName(name))
 	if err != nil {
 		return nil, err
 	}
-	return disk.OfCluster(s.cluster.get(name), i), nil
+	return disk.OfCluster(s.cluster.getObject(name), i), nil
 }
 
-// ListingClusterImages stores a first list of ClusterVirtualImages, as a watch does. It is for tests without an API
-// server.
+// ListingClusterImages stores an initial list of ClusterVirtualImages, as a watch does. It is for tests without
+// an API server.
 func (s *Disks) ListingClusterImages(all ...*v1.ClusterVirtualImage) error {
 	var list []any
 	for _, i := range all {

@@ -12,21 +12,21 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
-// A collection has the objects of a kind in the manager's namespace, each in as few
-// bytes as possible. It is the store of a Reflector.
+// collection stores the objects of one kind in the manager's namespace, each in as few bytes as possible. It is
+// the store of a Reflector.
 type collection[T client.Object] struct {
 	encoding[T]
 	by *compressor
-	// changed is called with what is new, has changed, or is gone.
+	// changed is called for each object that is created, changed or deleted.
 	changed func(name string, r record)
 
-	mu         sync.RWMutex // of what follows
+	mu         sync.RWMutex // guards the following fields
 	records    map[string]record
-	seen       uint64              // the newest version that the watch has brought, of any object
-	irregulars map[string][]string // names of the irregular ones, by group
+	seen       uint64              // newest version from the watch, of any object
+	irregulars map[string][]string // names of irregular objects, by group
 	listed     chan struct{}       // closed after the first list
 	once       sync.Once
 }
@@ -37,20 +37,20 @@ type record struct {
 	group   string
 	common  unique.Handle[common]
 	version uint64
-	ram     uint32 // that the guest has, in MiB
-	cpus    uint16 // likewise
+	ram     uint32 // of the guest, in MiB
+	cpus    uint16 // of the guest
 	urgency int8
 	ordinal uint8
 }
 
-// common is what many records have alike, whose memory they share: see encoding.
+// common contains the fields that are equal in many records, which share the memory for them; see encoding.
 type common struct {
 	state, class, permissions, data string
 	pooled                          bool
 }
 
-// in returns what a record, which may be zero, has in common with others.
-func (r record) in() common {
+// commonOf returns a record's common fields. The record may be zero.
+func (r record) commonOf() common {
 	if r.common == (unique.Handle[common]{}) {
 		return common{}
 	}
@@ -70,14 +70,13 @@ func newCollection[T client.Object](e encoding[T], by *compressor, changed func(
 	}
 }
 
-// Transformer implements cache.TransformingStore: the objects of a streamed list are
-// packed as they arrive.
+// Transformer implements cache.TransformingStore. It packs the objects of a streamed list as they arrive.
 func (c *collection[T]) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) { return c.pack(object) }
+	return func(object any) (any, error) { return c.packObject(object) }
 }
 
-// pack makes a record of an object, which is trimmed.
-func (c *collection[T]) pack(object any) (entry, error) {
+// packObject trims an object and converts it to a record.
+func (c *collection[T]) packObject(object any) (entry, error) {
 	if done, ok := object.(entry); ok {
 		return done, nil
 	}
@@ -88,10 +87,11 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	c.trim(o)
 	n := entry{name: o.GetName(), record: record{version: objects.VersionOf(o)}}
 	if c.group != nil {
-		n.record.group = within(n.name, c.group(o))
+		n.record.group = sharedSubstring(n.name, c.group(o))
 	}
 	n.record.common = unique.Make(common{
-		state: of(c.state, o), class: of(c.class, o), permissions: of(c.permissions, o), data: of(c.data, o),
+		state: propertyOf(c.state, o), class: propertyOf(c.class, o), permissions: propertyOf(c.permissions, o),
+		data:   propertyOf(c.data, o),
 		pooled: c.pooled != nil && c.pooled(o),
 	})
 	if c.urgency != nil {
@@ -106,7 +106,7 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	o.SetResourceVersion("")
 	text, err := c.encode(o)
 	if err == nil {
-		n.record.packed, err = c.by.compress(text)
+		n.record.packed, err = c.by.compressText(text)
 	}
 	if err != nil {
 		return n, fmt.Errorf("store %s: %w", n.name, err)
@@ -114,16 +114,16 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	return n, nil
 }
 
-// of returns what a function, which may be nil, has of an object.
-func of[T any](what func(T) string, o T) string {
+// propertyOf returns the result of a function for an object, or "" if the function is nil.
+func propertyOf[T any](what func(T) string, o T) string {
 	if what == nil {
 		return ""
 	}
 	return what(o)
 }
 
-// within returns a part of a text, in the memory of the text if the text contains it.
-func within(text, part string) string {
+// sharedSubstring returns part. If text contains part, the result shares the memory of text.
+func sharedSubstring(text, part string) string {
 	if at := strings.Index(text, part); at >= 0 {
 		return text[at : at+len(part)]
 	}
@@ -132,26 +132,27 @@ func within(text, part string) string {
 
 // Add implements cache.ReflectorStore.
 func (c *collection[T]) Add(object any) error {
-	n, err := c.pack(object)
+	n, err := c.packObject(object)
 	if err == nil {
-		c.keep(n, false)
+		c.keepRecord(n, false)
 	}
 	return err
 }
 
-// learn stores what a write has returned, so that what is decided next knows of it.
-func (c *collection[T]) learn(o T) error {
-	n, err := c.pack(o.DeepCopyObject())
+// learnWrite stores the result of a write, so that the next decision takes it into account.
+func (c *collection[T]) learnWrite(o T) error {
+	n, err := c.packObject(o.DeepCopyObject())
 	if err == nil {
-		c.keep(n, true)
+		c.keepRecord(n, true)
 	}
 	return err
 }
 
-// keep stores a record that the watch has brought or, learned, a write. What is older than what is there stays
-// out; so does what a write has returned if the watch is further: it has brought that, or that the object is gone,
-// and won't do so again. The watch brings the objects of a kind in the order of their versions.
-func (c *collection[T]) keep(n entry, learned bool) {
+// keepRecord stores a record from the watch or, if learned, from a write. It ignores records that are older than the
+// stored record. It also ignores the result of a write if the watch has passed that version: the watch has then
+// delivered that version, or the object's deletion, and won't deliver it again. The watch delivers the objects of
+// a kind in the order of their versions.
+func (c *collection[T]) keepRecord(n entry, learned bool) {
 	c.mu.Lock()
 	was, had := c.records[n.name]
 	old := n.record.version < was.version
@@ -161,11 +162,11 @@ func (c *collection[T]) keep(n entry, learned bool) {
 		c.seen = max(c.seen, n.record.version)
 	}
 	if !old {
-		c.put(n)
+		c.putRecord(n)
 	}
 	c.mu.Unlock()
-	if !old && (!had || c.differs(was, n.record)) {
-		c.report(n.name, was, n.record)
+	if !old && (!had || c.needsReconcile(was, n.record)) {
+		c.reportChange(n.name, was, n.record)
 	}
 }
 
@@ -178,18 +179,18 @@ func (c *collection[T]) Delete(object any) error {
 	if !ok {
 		return fmt.Errorf("remove an object from the store: unexpected type %T", object)
 	}
-	c.remove(o, false)
+	c.removeRecord(o, false)
 	return nil
 }
 
-// forget removes what a write has found to be gone since o was read.
-func (c *collection[T]) forget(o T) error {
-	c.remove(o, true)
+// forgetObject removes an object that a write has found deleted since o was read.
+func (c *collection[T]) forgetObject(o T) error {
+	c.removeRecord(o, true)
 	return nil
 }
 
-// remove removes an object, unless there is a newer one of its name.
-func (c *collection[T]) remove(o T, learned bool) {
+// removeRecord removes an object, unless a newer object with its name is stored.
+func (c *collection[T]) removeRecord(o T, learned bool) {
 	name, version := o.GetName(), objects.VersionOf(o)
 	c.mu.Lock()
 	if !learned {
@@ -198,7 +199,7 @@ func (c *collection[T]) remove(o T, learned bool) {
 	was, had := c.records[name]
 	had = had && was.version <= version
 	if had {
-		c.drop(name)
+		c.dropRecord(name)
 	}
 	c.mu.Unlock()
 	if had {
@@ -206,12 +207,12 @@ func (c *collection[T]) remove(o T, learned bool) {
 	}
 }
 
-// Replace implements cache.ReflectorStore: what is not in the list is gone.
+// Replace implements cache.ReflectorStore. It removes objects that are missing from the list.
 func (c *collection[T]) Replace(list []any, version string) error {
-	seen, _ := strconv.ParseUint(version, 10, 64) // tests have none
+	seen, _ := strconv.ParseUint(version, 10, 64) // empty in tests
 	all := make([]entry, 0, len(list))
 	for _, object := range list {
-		n, err := c.pack(object)
+		n, err := c.packObject(object)
 		if err != nil {
 			return err
 		}
@@ -222,14 +223,14 @@ func (c *collection[T]) Replace(list []any, version string) error {
 	c.seen = seen
 	c.records, c.irregulars = make(map[string]record, len(all)), map[string][]string{}
 	for _, n := range all {
-		c.put(n)
+		c.putRecord(n)
 	}
 	c.mu.Unlock()
 	for _, n := range all {
 		was, had := before[n.name]
 		delete(before, n.name)
-		if !had || c.differs(was, n.record) {
-			c.report(n.name, was, n.record)
+		if !had || c.needsReconcile(was, n.record) {
+			c.reportChange(n.name, was, n.record)
 		}
 	}
 	for name, was := range before {
@@ -242,17 +243,17 @@ func (c *collection[T]) Replace(list []any, version string) error {
 // Resync implements cache.ReflectorStore.
 func (c *collection[T]) Resync() error { return nil }
 
-// put adds or replaces a record.
-func (c *collection[T]) put(n entry) {
-	c.drop(n.name)
+// putRecord adds or replaces a record.
+func (c *collection[T]) putRecord(n entry) {
+	c.dropRecord(n.name)
 	c.records[n.name] = n.record
 	if c.irregular != nil && c.irregular(n.name, n.record.group) {
 		c.irregulars[n.record.group] = append(c.irregulars[n.record.group], n.name)
 	}
 }
 
-// drop removes a record, if there is one.
-func (c *collection[T]) drop(name string) {
+// dropRecord removes a record if it exists.
+func (c *collection[T]) dropRecord(name string) {
 	r, had := c.records[name]
 	if !had {
 		return
@@ -267,28 +268,28 @@ func (c *collection[T]) drop(name string) {
 	}
 }
 
-// differs reports whether a change of a record needs a reconciliation.
-func (c *collection[T]) differs(was, is record) bool {
+// needsReconcile reports whether a change of a record requires a reconciliation.
+func (c *collection[T]) needsReconcile(was, is record) bool {
 	return was.version != is.version && (!c.quiet || was.packed != is.packed)
 }
 
-// report passes on a change of a record, for both groups if it moved from one to another.
-func (c *collection[T]) report(name string, was, is record) {
+// reportChange passes on a change of a record, for both groups if the record moved from one group to another.
+func (c *collection[T]) reportChange(name string, was, is record) {
 	if was.group != "" && was.group != is.group {
 		c.changed(name, was)
 	}
 	c.changed(name, is)
 }
 
-// get returns an object, as far as it is kept; nil if there is none.
-func (c *collection[T]) get(name string) (object T, err error) {
+// getObject returns an object with the stored fields, or nil if it does not exist.
+func (c *collection[T]) getObject(name string) (object T, err error) {
 	c.mu.RLock()
 	r, had := c.records[name]
 	c.mu.RUnlock()
 	if !had {
 		return object, nil
 	}
-	text, err := c.by.decompress(r.packed)
+	text, err := c.by.decompressText(r.packed)
 	if err == nil {
 		object, err = c.decode(text)
 	}
@@ -299,43 +300,43 @@ func (c *collection[T]) get(name string) (object T, err error) {
 	return object, nil
 }
 
-// has reports whether there is an object of that name.
-func (c *collection[T]) has(name string) bool {
+// hasObject reports whether an object exists.
+func (c *collection[T]) hasObject(name string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	_, had := c.records[name]
 	return had
 }
 
-// urgencyOf returns the urgency of an object, 0 if there is no such object.
+// urgencyOf returns the urgency of an object, or 0 if it does not exist.
 func (c *collection[T]) urgencyOf(name string) int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return int(c.records[name].urgency)
 }
 
-// ordinalOf returns the ordinal of an object's pod, 0 if there is no such object.
+// ordinalOf returns the ordinal of an object's pod, or 0 if the object does not exist.
 func (c *collection[T]) ordinalOf(name string) int32 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return int32(c.records[name].ordinal)
 }
 
-// irregularNames returns the names of a group's irregular objects, sorted.
+// irregularNames returns the sorted names of the irregular objects in a group.
 func (c *collection[T]) irregularNames(group string) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Sorted(slices.Values(c.irregulars[group]))
 }
 
-// groups returns the groups of all irregular objects.
-func (c *collection[T]) groups() []string {
+// irregularGroups returns the groups of all irregular objects.
+func (c *collection[T]) irregularGroups() []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Collect(maps.Keys(c.irregulars))
 }
 
-// groupNames returns the names of all objects in a group. It goes through all records.
+// groupNames returns the names of all objects in a group. It visits all records.
 func (c *collection[T]) groupNames(group string) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -348,26 +349,26 @@ func (c *collection[T]) groupNames(group string) []string {
 	return names
 }
 
-// names returns the names of all objects.
-func (c *collection[T]) names() []string {
+// objectNames returns the names of all objects.
+func (c *collection[T]) objectNames() []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Collect(maps.Keys(c.records))
 }
 
-// states counts objects by their state.
-func (c *collection[T]) states() map[string]int {
+// countStates counts objects by state.
+func (c *collection[T]) countStates() map[string]int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	counts := map[string]int{}
 	for _, r := range c.records {
-		counts[r.in().state]++
+		counts[r.commonOf().state]++
 	}
 	return counts
 }
 
-// sum returns what all objects use: CPUs, and RAM in MiB.
-func (c *collection[T]) sum() (cpus, ram int64) {
+// sumSizes returns the resources that all objects use: CPUs, and RAM in MiB.
+func (c *collection[T]) sumSizes() (cpus, ram int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, r := range c.records {
@@ -376,8 +377,8 @@ func (c *collection[T]) sum() (cpus, ram int64) {
 	return cpus, ram
 }
 
-// each calls see with each object's name and record. see must return at once.
-func (c *collection[T]) each(see func(name string, r record)) {
+// eachRecord calls see with each object's name and record. see must return quickly.
+func (c *collection[T]) eachRecord(see func(name string, r record)) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for name, r := range c.records {

@@ -28,7 +28,7 @@ func TestAWriteReturnsLate(t *testing.T) {
 	pod := func(version int) *corev1.Pod { return somePod("a", "vm", version, "node") }
 	is := func(version, why string) {
 		t.Helper()
-		have, err := c.get("a")
+		have, err := c.getObject("a")
 		require.NoError(t, err)
 		if version == "" {
 			require.Nil(t, have, why)
@@ -39,25 +39,25 @@ func TestAWriteReturnsLate(t *testing.T) {
 	}
 
 	meanwhile = func() { require.NoError(t, c.Add(pod(3))) }
-	require.NoError(t, c.learn(pod(2)))
+	require.NoError(t, c.learnWrite(pod(2)))
 	is("3", "the watch was faster")
-	require.NoError(t, c.learn(pod(5)))
+	require.NoError(t, c.learnWrite(pod(5)))
 	require.NoError(t, c.Add(pod(4)))
 	is("5", "the watch brings what was before the write")
-	require.NoError(t, c.forget(pod(4)))
+	require.NoError(t, c.forgetObject(pod(4)))
 	is("5", "it was changed after it had been read")
 
 	meanwhile = func() { require.NoError(t, c.Delete(pod(7))) }
-	require.NoError(t, c.learn(pod(6)))
+	require.NoError(t, c.learnWrite(pod(6)))
 	is("", "it has been deleted since")
-	require.NoError(t, c.learn(pod(9)))
+	require.NoError(t, c.learnWrite(pod(9)))
 	require.NoError(t, c.Delete(pod(8)))
 	is("9", "another was made since")
-	require.NoError(t, c.forget(pod(9)))
+	require.NoError(t, c.forgetObject(pod(9)))
 	is("", "a write found it to be gone")
 
 	require.NoError(t, c.Replace([]any{pod(2)}, "3"))
 	is("2", "a list begins anew, that of a restored cluster too")
-	require.NoError(t, c.learn(pod(4)))
+	require.NoError(t, c.learnWrite(pod(4)))
 	is("4", "")
 }

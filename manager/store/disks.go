@@ -16,35 +16,35 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
-// Disks has the disks of one namespace, or its images, their claims, the pods that import, the metadata
-// of Secrets for sources, and the storage classes of the cluster. It is apart from the Store, as a manager
-// works without it. Its methods may be called by several goroutines.
+// Disks stores the disks or the images of one namespace, with their claims, the pods that import, the metadata of
+// Secrets for sources, and the cluster's storage classes. It is separate from Store, because a manager also works
+// without it. It is safe for concurrent use.
 type Disks struct {
 	notice
 
 	namespace string
 	disks     *collection[*v1.VirtualDisk]
-	images    *collection[*v1.VirtualImage] // in the place of disks; nil: none
-	cluster   *few[*v1.ClusterVirtualImage] // with images
-	shared    bool                          // secrets and classes, which another one follows
+	images    *collection[*v1.VirtualImage] // replaces disks in a store of images, otherwise nil
+	cluster   *few[*v1.ClusterVirtualImage] // only with images
+	shared    bool                          // another Disks follows secrets and classes
 	claims    *collection[*corev1.PersistentVolumeClaim]
 	pods      *collection[*corev1.Pod] // that import
 	secrets   map[corev1.SecretType]*collection[*objects.Metadata]
 	classes   *few[*storagev1.StorageClass]
 
 	mu      sync.Mutex
-	failure error // of the last attempt to list disks
+	failure error // error of the last attempt to list disks
 }
 
-// NewDisks returns one that is empty. changed is called for each disk that is new, has changed, or
-// is gone, or whose claim has; all is called when something has changed that may concern all.
+// NewDisks returns an empty store of disks. It calls changed when a disk, or its claim, is created, changed or
+// deleted. It calls all after a change that may concern all disks.
 func NewDisks(namespace string, changed func(disk string), all func()) *Disks {
 	by := newCompressor()
 	s := &Disks{namespace: namespace}
-	changed = s.after(changed)
+	changed = s.thenNotify(changed)
 	s.disks = newCollection(diskEncoding(namespace), by, func(name string, _ record) { changed(name) })
 	s.keepWork(by, changed)
 	s.secrets = newSourceSecrets(namespace, by, all)
@@ -56,20 +56,20 @@ func NewDisks(namespace string, changed func(disk string), all func()) *Disks {
 	return s
 }
 
-// NewImages returns one for images (disk.AsDisk) that is empty, and has Secrets and storage classes of
-// the disks. cluster is called for each ClusterVirtualImage that is new, has changed, or is gone, clusters when these
-// are known after they were not.
+// NewImages returns an empty store of images (disk.AsDisk), which shares the Secrets and storage classes of a
+// store of disks. It calls cluster for each ClusterVirtualImage that is created, changed or deleted, and clusters
+// when the ClusterVirtualImages become known.
 func NewImages(of *Disks, changed, cluster func(image string), clusters func()) *Disks {
 	by := newCompressor()
 	s := &Disks{namespace: of.namespace, shared: true, secrets: of.secrets, classes: of.classes}
-	changed = s.after(changed)
+	changed = s.thenNotify(changed)
 	s.images = newCollection(imageEncoding(of.namespace), by, func(name string, _ record) { changed(name) })
 	s.keepWork(by, changed)
 	s.keepClusterImages(cluster, clusters)
 	return s
 }
 
-// keepWork makes the collections of claims and pods.
+// keepWork adds the collections of claims and pods.
 func (s *Disks) keepWork(by *compressor, changed func(name string)) {
 	namespace := s.namespace
 	s.claims = newCollection(claimEncoding(namespace), by, func(_ string, r record) {
@@ -84,7 +84,8 @@ func (s *Disks) keepWork(by *compressor, changed func(name string)) {
 	})
 }
 
-// diskEncoding is how disks are kept: as JSON, found by the VM that has them, or the claim that they copy.
+// diskEncoding stores disks as JSON, grouped by the VM that uses them, otherwise by the claim that they are
+// copying.
 func diskEncoding(namespace string) encoding[*v1.VirtualDisk] {
 	return encoding[*v1.VirtualDisk]{
 		trim: func(d *v1.VirtualDisk) {
@@ -97,23 +98,23 @@ func diskEncoding(namespace string) encoding[*v1.VirtualDisk] {
 			d.Namespace = namespace
 			return d, err
 		},
-		group:     func(d *v1.VirtualDisk) string { return cmp.Or(disk.Holder(d), copying(d)) },
+		group:     func(d *v1.VirtualDisk) string { return cmp.Or(disk.Holder(d), copyGroup(d)) },
 		irregular: func(_, group string) bool { return group != "" },
 	}
 }
 
-// copying returns the group of disks, or images, into which a claim is copied; "" if none is.
-func copying(d *v1.VirtualDisk) string {
+// copyGroup returns the group of a disk or image that is copying a claim, otherwise "".
+func copyGroup(d *v1.VirtualDisk) string {
 	if claim := disk.CopiesClaim(d); claim != "" {
 		return copiesOf(claim)
 	}
 	return ""
 }
 
-// copiesOf returns the group of the copies of a claim. It is no VM's name.
+// copiesOf returns the group of a claim's copies. It is never the name of a VM.
 func copiesOf(claim string) string { return "pvc/" + claim }
 
-// imageEncoding is how images are kept: as JSON, found by the claim that they copy.
+// imageEncoding stores images as JSON, grouped by the claim that they are copying.
 func imageEncoding(namespace string) encoding[*v1.VirtualImage] {
 	return encoding[*v1.VirtualImage]{
 		trim: func(i *v1.VirtualImage) {
@@ -126,21 +127,21 @@ func imageEncoding(namespace string) encoding[*v1.VirtualImage] {
 			i.Namespace = namespace
 			return i, err
 		},
-		group:     func(i *v1.VirtualImage) string { return copying(disk.AsDisk(i)) },
+		group:     func(i *v1.VirtualImage) string { return copyGroup(disk.AsDisk(i)) },
 		irregular: func(_, group string) bool { return group != "" },
 	}
 }
 
-// trimmedDisk returns what is kept of the metadata of a disk.
+// trimmedDisk returns the stored part of a disk's metadata.
 func trimmedDisk(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
-		DeletionTimestamp: m.DeletionTimestamp, Annotations: entries(m.Annotations, []string{v1.AnnotationExport}),
+		DeletionTimestamp: m.DeletionTimestamp, Annotations: entriesOf(m.Annotations, []string{v1.AnnotationExport}),
 		OwnerReferences: m.OwnerReferences,
 	}
 }
 
-// claimEncoding is how the claims of disks are kept, each found by its disk.
+// claimEncoding groups the claims of disks by disk.
 func claimEncoding(namespace string) encoding[*corev1.PersistentVolumeClaim] {
 	return encoding[*corev1.PersistentVolumeClaim]{
 		trim: func(c *corev1.PersistentVolumeClaim) {
@@ -171,14 +172,14 @@ func claimEncoding(namespace string) encoding[*corev1.PersistentVolumeClaim] {
 	}
 }
 
-// annotationDefaultClass marks the storage class of claims that name none.
+// annotationDefaultClass marks the storage class for claims that do not name a storage class.
 const annotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
 
 func trimStorageClass(c *storagev1.StorageClass) {
 	*c = storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: c.Name, CreationTimestamp: c.CreationTimestamp, ResourceVersion: c.ResourceVersion,
-			Annotations: entries(c.Annotations, []string{annotationDefaultClass}),
+			Annotations: entriesOf(c.Annotations, []string{annotationDefaultClass}),
 		},
 		VolumeBindingMode: c.VolumeBindingMode, AllowVolumeExpansion: c.AllowVolumeExpansion,
 	}
@@ -189,36 +190,37 @@ func storageClassDiffers(was, is *storagev1.StorageClass) bool {
 	return was.Annotations[annotationDefaultClass] != is.Annotations[annotationDefaultClass] || grows(was) != grows(is)
 }
 
-// Disk returns a disk, or an image as a disk (disk.AsDisk); nil if there is none of that name.
+// Disk returns a disk, or an image as a disk (disk.AsDisk); nil if it does not exist.
 func (s *Disks) Disk(name string) (*v1.VirtualDisk, error) {
 	if s.images == nil {
-		return s.disks.get(name)
+		return s.disks.getObject(name)
 	}
-	i, err := s.images.get(name)
+	i, err := s.images.getObject(name)
 	if i == nil || err != nil {
 		return nil, err
 	}
 	return disk.AsDisk(i), nil
 }
 
-// Claim returns the claim of a disk, as far as it is kept; nil if there is none.
+// Claim returns the trimmed claim of a disk, or nil if it does not exist.
 func (s *Disks) Claim(of string) (*corev1.PersistentVolumeClaim, error) {
 	d, err := s.Disk(of)
 	if d == nil || err != nil {
 		return nil, err
 	}
-	return s.claims.get(disk.ClaimOf(d))
+	return s.claims.getObject(disk.ClaimOf(d))
 }
 
-// ClaimNamed returns a claim of disks by its name, as far as it is kept; nil if there is none.
+// ClaimNamed returns a trimmed claim by its name, or nil if it does not exist.
 func (s *Disks) ClaimNamed(name string) (*corev1.PersistentVolumeClaim, error) {
-	return s.claims.get(name)
+	return s.claims.getObject(name)
 }
 
-// Of returns the names of the disks that a VM has.
+// Of returns the names of a VM's disks.
 func (s *Disks) Of(vm string) []string { return s.disks.irregularNames(vm) }
 
-// CopiesOf returns the names of the disks, or images, into which a claim is copied that is none's.
+// CopiesOf returns the names of the disks or images that are copying a claim. The claim does not belong to a
+// disk.
 func (s *Disks) CopiesOf(claim string) []string {
 	if s.images != nil {
 		return s.images.irregularNames(copiesOf(claim))
@@ -229,21 +231,21 @@ func (s *Disks) CopiesOf(claim string) []string {
 // Names returns the names of all disks, or images.
 func (s *Disks) Names() []string {
 	if s.images != nil {
-		return s.images.names()
+		return s.images.objectNames()
 	}
-	return s.disks.names()
+	return s.disks.objectNames()
 }
 
-// Class returns the storage class that a claim has, or gets; "" is the cluster's default one.
+// Class returns the storage class that a claim has or will get; "" means the cluster's default class.
 func (s *Disks) Class(name string) disk.Classes {
-	if s.classes.why() != "" {
+	if s.classes.whyUnknown() != "" {
 		return disk.Classes{}
 	}
 	if name != "" {
-		return disk.Classes{Known: true, Class: s.classes.get(name)}
+		return disk.Classes{Known: true, Class: s.classes.getObject(name)}
 	}
-	var found *storagev1.StorageClass // of several, Kubernetes takes the newest, and of these the first by name
-	for _, c := range s.classes.list() {
+	var found *storagev1.StorageClass // among several, Kubernetes uses the newest, or the first by name
+	for _, c := range s.classes.listObjects() {
 		switch {
 		case c.Annotations[annotationDefaultClass] != "true":
 		case found == nil, found.CreationTimestamp.Before(&c.CreationTimestamp),
@@ -254,38 +256,37 @@ func (s *Disks) Class(name string) disk.Classes {
 	return disk.Classes{Known: true, Class: found}
 }
 
-// Learn stores what a write has returned, unless the watch has brought that or later.
+// Learn stores the result of a write, unless the watch has already delivered that version or a later version.
 func (s *Disks) Learn(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualDisk:
-		return s.disks.learn(o)
+		return s.disks.learnWrite(o)
 	case *v1.VirtualImage:
-		return s.images.learn(o)
+		return s.images.learnWrite(o)
 	case *corev1.PersistentVolumeClaim:
-		return s.claims.learn(o)
+		return s.claims.learnWrite(o)
 	case *corev1.Pod:
-		return s.pods.learn(o)
+		return s.pods.learnWrite(o)
 	}
 	return errors.New("store an object: there is no collection of its kind")
 }
 
-// Forget removes what a write has found to be gone.
+// Forget removes an object that a write has found deleted.
 func (s *Disks) Forget(object client.Object) error {
 	switch o := object.(type) {
 	case *v1.VirtualDisk:
-		return s.disks.forget(o)
+		return s.disks.forgetObject(o)
 	case *v1.VirtualImage:
-		return s.images.forget(o)
+		return s.images.forgetObject(o)
 	case *corev1.PersistentVolumeClaim:
-		return s.claims.forget(o)
+		return s.claims.forgetObject(o)
 	case *corev1.Pod:
-		return s.pods.forget(o)
+		return s.pods.forgetObject(o)
 	}
 	return errors.New("remove an object from the store: there is no collection of its kind")
 }
 
-// Listing stores a first list of everything, as a watch does. It is for tests without an API
-// server.
+// Listing stores an initial list of all objects, as a watch does. It is for tests without an API server.
 func (s *Disks) Listing(disks []*v1.VirtualDisk, claims []*corev1.PersistentVolumeClaim,
 	pods []*corev1.Pod, classes []*storagev1.StorageClass,
 ) error {
@@ -294,23 +295,24 @@ func (s *Disks) Listing(disks []*v1.VirtualDisk, claims []*corev1.PersistentVolu
 		list = append(list, c)
 	}
 	errs := []error{
-		replace(s.disks, disks), replace(s.claims, claims), replace(s.pods, pods), s.classes.Replace(list, ""),
+		replaceAll(s.disks, disks), replaceAll(s.claims, claims), replaceAll(s.pods, pods), s.classes.Replace(list, ""),
 	}
 	for _, c := range s.secrets {
-		errs = append(errs, replace(c, nil))
+		errs = append(errs, replaceAll(c, nil))
 	}
 	return errors.Join(errs...)
 }
 
-// ListingImages is Listing for images, without any of the cluster. Their Secrets and classes are those of the disks.
+// ListingImages does the same as Listing for images, with an empty list of ClusterVirtualImages. The store of
+// disks provides the Secrets and storage classes.
 func (s *Disks) ListingImages(images []*v1.VirtualImage, claims []*corev1.PersistentVolumeClaim,
 	pods []*corev1.Pod,
 ) error {
-	return errors.Join(replace(s.images, images), replace(s.claims, claims), replace(s.pods, pods),
+	return errors.Join(replaceAll(s.images, images), replaceAll(s.claims, claims), replaceAll(s.pods, pods),
 		s.ListingClusterImages())
 }
 
-// Follow keeps the disks as the API server has them, until ctx is done.
+// Follow keeps the disks in sync with the API server until ctx is done.
 func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -322,20 +324,20 @@ func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
 	app := disk.AppName
 	if s.images != nil {
 		app = disk.ImageAppName
-		follow(ctx, &running, noted, s.namespace, s.images, client.ListOptions{},
+		runReflector(ctx, &running, noted, s.namespace, s.images, client.ListOptions{},
 			&v1.VirtualImage{}, func() client.ObjectList { return &v1.VirtualImageList{} })
 		running.Go(func() {
 			followFew(ctx, from, s.cluster, &v1.ClusterVirtualImage{},
 				func() client.ObjectList { return &v1.ClusterVirtualImageList{} })
 		})
 	} else {
-		follow(ctx, &running, noted, s.namespace, s.disks, client.ListOptions{},
+		runReflector(ctx, &running, noted, s.namespace, s.disks, client.ListOptions{},
 			&v1.VirtualDisk{}, func() client.ObjectList { return &v1.VirtualDiskList{} })
 	}
 	ours := client.ListOptions{LabelSelector: labels.Set{objects.LabelName: app}.AsSelector()}
-	follow(ctx, &running, from, s.namespace, s.claims, ours,
+	runReflector(ctx, &running, from, s.namespace, s.claims, ours,
 		&corev1.PersistentVolumeClaim{}, func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} })
-	follow(ctx, &running, from, s.namespace, s.pods, ours,
+	runReflector(ctx, &running, from, s.namespace, s.pods, ours,
 		&corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} })
 	if s.shared {
 		return
@@ -346,12 +348,12 @@ func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
 	})
 	for t, c := range s.secrets {
 		some := client.ListOptions{FieldSelector: fields.OneTermEqualSelector("type", string(t))}
-		follow(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(objects.KindSecret))
+		runReflector(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(objects.KindSecret))
 	}
 }
 
-// all returns what is closed when each of the lists is there.
-func (s *Disks) all() lists {
+// allLists returns the channels that are closed when each kind has been listed.
+func (s *Disks) allLists() lists {
 	all := lists{s.claims.listed, s.pods.listed, s.classes.tried}
 	if s.images != nil {
 		all = append(all, s.images.listed, s.cluster.tried)
@@ -364,11 +366,12 @@ func (s *Disks) all() lists {
 	return all
 }
 
-// Listed returns nil if all has been listed, else why not: nothing may be decided before.
+// Listed returns nil if all objects have been listed, otherwise the reason. Callers must not decide anything
+// before.
 func (s *Disks) Listed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.all().there() {
+	if !s.allLists().areComplete() {
 		return cmp.Or(s.failure, errNotListed)
 	}
 	return nil
@@ -376,5 +379,5 @@ func (s *Disks) Listed() error {
 
 var errNotListed = errors.New("their list is not there yet")
 
-// Await waits until all has been listed, or ctx is done.
-func (s *Disks) Await(ctx context.Context) { s.all().await(ctx) }
+// Await waits until all objects have been listed, or ctx is done.
+func (s *Disks) Await(ctx context.Context) { s.allLists().awaitLists(ctx) }

@@ -9,41 +9,41 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
 	"vmop/manager/pool"
+	"vmop/manager/vm/objects"
 )
 
-// encoding says how objects of a kind are kept.
+// encoding defines how objects of a kind are stored. Optional functions are nil if they do not apply.
 type encoding[T any] struct {
-	trim   func(T) // leaves out what no reconciliation reads
+	trim   func(T) // removes the fields that no reconciliation reads
 	encode func(T) ([]byte, error)
 	decode func([]byte) (T, error)
-	// group is what objects are found by besides their name; state is what they are
-	// counted by. Nil: nothing.
+	// group returns the group that an object is found by, in addition to its name. state returns the state that
+	// objects are counted by.
 	group, state func(T) string
-	// class is the VirtualMachineClass that an object uses. Nil: none.
+	// class returns the VirtualMachineClass that an object uses.
 	class func(T) string
-	// urgency is the priority of an object in the controller's queue. Nil: it has none.
+	// urgency returns the priority of an object in the controller's queue.
 	urgency func(T) int
-	// use is what an object uses: CPUs, and RAM in MiB. Nil: nothing.
+	// use returns the resources that an object uses: CPUs, and RAM in MiB.
 	use func(T) (cpus uint16, ram uint32)
-	// ordinal is the number in the name of an object's pod. Nil: it has none.
+	// ordinal returns the number in the name of an object's pod.
 	ordinal func(T) int32
-	// permissions is who may do what with an object, as JSON. Nil: nothing.
+	// permissions returns an object's permissions as JSON.
 	permissions func(T) string
-	// data are the names of the Secrets from which a guest configures itself, and of its
-	// disks, each with a line end; of an attachment it is its disk. Nil: nothing.
+	// data returns the names of the disks of a guest and of the Secrets that the guest configures itself from,
+	// one per line. For an attachment, it returns the disk.
 	data func(T) string
-	// pooled reports whether an object is in a pool, or was made by one, or is assigned. Nil: none is.
+	// pooled reports whether an object is in a pool, was created by a pool, or is assigned.
 	pooled func(T) bool
-	// irregular reports that the name of an object doesn't follow from its group,
-	// by which it must be found nevertheless. Nil: none is.
+	// irregular reports whether an object must be found by its group although its name does not follow from the
+	// group.
 	irregular func(name, group string) bool
-	// quiet means that a new version with the same content needs no reconciliation.
+	// quiet means that a new version with the same contents requires no reconciliation.
 	quiet bool
 }
 
-// vmEncoding is how VMs are kept: as JSON, found by the ConfigMap of their types.
+// vmEncoding stores VMs as JSON, grouped by the ConfigMap of their types.
 func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 	return encoding[*v1.VirtualMachine]{
 		trim:   trimVM,
@@ -70,7 +70,7 @@ func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 	}
 }
 
-// operationEncoding is how operations are kept: as JSON, found by the VM that they name.
+// operationEncoding stores operations as JSON, grouped by the VM that they name.
 func operationEncoding(namespace string) encoding[*v1.VirtualMachineOperation] {
 	return encoding[*v1.VirtualMachineOperation]{
 		trim:   trimOperation,
@@ -86,7 +86,7 @@ func operationEncoding(namespace string) encoding[*v1.VirtualMachineOperation] {
 	}
 }
 
-// useOf returns what the guest of a VM has, as its runner reports it.
+// useOf returns the resources of a VM's guest, as reported by its runner.
 func useOf(vm *v1.VirtualMachine) (cpus uint16, ram uint32) {
 	size, err := resource.ParseQuantity(vm.Status.RAM)
 	if err == nil {
@@ -95,17 +95,17 @@ func useOf(vm *v1.VirtualMachine) (cpus uint16, ram uint32) {
 	return uint16(min(max(vm.Status.CPUs, 0), math.MaxUint16)), ram
 }
 
-// permissionsOf returns the permissions of a VM as JSON; "" if there are none.
+// permissionsOf returns the permissions of a VM as JSON, or "".
 func permissionsOf(vm *v1.VirtualMachine) string {
 	if len(vm.Spec.Permissions) == 0 {
 		return ""
 	}
-	text, _ := json.Marshal(vm.Spec.Permissions) // strings, of which all can be encoded
+	text, _ := json.Marshal(vm.Spec.Permissions) // cannot fail: the fields are strings
 	return string(text)
 }
 
-// dataOf returns the names of the Secrets from which the guest of a VM configures itself, and its
-// disks, each with its kind and a /, which no name has.
+// dataOf returns the names of the Secrets that a VM's guest configures itself from, and of the VM's disks. A
+// disk's name follows its kind and a slash, which Secret names can't contain.
 func dataOf(vm *v1.VirtualMachine) (names string) {
 	for _, secret := range objects.DataSecrets(vm) {
 		names += secret.Name + "\n"
@@ -116,14 +116,14 @@ func dataOf(vm *v1.VirtualMachine) (names string) {
 	return names
 }
 
-// dataEncoding is how Secrets are kept from which guests configure themselves.
+// dataEncoding stores Secrets that guests configure themselves from.
 func dataEncoding(namespace string) encoding[*objects.Metadata] {
 	e := metadataEncoding(objects.KindSecret, namespace)
 	e.group, e.irregular = nil, nil
 	return e
 }
 
-// podEncoding is how pods are kept, found by the VM that their label names.
+// podEncoding groups pods by the VM in their label.
 func podEncoding(namespace string) encoding[*corev1.Pod] {
 	return encoding[*corev1.Pod]{
 		trim:   trimPod,
@@ -140,8 +140,7 @@ func podEncoding(namespace string) encoding[*corev1.Pod] {
 	}
 }
 
-// metadataEncoding is how the other objects are kept, of which only the metadata is
-// known.
+// metadataEncoding stores the metadata of objects of the remaining kinds.
 func metadataEncoding(k objects.Kind, namespace string) encoding[*objects.Metadata] {
 	e := encoding[*objects.Metadata]{
 		encode: (*objects.Metadata).Marshal,

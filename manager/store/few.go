@@ -17,21 +17,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// few has the objects of a kind of the whole cluster, of which there are few, so they are kept
-// as they are. The manager works without them, where it may not see them, or where their kind
-// is not installed. It is the store of a Reflector.
+// few stores the objects of a kind with few objects, uncompressed. The manager works without them if it lacks the
+// permission to see them, or if their kind is not installed. few is the store of a Reflector.
 type few[T client.Object] struct {
-	trim func(T) // leaves out what is not read
-	// changed is called with what has changed, and what it was: nil is a new one, or one
-	// that is gone.
+	trim func(T) // removes the fields that are never read
+	// changed is called with the previous and the current state of a changed object. was is nil for a new object,
+	// is for a deleted object.
 	changed func(was, is T)
-	// listed is called when the objects are known after they were not.
+	// listed is called when the objects become known.
 	listed func()
 
-	mu          sync.RWMutex // of what follows
+	mu          sync.RWMutex // guards the following fields
 	all         map[string]T
-	unavailable string        // why they are not known; "" if they are
-	tried       chan struct{} // closed after the first list, or attempt
+	unavailable string        // reason why they are not known, or ""
+	tried       chan struct{} // closed after the first list or attempt
 	once        sync.Once
 }
 
@@ -42,8 +41,8 @@ func newFew[T client.Object](trim func(T), changed func(was, is T), listed func(
 	}
 }
 
-// put replaces objects by their names; nil takes one away.
-func (f *few[T]) put(objects map[string]*T) {
+// putObjects replaces objects by name; nil removes an object.
+func (f *few[T]) putObjects(objects map[string]*T) {
 	was := map[string]T{}
 	f.mu.Lock()
 	for name, object := range objects {
@@ -69,7 +68,7 @@ func (f *few[T]) Add(object any) error {
 		return fmt.Errorf("store an object: unexpected type %T", object)
 	}
 	f.trim(o)
-	f.put(map[string]*T{o.GetName(): &o})
+	f.putObjects(map[string]*T{o.GetName(): &o})
 	return nil
 }
 
@@ -82,14 +81,14 @@ func (f *few[T]) Delete(object any) error {
 	if !ok {
 		return fmt.Errorf("remove an object from the store: unexpected type %T", object)
 	}
-	f.put(map[string]*T{o.GetName(): nil})
+	f.putObjects(map[string]*T{o.GetName(): nil})
 	return nil
 }
 
 // Replace implements cache.ReflectorStore.
 func (f *few[T]) Replace(list []any, _ string) error {
 	changes := map[string]*T{}
-	for _, o := range f.list() {
+	for _, o := range f.listObjects() {
 		changes[o.GetName()] = nil
 	}
 	for _, object := range list {
@@ -100,8 +99,8 @@ func (f *few[T]) Replace(list []any, _ string) error {
 		f.trim(o)
 		changes[o.GetName()] = &o
 	}
-	f.put(changes)
-	if f.known("") {
+	f.putObjects(changes)
+	if f.setUnknown("") {
 		f.listed()
 	}
 	return nil
@@ -110,8 +109,8 @@ func (f *few[T]) Replace(list []any, _ string) error {
 // Resync implements cache.ReflectorStore.
 func (f *few[T]) Resync() error { return nil }
 
-// known sets why the objects are not known; "" if they are. It reports whether that is new.
-func (f *few[T]) known(why string) bool {
+// setUnknown sets the reason why the objects are not known; "" if they are. It reports whether that has changed.
+func (f *few[T]) setUnknown(why string) bool {
 	f.mu.Lock()
 	changed := f.unavailable != why
 	f.unavailable = why
@@ -120,42 +119,42 @@ func (f *few[T]) known(why string) bool {
 	return changed
 }
 
-// get returns an object, which must not be changed; nil if there is none.
-func (f *few[T]) get(name string) T {
+// getObject returns an object, or nil if it does not exist. Callers must not change it.
+func (f *few[T]) getObject(name string) T {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.all[name]
 }
 
-// list returns all objects, which must not be changed.
-func (f *few[T]) list() []T {
+// listObjects returns all objects. Callers must not change them.
+func (f *few[T]) listObjects() []T {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return slices.Collect(maps.Values(f.all))
 }
 
-// why returns why the objects are not known; "" if they are.
-func (f *few[T]) why() string {
+// whyUnknown returns the reason why the objects are not known, or "".
+func (f *few[T]) whyUnknown() string {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.unavailable
 }
 
-// retryTime is when the manager tries again to list what it may not, or what isn't there: a
-// right or a definition may be added while it runs.
+// retryTime is the interval between attempts to list objects that are forbidden or have no definition. An
+// administrator may add the right or the definition while the manager runs.
 const retryTime = 15 * time.Second
 
-// followFew keeps objects as the API server has them, until ctx is done.
+// followFew keeps objects in sync with the API server until ctx is done.
 func followFew[T client.Object](ctx context.Context, from client.WithWatch, f *few[T], example T,
 	list func() client.ObjectList, in ...client.ListOption,
 ) {
 	for ctx.Err() == nil {
 		err := from.List(ctx, list(), append(in, client.Limit(1))...)
-		why := refusal(err)
-		if err == nil || why == "" { // of a server that is away, the Reflector tries again
+		why := listErrorHint(err)
+		if err == nil || why == "" { // the Reflector retries if the server is unavailable
 			break
 		}
-		f.known(why)
+		f.setUnknown(why)
 		select {
 		case <-ctx.Done():
 		case <-time.After(retryTime):
@@ -173,9 +172,9 @@ func followFew[T client.Object](ctx context.Context, from client.WithWatch, f *f
 	}, example, f, cache.ReflectorOptions{Name: "manager"}).RunWithContext(ctx)
 }
 
-// refusal says what to do where objects can't be listed as the cluster is; "" for another
-// error, or none.
-func refusal(err error) string {
+// listErrorHint returns the reason why the cluster's configuration prevents listing objects, and a remedy; "" for other
+// errors or nil.
+func listErrorHint(err error) string {
 	switch {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return "the API server doesn't know them (" + err.Error() + "): apply their definition in deploy/crds"

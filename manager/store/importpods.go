@@ -6,15 +6,15 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
-// importPodEncoding is how the pods are kept that import, each found by its disk.
+// importPodEncoding groups the pods that import by their disk.
 func importPodEncoding(namespace string) encoding[*corev1.Pod] {
 	e := podEncoding(namespace)
 	e.trim = func(pod *corev1.Pod) {
 		owners, gates, conditions := pod.OwnerReferences, pod.Spec.SchedulingGates, pod.Status.Conditions
-		kept := entries(pod.Annotations, []string{disk.AnnotationKey})
+		kept := entriesOf(pod.Annotations, []string{disk.AnnotationKey})
 		trimPod(pod)
 		pod.Labels, pod.Annotations = nil, kept
 		pod.OwnerReferences, pod.Spec.SchedulingGates, pod.Status.Conditions = owners, gates, nil
@@ -30,37 +30,37 @@ func importPodEncoding(namespace string) encoding[*corev1.Pod] {
 	return e
 }
 
-// Pod returns the pod that imports the data of a disk, as far as it is kept; nil if there is none.
+// Pod returns the trimmed pod that imports the data of a disk, or nil if it does not exist.
 func (s *Disks) Pod(of string) (*corev1.Pod, error) {
 	if s.images != nil {
-		return s.pods.get(disk.ImagePodName(of))
+		return s.pods.getObject(disk.ImagePodName(of))
 	}
-	return s.pods.get(disk.PodName(of))
+	return s.pods.getObject(disk.PodName(of))
 }
 
-// Exporter returns the pod that exports a disk to a user, as far as it is kept; nil if there is none.
+// Exporter returns the trimmed pod that exports a disk to a user, or nil if it does not exist.
 func (s *Disks) Exporter(of string) (*corev1.Pod, error) {
 	if s.images != nil {
-		return s.pods.get(disk.ImageExporterName(of))
+		return s.pods.getObject(disk.ImageExporterName(of))
 	}
-	return s.pods.get(disk.ExporterName(of))
+	return s.pods.getObject(disk.ExporterName(of))
 }
 
-// SecretVersion returns the version of a Secret for a source, "" if there is none of that type, and the servers to
-// which it may be sent.
+// SecretVersion returns the version of a source's Secret, or "" if no Secret of that type exists, and the servers
+// that may receive the Secret.
 func (s *Disks) SecretVersion(of corev1.SecretType, name string) (version, hosts string, err error) {
 	c := s.secrets[of]
 	if c == nil {
 		return "", "", nil
 	}
-	secret, err := c.get(name)
+	secret, err := c.getObject(name)
 	if err != nil || secret == nil {
 		return "", "", err
 	}
 	return string(secret.UID) + "/" + secret.ResourceVersion, secret.Annotations[v1.AnnotationHosts], nil
 }
 
-// newSourceSecrets returns the collections of Secrets that sources name, of which the metadata is known.
+// newSourceSecrets returns collections of the metadata of Secrets that sources name.
 func newSourceSecrets(namespace string, by *compressor, changed func(),
 ) map[corev1.SecretType]*collection[*objects.Metadata] {
 	all := map[corev1.SecretType]*collection[*objects.Metadata]{}

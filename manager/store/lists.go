@@ -2,11 +2,11 @@ package store
 
 import "context"
 
-// lists are channels, each of which is closed when a list is there.
+// lists are channels, each of which is closed once its kind has been listed.
 type lists []<-chan struct{}
 
-// there reports whether all lists are.
-func (l lists) there() bool {
+// areComplete reports whether all kinds have been listed.
+func (l lists) areComplete() bool {
 	for _, listed := range l {
 		select {
 		case <-listed:
@@ -17,8 +17,8 @@ func (l lists) there() bool {
 	return true
 }
 
-// await waits until all lists are there, or ctx is done.
-func (l lists) await(ctx context.Context) {
+// awaitLists waits until all kinds have been listed, or ctx is done.
+func (l lists) awaitLists(ctx context.Context) {
 	for _, listed := range l {
 		select {
 		case <-listed:

@@ -6,32 +6,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
 	"vmop/manager/snapshot"
+	"vmop/manager/vm/objects"
 )
 
-// MachineSnapshots has the snapshots of the VMs of one namespace, and their VolumeSnapshots. A manager
-// works without either. Its methods may be called by several goroutines.
+// MachineSnapshots stores the snapshots of the VMs of one namespace, and their VolumeSnapshots. A manager works
+// without either kind. It is safe for concurrent use.
 type MachineSnapshots struct {
 	snapshotBook[*v1.VirtualMachineSnapshot]
 }
 
-// NewMachineSnapshots returns one that is empty. changed is called for each snapshot that is new, has
-// changed or is gone, or whose VolumeSnapshots have; all is called when one kind is known that wasn't.
+// NewMachineSnapshots returns an empty store. It calls changed when a snapshot, or one of its VolumeSnapshots, is
+// created, changed or deleted. It calls all when one of the two kinds becomes known.
 func NewMachineSnapshots(namespace string, changed func(name string), all func()) *MachineSnapshots {
 	of := func(s *v1.VirtualMachineSnapshot) string { return s.Spec.VirtualMachineName }
 	return &MachineSnapshots{newSnapshotBook(namespace, snapshot.MachineAppName, of, changed, all)}
 }
 
-// Snapshot returns a snapshot; nil if there is none of that name.
+// Snapshot returns a snapshot, or nil if it does not exist.
 func (s *MachineSnapshots) Snapshot(name string) *v1.VirtualMachineSnapshot {
-	return s.snapshots.get(name).DeepCopy()
+	return s.snapshots.getObject(name).DeepCopy()
 }
 
-// Volumes returns the VolumeSnapshots with the labels of a snapshot of a name, by their names.
+// Volumes returns the VolumeSnapshots labelled with a snapshot's name, by their own names.
 func (s *MachineSnapshots) Volumes(of string) map[string]*snapshot.Volume {
 	all := map[string]*snapshot.Volume{}
-	for _, v := range s.volumes.list() {
+	for _, v := range s.volumes.listObjects() {
 		if v.GetLabels()[objects.LabelInstance] == of {
 			all[v.GetName()] = snapshot.VolumeOf(v)
 		}
@@ -39,8 +39,8 @@ func (s *MachineSnapshots) Volumes(of string) map[string]*snapshot.Volume {
 	return all
 }
 
-// Follow keeps them as the API server has them, until ctx is done.
+// Follow keeps the snapshots in sync with the API server until ctx is done.
 func (s *MachineSnapshots) Follow(ctx context.Context, from client.WithWatch) {
-	s.follow(ctx, from, &v1.VirtualMachineSnapshot{},
+	s.followSnapshots(ctx, from, &v1.VirtualMachineSnapshot{},
 		func() client.ObjectList { return &v1.VirtualMachineSnapshotList{} })
 }

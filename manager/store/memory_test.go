@@ -13,8 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/class"
-	"vmop/manager/objects"
+	"vmop/manager/vm/class"
+	"vmop/manager/vm/objects"
+	"vmop/test/tier"
 )
 
 // found returns what the API server has of a VM that runs, as it is decoded: the VM,
@@ -90,6 +91,7 @@ func live() uint64 {
 // Many VMs fit into little memory: what the store holds of one is bounded, and what it holds more of one
 // with a class and an address.
 func TestStoreIsSmall(t *testing.T) { // alone: it measures the heap
+	tier.Deep(t)
 	const vms = 2000
 	found(t, 0) // what decoders keep
 	plain := sizes(t, vms, false)

@@ -13,8 +13,8 @@ import (
 	"vmop/manager/pool"
 )
 
-// Pools has the pools of one namespace, and the VMs that are in any. A manager works without pools. Its methods
-// may be called by several goroutines.
+// Pools stores the pools of one namespace, and the VMs that are in a pool. A manager works without pools. It is
+// safe for concurrent use.
 type Pools struct {
 	namespace string
 	vms       *Store
@@ -22,31 +22,31 @@ type Pools struct {
 	shown     []func(vms ...string)
 	wake      chan struct{}
 
-	mu      sync.Mutex // of what follows
+	mu      sync.Mutex // guards the following fields
 	members map[string]pool.Member
 }
 
-// newPools returns one that is empty, of the VMs in a store.
+// newPools returns an empty store, for the VMs of a Store.
 func newPools(namespace string, vms *Store) *Pools {
 	s := &Pools{namespace: namespace, vms: vms, wake: make(chan struct{}, 1), members: map[string]pool.Member{}}
 	changed := func(was, is *v1.VmPool) {
-		var given []string // who is logged in to them, and may do what, depends on the pool
+		var given []string // the pool determines their logged-in users and permissions
 		if was == nil || is == nil || was.Generation != is.Generation {
-			given = s.givenBy(present(was, is).Name)
-			vms.enqueue(given...)
+			given = s.givenBy(presentOf(was, is).Name)
+			vms.enqueueVMs(given...)
 		}
-		s.signal(given...)
+		s.wakeVMs(given...)
 	}
-	s.pools = newFew(func(p *v1.VmPool) { p.ManagedFields = nil }, changed, func() { s.signal() })
+	s.pools = newFew(func(p *v1.VmPool) { p.ManagedFields = nil }, changed, func() { s.wakeVMs() })
 	vms.OnChange(s.vmChanged)
 	return s
 }
 
-// OnChange makes it call what shows pools when one of them, or a VM in one, has changed, with the names of the VMs
-// of which another thing is to be shown by that. It must return at once, and OnChange be called before Follow.
+// OnChange registers show, which is called when a pool or a VM in a pool has changed, with the names of the VMs
+// that must be shown again. show must return quickly. OnChange must be called before Follow.
 func (s *Pools) OnChange(show func(vms ...string)) { s.shown = append(s.shown, show) }
 
-// givenBy returns the names of the VMs that users have from a pool.
+// givenBy returns the names of the VMs that are assigned to users from a pool.
 func (s *Pools) givenBy(pool string) (vms []string) {
 	for _, m := range s.Members() {
 		if m.Assignment != nil && m.Assignment.Pool == pool {
@@ -56,7 +56,7 @@ func (s *Pools) givenBy(pool string) (vms []string) {
 	return vms
 }
 
-func (s *Pools) signal(vms ...string) {
+func (s *Pools) wakeVMs(vms ...string) {
 	for _, show := range s.shown {
 		show(vms...)
 	}
@@ -66,10 +66,10 @@ func (s *Pools) signal(vms ...string) {
 	}
 }
 
-// Changed receives after changes, of several at least once.
+// Changed returns a channel that receives after changes. Several changes may send only one value.
 func (s *Pools) Changed() <-chan struct{} { return s.wake }
 
-// vmChanged looks at a VM again.
+// vmChanged updates the membership of a VM.
 func (s *Pools) vmChanged(name string) {
 	s.mu.Lock()
 	_, was := s.members[name]
@@ -77,29 +77,29 @@ func (s *Pools) vmChanged(name string) {
 		s.mu.Unlock()
 		return
 	}
-	vm, err := s.vms.VM(name) // what it has become since the call is as good
+	vm, err := s.vms.VM(name) // may be newer than the reported change, which does no harm
 	switch {
-	case err != nil: // of a VM that can't be read, what is known stays
+	case err != nil: // keep the known state if the VM can't be read
 	case vm == nil || !pool.Concerns(vm):
 		delete(s.members, name)
 	default:
 		s.members[name] = pool.MemberOf(vm)
 	}
 	s.mu.Unlock()
-	s.signal()
+	s.wakeVMs()
 }
 
-// Pool returns a pool, which must not be changed; nil if there is none of that name.
-func (s *Pools) Pool(name string) *v1.VmPool { return s.pools.get(name) }
+// Pool returns a pool, or nil if it does not exist. Callers must not change it.
+func (s *Pools) Pool(name string) *v1.VmPool { return s.pools.getObject(name) }
 
-// All returns the pools, which must not be changed, sorted by their names.
+// All returns the pools, sorted by name. Callers must not change them.
 func (s *Pools) All() []*v1.VmPool {
-	all := s.pools.list()
+	all := s.pools.listObjects()
 	slices.SortFunc(all, func(a, b *v1.VmPool) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Members returns the VMs that are in pools or are assigned, sorted by their names.
+// Members returns the VMs that are in pools or are assigned, sorted by name.
 func (s *Pools) Members() []pool.Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,18 +111,18 @@ func (s *Pools) Members() []pool.Member {
 	return all
 }
 
-// Assignment returns who has a VM; nil if no one has.
+// Assignment returns the assignment of a VM, or nil if the VM is not assigned.
 func (s *Pools) Assignment(vm string) *v1.Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.members[vm].Assignment
 }
 
-// Unavailable says why pools are not known; "" if they are.
-func (s *Pools) Unavailable() string { return s.pools.why() }
+// Unavailable returns the reason why pools are not known, or "".
+func (s *Pools) Unavailable() string { return s.pools.whyUnknown() }
 
-// follow keeps the pools as the API server has them, until ctx is done.
-func (s *Pools) follow(ctx context.Context, from client.WithWatch) {
+// followPools keeps the pools in sync with the API server until ctx is done.
+func (s *Pools) followPools(ctx context.Context, from client.WithWatch) {
 	followFew(ctx, from, s.pools, &v1.VmPool{}, func() client.ObjectList { return &v1.VmPoolList{} },
 		client.InNamespace(s.namespace))
 }

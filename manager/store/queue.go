@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Queue is the controller's queue of VMs to be reconciled.
+// Queue is the controller's queue of VMs that need a reconciliation.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// enqueuer puts VMs in the controller's queue. A manager that stands by has no queue,
-// and drops them: when it becomes the leader, it begins with all VMs.
+// enqueuer adds VMs to the controller's queue. A standby manager has no queue and drops VMs. When it becomes the
+// leader, it starts with all VMs.
 type enqueuer struct {
 	namespace string
 	urgency   func(vm string) int
@@ -23,14 +23,14 @@ type enqueuer struct {
 	queue     priorityqueue.PriorityQueue[reconcile.Request]
 }
 
-// add enqueues VMs of which something has changed.
-func (e *enqueuer) add(vms ...string) { e.enqueue(0, vms) }
+// addVMs enqueues VMs that have changed.
+func (e *enqueuer) addVMs(vms ...string) { e.enqueueVMs(0, vms) }
 
-// addLast enqueues VMs behind those that change meanwhile.
-func (e *enqueuer) addLast(vms ...string) { e.enqueue(calm, vms) }
+// addLast enqueues VMs behind VMs that have changed.
+func (e *enqueuer) addLast(vms ...string) { e.enqueueVMs(calm, vms) }
 
-// enqueue enqueues VMs, each by its urgency and more.
-func (e *enqueuer) enqueue(more int, vms []string) {
+// enqueueVMs enqueues VMs with the priority urgency plus more.
+func (e *enqueuer) enqueueVMs(more int, vms []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.queue == nil {
@@ -38,34 +38,34 @@ func (e *enqueuer) enqueue(more int, vms []string) {
 	}
 	for _, vm := range vms {
 		priority := more + e.urgency(vm)
-		e.queue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, e.request(vm))
+		e.queue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, e.requestFor(vm))
 	}
 }
 
-func (e *enqueuer) request(vm string) reconcile.Request {
+func (e *enqueuer) requestFor(vm string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: e.namespace, Name: vm}}
 }
 
-// open sets the queue, and begins with all VMs.
-func (e *enqueuer) open(to priorityqueue.PriorityQueue[reconcile.Request], all func() []string) {
+// openQueue sets the queue and enqueues all VMs.
+func (e *enqueuer) openQueue(to priorityqueue.PriorityQueue[reconcile.Request], all func() []string) {
 	e.mu.Lock()
 	e.queue = to
 	e.mu.Unlock()
 	e.addLast(all()...)
 }
 
-// Start implements source.Source: the controller calls it when it leads.
+// Start implements source.Source. The controller calls it when the manager becomes the leader.
 func (s *Store) Start(_ context.Context, to Queue) error {
 	queue, ok := to.(priorityqueue.PriorityQueue[reconcile.Request])
 	if !ok {
 		return fmt.Errorf("start the store: the controller's queue is a %T, without priorities", to)
 	}
-	s.enqueuer.open(queue, s.concerned)
+	s.enqueuer.openQueue(queue, s.namesToReconcile)
 	return nil
 }
 
 // WaitForSync implements source.SyncingSource.
 func (s *Store) WaitForSync(ctx context.Context) error { return s.Await(ctx) }
 
-// EnqueueAll enqueues all VMs, behind those that change meanwhile.
-func (s *Store) EnqueueAll() { s.enqueuer.addLast(s.concerned()...) }
+// EnqueueAll enqueues all VMs, behind VMs that have changed.
+func (s *Store) EnqueueAll() { s.enqueuer.addLast(s.namesToReconcile()...) }

@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"vmop/manager/objects"
 	"vmop/manager/snapshot"
+	"vmop/manager/vm/objects"
 )
 
-// snapshotBook has the snapshots of one kind in one namespace, and their VolumeSnapshots.
+// snapshotBook stores the snapshots of one kind in one namespace, and their VolumeSnapshots.
 type snapshotBook[T interface {
 	comparable
 	client.Object
@@ -20,35 +20,35 @@ type snapshotBook[T interface {
 
 	namespace string
 	app       string         // label of the VolumeSnapshots
-	of        func(T) string // the name of the disk or the VM
+	of        func(T) string // returns the name of the disk or the VM
 	snapshots *few[T]
 	volumes   *few[*unstructured.Unstructured]
 }
 
-// newSnapshotBook returns one that is empty. changed is called for each snapshot that is new, has
-// changed or is gone, or whose VolumeSnapshots have; all is called when one kind is known that wasn't.
+// newSnapshotBook returns an empty book. It calls changed when a snapshot, or one of its VolumeSnapshots, is
+// created, changed or deleted. It calls all when one of the two kinds becomes known.
 func newSnapshotBook[T interface {
 	comparable
 	client.Object
 }](namespace, app string, of func(T) string, changed func(name string), all func()) snapshotBook[T] {
 	n := &notice{}
-	show := n.after(func(string) {})
+	show := n.thenNotify(func(string) {})
 	return snapshotBook[T]{
 		notice: n, namespace: namespace, app: app, of: of,
 		snapshots: newFew(func(s T) { s.SetManagedFields(nil) },
 			func(was, is T) {
-				changed(present(was, is).GetName())
-				show(of(present(was, is)))
+				changed(presentOf(was, is).GetName())
+				show(of(presentOf(was, is)))
 			}, all),
 		volumes: newFew(func(v *unstructured.Unstructured) { v.SetManagedFields(nil) },
 			func(was, is *unstructured.Unstructured) {
-				changed(present(was, is).GetLabels()[objects.LabelInstance])
+				changed(presentOf(was, is).GetLabels()[objects.LabelInstance])
 			}, all),
 	}
 }
 
-// present returns what there is, or what there was if it is gone.
-func present[T comparable](was, is T) T {
+// presentOf returns the current object, or the previous object if it was deleted.
+func presentOf[T comparable](was, is T) T {
 	var none T
 	if is == none {
 		return was
@@ -58,7 +58,7 @@ func present[T comparable](was, is T) T {
 
 // Names returns the names of all snapshots.
 func (s *snapshotBook[T]) Names() (names []string) {
-	for _, one := range s.snapshots.list() {
+	for _, one := range s.snapshots.listObjects() {
 		names = append(names, one.GetName())
 	}
 	return names
@@ -66,7 +66,7 @@ func (s *snapshotBook[T]) Names() (names []string) {
 
 // Of returns the names of the snapshots of a disk or a VM.
 func (s *snapshotBook[T]) Of(subject string) (names []string) {
-	for _, one := range s.snapshots.list() {
+	for _, one := range s.snapshots.listObjects() {
 		if s.of(one) == subject {
 			names = append(names, one.GetName())
 		}
@@ -74,13 +74,13 @@ func (s *snapshotBook[T]) Of(subject string) (names []string) {
 	return names
 }
 
-// Unavailable returns why snapshots are not known, and why VolumeSnapshots are not; "" if they are.
+// Unavailable returns the reasons why snapshots and VolumeSnapshots are not known; "" if they are.
 func (s *snapshotBook[T]) Unavailable() (snapshots, volumes string) {
-	return s.snapshots.why(), s.volumes.why()
+	return s.snapshots.whyUnknown(), s.volumes.whyUnknown()
 }
 
-// follow keeps them as the API server has them, until ctx is done.
-func (s *snapshotBook[T]) follow(
+// followSnapshots keeps the snapshots in sync with the API server until ctx is done.
+func (s *snapshotBook[T]) followSnapshots(
 	ctx context.Context, from client.WithWatch, example T, list func() client.ObjectList,
 ) {
 	var running sync.WaitGroup

@@ -20,19 +20,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
-// A Store has the objects of one namespace. It is filled by Follow, and is a source of
-// the controller, in whose queue it puts the VMs that a change concerns. Its methods may
-// be called by several goroutines.
+// Store holds the objects of one namespace. Follow fills it. It is a source of the controller, and enqueues the
+// VMs that a change concerns. It is safe for concurrent use.
 type Store struct {
 	namespace string
 	vms       *collection[*v1.VirtualMachine]
 	pods      *collection[*corev1.Pod]
 	ops       *collection[*v1.VirtualMachineOperation]
 	others    [objects.Kinds]*collection[*objects.Metadata]
-	data      map[corev1.SecretType]*collection[*objects.Metadata] // from which guests configure themselves
+	data      map[corev1.SecretType]*collection[*objects.Metadata] // that guests configure themselves from
 	classes   *few[*v1.VirtualMachineClass]
 	nodes     *few[*corev1.Node]
 	pools     *Pools
@@ -41,52 +40,52 @@ type Store struct {
 	uses      chan struct{} // see ClassesChanged
 }
 
-// New returns a store that is empty. configured returns the name of the ConfigMap with
-// the types of VMs that name none.
+// New returns an empty store. configured returns the name of the ConfigMap with the types for VMs that name no
+// ConfigMap.
 func New(namespace string, configured func() string) *Store {
 	s, by := &Store{namespace: namespace, uses: make(chan struct{}, 1)}, newCompressor()
 	s.classes = newFew(trimClass, s.classChanged, func() { s.EnqueueAll() })
 	s.nodes = newFew(trimNode, func(was, is *corev1.Node) {
-		s.signal()
-		if drains(was) != drains(is) {
+		s.wakeAll()
+		if isDrained(was) != isDrained(is) {
 			s.EnqueueAll()
 		}
 	}, func() {
-		s.signal()
-		if slices.ContainsFunc(s.nodes.list(), drains) {
+		s.wakeAll()
+		if slices.ContainsFunc(s.nodes.listObjects(), isDrained) {
 			s.EnqueueAll()
 		}
 	})
 	s.enqueuer = &enqueuer{namespace: namespace, urgency: func(vm string) int { return s.vms.urgencyOf(vm) }}
 	s.vms = newCollection(vmEncoding(namespace), by, func(name string, r record) {
-		s.enqueuer.add(name)
-		s.show(name)
-		if r.in().class != "" {
-			s.signal()
+		s.enqueuer.addVMs(name)
+		s.showChange(name)
+		if r.commonOf().class != "" {
+			s.wakeAll()
 		}
 	})
 	s.pods = newCollection(podEncoding(namespace), by, func(_ string, r record) {
-		s.enqueue(r.group)
-		s.show(r.group)
+		s.enqueueVMs(r.group)
+		s.showChange(r.group)
 	})
 	s.ops = newCollection(operationEncoding(namespace), by, func(_ string, r record) {
-		s.enqueuer.add(r.group) // also if there is no VM of that name
-		s.show(r.group)
+		s.enqueuer.addVMs(r.group) // even if the VM does not exist
+		s.showChange(r.group)
 	})
 	for k := range objects.Kinds {
-		// The VM of that name owns it, or wants to, and it is in the way.
-		changed := func(name string, _ record) { s.enqueue(name) }
+		// The VM of that name owns the object, or wants to own it while the object is in the way.
+		changed := func(name string, _ record) { s.enqueueVMs(name) }
 		switch k {
 		case objects.KindSecret, objects.KindClaim:
-			changed = func(_ string, r record) { s.enqueue(r.group) }
+			changed = func(_ string, r record) { s.enqueueVMs(r.group) }
 		case objects.KindConfigMap:
 			changed = func(name string, _ record) {
-				s.enqueue(name)
+				s.enqueueVMs(name)
 				if vm, is := objects.UserOfTypeImage(name); is {
-					s.enqueue(vm)
+					s.enqueueVMs(vm)
 				}
-				s.enqueue(s.usersOfTypes(name, configured())...)
-				s.enqueue(s.usersOfClassTypes(name)...)
+				s.enqueueVMs(s.usersOfTypes(name, configured())...)
+				s.enqueueVMs(s.usersOfClassTypes(name)...)
 			}
 		}
 		s.others[k] = newCollection(metadataEncoding(k, namespace), by, changed)
@@ -94,63 +93,63 @@ func New(namespace string, configured func() string) *Store {
 	s.data = map[corev1.SecretType]*collection[*objects.Metadata]{}
 	for _, t := range []corev1.SecretType{v1.SecretTypeCloudInit, v1.SecretTypeSysprep} {
 		s.data[t] = newCollection(dataEncoding(namespace), by, func(name string, _ record) {
-			s.enqueue(s.usersOfData(name)...)
+			s.enqueueVMs(s.usersOfData(name)...)
 		})
 	}
 	s.pools = newPools(namespace, s)
 	return s
 }
 
-// Pools returns the pools, and the VMs in them.
+// Pools returns the store of pools and of the VMs in them.
 func (s *Store) Pools() *Pools { return s.pools }
 
-// LogsIn reports whether a pool logs in the users to whom it assigns VMs.
+// LogsIn reports whether a pool logs in the users that it assigns VMs to.
 func (s *Store) LogsIn(pool string) bool {
 	p := s.pools.Pool(pool)
 	return p != nil && p.Spec.LoginOnAssignment
 }
 
-// OnChange makes the store call what shows VMs with the name of each of which the VM, its pod
-// or an operation has changed, or is gone. It must return at once, and OnChange be called before Follow.
+// OnChange registers show, which is called with the name of each VM whenever the VM, its pod or one of its
+// operations is created, changed or deleted. show must return quickly. OnChange must be called before Follow.
 func (s *Store) OnChange(show func(vm string)) { s.shown = append(s.shown, show) }
 
-func (s *Store) show(vm string) {
+func (s *Store) showChange(vm string) {
 	for _, show := range s.shown {
 		show(vm)
 	}
 }
 
 // Names returns the names of all VMs.
-func (s *Store) Names() []string { return s.vms.names() }
+func (s *Store) Names() []string { return s.vms.objectNames() }
 
-// Used returns what all guests have: CPUs, and RAM in bytes.
+// Used returns the resources of all guests together: CPUs, and RAM in bytes.
 func (s *Store) Used() (cpus, ram int64) {
-	cpus, ram = s.vms.sum()
+	cpus, ram = s.vms.sumSizes()
 	return cpus, ram << 20
 }
 
-// An Outline is what is known of a VM without decoding it.
+// Outline contains the facts about a VM that are available without decoding it.
 type Outline struct {
 	Name  string
 	Phase v1.Phase
-	// CPUs and RAM in bytes are what the guest has.
+	// CPUs and RAM, in bytes, of the guest.
 	CPUs, RAM int64
 }
 
-// Outlines returns those of all VMs, sorted by their names.
+// Outlines returns the outlines of all VMs, sorted by name.
 func (s *Store) Outlines() []Outline {
 	var all []Outline
-	s.vms.each(func(name string, r record) {
-		all = append(all, Outline{name, v1.Phase(r.in().state), int64(r.cpus), int64(r.ram) << 20})
+	s.vms.eachRecord(func(name string, r record) {
+		all = append(all, Outline{name, v1.Phase(r.commonOf().state), int64(r.cpus), int64(r.ram) << 20})
 	})
 	slices.SortFunc(all, func(a, b Outline) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Permissions returns a VM's, without decoding the VM.
+// Permissions returns a VM's permissions without decoding the VM.
 func (s *Store) Permissions(name string) (list []v1.Permission, err error) {
 	s.vms.mu.RLock()
-	text := s.vms.records[name].in().permissions
+	text := s.vms.records[name].commonOf().permissions
 	s.vms.mu.RUnlock()
 	if text == "" {
 		return nil, nil
@@ -161,46 +160,45 @@ func (s *Store) Permissions(name string) (list []v1.Permission, err error) {
 	return list, nil
 }
 
-// Pooled reports whether a VM is in a pool, or was made by one, or is assigned, without decoding the VM.
+// Pooled reports whether a VM is in a pool, was created by a pool, or is assigned. It does not decode the VM.
 func (s *Store) Pooled(name string) bool {
 	s.vms.mu.RLock()
 	defer s.vms.mu.RUnlock()
-	return s.vms.records[name].in().pooled
+	return s.vms.records[name].commonOf().pooled
 }
 
-// LearnVM stores what a write of a VM has returned.
-func (s *Store) LearnVM(vm *v1.VirtualMachine) error { return s.vms.learn(vm) }
+// LearnVM stores a VM that a write has returned.
+func (s *Store) LearnVM(vm *v1.VirtualMachine) error { return s.vms.learnWrite(vm) }
 
-// VM returns a VM; nil if there is none of that name.
-func (s *Store) VM(name string) (*v1.VirtualMachine, error) { return s.vms.get(name) }
+// VM returns a VM, or nil if it does not exist.
+func (s *Store) VM(name string) (*v1.VirtualMachine, error) { return s.vms.getObject(name) }
 
-// Pod returns the pod of a VM; nil if there is none. That of a VM that is gone may have either ordinal.
+// Pod returns the pod of a VM, or nil if it does not exist. The pod of a deleted VM may have either ordinal.
 func (s *Store) Pod(vm string) (*corev1.Pod, error) {
 	pod, err := s.PodAt(vm, s.vms.ordinalOf(vm))
-	if pod == nil && err == nil && !s.vms.has(vm) {
+	if pod == nil && err == nil && !s.vms.hasObject(vm) {
 		return s.PodAt(vm, 1)
 	}
 	return pod, err
 }
 
-// PodAt returns the pod that the stateful set of a VM has made with an ordinal; nil if there is none.
+// PodAt returns the pod that a VM's stateful set has created with an ordinal, or nil if it does not exist.
 func (s *Store) PodAt(vm string, ordinal int32) (*corev1.Pod, error) {
-	pod, err := s.pods.get(objects.PodName(vm, ordinal))
+	pod, err := s.pods.getObject(objects.PodName(vm, ordinal))
 	if err != nil || pod == nil || pod.Labels[objects.LabelInstance] != vm {
 		return nil, err
 	}
 	return pod, nil
 }
 
-// Strays returns the pods with the label of a VM that its stateful set has not made,
-// and that have not ended.
+// Strays returns the pods with the label of a VM that its stateful set has not created and that have not ended.
 func (s *Store) Strays(vm string) ([]*corev1.Pod, error) {
 	var strays []*corev1.Pod
 	for _, name := range s.pods.irregularNames(vm) {
 		if name == objects.PodName(vm, 1) {
 			continue
 		}
-		pod, err := s.pods.get(name)
+		pod, err := s.pods.getObject(name)
 		if err != nil {
 			return nil, err
 		}
@@ -211,10 +209,10 @@ func (s *Store) Strays(vm string) ([]*corev1.Pod, error) {
 	return strays, nil
 }
 
-// Operations returns the operations that name a VM, which need not exist, sorted by their names.
+// Operations returns the operations that name a VM, sorted by name. The VM need not exist.
 func (s *Store) Operations(vm string) (all []*v1.VirtualMachineOperation, err error) {
 	for _, name := range s.ops.irregularNames(vm) {
-		o, err := s.ops.get(name)
+		o, err := s.ops.getObject(name)
 		if err != nil {
 			return nil, err
 		}
@@ -225,31 +223,33 @@ func (s *Store) Operations(vm string) (all []*v1.VirtualMachineOperation, err er
 	return all, nil
 }
 
-// Operation returns an operation; nil if there is none of that name.
-func (s *Store) Operation(name string) (*v1.VirtualMachineOperation, error) { return s.ops.get(name) }
+// Operation returns an operation, or nil if it does not exist.
+func (s *Store) Operation(name string) (*v1.VirtualMachineOperation, error) {
+	return s.ops.getObject(name)
+}
 
-// concerned returns the names of all VMs, and of those that aren't there and have operations.
-func (s *Store) concerned() []string {
-	names := s.vms.names()
-	for _, vm := range s.ops.groups() {
-		if !s.vms.has(vm) {
+// namesToReconcile returns the names of all VMs, and of missing VMs that have operations.
+func (s *Store) namesToReconcile() []string {
+	names := s.vms.objectNames()
+	for _, vm := range s.ops.irregularGroups() {
+		if !s.vms.hasObject(vm) {
 			names = append(names, vm)
 		}
 	}
 	return names
 }
 
-// Metadata returns the metadata of an object; nil if there is none.
+// Metadata returns the metadata of an object, or nil if it does not exist.
 func (s *Store) Metadata(k objects.Kind, name string) (*objects.Metadata, error) {
-	return s.others[k].get(name)
+	return s.others[k].getObject(name)
 }
 
-// DisplaySecrets returns the metadata of the display secrets of a VM.
+// DisplaySecrets returns the metadata of a VM's display secrets.
 func (s *Store) DisplaySecrets(vm string) ([]objects.Metadata, error) {
 	var found []objects.Metadata
 	secrets := s.others[objects.KindSecret]
 	for _, name := range append(secrets.irregularNames(vm), objects.DisplaySecretOf(vm)) {
-		secret, err := secrets.get(name)
+		secret, err := secrets.getObject(name)
 		if err != nil {
 			return nil, err
 		}
@@ -260,16 +260,16 @@ func (s *Store) DisplaySecrets(vm string) ([]objects.Metadata, error) {
 	return found, nil
 }
 
-// DataSecret returns the metadata of a Secret of a type from which guests configure
-// themselves; nil if there is none.
+// DataSecret returns the metadata of a Secret that guests configure themselves from, or nil if no Secret of that
+// type and name exists.
 func (s *Store) DataSecret(of corev1.SecretType, name string) (*objects.Metadata, error) {
-	return s.data[of].get(name)
+	return s.data[of].getObject(name)
 }
 
-// Phases counts VMs by their phase.
+// Phases counts VMs by phase.
 func (s *Store) Phases() map[v1.Phase]int {
 	counts := map[v1.Phase]int{}
-	for phase, count := range s.vms.states() {
+	for phase, count := range s.vms.countStates() {
 		counts[v1.Phase(phase)] = count
 	}
 	return counts
@@ -298,29 +298,29 @@ func (s *Store) Put(object client.Object) error {
 	return errors.New("store an object: there is no collection of its kind")
 }
 
-// enqueue enqueues VMs, if there are such.
-func (s *Store) enqueue(vms ...string) {
+// enqueueVMs enqueues VMs that exist.
+func (s *Store) enqueueVMs(vms ...string) {
 	for _, vm := range vms {
-		if s.vms.has(vm) {
-			s.enqueuer.add(vm)
+		if s.vms.hasObject(vm) {
+			s.enqueuer.addVMs(vm)
 		}
 	}
 }
 
-// Enqueue makes VMs be reconciled, those that there are.
-func (s *Store) Enqueue(vms ...string) { s.enqueue(vms...) }
+// Enqueue requests reconciliations of VMs. It ignores VMs that do not exist.
+func (s *Store) Enqueue(vms ...string) { s.enqueueVMs(vms...) }
 
-// EnqueueAny makes VMs be reconciled, whether they are there or gone.
-func (s *Store) EnqueueAny(vms ...string) { s.enqueuer.add(vms...) }
+// EnqueueAny requests reconciliations of VMs, even if they do not exist.
+func (s *Store) EnqueueAny(vms ...string) { s.enqueuer.addVMs(vms...) }
 
 // UsersOf returns the VMs that name a disk.
 func (s *Store) UsersOf(disk objects.DeviceRef) []string { return s.usersOfData(disk.String()) }
 
-// Devices returns the names of the VMs that name a disk or an image, by objects.DeviceRef.String of that.
+// Devices returns the names of the VMs that name a disk or an image, by the result of objects.DeviceRef.String.
 func (s *Store) Devices() map[string][]string {
 	all := map[string][]string{}
-	s.vms.each(func(vm string, r record) {
-		for name := range strings.Lines(r.in().data) {
+	s.vms.eachRecord(func(vm string, r record) {
+		for name := range strings.Lines(r.commonOf().data) {
 			name = strings.TrimSuffix(name, "\n")
 			all[name] = append(all[name], vm)
 		}
@@ -337,17 +337,17 @@ func (s *Store) usersOfTypes(configMap, configured string) []string {
 	return users
 }
 
-// usersOfData returns the VMs whose guests configure themselves from a Secret, or that have a disk.
+// usersOfData returns the VMs that name a Secret for their guest's configuration, or that name a disk.
 func (s *Store) usersOfData(name string) (users []string) {
-	s.vms.each(func(vm string, r record) {
-		if strings.Contains("\n"+r.in().data, "\n"+name+"\n") {
+	s.vms.eachRecord(func(vm string, r record) {
+		if strings.Contains("\n"+r.commonOf().data, "\n"+name+"\n") {
 			users = append(users, vm)
 		}
 	})
 	return users
 }
 
-// Follow keeps the store as the API server is, until ctx is done.
+// Follow keeps the store in sync with the API server until ctx is done.
 func (s *Store) Follow(ctx context.Context, from client.WithWatch) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -355,17 +355,17 @@ func (s *Store) Follow(ctx context.Context, from client.WithWatch) {
 		followFew(ctx, from, s.classes, &v1.VirtualMachineClass{},
 			func() client.ObjectList { return &v1.VirtualMachineClassList{} })
 	})
-	running.Go(func() { s.pools.follow(ctx, from) })
+	running.Go(func() { s.pools.followPools(ctx, from) })
 	running.Go(func() {
 		followFew(ctx, from, s.nodes, &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} })
 	})
 	ours := labels.Set{objects.LabelName: objects.AppName}
-	follow(ctx, &running, from, s.namespace, s.vms, client.ListOptions{}, &v1.VirtualMachine{},
+	runReflector(ctx, &running, from, s.namespace, s.vms, client.ListOptions{}, &v1.VirtualMachine{},
 		func() client.ObjectList { return &v1.VirtualMachineList{} })
 	runners := client.ListOptions{LabelSelector: ours.AsSelector()}
-	follow(ctx, &running, from, s.namespace, s.pods, runners, &corev1.Pod{},
+	runReflector(ctx, &running, from, s.namespace, s.pods, runners, &corev1.Pod{},
 		func() client.ObjectList { return &corev1.PodList{} })
-	follow(ctx, &running, from, s.namespace, s.ops, client.ListOptions{}, &v1.VirtualMachineOperation{},
+	runReflector(ctx, &running, from, s.namespace, s.ops, client.ListOptions{}, &v1.VirtualMachineOperation{},
 		func() client.ObjectList { return &v1.VirtualMachineOperationList{} })
 	for k, c := range s.others {
 		k, some := objects.Kind(k), client.ListOptions{}
@@ -373,11 +373,11 @@ func (s *Store) Follow(ctx context.Context, from client.WithWatch) {
 			display := labels.Merge(ours, labels.Set{objects.LabelComponent: objects.ComponentDisplaySecret})
 			some.LabelSelector = display.AsSelector()
 		}
-		follow(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(k))
+		runReflector(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(k))
 	}
 	for t, c := range s.data {
 		some := client.ListOptions{FieldSelector: fields.OneTermEqualSelector("type", string(t))}
-		follow(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(objects.KindSecret))
+		runReflector(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(objects.KindSecret))
 	}
 }
 
@@ -389,8 +389,9 @@ func metadataList(k objects.Kind) func() client.ObjectList {
 	}
 }
 
-// follow runs the Reflector of a collection in the background until ctx is done.
-func follow[T client.Object](ctx context.Context, running *sync.WaitGroup, from client.WithWatch, namespace string,
+// runReflector runs the Reflector of a collection in the background until ctx is done.
+func runReflector[T client.Object](ctx context.Context, running *sync.WaitGroup, from client.WithWatch,
+	namespace string,
 	c *collection[T], some client.ListOptions, example T, list func() client.ObjectList,
 ) {
 	options := func(o metav1.ListOptions) *client.ListOptions {
@@ -410,9 +411,9 @@ func follow[T client.Object](ctx context.Context, running *sync.WaitGroup, from 
 	running.Go(func() { r.RunWithContext(ctx) })
 }
 
-// collections returns channels that are closed when a kind has been listed. Nothing may
-// be done before: what has not been listed would be taken for missing.
-func (s *Store) collections() map[string]<-chan struct{} {
+// listedChannels returns channels, by kind, that are closed when the kind has been listed. Callers must not act
+// before, because objects that have not been listed would look missing.
+func (s *Store) listedChannels() map[string]<-chan struct{} {
 	all := map[string]<-chan struct{}{
 		"VirtualMachine": s.vms.listed, "Pod": s.pods.listed, "VirtualMachineOperation": s.ops.listed,
 		"VirtualMachineClass": s.classes.tried, "VmPool": s.pools.pools.tried,
@@ -429,7 +430,7 @@ func (s *Store) collections() map[string]<-chan struct{} {
 // Unlisted returns the kinds whose objects have not been listed yet, sorted.
 func (s *Store) Unlisted() []string {
 	var kinds []string
-	for kind, listed := range s.collections() {
+	for kind, listed := range s.listedChannels() {
 		select {
 		case <-listed:
 		default:
@@ -442,7 +443,7 @@ func (s *Store) Unlisted() []string {
 
 // Await waits until the objects of all kinds have been listed.
 func (s *Store) Await(ctx context.Context) error {
-	all := s.collections()
+	all := s.listedChannels()
 	for _, kind := range slices.Sorted(maps.Keys(all)) {
 		select {
 		case <-all[kind]:

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
 // changes are those that a collection reports.
@@ -94,7 +94,7 @@ func TestCollectionReportsChanges(t *testing.T) {
 	require.Empty(t, seen.since(), "nothing that is kept has changed")
 	require.NoError(t, pods.Update(somePod("a-0", "a", 3, "n1")))
 	require.Equal(t, []string{"a-0 of a"}, seen.since())
-	have, err := pods.get("a-0")
+	have, err := pods.getObject("a-0")
 	require.NoError(t, err)
 	require.Equal(t, "3", have.ResourceVersion)
 
@@ -109,7 +109,7 @@ func TestCollectionReportsChanges(t *testing.T) {
 	require.NoError(t, pods.Delete(somePod("a-0", "a", 6, "n1")))
 	require.NoError(t, pods.Delete(somePod("a-0", "a", 6, "n1")), "again")
 	require.Equal(t, []string{"a-0 of a"}, seen.since())
-	gone, err := pods.get("a-0")
+	gone, err := pods.getObject("a-0")
 	require.NoError(t, err)
 	require.Nil(t, gone)
 
@@ -130,7 +130,7 @@ func TestStoreKeepsWhatIsRead(t *testing.T) {
 	require.NoError(t, m.pods.Add(pod.DeepCopy()))
 	trimVM(vm)
 	vm.Namespace = "vms"
-	have, err := m.vms.get(vm.Name)
+	have, err := m.vms.getObject(vm.Name)
 	require.NoError(t, err)
 	want, err := json.Marshal(vm)
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestStoreKeepsWhatIsRead(t *testing.T) {
 	require.JSONEq(t, string(want), string(is))
 	trimPod(pod)
 	pod.Namespace = "vms"
-	havePod, err := m.pods.get(pod.Name)
+	havePod, err := m.pods.getObject(pod.Name)
 	require.NoError(t, err)
 	require.True(t, pod.Status.ContainerStatuses[0].State.Running.StartedAt.Equal(
 		&havePod.Status.ContainerStatuses[0].State.Running.StartedAt))
@@ -148,7 +148,7 @@ func TestStoreKeepsWhatIsRead(t *testing.T) {
 		k := kindOf(o)
 		require.NoError(t, m.others[k].Add(o.DeepCopy()))
 		m.others[k].trim(o)
-		have, err := m.others[k].get(o.Name)
+		have, err := m.others[k].getObject(o.Name)
 		require.NoError(t, err)
 		require.Equal(t, k.Version(), have.GroupVersionKind())
 		require.Equal(t, "vms", have.Namespace)
@@ -204,7 +204,7 @@ func TestCollectionAfterLostWatch(t *testing.T) {
 	first.Error(&status)
 	<-watches
 	require.Equal(t, []string{"b-0 of b", "c-0 of c", "d-0 of d"}, seen.since())
-	names := pods.names()
+	names := pods.objectNames()
 	slices.Sort(names)
 	require.Equal(t, []string{"a-0", "b-0", "d-0"}, names)
 }
@@ -260,12 +260,12 @@ func FuzzCompress(f *testing.F) {
 	f.Add(noise)
 	by := newCompressor()
 	f.Fuzz(func(t *testing.T, text []byte) {
-		short, err := by.compress(text)
+		short, err := by.compressText(text)
 		require.NoError(t, err)
-		again, err := by.compress(text)
+		again, err := by.compressText(text)
 		require.NoError(t, err)
 		require.Equal(t, short, again, "what is equal stays equal")
-		back, err := by.decompress(short)
+		back, err := by.decompressText(short)
 		require.NoError(t, err)
 		require.Equal(t, string(text), string(back))
 	})

@@ -6,11 +6,11 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
-	"vmop/manager/objects"
+	"vmop/manager/vm/objects"
 )
 
-// trimVM keeps of a VM its definition, and its status, which pages show, without what of it is
-// unusually large: a guest may report what it likes about itself.
+// trimVM keeps a VM's definition and its status, which pages show. It removes unusually large parts, because a
+// guest may report anything about itself.
 func trimVM(vm *v1.VirtualMachine) {
 	vm.TypeMeta, vm.ManagedFields, vm.Namespace = metav1.TypeMeta{}, nil, ""
 	delete(vm.Annotations, corev1.LastAppliedConfigAnnotation)
@@ -27,15 +27,14 @@ func trimVM(vm *v1.VirtualMachine) {
 	}
 }
 
-// Bounds of what is kept of a guest's report: of bytes, interfaces, and addresses of each.
+// Limits for a guest's report: bytes, interfaces, and addresses of each interface.
 const (
 	largestOSInfo  = 2 << 10
 	mostInterfaces = 16
 	mostAddresses  = 16
 )
 
-// trimPod keeps of a pod where and how it is, which disks it mounts that outlive the VM, and what it
-// has of the VM's metadata.
+// trimPod keeps a pod's place and state, the disks it mounts that outlive the VM, and its metadata.
 func trimPod(pod *corev1.Pod) {
 	kept := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
 	kept.ManagedFields, kept.OwnerReferences, kept.GenerateName, kept.Namespace = nil, nil, "", ""
@@ -51,7 +50,7 @@ func trimPod(pod *corev1.Pod) {
 		StartTime: pod.Status.StartTime,
 	}
 	for _, condition := range pod.Status.Conditions {
-		if explains(condition) {
+		if explainsPending(condition) {
 			kept.Status.Conditions = append(kept.Status.Conditions, condition)
 		}
 	}
@@ -64,13 +63,13 @@ func trimPod(pod *corev1.Pod) {
 	*pod = *kept
 }
 
-// trimOperation keeps of an operation what it is, how far, and who has asked for it.
+// trimOperation keeps an operation's contents, its progress, and the user who requested it.
 func trimOperation(o *v1.VirtualMachineOperation) {
 	trimMetadata(&o.TypeMeta, &o.ObjectMeta, nil, []string{v1.AnnotationRequestedBy})
 }
 
-// explains reports whether a condition says why a VM doesn't run.
-func explains(c corev1.PodCondition) bool {
+// explainsPending reports whether a condition explains why a VM does not run.
+func explainsPending(c corev1.PodCondition) bool {
 	switch c.Type {
 	case corev1.PodScheduled, corev1.PodReady:
 		return c.Status != corev1.ConditionTrue
@@ -80,8 +79,8 @@ func explains(c corev1.PodCondition) bool {
 	return false
 }
 
-// trimOwned is for an object that a VM or a claim owns: its owner says which. The labels of one
-// without an owner are kept, since it may not be the manager's.
+// trimOwned trims an object that a VM or a claim owns, and that its owner identifies. It keeps the labels of an
+// object without an owner, which may not belong to the manager.
 func trimOwned(m *objects.Metadata) {
 	var labels []string
 	if metav1.GetControllerOfNoCopy(m) == nil {
@@ -94,7 +93,7 @@ func trimOwned(m *objects.Metadata) {
 		})
 }
 
-// trimClaim is for a claim, which has no owner.
+// trimClaim trims a claim, which has no owner.
 func trimClaim(m *objects.Metadata) {
 	trimMetadata(&m.TypeMeta, &m.ObjectMeta, []string{objects.LabelName, objects.LabelInstance}, []string{
 		objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationKept, objects.AnnotationUntrusted,
@@ -102,7 +101,7 @@ func trimClaim(m *objects.Metadata) {
 	})
 }
 
-// trimSecret is for a display secret, which is found by its label.
+// trimSecret trims a display secret, which is found by its label.
 func trimSecret(m *objects.Metadata) {
 	trimMetadata(&m.TypeMeta, &m.ObjectMeta, []string{objects.LabelInstance}, []string{v1.AnnotationHosts})
 }
@@ -114,7 +113,7 @@ func trimMetadata(kind *metav1.TypeMeta, m *metav1.ObjectMeta, labels, annotatio
 	kept := metav1.ObjectMeta{
 		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
 		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
-		Labels: entries(m.Labels, labels), Annotations: entries(m.Annotations, annotations),
+		Labels: entriesOf(m.Labels, labels), Annotations: entriesOf(m.Annotations, annotations),
 	}
 	if owner := metav1.GetControllerOfNoCopy(m); owner != nil {
 		kept.OwnerReferences = []metav1.OwnerReference{
@@ -127,8 +126,8 @@ func trimMetadata(kind *metav1.TypeMeta, m *metav1.ObjectMeta, labels, annotatio
 	*m = kept
 }
 
-// entries returns the entries with the given keys; nil if there are none.
-func entries(all map[string]string, keys []string) map[string]string {
+// entriesOf returns the entries with the given keys; nil if there are none.
+func entriesOf(all map[string]string, keys []string) map[string]string {
 	var kept map[string]string
 	for _, key := range keys {
 		if value, ok := all[key]; ok {
@@ -141,8 +140,7 @@ func entries(all map[string]string, keys []string) map[string]string {
 	return kept
 }
 
-// lastWrite returns when any part but the status was last written, nil if that is not
-// known.
+// lastWrite returns the time of the last write to any part except the status, or nil if it is unknown.
 func lastWrite(fields []metav1.ManagedFieldsEntry) *metav1.Time {
 	var last *metav1.Time
 	for _, entry := range fields {

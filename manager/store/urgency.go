@@ -2,13 +2,12 @@ package store
 
 import v1 "vmop/api/v1"
 
-// Urgency returns the priority of a VM in the controller's queue. A larger one comes
-// first, and among equals who came first.
+// Urgency returns the priority of a VM in the controller's queue. VMs with a larger priority come first, and VMs
+// with equal priorities in the order of arrival.
 //
-// Whoever creates a thousand VMs waits for a thousand VMs anyway; a user who changes one
-// that is running must not wait for them, too. What a VM causes while it is being created
-// comes before the creation of the next one, so that the queue holds new VMs, and little
-// else.
+// A user who creates a thousand VMs waits for a thousand VMs anyway. A user who changes one running VM must not
+// wait for them. Work that a VM causes during its creation comes before the creation of the next VM, so that the
+// queue holds few requests other than new VMs.
 //
 // See docs/decisions/0056-urgency.md.
 func Urgency(vm *v1.VirtualMachine) int {
@@ -23,11 +22,10 @@ func Urgency(vm *v1.VirtualMachine) int {
 	return urgencyKnown
 }
 
-// Priorities of VMs. With calm added they are those of VMs of which nothing is known to
-// have changed.
+// Priorities of VMs. calm is added for VMs that are not known to have changed.
 const (
-	urgencyRunning = 0   // as the library's default
-	urgencyChanged = -10 // a user has changed the definition, or deleted the VM
+	urgencyRunning = 0   // the library's default
+	urgencyChanged = -10 // a user has changed the definition or deleted the VM
 	urgencyKnown   = -20
 	urgencyNew     = -30 // no manager has seen it
 

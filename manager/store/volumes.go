@@ -1,22 +1,23 @@
 package store
 
-// Volumes are the disks and images of a namespace, the attachments of disks, and the snapshots of VMs, which
-// controllers of their own keep.
+// Volumes contains the stores of a namespace's disks, images, disk attachments, and VM snapshots. Each has its
+// own controller.
 type Volumes struct {
 	Disks, Images *Disks
 	Attachments   *Attachments
 	Snapshots     *MachineSnapshots
 }
 
-// A notice is what else is called for what has changed.
+// notice calls further functions for changed objects.
 type notice struct{ to []func(name string) }
 
-// OnChange makes it call what shows disks with the name of each that has changed, or is gone; of attachments and
-// snapshots with the name of their VM. It must return at once, and OnChange be called before Follow.
+// OnChange registers show, which is called with the name of a disk after its creation, change or deletion. For
+// attachments and snapshots, it is called with the name of the VM. show must return quickly. OnChange must be
+// called before Follow.
 func (n *notice) OnChange(show func(name string)) { n.to = append(n.to, show) }
 
-// after returns a function that calls do, and then those of OnChange.
-func (n *notice) after(do func(name string)) func(name string) {
+// thenNotify returns a function that calls do, and then the functions of OnChange.
+func (n *notice) thenNotify(do func(name string)) func(name string) {
 	return func(name string) {
 		do(name)
 		for _, show := range n.to {

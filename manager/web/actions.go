@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // formSize bounds what a form may send, in bytes.
 const formSize = 1 << 20
 
-// form reads the form of a request.
-func form(w http.ResponseWriter, r *http.Request) error {
+// parseForm reads the form of a request.
+func parseForm(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, formSize)
 	if err := r.ParseForm(); err != nil {
 		return errBadForm
@@ -23,19 +23,19 @@ func form(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// posted reads a form about a VM, with which its visitor may do something.
-func (s *Server) posted(w http.ResponseWriter, r *http.Request, verb access.Verb) (visit, *fleet.VM, error) {
-	if err := form(w, r); err != nil {
+// postedVM reads a form about a VM, with which its visitor may do something.
+func (s *Server) postedVM(w http.ResponseWriter, r *http.Request, verb access.Verb) (visit, *fleet.VM, error) {
+	if err := parseForm(w, r); err != nil {
 		return visit{}, nil, err
 	}
-	v := s.visit(r)
-	vm, err := v.vm(r, verb)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, verb)
 	return v, vm, err
 }
 
 // postAction carries out an action.
 func (s *Server) postAction(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
 	action := fleet.Action(r.PostForm.Get("do"))
@@ -43,24 +43,24 @@ func (s *Server) postAction(w http.ResponseWriter, r *http.Request) error {
 	if !known {
 		return errBadForm
 	}
-	v := s.visit(r)
-	vm, err := v.vm(r, of.verb)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, of.verb)
 	if err != nil {
 		return err
 	}
 	switch {
 	case fromScript(r) || r.PostForm.Get("sure") != "":
 	case action == fleet.Delete:
-		return s.answer(w, r, "/vms/"+url.PathEscape(vm.Name)+"/delete")
+		return s.answerChange(w, r, "/vms/"+url.PathEscape(vm.Name)+"/delete")
 	case of.ask:
-		return s.confirm(w, r, v.T("do."+string(action)), v.T("ask."+string(action), vm.Name))
+		return s.askConfirmation(w, r, v.T("do."+string(action)), v.T("ask."+string(action), vm.Name))
 	}
-	return s.done(w, r, vm, string(action), s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, action))
+	return s.finishAction(w, r, vm, string(action), s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, action))
 }
 
 // postActions carries out an action on several VMs.
 func (s *Server) postActions(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
 	action := fleet.Action(r.PostForm.Get("do"))
@@ -68,34 +68,34 @@ func (s *Server) postActions(w http.ResponseWriter, r *http.Request) error {
 	if !known || len(r.PostForm["vm"]) == 0 {
 		return errBadForm
 	}
-	v := s.visit(r)
+	v := s.visitOf(r)
 	if of.ask && !fromScript(r) && r.PostForm.Get("sure") == "" {
-		return s.confirm(w, r, v.T("do."+string(action)), v.T("ask.bulkstop"))
+		return s.askConfirmation(w, r, v.T("do."+string(action)), v.T("ask.bulkstop"))
 	}
 	var refused []string
 	for _, name := range r.PostForm["vm"] {
 		vm, err := s.opts.Fleet.Get(name)
 		if err == nil {
-			err = v.check(of.verb, vm)
+			err = v.checkVerb(of.verb, vm)
 		}
 		if err == nil {
 			err = s.opts.Fleet.Do(r.Context(), v.who.User, name, action)
-			s.record(r, name, string(action), err)
+			s.recordAction(r, name, string(action), err)
 		}
 		if err != nil {
-			_, text := s.explain(r, err)
+			_, text := s.explainError(r, err)
 			refused = append(refused, name+": "+text)
 		}
 	}
 	if len(refused) > 0 {
 		return fleet.Refusal(strings.Join(refused, "\n"))
 	}
-	return s.answer(w, r, "/")
+	return s.answerChange(w, r, "/")
 }
 
 // postSize changes the CPUs and the RAM of a VM.
 func (s *Server) postSize(w http.ResponseWriter, r *http.Request) error {
-	v, vm, err := s.posted(w, r, access.Resize)
+	v, vm, err := s.postedVM(w, r, access.Resize)
 	if err != nil {
 		return err
 	}
@@ -104,9 +104,9 @@ func (s *Server) postSize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if size == (fleet.Size{}) {
-		return s.answer(w, r, "/vms/"+url.PathEscape(vm.Name))
+		return s.answerChange(w, r, "/vms/"+url.PathEscape(vm.Name))
 	}
-	return s.done(w, r, vm, "resize", s.opts.Fleet.Resize(r.Context(), v.who.User, vm.Name, size))
+	return s.finishAction(w, r, vm, "resize", s.opts.Fleet.Resize(r.Context(), v.who.User, vm.Name, size))
 }
 
 // parseSize reads what a user has typed; what is as before is left out.
@@ -118,12 +118,12 @@ func (v visit) parseSize(vm *fleet.VM, cpus, ram string) (size fleet.Size, err e
 	if cpus != "" && n != vm.CPUs.Wanted {
 		size.CPUs = &n
 	}
-	if ram == "" || ram == v.bytes(vm.RAM.Wanted) {
+	if ram == "" || ram == v.formatBytes(vm.RAM.Wanted) {
 		return size, nil
 	}
 	bytes, ok := parseBytes(ram)
 	if !ok || bytes < 1<<20 || bytes > vm.RAM.Maximum {
-		return size, fleet.Refusal(v.T("size.ram", v.bytes(vm.RAM.Maximum)))
+		return size, fleet.Refusal(v.T("size.ram", v.formatBytes(vm.RAM.Maximum)))
 	}
 	bytes = bytes >> 20 << 20
 	if bytes != vm.RAM.Wanted {
@@ -134,25 +134,25 @@ func (v visit) parseSize(vm *fleet.VM, cpus, ram string) (size fleet.Size, err e
 
 // postMedium changes the medium in a drive.
 func (s *Server) postMedium(w http.ResponseWriter, r *http.Request) error {
-	v, vm, err := s.posted(w, r, access.Edit)
+	v, vm, err := s.postedVM(w, r, access.Edit)
 	if err != nil {
 		return err
 	}
 	drive, medium := r.PostForm.Get("drive"), strings.TrimSpace(r.PostForm.Get("medium"))
-	return s.done(w, r, vm, "medium", s.opts.Fleet.Insert(r.Context(), v.who.User, vm.Name, drive, medium))
+	return s.finishAction(w, r, vm, "medium", s.opts.Fleet.Insert(r.Context(), v.who.User, vm.Name, drive, medium))
 }
 
-// done records what became of an action, and answers.
-func (s *Server) done(w http.ResponseWriter, r *http.Request, vm *fleet.VM, action string, err error) error {
-	s.record(r, vm.Name, action, err)
+// finishAction records what became of an action, and answers.
+func (s *Server) finishAction(w http.ResponseWriter, r *http.Request, vm *fleet.VM, action string, err error) error {
+	s.recordAction(r, vm.Name, action, err)
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, "/vms/"+url.PathEscape(vm.Name))
+	return s.answerChange(w, r, "/vms/"+url.PathEscape(vm.Name))
 }
 
-// record logs who has done what with a VM.
-func (s *Server) record(r *http.Request, vm, action string, err error) {
+// recordAction logs who has done what with a VM.
+func (s *Server) recordAction(r *http.Request, vm, action string, err error) {
 	s.recordOf(r, "vm", vm, action, err)
 }
 
@@ -170,14 +170,14 @@ func (s *Server) recordOf(r *http.Request, kind, name, action string, err error)
 	}
 }
 
-// answer ends a request that has changed something: scripts need nothing more, because the
+// answerChange ends a request that has changed something: scripts need nothing more, because the
 // change is in the stream; others get a page.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, page string) error {
+func (s *Server) answerChange(w http.ResponseWriter, r *http.Request, page string) error {
 	if fromScript(r) {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if s.visit(r).mayUse(access.PageVMs) != nil {
+	if s.visitOf(r).mayUse(access.PageVMs) != nil {
 		page = "/"
 	}
 	http.Redirect(w, r, page, http.StatusSeeOther)
@@ -193,20 +193,20 @@ type confirmView struct {
 
 type fieldView struct{ Name, Value string }
 
-func (s *Server) confirm(w http.ResponseWriter, r *http.Request, heading, question string) error {
-	v := s.visit(r)
-	view := confirmView{frame: v.frame(heading), Heading: heading, Text: question, Action: r.URL.Path, Back: "/"}
+func (s *Server) askConfirmation(w http.ResponseWriter, r *http.Request, heading, question string) error {
+	v := s.visitOf(r)
+	view := confirmView{frame: v.newFrame(heading), Heading: heading, Text: question, Action: r.URL.Path, Back: "/"}
 	for name, values := range r.PostForm {
 		for _, value := range values {
 			view.Fields = append(view.Fields, fieldView{name, value})
 		}
 	}
-	return s.show(w, http.StatusOK, "confirm", view)
+	return s.showPage(w, http.StatusOK, "confirm", view)
 }
 
 // postLanguage remembers the language that the visitor has chosen.
 func (s *Server) postLanguage(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
 	tag, known := languageOf(r.PostForm.Get("language"))
@@ -216,5 +216,5 @@ func (s *Server) postLanguage(w http.ResponseWriter, r *http.Request) error {
 	http.SetCookie(w, &http.Cookie{
 		Name: languageCookie, Value: tag.String(), Path: "/", MaxAge: 365 * 24 * 3600, SameSite: http.SameSiteLaxMode,
 	})
-	return s.answer(w, r, "/")
+	return s.answerChange(w, r, "/")
 }

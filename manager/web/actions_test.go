@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // Each action needs its permission, and does what it says.
@@ -52,15 +52,15 @@ func TestWrongForms(t *testing.T) {
 		code       int
 		text       string
 	}{
-		{"/vms/web/do", "do=explode", 400, "The form has a mistake."},
-		{"/vms/web/do", "", 400, "The form has a mistake."},
-		{"/vms/web/do", "do=%zz", 400, "The form has a mistake."},
-		{"/vms/stranger/do", "do=stop", 404, "There is no such virtual machine."},
-		{"/do", "do=stop", 400, "The form has a mistake."},
-		{"/do", "do=stop&vm=stranger", 409, "stranger: There is no such virtual machine."},
-		{"/vms/web/size", "cpus=5", 409, "CPUs: from 1 to 4"},
-		{"/vms/web/size", "cpus=0", 409, "CPUs: from 1 to 4"},
-		{"/vms/web/size", "cpus=many", 409, "CPUs: from 1 to 4"},
+		{"/vms/web/do", "do=explode", 400, "The form data is not valid."},
+		{"/vms/web/do", "", 400, "The form data is not valid."},
+		{"/vms/web/do", "do=%zz", 400, "The form data is not valid."},
+		{"/vms/stranger/do", "do=stop", 404, "This virtual machine does not exist."},
+		{"/do", "do=stop", 400, "The form data is not valid."},
+		{"/do", "do=stop&vm=stranger", 409, "stranger: This virtual machine does not exist."},
+		{"/vms/web/size", "cpus=5", 409, "CPUs: 1 to 4"},
+		{"/vms/web/size", "cpus=0", 409, "CPUs: 1 to 4"},
+		{"/vms/web/size", "cpus=many", 409, "CPUs: 1 to 4"},
 		{"/vms/web/size", "ram=2+GiB", 409, "at most 1.5 GiB"},
 		{"/vms/web/size", "ram=12", 409, "a size such as"},
 		{"/vms/web/size", "ram=lots", 409, "a size such as"},
@@ -80,7 +80,7 @@ func TestConfirmation(t *testing.T) {
 	p := newPlay(t, sample("web", fleet.Running))
 	answer, text := p.call("POST", "/vms/web/do", "do=kill", "Sec-Fetch-Mode", "navigate")
 	require.Equal(t, http.StatusOK, answer.StatusCode)
-	require.Contains(t, text, "Power web off?")
+	require.Contains(t, text, "Power off web?")
 	require.Contains(t, text, `name="sure" value="yes"`)
 	require.Contains(t, text, `name="do" value="kill"`)
 	require.Empty(t, p.done)
@@ -123,26 +123,30 @@ func TestScreenshots(t *testing.T) {
 	p.call("GET", "/vms/web/screenshot", "")
 	require.Equal(t, 2, p.shots)
 	for i := range 3 * pictureCount {
-		p.server.pictures.keep(string(rune('A'+i)), picture{at: now})
+		p.server.pictures.keepPicture(string(rune('A'+i)), picture{at: now})
 	}
 	require.LessOrEqual(t, len(p.server.pictures.taken), pictureCount)
 }
 
-// What a run policy leaves no choice for says so, on a button and to a program; the policy is on the VM's page.
-func TestRunPoliciesOfButtons(t *testing.T) {
+// What the fleet refuses says why, on a button and to a program; the policy is on the VM's page.
+func TestRefusedButtons(t *testing.T) {
 	t.Parallel()
-	always, never := sample("always", fleet.Running), sample("never", fleet.Stopped)
-	always.RunPolicy, always.Fixed, always.Can[fleet.Stop], always.Can[fleet.Kill] = "AlwaysOn", true, false, false
-	never.RunPolicy, never.Fixed, never.Wanted, never.Can[fleet.Start] = "AlwaysOff", true, false, false
-	p := newPlay(t, always, never)
-	_, page := p.call("GET", "/vms/always", "")
-	require.Contains(t, page, `id="stop-always" class="" disabled title="the run policy is AlwaysOn: to change that, edit the definition"`)
-	require.NotContains(t, page, `id="kill-always"`)
-	require.Contains(t, page, `id="restart-always"`)
+	vm := sample("web", fleet.Running)
+	vm.RunPolicy, vm.Can[fleet.Stop], vm.Can[fleet.Kill], vm.Can[fleet.Restart] = "AlwaysOn", false, false, false
+	const policy, kind = "the <b>policy</b> is AlwaysOn", "no such option"
+	vm.Refused = map[fleet.Action]string{fleet.Stop: policy, fleet.Restart: kind, fleet.Start: "it is Running"}
+	p := newPlay(t, vm)
+	_, page := p.call("GET", "/vms/web", "")
+	require.Contains(t, page, `id="stop-web" class="" disabled title="the &lt;b&gt;policy&lt;/b&gt; is AlwaysOn"`)
+	require.Contains(t, page, `id="restart-web" class="" disabled title="no such option"`)
+	require.NotContains(t, page, `id="start-web"`)
+	require.NotContains(t, page, `id="kill-web"`)
 	require.Contains(t, page, `<dt>Run policy</dt><dd><span>AlwaysOn</span></dd>`)
-	_, page = p.call("GET", "/vms/never", "", "Accept-Language", "de")
-	require.Contains(t, page, `id="start-never" class="" disabled title="die Laufregel ist AlwaysOff; sie steht in der Definition"`)
-	p.allow("guest", "accessConsole", "start")
-	_, _, why := p.ask("POST", "/vms/never/start", "")
-	require.Equal(t, "the run policy is AlwaysOff: to change that, edit the definition", why.Detail)
+	p.allow("guest", "accessConsole", "stop")
+	for path, want := range map[string]string{
+		"stop": policy, "restart": kind, "kill": "not available in the state “Running”",
+	} {
+		_, _, why := p.ask("POST", "/vms/web/"+path, "")
+		require.Equal(t, want, why.Detail)
+	}
 }

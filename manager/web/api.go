@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
-// apiRoot begins the addresses of the JSON interface, which docs/api.md describes.
+// apiRoot begins the addresses of the JSON interface, which docs/reference/api.md describes.
 const apiRoot = "/api/"
 
 // apiRoutes are its requests. They use what pages use: the same fleet, the same decisions, the same records, and for
@@ -65,10 +65,10 @@ type refused struct {
 
 func (e refused) Error() string { return e.text }
 
-var errNoRoute = refused{http.StatusNotFound, "noRequest", "there is no such request; docs/api.md has all"}
+var errNoRoute = refused{http.StatusNotFound, "noRequest", "there is no such request; docs/reference/api.md has all"}
 
-// wrong is the error for a request that makes no sense.
-func wrong(format string, values ...any) error {
+// badRequest is the error for a request that makes no sense.
+func badRequest(format string, values ...any) error {
 	return refused{http.StatusBadRequest, "wrongRequest", fmt.Sprintf(format, values...)}
 }
 
@@ -84,7 +84,7 @@ type problem struct {
 
 // failAPI answers with an error.
 func failAPI(w http.ResponseWriter, code int, text string, err error) {
-	p := problem{Title: http.StatusText(code), Status: code, Detail: text, Reason: keyOf(err)}
+	p := problem{Title: http.StatusText(code), Status: code, Detail: text, Reason: errorKey(err)}
 	_ = errors.As(err, &p.Faults)
 	if code == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -92,8 +92,8 @@ func failAPI(w http.ResponseWriter, code int, text string, err error) {
 	writeJSON(w, code, "application/problem+json", p)
 }
 
-// keyOf returns what kind of error it is, for programs: mostly the key of its text.
-func keyOf(err error) string {
+// errorKey returns what kind of error it is, for programs: mostly the key of its text.
+func errorKey(err error) string {
 	var f failure
 	var no forbidden
 	var e refused
@@ -136,15 +136,15 @@ func writeJSON(w http.ResponseWriter, code int, kind string, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the client has gone, or not
 }
 
-// boolean reads a parameter that is true or false.
-func boolean(r *http.Request, name string) (bool, error) {
+// booleanParameter reads a parameter that is true or false.
+func booleanParameter(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
 		return false, nil
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, wrong("%s=%q: want true or false", name, text)
+		return false, badRequest("%s=%q: want true or false", name, text)
 	}
 	return value, nil
 }
@@ -166,13 +166,13 @@ type apiVM struct {
 
 // vmFor returns a VM as the visitor may see it.
 func (v visit) vmFor(vm *fleet.VM) apiVM {
-	sees := vm.State.Up() && v.refusal(access.AccessConsole, vm) == ""
+	sees := vm.State.Up() && v.whyRefused(access.AccessConsole, vm) == ""
 	one := apiVM{
-		VM: v.mayKnow(vm), Can: []fleet.Action{}, UsedBy: usedBy(vm), Busy: busy(vm),
+		VM: v.mayKnow(vm), Can: []fleet.Action{}, UsedBy: usedBy(vm), Busy: isChanging(vm),
 		Screen: sees && vm.Screen, SPICE: sees && vm.SPICE, Console: sees && vm.Console,
 	}
 	for _, a := range fleet.Actions() {
-		if vm.Can[a] && v.refusal(actions[a].verb, vm) == "" {
+		if vm.Can[a] && v.whyRefused(actions[a].verb, vm) == "" {
 			one.Can = append(one.Can, a)
 		}
 	}
@@ -197,27 +197,27 @@ func (v visit) mayUseAny() error {
 
 // apiList answers with a page of the list.
 func (s *Server) apiList(w http.ResponseWriter, r *http.Request) error {
-	v, q := s.visit(r), parseQuery(r.URL.Query())
+	v, q := s.visitOf(r), parseQuery(r.URL.Query())
 	if err := v.mayUseAny(); err != nil {
 		return err
 	}
-	all, page := v.search(&q)
+	all, page := v.searchVMs(&q)
 	list := struct {
 		Items []apiVM `json:"items"`
 		Page  int     `json:"page"`
 		Pages int     `json:"pages"`
 		Total int     `json:"total"`
-	}{make([]apiVM, len(page)), q.Page, q.pages(len(all)), len(all)}
+	}{make([]apiVM, len(page)), q.Page, q.countPages(len(all)), len(all)}
 	for i, vm := range page {
 		list.Items[i] = v.vmFor(vm)
 	}
 	return answerJSON(w, list)
 }
 
-// search returns the VMs of a query, and those of its page. It looks only at what the visitor may know: what is found
-// would tell the rest.
-func (v visit) search(q *query) (all, page []*fleet.VM) {
-	visible := v.visible()
+// searchVMs returns the VMs of a query, and those of its page. It looks only at what the visitor may know: what is
+// found would tell the rest.
+func (v visit) searchVMs(q *query) (all, page []*fleet.VM) {
+	visible := v.visibleVMs()
 	byKnown := make(map[*fleet.VM]*fleet.VM, len(visible))
 	known := make([]*fleet.VM, len(visible))
 	for i, vm := range visible {
@@ -231,16 +231,16 @@ func (v visit) search(q *query) (all, page []*fleet.VM) {
 		}
 		return vms
 	}
-	all, page = q.choose(known)
+	all, page = q.chooseVMs(known)
 	return whole(all), whole(page)
 }
 
 func (s *Server) apiVM(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
+	v := s.visitOf(r)
 	if err := v.mayUseAny(); err != nil {
 		return err
 	}
-	vm, err := v.vm(r, access.View)
+	vm, err := v.requestedVM(r, access.View)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (s *Server) apiVM(w http.ResponseWriter, r *http.Request) error {
 
 // apiPlan answers with why QEMU is run as it is.
 func (s *Server) apiPlan(w http.ResponseWriter, r *http.Request) error {
-	vm, err := s.visit(r).vm(r, access.Edit)
+	vm, err := s.visitOf(r).requestedVM(r, access.Edit)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (s *Server) apiPlan(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) apiSource(w http.ResponseWriter, r *http.Request) error {
-	vm, err := s.visit(r).vm(r, access.Edit)
+	vm, err := s.visitOf(r).requestedVM(r, access.Edit)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (s *Server) apiSource(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) apiUsage(w http.ResponseWriter, r *http.Request) error {
-	vm, err := s.visit(r).vm(r, access.View)
+	vm, err := s.visitOf(r).requestedVM(r, access.View)
 	if err != nil {
 		return err
 	}
@@ -290,11 +290,11 @@ func (s *Server) apiUsage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) apiScreenshot(w http.ResponseWriter, r *http.Request) error {
-	vm, err := s.visit(r).vm(r, access.AccessConsole)
+	vm, err := s.visitOf(r).requestedVM(r, access.AccessConsole)
 	if err != nil {
 		return err
 	}
-	png, err := s.screenshot(r.Context(), vm.Name)
+	png, err := s.takeScreenshot(r.Context(), vm.Name)
 	if err != nil {
 		return err
 	}

@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
-const apiPage = "../../docs/api.md"
+const apiPage = "../../docs/reference/api.md"
 
 // The page has every request, and what it says of answers is what is answered. -update writes them.
 func TestTheAPIIsDocumented(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // ask makes a request of the JSON interface as guest, and returns its answer. Errors must be problem details.
@@ -94,14 +94,14 @@ func TestWrongRequestsOfTheAPI(t *testing.T) {
 		reason, detail     string
 		header             []string
 	}{
-		{"GET", "/vms/stranger", "", 404, "error.novm", "no such virtual machine", nil},
-		{"GET", "/nothing", "", 404, "noRequest", "docs/api.md", nil},
-		{"POST", "/vms/web/explode", "", 404, "noRequest", "docs/api.md", nil},
-		{"POST", "/vms/web/delete", "", 404, "noRequest", "docs/api.md", nil},
+		{"GET", "/vms/stranger", "", 404, "error.novm", "This virtual machine does not exist.", nil},
+		{"GET", "/nothing", "", 404, "noRequest", "docs/reference/api.md", nil},
+		{"POST", "/vms/web/explode", "", 404, "noRequest", "docs/reference/api.md", nil},
+		{"POST", "/vms/web/delete", "", 404, "noRequest", "docs/reference/api.md", nil},
 		{"POST", "/vms/web/start", "", 409, "refused", "“Running”", nil},
 		{"DELETE", "/vms/web", "", 409, "refused", "“Running”", nil},
-		{"PATCH", "/vms/web", `{"cpus": 5}`, 409, "refused", "from 1 to 4", nil},
-		{"PATCH", "/vms/web", `{"cpus": -1}`, 409, "refused", "from 1 to 4", nil},
+		{"PATCH", "/vms/web", `{"cpus": 5}`, 409, "refused", "1 to 4", nil},
+		{"PATCH", "/vms/web", `{"cpus": -1}`, 409, "refused", "1 to 4", nil},
 		{"PATCH", "/vms/web", `{"cpus": 1.5}`, 400, "wrongRequest", "1.5", nil},
 		{"PATCH", "/vms/web", `{"memory": "1Gi"}`, 400, "wrongRequest", "memory", nil},
 		{"PATCH", "/vms/web", `{} {}`, 400, "wrongRequest", "more behind", nil},

@@ -11,44 +11,44 @@ import (
 	"strings"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
-// body reads the body of a request.
-func body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody reads the body of a request.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, formSize))
 	if err != nil {
-		return nil, wrong("read the request: %v", err)
+		return nil, badRequest("read the request: %v", err)
 	}
 	return text, nil
 }
 
 // bodyJSON reads a body into a value.
 func bodyJSON(w http.ResponseWriter, r *http.Request, into any) error {
-	text, err := body(w, r)
+	text, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
 	in := json.NewDecoder(strings.NewReader(string(text)))
 	in.DisallowUnknownFields()
 	if err := in.Decode(into); err != nil {
-		return wrong("read the request as JSON: %v", err)
+		return badRequest("read the request as JSON: %v", err)
 	}
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return wrong("read the request as JSON: there is more behind the value")
+		return badRequest("read the request as JSON: there is more behind the value")
 	}
 	return nil
 }
 
-// carryOut does something with a VM unless it is only tried (dryRun), and answers.
-func (s *Server) carryOut(w http.ResponseWriter, r *http.Request, vm *fleet.VM, what string, do func() error) error {
-	dry, err := boolean(r, "dryRun")
+// carryOutAPI does something with a VM unless it is only tried (dryRun), and answers.
+func (s *Server) carryOutAPI(w http.ResponseWriter, r *http.Request, vm *fleet.VM, what string, do func() error) error {
+	dry, err := booleanParameter(r, "dryRun")
 	if err != nil {
 		return err
 	}
 	if !dry {
 		err := do()
-		s.record(r, vm.Name, what, err)
+		s.recordAction(r, vm.Name, what, err)
 		if err != nil {
 			return err
 		}
@@ -64,23 +64,23 @@ func (s *Server) apiAction(w http.ResponseWriter, r *http.Request) error {
 	if !known || action == fleet.Delete { // which is a method
 		return errNoRoute
 	}
-	v := s.visit(r)
-	vm, err := v.vm(r, of.verb)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, of.verb)
 	if err != nil {
 		return err
 	}
 	if !vm.Can[action] {
-		return fleet.Refusal(v.impossible(vm, action))
+		return fleet.Refusal(v.whyImpossible(vm, action))
 	}
-	return s.carryOut(w, r, vm, string(action), func() error {
+	return s.carryOutAPI(w, r, vm, string(action), func() error {
 		return s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, action)
 	})
 }
 
 // apiResize changes the CPUs and the RAM of a VM.
 func (s *Server) apiResize(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Resize)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.Resize)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Server) apiResize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.carryOut(w, r, vm, "resize", func() error {
+	return s.carryOutAPI(w, r, vm, "resize", func() error {
 		if size == (fleet.Size{}) {
 			return nil
 		}
@@ -109,8 +109,8 @@ func (s *Server) apiResize(w http.ResponseWriter, r *http.Request) error {
 
 // apiMedium changes the medium in a drive.
 func (s *Server) apiMedium(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Edit)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.Edit)
 	if err != nil {
 		return err
 	}
@@ -124,24 +124,24 @@ func (s *Server) apiMedium(w http.ResponseWriter, r *http.Request) error {
 	if err := bodyJSON(w, r, &wanted); err != nil {
 		return err
 	}
-	return s.carryOut(w, r, vm, "medium", func() error {
+	return s.carryOutAPI(w, r, vm, "medium", func() error {
 		return s.opts.Fleet.Insert(r.Context(), v.who.User, vm.Name, drive, strings.TrimSpace(wanted.Medium))
 	})
 }
 
 // apiDelete deletes a VM, and answers with what stays.
 func (s *Server) apiDelete(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Delete)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.Delete)
 	if err != nil {
 		return err
 	}
-	dry, err := boolean(r, "dryRun")
+	dry, err := booleanParameter(r, "dryRun")
 	if err != nil {
 		return err
 	}
 	if !vm.Can[fleet.Delete] {
-		return fleet.Refusal(v.T("refused.state", v.T("state."+string(vm.State))))
+		return fleet.Refusal(v.whyImpossible(vm, fleet.Delete))
 	}
 	left, err := s.opts.Fleet.Left(r.Context(), vm.Name)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Server) apiDelete(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !dry {
 		err := s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, fleet.Delete)
-		s.record(r, vm.Name, string(fleet.Delete), err)
+		s.recordAction(r, vm.Name, string(fleet.Delete), err)
 		if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (s *Server) apiDelete(w http.ResponseWriter, r *http.Request) error {
 
 // apiDefinition answers with the definition of a VM, whose version is the entity tag.
 func (s *Server) apiDefinition(w http.ResponseWriter, r *http.Request) error {
-	vm, err := s.visit(r).vm(r, access.Edit)
+	vm, err := s.visitOf(r).requestedVM(r, access.Edit)
 	if err != nil {
 		return err
 	}
@@ -187,14 +187,14 @@ func dataOf(text string) (fleet.Data, error) {
 	case "", fleet.KeepData, fleet.FreshData:
 		return data, nil
 	}
-	return "", wrong("data must be keep or fresh, not %q", text)
+	return "", badRequest("data must be keep or fresh, not %q", text)
 }
 
 // apiDefine makes a VM, or replaces its definition; as a dry run it answers what that would do.
 func (s *Server) apiDefine(w http.ResponseWriter, r *http.Request) error {
-	v, name := s.visit(r), r.PathValue("vm")
+	v, name := s.visitOf(r), r.PathValue("vm")
 	version, create := strings.Trim(r.Header.Get("If-Match"), `"`), r.Header.Get("If-None-Match") == "*"
-	dry, err := boolean(r, "dryRun")
+	dry, err := booleanParameter(r, "dryRun")
 	switch {
 	case err != nil:
 		return err
@@ -203,12 +203,12 @@ func (s *Server) apiDefine(w http.ResponseWriter, r *http.Request) error {
 	case create || version == "":
 		err = errNoCondition
 	default:
-		_, err = v.vm(r, access.Edit)
+		_, err = v.requestedVM(r, access.Edit)
 	}
 	if err != nil {
 		return err
 	}
-	text, err := body(w, r)
+	text, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (s *Server) apiDefine(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	d := &fleet.Definition{Text: lines(string(text)), Version: version}
+	d := &fleet.Definition{Text: unixLines(string(text)), Version: version}
 	if dry {
 		check, err := s.opts.Fleet.Check(r.Context(), name, d)
 		if err == nil && check.Faults != nil {
@@ -234,7 +234,7 @@ func (s *Server) apiDefine(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		err = s.opts.Fleet.Replace(r.Context(), v.who.User, name, d)
 	}
-	s.record(r, name, what, err)
+	s.recordAction(r, name, what, err)
 	if errors.Is(err, fleet.ErrChanged) {
 		err = refused{http.StatusPreconditionFailed, errChanged.key, err.Error()}
 	}

@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"time"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // apiEvents streams VMs that have changed, as server-sent events: first all that there are, and then the event current.
 // Parameters are those of the list.
 func (s *Server) apiEvents(w http.ResponseWriter, r *http.Request) error {
-	if err := s.visit(r).mayUseAny(); err != nil {
+	if err := s.visitOf(r).mayUseAny(); err != nil {
 		return err
 	}
 	end, out := s.beginEvents(w)
@@ -26,13 +26,13 @@ func (s *Server) apiEvents(w http.ResponseWriter, r *http.Request) error {
 	defer ping.Stop()
 	for first := true; ; first = false {
 		changed, looked := s.opts.Fleet.Changed(), time.Now()
-		v, q := s.visit(r), parseQuery(r.URL.Query()) // whose roles may have changed
+		v, q := s.visitOf(r), parseQuery(r.URL.Query()) // whose roles may have changed
 		if v.mayUseAny() != nil {
 			_ = writeEvent(w, "gone", nil)
 			_ = out.Flush()
 			return nil
 		}
-		all, _ := v.search(&q)
+		all, _ := v.searchVMs(&q)
 		name := r.URL.Query().Get("vm")
 		now := map[string]bool{}
 		for _, vm := range all {
@@ -40,7 +40,7 @@ func (s *Server) apiEvents(w http.ResponseWriter, r *http.Request) error {
 				continue
 			}
 			now[vm.Name] = true
-			if err := sent.put(w, out, v.vmFor(vm)); err != nil {
+			if err := sent.sendIfChanged(w, out, v.vmFor(vm)); err != nil {
 				return nil // the client is gone or too slow
 			}
 		}
@@ -61,8 +61,9 @@ type sentVMs struct {
 	hashes map[string]uint64
 }
 
-// put sends a VM that differs from what was sent. A client that does not accept it in time has a failed stream.
-func (sent *sentVMs) put(w http.ResponseWriter, out *http.ResponseController, vm apiVM) error {
+// sendIfChanged sends a VM that differs from what was sent. A client that does not accept it in time has a failed
+// stream.
+func (sent *sentVMs) sendIfChanged(w http.ResponseWriter, out *http.ResponseController, vm apiVM) error {
 	text, err := json.Marshal(vm)
 	if err != nil {
 		return err
@@ -94,9 +95,9 @@ func (s *Server) streamSPICE(w http.ResponseWriter, r *http.Request) error {
 	const longest = 64
 	id := r.URL.Query().Get("id")
 	if id == "" || len(id) > longest || r.URL.Query().Get("mode") == string(fleet.Watch) {
-		return wrong("want id, the same for all channels of a viewer, at most %d bytes, and mode type or take", longest)
+		return badRequest("want id, the same for all channels of a viewer, at most %d bytes, and mode type or take", longest)
 	}
-	return s.stream(w, r, &s.open.screens, func(
+	return s.serveStream(w, r, &s.open.screens, func(
 		ctx context.Context, user, name string, mode fleet.Mode,
 	) (net.Conn, error) {
 		return s.opts.Fleet.SPICE(ctx, user, name, id, mode)
@@ -107,9 +108,11 @@ func (s *Server) streamSPICE(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) streamPort(w http.ResponseWriter, r *http.Request) error {
 	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
 	if err != nil || port == 0 {
-		return wrong("port %q: want a TCP port of the guest, 1 to 65535", r.PathValue("port"))
+		return badRequest("port %q: want a TCP port of the guest, 1 to 65535", r.PathValue("port"))
 	}
-	return s.stream(w, r, &s.open.ports, func(ctx context.Context, user, name string, _ fleet.Mode) (net.Conn, error) {
+	return s.serveStream(w, r, &s.open.ports, func(ctx context.Context, user, name string, _ fleet.Mode) (net.Conn,
+		error,
+	) {
 		return s.opts.Fleet.Forward(ctx, user, name, int(port))
 	})
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-//go:generate ../../scripts/web-bundles
+//go:generate ../../tools/scripts/web-bundles
 
 // staticFiles are what browsers load: the style sheet, the icons, and the scripts that
-// scripts/web-bundles makes of folder ts and its packages, with their licences.
+// tools/scripts/web-bundles makes of folder ts and its packages, with their licences.
 //
 //go:embed static
 var staticFiles embed.FS
@@ -47,8 +47,8 @@ func readAssets() (*assets, error) {
 	return a, err
 }
 
-// path returns the address of a file.
-func (a *assets) path(name string) string { return "/static/" + a.hashes[name] + "/" + name }
+// assetPath returns the address of a file.
+func (a *assets) assetPath(name string) string { return "/static/" + a.hashes[name] + "/" + name }
 
 // ServeHTTP serves /static/HASH/NAME. A name without the present hash is served as well, to a
 // page that an earlier version has made, but not kept.
@@ -69,8 +69,8 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handler.ServeHTTP(w, r)
 }
 
-// compressed compresses pages, but not streams: their bytes must not wait. The JSON interface has both.
-func compressed(next http.Handler) http.Handler {
+// compressPages compresses pages, but not streams: their bytes must not wait. The JSON interface has both.
+func compressPages(next http.Handler) http.Handler {
 	pages := gzhttp.GzipHandler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/live" || strings.HasSuffix(r.URL.Path, "/stream") || isAPI(r) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // large is a server with 5000 VMs.
@@ -57,7 +57,7 @@ func BenchmarkChange(b *testing.B) {
 		f.Put(sample("vm-0007", fleet.States()[i%2]))
 		parts, err := view()
 		require.NoError(b, err)
-		for _, html := range sent.fresh(parts) {
+		for _, html := range sent.freshParts(parts) {
 			_, _ = io.Discard.Write(html)
 		}
 	}

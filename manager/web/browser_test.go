@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 	"vmop/test/browser"
 	"vmop/test/tier"
 	"vmop/test/wait"
@@ -24,7 +24,7 @@ func TestPictures(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, oneOfEach()...)
 	for i := range 60 {
-		p.server.series.add(then.Add(time.Duration(i)*time.Minute), fleet.UseOf(p.List()[:3+i/10]))
+		p.server.series.addPoint(then.Add(time.Duration(i)*time.Minute), fleet.UseOf(p.List()[:3+i/10]))
 	}
 	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
 	p.told = happened(time.Now())
@@ -125,6 +125,7 @@ func TestTypingIsNotDisturbed(t *testing.T) {
 
 // A menu opens and closes by the keyboard alone.
 func TestKeyboard(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
 	b := browser.New(t)

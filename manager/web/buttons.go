@@ -1,11 +1,12 @@
 package web
 
 import (
+	"cmp"
 	"html/template"
 	"net/url"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // A button carries out an action.
@@ -43,12 +44,12 @@ var actions = map[fleet.Action]struct {
 	fleet.Delete:       {access.Delete, "delete", true, true},
 }
 
-// button returns the button of an action.
-func (v visit) button(vm *fleet.VM, a fleet.Action) button {
+// buttonFor returns the button of an action.
+func (v visit) buttonFor(vm *fleet.VM, a fleet.Action) button {
 	of := actions[a]
 	b := button{
 		Path: "/vms/" + url.PathEscape(vm.Name) + "/do", Action: a, ID: string(a) + "-" + vm.Name,
-		Label: v.T("do." + string(a)), Icon: v.Icon(of.icon), Refused: v.refusal(of.verb, vm),
+		Label: v.T("do." + string(a)), Icon: v.Icon(of.icon), Refused: v.whyRefused(of.verb, vm),
 	}
 	if of.ask {
 		b.Question = v.T("ask."+string(a), vm.Name)
@@ -57,20 +58,14 @@ func (v visit) button(vm *fleet.VM, a fleet.Action) button {
 		b.Class = "danger"
 	}
 	if b.Refused == "" && !vm.Can[a] {
-		b.Refused = v.impossible(vm, a)
+		b.Refused = v.whyImpossible(vm, a)
 	}
 	return b
 }
 
-// impossible says why an action isn't possible now, whoever wants it.
-func (v visit) impossible(vm *fleet.VM, a fleet.Action) string {
-	if a == fleet.Migrate && vm.Unmovable != "" {
-		return vm.Unmovable
-	}
-	if vm.Fixed && (a == fleet.Start && !vm.Wanted || (a == fleet.Stop || a == fleet.Kill) && vm.Wanted) {
-		return v.T("refused.policy", vm.RunPolicy)
-	}
-	return v.T("refused.state", v.T("state."+string(vm.State)))
+// whyImpossible says why an action isn't possible now, whoever wants it.
+func (v visit) whyImpossible(vm *fleet.VM, a fleet.Action) string {
+	return cmp.Or(vm.Refused[a], v.T("refused.state", v.T("state."+string(vm.State))))
 }
 
 // A linkView leads to a page, if that is not refused.
@@ -81,39 +76,39 @@ type linkView struct {
 	Refused string
 }
 
-// link returns the link to a page that needs a permission for a VM; the zero VM stands for a new
+// linkTo returns the link to a page that needs a permission for a VM; the zero VM stands for a new
 // one.
-func (v visit) link(id, href, icon string, verb access.Verb, vm *fleet.VM) linkView {
-	return linkView{ID: id, Href: href, Label: v.T("link." + id), Icon: v.Icon(icon), Refused: v.refusal(verb, vm)}
+func (v visit) linkTo(id, href, icon string, verb access.Verb, vm *fleet.VM) linkView {
+	return linkView{ID: id, Href: href, Label: v.T("link." + id), Icon: v.Icon(icon), Refused: v.whyRefused(verb, vm)}
 }
 
-// buttons returns those of the actions.
-func (v visit) buttons(vm *fleet.VM, all ...fleet.Action) []button {
+// buttonsFor returns those of the actions.
+func (v visit) buttonsFor(vm *fleet.VM, all ...fleet.Action) []button {
 	list := make([]button, len(all))
 	for i, a := range all {
-		list[i] = v.button(vm, a)
+		list[i] = v.buttonFor(vm, a)
 	}
 	return list
 }
 
-// first returns the action that a VM's state suggests.
-func first(vm *fleet.VM) fleet.Action {
+// firstAction returns the action that a VM's state suggests.
+func firstAction(vm *fleet.VM) fleet.Action {
 	switch {
 	case vm.Can[fleet.Resume]:
 		return fleet.Resume
-	case vm.Can[fleet.Start] || !vm.Can[fleet.Stop] && !(vm.Fixed && vm.Wanted):
+	case vm.Can[fleet.Start] || !vm.Can[fleet.Stop] && !(vm.Wanted && vm.State.Up()):
 		return fleet.Start
 	}
 	return fleet.Stop
 }
 
-// others returns the actions that a menu offers beside the first. To delete has a page of its own. Of a guest that
-// can't move the menu says why.
-func others(vm *fleet.VM) []fleet.Action {
+// otherActions returns the actions that a menu offers beside the first. Deletion has its own page. The menu of a
+// running VM shows refused actions as well, with the reason.
+func otherActions(vm *fleet.VM) []fleet.Action {
 	var list []fleet.Action
 	for _, a := range fleet.Actions() {
-		shown := vm.Can[a] || a == fleet.Migrate && vm.Unmovable != ""
-		if a != first(vm) && a != fleet.Delete && shown {
+		shown := vm.Can[a] || vm.State == fleet.Running && a != fleet.Start && vm.Refused[a] != ""
+		if a != firstAction(vm) && a != fleet.Delete && shown {
 			list = append(list, a)
 		}
 	}
@@ -123,7 +118,7 @@ func others(vm *fleet.VM) []fleet.Action {
 // stateView is a state as it is shown.
 type stateView struct{ Class, Text string }
 
-func (v visit) state(vm *fleet.VM) stateView {
+func (v visit) stateOf(vm *fleet.VM) stateView {
 	class := "off"
 	switch s := vm.State; {
 	case s == fleet.Running:

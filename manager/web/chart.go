@@ -13,15 +13,15 @@ type chartView struct {
 	Drawing template.HTML
 }
 
-// charts draws the CPUs and RAM in use over the last hour and the last day.
-func (v visit) charts() []chartView {
+// drawCharts draws the CPUs and RAM in use over the last hour and the last day.
+func (v visit) drawCharts() []chartView {
 	now := v.s.opts.Now()
 	var list []chartView
 	for _, span := range []struct {
 		key string
 		d   time.Duration
 	}{{"totals.hour", time.Hour}, {"totals.day", seriesLength}} {
-		points := v.s.series.since(now.Add(-span.d))
+		points := v.s.series.pointsSince(now.Add(-span.d))
 		if len(points) < 2 {
 			continue
 		}
@@ -30,9 +30,9 @@ func (v visit) charts() []chartView {
 		ram := curveOf(points, at, func(p point) float64 { return float64(p.ram) })
 		top := "" // of the scale
 		for _, p := range points {
-			top = v.T("totals.scale", max(p.cpus, 1), v.bytes(max(p.ram, 1)))
+			top = v.T("totals.scale", max(p.cpus, 1), v.formatBytes(max(p.ram, 1)))
 		}
-		list = append(list, chartView{v.T(span.key), draw(now.Add(-span.d), now, top, cpus, ram)})
+		list = append(list, chartView{v.T(span.key), drawCurves(now.Add(-span.d), now, top, cpus, ram)})
 	}
 	return list
 }
@@ -62,8 +62,8 @@ func curveOf[T any](list []T, at func(T) time.Time, value func(T) float64) curve
 	return c
 }
 
-// draw returns curves over a span of time. Values stay until the next dot: steps, no slopes.
-func draw(from, to time.Time, label string, curves ...curve) template.HTML {
+// drawCurves returns curves over a span of time. Values stay until the next dot: steps, no slopes.
+func drawCurves(from, to time.Time, label string, curves ...curve) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="chart" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`,
 		chartWidth, chartHeight, template.HTMLEscapeString(label))

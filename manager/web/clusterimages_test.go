@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // Images of the cluster are offered where those of the namespace are, as cvi/NAME, and are not deleted here.
@@ -24,8 +24,8 @@ func TestClusterImagesOnPages(t *testing.T) {
 	_, page := p.call("GET", "/disks", "")
 	checkPage(t, "images of the cluster", "en", page)
 	for _, part := range []string{
-		`<td>Image of the cluster</td>`, `value="image:debian"`, `value="image:cvi/debian"`, `The image cvi/debian`,
-		`<button id="delete-ClusterVirtualImage-debian" class="danger" disabled title="it is an image of the cluster`,
+		`<td>Cluster image</td>`, `value="image:debian"`, `value="image:cvi/debian"`, `Image cvi/debian`,
+		`<button id="delete-ClusterVirtualImage-debian" class="danger" disabled title="cluster images are managed`,
 	} {
 		require.Contains(t, page, part)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // A download is a disk that a browser gets as a file: raw, as it is or compressed by gzip, which common tools read, and
@@ -31,7 +31,7 @@ const (
 	formatRaw  = "raw"
 )
 
-func (t *transfers) download(w http.ResponseWriter, of fleet.Volume, format string) (*download, error) {
+func (t *transfers) openDownload(w http.ResponseWriter, of fleet.Volume, format string) (*download, error) {
 	d := &download{w: w, out: http.NewResponseController(w), name: of.Name + ".img", hole: t.hole}
 	switch format {
 	case formatGzip, "":
@@ -42,7 +42,7 @@ func (t *transfers) download(w http.ResponseWriter, of fleet.Volume, format stri
 	case formatRaw:
 		return d, nil
 	}
-	return nil, wrong("format=%q: want %s or %s", format, formatGzip, formatRaw)
+	return nil, badRequest("format=%q: want %s or %s", format, formatGzip, formatRaw)
 }
 
 // Begun reports whether the browser has got the beginning of the file.
@@ -64,24 +64,24 @@ func (d *download) Begin(size int64) error {
 
 // Put implements fleet.DiskWriter.
 func (d *download) Put(data []byte, at int64) error {
-	if err := d.zeros(at); err != nil {
+	if err := d.writeZeros(at); err != nil {
 		return err
 	}
 	d.at += int64(len(data))
-	_, err := d.to().Write(data)
+	_, err := d.downloadWriter().Write(data)
 	return err
 }
 
 // End implements fleet.DiskWriter.
 func (d *download) End(size int64) error {
-	err := d.zeros(size)
+	err := d.writeZeros(size)
 	if err == nil && d.zip != nil {
 		err = d.zip.Close()
 	}
 	return err
 }
 
-func (d *download) to() io.Writer {
+func (d *download) downloadWriter() io.Writer {
 	if d.zip != nil {
 		return d.zip
 	}
@@ -93,8 +93,8 @@ const holeSize = 16 << 20
 
 var block [256 << 10]byte
 
-// hole returns so many zeros as a member of a gzip file, which may have many.
-func hole() ([]byte, error) {
+// gzipHole returns so many zeros as a member of a gzip file, which may have many.
+func gzipHole() ([]byte, error) {
 	var text bytes.Buffer
 	z, err := gzip.NewWriterLevel(&text, gzip.BestCompression)
 	for n := 0; n < holeSize && err == nil; n += len(block) {
@@ -106,8 +106,8 @@ func hole() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// zeros writes zeros up to a place.
-func (d *download) zeros(until int64) error {
+// writeZeros writes zeros up to a place.
+func (d *download) writeZeros(until int64) error {
 	if d.zip != nil && until-d.at >= holeSize {
 		compressed, err := d.hole()
 		if err == nil {
@@ -122,7 +122,7 @@ func (d *download) zeros(until int64) error {
 		d.zip.Reset(steadyWriter{d})
 	}
 	for d.at < until {
-		n, err := d.to().Write(block[:min(int64(len(block)), until-d.at)])
+		n, err := d.downloadWriter().Write(block[:min(int64(len(block)), until-d.at)])
 		if d.at += int64(n); err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // editView is the page where a definition is changed.
@@ -35,16 +35,16 @@ type changesView struct {
 	List  []fleet.Change
 }
 
-func (v visit) edit(vm *fleet.VM, d *fleet.Definition) editView {
+func (v visit) newEditView(vm *fleet.VM, d *fleet.Definition) editView {
 	return editView{
-		frame: v.frame(v.T("edit.title", vm.Name)), Name: vm.Name, File: vm.File, Text: d.Text, Edited: d.Version,
+		frame: v.newFrame(v.T("edit.title", vm.Name)), Name: vm.Name, File: vm.File, Text: d.Text, Edited: d.Version,
 		Rows: rowsOf(d.Text),
 	}
 }
 
 func (s *Server) getEdit(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Edit)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.Edit)
 	if err != nil {
 		return err
 	}
@@ -52,38 +52,38 @@ func (s *Server) getEdit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.show(w, http.StatusOK, "edit", v.edit(vm, d))
+	return s.showPage(w, http.StatusOK, "edit", v.newEditView(vm, d))
 }
 
 // postEdit checks a definition, and saves it.
 func (s *Server) postEdit(w http.ResponseWriter, r *http.Request) error {
-	v, vm, err := s.posted(w, r, access.Edit)
+	v, vm, err := s.postedVM(w, r, access.Edit)
 	if err != nil {
 		return err
 	}
-	d := &fleet.Definition{Text: lines(r.PostForm.Get("definition")), Version: r.PostForm.Get("version")}
+	d := &fleet.Definition{Text: unixLines(r.PostForm.Get("definition")), Version: r.PostForm.Get("version")}
 	if d.Version == "" {
 		return errBadForm // it would be that of a new VM
 	}
-	view := v.edit(vm, d)
+	view := v.newEditView(vm, d)
 	if r.PostForm.Get("do") == "save" {
 		err := s.opts.Fleet.Replace(r.Context(), v.who.User, vm.Name, d)
 		switch {
 		case err == nil:
-			return s.done(w, r, vm, "edit", nil)
+			return s.finishAction(w, r, vm, "edit", nil)
 		case errors.Is(err, fleet.ErrChanged):
 			now, err := s.opts.Fleet.Definition(r.Context(), vm.Name)
 			if err != nil {
 				return err
 			}
 			view.Conflict, view.Theirs, view.Edited = true, now.Text, now.Version
-			return s.show(w, http.StatusConflict, "edit", view)
+			return s.showPage(w, http.StatusConflict, "edit", view)
 		}
-		if err := view.refused(err); err != nil {
-			s.record(r, vm.Name, "edit", err)
+		if err := view.noteRefusal(err); err != nil {
+			s.recordAction(r, vm.Name, "edit", err)
 			return err
 		}
-		return s.show(w, http.StatusUnprocessableEntity, "edit", view)
+		return s.showPage(w, http.StatusUnprocessableEntity, "edit", view)
 	}
 	check, err := s.opts.Fleet.Check(r.Context(), vm.Name, d)
 	if err == nil && check.Faults != nil {
@@ -100,14 +100,14 @@ func (s *Server) postEdit(w http.ResponseWriter, r *http.Request) error {
 				view.Changes = append(view.Changes, c)
 			}
 		}
-	case view.refused(err) != nil:
+	case view.noteRefusal(err) != nil:
 		return err
 	}
-	return s.show(w, http.StatusOK, "edit", view)
+	return s.showPage(w, http.StatusOK, "edit", view)
 }
 
-// refused notes why a definition is refused; any other error is the server's.
-func (e *editView) refused(err error) error {
+// noteRefusal notes why a definition is refused; any other error is the server's.
+func (e *editView) noteRefusal(err error) error {
 	var faults fleet.Faults
 	var refusal fleet.Refusal
 	switch {
@@ -131,10 +131,10 @@ type deleteView struct {
 	Left    []string
 }
 
-func (v visit) deletion(vm *fleet.VM) (deleteView, error) {
-	view := deleteView{frame: v.frame(v.T("delete.title", vm.Name)), Name: vm.Name}
+func (v visit) newDeleteView(vm *fleet.VM) (deleteView, error) {
+	view := deleteView{frame: v.newFrame(v.T("delete.title", vm.Name)), Name: vm.Name}
 	if !vm.Can[fleet.Delete] {
-		view.Blocked = v.T("refused.state", v.T("state."+string(vm.State)))
+		view.Blocked = v.whyImpossible(vm, fleet.Delete)
 	}
 	var err error
 	view.Left, err = v.s.opts.Fleet.Left(v.ctx, vm.Name)
@@ -142,36 +142,36 @@ func (v visit) deletion(vm *fleet.VM) (deleteView, error) {
 }
 
 func (s *Server) getDelete(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Delete)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.Delete)
 	if err != nil {
 		return err
 	}
-	view, err := v.deletion(vm)
+	view, err := v.newDeleteView(vm)
 	if err != nil {
 		return err
 	}
-	return s.show(w, http.StatusOK, "delete", view)
+	return s.showPage(w, http.StatusOK, "delete", view)
 }
 
 // postDelete deletes a VM whose name was typed.
 func (s *Server) postDelete(w http.ResponseWriter, r *http.Request) error {
-	v, vm, err := s.posted(w, r, access.Delete)
+	v, vm, err := s.postedVM(w, r, access.Delete)
 	if err != nil {
 		return err
 	}
 	if typed := r.PostForm.Get("name"); typed != vm.Name {
-		view, err := v.deletion(vm)
+		view, err := v.newDeleteView(vm)
 		if err != nil {
 			return err
 		}
 		view.Wrong, view.Typed = true, typed
-		return s.show(w, http.StatusUnprocessableEntity, "delete", view)
+		return s.showPage(w, http.StatusUnprocessableEntity, "delete", view)
 	}
 	err = s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, fleet.Delete)
-	s.record(r, vm.Name, string(fleet.Delete), err)
+	s.recordAction(r, vm.Name, string(fleet.Delete), err)
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, "/")
+	return s.answerChange(w, r, "/")
 }

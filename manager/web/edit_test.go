@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // A check says what takes effect when, and saves nothing; faults have their lines.
@@ -18,14 +18,14 @@ func TestEditIsCheckedFirst(t *testing.T) {
 	require.Contains(t, page, `name="version" value="1"`)
 	_, page = p.submit("/vms/web/edit", "do", "check", "version", "1", "definition", "mine: <b>\r\n")
 	for _, part := range []string{
-		"no faults", "Takes effect at once", "&lt;b&gt;2 GiB", "after a restart", "vm.maximumCpus", "-m 512M",
+		"is valid", "Takes effect immediately", "&lt;b&gt;2 GiB", "Needs a restart", "vm.maximumCpus", "-m 512M",
 		"mine: &lt;b&gt;\n</textarea>", "there is no such file",
 	} {
 		require.Contains(t, page, part)
 	}
 	p.check.Running, p.check.Now, p.check.Later = false, nil, nil
 	_, page = p.submit("/vms/web/edit", "do", "check", "version", "1", "definition", "mine: 1")
-	require.Contains(t, page, "It takes effect when the VM starts.")
+	require.Contains(t, page, "The changes take effect when the VM starts.")
 	p.faulty["wrong"] = fleet.Faults{{Line: 7, Message: "<i>no</i>"}}
 	for do, code := range map[string]int{"check": http.StatusOK, "save": http.StatusUnprocessableEntity} {
 		answer, page := p.submit("/vms/web/edit", "do", do, "version", "1", "definition", "wrong\n")
@@ -50,7 +50,7 @@ func TestEditConflict(t *testing.T) {
 	p.version = "2"
 	answer, page := p.submit("/vms/web/edit", "do", "save", "version", "1", "definition", "mine: 1")
 	require.Equal(t, http.StatusConflict, answer.StatusCode)
-	require.Contains(t, page, "Someone else has saved")
+	require.Contains(t, page, "Someone else has changed")
 	require.Contains(t, page, "mine: 1</textarea>", "my text")
 	require.Contains(t, page, "name: &lt;b&gt;", "theirs")
 	require.Contains(t, page, `name="version" value="2"`)
@@ -70,14 +70,14 @@ func TestDelete(t *testing.T) {
 	require.Contains(t, page, "<code>/data/web</code>")
 	answer, page = p.submit("/vms/web/delete", "name", "web2<b>")
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
-	require.Contains(t, page, "This is another name.")
+	require.Contains(t, page, "The name does not match.")
 	require.Contains(t, page, `value="web2&lt;b&gt;"`)
 	require.Empty(t, p.done)
 	_, page = p.call("GET", "/vms/busy/delete", "")
-	require.Contains(t, page, "not possible in the state “Running”")
+	require.Contains(t, page, "not available in the state “Running”")
 	p.left = nil
 	_, page = p.call("GET", "/vms/web/delete", "")
-	require.Contains(t, page, "leaves nothing behind")
+	require.Contains(t, page, "No other resources are kept")
 	answer, _ = p.submit("/vms/web/delete", "name", "web")
 	require.Equal(t, "/", answer.Header.Get("Location"))
 	require.True(t, p.has("admin delete web"))

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/text/message"
 	"golang.org/x/text/number"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
-// bytes returns a size with a binary unit, in the language's form: 1,5 GiB.
-func (w words) bytes(n int64) string {
+// formatBytes returns a size with a binary unit, in the language's form: 1,5 GiB.
+func (w words) formatBytes(n int64) string {
 	if n == 0 {
 		return "0"
 	}
@@ -24,13 +24,13 @@ func (w words) bytes(n int64) string {
 	return message.NewPrinter(w.tag).Sprint(number.Decimal(value, number.MaxFractionDigits(1))) + " " + units[unit]
 }
 
-// decimal returns a number with at most two digits behind the point.
-func (w words) decimal(n float64) string {
+// formatDecimal returns a number with at most two digits behind the point.
+func (w words) formatDecimal(n float64) string {
 	return message.NewPrinter(w.tag).Sprint(number.Decimal(n, number.MaxFractionDigits(2)))
 }
 
-// amount returns how many there are now, and of how many; only the latter if there are none.
-func (words) amount(a fleet.Amount) string {
+// formatAmount returns how many there are now, and of how many; only the latter if there are none.
+func (words) formatAmount(a fleet.Amount) string {
 	switch {
 	case a.Now == 0 || a.Now == a.Maximum:
 		return strconv.FormatInt(max(a.Now, a.Wanted), 10)
@@ -38,14 +38,14 @@ func (words) amount(a fleet.Amount) string {
 	return fmt.Sprintf("%d / %d", a.Now, a.Maximum)
 }
 
-// memory is amount for bytes. Only behind the stroke it may become two lines.
-func (w words) memory(a fleet.Amount) string {
+// formatMemory is amount for bytes. Only behind the stroke it may become two lines.
+func (w words) formatMemory(a fleet.Amount) string {
 	switch {
 	case a.Now == 0 || a.Now == a.Maximum:
-		return w.bytes(max(a.Now, a.Wanted))
+		return w.formatBytes(max(a.Now, a.Wanted))
 	}
-	return strings.ReplaceAll(w.bytes(a.Now)+" /", " ", "\u00a0") + " " +
-		strings.ReplaceAll(w.bytes(a.Maximum), " ", "\u00a0")
+	return strings.ReplaceAll(w.formatBytes(a.Now)+" /", " ", "\u00a0") + " " +
+		strings.ReplaceAll(w.formatBytes(a.Maximum), " ", "\u00a0")
 }
 
 // parseBytes reads a size as people type it, in either language: 1.5 GiB, 1,5g, 512M. All units

@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
-	"vmop/manager/login"
+	"vmop/manager/access/login"
+	"vmop/manager/web/fleet"
 )
 
 // Guard are the visitors of a manager: those whom package login has let in, with the rights
@@ -35,7 +35,7 @@ var _ Visitors = (*Guard)(nil)
 func (g *Guard) Handler(s *Server, pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { g.showLogin(s, w, r, nil) })
-	mux.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) { g.password(s, w, r) })
+	mux.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) { g.logInByPassword(s, w, r) })
 	mux.HandleFunc("POST /login/{provider}", func(w http.ResponseWriter, r *http.Request) {
 		if err := g.Login.Begin(w, r, r.PathValue("provider"), r.FormValue("next")); err != nil {
 			g.showLogin(s, w, r, err)
@@ -43,7 +43,7 @@ func (g *Guard) Handler(s *Server, pages http.Handler) http.Handler {
 	})
 	mux.HandleFunc("GET /link/{token}", func(w http.ResponseWriter, r *http.Request) {
 		session, err := g.Login.Redeem(w, r, r.PathValue("token"))
-		g.enter(s, w, r, session, "/", err)
+		g.finishLogin(s, w, r, session, "/", err)
 	})
 	mux.HandleFunc("POST /logout", func(w http.ResponseWriter, r *http.Request) {
 		if err := g.Login.LogOut(w, r); err != nil {
@@ -55,17 +55,17 @@ func (g *Guard) Handler(s *Server, pages http.Handler) http.Handler {
 		switch {
 		case g.Callback != nil && r.URL.Path == g.Callback() && r.Method == http.MethodGet:
 			session, next, err := g.Login.Callback(w, r)
-			g.enter(s, w, r, session, next, err)
+			g.finishLogin(s, w, r, session, next, err)
 		case login.FromContext(r.Context()) != nil:
 			pages.ServeHTTP(w, r)
 		case isAPI(r) || fromScript(r) || r.Method != http.MethodGet:
-			s.fail(w, r, errNoLogIn)
+			s.answerError(w, r, errNoLogIn)
 		default:
 			http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 		}
 	})
 	return g.Login.Middleware(mux, func(w http.ResponseWriter, r *http.Request, code int, err error) {
-		s.fail(w, r, refused{code, "token", err.Error()})
+		s.answerError(w, r, refused{code, "token", err.Error()})
 	})
 }
 
@@ -141,22 +141,22 @@ func (g *Guard) showLogin(s *Server, w http.ResponseWriter, r *http.Request, err
 		http.Redirect(w, r, login.Target(r.FormValue("next")), http.StatusSeeOther)
 		return
 	}
-	v := s.visit(r)
+	v := s.visitOf(r)
 	view := loginView{
-		frame: v.frame(v.T("login.title")), Methods: g.Login.Methods(), Next: login.Target(r.FormValue("next")),
+		frame: v.newFrame(v.T("login.title")), Methods: g.Login.Methods(), Next: login.Target(r.FormValue("next")),
 		Command: g.LinkCommand, LinkUser: g.LinkUser,
 	}
 	code := http.StatusOK
 	if err != nil {
-		code, view.Error = g.explain(w, v, err)
+		code, view.Error = g.explainLogin(w, v, err)
 	}
-	if err := s.show(w, code, "login", view); err != nil {
-		s.fail(w, r, err)
+	if err := s.showPage(w, code, "login", view); err != nil {
+		s.answerError(w, r, err)
 	}
 }
 
-// explain returns the code and the text of a log-in that did not succeed.
-func (*Guard) explain(w http.ResponseWriter, v visit, err error) (code int, text string) {
+// explainLogin returns the code and the text of a log-in that did not succeed.
+func (*Guard) explainLogin(w http.ResponseWriter, v visit, err error) (code int, text string) {
 	var busy *login.BusyError
 	switch {
 	case errors.As(err, &busy):
@@ -170,18 +170,18 @@ func (*Guard) explain(w http.ResponseWriter, v visit, err error) (code int, text
 	return http.StatusForbidden, err.Error()
 }
 
-// password logs a local user in.
-func (g *Guard) password(s *Server, w http.ResponseWriter, r *http.Request) {
-	if err := form(w, r); err != nil {
-		s.fail(w, r, err)
+// logInByPassword logs a local user in.
+func (g *Guard) logInByPassword(s *Server, w http.ResponseWriter, r *http.Request) {
+	if err := parseForm(w, r); err != nil {
+		s.answerError(w, r, err)
 		return
 	}
 	session, err := g.Login.LogIn(w, r, r.PostForm.Get("user"), r.PostForm.Get("password"))
-	g.enter(s, w, r, session, login.Target(r.PostForm.Get("next")), err)
+	g.finishLogin(s, w, r, session, login.Target(r.PostForm.Get("next")), err)
 }
 
-// enter sends a browser on that has logged in, or asks again.
-func (g *Guard) enter(
+// finishLogin sends a browser on that has logged in, or asks again.
+func (g *Guard) finishLogin(
 	s *Server, w http.ResponseWriter, r *http.Request, session *login.Session, next string, err error,
 ) {
 	if err != nil {

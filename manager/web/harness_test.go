@@ -19,7 +19,7 @@ import (
 
 	"vmop/api/v1"
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // stage is a fleet whose VMs a test chooses: pages must show states that no real VM can be

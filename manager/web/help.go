@@ -3,7 +3,7 @@ package web
 import (
 	"io/fs"
 	"net/http"
-	"strings"
+	"path"
 
 	"vmop/deploy/crds"
 	"vmop/docs"
@@ -37,11 +37,15 @@ type helpView struct {
 	Page  *site.Page
 }
 
+// pictureTypes maps extensions of pictures to their media types.
+var pictureTypes = map[string]string{".png": "image/png", ".svg": "image/svg+xml"}
+
 // getHelp shows a document of this version, a picture of one, or what is found.
 func (s *Server) getHelp(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("page")
-	if picture, err := fs.ReadFile(docs.Files(), name); err == nil && strings.HasSuffix(name, ".png") {
-		w.Header().Set("Content-Type", "image/png")
+	kind := pictureTypes[path.Ext(name)]
+	if picture, err := fs.ReadFile(docs.Files(), name); err == nil && kind != "" {
+		w.Header().Set("Content-Type", kind)
 		_, _ = w.Write(picture) // the browser has gone, or not
 		return nil
 	}
@@ -49,8 +53,8 @@ func (s *Server) getHelp(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v := s.visit(r)
-	view := helpView{frame: v.frame(v.T("help.title")), Query: r.URL.Query().Get("q")}
+	v := s.visitOf(r)
+	view := helpView{frame: v.newFrame(v.T("help.title")), Query: r.URL.Query().Get("q")}
 	if name == "search" {
 		view.Hits = documents.Search(view.Query)
 	} else if view.Page = documents.Page(name); view.Page == nil {
@@ -60,7 +64,7 @@ func (s *Server) getHelp(w http.ResponseWriter, r *http.Request) error {
 	if view.Page != nil {
 		view.Title = view.Page.Title + " – " + view.Title
 	}
-	return s.show(w, http.StatusOK, "help", view)
+	return s.showPage(w, http.StatusOK, "help", view)
 }
 
 // getHelpStyle has the look of documents.

@@ -14,13 +14,14 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
-	answer, text := p.call("GET", "/help/pools.html", "")
+	answer, text := p.call("GET", "/help/tasks/pools.html", "")
 	require.Equal(t, http.StatusOK, answer.StatusCode)
-	require.Contains(t, text, `<a href="manager.html`)
+	require.Contains(t, text, `<a href="../reference/manager.html`)
 	for address, code := range map[string]int{
 		"/help/pictures/list.png": http.StatusOK, "/help/doc.css": http.StatusOK,
-		"/help/nothing.html": http.StatusNotFound, "/help/..%2Fserver.go": http.StatusNotFound,
-		"/help/pools.md": http.StatusNotFound,
+		"/help/pictures/networks.svg": http.StatusOK,
+		"/help/nothing.html":          http.StatusNotFound, "/help/..%2Fserver.go": http.StatusNotFound,
+		"/help/tasks/pools.md": http.StatusNotFound,
 	} {
 		answer, _ := p.call("GET", address, "")
 		require.Equal(t, code, answer.StatusCode, address)
@@ -30,7 +31,9 @@ func TestHelp(t *testing.T) {
 
 	b := browser.New(t)
 	for _, width := range []int64{390, 1280} {
-		for _, page := range []string{"index.html", "virtual-machines.html", "search?q=reset", "search?q=nowhere"} {
+		for _, page := range []string{
+			"index.html", "reference/virtual-machines.html", "search?q=reset", "search?q=nowhere",
+		} {
 			b.Open(p.http.URL+"/help/"+page, "dark", width)
 			b.Accessible("../..")
 		}
@@ -38,7 +41,7 @@ func TestHelp(t *testing.T) {
 	b.Open(p.http.URL+"/", "light", 1280)
 	b.Do("find", chromedp.Click(chromedp.CSS(`header a[href^="/help"]`)),
 		chromedp.SendKeys(chromedp.CSS("input[name=q]"), "helm uninstall\n"),
-		chromedp.Click(chromedp.CSS(`.hits a[href="/help/kubernetes-images.html#helm"]`)),
+		chromedp.Click(chromedp.CSS(`.hits a[href="/help/tasks/kubernetes-images.html#helm"]`)),
 		chromedp.WaitVisible(chromedp.CSS("h2#helm")))
 	b.Picture("help")
 }

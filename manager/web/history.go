@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // historyView is what has happened to a VM, the latest first: since when its conditions are as they are,
@@ -28,7 +28,7 @@ type entryView struct {
 // latestEntries are shown at once.
 const latestEntries = 12
 
-func (v visit) history(vm *fleet.VM, events []fleet.Event) historyView {
+func (v visit) newHistoryView(vm *fleet.VM, events []fleet.Event) historyView {
 	var all []entryView
 	for _, c := range vm.Conditions {
 		all = append(all, entryView{
@@ -37,14 +37,14 @@ func (v visit) history(vm *fleet.VM, events []fleet.Event) historyView {
 		})
 	}
 	for _, e := range events {
-		all = append(all, v.event(e))
+		all = append(all, v.eventEntry(e))
 	}
 	slices.SortStableFunc(all, func(a, b entryView) int { return b.At.Compare(a.At) })
 	at := min(len(all), latestEntries)
 	return historyView{words: v.words, Latest: all[:at], Earlier: all[at:]}
 }
 
-func (v visit) event(e fleet.Event) entryView {
+func (v visit) eventEntry(e fleet.Event) entryView {
 	entry := entryView{
 		Class: "event", Text: v.T("event." + strings.ReplaceAll(e.Reason, ".", " ")), About: e.About, Message: e.Text,
 		At: e.At,
@@ -52,7 +52,7 @@ func (v visit) event(e fleet.Event) entryView {
 	switch {
 	case e.User != "":
 		entry.Class, entry.Text = "event asked", v.T("did."+e.Action, e.User)
-		if !v.known("did." + e.Action) {
+		if !v.hasText("did." + e.Action) {
 			entry.Text = e.User + ": " + e.Action
 		}
 		if e.Text == e.Action { // a word for programs
@@ -67,10 +67,10 @@ func (v visit) event(e fleet.Event) entryView {
 	return entry
 }
 
-// listen has the events of a VM read as long as its page is open, if the visitor may see it.
-func (v visit) listen(name string, w *watched) {
+// listenToEvents has the events of a VM read as long as its page is open, if the visitor may see it.
+func (v visit) listenToEvents(name string, w *watched) {
 	vm, err := v.s.opts.Fleet.Get(name)
-	if err != nil || v.check(access.View, vm) != nil || v.mayUse(access.PageVMs) != nil {
+	if err != nil || v.checkVerb(access.View, vm) != nil || v.mayUse(access.PageVMs) != nil {
 		return // of which the parts tell
 	}
 	ctx, cancel := context.WithCancel(v.ctx)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // The page of a VM gets its events by its stream, together with the conditions, the latest first; those
@@ -18,15 +18,15 @@ func TestTimelineOfAVM(t *testing.T) {
 	p := newPlay(t, sample("web", fleet.Running))
 	p.news = make(chan []fleet.Event)
 	_, page := p.call("GET", "/vms/web", "")
-	require.Contains(t, page, "The guest is running", "conditions are there at once")
+	require.Contains(t, page, "Guest is running", "conditions are there at once")
 	e := p.follow("/live?vm=web", "Accept-Language", "de")
 	_, data := e.next()
 	require.Contains(t, data, `<section id="vmhistory"`)
 	p.news <- happened(then.Add(time.Hour))
 	_, data = e.next()
 	require.NotContains(t, data, "vmfacts", "nothing else has changed")
-	require.Regexp(t, `(?s)CPUs oder RAM geändert von alice.*2 CPUs, 1536Mi.*Findet keinen Knoten.*17-mal.*Pod web-0.*`+
-		`Gestartet von alice</b></div>.*Nicht bereit.*Das Gastsystem läuft`, data)
+	require.Regexp(t, `(?s)CPUs oder RAM geändert von alice.*2 CPUs, 1536Mi.*Kein passender Knoten gefunden.*17-mal.*Pod web-0.*`+
+		`Gestartet von alice</b></div>.*Nicht bereit.*Gastsystem läuft`, data)
 	require.Contains(t, data, "3 &lt;b&gt;Insufficient&lt;/b&gt; memory")
 	require.Contains(t, data, "<b>Unheard of</b>", "what has no text has its reason")
 	require.Contains(t, data, `datetime="2026-11-22T10:29:00Z"`, "the browser has its zone")
@@ -60,5 +60,5 @@ func TestViewersAreNamed(t *testing.T) {
 	}
 	p := newPlay(t, vm)
 	_, page := p.call("GET", "/vms/web", "")
-	require.Regexp(t, `(?s)Viewers.*screen: bob.*screen: &lt;i&gt;eve, only watches.*console: carol.*and 3 more`, page)
+	require.Regexp(t, `(?s)Viewers.*screen: bob.*screen: &lt;i&gt;eve, view only.*console: carol.*and 3 more`, page)
 }

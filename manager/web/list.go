@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // listView is the page with the VMs.
@@ -69,50 +69,50 @@ type pagerView struct {
 var columns = []string{"name", "state", "since", "cpus", "ram", "node", "address", "type", "user"}
 
 func (s *Server) getList(w http.ResponseWriter, r *http.Request) error {
-	v, q := s.visit(r), parseQuery(r.URL.Query())
-	view := v.list(q)
-	view.Live, view.Here = "/live?"+q.encode(), "/"
+	v, q := s.visitOf(r), parseQuery(r.URL.Query())
+	view := v.newListView(q)
+	view.Live, view.Here = "/live?"+q.encodeQuery(), "/"
 	if view.Empty {
 		view.Live += "&" + emptyKey + "=1"
 	}
-	return s.show(w, http.StatusOK, "list", view)
+	return s.showPage(w, http.StatusOK, "list", view)
 }
 
-// list returns the list as a query has it.
-func (v visit) list(q query) listView {
+// newListView returns the list as a query has it.
+func (v visit) newListView(q query) listView {
 	present := v.s.opts.Fleet.Outline()
-	if !q.plain() && len(present) > 0 && present[0].Brief {
+	if !q.needsNamesOnly() && len(present) > 0 && present[0].Brief {
 		present = v.s.opts.Fleet.List()
 	}
 	visible := v.visibleOf(present)
-	all, page := q.choose(visible)
+	all, page := q.chooseVMs(visible)
 	view := listView{
-		frame: v.frame(v.T("list.title")), Query: q, Sort: sortKey(q),
-		Totals:  v.totals(visible, len(visible) == len(present)),
-		Columns: v.columns(q), Pager: v.pager(q, len(all)), Empty: len(visible) == 0,
+		frame: v.newFrame(v.T("list.title")), Query: q, Sort: sortKey(q),
+		Totals:  v.listTotals(visible, len(visible) == len(present)),
+		Columns: v.listColumns(q), Pager: v.newPagerView(q, len(all)), Empty: len(visible) == 0,
 		EmptyHint: "empty.hint", EmptyCommand: v.s.opts.FirstStep,
-		New: v.link("new", "/new", "plus", access.Create, &fleet.VM{}),
+		New: v.linkTo("new", "/new", "plus", access.Create, &fleet.VM{}),
 	}
 	view.New.Class = "primary"
 	for _, vm := range v.s.opts.Fleet.Whole(page) {
-		view.Rows = append(view.Rows, v.row(vm))
+		view.Rows = append(view.Rows, v.listRow(vm))
 	}
 	return view
 }
 
 func sortKey(q query) string {
-	v, _ := url.ParseQuery(query{Sort: q.Sort, Down: q.Down}.encode())
+	v, _ := url.ParseQuery(query{Sort: q.Sort, Down: q.Down}.encodeQuery())
 	if s := v.Get("sort"); s != "" {
 		return s
 	}
 	return "name"
 }
 
-func (v visit) columns(q query) []columnView {
+func (v visit) listColumns(q query) []columnView {
 	list := make([]columnView, len(columns))
 	for i, name := range columns {
 		c := columnView{
-			Name: name, Text: v.T("column." + name), Href: "/?" + q.sortedBy(name).encode(),
+			Name: name, Text: v.T("column." + name), Href: "/?" + q.sortedBy(name).encodeQuery(),
 			Optional: i > 1,
 		}
 		switch {
@@ -126,14 +126,14 @@ func (v visit) columns(q query) []columnView {
 	return list
 }
 
-func (v visit) row(vm *fleet.VM) rowView {
+func (v visit) listRow(vm *fleet.VM) rowView {
 	up := vm.State.Up()
-	sees := up && v.refusal(access.AccessConsole, vm) == ""
+	sees := up && v.whyRefused(access.AccessConsole, vm) == ""
 	row := rowView{
-		words: v.words, Name: vm.Name, Screen: sees && vm.Screen, Console: sees && vm.Console, State: v.state(vm),
-		Since: vm.Since, CPUs: v.amount(vm.CPUs), RAM: v.memory(vm.RAM), Node: vm.Node, Type: vm.Type,
-		UsedBy: usedBy(vm), Address: address(vm),
-		Buttons: v.buttons(vm, first(vm)),
+		words: v.words, Name: vm.Name, Screen: sees && vm.Screen, Console: sees && vm.Console, State: v.stateOf(vm),
+		Since: vm.Since, CPUs: v.formatAmount(vm.CPUs), RAM: v.formatMemory(vm.RAM), Node: vm.Node, Type: vm.Type,
+		UsedBy: usedBy(vm), Address: bestAddress(vm),
+		Buttons: v.buttonsFor(vm, firstAction(vm)),
 	}
 	if vm.State != fleet.Running {
 		row.Why = vm.Message
@@ -144,8 +144,8 @@ func (v visit) row(vm *fleet.VM) rowView {
 	return row
 }
 
-// totals adds VMs up; everything reports whether they are all that there are.
-func (v visit) totals(vms []*fleet.VM, everything bool) totalsView {
+// listTotals adds VMs up; everything reports whether they are all that there are.
+func (v visit) listTotals(vms []*fleet.VM, everything bool) totalsView {
 	t := totalsView{words: v.words, All: len(vms)}
 	for _, vm := range vms {
 		if vm.State.Up() {
@@ -153,27 +153,27 @@ func (v visit) totals(vms []*fleet.VM, everything bool) totalsView {
 		}
 	}
 	use := fleet.UseOf(vms)
-	t.CPUs, t.RAM = use.CPUs, v.bytes(use.RAM)
+	t.CPUs, t.RAM = use.CPUs, v.formatBytes(use.RAM)
 	if everything { // as the series has them
-		t.Charts = v.charts()
+		t.Charts = v.drawCharts()
 	}
 	return t
 }
 
-func (v visit) pager(q query, n int) pagerView {
+func (v visit) newPagerView(q query, n int) pagerView {
 	from := (q.Page-1)*pageSize + 1
 	p := pagerView{
 		words: v.words, Many: n > pageSize, Searching: q.Words != "", From: from, To: min(from+pageSize-1, n), All: n,
 	}
 	at := func(page int) string {
 		q.Page = page
-		return "/?" + q.encode()
+		return "/?" + q.encodeQuery()
 	}
 	here := q.Page
 	if here > 1 {
 		p.Previous = at(here - 1)
 	}
-	if here < q.pages(n) {
+	if here < q.countPages(n) {
 		p.Next = at(here + 1)
 	}
 	return p
@@ -185,19 +185,19 @@ func (s *Server) liveView(r *http.Request) *watched {
 	w := &watched{end: func() {}}
 	switch window := r.URL.Query().Get("window"); {
 	case name != "" && window != "":
-		w.parts = func() ([]part, error) { return s.visit(r).windowParts(name, window) }
+		w.parts = func() ([]part, error) { return s.visitOf(r).windowParts(name, window) }
 	case name != "":
-		w.parts = func() ([]part, error) { return s.visit(r).vmParts(name, w.events) }
-		s.visit(r).listen(name, w)
+		w.parts = func() ([]part, error) { return s.visitOf(r).vmParts(name, w.events) }
+		s.visitOf(r).listenToEvents(name, w)
 	case r.URL.Query().Has("disks"):
-		w.parts = func() ([]part, error) { return s.visit(r).diskParts() }
+		w.parts = func() ([]part, error) { return s.visitOf(r).diskParts() }
 	case r.URL.Query().Has("pools"):
-		w.parts = func() ([]part, error) { return s.visit(r).poolParts() }
+		w.parts = func() ([]part, error) { return s.visitOf(r).poolParts() }
 	case r.URL.Query().Has("portal"):
-		w.parts = func() ([]part, error) { return s.visit(r).portalParts() }
+		w.parts = func() ([]part, error) { return s.visitOf(r).portalParts() }
 	default:
 		q, empty := parseQuery(r.URL.Query()), r.URL.Query().Has(emptyKey)
-		w.parts = func() ([]part, error) { return s.visit(r).listParts(q, empty) } // whose roles may have changed
+		w.parts = func() ([]part, error) { return s.visitOf(r).listParts(q, empty) } // whose roles may have changed
 	}
 	return w
 }
@@ -213,13 +213,13 @@ func (v visit) listParts(q query, empty bool) ([]part, error) {
 	if err := v.mayUse(access.PageVMs); err != nil {
 		return nil, err
 	}
-	view := v.list(q)
+	view := v.newListView(q)
 	if empty != view.Empty {
 		return nil, errOtherPage
 	}
 	rows := part{id: "rows"}
 	for _, row := range view.Rows {
-		html, err := v.s.execute("row", row)
+		html, err := v.s.executeTemplate("row", row)
 		if err != nil {
 			return nil, err
 		}
@@ -227,14 +227,14 @@ func (v visit) listParts(q query, empty bool) ([]part, error) {
 	}
 	var parts []part
 	if !view.Empty {
-		rows.html = rows.join(`<tbody id="rows">`, "</tbody>") // as the template rows has it
+		rows.html = rows.joinChildren(`<tbody id="rows">`, "</tbody>") // as the template rows has it
 		parts = append(parts, rows)
 	}
 	for _, p := range []struct {
 		id   string
 		view any
 	}{{"totals", view.Totals}, {"pager", view.Pager}} {
-		html, err := v.s.execute(p.id, p.view)
+		html, err := v.s.executeTemplate(p.id, p.view)
 		if err != nil {
 			return nil, err
 		}

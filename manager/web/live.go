@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // A part is a piece of a page: an element with an id, as HTML.
@@ -20,8 +20,8 @@ type part struct {
 	children []part
 }
 
-// join returns the children within an element.
-func (p part) join(begin, end string) []byte {
+// joinChildren returns the children within an element.
+func (p part) joinChildren(begin, end string) []byte {
 	html := []byte(begin)
 	for _, c := range p.children {
 		html = append(html, c.html...)
@@ -70,7 +70,7 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 			_ = writeEvent(w, "gone", nil) // the page loads itself, and shows why
 			return out.Flush()
 		}
-		if fresh := sent.fresh(parts); len(fresh) > 0 || first {
+		if fresh := sent.freshParts(parts); len(fresh) > 0 || first {
 			_ = writeEvent(w, "parts", bytes.Join(fresh, nil)) // as Flush finds out
 		}
 		if err := out.Flush(); err != nil {
@@ -99,10 +99,10 @@ func (s *Server) waitForChange(r *http.Request, view *watched, looked time.Time,
 			_ = http.NewResponseController(w).Flush()
 			return false
 		case <-changed:
-			pause(r.Context(), liveStep-time.Since(looked)) // the first change of some is shown at once
+			pauseFor(r.Context(), liveStep-time.Since(looked)) // the first change of some is shown at once
 			return true
 		case view.events = <-view.news:
-			pause(r.Context(), liveStep-time.Since(looked))
+			pauseFor(r.Context(), liveStep-time.Since(looked))
 			return true
 		case <-check.C:
 			s.opts.Visitors.Check(r)
@@ -145,15 +145,15 @@ type sentParts struct {
 	hashes map[string]uint64
 }
 
-// fresh returns the parts that differ from what was sent.
-func (p *sentParts) fresh(parts []part) [][]byte {
+// freshParts returns the parts that differ from what was sent.
+func (p *sentParts) freshParts(parts []part) [][]byte {
 	now := make(map[string]uint64, len(parts))
-	fresh := p.compare(parts, now)
+	fresh := p.changedParts(parts, now)
 	p.hashes = now
 	return fresh
 }
 
-func (p *sentParts) compare(parts []part, now map[string]uint64) [][]byte {
+func (p *sentParts) changedParts(parts []part, now map[string]uint64) [][]byte {
 	var fresh [][]byte
 	for _, part := range parts {
 		var hash maphash.Hash
@@ -165,7 +165,7 @@ func (p *sentParts) compare(parts []part, now map[string]uint64) [][]byte {
 			_, _ = hash.WriteString(c.id + "\n")
 		}
 		now[part.id] = hash.Sum64()
-		changed := p.compare(part.children, now)
+		changed := p.changedParts(part.children, now)
 		switch old, known := p.hashes[part.id]; {
 		case !known || old != now[part.id]:
 			fresh = append(fresh, part.html)

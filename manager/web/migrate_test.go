@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // moves is a VM whose guest can move; with a number, that much of it has moved.
@@ -22,12 +22,12 @@ func moves(progress ...int) *fleet.VM {
 func TestWhyAGuestDoesNotMove(t *testing.T) {
 	t.Parallel()
 	fixed := sample("fixed", fleet.Running)
-	fixed.Unmovable = "the disk <b>data</b> is on one node"
+	fixed.Refused = map[fleet.Action]string{fleet.Migrate: "the disk <b>data</b> is on one node"}
 	p := newPlay(t, fixed, moves(45), sample("off", fleet.Stopped))
 	_, text := p.call("GET", "/vms/fixed", "")
 	require.Regexp(t, `id="migrate-fixed"[^>]* disabled[^>]*the disk &lt;b&gt;data&lt;/b&gt; is on one node`, text)
 	_, text = p.call("GET", "/vms/web", "")
-	require.Contains(t, text, "Moving from node node-1 to node-2, 45 % done: the guest is being moved")
+	require.Contains(t, text, "Migrating from node node-1 to node-2, 45 % complete: the guest is being moved")
 	require.Contains(t, text, "Migrating")
 	require.NotContains(t, text, "migrate-web")
 	_, text = p.call("GET", "/vms/off", "")

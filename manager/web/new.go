@@ -12,7 +12,7 @@ import (
 
 	"vmop/cloudinit"
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // yes is the value of a box that is ticked.
@@ -58,7 +58,7 @@ func (v visit) mayCreate() error {
 
 // getNew shows the form, filled in as the address says.
 func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
+	v := s.visitOf(r)
 	if err := v.mayCreate(); err != nil {
 		return err
 	}
@@ -75,21 +75,21 @@ func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
 	for name, value := range knownFields(r.URL.Query()) {
 		n.values[name] = value
 	}
-	if err := n.read(r.Context()); err != nil {
+	if err := n.readForm(r.Context()); err != nil {
 		return err
 	}
 	if n.values.Get("name") == "" {
 		n.faults = nil // nothing has been typed yet
 	}
-	return s.show(w, http.StatusOK, "new", n.view())
+	return s.showPage(w, http.StatusOK, "new", n.formView())
 }
 
 // postNew checks what the form says, and makes the VM.
 func (s *Server) postNew(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
-	v := s.visit(r)
+	v := s.visitOf(r)
 	if err := v.mayCreate(); err != nil {
 		return err
 	}
@@ -105,18 +105,18 @@ func (s *Server) postNew(w http.ResponseWriter, r *http.Request) error {
 	if do != "fields" {
 		n.byHand(r.PostForm.Get("definition"), r.PostForm.Get("drafted"))
 	}
-	if err := n.read(r.Context()); err != nil {
+	if err := n.readForm(r.Context()); err != nil {
 		return err
 	}
 	switch {
 	case do == "disk":
 		n.moreDisks = true
 	case do == "create" && len(n.faults) == 0 && n.check != nil:
-		if err := n.create(r, password); err != nil {
+		if err := n.createVM(r, password); err != nil {
 			return err
 		}
 		if len(n.faults) == 0 {
-			return s.answer(w, r, "/vms/"+url.PathEscape(n.draft.Name))
+			return s.answerChange(w, r, "/vms/"+url.PathEscape(n.draft.Name))
 		}
 	}
 	code := http.StatusOK
@@ -125,7 +125,7 @@ func (s *Server) postNew(w http.ResponseWriter, r *http.Request) error {
 	} else if fromScript(r) && n.draft.Name == "" {
 		delete(n.faults, fleet.FieldName) // it is yet to be typed
 	}
-	return s.show(w, code, "new", n.view())
+	return s.showPage(w, code, "new", n.formView())
 }
 
 // newVM is a VM that is about to be made.
@@ -151,27 +151,27 @@ type newVM struct {
 // fieldFaults are texts by field.
 type fieldFaults map[string][]string
 
-func (f fieldFaults) add(field, text string) { f[field] = append(f[field], text) }
+func (f fieldFaults) addFault(field, text string) { f[field] = append(f[field], text) }
 
-// digest identifies the text of a definition.
-func digest(text string) string {
+// textDigest identifies the text of a definition.
+func textDigest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-// lines returns a text that was sent by a form, with the line ends of files.
-func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+// unixLines returns a text that was sent by a form, with the line ends of files.
+func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // byHand takes over a definition that is no longer as it was made of the fields.
 func (n *newVM) byHand(text, drafted string) {
-	text = lines(text)
-	if text != "" && digest(text) != drafted {
+	text = unixLines(text)
+	if text != "" && textDigest(text) != drafted {
 		n.text, n.drafted, n.hand = text, drafted, true
 	}
 }
 
-// read makes the draft and the definition, and checks both. The error is of the server.
-func (n *newVM) read(ctx context.Context) error {
+// readForm makes the draft and the definition, and checks both. The error is of the server.
+func (n *newVM) readForm(ctx context.Context) error {
 	n.faults = fieldFaults{}
 	name := n.typeName()
 	about, err := n.s.opts.Fleet.VMType(ctx, name)
@@ -179,7 +179,7 @@ func (n *newVM) read(ctx context.Context) error {
 	switch {
 	case errors.As(err, &refusal):
 		if name == n.values.Get("type") { // that of a class may be known to its VMs only
-			n.faults.add(fleet.FieldType, string(refusal))
+			n.faults.addFault(fleet.FieldType, string(refusal))
 		}
 		about = &fleet.VMType{Name: name}
 	case err != nil:
@@ -196,16 +196,16 @@ func (n *newVM) read(ctx context.Context) error {
 	if !n.hand {
 		text, err := n.s.opts.Fleet.Draft(ctx, n.draft)
 		if err != nil {
-			return n.refused(err)
+			return n.noteRefusal(err)
 		}
-		n.text, n.drafted = text, digest(text)
+		n.text, n.drafted = text, textDigest(text)
 	}
 	check, err := n.s.opts.Fleet.Check(ctx, n.draft.Name, &fleet.Definition{Text: n.text})
 	if err != nil {
-		return n.refused(err)
+		return n.noteRefusal(err)
 	}
 	if check.Faults != nil {
-		return n.refused(check.Faults)
+		return n.noteRefusal(check.Faults)
 	}
 	n.check = check
 	return nil
@@ -241,7 +241,7 @@ func (n *newVM) readMore(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		err = n.refused(err)
+		err = n.noteRefusal(err)
 	}
 	for field, texts := range n.faults {
 		if known[field] == nil && field != "" && field != fleet.FieldName {
@@ -252,46 +252,46 @@ func (n *newVM) readMore(ctx context.Context) error {
 	return err
 }
 
-// refused notes why a definition is refused; any other error is the server's.
-func (n *newVM) refused(err error) error {
+// noteRefusal notes why a definition is refused; any other error is the server's.
+func (n *newVM) noteRefusal(err error) error {
 	var faults fleet.Faults
 	var refusal fleet.Refusal
 	switch {
 	case errors.As(err, &faults) && n.hand:
 		n.placed = faults
-		n.faults.add("", n.T("new.handfaults"))
+		n.faults.addFault("", n.T("new.handfaults"))
 	case errors.As(err, &faults):
 		for _, f := range faults {
-			field := n.field(f.Path)
+			field := n.fieldOf(f.Path)
 			text := f.Message
 			if field == "" && f.Path != "" {
 				text = f.Path + ": " + text
 			}
-			n.faults.add(field, text)
+			n.faults.addFault(field, text)
 		}
 	case errors.As(err, new(fleet.Leftover)):
-		n.faults.add(dataField, n.T("new.data.choose"))
+		n.faults.addFault(dataField, n.T("new.data.choose"))
 	case errors.Is(err, fleet.ErrExists):
-		n.faults.add(fleet.FieldName, n.T("new.exists", n.draft.Name))
+		n.faults.addFault(fleet.FieldName, n.T("new.exists", n.draft.Name))
 	case errors.As(err, &refusal):
-		n.faults.add("", string(refusal))
+		n.faults.addFault("", string(refusal))
 	default:
 		return err
 	}
 	return nil
 }
 
-// create makes the VM, and starts it if that is wanted.
-func (n *newVM) create(r *http.Request, password string) error {
+// createVM makes the VM, and starts it if that is wanted.
+func (n *newVM) createVM(r *http.Request, password string) error {
 	text := n.text
 	if strings.Contains(text, fleet.NewPassword) {
 		if password == "" {
-			n.faults.add("password", n.T("new.password.again"))
+			n.faults.addFault("password", n.T("new.password.again"))
 			return nil
 		}
 		hash, err := cloudinit.HashPassword(password)
 		if err != nil {
-			n.faults.add("password", n.T("new.password.wrong", cloudinit.LongestPassword))
+			n.faults.addFault("password", n.T("new.password.wrong", cloudinit.LongestPassword))
 			return nil
 		}
 		text = strings.ReplaceAll(text, fleet.NewPassword, hash)
@@ -302,19 +302,19 @@ func (n *newVM) create(r *http.Request, password string) error {
 		return err
 	}
 	if err := n.s.opts.Fleet.Create(r.Context(), n.who.User, name, text, data); err != nil {
-		return n.refused(err)
+		return n.noteRefusal(err)
 	}
-	n.s.record(r, name, "create", nil)
+	n.s.recordAction(r, name, "create", nil)
 	if n.values.Get("start") != yes {
 		return nil
 	}
 	vm, err := n.s.opts.Fleet.Get(name)
 	if err == nil {
-		err = n.visit.check(access.Start, vm)
+		err = n.visit.checkVerb(access.Start, vm)
 	}
 	if err == nil {
 		err = n.s.opts.Fleet.Do(r.Context(), n.who.User, name, fleet.Start)
-		n.s.record(r, name, string(fleet.Start), err)
+		n.s.recordAction(r, name, string(fleet.Start), err)
 	}
 	if err == nil {
 		return nil
@@ -322,6 +322,6 @@ func (n *newVM) create(r *http.Request, password string) error {
 	if now, e := n.s.opts.Fleet.Get(name); e == nil && now.State == fleet.Failed {
 		return nil // its page begins with the cause
 	}
-	_, reason := n.s.explain(r, err)
+	_, reason := n.s.explainError(r, err)
 	return fleet.Refusal(n.T("new.notstarted", name, reason))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // submit sends a form as a browser without scripts does: fields are name, value, name, value …
@@ -65,7 +65,7 @@ func TestNewVMFromLink(t *testing.T) {
 	}
 	answer, page = p.submit("/new", "do", "create", "name", "web", "type", "cloud", "cpus", "1", "ram", "1 GiB")
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
-	require.Contains(t, faultsAt(page, "name"), "There is already a virtual machine web.", "a VM is made once")
+	require.Contains(t, faultsAt(page, "name"), "A virtual machine named web already exists.", "a VM is made once")
 }
 
 // All that is wrong is said at once, each at its field, and nothing is made.
@@ -77,15 +77,15 @@ func TestFaultsAtFields(t *testing.T) {
 		"image", "key", "what", "option.queues", "x", "option.heap", "y", "user", "Joe")
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
 	for id, text := range map[string]string{
-		"name": "Give it a name", "cpus": "whole number", "ram": "size", "disk.0": "", "disk.1": "path of an image",
-		"key": "no public key", "option.queues": "whole number", "option.heap": "size", "user": "lower-case",
+		"name": "Enter a name", "cpus": "whole number", "ram": "size", "disk.0": "", "disk.1": "path of an image",
+		"key": "not a public key", "option.queues": "whole number", "option.heap": "size", "user": "lower-case",
 		"option.cache": "",
 	} {
 		got := faultsAt(page, id)
 		require.Contains(t, got, text, id)
 		require.Equal(t, text == "", got == "", "%s: %s", id, got)
 	}
-	require.Contains(t, page, "Not yet right (8)")
+	require.Contains(t, page, "Errors (8)")
 	require.Contains(t, page, `<a href="#f-disk.1">`)
 
 	p.faulty["name: web"] = fleet.Faults{
@@ -102,9 +102,9 @@ func TestFaultsAtFields(t *testing.T) {
 	require.Contains(t, page, "vm.powerdownTimeout: too long")
 	require.Empty(t, p.done)
 	for fault, fields := range map[string][]string{
-		"there is no VM type odd":  {"name", "db", "type", "odd", "cpus", "1", "ram", "1 GiB"},
-		"need the name of a user.": {"name", "db", "type", "cloud", "cpus", "1", "ram", "1 GiB", "withpassword", yes},
-		"private key, and has been": {
+		"there is no VM type odd": {"name", "db", "type", "odd", "cpus", "1", "ram", "1 GiB"},
+		"Enter a user name.":      {"name", "db", "type", "cloud", "cpus", "1", "ram", "1 GiB", "withpassword", yes},
+		"private key and was": {
 			"name", "db", "type", "cloud", "cpus", "1", "ram", "1 GiB", "key",
 			"-----BEGIN OPENSSH PRIVATE KEY-----\r\ncanary",
 		},
@@ -133,7 +133,7 @@ func TestTheCheckDoesNotWaitForOtherFields(t *testing.T) {
 	answer, page := p.submit("/new", "do", "create", "type", "standard", "cpus", "0", "ram", "1 GiB",
 		"disk", "1 GiB", "cd", "/nowhere/a.iso", "network", "user")
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
-	require.Contains(t, faultsAt(page, "name"), "Give it a name")
+	require.Contains(t, faultsAt(page, "name"), "Enter a name")
 	require.Contains(t, faultsAt(page, "cpus"), "whole number")
 	require.Contains(t, faultsAt(page, "cd"), "no such medium")
 	require.NotContains(t, page, "of a default")
@@ -151,7 +151,7 @@ func TestDefinitionByHand(t *testing.T) {
 		return p.submit("/new", append(fields, "do", do, "drafted", drafted, "definition", text)...)
 	}
 	_, page = by("check", "by: hand\r\n")
-	require.Contains(t, page, "changed by hand")
+	require.Contains(t, page, "Manual changes override the form")
 	require.Contains(t, page, "by: hand\n</textarea>")
 	_, page = by("fields", "by: hand\r\n")
 	require.NotContains(t, page, "by: hand")
@@ -181,7 +181,7 @@ func TestPasswordGoesNowhereElse(t *testing.T) {
 	pages := page
 	answer, page := p.submit("/new", append(fields, "do", "create", "withpassword", yes)...)
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
-	require.Contains(t, faultsAt(page, "password"), "Type the password")
+	require.Contains(t, faultsAt(page, "password"), "Enter the password again")
 	pages += page
 	answer, page = p.submit("/new", append(fields, "do", "create", "password", "canary"+strings.Repeat("x", 300))...)
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
@@ -231,7 +231,7 @@ func TestDefinitionsNeedPermissions(t *testing.T) {
 	answer, text := p.call("POST", "/new", "name=db&type=cloud&cpus=1&ram=1+GiB&do=create&start=yes",
 		"Test-User", "guest")
 	require.Equal(t, http.StatusConflict, answer.StatusCode, "to start it needs another permission")
-	require.Contains(t, text, "db was made, but not started: ")
+	require.Contains(t, text, "db was created but not started: ")
 	require.Equal(t, []string{"guest create db"}, p.done)
 }
 
@@ -254,12 +254,12 @@ func TestStorageClassesInTheForm(t *testing.T) {
 		`<option value="slow">slow</option></select>`)
 	require.Contains(t, page, `<option value="fast" selected>fast</option><option value="slow">slow</option></select>`)
 	require.Contains(t, page, "disks: [{1073741824  } {2147483648  fast}]")
-	require.Contains(t, form(link, "de"), `<option value="">Vorgabe: fast</option>`)
+	require.Contains(t, form(link, "de"), `<option value="">Standard: fast</option>`)
 	require.Contains(t, form(link+"er", "en"), `<option value="faster" selected>faster</option>`, "it may come yet")
 
 	p.offer.Classes = &fleet.Classes{Names: []string{}}
-	require.Contains(t, form(link, "en"), `<option value="">None: the cluster has no default</option></select>`)
-	require.Contains(t, form(link, "de"), `<option value="">Keine: der Cluster hat keine Vorgabe</option></select>`)
+	require.Contains(t, form(link, "en"), `<option value="">None: the cluster has no default class</option></select>`)
+	require.Contains(t, form(link, "de"), `<option value="">Keine: Der Cluster hat keine Standardklasse</option></select>`)
 
 	p.offer.Classes = &fleet.Classes{}
 	page = form(link, "en")
@@ -287,12 +287,12 @@ func TestRunPolicyInTheForm(t *testing.T) {
 	require.NotContains(t, page, "f-policy")
 	p.offer.RunPolicies = []string{"AlwaysOnUnlessStoppedManually", "Manual", "AlwaysOff"}
 	_, page = p.call("GET", "/new?name=web&policy=Manual", "")
-	require.Contains(t, page, `<option value="Manual" selected>When it is started, after a crash not again (Manual)</option>`)
+	require.Contains(t, page, `<option value="Manual" selected>Start manually; don&#39;t restart after a crash (Manual)</option>`)
 	require.Contains(t, page, "policy: Manual\n")
 	address := html.UnescapeString(regexp.MustCompile(`href="(/new\?[^"]+)"`).FindStringSubmatch(page)[1])
 	require.Contains(t, address, "policy=Manual")
 	_, page = p.call("GET", "/new?name=web", "", "Accept-Language", "de")
-	require.Contains(t, page, `<option value="AlwaysOff">Nie (AlwaysOff)</option>`)
+	require.Contains(t, page, `<option value="AlwaysOff">Nie ausführen (AlwaysOff)</option>`)
 	p.faulty["policy: Always\n"] = fleet.Faults{{Path: "spec.runPolicy", Message: "Unsupported value"}}
 	_, page = p.submit("/new", "do", "create", "name", "web", "type", "cloud", "cpus", "1", "ram", "1 GiB",
 		"policy", "Always")
@@ -329,8 +329,8 @@ func TestClassInTheForm(t *testing.T) {
 	page := form("/new?name=web", "en")
 	for _, part := range []string{
 		`<option value="" selected>Default: plain</option><option value="office">office</option>`,
-		"Its VMs may have any size.", `<option value="" selected>Default: standard</option>`,
-		`<option value="" selected>Default: User (outgoing only)</option>`, "type: \n", "network: user\n",
+		"VMs can have any size.", `<option value="" selected>Default: standard</option>`,
+		`<option value="" selected>Default: User (outgoing connections only)</option>`, "type: \n", "network: user\n",
 	} {
 		require.Contains(t, page, part)
 	}
@@ -339,9 +339,9 @@ func TestClassInTheForm(t *testing.T) {
 	page = form("/new?name=web&vmclass=office", "en")
 	for _, part := range []string{
 		`<option value="office" selected>office</option>`,
-		"Its VMs may have 1 to 4 CPUs with RAM of 1Gi to 16Gi; 6 to 16 CPUs in steps of 2.",
+		"Allowed sizes: 1 to 4 CPUs with RAM of 1Gi to 16Gi; 6 to 16 CPUs in steps of 2.",
 		`<option value="" selected>Default: cloud</option>`,
-		`<option value="" selected>Default: Tap (bridge of the host)</option>`,
+		`<option value="" selected>Default: Tap (bridge on the host)</option>`,
 		"class: office\n", "type: \n", "network: \n",
 	} {
 		require.Contains(t, page, part)
@@ -349,13 +349,13 @@ func TestClassInTheForm(t *testing.T) {
 	require.NotContains(t, page, "f-option.tpm", "the type's options are those of the class's type")
 	address := html.UnescapeString(regexp.MustCompile(`href="(/new\?[^"]+)"`).FindStringSubmatch(page)[1])
 	require.Equal(t, page, form(address, "en"), "the link has the class")
-	require.Contains(t, form("/new?name=web&vmclass=office", "de"), "Ihre VMs dürfen haben: 1 to 4 CPUs")
+	require.Contains(t, form("/new?name=web&vmclass=office", "de"), "Erlaubte Größen: 1 to 4 CPUs")
 
-	const share = "What the VM is sure to get of its CPUs"
+	const share = "Guaranteed share of each CPU"
 	require.Contains(t, page, share+". The class allows 10%, 20%. Default: 20%")
 	require.Contains(t, form("/new?name=web&vmclass=office&cpus=8", "en"), share+", 1% to 100%. Default: 50%")
 	require.Contains(t, form("/new?name=web&vmclass=plain&share=7", "en"), "share: 7%\n")
-	require.Contains(t, faultsAt(form("/new?name=web&share=0%25", "en"), "share"), "Want a whole percentage")
+	require.Contains(t, faultsAt(form("/new?name=web&share=0%25", "en"), "share"), "Enter a whole percentage")
 	p.faulty["share: 30%\n"] = fleet.Faults{{Path: "spec.cpu.coreFraction", Message: "is 30%"}}
 	require.Contains(t, faultsAt(form("/new?name=web&share=30%25", "en"), "share"), "is 30%")
 
@@ -382,7 +382,7 @@ func TestClassWithATypeOfItsOwn(t *testing.T) {
 	p.offer.VMClasses = []fleet.VMClass{{Name: "own", Type: "unknown"}, {Name: "desk", Options: []string{"owner"}}}
 	answer, page := p.submit("/new", append(fields, "vmclass", "")...)
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
-	require.Contains(t, faultsAt(page, "option.owner"), "needs a value")
+	require.Contains(t, faultsAt(page, "option.owner"), "requires a value")
 	answer, page = p.submit("/new", append(fields, "vmclass", "own", "type", "unknown")...)
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
 	require.Contains(t, faultsAt(page, "type"), "there is no VM type unknown")

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // diskFields are the fields of a disk in the form, of which each row has one. Their lists are in the same order.
@@ -30,8 +30,8 @@ func (n *newVM) inRow(field string, row int) string {
 	return ""
 }
 
-// rows returns how many rows of disks there are.
-func (n *newVM) rows() int {
+// countDiskRows returns how many rows of disks there are.
+func (n *newVM) countDiskRows() int {
 	most := 0
 	for _, field := range n.diskFields() {
 		most = max(most, len(n.values[field]))
@@ -48,14 +48,14 @@ func diskField(row int) string { return rowField(fleet.FieldDisk, row) }
 func (n *newVM) readDisks() {
 	n.diskRows = nil
 	className := regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
-	for row := range n.rows() {
+	for row := range n.countDiskRows() {
 		text, from := n.inRow("disk", row), n.inRow("from", row)
 		if text == "" && from == "" {
 			continue
 		}
 		disk := fleet.Disk{Class: n.inRow("class", row)}
 		if disk.Class != "" && !className.MatchString(disk.Class) {
-			n.faults.add(rowField("class", row), n.T("new.badclass"))
+			n.faults.addFault(rowField("class", row), n.T("new.badclass"))
 		}
 		least := n.readSource(&disk, row)
 		size, isSize := parseBytes(text)
@@ -65,15 +65,15 @@ func (n *newVM) readDisks() {
 		case text == "" && least > 0:
 			disk.Size = least
 		case isSize && size > 0 && size < least:
-			n.faults.add(diskField(row), n.T("new.small", n.bytes(least)))
+			n.faults.addFault(diskField(row), n.T("new.small", n.formatBytes(least)))
 		case isSize && size > 0:
 			disk.Size = size
 		case n.offer.Images && strings.HasPrefix(text, "/"):
 			disk.Image = text
 		case n.offer.Images:
-			n.faults.add(diskField(row), n.T("new.nodisk"))
+			n.faults.addFault(diskField(row), n.T("new.nodisk"))
 		default:
-			n.faults.add(diskField(row), n.T("new.nosize"))
+			n.faults.addFault(diskField(row), n.T("new.nosize"))
 		}
 		n.draft.Disks = append(n.draft.Disks, disk)
 		n.diskRows = append(n.diskRows, row)
@@ -88,7 +88,7 @@ func (n *newVM) readSource(disk *fleet.Disk, row int) (least int64) {
 		if i := slices.IndexFunc(list, func(v fleet.Volume) bool { return v.Name == of }); i >= 0 {
 			return list[i]
 		}
-		n.faults.add(rowField("from", row), n.T("new.nosource"))
+		n.faults.addFault(rowField("from", row), n.T("new.nosource"))
 		return fleet.Volume{}
 	}
 	switch disk.From {
@@ -100,16 +100,16 @@ func (n *newVM) readSource(disk *fleet.Disk, row int) (least int64) {
 	case fleet.FromURL:
 		disk.Of, disk.Checksum = n.inRow("url", row), n.inRow("checksum", row)
 		if to, err := url.Parse(disk.Of); err != nil || to.Host == "" {
-			n.faults.add(rowField("url", row), n.T("new.nourl"))
+			n.faults.addFault(rowField("url", row), n.T("new.nourl"))
 		}
 	default:
-		n.faults.add(rowField("from", row), n.T("new.nosource"))
+		n.faults.addFault(rowField("from", row), n.T("new.nosource"))
 	}
 	return 0
 }
 
-// field returns the field of the form that has what is at a path of the definition.
-func (n *newVM) field(path string) string {
+// fieldOf returns the field of the form that has what is at a path of the definition.
+func (n *newVM) fieldOf(path string) string {
 	field := n.draft.Field(path)
 	number, is := strings.CutPrefix(field, fleet.FieldDisk+".")
 	if i, err := strconv.Atoi(number); is && err == nil {
@@ -124,15 +124,15 @@ func (n *newVM) field(path string) string {
 	return field
 }
 
-// disks returns a row of fields for each disk, at least one.
-func (n *newVM) disks() groupView {
-	g := n.group("disks")
+// diskGroup returns a row of fields for each disk, at least one.
+func (n *newVM) diskGroup() groupView {
+	g := n.inputGroup("disks")
 	g.Button, g.ButtonDoes = n.T("new.moredisks"), "disk"
 	g.Hint = n.T("new.disks.size")
 	if n.offer.Images {
 		g.Hint = n.T("new.disks.image")
 	}
-	rows := n.rows()
+	rows := n.countDiskRows()
 	if n.moreDisks || rows == 0 {
 		rows++
 	}
@@ -174,11 +174,11 @@ func (n *newVM) sourceInput(row int) inputView {
 	add("", n.T("new.from.vm"))
 	add(string(fleet.FromBlank), n.T("new.from.blank"))
 	for _, i := range n.offer.Sources.Images {
-		add(string(fleet.FromImage)+":"+i.Name, n.T("new.from.image", i.Name, n.bytes(i.Size)))
+		add(string(fleet.FromImage)+":"+i.Name, n.T("new.from.image", i.Name, n.formatBytes(i.Size)))
 	}
 	add(string(fleet.FromURL), n.T("new.from.url"))
 	for _, d := range n.offer.Sources.Disks {
-		add(string(fleet.FromDisk)+":"+d.Name, n.T("new.from.disk", d.Name, n.bytes(d.Size)))
+		add(string(fleet.FromDisk)+":"+d.Name, n.T("new.from.disk", d.Name, n.formatBytes(d.Size)))
 	}
 	if !there {
 		add(in.Value, in.Value)

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 	"vmop/test/browser"
+	"vmop/test/tier"
 )
 
 // A disk of a new VM is made of an image or of an address, or is one that is there; what is wrong is said at its field.
@@ -30,8 +31,8 @@ func TestDisksInTheForm(t *testing.T) {
 	for _, part := range []string{
 		"disks: [{3221225472  }{image debian-12 } {5368709120  fast}{blank  } {0  }{disk data } " +
 			"{8589934592  }{url https://example.org/a.qcow2 sha256:ab}]",
-		`<option value="image:debian-12" selected>New, of the image debian-12 (3 GiB)</option>`,
-		`<option value="disk:data" selected>The disk data (10 GiB)</option>`,
+		`<option value="image:debian-12" selected>New disk from image debian-12 (3 GiB)</option>`,
+		`<option value="disk:data" selected>Disk data (10 GiB)</option>`,
 	} {
 		require.Contains(t, page, part)
 	}
@@ -46,9 +47,9 @@ func TestDisksInTheForm(t *testing.T) {
 		"from", "odd", "disk", "1 GiB", "from", "blank", "disk", "", "from", "blank", "disk", "0")
 	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
 	for id, text := range map[string]string{
-		"disk.0": "at least 3 GiB", "from.0": "", "from.1": "no such image", "from.2": "no such image or disk",
-		"url.3": "the address of an image", "disk.3": "Want a size", "from.4": "no such image", "disk.5": "Want a size",
-		"disk.2": "", "disk.6": "Want a size",
+		"disk.0": "at least 3 GiB", "from.0": "", "from.1": "does not exist", "from.2": "does not exist",
+		"url.3": "the URL of an image", "disk.3": "Enter a size", "from.4": "does not exist", "disk.5": "Enter a size",
+		"disk.2": "", "disk.6": "Enter a size",
 	} {
 		got := faultsAt(page, id)
 		require.Contains(t, got, text, id)
@@ -83,10 +84,10 @@ func TestDisksOfAVM(t *testing.T) {
 	_, page := p.call("GET", "/vms/web", "")
 	for _, part := range []string{
 		`<td><code>web-system</code></td><td>Virtual disk</td><td class="number">20 GiB</td>` +
-			`<td><span class="state busy">Being filled 45%</span><p class="soft">the image of &lt;b&gt;debian&lt;/b&gt; is being imported</p></td>` +
+			`<td><span class="state busy">Importing 45%</span><p class="soft">the image of &lt;b&gt;debian&lt;/b&gt; is being imported</p></td>` +
 			`<td>VirtualImage/debian-12</td>`,
 		`<td>CD drive</td><td class="number"></td><td></td><td>debian.iso</td>`,
-		`<td>Virtual disk – attached while it runs</td>`, `<p class="soft">the export &lt;b&gt;starts&lt;/b&gt;</p>`,
+		`<td>Virtual disk – hot-plugged</td>`, `<p class="soft">the export &lt;b&gt;starts&lt;/b&gt;</p>`,
 		`<td>Disk of this VM</td><td class="number">2 GiB</td><td></td><td>blank</td>`,
 		`<td>Image</td><td class="number"></td><td><span class="state bad">Missing</span></td><td></td>`,
 	} {
@@ -120,10 +121,10 @@ func TestAttachAndSnapshot(t *testing.T) {
 	_, page = p.call("GET", "/vms/web", "")
 	checkPage(t, "a VM with snapshots", "en", page)
 	for _, part := range []string{
-		`<option>disk-pending</option>`, `<button id="detach-data" data-question="Detach data? Unmount it`,
+		`<option>disk-pending</option>`, `<button id="detach-data" data-question="Detach data? Unmount the disk`,
 		`<button id="detach-vi/drivers"`, `name="disk" value="vi/drivers"`,
-		`<td><code>web-2</code></td>`, `the agent &lt;b&gt;can&#39;t&lt;/b&gt;`, "Each as after a power cut",
-		"All as at one moment",
+		`<td><code>web-2</code></td>`, `the agent &lt;b&gt;can&#39;t&lt;/b&gt;`, "Not consistent: as after a power failure",
+		">Consistent<",
 	} {
 		require.Contains(t, page, part)
 	}
@@ -150,7 +151,7 @@ func TestAttachAndSnapshot(t *testing.T) {
 	require.NotContains(t, page, "vmattach")
 	answer, page := p.submit("/vms/web/detach", "disk", "data")
 	require.Equal(t, http.StatusOK, answer.StatusCode)
-	require.Contains(t, page, "Unmount it in the guest first.", "without scripts it is asked on a page")
+	require.Contains(t, page, "Unmount the disk in the guest first.", "without scripts it is asked on a page")
 	answer, _ = p.call("PUT", "/api/v1/vms/web/disks/other?dryRun=true", "")
 	require.Equal(t, http.StatusNoContent, answer.StatusCode)
 	require.Empty(t, p.done)
@@ -165,6 +166,7 @@ func TestAttachAndSnapshot(t *testing.T) {
 
 // Fields that don't count for what a disk is are not shown, and a VM of an image is made without a size.
 func TestDiskOfAnImageInBrowser(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlay(t)
 	p.offerSources()

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"vmop/cloudinit"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // readFields makes the draft of what was typed, and notes what can't be understood.
@@ -23,15 +23,15 @@ func (n *newVM) readFields() {
 	n.draft = d
 	d.CD = d.Medium != "" || get("drive") == yes
 	if d.Name == "" {
-		n.faults.add(fleet.FieldName, n.T("new.noname"))
+		n.faults.addFault(fleet.FieldName, n.T("new.noname"))
 	}
 	var err error
 	if d.CPUs, err = strconv.ParseInt(get("cpus"), 10, 64); err != nil || d.CPUs < 1 {
-		n.faults.add(fleet.FieldCPUs, n.T("new.nonumber"))
+		n.faults.addFault(fleet.FieldCPUs, n.T("new.nonumber"))
 	}
 	var ok bool
 	if d.RAM, ok = parseBytes(get("ram")); !ok || d.RAM < 1<<20 {
-		n.faults.add(fleet.FieldRAM, n.T("new.nosize"))
+		n.faults.addFault(fleet.FieldRAM, n.T("new.nosize"))
 	}
 	d.RAM = d.RAM >> 20 << 20
 	if d.Network == "" && n.vmClass().Network == "" && len(n.offer.Networks) > 0 {
@@ -42,7 +42,7 @@ func (n *newVM) readFields() {
 	}
 	if text := get("share"); n.offer.VMClasses != nil && text != "" {
 		if !regexp.MustCompile(`^([1-9][0-9]?|100)%?$`).MatchString(text) {
-			n.faults.add(fleet.FieldShare, n.T("new.badshare"))
+			n.faults.addFault(fleet.FieldShare, n.T("new.badshare"))
 		}
 		d.Fraction = strings.TrimSuffix(text, "%") + "%"
 	}
@@ -77,30 +77,30 @@ func (n *newVM) typeName() string {
 // readUser reads the user whom cloud-init makes.
 func (n *newVM) readUser() {
 	userName := regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
-	keys, err := cloudinit.PublicKeys(lines(n.values.Get("key")))
+	keys, err := cloudinit.PublicKeys(unixLines(n.values.Get("key")))
 	switch {
 	case strings.Contains(n.values.Get("key"), privateKey):
 		n.values.Del("key")
-		n.faults.add("key", n.T("new.privatekey"))
+		n.faults.addFault("key", n.T("new.privatekey"))
 	case err != nil:
-		n.faults.add("key", n.T("new.badkey"))
+		n.faults.addFault("key", n.T("new.badkey"))
 	}
 	n.draft.Keys = keys
 	switch user := n.draft.User; {
 	case user == "" && (len(keys) > 0 || n.draft.Password):
-		n.faults.add(fleet.FieldUser, n.T("new.nouser"))
+		n.faults.addFault(fleet.FieldUser, n.T("new.nouser"))
 	case user != "" && !userName.MatchString(user):
-		n.faults.add(fleet.FieldUser, n.T("new.baduser"))
+		n.faults.addFault(fleet.FieldUser, n.T("new.baduser"))
 	}
 }
 
 // readOption reads the value of an option of the VM type. Whether it is allowed, the type knows.
 func (n *newVM) readOption(o fleet.Option) {
 	field := optionField + o.Name
-	text := strings.TrimSpace(lines(n.values.Get(field)))
+	text := strings.TrimSpace(unixLines(n.values.Get(field)))
 	if text == "" {
 		if o.Mandatory && !slices.Contains(n.vmClass().Options, o.Name) {
-			n.faults.add(field, n.T("new.mandatory"))
+			n.faults.addFault(field, n.T("new.mandatory"))
 		}
 		return
 	}
@@ -110,13 +110,13 @@ func (n *newVM) readOption(o fleet.Option) {
 		text = string(quoted)
 	case "int":
 		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
-			n.faults.add(field, n.T("new.nonumber"))
+			n.faults.addFault(field, n.T("new.nonumber"))
 			return
 		}
 	case "size":
 		size, ok := parseBytes(text)
 		if !ok {
-			n.faults.add(field, n.T("new.nosize"))
+			n.faults.addFault(field, n.T("new.nosize"))
 			return
 		}
 		text = strconv.FormatInt(size, 10)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // newView is the page where a VM is made.
@@ -93,17 +93,17 @@ func placesOf(faults fleet.Faults) (list []placeView) {
 	return list
 }
 
-func (n *newVM) view() newView {
-	view := newView{frame: n.frame(n.T("new.title")), Preview: n.preview(), Start: n.box("start", "")}
+func (n *newVM) formView() newView {
+	view := newView{frame: n.newFrame(n.T("new.title")), Preview: n.previewOf(), Start: n.checkBox("start", "")}
 	view.Groups = []groupView{
-		n.group("what", n.input(fleet.FieldName, textInput), n.typeInput()),
-		n.group("size", n.input(fleet.FieldCPUs, numberInput), n.input(fleet.FieldRAM, textInput)),
-		n.disks(),
-		n.group("devices", n.networkInput(), n.input(fleet.FieldCD, textInput), n.box("drive", ""),
-			n.box(fleet.FieldScreen, fleet.FieldScreen)),
-		n.group("login", n.input(fleet.FieldUser, textInput), n.input("password", passwordInput),
-			n.box("withpassword", ""), n.input("key", areaInput)),
-		n.options(),
+		n.inputGroup("what", n.inputField(fleet.FieldName, textInput), n.typeInput()),
+		n.inputGroup("size", n.inputField(fleet.FieldCPUs, numberInput), n.inputField(fleet.FieldRAM, textInput)),
+		n.diskGroup(),
+		n.inputGroup("devices", n.networkInput(), n.inputField(fleet.FieldCD, textInput), n.checkBox("drive", ""),
+			n.checkBox(fleet.FieldScreen, fleet.FieldScreen)),
+		n.inputGroup("login", n.inputField(fleet.FieldUser, textInput), n.inputField("password", passwordInput),
+			n.checkBox("withpassword", ""), n.inputField("key", areaInput)),
+		n.optionGroup(),
 	}
 	if n.offer.VMClasses != nil {
 		view.Groups[0].Inputs = slices.Insert(view.Groups[0].Inputs, 1, n.vmClassInput())
@@ -128,18 +128,18 @@ func (n *newVM) view() newView {
 	return view
 }
 
-// group returns fields under the heading of a key.
-func (n *newVM) group(key string, inputs ...inputView) groupView {
+// inputGroup returns fields under the heading of a key.
+func (n *newVM) inputGroup(key string, inputs ...inputView) groupView {
 	return groupView{words: n.words, ID: key, Legend: n.T("new.group." + key), Inputs: inputs}
 }
 
-// input returns a field of which the key is the name.
-func (n *newVM) input(name, kind string) inputView {
+// inputField returns a field of which the key is the name.
+func (n *newVM) inputField(name, kind string) inputView {
 	in := inputView{
 		ID: "f-" + name, Name: name, Kind: kind, Label: n.T("new.field." + name), Value: n.values.Get(name),
 		Faults: n.faults[name], Autocomplete: "off",
 	}
-	if hint := "new.hint." + name; n.known(hint) {
+	if hint := "new.hint." + name; n.hasText(hint) {
 		in.Hint = n.T(hint)
 	}
 	switch name {
@@ -153,9 +153,9 @@ func (n *newVM) input(name, kind string) inputView {
 	return in
 }
 
-// box returns a field that is ticked or not.
-func (n *newVM) box(name, faults string) inputView {
-	in := n.input(name, boxInput)
+// checkBox returns a field that is ticked or not.
+func (n *newVM) checkBox(name, faults string) inputView {
+	in := n.inputField(name, boxInput)
 	in.Value, in.Checked, in.Faults = yes, n.values.Get(name) == yes, nil
 	if faults != "" {
 		in.Faults = n.faults[faults]
@@ -164,7 +164,7 @@ func (n *newVM) box(name, faults string) inputView {
 }
 
 func (n *newVM) typeInput() inputView {
-	in := n.input(fleet.FieldType, choiceInput)
+	in := n.inputField(fleet.FieldType, choiceInput)
 	in.Hint = n.about.Doc
 	types := n.offer.Types
 	if n.offer.VMClasses != nil { // one of them may say the type
@@ -181,7 +181,7 @@ func (n *newVM) typeInput() inputView {
 
 // policyInput returns the choice of a run policy.
 func (n *newVM) policyInput() inputView {
-	in := n.input(fleet.FieldPolicy, choiceInput)
+	in := n.inputField(fleet.FieldPolicy, choiceInput)
 	in.Choices = []choiceView{{"", n.T("new.policy.none"), in.Value == ""}}
 	for _, name := range n.offer.RunPolicies {
 		in.Choices = append(in.Choices, choiceView{name, n.T("new.policy." + name), name == in.Value})
@@ -191,7 +191,7 @@ func (n *newVM) policyInput() inputView {
 
 // vmClassInput returns the choice of a class, and tells which sizes it allows.
 func (n *newVM) vmClassInput() inputView {
-	in := n.input(fleet.FieldClass, choiceInput)
+	in := n.inputField(fleet.FieldClass, choiceInput)
 	in.Choices = []choiceView{{"", n.T("new.vmclass.none"), in.Value == ""}}
 	there := in.Value == ""
 	for _, c := range n.offer.VMClasses {
@@ -218,7 +218,7 @@ func (n *newVM) vmClassInput() inputView {
 // shareInput returns the field of the part of its CPUs that a VM is sure to get, and tells which parts the class
 // allows for so many CPUs.
 func (n *newVM) shareInput() inputView {
-	in := n.input(fleet.FieldShare, textInput)
+	in := n.inputField(fleet.FieldShare, textInput)
 	for _, f := range n.vmClass().Fractions {
 		if n.draft.CPUs < f.Least || n.draft.CPUs > f.Most {
 			continue
@@ -235,7 +235,7 @@ func (n *newVM) shareInput() inputView {
 
 // dataInput returns the choice of what happens to the data of a deleted VM.
 func (n *newVM) dataInput() inputView {
-	in := n.input(dataField, choiceInput)
+	in := n.inputField(dataField, choiceInput)
 	for _, d := range []fleet.Data{"", fleet.KeepData, fleet.FreshData} {
 		text := n.T("new.data." + cmp.Or(string(d), "none"))
 		in.Choices = append(in.Choices, choiceView{string(d), text, string(d) == in.Value})
@@ -244,7 +244,7 @@ func (n *newVM) dataInput() inputView {
 }
 
 func (n *newVM) networkInput() inputView {
-	in := n.input(fleet.FieldNetwork, choiceInput)
+	in := n.inputField(fleet.FieldNetwork, choiceInput)
 	if n.offer.VMClasses != nil { // one of them may say it
 		preset := cmp.Or(n.vmClass().Network, n.offer.Networks[0])
 		in.Choices = []choiceView{{"", n.T("new.defaultis", n.T("new.network."+preset)), in.Value == ""}}
@@ -255,9 +255,9 @@ func (n *newVM) networkInput() inputView {
 	return in
 }
 
-// options returns the fields of the options that the VM type declares.
-func (n *newVM) options() groupView {
-	g := n.group("options")
+// optionGroup returns the fields of the options that the VM type declares.
+func (n *newVM) optionGroup() groupView {
+	g := n.inputGroup("options")
 	g.Legend = n.T("new.group.options", n.about.Name)
 	g.Button, g.ButtonDoes, g.Unscripted = n.T("new.showoptions"), "check", true
 	if len(n.about.Options) == 0 {
@@ -302,7 +302,7 @@ func (n *newVM) optionInput(o fleet.Option) inputView {
 		case b == nil:
 			return ""
 		case o.Kind == "size":
-			return n.bytes(*b)
+			return n.formatBytes(*b)
 		}
 		return strconv.FormatInt(*b, 10)
 	}
@@ -330,10 +330,11 @@ func (w words) optionText(value string) string {
 	return value
 }
 
-// preview returns what comes of the fields.
-func (n *newVM) preview() previewView {
+// previewOf returns what comes of the fields.
+func (n *newVM) previewOf() previewView {
 	p := previewView{
-		words: n.words, Text: n.text, Drafted: n.drafted, ByHand: n.hand, Faults: placesOf(n.placed), Link: n.link(),
+		words: n.words, Text: n.text, Drafted: n.drafted, ByHand: n.hand, Faults: placesOf(n.placed),
+		Link: n.formLink(),
 		Rows: rowsOf(n.text),
 	}
 	switch {
@@ -352,8 +353,8 @@ func (n *newVM) preview() previewView {
 // rowsOf returns how high the field of a definition is.
 func rowsOf(text string) int { return min(max(strings.Count(text, "\n")+2, 8), 32) }
 
-// link returns the address of the form, filled in.
-func (n *newVM) link() string {
+// formLink returns the address of the form, filled in.
+func (n *newVM) formLink() string {
 	values := url.Values{}
 	for name, list := range n.values {
 		for _, value := range list {

@@ -15,8 +15,8 @@ type definitionView struct {
 }
 
 func (s *Server) getDefinition(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Edit)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.Edit)
 	if err != nil {
 		return err
 	}
@@ -24,8 +24,8 @@ func (s *Server) getDefinition(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := definitionView{v.frame(v.T("definition.title")), vm.Name, vm.File, d.Text}
-	return s.show(w, http.StatusOK, "definition", view)
+	view := definitionView{v.newFrame(v.T("definition.title")), vm.Name, vm.File, d.Text}
+	return s.showPage(w, http.StatusOK, "definition", view)
 }
 
 // aboutView has the version, and the licences of what browsers load.
@@ -37,8 +37,8 @@ type aboutView struct {
 type licenceView struct{ Name, Text string }
 
 func (s *Server) getAbout(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	view := aboutView{frame: v.frame(v.T("about.title"))}
+	v := s.visitOf(r)
+	view := aboutView{frame: v.newFrame(v.T("about.title"))}
 	files, err := fs.Glob(staticFiles, "static/licences/*.txt")
 	if err != nil {
 		return err
@@ -51,5 +51,5 @@ func (s *Server) getAbout(w http.ResponseWriter, r *http.Request) error {
 		name := path.Base(file)
 		view.Licences = append(view.Licences, licenceView{name[:len(name)-len(".txt")], string(text)})
 	}
-	return s.show(w, http.StatusOK, "about", view)
+	return s.showPage(w, http.StatusOK, "about", view)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // Every page, for every state, in every language, for those who may do everything and for
@@ -129,7 +129,7 @@ func within(n *html.Node, element string) bool {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
-	for _, path := range []string{"/", "/vms/web/console", "/nopage", p.server.static.path("app.js")} {
+	for _, path := range []string{"/", "/vms/web/console", "/nopage", p.server.static.assetPath("app.js")} {
 		answer, _ := p.call("GET", path, "")
 		h := answer.Header
 		require.Contains(t, h.Get("Content-Security-Policy"), "default-src 'none'", path)
@@ -137,7 +137,7 @@ func TestHeaders(t *testing.T) {
 		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"), path)
 		require.Equal(t, "same-origin", h.Get("Cross-Origin-Opener-Policy"), path)
 	}
-	answer, _ := p.call("GET", p.server.static.path("app.js"), "")
+	answer, _ := p.call("GET", p.server.static.assetPath("app.js"), "")
 	require.Contains(t, answer.Header.Get("Cache-Control"), "immutable")
 	answer, _ = p.call("GET", "/", "")
 	require.Equal(t, "no-store", answer.Header.Get("Cache-Control"))
@@ -187,11 +187,11 @@ func TestVisibility(t *testing.T) {
 	for _, path := range []string{"/vms/web", "/vms/web/screen", "/vms/web/screenshot", "/vms/web/plan"} {
 		answer, text := p.call("GET", path, "", "Test-User", "stranger")
 		require.Equal(t, http.StatusNotFound, answer.StatusCode, path)
-		require.Contains(t, text, "There is no such virtual machine", path)
+		require.Contains(t, text, "This virtual machine does not exist", path)
 	}
 	_, text := p.call("GET", "/", "", "Test-User", "stranger")
 	require.NotContains(t, text, "vms/web")
-	require.Contains(t, text, "There is no virtual machine yet")
+	require.Contains(t, text, "No virtual machines yet")
 	p.allow("stranger", "start")
 	answer, text := p.call("GET", "/vms/web/plan", "", "Test-User", "stranger")
 	require.Equal(t, http.StatusForbidden, answer.StatusCode)
@@ -228,7 +228,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{fleet.Refusal("line 3: <b>"), http.StatusConflict, "line 3: <b>"},
 		{errors.New("connection reset"), http.StatusBadGateway, "connection reset"},
-		{fleet.ErrNotFound, http.StatusNotFound, "There is no such virtual machine."},
+		{fleet.ErrNotFound, http.StatusNotFound, "This virtual machine does not exist."},
 	} {
 		p.fails = c.err
 		answer, text := p.call("POST", "/vms/web/do", url.Values{"do": {"pause"}}.Encode())

@@ -22,7 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 	"vmop/test/browser"
 	"vmop/test/tier"
 )
@@ -154,7 +154,7 @@ func showcase(t *testing.T) *play {
 	p.began = now.Add(-time.Hour)
 	for i := range 60 {
 		use := fleet.Use{CPUs: 10 + int64(i)/9, RAM: (20 + int64(i)/5) << 30}
-		p.server.series.add(now.Add(time.Duration(i-60)*time.Minute), use)
+		p.server.series.addPoint(now.Add(time.Duration(i-60)*time.Minute), use)
 	}
 	return p
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // poolRoutes are the requests of pages about pools.
@@ -25,8 +25,8 @@ func (v visit) decidePool(verb access.Verb, pool string) access.Decision {
 	return v.s.opts.Visitors.DecidePool(v.ctx, v.who, verb, pool)
 }
 
-// pools returns the pools that the visitor may do something with.
-func (v visit) pools(verb access.Verb) (all []*fleet.Pool) {
+// allowedPools returns the pools that the visitor may do something with.
+func (v visit) allowedPools(verb access.Verb) (all []*fleet.Pool) {
 	from := v.s.opts.Fleet.Pools()
 	if from == nil {
 		return nil
@@ -66,7 +66,7 @@ type poolCard struct {
 
 // poolCards returns the pools of which the visitor has no VM, and may have one.
 func (v visit) poolCards() (cards []poolCard) {
-	for _, p := range v.pools(access.View) {
+	for _, p := range v.allowedPools(access.View) {
 		if p.Of(v.who.User) != "" {
 			continue
 		}
@@ -76,7 +76,7 @@ func (v visit) poolCards() (cards []poolCard) {
 			Label: v.T("pool.claim"), Icon: v.Icon("play"), Class: "primary",
 		}
 		if d := v.decidePool(access.Start, p.Name); !d.Allowed {
-			claim.Refused = v.reason(d)
+			claim.Refused = v.reasonText(d)
 		}
 		if p.Available == 0 {
 			c.Text = v.nextFree(p)
@@ -149,13 +149,13 @@ type poolRow struct {
 }
 
 func (s *Server) getPools(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
+	v := s.visitOf(r)
 	if err := v.mayUse(access.PageVMs); err != nil {
 		return err
 	}
-	view := poolsView{v.frame(v.T("pools.title")), v.poolTable()}
+	view := poolsView{v.newFrame(v.T("pools.title")), v.poolTable()}
 	view.Live, view.Here = "/live?pools=1", "/pools"
-	return s.show(w, http.StatusOK, "pools", view)
+	return s.showPage(w, http.StatusOK, "pools", view)
 }
 
 // poolParts returns the part of the page that changes.
@@ -163,12 +163,12 @@ func (v visit) poolParts() ([]part, error) {
 	if err := v.mayUse(access.PageVMs); err != nil {
 		return nil, err
 	}
-	return v.parts(map[string]any{"pooltable": v.poolTable()})
+	return v.renderParts(map[string]any{"pooltable": v.poolTable()})
 }
 
 func (v visit) poolTable() poolTable {
 	table := poolTable{words: v.words}
-	for _, p := range v.pools(access.Edit) {
+	for _, p := range v.allowedPools(access.Edit) {
 		shown := poolView{Pool: p, Counts: v.T("pools.counts", p.VMs, p.Free, p.Assigned, p.InUse, p.Retained)}
 		for _, m := range p.Members {
 			row := poolRow{PoolMember: m, Text: v.T("pool.state." + m.State)}
@@ -182,9 +182,9 @@ func (v visit) poolTable() poolTable {
 	return table
 }
 
-// claim gives the visitor a VM of a pool.
-func (s *Server) claim(r *http.Request) (vm string, err error) {
-	v, name := s.visit(r), r.PathValue("pool")
+// claimFromPool gives the visitor a VM of a pool.
+func (s *Server) claimFromPool(r *http.Request) (vm string, err error) {
+	v, name := s.visitOf(r), r.PathValue("pool")
 	if err := v.mayUseAny(); err != nil {
 		return "", err
 	}
@@ -202,13 +202,13 @@ func (s *Server) claim(r *http.Request) (vm string, err error) {
 	return vm, err
 }
 
-// release makes a VM free that the visitor has, or whose pool they administer.
-func (s *Server) release(r *http.Request) error {
-	v := s.visit(r)
+// releaseToPool makes a VM free that the visitor has, or whose pool they administer.
+func (s *Server) releaseToPool(r *http.Request) error {
+	v := s.visitOf(r)
 	if err := v.mayUseAny(); err != nil {
 		return err
 	}
-	vm, err := v.vm(r, access.View)
+	vm, err := v.requestedVM(r, access.View)
 	if err != nil {
 		return err
 	}
@@ -219,32 +219,32 @@ func (s *Server) release(r *http.Request) error {
 		return forbidden{d}
 	}
 	err = s.opts.Fleet.Pools().Release(r.Context(), v.who.User, vm.Name)
-	s.record(r, vm.Name, "release", err)
+	s.recordAction(r, vm.Name, "release", err)
 	return err
 }
 
 func (s *Server) postClaim(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
-	if _, err := s.claim(r); err != nil {
+	if _, err := s.claimFromPool(r); err != nil {
 		return err
 	}
-	return s.answer(w, r, "/portal")
+	return s.answerChange(w, r, "/portal")
 }
 
 func (s *Server) postRelease(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
 	if !fromScript(r) && r.PostForm.Get("sure") == "" {
-		v := s.visit(r)
-		return s.confirm(w, r, v.T("pool.release"), v.T("ask.giveback", r.PathValue("vm")))
+		v := s.visitOf(r)
+		return s.askConfirmation(w, r, v.T("pool.release"), v.T("ask.giveback", r.PathValue("vm")))
 	}
-	if err := s.release(r); err != nil {
+	if err := s.releaseToPool(r); err != nil {
 		return err
 	}
-	return s.answer(w, r, "/pools")
+	return s.answerChange(w, r, "/pools")
 }
 
 // poolFor returns a pool as the visitor may know it: users learn nothing of others.
@@ -263,21 +263,21 @@ func (v visit) poolFor(p *fleet.Pool) *fleet.Pool {
 
 // apiPools answers with the pools.
 func (s *Server) apiPools(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
+	v := s.visitOf(r)
 	if err := v.mayUseAny(); err != nil {
 		return err
 	}
 	list := struct {
 		Items []*fleet.Pool `json:"items"`
 	}{[]*fleet.Pool{}}
-	for _, p := range v.pools(access.View) {
+	for _, p := range v.allowedPools(access.View) {
 		list.Items = append(list.Items, v.poolFor(p))
 	}
 	return answerJSON(w, list)
 }
 
 func (s *Server) apiPool(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
+	v := s.visitOf(r)
 	if err := v.mayUseAny(); err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (s *Server) apiPool(w http.ResponseWriter, r *http.Request) error {
 
 // apiClaim answers with the name of the VM.
 func (s *Server) apiClaim(w http.ResponseWriter, r *http.Request) error {
-	vm, err := s.claim(r)
+	vm, err := s.claimFromPool(r)
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (s *Server) apiClaim(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) apiRelease(w http.ResponseWriter, r *http.Request) error {
-	if err := s.release(r); err != nil {
+	if err := s.releaseToPool(r); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // poolsOf are pools whose VMs go to whoever claims one.
@@ -88,10 +88,10 @@ func TestPortalOfPools(t *testing.T) {
 	bob := []string{"Test-User", "bob", "Sec-Fetch-Mode", "navigate"}
 	_, page = p.call("GET", "/portal", "", bob...)
 	require.NotContains(t, page, "corner", "it is another user's")
-	require.Contains(t, page, "The next one may be at 2026-03-01 12:00 UTC")
+	require.Contains(t, page, "The next one may become available at 2026-03-01 12:00 UTC")
 	answer, page = p.call("POST", "/pools/desktops/claim", "do=start", bob...)
 	require.Equal(t, http.StatusConflict, answer.StatusCode)
-	require.Contains(t, page, "None is free now.")
+	require.Contains(t, page, "No VM is available.")
 
 	_, question := p.call("POST", "/vms/corner/release", "do=", as...)
 	require.Contains(t, question, "Give corner back?")
@@ -140,7 +140,7 @@ func TestPoolsOfAdministrators(t *testing.T) {
 	_, page := p.call("GET", "/pools", "", "Sec-Fetch-Mode", "navigate")
 	require.Contains(t, page, `<td>guest</td>`)
 	require.Contains(t, page, "Kept for its user")
-	require.Contains(t, page, "Take corner from guest?")
+	require.Contains(t, page, "Take corner away from guest?")
 	_, list := p.call("GET", "/", "", "Sec-Fetch-Mode", "navigate")
 	require.Contains(t, list, `href="/pools"`)
 	name, parts := p.follow("/live?pools=1").next()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // portalView is the page with the VMs that a visitor may use, as cards. It has nothing of a VM but
@@ -56,7 +56,7 @@ type windowLink struct {
 // forPage lets only visitors in who may use a page.
 func (s *Server) forPage(page access.Page, serve pageFunc) pageFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := s.visit(r).mayUse(page); err != nil {
+		if err := s.visitOf(r).mayUse(page); err != nil {
 			return err
 		}
 		return serve(w, r)
@@ -76,7 +76,7 @@ func (v visit) mayUse(page access.Page) error {
 
 // getHome shows the list, or sends those who may not use it to the portal.
 func (s *Server) getHome(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
+	v := s.visitOf(r)
 	if v.mayUse(access.PageVMs) == nil {
 		return s.getList(w, r)
 	}
@@ -88,11 +88,11 @@ func (s *Server) getHome(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getPortal(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	view := portalView{v.frame(v.T("portal.title")), v.cards()}
+	v := s.visitOf(r)
+	view := portalView{v.newFrame(v.T("portal.title")), v.portalCards()}
 	view.Live = "/live?portal=1"
 	view.Here = "/portal"
-	return s.show(w, http.StatusOK, "portal", view)
+	return s.showPage(w, http.StatusOK, "portal", view)
 }
 
 // portalParts returns the parts of the portal that change.
@@ -100,21 +100,21 @@ func (v visit) portalParts() ([]part, error) {
 	if err := v.mayUse(access.PagePortal); err != nil {
 		return nil, err
 	}
-	view := v.cards()
-	whole, err := v.s.execute("cards", view)
+	view := v.portalCards()
+	whole, err := v.s.executeTemplate("cards", view)
 	if err != nil {
 		return nil, err
 	}
 	cards := part{id: "cards", html: whole}
 	for _, pool := range view.Pools {
-		html, err := v.s.execute("poolcard", pool)
+		html, err := v.s.executeTemplate("poolcard", pool)
 		if err != nil {
 			return nil, err
 		}
 		cards.children = append(cards.children, part{id: "pool-" + pool.Name, html: html})
 	}
 	for _, card := range view.Cards {
-		html, err := v.s.execute("card", card)
+		html, err := v.s.executeTemplate("card", card)
 		if err != nil {
 			return nil, err
 		}
@@ -123,19 +123,19 @@ func (v visit) portalParts() ([]part, error) {
 	return []part{cards}, nil
 }
 
-// cards returns the VMs that the visitor may use.
-func (v visit) cards() cardsView {
+// portalCards returns the VMs that the visitor may use.
+func (v visit) portalCards() cardsView {
 	view := cardsView{words: v.words, Pools: v.poolCards()}
-	for _, vm := range v.visible() {
-		view.Cards = append(view.Cards, v.card(vm))
+	for _, vm := range v.visibleVMs() {
+		view.Cards = append(view.Cards, v.portalCard(vm))
 	}
 	return view
 }
 
-func (v visit) card(vm *fleet.VM) cardView {
+func (v visit) portalCard(vm *fleet.VM) cardView {
 	c := cardView{
-		words: v.words, Name: vm.Name, State: v.state(vm), Since: vm.Since, Busy: busy(vm),
-		Failed: vm.State == fleet.Failed, Badge: badge(vm), OS: vm.OS,
+		words: v.words, Name: vm.Name, State: v.stateOf(vm), Since: vm.Since, Busy: isChanging(vm),
+		Failed: vm.State == fleet.Failed, Badge: systemIcon(vm), OS: vm.OS,
 	}
 	if user := usedBy(vm); user != v.who.User {
 		c.UsedBy = user
@@ -144,12 +144,12 @@ func (v visit) card(vm *fleet.VM) cardView {
 	if vm.Can[fleet.Resume] {
 		start = fleet.Resume
 	}
-	c.Buttons = v.buttons(vm, start, fleet.Stop, fleet.Reset) // all of them always, so that none moves
+	c.Buttons = v.buttonsFor(vm, start, fleet.Stop, fleet.Reset) // all of them always, so that none moves
 	if a := vm.Assigned; a != nil && a.User == v.who.User {
 		c.Pool, c.Until = a.Pool, a.Until
 		c.Buttons = append(c.Buttons, *v.releaseButton(vm.Name, a))
 	}
-	refused := v.refusal(access.AccessConsole, vm)
+	refused := v.whyRefused(access.AccessConsole, vm)
 	for _, w := range []struct {
 		kind string
 		has  bool
@@ -169,8 +169,8 @@ func (v visit) card(vm *fleet.VM) cardView {
 	return c
 }
 
-// busy reports whether a VM is about to become what it is to be.
-func busy(vm *fleet.VM) bool {
+// isChanging reports whether a VM is about to become what it is to be.
+func isChanging(vm *fleet.VM) bool {
 	switch vm.State {
 	case fleet.Stopped:
 		return vm.Wanted
@@ -188,8 +188,8 @@ var badges = map[string]string{
 	"rhel": "redhat", "centos": "redhat", "rocky": "redhat",
 }
 
-// badge returns the icon of a guest's operating system.
-func badge(vm *fleet.VM) string {
+// systemIcon returns the icon of a guest's operating system.
+func systemIcon(vm *fleet.VM) string {
 	switch icon := badges[vm.OSID]; {
 	case icon != "":
 		return "os-" + icon

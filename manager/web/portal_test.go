@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 	"vmop/test/browser"
 	"vmop/test/wait"
 )
@@ -67,7 +67,7 @@ func TestPortalTellsNothingElse(t *testing.T) {
 	}
 	p.Remove("mine")
 	_, third := e.next()
-	require.Contains(t, third, "There is no virtual machine for you")
+	require.Contains(t, third, "No virtual machines available")
 }
 
 // Whoever has only the portal gets no other page, and is led there.
@@ -102,7 +102,7 @@ func TestPortalOnly(t *testing.T) {
 	p.roles(map[string][]string{"staff": {}})
 	answer, text := p.call("GET", "/", "", as...)
 	require.Equal(t, http.StatusForbidden, answer.StatusCode)
-	require.Contains(t, text, "Your roles do not include this page.")
+	require.Contains(t, text, "You do not have permission to view this page.")
 }
 
 // A list is filtered by permission: rows, totals, charts, the stream and what is done to several
@@ -111,7 +111,7 @@ func TestListIsFiltered(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, mine(fleet.Running), foreign("stranger", fleet.Running))
 	for i := range 3 {
-		p.server.series.add(time.Now().Add(time.Duration(i-3)*time.Minute), fleet.UseOf(p.List()))
+		p.server.series.addPoint(time.Now().Add(time.Duration(i-3)*time.Minute), fleet.UseOf(p.List()))
 	}
 	_, page := p.call("GET", "/", "")
 	require.Contains(t, page, "79</b>", "the administrator's CPUs")
@@ -137,8 +137,8 @@ func TestListIsFiltered(t *testing.T) {
 	answer, text := p.call("POST", "/do", "do=start&vm=mine&vm=stranger&vm=novm", "Test-User", "guest")
 	require.Equal(t, http.StatusConflict, answer.StatusCode)
 	require.Equal(t, []string{"guest start mine"}, p.done)
-	require.Equal(t, "stranger: There is no such virtual machine.\n"+
-		"novm: There is no such virtual machine.", strings.TrimSpace(text), "the one as the other")
+	require.Equal(t, "stranger: This virtual machine does not exist.\n"+
+		"novm: This virtual machine does not exist.", strings.TrimSpace(text), "the one as the other")
 }
 
 // A card's buttons are those of the permissions, and say why not; it is busy while state and
@@ -166,7 +166,7 @@ func TestCards(t *testing.T) {
 	p.Put(used)
 	text = card()
 	require.Contains(t, text, `<a class="button primary" id="screen-mine" href="/vms/mine/screen"`)
-	require.Contains(t, text, `id="start-mine" class="" disabled title="not possible in the state “Running”"`)
+	require.Contains(t, text, `id="start-mine" class="" disabled title="not available in the state “Running”"`)
 	require.NotContains(t, text, "aria-busy")
 	ending := *used
 	ending.Wanted = false
@@ -183,10 +183,10 @@ func TestCards(t *testing.T) {
 	stopped.Wanted, stopped.Labels["may"] = false, "*"
 	p.Put(stopped)
 	text = card()
-	require.Contains(t, text, `<button id="console-mine" disabled title="not possible in the state “Stopped”"`)
+	require.Contains(t, text, `<button id="console-mine" disabled title="not available in the state “Stopped”"`)
 	require.NotContains(t, text, "aria-busy")
 	p.Put(mine(fleet.Failed))
-	require.Contains(t, card(), "Its administrator can see why")
+	require.Contains(t, card(), "Ask your administrator for the reason")
 }
 
 // A guest's operating system has its icon, whatever it calls itself.
@@ -198,7 +198,7 @@ func TestBadges(t *testing.T) {
 		"debian": "os-debian", "mswindows": "os-windows", "rocky": "os-redhat", "gentoo": "os-linux", "": "os-unknown",
 		`"><script>`: "os-linux",
 	} {
-		require.Equal(t, want, badge(&fleet.VM{OSID: id}))
+		require.Equal(t, want, systemIcon(&fleet.VM{OSID: id}))
 	}
 	for _, icon := range badges {
 		require.Contains(t, string(icons), `id="os-`+icon+`"`)

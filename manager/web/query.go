@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // pageSize is how many VMs a page of the list has.
@@ -37,11 +37,11 @@ func parseQuery(v url.Values) query {
 	return q
 }
 
-// plain reports whether it needs nothing of VMs but their names.
-func (q query) plain() bool { return strings.TrimSpace(q.Words) == "" && q.Sort == "name" }
+// needsNamesOnly reports whether it needs nothing of VMs but their names.
+func (q query) needsNamesOnly() bool { return strings.TrimSpace(q.Words) == "" && q.Sort == "name" }
 
-// encode returns the query as it is in an address, without what is the default.
-func (q query) encode() string {
+// encodeQuery returns the query as it is in an address, without what is the default.
+func (q query) encodeQuery() string {
 	v := url.Values{}
 	if q.Words != "" {
 		v.Set("q", q.Words)
@@ -69,30 +69,30 @@ func (q query) sortedBy(column string) query {
 // orders compare VMs by column.
 var orders = map[string]func(a, b *fleet.VM) int{
 	"name":    func(a, b *fleet.VM) int { return 0 }, // as they come
-	"state":   func(a, b *fleet.VM) int { return cmp.Compare(rank(a.State), rank(b.State)) },
+	"state":   func(a, b *fleet.VM) int { return cmp.Compare(stateRank(a.State), stateRank(b.State)) },
 	"since":   func(a, b *fleet.VM) int { return a.Since.Compare(b.Since) },
 	"cpus":    func(a, b *fleet.VM) int { return cmp.Compare(a.CPUs.Now, b.CPUs.Now) },
 	"ram":     func(a, b *fleet.VM) int { return cmp.Compare(a.RAM.Now, b.RAM.Now) },
 	"node":    func(a, b *fleet.VM) int { return cmp.Compare(a.Node, b.Node) },
-	"address": func(a, b *fleet.VM) int { return cmp.Compare(address(a), address(b)) },
+	"address": func(a, b *fleet.VM) int { return cmp.Compare(bestAddress(a), bestAddress(b)) },
 	"type":    func(a, b *fleet.VM) int { return cmp.Compare(a.Type, b.Type) },
 	"user":    func(a, b *fleet.VM) int { return cmp.Compare(usedBy(a), usedBy(b)) },
 }
 
-// address is the best one of a VM.
-func address(vm *fleet.VM) string {
+// bestAddress is the best one of a VM.
+func bestAddress(vm *fleet.VM) string {
 	if len(vm.Addresses) == 0 {
 		return ""
 	}
 	return vm.Addresses[0].String()
 }
 
-// rank orders states as fleet.States does.
-func rank(s fleet.State) int { return slices.Index(fleet.States(), s) }
+// stateRank orders states as fleet.States does.
+func stateRank(s fleet.State) int { return slices.Index(fleet.States(), s) }
 
-// typist is who uses the screen or console of a VM and doesn't only watch; kind is that of the
+// typistOf is who uses the screen or console of a VM and doesn't only watch; kind is that of the
 // viewer, "" any.
-func typist(vm *fleet.VM, kind string) string {
+func typistOf(vm *fleet.VM, kind string) string {
 	for _, v := range vm.Viewers {
 		if (kind == "" || v.Kind == kind) && !v.Watches {
 			return v.Who
@@ -103,16 +103,16 @@ func typist(vm *fleet.VM, kind string) string {
 
 // usedBy is who uses a VM, or else who is logged in to its desktop.
 func usedBy(vm *fleet.VM) string {
-	return cmp.Or(typist(vm, ""), vm.User)
+	return cmp.Or(typistOf(vm, ""), vm.User)
 }
 
-// choose returns the VMs of a query, all of them and those of its page. The page is
+// chooseVMs returns the VMs of a query, all of them and those of its page. The page is
 // corrected if there are fewer.
-func (q *query) choose(vms []*fleet.VM) (all, page []*fleet.VM) {
+func (q *query) chooseVMs(vms []*fleet.VM) (all, page []*fleet.VM) {
 	words := strings.Fields(strings.ToLower(q.Words))
 	all = vms
 	if len(words) > 0 {
-		all = slices.DeleteFunc(slices.Clone(vms), func(vm *fleet.VM) bool { return !matches(vm, words) })
+		all = slices.DeleteFunc(slices.Clone(vms), func(vm *fleet.VM) bool { return !matchesWords(vm, words) })
 	}
 	if q.Sort != "name" || q.Down {
 		if len(words) == 0 {
@@ -127,16 +127,16 @@ func (q *query) choose(vms []*fleet.VM) (all, page []*fleet.VM) {
 			return by
 		})
 	}
-	q.Page = min(q.Page, q.pages(len(all)))
+	q.Page = min(q.Page, q.countPages(len(all)))
 	from := (q.Page - 1) * pageSize
 	return all, all[from:min(from+pageSize, len(all))]
 }
 
-// pages returns how many pages n VMs have.
-func (query) pages(n int) int { return max(1, (n+pageSize-1)/pageSize) }
+// countPages returns how many pages n VMs have.
+func (query) countPages(n int) int { return max(1, (n+pageSize-1)/pageSize) }
 
-// matches reports whether a VM has all words, which are in lower case.
-func matches(vm *fleet.VM, words []string) bool {
+// matchesWords reports whether a VM has all words, which are in lower case.
+func matchesWords(vm *fleet.VM, words []string) bool {
 	for _, word := range words {
 		if state, is := strings.CutPrefix(word, "state:"); is {
 			if strings.ToLower(string(vm.State)) != state {
@@ -145,19 +145,19 @@ func matches(vm *fleet.VM, words []string) bool {
 			continue
 		}
 		if key, value, is := strings.Cut(word, "="); is {
-			if !labelled(vm, key, value) {
+			if !hasLabel(vm, key, value) {
 				return false
 			}
 			continue
 		}
-		if !mentions(vm, word) {
+		if !mentionsWord(vm, word) {
 			return false
 		}
 	}
 	return true
 }
 
-func labelled(vm *fleet.VM, key, value string) bool {
+func hasLabel(vm *fleet.VM, key, value string) bool {
 	for k, v := range vm.Labels {
 		if strings.ToLower(k) == key && strings.ToLower(v) == value {
 			return true
@@ -166,7 +166,7 @@ func labelled(vm *fleet.VM, key, value string) bool {
 	return false
 }
 
-func mentions(vm *fleet.VM, word string) bool {
+func mentionsWord(vm *fleet.VM, word string) bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), word) }
 	return has(vm.Name) || has(string(vm.State)) || has(vm.Type) || has(vm.Node) || has(vm.OS) || has(usedBy(vm)) ||
 		slices.ContainsFunc(vm.Addresses, func(a fleet.Address) bool { return has(a.String()) })

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/text/language"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 func TestQueries(t *testing.T) {
@@ -44,7 +44,7 @@ func TestQueries(t *testing.T) {
 		v, err := url.ParseQuery(c.query)
 		require.NoError(t, err)
 		q := parseQuery(v)
-		_, page := q.choose(vms)
+		_, page := q.chooseVMs(vms)
 		names := ""
 		for i, vm := range page {
 			if i > 0 {
@@ -64,12 +64,12 @@ func TestQueryAddresses(t *testing.T) {
 	for _, address := range []string{"", "q=a+b", "page=2", "sort=-ram", "sort=-name", "page=3&q=%26&sort=cpus"} {
 		v, err := url.ParseQuery(address)
 		require.NoError(t, err)
-		require.Equal(t, address, parseQuery(v).encode())
+		require.Equal(t, address, parseQuery(v).encodeQuery())
 	}
 	q := parseQuery(url.Values{"sort": {"ram"}, "page": {"4"}})
-	require.Equal(t, "sort=-ram", q.sortedBy("ram").encode())
-	require.Equal(t, "sort=cpus", q.sortedBy("cpus").encode())
-	require.Equal(t, "", q.sortedBy("name").encode())
+	require.Equal(t, "sort=-ram", q.sortedBy("ram").encodeQuery())
+	require.Equal(t, "sort=cpus", q.sortedBy("cpus").encodeQuery())
+	require.Equal(t, "", q.sortedBy("name").encodeQuery())
 }
 
 func TestSizes(t *testing.T) {
@@ -87,17 +87,17 @@ func TestSizes(t *testing.T) {
 		require.Equal(t, want, got, "%q", text)
 	}
 	english, german := words{tongue: &tongue{tag: language.English}}, words{tongue: &tongue{tag: language.German}}
-	require.Equal(t, "1.5 GiB", english.bytes(3<<29))
-	require.Equal(t, "1,5 GiB", german.bytes(3<<29))
-	require.Equal(t, "512 MiB", german.bytes(512<<20))
-	require.Equal(t, "0", english.bytes(0))
-	require.Equal(t, "2 / 4", english.amount(fleet.Amount{Now: 2, Wanted: 3, Maximum: 4}))
-	require.Equal(t, "3", english.amount(fleet.Amount{Wanted: 3, Maximum: 4}))
-	require.Equal(t, "4", english.amount(fleet.Amount{Now: 4, Wanted: 4, Maximum: 4}))
-	require.Equal(t, "1\u00a0GiB\u00a0/ 2\u00a0GiB", english.memory(fleet.Amount{Now: 1 << 30, Maximum: 2 << 30}))
+	require.Equal(t, "1.5 GiB", english.formatBytes(3<<29))
+	require.Equal(t, "1,5 GiB", german.formatBytes(3<<29))
+	require.Equal(t, "512 MiB", german.formatBytes(512<<20))
+	require.Equal(t, "0", english.formatBytes(0))
+	require.Equal(t, "2 / 4", english.formatAmount(fleet.Amount{Now: 2, Wanted: 3, Maximum: 4}))
+	require.Equal(t, "3", english.formatAmount(fleet.Amount{Wanted: 3, Maximum: 4}))
+	require.Equal(t, "4", english.formatAmount(fleet.Amount{Now: 4, Wanted: 4, Maximum: 4}))
+	require.Equal(t, "1\u00a0GiB\u00a0/ 2\u00a0GiB", english.formatMemory(fleet.Amount{Now: 1 << 30, Maximum: 2 << 30}))
 	for _, n := range []int64{1 << 20, 3 << 29, 700 << 20, 5 << 40} {
 		for _, w := range []words{english, german} {
-			got, ok := parseBytes(w.bytes(n))
+			got, ok := parseBytes(w.formatBytes(n))
 			require.True(t, ok)
 			require.Equal(t, n, got, "what a page shows can be sent back")
 		}
@@ -110,12 +110,12 @@ func TestSeries(t *testing.T) {
 	var s series
 	vms := []*fleet.VM{{CPUs: fleet.Amount{Now: 2}, RAM: fleet.Amount{Now: 5}}, {CPUs: fleet.Amount{Now: 1}}}
 	for i := range 3 * 24 * 60 * 2 { // three days, twice a minute
-		s.add(then.Add(time.Duration(i)*30*time.Second), fleet.UseOf(vms))
+		s.addPoint(then.Add(time.Duration(i)*30*time.Second), fleet.UseOf(vms))
 	}
 	end := then.Add(3*24*time.Hour - 30*time.Second)
-	all := s.since(then)
+	all := s.pointsSince(then)
 	require.InDelta(t, 24*60, len(all), 2)
 	require.Equal(t, end, all[len(all)-1].at)
 	require.Equal(t, point{end, 3, 5}, all[len(all)-1])
-	require.Empty(t, s.since(end.Add(time.Second)))
+	require.Empty(t, s.pointsSince(end.Add(time.Second)))
 }

@@ -33,8 +33,8 @@ type picture struct {
 	png []byte
 }
 
-// get returns the screenshot of a VM, which take makes if there is none that is fresh.
-func (p *pictures) get(ctx context.Context, name string, now func() time.Time,
+// getOrTake returns the screenshot of a VM, which take makes if there is none that is fresh.
+func (p *pictures) getOrTake(ctx context.Context, name string, now func() time.Time,
 	take func(context.Context) ([]byte, error),
 ) ([]byte, error) {
 	p.mutex.Lock()
@@ -48,7 +48,7 @@ func (p *pictures) get(ctx context.Context, name string, now func() time.Time,
 		defer cancel()
 		png, err := take(ctx)
 		if err == nil {
-			p.keep(name, picture{now(), png})
+			p.keepPicture(name, picture{now(), png})
 		}
 		return png, err
 	})
@@ -58,9 +58,9 @@ func (p *pictures) get(ctx context.Context, name string, now func() time.Time,
 	return png.([]byte), nil
 }
 
-// keep replaces a VM's screenshot. When there are too many, those that are not fresh go, and
+// keepPicture replaces a VM's screenshot. When there are too many, those that are not fresh go, and
 // then any.
-func (p *pictures) keep(name string, taken picture) {
+func (p *pictures) keepPicture(name string, taken picture) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.taken == nil {
@@ -74,9 +74,9 @@ func (p *pictures) keep(name string, taken picture) {
 	}
 }
 
-// screenshot returns the screen of a VM as PNG.
-func (s *Server) screenshot(ctx context.Context, name string) ([]byte, error) {
-	return s.pictures.get(ctx, name, s.opts.Now, func(ctx context.Context) ([]byte, error) {
+// takeScreenshot returns the screen of a VM as PNG.
+func (s *Server) takeScreenshot(ctx context.Context, name string) ([]byte, error) {
+	return s.pictures.getOrTake(ctx, name, s.opts.Now, func(ctx context.Context) ([]byte, error) {
 		b := limitedBuffer{max: pictureSize}
 		err := s.opts.Fleet.Screenshot(ctx, &b, name)
 		return b.Bytes(), err
@@ -84,11 +84,11 @@ func (s *Server) screenshot(ctx context.Context, name string) ([]byte, error) {
 }
 
 func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
-	vm, err := s.visit(r).vm(r, access.AccessConsole)
+	vm, err := s.visitOf(r).requestedVM(r, access.AccessConsole)
 	if err != nil {
 		return err
 	}
-	png, err := s.screenshot(r.Context(), vm.Name)
+	png, err := s.takeScreenshot(r.Context(), vm.Name)
 	if err != nil { // while the VM starts, for example: the page takes another soon
 		s.opts.Log.Debug("no screenshot", "vm", vm.Name, "err", err)
 		w.Header().Set("Content-Type", "image/svg+xml")

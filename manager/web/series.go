@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // A point is what all VMs use at a time.
@@ -26,9 +26,9 @@ type series struct {
 	points []point
 }
 
-// add records the present use, at most one point for each step: of several the last
+// addPoint records the present use, at most one point for each step: of several the last
 // counts.
-func (s *series) add(now time.Time, use fleet.Use) {
+func (s *series) addPoint(now time.Time, use fleet.Use) {
 	p := point{now, use.CPUs, use.RAM}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -40,8 +40,8 @@ func (s *series) add(now time.Time, use fleet.Use) {
 	s.points = slices.Delete(s.points, 0, old)
 }
 
-// since returns the points from a time on.
-func (s *series) since(from time.Time) []point {
+// pointsSince returns the points from a time on.
+func (s *series) pointsSince(from time.Time) []point {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	i := slices.IndexFunc(s.points, func(p point) bool { return !p.at.Before(from) })

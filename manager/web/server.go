@@ -14,7 +14,7 @@ import (
 
 	"vmop/docs/site"
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // Options are what a server needs.
@@ -105,7 +105,7 @@ func New(opts Options) (*Server, error) {
 	if s.templates, err = parseTemplates(); err != nil {
 		return nil, err
 	}
-	s.handler = s.routes()
+	s.handler = s.allRoutes()
 	return s, nil
 }
 
@@ -115,19 +115,19 @@ func (s *Server) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		changed := s.opts.Fleet.Changed()
-		s.series.add(s.opts.Now(), s.opts.Fleet.Used())
+		s.series.addPoint(s.opts.Now(), s.opts.Fleet.Used())
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		case <-changed:
-			pause(ctx, time.Second) // changes come in crowds
+			pauseFor(ctx, time.Second) // changes come in crowds
 		}
 	}
 }
 
-// pause waits for a time, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) {
+// pauseFor waits for a time, or until ctx is done.
+func pauseFor(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -139,16 +139,16 @@ func pause(ctx context.Context, d time.Duration) {
 // ServeHTTP implements http.Handler. For viewers it is a proxy that leads to screens only.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect {
-		s.connect(w, r)
+		s.connectViewer(w, r)
 		return
 	}
 	s.handler.ServeHTTP(w, r)
 }
 
-// routes returns the handler of all addresses.
-func (s *Server) routes() http.Handler {
+// allRoutes returns the handler of all addresses.
+func (s *Server) allRoutes() http.Handler {
 	inner := http.NewServeMux()
-	page := func(pattern string, serve pageFunc) { inner.HandleFunc(pattern, s.handle(serve)) }
+	page := func(pattern string, serve pageFunc) { inner.HandleFunc(pattern, s.handlePage(serve)) }
 	page("GET /{$}", s.getHome)
 	page("GET /portal", s.forPage(access.PagePortal, s.getPortal))
 	page("GET /vms/{vm}", s.forPage(access.PageVMs, s.getVM))
@@ -193,10 +193,10 @@ func (s *Server) routes() http.Handler {
 	outer := http.NewServeMux()
 	outer.Handle("GET /static/", s.static)
 	outer.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, s.static.path("icon.svg"), http.StatusFound)
+		http.Redirect(w, r, s.static.assetPath("icon.svg"), http.StatusFound)
 	})
-	outer.Handle("/", s.opts.Visitors.Handler(s, compressed(inner)))
-	return s.guarded(outer)
+	outer.Handle("/", s.opts.Visitors.Handler(s, compressPages(inner)))
+	return s.guardRequests(outer)
 }
 
 // policy is what a page may load (Content-Security-Policy): nothing of another host, and no
@@ -208,11 +208,11 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // could be answered by anyone on the way, with a page that asks for the password.
 const hsts = "max-age=31536000"
 
-// guarded adds the headers for safety, and refuses changes that other sites request.
-func (s *Server) guarded(next http.Handler) http.Handler {
+// guardRequests adds the headers for safety, and refuses changes that other sites request.
+func (s *Server) guardRequests(next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
 	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, errForeign)
+		s.answerError(w, r, errForeign)
 	}))
 	next = foreign.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -230,15 +230,15 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// handle returns the handler of a page: it requires the page key where that is needed, and answers with errors.
-func (s *Server) handle(serve pageFunc) http.HandlerFunc {
+// handlePage returns the handler of a page: it requires the page key where that is needed, and answers with errors.
+func (s *Server) handlePage(serve pageFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := s.checkPageKey(w, r)
 		if err == nil {
 			err = serve(w, r)
 		}
 		if err != nil {
-			s.fail(w, r, err)
+			s.answerError(w, r, err)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func (s *Server) checkPageKey(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
-		if err := form(w, r); err != nil {
+		if err := parseForm(w, r); err != nil {
 			return err
 		}
 		if s.opts.Visitors.HasPageKey(r) {
@@ -298,8 +298,8 @@ type forbidden struct{ access.Decision }
 
 func (f forbidden) Error() string { return f.Reason.String() }
 
-// explain returns the code of HTTP and the text of an error.
-func (s *Server) explain(r *http.Request, err error) (code int, text string) {
+// explainError returns the code of HTTP and the text of an error.
+func (s *Server) explainError(r *http.Request, err error) (code int, text string) {
 	lang := s.tongueOf(r)
 	var f failure
 	var no forbidden
@@ -307,15 +307,15 @@ func (s *Server) explain(r *http.Request, err error) (code int, text string) {
 	var e refused
 	switch {
 	case errors.As(err, &f):
-		return f.code, lang.text(f.key)
+		return f.code, lang.textOf(f.key)
 	case errors.As(err, &e):
 		return e.code, e.text
 	case errors.As(err, &no):
-		return http.StatusForbidden, lang.reason(no.Decision)
+		return http.StatusForbidden, lang.reasonText(no.Decision)
 	case errors.Is(err, fleet.ErrNotFound):
-		return errNoVM.code, lang.text(errNoVM.key)
+		return errNoVM.code, lang.textOf(errNoVM.key)
 	case errors.Is(err, fleet.ErrChanged):
-		return errChanged.code, lang.text(errChanged.key)
+		return errChanged.code, lang.textOf(errChanged.key)
 	case errors.Is(err, fleet.ErrOccupied):
 		return http.StatusLocked, err.Error()
 	case errors.Is(err, fleet.ErrExists), errors.As(err, new(fleet.Leftover)):
@@ -336,12 +336,12 @@ type errorView struct {
 	Heading, Text string
 }
 
-// fail answers with an error: a page for people, a text for scripts.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+// answerError answers with an error: a page for people, a text for scripts.
+func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // the client has gone
 	}
-	code, text := s.explain(r, err)
+	code, text := s.explainError(r, err)
 	if code == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "2")
 	} else if code >= http.StatusInternalServerError {
@@ -355,7 +355,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, text, code)
 		return
 	}
-	v := s.visit(r)
+	v := s.visitOf(r)
 	heading := "error.failed"
 	switch code {
 	case http.StatusNotFound:
@@ -365,7 +365,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusConflict:
 		heading = "error.conflict"
 	}
-	err = s.show(w, code, "error", errorView{frame: v.frame(v.T(heading)), Heading: heading, Text: text})
+	err = s.showPage(w, code, "error", errorView{frame: v.newFrame(v.T(heading)), Heading: heading, Text: text})
 	if err != nil {
 		http.Error(w, text, code)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 	"vmop/vmtypes/plan"
 )
 
@@ -29,8 +29,8 @@ type planLine struct {
 type originView struct{ Text, Href string }
 
 func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Edit)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.Edit)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := planView{frame: v.frame(v.T("plan.title")), Name: vm.Name, Lead: "plan.lead.stopped"}
+	view := planView{frame: v.newFrame(v.T("plan.title")), Name: vm.Name, Lead: "plan.lead.stopped"}
 	if vm.State.Up() {
 		view.Lead = "plan.lead"
 	}
@@ -49,7 +49,7 @@ func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
 		}
 		view.Lines = append(view.Lines, one)
 	}
-	return s.show(w, http.StatusOK, "plan", view)
+	return s.showPage(w, http.StatusOK, "plan", view)
 }
 
 // originOf returns a place, "file:line function", with the address of its source.
@@ -77,8 +77,8 @@ type sourceLine struct {
 }
 
 func (s *Server) getSource(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Edit)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.Edit)
 	if err != nil {
 		return err
 	}
@@ -87,10 +87,10 @@ func (s *Server) getSource(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := sourceView{frame: v.frame(module), Name: vm.Name, Module: module}
+	view := sourceView{frame: v.newFrame(module), Name: vm.Name, Module: module}
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		number := strconv.Itoa(i + 1)
 		view.Lines = append(view.Lines, sourceLine{"L" + number, line, number == marked})
 	}
-	return s.show(w, http.StatusOK, "source", view)
+	return s.showPage(w, http.StatusOK, "source", view)
 }

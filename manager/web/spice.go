@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // Times of a ticket: until its viewer connects, and until its viewer, of which a connection
@@ -50,8 +50,8 @@ type ticket struct {
 	channels int
 }
 
-// issue makes a ticket.
-func (t *tickets) issue(r *http.Request, who access.Subject, vm string, mode fleet.Mode, now time.Time,
+// issueTicket makes a ticket.
+func (t *tickets) issueTicket(r *http.Request, who access.Subject, vm string, mode fleet.Mode, now time.Time,
 ) (*ticket, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,8 +74,8 @@ func (t *tickets) issue(r *http.Request, who access.Subject, vm string, mode fle
 	return made, nil
 }
 
-// use counts a connection with a ticket, which end ends; nil if the ticket isn't valid.
-func (t *tickets) use(name string, now func() time.Time) (found *ticket, end func()) {
+// useTicket counts a connection with a ticket, which end ends; nil if the ticket isn't valid.
+func (t *tickets) useTicket(name string, now func() time.Time) (found *ticket, end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	found = t.known[name]
@@ -101,15 +101,15 @@ func (s *Server) getViewer(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return errBadForm
 	}
-	v := s.visit(r)
-	vm, err := v.vm(r, verb)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, verb)
 	if err != nil {
 		return err
 	}
 	if !vm.SPICE {
 		return failure{http.StatusConflict, "error.nospice"}
 	}
-	t, err := s.tickets.issue(r, v.who, vm.Name, mode, s.opts.Now())
+	t, err := s.tickets.issueTicket(r, v.who, vm.Name, mode, s.opts.Now())
 	if err != nil {
 		return err
 	}
@@ -126,23 +126,23 @@ func (s *Server) getViewer(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// connect serves a viewer that takes this server for a proxy (RFC 9110, section 9.3.6).
-func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
+// connectViewer serves a viewer that takes this server for a proxy (RFC 9110, section 9.3.6).
+func (s *Server) connectViewer(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.Host)
-	t, end := s.tickets.use(strings.ToLower(host), s.opts.Now)
+	t, end := s.tickets.useTicket(strings.ToLower(host), s.opts.Now)
 	if t == nil {
 		http.Error(w, "the file of the viewer has been used or is too old: download another one", http.StatusForbidden)
 		return
 	}
 	defer end()
 	if err := s.mayGoOn(r.Context(), t); err != nil {
-		_, text := s.explain(r, err)
+		_, text := s.explainError(r, err)
 		http.Error(w, text, http.StatusForbidden)
 		return
 	}
 	back, err := s.opts.Fleet.SPICE(r.Context(), t.who.User, t.vm, t.name, t.mode)
 	if err != nil {
-		code, text := s.explain(r, err)
+		code, text := s.explainError(r, err)
 		s.opts.Log.Info("viewer refused", "user", t.who.User, "vm", t.vm, "err", err)
 		http.Error(w, text, code)
 		return
@@ -161,7 +161,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	go func() {
-		_ = s.attend(ctx, t.asked, t.vm, nil)
+		_ = s.awaitVisitEnd(ctx, t.asked, t.vm, nil)
 		_, _ = front.Close(), back.Close()
 	}()
 	go func() {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // defined is what the stage knows of definitions.

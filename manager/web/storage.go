@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // diskRoutes are the requests of pages about disks and snapshots.
@@ -50,11 +50,11 @@ type diskRow struct {
 	Delete linkView
 }
 
-// storage returns the disks, if the visitor may see and make them: who may make VMs can give them any disk. What else
-// must be allowed for all VMs are verbs.
+// visibleStorage returns the disks, if the visitor may see and make them: who may make VMs can give them any disk.
+// What else must be allowed for all VMs are verbs.
 //
 // See docs/decisions/0135-disks-on-pages.md.
-func (v visit) storage(verbs ...access.Verb) (fleet.Storage, error) {
+func (v visit) visibleStorage(verbs ...access.Verb) (fleet.Storage, error) {
 	all := v.s.opts.Fleet.Storage()
 	if all == nil {
 		return nil, errNoPage
@@ -68,20 +68,20 @@ func (v visit) storage(verbs ...access.Verb) (fleet.Storage, error) {
 }
 
 func (s *Server) getDisks(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	view := disksView{frame: v.frame(v.T("disks.title"))}
+	v := s.visitOf(r)
+	view := disksView{frame: v.newFrame(v.T("disks.title"))}
 	list, err := v.diskList()
 	if err != nil {
 		return err
 	}
 	view.Table, view.New = v.diskTable(list), v.newDiskInputs(list)
 	view.Live, view.Here = "/live?disks=1", "/disks"
-	return s.show(w, http.StatusOK, "disks", view)
+	return s.showPage(w, http.StatusOK, "disks", view)
 }
 
 // diskList returns the disks that the visitor may see.
 func (v visit) diskList() ([]fleet.Volume, error) {
-	all, err := v.storage()
+	all, err := v.visibleStorage()
 	if err != nil {
 		return nil, err
 	}
@@ -94,14 +94,14 @@ func (v visit) diskParts() ([]part, error) {
 	if err = cmp.Or(v.mayUse(access.PageVMs), err); err != nil {
 		return nil, err
 	}
-	return v.parts(map[string]any{"disktable": v.diskTable(list)})
+	return v.renderParts(map[string]any{"disktable": v.diskTable(list)})
 }
 
 func (v visit) diskTable(list []fleet.Volume) diskTable {
-	table, refused := diskTable{words: v.words}, v.refusal(access.Delete, &fleet.VM{})
+	table, refused := diskTable{words: v.words}, v.whyRefused(access.Delete, &fleet.VM{})
 	for _, of := range list {
 		row := diskRow{
-			volumeView: v.volume(of), ID: string(of.Kind) + "-" + of.Name, UsedBy: strings.Join(of.UsedBy, ", "),
+			volumeView: v.volumeOf(of), ID: string(of.Kind) + "-" + of.Name, UsedBy: strings.Join(of.UsedBy, ", "),
 			At: addressOf(of), Export: of.State == "Ready" || of.State == "Resizing",
 		}
 		row.Delete = linkView{
@@ -162,8 +162,8 @@ func (v visit) newDiskInputs(list []fleet.Volume) []inputView {
 	return []inputView{name, kind, from, text("url", "forurl"), text("checksum", "forfile"), size, class}
 }
 
-// newDisk reads a new disk from fields, which a form and a program have alike.
-func (v visit) newDisk(get func(field string) string) (d fleet.NewDisk, err error) {
+// readNewDisk reads a new disk from fields, which a form and a program have alike.
+func (v visit) readNewDisk(get func(field string) string) (d fleet.NewDisk, err error) {
 	from, of, _ := strings.Cut(get("from"), ":")
 	d.Kind, d.Name, d.Class = fleet.VolumeKind(get("kind")), get("name"), get("class")
 	d.From, d.Of = fleet.DiskFrom(from), of
@@ -182,7 +182,7 @@ func (v visit) newDisk(get func(field string) string) (d fleet.NewDisk, err erro
 }
 
 func (s *Server) postDisk(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
 	return s.createDisk(w, r, func(field string) string { return strings.TrimSpace(r.PostForm.Get(field)) })
@@ -190,12 +190,12 @@ func (s *Server) postDisk(w http.ResponseWriter, r *http.Request) error {
 
 // createDisk makes a disk.
 func (s *Server) createDisk(w http.ResponseWriter, r *http.Request, get func(field string) string) error {
-	v := s.visit(r)
-	all, err := v.storage()
+	v := s.visitOf(r)
+	all, err := v.visibleStorage()
 	if err != nil {
 		return err
 	}
-	d, err := v.newDisk(get)
+	d, err := v.readNewDisk(get)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (s *Server) createDisk(w http.ResponseWriter, r *http.Request, get func(fie
 }
 
 func (s *Server) postDiskSize(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
 	return s.growDisk(w, r, r.PostForm.Get("size"))
@@ -211,8 +211,8 @@ func (s *Server) postDiskSize(w http.ResponseWriter, r *http.Request) error {
 
 // growDisk makes a disk larger.
 func (s *Server) growDisk(w http.ResponseWriter, r *http.Request, text string) error {
-	v := s.visit(r)
-	all, err := v.storage()
+	v := s.visitOf(r)
+	all, err := v.visibleStorage()
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func diskOf(r *http.Request, all fleet.Storage) (fleet.Volume, error) {
 
 // changeDisk changes a disk unless that is only tried (dryRun), records it, and answers.
 func (s *Server) changeDisk(w http.ResponseWriter, r *http.Request, name, action string, do func() error) error {
-	dry, err := boolean(r, "dryRun")
+	dry, err := booleanParameter(r, "dryRun")
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (s *Server) changeDisk(w http.ResponseWriter, r *http.Request, name, action
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return s.answer(w, r, "/disks")
+	return s.answerChange(w, r, "/disks")
 }
 
 // diskDeletion is the page where a disk is deleted.
@@ -273,8 +273,8 @@ type diskDeletion struct {
 
 func (v visit) diskDeletion(of fleet.Volume) diskDeletion {
 	view := diskDeletion{
-		frame: v.frame(v.T("delete.title", of.Name)), Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)),
-		At: addressOf(of), Size: v.bytes(of.Size),
+		frame: v.newFrame(v.T("delete.title", of.Name)), Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)),
+		At: addressOf(of), Size: v.formatBytes(of.Size),
 	}
 	if len(of.UsedBy) > 0 {
 		view.Blocked = v.T("disks.used", strings.Join(of.UsedBy, ", "))
@@ -283,8 +283,8 @@ func (v visit) diskDeletion(of fleet.Volume) diskDeletion {
 }
 
 func (s *Server) getDiskDelete(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	all, err := v.storage(access.Delete)
+	v := s.visitOf(r)
+	all, err := v.visibleStorage(access.Delete)
 	if err != nil {
 		return err
 	}
@@ -292,16 +292,16 @@ func (s *Server) getDiskDelete(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.show(w, http.StatusOK, "diskdelete", v.diskDeletion(of))
+	return s.showPage(w, http.StatusOK, "diskdelete", v.diskDeletion(of))
 }
 
 // postDiskDelete deletes a disk whose name was typed.
 func (s *Server) postDiskDelete(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
-	v := s.visit(r)
-	all, err := v.storage(access.Delete)
+	v := s.visitOf(r)
+	all, err := v.visibleStorage(access.Delete)
 	if err != nil {
 		return err
 	}
@@ -312,23 +312,23 @@ func (s *Server) postDiskDelete(w http.ResponseWriter, r *http.Request) error {
 	if typed := r.PostForm.Get("name"); typed != of.Name {
 		view := v.diskDeletion(of)
 		view.Wrong, view.Typed = true, typed
-		return s.show(w, http.StatusUnprocessableEntity, "diskdelete", view)
+		return s.showPage(w, http.StatusUnprocessableEntity, "diskdelete", view)
 	}
 	return s.deleteDisk(w, r, all, of)
 }
 
 func (s *Server) deleteDisk(w http.ResponseWriter, r *http.Request, all fleet.Storage, of fleet.Volume) error {
 	if len(of.UsedBy) > 0 {
-		return fleet.Refusal(s.visit(r).T("disks.used", strings.Join(of.UsedBy, ", ")))
+		return fleet.Refusal(s.visitOf(r).T("disks.used", strings.Join(of.UsedBy, ", ")))
 	}
 	return s.changeDisk(w, r, of.Name, "delete", func() error {
-		return all.DeleteDisk(r.Context(), s.visit(r).who.User, of.Kind, of.Name)
+		return all.DeleteDisk(r.Context(), s.visitOf(r).who.User, of.Kind, of.Name)
 	})
 }
 
 // apiDisks answers with the disks and images.
 func (s *Server) apiDisks(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.visit(r).diskList()
+	list, err := s.visitOf(r).diskList()
 	if err != nil {
 		return err
 	}
@@ -356,7 +356,7 @@ func (s *Server) apiGrowDisk(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) apiDeleteDisk(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.visit(r).storage(access.Delete)
+	all, err := s.visitOf(r).visibleStorage(access.Delete)
 	if err != nil {
 		return err
 	}

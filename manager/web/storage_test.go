@@ -8,8 +8,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 	"vmop/test/browser"
+	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
@@ -64,7 +65,7 @@ func TestDisksPage(t *testing.T) {
 	for _, part := range []string{
 		`the reason of &lt;b&gt;Failed&lt;/b&gt;`, `<td>web, web-2</td>`,
 		"kubectl vmop disk upload disk-waitforuserupload FILE", `<a id="delete-VirtualDisk-disk-pending" class="button danger"`,
-		`<button id="delete-VirtualDisk-disk-ready" class="danger" disabled title="web, web-2 has it`,
+		`<button id="delete-VirtualDisk-disk-ready" class="danger" disabled title="used by web, web-2: `,
 	} {
 		require.Contains(t, page, part)
 	}
@@ -100,15 +101,15 @@ func TestDisksAreChanged(t *testing.T) {
 		code               int
 		text               string
 	}{
-		{"POST", "/api/v1/disks", `{"name": "a", "kind": "VirtualDisk", "from": "blank", "size": "much"}`, 409, "Want a size"},
-		{"POST", "/api/v1/disks", `{"name": "a", "kind": "VirtualDisk", "from": "odd", "size": "1G"}`, 409, "no such image"},
+		{"POST", "/api/v1/disks", `{"name": "a", "kind": "VirtualDisk", "from": "blank", "size": "much"}`, 409, "Enter a size"},
+		{"POST", "/api/v1/disks", `{"name": "a", "kind": "VirtualDisk", "from": "odd", "size": "1G"}`, 409, "does not exist"},
 		{"POST", "/api/v1/disks", `{"size": 1}`, 400, "as JSON"},
-		{"PATCH", "/api/v1/disks/VirtualDisk/none", `{"size": "1G"}`, 404, "no such disk"},
-		{"PATCH", "/api/v1/disks/VirtualDisk/disk-pending", `{"size": "x"}`, 409, "Want a size"},
-		{"DELETE", "/api/v1/disks/VirtualImage/disk-pending", "", 404, "no such disk"},
-		{"DELETE", "/api/v1/disks/VirtualDisk/disk-ready", "", 409, "web, web-2 has it"},
-		{"POST", "/disks/VirtualDisk/disk-ready/delete", "name=disk-ready", 409, "web, web-2 has it"},
-		{"POST", "/disks/VirtualDisk/disk-pending/delete", "name=other", 422, "This is another name"},
+		{"PATCH", "/api/v1/disks/VirtualDisk/none", `{"size": "1G"}`, 404, "disk or image does not exist"},
+		{"PATCH", "/api/v1/disks/VirtualDisk/disk-pending", `{"size": "x"}`, 409, "Enter a size"},
+		{"DELETE", "/api/v1/disks/VirtualImage/disk-pending", "", 404, "disk or image does not exist"},
+		{"DELETE", "/api/v1/disks/VirtualDisk/disk-ready", "", 409, "used by web, web-2"},
+		{"POST", "/disks/VirtualDisk/disk-ready/delete", "name=disk-ready", 409, "used by web, web-2"},
+		{"POST", "/disks/VirtualDisk/disk-pending/delete", "name=other", 422, "The name does not match"},
 	} {
 		answer, text := p.call(c.method, c.path, c.body)
 		require.Equal(t, c.code, answer.StatusCode, "%s %s: %s", c.method, c.path, text)
@@ -119,6 +120,7 @@ func TestDisksAreChanged(t *testing.T) {
 
 // The page of disks shows progress without being loaded again, and makes, grows and deletes disks.
 func TestDisksInBrowser(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
 	p.store(stored()...)
@@ -143,7 +145,7 @@ func TestDisksInBrowser(t *testing.T) {
 	})
 	p.stage.mutex.Unlock()
 	p.Put(sample("web", fleet.Running)) // the stream looks
-	b.Do("it is there", browser.Holds(`document.querySelector("#disk-VirtualDisk-data .state")?.textContent == "Being filled 45%" &&
+	b.Do("it is there", browser.Holds(`document.querySelector("#disk-VirtualDisk-data .state")?.textContent == "Importing 45%" &&
 		window.mark === 1`))
 	b.Do("grow it", chromedp.SetValue(chromedp.CSS("#size-VirtualDisk-data"), "2 GiB"),
 		chromedp.Click(chromedp.CSS("#grow-VirtualDisk-data")))

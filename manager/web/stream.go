@@ -13,11 +13,11 @@ import (
 	"github.com/coder/websocket"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // Times of a stream: how often the browser is asked whether it is still there, and how long it may
-// take to answer (together they are a minute, as for other connections, package alive); how often the
+// take to answer (together they are a minute, as for other connections, package keepalive); how often the
 // visitor's permission is looked at if the VM doesn't change.
 const (
 	streamPing  = 30 * time.Second
@@ -33,27 +33,27 @@ const (
 )
 
 func (s *Server) streamScreen(w http.ResponseWriter, r *http.Request) error {
-	return s.stream(w, r, &s.open.screens, s.opts.Fleet.Screen)
+	return s.serveStream(w, r, &s.open.screens, s.opts.Fleet.Screen)
 }
 
 func (s *Server) streamConsole(w http.ResponseWriter, r *http.Request) error {
-	return s.stream(w, r, &s.open.consoles, s.opts.Fleet.Console)
+	return s.serveStream(w, r, &s.open.consoles, s.opts.Fleet.Console)
 }
 
-// stream connects a browser's websocket with a stream of the VM.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, open *atomic.Int64,
+// serveStream connects a browser's websocket with a stream of the VM.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, open *atomic.Int64,
 	dial func(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error),
 ) error {
 	mode := fleet.Mode(cmp.Or(r.URL.Query().Get("mode"), string(fleet.Type)))
 	if mode != fleet.Type && mode != fleet.Watch && mode != fleet.Take {
-		return wrong("mode=%q: want type, watch or take", mode)
+		return badRequest("mode=%q: want type, watch or take", mode)
 	}
 	verb := access.AccessConsole
 	if mode == fleet.Take {
 		verb = access.TakeConsole
 	}
-	v := s.visit(r)
-	vm, err := v.vm(r, verb)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, verb)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, open *atomic.Int
 		back, err = dial(r.Context(), v.who.User, vm.Name, mode)
 	}
 	if err != nil {
-		_, text := s.explain(r, err)
+		_, text := s.explainError(r, err)
 		code := streamEnded
 		if errors.Is(err, fleet.ErrOccupied) {
 			code = streamOccupied
@@ -86,19 +86,19 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, open *atomic.Int
 	defer open.Add(-1)
 	s.opts.Log.Info("stream opened", "user", v.who.User, "vm", vm.Name, "path", r.URL.Path, "mode", mode)
 	defer s.opts.Log.Info("stream closed", "user", v.who.User, "vm", vm.Name, "path", r.URL.Path, "mode", mode)
-	s.splice(r, vm.Name, socket, back)
+	s.spliceStreams(r, vm.Name, socket, back)
 	return nil
 }
 
-// splice carries bytes both ways until one end closes, or the visitor may not go on. An empty message ends what the
-// client sends, and nothing else.
-func (s *Server) splice(r *http.Request, name string, socket *websocket.Conn, back net.Conn) {
+// spliceStreams carries bytes both ways until one end closes, or the visitor may not go on. An empty message ends what
+// the client sends, and nothing else.
+func (s *Server) spliceStreams(r *http.Request, name string, socket *websocket.Conn, back net.Conn) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // it is hijacked
 	defer cancel()
 	front := websocket.NetConn(ctx, socket, websocket.MessageBinary)
 	ended := make(chan websocket.StatusCode, 2)
 	go func() {
-		receive(ctx, socket, &touching{Writer: back, touch: func() { s.opts.Visitors.Touch(r) }}, func() {
+		receiveMessages(ctx, socket, &touching{Writer: back, touch: func() { s.opts.Visitors.Touch(r) }}, func() {
 			if half, ok := back.(interface{ CloseWrite() error }); ok {
 				_ = half.CloseWrite()
 			}
@@ -107,10 +107,10 @@ func (s *Server) splice(r *http.Request, name string, socket *websocket.Conn, ba
 		_ = back.Close()
 	}()
 	go func() {
-		code := s.attend(ctx, r, name, func() bool { return answers(ctx, socket) })
+		code := s.awaitVisitEnd(ctx, r, name, func() bool { return answersPing(ctx, socket) })
 		ended <- code
 		_ = back.Close()
-		pause(ctx, streamRest)
+		pauseFor(ctx, streamRest)
 		_ = socket.CloseNow() // or else the copy waits for a client that takes nothing any more
 	}()
 	_, _ = io.Copy(front, back)
@@ -122,8 +122,8 @@ func (s *Server) splice(r *http.Request, name string, socket *websocket.Conn, ba
 	_ = socket.Close(code, "")
 }
 
-// receive writes what a client sends, until it has gone; end is called upon an empty message.
-func receive(ctx context.Context, socket *websocket.Conn, to io.Writer, end func()) {
+// receiveMessages writes what a client sends, until it has gone; end is called upon an empty message.
+func receiveMessages(ctx context.Context, socket *websocket.Conn, to io.Writer, end func()) {
 	for {
 		_, message, err := socket.Reader(ctx)
 		if err != nil {
@@ -156,9 +156,11 @@ func (t *touching) Write(p []byte) (int, error) {
 	return t.Writer.Write(p)
 }
 
-// attend waits until the visitor, whose roles may change, may not see the VM any more, or has gone:
+// awaitVisitEnd waits until the visitor, whose roles may change, may not see the VM any more, or has gone:
 // answers, if it isn't nil, reports whether the client is still there.
-func (s *Server) attend(ctx context.Context, r *http.Request, name string, answers func() bool) websocket.StatusCode {
+func (s *Server) awaitVisitEnd(ctx context.Context, r *http.Request, name string,
+	answers func() bool,
+) websocket.StatusCode {
 	ping, check := time.NewTicker(streamPing), time.NewTicker(streamCheck)
 	defer ping.Stop()
 	defer check.Stop()
@@ -183,15 +185,15 @@ func (s *Server) attend(ctx context.Context, r *http.Request, name string, answe
 				return streamEnded
 			}
 		case <-changed:
-			pause(ctx, liveStep)
+			pauseFor(ctx, liveStep)
 		case <-check.C:
 			s.opts.Visitors.Check(r)
 		}
 	}
 }
 
-// answers reports whether the browser answers a ping.
-func answers(ctx context.Context, socket *websocket.Conn) bool {
+// answersPing reports whether the browser answers a ping.
+func answersPing(ctx context.Context, socket *websocket.Conn) bool {
 	ctx, cancel := context.WithTimeout(ctx, streamPing)
 	defer cancel()
 	return socket.Ping(ctx) == nil

@@ -55,9 +55,9 @@ func (s *Server) tongueOf(r *http.Request) *tongue {
 	return s.tongues[i]
 }
 
-// text returns a text with its places filled in. A key without a text is shown as it is:
+// textOf returns a text with its places filled in. A key without a text is shown as it is:
 // states and reasons that a newer runner reports have none.
-func (t *tongue) text(key string, values ...any) string {
+func (t *tongue) textOf(key string, values ...any) string {
 	text, known := t.texts[key]
 	if !known {
 		return key[strings.LastIndexByte(key, '.')+1:]
@@ -68,5 +68,5 @@ func (t *tongue) text(key string, values ...any) string {
 	return text
 }
 
-// known reports whether a key has a text.
-func (t *tongue) known(key string) bool { return t.texts[key] != "" }
+// hasText reports whether a key has a text.
+func (t *tongue) hasText(key string) bool { return t.texts[key] != "" }

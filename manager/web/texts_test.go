@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 var places = regexp.MustCompile(`\{\w+\}`)
@@ -70,7 +70,7 @@ func TestTextsAreUsed(t *testing.T) {
 	english := all[0]
 	whole, beginnings := usedKeys(t)
 	for _, key := range whole {
-		require.True(t, english.known(key), "there is no text %s", key)
+		require.True(t, english.hasText(key), "there is no text %s", key)
 	}
 	for key := range english.texts {
 		made := slices.ContainsFunc(append(beginnings, "access."),
@@ -85,30 +85,30 @@ func TestNamesHaveTexts(t *testing.T) {
 	all, err := readTongues()
 	require.NoError(t, err)
 	for _, s := range fleet.States() {
-		require.True(t, all[0].known("state."+string(s)), s)
+		require.True(t, all[0].hasText("state."+string(s)), s)
 	}
 	for _, a := range fleet.Actions() {
-		require.True(t, all[0].known("do."+string(a)), a)
+		require.True(t, all[0].hasText("do."+string(a)), a)
 		require.Contains(t, actions, a)
-		require.Equal(t, actions[a].ask, all[0].known("ask."+string(a)), a)
+		require.Equal(t, actions[a].ask, all[0].hasText("ask."+string(a)), a)
 	}
 	for _, k := range fleet.VolumeKinds() {
-		require.True(t, all[0].known("volume.kind."+string(k)), k)
+		require.True(t, all[0].hasText("volume.kind."+string(k)), k)
 	}
 	for _, s := range fleet.VolumeStates() {
-		require.True(t, all[0].known("volume.state."+s), s)
+		require.True(t, all[0].hasText("volume.state."+s), s)
 	}
 	for _, s := range fleet.SnapshotStates() {
-		require.True(t, all[0].known("snapshot.state."+s), s)
+		require.True(t, all[0].hasText("snapshot.state."+s), s)
 	}
 	for _, s := range fleet.PoolStates() {
-		require.True(t, all[0].known("pool.state."+s), s)
+		require.True(t, all[0].hasText("pool.state."+s), s)
 	}
 	for key, text := range access.Texts() {
 		require.Equal(t, text, all[0].texts[key])
 	}
 	for _, c := range columns {
-		require.True(t, all[0].known("column."+c), c)
+		require.True(t, all[0].hasText("column."+c), c)
 		require.Contains(t, orders, c)
 	}
 }
@@ -116,6 +116,6 @@ func TestNamesHaveTexts(t *testing.T) {
 func TestTextWithValues(t *testing.T) {
 	t.Parallel()
 	lang := &tongue{texts: map[string]string{"a": "{1} of {0}"}}
-	require.Equal(t, "x of 3", lang.text("a", 3, "x"))
-	require.Equal(t, "Unheard", lang.text("condition.Unheard"), "what has no text is shown by its name")
+	require.Equal(t, "x of 3", lang.textOf("a", 3, "x"))
+	require.Equal(t, "Unheard", lang.textOf("condition.Unheard"), "what has no text is shown by its name")
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // Bounds of files that browsers send and take. What is on its way is in no memory but buffers.
@@ -32,11 +32,11 @@ type transfers struct {
 }
 
 func newTransfers() transfers {
-	return transfers{make(chan struct{}, mostPieces), make(chan struct{}, mostDownloads), sync.OnceValues(hole)}
+	return transfers{make(chan struct{}, mostPieces), make(chan struct{}, mostDownloads), sync.OnceValues(gzipHole)}
 }
 
-// enter takes a place, which leave gives back.
-func enter(places chan struct{}) (leave func(), err error) {
+// enterPlace takes a place, which leave gives back.
+func enterPlace(places chan struct{}) (leave func(), err error) {
 	select {
 	case places <- struct{}{}:
 		return func() { <-places }, nil
@@ -67,16 +67,16 @@ func pieceOf(r *http.Request) (p fleet.Piece, err error) {
 	q := r.URL.Query()
 	p.ID, p.Checksum, p.Length = q.Get("upload"), q.Get("checksum"), r.ContentLength
 	if p.Size, err = strconv.ParseInt(q.Get("size"), 10, 64); err != nil || p.Size <= 0 {
-		return p, wrong("size=%q: want the bytes of the file", q.Get("size"))
+		return p, badRequest("size=%q: want the bytes of the file", q.Get("size"))
 	}
 	if from := q.Get("from"); from != "" {
 		p.From, err = strconv.ParseInt(from, 10, 64)
 	}
 	switch {
 	case err != nil || p.From < 0 || p.From > p.Size:
-		return p, wrong("from=%q: want a byte of the file", q.Get("from"))
+		return p, badRequest("from=%q: want a byte of the file", q.Get("from"))
 	case p.ID == "" || len(p.ID) > longestID:
-		return p, wrong("upload=%q: want 1 to %d characters that tell the upload from others", p.ID, longestID)
+		return p, badRequest("upload=%q: want 1 to %d characters that tell the upload from others", p.ID, longestID)
 	case p.Length < 0:
 		return p, refused{http.StatusLengthRequired, "length", "send the header Content-Length"}
 	case p.Length > mostPiece || p.Length > p.Size-p.From:
@@ -90,7 +90,7 @@ func pieceOf(r *http.Request) (p fleet.Piece, err error) {
 //
 // See docs/decisions/0158-files-through-pages.md.
 func (s *Server) apiUpload(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.visit(r).storage()
+	all, err := s.visitOf(r).visibleStorage()
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *Server) apiUpload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p.Cancel = r.Method == http.MethodDelete
-	leave, err := enter(s.transfers.pieces)
+	leave, err := enterPlace(s.transfers.pieces)
 	if err != nil {
 		return err
 	}
@@ -172,10 +172,10 @@ func (b *steadyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// export asks for the data of a disk.
-func (s *Server) export(r *http.Request) (of fleet.Volume, request string, err error) {
-	v := s.visit(r)
-	all, err := v.storage()
+// requestExport asks for the data of a disk.
+func (s *Server) requestExport(r *http.Request) (of fleet.Volume, request string, err error) {
+	v := s.visitOf(r)
+	all, err := v.visibleStorage()
 	if err != nil {
 		return of, "", err
 	}
@@ -188,7 +188,7 @@ func (s *Server) export(r *http.Request) (of fleet.Volume, request string, err e
 }
 
 func (s *Server) apiExport(w http.ResponseWriter, r *http.Request) error {
-	_, request, err := s.export(r)
+	_, request, err := s.requestExport(r)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (s *Server) apiExport(w http.ResponseWriter, r *http.Request) error {
 
 // apiDownload sends the data of a disk that an export has been asked for.
 func (s *Server) apiDownload(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.visit(r).storage()
+	all, err := s.visitOf(r).visibleStorage()
 	if err != nil {
 		return err
 	}
@@ -208,11 +208,11 @@ func (s *Server) apiDownload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	to, err := s.transfers.download(w, of, r.URL.Query().Get("format"))
+	to, err := s.transfers.openDownload(w, of, r.URL.Query().Get("format"))
 	if err != nil {
 		return err
 	}
-	leave, err := enter(s.transfers.downloads)
+	leave, err := enterPlace(s.transfers.downloads)
 	if err != nil {
 		return err
 	}
@@ -257,10 +257,10 @@ func addressOf(of fleet.Volume) string {
 
 // postExport asks for the data of a disk, and leads to the page from where it is downloaded.
 func (s *Server) postExport(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
-	of, request, err := s.export(r)
+	of, request, err := s.requestExport(r)
 	if err != nil {
 		return err
 	}
@@ -277,8 +277,8 @@ type exportView struct {
 
 // getExport is a page that loads itself again until the download begins, which leaves it where it is.
 func (s *Server) getExport(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	all, err := v.storage()
+	v := s.visitOf(r)
+	all, err := v.visibleStorage()
 	if err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (s *Server) getExport(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := exportView{frame: v.frame(v.T("export.title", of.Name)), Name: of.Name}
+	view := exportView{frame: v.newFrame(v.T("export.title", of.Name)), Name: of.Name}
 	var wait fleet.NotYet
 	switch err = all.Exported(of.Kind, of.Name, r.URL.Query().Get("request")); {
 	case errors.As(err, &wait):
@@ -297,5 +297,5 @@ func (s *Server) getExport(w http.ResponseWriter, r *http.Request) error {
 	default:
 		w.Header().Set("Refresh", "0; url=/api/v1"+addressOf(of)+"/data?"+r.URL.RawQuery)
 	}
-	return s.show(w, http.StatusOK, "export", view)
+	return s.showPage(w, http.StatusOK, "export", view)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // Upload is a pod that takes a file.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // usageView is what a VM has used over the last hour. The page of a VM loads it when it is there,
@@ -34,8 +34,8 @@ type usageChart struct {
 // A usageValue is the last one of a line; Class is that of the line.
 type usageValue struct{ Class, Text string }
 
-// usage returns the view of a VM of which nothing has been loaded.
-func (v visit) usage(vm *fleet.VM) usageView {
+// newUsageView returns the view of a VM of which nothing has been loaded.
+func (v visit) newUsageView(vm *fleet.VM) usageView {
 	return usageView{
 		words: v.words, Source: "/vms/" + url.PathEscape(vm.Name) + "/usage", Up: vm.State.Up(), Waiting: true,
 	}
@@ -43,50 +43,53 @@ func (v visit) usage(vm *fleet.VM) usageView {
 
 // getUsage answers with the part of the page, not with a page.
 func (s *Server) getUsage(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.View)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.View)
 	if err != nil {
 		return err
 	}
-	view := v.usage(vm)
+	view := v.newUsageView(vm)
 	if vm.State.Up() {
 		samples, err := s.opts.Fleet.Usage(r.Context(), vm.Name)
 		if err != nil {
 			return err
 		}
-		view.fill(samples, s.opts.Now())
+		view.drawSamples(samples, s.opts.Now())
 	}
-	return s.show(w, http.StatusOK, "vmusage", view)
+	return s.showPage(w, http.StatusOK, "vmusage", view)
 }
 
-// fill draws the samples.
-func (u *usageView) fill(samples []fleet.Sample, now time.Time) {
+// drawSamples draws the samples.
+func (u *usageView) drawSamples(samples []fleet.Sample, now time.Time) {
 	if len(samples) < 2 {
 		return
 	}
 	u.Waiting = false
 	at := func(s fleet.Sample) time.Time { return s.At }
 	memory := curveOf(samples, at, func(s fleet.Sample) float64 { return float64(s.Memory) })
-	cpu := rates(samples, func(s fleet.Sample) float64 { return s.CPUSeconds })
-	read := rates(samples, func(s fleet.Sample) float64 { return float64(s.Read) })
-	written := rates(samples, func(s fleet.Sample) float64 { return float64(s.Written) })
-	perSecond := func(c curve) string { return u.T("usage.persecond", u.bytes(int64(last(c)))) }
-	u.add(now, "usage.cpu", []string{u.T("usage.cpus", u.decimal(last(cpu)))}, cpu)
-	u.add(now, "usage.memory", []string{u.bytes(int64(last(memory)))}, memory)
-	u.add(now, "usage.disk", []string{u.T("usage.read", perSecond(read)), u.T("usage.written", perSecond(written))},
+	cpu := growthRates(samples, func(s fleet.Sample) float64 { return s.CPUSeconds })
+	read := growthRates(samples, func(s fleet.Sample) float64 { return float64(s.Read) })
+	written := growthRates(samples, func(s fleet.Sample) float64 { return float64(s.Written) })
+	perSecond := func(c curve) string { return u.T("usage.persecond", u.formatBytes(int64(lastValue(c)))) }
+	u.addChart(now, "usage.cpu", []string{u.T("usage.cpus", u.formatDecimal(lastValue(cpu)))}, cpu)
+	u.addChart(now, "usage.memory", []string{u.formatBytes(int64(lastValue(memory)))}, memory)
+	u.addChart(now, "usage.disk", []string{
+		u.T("usage.read", perSecond(read)),
+		u.T("usage.written", perSecond(written)),
+	},
 		read, written)
 	if samples[len(samples)-1].Received == nil {
 		u.Charts = append(u.Charts, usageChart{Title: u.T("usage.network"), Note: u.T("usage.nonetwork")})
 		return
 	}
-	received := rates(samples, func(s fleet.Sample) float64 { return count(s.Received) })
-	sent := rates(samples, func(s fleet.Sample) float64 { return count(s.Sent) })
-	u.add(now, "usage.network",
+	received := growthRates(samples, func(s fleet.Sample) float64 { return floatOf(s.Received) })
+	sent := growthRates(samples, func(s fleet.Sample) float64 { return floatOf(s.Sent) })
+	u.addChart(now, "usage.network",
 		[]string{u.T("usage.received", perSecond(received)), u.T("usage.sent", perSecond(sent))}, received, sent)
 }
 
-// add adds a chart of an hour whose lines have the same scale.
-func (u *usageView) add(now time.Time, key string, values []string, curves ...curve) {
+// addChart adds a chart of an hour whose lines have the same scale.
+func (u *usageView) addChart(now time.Time, key string, values []string, curves ...curve) {
 	c := usageChart{Title: u.T(key)}
 	label, top := c.Title, 0.0
 	for i, text := range values {
@@ -97,13 +100,13 @@ func (u *usageView) add(now time.Time, key string, values []string, curves ...cu
 	for i := range curves {
 		curves[i].top = top
 	}
-	c.Drawing = draw(now.Add(-time.Hour), now, label, curves...)
+	c.Drawing = drawCurves(now.Add(-time.Hour), now, label, curves...)
 	u.Charts = append(u.Charts, c)
 }
 
-// rates returns by how much a counter grows in a second. A counter that is smaller than before
+// growthRates returns by how much a counter grows in a second. A counter that is smaller than before
 // has begun anew.
-func rates(samples []fleet.Sample, counter func(fleet.Sample) float64) curve {
+func growthRates(samples []fleet.Sample, counter func(fleet.Sample) float64) curve {
 	var c curve
 	for i := 1; i < len(samples); i++ {
 		before, after := samples[i-1], samples[i]
@@ -117,14 +120,14 @@ func rates(samples []fleet.Sample, counter func(fleet.Sample) float64) curve {
 	return c
 }
 
-func last(c curve) float64 {
+func lastValue(c curve) float64 {
 	if len(c.dots) == 0 {
 		return 0
 	}
 	return c.dots[len(c.dots)-1].value
 }
 
-func count(n *int64) float64 {
+func floatOf(n *int64) float64 {
 	if n == nil {
 		return 0
 	}

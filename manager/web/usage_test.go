@@ -11,8 +11,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 	"vmop/test/browser"
+	"vmop/test/tier"
 )
 
 // Rates are what counters grow by in a second, whatever the times between them; one that begins
@@ -22,13 +23,13 @@ func TestRates(t *testing.T) {
 	sample := func(seconds, n int64) fleet.Sample {
 		return fleet.Sample{At: then.Add(time.Duration(seconds) * time.Second), Read: n}
 	}
-	got := rates([]fleet.Sample{
+	got := growthRates([]fleet.Sample{
 		sample(0, 100), sample(30, 160), sample(90, 160), sample(90, 170), sample(100, 5), sample(101, 12),
 	}, func(s fleet.Sample) float64 { return float64(s.Read) })
 	require.Equal(t, curve{top: 7, dots: []dot{
 		{then, 2}, {then.Add(30 * time.Second), 0}, {then.Add(100 * time.Second), 7},
 	}}, got)
-	require.Zero(t, last(curve{}))
+	require.Zero(t, lastValue(curve{}))
 }
 
 // The charts of a VM have what its runner has measured, and say what is not measured.
@@ -43,11 +44,11 @@ func TestUsage(t *testing.T) {
 	_, text = p.call("GET", "/vms/web/usage", "", "Accept-Language", "de")
 	require.Contains(t, text, "gelesen 127,5 KiB/s")
 	_, text = p.call("GET", "/vms/off/usage", "")
-	require.Contains(t, text, "the charts begin a minute after its start")
+	require.Contains(t, text, "Charts appear one minute after its start")
 
-	view := p.server.visit(&http.Request{URL: &url.URL{}}).usage(sample("web", fleet.Running))
-	view.fill([]fleet.Sample{{At: then}, {At: then.Add(time.Minute)}}, then.Add(time.Hour))
-	require.Contains(t, view.Charts[3].Note, "does not count")
+	view := p.server.visitOf(&http.Request{URL: &url.URL{}}).newUsageView(sample("web", fleet.Running))
+	view.drawSamples([]fleet.Sample{{At: then}, {At: then.Add(time.Minute)}}, then.Add(time.Hour))
+	require.Contains(t, view.Charts[3].Note, "does not measure")
 	require.Empty(t, view.Charts[3].Drawing)
 
 	answer, _ := p.call("GET", "/vms/web/usage", "", "Test-User", "stranger")
@@ -83,6 +84,7 @@ func TestSourceOfALine(t *testing.T) {
 
 // The charts appear without moving what is below them.
 func TestUsageInBrowser(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
 	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
@@ -104,5 +106,5 @@ func TestDraw(t *testing.T) {
 	require.Equal(t, curve{[]dot{{at(0), 2}, {at(25), 27}, {at(50), 2}}, 27}, c)
 	require.Equal(t, template.HTML(`<svg class="chart" viewBox="0 0 240 48" preserveAspectRatio="none" role="img" `+
 		`aria-label="a &lt; b"><path class="line1" d="M0.0 24.0H120.0V2.0H240"/></svg>`),
-		draw(at(0), at(100), "a < b", curve{}, curve{[]dot{{at(0), 1}, {at(50), 2}}, 2}))
+		drawCurves(at(0), at(100), "a < b", curve{}, curve{[]dot{{at(0), 1}, {at(50), 2}}, 2}))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
-	"vmop/alive"
-	"vmop/manager/fleet"
+	"vmop/internal/keepalive"
+	"vmop/manager/web/fleet"
 	"vmop/test/deaf"
 	"vmop/test/wait"
 )
@@ -145,7 +145,7 @@ func (endless) Read(p []byte) (int, error) { time.Sleep(streamRest / 100); retur
 func TestVanishedViewersAndPages(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
-	listener, err := alive.Limit(3*time.Second).Listen(t.Context(), "127.0.0.1:0")
+	listener, err := keepalive.Limit(3*time.Second).Listen(t.Context(), "127.0.0.1:0")
 	require.NoError(t, err)
 	p.http.Close()
 	p.http = httptest.NewUnstartedServer(p.server)

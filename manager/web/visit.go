@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/language/display"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 //go:embed templates/*.html
@@ -32,17 +32,18 @@ type words struct {
 }
 
 // T returns a text.
-func (w words) T(key string, values ...any) string { return w.text(key, values...) }
+func (w words) T(key string, values ...any) string { return w.textOf(key, values...) }
 
 // Lang returns the code of the language.
 func (w words) Lang() string { return w.tag.String() }
 
 // Asset returns the address of a static file.
-func (w words) Asset(name string) string { return w.static.path(name) }
+func (w words) Asset(name string) string { return w.static.assetPath(name) }
 
 // Icon returns a drawing from icons.svg. Its name is one of ours.
 func (w words) Icon(name string) template.HTML {
-	return template.HTML(`<svg class="icon" aria-hidden="true"><use href="` + w.static.path("icons.svg") + "#" + name +
+	return template.HTML(`<svg class="icon" aria-hidden="true"><use href="` + w.static.assetPath("icons.svg") + "#" +
+		name +
 		`"></use></svg>`)
 }
 
@@ -82,12 +83,12 @@ type visit struct {
 	who access.Subject
 }
 
-func (s *Server) visit(r *http.Request) visit {
+func (s *Server) visitOf(r *http.Request) visit {
 	return visit{words{s.tongueOf(r), s.static}, s, r.Context(), s.opts.Visitors.Of(r)}
 }
 
-// frame returns the frame of a page with a title.
-func (v visit) frame(title string) frame {
+// newFrame returns the frame of a page with a title.
+func (v visit) newFrame(title string) frame {
 	f := frame{
 		words: v.words, Title: title, Brand: v.s.opts.Title, User: v.who.User, Version: v.s.opts.Version,
 		Script: "app.js", Restart: v.s.opts.Restart, LogOut: v.who.User != "" && v.s.opts.LogOut,
@@ -106,7 +107,7 @@ func (v visit) frame(title string) frame {
 	if v.s.opts.Fleet.Storage() != nil && v.mayUse(access.PageVMs) == nil && v.mayCreate() == nil {
 		f.Pages = append(f.Pages, pageLink{"/disks", v.T("disks.title")})
 	}
-	if v.mayUse(access.PageVMs) == nil && len(v.pools(access.Edit)) > 0 {
+	if v.mayUse(access.PageVMs) == nil && len(v.allowedPools(access.Edit)) > 0 {
 		f.Pages = append(f.Pages, pageLink{"/pools", v.T("pools.title")})
 	}
 	for _, tag := range languages {
@@ -115,17 +116,17 @@ func (v visit) frame(title string) frame {
 	return f
 }
 
-// refusal returns why the visitor may not do something with a VM, and "" otherwise.
-func (v visit) refusal(verb access.Verb, vm *fleet.VM) string {
+// whyRefused returns why the visitor may not do something with a VM, and "" otherwise.
+func (v visit) whyRefused(verb access.Verb, vm *fleet.VM) string {
 	if d := v.s.opts.Visitors.Decide(v.ctx, v.who, verb, vm); !d.Allowed {
-		return v.reason(d)
+		return v.reasonText(d)
 	}
 	return ""
 }
 
-// check returns an error if the visitor may not do something with a VM. For a VM that the
+// checkVerb returns an error if the visitor may not do something with a VM. For a VM that the
 // visitor may not see it is the same as if there were none.
-func (v visit) check(verb access.Verb, vm *fleet.VM) error {
+func (v visit) checkVerb(verb access.Verb, vm *fleet.VM) error {
 	d := v.s.opts.Visitors.Decide(v.ctx, v.who, verb, vm)
 	if d.Allowed {
 		return nil
@@ -136,49 +137,49 @@ func (v visit) check(verb access.Verb, vm *fleet.VM) error {
 	return forbidden{d}
 }
 
-// vm returns the VM of a request, if the visitor may do something with it.
-func (v visit) vm(r *http.Request, verb access.Verb) (*fleet.VM, error) {
+// requestedVM returns the VM of a request, if the visitor may do something with it.
+func (v visit) requestedVM(r *http.Request, verb access.Verb) (*fleet.VM, error) {
 	vm, err := v.s.opts.Fleet.Get(r.PathValue("vm"))
 	if err != nil {
 		return nil, err
 	}
-	return vm, v.check(verb, vm)
+	return vm, v.checkVerb(verb, vm)
 }
 
-// visible returns the VMs that the visitor may see.
-func (v visit) visible() []*fleet.VM {
+// visibleVMs returns the VMs that the visitor may see.
+func (v visit) visibleVMs() []*fleet.VM {
 	return v.s.opts.Fleet.Whole(v.visibleOf(v.s.opts.Fleet.Outline()))
 }
 
 // visibleOf returns those VMs of all that the visitor may see.
 func (v visit) visibleOf(all []*fleet.VM) []*fleet.VM {
 	for i, vm := range all {
-		if !v.sees(vm) {
-			rest := slices.DeleteFunc(slices.Clone(all[i:]), func(vm *fleet.VM) bool { return !v.sees(vm) })
+		if !v.canSee(vm) {
+			rest := slices.DeleteFunc(slices.Clone(all[i:]), func(vm *fleet.VM) bool { return !v.canSee(vm) })
 			return append(all[:i:i], rest...)
 		}
 	}
 	return all
 }
 
-func (v visit) sees(vm *fleet.VM) bool {
+func (v visit) canSee(vm *fleet.VM) bool {
 	return v.s.opts.Visitors.Decide(v.ctx, v.who, access.View, vm).Allowed
 }
 
-// reason returns the text of a decision in the visitor's language.
-func (t *tongue) reason(d access.Decision) string {
-	if !t.known(d.Reason.Key) {
+// reasonText returns the text of a decision in the visitor's language.
+func (t *tongue) reasonText(d access.Decision) string {
+	if !t.hasText(d.Reason.Key) {
 		return d.Reason.String()
 	}
 	var pairs []string
 	for name, value := range d.Reason.Args {
 		pairs = append(pairs, "{"+name+"}", value)
 	}
-	return strings.NewReplacer(pairs...).Replace(t.text(d.Reason.Key))
+	return strings.NewReplacer(pairs...).Replace(t.textOf(d.Reason.Key))
 }
 
-// execute returns a template with a view model as HTML.
-func (s *Server) execute(name string, view any) ([]byte, error) {
+// executeTemplate returns a template with a view model as HTML.
+func (s *Server) executeTemplate(name string, view any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&b, name, view); err != nil {
 		return nil, fmt.Errorf("make %s: %w", name, err)
@@ -186,9 +187,9 @@ func (s *Server) execute(name string, view any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// show answers with a page.
-func (s *Server) show(w http.ResponseWriter, code int, name string, view any) error {
-	page, err := s.execute(name, view)
+// showPage answers with a page.
+func (s *Server) showPage(w http.ResponseWriter, code int, name string, view any) error {
+	page, err := s.executeTemplate(name, view)
 	if err != nil {
 		return err
 	}

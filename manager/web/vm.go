@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // vmView is the page of a VM. Each of its parts changes by itself.
@@ -94,33 +94,35 @@ type pendingView struct {
 }
 
 func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.View)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.View)
 	if err != nil {
 		return err
 	}
 	view := v.vmView(vm, nil)
-	view.Attach = v.attach(vm)
+	view.Attach = v.attachableDisks(vm)
 	view.Live = "/live?vm=" + url.QueryEscape(vm.Name)
-	return s.show(w, http.StatusOK, "vm", view)
+	return s.showPage(w, http.StatusOK, "vm", view)
 }
 
 func (v visit) vmView(vm *fleet.VM, events []fleet.Event) vmView {
 	return vmView{
-		frame: v.frame(vm.Name), Head: v.head(vm), Alerts: v.alerts(vm), Facts: v.facts(vm), Picture: v.picture(vm),
-		Size: v.size(vm), Media: v.media(vm), Volumes: v.volumes(vm), Snapshots: v.snapshots(vm),
-		Pending: v.pending(vm), Usage: v.usage(vm), Links: v.links(vm), History: v.history(vm, events),
+		frame: v.newFrame(vm.Name), Head: v.headOf(vm), Alerts: v.alertsOf(vm), Facts: v.factsOf(vm),
+		Picture: v.pictureOf(vm),
+		Size:    v.sizeOf(vm), Media: v.mediaOf(vm), Volumes: v.volumesOf(vm), Snapshots: v.snapshotsOf(vm),
+		Pending: v.pendingOf(vm), Usage: v.newUsageView(vm), Links: v.pageLinks(vm),
+		History: v.newHistoryView(vm, events),
 	}
 }
 
-// links returns those to the pages about a VM.
-func (v visit) links(vm *fleet.VM) []linkView {
+// pageLinks returns those to the pages about a VM.
+func (v visit) pageLinks(vm *fleet.VM) []linkView {
 	at := "/vms/" + url.PathEscape(vm.Name)
 	list := []linkView{
-		v.link("plan", at+"/plan", "question", access.Edit, vm),
-		v.link("definition", at+"/definition", "text", access.Edit, vm),
-		v.link("edit", at+"/edit", "pencil", access.Edit, vm),
-		v.link("delete", at+"/delete", "delete", access.Delete, vm),
+		v.linkTo("plan", at+"/plan", "question", access.Edit, vm),
+		v.linkTo("definition", at+"/definition", "text", access.Edit, vm),
+		v.linkTo("edit", at+"/edit", "pencil", access.Edit, vm),
+		v.linkTo("delete", at+"/delete", "delete", access.Delete, vm),
 	}
 	list[len(list)-1].Class = "danger"
 	return list
@@ -132,22 +134,22 @@ func (v visit) vmParts(name string, events []fleet.Event) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(v.check(access.View, vm), v.mayUse(access.PageVMs)); err != nil {
+	if err := cmp.Or(v.checkVerb(access.View, vm), v.mayUse(access.PageVMs)); err != nil {
 		return nil, err
 	}
 	view := v.vmView(vm, events)
-	return v.parts(map[string]any{
+	return v.renderParts(map[string]any{
 		"vmhead": view.Head, "vmalerts": view.Alerts, "vmfacts": view.Facts, "vmpicture": view.Picture,
 		"vmsize": view.Size, "vmmedia": view.Media, "vmpending": view.Pending, "vmhistory": view.History,
 		"vmdisks": view.Volumes, "vmsnapshots": view.Snapshots,
 	})
 }
 
-// parts executes templates whose names are the ids of their elements.
-func (v visit) parts(views map[string]any) ([]part, error) {
+// renderParts executes templates whose names are the ids of their elements.
+func (v visit) renderParts(views map[string]any) ([]part, error) {
 	var list []part
 	for id, view := range views {
-		html, err := v.s.execute(id, view)
+		html, err := v.s.executeTemplate(id, view)
 		if err != nil {
 			return nil, err
 		}
@@ -156,16 +158,16 @@ func (v visit) parts(views map[string]any) ([]part, error) {
 	return list, nil
 }
 
-func (v visit) head(vm *fleet.VM) headView {
-	sees := vm.State.Up() && v.refusal(access.AccessConsole, vm) == ""
+func (v visit) headOf(vm *fleet.VM) headView {
+	sees := vm.State.Up() && v.whyRefused(access.AccessConsole, vm) == ""
 	return headView{
-		words: v.words, Name: vm.Name, State: v.state(vm), Since: vm.Since,
+		words: v.words, Name: vm.Name, State: v.stateOf(vm), Since: vm.Since,
 		Screen: sees && vm.Screen, SPICE: sees && vm.SPICE, Console: sees && vm.Console,
-		Buttons: v.buttons(vm, first(vm)), More: v.buttons(vm, others(vm)...),
+		Buttons: v.buttonsFor(vm, firstAction(vm)), More: v.buttonsFor(vm, otherActions(vm)...),
 	}
 }
 
-func (v visit) alerts(vm *fleet.VM) alertsView {
+func (v visit) alertsOf(vm *fleet.VM) alertsView {
 	a := alertsView{words: v.words, Problems: vm.Problems, Level: "info"}
 	switch {
 	case vm.State == fleet.Failed || vm.State == fleet.Unmanaged:
@@ -182,7 +184,7 @@ func (v visit) alerts(vm *fleet.VM) alertsView {
 	return a
 }
 
-func (v visit) facts(vm *fleet.VM) factsView {
+func (v visit) factsOf(vm *fleet.VM) factsView {
 	f := factsView{words: v.words}
 	add := func(key string, values ...valueView) {
 		values = slices.DeleteFunc(values, func(v valueView) bool { return v.Text == "" && v.Time.IsZero() })
@@ -201,12 +203,12 @@ func (v visit) facts(vm *fleet.VM) factsView {
 		if i > 0 {
 			key = "vm.further"
 		}
-		add(key, valueView{Text: a.Address, Copy: a.Address, Code: true}, valueView{Text: v.reach(a)})
+		add(key, valueView{Text: a.Address, Copy: a.Address, Code: true}, valueView{Text: v.reachText(a)})
 	}
 	add("vm.ssh", valueView{Text: vm.SSH, Copy: vm.SSH, Code: true})
 	add("column.node", valueView{Text: vm.Node})
 	add("vm.user", valueView{Text: vm.User})
-	add("vm.viewer", v.viewers(vm)...)
+	add("vm.viewer", v.viewerValues(vm)...)
 	for _, d := range vm.Details {
 		add("detail."+d.Key, valueView{Text: d.Value})
 	}
@@ -218,8 +220,8 @@ func (v visit) facts(vm *fleet.VM) factsView {
 	return f
 }
 
-// reach says from where an address leads to the guest, and how it is known.
-func (v visit) reach(a fleet.Address) string {
+// reachText says from where an address leads to the guest, and how it is known.
+func (v visit) reachText(a fleet.Address) string {
 	var all []string
 	for _, p := range a.Ports[:min(len(a.Ports), mostPorts)] {
 		text := fmt.Sprintf("%d → %d", p.Port, p.Guest)
@@ -247,8 +249,8 @@ const mostPorts = 16
 // mostViewers are named on a page.
 const mostViewers = 20
 
-// viewers says who looks at the screen and the console of a VM, and who types.
-func (v visit) viewers(vm *fleet.VM) (values []valueView) {
+// viewerValues says who looks at the screen and the console of a VM, and who types.
+func (v visit) viewerValues(vm *fleet.VM) (values []valueView) {
 	for i, viewer := range vm.Viewers {
 		if i == mostViewers {
 			return append(values, valueView{Text: v.T("viewer.more", len(vm.Viewers)-i)})
@@ -262,36 +264,36 @@ func (v visit) viewers(vm *fleet.VM) (values []valueView) {
 	return values
 }
 
-func (v visit) picture(vm *fleet.VM) pictureView {
+func (v visit) pictureOf(vm *fleet.VM) pictureView {
 	p := pictureView{words: v.words, Name: vm.Name}
-	if v.head(vm).Screen {
+	if v.headOf(vm).Screen {
 		p.Source = "/vms/" + url.PathEscape(vm.Name) + "/screenshot"
 	}
 	return p
 }
 
-func (v visit) size(vm *fleet.VM) sizeView {
+func (v visit) sizeOf(vm *fleet.VM) sizeView {
 	view := sizeView{
-		words: v.words, Name: vm.Name, Refused: v.refusal(access.Resize, vm), CPUs: vm.CPUs,
-		RAM: v.bytes(vm.RAM.Wanted), RAMMaximum: v.bytes(vm.RAM.Maximum),
+		words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Resize, vm), CPUs: vm.CPUs,
+		RAM: v.formatBytes(vm.RAM.Wanted), RAMMaximum: v.formatBytes(vm.RAM.Maximum),
 	}
 	if vm.CPUs.Now != 0 && vm.CPUs.Now != vm.CPUs.Wanted {
 		view.CPUsNow = v.T("vm.nowis", vm.CPUs.Now)
 	}
 	if vm.RAM.Now != 0 && vm.RAM.Now != vm.RAM.Wanted {
-		view.RAMNow = v.T("vm.nowis", v.bytes(vm.RAM.Now))
+		view.RAMNow = v.T("vm.nowis", v.formatBytes(vm.RAM.Now))
 	}
 	return view
 }
 
-func (v visit) media(vm *fleet.VM) mediaView {
-	return mediaView{words: v.words, Name: vm.Name, Refused: v.refusal(access.Edit, vm), Drives: vm.Drives}
+func (v visit) mediaOf(vm *fleet.VM) mediaView {
+	return mediaView{words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm), Drives: vm.Drives}
 }
 
-func (v visit) pending(vm *fleet.VM) pendingView {
+func (v visit) pendingOf(vm *fleet.VM) pendingView {
 	p := pendingView{words: v.words, Changes: vm.RestartAwaitingChanges}
 	if vm.State.Up() {
-		p.Buttons = v.buttons(vm, fleet.Restart)
+		p.Buttons = v.buttonsFor(vm, fleet.Restart)
 		p.Buttons[0].ID = "pending-restart"
 	}
 	return p

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // volumesView are the disks of a VM.
@@ -54,17 +54,17 @@ type snapshotView struct {
 	Consistent string
 }
 
-func (v visit) volumes(vm *fleet.VM) volumesView {
-	view := volumesView{words: v.words, Name: vm.Name, Refused: v.refusal(access.Edit, vm)}
+func (v visit) volumesOf(vm *fleet.VM) volumesView {
+	view := volumesView{words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm)}
 	for _, one := range vm.Volumes {
-		view.Rows = append(view.Rows, v.volume(one))
+		view.Rows = append(view.Rows, v.volumeOf(one))
 	}
 	return view
 }
 
-// attach returns the disks that can be attached to a VM, as they are when its page is loaded.
-func (v visit) attach(vm *fleet.VM) attachView {
-	view := attachView{words: v.words, Name: vm.Name, Refused: v.refusal(access.Edit, vm)}
+// attachableDisks returns the disks that can be attached to a VM, as they are when its page is loaded.
+func (v visit) attachableDisks(vm *fleet.VM) attachView {
+	view := attachView{words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm)}
 	all := v.s.opts.Fleet.Storage()
 	if all == nil || view.Refused != "" {
 		return view
@@ -87,9 +87,9 @@ func (v visit) attach(vm *fleet.VM) attachView {
 	return view
 }
 
-func (v visit) snapshots(vm *fleet.VM) snapshotsView {
+func (v visit) snapshotsOf(vm *fleet.VM) snapshotsView {
 	view := snapshotsView{
-		words: v.words, Name: vm.Name, Refused: v.refusal(access.Edit, vm), Shown: v.s.opts.Fleet.Storage() != nil,
+		words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm), Shown: v.s.opts.Fleet.Storage() != nil,
 	}
 	for _, of := range vm.Snapshots {
 		row := snapshotView{
@@ -111,27 +111,27 @@ func (v visit) snapshots(vm *fleet.VM) snapshotsView {
 
 // withDisk has something done with a VM and a disk, which takes what a change of its definition takes.
 func (s *Server) withDisk(r *http.Request) (visit, *fleet.VM, fleet.Storage, error) {
-	v, all := s.visit(r), s.opts.Fleet.Storage()
+	v, all := s.visitOf(r), s.opts.Fleet.Storage()
 	if all == nil {
 		return v, nil, nil, errNoPage
 	}
-	vm, err := v.vm(r, access.Edit)
+	vm, err := v.requestedVM(r, access.Edit)
 	return v, vm, all, err
 }
 
 func (s *Server) postAttach(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
 	v, vm, all, err := s.withDisk(r)
 	if err != nil {
 		return err
 	}
-	return s.done(w, r, vm, "attach", all.Attach(r.Context(), v.who.User, vm.Name, r.PostForm.Get("disk")))
+	return s.finishAction(w, r, vm, "attach", all.Attach(r.Context(), v.who.User, vm.Name, r.PostForm.Get("disk")))
 }
 
 func (s *Server) postDetach(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return err
 	}
 	v, vm, all, err := s.withDisk(r)
@@ -140,9 +140,9 @@ func (s *Server) postDetach(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	case !fromScript(r) && r.PostForm.Get("sure") == "":
-		return s.confirm(w, r, v.T("disks.detach"), v.T("ask.detach", disk))
+		return s.askConfirmation(w, r, v.T("disks.detach"), v.T("ask.detach", disk))
 	}
-	return s.done(w, r, vm, "detach", all.Detach(r.Context(), v.who.User, vm.Name, disk))
+	return s.finishAction(w, r, vm, "detach", all.Detach(r.Context(), v.who.User, vm.Name, disk))
 }
 
 func (s *Server) postSnapshot(w http.ResponseWriter, r *http.Request) error {
@@ -151,7 +151,7 @@ func (s *Server) postSnapshot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	_, err = all.Snapshot(r.Context(), v.who.User, vm.Name)
-	return s.done(w, r, vm, "snapshot", err)
+	return s.finishAction(w, r, vm, "snapshot", err)
 }
 
 // apiAttach attaches a disk to a VM.
@@ -160,7 +160,7 @@ func (s *Server) apiAttach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.carryOut(w, r, vm, "attach", func() error {
+	return s.carryOutAPI(w, r, vm, "attach", func() error {
 		return all.Attach(r.Context(), v.who.User, vm.Name, r.PathValue("disk"))
 	})
 }
@@ -170,7 +170,7 @@ func (s *Server) apiDetach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.carryOut(w, r, vm, "detach", func() error {
+	return s.carryOutAPI(w, r, vm, "detach", func() error {
 		return all.Detach(r.Context(), v.who.User, vm.Name, r.PathValue("disk"))
 	})
 }
@@ -180,13 +180,13 @@ func (s *Server) apiSnapshot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.carryOut(w, r, vm, "snapshot", func() error {
+	return s.carryOutAPI(w, r, vm, "snapshot", func() error {
 		_, err := all.Snapshot(r.Context(), v.who.User, vm.Name)
 		return err
 	})
 }
 
-func (v visit) volume(of fleet.Volume) volumeView {
+func (v visit) volumeOf(of fleet.Volume) volumeView {
 	view := volumeView{words: v.words, Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)), Source: of.Source}
 	if view.Attached = of.Attachment != ""; view.Attached {
 		view.Kind += " – " + v.T("volume.attached")
@@ -199,7 +199,7 @@ func (v visit) volume(of fleet.Volume) volumeView {
 		}
 	}
 	if of.Size > 0 {
-		view.Size = v.bytes(of.Size)
+		view.Size = v.formatBytes(of.Size)
 	}
 	if of.Source == "" && of.Kind != fleet.CDDrive && of.Kind != fleet.FileDisk && of.State != "Missing" {
 		view.Source = v.T("volume.blank")

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/language/display"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 )
 
 // windowView is a window with the screen or the console of a VM.
@@ -60,8 +60,8 @@ var combinations = []keyView{
 }
 
 func (v visit) windowState(vm *fleet.VM, kind string) windowState {
-	w := windowState{words: v.words, State: v.state(vm), Media: v.media(vm)}
-	if user := typist(vm, kinds[kind]); user != "" && user != v.who.User {
+	w := windowState{words: v.words, State: v.stateOf(vm), Media: v.mediaOf(vm)}
+	if user := typistOf(vm, kinds[kind]); user != "" && user != v.who.User {
 		w.UsedBy = v.T("portal.usedby", user)
 	}
 	if w.Media.Refused != "" {
@@ -71,7 +71,7 @@ func (v visit) windowState(vm *fleet.VM, kind string) windowState {
 		fleet.Start, fleet.Resume, fleet.Pause, fleet.Stop, fleet.Restart, fleet.Reset, fleet.Kill,
 	} {
 		if vm.Can[a] {
-			w.Buttons = append(w.Buttons, v.button(vm, a))
+			w.Buttons = append(w.Buttons, v.buttonFor(vm, a))
 		}
 	}
 	return w
@@ -86,17 +86,17 @@ func (v visit) windowParts(name, kind string) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.check(access.View, vm); err != nil {
+	if err := v.checkVerb(access.View, vm); err != nil {
 		return nil, err
 	}
 	state := v.windowState(vm, kind)
-	return v.parts(map[string]any{"windowstate": state, "windowbuttons": state, "windowmedia": state})
+	return v.renderParts(map[string]any{"windowstate": state, "windowbuttons": state, "windowmedia": state})
 }
 
-func (v visit) window(vm *fleet.VM, script string) windowView {
+func (v visit) newWindowView(vm *fleet.VM, script string) windowView {
 	view := windowView{
-		frame: v.frame(vm.Name), Name: vm.Name, State: v.windowState(vm, script), Keys: combinations,
-		TakeRefused: v.refusal(access.TakeConsole, vm),
+		frame: v.newFrame(vm.Name), Name: vm.Name, State: v.windowState(vm, script), Keys: combinations,
+		TakeRefused: v.whyRefused(access.TakeConsole, vm),
 	}
 	for _, code := range layouts {
 		view.Layouts = append(view.Layouts, layoutChoice{code, display.Self.Name(language.MustParse(code))})
@@ -107,24 +107,24 @@ func (v visit) window(vm *fleet.VM, script string) windowView {
 }
 
 func (s *Server) getScreen(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.AccessConsole)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.AccessConsole)
 	if err != nil {
 		return err
 	}
-	return s.show(w, http.StatusOK, "screen", v.window(vm, "screen"))
+	return s.showPage(w, http.StatusOK, "screen", v.newWindowView(vm, "screen"))
 }
 
 // getConsole allows the style elements that xterm.js makes, if they have the page's nonce.
 func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.AccessConsole)
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.AccessConsole)
 	if err != nil {
 		return err
 	}
-	view := v.window(vm, "console")
+	view := v.newWindowView(vm, "console")
 	view.Nonce = rand.Text()
 	w.Header().Set("Content-Security-Policy",
 		strings.Replace(policy, "style-src 'self'", "style-src 'self' 'nonce-"+view.Nonce+"'", 1))
-	return s.show(w, http.StatusOK, "console", view)
+	return s.showPage(w, http.StatusOK, "console", view)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"vmop/manager/fleet"
+	"vmop/manager/web/fleet"
 	"vmop/test/browser"
 	"vmop/test/tier"
 )
@@ -35,7 +35,7 @@ func TestWindowsFollowPermissions(t *testing.T) {
 		p.allow("guest", "takeConsole", "edit")
 		text = page(path, "guest")
 		require.Contains(t, text, "debian.iso")
-		require.Contains(t, text, `id="take" hidden title="Take over the keyboard">`)
+		require.Contains(t, text, `id="take" hidden title="Take over keyboard">`)
 	}
 	require.Contains(t, page("/vms/web/screen", "guest"), "In use by bob")
 	require.NotContains(t, page("/vms/web/console", "guest"), "In use by bob", "he uses the screen")
@@ -80,6 +80,7 @@ func TestLayoutsAreComplete(t *testing.T) {
 
 // A user who finds a console in use watches, sees why, and may take it over.
 func TestTakeOverInBrowser(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
 	p.typed.Store(true)

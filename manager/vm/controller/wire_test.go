@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A wire is what a manager's requests go through. It counts them, and can be cut:
+// before the n-th write arrives, or after it was carried out. The manager hears
+// nothing then, and is not heard: it might as well have been killed.
+type wire struct {
+	mu     sync.Mutex
+	writes []string // method and path, and the field manager
+	reads  []string // of single objects: what the caches list and watch isn't there
+	cutAt  int      // the write, counted from 1; 0: never
+	after  bool     // it is carried out
+	only   string   // if it isn't "": a regular expression for the writes that are counted
+	late   string   // if it isn't "": the end of paths that are read when something was written, or after a while
+	isCut  bool
+	cut    chan struct{} // closed then
+}
+
+func newWire() *wire { return &wire{cut: make(chan struct{})} }
+
+func cutWire(at int, after bool) *wire {
+	return &wire{cut: make(chan struct{}), cutAt: at, after: after}
+}
+
+var errCut = errors.New("the wire is cut")
+
+func (w *wire) wrap(next http.RoundTripper) http.RoundTripper { return cable{w, next} }
+
+type cable struct {
+	*wire
+	next http.RoundTripper
+}
+
+func (c cable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.late != "" && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, c.late) {
+		for over := time.After(2 * time.Second); len(c.written()) == 0; {
+			select {
+			case <-over:
+				return c.next.RoundTrip(r)
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			case <-time.After(tick):
+			}
+		}
+	}
+	before, after := c.note(r)
+	if before {
+		return nil, errCut
+	}
+	response, err := c.next.RoundTrip(r)
+	if after && err == nil {
+		_ = response.Body.Close()
+		return nil, errCut
+	}
+	return response, err
+}
+
+// note records a request, and reports whether it doesn't arrive, or nothing gets the
+// answer.
+func (w *wire) note(r *http.Request) (before, after bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.isCut {
+		return true, true
+	}
+	what := r.Method + " " + r.URL.Path
+	switch {
+	case r.Method == http.MethodGet && (strings.Contains(r.URL.Path, "/namespaces/") && named(r.URL.Path)):
+		w.reads = append(w.reads, what)
+	case r.Method != http.MethodGet && regexp.MustCompile(w.only).MatchString(what):
+		w.writes = append(w.writes, what)
+		if len(w.writes) == w.cutAt {
+			w.isCut = true
+			close(w.cut)
+			return !w.after, w.after
+		}
+	}
+	return false, false
+}
+
+// named reports whether a path is that of an object, and not of a list.
+func named(path string) bool {
+	_, rest, _ := strings.Cut(path, "/namespaces/")
+	return strings.Count(rest, "/") >= 2
+}
+
+func (w *wire) written() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.writes)
+}
+
+func (w *wire) read() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.reads)
+}

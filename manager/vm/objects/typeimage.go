@@ -1,0 +1,90 @@
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// typesSuffix is the suffix of the name of a ConfigMap with the VM types of an image.
+const typesSuffix = ".vmtype"
+
+// mostTypes is the maximum size of the VM types in a ConfigMap, in bytes, excluding its metadata.
+const mostTypes = 1<<20 - 16<<10
+
+// TypeImageName returns the name of the ConfigMap with the VM types from a VM's image. It is unique, since names of
+// VMs contain no dot.
+func TypeImageName(vm string) string { return vm + typesSuffix }
+
+// UserOfTypeImage returns the VM that a ConfigMap with such a name belongs to.
+func UserOfTypeImage(configMap string) (vm string, is bool) {
+	return strings.CutSuffix(configMap, typesSuffix)
+}
+
+// TypeImageFault returns why VM types must not be read from the image that a VM names. It returns nil if they may be
+// read, or the VM names no image. The manager doesn't connect to unlisted registries, because otherwise users could
+// direct it to any server.
+//
+// See docs/decisions/0151-types-in-registries.md.
+func TypeImageFault(vm *v1.VirtualMachine, s Settings) *Problem {
+	image := vm.Spec.VMType.Image
+	trusted := func(p ImagePattern) bool { return p.matchesImage(image) }
+	if image == "" || slices.ContainsFunc(s.Trust.TypeImages, trusted) {
+		return nil
+	}
+	return &Problem{Path: "spec.vmType.image", Fatal: true, Message: fmt.Sprintf("VM types are not taken from %s; ask "+
+		"the administrator to add its repository to trustedVMTypeImages in the manager's configuration", image)}
+}
+
+// TypeImageReference returns the full, unambiguous reference to the image of a VM's types. A non-empty digest
+// replaces the image's tag.
+func TypeImageReference(image, digest string) (string, error) {
+	named, err := reference.ParseDockerRef(image)
+	if err != nil {
+		return "", fmt.Errorf("%q: %w", image, err)
+	}
+	if digest != "" {
+		return named.Name() + "@" + digest, nil
+	}
+	return named.String(), nil
+}
+
+// IsDigest reports whether an image includes a digest, so that its content is fixed.
+func IsDigest(image string) bool { return strings.Contains(image, "@") }
+
+// pinnedTypes returns the image of a VM's types, with its digest if it is known, or "" without an image.
+func pinnedTypes(vm *v1.VirtualMachine) string {
+	image, pin := vm.Spec.VMType.Image, vm.Status.VMTypeImage
+	if pin != nil && pin.Image == image {
+		if pinned, err := TypeImageReference(image, pin.Digest); err == nil {
+			return pinned
+		}
+	}
+	return image
+}
+
+// TypeImageConfigMap returns the ConfigMap with the VM types of an image. pinned is the image's reference with its
+// digest. modules are the source texts by file name.
+func TypeImageConfigMap(vm *v1.VirtualMachine, s Settings, pinned string, modules map[string]string) (
+	*corev1.ConfigMapApplyConfiguration, error,
+) {
+	size := 0
+	for name, text := range modules {
+		size += len(name) + len(text)
+	}
+	switch {
+	case size > mostTypes:
+		return nil, fmt.Errorf("its modules have %d bytes; the most that a ConfigMap can have are %d", size, mostTypes)
+	case len(modules) == 0:
+		return nil, errors.New("it has no modules")
+	}
+	return stampHash(corev1.ConfigMap(TypeImageName(vm.Name), vm.Namespace).
+		WithLabels(Labels(vm)).WithOwnerReferences(ownerReference(vm)).WithData(modules).
+		WithAnnotations(map[string]string{AnnotationTypeImage: pinned}), s)
+}

@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+	"vmop/manager/web/fleet"
+)
+
+// isOfCluster reports whether an image is what the namespace has of a ClusterVirtualImage, in whose place it isn't
+// shown.
+func (f *Fleet) isOfCluster(i *v1.VirtualDisk) bool {
+	of, may := disk.ClusterImageOf(i.Name)
+	if !may {
+		return false
+	}
+	c := f.opts.Volumes.Images.ClusterImage(of)
+	return c != nil && disk.IsOfCluster(c, i)
+}
+
+// clusterImages returns the images of the cluster, sorted by name. One that nothing in the namespace has referred to
+// yet has no state. None if they can't be seen.
+func (f *Fleet) clusterImages() (all []fleet.Volume) {
+	list, unavailable := f.opts.Volumes.Images.ClusterImages()
+	if unavailable != "" {
+		return nil
+	}
+	for _, c := range list {
+		v := f.volumeNamed(v1.KindClusterVirtualImage, c.Name)
+		if v.Reason == disk.ReasonStoring {
+			v.State, v.Reason, v.Message = "", "", ""
+		}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b fleet.Volume) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// clusterSources returns the images of the cluster of which a disk can be made, each called as an attachment calls it,
+// with the size that the disk has at least: one that isn't stored here has at most what its definition says.
+func (f *Fleet) clusterSources() (all []fleet.Volume) {
+	for _, v := range f.clusterImages() {
+		d, err := f.deviceNamed(v1.KindClusterVirtualImage, v.Name)
+		if err != nil || d == nil || d.DeletionTimestamp != nil || d.Status.Phase == v1.DiskFailed || disk.IsCD(d) {
+			continue
+		}
+		if of := d.Status.Import; of != nil && of.VirtualSize > 0 {
+			v.Size = of.VirtualSize
+		}
+		v.Name = fleet.ClusterImagePrefix + v.Name
+		all = append(all, v)
+	}
+	return all
+}

@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/web/fleet"
+)
+
+// A making is a new VM, with the disks that are made with it.
+type making struct {
+	vm    *document
+	disks []*document
+}
+
+// mostDisks is how many disks can be made with a VM: as many as it can refer to.
+const mostDisks = 16
+
+// parseNew reads the definition of a new VM, and those of its disks, which are documents of their own.
+func (f *Fleet) parseNew(name, text string) (*making, error) {
+	m := &making{}
+	for _, document := range splitDocuments(text) {
+		d, err := decodeDocument(document)
+		switch {
+		case err != nil:
+		case d.Kind == kindOfDisk:
+			m.disks = append(m.disks, d)
+			err = d.checkDisk(f.opts.Namespace)
+		case m.vm != nil:
+			err = fleet.Faults{d.faultAt("kind", "there is another VM above: one is made at a time, with its disks (kind: "+
+				kindOfDisk+")")}
+		default:
+			m.vm, err = d, d.checkKind(kindOfVM, name, f.opts.Namespace)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case m.vm == nil:
+		return nil, fleet.Refusal("the definition has no " + kindOfVM)
+	case len(m.disks) > mostDisks:
+		return nil, fleet.Refusal(fmt.Sprintf("%d disks are to be made with the VM: want at most %d", len(m.disks),
+			mostDisks))
+	case m.vm.Spec["runPolicy"] == string(v1.AlwaysOn):
+		return nil, fleet.Refusal("spec.runPolicy: AlwaysOn would start the VM at once, which is another right: " +
+			"create it with another run policy, and edit it then")
+	}
+	if machine, ok := m.vm.Spec["vm"].(map[string]any); ok {
+		machine["state"] = string(v1.Stopped) // to start it needs another right
+	}
+	return m, m.vm.restoreSecrets(&document{})
+}
+
+// Create implements fleet.Fleet. The VM is made last, so none is without its disks.
+func (f *Fleet) Create(ctx context.Context, user, name, text string, _ fleet.Data) error {
+	m, err := f.parseNew(name, text)
+	if err != nil {
+		return err
+	}
+	if m.disks != nil {
+		if _, err := f.tryCreate(ctx, m); err != nil {
+			return err
+		}
+	}
+	var disks []client.Object
+	for _, d := range m.disks {
+		made, err := f.createDocument(ctx, d)
+		if err != nil {
+			return f.undoDisks(ctx, disks, err)
+		}
+		disks = append(disks, made)
+	}
+	object, err := f.createDocument(ctx, m.vm)
+	switch {
+	case err == nil:
+	case isRefusal(err):
+		return f.undoDisks(ctx, disks, err)
+	case disks != nil:
+		return fmt.Errorf("it isn't known whether the VM %s was made; its disks, such as %s, were: %w", name,
+			disks[0].GetName(), err)
+	default:
+		return err
+	}
+	vm, err := asVM(object)
+	if err != nil {
+		return err
+	}
+	f.recordEvent(ctx, user, found{VirtualMachine: vm}, "create", "create")
+	return f.awaitStored(ctx, name)
+}
+
+// isRefusal reports whether an error of create means that nothing was made.
+func isRefusal(err error) bool {
+	var said apierrors.APIStatus
+	return errors.As(err, new(fleet.Faults)) || errors.As(err, new(fleet.Refusal)) || errors.Is(err, fleet.ErrExists) ||
+		errors.As(err, &said) && said.Status().Code < http.StatusInternalServerError
+}
+
+// undoTime is how long disks may take to be removed again.
+const undoTime = 10 * time.Second
+
+// undoDisks removes the disks of a VM that was not made, and returns why it wasn't.
+func (f *Fleet) undoDisks(ctx context.Context, disks []client.Object, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime) // the user may have gone
+	defer cancel()
+	for _, d := range disks {
+		uid := d.GetUID()
+		err := f.opts.Client.Delete(ctx, d, client.Preconditions{UID: &uid})
+		if err != nil && !apierrors.IsNotFound(err) {
+			f.opts.Log.Error("the disk of a VM that was not made is not removed", "disk", d.GetName(), "err", err)
+			why = fmt.Errorf("%w\nthe VirtualDisk %s was made, and is not removed: %w", why, d.GetName(), err)
+		}
+	}
+	return why
+}
+
+// tryCreate returns what the API server would make of the VM. The error has the faults of all disks, too.
+func (f *Fleet) tryCreate(ctx context.Context, m *making) (client.Object, error) {
+	var all fleet.Faults
+	for _, d := range m.disks {
+		_, err := f.createDocument(ctx, d, client.DryRunAll)
+		var faults fleet.Faults
+		if err != nil && !errors.As(err, &faults) {
+			return nil, err
+		}
+		all = append(all, faults...)
+	}
+	object, err := f.createDocument(ctx, m.vm, client.DryRunAll)
+	var faults fleet.Faults
+	if err != nil && !errors.As(err, &faults) {
+		return nil, err
+	}
+	if all = append(all, faults...); all != nil {
+		return nil, all
+	}
+	return object, nil
+}
+
+func (f *Fleet) createDocument(ctx context.Context, d *document, more ...client.CreateOption) (client.Object, error) {
+	object := d.asObject()
+	err := f.opts.Client.Create(ctx, object, append(more, owner, client.FieldValidation("Strict"))...)
+	switch {
+	case !apierrors.IsAlreadyExists(err):
+		return object, d.locateFaults(err)
+	case d.Kind == kindOfDisk:
+		return nil, fleet.Faults{d.faultAt("metadata.name", "there is a VirtualDisk of this name already: "+
+			"give this one another name, here and in spec.blockDeviceRefs of the VM, or leave its definition out")}
+	}
+	return nil, fleet.ErrExists
+}

@@ -1,0 +1,117 @@
+// Package describe turns what VM types say (their options, their plans, and what is wrong
+// with a definition), and what runners answer, into what a fleet returns and pages show. All
+// kinds of fleets use it.
+package describe
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"vmop/internal/yamlfile"
+	"vmop/manager/web/fleet"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/policy"
+)
+
+// Type returns a VM type.
+func Type(d vmtypes.Description) *fleet.VMType {
+	first, _, _ := strings.Cut(d.Doc, "\n")
+	t := &fleet.VMType{Name: d.Name, Doc: strings.TrimPrefix(first, d.Name+": ")}
+	for _, o := range d.Options {
+		option := fleet.Option{
+			Name: o.Name, Doc: o.Doc, Kind: o.Type, Mandatory: o.Mandatory, Default: o.DefaultText(),
+			Minimum: o.Minimum, Maximum: o.Maximum,
+		}
+		for _, v := range o.Values {
+			option.Values = append(option.Values, fmt.Sprint(v)) // strings or numbers
+		}
+		t.Options = append(t.Options, option)
+	}
+	return t
+}
+
+// Plan returns QEMU and its helpers with their arguments.
+func Plan(p *plan.Plan) []fleet.Argument {
+	lines := describeProcess(p.QEMU)
+	for _, helper := range p.Helpers {
+		lines = append(lines, describeProcess(helper)...)
+	}
+	return lines
+}
+
+// describeProcess returns a process with its arguments.
+func describeProcess(p plan.Process) []fleet.Argument {
+	lines := []fleet.Argument{{Text: p.Executable}}
+	for _, option := range p.Args {
+		words := option.Words(func(name string) string { return "<" + name + ">" })
+		a := fleet.Argument{Depth: 1, Text: strings.Join(words, " ")}
+		for _, frame := range option.Origin {
+			a.Origins = append(a.Origins, frame.String())
+		}
+		lines = append(lines, a)
+	}
+	return lines
+}
+
+// Faults returns what an error says of a definition; nil if it isn't about one. Paths are those of
+// the runner's configuration.
+func Faults(err error) fleet.Faults {
+	var file yamlfile.Faults
+	var options *vmtypes.OptionsError
+	var made *vmtypes.FaultsError
+	var limits *policy.Error
+	var many vmtypes.Errors
+	var one *vmtypes.Error
+	var list fleet.Faults
+	switch {
+	case errors.As(err, &file):
+		for _, f := range file {
+			line := f.Line
+			if f.File == yamlfile.SetFile {
+				line = 0
+			}
+			list = append(list, fleet.Fault{Path: f.Path, Line: line, Message: withHint(f.Message, f.Hint)})
+		}
+	case errors.As(err, &options):
+		for _, f := range options.Faults {
+			list = append(list, fleet.Fault{Path: f.Path, Message: withHint(f.Message, f.Hint)})
+		}
+	case errors.As(err, &made):
+		for _, f := range made.Faults {
+			list = append(list, ofType(f.String()))
+		}
+	case errors.As(err, &limits):
+		for _, v := range limits.Violations {
+			list = append(list, fleet.Fault{Message: v.String()})
+		}
+	case errors.As(err, &many):
+		for _, e := range many {
+			list = append(list, ofType(e.Message))
+		}
+	case errors.As(err, &one):
+		list = append(list, ofType(one.Message))
+	}
+	return list
+}
+
+func withHint(message, hint string) string {
+	if hint != "" {
+		message += " (" + hint + ")"
+	}
+	return message
+}
+
+// ofType returns a message of a VM type, which by convention begins with the field that it is about:
+// "fail: vm.display: a machine of this type has no screen".
+func ofType(message string) fleet.Fault {
+	begins := regexp.MustCompile(`^(?:fail: )?(vm\.[A-Za-z0-9_.\[\]]+):? `)
+	message = strings.TrimPrefix(message, "fail: ")
+	found := begins.FindStringSubmatch(message)
+	if found == nil {
+		return fleet.Fault{Message: message}
+	}
+	return fleet.Fault{Path: found[1], Message: message}
+}

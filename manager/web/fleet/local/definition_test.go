@@ -1,0 +1,202 @@
+package local
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/manager/web/fleet"
+	"vmop/runner/config"
+	"vmop/runner/inventory"
+)
+
+// folder is a fleet of the VMs that are configured in a folder of the test.
+type folder struct {
+	*Fleet
+	t   *testing.T
+	dir string
+}
+
+func newFolder(t *testing.T) *folder {
+	t.Helper()
+	dir := t.TempDir()
+	variables := map[string]string{"HOME": dir, "XDG_DATA_HOME": dir + "/data", "XDG_RUNTIME_DIR": dir + "/run"}
+	env := config.HostEnv()
+	env.Getenv = func(name string) string { return variables[name] }
+	env.HomeDir, env.UserName = dir, filepath.Base(dir)
+	places := []inventory.Place{{Folder: filepath.Join(dir, "vms"), Detached: true, Env: env}}
+	log := slog.New(slog.DiscardHandler)
+	inv := inventory.New(inventory.Options{Env: env, Places: places, Log: log})
+	return &folder{New(t.Context(), inv, "", log), t, dir}
+}
+
+func (f *folder) write(name, text string) {
+	f.t.Helper()
+	require.NoError(f.t, os.MkdirAll(f.dir+"/vms", 0o700))
+	require.NoError(f.t, os.WriteFile(f.file(name), []byte(text), 0o600))
+}
+
+func (f *folder) file(name string) string { return f.dir + "/vms/" + name + ".yaml" }
+
+func (f *folder) read(name string) string {
+	f.t.Helper()
+	text, err := os.ReadFile(f.file(name))
+	require.NoError(f.t, err)
+	return string(text)
+}
+
+func (f *folder) definition(name string) *fleet.Definition {
+	f.t.Helper()
+	d, err := f.Definition(f.t.Context(), name)
+	require.NoError(f.t, err)
+	return d
+}
+
+func (f *folder) faults(name string, d *fleet.Definition) fleet.Faults {
+	f.t.Helper()
+	check, err := f.Check(f.t.Context(), name, d)
+	require.NoError(f.t, err)
+	return check.Faults
+}
+
+// A VM is made from a few fields: checked, created once, and known from then on.
+func TestNewVM(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	offer, err := f.Offer(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "standard", offer.Type)
+	require.Contains(t, offer.Types, "windows")
+	require.Equal(t, []string{"user", "passt", "tap", "masquerade", "none"}, offer.Networks)
+	about, err := f.VMType(t.Context(), "windows")
+	require.NoError(t, err)
+	require.NotEmpty(t, about.Options)
+	_, err = f.VMType(t.Context(), "windos")
+	require.ErrorAs(t, err, new(fleet.Refusal))
+
+	text, err := f.Draft(t.Context(), &fleet.Draft{
+		Name: "web", Type: "windows", CPUs: 2, RAM: 1 << 30, Network: "user", Screen: true, CD: true,
+		Disks: []fleet.Disk{{Size: 20 << 30}, {Image: f.dir + "/a.qcow2"}}, User: "joe",
+		Keys: []string{"ssh-ed25519 AAAA a", "ssh-ed25519 AAAA b"}, Password: true,
+		Options: map[string]string{"tpm": "false", "diskBus": `"sata"`},
+	})
+	require.NoError(t, err)
+	for _, part := range []string{
+		"name: web", "maximumCpus: 2", "maximumRam: 1 GiB", "size: 20 GiB", "format: qcow2", "- type: ide-cd\n",
+		`passwd: "` + fleet.NewPassword + `"`, "lock_passwd: false", `- "ssh-ed25519 AAAA b"`, "tpm: false",
+		"diskBus: sata",
+		"vnc: {}", f.dir + "/data/vmrunner/web/disk.img",
+	} {
+		require.Contains(t, text, part)
+	}
+	check, err := f.Check(t.Context(), "web", &fleet.Definition{Text: text})
+	require.NoError(t, err)
+	require.Len(t, check.Faults, 1)
+	require.Equal(t, "vm.drives[1].file", check.Faults[0].Path, "the image that isn't there")
+	require.Equal(t, check.Faults, f.Create(t.Context(), "joe", "web", text, ""))
+	require.NoError(t, os.WriteFile(f.dir+"/a.qcow2", nil, 0o600))
+	check, err = f.Check(t.Context(), "web", &fleet.Definition{Text: text})
+	require.NoError(t, err)
+	require.Empty(t, check.Faults)
+	require.NotEmpty(t, check.Plan)
+	require.NoFileExists(t, f.file("web"), "nothing was written")
+
+	require.NoError(t, f.Create(t.Context(), "joe", "web", text, ""))
+	vm, err := f.Get("web")
+	require.NoError(t, err, "it is known at once")
+	require.Equal(t, fleet.Stopped, vm.State)
+	require.ErrorIs(t, f.Create(t.Context(), "joe", "web", text, ""), fleet.ErrExists)
+	_, err = f.Check(t.Context(), "web", &fleet.Definition{Text: text})
+	require.ErrorIs(t, err, fleet.ErrExists)
+
+	require.NoError(t, os.MkdirAll(f.dir+"/data/vmrunner/web", 0o700))
+	left, err := f.Left(t.Context(), "web")
+	require.NoError(t, err)
+	require.Equal(t, []string{f.dir + "/data/vmrunner/web", f.dir + "/a.qcow2"}, left)
+}
+
+// All faults are found at once, and each names its field.
+func TestFaultsOfANewVM(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	_, err := f.Draft(t.Context(), &fleet.Draft{
+		Name: "web", CPUs: -1, Network: "token-ring", Disks: []fleet.Disk{{Size: 3}},
+		Options: map[string]string{"tpm": "[}"},
+	})
+	var faults fleet.Faults
+	require.ErrorAs(t, err, &faults)
+	var paths []string
+	for _, fault := range faults {
+		paths = append(paths, fault.Path)
+		require.Zero(t, fault.Line, "%+v", fault)
+	}
+	require.Subset(t, paths, []string{"vm.network[0].type", "vm.drives[0].size", "vm.maximumCpus"}, "%v", faults)
+	_, err = f.Draft(t.Context(), &fleet.Draft{Name: "../x"})
+	require.ErrorAs(t, err, &faults)
+	require.Equal(t, "vm.name", faults[0].Path)
+	_, err = f.Draft(t.Context(), &fleet.Draft{Name: "web", Disks: []fleet.Disk{{Size: 1 << 30}, {Image: "a.img"}}})
+	require.ErrorAs(t, err, &faults)
+	require.Equal(t, "vm.drives[1].file", faults[0].Path)
+
+	require.Equal(t, "vm.options.tmp", f.faults("web", &fleet.Definition{
+		Text: "/Runner:\n  vmType: windows\n  vm:\n    name: web\n    options: {tmp: true}\n",
+	})[0].Path)
+	require.Equal(t, fleet.Faults{{Path: "vm.nam", Line: 3, Message: "unknown key (did you mean name?)"}},
+		f.faults("web", &fleet.Definition{Text: "/Runner:\n  vm:\n    nam: web\n"})[:1])
+	require.Equal(t, "vm.name", f.faults("web", &fleet.Definition{Text: "/Runner:\n  vm:\n    name: db\n"})[0].Path)
+	require.NotEmpty(t, f.faults("web", &fleet.Definition{Text: "a: ["}))
+	require.Equal(t, "vm.display", f.faults("web", &fleet.Definition{
+		Text: "/Runner:\n  vmType: cloud\n  vm:\n    name: web\n    display: {vnc: {}}\n",
+	})[0].Path)
+}
+
+const withSecrets = `# of the office
+"/Runner":
+  cloudInit:
+    userData:
+      password: canary # of joe
+    metaData: {key: canary}
+  vm:
+    name: web   # the first
+    maximumCpus: 2
+    drives:
+      - {type: ide-cd, file: "https://me:canary@x/y.iso"}
+`
+
+// What is secret is not shown, and stays as it is when all else is changed.
+func TestSecretsAreKept(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	f.write("web", withSecrets)
+	d := f.definition("web")
+	require.NotContains(t, d.Text, "canary")
+	d.Text = strings.Replace(d.Text, "maximumCpus: 2", "maximumCpus: 3", 1)
+	require.Empty(t, f.faults("web", d))
+	require.NoError(t, f.Replace(t.Context(), "joe", "web", d))
+	saved := f.read("web")
+	require.Equal(t, strings.Replace(withSecrets, "maximumCpus: 2", "maximumCpus: 3", 1), saved,
+		"all else is as it was")
+
+	require.ErrorIs(t, f.Replace(t.Context(), "joe", "web", d), fleet.ErrChanged, "it was changed meanwhile")
+	d = f.definition("web")
+	d.Text = strings.Replace(d.Text, "x/y.iso", "evil.example/y.iso", 1)
+	require.Contains(t, f.faults("web", d).Error(), "the password of https://…@evil.example/y.iso is not known")
+	require.ErrorAs(t, f.Replace(t.Context(), "joe", "web", d), new(fleet.Faults))
+	d = f.definition("web")
+	d.Text = strings.Replace(d.Text, "metaData:", "vendorData:", 1)
+	require.Equal(t, "cloudInit.vendorData", f.faults("web", d)[0].Path)
+	d.Text = strings.Replace(f.definition("web").Text, "name: web", `name: "`+fleet.Kept+`"`, 1)
+	require.NotEmpty(t, f.faults("web", d))
+	require.Equal(t, saved, f.read("web"), "a definition with faults is not saved")
+
+	_, err := f.Definition(t.Context(), "other")
+	require.ErrorIs(t, err, fleet.ErrNotFound)
+	f.write("bad", strings.Replace(withSecrets, "cloudInit", "cloudInt", 1))
+	_, err = f.Definition(t.Context(), "bad")
+	require.ErrorAs(t, err, new(fleet.Refusal))
+	require.NotContains(t, err.Error(), "canary")
+}

@@ -1,0 +1,290 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"vmop/internal/yamlfile"
+	"vmop/manager/web/fleet"
+	"vmop/manager/web/fleet/describe"
+	"vmop/runner/control"
+	"vmop/runner/inventory"
+)
+
+// A Fleet is the VMs of this computer.
+type Fleet struct {
+	fleet.Table
+	inventory *inventory.Inventory
+	user      string
+	log       *slog.Logger
+}
+
+var _ fleet.Fleet = (*Fleet)(nil)
+
+// New returns the fleet of an inventory, with the VMs that there are now. user is the one who uses
+// this program, and so looks at screens through it.
+func New(ctx context.Context, inv *inventory.Inventory, user string, log *slog.Logger) *Fleet {
+	f := &Fleet{inventory: inv, user: user, log: log}
+	vms, err := inv.List(ctx)
+	if err != nil {
+		log.Warn("not all VMs can be listed", "err", err)
+	}
+	f.replaceAll(vms)
+	return f
+}
+
+// Run keeps the list current until ctx is done.
+func (f *Fleet) Run(ctx context.Context) error {
+	for vms := range f.inventory.Watch(ctx) {
+		f.replaceAll(vms)
+	}
+	return nil
+}
+
+// replaceAll puts a list into the table.
+func (f *Fleet) replaceAll(vms []inventory.VM) {
+	known := map[string]bool{}
+	for i := range vms {
+		if vms[i].Place == nil && !vms[i].Running() {
+			continue // what a killed VM has left, of a file that isn't known
+		}
+		known[vms[i].Name] = true
+		f.Put(f.nameViewers(newView(&vms[i])))
+	}
+	for _, vm := range f.List() {
+		if !known[vm.Name] {
+			f.Remove(vm.Name)
+		}
+	}
+}
+
+// nameViewers gives the viewers that are this process the name of its user: runners know only the
+// process.
+func (f *Fleet) nameViewers(vm *fleet.VM) *fleet.VM {
+	own := fmt.Sprintf(" pid %d", os.Getpid())
+	for i := range vm.Viewers {
+		if strings.HasSuffix(vm.Viewers[i].Who, own) {
+			vm.Viewers[i].Who = f.user
+		}
+	}
+	return vm
+}
+
+// Do implements fleet.Fleet. A start or restart continues when it has been answered, whatever
+// becomes of the request.
+func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error {
+	switch a {
+	case fleet.Start:
+		return f.runInBackground(ctx, name, "start",
+			func(ctx context.Context) error { return f.inventory.Start(ctx, name) })
+	case fleet.Restart, fleet.ForceRestart:
+		return f.runInBackground(ctx, name, "restart", func(ctx context.Context) error {
+			return f.inventory.Restart(ctx, name, a == fleet.ForceRestart)
+		})
+	case fleet.Stop, fleet.Kill:
+		return asRefusal(f.inventory.Stop(ctx, name, a == fleet.Kill))
+	case fleet.Delete:
+		_, err := f.inventory.Delete(ctx, name, inventory.DeleteOptions{})
+		return asRefusal(err)
+	}
+	client, err := f.dialRunner(ctx, name)
+	if err != nil {
+		return err
+	}
+	return asRefusal(client.Act(ctx, control.Action(a)))
+}
+
+// quick is how long a page waits for the result of a start.
+const quick = 3 * time.Second
+
+// runInBackground does what may take long, and returns its error if that comes soon. Otherwise the
+// list shows what becomes of it, and the log has the error.
+func (f *Fleet) runInBackground(ctx context.Context, name, what string, do func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := do(context.WithoutCancel(ctx))
+		if err != nil {
+			f.log.Warn("action failed", "vm", name, "action", what, "err", err)
+			f.putCurrent(context.WithoutCancel(ctx), name)
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return asRefusal(err)
+	case <-time.After(quick):
+		return nil
+	}
+}
+
+// putCurrent puts a VM into the list as it is now: what a failed start leaves makes no event.
+func (f *Fleet) putCurrent(ctx context.Context, name string) {
+	if vm, err := f.inventory.Find(ctx, name); err == nil {
+		f.Put(f.nameViewers(newView(vm)))
+	}
+}
+
+// Resize implements fleet.Fleet.
+func (f *Fleet) Resize(ctx context.Context, user, name string, s fleet.Size) error {
+	return f.editFile(ctx, name, func(text []byte) ([]byte, error) {
+		var err error
+		if s.CPUs != nil {
+			text, err = inventory.SetInVM(text, strconv.FormatInt(*s.CPUs, 10), "currentCpus")
+		}
+		if s.RAM != nil && err == nil {
+			text, err = inventory.SetInVM(text, strconv.FormatInt(*s.RAM>>20, 10)+" MiB", "currentRam")
+		}
+		return text, err
+	})
+}
+
+// Insert implements fleet.Fleet. A drive's name is its place in the configuration. The medium that
+// is there stays as it is written, with a password that pages don't show.
+func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) error {
+	vm, err := f.Get(name)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(vm.Drives, func(d fleet.Drive) bool { return d.Name == drive })
+	switch {
+	case at < 0:
+		return fleet.Refusal("there is no " + drive + " for media")
+	case vm.Drives[at].Medium == medium:
+		return nil
+	}
+	return f.editFile(ctx, name, func(text []byte) ([]byte, error) {
+		place := strings.TrimPrefix(drive, drivePrefix)
+		return inventory.SetInVM(text, strconv.Quote(medium), "drives", place, "file")
+	})
+}
+
+// editFile changes a VM's file, if it can be read and is right afterwards.
+func (f *Fleet) editFile(ctx context.Context, name string, change func([]byte) ([]byte, error)) error {
+	before, err := f.inventory.Text(ctx, name)
+	if err != nil {
+		return asRefusal(err)
+	}
+	after, err := change(before)
+	if err != nil {
+		return asRefusal(err)
+	}
+	_, err = f.inventory.Edit(ctx, name, before, after)
+	return asRefusal(err)
+}
+
+// Screenshot implements fleet.Fleet.
+func (f *Fleet) Screenshot(ctx context.Context, w io.Writer, name string) error {
+	client, err := f.dialRunner(ctx, name)
+	if err != nil {
+		return err
+	}
+	return asRefusal(client.Screenshot(ctx, w))
+}
+
+// Screen implements fleet.Fleet.
+func (f *Fleet) Screen(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error) {
+	client, err := f.dialRunner(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.Screen(ctx, control.Mode(mode))
+	return conn, asRefusal(err)
+}
+
+// SPICE implements fleet.Fleet.
+func (f *Fleet) SPICE(ctx context.Context, user, name, id string, mode fleet.Mode) (net.Conn, error) {
+	client, err := f.dialRunner(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.SPICE(ctx, id, control.Mode(mode))
+	return conn, asRefusal(err)
+}
+
+// Console implements fleet.Fleet.
+func (f *Fleet) Console(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error) {
+	client, err := f.dialRunner(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.Console(ctx, control.Mode(mode))
+	return conn, asRefusal(err)
+}
+
+// Forward implements fleet.Fleet.
+func (f *Fleet) Forward(ctx context.Context, user, name string, port int) (net.Conn, error) {
+	client, err := f.dialRunner(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.Forward(ctx, port)
+	return conn, asRefusal(err)
+}
+
+// Events implements fleet.Fleet: what the VM's runner has seen; nothing of a VM without one.
+func (f *Fleet) Events(ctx context.Context, name string) (<-chan []fleet.Event, error) {
+	events := make(chan []fleet.Event)
+	go func() { // asks the runner when the VM has changed, until ctx is done
+		for ctx.Err() == nil {
+			changed := f.Changed()
+			if list, err := f.readHistory(ctx, name); err == nil {
+				select {
+				case events <- list:
+				case <-ctx.Done():
+				}
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return events, nil
+}
+
+func (f *Fleet) readHistory(ctx context.Context, name string) ([]fleet.Event, error) {
+	client, err := f.dialRunner(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return describe.Events(ctx, client)
+}
+
+// dialRunner connects to the runner of a VM.
+func (f *Fleet) dialRunner(ctx context.Context, name string) (*control.Client, error) {
+	vm, err := f.inventory.Find(ctx, name)
+	if err != nil {
+		return nil, asRefusal(err)
+	}
+	client, err := vm.Dial(ctx)
+	return client, asRefusal(err)
+}
+
+// asRefusal makes what the user can understand and change a Refusal.
+func asRefusal(err error) error {
+	var faults yamlfile.Faults
+	var start *inventory.StartError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, inventory.ErrUnknown):
+		return fmt.Errorf("%w: %w", fleet.ErrNotFound, err)
+	case errors.As(err, &faults):
+		return fleet.Refusal(faults.Excerpts())
+	case errors.As(err, new(fleet.Refusal)), errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &start), errors.Is(err, control.ErrNotRunning), errors.Is(err, inventory.ErrRunning),
+		errors.Is(err, inventory.ErrChanged):
+		return fleet.Refusal(err.Error())
+	}
+	return describe.Refusal(err)
+}

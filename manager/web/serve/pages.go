@@ -1,0 +1,244 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	core "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"vmop/manager/access"
+	"vmop/manager/access/login"
+	"vmop/manager/web"
+	"vmop/manager/web/fleet"
+)
+
+// Options are what pages need besides a configuration.
+type Options struct {
+	// Fleet has the VMs, and Rights what a decision about one depends on.
+	Fleet  fleet.Fleet
+	Rights func(vm *fleet.VM) access.VM
+	// PoolRights returns what a decision about a pool depends on. Nil: there are no pools.
+	PoolRights func(pool string) access.Pool
+	// Namespace of the VMs.
+	Namespace string
+	// Secrets of the managers' namespace has what they share.
+	Secrets core.SecretInterface
+	// Reviews are asked if the policy says so, Tokens about bearer tokens.
+	Reviews authorization.SubjectAccessReviewInterface
+	Tokens  authentication.TokenReviewInterface
+	// Title is above all pages. FirstStep is a command that makes a first VM.
+	Title, FirstStep string
+	// Version of the program.
+	Version string
+	// Log takes log-ins, actions and failures.
+	Log *slog.Logger
+}
+
+// Config is what an administrator configures.
+type Config struct {
+	// Port to listen on, at all addresses.
+	Port int
+	// TLSFolder has tls.crt and tls.key, as a mounted Secret of type kubernetes.io/tls; "" means
+	// that a proxy has the certificate, if anyone.
+	TLSFolder string
+	// ForgetFile has viewers delete the file by which they were started.
+	ForgetFile bool
+	Login      login.Config
+	Access     access.Policy
+}
+
+// Pages are the pages of a manager. Their methods may be called concurrently.
+type Pages struct {
+	opts     Options
+	visitors *login.Service
+	pages    *web.Server
+	config   atomic.Pointer[Config]
+	changed  chan struct{} // another configuration
+	sessions sessions
+
+	authorizer atomic.Pointer[access.Authorizer]
+	reviews    *access.Reviews
+
+	mu    sync.Mutex
+	fault error // why nothing is served that should be
+}
+
+// New returns pages that are not served yet.
+func New(opts Options, config Config) (*Pages, error) {
+	p := &Pages{
+		opts: opts, changed: make(chan struct{}, 1),
+		sessions: sessions{
+			Secret: login.Secret{Client: opts.Secrets, Log: opts.Log, Now: time.Now, Sleep: login.Sleep},
+			begin:  make(chan struct{}), adopted: make(chan struct{}),
+		},
+		reviews: access.NewReviews(&reviewer{
+			of: access.Kubernetes{Client: opts.Reviews, Namespace: opts.Namespace}, log: opts.Log,
+		}, time.Now),
+	}
+	var err error
+	p.visitors, err = login.New(login.Options{
+		Log: opts.Log, Now: time.Now, Sleep: login.Sleep,
+		Shared: &p.sessions, Tokens: login.Kubernetes{Client: opts.Tokens},
+	})
+	if err != nil {
+		return nil, err
+	}
+	guard := &web.Guard{
+		Login: p.visitors, Rights: opts.Rights, PoolRights: opts.PoolRights,
+		Access:   func() access.Authorizer { return *p.authorizer.Load() },
+		Callback: func() string { return p.config.Load().Login.CallbackPath() },
+	}
+	p.pages, err = web.New(web.Options{
+		Fleet: opts.Fleet, Visitors: guard, Title: opts.Title, Version: opts.Version, LogOut: true,
+		FirstStep: opts.FirstStep, Log: opts.Log, ForgetFile: func() bool { return p.config.Load().ForgetFile },
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.Configure(config)
+	return p, nil
+}
+
+// Configure replaces the configuration, which takes effect at once.
+func (p *Pages) Configure(c Config) {
+	p.config.Store(&c)
+	p.authorizer.Store(&access.Authorizer{Policy: c.Access, Reviews: p.reviews})
+	p.visitors.Configure(c.Login)
+	select {
+	case p.changed <- struct{}{}:
+	default: // the last change has not been received yet
+	}
+}
+
+// Run serves until ctx is done, and returns nil then. What fails is logged and tried again.
+func (p *Pages) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.visitors.Run(ctx) })
+	group.Go(func() error {
+		if !p.awaitUsers(ctx) {
+			return nil
+		}
+		close(p.sessions.begin)
+		group.Go(func() error { return p.pages.Run(ctx) })
+		if !p.awaitKey(ctx) {
+			return nil
+		}
+		p.serveAgain(ctx)
+		return nil
+	})
+	return group.Wait()
+}
+
+// Ready returns nil if the pages are served, or no user can log in; else why they are not.
+func (p *Pages) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault
+}
+
+// Figures are counts for metrics.
+type Figures struct {
+	Login login.Figures
+	Open  web.Figures
+}
+
+// Figures returns the counts.
+func (p *Pages) Figures() Figures { return Figures{p.visitors.Figures(), p.pages.Figures()} }
+
+// setFault remembers why nothing is served, and logs it if that is new.
+func (p *Pages) setFault(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil && (p.fault == nil || p.fault.Error() != err.Error()) {
+		p.opts.Log.Error("the pages are not served, trying again", "err", err)
+	}
+	p.fault = err
+}
+
+// usersCheck is how often it is checked whether anyone can log in, as long as no one can.
+const usersCheck = time.Second
+
+// awaitUsers waits until a user can log in. It returns false when ctx is done.
+func (p *Pages) awaitUsers(ctx context.Context) bool {
+	tick := time.NewTicker(usersCheck)
+	defer tick.Stop()
+	for logged := false; ; logged = true {
+		methods := p.visitors.Methods()
+		if methods.Password || len(methods.Providers) > 0 || p.config.Load().Login.TokenAudience != "" {
+			return true
+		}
+		if !logged {
+			p.opts.Log.Info("no pages are served, because no user can log in yet: configure users, a provider of "+
+				"OpenID Connect, or tokens (docs/tasks/users.md)", "usersFile", p.config.Load().Login.UsersFile)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		case <-p.changed:
+		}
+	}
+}
+
+// awaitKey waits for the key of the sessions, and returns false when ctx is done.
+func (p *Pages) awaitKey(ctx context.Context) bool {
+	p.setReady(fmt.Errorf("the key of the sessions, in the Secret %s, has not been read yet", login.SecretName))
+	select {
+	case <-ctx.Done():
+		return false
+	case <-p.sessions.adopted:
+		return true
+	}
+}
+
+// setReady sets what Ready returns, without a line in the log: package login has one.
+func (p *Pages) setReady(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = err
+}
+
+// sessions are what managers share, from when it is needed on.
+type sessions struct {
+	login.Secret
+	begin   chan struct{} // closed when it is needed
+	adopted chan struct{} // closed when the key is in use
+	once    sync.Once
+}
+
+// Follow implements login.Shared.
+func (s *sessions) Follow(ctx context.Context, publish func(key []byte, revoked map[string]time.Time)) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.begin:
+	}
+	return s.Secret.Follow(ctx, func(key []byte, revoked map[string]time.Time) {
+		publish(key, revoked)
+		s.once.Do(func() { close(s.adopted) })
+	})
+}
+
+// A reviewer logs when the cluster can't be asked, once.
+type reviewer struct {
+	of      access.Reviewer
+	log     *slog.Logger
+	failing atomic.Bool
+}
+
+// Review implements access.Reviewer.
+func (r *reviewer) Review(ctx context.Context, who access.Identity, what access.Right) (bool, string, error) {
+	allowed, reason, err := r.of.Review(ctx, who, what)
+	if failed := err != nil; r.failing.Swap(failed) != failed && failed {
+		r.log.Error("RBAC can't be asked who may do what, so it allows nothing: the manager needs the cluster role "+
+			"system:auth-delegator (deploy/auth-delegator)", "err", err)
+	}
+	return allowed, reason, err
+}

@@ -1,3 +1,0 @@
-// Package spelling finds the word that a misspelt one was meant to be, for messages
-// such as "unknown key maximumRm (did you mean maximumRam?)".
-package spelling
