@@ -92,9 +92,9 @@ func (s Source) readFile(name string) (string, error) {
 
 // files is a source of custom modules.
 type files interface {
-	// names returns the names of the modules, sorted.
+	// listNames returns the names of the modules, sorted.
 	listNames() []string
-	// read returns the text of a module, or fs.ErrNotExist.
+	// readFile returns the text of a module, or fs.ErrNotExist.
 	readFile(name string) (string, error)
 }
 

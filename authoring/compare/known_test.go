@@ -44,7 +44,7 @@ func TestTablesKnowTheStockTypes(t *testing.T) {
 	require.Empty(t, unknown, "say what a change of these means for a guest, in the table of vmtypes/qemuopt")
 }
 
-// note takes each option, and each property of one, from a plan.
+// recordMeanings takes each option, and each property of one, from a plan.
 func recordMeanings(seen map[string]Meaning, p *plan.Plan) {
 	for i := range p.QEMU.Args {
 		o := p.QEMU.Args[i]

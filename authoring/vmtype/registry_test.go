@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// registry starts a registry, whose address is $REGISTRY: by http, or with the argument tls by
+// serveRegistry starts a registry, whose address is $REGISTRY: by http, or with the argument tls by
 // https, with a certificate whose authority is ca.pem, for the user me with the password secret.
 func serveRegistry(ts *testscript.TestScript, _ bool, args []string) {
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))

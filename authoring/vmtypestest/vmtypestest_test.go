@@ -43,7 +43,7 @@ func run(t *testing.T, dir string, options vmtypestest.Options) []vmtypestest.Re
 	return results
 }
 
-// tell writes results as lines.
+// format writes results as lines.
 func format(results []vmtypestest.Result) string {
 	var b strings.Builder
 	for _, r := range results {

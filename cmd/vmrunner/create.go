@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
 
 	"vmop/cloudinit"
 	"vmop/internal/cli"
@@ -387,7 +388,7 @@ func isKey(file string) error {
 }
 
 // askOptions asks for the mandatory options of the VM type and, if the user agrees, for its optional options. It
-// skips lists, dicts and records.
+// skips optional lists, dicts and records.
 func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 	more := false
 	if slices.ContainsFunc(about.Options, func(o vmtypes.Option) bool { return !o.Mandatory }) {
@@ -397,7 +398,8 @@ func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 		}
 	}
 	for _, option := range about.Options {
-		if !option.Mandatory && !more || slices.Contains([]string{"list", "dict", "record"}, option.Type) {
+		form := formOf(option)
+		if !option.Mandatory && (!more || form != "") {
 			continue
 		}
 		if option.Doc != "" {
@@ -415,6 +417,8 @@ func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 				return fmt.Errorf("must be one of %v", option.Values)
 			case answer != standard && option.Type == "int" && !isIn(answer, option.Minimum, option.Maximum):
 				return fmt.Errorf("must be a number, %s", option.Range())
+			case form != "" && yaml.Unmarshal([]byte(answer), emptyOf(option)) != nil:
+				return fmt.Errorf("must be a %s in YAML, such as %s", option.Type, form)
 			}
 			return nil
 		})
@@ -430,6 +434,25 @@ func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 		c.draft.Settings = append(c.draft.Settings, "vm.options."+option.Name+"="+answer)
 	}
 	return nil
+}
+
+// formOf returns an example of a list, dict or record in YAML, and "" for other options.
+func formOf(o vmtypes.Option) string {
+	switch o.Type {
+	case "list":
+		return "[a, b]"
+	case "dict", "record":
+		return "{a: b}"
+	}
+	return ""
+}
+
+// emptyOf returns a pointer to an empty value for a list, dict or record.
+func emptyOf(o vmtypes.Option) any {
+	if o.Type == "list" {
+		return &[]any{}
+	}
+	return &map[string]any{}
 }
 
 func isOneOf(text string, values []any) bool {

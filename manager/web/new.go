@@ -31,7 +31,7 @@ const (
 	dataField = "data"
 )
 
-// known returns the values of the form's fields.
+// knownFields returns the values of the form's fields.
 func knownFields(from url.Values) url.Values {
 	values := url.Values{}
 	for name, value := range from {

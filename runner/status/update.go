@@ -11,7 +11,7 @@ import (
 // An Update is a change of what is known. The implementations are types of this package, most of them in this
 // file.
 type Update interface {
-	// apply changes s. It replaces slices and the targets of pointers, and leaves the conditions to Fold.
+	// applyTo changes s. It replaces slices and the targets of pointers, and leaves the conditions to Fold.
 	applyTo(s *Status, now time.Time) error
 }
 

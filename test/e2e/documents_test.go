@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,7 +49,7 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, yaml.UnmarshalStrict(text, &walks))
 	for _, w := range walks.Walks {
-		t.Run(strings.TrimSuffix(w.Page, ".md"), func(t *testing.T) {
+		t.Run(strings.TrimSuffix(path.Base(w.Page), ".md"), func(t *testing.T) {
 			u := newUser(t, l)
 			require.NoError(t, os.CopyFS(filepath.Join(u.home, "examples"), os.DirFS("../../examples")))
 			require.NoError(t, os.WriteFile(filepath.Join(u.home, "functions"), []byte("cd\n"+walks.Functions), 0o600))

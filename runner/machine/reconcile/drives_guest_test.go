@@ -29,7 +29,7 @@ func threePorts() (plan.Disks, []string) {
 	return rule, options
 }
 
-// wanted returns a disk that is to be attached.
+// wantedDisk returns a disk that is to be attached.
 func wantedDisk(index int, file, serial string) reconcile.Drive {
 	return reconcile.Drive{Index: index, Drive: vmspec.Drive{
 		Type: vmspec.DriveRaw, File: file, Format: "raw", Serial: serial,

@@ -24,18 +24,18 @@ type Machine struct {
 
 // A follower keeps the machine close to what one rule describes.
 type follower interface {
-	// next may send commands, unless the follower is waiting for answers.
+	// nextStep may send commands, unless the follower is waiting for answers.
 	nextStep(want *Desired, now time.Time)
-	// observe processes an event.
+	// observeEvent processes an event.
 	observeEvent(e event, now time.Time)
-	// wake returns when next must be called again without new input. Zero means that only events, answers and
+	// wakeTime returns when nextStep must be called again without new input. Zero means that only events, answers and
 	// wishes matter.
 	wakeTime() time.Time
-	// doubt reports that events may have been missed.
+	// doubtState reports that events may have been missed.
 	doubtState()
-	// report adds the follower's known state to the facts.
+	// reportFacts adds the follower's known state to the facts.
 	reportFacts(f *Facts)
-	// line returns the follower's conversation with QEMU.
+	// ownDialogue returns the follower's conversation with QEMU.
 	ownDialogue() *dialogue
 }
 

@@ -14,19 +14,19 @@ const looks = 7
 // memoryDevice gives the guest memory and takes it back: balloon.go, virtiomem.go. All sizes are the guest's
 // whole memory, in bytes.
 type memoryDevice interface {
-	// start returns the size that a just started machine gives to the guest (0: unknown), and the size that the
+	// startValues returns the size that a just started machine gives to the guest (0: unknown), and the size that the
 	// guest has.
 	startValues() (told, actual int64)
-	// reach returns the possible size that is closest to a wish.
+	// reachableSize returns the possible size that is closest to a wish.
 	reachableSize(ram int64) int64
-	// set returns the command that sets the size.
+	// setCommand returns the command that sets the size.
 	setCommand(ram int64) qmp.Command
-	// get returns the command that queries the guest's size. read decodes its answer.
+	// getCommand returns the command that queries the guest's size. readSize decodes its answer.
 	getCommand() qmp.Command
 	readSize(a answer) (int64, error)
-	// changed returns the size in an event.
+	// changedSize returns the size in an event.
 	changedSize(e event) (int64, bool)
-	// name returns the device's name for messages.
+	// deviceName returns the device's name for messages.
 	deviceName() string
 }
 
