@@ -14,12 +14,12 @@ import (
 	"vmop/internal/printable"
 )
 
-// archiveEntry is the prefix of an archive's first line, which names the entry module. A person who opens the
-// file sees what it is.
+// archiveEntry is the prefix of an archive's first line, which names the entry module. It also identifies the file to a
+// human reader.
 const archiveEntry = "VM type "
 
-// archiveVersion is the prefix of the comment's second line. It is followed by the version of the language when
-// the archive was written. Archives from before there were versions lack this line.
+// archiveVersion is the prefix of the comment's second line. The version of the language at the time of writing follows
+// it. Archives older than language versions lack this line.
 const archiveVersion = "API version "
 
 // Archive returns the type with all its modules as a readable txtar archive for LoadArchive.
@@ -106,8 +106,8 @@ func archivedEntry(a *txtar.Archive) (entry, rest string, err error) {
 	return entry, rest, nil
 }
 
-// archivedVersion returns the version of the language in an archive, or 0 if the archive is from before there
-// were versions. rest is the archive's comment from the second line on.
+// archivedVersion returns the version of the language in an archive, or 0 for an archive that is older than language
+// versions. rest is the archive's comment without its first line.
 func archivedVersion(rest string) (int, error) {
 	line, _, _ := strings.Cut(rest, "\n")
 	number, ok := strings.CutPrefix(line, archiveVersion)

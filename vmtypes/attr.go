@@ -83,7 +83,7 @@ func attrModule() *moduleValue {
 	}}
 }
 
-// limits are those arguments of a function of the module attr that can only be checked together.
+// limits holds the arguments of an attr function that can only be checked together.
 type limits struct {
 	standard, minimum, maximum starlark.Value
 	values                     starlark.Iterable
@@ -91,7 +91,7 @@ type limits struct {
 	fields                     *starlark.Dict
 }
 
-// newAttrValue returns an attr of the given type. Its place is the current call in the thread.
+// newAttrValue returns an attr of the given type. Its place is the call that the thread is executing.
 func newAttrValue(thread *starlark.Thread, kind string) (*attrValue, *limits) {
 	a := &attrValue{Attr: Attr{Type: kind}}
 	if thread.CallStackDepth() > 1 {

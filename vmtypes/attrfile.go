@@ -16,14 +16,14 @@ import (
 //
 // See docs/decisions/0049-option-files.md.
 type Files struct {
-	// Folder is the base of relative paths.
+	// Only restricts files to Folder. It is set for users who must not access other files of the host.
 	Folder string
 	// Only means that all files must be in Folder. It is for authors of configurations who may not choose among
 	// the files of the host.
 	Only bool
 }
 
-// faultOf returns an error if a configuration may not name a file, otherwise an error with an empty message.
+// faultOf returns an error if a configuration may not name the file. Otherwise the Message is empty.
 func (f Files) faultOf(path, file string) vmspec.Fault {
 	if strings.Contains(file, "://") {
 		return vmspec.Fault{Path: path, Message: strconv.Quote(clipWord(file)) + " is a web address, no file"}
@@ -37,8 +37,8 @@ func (f Files) faultOf(path, file string) vmspec.Fault {
 	return vmspec.Fault{}
 }
 
-// optionValues returns a copy of given with absolute paths for options of type file, and the errors in these paths.
-// Values of a wrong type stay unchanged.
+// optionValues returns a copy of given with absolute paths for options of type file, and the errors in these paths. It
+// keeps values of a wrong type unchanged.
 func (f Files) optionValues(path string, declared []Option, given map[string]any) (map[string]any, []vmspec.Fault) {
 	if !slices.ContainsFunc(declared, func(o Option) bool { return o.Attr.hasFile() }) {
 		return given, nil
@@ -57,7 +57,7 @@ func (f Files) optionValues(path string, declared []Option, given map[string]any
 	return all, faults
 }
 
-// optionValue does the same as options for a single value.
+// optionValue does the same as optionValues for a single value.
 func (f Files) optionValue(path string, a *Attr, given any) (any, []vmspec.Fault) {
 	switch v := given.(type) {
 	case string:

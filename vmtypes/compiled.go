@@ -50,7 +50,7 @@ func precompiledProgram(module, source string) *starlark.Program {
 	return program
 }
 
-// Compile replaces a folder by the compiled forms of all stock modules. It is for go generate.
+// Compile replaces the content of a folder with the compiled forms of all stock modules. go generate calls it.
 func Compile(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

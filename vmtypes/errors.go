@@ -59,7 +59,7 @@ func (e *Error) Unwrap() error { return e.cause }
 // Errors are several errors that were found together.
 type Errors []*Error
 
-// Error returns the texts of all errors, one after the other.
+// Error returns the texts of all errors, separated by newlines.
 func (es Errors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {
@@ -90,7 +90,7 @@ func didYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// explainError converts an error of the interpreter to an *Error or Errors. source returns the text of a module.
+// explainError converts an interpreter error to an *Error or Errors. source returns the text of a module.
 func explainError(err error, source func(module string) string) error {
 	var one *Error
 	var several Errors

@@ -10,14 +10,14 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A Host contains what a VM type may know about the place where the VM runs. The same Host and the same vm
-// section result in the same plan.
+// A Host contains the facts that a VM type can use about the place where the VM runs. The same Host and the same vm
+// section always result in the same plan.
 type Host struct {
-	// DataDir is kept between runs; RuntimeDir exists during one run.
+	// DataDir persists between runs; RuntimeDir exists during one run.
 	DataDir, RuntimeDir string
 	// Arch is the machine's architecture in QEMU's spelling: "x86_64".
 	Arch string
-	// KVM means that guests can use KVM, as far as is known.
+	// KVM means that guests can presumably use KVM.
 	KVM bool
 	// CloudInitImage is the path of the NoCloud image, or empty.
 	CloudInitImage string

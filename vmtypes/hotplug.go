@@ -9,7 +9,7 @@ import (
 )
 
 // hotplugModule returns the Starlark module hotplug. Its functions create rules about what may change while the VM is
-// running. Rules are data; the runner knows the QMP commands for them.
+// running. Rules are data; the runner translates them to QMP commands.
 func hotplugModule() *moduleValue {
 	return &moduleValue{"hotplug", starlark.StringDict{
 		"affinity": starlark.NewBuiltin("hotplug.affinity", hotplugAffinity),

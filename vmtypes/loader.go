@@ -204,7 +204,7 @@ func limitThread(ctx context.Context, thread *starlark.Thread) (stop func() bool
 	return context.AfterFunc(ctx, func() { thread.Cancel(context.Cause(ctx).Error()) })
 }
 
-// explainLimit replaces the interpreter's message by a plain one if a limit was reached.
+// explainLimit replaces the interpreter's message with a readable message if the thread reached a limit.
 func explainLimit(ctx context.Context, thread *starlark.Thread, err error) error {
 	var eval *starlark.EvalError
 	if errors.As(err, &eval) && strings.HasPrefix(eval.Msg, "Starlark computation cancelled") {

@@ -200,8 +200,8 @@ type descriptor interface {
 	descriptor() (name string, queues int)
 }
 
-// vocabulary is the module with wrappers of option(). Origins omit it, because it contains QEMU's names for
-// things rather than the reason for an option.
+// vocabulary is the module with wrappers of option(). Origins omit its calls, because they only contain QEMU's names
+// and not the reason for an option.
 const vocabulary = "@vmtypes//lib/qemu.star"
 
 // originOf returns the calls that led to the running builtin, innermost first.

@@ -43,8 +43,8 @@ const optionsGlobal = "options"
 // declared contains the options that a type accepts.
 type declared struct {
 	options []Option
-	// free passes all options through unchanged, in a dict. It is for pinned types from before options were
-	// declared.
+	// free passes all options through unchanged, as a dict. It is set for pinned types that are older than declared
+	// options.
 	free bool
 }
 
@@ -66,7 +66,7 @@ func declaredBy(globals starlark.StringDict) (declared, error) {
 	return declared{options: options}, nil
 }
 
-// declarationsOf returns a module's options. An error contains the line of the declaration.
+// declarationsOf returns a module's options. Its errors contain the line of the declaration.
 func declarationsOf(m *module) (declared, error) {
 	d, err := declaredBy(m.globals)
 	if err != nil {
@@ -295,7 +295,7 @@ func readText(given any) (value any, message, hint string) {
 	return text, "", ""
 }
 
-// readSwitch accepts YAML 1.1's spellings of booleans in addition, like every other boolean in a configuration.
+// readSwitch also accepts the YAML 1.1 spellings of booleans, as for every boolean in a configuration.
 func readSwitch(given any) (value any, message, hint string) {
 	switch given {
 	case true, "true", "yes", "on", "True", "Yes", "On":

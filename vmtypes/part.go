@@ -10,8 +10,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// partValue is a part in Starlark: everything that one concept needs. It is immutable; combine and replace create
-// new parts.
+// partValue is a part in Starlark: the options, processes, files and rules for one concern, such as the TPM. It is
+// immutable; combine and replace create new parts.
 type partValue struct {
 	executable string
 	cpus       []int           // CPUs of the host on which QEMU runs
@@ -144,7 +144,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// maxDepth is the maximum depth of nested lists. It also stops at a cyclic list.
+// maxDepth is the maximum depth of nested lists. It also catches cyclic lists.
 const maxDepth = 16
 
 // collectElements calls add for each element of type T, including elements of nested lists.
@@ -162,8 +162,8 @@ func collectElements[T starlark.Value](field string, from starlark.Iterable, add
 	})
 }
 
-// walkElements calls take for each element, including elements of nested lists, and skips None. An element that take
-// refuses is an error, which contains want.
+// walkElements calls take for each element, including elements of nested lists, and skips None. If take returns false,
+// walkElements returns an error that contains want.
 func walkElements(field string, from starlark.Iterable, depth int, want string, take func(starlark.Value) bool) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: lists nested deeper than %d; does a list contain itself?", field, maxDepth)
@@ -220,8 +220,8 @@ func combineBuiltin(
 	return sum, nil
 }
 
-// countOptions returns the number of options in the parts, without parts in nested lists. It is only a capacity
-// for the sum.
+// countOptions returns the number of options in the parts, without parts in nested lists. The caller only uses it as a
+// capacity.
 func countOptions(parts starlark.Tuple) int {
 	n := 0
 	for _, v := range parts {

@@ -85,8 +85,7 @@ func (rs *records) shapeOf(t reflect.Type) *shape {
 	return s
 }
 
-// hidden is the value of the tag vmtype for fields that are hidden from VM types, because types have no use for
-// them.
+// hidden is the value of the tag vmtype for fields that are hidden from VM types, because types do not need them.
 const hidden = "-"
 
 // attrName returns the yaml tag, or the field's name with a lower-case first letter.

@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A Script is a module that is not evaluated to launch a VM: a test of VM types (package vmtypestest).
+// A Script is an evaluated module that does not launch a VM, such as a test of VM types (package vmtypestest).
 type Script struct {
 	loader *loader
 	module *module

@@ -38,7 +38,7 @@ func Secrets(spec vmspec.Spec, runtimeDir string) []Secret {
 const SecretPrefix = "password-of-drive"
 
 // hideCredentials removes users and passwords from the web addresses in QEMU's options. It works for all types,
-// pinned types included.
+// including pinned types.
 func hideCredentials(p *plan.Plan, spec vmspec.Spec, host Host) {
 	secrets := Secrets(spec, host.RuntimeDir)
 	var objects []plan.Option

@@ -12,8 +12,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A statement is information from a VM type about a device. The runner needs it because only VM types know QEMU's
-// options. For a port it is the role of the port's socket, for a drive the index in vm.drives.
+// A statement links a device to the configuration: a port to the role of its socket, or a drive to its index in
+// vm.drives. The VM type provides it, because only VM types know QEMU's options.
 type statement struct {
 	device string
 	role   string // the role of a socket; empty for a drive
@@ -49,9 +49,9 @@ func readStatements(thread *starlark.Thread, ports, drives *starlark.Dict) ([]st
 	return list, nil
 }
 
-// completePlan adds to a checked plan what the runner needs to know about the machine. This information comes from
-// the statements of the VM type, otherwise from its options. Pinned types of earlier versions contain no
-// statements. complete returns an error for each statement that is wrong.
+// completePlan adds the ports and drives of the machine to a checked plan, for the runner. It takes them from the VM
+// type's statements or, without statements, from its options: pinned types of earlier versions have no statements. It
+// returns an error for each wrong statement.
 func completePlan(p *plan.Plan, stated []statement, spec vmspec.Spec) []plan.Fault {
 	m := newMachine(p)
 	var faults []plan.Fault
@@ -103,8 +103,8 @@ func newMachine(p *plan.Plan) *machine {
 	return m
 }
 
-// nameTPMHelper sets the role of the helper at the other end of the TPM's socket, unless a helper already has this
-// role.
+// nameTPMHelper assigns the TPM role to the helper at the other end of the TPM's socket, unless a helper already has
+// this role.
 func (m *machine) nameTPMHelper() {
 	if m.plan.Helper(plan.RoleTPM) != "" {
 		return
@@ -145,8 +145,8 @@ func (m *machine) portID(path string) string {
 	return ""
 }
 
-// findDrives returns the drives that the options create: first the drives of devices, in their order, then the nodes
-// that no other node uses.
+// findDrives returns the drives that the options create: first the drives of devices, in their order, followed by the
+// nodes that no other node uses.
 func (m *machine) findDrives() []plan.Drive {
 	var list []plan.Drive
 	add := func(device, node string) {

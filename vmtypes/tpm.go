@@ -7,9 +7,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// separateTPM moves a swtpm that works in the data directory to its own folder there. swtpm replaces its state by
-// a new file, so it must be able to write its whole working folder. This works for all types, pinned types
-// included.
+// separateTPM moves a swtpm that works in the data directory to its own folder there. swtpm replaces its state with a
+// new file, so it needs write access to its whole working folder. This works for all types, including pinned types.
 func (h Host) separateTPM(p *plan.Plan) {
 	for i := range p.Helpers {
 		q := &p.Helpers[i]

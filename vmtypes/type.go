@@ -19,7 +19,7 @@ type Type struct {
 	modules []*module
 	launch  *starlark.Function
 	options declared
-	// apiVersion is the version of the language; 0 is from before there were versions.
+	// apiVersion is the version of the language; 0 for types that are older than language versions.
 	apiVersion int
 	records    *records // the shapes of the vm section
 }

@@ -114,7 +114,7 @@ func (r *rules) addProgram(p *plan.Process) {
 	r.setReason("every program", nil)
 	r.addRules(Read, strings.Fields(programs+" "+settings+" "+kernel)...)
 	r.addRules(Write, strings.Fields(devices)...)
-	// For files that others have given to root, or to the user.
+	// Processes of root need this capability for files of other owners.
 	r.addRules(Capability, "dac_override")
 	r.setReason("the program", nil)
 	r.addRules(Read, p.Executable)

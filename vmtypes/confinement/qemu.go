@@ -24,7 +24,7 @@ func qemuDomain(p *plan.Plan, facts Facts) Domain {
 			overlays[node] = true
 		}
 	}
-	guarded := false // connections must be guarded in any case
+	guarded := false // a rule denies loopback addresses
 	for i := range args {
 		o := &args[i]
 		r.setOptionReason(&p.QEMU.Args[i])
@@ -81,7 +81,8 @@ func sharesFiles(o plan.Option) bool {
 	return false
 }
 
-// addNBD adds the needs of drives of NBD servers. After a lost connection, QEMU resolves the server's name again.
+// addNBD adds rules for drives of NBD servers. They include name resolution, because QEMU resolves the server's name
+// again after a lost connection.
 func (r *rules) addNBD(use NBD) {
 	if len(use.Ports) == 0 && !use.AnyPort {
 		return
@@ -200,7 +201,7 @@ func isAddress(o *plan.Option, key string) bool {
 	return qemuopt.Find(o.Flag, o.Backend()).Property(key).Host == qemuopt.Part
 }
 
-// addFile adds a file with the access for the option's effect.
+// addFile adds a rule for a file, with the access that the option's effect requires.
 func (r *rules) addFile(effect qemuopt.Effect, name string, readOnly bool) {
 	paths := pathsIn(name)
 	if len(paths) == 0 {

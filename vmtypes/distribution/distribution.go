@@ -1,6 +1,6 @@
-// Package distribution lists the files of QEMU, swtpm, passt and the firmware at the places where Linux
-// distributions install them. With these lists, a plan can be computed for a computer from its description: by
-// the author of a VM type, or by the manager for a container.
+// Package distribution lists the files of QEMU, swtpm, passt and the firmware at the places where Linux distributions
+// install them. With these lists, authors of VM types can compute plans for other computers, and the manager can
+// compute plans for its containers.
 package distribution
 
 import (

@@ -12,9 +12,9 @@ import (
 	"vmop/vmtypes/sandbox"
 )
 
-// A Group evaluates several types one after another. All types except stock types run in one process and share
-// its limits. It is for callers that need the result of one plan before they ask for the next. Only one goroutine
-// may use a Group. It must be closed.
+// A Group evaluates several types one after another. All types except stock types run in one process and share its
+// limits. A Group is for callers that need the result of one plan before they request the next. Only one goroutine may
+// use a Group. The caller must close it.
 type Group struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -51,8 +51,8 @@ type options struct {
 	Files vmtypes.Files
 }
 
-// A job is one task for the process of a Group. The process loads the type and then does what the set field after
-// Text requests.
+// A job is one task for the process of a Group. The process loads the type, and then performs the request in the field
+// after Text that is set.
 type job struct {
 	Number  int
 	Text    *typeText // only in the first job of a type
@@ -62,7 +62,7 @@ type job struct {
 	host    *vmtypes.Host
 }
 
-// NewGroup returns an empty Group. All its work ends with ctx.
+// NewGroup returns an empty Group. When ctx ends, all work of the group ends.
 func NewGroup(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)

@@ -17,9 +17,8 @@ import (
 // as JSON.
 type Tester func(ctx context.Context, library *vmtypes.Library, file string, match *regexp.Regexp) (results any)
 
-// Serve must be the first call in main. If the process was started for this, it evaluates one request and ends
-// the process. tests runs the tests of VM types. It is nil in a program that never calls [Test], which then links
-// no test code.
+// Serve must be the first call in main. In a separate process for a request, it evaluates the request and exits. tests
+// runs the tests of VM types. A program that never calls [Test] passes nil, and then links no test code.
 func Serve(ctx context.Context, tests Tester) {
 	sandbox.Serve(ctx, func(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, error) {
 		return serveRequest(ctx, text, ask, tests)
@@ -103,7 +102,7 @@ func launchAll(ctx context.Context, t Type, specs []vmspec.Spec, host vmtypes.Ho
 	return list, nil
 }
 
-// mustAsk ends the evaluation when a question stays unanswered, because then the parent is gone.
+// mustAsk ends the evaluation if the parent does not answer a question, because the parent has ended.
 func mustAsk(err error) {
 	if err != nil {
 		panic(err)
@@ -128,7 +127,7 @@ func (r *test) serveTest(ctx context.Context, library *vmtypes.Library, tests Te
 	return reply{Results: results}, err
 }
 
-// diagnoseModule loads a module. If it defines launch, diagnose also loads it as a type.
+// diagnoseModule loads a module. If the module defines launch, diagnoseModule also loads it as a type.
 func diagnoseModule(ctx context.Context, library *vmtypes.Library, file string) error {
 	script, err := library.Script(ctx, file, nil)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // A Session evaluates interactive input. Each input is evaluated in a separate process, which first evaluates all
-// previous inputs again. The language is pure, so the results are the same. The resources and the damage of an
-// input end with its process. All inputs together share the limits of one request.
+// previous inputs again. The language is pure, so the results are the same. When the process ends, the input's
+// resources are released, and an attack by the input ends as well. All inputs together share the limits of one request.
 type Session struct {
 	vmType Type
 	spec   vmspec.Spec
@@ -18,8 +18,8 @@ type Session struct {
 	inputs []string // without the inputs that failed
 }
 
-// NewSession starts a session. vm and host have the values for a VM of a type, and the modules of the type's
-// source can be loaded.
+// NewSession starts a session. Inputs can use vm and host with the values for a VM of the type, and can load the
+// modules of the type's source.
 func NewSession(vmType Type, spec vmspec.Spec, host vmtypes.Host) *Session {
 	return &Session{vmType: vmType, spec: spec, host: host}
 }
@@ -53,7 +53,7 @@ func (s *Session) sendInput(ctx context.Context, text string, complete bool) (re
 	return r, err
 }
 
-// serveInput evaluates the previous inputs, and then this input.
+// serveInput evaluates the previous inputs, followed by this input.
 func (q *input) serveInput(ctx context.Context, t Type, ask sandbox.Ask) reply {
 	session, err := t.Source.Library().Session(ctx, t.Name, q.VM.Spec, hostByQuestions(q.Host, ask))
 	if err != nil {

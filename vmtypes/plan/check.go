@@ -20,7 +20,7 @@ const (
 	maxIfname     = 15
 	// The kernel's MAX_TAP_QUEUES.
 	maxQueues = 256
-	// Further or longer errors would be of no use.
+	// The maximum number of errors, and the maximum length of an error in bytes.
 	maxFaults  = 100
 	maxMessage = 2000
 )
@@ -116,7 +116,7 @@ func (c *checker) addFault(origin Origin, format string, args ...any) {
 	c.faults = append(c.faults, Fault{Message: message, Origin: origin})
 }
 
-// checkProcess checks the rules for all commands.
+// checkProcess checks everything that QEMU and helpers have in common.
 func (c *checker) checkProcess(p Process) {
 	switch {
 	case isUnprintable(p.Name):

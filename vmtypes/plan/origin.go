@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Origin is the chain of calls that created something, innermost first. Changes follow as steps. Each step begins
-// with a frame with a Step.
+// Origin is the chain of calls that created something, innermost first. Later changes follow as steps. In the first
+// frame of a step, Step is set.
 type Origin []Frame
 
 // A Frame is a place in a module, and the function around it.
@@ -20,7 +20,7 @@ type Frame struct {
 	Step Step
 }
 
-// A Step is a later change of something.
+// A Step is the kind of a later change.
 type Step string
 
 // The steps of an option.
@@ -31,7 +31,7 @@ const (
 	Replaced Step = "replaced"
 )
 
-// maxChanges is the maximum number of steps of an Origin. After that, only the last change is kept.
+// maxChanges is the maximum number of changes in an Origin. A further change replaces the last change.
 const maxChanges = 4
 
 // String returns the words before the place in a text.

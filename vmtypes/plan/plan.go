@@ -232,13 +232,12 @@ func (p *Plan) SocketOf(role string) (Socket, bool) {
 	return p.Sockets[i], true
 }
 
-// Processes returns the helpers and QEMU, in starting order.
+// Processes returns the helpers and QEMU, in the order in which they start.
 func (p *Plan) Processes() []Process {
 	return append(append([]Process{}, p.Helpers...), p.QEMU)
 }
 
-// Drive returns the drive with one of these names, which are ids of devices or names of nodes. The first known
-// name counts.
+// Drive returns the drive for the first known name in names. The names are ids of devices or names of nodes.
 func (p *Plan) Drive(names ...string) (Drive, bool) {
 	for _, name := range names {
 		for _, d := range p.Drives {

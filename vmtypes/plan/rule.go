@@ -64,7 +64,7 @@ type Memory struct {
 
 // Medium means that the medium of a CD drive can be changed.
 type Medium struct {
-	// Drive is the index in vm.drives of the drive with the wanted medium in file.
+	// Drive is the index in vm.drives of the drive. Its file is the configured medium.
 	Drive int `json:"drive"`
 	// Device is the id of the drive's device.
 	Device string `json:"device"`
@@ -72,7 +72,7 @@ type Medium struct {
 
 // Disk means that a disk can grow (block_resize).
 type Disk struct {
-	// Drive is the index in vm.drives of the drive with the disk in file or device.
+	// Drive is the index in vm.drives of the drive. Its file or device is the disk.
 	Drive int `json:"drive"`
 	// Device is the id of the disk's device.
 	Device string `json:"device"`
@@ -106,7 +106,7 @@ type Password struct {
 
 // Ports means that the port forwards of a user network can be added and removed (hostfwd_add, hostfwd_remove).
 type Ports struct {
-	// Network is the index in vm.network of the network with the wanted ports.
+	// Network is the index in vm.network of the network that configures the ports.
 	Network int `json:"network"`
 	// Netdev is the id of the network.
 	Netdev string `json:"netdev"`

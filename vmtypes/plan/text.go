@@ -271,7 +271,7 @@ func quoteWord(s string) string {
 }
 
 // printableWord returns a printable word of a shell that evaluates to s. It uses printf(1). A shell removes line breaks
-// at the end of a command's output, so these follow after it.
+// at the end of a command's output, so printableWord appends them to the word.
 func printableWord(s string) string {
 	text := strings.TrimRight(s, "\n")
 	var b strings.Builder

@@ -12,14 +12,14 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A Subject contains what the policy must know about a plan's VM and type.
+// A Subject describes the VM and the type of a plan to judge.
 type Subject struct {
 	// Folder is the absolute path of the folder with the type's module, or Stock.
 	Folder string
 	// DataDir and RuntimeDir are the VM's own directories, absolute.
 	DataDir, RuntimeDir string
-	// Sample means that the directories belong to a sample VM, which only serves to try types. Their places are
-	// not judged.
+	// Sample means that the directories belong to a sample VM for trying types. The policy then ignores the places of
+	// these directories.
 	Sample bool
 	// Reserved are the runner's own files in these directories. No plan may touch them; otherwise a guest could
 	// control the monitor of its QEMU.
@@ -51,7 +51,7 @@ func (v Violation) String() string {
 	return printable.Text(text + "\n    denied by " + v.Rule)
 }
 
-// An Error means that a plan does something that the policy denies.
+// An Error means that the policy denies a part of a plan.
 type Error struct {
 	// Type is the name of the VM type; "" if there is no type yet.
 	Type string
@@ -166,12 +166,12 @@ func (c *checker) denyByList(list, why string) {
 	if c.own == nil {
 		v.Rule = fmt.Sprintf("%s, the rule for %s", c.policy.locationOf(at), strings.Join(c.rule.Types, ", "))
 	}
-	if len(c.violations) < 100 { // further violations would be of no use
+	if len(c.violations) < 100 { // more would not help
 		c.violations = append(c.violations, v)
 	}
 }
 
-// denyAlways adds a violation that only the list exact could allow.
+// denyAlways adds a violation that an administrator can only allow in the list exact.
 func (c *checker) denyAlways(why string) { c.denyByList("", why) }
 
 // allowWord requires that a word is in a list of the rule.

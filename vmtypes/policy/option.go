@@ -95,7 +95,7 @@ func (c *checker) checkPlain(flag string, o *plan.Option) {
 	c.checkEndpoint(o)
 }
 
-// checkRaw judges a value in one piece; commas have a meaning in it.
+// checkRaw judges a value that is a single text. QEMU interprets the commas in it.
 func (c *checker) checkRaw(flag, name string, backend bool, value string) {
 	effect := qemuopt.Unknown
 	if row := qemuopt.Flag(flag); row != nil {

@@ -11,10 +11,10 @@ import (
 // receivedLimits is the name, in messages, of the limits for a type from another runner.
 const receivedLimits = "the limits for a VM type that came from another runner (docs/tasks/migration.md)"
 
-// CheckReceived judges a plan from a VM type that another runner sent. own is the plan that this side's type
-// computes for the same VM on the same host. The received type may have QEMU create different hardware, like
-// stock types. On the host, it may only use firmware and the same things as the own plan: its QEMU must be the
-// same program, in the same sandbox, with the same networks and displays. The error is an *Error.
+// CheckReceived judges a plan from a VM type that another runner sent. own is the plan that this side's type computes
+// for the same VM on the same host. Inside the machine, the received type may use all flags, devices and backends of
+// the stock types. On the host, it may only use firmware and the same things as the own plan: its QEMU must be the same
+// program, in the same sandbox, with the same networks and displays. The error is an *Error.
 //
 // See docs/decisions/0171-received-types.md.
 func CheckReceived(made, own *plan.Plan, s Subject) error {
@@ -42,10 +42,10 @@ func CheckReceived(made, own *plan.Plan, s Subject) error {
 
 const sandboxFlag = "-sandbox"
 
-// hostSide returns the options that determine what a guest can reach, and who can reach the guest.
+// hostSide returns the options that determine what a guest can reach, and what can reach the guest.
 func hostSide() []string { return []string{"-netdev", "-vnc", "-spice", sandboxFlag} }
 
-// ownOnly requires that the own plan contains the same options of the host's side.
+// ownOnly denies options from hostSide that are missing in the own plan.
 func (c *checker) ownOnly(args []plan.Option) {
 	for i := range args {
 		o := &args[i]

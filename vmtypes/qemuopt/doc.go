@@ -1,29 +1,29 @@
-// Package qemuopt contains the table with all knowledge about QEMU's options: what they can do on the host, what
-// a change means for a guest, and what their properties refer to.
+// Package qemuopt contains a table of QEMU's options. It describes what each option can do on the host, what a change
+// means for a guest, and what the properties refer to.
 //
-// The table contains an [Option] for each flag, or for each flag with a backend. Within it, there is a [Property]
-// for each group of properties with the same meaning. For each kind of device there is a [Device]. Several
-// packages read the table:
+// The table contains an [Option] for each flag, or for each flag with a backend. Within it, there is a [Property] for
+// each group of properties with the same meaning. For each kind of device there is a [Device]. Several packages read
+// the table:
 //
-//   - plan checks that ids are unique and that references lead to an existing option
-//   - vmtypes finds the drives, ports and the TPM of a machine
-//   - vmtypes/policy denies everything that can touch the host or is unknown
-//   - vmtypes/confinement computes what QEMU needs from the host for an option
-//   - authoring/compare explains what a change means for a guest
-//   - authoring/check replaces what cannot be tried on another computer
-//   - authoring/lint names the rules after what an option creates
+//  - plan checks that ids are unique and that references lead to an existing option
+//  - vmtypes finds the drives, ports and the TPM of a machine
+//  - vmtypes/policy denies everything that can touch the host or is unknown
+//  - vmtypes/confinement computes what QEMU needs from the host for an option
+//  - authoring/compare explains what a change means for a guest
+//  - authoring/check replaces what cannot be tried on another computer
+//  - authoring/lint names the rules after what an option creates
 //
-// To add a device for all these packages, add it to devices.go. Add properties that only this device has to the
-// rows of -device. A test requires a row for everything that the stock types and the examples use.
+// To add a device for all these packages, add it to devices.go. Add properties that only this device has to the rows of
+// -device. A test requires a row for everything that the stock types and the examples use.
 //
 // # The host
 //
-// The column Host is a security boundary. [Unknown] is the zero value, and a policy denies texts of properties
-// that are Unknown or have no row. If you change it to another value, you assert that QEMU does no more than that
-// with the text, in every device and backend of the row.
+// The column Host is a security boundary. [Unknown] is the zero value, and a policy denies texts of properties that are
+// Unknown or have no row. If you enter another value, you assert that QEMU does no more than that with the text, in
+// every device and backend of the row.
 //
-// [Bool] and [Parse] read switches and texts of options in the same way as QEMU. Use them in all code that judges
-// an option.
+// [Bool] and [Parse] read switches and texts of options in the same way as QEMU. Use them in all code that judges an
+// option.
 //
 // The package is independent of plans, and imports no other package of the project.
 package qemuopt

@@ -18,7 +18,8 @@ type Implied struct {
 // devicesOfHost are the folders with the kernel's descriptions of devices.
 const devicesOfHost = "/sys/bus /sys/class /sys/dev /sys/devices /sys/kernel/iommu_groups"
 
-// foreignFiles are the capabilities for sharing a folder, to create files that belong to the guest's users.
+// foreignFiles are the capabilities that sharing a folder requires. With them, QEMU can create files that belong to the
+// guest's users.
 const foreignFiles = "chown dac_read_search fowner fsetid mknod setfcap"
 
 var implied = []Implied{

@@ -52,7 +52,7 @@ type Option struct {
 type Property struct {
 	// Names contains one or more names, separated by blanks. "out.*" matches all properties of the object out.
 	Names string
-	// Host is the effect of a text as the value on the host; numbers and switches have no effect. A policy denies
+	// Host is the effect on the host when the value is a text; numbers and switches have no effect. A policy denies
 	// properties of objects (with a dot) that have no row.
 	Host Effect
 	// Guest is the meaning of a change of the property for a guest.

@@ -15,8 +15,8 @@ type message struct {
 	Error string `json:"error,omitempty"`
 }
 
-// A child recognizes its role by an environment variable and its only argument. Both are necessary: a user may
-// have exported it, and the program must still work normally.
+// A child recognizes its role by an environment variable and its only argument. Both are necessary: the program must
+// work normally for a user who has exported the variable.
 const (
 	mark     = "VMOP_SANDBOX"
 	argument = "sandbox"

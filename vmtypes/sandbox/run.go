@@ -51,7 +51,7 @@ func Run(
 	waitErr := c.endChild()
 	usage := usageOf(c.cmd.ProcessState)
 	if talkErr == nil && ctx.Err() == nil {
-		return usage, nil // its behaviour after the answer is irrelevant
+		return usage, nil // its behavior after the answer is irrelevant
 	}
 	return usage, c.explainEnd(ctx, talkErr, waitErr, usage)
 }

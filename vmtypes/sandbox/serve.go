@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Work processes a request in a child. It asks the parent for all information that is missing in the request. ctx
-// is cancelled shortly before the processor time is used up.
+// Work processes a request in a child. It asks the parent for all information that the request lacks. ctx is cancelled
+// shortly before the processor time is used up.
 type Work func(ctx context.Context, request json.RawMessage, ask Ask) (result any, err error)
 
 // Ask sends a question to the parent and decodes the answer into answer.
 type Ask func(question, answer any) error
 
-// Serve must be the first call in main. In a child it processes the request and then exits. In any other process
-// it returns without doing anything.
+// Serve must be the first call in main. In a child it processes the request and exits. In any other process it returns
+// immediately.
 func Serve(ctx context.Context, work Work) {
 	if !isChild() {
 		return
