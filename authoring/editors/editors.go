@@ -18,7 +18,7 @@ type File struct {
 	Done Action
 }
 
-// An Action says what was done about a file.
+// An Action is the result of Write for a file.
 type Action string
 
 // The actions.
@@ -28,21 +28,20 @@ const (
 	Kept      Action = "kept"      // it belongs to the user
 )
 
-// A Conflict is a file of the user's that was left unchanged.
+// A Conflict is a file of the user that Write kept unchanged.
 type Conflict struct {
 	Path string
-	Want string // what the file would hold
+	Want string // the content that Write would have written
 }
 
-// Error returns what to do.
+// Error describes what the user must add to the file.
 func (e Conflict) Error() string {
 	return fmt.Sprintf("%s is your own file and was left unchanged; add this to it:\n%s", e.Path,
 		strings.TrimSuffix(e.Want, "\n"))
 }
 
-// Write writes stubs and settings into a folder, and returns what it did about each file.
-// Stubs are overwritten; settings are written only if the file doesn't exist, and a file with
-// different settings is a [Conflict].
+// Write writes stubs and settings into a folder, and returns the action for each file. It overwrites its own stubs. It
+// writes settings only if the file doesn't exist. A settings file with other content is a [Conflict].
 func Write(dir string) ([]File, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("set up editors: %w", err)
@@ -61,7 +60,7 @@ func Write(dir string) ([]File, error) {
 	return files, errors.Join(errs...)
 }
 
-// replaceOwnFile writes a file that is ours; another one of its name is kept.
+// replaceOwnFile writes a file, or replaces an earlier version of it. It keeps a file that the user wrote.
 func replaceOwnFile(path, text string) (Action, error) {
 	old, err := os.ReadFile(path)
 	first, _, _ := strings.Cut(text, "\n")
@@ -79,7 +78,7 @@ func replaceOwnFile(path, text string) (Action, error) {
 	return Written, nil
 }
 
-// createFile writes a file that isn't there.
+// createFile writes a file unless it exists.
 func createFile(path, text string) (Action, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return Kept, fmt.Errorf("write settings: %w", err)
@@ -99,8 +98,8 @@ func createFile(path, text string) (Action, error) {
 	return Written, nil
 }
 
-// settings are those of VS Code. Its extension for Bazel knows Starlark, and
-// starts any language server for it; what it does for Bazel is switched off.
+// settings are the settings for VS Code. Its extension for Bazel supports Starlark and can start any language server
+// for it. The settings disable the extension's features for Bazel.
 const settings = `{
   "files.associations": { "*.star": "starlark" },
   "[starlark]": {
@@ -116,7 +115,7 @@ const settings = `{
 }
 `
 
-// extensions are what VS Code recommends to install.
+// extensions are the extensions that VS Code recommends to install.
 const extensions = `{
   "recommendations": ["BazelBuild.vscode-bazel", "redhat.vscode-yaml"]
 }

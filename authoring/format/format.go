@@ -9,15 +9,15 @@ import (
 	"vmop/vmtypes"
 )
 
-// Source returns a module as it is to be formatted. What cannot be read is an
-// [*vmtypes.Error] with its place in the file called name.
+// Source returns the formatted source of a module. If the source cannot be parsed, the error is an [*vmtypes.Error]
+// with its place in the file called name.
 func Source(name, text string) (string, error) {
 	if err := vmtypes.Syntax(name, text); err != nil {
 		return "", err
 	}
 	file, err := build.ParseDefault(name, []byte(text))
 	var wrong build.ParseError
-	if errors.As(err, &wrong) { // which Starlark allows
+	if errors.As(err, &wrong) { // Starlark itself allows such a module
 		return "", &vmtypes.Error{Message: wrong.Message, File: name, Line: wrong.Pos.Line, Column: wrong.Pos.LineRune}
 	}
 	if err != nil {

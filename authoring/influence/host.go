@@ -8,15 +8,14 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A HostField is one fact about a computer, and what it would be like if that were
-// different.
+// A HostField is one fact about a computer. Host is the computer with a different value of the fact.
 type HostField struct {
 	Path, Value string
 	Host        vmtypes.Host
 }
 
-// HostFields returns the facts about a host on which a plan may depend. files are
-// those that a type has asked for and that exist.
+// HostFields returns the facts about a host on which a plan may depend. files are the existing files that a type has
+// asked for.
 func HostFields(host vmtypes.Host, files []string) []HostField {
 	var fields []HostField
 	add := func(path, value string, change func(*vmtypes.Host)) {
@@ -73,8 +72,8 @@ func yesNo(b bool) string {
 	return "false"
 }
 
-// Needs reports whether a line of a plan is another one in the plan that was made without a
-// fact; "" means no plan, and an unknown result.
+// Needs reports whether a line of a plan depends on a fact. text is the plan, and without is the plan with a different
+// value of the fact. Needs returns false if without is "", which means that there is no such plan.
 func Needs(line, text, without string) bool {
 	line = strings.TrimSpace(line)
 	return without != "" && countLines(without)[line] < countLines(text)[line]

@@ -1,8 +1,8 @@
-// Package influence finds the fields of the vm section that an argument of a plan depends
-// on, by trial: each field is changed on its own, and the plan computed again.
+// Package influence finds the fields of the vm section that an argument of a plan depends on. It changes each field
+// separately and computes the plan again.
 //
-// The result holds for this VM: a field that matters only in combination with another is not
-// found. A field with which no plan could be made is reported as doubtful.
+// The result is valid for this VM. The package does not find a field that matters only in combination with another
+// field. It reports a field as doubtful if no variant of the field has a plan.
 package influence
 
 import (
@@ -18,35 +18,34 @@ import (
 	"vmop/vmtypes"
 )
 
-// A Field is one value of a vm section, and variants to try.
+// A Field is a value of a vm section, with variants to try.
 type Field struct {
-	// Path as in the configuration: "vm.drives[0].file".
+	// Path is the path in the configuration: "vm.drives[0].file".
 	Path string
-	// Value for people; "" if there is none.
+	// Value is the printable value; "" if the field is not set.
 	Value string
-	// Variants are copies of the vm section with another value.
+	// Variants are copies of the vm section with other values of the field.
 	Variants []vmspec.Spec
 }
 
 // A Finding is a field on which an argument depends.
 type Finding struct {
-	// Path and Value of the field.
+	// Path and Value describe the field.
 	Path, Value string
-	// Doubtful says that no variant has a plan.
+	// Doubtful means that no variant has a plan.
 	Doubtful bool
 }
 
-// Try returns the plans of vm sections as texts; "" where there is none.
+// Try returns the plans for vm sections as texts. A text is "" if there is no plan.
 type Try func(specs []vmspec.Spec) ([]string, error)
 
-// A Result has the effect of each field on a plan.
+// A Result contains the effect of each field on a plan.
 type Result struct {
 	fields []Field
-	lines  [][]map[string]int // of each field's variants; nil: no plan
+	lines  [][]map[string]int // for each variant of a field; nil if there is no plan
 }
 
-// Study changes each field of a VM by itself, the options that the type declares
-// included.
+// Study changes each field of a VM separately, including the options that the type declares.
 func Study(spec vmspec.Spec, options []vmtypes.Option, try Try) (*Result, error) {
 	r := &Result{fields: Fields(spec, options)}
 	var all []vmspec.Spec
@@ -71,8 +70,8 @@ func Study(spec vmspec.Spec, options []vmtypes.Option, try Try) (*Result, error)
 	return r, nil
 }
 
-// Of returns the fields on which a line of the plan depends, of which text is the
-// whole: with another value it would not be there, or not so often.
+// Of returns the fields on which a line of the plan depends: with another value of the field, the plan contains the
+// line less often. text is the whole plan.
 func (r *Result) Of(line, text string) []Finding {
 	line = strings.TrimSpace(line)
 	times := countLines(text)[line]
@@ -130,8 +129,7 @@ func Fields(spec vmspec.Spec, options []vmtypes.Option) []Field {
 	return w.fields
 }
 
-// walker visits the values of a spec. A value is reached by steps from the root:
-// numbers of struct fields and of items.
+// walker visits the values of a spec. Steps from the root lead to a value: indexes of struct fields and of list items.
 type walker struct {
 	spec   vmspec.Spec
 	fields []Field
@@ -157,13 +155,13 @@ func (w *walker) walkValue(path string, steps []int, v reflect.Value) {
 		for i := range v.Len() {
 			w.walkValue(fmt.Sprintf("%s[%d]", path, i), append(slices.Clip(steps), i), v.Index(i))
 		}
-	case reflect.Map: // the options, for which see Fields
+	case reflect.Map: // Fields adds the options
 	default:
 		w.tryScalar(path, steps, v)
 	}
 }
 
-// tryItems tries a list with one item less, with the last one twice, or with one.
+// tryItems tries a list without its last item, and with its last item repeated. For an empty list, it tries one item.
 func (w *walker) tryItems(path string, steps []int, v reflect.Value) {
 	n := v.Len()
 	if n == 0 {
@@ -182,7 +180,7 @@ func (w *walker) tryItems(path string, steps []int, v reflect.Value) {
 	}, steps)
 }
 
-// tryAbsent tries a section or a number that is not set.
+// tryAbsent tries a value for a section or a number that is not set.
 func (w *walker) tryAbsent(path string, steps []int, t reflect.Type) {
 	w.addTrial(path, "", func(at reflect.Value) {
 		value := reflect.New(t)
@@ -216,7 +214,7 @@ func (w *walker) tryScalar(path string, steps []int, v reflect.Value) {
 	w.addAll(path, value, changes, steps)
 }
 
-// alternativesOf are the other values of texts that are a choice.
+// alternativesOf returns the other values of a text field with a fixed set of values.
 func alternativesOf(path string) []string {
 	switch key := path[strings.LastIndexByte(path, '.')+1:]; {
 	case path == "vm.machineType":
@@ -252,7 +250,7 @@ func changeValue(at reflect.Value) {
 		at.SetString(at.String() + "x")
 	case reflect.Float64:
 		at.SetFloat(at.Float() + 1)
-	default: // whole numbers; sizes are in MiB at the least
+	default: // whole numbers; the smallest unit of sizes is MiB
 		step := int64(1)
 		if at.Type() == reflect.TypeFor[vmspec.Bytes]() {
 			step = int64(vmspec.MiB) * 2
@@ -261,7 +259,7 @@ func changeValue(at reflect.Value) {
 	}
 }
 
-// valueText is a value as a configuration would have it, on one line.
+// valueText returns a value in the notation of a configuration, on one line.
 func valueText(value any) string {
 	switch value.(type) {
 	case []any, map[string]any:
@@ -272,8 +270,8 @@ func valueText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// tryOption tries other values of vm.options.NAME: those that the type declares, and
-// some of each kind. A value that the type doesn't take makes no plan.
+// tryOption tries other values of vm.options.NAME: the values that the type declares, and some values of each kind. A
+// value that the type rejects has no plan.
 func (w *walker) tryOption(name string, value any, declared []any) {
 	f := Field{Path: "vm.options." + name}
 	if value != nil {
@@ -312,12 +310,12 @@ func (w *walker) addAll(path, value string, changes []func(reflect.Value), steps
 		variant := w.copySpec()
 		at := fieldAt(&variant, steps)
 		change(at)
-		f.Variants = append(f.Variants, variant.WithDefaults()) // what was added has its defaults
+		f.Variants = append(f.Variants, variant.WithDefaults()) // apply the defaults to added sections
 	}
 	w.fields = append(w.fields, f)
 }
 
-// copySpec returns the VM for changing it: nothing in it is shared.
+// copySpec returns a deep copy of the VM, to be changed.
 func (w *walker) copySpec() vmspec.Spec {
 	c := deepCopy(reflect.ValueOf(w.spec)).Interface().(vmspec.Spec)
 	if c.Options == nil {
@@ -326,7 +324,7 @@ func (w *walker) copySpec() vmspec.Spec {
 	return c
 }
 
-// fieldAt returns the value that steps lead to; a pointer itself if they end there.
+// fieldAt returns the value at the end of the steps. If it is a pointer, fieldAt returns the pointer itself.
 func fieldAt(spec *vmspec.Spec, steps []int) reflect.Value {
 	v := reflect.ValueOf(spec).Elem()
 	for _, step := range steps {
@@ -342,8 +340,7 @@ func fieldAt(spec *vmspec.Spec, steps []int) reflect.Value {
 	return v
 }
 
-// deepCopy copies what pointers and slices lead to; options are replaced as a
-// whole where they change.
+// deepCopy copies everything behind pointers and slices. It shares options, because they are only replaced as a whole.
 func deepCopy(v reflect.Value) reflect.Value {
 	c := reflect.New(v.Type()).Elem()
 	c.Set(v)

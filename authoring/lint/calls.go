@@ -2,11 +2,11 @@ package lint
 
 import "go.starlark.net/syntax"
 
-// vocabulary is the module with a function for each frequent flag.
+// vocabulary is the module with a function for each common flag.
 const vocabulary = "@vmtypes//lib/qemu.star"
 
-// makers are the functions of the vocabulary: the flag, and which arguments are
-// the value and the properties.
+// makers maps the functions of the vocabulary to their flags, and to the indexes of the arguments with the value and
+// the properties.
 var makers = map[string]struct {
 	flag         string
 	value, props int
@@ -18,17 +18,17 @@ var makers = map[string]struct {
 	"blockdev": {"-blockdev", 1, 2},
 }
 
-// An optionCall is a call that makes an option, as far as it can be read.
+// An optionCall is a call that creates an option, as far as the source shows it.
 type optionCall struct {
 	call *syntax.CallExpr
-	flag string // empty: computed
-	// flagNode, valueNode and props are nil if they are not given.
+	flag string // empty if it is computed
+	// flagNode, valueNode and props are nil if they are missing in the call.
 	flagNode, valueNode, props syntax.Expr
 }
 
 // optionCalls returns the calls of option() and of the vocabulary.
 func (m *module) optionCalls() []optionCall {
-	names := map[string]string{} // as they are called here
+	names := map[string]string{} // the local names of the functions
 	for _, stmt := range m.file.Stmts {
 		if load, ok := stmt.(*syntax.LoadStmt); ok && load.ModuleName() == vocabulary {
 			for i, to := range load.To {
@@ -66,8 +66,7 @@ func (m *module) optionCalls() []optionCall {
 	return list
 }
 
-// argumentOf returns the n-th argument of a call, or that with a name; nil if it is
-// not there.
+// argumentOf returns the argument of a call with this index or name, or nil.
 func argumentOf(call *syntax.CallExpr, n int, name string) syntax.Expr {
 	for i, arg := range call.Args {
 		if keyword, ok := arg.(*syntax.BinaryExpr); ok && keyword.Op == syntax.EQ {
@@ -91,8 +90,7 @@ func unlessNone(e syntax.Expr) syntax.Expr {
 	return e
 }
 
-// literalKeys returns the keys that can be read of a dict, or of several with | between
-// them.
+// literalKeys returns the literal keys of a dict, or of several dicts joined with |.
 func literalKeys(e syntax.Expr) []*syntax.Literal {
 	switch e := e.(type) {
 	case *syntax.DictExpr:

@@ -8,19 +8,19 @@ import (
 	"vmop/internal/spelling"
 )
 
-// A silence is a comment "lint: disable=RULE": rules that are disabled for some lines.
+// A silence is a comment "lint: disable=RULE", which disables rules for some lines.
 type silence struct {
 	rules       []string
 	first, last int
 	comment     syntax.Comment
 }
 
-// silencesOf returns what the comments of a module say. A comment at the end of a
-// line is about that line and, if a statement begins there, about all of it; one
-// on a line of its own about the statement below.
+// silencesOf returns the comments of a module that disable rules. A comment at the end of a line applies to that line
+// and, if a statement begins there, to the whole statement. A comment on a separate line applies to the statement
+// below.
 func (m *module) silencesOf() []silence {
 	var list []silence
-	ends := map[int]int{} // of statements, by their first lines
+	ends := map[int]int{} // last lines of statements, by their first lines
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		if stmt, ok := n.(syntax.Stmt); ok {
 			start, end := stmt.Span()
@@ -45,7 +45,7 @@ func (m *module) silencesOf() []silence {
 	return list
 }
 
-// isComment reports whether a line, counted from 1, has nothing but a comment.
+// isComment reports whether a line, counted from 1, contains only a comment.
 func isComment(lines []string, line int) bool {
 	return strings.HasPrefix(strings.TrimSpace(lines[line-1]), "#")
 }
@@ -71,8 +71,8 @@ func (m *module) allComments() []syntax.Comment {
 	return list
 }
 
-// disabledRules returns the rules that a comment disables: "# lint: disable=a,b", or
-// as buildifier has it, "# buildifier: disable=a". What follows is the reason.
+// disabledRules returns the rules that a comment disables: "# lint: disable=a,b", or in buildifier's notation "#
+// buildifier: disable=a". The rest of the comment is the reason.
 func disabledRules(comment string) []string {
 	comment = strings.TrimSpace(strings.TrimPrefix(comment, "#"))
 	for _, who := range []string{"lint:", "buildifier:"} {
@@ -98,7 +98,7 @@ func unknownRules(m *module) {
 	}
 	for _, s := range m.silencesOf() {
 		if strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(s.comment.Text, "#")), "buildifier:") {
-			continue // which has rules of its own
+			continue // buildifier has other rules
 		}
 		for _, name := range s.rules {
 			if !isRule(name) {

@@ -6,7 +6,7 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// The rules of this file are about what a module says of itself.
+// The rules in this file check the documentation in a module.
 
 func moduleDocstring(m *module) {
 	if len(m.file.Stmts) == 0 {
@@ -20,7 +20,7 @@ func moduleDocstring(m *module) {
 
 func functionDocstring(m *module) {
 	if m.isTest() {
-		return // names of tests say what they are about
+		return // the names of tests describe them
 	}
 	for _, stmt := range m.file.Stmts {
 		def, ok := stmt.(*syntax.DefStmt)
@@ -37,7 +37,7 @@ func functionDocstring(m *module) {
 	}
 }
 
-// addAt notes a finding at a place; it is one character long.
+// addAt adds a finding of one character at a place.
 func (m *module) addAt(start syntax.Position, message string) {
 	m.findings = append(m.findings, Finding{
 		Rule: m.rule, File: m.name, Message: message,

@@ -10,15 +10,15 @@ import (
 type Finding struct {
 	// Rule is the name of the rule.
 	Rule string `json:"rule"`
-	// File is the module, as it was called.
+	// File is the module, as named by the caller.
 	File string `json:"file"`
-	// Line and Column are where it begins, EndLine and EndColumn are behind its
-	// end. All count from 1, columns in characters.
+	// Line and Column are the beginning of the place; EndLine and EndColumn are the position after its end. All count
+	// from 1, columns in characters.
 	Line      int `json:"line"`
 	Column    int `json:"column"`
 	EndLine   int `json:"endLine"`
 	EndColumn int `json:"endColumn"`
-	// Message says what is wrong and how to fix it.
+	// Message describes the mistake and how to correct it.
 	Message string `json:"message"`
 }
 
@@ -27,7 +27,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s", f.File, f.Line, f.Column, f.Rule, f.Message)
 }
 
-// Sort puts findings into the order of files and lines, each once.
+// Sort sorts findings by file and line, and removes duplicates.
 func Sort(findings []Finding) []Finding {
 	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),

@@ -2,9 +2,9 @@ package lint
 
 import "go.starlark.net/syntax"
 
-// The rules of this file are about what is executed, and with what result.
+// The rules in this file check the order of execution and the results.
 
-// findUnreachable finds statements that are never reached.
+// findUnreachable finds unreachable statements.
 func findUnreachable(m *module) {
 	eachBlock(m.file, func(block []syntax.Stmt) {
 		for i, stmt := range block {
@@ -78,8 +78,7 @@ func eachBlock(file *syntax.File, look func([]syntax.Stmt)) {
 	})
 }
 
-// returnValue finds functions that return a value on some paths and nothing on
-// others.
+// returnValue finds functions that return a value on some paths and no value on others.
 func returnValue(m *module) {
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		def, ok := n.(*syntax.DefStmt)
@@ -109,8 +108,7 @@ func returnValue(m *module) {
 	})
 }
 
-// eachReturn calls look with the return statements of a function, without those
-// of functions within it.
+// eachReturn calls look with the return statements of a function, without the return statements of nested functions.
 func eachReturn(body []syntax.Stmt, look func(*syntax.ReturnStmt)) {
 	for _, stmt := range body {
 		switch s := stmt.(type) {
@@ -125,13 +123,13 @@ func eachReturn(body []syntax.Stmt, look func(*syntax.ReturnStmt)) {
 	}
 }
 
-// pure are builtins that do nothing but return a value.
+// pure contains the builtins without side effects.
 var pure = map[string]bool{
 	"part": true, "combine": true, "replace": true, "option": true, "process": true, "tap": true, "listen": true,
 	"copy_once": true, "access": true, "struct": true,
 }
 
-// noEffect finds statements whose value is unused.
+// noEffect finds statements with an unused value and no side effect.
 func noEffect(m *module) {
 	eachBlock(m.file, func(block []syntax.Stmt) {
 		for i, stmt := range block {

@@ -9,16 +9,16 @@ import (
 
 // A Folder is the input of the linter: the content of a folder of VM types.
 type Folder struct {
-	// Modules are the sources, by the names by which they are loaded.
+	// Modules maps the names in load statements to sources.
 	Modules map[string]string
-	// Around is the environment of each module. Read is called for what is not in Modules.
+	// Around is the environment of each module. Read is called for modules that are missing in Modules.
 	Around Surroundings
-	// Sampled are the types that there are samples of, Plans what became of these.
+	// Sampled are the types with samples. Plans are the plans of these samples.
 	Sampled []string
 	Plans   []*plan.Plan
 }
 
-// Findings returns all that the rules find.
+// Findings returns the findings of all rules.
 func (f Folder) Findings() []Finding {
 	around := f.Around
 	around.Read = func(name string) (string, error) {
@@ -35,7 +35,7 @@ func (f Folder) Findings() []Finding {
 	return Sort(append(all, Plans(f.Plans, f.Modules, around.QEMU)...))
 }
 
-// untestedTypes finds types that no test loads and no sample is for.
+// untestedTypes finds types without a sample that no test loads.
 func (f Folder) untestedTypes() []Finding {
 	loaded := map[string]bool{}
 	for name, source := range f.Modules {

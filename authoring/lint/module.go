@@ -11,19 +11,18 @@ import (
 	"vmop/vmtypes"
 )
 
-// Surroundings are the environment of a module.
+// Surroundings is the environment of a module.
 type Surroundings struct {
-	// Read returns the source of another module, named as in load statements; nil
-	// if there is none.
+	// Read returns the source of another module, named as in load statements. It may be nil.
 	Read func(module string) (string, error)
-	// QEMU is the installed one; if nil, the rules that query it are not applied.
+	// QEMU is the installed QEMU. If it is nil, the rules that query QEMU are not applied.
 	QEMU QEMU
-	// Stock says that the module is part of vmrunner itself.
+	// Stock means that the module is part of vmrunner.
 	Stock bool
 }
 
-// File returns what the rules find in a module called name. A module that can't be read has
-// no findings: parsing it reports the error.
+// File returns the findings of the rules in a module called name. A module that cannot be parsed has no findings;
+// parsing it reports the error.
 func File(name, source string, around Surroundings) []Finding {
 	m := parseModule(name, source)
 	if m == nil {
@@ -41,21 +40,20 @@ func File(name, source string, around Surroundings) []Finding {
 	return Sort(m.allowedFindings())
 }
 
-// module is a module that rules look at.
+// module is a module that rules check.
 type module struct {
 	name, source string
 	around       Surroundings
 	file         *syntax.File
-	// binds are the identifiers that give a variable its value, uses how often
-	// a variable is read, by its first identifier.
+	// binds are the identifiers that assign a variable. uses counts the reads of a variable, by its first identifier.
 	binds map[*syntax.Ident]bool
 	uses  map[*syntax.Ident]int
 
-	rule     string // that looks at it now
+	rule     string // the rule that is being checked
 	findings []Finding
 }
 
-// parseModule returns a module, or nil if it can't be read.
+// parseModule returns a module, or nil if it cannot be parsed.
 func parseModule(name, source string) *module {
 	options := &syntax.FileOptions{Set: true}
 	file, err := options.Parse(name, source, syntax.RetainComments)
@@ -72,10 +70,10 @@ func parseModule(name, source string) *module {
 	return m
 }
 
-// isTest reports whether it is a file of tests.
+// isTest reports whether the module is a file of tests.
 func (m *module) isTest() bool { return strings.HasSuffix(m.name, "_test.star") }
 
-// functionNamed returns the function of the module with a name, or nil.
+// functionNamed returns the module's function with this name, or nil.
 func (m *module) functionNamed(name string) *syntax.DefStmt {
 	for _, stmt := range m.file.Stmts {
 		if def, ok := stmt.(*syntax.DefStmt); ok && def.Name.Name == name {
@@ -88,7 +86,7 @@ func (m *module) functionNamed(name string) *syntax.DefStmt {
 // isType reports whether the module defines a VM type.
 func (m *module) isType() bool { return m.functionNamed("launch") != nil && !m.isTest() }
 
-// addFinding notes a finding at a node.
+// addFinding adds a finding at a node.
 func (m *module) addFinding(n syntax.Node, message string) {
 	start, end := n.Span()
 	m.findings = append(m.findings, Finding{
@@ -97,7 +95,7 @@ func (m *module) addFinding(n syntax.Node, message string) {
 	})
 }
 
-// countUses finds out which identifiers bind and which use.
+// countUses determines which identifiers assign a variable and which read it.
 func (m *module) countUses() {
 	bind := func(target syntax.Expr) {
 		for _, id := range assignedNames(target) {
@@ -167,7 +165,7 @@ func namesOf(list []syntax.Expr) []*syntax.Ident {
 	return ids
 }
 
-// parameterName returns the name of a parameter, nil for a bare star.
+// parameterName returns the name of a parameter, or nil for a bare star.
 func parameterName(p syntax.Expr) syntax.Expr {
 	switch p := p.(type) {
 	case *syntax.BinaryExpr:
@@ -178,7 +176,7 @@ func parameterName(p syntax.Expr) syntax.Expr {
 	return p
 }
 
-// allowedFindings returns the findings that no comment allows.
+// allowedFindings returns the findings without those that a comment disables.
 func (m *module) allowedFindings() []Finding {
 	silences := m.silencesOf()
 	return slices.DeleteFunc(m.findings, func(f Finding) bool {
@@ -188,7 +186,7 @@ func (m *module) allowedFindings() []Finding {
 	})
 }
 
-// leadingDocstring returns the string that a body begins with.
+// leadingDocstring returns the string at the beginning of a body.
 func leadingDocstring(body []syntax.Stmt) (string, bool) {
 	if len(body) == 0 {
 		return "", false

@@ -9,9 +9,9 @@ import (
 	"vmop/vmtypes"
 )
 
-// The rules of this file are about names.
+// The rules in this file check names.
 
-// unusedLoad finds names that are loaded and not used.
+// unusedLoad finds loaded names that are not used.
 func unusedLoad(m *module) {
 	for _, stmt := range m.file.Stmts {
 		load, ok := stmt.(*syntax.LoadStmt)
@@ -26,11 +26,10 @@ func unusedLoad(m *module) {
 	}
 }
 
-// unusedVariable finds variables of functions that are never read, and what a
-// module has for itself and doesn't use. Variables whose names begin with an
-// underscore say so themselves.
+// unusedVariable finds variables of functions that are never read, and private globals that the module does not use. It
+// ignores variables of functions with names that begin with an underscore, which marks them as unused.
 func unusedVariable(m *module) {
-	for _, stmt := range m.file.Stmts { // what begins with an underscore is only for this file
+	for _, stmt := range m.file.Stmts { // globals with an underscore are private to the module
 		switch s := stmt.(type) {
 		case *syntax.DefStmt:
 			m.unusedPrivate(s.Name)
@@ -43,7 +42,7 @@ func unusedVariable(m *module) {
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.DefStmt:
-			if n.Name.Name != "launch" { // its parameters are prescribed
+			if n.Name.Name != "launch" { // the parameters of launch are fixed
 				for _, p := range n.Params {
 					m.reportUnused(parameterName(p), "the parameter ")
 				}
@@ -66,7 +65,7 @@ func (m *module) unusedIn(body []syntax.Stmt) {
 	for _, stmt := range body {
 		switch s := stmt.(type) {
 		case *syntax.AssignStmt:
-			if s.Op == syntax.EQ { // else it was assigned before
+			if s.Op == syntax.EQ { // other operators change an existing variable
 				m.reportUnused(s.LHS, "the variable ")
 			}
 		case *syntax.ForStmt:
@@ -83,12 +82,12 @@ func (m *module) unusedIn(body []syntax.Stmt) {
 	}
 }
 
-// reportUnused adds findings for what a target binds, if nothing of it is read.
+// reportUnused adds findings for the names in a target, if none of them is read.
 func (m *module) reportUnused(target syntax.Expr, what string) {
 	ids := assignedNames(target)
 	for _, id := range ids {
 		if m.isUsed(id) {
-			return // to take one part of a tuple, the others need a name
+			return // to use one element of a tuple, the other elements need names
 		}
 	}
 	for _, id := range ids {
@@ -98,7 +97,7 @@ func (m *module) reportUnused(target syntax.Expr, what string) {
 	}
 }
 
-// findShadowing finds definitions that take the name of a builtin.
+// findShadowing finds definitions that hide a builtin.
 func findShadowing(m *module) {
 	predeclared := vmtypes.Predeclared()
 	check := func(id *syntax.Ident, isGlobal bool) {
@@ -129,7 +128,7 @@ func findShadowing(m *module) {
 	}
 }
 
-// nameConventions finds functions and variables that are not written as others.
+// nameConventions finds functions and variables with names that violate the conventions.
 func nameConventions(m *module) {
 	for id := range m.binds {
 		name := strings.Trim(id.Name, "_")
@@ -140,7 +139,7 @@ func nameConventions(m *module) {
 	}
 }
 
-// snakeCase returns a name with underscores in place of capitals.
+// snakeCase returns a name with underscores instead of capital letters.
 func snakeCase(name string) string {
 	var b strings.Builder
 	for _, r := range name {

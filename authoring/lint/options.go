@@ -8,18 +8,18 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// The rules of this file are about vm.options.
+// The rules in this file check vm.options.
 
-// declarations are the options that a module declares: what is written in it,
-// and all, with those taken over from other modules.
+// declarations are the options that a module declares. own are the options in the module itself; all also includes the
+// options from other modules.
 type declarations struct {
 	own []*syntax.Literal
 	all []string
-	// whole says that nothing of them is computed.
+	// whole means that no part of the declarations is computed.
 	whole bool
 }
 
-// globalOptions reads the global options of a module.
+// globalOptions returns the declarations in the global variable options of a module.
 func (m *module) globalOptions() declarations {
 	for _, stmt := range m.file.Stmts {
 		assign, ok := stmt.(*syntax.AssignStmt)
@@ -35,11 +35,11 @@ func (m *module) globalOptions() declarations {
 	return declarations{whole: true}
 }
 
-// deepestLoad bounds how far options are followed through modules.
+// deepestLoad limits the number of modules through which options are followed.
 const deepestLoad = 16
 
-// addOptions adds what an expression declares. depth is how many modules have been
-// gone through.
+// addOptions adds the declarations in an expression. depth is the number of modules between the expression and the
+// checked module.
 func (m *module) addOptions(e syntax.Expr, into *declarations, depth int) {
 	switch e := e.(type) {
 	case *syntax.DictExpr:
@@ -74,7 +74,7 @@ func (m *module) addOptions(e syntax.Expr, into *declarations, depth int) {
 	}
 }
 
-// namedOptions adds what a global declares, of this module or a loaded one.
+// namedOptions adds the declarations in a global of this module or of a loaded module.
 func (m *module) namedOptions(name string, into *declarations, depth int) {
 	for _, stmt := range m.file.Stmts {
 		switch s := stmt.(type) {
@@ -100,7 +100,7 @@ func (m *module) namedOptions(name string, into *declarations, depth int) {
 	into.whole = false
 }
 
-// loadedModule returns a module that this one loads, or nil.
+// loadedModule returns a module that this module loads, or nil.
 func (m *module) loadedModule(name string) *module {
 	if m.around.Read == nil {
 		return nil
@@ -116,8 +116,8 @@ func (m *module) loadedModule(name string) *module {
 	return other
 }
 
-// undeclaredOption finds uses of vm.options.X where X is not declared. Only
-// types declare options; a library cannot know whose it will be.
+// undeclaredOption finds uses of vm.options.X without a declaration of X. It only checks types, because a library does
+// not know which types will load it.
 func undeclaredOption(m *module) {
 	d := m.globalOptions()
 	if !m.isType() || !d.whole {
@@ -152,8 +152,7 @@ func optionUsed(n syntax.Node) *syntax.Ident {
 	return nil
 }
 
-// unusedOption finds options that are declared here and that nothing asks for,
-// in this module or in those that it loads.
+// unusedOption finds options that the module declares and that neither this module nor the modules that it loads read.
 func unusedOption(m *module) {
 	own := m.globalOptions().own
 	if len(own) == 0 {
@@ -163,14 +162,13 @@ func unusedOption(m *module) {
 	m.countWords(words, map[string]bool{})
 	for _, literal := range own {
 		name, _ := literalText(literal)
-		if words[name] <= 1 { // which is the declaration
+		if words[name] <= 1 { // the declaration itself counts as one
 			m.addFinding(literal, "the option "+name+" is declared but never read")
 		}
 	}
 }
 
-// countWords counts the names of fields and the strings of a module and of all that it
-// loads.
+// countWords counts the names of fields and the strings in a module and in all modules that it loads.
 func (m *module) countWords(into map[string]int, seen map[string]bool) {
 	if seen[m.name] {
 		return
@@ -193,10 +191,10 @@ func (m *module) countWords(into map[string]int, seen map[string]bool) {
 	})
 }
 
-// ---- what stands in options
+// Rules for the content of options.
 
-// propertiesInText finds properties that are written into the value of an
-// option, where nothing is escaped or checked, and replace() can't see them.
+// propertiesInText finds properties in the text of an option's value. There, vmrunner does not escape or check them,
+// and replace() does not see them.
 func propertiesInText(m *module) {
 	for _, o := range m.optionCalls() {
 		known := qemuopt.Flag(o.flag)
@@ -214,7 +212,7 @@ func propertiesInText(m *module) {
 	}
 }
 
-// doubledComma finds commas that the author has doubled, which the program does.
+// doubledComma finds commas that the author has doubled. vmrunner doubles them itself.
 func doubledComma(m *module) {
 	for _, o := range m.optionCalls() {
 		if o.props == nil {

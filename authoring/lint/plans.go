@@ -11,10 +11,9 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// Plans returns what the rules find in plans that types have made of sample VMs:
-// what is not written out in a module is known here. sources are the modules
-// that findings may be in, by name; what others made is not told. qemu may be
-// nil.
+// Plans returns the findings of the rules in the plans of sample VMs. A plan also contains names that a module
+// computes. sources maps names to the modules that findings can be in; Plans omits findings in other modules. qemu may
+// be nil.
 func Plans(plans []*plan.Plan, sources map[string]string, qemu QEMU) []Finding {
 	p := &planned{modules: map[string]*module{}, sources: sources}
 	for _, made := range plans {
@@ -39,7 +38,7 @@ func Plans(plans []*plan.Plan, sources map[string]string, qemu QEMU) []Finding {
 	return Sort(all)
 }
 
-// optionComplaints returns what a machine does not know of an option of a plan.
+// optionComplaints returns the parts of a plan's option that the QEMU does not support.
 func optionComplaints(qemu QEMU, o *plan.Option) []complaint {
 	switch o.Flag {
 	case "-cpu":
@@ -59,8 +58,8 @@ func optionComplaints(qemu QEMU, o *plan.Option) []complaint {
 	return complaintsOf(qemu, o.Flag, value, names)
 }
 
-// splitCPU reads the value of -cpu: a model, and features with + or - before them or
-// a value behind.
+// splitCPU splits the value of -cpu into the model and the features. A feature has a + or - before it, or a value after
+// it.
 func splitCPU(value string) (model string, features []string) {
 	model, rest, _ := strings.Cut(value, ",")
 	for part := range strings.SplitSeq(rest, ",") {
@@ -72,8 +71,8 @@ func splitCPU(value string) (model string, features []string) {
 	return model, features
 }
 
-// askedGlobal is about a property that is set for all devices of a kind. QEMU ignores one of
-// a device that it doesn't have, with a warning that is easily missed.
+// askedGlobal checks a property that is set for all devices of a kind. QEMU ignores -global for a device that it lacks,
+// and only prints a warning.
 func askedGlobal(qemu QEMU, o *plan.Option) []complaint {
 	driver, property := "", ""
 	if o.List {
@@ -106,14 +105,14 @@ func askedGlobal(qemu QEMU, o *plan.Option) []complaint {
 	return nil
 }
 
-// planned is one call of Plans.
+// planned is the state of one call of Plans.
 type planned struct {
 	sources map[string]string
 	modules map[string]*module
 }
 
-// addFinding notes a finding at the line that made an option, the innermost that is in one of the
-// sources, or at the line that gave the option the word later.
+// addFinding adds a finding at the innermost line in the sources that created an option. If a later change added the
+// word to the option, the finding is at the line of the change.
 func (p *planned) addFinding(rule string, o *plan.Option, word, message string) {
 	var in *module
 	var place syntax.Node
@@ -137,7 +136,7 @@ func (p *planned) addFinding(rule string, o *plan.Option, word, message string) 
 	}
 }
 
-// moduleNamed returns a module of the sources, or nil.
+// moduleNamed returns a module from the sources, or nil.
 func (p *planned) moduleNamed(name string) *module {
 	if m, ok := p.modules[name]; ok {
 		return m
@@ -153,8 +152,8 @@ func (p *planned) moduleNamed(name string) *module {
 	return m
 }
 
-// nodeMentioning returns where a word stands in the call that begins, or continues, at a line: a
-// string that is that word, else the call itself.
+// nodeMentioning returns the string with this word in the call at a line. If the call contains no such string, it
+// returns the call itself.
 func (m *module) nodeMentioning(line int, word string) syntax.Node {
 	var call syntax.Node = m.file.Stmts[0]
 	var found syntax.Node

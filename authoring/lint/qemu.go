@@ -7,33 +7,32 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// A QEMU is an installed QEMU that can be queried. Methods return nil for what it cannot
-// report.
+// A QEMU is an installed QEMU that can be queried. Methods return nil for unavailable information.
 type QEMU interface {
-	// Name says which QEMU it is, for messages: "QEMU 7.2.22".
+	// Name returns the name and version for messages: "QEMU 7.2.22".
 	Name() string
 	// Flags returns all options, with one dash.
 	Flags() []string
-	// Values returns what may follow an option first: of -device, the drivers.
+	// Values returns the allowed first values of an option. For -device, these are the drivers.
 	Values(flag string) []string
-	// Properties returns what may be set by an option with a value.
+	// Properties returns the properties that an option with this value accepts.
 	Properties(flag, value string) []string
 }
 
-// The rules that ask a machine.
+// The rules that query QEMU.
 const (
 	unknownFlag     = "qemu-option"
 	unknownValue    = "qemu-device"
 	unknownProperty = "qemu-property"
 )
 
-// A complaint is what a machine does not know.
+// A complaint is a part of an option that the QEMU does not support.
 type complaint struct {
 	rule, word, message string
 }
 
-// complaintsOf returns what a machine does not know of an option. A value or keys
-// that are not known here are left out.
+// complaintsOf returns the parts of an option that the QEMU does not support. An empty value, and missing keys, are not
+// checked.
 func complaintsOf(qemu QEMU, flag, value string, keys []string) []complaint {
 	if flags := qemu.Flags(); flags != nil && !slices.Contains(flags, "-"+strings.TrimLeft(flag, "-")) {
 		return []complaint{{unknownFlag, flag, qemu.Name() + " has no option " + flag + didYouMean(flag, flags)}}
@@ -68,8 +67,8 @@ func complaintsOf(qemu QEMU, flag, value string, keys []string) []complaint {
 	return list
 }
 
-// hasProperty reports whether a property is among those that are known, or a part of one,
-// "file.filename". Those of a machine may be spelled with underscores.
+// hasProperty reports whether a key is a known property, or a part of a known property, such as "file.filename".
+// Properties of -machine may be spelled with underscores.
 func hasProperty(properties []string, flag, key string) bool {
 	first, _, _ := strings.Cut(key, ".")
 	return slices.ContainsFunc(properties, func(known string) bool {
@@ -81,8 +80,8 @@ func hasProperty(properties []string, flag, key string) bool {
 	})
 }
 
-// unknownToQEMU finds what the machine does not know of options that are written out. Each
-// of the three rules has its own findings of it.
+// unknownToQEMU finds parts of literal options that the QEMU does not support. It serves three rules, and only adds the
+// findings of the current rule.
 func unknownToQEMU(m *module) {
 	if m.around.QEMU == nil || m.isTest() {
 		return
@@ -96,7 +95,7 @@ func unknownToQEMU(m *module) {
 			value, _ = literalText(values)
 		}
 		if o.flag == "-cpu" || o.flag == "-global" || o.props == nil && strings.Contains(value, ",") {
-			continue // is not of a value and properties, or another rule's
+			continue // another notation or rule
 		}
 		var names []string
 		for _, key := range literalKeys(o.props) {
@@ -105,7 +104,7 @@ func unknownToQEMU(m *module) {
 			}
 		}
 		if value == "" && values != nil && unlessNone(values) != nil {
-			names = nil // the value is computed, so the properties are not known
+			names = nil // the value is computed, so its properties are unknown
 		}
 		if o.flag == "-blockdev" && value == "" {
 			continue

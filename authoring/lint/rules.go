@@ -8,19 +8,19 @@ type Rule struct {
 	Name string
 	// Reason explains the rule.
 	Reason string
-	// Bad is a module that breaks it, Good one that doesn't. Those that take more
-	// than one module to show have none.
+	// Bad is a module that violates the rule; Good is a module that follows it. Both are empty if an example would need
+	// several modules.
 	Bad, Good string
-	// AsksQEMU says that the rule is applied if QEMU is installed.
+	// AsksQEMU means that the rule only applies if QEMU is installed.
 	AsksQEMU bool
 
 	check func(*module)
 }
 
-// Rules returns all rules, in the order of the documents.
+// Rules returns all rules, in the order of the documentation.
 func Rules() []Rule { return slices.Clone(rules) }
 
-// isRule reports whether there is a rule with a name.
+// isRule reports whether a rule with this name exists.
 func isRule(name string) bool {
 	return slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Name == name })
 }

@@ -1,7 +1,7 @@
 package lint
 
-// rules are all of them: first those about VM types, then those of any Starlark,
-// which have buildifier's names.
+// rules contains all rules: first the rules about VM types, followed by the rules about Starlark in general, which have
+// buildifier's names.
 var rules = []Rule{
 	{
 		Name:     unknownFlag,

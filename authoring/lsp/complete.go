@@ -43,7 +43,7 @@ func (s *server) complete(_ context.Context, params *positionParams) (*completio
 	return list, nil
 }
 
-// completeString completes what a load names, and values to compare a field with.
+// completeString completes the module and the names of a load statement, and the values that a field is compared with.
 func (v *view) completeString(c cursor) []completionItem {
 	if function, b, ok := c.enclosingCall(); ok && function == "load" {
 		if b.commas == 0 {
@@ -61,7 +61,7 @@ func (v *view) completeString(c cursor) []completionItem {
 			continue
 		}
 		rest = strings.TrimRight(rest, " ")
-		if operator == "," { // another one of a list
+		if operator == "," { // another value in a list
 			if i := strings.LastIndex(rest, " in ["); i >= 0 && !strings.Contains(rest[i:], "\n") {
 				rest = rest[:i]
 			}
@@ -72,7 +72,7 @@ func (v *view) completeString(c cursor) []completionItem {
 	return nil
 }
 
-// fieldValues are what a field can be.
+// fieldValues returns the possible values of a field.
 func (v *view) fieldValues(path string) []completionItem {
 	var words []string
 	if o, ok := v.optionAt(path); ok {
@@ -95,7 +95,7 @@ func (v *view) fieldValues(path string) []completionItem {
 	return items
 }
 
-// loadableModules are what can be loaded here.
+// loadableModules returns the modules that the document can load.
 func (v *view) loadableModules() []completionItem {
 	var items []completionItem
 	for _, name := range vmtypes.StockModules() {
@@ -121,7 +121,7 @@ func (v *view) loadableModules() []completionItem {
 	return items
 }
 
-// loadableNames are the names that can be loaded from a module.
+// loadableNames returns the names that can be loaded from a module.
 func (v *view) loadableNames(spec string) []completionItem {
 	if spec == reference.TestingModule {
 		return []completionItem{{Label: "assert", Kind: kindModule}, {Label: "plan_of", Kind: kindFunction}}
@@ -156,7 +156,7 @@ func functionItem(label string, f reference.Function) completionItem {
 	}
 }
 
-// membersOf are what can follow a path and a dot.
+// membersOf returns the names that can follow a path and a dot.
 func (v *view) membersOf(of string) []completionItem {
 	var items []completionItem
 	key := v.keyAt(of)
@@ -196,8 +196,8 @@ func (v *view) membersOf(of string) []completionItem {
 	return items
 }
 
-// namesAt are what can stand where the cursor is: parameters of the call around it,
-// what the module binds and loads, builtins, and Starlark's own functions.
+// namesAt returns the names that are valid at the cursor: parameters of the enclosing call, names that the module
+// defines or loads, builtins, and Starlark's functions.
 func (v *view) namesAt(c cursor) []completionItem {
 	var items []completionItem
 	if path, b, ok := c.enclosingCall(); ok && c.keywordBefore(b) == "" {

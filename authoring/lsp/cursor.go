@@ -2,27 +2,26 @@ package lsp
 
 import "strings"
 
-// A cursor is a place in a text, and what is known of it without parsing: while an author
-// types, the text usually can't be parsed.
+// A cursor is a place in a text, with the information that is available without parsing: while an author types, the
+// text usually can't be parsed.
 type cursor struct {
 	content string
 	offset  int
 	comment bool
-	// str is where the string begins that the cursor is in, after its quotes; -1
-	// if it is in none.
+	// str is the start of the content of the string at the cursor, after its quotes; -1 outside a string.
 	str  int
-	open []bracket // those that are open, the innermost last
+	open []bracket // open brackets, innermost last
 }
 
 // A bracket is an open bracket.
 type bracket struct {
 	kind     byte // ( [ {
 	at       int
-	argument int // where the current argument begins
+	argument int // start of the current argument
 	commas   int // before the cursor
 }
 
-// cursorAt reads a text up to a place in it.
+// cursorAt reads a text up to an offset.
 func cursorAt(content string, offset int) cursor {
 	c := cursor{content: content, offset: offset, str: -1}
 	for i := 0; i < offset; {
@@ -61,8 +60,8 @@ func cursorAt(content string, offset int) cursor {
 	return c
 }
 
-// skipString returns what follows the string that begins at i, or -1 if it has no
-// end. It notes where the string begins.
+// skipString returns the offset after the string that begins at i, or -1 if the string does not end. It stores the
+// start of the string's content in str.
 func (c *cursor) skipString(i int) int {
 	quote := c.content[i : i+1]
 	if strings.HasPrefix(c.content[i:], strings.Repeat(quote, 3)) {
@@ -77,7 +76,7 @@ func (c *cursor) skipString(i int) int {
 			return j + len(quote)
 		case len(quote) == 1 && (c.content[j] == '\n' || c.content[j] == '\r'):
 			if j < c.offset {
-				return j // a string that was never closed ends with its line
+				return j // an unterminated string ends with its line
 			}
 			return -1
 		}
@@ -85,8 +84,7 @@ func (c *cursor) skipString(i int) int {
 	return -1
 }
 
-// enclosingCall returns the innermost call that the cursor is in: the path of what is
-// called, and the bracket.
+// enclosingCall returns the innermost call around the cursor: the path of the called function, and the bracket.
 func (c *cursor) enclosingCall() (function string, b bracket, ok bool) {
 	for i := len(c.open) - 1; i >= 0; i-- {
 		if c.open[i].kind != '(' {
@@ -103,8 +101,7 @@ func (c *cursor) enclosingCall() (function string, b bracket, ok bool) {
 	return "", bracket{}, false
 }
 
-// keywordBefore returns the name before the = of the argument that a bracket is at, or
-// "".
+// keywordBefore returns the keyword of the current argument in a bracket, or "".
 func (c *cursor) keywordBefore(b bracket) string {
 	if b.argument > c.offset {
 		return ""
@@ -118,8 +115,8 @@ func (c *cursor) keywordBefore(b bracket) string {
 	return name
 }
 
-// pathBefore returns the names with dots between them that end at a place, indices
-// left out: "vm.network[].ma". start is where the last name begins.
+// pathBefore returns the dotted names that end at an offset, without indices: "vm.network[].ma". start is the start of
+// the last name.
 func pathBefore(content string, end int) (path string, start int) {
 	start = end
 	for start > 0 && isWordByte(content[start-1]) {
@@ -142,15 +139,14 @@ func pathBefore(content string, end int) (path string, start int) {
 			from--
 		}
 		if from == at {
-			return "." + path, start // of something that has no name: f(x).path
+			return "." + path, start // the object has no name: f(x).path
 		}
 		path, at = content[from:at]+name+"."+path, from
 	}
 	return path, start
 }
 
-// wordAt returns the path that ends with the word around a place, and where that
-// word is.
+// wordAt returns the path that ends with the word around an offset, and the bounds of that word.
 func wordAt(content string, offset int) (path string, start, end int) {
 	end = offset
 	for end < len(content) && isWordByte(content[end]) {

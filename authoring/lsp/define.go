@@ -45,7 +45,7 @@ func (s *server) findDefinition(_ context.Context, params *positionParams) ([]lo
 	return v.defineIn(v.document.module, path)
 }
 
-// defineString goes to the module, or the name in it, that a load names.
+// defineString returns the definition of the module, or of the name, in a load statement.
 func (v *view) defineString(c cursor) ([]location, error) {
 	function, b, ok := c.enclosingCall()
 	if !ok || function != "load" {
@@ -58,18 +58,18 @@ func (v *view) defineString(c cursor) ([]location, error) {
 	return v.defineIn(firstString(c.content[b.at:]), content)
 }
 
-// defineIn returns where a name is defined at the top of a module; without a name,
-// the module itself.
+// defineIn returns the place where the top level of a module defines a name. Without a name, it returns the module
+// itself.
 func (v *view) defineIn(spec, name string) ([]location, error) {
 	if spec == reference.TestingModule {
-		return nil, nil // it is no file
+		return nil, nil // not a file
 	}
 	module, err := vmtypes.ResolveLoad(v.document.module, spec)
 	if spec == v.document.module {
 		module, err = spec, nil
 	}
 	if err != nil {
-		return nil, nil // the diagnostics say so
+		return nil, nil // the diagnostics report this error
 	}
 	return v.locationIn(module, func(t *text) span {
 		parsed := parseTree(module, t)
@@ -83,7 +83,7 @@ func (v *view) defineIn(spec, name string) ([]location, error) {
 	})
 }
 
-// locationIn returns a place in a module, as a file that the editor can open.
+// locationIn returns a place in a module, in a file that the editor can open.
 func (v *view) locationIn(module string, where func(*text) span) ([]location, error) {
 	t, ok := v.moduleText(module)
 	if !ok {

@@ -19,13 +19,13 @@ import (
 
 // An evaluation is the result of evaluating a folder.
 type evaluation struct {
-	// diagnostics by file name; samples in testdata have theirs, too.
+	// diagnostics are the diagnostics by file name, including samples in testdata.
 	diagnostics map[string][]diagnostic
-	// made are the options that the lines of a file make, by its name.
+	// made are the options that the lines of a file create, by file name.
 	made map[string][]made
-	// declared are the options that types declare, by the names of the types.
+	// declared are the options that types declare, by type name.
 	declared map[string][]vmtypes.Option
-	// plans are those that could be made, sampled the types with samples.
+	// plans are the plans of all samples that have a plan. sampled are the types with samples.
 	plans   []*plan.Plan
 	sampled []string
 
@@ -33,22 +33,21 @@ type evaluation struct {
 	texts  map[string]*text
 }
 
-// made is what a line makes in a sample.
+// made contains the options that a line creates for a sample.
 type made struct {
-	line   int // from 1
+	line   int // counted from 1
 	sample string
-	// own are options that the line itself makes, called those that functions
-	// make which it calls; as words.
+	// own are options that the line itself creates. called are options that the functions called in the line create.
+	// Both contain words of the command line.
 	own, called []string
 }
 
-// evaluateFolder evaluates a folder with the documents that are open: all its modules,
-// and all its types with their samples, several at a time. It ends early, with
-// nothing of use, when the context does.
+// evaluateFolder evaluates all modules of a folder, and all its types with their samples, several at a time. Open
+// documents replace files. If the context ends, evaluateFolder returns early and its result is useless.
 func (o Options) evaluateFolder(ctx context.Context, dir string, open map[string]*text) *evaluation {
 	source, err := vmtypes.ReadSource(dir)
 	if err != nil {
-		source = vmtypes.Source{Dir: dir, Modules: map[string]string{}} // what is open is all that is known
+		source = vmtypes.Source{Dir: dir, Modules: map[string]string{}} // only the open documents are known
 	}
 	e := newEvaluation(source, open)
 	for name, text := range open {
@@ -103,8 +102,7 @@ func (e *evaluation) mergeResults(other *evaluation) {
 	e.plans = append(e.plans, other.plans...)
 }
 
-// evaluateModule evaluates one module: a type with its samples, a test, or what others
-// load.
+// evaluateModule evaluates one module: a type with its samples, a file of tests, or a library module.
 func (o Options) evaluateModule(ctx context.Context, e *evaluation, file string, samples map[string][]*sample.Sample) {
 	name := strings.TrimSuffix(file, ".star")
 	switch t := parseTree(file, newText(e.source.Modules[file])); {
@@ -118,7 +116,7 @@ func (o Options) evaluateModule(ctx context.Context, e *evaluation, file string,
 	default:
 		d, err := o.Evaluator.Describe(ctx, e.source, name)
 		if err != nil {
-			e.addErrors(err, file, "") // it would be said again for each sample
+			e.addErrors(err, file, "") // each sample would repeat this error
 			return
 		}
 		e.declared[name] = d.Options
@@ -126,7 +124,7 @@ func (o Options) evaluateModule(ctx context.Context, e *evaluation, file string,
 	}
 }
 
-// runTests runs the tests of a file, and adds failures.
+// runTests runs the tests of a file, and adds their failures.
 func (o Options) runTests(ctx context.Context, e *evaluation, file string) {
 	results, err := o.Evaluator.Test(ctx, e.source, file)
 	if err != nil {
@@ -144,8 +142,7 @@ func (o Options) runTests(ctx context.Context, e *evaluation, file string) {
 	}
 }
 
-// lintFolder adds findings, except on lines with errors. The plans of each QEMU are checked with
-// that QEMU.
+// lintFolder adds the linter's findings, except on lines with errors. It checks plans with the QEMU that they use.
 func (e *evaluation) lintFolder(ctx context.Context, o Options) {
 	programs := map[string][]*plan.Plan{}
 	for _, p := range e.plans {
@@ -177,7 +174,7 @@ func (e *evaluation) lintFolder(ctx context.Context, o Options) {
 	}
 }
 
-// samplesByType returns the samples of a folder by type, and adds their errors.
+// samplesByType returns the samples of a folder by type, and adds the errors in samples.
 func (e *evaluation) samplesByType(dir string) map[string][]*sample.Sample {
 	found := map[string][]*sample.Sample{}
 	if dir == "" {
@@ -185,7 +182,7 @@ func (e *evaluation) samplesByType(dir string) map[string][]*sample.Sample {
 	}
 	paths, err := sample.Find(dir)
 	if err != nil {
-		return found // the folder isn't there yet
+		return found // the folder doesn't exist yet
 	}
 	for _, path := range paths {
 		s, err := sample.Read(path)
@@ -206,8 +203,7 @@ func (e *evaluation) relativePath(path string) string {
 	return path
 }
 
-// trySamples makes the plans of a type's samples; without any, that of a VM which has
-// the defaults.
+// trySamples computes the plans of a type's samples. For a type without samples, it uses a VM with the defaults.
 func (o Options) trySamples(ctx context.Context, e *evaluation, file, name string, samples []*sample.Sample) {
 	standIn := len(samples) == 0
 	if standIn {
@@ -232,7 +228,7 @@ func (o Options) trySamples(ctx context.Context, e *evaluation, file, name strin
 					Message:  "the plan differs from the golden: vmrunner vmtype test shows how, and -u updates it",
 				})
 		case err == nil, ctx.Err() != nil:
-		case standIn && errors.As(err, &options): // it needs options that are not given
+		case standIn && errors.As(err, &options): // the type has mandatory options
 		case standIn:
 			e.addErrors(err, file, "(with "+s.Name()+"; add a sample to use a different VM)")
 		case errors.As(err, &options):
@@ -243,8 +239,8 @@ func (o Options) trySamples(ctx context.Context, e *evaluation, file, name strin
 	}
 }
 
-// recordMade keeps which lines have made the options of a plan, in each file the innermost.
-// The first sample that reaches a line tells what it makes.
+// recordMade records the lines that created the options of a plan. In each file, it uses the innermost line. The first
+// sample that reaches a line determines the recorded options.
 func (e *evaluation) recordMade(p *plan.Plan, sample string) {
 	for _, option := range p.QEMU.Args {
 		words := strings.Join(option.Words(func(name string) string { return "<" + name + ">" }), " ")
@@ -270,7 +266,7 @@ func (e *evaluation) recordMade(p *plan.Plan, sample string) {
 	}
 }
 
-// madeAt returns the entry of a line, or nil if another sample has filled it.
+// madeAt returns the entry of a line, or nil if the entry belongs to another sample.
 func (e *evaluation) madeAt(file string, line int, sample string) *made {
 	list := e.made[file]
 	i := slices.IndexFunc(list, func(m made) bool { return m.line == line })
@@ -284,8 +280,7 @@ func (e *evaluation) madeAt(file string, line int, sample string) *made {
 	return &list[i]
 }
 
-// addErrors adds the errors in an error, each at its place; those without one are at the beginning
-// of file.
+// addErrors adds the errors in an error at their places. Errors without a place are added at the beginning of file.
 func (e *evaluation) addErrors(err error, file, note string) {
 	var several vmtypes.Errors
 	var one *vmtypes.Error
@@ -318,8 +313,8 @@ func (e *evaluation) addErrors(err error, file, note string) {
 
 func joinNote(message, note string) string { return strings.TrimSpace(message + "\n" + note) }
 
-// addErrorAt adds an error where it is in the folder: where it happened, or where the
-// library was called from.
+// addErrorAt adds an error at its place in the folder. For an error in the library, this is the line that called the
+// library.
 func (e *evaluation) addErrorAt(err *vmtypes.Error, file, note string) {
 	d := diagnostic{Severity: severityError, Message: err.Message}
 	calls, line, column := err.Calls, err.Line, err.Column
@@ -360,8 +355,7 @@ func (e *evaluation) addDiagnostic(file string, line, column int, d diagnostic) 
 	e.unlessThere(file, d)
 }
 
-// unlessThere adds a diagnostic, unless the same mistake is known, from another
-// sample.
+// unlessThere adds a diagnostic unless another sample has already reported the same mistake.
 func (e *evaluation) unlessThere(file string, d diagnostic) {
 	for _, have := range e.diagnostics[file] {
 		if have.Range == d.Range && summaryLine(have) == summaryLine(d) {
@@ -376,14 +370,13 @@ func summaryLine(d diagnostic) string {
 	return first
 }
 
-// wordSpan returns where the word at a column of a line is; column 0 is the whole
-// line without its indentation.
+// wordSpan returns the span of the word at a column of a line. Column 0 means the whole line without its indentation.
 func (e *evaluation) wordSpan(file string, line, column int) span {
 	t := e.texts[file]
 	if source, ok := e.source.Modules[file]; t == nil && ok {
 		t = newText(source)
 	}
-	if t == nil { // of a sample, all that is known is the place
+	if t == nil { // in a sample, only the line and column are known
 		at := position{max(line-1, 0), max(column-1, 0)}
 		return span{at, at}
 	}

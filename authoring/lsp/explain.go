@@ -34,7 +34,7 @@ func (s *server) hover(_ context.Context, params *positionParams) (*hover, error
 	return &hover{Contents: markdownOf(text), Range: new(v.text.spanBetween(start, end))}, nil
 }
 
-// hoverString explains what a load statement names.
+// hoverString explains the module or the name in a load statement.
 func (v *view) hoverString(c cursor) *hover {
 	function, b, ok := c.enclosingCall()
 	if !ok || function != "load" {
@@ -62,7 +62,7 @@ func (v *view) hoverString(c cursor) *hover {
 	return &hover{Contents: markdownOf(text), Range: new(v.text.spanBetween(c.str, end))}
 }
 
-// stringAt returns the string that the cursor is in, and where it ends.
+// stringAt returns the string at the cursor, and its end.
 func stringAt(c cursor) (content string, end int) {
 	end = c.str
 	for end < len(c.content) && !strings.ContainsRune("\"'\n\r", rune(c.content[end])) {
@@ -122,7 +122,7 @@ func (v *view) explainPath(path string) string {
 	return explainGlobal(v.tree, path)
 }
 
-// explainGlobal explains what a module defines.
+// explainGlobal explains a global name of a module.
 func explainGlobal(t *tree, name string) string {
 	if f, ok := t.documentedFunction(name); ok {
 		return explainFunction(f) + "\n\n*" + t.module + "*"
@@ -184,8 +184,7 @@ func explainOption(o vmtypes.Option) string {
 	return text + ". Default: " + reference.OptionDefault(&o.Attr) + "."
 }
 
-// explainArgument explains the name of a keyword argument, if that is what the
-// word before end is.
+// explainArgument explains the keyword that ends at end. It returns "" if the word is not a keyword of an argument.
 func (v *view) explainArgument(c cursor, word string, end int) string {
 	rest := strings.TrimLeft(v.text.content[end:], " \t")
 	if !strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, "==") {
@@ -224,7 +223,7 @@ func (s *server) signatureHelp(_ context.Context, params *positionParams) (*sign
 	for i, p := range f.Parameters {
 		help.Parameters = append(help.Parameters, parameter{Label: p.String(), Documentation: markdownOf(p.Doc)})
 		if p.Rest() && !strings.HasPrefix(p.Name, "**") && active > i {
-			active = i // it takes all that follow
+			active = i // it accepts all following arguments
 		}
 	}
 	if name := c.keywordBefore(b); name != "" {

@@ -17,14 +17,13 @@ import (
 // settle is the pause in typing after which a folder is evaluated.
 const settle = 150 * time.Millisecond
 
-// A folder is a folder of VM types in which documents are open. Those that aren't files of a
-// folder are in one without a name.
+// A folder is a folder of VM types with open documents. Documents outside a folder belong to a folder without a name.
 type folder struct {
 	dir  string
 	open map[string]*document // by file name
-	// result is that of the last complete evaluation.
+	// result is the result of the last complete evaluation.
 	result *evaluation
-	// settled is closed when what is evaluated now has been; give up ends that.
+	// settled is closed when the current evaluation ends. giveUp cancels this evaluation.
 	settled chan struct{}
 	giveUp  context.CancelFunc
 	// complained are the documents with published diagnostics, by URI.
@@ -34,20 +33,20 @@ type folder struct {
 // A document is an open document.
 type document struct {
 	uri     string
-	module  string // as load spells it
+	module  string // spelled as in load statements
 	version int
 	text    *text
-	// tree is that of the last text that could be parsed; nil if there was none.
+	// tree is the syntax of the last text that could be parsed; nil if there is no such text.
 	tree *tree
 }
 
-// place is where a document is.
+// place is the location of a document.
 type place struct {
 	dir, name string
-	stock     string // the module of the library that it is a copy of
+	stock     string // the stock module, if the document is a copy of it
 }
 
-// locateDocument finds out where a document is.
+// locateDocument returns the place of a document.
 func (s *server) locateDocument(uri string) place {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" {
@@ -63,7 +62,7 @@ func (s *server) locateDocument(uri string) place {
 // uriOf returns the URI of a file.
 func uriOf(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
-// setContent makes a text that of a document.
+// setContent sets the text of a document.
 func (d *document) setContent(content *text, version int) {
 	d.text, d.version = content, version
 	if t := parseTree(d.module, content); t != nil {
@@ -85,8 +84,7 @@ func (s *server) didOpen(_ context.Context, params *openParams) error {
 	return nil
 }
 
-// openFolder returns the folder at a place, a new one if there is none. s.mu is
-// held.
+// openFolder returns the folder for a place. It creates the folder if necessary. The caller must hold s.mu.
 func (s *server) openFolder(at place) *folder {
 	f := s.folders[at.dir]
 	if f == nil {
@@ -108,7 +106,7 @@ func (s *server) didChange(_ context.Context, params *changeParams) error {
 	return nil
 }
 
-// didSave evaluates again: other files may have changed as well.
+// didSave evaluates the folder again, because other files may have changed as well.
 func (s *server) didSave(_ context.Context, params *documentParams) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,15 +116,14 @@ func (s *server) didSave(_ context.Context, params *documentParams) error {
 	return nil
 }
 
-// didChangeFiles evaluates the folders in which files have changed that aren't
-// open.
+// didChangeFiles evaluates the folders with changed files that are not open.
 func (s *server) didChangeFiles(_ context.Context, params *watchedParams) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := map[*folder]bool{}
 	for _, c := range params.Changes {
 		at := s.locateDocument(c.URI)
-		for _, dir := range []string{at.dir, filepath.Dir(at.dir)} { // samples are below, in testdata
+		for _, dir := range []string{at.dir, filepath.Dir(at.dir)} { // samples are in the subfolder testdata
 			if f := s.folders[dir]; f != nil && f.open[at.name] == nil {
 				changed[f] = true
 			}
@@ -158,8 +155,7 @@ func (s *server) didClose(ctx context.Context, params *documentParams) error {
 	return nil
 }
 
-// findDocument returns an open document and its folder; nil if it isn't open. s.mu is
-// held.
+// findDocument returns an open document and its folder, or nil. The caller must hold s.mu.
 func (s *server) findDocument(uri string) (*folder, *document) {
 	at := s.locateDocument(uri)
 	f := s.folders[at.dir]
@@ -184,8 +180,8 @@ func (s *server) documentFor(uri string) (*folder, document, error) {
 	return f, *d, nil
 }
 
-// evaluateSoon evaluates a folder anew, in the background, when its author pauses.
-// s.mu is held.
+// evaluateSoon starts a new evaluation of a folder in the background, after a pause in typing. The caller must hold
+// s.mu.
 func (s *server) evaluateSoon(f *folder) {
 	if f.giveUp != nil {
 		f.giveUp()
@@ -209,7 +205,7 @@ func (s *server) evaluateSoon(f *folder) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if ctx.Err() != nil {
-			return // a later one is on its way
+			return // a later evaluation has replaced this one
 		}
 		f.result = result
 		s.publishDiagnostics(ctx, f, result.diagnostics)
@@ -222,7 +218,7 @@ func (s *server) evaluateSoon(f *folder) {
 	})
 }
 
-// ownTexts returns the contents of the documents that aren't copies of the library.
+// ownTexts returns the contents of the documents except copies of the library.
 func ownTexts(documents map[string]*document) map[string]*text {
 	contents := map[string]*text{}
 	for name, d := range documents {
@@ -233,8 +229,8 @@ func ownTexts(documents map[string]*document) map[string]*text {
 	return contents
 }
 
-// publishDiagnostics sends the diagnostics of the files of a folder to the editor, and clears those of
-// files that are in order now. s.mu is held.
+// publishDiagnostics sends the diagnostics of a folder's files to the editor, and clears the diagnostics of corrected
+// files. The caller must hold s.mu.
 func (s *server) publishDiagnostics(ctx context.Context, f *folder, diagnostics map[string][]diagnostic) {
 	uris := map[string][]diagnostic{}
 	for uri := range f.complained {
@@ -258,6 +254,6 @@ func (s *server) publishDiagnostics(ctx context.Context, f *folder, diagnostics 
 			params.Version = new(d.version)
 		}
 		f.complained[uri] = len(uris[uri]) > 0
-		_ = s.rpc.Notify(ctx, "textDocument/publishDiagnostics", params) // an editor that has left reads none
+		_ = s.rpc.Notify(ctx, "textDocument/publishDiagnostics", params) // a disconnected editor needs none
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/creachadair/jrpc2"
 )
 
-// formatting returns the one edit that makes the document as the formatter wants
-// it; none if it is so.
+// formatting returns the edit that formats the document, or no edit if the document is already formatted.
 func (s *server) formatting(_ context.Context, params *documentParams) ([]textEdit, error) {
 	v, err := s.viewOf(params.TextDocument.URI)
 	if err != nil {
@@ -26,11 +25,11 @@ func (s *server) formatting(_ context.Context, params *documentParams) ([]textEd
 	return []textEdit{{Range: v.text.wholeSpan(), NewText: formatted}}, nil
 }
 
-// widestHint is how much of an argument is shown beside the source.
+// widestHint is the maximum length of an argument in a hint, in characters.
 const widestHint = 90
 
-// inlayHint shows, at the ends of lines, what QEMU gets from them in a sample. It
-// waits for what is being evaluated.
+// inlayHint shows, at the ends of lines, the QEMU options that the lines create for a sample. It waits for the current
+// evaluation.
 func (s *server) inlayHint(ctx context.Context, params *rangeParams) ([]inlayHint, error) {
 	f, _, err := s.documentFor(params.TextDocument.URI)
 	if err != nil {
@@ -49,7 +48,7 @@ func (s *server) inlayHint(ctx context.Context, params *rangeParams) ([]inlayHin
 	hints := []inlayHint{}
 	_, d := s.findDocument(params.TextDocument.URI)
 	if d == nil || f.result == nil || f.result.texts[d.module] != d.text {
-		return hints, nil // it has changed since; the editor asks again
+		return hints, nil // the document has changed; the editor will ask again
 	}
 	for _, m := range f.result.made[d.module] {
 		line := m.line - 1

@@ -10,16 +10,15 @@ import (
 	"sync"
 )
 
-// Bounds of a message. An editor sends whole documents.
+// Limits of a message, in bytes. An editor sends whole documents.
 const (
 	longestHeader  = 4 << 10
 	longestMessage = 32 << 20
 )
 
-// A channel frames messages as the protocol's base does: headers, an empty line,
-// and as many bytes as Content-Length says. It is what jrpc2's channel.LSP is,
-// with bounds, and with an end: a read of standard input can't be interrupted, and
-// editors don't close it before the server has ended.
+// A channel frames messages as in the protocol's base: headers, an empty line, and Content-Length bytes. In contrast to
+// channel.LSP of jrpc2, it limits the size of messages, and closing it ends Recv. A read of standard input cannot be
+// interrupted, and editors keep it open until the server has ended.
 type channel struct {
 	in       *bufio.Reader
 	sending  sync.Mutex
@@ -29,7 +28,7 @@ type channel struct {
 	close    func() error
 }
 
-// received is a message, or why there are no more.
+// received is a message, or the error that ends the messages.
 type received struct {
 	message []byte
 	err     error
@@ -55,7 +54,7 @@ func (c *channel) pumpMessages() {
 		if err == nil {
 			var answer []byte
 			if message, answer = wellFormed(message); answer != nil {
-				_ = c.Send(answer) // the receiver is gone
+				_ = c.Send(answer) // ignore a receiver that has ended
 				continue
 			}
 		}
@@ -80,8 +79,8 @@ func (c *channel) Send(message []byte) error {
 	return err
 }
 
-// Recv implements channel.Channel of jrpc2. io.EOF is the end between two
-// messages; after any other error nothing can be read any more.
+// Recv implements channel.Channel of jrpc2. io.EOF means that the input ended between two messages. After any other
+// error, no further message can be read.
 func (c *channel) Recv() ([]byte, error) {
 	select {
 	case r := <-c.received:

@@ -11,14 +11,14 @@ import (
 	"vmop/vmtypes"
 )
 
-// A libraryCopy is the library as files, so that editors can open definitions in it. It is
-// written on first use, and removed with the server.
+// A libraryCopy is a copy of the library as files, so that editors can open definitions in it. It is created on first
+// use, and removed when the server ends.
 type libraryCopy struct {
 	mu  sync.Mutex
-	dir string // "" as long as there is none
+	dir string // "" until the copy exists
 }
 
-// modulePath returns where a module of the library can be read.
+// modulePath returns the path of a copied module of the library.
 func (l *libraryCopy) modulePath(module string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *libraryCopy) writeCopy() error {
 	return nil
 }
 
-// moduleAt returns the module that a path is the copy of, or "".
+// moduleAt returns the module for the path of a copy, or "".
 func (l *libraryCopy) moduleAt(path string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

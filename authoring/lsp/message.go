@@ -6,8 +6,7 @@ import (
 	"fmt"
 )
 
-// An envelope is a message of JSON-RPC: a request, a notification (without an
-// id), or an answer.
+// An envelope is a JSON-RPC message: a request, a notification (without an id), or an answer.
 type envelope struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id,omitempty"`
@@ -17,9 +16,9 @@ type envelope struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// wellFormed returns a message as jrpc2 is to see it, or the answer to one that
-// isn't any. jrpc2 must not see those: one that is malformed and waits when the
-// connection ends makes it panic (v1.3.6, Server.deliver with no channel).
+// wellFormed returns the message for jrpc2, or an answer that refuses a malformed message. jrpc2 must not receive
+// malformed messages: it panics if such a message is waiting when the connection ends (v1.3.6, Server.deliver with no
+// channel).
 func wellFormed(message []byte) (good, answer []byte) {
 	var e envelope
 	const parseError, invalidRequest = -32700, -32600

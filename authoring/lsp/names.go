@@ -11,17 +11,17 @@ import (
 	"vmop/vmtypes"
 )
 
-// A view is a document together with what is known about it.
+// A view is a document together with the information about it.
 type view struct {
 	server *server
 	folder *folder
 	document
 	declared map[string][]vmtypes.Option
 	open     map[string]*text
-	program  string // QEMU, as the type names it
+	program  string // the QEMU program of the type
 }
 
-// viewOf returns an open document for a request.
+// viewOf returns the view of an open document.
 func (s *server) viewOf(uri string) (*view, error) {
 	f, d, err := s.documentFor(uri)
 	if err != nil {
@@ -42,10 +42,10 @@ func (s *server) viewOf(uri string) (*view, error) {
 	return v, nil
 }
 
-// usualProgram is asked about a module that is no type.
+// usualProgram is the QEMU program for modules that define no type.
 const usualProgram = "qemu-system-x86_64"
 
-// moduleText returns the text of a module by its name.
+// moduleText returns the text of a module.
 func (v *view) moduleText(name string) (*text, bool) {
 	if strings.HasPrefix(name, vmtypes.StockPrefix) {
 		source, err := vmtypes.StockModule(name)
@@ -65,7 +65,7 @@ func (v *view) moduleText(name string) (*text, bool) {
 	return newText(string(source)), err == nil
 }
 
-// loadedTree returns the syntax of the module that a load of this document means.
+// loadedTree returns the syntax of the module that this document loads as spec.
 func (v *view) loadedTree(spec string) *tree {
 	name, err := vmtypes.ResolveLoad(v.document.module, spec)
 	if err != nil {
@@ -78,8 +78,8 @@ func (v *view) loadedTree(spec string) *tree {
 	return parseTree(name, t)
 }
 
-// functionAt returns the function that a path means here: a builtin, one of this
-// module or of a loaded one, a method of host.
+// functionAt returns the function for a path: a builtin, a function of this module or of a loaded module, or a method
+// of host.
 func (v *view) functionAt(path string) (reference.Function, bool) {
 	for _, list := range [][]reference.Function{reference.Builtins(), reference.Language(), v.testingFunctions()} {
 		if i := slices.IndexFunc(list, func(f reference.Function) bool { return f.Name == path }); i >= 0 {
@@ -108,7 +108,7 @@ func (v *view) functionAt(path string) (reference.Function, bool) {
 	return reference.Function{}, false
 }
 
-// testingFunctions returns what the testing module has, if this is a test.
+// testingFunctions returns the functions of the testing module if the document is a test.
 func (v *view) testingFunctions() []reference.Function {
 	if !strings.HasSuffix(v.document.module, "_test.star") {
 		return nil
@@ -124,8 +124,7 @@ func cutLast(path string) (of, name string, ok bool) {
 	return path[:i], path[i+1:], true
 }
 
-// objectAt returns the kind of value that a path means, as far as is known: host, and what a
-// variable was assigned.
+// objectAt returns the kind of value for a path, as far as it is known: host, and the values of variables.
 func (v *view) objectAt(path string) reference.Object {
 	name := ""
 	if path == "host" {
@@ -145,11 +144,11 @@ func (v *view) objectAt(path string) reference.Object {
 	return reference.Object{}
 }
 
-// keyAt returns the path below vm that a path means here, variables resolved:
-// "n.mac" is "vm.network[].mac" in a loop over vm.network. It is "" for others.
+// keyAt returns the path below vm for a path, with resolved variables: "n.mac" is "vm.network[].mac" in a loop over
+// vm.network. It returns "" for all other paths.
 func (v *view) keyAt(path string) string {
 	first, rest, _ := strings.Cut(path, ".")
-	for range 4 { // a variable may be assigned another one
+	for range 4 { // a variable may have the value of another variable
 		if first == "vm" {
 			return strings.TrimSuffix("vm."+rest, ".")
 		}
@@ -168,8 +167,8 @@ func (v *view) keyAt(path string) string {
 	return ""
 }
 
-// assignedPath returns what a variable is assigned, if that is a path, an item of one,
-// or a call: "vm.network[]", "plan_of(".
+// assignedPath returns the value of a variable if it is a path, an item of a path, or a call: "vm.network[]",
+// "plan_of(".
 func (v *view) assignedPath(name string) string {
 	if name == "" || strings.ContainsAny(name, ".[]") {
 		return ""
@@ -187,7 +186,7 @@ func (v *view) assignedPath(name string) string {
 	return ""
 }
 
-// withoutIndices leaves the indices of a path out.
+// withoutIndices removes the index from a path.
 func withoutIndices(path string) string {
 	before, rest, ok := strings.Cut(path, "[")
 	if !ok {
@@ -197,8 +196,8 @@ func withoutIndices(path string) string {
 	return before + "[]" + after
 }
 
-// typeOptions returns the options that vm.options has here: those of this module's
-// type, or, in a module that is none, those of all types of the folder.
+// typeOptions returns the options in vm.options: the options of this module's type or, in a module that defines no
+// type, the options of all types of the folder.
 func (v *view) typeOptions() []vmtypes.Option {
 	if own, ok := v.declared[strings.TrimSuffix(v.document.module, ".star")]; ok {
 		return own
@@ -215,7 +214,7 @@ func (v *view) typeOptions() []vmtypes.Option {
 	return all
 }
 
-// optionAt returns the option that a path means: "vm.options.asset".
+// optionAt returns the option for a path, such as "vm.options.asset".
 func (v *view) optionAt(path string) (vmtypes.Option, bool) {
 	name, ok := strings.CutPrefix(v.keyAt(path), "vm.options.")
 	if !ok {

@@ -2,8 +2,7 @@ package lsp
 
 import "encoding/json"
 
-// The types of the protocol that are used; see its specification, version 3.17. All numbers
-// are counted from 0.
+// The used types of the protocol; see its specification, version 3.17. All numbers count from 0.
 
 type position struct {
 	Line      int `json:"line"`
@@ -56,7 +55,7 @@ type capabilities struct {
 
 type syncOptions struct {
 	OpenClose bool `json:"openClose"`
-	Change    int  `json:"change"` // 2: what changed
+	Change    int  `json:"change"` // 2: incremental changes
 	Save      bool `json:"save"`
 }
 
@@ -98,7 +97,7 @@ type changeParams struct {
 	ContentChanges []contentChange `json:"contentChanges"`
 }
 
-// A contentChange without a range is the whole text.
+// A contentChange without a range contains the whole text.
 type contentChange struct {
 	Range *span  `json:"range"`
 	Text  string `json:"text"`
@@ -130,7 +129,7 @@ type cancelParams struct {
 	ID json.RawMessage `json:"id"`
 }
 
-// The severity of a diagnostic.
+// Severities of diagnostics.
 const (
 	severityError       = 1
 	severityWarning     = 2

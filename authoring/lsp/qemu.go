@@ -6,21 +6,19 @@ import (
 	"vmop/vmtypes"
 )
 
-// vocabulary is the module whose functions are QEMU's options.
+// vocabulary is the module with functions for QEMU's options.
 const vocabulary = vmtypes.StockPrefix + "lib/qemu.star"
 
-// An optionCall is a call that makes one of QEMU's options, as far as it is
-// written.
+// An optionCall is a call that creates a QEMU option, as far as the author has written it.
 type optionCall struct {
 	flag, value string
-	// argument is the number of the one that the cursor is in, from 0; first that
-	// of the value.
+	// argument is the index of the argument at the cursor; first is the index of the argument with the value.
 	argument, first int
-	// key says that the cursor is where the name of a property stands.
+	// key means that the cursor is at the name of a property.
 	key bool
 }
 
-// optionCallAt returns the call that the cursor is in.
+// optionCallAt returns the call at the cursor.
 func (v *view) optionCallAt(c cursor) (call optionCall, ok bool) {
 	function, b, ok := c.enclosingCall()
 	if !ok {
@@ -42,8 +40,7 @@ func (v *view) optionCallAt(c cursor) (call optionCall, ok bool) {
 	return call, inner.at == b.at
 }
 
-// wrapperOf returns the flag of a function of the vocabulary, and which argument is
-// the value.
+// wrapperOf returns the flag for a function of the vocabulary, and the index of the argument with the value.
 func (v *view) wrapperOf(function string) (flag string, first int) {
 	if v.tree == nil {
 		return "", 0
@@ -88,7 +85,7 @@ func splitArguments(text string) []string {
 	return append(arguments, text[start:])
 }
 
-// literalAt returns the string that an argument is, or "".
+// literalAt returns the string literal in argument n, or "".
 func literalAt(arguments []string, n int) string {
 	if n >= len(arguments) {
 		return ""
@@ -100,8 +97,7 @@ func literalAt(arguments []string, n int) string {
 	return text[1 : len(text)-1]
 }
 
-// completeQEMU completes what QEMU has names for: options, what follows them, and
-// properties.
+// completeQEMU completes QEMU's names: flags, first values and properties.
 func (v *view) completeQEMU(c cursor) []completionItem {
 	call, ok := v.optionCallAt(c)
 	if !ok {

@@ -17,17 +17,15 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// An Evaluator evaluates untrusted modules: it must return within bounded time, whatever
-// they do.
+// An Evaluator evaluates untrusted modules. Its methods must return within bounded time for any module.
 type Evaluator interface {
-	// Launch returns the plan that a type of a source makes for a VM, as
-	// [vmtypes.Type.Launch] does.
+	// Launch returns the plan of a type in a source for a VM, like [vmtypes.Type.Launch].
 	Launch(
 		ctx context.Context, source vmtypes.Source, vmType string, vm vmspec.Spec, host vmtypes.Host,
 	) (*plan.Plan, error)
-	// Diagnose returns what is wrong with a module, as far as loading it shows.
+	// Diagnose returns the errors in a module that loading it detects.
 	Diagnose(ctx context.Context, source vmtypes.Source, file string) error
-	// Describe returns what a type says of itself.
+	// Describe returns the description of a type.
 	Describe(ctx context.Context, source vmtypes.Source, vmType string) (vmtypes.Description, error)
 	// Test runs the tests of a file.
 	Test(ctx context.Context, source vmtypes.Source, file string) ([]vmtypestest.Result, error)
@@ -38,15 +36,15 @@ type Options struct {
 	Evaluator Evaluator
 	// Format returns the formatted text of a module.
 	Format func(name, source string) (string, error)
-	// QEMU returns the installed QEMU with the name of a program that a type names; nil if
-	// there is none. It must never start a program because a type names it.
+	// QEMU returns the installed QEMU for the program that a type names, or nil. It must never start a program only
+	// because a type names it.
 	QEMU func(program string) lint.QEMU
 }
 
-// ErrNoShutdown says that the editor disconnected without a shutdown request.
+// ErrNoShutdown means that the editor disconnected without a shutdown request.
 var ErrNoShutdown = errors.New("the editor ended the session without a shutdown")
 
-// The protocol's error codes that JSON-RPC doesn't have.
+// Error codes of the protocol in addition to JSON-RPC.
 const (
 	codeNotInitialized jrpc2.Code = -32002
 	codeRequestFailed  jrpc2.Code = -32803
@@ -61,19 +59,19 @@ type server struct {
 
 	mu          sync.Mutex
 	initialized bool
-	down        bool // shutdown was asked for
+	down        bool // the editor has sent shutdown
 	exited      bool
 	refresh     bool // the editor can refresh hints
 	watches     bool // the editor can watch files
 	folders     map[string]*folder
 
-	// background is work that outlives a request.
+	// background contains work that continues after a request.
 	background sync.WaitGroup
 }
 
-// Serve answers an editor until it disconnects, in ends or the context does. Disconnecting
-// without a shutdown is [ErrNoShutdown]; the end of in is none, since that is how an editor
-// ends that was killed.
+// Serve answers an editor until the editor disconnects, in ends, or the context ends. If the editor sends exit without
+// shutdown, the error is [ErrNoShutdown]. The end of in alone is not an error, because in also ends when the editor is
+// killed.
 func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, options Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &server{options: options, library: new(libraryCopy), session: ctx, folders: map[string]*folder{}}
@@ -107,13 +105,13 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 	}
 	return func(ctx context.Context, request *jrpc2.Request) (result any, err error) {
 		defer func() {
-			if r := recover(); r != nil { // one answer less is better than no editor
+			if r := recover(); r != nil { // keep serving after a failed request
 				err = jrpc2.Errorf(jrpc2.InternalError, "%s: %v", method, r)
 			}
 		}()
 		if err := s.refuseState(method); err != nil {
 			if request.IsNotification() {
-				return nil, nil // the editor is gone
+				return nil, nil // the editor has disconnected
 			}
 			return nil, err
 		}
@@ -121,7 +119,7 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 	}
 }
 
-// refuseState refuses what comes before initialize and after shutdown.
+// refuseState returns an error for requests before initialize and after shutdown.
 func (s *server) refuseState(method string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +178,7 @@ func (s *server) initialize(_ context.Context, params *initializeParams) (*initi
 	}, nil
 }
 
-// watchFiles asks the editor for notifications about files that change without being open.
+// watchFiles asks the editor for notifications about changed files that are not open.
 func (s *server) watchFiles(context.Context, *jrpc2.Request) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// A text is the content of a document with its lines. It isn't changed.
+// A text is the content of a document with its lines. It is immutable.
 type text struct {
 	content string
-	starts  []int // of the lines, in bytes
+	starts  []int // byte offsets of the lines
 }
 
 func newText(content string) *text {
@@ -22,7 +22,7 @@ func newText(content string) *text {
 	return t
 }
 
-// lineText returns a line without its end; n counts from 0.
+// lineText returns a line without its line end; n counts from 0.
 func (t *text) lineText(n int) string {
 	if n < 0 || n >= len(t.starts) {
 		return ""
@@ -34,8 +34,7 @@ func (t *text) lineText(n int) string {
 	return strings.TrimRight(t.content[t.starts[n]:end], "\r\n")
 }
 
-// offsetOf returns the byte at a position. One that is outside of the text is
-// brought to its nearest place.
+// offsetOf returns the byte offset of a position. For a position outside the text, it returns the nearest offset.
 func (t *text) offsetOf(p position) int {
 	switch {
 	case p.Line < 0:
@@ -53,15 +52,15 @@ func (t *text) offsetOf(p position) int {
 	return t.starts[p.Line] + len(line)
 }
 
-// positionOf returns where a byte is.
+// positionOf returns the position of a byte.
 func (t *text) positionOf(offset int) position {
 	offset = max(0, min(offset, len(t.content)))
 	line := sort.SearchInts(t.starts, offset+1) - 1
 	return position{line, unitsIn(t.content[t.starts[line]:offset])}
 }
 
-// columnPosition returns the position of a line and a column of Starlark's: both count
-// from 1, columns are code points.
+// columnPosition returns the position for a line and a column in Starlark. Both count from 1; columns count code
+// points.
 func (t *text) columnPosition(line, column int) position {
 	s := t.lineText(line - 1)
 	units := 0
@@ -75,14 +74,13 @@ func (t *text) columnPosition(line, column int) position {
 	return position{max(line-1, 0), units}
 }
 
-// spanBetween returns the span of two bytes.
+// spanBetween returns the span between two byte offsets.
 func (t *text) spanBetween(start, end int) span { return span{t.positionOf(start), t.positionOf(end)} }
 
 // wholeSpan returns the span of the whole text.
 func (t *text) wholeSpan() span { return t.spanBetween(0, len(t.content)) }
 
-// applyChanges returns the text after changes, each of which is about what the one
-// before has left.
+// applyChanges returns the text after the changes. Each change applies to the result of the previous change.
 func (t *text) applyChanges(changes []contentChange) *text {
 	for _, c := range changes {
 		if c.Range == nil {
@@ -95,7 +93,7 @@ func (t *text) applyChanges(changes []contentChange) *text {
 	return t
 }
 
-// unitsOf returns how many UTF-16 code units a character is.
+// unitsOf returns the number of UTF-16 code units of a character.
 func unitsOf(r rune) int {
 	if r >= 0x10000 && r != utf8.RuneError {
 		return 2

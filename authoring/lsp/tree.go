@@ -18,10 +18,10 @@ type tree struct {
 	file   *syntax.File
 }
 
-// parseTree returns nil for a text that can't be parsed.
+// parseTree returns the syntax of a module, or nil if the text cannot be parsed.
 func parseTree(module string, content *text) *tree {
 	if len(content.content) > vmtypes.MaxModule {
-		return nil // the parser has no bound of its own
+		return nil // the parser does not limit the size
 	}
 	options := &syntax.FileOptions{Set: true}
 	file, err := options.Parse(module, content.content, 0)
@@ -29,22 +29,22 @@ func parseTree(module string, content *text) *tree {
 		return nil
 	}
 	predeclared := vmtypes.Predeclared()
-	_ = resolve.File(file, predeclared.Has, starlark.Universe.Has) // what could be resolved is
+	_ = resolve.File(file, predeclared.Has, starlark.Universe.Has) // on error, some names are still resolved
 	return &tree{module, content, file}
 }
 
-// spanOf returns where a node is.
+// spanOf returns the span of a node.
 func (t *tree) spanOf(n syntax.Node) span {
 	start, end := n.Span()
 	return span{t.positionAt(start), t.positionAt(end)}
 }
 
-// positionAt returns a place of the interpreter's as one of the protocol's.
+// positionAt converts a position of the interpreter to a position of the protocol.
 func (t *tree) positionAt(p syntax.Position) position {
 	return t.text.columnPosition(int(p.Line), int(p.Col))
 }
 
-// topFunction returns the function of this name at the top of the module.
+// topFunction returns the function with this name at the top level of the module, or nil.
 func (t *tree) topFunction(name string) *syntax.DefStmt {
 	for _, statement := range t.file.Stmts {
 		if def, ok := statement.(*syntax.DefStmt); ok && def.Name.Name == name {
@@ -54,11 +54,11 @@ func (t *tree) topFunction(name string) *syntax.DefStmt {
 	return nil
 }
 
-// isType reports whether the module is a type.
+// isType reports whether the module defines a VM type.
 func (t *tree) isType() bool { return t.topFunction("launch") != nil || t.globalName("launch") != nil }
 
-// globalName returns where a name is defined at the top of the module: a function,
-// or what is assigned.
+// globalName returns the identifier that defines a name at the top level of the module, by a function or an assignment.
+// It returns nil if there is no such identifier.
 func (t *tree) globalName(name string) *syntax.Ident {
 	if def := t.topFunction(name); def != nil {
 		return def.Name
@@ -73,13 +73,13 @@ func (t *tree) globalName(name string) *syntax.Ident {
 	return nil
 }
 
-// A loaded name is one that a load statement brings.
+// A loaded is a name from a load statement.
 type loaded struct {
-	module string // as load spells it there
-	name   string // in that module
+	module string // spelled as in the load statement
+	name   string // the name in that module
 }
 
-// loadedNames returns the names that the module loads, and where they are from.
+// loadedNames returns the names that the module loads, with their sources.
 func (t *tree) loadedNames() map[string]loaded {
 	names := map[string]loaded{}
 	for _, statement := range t.file.Stmts {
@@ -92,7 +92,7 @@ func (t *tree) loadedNames() map[string]loaded {
 	return names
 }
 
-// bindingOf returns where the name at a position was bound first, and what it is.
+// bindingOf returns the first identifier of the variable at a position, or nil.
 func (t *tree) bindingOf(at position) *syntax.Ident {
 	var found *syntax.Ident
 	syntax.Walk(t.file, func(n syntax.Node) bool {
@@ -111,8 +111,7 @@ func (t *tree) bindingOf(at position) *syntax.Ident {
 	return found
 }
 
-// namesInScope returns what the module's top level binds, and what is bound in the
-// functions around a line, sorted.
+// namesInScope returns the names at the module's top level, and in the functions around a line, sorted.
 func (t *tree) namesInScope(line int) []string {
 	seen := map[string]bool{}
 	syntax.Walk(t.file, func(n syntax.Node) bool {
@@ -137,7 +136,7 @@ func (t *tree) namesInScope(line int) []string {
 	return names
 }
 
-// documentedFunction returns what a def of the module says of itself.
+// documentedFunction returns the documentation of a function of the module.
 func (t *tree) documentedFunction(name string) (reference.Function, bool) {
 	def := t.topFunction(name)
 	if def == nil {

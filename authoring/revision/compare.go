@@ -12,32 +12,30 @@ import (
 	"vmop/vmtypes"
 )
 
-// A Comparison is what has changed from one version to another.
+// A Comparison contains the changes from one version to another.
 type Comparison struct {
-	// Results has each VM that was tried, in their order, also those of which
-	// nothing has changed.
+	// Results contains each sample VM, in order, including VMs without changes.
 	Results []compare.Result
-	// Nowhere are the VMs that start in neither version, with the reason.
+	// Nowhere contains the VMs that fail with the same reason in both versions.
 	Nowhere []Failure
-	// Gone and New are types that one of the versions doesn't have.
+	// Gone are types that only the old version has. New are types that only the new version has.
 	Gone, New []string
 }
 
-// A Failure is a VM of which there is no plan.
+// A Failure is a VM without a plan.
 type Failure struct {
 	VM     string `json:"vm"`
 	Reason string `json:"reason"`
 }
 
-// Different reports whether anything has changed.
+// Different reports whether there are any changes.
 func (c *Comparison) Different() bool {
 	return len(c.Gone)+len(c.New) > 0 ||
 		slices.ContainsFunc(c.Results, func(r compare.Result) bool { return len(r.Changes) > 0 })
 }
 
-// Compare computes the plans of samples in two versions. Without samples it
-// takes those beside the newer types, else those beside the older, and for types
-// that have none [sample.Usual].
+// Compare computes the plans of samples in two versions. Without samples, it uses the samples next to the newer types,
+// otherwise the samples next to the older types. For types without samples it uses [sample.Usual].
 func Compare(ctx context.Context, before, after *Revision, samples []*sample.Sample) (*Comparison, error) {
 	c := &Comparison{}
 	if before.Single == "" && after.Single == "" {
@@ -69,7 +67,7 @@ func Compare(ctx context.Context, before, after *Revision, samples []*sample.Sam
 	return c, nil
 }
 
-// A try is a sample, and the types that it is for in the two versions.
+// A try is a sample with its type in each of the two versions.
 type try struct {
 	name          string
 	before, after string
@@ -106,7 +104,7 @@ func trySamples(before, after *Revision, samples []*sample.Sample) ([]try, error
 	return withUsual(list, before, after, types)
 }
 
-// withUsual adds the usual VMs for types that no sample is for.
+// withUsual adds the usual VMs for types without samples.
 func withUsual(list []try, before, after *Revision, types []string) ([]try, error) {
 	if before.Single != "" || after.Single != "" {
 		if len(list) > 0 {
@@ -136,8 +134,8 @@ func withUsual(list []try, before, after *Revision, types []string) ([]try, erro
 	return list, nil
 }
 
-// reasonOf returns why there is no plan, without the place, which differs between versions. It
-// is empty if there is a plan.
+// reasonOf returns the reason why there is no plan, without the place, which differs between versions. It returns "" if
+// err is nil.
 func reasonOf(err error) string {
 	var one *vmtypes.Error
 	var several vmtypes.Errors
@@ -163,7 +161,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// placeOfReason returns where the reason is, or "".
+// placeOfReason returns the place of an error, or "".
 func placeOfReason(err error) string {
 	var one *vmtypes.Error
 	var several vmtypes.Errors
@@ -179,7 +177,7 @@ func placeOfReason(err error) string {
 	return fmt.Sprintf("%s:%d", one.File, one.Line)
 }
 
-// firstNonEmpty returns the first of some texts that is not empty.
+// firstNonEmpty returns the first text that is not empty.
 func firstNonEmpty(texts ...string) string {
 	for _, t := range texts {
 		if t != "" {
@@ -189,7 +187,7 @@ func firstNonEmpty(texts ...string) string {
 	return ""
 }
 
-// missingFrom returns the texts of a list that are not in another.
+// missingFrom returns the texts of list that are missing in other.
 func missingFrom(list, other []string) []string {
 	var rest []string
 	for _, text := range list {

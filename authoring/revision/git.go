@@ -17,10 +17,10 @@ import (
 	"vmop/vmtypes"
 )
 
-// maxTree is how many bytes of files are taken from a revision, at most.
+// maxTree is the maximum total size of the files from a git revision, in bytes.
 const maxTree = 64 << 20
 
-// openGit puts the files of a git revision into a folder of its own.
+// openGit copies the files of a git revision to a temporary folder.
 func (r *Revision) openGit(ctx context.Context, name string) error {
 	tree := name
 	if rev, file, ok := strings.Cut(name, ":"); !ok {
@@ -58,7 +58,7 @@ func stockNames() string {
 	return strings.Join(library.Names(), ", ")
 }
 
-// extractFiles writes what may be types or samples of the files of ls-tree into dir.
+// extractFiles writes the files in the output of ls-tree that may be types or samples into dir.
 func extractFiles(ctx context.Context, list, dir string) error {
 	var names []string
 	var wanted bytes.Buffer
@@ -92,8 +92,8 @@ func extractFiles(ctx context.Context, list, dir string) error {
 	return nil
 }
 
-// isWanted reports whether a file of a tree may be a type, a library module or a sample.
-// Names are git's, which refuses those that leave a folder.
+// isWanted reports whether a file of a git tree may be a type, a library module or a sample. git itself refuses names
+// that lead out of a folder.
 func isWanted(name string) bool {
 	folder := path.Dir(name)
 	switch path.Ext(name) {
@@ -103,8 +103,7 @@ func isWanted(name string) bool {
 	return false
 }
 
-// readBlob reads one answer of cat-file --batch: "ID blob SIZE", the bytes, and
-// a line's end.
+// readBlob reads one answer of cat-file --batch: "ID blob SIZE", the bytes, and a newline.
 func readBlob(in *bufio.Reader) ([]byte, error) {
 	head, err := in.ReadString('\n')
 	if err != nil {
@@ -125,8 +124,8 @@ func readBlob(in *bufio.Reader) ([]byte, error) {
 	return text[:size], nil
 }
 
-// runGit runs git and returns its output; the error has its message. Nothing is fetched: the
-// settings of a repository, which may be untrusted, name programs for that.
+// runGit runs git and returns its output. The error contains git's message. git must not fetch anything, because the
+// settings of an untrusted repository can name programs for fetching.
 func runGit(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
@@ -150,7 +149,7 @@ func runGit(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error
 	return out.Bytes(), nil
 }
 
-// limited is a writer that fails beyond a size.
+// limited is a writer that fails when a size is exceeded.
 type limited struct {
 	into io.Writer
 	left int

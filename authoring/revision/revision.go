@@ -18,34 +18,33 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A Revision is one version of VM types. It must be closed.
+// A Revision is one version of VM types. The caller must close it.
 type Revision struct {
-	// Name is the argument by which the user selected it.
+	// Name is the argument with which the user selected the version.
 	Name string
-	// Single is the name of its only type; empty for a folder.
+	// Single is the name of the only type; empty for a folder.
 	Single string
 
-	dir    string // where the files are; empty if there are none
+	dir    string // the folder with the files; empty for a stock type
 	launch Launch
-	// own are archives of the types, if the version has its own library; else nil.
+	// own are the archives of the types if the version has its own library, otherwise nil.
 	own   map[string][]byte
 	close []func() error
 }
 
-// Launch has a type evaluated.
+// Launch evaluates a type.
 type Launch func(ctx context.Context, t Type, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
 
-// A Type is that of an archive or, without one, what a configuration calls so: one of
-// the custom types of a folder, a stock type, or a file by its absolute path.
+// A Type is the type in an archive. Without an archive, Name is a name from a configuration: a custom type in the
+// folder Dir, a stock type, or the absolute path of a file.
 type Type struct {
 	Dir, Name string
 	Archive   []byte
 }
 
-// Open finds the version that a name means: a stock type, a file, a folder, an
-// archive (vmtype.txtar of a data directory), or, where nothing of these has the
-// name, a git revision: REV:PATH, or REV for the working directory's files.
-// Nothing is evaluated but by launch.
+// Open opens the version that a name refers to: a stock type, a file, a folder, or an archive (vmtype.txtar of a data
+// directory). If no such thing exists, the name is a git revision: REV:PATH, or REV for the files of the working
+// directory. All types are evaluated with launch.
 func Open(ctx context.Context, name string, launch Launch) (*Revision, error) {
 	r := &Revision{Name: name, launch: launch}
 	if err := r.openRevision(ctx, name); err != nil {
@@ -74,7 +73,7 @@ func (r *Revision) openRevision(ctx context.Context, name string) error {
 	return r.openArchive(name)
 }
 
-// Close removes temporary files of the version.
+// Close removes the temporary files of the version.
 func (r *Revision) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(r.close) {
@@ -83,8 +82,8 @@ func (r *Revision) Close() error {
 	return errors.Join(errs...)
 }
 
-// openFolder opens a folder of custom types, or a copy of the stock library,
-// which stands for itself and not for the program's.
+// openFolder opens a folder of custom types. The folder can also be a copy of the stock library, which then replaces
+// the program's library.
 func (r *Revision) openFolder(dir string) error {
 	r.dir = dir
 	for _, file := range []string{"standard.star", "lib/qemu.star"} {
@@ -144,7 +143,7 @@ func (r *Revision) Types() []string {
 			list = append(list, name)
 		}
 	default:
-		modules, _ := r.Modules() // Plan will tell
+		modules, _ := r.Modules() // Plan will report the error
 		for file := range modules {
 			if name := strings.TrimSuffix(file, ".star"); !strings.HasSuffix(name, "_test") && name != "testing" &&
 				!vmtypes.IsStock(name) {
@@ -156,8 +155,7 @@ func (r *Revision) Types() []string {
 	return list
 }
 
-// Modules returns the sources by the names by which they are loaded, tests
-// included.
+// Modules returns the sources, including tests, by their names in load statements.
 func (r *Revision) Modules() (map[string]string, error) {
 	if r.own == nil {
 		source, err := vmtypes.ReadSource(r.dir)
@@ -175,7 +173,7 @@ func (r *Revision) Modules() (map[string]string, error) {
 	return all, nil
 }
 
-// Samples returns those that are beside the types, none if there are none.
+// Samples returns the samples next to the types, if any.
 func (r *Revision) Samples() ([]*sample.Sample, error) {
 	if r.dir == "" {
 		return nil, nil
@@ -183,8 +181,7 @@ func (r *Revision) Samples() ([]*sample.Sample, error) {
 	return ReadSamples(r.dir, false)
 }
 
-// ReadSamples reads the samples of a folder. If must is set, it is an error if
-// there are none.
+// ReadSamples reads the samples of a folder. If must is set, a folder without samples is an error.
 func ReadSamples(dir string, must bool) ([]*sample.Sample, error) {
 	paths, err := sample.Find(dir)
 	if err != nil {
@@ -204,7 +201,7 @@ func ReadSamples(dir string, must bool) ([]*sample.Sample, error) {
 	return list, nil
 }
 
-// Plan returns the plan of a type of this version for a VM.
+// Plan returns the plan of a type of this version for a sample.
 func (r *Revision) Plan(ctx context.Context, vmType string, s *sample.Sample) (*plan.Plan, error) {
 	if r.own == nil {
 		if vmType == r.Single && r.dir != "" {

@@ -19,8 +19,8 @@ const (
 	planSection = "plan.txt"
 )
 
-// readArchive reads a golden. It must have a comment: a plan is worth keeping only if it is
-// known what is special about the machine.
+// readArchive reads an archive with a plan (a golden). A comment is mandatory: it must explain why the plan of this
+// machine is worth keeping.
 func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 	archive := txtar.Parse(data)
 	s := &Sample{Path: path, Type: typeFor(path), archive: archive}
@@ -80,17 +80,17 @@ func suggestSection(name string) string {
 // An excerpt is a part of a file.
 type excerpt struct {
 	file  string
-	lines []string // of the whole file
-	first int      // the line that is the excerpt's first, counted from 1
+	lines []string // lines of the whole file
+	first int      // number of the excerpt's first line, counted from 1
 }
 
-// startingAt returns the part that begins at a line of the file.
+// startingAt returns the excerpt that begins at a line of the file.
 func (e excerpt) startingAt(line int) excerpt {
 	e.first = line
 	return e
 }
 
-// faultAt returns a fault at a line of the excerpt.
+// faultAt returns an error at a line of the excerpt.
 func (e excerpt) faultAt(line, column int, message, hint string) yamlfile.Fault {
 	line += e.first - 1
 	return yamlfile.Fault{
@@ -106,8 +106,8 @@ func (e excerpt) sourceLine(line int) string {
 	return strings.TrimSuffix(e.lines[line-1], "\r")
 }
 
-// faultInFile returns a fault of the vm section as one of the file. What stands in
-// lines that were added to the section is at marker.
+// faultInFile converts an error in the vm section to an error in the file. Errors in the added lines are placed at the
+// line marker.
 func (e excerpt) faultInFile(f yamlfile.Fault, marker int) yamlfile.Fault {
 	if f.File == yamlfile.SetFile {
 		return f

@@ -1,17 +1,15 @@
-// Package sample reads the VMs that VM types are tried with. There are two kinds
-// of files.
+// Package sample reads sample VMs for VM types. There are two kinds of files.
 //
-// An archive NAME.txtar keeps the plan as well (a golden): a change of a type shows up as a
-// change of goldens. It has a comment that says what is special about this machine, its vm
-// section (vm.yaml), the host (host.json, if it is not the usual one), the name of the VM
-// type (type) and the plan as text (plan.txt).
+// An archive NAME.txtar also contains the expected plan (a golden), so that a change of a type causes a change of
+// goldens. It consists of a comment that explains what is special about this machine, the vm section (vm.yaml), the
+// host (host.json, if it differs from the default host), the name of the VM type (type) and the plan as text
+// (plan.txt).
 //
-// A configuration NAME.yaml is what the runner reads, as it stands; its vmType
-// names the type. What it describes must have a plan, but the plan isn't kept.
-// The host is the usual one.
+// A configuration NAME.yaml is an ordinary configuration of the runner; its vmType names the type. It must have a plan,
+// but the plan is not stored. The host is the default host.
 //
-// The type of an archive that names none is that in the folder which the archive
-// is named after, asset.star for asset-with-tag.txtar, else the standard one.
+// If an archive contains no type, the name of the archive determines the type: asset.star in the same folder for
+// asset-with-tag.txtar. Without such a file, the type is the standard type.
 //
-// Errors in a file are yamlfile.Faults, with the lines of this file.
+// Errors in a file are yamlfile.Faults, with the line numbers of this file.
 package sample

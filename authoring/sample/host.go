@@ -14,35 +14,34 @@ import (
 	"vmop/vmtypes/distribution"
 )
 
-// HostFacts describe a computer on which a VM could run. The zero value is a
-// Debian 12 without KVM, with QEMU, OVMF and swtpm.
+// HostFacts describes a computer on which a VM could run. The zero value is a Debian 12 without KVM, with QEMU, OVMF
+// and swtpm.
 type HostFacts struct {
-	// Files are the files that exist: paths, and names of distributions
-	// ("debian-12") for the files that QEMU, OVMF and swtpm have there. Absent
-	// means debian-12.
+	// Files are the existing files. An item is a path, or the name of a distribution ("debian-12"), which stands for
+	// the files of QEMU, OVMF and swtpm on it. The default is debian-12.
 	Files []string `json:"files"`
-	// DataDir is "/data" and RuntimeDir "/run/vm" if absent.
+	// DataDir and RuntimeDir are the VM's directories. The defaults are "/data" and "/run/vm".
 	DataDir    string `json:"dataDir"`
 	RuntimeDir string `json:"runtimeDir"`
-	// Arch is "x86_64" if absent.
+	// Arch is the architecture of the host. The default is "x86_64".
 	Arch string `json:"arch"`
-	// KVM reports whether the host supports it.
+	// KVM reports whether the host supports KVM.
 	KVM                bool                         `json:"kvm"`
 	CloudInitImage     string                       `json:"cloudInitImage"`
 	SysprepImage       string                       `json:"sysprepImage"`
 	HasDisplayPassword bool                         `json:"hasDisplayPassword"`
 	Machines           map[string]string            `json:"machines"`
 	Firmware           []vmtypes.FirmwareDescriptor `json:"firmware"`
-	// CPUs, Nodes and HugePages are those of vmtypes.SomeTopology if absent.
+	// CPUs, Nodes and HugePages describe the topology. The default is vmtypes.SomeTopology.
 	CPUs      []int           `json:"cpus"`
 	Nodes     []vmtypes.Node  `json:"nodes"`
 	HugePages map[int64]int64 `json:"hugePages"`
 
-	folder string // of the configuration, where relative files of vm.options begin
-	there  Finder // the host that there is; nil: it is as these facts say
+	folder string // base of relative paths in vm.options: the folder of the configuration
+	there  Finder // finds the actual host; nil means the host that these facts describe
 }
 
-// A Finder returns the host that there is, for a VM with these directories.
+// A Finder returns the actual host, for a VM with these directories.
 type Finder func(dataDir, runtimeDir string) vmtypes.Host
 
 // ParseHost reads facts as a JSON object.
@@ -54,7 +53,7 @@ func ParseHost(data []byte) (HostFacts, error) {
 	return h, nil
 }
 
-// A hostFault is what is wrong with facts, and where, counted from 1.
+// A hostFault is an error in the facts, with its place, counted from 1.
 type hostFault struct {
 	message      string
 	line, column int
@@ -82,7 +81,7 @@ func faultAt(data []byte, offset int, message string) *hostFault {
 	return &hostFault{message, 1 + strings.Count(before, "\n"), len(before) - strings.LastIndexByte(before, '\n')}
 }
 
-// explainJSON adds the place, and what would be right, to the decoder's error.
+// explainJSON adds the place and a suggestion to the decoder's error.
 func explainJSON(err error, data []byte) *hostFault {
 	message := strings.TrimPrefix(err.Error(), "json: ")
 	var syntax *json.SyntaxError
@@ -108,7 +107,7 @@ func explainJSON(err error, data []byte) *hostFault {
 	return faultAt(data, len(data), "want a JSON object: "+message)
 }
 
-// kindName returns what JSON calls the values of a Go type.
+// kindName returns the JSON description of the values of a Go type.
 func kindName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -122,7 +121,7 @@ func kindName(t reflect.Type) string {
 	}
 }
 
-// Host returns the host that these facts are true of.
+// Host returns the host that these facts describe.
 func (h HostFacts) Host() vmtypes.Host {
 	host := h.assumedHost()
 	if h.there != nil {
@@ -134,8 +133,8 @@ func (h HostFacts) Host() vmtypes.Host {
 	return host
 }
 
-// Missing returns Host, and what a type that has refused the VM then missed there, if
-// that was a file; or else "".
+// Missing returns Host, and a function to call after a type has refused the VM. If the last file that the type looked
+// for is missing on the host, missed returns a message about the file, otherwise "".
 func (h HostFacts) Missing() (host vmtypes.Host, missed func() string) {
 	host = h.Host()
 	exists, last := host.Exists, ""
@@ -163,7 +162,7 @@ func (h HostFacts) Missing() (host vmtypes.Host, missed func() string) {
 	}
 }
 
-// assumedHost returns the host that is made up of these facts.
+// assumedHost returns a host that consists only of these facts.
 func (h HostFacts) assumedHost() vmtypes.Host {
 	exists := map[string]bool{}
 	files := h.Files
@@ -188,7 +187,7 @@ func (h HostFacts) assumedHost() vmtypes.Host {
 	}
 }
 
-// hostTopology returns what is given of the host's, and what follows from it.
+// hostTopology returns the topology from the facts, with defaults for missing values.
 func (h HostFacts) hostTopology() vmtypes.Topology {
 	t := vmtypes.SomeTopology()
 	if h.CPUs != nil {

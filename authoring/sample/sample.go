@@ -19,40 +19,38 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// The endings of samples: archives with a plan, and configurations.
+// The suffixes of samples: archives with a plan, and configurations.
 const (
 	Suffix       = ".txtar"
 	configSuffix = ".yaml"
 )
 
-// Folder is the folder beside types where samples may be, too.
+// Folder is the subfolder of a folder of types that can also contain samples.
 const Folder = "testdata"
 
-// A Sample is a VM that a VM type is tried with.
+// A Sample is a VM for trying a VM type.
 type Sample struct {
-	// Path of the file.
+	// Path is the path of the file.
 	Path string
 	// Type is the name of the VM type.
 	Type string
 	// VM is the vm section with its defaults.
 	VM vmspec.Spec
-	// Host is where it runs.
+	// Host is the host of the VM.
 	Host HostFacts
-	// Text is the plan that is kept; empty if there is none.
+	// Text is the plan in the archive; empty if there is none.
 	Text string
-	// TextLine is the line of the file at which Text begins, counted from 1; 0 if
-	// there is none.
+	// TextLine is the line of the file at which Text begins, counted from 1; 0 if there is no text.
 	TextLine int
 
 	config  *config.Config
-	within  excerpt        // where the vm section stands in an archive
-	marker  int            // the line before it
-	archive *txtar.Archive // nil: the file is a configuration
+	within  excerpt        // the vm section in an archive
+	marker  int            // the line before the vm section
+	archive *txtar.Archive // nil if the file is a configuration
 }
 
-// Find returns the paths of the samples in a folder and in its subfolder
-// testdata, sorted by folder and name. A YAML file without a section "/Runner" is
-// something else.
+// Find returns the paths of the samples in a folder and in its subfolder testdata, sorted by folder and name. It
+// ignores YAML files without a section "/Runner".
 func Find(dir string) ([]string, error) {
 	var found []string
 	for _, folder := range []string{dir, filepath.Join(dir, Folder)} {
@@ -88,8 +86,8 @@ func isSample(path string, e fs.DirEntry) (bool, error) {
 	return strings.Contains(string(text), "/Runner") || strings.Contains(string(text), "_Runner"), err
 }
 
-// Read reads a sample. What is wrong with its content are yamlfile.Faults, all of
-// them. Settings change the VM before it is looked at; see config.Load.
+// Read reads a sample. Errors in the content are yamlfile.Faults, and Read returns all of them. settings change the VM
+// before it is checked; see config.Load.
 func Read(path string, settings ...string) (*Sample, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -101,8 +99,7 @@ func Read(path string, settings ...string) (*Sample, error) {
 	return readArchive(path, data, settings)
 }
 
-// readConfig reads a configuration as the runner does. Its paths begin at its
-// folder.
+// readConfig reads a configuration in the same way as the runner. Relative paths begin at its folder.
 func readConfig(path string, data []byte, settings []string) (*Sample, error) {
 	cfg, _, err := config.Parse(path, data, settings...)
 	if err != nil {
@@ -124,12 +121,11 @@ func readConfig(path string, data []byte, settings []string) (*Sample, error) {
 		return nil, fmt.Errorf("folder of %s: %w", path, err)
 	}
 	s.Host.folder = here
-	s.VM, _ = vmspec.ResolveResources(spec.WithDefaults().Within(here), usualMode) // which knows every path
+	s.VM, _ = vmspec.ResolveResources(spec.WithDefaults().Within(here), usualMode) // usualMode never fails
 	return s, nil
 }
 
-// usualMode is the type of file that a path is assumed to be: a block device in /dev, else a
-// regular file.
+// usualMode returns the assumed type of the file at a path: a block device in /dev, otherwise a regular file.
 func usualMode(path string) (fs.FileMode, error) {
 	if strings.HasPrefix(path, "/dev/") {
 		return fs.ModeDevice, nil
@@ -137,24 +133,24 @@ func usualMode(path string) (fs.FileMode, error) {
 	return 0, nil
 }
 
-// Name returns the name without folder and ending.
+// Name returns the name without folder and suffix.
 func (s *Sample) Name() string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(s.Path), Suffix), configSuffix)
 }
 
-// UseHost has a configuration tried on a host that there is: it is written for one. An
-// archive says what its host is.
+// UseHost makes a configuration use the actual host, because configurations are written for an actual host. It has no
+// effect on an archive, which describes its own host.
 func (s *Sample) UseHost(find Finder) {
 	if s.archive == nil {
 		s.Host.there = find
 	}
 }
 
-// Keeps reports whether the plan is kept in the file, or can be.
+// Keeps reports whether the file can store the plan.
 func (s *Sample) Keeps() bool { return s.archive != nil }
 
-// Plan returns the plan as the library's VM type makes it now. Options that the
-// type does not take are yamlfile.Faults.
+// Plan returns the current plan of the library's VM type. If the type rejects an option, the error is of type
+// yamlfile.Faults.
 func (s *Sample) Plan(ctx context.Context, library *vmtypes.Library) (*plan.Plan, error) {
 	t, err := library.Load(ctx, s.Type)
 	if err != nil {
@@ -164,8 +160,8 @@ func (s *Sample) Plan(ctx context.Context, library *vmtypes.Library) (*plan.Plan
 	return p, s.Locate(err)
 }
 
-// Locate returns an error of a launch; if it is about the options of the VM, as
-// yamlfile.Faults with their places in the file.
+// Locate converts an error of a launch about the VM's options to yamlfile.Faults with places in the file. It returns
+// other errors unchanged.
 func (s *Sample) Locate(err error) error {
 	var options *vmtypes.OptionsError
 	if !errors.As(err, &options) || s.config == nil {
@@ -180,7 +176,7 @@ func (s *Sample) Locate(err error) error {
 	return located
 }
 
-// Write keeps a plan in the archive. A configuration keeps none.
+// Write stores a plan in the archive. It fails for a configuration.
 func (s *Sample) Write(text string) error {
 	if s.archive == nil {
 		return fmt.Errorf("write %s: a configuration has no place for a plan", s.Path)
@@ -198,8 +194,7 @@ func (s *Sample) Write(text string) error {
 	return nil
 }
 
-// typeFor returns the type in the folder that a sample is named after, or the
-// standard one.
+// typeFor returns the type in the folder that matches the name of a sample, or the standard type.
 func typeFor(path string) string {
 	folder := filepath.Dir(path)
 	if filepath.Base(folder) == Folder {

@@ -7,13 +7,12 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// usual are the VMs of Usual: each a vm section.
+// usual contains the vm sections for Usual.
 //
 //go:embed usual.txtar
 var usual []byte
 
-// Usual returns VMs as people have them, for a VM type that comes without
-// samples of its own.
+// Usual returns typical VMs, for a VM type without samples.
 func Usual(vmType string) ([]*Sample, error) {
 	var list []*Sample
 	for _, file := range txtar.Parse(usual).Files {

@@ -10,18 +10,17 @@ import (
 	"vmop/vmspec"
 )
 
-// UUID is the machine's uuid in tests that give none.
+// UUID is the uuid of machines in samples that set none.
 const UUID = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
 
-// How a vm section is put into a configuration: so many lines before it, so deep.
+// The number of lines before a vm section in a configuration, and its indentation.
 const (
 	addedLines  = 4
 	indentation = "    "
 )
 
-// ParseVM reads a vm section (YAML) as strictly as the runner reads its
-// configuration file, and applies the defaults. A name and a uuid are added
-// where there are none.
+// ParseVM reads a vm section (YAML) as strictly as the runner reads its configuration file, and applies the defaults.
+// It adds a name and a uuid if they are missing.
 func ParseVM(data []byte) (vmspec.Spec, error) {
 	cfg, faults := parseVM(string(data))
 	if faults != nil {
@@ -30,8 +29,7 @@ func ParseVM(data []byte) (vmspec.Spec, error) {
 	return cfg.VM.WithDefaults(), nil
 }
 
-// parseVM reads a vm section as part of a configuration, with addedLines before
-// it.
+// parseVM reads a vm section as part of a configuration. The section follows after addedLines.
 func parseVM(section string, settings ...string) (*config.Config, yamlfile.Faults) {
 	indented := indentation + strings.ReplaceAll(strings.TrimRight(section, "\n"), "\n", "\n"+indentation)
 	text := "\"/Runner\":\n  vm:\n"
@@ -46,7 +44,7 @@ func parseVM(section string, settings ...string) (*config.Config, yamlfile.Fault
 	return cfg, faultsOf(err)
 }
 
-// faultsOf returns what Parse reports, which is nothing else.
+// faultsOf returns the errors of Parse, which are always yamlfile.Faults.
 func faultsOf(err error) yamlfile.Faults {
 	var faults yamlfile.Faults
 	if err != nil && !errors.As(err, &faults) {
@@ -55,8 +53,8 @@ func faultsOf(err error) yamlfile.Faults {
 	return faults
 }
 
-// ParseConfig reads a configuration file and returns its vm section. Positions in
-// a generated text are left out of errors.
+// ParseConfig reads a configuration file and returns its vm section. Its errors contain no positions, because the text
+// is generated.
 func ParseConfig(text string) (vmspec.Spec, error) {
 	cfg, _, err := config.Parse("vm.yaml", []byte(text))
 	if faults := faultsOf(err); faults != nil {

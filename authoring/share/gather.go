@@ -13,9 +13,9 @@ import (
 	"vmop/vmtypes/artifact"
 )
 
-// Gather returns what belongs to a type in a folder: the modules that it loads, but for those of
-// the stock library, the tests of these, with what only tests load, and the samples of the type.
-// source has the modules of the folder.
+// Gather returns the files that belong to a type in a folder: the modules that it loads except stock modules, the tests
+// of these modules with the modules that only the tests load, and the samples of the type. source contains the modules
+// of the folder.
 func Gather(dir string, source vmtypes.Source, about vmtypes.Description) (*artifact.Content, error) {
 	c := &artifact.Content{Name: about.Name, APIVersion: max(about.APIVersion, 1), Files: map[string]string{}}
 	own := map[string]bool{}
@@ -40,7 +40,7 @@ func Gather(dir string, source vmtypes.Source, about vmtypes.Description) (*arti
 	return c, addSamples(c, dir)
 }
 
-// loadClosure returns what a module loads of its folder, also through others, and itself.
+// loadClosure returns a module and all modules of its folder that it loads, directly or indirectly.
 func loadClosure(source vmtypes.Source, name string) map[string]bool {
 	all, next := map[string]bool{}, []string{name}
 	for len(next) > 0 {
@@ -55,8 +55,7 @@ func loadClosure(source vmtypes.Source, name string) map[string]bool {
 	return all
 }
 
-// isTestOf reports whether a test that loads so much is one of the type: it tests a module of the
-// type, and no other type.
+// isTestOf reports whether a test belongs to the type: it loads a module of the type, and no other type.
 func isTestOf(source vmtypes.Source, loaded, own map[string]bool) bool {
 	tested := false
 	for name := range loaded {
@@ -68,7 +67,7 @@ func isTestOf(source vmtypes.Source, loaded, own map[string]bool) bool {
 	return tested
 }
 
-// definesLaunch reports whether a module is a type.
+// definesLaunch reports whether a module defines a VM type.
 func definesLaunch(name, text string) bool {
 	m := vmtypes.DescribeModule(name, text)
 	return slices.ContainsFunc(m.Functions, func(f vmtypes.Function) bool { return f.Name == "launch" }) ||
@@ -87,8 +86,7 @@ func Types(source vmtypes.Source) []string {
 	return names
 }
 
-// addSamples adds those of the type. A sample that can't be read is an error: whose it is isn't
-// known then.
+// addSamples adds the samples of the type. An unreadable sample is an error, because its type is unknown.
 func addSamples(c *artifact.Content, dir string) error {
 	paths, err := sample.Find(dir)
 	if err != nil {

@@ -20,26 +20,27 @@ import (
 // LockFile is the name of the lock file in a folder of VM types.
 const LockFile = "vmtypes.lock.json"
 
-// mostLock is how many bytes a lock file has at most.
+// mostLock is the maximum size of a lock file, in bytes.
 const mostLock = 4 << 20
 
-// A Lock has the types of a folder that came from registries.
+// A Lock contains the types in a folder that came from registries.
 type Lock struct {
-	// Types are sorted by their names.
+	// Types are sorted by name.
 	Types []Locked `json:"types"`
 }
 
-// Locked is one of the types.
+// Locked is a type from a registry.
 type Locked struct {
 	Name string `json:"name"`
-	// Image is the reference by which it was taken, Digest what that has meant: "sha256:…".
+	// Image is the reference from which the type was read. Digest is the digest of the artifact at that time:
+	// "sha256:…".
 	Image  string `json:"image"`
 	Digest string `json:"digest"`
-	// Files have the checksums of the files, by their names.
+	// Files maps the names of the files to their checksums.
 	Files map[string]string `json:"files"`
 }
 
-// ReadLock reads the lock file of a folder. If there is none, there are no types.
+// ReadLock reads the lock file of a folder. If the file is missing, the lock is empty.
 func ReadLock(dir string) (*Lock, error) {
 	path := filepath.Join(dir, LockFile)
 	text, err := readfile.ReadFile(path, mostLock)
@@ -78,7 +79,7 @@ func (l *Lock) writeFile(dir string) error {
 	return atomicfile.Write(filepath.Join(dir, LockFile), append(text, '\n'), 0o644, atomicfile.Synced)
 }
 
-// Differences says what in a folder is not as the lock file has it, a line for each file.
+// Differences returns a line for each file in a folder that is missing or differs from the lock file.
 func (l *Lock) Differences(dir string) ([]string, error) {
 	var all []string
 	for _, t := range l.Types {
@@ -96,7 +97,7 @@ func (l *Lock) Differences(dir string) ([]string, error) {
 	return all, nil
 }
 
-// checksumIn returns the checksum of a file; "" if it isn't there.
+// checksumIn returns the checksum of a file; "" if the file doesn't exist.
 func checksumIn(dir, name string) (string, error) {
 	text, err := readfile.ReadFile(filepath.Join(dir, filepath.FromSlash(name)), artifact.MaxFile)
 	switch {

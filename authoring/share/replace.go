@@ -13,14 +13,14 @@ import (
 	"vmop/vmtypes/artifact"
 )
 
-// A Taken is a type that was read from a registry by a reference.
+// A Taken is a type from a registry, with the reference from which it was read.
 type Taken struct {
 	*artifact.Fetched
 	Image string
 }
 
-// Write writes the files of a type into a folder, which is made if it is not there. If one of them
-// is there with another content, nothing is written.
+// Write writes the files of a type into a folder, and creates the folder if necessary. If a file exists with other
+// content, Write writes nothing and fails.
 func Write(dir string, c *artifact.Content) error {
 	if err := keepOthers(dir, c.Files, nil); err != nil {
 		return err
@@ -28,9 +28,9 @@ func Write(dir string, c *artifact.Content) error {
 	return writeAll(dir, c.Files)
 }
 
-// Replace writes types into a folder and its lock file. A type of the same name is replaced, with
-// the files that the new one has no more. Nothing is written if a file would be replaced that is
-// of another type, that was changed, or that the lock file doesn't have.
+// Replace writes types into a folder and its lock file. It replaces types with the same name, and removes files that
+// the new version lacks. Replace fails without writing anything if it would replace a file that belongs to another
+// type, was changed, or is missing in the lock file.
 func (l *Lock) Replace(dir string, types ...Taken) error {
 	after := Lock{Types: slices.Clone(l.Types)}
 	files := map[string]string{}
@@ -75,7 +75,7 @@ func (l *Lock) Replace(dir string, types ...Taken) error {
 	return l.writeFile(dir)
 }
 
-// addToLock puts the type into a lock, in the place of one of its name.
+// addToLock adds the type to a lock, or replaces the type with the same name.
 func (t Taken) addToLock(l *Lock) {
 	entry := Locked{Name: t.Name, Image: t.Image, Digest: t.Digest, Files: map[string]string{}}
 	for name, text := range t.Files {
@@ -85,7 +85,7 @@ func (t Taken) addToLock(l *Lock) {
 	l.Types = append(l.Types, entry)
 }
 
-// fileOwners returns which types have a file, by its name.
+// fileOwners returns the types that contain a file, by file name.
 func (l *Lock) fileOwners() map[string][]Locked {
 	all := map[string][]Locked{}
 	for _, t := range l.Types {
@@ -96,8 +96,8 @@ func (l *Lock) fileOwners() map[string][]Locked {
 	return all
 }
 
-// keepOthers returns an error if a file is there that must not be replaced: it is neither as it
-// is to be, nor as the lock file has it.
+// keepOthers returns an error if a file exists that must not be replaced: its content differs from both the new content
+// and the lock file.
 func keepOthers(dir string, files map[string]string, owners map[string][]Locked) error {
 	for _, name := range sortedNames(files) {
 		sum, err := checksumIn(dir, name)

@@ -9,26 +9,23 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// A Hunk is a place where two texts differ, with up to three lines before and
-// after that are the same.
+// A Hunk is a place where two texts differ, with up to three equal lines before and after it.
 type Hunk struct {
-	// Old and New are the lines of the two texts at which it begins, counted
-	// from 1.
+	// Old and New are the line numbers in the two texts where the hunk begins, counted from 1.
 	Old, New int
 	Lines    []Line
 }
 
-// A Line of a hunk.
+// A Line is a line of a hunk.
 type Line struct {
-	// Sign is '-' for a line of the old text, '+' for one of the new text, ' ' for
-	// one of both.
+	// Sign is '-' for a line of the old text, '+' for a line of the new text, ' ' for a line of both texts.
 	Sign byte
-	// Text is without its end.
+	// Text is the line without its line end.
 	Text string
 }
 
-// Hunks returns the places where two texts differ, in their order; nil if there
-// are none. It is meant for texts of lines that are mostly unique.
+// Hunks returns the places where two texts differ, in order; nil if the texts are equal. It is designed for texts with
+// mostly unique lines.
 func Hunks(before, after string) []Hunk {
 	var hunks []Hunk
 	text := diff.Diff("before", []byte(endLastLine(before)), "after", []byte(endLastLine(after)))

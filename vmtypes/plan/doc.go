@@ -4,10 +4,10 @@
 // A VM type computes a Plan (package vmtypes), and the runner carries it out. Before that, the plan can be printed,
 // compared, checked and explained without starting anything. There are several forms of a plan:
 //
-//  - Text is for people, and for golden files
-//  - Argv contains QEMU's arguments
-//  - Shell is a text to paste into a shell
-//  - JSON is for programs
+//   - Text is for people, and for golden files
+//   - Argv contains QEMU's arguments
+//   - Shell is a text to paste into a shell
+//   - JSON is for programs
 //
 // # Options
 //

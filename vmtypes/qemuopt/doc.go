@@ -5,13 +5,13 @@
 // each group of properties with the same meaning. For each kind of device there is a [Device]. Several packages read
 // the table:
 //
-//  - plan checks that ids are unique and that references lead to an existing option
-//  - vmtypes finds the drives, ports and the TPM of a machine
-//  - vmtypes/policy denies everything that can touch the host or is unknown
-//  - vmtypes/confinement computes what QEMU needs from the host for an option
-//  - authoring/compare explains what a change means for a guest
-//  - authoring/check replaces what cannot be tried on another computer
-//  - authoring/lint names the rules after what an option creates
+//   - plan checks that ids are unique and that references lead to an existing option
+//   - vmtypes finds the drives, ports and the TPM of a machine
+//   - vmtypes/policy denies everything that can touch the host or is unknown
+//   - vmtypes/confinement computes what QEMU needs from the host for an option
+//   - authoring/compare explains what a change means for a guest
+//   - authoring/check replaces what cannot be tried on another computer
+//   - authoring/lint names the rules after what an option creates
 //
 // To add a device for all these packages, add it to devices.go. Add properties that only this device has to the rows of
 // -device. A test requires a row for everything that the stock types and the examples use.
