@@ -28,8 +28,8 @@
 //     [vmop/authoring/compare] explains what the difference between two plans means for a guest.
 //
 // [vmop/authoring/vmtype] implements the commands: it reads arguments, calls these packages and prints the results.
-// cmd/vmtype is the program; vmrunner executes it in its place for the command vmtype. No package outside this folder
-// imports these packages, so they cost a running VM or the manager nothing (ARCHITECTURE.md, Fences).
+// cmd/vmtype is the program. For the command vmtype, vmrunner replaces itself with it. Apart from tests, no other code
+// imports these packages, so running VMs and the manager do not contain them (ARCHITECTURE.md, Fences).
 //
 // Untrusted types are always evaluated in a process with limits (vmop/vmtypes/evaluate).
 package authoring

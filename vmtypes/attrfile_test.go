@@ -14,8 +14,7 @@ const (
 	podToken   = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
-// windowsVM is a VM of the type windows with a CD of drivers, on a host on which every
-// file exists.
+// windowsVM returns a VM of the type windows with a driver CD, and a host on which every file exists.
 func windowsVM(files vmtypes.Files, drivers string) (vmspec.Spec, vmtypes.Host) {
 	spec := vmspec.Spec{
 		Name: "test", UUID: "1b4e28ba-2fa1-4d2b-883f-0016d3cca427", MaximumRAM: vmspec.GiB,
@@ -26,8 +25,7 @@ func windowsVM(files vmtypes.Files, drivers string) (vmspec.Spec, vmtypes.Host) 
 	return spec.WithDefaults(), host
 }
 
-// Whoever writes vm.options where files are confined gets no file but those of the
-// folder, by no spelling, and those by their names.
+// With confined files, vm.options can only name files in the folder, in any notation.
 func TestFilesOfOptionsAreConfined(t *testing.T) {
 	t.Parallel()
 	windows, err := vmtypes.Source{}.Library().Load(t.Context(), "windows")
@@ -61,8 +59,7 @@ func TestFilesOfOptionsAreConfined(t *testing.T) {
 	require.NoError(t, err, "who runs a VM chooses among his own files")
 }
 
-// Files within lists, dicts and records are confined, too; a text that is only shown to
-// the guest is no file.
+// Files in lists, dicts and records are confined as well. A text that is only passed to the guest is not a file.
 func TestFilesWithinOptions(t *testing.T) {
 	t.Parallel()
 	library, err := vmtypes.Source{Modules: map[string]string{"shared.star": `

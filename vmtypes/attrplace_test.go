@@ -9,7 +9,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// A default by its place would be read as something else once an argument is added.
+// Defaults must be given by name, because a positional default would change its meaning when a parameter is added.
 func TestArgumentsOfOptionsAreGivenByName(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{

@@ -10,7 +10,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// desktop is a VM with everything that is usual, and n disks.
+// desktop returns a VM with all common devices and n disks.
 func desktop(n int) vmspec.Spec {
 	spec := vmspec.Spec{
 		Name: "bench", UUID: "4b1c5d3e-0000-4000-8000-000000000001", UseTPM: true, Firmware: vmspec.FirmwareUEFI4M,
@@ -30,7 +30,7 @@ func benchHost() vmtypes.Host {
 	return host
 }
 
-// BenchmarkCold is what a runner does, once: load the standard type and call it.
+// BenchmarkCold measures the work of a runner: load the standard type once and call it.
 func BenchmarkCold(b *testing.B) {
 	b.ReportAllocs()
 	spec, host := desktop(1), benchHost()
@@ -44,7 +44,7 @@ func BenchmarkCold(b *testing.B) {
 	}
 }
 
-// BenchmarkWarm is a call of a type that is loaded.
+// BenchmarkWarm measures a call of a loaded type.
 func BenchmarkWarm(b *testing.B) {
 	library, err := vmtypes.Open("")
 	require.NoError(b, err)

@@ -21,9 +21,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A guest with secure boot, without KVM: its CPUs are there from the start,
-// since it would hang if one were plugged in; its disks have the names of their
-// order, and the cloud-init disk comes last.
+// A guest with secure boot runs without KVM. All its CPUs exist from the start, because it would hang after a hotplug.
+// Its disks have names in their order, and the cloud-init disk comes last.
 func TestGuestWithSecureBoot(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -56,7 +55,7 @@ func TestGuestWithSecureBoot(t *testing.T) {
 	q.refusal()
 }
 
-// seed writes a disk for cloud-init, and returns its path.
+// seed writes a disk for cloud-init and returns its path.
 func (s sandbox) seed() string {
 	s.t.Helper()
 	path := s.path("run", "seed.img")
@@ -66,7 +65,7 @@ func (s sandbox) seed() string {
 	return path
 }
 
-// boot runs a plan until a word is in the log of its console, which it returns.
+// boot runs a plan until a word appears in its console log, and returns the log.
 func boot(t *testing.T, p *plan.Plan, log, word string) (q *qemu, console string) {
 	t.Helper()
 	guest.TakePlace(t)
@@ -76,13 +75,13 @@ func boot(t *testing.T, p *plan.Plan, log, word string) (q *qemu, console string
 	return q, waitForLine(t, q, log, word)
 }
 
-// launch returns the plan of the standard type for spec, in the sandbox.
+// launch returns the plan of the standard type for spec in the sandbox.
 func (s sandbox) launch(spec vmspec.Spec, facts sample.HostFacts) *plan.Plan {
 	s.t.Helper()
 	return s.launchType("standard", spec, facts)
 }
 
-// launchType returns the plan of a stock type, or one of the examples, for spec.
+// launchType returns the plan of a stock type or an example for spec.
 func (s sandbox) launchType(name string, spec vmspec.Spec, facts sample.HostFacts) *plan.Plan {
 	s.t.Helper()
 	spec = spec.WithDefaults()
@@ -100,7 +99,7 @@ func (s sandbox) launchType(name string, spec vmspec.Spec, facts sample.HostFact
 	return p
 }
 
-// waitForLine reads what the guest wrote until word is in it.
+// waitForLine waits until word appears in the guest's output, and returns the output.
 func waitForLine(t *testing.T, q *qemu, log, word string) string {
 	t.Helper()
 	deadline := wait.Over(t)
@@ -120,8 +119,7 @@ func waitForLine(t *testing.T, q *qemu, log, word string) string {
 	}
 }
 
-// More devices than slots: a hundred disks, of which 36 are SCSI disks, and
-// twenty cards.
+// QEMU accepts more devices than slots: a hundred disks, including 36 SCSI disks, and twenty cards.
 func TestQEMUAcceptsManyDevices(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)

@@ -11,8 +11,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// An option of a part gets other properties, and keeps its tap, its place and where it was
-// made.
+// A changed option of a part has new properties, and keeps its tap, its position and its origin.
 func TestAnOptionOfAPartIsChanged(t *testing.T) {
 	t.Parallel()
 	fast, err := vmtypes.Source{Modules: map[string]string{"fast.star": `
@@ -41,8 +40,8 @@ def launch(vm, host):
 		p.Why())
 }
 
-// An option that is not as it was made shows all places at which its author may look, in
-// the plan's JSON, too.
+// The origin of a changed or replaced option contains all places that its author may look for, including in the plan's
+// JSON.
 func TestAnOptionKnowsWhereItWasChangedAndReplaced(t *testing.T) {
 	t.Parallel()
 	library := vmtypes.Source{Modules: map[string]string{"mine.star": `

@@ -10,7 +10,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// The compiled modules are those of the sources: go generate ./vmtypes.
+// The compiled modules match the sources; to update them, run go generate ./vmtypes.
 func TestCompiledModulesAreCurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,9 +9,8 @@ import (
 	"vmop/vmtypes"
 )
 
-// A module as large as one may be and nested as deeply as it can be is refused
-// or accepted, in the process of whoever evaluates it: a stack that is full would
-// end that.
+// A module of the maximum size and depth results in an error in the evaluating process. A stack overflow would end this
+// process.
 func TestNestingIsBoundedBySize(t *testing.T) {
 	t.Parallel()
 	const launch = "def launch(vm, host):\n    return "

@@ -220,8 +220,7 @@ func TestOneTypeServesManyGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-// Every key of the vm section is an attribute of vm under the same name, but for those that are
-// the runner's matter.
+// Every key of the vm section is an attribute of vm with the same name, except the keys that only concern the runner.
 func TestEveryKeyIsVisible(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder
@@ -266,7 +265,7 @@ func TestEveryKeyIsVisible(t *testing.T) {
 	require.Contains(t, p.Text(), "-x (80, 443)")
 }
 
-// A type that was pinned before options were declared gets them as they are.
+// A type that is older than declared options receives all options unchanged.
 func TestArchiveFromBeforeOptionsWereDeclared(t *testing.T) {
 	t.Parallel()
 	source := "def launch(vm, host):\n    return part(executable = \"/bin/qemu\", options = [option(\"-x\", " +
@@ -292,8 +291,7 @@ func TestArchiveFromBeforeOptionsWereDeclared(t *testing.T) {
 	require.ErrorContains(t, err, `the second line is "API version one", want "API version " and a number`)
 }
 
-// A VM that was started by a newer runner is not started by an older one with a
-// type that it may misunderstand.
+// An older runner does not start a VM with the pinned type of a newer runner, because it could misunderstand the type.
 func TestArchiveOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	const modules = "\n-- x.star --\ndef launch(vm, host):\n    return part(executable = \"/bin/qemu\")\n"

@@ -66,7 +66,7 @@ func emptyHost() vmtypes.Host {
 	}
 }
 
-// errorOf returns the text that the author of the type mine in files gets to read. DIR stands for its folder.
+// errorOf returns the error text for the author of the type mine in files. DIR stands for the type's folder.
 func errorOf(t *testing.T, files []txtar.File) string {
 	t.Helper()
 	dir := folder(t, files)
@@ -85,7 +85,7 @@ func errorOf(t *testing.T, files []txtar.File) string {
 	return strings.ReplaceAll(err.Error(), dir, "DIR") + "\n"
 }
 
-// expected calls each with the path of an archive and its content, and writes it if that is requested.
+// expected calls each with the path and the content of an archive, and writes the content if the flag update is set.
 func expected(t *testing.T, pattern string, each func(t *testing.T, archive *txtar.Archive)) {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -104,7 +104,7 @@ func expected(t *testing.T, pattern string, each func(t *testing.T, archive *txt
 	}
 }
 
-// Each archive in testdata/errors is a type of several files with a mistake, and the text its author gets to read.
+// Each archive in testdata/errors contains a type of several files with a mistake, and the error text for its author.
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()
 	expected(t, "testdata/errors/*.txtar", func(t *testing.T, archive *txtar.Archive) {
@@ -118,11 +118,11 @@ func TestErrorTexts(t *testing.T) {
 	})
 }
 
-// excerpt matches the lines of an error that show the place in a module.
+// excerpt matches the lines of an error with the excerpt from a module.
 var excerpt = regexp.MustCompile(`(?m)^ +[0-9]* \| .*\n`)
 
-// Each file of the archives in testdata/errors/one is a module with a mistake and, below "=>", the text without the
-// lines of the module that it shows. A module without any launch gets one.
+// Each file of the archives in testdata/errors/one contains a module with a mistake and, below "=>", the error text
+// without the excerpt. The test adds a launch function to a module without functions.
 func TestErrorTextsOfOneModule(t *testing.T) {
 	t.Parallel()
 	expected(t, "testdata/errors/one/*.txtar", func(t *testing.T, archive *txtar.Archive) {

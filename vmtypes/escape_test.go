@@ -13,15 +13,15 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// What a user may write into a configuration, which must stay one value.
+// Texts in a configuration that must each remain one value.
 var trickyValues = []string{
 	"",
 	"a,b", "a,,b", ",", ",,", ",id=evil", "a=b", "=", "a,b=c,", "it's \"quoted\"", "%s%n", "\\", "\\,", " blanks ",
 	"tab\tline\nend", "ä€𐍈", "{}", "help", "on",
 }
 
-// The real QEMU reads what the plan means. Its options have two parsers:
-// QemuOpts (-device, -name) and keyval (-object).
+// The real QEMU reads each value as the plan contains it. QEMU has two parsers for options: QemuOpts (-device, -name)
+// and keyval (-object).
 func TestQEMUReadsValuesAsTheyAreMeant(t *testing.T) {
 	t.Parallel()
 	property := func(key, value string) plan.Property { return plan.Property{Key: key, Value: value} }
@@ -74,7 +74,7 @@ func TestQEMUReadsValuesAsTheyAreMeant(t *testing.T) {
 	}
 }
 
-// returned reads a QMP conversation, in which nothing must be refused.
+// returned reads the answers of a QMP conversation without errors.
 func returned(t *testing.T, out []byte) (answers []json.RawMessage) {
 	t.Helper()
 	for line := range bytes.Lines(out) {

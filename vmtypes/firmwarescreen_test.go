@@ -18,8 +18,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// windowsSpec is a machine for Windows with little memory, and a console in a
-// file.
+// windowsSpec returns a machine for Windows with little memory and a console in a file.
 func windowsSpec(log string) vmspec.Spec {
 	return vmspec.Spec{
 		Name: "windows", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG,
@@ -28,8 +27,8 @@ func windowsSpec(log string) vmspec.Spec {
 	}
 }
 
-// As far as one comes without a Windows: the firmware finds nothing to start,
-// says so, and its screen has a picture, with either video card.
+// Without Windows, the firmware reports that it finds no system to start, and its screen shows a picture with both
+// video cards.
 func TestWindowsReachesItsFirmwareScreen(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -55,7 +54,7 @@ func TestWindowsReachesItsFirmwareScreen(t *testing.T) {
 	}
 }
 
-// distinctColours counts the colours of a picture (ppm(5), as QEMU writes it).
+// distinctColours counts the colors in a picture (ppm(5), as QEMU writes it).
 func distinctColours(t *testing.T, file string) int {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -70,8 +69,8 @@ func distinctColours(t *testing.T, file string) int {
 	return len(seen)
 }
 
-// The firmware has secure boot switched on, and has measured what it started
-// into the TPM: a Linux in the place of Windows tells.
+// The firmware has enabled secure boot, and has measured the started system into the TPM. The test starts Linux instead
+// of Windows to check this.
 func TestWindowsFirmwareHasSecureBootAndTPM(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -93,7 +92,7 @@ func TestWindowsFirmwareHasSecureBootAndTPM(t *testing.T) {
 	q.refusal()
 }
 
-// QEMU knows every enlightenment; only with KVM they can be used.
+// QEMU supports every enlightenment of the type. They can only be used with KVM.
 func TestQEMUKnowsEnlightenments(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
@@ -115,7 +114,7 @@ func TestQEMUKnowsEnlightenments(t *testing.T) {
 	}
 }
 
-// cpuWords returns what -cpu is made of.
+// cpuWords returns the model and the features of -cpu.
 func cpuWords(p *plan.Plan) []string {
 	for _, o := range p.QEMU.Args {
 		if o.Flag == "-cpu" {

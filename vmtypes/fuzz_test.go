@@ -11,9 +11,8 @@ import (
 	"vmop/vmtypes"
 )
 
-// FuzzLoadArchive loads anything as a pinned type: it is a type or it is
-// refused, nothing but the archive is read, and a type that was made of an
-// archive makes one from which the same type is made.
+// FuzzLoadArchive loads arbitrary data as a pinned type. The data is a valid type or is rejected, without reading any
+// files. An archive of the loaded type results in the same type.
 func FuzzLoadArchive(f *testing.F) {
 	f.Add(txtar.Format(&txtar.Archive{Comment: []byte("VM type tiny.star\n"), Files: tinyFiles()}))
 	library, err := vmtypes.Open("")
@@ -65,8 +64,8 @@ func FuzzLoadArchive(f *testing.F) {
 	})
 }
 
-// doubles leaves out what only tries the memory, which Starlark doesn't bound:
-// operators by which a value can grow without a step for each element.
+// doubles reports whether a module contains many operators with which a value can grow without a step for each element.
+// Such a module only tests the memory, which Starlark doesn't limit.
 func doubles(data []byte) bool {
 	return strings.Count(string(data), "**")+strings.Count(string(data), "<<")+strings.Count(string(data), "*") > 8
 }

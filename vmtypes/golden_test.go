@@ -15,7 +15,7 @@ import (
 
 const (
 	goldens  = "testdata/golden"
-	examples = "../examples/vmtypes" // types with machines of their own
+	examples = "../examples/vmtypes" // types with their own samples
 )
 
 // machines returns the paths of all goldens.
@@ -30,7 +30,7 @@ func machines(t *testing.T) []string {
 	return all
 }
 
-// The plan of each machine in testdata/golden is as it was.
+// The plan of each machine in testdata/golden is unchanged.
 func TestGoldens(t *testing.T) {
 	t.Parallel()
 	library, err := vmtypes.Open("")
@@ -38,13 +38,13 @@ func TestGoldens(t *testing.T) {
 	vmtypestest.RunGoldens(t, library, goldens, *update)
 }
 
-// The tests of the stock types, which say why things are as they are.
+// The tests of the stock types pass.
 func TestStockTypes(t *testing.T) {
 	t.Parallel()
 	vmtypestest.Run(t, "testdata/tests")
 }
 
-// What people read as examples is formatted as buildifier does it.
+// Starlark files that serve as examples are formatted like buildifier's output.
 func TestStarlarkIsFormatted(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"*.star", "lib/*.star", "testdata/tests/*.star"} {
@@ -61,7 +61,7 @@ func TestStarlarkIsFormatted(t *testing.T) {
 	}
 }
 
-// Every function of the library says what it is for.
+// Every function of the library has a docstring.
 func TestStarlarkFunctionsHaveDocstrings(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("lib/*.star")

@@ -11,8 +11,7 @@ import (
 	"vmop/vmspec"
 )
 
-// A Linux for arm64 is started by UEFI on an emulated machine,
-// finds all of it, and hears the power button.
+// A Linux for arm64 starts with UEFI on an emulated machine, finds all devices, and reacts to the power button.
 func TestGuestOnARM64(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -14,13 +14,13 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// QEMU takes every property of devices that the host does not have; only the
-// devices it misses. What it says leads to the line that made the option.
+// QEMU accepts every property of devices that the host lacks, and only reports the missing devices. The error leads to
+// the line that created the option.
 func TestQEMUMissesPassedThroughDevices(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t).imagined("passthrough-graphics-card")
 	for i, o := range p.QEMU.Args {
-		if at, given := o.Get("host"); given { // the devices of this computer are left alone
+		if at, given := o.Get("host"); given { // do not use devices of this computer
 			setProperty(&p.QEMU.Args[i], "host", strings.Replace(at, "0000:", "fffe:", 1))
 		}
 	}
@@ -29,14 +29,13 @@ func TestQEMUMissesPassedThroughDevices(t *testing.T) {
 	requireBlame(t, p, said, "host0", "@vmtypes//lib/passthrough.star")
 }
 
-// Where the kernel has vsock, the machine can be started; elsewhere, that it has
-// none is all that is wrong.
+// If the kernel supports vsock, the machine can be started. Otherwise, the only error is the missing device.
 func TestVsock(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t).imagined("vsock-without-network")
 	for i, o := range p.QEMU.Args {
 		if o.ID() == "vsock0" {
-			setProperty(&p.QEMU.Args[i], "guest-cid", strconv.Itoa(1<<24+os.Getpid())) // of this process only
+			setProperty(&p.QEMU.Args[i], "guest-cid", strconv.Itoa(1<<24+os.Getpid())) // unique for this process
 		}
 	}
 	q := start(t, p)
@@ -59,8 +58,7 @@ func requireBlame(t *testing.T, p *plan.Plan, said, id, module string) {
 	require.Equal(t, module, blamed.Origin[0].File)
 }
 
-// imagined returns the plan of a sample of the examples for the host that the
-// sample describes, with the firmware of this computer.
+// imagined returns the plan of an example's sample for the host in the sample, with the firmware of this computer.
 func (s sandbox) imagined(name string) *plan.Plan {
 	s.t.Helper()
 	g, err := sample.Read(filepath.Join(examples, name+sample.Suffix))

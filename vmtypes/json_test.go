@@ -13,8 +13,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// The plan of every golden is the same after it was written and read as JSON:
-// where each option was made is kept, too.
+// Writing the plan of each golden as JSON and reading it again results in the same plan, including the origins.
 func TestPlanAsJSONIsComplete(t *testing.T) {
 	t.Parallel()
 	library, err := vmtypes.Open(examples)
@@ -58,7 +57,7 @@ func TestPlacesAsText(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte(`[{"gravity": {}}]`), &rules), `rule "gravity"`)
 }
 
-// A plan that is too large, or whose messages are, is refused in a few words.
+// A plan that is too large, or has too long errors, is rejected with a short message.
 func TestFaultsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := plan.Plan{QEMU: plan.Process{

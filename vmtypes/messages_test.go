@@ -15,17 +15,17 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Messages that no type alone can bring about, and other tests do.
+// Messages that a type alone cannot cause. Other tests cover them.
 var elsewhere = []string{
 	"module %s must end with a newline", "a module contains a line of the form", "the first line is %q",
 	"the archive has no module", "the second line is %q",
-	"kept by a newer vmrunner", "not an archive of a VM type", // of archives
+	"kept by a newer vmrunner", "not an archive of a VM type", // for archives
 	"there is no folder of custom types", "there are more than %d files",
-	"there is no such file in", // of folders
+	"there is no such file in", // for folders
 	"unhashable",               // for the interpreter
 }
 
-// Every message of the engine is in a golden, where a reviewer has read it.
+// Every message of the engine appears in a golden, so that a reviewer has read it.
 func TestEveryMessageIsInAGolden(t *testing.T) {
 	t.Parallel()
 	goldens := errorTexts(t)
@@ -48,7 +48,7 @@ func TestEveryMessageIsInAGolden(t *testing.T) {
 	require.Greater(t, count, 30)
 }
 
-// errorTexts returns what the goldens expect, as one text.
+// errorTexts returns the expected texts of all goldens, joined.
 func errorTexts(t *testing.T) string {
 	t.Helper()
 	archives, err := filepath.Glob("testdata/errors/*.txtar")
@@ -70,7 +70,7 @@ func errorTexts(t *testing.T) string {
 	return all.String()
 }
 
-// messages returns the texts that errors are made of in a file.
+// messages returns the format strings of the errors in a file.
 func messages(t *testing.T, file string) []string {
 	t.Helper()
 	source, err := os.ReadFile(file)
@@ -97,17 +97,17 @@ func messages(t *testing.T, file string) []string {
 	return list
 }
 
-// known reports whether a message is tested elsewhere, or is a word around another.
+// known reports whether another test covers a message, or whether the message only wraps another message.
 func known(format string) bool {
 	for _, text := range elsewhere {
 		if strings.Contains(format, text) {
 			return true
 		}
 	}
-	return strings.HasSuffix(format, ": %w") // what is in it is a message of its own
+	return strings.HasSuffix(format, ": %w") // the wrapped error is a separate message
 }
 
-// pattern matches what a format can become.
+// pattern returns an expression that matches all texts of a format.
 func pattern(format string) *regexp.Regexp {
 	verbs := regexp.MustCompile(`%(\\.\d+)?[a-z]`)
 	return regexp.MustCompile(verbs.ReplaceAllString(regexp.QuoteMeta(format), `.*`))

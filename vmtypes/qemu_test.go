@@ -24,8 +24,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// The real QEMU accepts the plan of every golden, and what its rules name can
-// be changed.
+// The real QEMU accepts the plan of every golden, and supports the changes in its rules.
 func TestQEMUAcceptsGoldens(t *testing.T) {
 	t.Parallel()
 	paths := machines(t)
@@ -33,7 +32,7 @@ func TestQEMUAcceptsGoldens(t *testing.T) {
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
 		if vmType, _, _ := strings.Cut(name, "-"); slices.Contains([]string{"shares", "vsock", "passthrough"}, vmType) {
-			continue // these need folders and devices of the host, and have tests of their own
+			continue // these need folders and devices of the host; other tests cover them
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +57,7 @@ func usesKVM(p *plan.Plan) bool {
 	return slices.ContainsFunc(p.QEMU.Args, func(o plan.Option) bool { return o.Flag == "-accel" && o.Value == "kvm" })
 }
 
-// canUseKVM asks QEMU: a nested /dev/kvm may open and refuse a CPU's registers.
+// canUseKVM asks QEMU, because a nested /dev/kvm may open but reject a CPU's registers.
 func canUseKVM(t *testing.T) bool {
 	probe := exec.CommandContext(t.Context(), program(t, "qemu-system-x86_64", "qemu-system-x86"),
 		"-accel", "kvm", "-cpu", "host", "-nodefaults", "-display", "none", "-S", "-qmp", "stdio")
@@ -66,17 +65,16 @@ func canUseKVM(t *testing.T) bool {
 	return probe.Run() == nil
 }
 
-// qemu is a QEMU that was started from a plan and runs paused.
+// qemu is a paused QEMU that was started from a plan.
 type qemu struct {
 	t       *testing.T
 	session *qmp.Session
-	stderr  *bytes.Buffer // to be read when ended is closed
+	stderr  *bytes.Buffer // may be read after ended is closed
 	ended   chan struct{}
 }
 
-// start carries a plan out, as the runner does: listeners, taps, helpers, QEMU
-// with a monitor. All is in a network namespace of its own, where every port
-// is free and every interface is new.
+// start carries out a plan like the runner: listeners, taps, helpers, and QEMU with a monitor. Everything is in a
+// separate network namespace, where all ports and names of interfaces are available.
 func start(t *testing.T, p *plan.Plan) *qemu {
 	t.Helper()
 	open := map[string]*os.File{}
@@ -111,7 +109,7 @@ func start(t *testing.T, p *plan.Plan) *qemu {
 	return q
 }
 
-// startInNamespace never gives its thread back: it ends with the goroutine.
+// startInNamespace keeps its thread locked, so that the thread ends with the goroutine.
 func (q *qemu) startInNamespace(p *plan.Plan, open map[string]*os.File, monitor *os.File) error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -148,7 +146,7 @@ func (q *qemu) startInNamespace(p *plan.Plan, open map[string]*os.File, monitor 
 	return nil
 }
 
-// run starts a process of the plan; at the end of the test it is killed.
+// run starts a process of the plan. The end of the test kills the process.
 func (q *qemu) run(p plan.Process, open map[string]*os.File, more *os.File) (wait func(), err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(q.t.Context()))
 	cmd := exec.CommandContext(ctx, p.Executable, p.Argv()...)
@@ -166,7 +164,7 @@ func (q *qemu) run(p plan.Process, open map[string]*os.File, more *os.File) (wai
 		return nil, err
 	}
 	done := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(done) }() // how it ends is seen by what it says
+	go func() { _ = cmd.Wait(); close(done) }() // the output of the process shows the reason
 	q.t.Cleanup(func() { cancel(); <-done })
 	return func() { <-done }, nil
 }
@@ -212,7 +210,7 @@ func openTap(name string) (*os.File, error) {
 	return os.NewFile(uintptr(tun), name), nil
 }
 
-// ask runs a QMP command, which must succeed, and decodes what it returns.
+// ask runs a QMP command, which must succeed, and decodes the result.
 func (q *qemu) ask(command string, arguments, result any) {
 	q.t.Helper()
 	ctx, cancel := wait.Context(q.t.Context())
@@ -228,8 +226,7 @@ func (q *qemu) ask(command string, arguments, result any) {
 	}
 }
 
-// quits ends QEMU, which must have had nothing to say but that this computer
-// is not as large as the machine.
+// quits ends QEMU. QEMU may only have warned that this computer is smaller than the machine.
 func (q *qemu) quits() {
 	q.t.Helper()
 	q.ask("quit", nil, nil)
@@ -245,15 +242,14 @@ func (q *qemu) quits() {
 	}
 }
 
-// refusal waits for QEMU to end and returns what it said.
+// refusal waits for QEMU to end and returns its output.
 func (q *qemu) refusal() string {
 	q.t.Helper()
 	wait.Receive(q.t, q.ended, "QEMU keeps running")
 	return q.stderr.String()
 }
 
-// accepts checks that the machine waits for its start with all that was
-// planned.
+// accepts checks that the machine is ready to start with everything in the plan.
 func (q *qemu) accepts(p *plan.Plan) {
 	q.t.Helper()
 	var status struct{ Status string }
@@ -283,7 +279,7 @@ func (q *qemu) accepts(p *plan.Plan) {
 	}
 }
 
-// number reads "0x1c"; nothing is 0.
+// number parses "0x1c"; an empty text is 0.
 func number(hex string) int {
 	n, err := strconv.ParseInt(strings.TrimPrefix(hex, "0x"), 16, 32)
 	if err != nil {
@@ -292,7 +288,7 @@ func number(hex string) int {
 	return int(n)
 }
 
-// followsRules does once what each rule allows.
+// followsRules makes one change for each rule.
 func (q *qemu) followsRules(p *plan.Plan) {
 	q.t.Helper()
 	for _, rule := range p.Rules {
@@ -348,7 +344,7 @@ func (q *qemu) plugCPU(r plan.CPUs) {
 	q.t.Fatal("no CPU can be plugged in")
 }
 
-// growDisk makes a disk, which is an image of this test, larger by a megabyte.
+// growDisk grows a disk, which is an image of this test, by 1 MiB.
 func (q *qemu) growDisk(r plan.Disk) {
 	q.t.Helper()
 	node, size := q.disk(r.Device)
@@ -357,7 +353,7 @@ func (q *qemu) growDisk(r plan.Disk) {
 	require.Equal(q.t, size+vmspec.MiB, grown, "size of %s", r.Device)
 }
 
-// disk returns the node that is behind a device, and its size.
+// disk returns the node of a device, and its size.
 func (q *qemu) disk(device string) (node string, size vmspec.Bytes) {
 	q.t.Helper()
 	var blocks []struct {
@@ -379,8 +375,8 @@ func (q *qemu) disk(device string) (node string, size vmspec.Bytes) {
 	return "", 0
 }
 
-// plugDisk uses one of the ports that are reserved for it, or the bus of a
-// machine that needs none, if there is either.
+// plugDisk attaches a disk to a port that is reserved for disks, or to the bus of a machine that needs no such port.
+// Without either, it does nothing.
 func (q *qemu) plugDisk(p *plan.Plan) {
 	q.t.Helper()
 	var bus string

@@ -15,7 +15,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// sandbox is a folder in which the files of an imagined machine are real.
+// sandbox is a folder with real files for an imagined machine.
 type sandbox struct {
 	t   *testing.T
 	dir string
@@ -23,7 +23,7 @@ type sandbox struct {
 
 func newSandbox(t *testing.T) sandbox {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "vm") // short, for the paths of sockets
+	dir, err := os.MkdirTemp("", "vm") // short, because paths of sockets are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	for _, name := range []string{"data", "data/" + plan.TPMFolder, "run", "images"} {
@@ -36,7 +36,7 @@ func (s sandbox) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
-// plan returns the plan of a golden with real files, and without KVM.
+// plan returns the plan of a golden with real files and without KVM.
 func (s sandbox) plan(g *sample.Sample) *plan.Plan {
 	s.t.Helper()
 	facts := g.Host
@@ -58,7 +58,7 @@ func (s sandbox) plan(g *sample.Sample) *plan.Plan {
 	}
 	spec := s.spec(g.VM)
 	if spec.Accelerator == vmspec.AcceleratorKVM {
-		host.KVM = true // there is no other way to say it
+		host.KVM = true // the only way to enable it
 	}
 	library, err := vmtypes.Open(examples)
 	require.NoError(s.t, err)
@@ -73,7 +73,7 @@ func (s sandbox) plan(g *sample.Sample) *plan.Plan {
 	return p
 }
 
-// spec makes the images that a vm section names, and names them where they are.
+// spec creates the images in a vm section, and returns the section with their paths.
 func (s sandbox) spec(spec vmspec.Spec) vmspec.Spec {
 	spec = spec.WithDefaults() // a copy
 	for i := range spec.Drives {
@@ -100,7 +100,7 @@ func (s sandbox) spec(spec vmspec.Spec) vmspec.Spec {
 	return spec
 }
 
-// image makes an empty image of 1 MiB.
+// image creates an empty image of 1 MiB.
 func (s sandbox) image(name, format string) string {
 	s.t.Helper()
 	path := s.path("images", name)
@@ -112,8 +112,8 @@ func (s sandbox) image(name, format string) string {
 	return path
 }
 
-// kernel makes a file that QEMU takes for a Linux kernel: the boot sector of a
-// bzImage (Linux, Documentation/arch/x86/boot.rst) and nothing behind.
+// kernel creates a file that QEMU accepts as a Linux kernel: the boot sector of a bzImage (Linux,
+// Documentation/arch/x86/boot.rst) without a kernel.
 func (s sandbox) kernel() string {
 	s.t.Helper()
 	image := make([]byte, 64<<10)
@@ -127,8 +127,8 @@ func (s sandbox) kernel() string {
 	return path
 }
 
-// firmware puts this machine's OVMF in the place of the imagined one of the
-// same kind, and makes the copy of the variables, as the runner does.
+// firmware replaces the imagined firmware with this computer's OVMF of the same kind, and copies the variables like the
+// runner.
 func (s sandbox) firmware(p *plan.Plan) {
 	s.t.Helper()
 	for _, file := range p.Files {
@@ -142,7 +142,7 @@ func (s sandbox) firmware(p *plan.Plan) {
 	}
 }
 
-// flash returns copies of a pair of the given kind.
+// flash returns copies of the firmware and the variables of a kind.
 func (s sandbox) flash(kind string, arm bool) (code, variables string) {
 	s.t.Helper()
 	code, variables = s.path("images", "code"), s.path("images", "vars")
@@ -159,7 +159,7 @@ func (s sandbox) flash(kind string, arm bool) (code, variables string) {
 	pair, known := names[raw]
 	require.True(s.t, known, "firmware of kind %s", kind)
 	if _, err := os.Stat(dir + pair[0]); err != nil {
-		pair = names[strings.TrimSuffix(raw, "2m")+"4m"] // Debian 13 has nothing else
+		pair = names[strings.TrimSuffix(raw, "2m")+"4m"] // Debian 13 only contains these
 	}
 	for i, to := range []string{code, variables} {
 		format := "raw"
@@ -173,8 +173,7 @@ func (s sandbox) flash(kind string, arm bool) (code, variables string) {
 	return code, variables
 }
 
-// blockDevices lets files stand for block devices, which a test cannot make
-// everywhere.
+// blockDevices replaces block devices with files, because a test cannot create block devices everywhere.
 func (s sandbox) blockDevices(p *plan.Plan) {
 	for i, o := range p.QEMU.Args {
 		if driver, _ := o.Get("driver"); driver == "host_device" {

@@ -8,7 +8,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// An archive that another runner has sent is marked once, is the same type, and is known again without the mark.
+// An archive from another runner is marked once, contains the same type, and equals the original without the mark.
 func TestAReceivedArchiveIsMarked(t *testing.T) {
 	t.Parallel()
 	library, err := vmtypes.Open("")
@@ -28,7 +28,7 @@ func TestAReceivedArchiveIsMarked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "standard", again.Name())
 
-	// The mark counts whatever else the comment has, and in no module.
+	// Only the mark in the comment counts, independent of the rest of the comment.
 	for _, text := range []string{"VM type x.star\n", "VM type x.star", "VM type x.star\nAPI version 1\n\n\n", ""} {
 		require.True(t, vmtypes.IsReceived(vmtypes.MarkReceived([]byte(text))), "%q", text)
 	}

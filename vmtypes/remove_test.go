@@ -10,8 +10,8 @@ import (
 	"vmop/vmtypes"
 )
 
-// What a stock type has beside options is taken away by the words of its line in the plan,
-// and the part that it is taken from stays as it is.
+// Selectors with the first words of a line in the plan remove things other than options, and the original part stays
+// unchanged.
 func TestAnythingIsTakenOutOfAPart(t *testing.T) {
 	t.Parallel()
 	library := vmtypes.Source{Modules: map[string]string{"less.star": `
@@ -62,8 +62,7 @@ def launch(vm, host):
 	require.Regexp(t, "(?m)^    env TWO=2\n(.*\n)*    access write /b", p.Text())
 }
 
-// A machine of the library has cards with several queues, where there is a tap behind them,
-// in the places of the stock type's.
+// With the library's networks, cards with a tap have several queues, and keep the addresses of the stock type's cards.
 func TestCardsWithSeveralQueues(t *testing.T) {
 	t.Parallel()
 	library := vmtypes.Source{Modules: map[string]string{"fast.star": `

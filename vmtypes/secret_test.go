@@ -10,7 +10,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// No form of a plan has the password in an address: QEMU reads it from a file.
+// No form of a plan contains the password of an address; QEMU reads it from a file.
 func TestPasswordsAreInNoPlan(t *testing.T) {
 	t.Parallel()
 	spec, host := windowsVM(vmtypes.Files{}, "")
@@ -35,8 +35,7 @@ func TestPasswordsAreInNoPlan(t *testing.T) {
 	require.Empty(t, p.Check())
 }
 
-// A password in an address that a type has written itself is not taken out of it, for
-// nothing else has it: the type is refused.
+// A type with its own password in an address is rejected, because no secret file contains this password.
 func TestPasswordsOfATypeAreRefused(t *testing.T) {
 	t.Parallel()
 	spec, host := windowsVM(vmtypes.Files{}, "")

@@ -47,7 +47,7 @@ func TestSessionCompletes(t *testing.T) {
 	require.Contains(t, s.Complete(""), "vm")
 }
 
-// What is printed is bounded, and an input that fails says where.
+// The printed text is limited, and a failed input reports its place.
 func TestSessionIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)

@@ -14,8 +14,8 @@ import (
 
 const goodModule = "def launch(vm, host):\n    return part(executable = \"/bin/true\")\n"
 
-// hostileFolder has files that must not be read to their end, and one type
-// that loads the file called name.
+// hostileFolder returns a folder with files that must not be read completely, and a type that loads the file called
+// name.
 func hostileFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func hostileFolder(t *testing.T) string {
 	return dir
 }
 
-// hostileFiles are files, and the error that a module which loads them gets.
+// hostileFiles maps files to the errors of modules that load them.
 func hostileFiles() map[string]string {
 	return map[string]string{
 		"large.star":  "large.star: the file has 262145 bytes (the most is 256 KiB)",
@@ -51,8 +51,8 @@ func hostileFiles() map[string]string {
 	}
 }
 
-// What can't be a module hurts only those who load it, whether the folder is
-// read beforehand or file by file.
+// Files that cannot be modules only affect the modules that load them, whether the folder is read in advance or file by
+// file.
 func TestSourceOfAHostileFolder(t *testing.T) {
 	t.Parallel()
 	dir := hostileFolder(t)
@@ -74,7 +74,7 @@ func TestSourceOfAHostileFolder(t *testing.T) {
 	}
 }
 
-// A file may have a stock type's name; it is loaded when it is meant.
+// A file may have the name of a stock type; LoadFile loads the file.
 func TestLoadFile(t *testing.T) {
 	t.Parallel()
 	source := vmtypes.Source{Modules: map[string]string{"standard.star": goodModule}}
@@ -104,7 +104,7 @@ func TestSourceIsBounded(t *testing.T) {
 	require.ErrorContains(t, err, "there are more than 1000 files, or 16 MiB")
 }
 
-// A type whose file can't be read is there, and says why it can't be had.
+// A type with an unreadable file exists, and loading it reports the reason.
 func TestTypeOfARefusedFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,12 +14,11 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// stated is what the stock types say of a machine for the runner. Types that VMs
-// have kept from earlier versions don't.
+// stated matches the statements of the stock types. Pinned types of earlier versions have no statements.
 var stated = regexp.MustCompile(`(?m)^ *(ports = \{.*\}|drives = \{.*\}|role = "tpm"),\n`)
 
-// What stock types say is what their options show, so a VM whose type is kept from
-// before types could say it is served as well.
+// The statements of the stock types match their options. Pinned types without statements therefore result in the same
+// plans.
 func TestTypesOfEarlierVersionsLoseNothing(t *testing.T) {
 	t.Parallel()
 	library, err := vmtypes.Open("")
@@ -71,8 +70,7 @@ func lines(p *plan.Plan, word string) string {
 	return strings.Join(found, "\n")
 }
 
-// A drive is found by its device, by each of its nodes, and by its file, however
-// the options are spelled.
+// A drive is found by its device, by each of its nodes, and by its file, in any notation of the options.
 func TestDrivesOfAPlan(t *testing.T) {
 	t.Parallel()
 	p, err := launched(t, `
@@ -107,15 +105,14 @@ vm.drives[5] device=disk9
 - nodes=flash file=/fw.fd`), lines(p, "drive"), "the medium of a CD drive may be another")
 }
 
-// The TPM is the helper that has, or makes, the socket which QEMU's TPM device
-// talks to.
+// The TPM is the helper that receives or creates the socket of QEMU's TPM device.
 func TestTheHelperThatIsTheTPM(t *testing.T) {
 	t.Parallel()
 	device := `option("-chardev", "socket", {"id": "c", "path": "/run/tpm"}), option("-tpmdev", "emulator", {"id": "tpm0", "chardev": "c"}),`
 	for _, row := range []struct{ socket, options, helper, want string }{
 		{"/run/tpm", device, "", "swtpm"},
 		{"/run/other", device, "", ""},
-		{"/run/other", device, `, ready = "/run/tpm"`, "swtpm"}, // it makes the socket
+		{"/run/other", device, `, ready = "/run/tpm"`, "swtpm"}, // it creates the socket
 		{"/run/tpm", `option("-chardev", "socket,id=c,path=/run/tpm"), option("-tpmdev", "emulator,id=tpm0,chardev=c"),`, "", "swtpm"},
 		{"/run/tpm", "", "", ""},
 		{"/run/other", "", `, role = "tpm"`, "swtpm"},
@@ -130,7 +127,7 @@ func TestTheHelperThatIsTheTPM(t *testing.T) {
 	}
 }
 
-// A port is found by the socket that is its other end, whatever it is called.
+// A port is found by the socket at its other end, independent of its name.
 func TestThePortOfASocket(t *testing.T) {
 	t.Parallel()
 	p, err := launched(t, `

@@ -28,8 +28,8 @@ type attempt struct {
 	dir    folder
 	plan   *plan.Plan
 	args   []plan.Option
-	reason string // why something was lost
-	// withoutKVM says that the plan wants KVM, and there is none.
+	reason string // why a device was lost
+	// withoutKVM means that the plan uses KVM, and KVM is unavailable.
 	withoutKVM bool
 	open       map[string]*os.File
 	running    []*child
@@ -39,21 +39,21 @@ type attempt struct {
 type child struct {
 	name   string
 	cmd    *exec.Cmd
-	stderr bytes.Buffer // to be read when ended is closed
+	stderr bytes.Buffer // may be read after ended is closed
 	ended  chan struct{}
 }
 
-// runningProcess is QEMU as it is started.
+// runningProcess returns QEMU's process with the replaced options.
 func (a *attempt) runningProcess() plan.Process {
 	q := a.plan.QEMU
 	q.Args = a.args
 	return q
 }
 
-// startAndInspect starts everything, looks at the machine, and ends it. It returns the index
-// of an option whose device is not there, or -1.
+// startAndInspect starts everything, inspects the machine, and ends it. It returns the index of an option with a
+// missing device of the host, or -1.
 func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result) int {
-	// The kernel ends the processes when this thread ends, in whatever way.
+	// The kernel ends the processes when this thread ends for any reason.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	a.open = map[string]*os.File{}
@@ -72,7 +72,7 @@ func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result
 	qemu, err := a.startQEMU(ctx, program, far)
 	far.Close()
 	for _, listener := range a.open {
-		listener.Close() // or QEMU waited for a helper that has ended
+		listener.Close() // otherwise QEMU would wait for a helper that has ended
 	}
 	if err != nil {
 		*r = r.untestable(err)
@@ -106,15 +106,15 @@ func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result
 	return -1
 }
 
-// watchExit returns a channel that is closed when QEMU has ended. After a failed query it is killed.
+// watchExit returns a channel that is closed when QEMU has ended. It kills QEMU after a failed query.
 func (c *child) watchExit(err error) <-chan struct{} {
 	if err != nil && !errors.Is(err, qmp.ErrClosed) {
-		_ = c.cmd.Process.Kill() // it may have ended
+		_ = c.cmd.Process.Kill() // it may already have ended
 	}
 	return c.ended
 }
 
-// lostDeviceOption returns the option of a device of the host that can't be opened.
+// lostDeviceOption returns the index of the option with a device of the host that cannot be opened, or -1.
 func (a *attempt) lostDeviceOption(said string) int {
 	option := a.runningProcess().Blame(said)
 	if option == nil || option.Flag != "-device" {
@@ -131,18 +131,19 @@ func (a *attempt) lostDeviceOption(said string) int {
 	return slices.IndexFunc(a.args, func(o plan.Option) bool { return optionText(o) == optionText(*option) })
 }
 
-// cannotOpen are texts in QEMU's message about a device that can't be opened.
+// cannotOpen contains texts from QEMU's errors about a device that cannot be opened.
 var cannotOpen = []string{
 	"no such file", "to open", "permission denied", "no such host device", "no iommu group",
 	"inappropriate ioctl",
 }
 
-// lacksOfKVM are texts in QEMU's message about what a host's KVM can't do, as in a virtual machine.
+// lacksOfKVM contains texts from QEMU's errors about features that the host's KVM lacks, for example in a virtual
+// machine.
 var lacksOfKVM = []string{
 	"System Management Mode not supported by this hypervisor", "kernel doesn't allow setting HyperV",
 }
 
-// missingHostPart returns what this computer lacks, if that is the only reason that QEMU reports.
+// missingHostPart returns what this computer lacks, if QEMU reports no other reason.
 func (a *attempt) missingHostPart(said string) string {
 	if lower := strings.ToLower(said); a.withoutKVM &&
 		(strings.Contains(lower, "kvm") || strings.Contains(lower, "kernel irqchip")) {
@@ -163,7 +164,7 @@ func (a *attempt) missingHostPart(said string) string {
 	return ""
 }
 
-// planWarnings are the lines of QEMU's output that are about the plan.
+// planWarnings returns the lines of QEMU's output that concern the plan.
 func planWarnings(said string) []string {
 	var list []string
 	for line := range strings.Lines(said) {
@@ -175,11 +176,11 @@ func planWarnings(said string) []string {
 	return list
 }
 
-// startHelpers makes the sockets and starts the helpers.
+// startHelpers creates the sockets and starts the helpers.
 func (a *attempt) startHelpers(ctx context.Context) error {
 	for _, l := range a.plan.Listeners {
 		path := a.dir.substitutePath(l.Path)
-		_ = os.Remove(path) // of an earlier attempt
+		_ = os.Remove(path) // from an earlier attempt
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
 			return fmt.Errorf("make the socket %s: %w", l.Path, err)
@@ -193,7 +194,7 @@ func (a *attempt) startHelpers(ctx context.Context) error {
 	}
 	for _, h := range a.plan.Helpers {
 		if h.Role == plan.RoleNetwork {
-			continue // a hub is in the place of the network
+			continue // a hub replaces the network
 		}
 		if err := a.startHelper(ctx, h); err != nil {
 			return err
@@ -245,8 +246,8 @@ func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 // readyInterval is the polling interval for helpers to become ready.
 const readyInterval = 5 * time.Millisecond
 
-// helperPath returns a word of a helper's command with the path in it replaced if nothing is
-// there: by that of an empty folder, or of what another process makes.
+// helperPath replaces the path in a word of a helper's command if the path does not exist. The replacement is the place
+// of a file in the folder, otherwise an empty folder.
 func (a *attempt) helperPath(word string) string {
 	lead, path, found := strings.Cut(word, "=/")
 	if path = "/" + path; !found {
@@ -275,7 +276,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// startQEMU starts QEMU as the runner does, with its monitor at a socket.
+// startQEMU starts QEMU in the same way as the runner, with its monitor on a socket.
 func (a *attempt) startQEMU(ctx context.Context, program string, monitor *os.File) (*child, error) {
 	q := a.runningProcess()
 	fd := strconv.Itoa(3 + len(q.Descriptors()))
@@ -308,15 +309,15 @@ func (a *attempt) startProcess(ctx context.Context, p plan.Process, program stri
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	go func() { _ = c.cmd.Wait(); close(c.ended) }() // how it ends is seen by what it says
+	go func() { _ = c.cmd.Wait(); close(c.ended) }() // the output of the process shows the reason
 	a.running = append(a.running, c)
 	return c, nil
 }
 
-// bounded keeps the first mostSaid bytes of the output of a process.
+// bounded keeps the first mostSaid bytes of a process's output.
 type bounded struct{ buffer *bytes.Buffer }
 
-// mostSaid bounds the kept output, in bytes.
+// mostSaid is the maximum size of the kept output, in bytes.
 const mostSaid = 16 << 10
 
 // Write implements io.Writer.
@@ -327,11 +328,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// helpersSaid is the output of the helpers.
+// helpersSaid ends the helpers and returns their output.
 func (a *attempt) helpersSaid() string {
 	var text strings.Builder
 	for _, c := range a.running[:len(a.running)-1] {
-		_ = c.cmd.Process.Kill() // it may have ended
+		_ = c.cmd.Process.Kill() // it may already have ended
 		<-c.ended
 		if said := strings.TrimSpace(c.stderr.String()); said != "" {
 			text.WriteString("\n" + c.name + ": " + said)
@@ -343,7 +344,7 @@ func (a *attempt) helpersSaid() string {
 // stopProcesses stops QEMU and the helpers.
 func (a *attempt) stopProcesses() {
 	for _, c := range slices.Backward(a.running) {
-		_ = c.cmd.Process.Kill() // it may have ended
+		_ = c.cmd.Process.Kill() // it may already have ended
 		<-c.ended
 	}
 	for _, f := range a.open {

@@ -18,14 +18,13 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Launch returns the plan of a VM type for a VM on a host, as vmtypes.Type.Launch
-// does.
+// Launch returns the plan of a VM type for a VM on a host, like vmtypes.Type.Launch.
 type Launch func(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
 
 // A Checker tests plans. It is safe for concurrent use.
 type Checker struct {
-	// QEMU is the absolute path of a program of QEMU, or of a folder with several;
-	// "" means those that the plans name, or that are on the path.
+	// QEMU is the absolute path of a QEMU program, or of a folder with several QEMU programs. "" means the programs
+	// that the plans name, or the programs on the path.
 	QEMU string
 
 	lock sync.Mutex
@@ -34,43 +33,43 @@ type Checker struct {
 
 // A Result is the result of checking a sample.
 type Result struct {
-	// Time it took.
+	// Time is the duration of the check.
 	Time time.Duration `json:"nanoseconds"`
-	// Program is QEMU's path, Version its version.
+	// Program is the path of QEMU; Version is its version.
 	Program string `json:"program,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Machine is the type of machine that QEMU has made, "pc-q35-7.2".
+	// Machine is the machine type that QEMU has created, "pc-q35-7.2".
 	Machine string `json:"machine,omitempty"`
 	// Failures is empty if QEMU has created the machine.
 	Failures []Failure `json:"failures,omitempty"`
-	// Untried is the reason why QEMU was not started; "" if it was.
+	// Untried is the reason why QEMU was not started; "" if it was started.
 	Untried string `json:"untried,omitempty"`
-	// Missing says that the reason is a program that is not installed.
+	// Missing means that the reason is a program that is not installed.
 	Missing bool `json:"missing,omitempty"`
-	// Without are the omitted options, each with the reason.
+	// Without contains the omitted options with the reasons.
 	Without []string `json:"without,omitempty"`
-	// Warnings are those of QEMU about a machine that it created.
+	// Warnings are QEMU's warnings about a machine that it created.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// A Failure is a fault of a plan.
+// A Failure is an error in a plan.
 type Failure struct {
-	// Message is what QEMU said, or what is not as a rule wants it.
+	// Message is QEMU's message, or the violated requirement of a rule.
 	Message string `json:"message"`
-	// Option is the one that it is about, as QEMU got it, and Origin where it was
-	// made; empty if that isn't known.
+	// Option is the option that caused the failure, as QEMU received it. Origin is the place that created the option.
+	// Both are empty if the option is unknown.
 	Option string      `json:"option,omitempty"`
 	Origin plan.Origin `json:"origin,omitempty"`
 }
 
-// patience bounds the time in which QEMU creates a machine; it is far more than needed.
+// patience is the time limit for QEMU to create a machine; QEMU normally needs far less.
 const patience = time.Minute
 
-// Sample has the plan of a sample tried. The error is that of launch.
+// Sample tests the plan of a sample. The error is the error of launch.
 func (c *Checker) Sample(ctx context.Context, s *sample.Sample, launch Launch) (Result, error) {
 	start := time.Now()
 	dir, err := newFolder(c.qemuImg())
-	defer func() { _ = dir.removeAll() }() // what can't be removed is in a temporary folder
+	defer func() { _ = dir.removeAll() }() // the operating system cleans temporary folders
 	if err != nil {
 		return Result{}, err
 	}
@@ -99,7 +98,7 @@ func (c *Checker) Sample(ctx context.Context, s *sample.Sample, launch Launch) (
 	return r, nil
 }
 
-// tryPlan has a plan tried, again without what is not there.
+// tryPlan tests a plan. If a device of the host is missing, it omits the device and tests again.
 func (c *Checker) tryPlan(ctx context.Context, p *plan.Plan, dir folder) Result {
 	r := Result{}
 	program, err := c.programFor(p.QEMU.Executable)
@@ -135,7 +134,7 @@ func (c *Checker) tryPlan(ctx context.Context, p *plan.Plan, dir folder) Result 
 	}
 }
 
-// untestable records why a plan can't be tested.
+// untestable records the reason why a plan cannot be tested.
 func (r Result) untestable(err error) Result {
 	var needs Needs
 	if errors.As(err, &needs) {
@@ -146,7 +145,7 @@ func (r Result) untestable(err error) Result {
 	return r
 }
 
-// locateOptions adds the option of the plan that a failure is about.
+// locateOptions adds the plan's option that caused a failure.
 func (f *Failure) locateOptions(p *plan.Plan, a *attempt, from []int) {
 	blamed := a.runningProcess().Blame(f.Message)
 	if blamed == nil {
@@ -162,7 +161,7 @@ func optionText(o plan.Option) string {
 	return strings.Join(o.Words(func(name string) string { return "<" + name + ">" }), " ")
 }
 
-// programFor returns the program of QEMU that stands for the one of a plan.
+// programFor returns the QEMU program to use for the program in a plan.
 func (c *Checker) programFor(planned string) (string, error) {
 	base := filepath.Base(planned)
 	if c.QEMU != "" {
@@ -202,7 +201,7 @@ func findProgram(name, path string) (string, error) {
 	return found, nil
 }
 
-// qemuImg is the program that makes images, "" if there is none.
+// qemuImg returns the path of qemu-img, or "".
 func (c *Checker) qemuImg() string {
 	candidates := []string{"qemu-img"}
 	if c.QEMU != "" {
@@ -219,14 +218,15 @@ func (c *Checker) qemuImg() string {
 	return ""
 }
 
-// wantsKVM reports whether an option is for KVM alone.
+// wantsKVM reports whether an option requires KVM.
 func wantsKVM(o plan.Option) bool {
 	accel, _ := o.Get("accel")
 	return o.Flag == "-accel" && strings.HasPrefix(o.Value, "kvm") || strings.HasPrefix(accel, "kvm") ||
 		o.Flag == "-enable-kvm"
 }
 
-// canUseKVM probes QEMU, once: a nested /dev/kvm may open and then reject a CPU's registers.
+// canUseKVM reports whether QEMU can use KVM. It starts QEMU once to find out, because a nested /dev/kvm may open but
+// reject a CPU's registers.
 func (c *Checker) canUseKVM(ctx context.Context, program string) bool {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -234,7 +234,7 @@ func (c *Checker) canUseKVM(ctx context.Context, program string) bool {
 	if !known {
 		args := []string{"-accel", "kvm", "-cpu", "host", "-nodefaults", "-display", "none", "-S", "-qmp", "stdio"}
 		if strings.HasSuffix(program, "aarch64") {
-			args = append(args, "-machine", "virt") // it has no default
+			args = append(args, "-machine", "virt") // it has no default machine
 		}
 		probe := exec.CommandContext(ctx, program, args...)
 		probe.Stdin = strings.NewReader(`{"execute":"qmp_capabilities"}{"execute":"quit"}`)

@@ -16,7 +16,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// from launches the types of a folder.
+// from returns a Launch for the types of a folder.
 func from(t testing.TB, dir string) check.Launch {
 	t.Helper()
 	library, err := vmtypes.Open(dir)
@@ -31,12 +31,11 @@ func from(t testing.TB, dir string) check.Launch {
 	}
 }
 
-// The QEMU that is installed accepts all machines of the stock types and of the
-// examples, with their rules.
+// The installed QEMU accepts all machines of the stock types and the examples, with their rules.
 func TestQEMUAcceptsStockTypes(t *testing.T) {
 	t.Parallel()
 	checker := &check.Checker{}
-	// These are left out where the device isn't there.
+	// These devices are omitted if the host lacks them.
 	onHost := map[string]string{"passthrough-graphics-card": "vfio-pci", "vsock-without-network": "vhost-vsock-pci"}
 	for _, dir := range []string{"../../vmtypes/testdata/golden", "../../examples/vmtypes"} {
 		launch := from(t, dir)
@@ -55,7 +54,7 @@ func TestQEMUAcceptsStockTypes(t *testing.T) {
 					require.Contains(t, without, "-device "+onHost[s.Name()])
 					require.NotEmpty(t, onHost[s.Name()])
 				}
-				if r.Untried != "" { // on this computer
+				if r.Untried != "" { // because of this computer
 					require.Regexp(t, "^it needs (KVM$|a KVM that can do more|the program virtiofsd, which is not)", r.Untried)
 					require.True(t, s.Host.KVM || s.VM.Accelerator == vmspec.AcceleratorKVM || s.Type == "shares")
 					return
@@ -67,7 +66,7 @@ func TestQEMUAcceptsStockTypes(t *testing.T) {
 	}
 }
 
-// try has a type tried that does what the text says.
+// try checks a type with this source.
 func try(t *testing.T, text string, vm string) check.Result {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +80,7 @@ func try(t *testing.T, text string, vm string) check.Result {
 	return r
 }
 
-// launching is a type with some of its parts given.
+// launching returns a type with some given parts.
 func launching(parts string) string {
 	text := `load("@vmtypes//lib/qemu.star", "blockdev", "chardev", "device", "netdev", "object")
 
@@ -102,7 +101,7 @@ def launch(vm, host):
 	return text
 }
 
-// What QEMU refuses has the line that made it.
+// A failure contains the line that created the rejected option.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ parts, message, option, origin string }{
@@ -145,7 +144,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What a rule names must be there to be changed.
+// The subject of a rule must support the change.
 func TestRulesOfTheMachine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ parts, want string }{
@@ -198,7 +197,7 @@ func TestRulesOfTheMachine(t *testing.T) {
 	}
 }
 
-// What this computer doesn't have is no fault of the type.
+// A device or program that this computer lacks is not a failure of the type.
 func TestWhatIsNotHere(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -12,14 +12,14 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A folder is a temporary one, in which everything is that a plan makes.
+// A folder is a temporary folder for everything that a plan creates.
 type folder struct {
 	path    string
-	qemuImg string            // the program; "" if there is none
-	places  map[string]string // of files elsewhere
+	qemuImg string            // path of the program, or ""
+	places  map[string]string // replacements of files elsewhere, by path
 }
 
-// Folders within.
+// The subfolders.
 const (
 	dataFolder    = "data"
 	runtimeFolder = "run"
@@ -27,7 +27,7 @@ const (
 )
 
 func newFolder(qemuImg string) (folder, error) {
-	path, err := os.MkdirTemp("", "vm") // short, for the paths of sockets
+	path, err := os.MkdirTemp("", "vm") // short, because paths of sockets are limited
 	if err != nil {
 		return folder{}, fmt.Errorf("make a temporary folder: %w", err)
 	}
@@ -45,8 +45,7 @@ func (f folder) removeAll() error { return os.RemoveAll(f.path) }
 func (f folder) dataDir() string    { return filepath.Join(f.path, dataFolder) }
 func (f folder) runtimeDir() string { return filepath.Join(f.path, runtimeFolder) }
 
-// substitutePath returns where a file is that is elsewhere for a VM that runs. What is in
-// the folder stays.
+// substitutePath returns the path of the replacement for a file. Files in the folder keep their path.
 func (f folder) substitutePath(path string) string {
 	if path == "" || !filepath.IsAbs(path) || strings.HasPrefix(path, f.path+"/") {
 		return path
@@ -57,8 +56,7 @@ func (f folder) substitutePath(path string) string {
 	return f.places[path]
 }
 
-// restoreNames puts the names of a plan into a text of a program that knows those of the
-// folder.
+// restoreNames replaces the names of files in the folder in a program's output with the names in the plan.
 func (f folder) restoreNames(text, data, runtime string) string {
 	names := []string{f.dataDir(), data, f.runtimeDir(), runtime}
 	for name, place := range f.places {
@@ -67,12 +65,12 @@ func (f folder) restoreNames(text, data, runtime string) string {
 	return strings.NewReplacer(names...).Replace(text)
 }
 
-// socketPath returns a path for a socket that QEMU listens on.
+// socketPath returns a new path for a socket that QEMU listens on.
 func (f folder) socketPath(name string) string {
 	return f.substitutePath("/socket/" + name + strconv.Itoa(len(f.places)))
 }
 
-// emptyFolder returns an empty folder.
+// emptyFolder creates and returns an empty folder that replaces the folder at path.
 func (f folder) emptyFolder(path string) (string, error) {
 	place := f.substitutePath(path)
 	if err := os.MkdirAll(place, 0o700); err != nil {
@@ -81,7 +79,7 @@ func (f folder) emptyFolder(path string) (string, error) {
 	return place, nil
 }
 
-// blobFile returns a file that QEMU only reads: the file itself if it exists, else a substitute.
+// blobFile returns a file that QEMU only reads: the file itself if it exists, otherwise a substitute.
 func (f folder) blobFile(path, flag string) string {
 	if !filepath.IsAbs(path) || isReadableFile(path) {
 		return path
@@ -92,8 +90,7 @@ func (f folder) blobFile(path, flag string) string {
 		content = make([]byte, 64<<10)
 	case "-kernel":
 		content = make([]byte, 64<<10)
-		// The boot sector of a bzImage (Linux, Documentation/arch/x86/boot.rst)
-		// and nothing behind.
+		// The boot sector of a bzImage (Linux, Documentation/arch/x86/boot.rst) without a kernel.
 		copy(content[0x1fe:], "\x55\xaa")
 		copy(content[0x202:], "HdrS\x0c\x02")  // protocol 2.12
 		copy(content[0x211:], "\x01")          // loaded high
@@ -102,13 +99,12 @@ func (f folder) blobFile(path, flag string) string {
 	}
 	place := f.substitutePath(path)
 	if err := os.WriteFile(place, content, 0o600); err != nil {
-		return path // QEMU says that it is missing
+		return path // QEMU reports the missing file
 	}
 	return place
 }
 
-// scratchFile returns a file that QEMU may write, and read before, in the place of one
-// that it would write.
+// scratchFile returns a file that QEMU may read and write, as a substitute for a file that it would write.
 func (f folder) scratchFile(path string) (string, error) {
 	place := f.substitutePath(path)
 	if isReadableFile(place) {
@@ -120,24 +116,24 @@ func (f folder) scratchFile(path string) (string, error) {
 	return place, nil
 }
 
-// An image is the requirement of a block node.
+// An image contains the requirements for the image of a block node.
 type image struct {
 	path, format string
 	readOnly     bool
-	size         int64 // 0: any
+	size         int64 // 0 means any size
 }
 
-// usualSize is the size of images in bytes.
+// usualSize is the default size of images, in bytes.
 const usualSize = 1 << 20
 
-// emptyImage returns an empty image, or the file itself if it is there and is only
-// read. What exists in the folder stays: it was copied from a template.
+// emptyImage returns an empty image, or the file itself if it exists and is only read. It keeps existing files in the
+// folder, which were copied from a template.
 func (f folder) emptyImage(i image) (string, error) {
 	if i.readOnly && isReadableFile(i.path) {
 		return i.path, nil
 	}
 	place := f.substitutePath(i.path)
-	if !filepath.IsAbs(place) { // a URL, or a name within QEMU's folders
+	if !filepath.IsAbs(place) { // a URL, or a name in QEMU's folders
 		place = f.substitutePath("/" + place)
 	}
 	if isReadableFile(place) {
@@ -174,11 +170,10 @@ func (f folder) makeImage(place string, i image) error {
 	return nil
 }
 
-// copyOnce makes a file of the data directory from its template, or an empty one
-// if the template isn't there.
+// copyOnce copies a file of the data directory from its template, if the template exists.
 func (f folder) copyOnce(from, to string) error {
 	if !isReadableFile(from) {
-		return nil // who uses it makes one
+		return nil // the user of the file creates an empty file
 	}
 	source, err := os.Open(from)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// An inspection looks at a machine that QEMU has created and not started.
+// An inspection examines a machine that QEMU has created but not started.
 type inspection struct {
 	ctx     context.Context
 	session *qmp.Session
@@ -20,7 +20,7 @@ type inspection struct {
 	args    []plan.Option
 }
 
-// queryQMP runs a QMP command and decodes what it returns.
+// queryQMP runs a QMP command and decodes its result.
 func (m *inspection) queryQMP(command string, arguments, result any) error {
 	reply, err := m.session.Run(m.ctx, qmp.Command{Execute: command, Arguments: arguments})
 	if err == nil && result != nil {
@@ -29,7 +29,7 @@ func (m *inspection) queryQMP(command string, arguments, result any) error {
 	return err
 }
 
-// examineMachine looks at the machine. The error says that there is none.
+// examineMachine examines the machine. An error means that there is no machine.
 func (m *inspection) examineMachine(r *Result) error {
 	var status struct{ Status string }
 	if err := m.queryQMP("query-status", nil, &status); err != nil {
@@ -128,7 +128,7 @@ func (m *inspection) isA(device, driver string) error {
 	return nil
 }
 
-// checkMemory wants a virtio-mem device of the rule's sizes.
+// checkMemory checks that the device is a virtio-mem device with the sizes in the rule.
 func (m *inspection) checkMemory(r plan.Memory) error {
 	if err := m.isA(r.Device, "virtio-mem"); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (m *inspection) checkMemory(r plan.Memory) error {
 	return nil
 }
 
-// checkDrive wants a device with a medium that can be changed, or a disk.
+// checkDrive checks that a device is a drive with a removable medium, or a disk.
 func (m *inspection) checkDrive(device string, removable bool) error {
 	var blocks []struct {
 		QDev      string
@@ -176,7 +176,7 @@ func (m *inspection) checkDrive(device string, removable bool) error {
 	return fmt.Errorf("%s is no drive", device)
 }
 
-// userNetwork wants a user network with this id.
+// userNetwork checks that a user network with this id exists.
 func (m *inspection) userNetwork(netdev string) error {
 	var said string
 	if err := m.queryQMP(usernet.List().Execute, usernet.List().Arguments, &said); err != nil {

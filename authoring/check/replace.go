@@ -12,34 +12,33 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// A Needs error says that a plan cannot be tried on this computer, and why.
+// A Needs error means that a plan cannot be tested on this computer.
 type Needs struct {
 	What string
-	// Program says that it is one that could be installed.
+	// Program means that the missing thing is a program that the user can install.
 	Program bool
 }
 
 // Error implements error.
 func (n Needs) Error() string { return "it needs " + n.What }
 
-// A replacement makes a plan one that can be tried anywhere.
+// A replacement adapts a plan so that it can be tested anywhere.
 type replacement struct {
 	dir  folder
 	plan *plan.Plan
-	kvm  bool // KVM can be used
+	kvm  bool // KVM is available
 	args []plan.Option
-	// from are the indices of the plan's options that those in args come from.
+	// from contains, for each option in args, the index of the plan's option.
 	from []int
 	hubs int
-	// formats are the formats of protocol nodes, by name; flash are those of the
-	// firmware.
+	// formats are the formats of protocol nodes, by name. flash are the nodes with the firmware.
 	formats map[string]string
 	flash   map[string]bool
 	served  map[string]bool // sockets that a helper listens on
 }
 
-// replaceOptions returns the options of QEMU as they are tried in a folder, and for each
-// the index of the option it was made from.
+// replaceOptions returns QEMU's options for a test in a folder, and for each of them the index of the original option.
+// It omits the options in without.
 func replaceOptions(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([]plan.Option, []int, error) {
 	r := &replacement{
 		dir: dir, plan: p, kvm: kvm, formats: map[string]string{}, flash: map[string]bool{},
@@ -71,7 +70,7 @@ func replaceOptions(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([
 	return r.args, r.from, nil
 }
 
-// noteOption notes what other options have to know.
+// noteOption records information that other options need.
 func (r *replacement) noteOption(o plan.Option) {
 	switch o.Flag {
 	case "-machine":
@@ -91,7 +90,7 @@ func (r *replacement) noteOption(o plan.Option) {
 	}
 }
 
-// replaceOption returns an option as it is tried; one without a flag is left out.
+// replaceOption returns the replacement of an option. A result without a flag means that the option is omitted.
 func (r *replacement) replaceOption(o plan.Option) (plan.Option, error) {
 	o.Properties = slices.Clone(o.Properties)
 	switch o.Flag {
@@ -118,7 +117,7 @@ func (r *replacement) replaceOption(o plan.Option) (plan.Option, error) {
 	return r.replaceFiles(o)
 }
 
-// replaceAccelerator takes the place of KVM where there is none.
+// replaceAccelerator replaces KVM with TCG if KVM is unavailable.
 func (r *replacement) replaceAccelerator(o plan.Option) plan.Option {
 	if r.kvm {
 		return o
@@ -143,13 +142,13 @@ func (r *replacement) replaceAccelerator(o plan.Option) plan.Option {
 	return o
 }
 
-// onlyWithKVM reports whether a feature of a CPU is KVM's own.
+// onlyWithKVM reports whether a CPU feature requires KVM.
 func onlyWithKVM(feature string) bool {
 	feature = strings.TrimLeft(strings.ReplaceAll(feature, "_", "-"), "+-")
 	return strings.HasPrefix(feature, "hv-") || strings.HasPrefix(feature, "kvm-")
 }
 
-// replaceNetwork leads nowhere.
+// replaceNetwork replaces a network with an isolated network.
 func (r *replacement) replaceNetwork(o plan.Option) plan.Option {
 	if o.Value == "user" {
 		for i := range o.Properties {
@@ -169,10 +168,10 @@ func (r *replacement) replaceNetwork(o plan.Option) plan.Option {
 	}}
 }
 
-// firstHub is a number that a type will hardly use for a hub.
+// firstHub is a number that types are unlikely to use for a hub.
 const firstHub = 9000
 
-// replaceDisplay keeps a machine from taking ports and opening windows.
+// replaceDisplay prevents a machine from listening on ports and opening windows.
 func (r *replacement) replaceDisplay(o plan.Option) plan.Option {
 	switch o.Flag {
 	case "-display":
@@ -212,7 +211,7 @@ func (r *replacement) replaceDisplay(o plan.Option) plan.Option {
 	return o
 }
 
-// replaceChannel keeps the files and sockets of a character device in the folder.
+// replaceChannel moves the files and sockets of a character device to the folder.
 func (r *replacement) replaceChannel(o plan.Option) (plan.Option, error) {
 	if log, ok := o.Get("logfile"); ok {
 		setProperty(&o, "logfile", r.dir.substitutePath(log))
@@ -241,7 +240,7 @@ func (r *replacement) replaceChannel(o plan.Option) (plan.Option, error) {
 	return o, nil
 }
 
-// replaceImage has a drive or block node use an image of the folder.
+// replaceImage makes a drive or block node use an image in the folder.
 func (r *replacement) replaceImage(o plan.Option) (plan.Option, error) {
 	driver, _ := o.Get("driver")
 	format := driver
@@ -253,7 +252,7 @@ func (r *replacement) replaceImage(o plan.Option) (plan.Option, error) {
 		if !ok || !isRemoteDriver(protocol) && protocol != "host_device" {
 			continue
 		}
-		// What is far away, or a device, becomes a file.
+		// Remote images and devices become files.
 		name, _ := o.Get(prefix + "filename")
 		o.Properties = slices.DeleteFunc(o.Properties, func(p plan.Property) bool {
 			key, below := strings.CutPrefix(p.Key, prefix)
@@ -287,7 +286,7 @@ func (r *replacement) replaceImage(o plan.Option) (plan.Option, error) {
 	return o, nil
 }
 
-// isRemoteDriver reports whether a block driver reaches over the network.
+// isRemoteDriver reports whether a block driver uses the network.
 func isRemoteDriver(driver string) bool {
 	known := qemuopt.Exactly("-blockdev", driver)
 	return known != nil && known.Remote
@@ -303,8 +302,8 @@ func isReadOnly(o plan.Option) bool {
 	return media == "cdrom"
 }
 
-// flashSize is how large the firmware's flash must be where its size is fixed
-// (QEMU, hw/arm/virt.c and hw/riscv/virt.c), and 0 elsewhere.
+// flashSize returns the size of the firmware's flash in bytes on machines with a fixed size (QEMU, hw/arm/virt.c and
+// hw/riscv/virt.c), otherwise 0.
 func flashSize(executable string) int64 {
 	switch base := filepath.Base(executable); {
 	case strings.HasSuffix(base, "aarch64"), strings.HasSuffix(base, "-arm"):
@@ -315,7 +314,7 @@ func flashSize(executable string) int64 {
 	return 0
 }
 
-// replaceFiles are those that other options name.
+// replaceFiles replaces the files that other options name.
 func (r *replacement) replaceFiles(o plan.Option) (plan.Option, error) {
 	if o.Flag == "-object" && strings.HasPrefix(o.Value, "memory-backend-") {
 		dropProperties(&o, "prealloc", "prealloc-threads", "hugetlb", "hugetlbsize")
@@ -344,8 +343,8 @@ func (r *replacement) replaceFiles(o plan.Option) (plan.Option, error) {
 	return o, nil
 }
 
-// standIn takes the place of a device of the host: a device without a function at
-// the same place, or nothing.
+// standIn returns the replacement of a device of the host: a device without a function at the same address, or an empty
+// option.
 func standIn(o plan.Option) plan.Option {
 	if !strings.Contains(o.Value, "pci") {
 		return plan.Option{}
@@ -371,7 +370,7 @@ func dropProperties(o *plan.Option, keys ...string) {
 	o.Properties = slices.DeleteFunc(o.Properties, func(p plan.Property) bool { return slices.Contains(keys, p.Key) })
 }
 
-// isReadableFile reports whether there is a regular file that can be read.
+// isReadableFile reports whether a path is a readable regular file.
 func isReadableFile(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

@@ -13,8 +13,8 @@ import (
 	"vmop/authoring/sample"
 )
 
-// A check leaves the computer as it is, also beside the VM that runs: its images
-// stay closed, its ports are its own, nothing is written.
+// A check does not affect the computer, even while the VM is running: it opens no images, uses none of the VM's ports,
+// and writes no files.
 func TestNothingIsTouched(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -64,8 +64,7 @@ func TestNothingIsTouched(t *testing.T) {
 	require.Equal(t, "what the guest has written", string(text))
 }
 
-// Other ways to say things are replaced, too: what plain words mean, memory of the
-// host, sockets, files that are read and written.
+// Other notations are replaced as well: single texts, memory of the host, sockets, and files to read or write.
 func TestOtherOptionsAreReplaced(t *testing.T) {
 	t.Parallel()
 	for name, parts := range map[string]string{
@@ -114,7 +113,7 @@ func TestOtherOptionsAreReplaced(t *testing.T) {
 	}
 }
 
-// BenchmarkSample is one sample of the standard type from its file to QEMU's end.
+// BenchmarkSample measures the check of one sample of the standard type, from reading its file to QEMU's end.
 func BenchmarkSample(b *testing.B) {
 	s, err := sample.Read("../../vmtypes/testdata/golden/minimal.txtar")
 	require.NoError(b, err)

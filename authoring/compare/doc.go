@@ -1,13 +1,12 @@
 // Package compare determines what a change of a VM type means for guests.
 //
-// Two plans go in, and changes come out: not of text, but of what a guest or
-// the host would notice. Options are matched by what they are (a flag and an id,
-// a driver, a property of -global), so their order does not matter where it
-// means nothing; where QEMU gives out addresses by order, the addresses are
-// computed for both plans and compared (order.go).
+// [Plans] compares two plans and returns the changes that a guest or the host would notice. It matches options by their
+// identity (a flag with an id, a driver, or a property of -global), so the order of options only matters where QEMU
+// uses it. Where QEMU assigns addresses in order, the package computes the addresses for both plans and compares them
+// (order.go).
 //
-// Each change has a [Meaning]. An option that the tables don't know is [Unknown], never
-// harmless. docs/vm-types/compare.md says for each meaning what to do.
+// Each change has a [Meaning]. An option that is missing in the tables is [Unknown], never harmless.
+// docs/vm-types/compare.md describes what to do for each meaning.
 //
-// [Summarize] puts together what is the same in many plans.
+// [Summarize] combines equal changes of many plans.
 package compare

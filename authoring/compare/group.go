@@ -7,24 +7,23 @@ import (
 
 // A Result is the list of changes for one VM.
 type Result struct {
-	// VM is its name, that of a sample, for example.
+	// VM is the name of the VM, such as the name of a sample.
 	VM      string   `json:"vm"`
 	Changes []Change `json:"changes"`
 }
 
-// A Group is the same change of several options or several VMs.
+// A Group contains equal changes of several options or several VMs.
 type Group struct {
-	// Change is the first of them.
+	// Change is the first change of the group.
 	Change
-	// Members are the changes, those with the same text once.
+	// Members are the changes, without duplicates of the same text.
 	Members []Change
 	// VMs are the affected VMs.
 	VMs []string
 }
 
-// Summarize puts together what is the same in many results: changes with the same meaning,
-// of the same property, of things whose names differ by numbers only. The most severe come
-// first.
+// Summarize combines the changes of many results. Changes belong to the same group if they have the same meaning and
+// the same property, and if the names of their subjects only differ in numbers. The most severe groups come first.
 func Summarize(results []Result) []Group {
 	var groups []Group
 	at := map[string]int{}

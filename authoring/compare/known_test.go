@@ -11,8 +11,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// The tables know all that the stock types and the examples make: a change of it
-// is never of unknown meaning, but for what is said here.
+// The tables contain everything that the stock types and the examples use, so that the meaning of a change is known.
+// The test lists the exceptions.
 func TestTablesKnowTheStockTypes(t *testing.T) {
 	t.Parallel()
 	seen := map[string]Meaning{}
@@ -27,7 +27,7 @@ func TestTablesKnowTheStockTypes(t *testing.T) {
 			require.NoError(t, err)
 			p, err := s.Plan(t.Context(), library)
 			require.NoError(t, err)
-			if len(p.QEMU.Args) < 150 { // else it is more of the same
+			if len(p.QEMU.Args) < 150 { // larger plans only repeat the same options
 				recordMeanings(seen, p)
 			}
 		}
@@ -44,7 +44,7 @@ func TestTablesKnowTheStockTypes(t *testing.T) {
 	require.Empty(t, unknown, "say what a change of these means for a guest, in the table of vmtypes/qemuopt")
 }
 
-// recordMeanings takes each option, and each property of one, from a plan.
+// recordMeanings removes each option, and each property of an option, from a plan.
 func recordMeanings(seen map[string]Meaning, p *plan.Plan) {
 	for i := range p.QEMU.Args {
 		o := p.QEMU.Args[i]

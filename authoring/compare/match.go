@@ -8,11 +8,11 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// A pair is an option in both plans; one is nil if only the other plan has it.
+// A pair is an option in two plans. One side is nil if only the other plan contains the option.
 type pair struct{ before, after *plan.Option }
 
-// pairOptions finds the options of two processes that are the same thing: first by
-// what they are called, then, of those left over, by all but their ids.
+// pairOptions matches the options of two processes: first by identity, and the remaining options by all properties
+// except their ids.
 func pairOptions(before, after []plan.Option) []pair {
 	later := map[string]*plan.Option{}
 	names, laterNames := optionIdentities(before), optionIdentities(after)
@@ -42,8 +42,7 @@ func pairOptions(before, after []plan.Option) []pair {
 	return pairs
 }
 
-// optionIdentities returns for each option what it is called, each name once: what
-// has no name of its own is counted.
+// optionIdentities returns a unique identity for each option. It numbers options with the same identity.
 func optionIdentities(options []plan.Option) []string {
 	list := make([]string, len(options))
 	seen := map[string]int{}
@@ -58,7 +57,7 @@ func optionIdentities(options []plan.Option) []string {
 	return list
 }
 
-// identityOf returns a flag and what tells the option apart from others with it.
+// identityOf returns the flag with the part that distinguishes the option from other options with this flag.
 func identityOf(o *plan.Option) string {
 	if id := o.ID(); id != "" {
 		return o.Flag + " " + id
@@ -83,7 +82,7 @@ func identityOf(o *plan.Option) string {
 	return o.Flag
 }
 
-// globalOf returns driver.property, whichever way -global was spelled.
+// globalOf returns driver.property for any notation of -global.
 func globalOf(o *plan.Option) string {
 	if o.List && propertyValue(o, "driver") != "" {
 		return propertyValue(o, "driver") + "." + propertyValue(o, "property")
@@ -95,7 +94,7 @@ func globalOf(o *plan.Option) string {
 	return text
 }
 
-// valueOf returns an option's first value, of -global what is set.
+// valueOf returns an option's first value, or the value that -global sets.
 func valueOf(o *plan.Option) string {
 	if o.Flag == "-global" && !o.List {
 		_, value, _ := strings.Cut(o.Value, "=")
@@ -104,7 +103,7 @@ func valueOf(o *plan.Option) string {
 	return o.Value
 }
 
-// optionName is the name of an option in messages.
+// optionName returns the name of an option for messages.
 func optionName(o *plan.Option) string {
 	if o.Flag == "-device" && o.ID() != "" {
 		return o.Flag + " " + o.ID() + " (" + o.Value + ")"
@@ -112,9 +111,8 @@ func optionName(o *plan.Option) string {
 	return identityOf(o)
 }
 
-// findRenamed returns an option that is not used yet and is the same but for its
-// id and the names it uses, or nil. At least one more property must be the same,
-// or small things would be taken for each other.
+// findRenamed returns an unused option that only differs in its id and in references, or nil. At least one other
+// property must be equal, because small options would otherwise be confused.
 func findRenamed(o *plan.Option, candidates []plan.Option, used map[*plan.Option]bool) *plan.Option {
 	if o.ID() == "" {
 		return nil

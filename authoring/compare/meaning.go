@@ -2,20 +2,20 @@ package compare
 
 import "vmop/vmtypes/qemuopt"
 
-// A Level says who notices a change, most severe first.
+// A Level describes who notices a change. The first level is the most severe.
 type Level int
 
 // The levels.
 const (
-	// Fails: there is no longer a plan, or there is one now.
+	// Fails means that there is no longer a plan, or that there is a plan now.
 	Fails Level = iota
-	// Guest: the guest sees it.
+	// Guest means that the guest notices the change.
 	Guest
-	// Unclear: the guest may see it; what it means is not known.
+	// Unclear means that the guest may notice the change, and its meaning is unknown.
 	Unclear
-	// Runner: what may change while the VM runs, and the reaction to failures.
+	// Runner means changes of rules, and of the reaction to failures.
 	Runner
-	// Host: the guest sees nothing of it.
+	// Host means that the guest does not notice the change.
 	Host
 )
 
@@ -30,7 +30,7 @@ func (l Level) String() string {
 	}[l]
 }
 
-// MarshalText writes a level for programs.
+// MarshalText returns the name of a level for programs.
 func (l Level) MarshalText() ([]byte, error) {
 	return []byte([]string{"fails", "guest", "unknown", "runner", "host"}[l]), nil
 }
@@ -38,7 +38,7 @@ func (l Level) MarshalText() ([]byte, error) {
 // A Meaning classifies a change by its effect on a guest.
 type Meaning string
 
-// The meanings. What each of them says is in explanations.
+// The meanings. Their texts are in explanations.
 const (
 	NoLongerStarts   Meaning = "no-longer-starts"
 	StartsNow        Meaning = "starts-now"
@@ -79,7 +79,7 @@ const (
 // An Explanation explains a meaning to authors.
 type Explanation struct {
 	Level Level
-	// Title is a few words, Effect what happens to the guest, Advice what to do.
+	// Title is a short name. Effect is what happens to the guest. Advice is what to do.
 	Title, Effect, Advice string
 }
 

@@ -11,12 +11,11 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// given is what QEMU gives to a device that does not say it itself, by the
-// property that would say it ("addr", "port", "mac"): the value, or of a series
-// the position in it.
+// given contains the values that QEMU assigns to a device by order, for properties that the option doesn't set ("addr",
+// "port", "mac"). A value is the assigned value, or the position in a series.
 type given map[string]string
 
-// gives is given for several devices.
+// gives contains the assigned values of several devices.
 type gives map[*plan.Option]given
 
 func (g gives) setProperty(o *plan.Option, property, value string) {
@@ -26,12 +25,12 @@ func (g gives) setProperty(o *plan.Option, property, value string) {
 	g[o][property] = value
 }
 
-// series are properties that QEMU counts up for the devices of a kind that do
-// not say them. PCI has rules of its own (slots).
+// series are properties that QEMU counts up for devices of a kind that do not set them. PCI slots have different rules
+// (givePCISlots).
 var series = []struct {
 	property string
 	counts   func(driver string) bool
-	instead  []string // properties that say it in other words
+	instead  []string // properties that replace the property
 }{
 	{"mac", qemuopt.IsNetworkCard, nil},
 	{"port", startsWith("usb-"), nil},
@@ -44,8 +43,7 @@ var series = []struct {
 	{"cad", startsWith("hda-"), nil},
 }
 
-// givenOut returns what QEMU gives out by the order of devices, for those that
-// get something.
+// givenOut returns the values that QEMU assigns by the order of devices. It omits devices without such values.
 func givenOut(options []plan.Option, machine string) gives {
 	all := gives{}
 	for _, s := range series {
@@ -69,9 +67,8 @@ func givenOut(options []plan.Option, machine string) gives {
 	return all
 }
 
-// givePCISlots gives PCI slots as QEMU does: a device without addr gets the first slot
-// whose function 0 is free when it is made (pci_qdev_realize), in the order of
-// the command line.
+// givePCISlots assigns PCI slots like QEMU: in the order of the command line, a device without addr receives the first
+// slot that is still free in function 0 (pci_qdev_realize).
 func givePCISlots(options []plan.Option, machine string, into gives) {
 	taken := map[string]map[int]bool{}
 	for i := range options {
@@ -99,7 +96,7 @@ func givePCISlots(options []plan.Option, machine string, into gives) {
 	}
 }
 
-// rootBus is how this package calls the bus that devices are on which name none.
+// rootBus is this package's name for the default bus of devices.
 const rootBus = "root"
 
 func busOf(o *plan.Option) string {
@@ -111,7 +108,7 @@ func busOf(o *plan.Option) string {
 	}
 }
 
-// ownSlots are those that the machine itself has devices in.
+// ownSlots returns the slots that the machine uses itself.
 func ownSlots(bus, machine string) map[int]bool {
 	switch {
 	case bus != rootBus:
@@ -124,8 +121,7 @@ func ownSlots(bus, machine string) map[int]bool {
 	return map[int]bool{0: true}
 }
 
-// parseAddress reads the property addr: slot, or slot.function, in hexadecimal
-// (QEMU's set_pci_devfn).
+// parseAddress parses the property addr: slot, or slot.function, in hexadecimal (QEMU's set_pci_devfn).
 func parseAddress(addr string) (slot, function int, ok bool) {
 	first, second, found := strings.Cut(addr, ".")
 	s, err := strconv.ParseUint(strings.TrimPrefix(first, "0x"), 16, 8)
@@ -139,15 +135,15 @@ func parseAddress(addr string) (slot, function int, ok bool) {
 	return int(s), int(f), err == nil
 }
 
-// sameAddress reports whether two spellings are of the same place.
+// sameAddress reports whether two texts denote the same address.
 func sameAddress(a, b string) bool {
 	slot, function, ok := parseAddress(a)
 	otherSlot, otherFunction, otherOK := parseAddress(b)
 	return ok && otherOK && slot == otherSlot && function == otherFunction
 }
 
-// compareOrder compares what QEMU gives out by order. Where only one side leaves it to
-// QEMU, the change of the property has told it.
+// compareOrder compares the values that QEMU assigns by order. If only one plan sets the property, the change of the
+// property itself has already been added.
 func (c *comparison) compareOrder(p pair) {
 	before, after := c.before.orders[p.before], c.after.orders[p.after]
 	for _, property := range slices.Sorted(maps.Keys(before)) {
@@ -167,8 +163,7 @@ func (c *comparison) compareOrder(p pair) {
 	}
 }
 
-// isMMIO reports whether a driver is of a virtio device without PCI, which gets
-// one of the slots of its machine.
+// isMMIO reports whether a driver is a virtio device without PCI, which receives a slot of its machine.
 func isMMIO(driver string) bool {
 	return strings.HasPrefix(driver, "virtio-") && strings.HasSuffix(driver, "-device")
 }
@@ -190,17 +185,16 @@ func matchesAny(names ...string) func(string) bool {
 
 // A Placement is an address that QEMU assigns to a device by order.
 type Placement struct {
-	// Device is the option, of the plan.
+	// Device is the device's option in the plan.
 	Device *plan.Option
-	// Property would say it: "addr".
+	// Property is the property that would set the address: "addr".
 	Property string
-	// Value is what it is now.
+	// Value is the assigned address.
 	Value string
 }
 
-// Placements returns the PCI slots that QEMU gives to devices of a plan that do
-// not say their addr, in the order of the plan. Devices alone on a bus, behind a
-// port, are not among them: they have one place only.
+// Placements returns the PCI slots that QEMU assigns to devices without addr, in the order of the plan. It omits
+// devices that are alone on a bus behind a port, because they have only one possible slot.
 func Placements(p *plan.Plan) []Placement {
 	orders := newSide(p).orders
 	var list []Placement

@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// The real QEMU puts devices where slots says.
+// The real QEMU assigns the same slots as this package.
 func TestSlotsAreThoseOfQEMU(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]string{
@@ -66,7 +66,7 @@ func TestSlotsAreThoseOfQEMU(t *testing.T) {
 	}
 }
 
-// slotsOf asks QEMU where its devices are.
+// slotsOf returns the slots of QEMU's devices.
 func slotsOf(t *testing.T, argv []string) map[string]int {
 	t.Helper()
 	qemu, err := exec.LookPath("qemu-system-x86_64")

@@ -7,8 +7,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Plans returns what has changed from one plan to another, in the order of the
-// old plan's options, then that of the new ones.
+// Plans returns the changes from one plan to another, in the order of the old plan's options, followed by the new
+// options.
 func Plans(before, after *plan.Plan) []Change {
 	c := &comparison{before: newSide(before), after: newSide(after)}
 	c.compareExecutable(before.QEMU, after.QEMU, "qemu", Emulator)
@@ -22,8 +22,8 @@ func Plans(before, after *plan.Plan) []Change {
 	return c.changes
 }
 
-// Outcomes compares what became of the same VM: a plan, or a message that says
-// why there is none. A plan that came with a message cannot work.
+// Outcomes compares the results for the same VM: a plan, or an error message if there is no valid plan. A plan with an
+// error message cannot work.
 func Outcomes(before *plan.Plan, fault string, after *plan.Plan, newFault string) []Change {
 	switch {
 	case fault == "" && newFault == "":
@@ -38,7 +38,7 @@ func Outcomes(before *plan.Plan, fault string, after *plan.Plan, newFault string
 	return []Change{{Subject: "the VM", Meaning: FailsOtherwise, Old: fault, New: newFault}}
 }
 
-// comparison is one call of Plans.
+// comparison is the state of one call of Plans.
 type comparison struct {
 	before, after *side
 	changes       []Change
@@ -55,7 +55,7 @@ func (c *comparison) compareExecutable(before, after plan.Process, subject strin
 	}
 }
 
-// compareOptions compares QEMU's.
+// compareOptions compares QEMU's options.
 func (c *comparison) compareOptions() {
 	pairs := pairOptions(c.before.plan.QEMU.Args, c.after.plan.QEMU.Args)
 	for _, p := range pairs {
@@ -70,7 +70,7 @@ func (c *comparison) compareOptions() {
 	}
 }
 
-// presenceChange is the change that an option is there, or not any more.
+// presenceChange returns the change for an added or removed option.
 func (c *comparison) presenceChange(o *plan.Option, s *side, added bool) Change {
 	change := Change{Subject: optionName(o), Place: describeOrigin(o.Origin)}
 	text := strings.TrimSpace(strings.TrimPrefix(strings.Join(o.Words(descriptorName), " "), o.Flag))
@@ -87,7 +87,7 @@ func (c *comparison) presenceChange(o *plan.Option, s *side, added bool) Change 
 	return change
 }
 
-// compareProperties compares an option that is in both plans, property by property.
+// compareProperties compares an option of both plans, property by property.
 func (c *comparison) compareProperties(p pair) {
 	replaced := p.after.Flag == "-device" && p.before.Value != p.after.Value
 	add := func(property, before, after string) {
@@ -118,8 +118,7 @@ func (c *comparison) compareProperties(p pair) {
 	}
 }
 
-// outlasts are meanings that are reported of a device that is replaced; what else has
-// changed of it goes without saying.
+// outlasts are the meanings that are reported for a replaced device. Its other changes follow from the replacement.
 var outlasts = map[Meaning]bool{
 	MAC: true, BootOrder: true, DiskContents: true, Network: true, Medium: true, FailureAction: true,
 }
@@ -129,8 +128,7 @@ func (c *comparison) isLive(o *plan.Option, property string) bool {
 	return c.before.live[o.Flag+" "+o.ID()+" "+property] || o.ID() != "" && c.before.live[o.Flag+" "+o.ID()]
 }
 
-// propertyKeys returns the names of the properties of two options, without those by
-// which they were matched.
+// propertyKeys returns the names of the properties of two options, without the properties that identify them.
 func propertyKeys(before, after *plan.Option) []string {
 	var list []string
 	for _, o := range []*plan.Option{before, after} {
@@ -143,7 +141,7 @@ func propertyKeys(before, after *plan.Option) []string {
 	return list
 }
 
-// propertyValue returns the value of a property, all of one that is repeated.
+// propertyValue returns the value of a property, or all values of a repeated property.
 func propertyValue(o *plan.Option, key string) string {
 	var values []string
 	for _, p := range o.Properties {
@@ -161,7 +159,7 @@ func propertyValue(o *plan.Option, key string) string {
 
 func descriptorName(descriptor string) string { return "<" + descriptor + ">" }
 
-// describeOrigin is where something was made, without the calls that led there.
+// describeOrigin returns the place that created something, without the calls that led there.
 func describeOrigin(origin plan.Origin) string {
 	if len(origin) == 0 {
 		return ""

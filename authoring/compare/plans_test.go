@@ -10,8 +10,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// read makes a plan of lines: options as QEMU gets them, "executable PATH",
-// "env NAME=VALUE", and the rules that balloon, cpus and medium stand for.
+// read returns a plan from lines: QEMU's options, "executable PATH", "env NAME=VALUE", and the rules balloon, cpus and
+// medium.
 func read(text string) *plan.Plan {
 	p := &plan.Plan{QEMU: plan.Process{Name: "qemu", Executable: "/usr/bin/qemu-system-x86_64"}}
 	for line := range strings.Lines(text) {
@@ -67,7 +67,7 @@ func readOption(flag, text string) plan.Option {
 	return o
 }
 
-// told returns changes as tests spell them: meaning, text, and what is special.
+// told returns changes in the form of the tests: meaning, text, and special properties.
 func told(changes []Change) []string {
 	list := []string{}
 	for _, c := range changes {
@@ -80,7 +80,7 @@ func told(changes []Change) []string {
 	return list
 }
 
-// cases have each meaning at least once.
+// cases contain each meaning at least once.
 var cases = []struct {
 	name, before, after string
 	want                []string
@@ -270,7 +270,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// What a table promises is reached by something.
+// Each meaning in the table has a test case.
 func TestEachMeaningIsReached(t *testing.T) {
 	t.Parallel()
 	reached := map[Meaning]bool{}
@@ -299,7 +299,7 @@ func TestSameFaultIsNoChange(t *testing.T) {
 	require.Empty(t, Outcomes(nil, "x", nil, "x"))
 }
 
-// What QEMU gives out by order moves when a device is put before it.
+// Values that QEMU assigns by order change if a device is inserted before.
 func TestPlacesGivenByOrder(t *testing.T) {
 	t.Parallel()
 	machine := "-machine q35\n"

@@ -7,8 +7,7 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// presenceOf says what it means that an option is there, or not any more.
-// other is the plan that doesn't have it.
+// presenceOf returns the meaning of an added or removed option. other is the plan without the option.
 func (s *side) presenceOf(o *plan.Option, added bool, other *side) (Meaning, string) {
 	switch o.Flag {
 	case "-device":
@@ -34,8 +33,7 @@ func (s *side) presenceOf(o *plan.Option, added bool, other *side) (Meaning, str
 	return flagMeaning(o.Flag), ""
 }
 
-// blockPresence is about nodes of the block layer: what matters is what they
-// are for.
+// blockPresence returns the meaning of an added or removed block node. The meaning depends on the role of the node.
 func (s *side) blockPresence(o *plan.Option, added bool, other *side) (Meaning, string) {
 	role := s.roles[o.ID()]
 	device, isDisk := strings.CutPrefix(role, diskRole)
@@ -58,8 +56,7 @@ func (s *side) blockPresence(o *plan.Option, added bool, other *side) (Meaning, 
 	return HostOnly, "no device uses it"
 }
 
-// objectMeaning says what a property of -object means, or the object itself if
-// key is empty.
+// objectMeaning returns the meaning of a property of -object, or of the object itself if key is empty.
 func (s *side) objectMeaning(o *plan.Option, key string) Meaning {
 	row := qemuopt.Find(o.Flag, o.Value)
 	if m := row.Property(key).Guest; m != "" {
@@ -68,8 +65,8 @@ func (s *side) objectMeaning(o *plan.Option, key string) Meaning {
 	return orUnknown(row.Guest)
 }
 
-// globalMeaning is that of a property which -global sets: that of the property of
-// a device if the table knows no other.
+// globalMeaning returns the meaning of a property that -global sets. If the table contains none for -global, it is the
+// meaning of the device property.
 func globalMeaning(o *plan.Option) Meaning {
 	global := globalOf(o)
 	property := global[strings.LastIndexByte(global, '.')+1:]
@@ -79,7 +76,7 @@ func globalMeaning(o *plan.Option) Meaning {
 	return orUnknown(qemuopt.MeaningOf("-device", "", property))
 }
 
-// flagMeaning is that of an option as a whole.
+// flagMeaning returns the meaning of an option as a whole.
 func flagMeaning(flag string) Meaning {
 	if row := qemuopt.Flag(flag); row != nil {
 		return orUnknown(row.Guest)

@@ -31,7 +31,7 @@ func compareKeyed[T any](before, after []T, key func(T) string, gone, added func
 	}
 }
 
-// compareEnvironment compares the variables of a process, and the CPUs of the host that it runs on.
+// compareEnvironment compares the variables of a process, and the CPUs of the host that it may use.
 func (c *comparison) compareEnvironment(subject string, before, after plan.Process) {
 	change := func(v plan.Variable, old, now string) {
 		c.addChange(Change{Subject: subject, Property: "env " + v.Name, Old: old, New: now, Meaning: Unknown})
@@ -49,7 +49,7 @@ func (c *comparison) compareEnvironment(subject string, before, after plan.Proce
 		})
 }
 
-// helperMeaning returns what a change of a helper process means.
+// helperMeaning returns the meaning of a change of a helper process.
 func helperMeaning(p plan.Process) Meaning {
 	if p.Role == plan.RoleTPM || strings.Contains(p.Name, "tpm") {
 		return TPM
@@ -79,9 +79,9 @@ func (c *comparison) compareHelpers(before, after []plan.Process) {
 					meaning := HostOnly
 					switch field[0] {
 					case "dir":
-						meaning = helperMeaning(a) // swtpm's state is in it
+						meaning = helperMeaning(a) // it contains swtpm's state
 					case "role":
-						meaning = FailureAction // what becomes of its end
+						meaning = FailureAction // the reaction when it ends
 					}
 					c.addChange(Change{
 						Subject: "helper " + a.Name, Property: field[0], Old: field[1], New: field[2],
@@ -92,7 +92,7 @@ func (c *comparison) compareHelpers(before, after []plan.Process) {
 		})
 }
 
-// helperArguments compares a helper's as they are written.
+// helperArguments compares the arguments of a helper as text.
 func (c *comparison) helperArguments(before, after plan.Process) {
 	text := func(p plan.Process) string {
 		var words []string

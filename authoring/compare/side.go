@@ -7,17 +7,16 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// A side is one of the two plans, with indexes of it.
+// A side is one of two plans, with indexes.
 type side struct {
 	plan *plan.Plan
-	// made are the options that others refer to, by flag and id.
+	// made contains the options with an id, by flag and id.
 	made map[string]*plan.Option
-	// roles say what a block node is for: "disk disk0", "firmware code".
+	// roles maps block nodes to their uses: "disk disk0", "firmware code".
 	roles map[string]string
-	// live are the options, by flag and id, and properties of them that a rule
-	// covers.
+	// live contains the options, by flag and id, and their properties that a rule covers.
 	live map[string]bool
-	// orders are the addresses that QEMU gives out by order.
+	// orders contains the addresses that QEMU assigns by order.
 	orders gives
 }
 
@@ -52,7 +51,7 @@ const (
 	firmwareVariables = "firmware variables"
 )
 
-// nodeOption returns the option that makes a block node, or nil.
+// nodeOption returns the option that creates a block node, or nil.
 func (s *side) nodeOption(id string) *plan.Option {
 	if o := s.made["-blockdev "+id]; o != nil {
 		return o
@@ -60,9 +59,9 @@ func (s *side) nodeOption(id string) *plan.Option {
 	return s.made["-drive "+id]
 }
 
-// markNode notes what a block node, and what it is made of, is for.
+// markNode records the role of a block node and of all nodes below it.
 func (s *side) markNode(id, role string) {
-	for range len(s.plan.QEMU.Args) { // nodes can't be deeper
+	for range len(s.plan.QEMU.Args) { // nodes cannot be deeper
 		o := s.nodeOption(id)
 		if o == nil {
 			return
@@ -74,7 +73,7 @@ func (s *side) markNode(id, role string) {
 	}
 }
 
-// markCovered notes what a rule covers.
+// markCovered records the options that a rule covers.
 func (s *side) markCovered(r plan.Rule) {
 	switch r := r.(type) {
 	case plan.CPUs:
@@ -88,14 +87,14 @@ func (s *side) markCovered(r plan.Rule) {
 				s.live["-drive "+id], s.live["-blockdev "+id] = true, true
 			}
 		}
-		s.live["-drive "+r.Device+"-medium"] = true // of a drive that is empty
+		s.live["-drive "+r.Device+"-medium"] = true // of an empty drive
 	case plan.Ports:
 		s.live["-netdev "+r.Netdev+" hostfwd"] = true
-	case plan.Balloon, plan.Disk, plan.Disks, plan.Password, plan.Affinity: // change nothing that QEMU is started with
+	case plan.Balloon, plan.Disk, plan.Disks, plan.Password, plan.Affinity: // cover none of QEMU's options
 	}
 }
 
-// describeContents says where the bytes of a block node are, and in what format.
+// describeContents describes the location and the format of a block node's data.
 func (s *side) describeContents(id string) string {
 	var parts []string
 	for range len(s.plan.QEMU.Args) {
@@ -115,7 +114,7 @@ func (s *side) describeContents(id string) string {
 	return strings.Join(parts, " ")
 }
 
-// definitionOf returns what an option makes, without its id.
+// definitionOf returns the content of an option, without its id and references.
 func (s *side) definitionOf(flag, id string) string {
 	o := s.made[flag+" "+id]
 	if o == nil {

@@ -6,9 +6,8 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// meaningOf says what a change of one property of an option means; of its first
-// value if property is empty. It is empty if nothing has changed but the
-// spelling.
+// meaningOf returns the meaning of a change of one property of an option, or of its first value if property is empty.
+// It returns "" if only the notation has changed.
 func (c *comparison) meaningOf(p pair, property, before, after string) (Meaning, string) {
 	o := p.after
 	switch o.Flag {
@@ -67,7 +66,7 @@ func (c *comparison) deviceMeaning(p pair, property, before, after string) (Mean
 	return meaning, noun
 }
 
-// addressMeaning compares places, whether they are said or given by order.
+// addressMeaning compares addresses, which can be set or assigned by order.
 func (c *comparison) addressMeaning(p pair, before, after, noun string) (Meaning, string) {
 	where := func(s *side, said string, isBefore bool) string {
 		o := p.after
@@ -82,7 +81,7 @@ func (c *comparison) addressMeaning(p pair, before, after, noun string) (Meaning
 	from, to := where(c.before, before, true), where(c.after, after, false)
 	switch {
 	case sameAddress(before, after):
-		return "", "" // another spelling
+		return "", "" // a different notation
 	case sameAddress(from, to):
 		return HostOnly, "the address is the same, " +
 			map[bool]string{
@@ -117,8 +116,7 @@ func (c *comparison) machineMeaning(property, before, after string) (Meaning, st
 	return orUnknown(qemuopt.MeaningOf("-machine", "", property)), ""
 }
 
-// chipsetOf returns what a machine type is a version of: q35, of q35 and of
-// pc-q35-7.2.
+// chipsetOf returns the machine type without its version: q35 for q35 and for pc-q35-7.2.
 func chipsetOf(machine string) string {
 	name, version, found := cutLast(machine, "-")
 	if !found || strings.Trim(version, "0123456789.") != "" {
@@ -141,7 +139,7 @@ func cutLast(s, separator string) (before, after string, found bool) {
 	return s[:i], s[i+len(separator):], true
 }
 
-// aliasNote says that an alias stands for different versions.
+// aliasNote returns a note that an alias stands for different versions, or "".
 func aliasNote(before, after string) string {
 	for _, machine := range []string{before, after} {
 		if machine == chipsetOf(machine) {

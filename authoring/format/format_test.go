@@ -15,7 +15,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// ugly has what formatting changes.
+// ugly contains everything that formatting changes.
 const ugly = `load("b.star","b","a")
 load('a.star', 'c')
 def f(x,y = 1):
@@ -25,8 +25,8 @@ def f(x,y = 1):
 x = f( 1 ) if a else   None # comment
 `
 
-// The same as the tool that "make format" calls, for files as they are and for
-// what is left of them without their layout.
+// Source returns the same text as the tool of "make format", for the existing files and for these files without their
+// layout.
 func TestSameAsBuildifier(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

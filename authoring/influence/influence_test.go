@@ -14,7 +14,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// A plan that is made by hand: what depends on what is known.
+// made returns a plan with known dependencies.
 func made(s vmspec.Spec) string {
 	if s.Name == "" || s.Options["mode"] == "bad" {
 		return "" // no plan
@@ -78,7 +78,7 @@ func TestWhatDependsOnWhat(t *testing.T) {
 	require.Equal(t, "vm.options.mode good", study(t, spec)("-mode good"))
 }
 
-// A field that has no other value with which there is a plan is reported as doubtful.
+// A field is reported as doubtful if no other value has a plan.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	r, err := influence.Study(vmspec.Spec{Name: "x"}, nil, func(specs []vmspec.Spec) ([]string, error) {
@@ -98,7 +98,7 @@ func TestDoubt(t *testing.T) {
 	require.ErrorContains(t, err, "0 plans for")
 }
 
-// Every field is there once, and nothing of the VM that is studied is changed.
+// Fields returns every field once, and does not change the VM.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	text := "network: [{type: user, ports: [{host: 1, guest: 2}]}]\ndrives: [{file: /a, bootindex: 0}]\ndisplay: " +

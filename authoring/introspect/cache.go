@@ -10,11 +10,11 @@ import (
 	"vmop/internal/atomicfile"
 )
 
-// form is part of the name of cached files: what they hold, and how.
+// form is a part of the names of cached files. It identifies their content and format.
 const form = "1"
 
-// cacheFile returns the path of the cache for a program, or "". The name changes with the
-// program: its path, its time and its size.
+// cacheFile returns the path of the cache for a program, or "". The name depends on the path, the time and the size of
+// the program.
 func cacheFile(dir, program string) string {
 	info, err := os.Stat(program)
 	if dir == "" || err != nil {
@@ -25,7 +25,7 @@ func cacheFile(dir, program string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%x.json", filepath.Base(program), sum[:8]))
 }
 
-// readCache reads the cache. If it can't be read, QEMU is queried again.
+// readCache reads the cache. If it returns false, QEMU must be queried again.
 func (q *QEMU) readCache() bool {
 	if q.cache == "" {
 		return false
@@ -38,11 +38,11 @@ func (q *QEMU) readCache() bool {
 	return true
 }
 
-// writeCache writes what is known. Where that can't be done, it is asked again.
+// writeCache writes the cache. If writing fails, QEMU is queried again the next time.
 func (q *QEMU) writeCache() {
 	text, err := json.Marshal(q.known)
 	if q.cache == "" || err != nil || os.MkdirAll(filepath.Dir(q.cache), 0o700) != nil {
 		return
 	}
-	_ = atomicfile.Write(q.cache, text, 0o600, atomicfile.Volatile) // or the cache is as it was
+	_ = atomicfile.Write(q.cache, text, 0o600, atomicfile.Volatile) // on failure, the old cache remains
 }

@@ -15,13 +15,13 @@ import (
 
 func open(t *testing.T, program, cache string) *introspect.QEMU {
 	t.Helper()
-	q, err := introspect.Open(context.WithoutCancel(t.Context()), program, cache) // it is closed, not killed
+	q, err := introspect.Open(context.WithoutCancel(t.Context()), program, cache) // the test closes it
 	require.NoError(t, err, "install the package qemu-system-x86")
 	t.Cleanup(func() { require.NoError(t, q.Close()) })
 	return q
 }
 
-// The real QEMU says what it knows, of each kind of option.
+// The real QEMU answers queries about each kind of option.
 func TestWhatQEMUSays(t *testing.T) {
 	t.Parallel()
 	q := open(t, "qemu-system-x86_64", "")
@@ -67,8 +67,8 @@ func TestWhatQEMUSays(t *testing.T) {
 	require.Nil(t, q.Properties("-append", ""))
 }
 
-// What was said is kept until the program changes: the second time it is not
-// started, and what was asked in the meantime is there, too.
+// Answers are cached until the program changes. The second time, QEMU is not started, and the cache also contains
+// answers to later queries.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "cache")
@@ -106,12 +106,12 @@ func TestCache(t *testing.T) {
 	require.NotEmpty(t, open(t, program, cache).Flags(), "a cache that is damaged")
 }
 
-// A QEMU that dies over a question is started again for the next one.
+// After a crash, QEMU is started again for the next query.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "qemu")
-	// It hands all questions on but one, over which QEMU dies.
+	// The program passes on all queries except one, which kills QEMU.
 	script := `#!/bin/bash
 case "$*" in *stdio*) ;; *) exec qemu-system-x86_64 "$@" ;; esac
 exec 3>&1
@@ -136,9 +136,8 @@ func TestNoQEMU(t *testing.T) {
 	require.ErrorContains(t, err, "what it knows: -help: exit status 1")
 }
 
-// writeProgram writes a script that is executed. The file is open for writing in another
-// process only: a process that this one forks meanwhile would keep it open, and executing
-// it would fail (ETXTBSY).
+// writeProgram writes an executable script. Another process opens the file for writing, because a child that this
+// process forks at the same time would keep it open, and executing the script would fail (ETXTBSY).
 func writeProgram(t *testing.T, path, script string) {
 	t.Helper()
 	write := exec.CommandContext(t.Context(), "sh", "-c", `cat >"$1" && chmod 700 "$1"`, "sh", path)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parseFlags reads the options of "-help": each line that begins with a dash has one,
-// or several, "-h or -help" or "-fda/-fdb file".
+// parseFlags returns the options in the output of "-help". A line that begins with a dash contains one or several
+// options: "-h or -help" or "-fda/-fdb file".
 func parseFlags(help string) []string {
 	var list []string
 	for line := range strings.Lines(help) {
@@ -27,7 +27,8 @@ func parseFlags(help string) []string {
 	return list
 }
 
-// parseDevices reads "-device help": lines with name "x" and sometimes alias "y".
+// parseDevices returns the names and aliases in the output of "-device help". Its lines contain name "x" and sometimes
+// alias "y".
 func parseDevices(help string) (list []string, aliases map[string]string) {
 	aliases = map[string]string{}
 	for line := range strings.Lines(help) {
@@ -45,7 +46,7 @@ func parseDevices(help string) (list []string, aliases map[string]string) {
 	return list, aliases
 }
 
-// quotedAfter returns the text in quotes behind a word, or "".
+// quotedAfter returns the quoted text after a word, or "".
 func quotedAfter(line, word string) string {
 	_, rest, ok := strings.Cut(line, word+"\"")
 	if !ok {
@@ -55,8 +56,7 @@ func quotedAfter(line, word string) string {
 	return text
 }
 
-// described are options whose properties the schema of QMP has, with the command
-// that takes the same.
+// described maps options to the QMP commands with the same properties, which the QMP schema describes.
 var described = map[string]struct{ command, tag string }{
 	"-netdev":   {"netdev_add", "type"},
 	"-blockdev": {"blockdev-add", "driver"},
@@ -82,7 +82,7 @@ func (q *QEMU) loadSchema() error {
 	for flag, d := range described {
 		arguments := types[types[d.command].ArgType]
 		if len(arguments.Variants) == 0 {
-			continue // of a QEMU that says it in another way
+			continue // the schema of this QEMU has another structure
 		}
 		variants := map[string][]string{}
 		for _, v := range arguments.Variants {

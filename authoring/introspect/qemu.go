@@ -10,42 +10,40 @@ import (
 	"sync"
 )
 
-// A QEMU is a program and its cached answers. It is safe for concurrent use, one query at a
-// time. It must be closed.
+// A QEMU is a program with its cached answers. It is safe for concurrent use, and runs one query at a time. The caller
+// must close it.
 type QEMU struct {
 	ctx     context.Context
 	mu      sync.Mutex
 	program string
-	cache   string // the file that keeps known; empty: none
+	cache   string // file for known; may be empty
 	known   knowledge
-	asked   bool     // known has grown
-	session *session // nil: not started, or ended
+	asked   bool     // known has new entries
+	session *session // nil if not running
 }
 
-// knowledge is what a QEMU has answered.
+// knowledge contains QEMU's answers.
 type knowledge struct {
-	// Version is "7.2.22".
+	// Version is the version: "7.2.22".
 	Version string `json:"version"`
 	// Flags are all options, with a dash.
 	Flags []string `json:"flags"`
-	// Values are what may follow an option first.
+	// Values are the possible first values, by option.
 	Values map[string][]string `json:"values"`
-	// Aliases are other names of devices and machines, by option and alias.
+	// Aliases map other names of devices and machines to their names, by option.
 	Aliases map[string]map[string]string `json:"aliases"`
-	// Groups are the properties of options that are groups of QemuOpts.
+	// Groups are the properties in groups of QemuOpts, by group.
 	Groups map[string][]string `json:"groups"`
-	// Variants are the properties by option and value of those that the schema
-	// describes.
+	// Variants are the properties from the QMP schema, by option and value.
 	Variants map[string]map[string][]string `json:"variants"`
-	// CPUs are the types of CPU models.
+	// CPUs maps CPU models to their types.
 	CPUs map[string]string `json:"cpus"`
-	// Types are the properties of devices and objects that were asked for, by
-	// type. Of one with null nothing can be said.
+	// Types are the properties of the queried devices and objects, by type. null means that the properties are unknown.
 	Types map[string][]string `json:"types"`
 }
 
-// Open queries the QEMU at a path, or its cache in the directory dir; dir may be empty. ctx
-// applies to later queries, too.
+// Open queries the QEMU at a path, or reads its cache from the directory dir. dir may be empty. ctx also applies to
+// later queries.
 func Open(ctx context.Context, program, dir string) (*QEMU, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -61,8 +59,8 @@ func Open(ctx context.Context, program, dir string) (*QEMU, error) {
 	return q, nil
 }
 
-// Close stops QEMU if it was started, and writes the cache. Failing to write it is not an
-// error: QEMU will be queried again.
+// Close stops QEMU if it is running, and writes the cache. A failure to write the cache is not an error, because QEMU
+// will be queried again.
 func (q *QEMU) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,7 +76,7 @@ func (q *QEMU) Close() error {
 	return err
 }
 
-// Name returns "QEMU 7.2.22".
+// Name returns the name with the version: "QEMU 7.2.22".
 func (q *QEMU) Name() string { return "QEMU " + q.known.Version }
 
 // Flags returns all options, with one dash.
@@ -117,8 +115,7 @@ func (q *QEMU) Properties(flag, value string) []string {
 	return nil
 }
 
-// groups are the names of QemuOpts that options are read by, where QEMU says all
-// that they know.
+// groups maps options to the groups of QemuOpts that parse them, for groups with complete information.
 var groups = map[string]string{
 	"-smp": "smp-opts", "-m": "memory", "-boot": "boot-opts", "-name": "name", "-rtc": "rtc", "-sandbox": "sandbox",
 	"-action": "action",
@@ -127,7 +124,7 @@ var groups = map[string]string{
 	"-add-fd": "add-fd", "-fsdev": "fsdev",
 }
 
-// typeProperties returns the properties of a type, asked for if need be.
+// typeProperties returns the properties of a type, and queries them if necessary.
 func (q *QEMU) typeProperties(command, name string) []string {
 	if name == "" {
 		return nil
@@ -138,10 +135,10 @@ func (q *QEMU) typeProperties(command, name string) []string {
 	var answer []struct{ Name string }
 	err := q.runQuery(command, map[string]any{"typename": name}, &answer)
 	if q.ctx.Err() != nil {
-		return nil // and is not to be remembered
+		return nil // do not cache this
 	}
 	var list []string
-	if err == nil { // else it has no such type, or has crashed: that happens with devices that need a GPU
+	if err == nil { // on error, the type is unknown or QEMU crashed, as with devices that need a GPU
 		for _, p := range answer {
 			list = append(list, p.Name)
 		}
@@ -151,7 +148,7 @@ func (q *QEMU) typeProperties(command, name string) []string {
 	return list
 }
 
-// runQuery runs a command in QEMU, which is started if it is not running.
+// runQuery runs a command in QEMU, and starts QEMU if it is not running.
 func (q *QEMU) runQuery(command string, arguments map[string]any, into any) (err error) {
 	if q.session == nil {
 		if q.session, err = startSession(q.ctx, q.program); err != nil {
@@ -160,13 +157,13 @@ func (q *QEMU) runQuery(command string, arguments map[string]any, into any) (err
 	}
 	err = q.session.runCommand(command, arguments, into)
 	if q.session.ended {
-		_ = q.session.endSession() // it has crashed, which err tells
+		_ = q.session.endSession() // QEMU has crashed; err contains the reason
 		q.session = nil
 	}
 	return err
 }
 
-// appendUnlessNil returns a list with some more in it; nil stays nil.
+// appendUnlessNil returns a copy of the list with additional elements. nil stays nil.
 func appendUnlessNil(list []string, more ...string) []string {
 	if list == nil {
 		return nil
@@ -174,7 +171,7 @@ func appendUnlessNil(list []string, more ...string) []string {
 	return append(slices.Clone(list), more...)
 }
 
-// queryAll queries everything that is not queried by type.
+// queryAll queries everything except properties of types.
 func (q *QEMU) queryAll() error {
 	q.known = knowledge{
 		Values: map[string][]string{}, Aliases: map[string]map[string]string{}, Groups: map[string][]string{},
@@ -199,7 +196,7 @@ func (q *QEMU) queryAll() error {
 	return nil
 }
 
-// helpOutput returns the output of QEMU called with an informational option.
+// helpOutput returns the output of QEMU for an informational option.
 func (q *QEMU) helpOutput(args ...string) (string, error) {
 	out, err := exec.CommandContext(q.ctx, q.program, args...).Output()
 	if err != nil {
@@ -208,7 +205,7 @@ func (q *QEMU) helpOutput(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// queryTypes asks for the kinds of objects, accelerators and devices.
+// queryTypes queries the types of objects, accelerators and devices.
 func (q *QEMU) queryTypes() error {
 	for flag, of := range map[string]string{"-object": "user-creatable", "-accel": "accel", "-global": "device"} {
 		var answer []struct{ Name string }

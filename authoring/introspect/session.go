@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// patience bounds one query; it takes milliseconds.
+// patience is the time limit of one query, which normally takes milliseconds.
 const patience = 30 * time.Second
 
 // session is a running QEMU without a machine.
@@ -30,7 +30,7 @@ func startSession(ctx context.Context, program string) (*session, error) {
 	s := &session{stop: stop}
 	s.cmd = exec.CommandContext(ctx, program, "-machine", "none", "-nodefaults", "-no-user-config", "-display", "none",
 		"-S", "-qmp", "stdio")
-	s.cmd.Stderr, s.cmd.WaitDelay = &s.stderr, patience // what it has started may hold the pipe
+	s.cmd.Stderr, s.cmd.WaitDelay = &s.stderr, patience // its child processes may keep the pipe open
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
 		s.in, err = s.cmd.StdinPipe()
@@ -58,7 +58,7 @@ func startSession(ctx context.Context, program string) (*session, error) {
 	return s, s.runCommand("qmp_capabilities", nil, nil)
 }
 
-// failWithOutput ends QEMU and returns the error, with QEMU's message if there is one.
+// failWithOutput ends QEMU and returns an error with QEMU's output, if any.
 func (s *session) failWithOutput(err error) error {
 	_ = s.endSession()
 	if text := strings.TrimSpace(s.stderr.String()); text != "" {
@@ -77,7 +77,7 @@ func (s *session) runCommand(command string, arguments map[string]any, into any)
 	if err != nil {
 		return err
 	}
-	timer := time.AfterFunc(patience, s.stop) // QEMU is killed, and the pipe ends
+	timer := time.AfterFunc(patience, s.stop) // killing QEMU closes the pipe
 	defer timer.Stop()
 	if _, err := s.in.Write(append(text, '\n')); err != nil {
 		s.ended = true
@@ -105,12 +105,12 @@ func (s *session) runCommand(command string, arguments map[string]any, into any)
 	}
 }
 
-// endSession ends QEMU: with quit, and a kill if that fails.
+// endSession ends QEMU with quit, or kills it if quit fails.
 func (s *session) endSession() error {
-	_, _ = s.in.Write([]byte(`{"execute": "quit"}` + "\n")) // it may have ended
+	_, _ = s.in.Write([]byte(`{"execute": "quit"}` + "\n")) // it may already have ended
 	err := s.in.Close()
 	timer := time.AfterFunc(patience, s.stop)
-	_ = s.cmd.Wait() // how it ended does not matter
+	_ = s.cmd.Wait() // its exit status does not matter
 	timer.Stop()
 	s.stop()
 	return err

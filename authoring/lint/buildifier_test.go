@@ -16,13 +16,12 @@ import (
 	"vmop/vmtypes"
 )
 
-// shared are the rules that mean exactly what buildifier's of the same names
-// mean. The others differ: unused-variable takes all parts of a tuple together
-// and knows which of two variables of the same name is read, function-docstring
-// wants no list of arguments, name-conventions knows no providers.
+// shared contains the rules with exactly the same meaning as buildifier's rules. The other rules differ:
+// unused-variable treats all parts of a tuple together and distinguishes variables with the same name,
+// function-docstring requires no list of arguments, and name-conventions does not support providers.
 var shared = []string{"load", "unreachable", "return-value", "confusing-name", "module-docstring"}
 
-// tricky has what the shared rules must get right.
+// tricky contains difficult cases for the shared rules.
 var tricky = map[string]string{
 	"flow.star": `"""Ways through functions."""
 def a(x):
@@ -70,7 +69,7 @@ t = lambda u: 1
 	"none.star": "x = 1\n",
 }
 
-// The shared rules find what the real buildifier finds.
+// The shared rules have the same findings as the real buildifier.
 func TestSharedRulesAreBuildifiers(t *testing.T) {
 	t.Parallel()
 	sources := map[string]string{}
@@ -98,7 +97,7 @@ func TestSharedRulesAreBuildifiers(t *testing.T) {
 	require.Equal(t, strings.Join(want, "\n"), strings.Join(slices.Compact(got), "\n"))
 }
 
-// buildifier returns what the real one finds, as file:line: rule, sorted.
+// buildifier returns the findings of the real buildifier as file:line: rule, sorted.
 func buildifier(t *testing.T, sources map[string]string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -113,7 +112,7 @@ func buildifier(t *testing.T, sources map[string]string) []string {
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	text, _ := cmd.Output() // it fails when it finds something
+	text, _ := cmd.Output() // it fails if there are findings
 	var out struct {
 		Files []struct {
 			Filename string

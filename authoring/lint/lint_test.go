@@ -9,7 +9,7 @@ import (
 	"vmop/authoring/lint"
 )
 
-// some is a QEMU that knows little.
+// some is a QEMU with few options.
 type some struct{}
 
 func (some) Name() string    { return "QEMU 1.0" }
@@ -37,7 +37,7 @@ func names(findings []lint.Finding) []string {
 	return slices.Compact(list)
 }
 
-// Each rule finds its bad example, and leaves its good one alone.
+// Each rule has findings in its bad example, and none in its good example.
 func TestEachRule(t *testing.T) {
 	t.Parallel()
 	around := lint.Surroundings{QEMU: some{}}
@@ -46,7 +46,7 @@ func TestEachRule(t *testing.T) {
 			t.Parallel()
 			require.NotEmpty(t, r.Reason)
 			if r.Bad == "" {
-				return // it takes more than a module
+				return // examples of this rule need several modules
 			}
 			require.Contains(t, names(lint.File("x.star", r.Bad, around)), r.Name)
 			require.NotContains(t, names(lint.File("x.star", r.Good, around)), r.Name)
@@ -83,7 +83,7 @@ func TestMissingDocstrings(t *testing.T) {
 	}, found(t, "\"\"\"X.\"\"\"\n\ndef launch(vm, host): return part()\ndef f(): return _g()\ndef _g(): return 1\n"))
 }
 
-// A comment is about the statement below or beside it, and about nothing else.
+// A comment only disables rules for the statement below it or in its line.
 func TestCommentsDisableRules(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -129,7 +129,7 @@ func TestCommentsDisableRules(t *testing.T) {
 	}
 }
 
-// Nothing is found in what cannot be read, nor in an empty file.
+// Modules that cannot be parsed, and empty modules, have no findings.
 func TestBrokenModules(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{"def f(:\n", "x = y\n", "", "\x00"} {
@@ -137,7 +137,7 @@ func TestBrokenModules(t *testing.T) {
 	}
 }
 
-// Calls whose arguments are computed are left to the plans.
+// Calls with computed arguments have no findings; Plans checks them.
 func TestComputedOptions(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, found(t, `"""X."""
@@ -160,7 +160,7 @@ def f(driver, flag, key):
 		"hardware(\"virtio-rng-pci\", {\"id\": \"a\"} | ({} if 1 else {\"max_bytes\": 1}))\n"))
 }
 
-// Options are followed through the modules that they come from.
+// The rules follow options through the modules that define them.
 func TestOptionsOfOtherModules(t *testing.T) {
 	t.Parallel()
 	read := func(name string) (string, error) {

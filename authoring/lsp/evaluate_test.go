@@ -13,8 +13,8 @@ import (
 	"vmop/vmtypes"
 )
 
-// said evaluates a folder with files, and returns what is wrong, one line each:
-// "file:line:column: message", all from 0 as in the protocol.
+// said evaluates a folder with files and returns the diagnostics, one line each: "file:line:column: message". Numbers
+// count from 0, as in the protocol.
 func said(t *testing.T, files map[string]string, open map[string]*text) (*evaluation, []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,7 @@ func said(t *testing.T, files map[string]string, open map[string]*text) (*evalua
 	var lines []string
 	for file, list := range e.diagnostics {
 		for _, d := range list {
-			if d.Code == "" { // of lint there are tests
+			if d.Code == "" { // package lint has its own tests
 				lines = append(lines, fmt.Sprintf("%s:%d:%d: %s", file, d.Range.Start.Line, d.Range.Start.Character,
 					d.Message))
 			}
@@ -35,7 +35,7 @@ func said(t *testing.T, files map[string]string, open map[string]*text) (*evalua
 	return e, lines
 }
 
-// launching is a type whose launch has one statement, on line 1.
+// launching returns a type with one statement in launch, on line 1.
 func launching(statement string) string {
 	return "def launch(vm, host):\n    " + statement +
 		"\n    return part(executable = \"/usr/bin/qemu-system-x86_64\")\n"
@@ -112,8 +112,8 @@ func TestOpenDocumentsHideFiles(t *testing.T) {
 	require.Equal(t, []string{fmt.Sprintf("a.star:0:0: a module has at most %d bytes", vmtypes.MaxModule)}, lines)
 }
 
-// A line shows what the first sample that reaches it makes of it, and what is
-// called there.
+// A line shows the options that it creates for the first sample that reaches it, including options from called
+// functions.
 func TestWhatLinesMake(t *testing.T) {
 	t.Parallel()
 	e, lines := said(t, map[string]string{

@@ -49,7 +49,7 @@ func TestFramingHasBounds(t *testing.T) {
 	}
 }
 
-// What isn't a message gets an answer, and the next one is read.
+// A malformed message is answered, and the next message is read.
 func TestMalformedMessages(t *testing.T) {
 	t.Parallel()
 	for bad, want := range map[string]string{
@@ -73,7 +73,7 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// Nothing that is received makes it panic.
+// No input causes a panic.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("Content-Length: 30\r\n\r\n{\"jsonrpc\":\"2.0\",\"method\":\"a\"}"))
 	f.Add([]byte("\r\n\r\nContent-Length: 0\r\n\r\n"))
@@ -92,7 +92,7 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// Sessions of garbage end, with an answer to what could be understood.
+// Sessions with garbage end, and valid requests are answered.
 func FuzzSession(f *testing.F) {
 	frame := func(messages ...string) []byte {
 		out := new(sink)
@@ -118,7 +118,7 @@ func FuzzSession(f *testing.F) {
 			done <- Serve(t.Context(), bytes.NewReader(in), new(sink), inProcessOptions())
 		}()
 		select {
-		case <-done: // with whatever error
+		case <-done: // with or without an error
 		case <-time.After(time.Minute):
 			t.Fatal("the session has no end")
 		}

@@ -10,7 +10,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// inProcessOptions evaluate types that are trusted, without a QEMU.
+// inProcessOptions evaluates trusted types without a QEMU.
 func inProcessOptions() Options {
 	return Options{
 		Evaluator: inProcess{},
@@ -19,7 +19,7 @@ func inProcessOptions() Options {
 	}
 }
 
-// inProcess evaluates types that are trusted.
+// inProcess evaluates trusted types.
 type inProcess struct{}
 
 func (inProcess) Launch(

@@ -9,7 +9,7 @@ import (
 	"vmop/authoring/lint"
 )
 
-// knowing is a QEMU that knows little.
+// knowing is a QEMU with few options.
 type knowing struct{}
 
 func (knowing) Name() string    { return "QEMU 0" }

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An editor asks for many things while its author types: each request has an
-// answer, and the last state is what is judged.
+// An editor sends many requests while the author types. Each request is answered, and the last text is evaluated.
 func TestManyRequestsAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

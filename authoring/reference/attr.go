@@ -2,7 +2,7 @@ package reference
 
 import "slices"
 
-// attrFunctions are the functions that declare options of a type.
+// attrFunctions returns the functions that declare options of a type.
 func attrFunctions() []Function {
 	values := func(of string) Parameter {
 		return keywordParameter("values", "list["+of+"] | None", "None", "the allowed values")
@@ -50,7 +50,7 @@ func attrFunctions() []Function {
 	}
 }
 
-// attrFunction is a function whose parameters are all keywords.
+// attrFunction returns a function with keyword parameters only.
 func attrFunction(name, of string, more []Parameter, doc, example string) Function {
 	return Function{
 		Name: name, Result: "Attr", Doc: doc, Example: example + "\n",
@@ -63,7 +63,7 @@ func attrFunction(name, of string, more []Parameter, doc, example string) Functi
 	}
 }
 
-// composedFunction is a function for options made of others.
+// composedFunction returns a function for options that contain other options.
 func composedFunction(name string, of Parameter, kind, doc, example string) Function {
 	f := attrFunction(name, kind, nil, doc, example)
 	f.Parameters = append([]Parameter{of}, f.Parameters...)

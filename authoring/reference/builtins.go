@@ -2,15 +2,14 @@ package reference
 
 import "slices"
 
-// Builtins returns what every module can use besides Starlark's own functions,
-// in the order of the documentation. The names of those that belong together
-// have a dot: hotplug.cpus.
+// Builtins returns the names that every module can use in addition to Starlark's own functions, in the order of the
+// documentation. Names of the same group have a common prefix with a dot: hotplug.cpus.
 func Builtins() []Function {
 	return slices.Concat(partFunctions(), thingFunctions(), ruleFunctions(), attrFunctions(),
 		[]Function{structBuiltin()})
 }
 
-// props is how options spell what belongs to them.
+// props is the type of an option's properties.
 const props = "dict[str, Value]"
 
 func partFunctions() []Function {
@@ -252,8 +251,8 @@ func structBuiltin() Function {
 	}
 }
 
-// Objects returns the kinds of values that the builtins make, and those that
-// launch is given, except for vm, which [VM] describes.
+// Objects returns the kinds of values that the builtins return and that launch receives, except for vm, which [VM]
+// describes.
 func Objects() []Object {
 	return []Object{
 		{Name: "Option", Word: "option", Doc: "An option of QEMU or of a helper, from `option`.", Fields: []Field{

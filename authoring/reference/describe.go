@@ -15,14 +15,14 @@ import (
 type DescribedType struct {
 	Name   string
 	Module Module
-	// Options are those that it declares.
+	// Options are the declared options.
 	Options []vmtypes.Option
 }
 
 // A Describer evaluates a type of a source, or a stock type, and returns its description.
 type Describer func(ctx context.Context, source vmtypes.Source, name string) (vmtypes.Description, error)
 
-// Described returns a type as pages and schemas show it.
+// Described returns a type in the form for pages and schemas.
 func Described(d vmtypes.Description) DescribedType {
 	t := DescribedType{Name: d.Name, Options: d.Options, Module: Module{Doc: d.Doc}}
 	if len(d.Modules) == 0 {
@@ -47,8 +47,8 @@ func Described(d vmtypes.Description) DescribedType {
 	return t
 }
 
-// DescribeAll returns the descriptions of all types of a source: of the modules that define
-// launch. The error joins everything that can't be read or evaluated.
+// DescribeAll returns the descriptions of all types of a source, which are the modules that define launch. The error
+// contains all modules that cannot be read or evaluated.
 func DescribeAll(ctx context.Context, source vmtypes.Source, describe Describer) ([]DescribedType, error) {
 	var types []DescribedType
 	var errs []error
@@ -66,7 +66,7 @@ func DescribeAll(ctx context.Context, source vmtypes.Source, describe Describer)
 	return types, errors.Join(errs...)
 }
 
-// isType reports whether a module defines launch, or is too broken to know.
+// isType reports whether a module defines launch. It returns true for a module that cannot be parsed.
 func isType(file, text string) bool {
 	m, err := ReadModule(file, text)
 	return err != nil || slices.ContainsFunc(m.Functions, func(f Function) bool { return f.Name == "launch" })

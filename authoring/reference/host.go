@@ -1,6 +1,6 @@
 package reference
 
-// hostObject is what launch is given as host.
+// hostObject describes the argument host of launch.
 func hostObject() Object {
 	return Object{
 		Name: "Host", Word: "host",
@@ -49,7 +49,7 @@ func hostObject() Object {
 	}
 }
 
-// nodeObject is a NUMA node of the host.
+// nodeObject describes a NUMA node of the host.
 func nodeObject() Object {
 	return Object{
 		Name: "Node", Word: "nodes", Doc: "A NUMA node of the host, from `host.nodes`.",
@@ -60,7 +60,7 @@ func nodeObject() Object {
 	}
 }
 
-// firmwareObject is a firmware descriptor, QEMU's docs/interop/firmware.json.
+// firmwareObject describes a firmware descriptor (QEMU's docs/interop/firmware.json).
 func firmwareObject() Object {
 	return Object{
 		Name: "Firmware", Word: "firmware", Doc: "A firmware descriptor of QEMU, from `host.firmware()`.",

@@ -28,7 +28,7 @@ func ManPage(types []DescribedType) string {
 	return b.String()
 }
 
-// roffHead writes a heading; below that of a type it is a smaller one.
+// roffHead writes a heading, or a subheading if it is below the heading of a type.
 func roffHead(b *strings.Builder, name string, below bool) {
 	if below {
 		fmt.Fprintf(b, ".SS %s\n", name)
@@ -98,8 +98,7 @@ func roffText(b *strings.Builder, text string) {
 	}
 }
 
-// escapeRoff returns a text without anything that roff would take for a command.
-// Backquotes become bold.
+// escapeRoff escapes a text so that roff does not interpret it. Text in backquotes becomes bold.
 func escapeRoff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "\n", " ").Replace(text)
 	var b strings.Builder

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Page returns docs/vm-types/reference.md.
+// Page returns the content of docs/vm-types/reference.md.
 func Page() string {
 	var b strings.Builder
 	b.WriteString("# Reference\n\n" +
@@ -41,7 +41,7 @@ func Page() string {
 	return b.String()
 }
 
-// writeFunction writes a function under a heading of its own.
+// writeFunction writes a function with a heading.
 func writeFunction(b *strings.Builder, level, of string, f Function) {
 	fmt.Fprintf(b, "\n%s `%s%s`\n\n%s\n", level, of, f.Signature(), f.Doc)
 	if len(f.Parameters) > 0 {
@@ -88,7 +88,7 @@ func writeVM(b *strings.Builder) {
 	}
 }
 
-// defaultText says what a key that is absent means.
+// defaultText describes the meaning of an absent key.
 func (k Key) defaultText() string {
 	switch {
 	case k.Default == "":
@@ -108,7 +108,7 @@ func writeLanguage(b *strings.Builder) {
 	}
 }
 
-// codeCell returns a type in backquotes, for a cell of a table.
+// codeCell returns a type in backquotes for a table cell.
 func codeCell(text string) string {
 	if text == "" {
 		return ""
@@ -116,13 +116,12 @@ func codeCell(text string) string {
 	return "`" + escapeCell(text) + "`"
 }
 
-// escapeCell returns a text that can stand in a table.
+// escapeCell escapes a text for a table cell.
 func escapeCell(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", " "), "|", "\\|")
 }
 
-// relinkText changes where the links of a text lead; "" as the new target leaves
-// the link's words only.
+// relinkText changes the targets of the links in a text. If the new target is "", only the words of the link remain.
 func relinkText(text string, target func(string) string) string {
 	var b strings.Builder
 	for {
@@ -143,8 +142,7 @@ func relinkText(text string, target func(string) string) string {
 	}
 }
 
-// pageLink turns a link of docs/reference/configuration.md into one of a page in
-// docs/vm-types.
+// pageLink converts a link in docs/reference/configuration.md to a link in a page of docs/vm-types.
 func pageLink(link string) string {
 	if rest, here := strings.CutPrefix(link, "../vm-types/"); here {
 		return rest
@@ -155,5 +153,5 @@ func pageLink(link string) string {
 	return path.Join("../reference", link)
 }
 
-// Plain returns Markdown without links, for output in which they cannot be followed.
+// Plain returns Markdown without links, for output that does not support links.
 func Plain(text string) string { return relinkText(text, func(string) string { return "" }) }

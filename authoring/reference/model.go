@@ -4,61 +4,61 @@ import "strings"
 
 // A Function is a builtin or a function of a module.
 type Function struct {
-	// Name as it is called: "option", "hotplug.cpus", "find" of an object.
+	// Name is the name in a call: "option", "hotplug.cpus"; for a method only its own name, "find".
 	Name string
-	// Parameters in their order.
+	// Parameters are the parameters, in order.
 	Parameters []Parameter
-	// Result is the type of what it returns; "" means nothing.
+	// Result is the type of the result; "" if there is no result.
 	Result string
-	// Doc describes it.
+	// Doc is the description.
 	Doc string
-	// Example is Starlark that could stand in launch(vm, host) or in a test.
+	// Example is Starlark code for launch(vm, host) or for a test.
 	Example string
 }
 
-// A Parameter is one of a function.
+// A Parameter is a parameter of a function.
 type Parameter struct {
-	// Name, with one star in front if it takes all further values, with two if
-	// it takes all further keywords.
+	// Name is the name. It begins with one star if the parameter receives all further values, and with two stars if it
+	// receives all further keyword arguments.
 	Name string
-	// Type is what can be given.
+	// Type is the type of allowed values.
 	Type string
-	// Default as source; "" means that the parameter must be given.
+	// Default is the source of the default; "" means that the parameter is required.
 	Default string
-	// Keyword says that it is given by name only.
+	// Keyword means that the parameter can only be given by name.
 	Keyword bool
-	// Doc describes it.
+	// Doc is the description.
 	Doc string
 }
 
-// requiredParameter is a parameter that must be given, by position or by name.
+// requiredParameter returns a required parameter, given by position or by name.
 func requiredParameter(name, of, doc string) Parameter {
 	return Parameter{Name: name, Type: of, Doc: doc}
 }
 
-// optionalParameter is a parameter with a default, given by position or by name.
+// optionalParameter returns a parameter with a default, given by position or by name.
 func optionalParameter(name, of, value, doc string) Parameter {
 	return Parameter{Name: name, Type: of, Default: value, Doc: doc}
 }
 
-// keywordParameter is a parameter with a default, given by name only.
+// keywordParameter returns a parameter with a default, given by name only.
 func keywordParameter(name, of, value, doc string) Parameter {
 	return Parameter{Name: name, Type: of, Default: value, Keyword: true, Doc: doc}
 }
 
 // An Object is a kind of value with fields.
 type Object struct {
-	// Name of the type in signatures: "Option".
+	// Name is the type's name in signatures: "Option".
 	Name string
 	// Word is the result of type(): "option".
 	Word string
-	// Doc describes it.
+	// Doc is the description.
 	Doc     string
 	Fields  []Field
 	Methods []Function
 }
 
-// A Field is what follows the dot.
+// A Field is a field of an Object.
 type Field struct {
 	Name, Type, Doc string
 }
@@ -73,13 +73,13 @@ func Summary(doc string) string {
 	return first
 }
 
-// Rest reports whether the parameter takes all further arguments.
+// Rest reports whether the parameter receives all further arguments.
 func (p Parameter) Rest() bool { return strings.HasPrefix(p.Name, "*") }
 
 // Bare returns the name without stars.
 func (p Parameter) Bare() string { return strings.TrimLeft(p.Name, "*") }
 
-// String returns the parameter as in the head of a function.
+// String returns the parameter as in a function definition.
 func (p Parameter) String() string {
 	if p.Default == "" {
 		return p.Name
@@ -87,7 +87,7 @@ func (p Parameter) String() string {
 	return p.Name + " = " + p.Default
 }
 
-// Signature returns the head of the function without def: "f(a, b = 1)".
+// Signature returns the function's name with its parameters: "f(a, b = 1)".
 func (f Function) Signature() string {
 	words := make([]string, len(f.Parameters))
 	for i, p := range f.Parameters {
@@ -96,7 +96,7 @@ func (f Function) Signature() string {
 	return f.Name + "(" + strings.Join(words, ", ") + ")"
 }
 
-// Parameter returns the parameter of this name; ok is false if there is none.
+// Parameter returns the parameter with this name; ok is false if it does not exist.
 func (f Function) Parameter(name string) (p Parameter, ok bool) {
 	for _, p := range f.Parameters {
 		if p.Name == name {

@@ -7,19 +7,19 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// A Module is what one file of Starlark offers to those that load it.
+// A Module describes the names that a Starlark file defines for other modules.
 type Module struct {
-	// Name as load spells it.
+	// Name is the name in load statements.
 	Name string
 	// Doc is its docstring.
 	Doc string
-	// Functions are those that it defines, in source order.
+	// Functions are the functions of the module, in source order.
 	Functions []Function
-	// Constants are the other names that it assigns.
+	// Constants are the other global names.
 	Constants []string
 }
 
-// ReadModule reads the text of a module. It is not evaluated.
+// ReadModule parses the text of a module, without evaluating it.
 func ReadModule(name, source string) (Module, error) {
 	file, err := new(syntax.FileOptions).Parse(name, source, 0)
 	if err != nil {
@@ -39,9 +39,8 @@ func ReadModule(name, source string) (Module, error) {
 	return m, nil
 }
 
-// Defined returns what a def says of itself; source is the text of its module.
-// Its docstring may describe parameters below a line "Args:", and what it
-// returns below "Returns:".
+// Defined returns the description of a function definition. source is the text of the module. The docstring may
+// describe parameters below a line "Args:", and the result below "Returns:".
 func Defined(def *syntax.DefStmt, source string) Function {
 	f := Function{Name: def.Name.Name}
 	var args map[string]string
@@ -54,7 +53,7 @@ func Defined(def *syntax.DefStmt, source string) Function {
 			p.Name = x.Name
 		case *syntax.BinaryExpr:
 			p.Name, p.Default = Text(x.X, source), Text(x.Y, source)
-		case *syntax.UnaryExpr: // *args, **kwargs, and a star of its own
+		case *syntax.UnaryExpr: // *args, **kwargs, and a bare star
 			keyword = keyword || x.Op == syntax.STAR
 			if x.X == nil {
 				continue
@@ -68,7 +67,7 @@ func Defined(def *syntax.DefStmt, source string) Function {
 	return f
 }
 
-// Text returns the source of an expression; what takes several lines is one.
+// Text returns the source of an expression on one line.
 func Text(e syntax.Expr, source string) string {
 	start, end := e.Span()
 	lines := strings.SplitAfter(source, "\n")
@@ -90,8 +89,7 @@ func Text(e syntax.Expr, source string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// docstringOf returns the string that a body starts with, without the blanks of
-// its place in the source.
+// docstringOf returns the string at the beginning of a body, without the indentation of the source.
 func docstringOf(body []syntax.Stmt) string {
 	if len(body) == 0 {
 		return ""
@@ -107,7 +105,7 @@ func docstringOf(body []syntax.Stmt) string {
 	return unindent(literal.Value.(string))
 }
 
-// unindent removes the blanks that all lines but the first begin with.
+// unindent removes the common indentation of all lines except the first.
 func unindent(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	least := -1
@@ -123,7 +121,7 @@ func unindent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// argumentDocs takes the lines below "Args:" out of a docstring.
+// argumentDocs removes the lines below "Args:" from a docstring and returns them by parameter.
 func argumentDocs(doc string) (rest string, args map[string]string) {
 	args = map[string]string{}
 	var kept []string

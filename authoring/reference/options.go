@@ -9,10 +9,10 @@ import (
 	"vmop/vmtypes"
 )
 
-// optionRow is an option, or a field of one, as a line of a table.
+// optionRow is a table row for an option or a field of an option.
 type optionRow struct{ name, form, standard, doc string }
 
-// optionRows returns the options of a type, the fields of records below them.
+// optionRows returns the rows for the options of a type. The fields of a record follow its row.
 func (t DescribedType) optionRows() []optionRow { return rowsOf("", t.Options) }
 
 func rowsOf(prefix string, options []vmtypes.Option) []optionRow {
@@ -28,7 +28,7 @@ func rowsOf(prefix string, options []vmtypes.Option) []optionRow {
 	return rows
 }
 
-// OptionForm says in words what an option can be: "int, 1 to 8".
+// OptionForm describes the allowed values of an option: "int, 1 to 8".
 func OptionForm(a *vmtypes.Attr) string {
 	form := a.Type
 	if a.Of != nil {
@@ -47,7 +47,7 @@ func OptionForm(a *vmtypes.Attr) string {
 	return form
 }
 
-// OptionDefault says in words what is used without a value.
+// OptionDefault describes the default of an option.
 func OptionDefault(a *vmtypes.Attr) string {
 	switch {
 	case a.Mandatory:
@@ -58,14 +58,14 @@ func OptionDefault(a *vmtypes.Attr) string {
 	return "`" + valueText(a, a.Default) + "`"
 }
 
-// valueText returns a value as it would be written in a configuration.
+// valueText returns a value in the notation of a configuration.
 func valueText(a *vmtypes.Attr, v any) string {
 	if size, ok := v.(int64); ok && a.Type == "size" {
 		return vmspec.Bytes(size).String()
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Sprint(v) // not a value of a configuration
+		return fmt.Sprint(v) // not a value from a configuration
 	}
 	if s, ok := v.(string); ok && s != "" {
 		return s
@@ -73,7 +73,7 @@ func valueText(a *vmtypes.Attr, v any) string {
 	return string(text)
 }
 
-// OptionType returns the type by which an option is seen in Starlark.
+// OptionType returns the Starlark type of an option.
 func OptionType(a *vmtypes.Attr) string {
 	form := map[string]string{
 		"string": "str", "file": "str", "int": "int", "size": "int", "bool": "bool", "record": "struct",
@@ -106,7 +106,7 @@ func optionsSchema(options []vmtypes.Option) Schema {
 	return s
 }
 
-// attrSchema returns the schema of one option. Null counts as absent.
+// attrSchema returns the schema of one option. null counts as absent.
 func attrSchema(a *vmtypes.Attr) Schema {
 	s := Schema{}
 	switch a.Type {
@@ -135,7 +135,7 @@ func attrSchema(a *vmtypes.Attr) Schema {
 	if a.Maximum != nil {
 		s["maximum"] = *a.Maximum
 	}
-	if a.Values != nil && a.Type != "size" { // a size can be written in many ways
+	if a.Values != nil && a.Type != "size" { // sizes have several notations
 		s["enum"] = append([]any{}, a.Values...)
 		if a.Type == "int" {
 			s["enum"] = append(s["enum"].([]any), asTexts(a.Values)...)
@@ -153,7 +153,7 @@ func attrSchema(a *vmtypes.Attr) Schema {
 	return s
 }
 
-// asTexts returns the values in quotes, as which a configuration may have them.
+// asTexts returns the values as strings, because a configuration may quote them.
 func asTexts(values []any) []any {
 	texts := make([]any, len(values))
 	for i, v := range values {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// LibraryPage returns docs/vm-types/library.md for the modules of the library.
+// LibraryPage returns the content of docs/vm-types/library.md for the modules of the library.
 func LibraryPage(modules []Module) string {
 	var b strings.Builder
 	b.WriteString("# The stock library\n\nLook up the modules and functions that your VM types can load.\n" +
@@ -18,7 +18,7 @@ func LibraryPage(modules []Module) string {
 	return b.String()
 }
 
-// writeModule writes what a module says of itself, below a heading.
+// writeModule writes the documentation of a module, below a heading.
 func writeModule(b *strings.Builder, m Module) {
 	if m.Doc != "" {
 		fmt.Fprintf(b, "\n%s\n", m.Doc)
@@ -37,7 +37,7 @@ func writeModule(b *strings.Builder, m Module) {
 	}
 }
 
-// TypesPage returns a page about VM types, in Markdown.
+// TypesPage returns a Markdown page about VM types.
 func TypesPage(types []DescribedType) string {
 	var b strings.Builder
 	level := "##"
@@ -66,8 +66,7 @@ func TypesPage(types []DescribedType) string {
 	return b.String()
 }
 
-// Summary returns what the type is, in a sentence: the first one of its
-// docstring, without its name.
+// Summary returns a one-sentence description of the type: the first sentence of its docstring, without its name.
 func (t DescribedType) Summary() string {
 	return strings.TrimPrefix(Summary(t.Module.Doc), t.Name+": ")
 }

@@ -68,7 +68,7 @@ func TestModuleSaysWhatIsInIt(t *testing.T) {
 	require.ErrorContains(t, err, "x.star:1:4")
 }
 
-// mandoc or groff read the page without a complaint, and show what it says.
+// groff reads the page without warnings and shows its content.
 func TestManPageIsOne(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "asset.7")
@@ -85,7 +85,7 @@ func TestManPageIsOne(t *testing.T) {
 	}
 }
 
-// formatted returns what groff makes of a page, and what it complains of.
+// formatted returns groff's output and warnings for a page.
 func formatted(t *testing.T, page string) (text, complaints string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "groff", "-man", "-ww", "-Tascii", "-P-c", "-P-b", "-P-u", "-rLL=200n",
@@ -108,7 +108,7 @@ func TestPageOfTypes(t *testing.T) {
 		"# asset\n\nasset: the standard PC"))
 }
 
-// Python reads the stubs, and finds what they declare.
+// Python parses the stubs and finds the declared names.
 func TestStubsArePython(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), reference.StubsName)

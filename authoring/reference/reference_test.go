@@ -19,7 +19,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// functions of modules have a dot: hotplug.cpus.
+// evaluators returns the predeclared values by name. Functions of modules have a name with a dot: hotplug.cpus.
 func evaluators(values starlark.StringDict) map[string]starlark.Value {
 	found := map[string]starlark.Value{}
 	for name, value := range values {
@@ -29,7 +29,7 @@ func evaluators(values starlark.StringDict) map[string]starlark.Value {
 			continue
 		}
 		for _, member := range module.AttrNames() {
-			found[name+"."+member], _ = module.Attr(member) // it names those that it has
+			found[name+"."+member], _ = module.Attr(member) // the module itself returned this name
 		}
 	}
 	return found
@@ -61,8 +61,8 @@ func TestStarlarksOwnFunctionsAreHere(t *testing.T) {
 	require.Equal(t, known, names(reference.Language()))
 }
 
-// What is documented is accepted, what must be given is missed, and the
-// functions know no parameter besides: their unpacking is in the source.
+// The functions accept all documented parameters, require the mandatory parameters, and have no other parameters. The
+// source shows what they unpack.
 func TestParametersAreTheEvaluators(t *testing.T) {
 	t.Parallel()
 	values := evaluators(vmtypes.Predeclared())
@@ -74,14 +74,13 @@ func TestParametersAreTheEvaluators(t *testing.T) {
 	}
 }
 
-// What assertions take is asked from within a test: each parameter is known,
-// and there is none besides.
+// A test calls each assertion to check that all its parameters are documented, and no others.
 func TestParametersOfAssertionsAreTheEvaluators(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for _, f := range reference.Testing() {
 		if f.Name == "plan_of" {
-			continue // takes what the vm section takes; the examples call it
+			continue // it accepts the vm section; the examples call it
 		}
 		fmt.Fprintf(&b, "    assert.fails(lambda: %s(*range(99)), \"at most %d\")\n", f.Name, len(f.Parameters))
 		var given []string
@@ -116,7 +115,7 @@ func runTests(t *testing.T, module string, n int) {
 	}
 }
 
-// agree calls a builtin with each of its keywords, and with one that is none.
+// agree calls a builtin with each of its keywords, and with an unknown keyword.
 func agree(t *testing.T, f reference.Function, value starlark.Value) {
 	t.Helper()
 	call := func(keyword string) string {
@@ -136,13 +135,12 @@ func agree(t *testing.T, f reference.Function, value starlark.Value) {
 		}
 	}
 	if f.Name == "combine" || f.Name == "struct" {
-		return // they don't unpack
+		return // they don't unpack arguments
 	}
 	require.Equal(t, unpacked(t, "../../vmtypes", f.Name), spelled(f))
 }
 
-// spelled returns the parameters as UnpackArgs takes them; those that are
-// given by position to replace are not.
+// spelled returns the parameters in the notation of UnpackArgs, without the positional parameters of replace.
 func spelled(f reference.Function) []string {
 	var list []string
 	for _, p := range f.Parameters {
@@ -157,8 +155,7 @@ func spelled(f reference.Function) []string {
 	return list
 }
 
-// unpacked returns the words that the function behind a builtin gives to
-// UnpackArgs, in the source of a package.
+// unpacked returns the words that the function of a builtin passes to UnpackArgs in the source of a package.
 func unpacked(t *testing.T, dir, builtin string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -187,7 +184,7 @@ func unpacked(t *testing.T, dir, builtin string) []string {
 	return list
 }
 
-// launch evaluates a type that is one file.
+// launch evaluates a type of one file.
 func launch(t *testing.T, module string) error {
 	t.Helper()
 	dir := t.TempDir()
@@ -208,7 +205,7 @@ func launch(t *testing.T, module string) error {
 	return err
 }
 
-// expressions are where the objects of the reference can be had.
+// expressions maps the objects of the reference to expressions that return them.
 func expressions() map[string]string {
 	return map[string]string{
 		"Option": `option("-x")`, "Part": "part()", "Process": `process("n", "/x", [])`, "Tap": `tap("t", "br0")`,
@@ -264,7 +261,7 @@ func TestFieldsOfVMAreTheEvaluators(t *testing.T) {
 	}
 }
 
-// The type of each field is one of those that the table tells of.
+// Each field has the type in the table.
 func TestTypesOfVMAreTheEvaluators(t *testing.T) {
 	t.Parallel()
 	words := map[string]string{"str": "string", "int": "int", "bool": "bool", "Options": "vm.options"}
@@ -276,7 +273,7 @@ func TestTypesOfVMAreTheEvaluators(t *testing.T) {
 			want = "tuple"
 		}
 		e := strings.ReplaceAll(k.Path, "[]", "[0]")
-		for _, ofTap := range []string{"lease", "filter"} { // the first network is another
+		for _, ofTap := range []string{"lease", "filter"} { // the first network has none
 			e = strings.ReplaceAll(e, "vm.network[0]."+ofTap, "vm.network[1]."+ofTap)
 		}
 		if want == "" {

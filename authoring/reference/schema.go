@@ -10,13 +10,12 @@ import (
 	"vmop/vmspec"
 )
 
-// A Schema is a JSON Schema of the draft 2020-12, or a part of one.
+// A Schema is a JSON Schema (draft 2020-12), or a part of it.
 type Schema map[string]any
 
-// ConfigurationSchema returns the schema of a runner's configuration file. The
-// options of the types are checked; with a single one the file must ask for it,
-// else vmType can be any. It checks what can be said of single keys and their
-// form; how keys depend on each other, the runner checks.
+// ConfigurationSchema returns the schema of a runner's configuration file. It includes the options of the types. With a
+// single type, the file must select this type; otherwise any vmType is valid. The schema checks single keys and their
+// form. The runner checks dependencies between keys.
 func ConfigurationSchema(types []DescribedType) Schema {
 	runner := sectionSchema("", reflect.TypeFor[config.Config]())
 	runner["required"] = []string{"vm"}
@@ -35,7 +34,7 @@ func ConfigurationSchema(types []DescribedType) Schema {
 		names = append(names, t.Name)
 		runner["allOf"] = append(typeConditions(runner), t.optionsCondition())
 	}
-	properties["vmType"] = mergeSchemas(properties["vmType"].(Schema), Schema{"examples": names}) // editors offer them
+	properties["vmType"] = mergeSchemas(properties["vmType"].(Schema), Schema{"examples": names}) // for editors
 	return Schema{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
 		"title":   "The configuration file of vmrunner",
@@ -56,7 +55,7 @@ func typeConditions(s Schema) []Schema {
 	return list
 }
 
-// optionsCondition says that a configuration with this type has its options.
+// optionsCondition requires the type's options in a configuration with this type.
 func (t DescribedType) optionsCondition() Schema {
 	vm := Schema{"properties": Schema{"options": optionsSchema(t.Options)}}
 	for _, o := range t.Options {
@@ -71,7 +70,7 @@ func (t DescribedType) optionsCondition() Schema {
 	return Schema{"if": asked, "then": Schema{"properties": Schema{"vm": vm}}}
 }
 
-// typeNameSchema is the schema of a vmType that names this type; null names the default.
+// typeNameSchema returns the schema of a vmType that selects this type; null selects the default type.
 func typeNameSchema(name string) Schema {
 	s := Schema{"type": []string{"string"}, "pattern": `^(.*/)?` + regexp.QuoteMeta(name) + `(\.star)?$`}
 	if name == config.DefaultVMType {
@@ -90,8 +89,7 @@ func mergeSchemas(schemas ...Schema) Schema {
 	return all
 }
 
-// sectionSchema returns the schema of a mapping; path is "" for the whole section
-// "/Runner".
+// sectionSchema returns the schema of a mapping. path is "" for the whole section "/Runner".
 func sectionSchema(path string, t reflect.Type) Schema {
 	properties := Schema{}
 	var required []string
@@ -124,8 +122,7 @@ func sectionSchema(path string, t reflect.Type) Schema {
 	return s
 }
 
-// diskSchema says what a CD drive must not have, and that a disk needs one thing
-// to read from.
+// diskSchema excludes keys that a CD drive must not have, and requires one source for a disk.
 func diskSchema() Schema {
 	one := func(key string) Schema {
 		return Schema{"required": []string{key}, "properties": Schema{key: Schema{"type": "string"}}}
@@ -144,14 +141,14 @@ func diskSchema() Schema {
 	}
 }
 
-// valueSchema returns the schema of what a key can have. Null counts as absent.
+// valueSchema returns the schema for the value of a key. null counts as absent.
 func valueSchema(path string, t reflect.Type, must bool, d vmspec.Default) Schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	s := Schema{}
 	switch {
-	case strings.HasPrefix(path, "cloudInit.") && t.Kind() != reflect.String: // what cloud-init knows
+	case strings.HasPrefix(path, "cloudInit.") && t.Kind() != reflect.String: // keys of cloud-init
 		s["type"] = []string{"object", "string"}
 	case t == reflect.TypeFor[vmspec.Bytes]():
 		s = Schema{
@@ -179,7 +176,7 @@ func valueSchema(path string, t reflect.Type, must bool, d vmspec.Default) Schem
 	return mergeSchemas(s, describeKey(path, d))
 }
 
-// describeKey is what people read of a key.
+// describeKey returns the description of a key.
 func describeKey(path string, d vmspec.Default) Schema {
 	s := Schema{}
 	text := Plain(Meaning(path))
@@ -199,13 +196,13 @@ func describeKey(path string, d vmspec.Default) Schema {
 	return s
 }
 
-// Texts that the runner takes for a switch and for a number.
+// Texts that the runner interprets as a boolean or a number.
 const (
 	switchPattern = `^(?:[Yy]es|YES|[Nn]o|NO|[Oo]n|ON|[Oo]ff|OFF)$`
 	wholePattern  = `^[-+]?(?:0|[1-9][0-9]*)$`
 )
 
-// sizePattern is what vmspec.ParseBytes reads.
+// sizePattern matches the texts that vmspec.ParseBytes accepts.
 const sizePattern = `^\s*\+?[0-9]*\.?[0-9]+\s*(?:B|[kMGTPE]B?|[KMGTPE]iB?|[eE][-+]?[0-9]+)?\s*$`
 
 // numberBounds returns the range of a number.
@@ -232,7 +229,7 @@ func numberBounds(path string) Schema {
 	return nil
 }
 
-// textSchema returns what a text must look like.
+// textSchema returns the constraints of a text.
 func textSchema(path string) Schema {
 	switch path {
 	case "vm.name":

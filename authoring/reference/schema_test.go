@@ -19,7 +19,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// compiled checks the schema against that of schemas, and makes it usable.
+// compiled checks the schema against the schema of schemas, and compiles it.
 func compiled(t *testing.T, schema reference.Schema) *jsonschema.Schema {
 	t.Helper()
 	text, err := json.Marshal(schema)
@@ -33,7 +33,7 @@ func compiled(t *testing.T, schema reference.Schema) *jsonschema.Schema {
 	return s
 }
 
-// judge returns what the schema says of a configuration file.
+// judge returns the schema's error for a configuration file.
 func judge(t *testing.T, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	var document any
@@ -73,7 +73,7 @@ func TestSchemaTakesTheSamples(t *testing.T) {
 	require.NoError(t, judge(t, s, string(example)))
 }
 
-// Where the runner takes a file the schema does, and the other way round.
+// The schema accepts a file if and only if the runner accepts it.
 func TestSchemaAgreesWithTheRunner(t *testing.T) {
 	t.Parallel()
 	s := compiled(t, reference.ConfigurationSchema(nil))
@@ -150,7 +150,7 @@ def launch(vm, host):
     return part(executable = "/usr/bin/qemu-system-x86_64")
 `
 
-// typeOf loads a type that is one file.
+// typeOf loads a type of one file.
 func typeOf(t *testing.T, name, source string) (*vmtypes.Type, reference.DescribedType) {
 	t.Helper()
 	modules := vmtypes.Source{Modules: map[string]string{name + ".star": source}}
@@ -159,7 +159,7 @@ func typeOf(t *testing.T, name, source string) (*vmtypes.Type, reference.Describ
 	return loaded, reference.Described(loaded.Describe())
 }
 
-// Where the type takes options the schema does, and the other way round.
+// The schema accepts options if and only if the type accepts them.
 func TestSchemaAgreesWithTheType(t *testing.T) {
 	t.Parallel()
 	loaded, described := typeOf(t, "tagged", withOptions)
@@ -222,7 +222,7 @@ func TestPageHasTheOptions(t *testing.T) {
 	require.Contains(t, text, "What it is for.")
 }
 
-// Editors show the text beside each key.
+// Each key has a description for editors.
 func TestSchemaExplainsEveryKey(t *testing.T) {
 	t.Parallel()
 	var walk func(at string, s any)

@@ -1,7 +1,6 @@
 package reference
 
-// Language returns Starlark's own functions. The constants None, True and False
-// are not among them.
+// Language returns Starlark's own functions, without the constants None, True and False.
 func Language() []Function {
 	x := anyParameter("x", "")
 	items := Parameter{Name: "iterable", Type: "Iterable"}

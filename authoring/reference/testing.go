@@ -1,9 +1,9 @@
 package reference
 
-// TestingModule is how test files load what [Testing] returns.
+// TestingModule is the name in load statements of the module that [Testing] describes.
 const TestingModule = "@vmtypes//testing.star"
 
-// Testing returns what is in the module that exists in tests only.
+// Testing returns the functions of the testing module, which only test files can load.
 func Testing() []Function {
 	check := func(name, doc, example string, parameters ...Parameter) Function {
 		message := optionalParameter("message", "str", `""`, "a prefix of the failure message, to distinguish cases")
@@ -54,7 +54,7 @@ func patternParameter() Parameter {
 
 func anyParameter(name, doc string) Parameter { return requiredParameter(name, "Any", doc) }
 
-// TestingObjects returns the kinds of values that tests see.
+// TestingObjects returns the kinds of values in tests.
 func TestingObjects() []Object {
 	return []Object{{
 		Name: "Plan", Word: "plan", Doc: "A launch plan, from `plan_of`.",

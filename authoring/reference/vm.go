@@ -8,20 +8,20 @@ import (
 	"vmop/vmspec"
 )
 
-// A Key is one of the configuration, and of vm.
+// A Key is a key of the configuration, and a field of vm.
 type Key struct {
-	// Path is "vm.network[].mac": of each item of the list network, mac.
+	// Path is the path of the key. "vm.network[].mac" is the key mac of each item in the list network.
 	Path string
-	// Type is that of the field in Starlark.
+	// Type is the type of the field in Starlark.
 	Type string
-	// Default is what is used when the key is absent, if that is always the
-	// same; Note says how it is found, or what absence means.
+	// Default is the value of an absent key if it is always the same. Note explains other defaults, or the meaning of
+	// an absent key.
 	Default, Note string
-	// Unit in which it counts; "" for names and switches.
+	// Unit is the unit of the value; "" for names and booleans.
 	Unit string
-	// Choices are what it can be; none if it is not limited to a few words.
+	// Choices are the allowed words; empty if the value is not limited to a set of words.
 	Choices []string
-	// Doc is what docs/reference/configuration.md says of it.
+	// Doc is the description in docs/reference/configuration.md.
 	Doc string
 
 	field reflect.Type
@@ -33,13 +33,13 @@ func (k Key) Name() string {
 	return path[strings.LastIndex(path, ".")+1:]
 }
 
-// meanings are the words of docs/reference/configuration.md, a key and its meaning on a
-// line. A test in docs writes it, and holds it current.
+// meanings contains the descriptions in docs/reference/configuration.md: one line per key, with the key and its
+// description. A test in docs writes the file and keeps it current.
 //
 //go:embed meanings.txt
 var meanings string
 
-// Meaning returns what docs/reference/configuration.md says of a key: "vmType",
+// Meaning returns the description of a key in docs/reference/configuration.md. Examples of keys are "vmType" and
 // "vm.network[].mac".
 func Meaning(path string) string {
 	for line := range strings.Lines(meanings) {
@@ -50,7 +50,7 @@ func Meaning(path string) string {
 	return ""
 }
 
-// VM returns the fields of vm, with all that belongs to a section behind it.
+// VM returns the fields of vm. The fields of a section follow the section.
 func VM() []Key {
 	defaults := map[string]vmspec.Default{}
 	for _, d := range vmspec.Defaults() {
@@ -59,8 +59,7 @@ func VM() []Key {
 	return keysOf("vm", reflect.ValueOf(fullSpec()), reflect.ValueOf(vmspec.Spec{}.WithDefaults()), defaults)
 }
 
-// Below returns the keys directly in a section: below "vm", "vm.display",
-// "vm.network[]".
+// Below returns the keys directly below a section: "vm", "vm.display", "vm.network[]".
 func Below(path string, keys []Key) []Key {
 	var found []Key
 	for _, k := range keys {
@@ -71,8 +70,8 @@ func Below(path string, keys []Key) []Key {
 	return found
 }
 
-// fullSpec is a spec that has one of everything that can be absent, with the
-// defaults: what is nil in it is None to a type.
+// fullSpec returns a spec with one item of everything that can be absent. Fields that are nil in it are None for a
+// type.
 func fullSpec() vmspec.Spec {
 	return vmspec.Spec{
 		Kernel: &vmspec.Kernel{},
@@ -89,8 +88,7 @@ func fullSpec() vmspec.Spec {
 	}.WithDefaults()
 }
 
-// keysOf returns the keys of a section; absent is the section of a VM whose
-// configuration says nothing.
+// keysOf returns the keys of a section. absent is the same section for a VM with an empty configuration.
 func keysOf(path string, section, absent reflect.Value, defaults map[string]vmspec.Default) []Key {
 	var keys []Key
 	for i := range section.NumField() {
@@ -118,8 +116,7 @@ func keysOf(path string, section, absent reflect.Value, defaults map[string]vmsp
 	return keys
 }
 
-// typeOf returns how a field looks to a type. A section is None where its
-// absence means something.
+// typeOf returns the Starlark type of a field. The type of a section includes None if the section can be absent.
 func typeOf(value, absent reflect.Value) string {
 	switch t := value.Type(); t.Kind() {
 	case reflect.Bool:

@@ -18,7 +18,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// launch evaluates types here: these are ours.
+// launch evaluates trusted types in this process.
 func launch(ctx context.Context, t revision.Type, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
 	if t.Archive != nil {
 		kept, err := vmtypes.LoadArchive(ctx, t.Archive)
@@ -47,8 +47,8 @@ func open(t *testing.T, name string) *revision.Revision {
 	return r
 }
 
-// A copy of the library stands for itself: its plans are those of the program as
-// long as nothing is changed in it, and of all its types.
+// A copy of the library replaces the program's library. As long as the copy is unchanged, all its types have the same
+// plans as in the program.
 func TestCopyOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	changed := t.TempDir()
@@ -63,7 +63,7 @@ func TestCopyOfTheLibrary(t *testing.T) {
 	samples, err := revision.ReadSamples("../../vmtypes/testdata/golden", true)
 	require.NoError(t, err)
 	samples = slices.DeleteFunc(samples,
-		func(s *sample.Sample) bool { return !vmtypes.IsStock(s.Type) }) // some are of examples
+		func(s *sample.Sample) bool { return !vmtypes.IsStock(s.Type) }) // some samples are for the examples
 	same := open(t, "../../vmtypes")
 	require.Contains(t, same.Types(), "standard")
 	for _, s := range samples {
@@ -81,7 +81,7 @@ func TestCopyOfTheLibrary(t *testing.T) {
 	require.Equal(t, "-rtc: driftfix slew -> none", groups[0].Text())
 }
 
-// The types of a folder are its modules, but for tests and what the program brings along.
+// The types of a folder are its modules without tests and stock types.
 func TestTypesOfAFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func TestTypesOfAFolder(t *testing.T) {
 	require.Equal(t, []string{"base", "web"}, open(t, dir).Types())
 }
 
-// What a VM has kept is compared with what its type is now.
+// The type that a VM has kept can be compared with the current type.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	library, err := vmtypes.Open("")
@@ -110,7 +110,7 @@ func TestArchive(t *testing.T) {
 	require.NotEmpty(t, c.Results)
 }
 
-// The usual VMs are such that the stock types run most of them.
+// The stock types have plans for most of the usual VMs.
 func TestUsualVMs(t *testing.T) {
 	t.Parallel()
 	usual, err := sample.Usual("standard")

@@ -14,7 +14,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// write makes a file in a folder, and returns its path.
+// write writes a file in a folder and returns its path.
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -126,7 +126,7 @@ func TestFind(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// Authors see what is wrong in the file that they have before them.
+// Errors contain the place in the file that the author edits.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, text, want string }{

@@ -17,9 +17,9 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A File is one of those that are made.
+// A File is a generated file.
 type File struct {
-	// Name has no folder.
+	// Name is the name of the file, without a folder.
 	Name, Text string
 }
 
@@ -31,8 +31,8 @@ type Evaluator interface {
 	) (*plan.Plan, error)
 }
 
-// Files returns the files of a new type that builds on another one, which is a
-// stock type or in the source: the folder in which the new one is to be.
+// Files returns the files of a new type that builds on the type from. The type from is a stock type or is in the
+// source, which is the folder for the new type.
 func Files(ctx context.Context, e Evaluator, source vmtypes.Source, name, from string) ([]File, error) {
 	if why := badName(name); why != "" {
 		return nil, fmt.Errorf("%q cannot be the name of a VM type: %s", name, why)
@@ -54,8 +54,7 @@ func Files(ctx context.Context, e Evaluator, source vmtypes.Source, name, from s
 	return []File{module, {name + "_test.star", t.testsText()}, {name + sample.Suffix, archive}}, nil
 }
 
-// sampleWithPlan returns a sample: the first kind of VM for which there is a plan, which
-// is noted in t.
+// sampleWithPlan returns a sample. It tries several kinds of VMs, and stores the first kind with a plan in t.
 func (t *template) sampleWithPlan(ctx context.Context, e Evaluator, source vmtypes.Source, module File) (string,
 	error,
 ) {
@@ -113,7 +112,7 @@ func (t *template) planText(
 	return p.Text(), nil
 }
 
-// badName returns why a name is invalid for a type; "" if it is valid.
+// badName returns the reason why a name is invalid for a type, or "".
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -134,9 +133,9 @@ func badName(name string) string {
 // template generates the files.
 type template struct {
 	name, from string
-	options    []vmtypes.Option // of the type it builds on
-	firmware   string           // of the VM with which it is tried; "" is the default
-	host       string           // on which it is tried, as JSON; "" is the usual one
+	options    []vmtypes.Option // options of the base type
+	firmware   string           // firmware of the sample; "" means the default
+	host       string           // host of the sample as JSON; "" means the default host
 }
 
 // moduleText returns the module of the type.
@@ -181,7 +180,7 @@ func (t template) testsText() string {
 		`load("@vmtypes//testing.star", "assert", "plan_of")`,
 		fmt.Sprintf("load(%q, \"launch\")", t.name+".star"),
 	}
-	slices.Sort(loads) // as is usual: the library first
+	slices.Sort(loads) // in the usual order, which begins with the library
 	given, asked := t.mandatoryItems(), append(t.mandatoryItems(), `"asset": "R2-D2"`)
 	host := ""
 	if t.firmware != "" {
@@ -224,7 +223,7 @@ func (t template) vmSection() string {
 	return b.String()
 }
 
-// mandatoryItems returns the mandatory options of the base as items of a dict.
+// mandatoryItems returns the mandatory options of the base type as dict items.
 func (t template) mandatoryItems() []string {
 	var items []string
 	for i := range t.options {
@@ -244,7 +243,7 @@ func (t template) mandatoryItems() []string {
 	return items
 }
 
-// loadPath is how load spells the module of the base.
+// loadPath returns the name of the base type's module in load statements.
 func (t template) loadPath() string {
 	if vmtypes.IsStock(t.from) {
 		return vmtypes.StockPrefix + t.from + ".star"
@@ -252,12 +251,12 @@ func (t template) loadPath() string {
 	return t.from + ".star"
 }
 
-// launchAlias is what the base's launch is called in the module.
+// launchAlias returns the local name of the base type's launch function.
 func (t template) launchAlias() string {
 	if vmtypes.IsStock(t.from) {
 		return t.from
 	}
-	return "base" // a custom type may be called like something in the module
+	return "base" // the name of a custom type may conflict with a name in the module
 }
 
 // replacePairs replaces words of a text, given in pairs.

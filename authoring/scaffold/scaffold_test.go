@@ -32,7 +32,7 @@ def launch(vm, host):
     return part(executable = "/bin/qemu", options = [option("-m", vm.options.size), option("-name", vm.options.address)])
 `
 
-// inProcess evaluates types here: these are ours.
+// inProcess evaluates trusted types in this process.
 type inProcess struct{}
 
 func (inProcess) Describe(ctx context.Context, source vmtypes.Source, name string) (d vmtypes.Description, err error) {
@@ -53,7 +53,7 @@ func (inProcess) Launch(
 	return t.Launch(ctx, vm, host)
 }
 
-// What is made passes its tests, is formatted, and documented.
+// The generated files pass their tests, are formatted, and have documentation.
 func TestFilesAreFine(t *testing.T) {
 	t.Parallel()
 	library, err := vmtypes.Open("")

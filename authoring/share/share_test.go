@@ -26,7 +26,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// What belongs to a type: nothing of others, and what only its tests load.
+// Gather includes the files that only tests of the type load, and omits files of other types.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	const def = "load(\"@vmtypes//standard.star\", standard = \"launch\")\n\ndef launch(vm, host):\n    return standard(vm, host)\n"
@@ -71,7 +71,7 @@ func taken(name, digit string, files map[string]string) share.Taken {
 	}
 }
 
-// Types may share a file as long as they have the same.
+// Types may share a file if its content is the same.
 func TestFilesOfTwoTypes(t *testing.T) {
 	t.Parallel()
 	dir, lock := t.TempDir(), &share.Lock{}
@@ -95,7 +95,7 @@ func TestFilesOfTwoTypes(t *testing.T) {
 	require.Empty(t, lines)
 }
 
-// A file that was changed stays, also if the type has it no more.
+// A changed file is kept, even if the new version of the type lacks it.
 func TestChangedFilesStay(t *testing.T) {
 	t.Parallel()
 	dir, lock := t.TempDir(), &share.Lock{}
@@ -106,7 +106,7 @@ func TestChangedFilesStay(t *testing.T) {
 	require.ErrorContains(t, lock.Replace(dir, less), "parts.star was changed since it was vendored")
 	require.NoError(t, os.Remove(parts))
 	require.NoError(t, lock.Replace(dir, less))
-	// What was killed half-way is begun again.
+	// After an interruption, Replace can be repeated.
 	more := taken("a", "3", map[string]string{"a.star": "# new\n" + launch})
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.star"), []byte(more.Files["a.star"]), 0o600))
 	require.NoError(t, lock.Replace(dir, more))

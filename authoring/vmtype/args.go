@@ -14,7 +14,7 @@ import (
 	"vmop/internal/spelling"
 )
 
-// atMostOne refuses more than one argument of a verb.
+// atMostOne rejects more than one argument of a verb.
 func atMostOne(verb, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -24,7 +24,7 @@ func atMostOne(verb, what string) cobra.PositionalArgs {
 	}
 }
 
-// noArguments refuses arguments of a verb that takes none.
+// noArguments rejects arguments of a verb without arguments.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return cli.UsageError{Err: fmt.Errorf("%s takes no arguments, got %q", cmd.Name(), args[0])}
@@ -32,7 +32,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArgument wants one argument, which is described.
+// oneArgument requires one argument. what describes the argument.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -42,8 +42,8 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// requireFile requires that a file or folder exists; doing is what needs it. The error has the
-// folder that was searched, and a suggestion.
+// requireFile requires that a file or folder exists. doing is the operation that needs it. The error contains the
+// searched folder and a suggestion.
 func requireFile(doing, kind, path string) error {
 	_, err := os.Stat(path)
 	if err == nil {
@@ -73,13 +73,12 @@ func requireFile(doing, kind, path string) error {
 	return cli.UsageError{Err: fmt.Errorf("%s: there is no %s %s in %s%s", doing, kind, name, folder, hint)}
 }
 
-// completeTypes makes shells complete an argument with the names of VM types, and
-// with files.
+// completeTypes completes an argument in shells with the names of VM types and of files.
 func completeTypes(f Flags) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		list, err := typesIn(*f.Folder)
 		if err != nil || len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveDefault // a mistake shows when the command is given
+			return nil, cobra.ShellCompDirectiveDefault // the command itself will report errors
 		}
 		var words []string
 		for _, t := range list {

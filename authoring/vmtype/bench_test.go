@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkRender is render as a whole process: with a stock type, and with a type
-// that is evaluated in a process of its own.
+// BenchmarkRender measures render as a whole process, for a stock type and for a type that is evaluated in a separate
+// process.
 func BenchmarkRender(b *testing.B) {
 	for name, set := range map[string]string{"stock": "vmType=standard", "own": "vmType=hugepages"} {
 		b.Run(name, func(b *testing.B) {

@@ -8,7 +8,7 @@ import (
 	"vmop/test/pages"
 )
 
-// What the documents have readers type is taken.
+// The program accepts all command lines in the documentation.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
 	pages.Require(t, "../..", "vmrunner vmtype", func() *cobra.Command { return newRoot().Commands()[0] }, 50)

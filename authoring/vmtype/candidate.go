@@ -21,16 +21,16 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A trial selects the VM for which a type is evaluated: the flags of several verbs.
+// A trial contains the flags that select the VM for which a type is evaluated. Several verbs use it.
 type trial struct {
 	verb       string
 	file, host string
 	settings   []string
-	folder     *string     // that of --vmtypes
-	given      func() bool // whether it was said
+	folder     *string     // value of --vmtypes
+	given      func() bool // whether --vmtypes was given
 }
 
-// trialHelp is for the help of these verbs.
+// trialHelp is a part of the help of these verbs.
 const trialHelp = "The VM is that of a configuration (-f vm.yaml), on this computer or, with --host, on a\n" +
 	"described one; or it is a sample (-f NAME.txtar), which includes a description of its\n" +
 	"computer. The type is looked for beside the file, then in the folder --vmtypes; the type\n" +
@@ -49,7 +49,7 @@ func newTrial(f Flags, cmd *cobra.Command) *trial {
 	return t
 }
 
-// A candidate is a type and the VM to evaluate it for.
+// A candidate is a type with the VM to evaluate it for.
 type candidate struct {
 	vmType   evaluate.Type
 	spec     vmspec.Spec
@@ -64,14 +64,14 @@ func (c *candidate) launchPlan(ctx context.Context) (*plan.Plan, error) {
 	return p, c.locate(err)
 }
 
-// printWarnings prints the warnings.
+// printWarnings prints the warnings about the VM.
 func (c *candidate) printWarnings(w io.Writer) {
 	for _, warning := range c.warnings {
 		fmt.Fprintln(w, "warning:", warning)
 	}
 }
 
-// readFiles reads the files.
+// readFiles reads the VM and finds its type.
 func (t *trial) readFiles() (*candidate, error) {
 	if t.file == "" {
 		return nil, cli.UsageError{Err: errors.New("a VM is required: -f vm.yaml, or -f NAME.txtar for a sample")}
@@ -87,7 +87,7 @@ func (t *trial) readFiles() (*candidate, error) {
 	return c, err
 }
 
-// readVM reads the VM, and the name of its type.
+// readVM reads the VM and the name of its type.
 func (t *trial) readVM() (*candidate, string, error) {
 	isSample := filepath.Ext(t.file) == sample.Suffix
 	if !isSample && t.host == "" {
@@ -109,7 +109,7 @@ func (t *trial) readVM() (*candidate, string, error) {
 	return &candidate{spec: s.VM, host: s.Host.Host(), locate: s.Locate}, s.Type, nil
 }
 
-// describedHost is the computer that --host names.
+// describedHost returns the computer that --host selects.
 func describedHost(name string) (sample.HostFacts, error) {
 	if filepath.Ext(name) != ".json" {
 		facts, err := sample.ParseHost([]byte(fmt.Sprintf(`{"files": [%q]}`, name)))
@@ -133,7 +133,7 @@ func describedHost(name string) (sample.HostFacts, error) {
 	return facts, err
 }
 
-// typeFolder returns the folder in which a type is looked for.
+// typeFolder returns the folder that contains a type.
 func (t *trial) typeFolder(name string) string {
 	if !t.given() {
 		folder := filepath.Dir(t.file)

@@ -21,8 +21,7 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// exitUntried is the exit code if nothing failed, but a program was missing, so that not
-// everything was tried.
+// exitUntried is the exit code if nothing failed but a program was missing, so that the check is incomplete.
 const exitUntried = 3
 
 func newCheck(f Flags) *cobra.Command {
@@ -67,7 +66,7 @@ func newCheck(f Flags) *cobra.Command {
 	return cmd
 }
 
-// checking is one call of the verb.
+// checking is the state of one call of the verb.
 type checking struct {
 	form, junit, qemu string
 	verbose, watch    bool
@@ -85,7 +84,7 @@ type tried struct {
 	// VM describes the VM if it is not a sample.
 	VM string `json:"-"`
 	check.Result
-	err error // there was no plan
+	err error // the reason why there is no plan
 }
 
 func (c *checking) runChecks(ctx context.Context, dirs []string) error {
@@ -151,7 +150,7 @@ func (c *checking) recordResults(dir string, list *[]vmtypestest.Result, results
 	}
 }
 
-// loadTypes loads modules of a folder, and returns the names of those that are types.
+// loadTypes loads the modules of a folder and returns the names of the types among them.
 func (c *checking) loadTypes(ctx context.Context, dir string, in contained, selected func(string) bool) []string {
 	var types []string
 	var work []func() vmtypestest.Result
@@ -190,13 +189,13 @@ func (c *checking) loadTypes(ctx context.Context, dir string, in contained, sele
 // moduleNames returns the names of the modules of a source, sorted.
 func moduleNames(source vmtypes.Source) []string { return slices.Sorted(maps.Keys(source.Modules)) }
 
-// isType reports whether a module is meant to be a type.
+// isType reports whether a module defines launch, which makes it a type.
 func isType(name, text string) bool {
 	module := vmtypes.DescribeModule(name, text)
 	return slices.ContainsFunc(module.Functions, func(f vmtypes.Function) bool { return f.Name == "launch" })
 }
 
-// tryMachines has QEMU make the machine of each sample, and of each type that has none.
+// tryMachines lets QEMU create the machine of each sample, and of each type without a sample.
 func (c *checking) tryMachines(
 	ctx context.Context, folder *vmtypestest.Folder, in contained, types []string, selected func(string) bool,
 ) {
@@ -215,7 +214,7 @@ func (c *checking) tryMachines(
 	for _, name := range folder.Samples {
 		s, err := sample.Read(filepath.Join(folder.Dir, name))
 		if err != nil {
-			continue // which the tests have reported
+			continue // the tests have reported the error
 		}
 		s.UseHost(prepare.ThisHost)
 		types = slices.DeleteFunc(types, func(t string) bool { return t == s.Type })
@@ -226,13 +225,13 @@ func (c *checking) tryMachines(
 	for _, name := range types {
 		usual, err := sample.Usual(name)
 		if err != nil || len(usual) == 0 {
-			continue // a test of the package shows that there are some
+			continue // a test of the package ensures that there are usual samples
 		}
 		add(name+".star", " with a minimal VM", usual[0])
 	}
 	vmtypestest.InOrder(work, func(t tried) {
 		if ctx.Err() != nil || t.err != nil && t.VM == "" {
-			return // the context has ended, or the tests have reported that there is no plan
+			return // the context has ended, or the tests have reported the missing plan
 		}
 		r := c.sampleResult(t, in)
 		c.page.printMachine(t, r)
@@ -242,7 +241,7 @@ func (c *checking) tryMachines(
 	})
 }
 
-// sampleResult converts the result of a sample to that of a test.
+// sampleResult converts the QEMU result of a sample to a test result.
 func (c *checking) sampleResult(t tried, in contained) vmtypestest.Result {
 	r := vmtypestest.Result{File: t.Sample, Function: "qemu", Time: t.Time, Skipped: t.Untried}
 	for _, f := range t.Failures {
@@ -271,7 +270,7 @@ func (c *checking) sampleResult(t tried, in contained) vmtypestest.Result {
 func (c contained) lineOf(module string, line int) string {
 	text, known := c.source.Modules[module]
 	if !known {
-		text, _ = vmtypes.StockModule(module) // "" if it isn't one
+		text, _ = vmtypes.StockModule(module) // "" if it isn't a stock module
 	}
 	lines := strings.Split(text, "\n")
 	if line < 1 || line > len(lines) {

@@ -14,10 +14,10 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// contained evaluates the modules of a folder in processes with limits.
+// contained evaluates the modules of a folder in limited processes.
 type contained struct {
 	source vmtypes.Source
-	policy *policyCheck // of plans
+	policy *policyCheck // checks the plans
 }
 
 var _ vmtypestest.Evaluator = contained{}
@@ -28,8 +28,7 @@ func containedIn(dir string, j *policyCheck) (contained, error) {
 	return contained{source, j}, err
 }
 
-// runTests runs the tests of a file whose names match, nil being all of them, in one
-// process with limits.
+// runTests runs the tests with matching names in a file, in one limited process. A nil match selects all tests.
 func runTests(
 	ctx context.Context, source vmtypes.Source, file string, match *regexp.Regexp,
 ) (results []vmtypestest.Result, err error) {
@@ -37,9 +36,8 @@ func runTests(
 	return results, err
 }
 
-// Test implements vmtypestest.Evaluator. The tests of a file share the limits of a
-// process; when they were reached, each gets one of its own, so that one doesn't
-// hide the others.
+// Test implements vmtypestest.Evaluator. The tests of a file share the limits of one process. If they reach a limit,
+// each test runs again in a separate process, so that one test does not hide the others.
 func (c contained) Test(ctx context.Context, file string, match *regexp.Regexp) []vmtypestest.Result {
 	results, err := runTests(ctx, c.source, file, match)
 	if err == nil {
@@ -68,7 +66,7 @@ func (c contained) Test(ctx context.Context, file string, match *regexp.Regexp) 
 // Launch implements vmtypestest.Evaluator.
 func (c contained) Launch(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
 	t := evaluate.Type{Source: c.source, Name: vmType}
-	if filepath.IsAbs(vmType) { // a file anywhere
+	if filepath.IsAbs(vmType) { // a file in any folder
 		var err error
 		if t, err = evaluate.Find("", vmType); err != nil {
 			return nil, err

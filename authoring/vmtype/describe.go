@@ -12,15 +12,15 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// described is a VM type named by a user.
+// described is a VM type that the user has named.
 type described struct {
 	vmtypes.Description
-	// File is the module that defines it; "" for a stock type.
+	// File is the file that defines the type; "" for a stock type.
 	File string `json:"file,omitempty"`
 	text string
 }
 
-// describeType returns the type with a name or in a file.
+// describeType returns the type with this name or in this file.
 func describeType(ctx context.Context, folder, name string) (described, error) {
 	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".star") && !isName(folder, name) {
 		path, err := filepath.Abs(name)
@@ -45,8 +45,7 @@ func describeType(ctx context.Context, folder, name string) (described, error) {
 	return d, err
 }
 
-// describeFile returns the type in a file, even if there is a stock type of this
-// name.
+// describeFile returns the type in a file, even if a stock type has the same name.
 func describeFile(ctx context.Context, path string) (described, error) {
 	if err := requireFile("find the VM type", "file", path); err != nil {
 		return described{}, err
@@ -60,8 +59,8 @@ func describeFile(ctx context.Context, path string) (described, error) {
 	return d, err
 }
 
-// typeFolderOf returns the folder in which a type is looked for: that of --vmtypes, or
-// else the current one, where its author is.
+// typeFolderOf returns the folder that contains a type: the folder of --vmtypes, or the current folder, where authors
+// usually work.
 func typeFolderOf(installed, name string) string {
 	if !isThere(installed, name) && isThere(".", name) {
 		return "."
@@ -69,13 +68,13 @@ func typeFolderOf(installed, name string) string {
 	return installed
 }
 
-// isThere reports whether a folder has the file of a type.
+// isThere reports whether a folder contains the file of a type.
 func isThere(folder, name string) bool {
 	_, err := os.Stat(filepath.Join(folder, strings.TrimSuffix(name, ".star")+".star"))
 	return err == nil
 }
 
-// isName reports whether a word ending in .star names a type of the folder.
+// isName reports whether a word that ends in .star names a type of the folder.
 func isName(folder, name string) bool {
 	list, err := listTypes(folder)
 	if err != nil {
@@ -116,7 +115,7 @@ func writeOption(b *strings.Builder, p cli.Paint, o *vmtypes.Option) {
 	writeIndented(b, "      ", o.Doc)
 }
 
-// valuesText describes the values of an option in a few words.
+// valuesText describes the allowed values of an option.
 func valuesText(o *vmtypes.Option) string {
 	words := []string{o.Spelled()}
 	if limits := o.Limits(); limits != "" {
@@ -128,7 +127,7 @@ func valuesText(o *vmtypes.Option) string {
 	return strings.Join(words, ", ")
 }
 
-// writeIndented writes a text of an author, wrapped where it is prose.
+// writeIndented writes a text by an author with an indentation, and wraps it.
 func writeIndented(b *strings.Builder, indent, text string) {
 	if text == "" {
 		return

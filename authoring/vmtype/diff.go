@@ -21,7 +21,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Exit codes of verbs that compare: 0 is the same.
+// Exit codes of verbs that compare. 0 means no difference.
 const (
 	exitDiffers = 1
 	exitTrouble = 2
@@ -74,15 +74,15 @@ func newDiff(Flags) *cobra.Command {
 	return cmd
 }
 
-// trouble is an error of a verb whose exit code 1 has a different meaning.
+// trouble is an error of a verb that uses exit code 1 for differences.
 type trouble struct{ error }
 
-// Unwrap returns the error, and that it counts as a wrong call.
+// Unwrap returns the error, and a usage error with the matching exit code.
 func (t trouble) Unwrap() []error {
 	return []error{t.error, cli.UsageError{Err: t.error}}
 }
 
-// diff is one call of the verb.
+// diff contains the flags of the verb.
 type diff struct {
 	form, samples, file string
 	all                 bool
@@ -119,7 +119,7 @@ func (d *diff) compareTypes(ctx context.Context, w io.Writer, old, now string) (
 	return c.Different(), err
 }
 
-// launchLimited evaluates a type in a process with limits.
+// launchLimited evaluates a type in a limited process.
 func launchLimited(ctx context.Context, t revision.Type, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
 	if t.Archive != nil {
 		types := evaluate.NewGroup(ctx)
@@ -133,7 +133,8 @@ func launchLimited(ctx context.Context, t revision.Type, spec vmspec.Spec, host 
 	return found.Launch(ctx, spec, host)
 }
 
-// selectedSamples returns the samples selected by flags; none means those beside the types.
+// selectedSamples returns the samples that the flags select. Without flags it returns none, which means the samples
+// next to the types.
 func (d *diff) selectedSamples() ([]*sample.Sample, error) {
 	switch {
 	case d.samples != "":
@@ -154,7 +155,7 @@ func (d *diff) selectedSamples() ([]*sample.Sample, error) {
 	return nil, nil
 }
 
-// diffValue is the result for programs.
+// diffValue returns the result for programs.
 func diffValue(c *revision.Comparison) any {
 	type meaning struct {
 		Level  compare.Level `json:"level"`
@@ -175,7 +176,7 @@ func diffValue(c *revision.Comparison) any {
 	}
 }
 
-// nonNil makes an empty list of none.
+// nonNil replaces nil with an empty list.
 func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -216,8 +217,7 @@ func (p *diffPage) writeComparison(c *revision.Comparison, all bool) {
 	p.writeSummary(c)
 }
 
-// writeGroups writes changes below headings: who notices them, and what they mean. vms is the
-// number of VMs; 0 omits it.
+// writeGroups writes changes below headings with their level and meaning. vms is the number of VMs; 0 omits it.
 func (p *diffPage) writeGroups(groups []compare.Group, vms int) {
 	level, meaning := compare.Level(-1), compare.Meaning("")
 	for _, g := range groups {
@@ -250,7 +250,7 @@ func (p *diffPage) colorLevel(l compare.Level, text string) string {
 	return p.Green(text)
 }
 
-// writeGroup prints one change of some VMs.
+// writeGroup writes a group of equal changes.
 func (p *diffPage) writeGroup(g compare.Group, vms int) {
 	where := ""
 	switch {
@@ -273,8 +273,8 @@ func (p *diffPage) writeGroup(g compare.Group, vms int) {
 	}
 }
 
-// writeMembers prints the members of a group: those with the same values on one line, else the
-// first three.
+// writeMembers writes the members of a group: on one line if all have the same values, otherwise the first three
+// members.
 func (p *diffPage) writeMembers(list []compare.Change) {
 	const shown = 3
 	same := !slices.ContainsFunc(list, func(c compare.Change) bool { return c.Values() != list[0].Values() })
@@ -298,7 +298,7 @@ func (p *diffPage) writeMembers(list []compare.Change) {
 	}
 }
 
-// originLine is the line that made a change.
+// originLine returns the place that created a change.
 func (p *diffPage) originLine(c compare.Change) string {
 	if c.Place == "" {
 		return ""
@@ -326,8 +326,7 @@ func (p *diffPage) formatValues(c compare.Change) string {
 	return property + p.Red(old) + " -> " + p.Green(now)
 }
 
-// printableLines makes a text printable; its further lines, if there are any, stand below
-// the first.
+// printableLines makes a text printable, and indents all lines after the first.
 func printableLines(text string) string {
 	list := strings.Split(strings.TrimSpace(text), "\n")
 	for i := range list {
@@ -387,7 +386,7 @@ func (p *diffPage) listFailures(failures []revision.Failure) {
 	}
 }
 
-// firstOf returns the first n of a list, and the number of the others.
+// firstOf returns the first n elements of a list, and the number of the remaining elements.
 func firstOf(list []string, n int) string {
 	if len(list) <= n+1 {
 		return strings.Join(list, ", ")
@@ -410,7 +409,7 @@ func countOf(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// wrapText breaks a text into lines of at most width letters, if its words allow.
+// wrapText wraps a text to lines of at most width letters. It does not break words.
 func wrapText(text string, width int) string {
 	var b strings.Builder
 	column := 0

@@ -51,8 +51,7 @@ func newDoc(f Flags) *cobra.Command {
 	return cmd
 }
 
-// describedTypes returns the types of a folder, a file or a name; without an argument, those
-// of the current folder.
+// describedTypes returns the types in a folder, in a file, or with a name. The default is the current folder.
 func describedTypes(
 	ctx context.Context, installed string, args []string,
 ) (types []reference.DescribedType, folder bool, err error) {
@@ -80,7 +79,7 @@ func describedTypes(
 	return []reference.DescribedType{reference.Described(d)}, false, err
 }
 
-// withStock adds the stock types: a configuration can ask for them, too.
+// withStock adds the stock types, because a configuration can also use them.
 func withStock(ctx context.Context, types []reference.DescribedType) ([]reference.DescribedType, error) {
 	library, err := vmtypes.Open("")
 	if err != nil {

@@ -45,7 +45,7 @@ func newExplain(f Flags) *cobra.Command {
 	return cmd
 }
 
-// splitOption cuts "asset.tag" and "./asset.star.tag" into type and option.
+// splitOption splits "asset.tag" and "./asset.star.tag" into type and option.
 func splitOption(what string) (vmType, option string) {
 	if i := strings.Index(what, ".star"); i >= 0 {
 		return what[:i+len(".star")], strings.TrimPrefix(what[i+len(".star"):], ".")
@@ -88,7 +88,7 @@ func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (strin
 	return b.String(), nil
 }
 
-// withInside returns options and all that is part of them.
+// withInside returns options together with all options inside them.
 func withInside(options []vmtypes.Option) []vmtypes.Option {
 	var all []vmtypes.Option
 	for i := range options {
@@ -106,7 +106,7 @@ func optionNames(options []vmtypes.Option) []string {
 	return list
 }
 
-// withoutItemMarkers returns a path without the markers of items.
+// withoutItemMarkers removes the markers of list items and dict values from a path.
 func withoutItemMarkers(path string) string {
 	return strings.NewReplacer("[]", "", ".*", "").Replace(path)
 }
@@ -116,7 +116,7 @@ func topOf(path string) string {
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))]
 }
 
-// exampleOf is a possible value of an option, or of the one that contains it.
+// exampleOf returns an example value of an option, or of the option that contains it.
 func exampleOf(options []vmtypes.Option, o vmtypes.Option) string {
 	for i := range options {
 		if options[i].Name == topOf(o.Name) {
@@ -126,7 +126,7 @@ func exampleOf(options []vmtypes.Option, o vmtypes.Option) string {
 	return o.Example()
 }
 
-// suggestName returns the end of a message about an unknown name.
+// suggestName returns the end of an error message about an unknown name.
 func suggestName(name string, known []string, none string) string {
 	if near := spelling.Nearest(name, known); near != "" {
 		return " (did you mean " + near + "?)"
@@ -137,7 +137,7 @@ func suggestName(name string, known []string, none string) string {
 	return " (there are " + strings.Join(known, ", ") + ")"
 }
 
-// explainField explains a key of the vm section, and lists those below it.
+// explainField explains a key of the vm section, and lists the keys below it.
 func explainField(p cli.Paint, what string) (string, error) {
 	keys := reference.VM()
 	var b strings.Builder
@@ -190,7 +190,7 @@ func writeKeys(b *strings.Builder, p cli.Paint, keys []reference.Key) {
 	}
 }
 
-// spelledType returns the type of a field in the words of options.
+// spelledType returns the type of a field in the terms for options.
 func spelledType(t string) string {
 	t = strings.TrimSuffix(t, " | None")
 	if of, ok := strings.CutPrefix(t, "tuple["); ok {
@@ -202,7 +202,7 @@ func spelledType(t string) string {
 	return t
 }
 
-// plainText turns the links of Markdown into the names of the documents.
+// plainText replaces the links in Markdown with the names of the documents.
 func plainText(text string) string {
 	for {
 		open := strings.Index(text, "](")
@@ -219,7 +219,7 @@ func plainText(text string) string {
 	}
 }
 
-// completeExplain completes types, their options and fields of the vm section.
+// completeExplain completes types, their options, and fields of the vm section.
 func completeExplain(f Flags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -236,7 +236,7 @@ func completeExplain(f Flags) cobra.CompletionFunc {
 				}
 			}
 		}
-		list, _ := typesIn(*f.Folder) // without a folder there is nothing to add
+		list, _ := typesIn(*f.Folder) // without the folder, there are no types to add
 		for _, t := range list {
 			words = append(words, t.Name)
 		}

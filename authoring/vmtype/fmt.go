@@ -51,7 +51,7 @@ func newFmt(Flags) *cobra.Command {
 	return cmd
 }
 
-// formatting is one call of the verb.
+// formatting is the state of one call of the verb.
 type formatting struct {
 	cli.Paint
 	in          io.Reader
@@ -85,8 +85,8 @@ func (f *formatting) formatArgument(arg string) error {
 	return errors.Join(errs...)
 }
 
-// modulesBelow returns the modules in a folder and below, without those that are wrong
-// on purpose.
+// modulesBelow returns the modules in a folder and its subfolders. It skips testdata, which can contain invalid
+// modules, and hidden folders.
 func modulesBelow(dir string) ([]string, error) {
 	var paths []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -139,7 +139,7 @@ func (f *formatting) formatFile(path string) error {
 	return f.reportChange(path, string(text), formatted)
 }
 
-// reportChange names a file that has changed or would change.
+// reportChange prints the name or the difference of a file that has changed or would change.
 func (f *formatting) reportChange(path, before, after string) error {
 	if before == after {
 		return nil

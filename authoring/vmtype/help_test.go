@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program vmtype, called without the verb, shows the help of "vmrunner vmtype", not of vmrunner.
+// The program vmtype, called without the verb, shows the help of "vmrunner vmtype" instead of vmrunner.
 func TestHelpOfTheProgram(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--help"}, {}, {"vmtype", "--help"}} {

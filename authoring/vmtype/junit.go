@@ -12,8 +12,8 @@ import (
 	"vmop/internal/printable"
 )
 
-// The elements of a JUnit report, as Jenkins, GitLab and GitHub's actions read it
-// (github.com/testmoapp/junitxml): a suite for each file.
+// The elements of a JUnit report in the form for Jenkins, GitLab and GitHub Actions (github.com/testmoapp/junitxml).
+// Each file is a suite.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
@@ -74,7 +74,7 @@ func writeJUnit(path string, results []vmtypestest.Result) error {
 	return nil
 }
 
-// junitReport returns results as a report; those of one file are side by side.
+// junitReport converts results to a report. Results of the same file must be adjacent.
 func junitReport(results []vmtypestest.Result) junitSuites {
 	all := junitSuites{Name: "vmrunner vmtype"}
 	for _, r := range results {

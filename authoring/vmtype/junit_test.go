@@ -10,8 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// junitElements are what a JUnit report may consist of: the attributes that an
-// element must have and those that it may have, and the elements in it
+// junitElements returns the elements of a JUnit report: the mandatory and optional attributes, and the parent element
 // (github.com/testmoapp/junitxml, which describes what CI systems read).
 func junitElements() map[string]struct{ must, may, within string } {
 	return map[string]struct{ must, may, within string }{
@@ -24,7 +23,7 @@ func junitElements() map[string]struct{ must, may, within string } {
 	}
 }
 
-// junitReport FILE requires that a file is a JUnit report.
+// junitReport implements the script command "junitReport FILE", which requires that a file is a JUnit report.
 func junitReport(ts *testscript.TestScript, _ bool, args []string) {
 	decoder := xml.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
 	stack := []string{""}

@@ -65,7 +65,7 @@ func newLint(Flags) *cobra.Command {
 	return cmd
 }
 
-// linting is one call of the verb.
+// linting is the state of one call of the verb.
 type linting struct {
 	form, samples, qemu string
 	rules               bool
@@ -95,7 +95,7 @@ func (l *linting) listRules() error {
 	return nil
 }
 
-// lintPath returns the number of findings.
+// lintPath checks a path, prints the findings and returns their number.
 func (l *linting) lintPath(ctx context.Context, path string) (found int, err error) {
 	r, err := revision.Open(ctx, path, launchLimited)
 	if err != nil {
@@ -140,7 +140,7 @@ func (l *linting) pathOf(path, module string) string {
 	return filepath.Join(path, strings.TrimPrefix(module, vmtypes.StockPrefix))
 }
 
-// planSamples computes the plans of samples, those beside the types and usual ones.
+// planSamples computes the plans of the samples next to the types, and of the usual samples.
 func (l *linting) planSamples(ctx context.Context, r *revision.Revision, folder *lint.Folder) error {
 	var samples []*sample.Sample
 	var err error
@@ -185,14 +185,14 @@ func (l *linting) planSamples(ctx context.Context, r *revision.Revision, folder 
 	return nil
 }
 
-// definesType reports whether a module is meant to be a type.
+// definesType reports whether a module defines launch, which makes it a type.
 func (l *linting) definesType(folder *lint.Folder, name string) bool {
 	return strings.Contains(folder.Modules[name+".star"]+folder.Modules[vmtypes.StockPrefix+name+".star"],
 		"def launch(")
 }
 
-// findIn asks the rules, and the QEMU of each plan what it knows. Modules by
-// themselves are asked about if all plans are of the same QEMU.
+// findIn returns the findings of the rules. It checks each plan with its QEMU. It only checks the modules with a QEMU
+// if all plans use the same QEMU.
 func (l *linting) findIn(ctx context.Context, folder lint.Folder) ([]lint.Finding, error) {
 	plans := map[string][]*plan.Plan{}
 	for _, p := range folder.Plans {
@@ -231,7 +231,7 @@ func (l *linting) findIn(ctx context.Context, folder lint.Folder) ([]lint.Findin
 	return lint.Sort(all), nil
 }
 
-// openQEMU opens a QEMU to query it; nil if it is not installed.
+// openQEMU opens a QEMU for queries, or returns nil if it is not installed.
 func (l *linting) openQEMU(ctx context.Context, program string) (*introspect.QEMU, error) {
 	found, err := l.findQEMU(program)
 	if err != nil {
@@ -252,11 +252,11 @@ func (l *linting) openQEMU(ctx context.Context, program string) (*introspect.QEM
 	if err == nil {
 		cache = filepath.Join(cache, "vmrunner", "qemu")
 	}
-	return introspect.Open(ctx, found, cache) // without a cache it is asked each time
+	return introspect.Open(ctx, found, cache) // without a cache, each call queries QEMU
 }
 
-// findQEMU returns the QEMU to start. The program that a type names is never started itself:
-// checking an untrusted type must not run an untrusted program.
+// findQEMU returns the QEMU to start. It never returns the program that a type names, because checking an untrusted
+// type must not run an untrusted program.
 func (l *linting) findQEMU(program string) (string, error) {
 	if l.qemu != "" {
 		return exec.LookPath(l.qemu)

@@ -46,23 +46,23 @@ func newListCommand(f Flags) *cobra.Command {
 	return cmd
 }
 
-// listedType is a line of the list.
+// listedType is one entry of the list.
 type listedType struct {
 	Name string `json:"name"`
-	// From is "stock", or the folder.
+	// From is "stock" or the folder.
 	From string `json:"from"`
 	Doc  string `json:"doc"`
-	// Fault is the reason why the file can't be read.
+	// Fault is the error if the file cannot be read.
 	Fault string `json:"fault,omitempty"`
 }
 
-// typesIn returns the types of a folder, and the other types of the current one.
+// typesIn returns the types of a folder, and additional types in the current folder.
 func typesIn(folder string) ([]listedType, error) {
 	list, err := listTypes(folder)
 	if err != nil {
 		return nil, err
 	}
-	here, _ := listTypes(".") // which need have nothing to do with types
+	here, _ := listTypes(".") // the current folder may contain no types
 	for _, t := range here {
 		if !slices.ContainsFunc(list, func(known listedType) bool { return known.Name == t.Name }) {
 			list = append(list, t)
@@ -71,8 +71,7 @@ func typesIn(folder string) ([]listedType, error) {
 	return list, nil
 }
 
-// listTypes returns the stock types and those of a folder. A module without launch
-// is a part of others, no type.
+// listTypes returns the stock types and the types of a folder. It omits modules without launch, which are libraries.
 func listTypes(folder string) ([]listedType, error) {
 	library, err := vmtypes.Open(folder)
 	if err != nil {
@@ -98,14 +97,14 @@ func listTypes(folder string) ([]listedType, error) {
 	return list, nil
 }
 
-// definesGlobal reports whether a module has a global.
+// definesGlobal reports whether a module defines a global name.
 func definesGlobal(m vmtypes.Module, name string) bool {
 	return slices.ContainsFunc(m.Functions, func(f vmtypes.Function) bool { return f.Name == name }) ||
 		slices.ContainsFunc(m.Values, func(v vmtypes.Value) bool { return v.Name == name })
 }
 
-// firstSentence returns the first sentence of a docstring, without the name that many
-// begin with: "asset: the PC with a tag."
+// firstSentence returns the first sentence of a docstring, without the name at the beginning of many docstrings:
+// "asset: the PC with a tag."
 func firstSentence(name, doc string) string {
 	return reference.Summary(strings.TrimSpace(strings.TrimPrefix(doc, name+":")))
 }

@@ -39,14 +39,14 @@ func newLSP(Flags) *cobra.Command {
 			})
 			err = errors.Join(err, known.closeAll())
 			if errors.Is(err, lsp.ErrNoShutdown) {
-				return cli.ExitError{Code: 1} // as the protocol wants
+				return cli.ExitError{Code: 1} // required by the protocol
 			}
 			return err
 		},
 	}
 }
 
-// bounded evaluates types in processes with limits.
+// bounded evaluates types in limited processes.
 type bounded struct{}
 
 // Launch implements lsp.Evaluator.
@@ -71,15 +71,15 @@ func (bounded) Test(ctx context.Context, source vmtypes.Source, file string) ([]
 	return runTests(ctx, source, file, nil)
 }
 
-// installed are the QEMUs that have been queried.
+// installed contains the queried QEMUs of a session.
 type installed struct {
 	ctx    context.Context // of the session
 	mu     sync.Mutex
-	opened map[string]*introspect.QEMU // nil: can't be asked
+	opened map[string]*introspect.QEMU // nil means that querying failed
 }
 
-// qemuFor returns the QEMU of the PATH that has the name of a program. The program itself is
-// what a type says: whoever opens a stranger's folder does not mean to start it.
+// qemuFor returns the QEMU on the PATH with the base name of a program. It never starts the program at the path in the
+// type, because opening an untrusted folder must not run programs from it.
 func (m *installed) qemuFor(program string) lint.QEMU {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,13 +98,13 @@ func (m *installed) qemuFor(program string) lint.QEMU {
 	return q
 }
 
-// openMachine returns nil for a QEMU that isn't installed, or doesn't answer.
+// openMachine opens a QEMU. It returns nil if the QEMU isn't installed or doesn't answer.
 func openMachine(ctx context.Context, name string) *introspect.QEMU {
 	cache, err := os.UserCacheDir()
 	if err == nil {
 		cache = filepath.Join(cache, "vmrunner", "qemu")
 	}
-	q, err := introspect.Open(ctx, name, cache) // without a cache it is asked each time
+	q, err := introspect.Open(ctx, name, cache) // without a cache, each session queries QEMU
 	if err != nil {
 		return nil
 	}

@@ -16,15 +16,15 @@ import (
 	"vmop/test/wait"
 )
 
-// An editor is a session with the language server, which is the real program.
+// An editor is a session with the real language server.
 type editor struct {
 	t       *testing.T
 	dir     string
 	client  *jrpc2.Client
 	program *exec.Cmd
-	// published are the diagnostics as they come.
+	// published receives the diagnostics.
 	published chan published
-	// registered are the methods that the server registers for.
+	// registered receives the methods that the server registers for.
 	registered chan string
 	versions   map[string]int
 	texts      map[string]string
@@ -78,7 +78,7 @@ func startEditor(t *testing.T, files map[string]string) *editor {
 	e.client = jrpc2.NewClient(channel.LSP(out, in), &jrpc2.ClientOptions{OnNotify: e.notified, OnCallback: e.asked})
 	t.Cleanup(func() {
 		_ = e.client.Close()
-		_ = e.program.Process.Kill() // it may have ended, as it should
+		_ = e.program.Process.Kill() // normally, it has already ended
 		_, _ = e.program.Process.Wait()
 	})
 	var answer struct {
@@ -101,7 +101,7 @@ func (e *editor) notified(request *jrpc2.Request) {
 	}
 }
 
-// asked answers what the server asks of an editor.
+// asked answers the server's requests to the editor.
 func (e *editor) asked(_ context.Context, request *jrpc2.Request) (any, error) {
 	var params struct{ Registrations []struct{ Method string } }
 	if request.Method() == "client/registerCapability" && request.UnmarshalParams(&params) == nil {
@@ -124,7 +124,7 @@ func (e *editor) notify(method string, params any) {
 
 func (e *editor) uri(name string) string { return "file://" + filepath.Join(e.dir, name) }
 
-// open opens a file with the text that it has.
+// open opens a file with its text.
 func (e *editor) open(name string) {
 	e.t.Helper()
 	text, err := os.ReadFile(filepath.Join(e.dir, name))
@@ -137,7 +137,7 @@ func (e *editor) open(name string) {
 		}})
 }
 
-// edit replaces a part of a document that is there once.
+// edit replaces a unique part of a document.
 func (e *editor) edit(name, old, now string) {
 	e.t.Helper()
 	text := e.texts[name]
@@ -151,7 +151,7 @@ func (e *editor) edit(name, old, now string) {
 	e.texts[name] = text[:at] + now + text[at+len(old):]
 }
 
-// place returns where a byte is, in UTF-16; the texts here are of ASCII and emoji.
+// place returns the UTF-16 position of a byte. The texts in this test only contain ASCII and emoji.
 func place(text string, offset int) lspPosition {
 	line := strings.Count(text[:offset], "\n")
 	start := strings.LastIndex(text[:offset], "\n") + 1
@@ -165,7 +165,7 @@ func place(text string, offset int) lspPosition {
 	return lspPosition{line, units}
 }
 
-// at returns the place of | in a marked part of a document: "vm.fir|mware".
+// at returns the position of | in a marked part of a document: "vm.fir|mware".
 func (e *editor) at(name, marked string) object {
 	e.t.Helper()
 	before, after, ok := strings.Cut(marked, "|")
@@ -175,7 +175,7 @@ func (e *editor) at(name, marked string) object {
 	return object{"textDocument": object{"uri": e.uri(name)}, "position": place(e.texts[name], at+len(before))}
 }
 
-// diagnostics waits for what is said of the document as it is now.
+// diagnostics waits for the diagnostics of the current version of a document.
 func (e *editor) diagnostics(name string) []diagnostic {
 	e.t.Helper()
 	timeout := wait.Over(e.t)
@@ -218,7 +218,7 @@ type lspLocation struct {
 	Range lspRange `json:"range"`
 }
 
-// definition returns the file and the line, from 1, and the text of the line.
+// definition returns the file, the line (counted from 1), and the text of the line.
 func (e *editor) definition(name, marked string) (file, line string) {
 	e.t.Helper()
 	var answer []lspLocation
@@ -232,7 +232,7 @@ func (e *editor) definition(name, marked string) (file, line string) {
 	return path, strings.Split(string(text), "\n")[answer[0].Range.Start.Line]
 }
 
-// leave ends the session as an editor does.
+// leave ends the session like an editor.
 func (e *editor) leave() {
 	e.t.Helper()
 	e.call("shutdown", nil, new(json.RawMessage))
@@ -292,14 +292,14 @@ func assetFiles() map[string]string {
 	return map[string]string{"asset.star": assetType, "parts.star": partsModule, "asset_test.star": assetTest}
 }
 
-// A session, from the first file to the last word.
+// A session works from the first file to its end.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	e := startEditor(t, assetFiles())
 	e.open("asset.star")
 	require.Empty(t, e.diagnostics("asset.star"))
 
-	// A mistake that only an evaluation finds, at its place behind an emoji.
+	// A mistake that only the evaluation finds, at its place after an emoji.
 	e.edit("asset.star", `tag("😀", vm.options.asset)`, `tag("😀", vm.options.aset)`)
 	found := e.diagnostics("asset.star")
 	require.NotEmpty(t, found)
@@ -307,7 +307,7 @@ func TestSession(t *testing.T) {
 	require.Contains(t, found[0].Message, "did you mean .asset?")
 	require.Equal(t, place(e.texts["asset.star"], strings.Index(e.texts["asset.star"], ".aset")), found[0].Range.Start)
 
-	// All undefined names at once.
+	// All undefined names together.
 	e.edit("asset.star", "vm.options.aset)", "vm.options.asset + one + prat)")
 	found = e.diagnostics("asset.star")
 	require.GreaterOrEqual(t, len(found), 2)
@@ -316,7 +316,7 @@ func TestSession(t *testing.T) {
 	e.edit("asset.star", "vm.options.asset + one + prat)", "vm.options.asset)")
 	require.Empty(t, e.diagnostics("asset.star"))
 
-	// What QEMU doesn't know, by the one that is installed.
+	// Names that the installed QEMU does not support.
 	e.edit("asset.star", `{"id": "kbd0"}`, `{"id": "kbd0", "prot": "1"}`)
 	found = e.diagnostics("asset.star")
 	require.Len(t, found, 1)
@@ -325,7 +325,7 @@ func TestSession(t *testing.T) {
 	e.edit("asset.star", `, "prot": "1"}`, "}")
 	require.Empty(t, e.diagnostics("asset.star"))
 
-	// A mistake in a file that is loaded is shown there, unsaved.
+	// A mistake in an unsaved module is shown in this module.
 	e.open("parts.star")
 	require.Empty(t, e.diagnostics("parts.star"))
 	e.edit("parts.star", `{"type": 3,`, `{"ty,pe": 3,`)
@@ -334,7 +334,7 @@ func TestSession(t *testing.T) {
 	e.edit("parts.star", `{"ty,pe": 3,`, `{"type": 3,`)
 	require.Empty(t, e.diagnostics("parts.star"))
 
-	// A file that isn't open changes: a sample is written.
+	// A file changes that isn't open: a new sample.
 	require.Equal(t, "workspace/didChangeWatchedFiles", <-e.registered)
 	sample := filepath.Join(e.dir, "asset.yaml")
 	require.NoError(t, os.WriteFile(sample,
@@ -347,7 +347,7 @@ func TestSession(t *testing.T) {
 	e.notify("workspace/didChangeWatchedFiles", object{"changes": []object{{"uri": e.uri("asset.yaml"), "type": 3}}})
 	require.Empty(t, e.diagnostics("asset.yaml"))
 
-	// A test that fails is shown in the test.
+	// A failed test is shown in the test file.
 	e.open("asset_test.star")
 	require.Empty(t, e.diagnostics("asset_test.star"))
 	e.edit("asset_test.star", `"type=3,asset=R2-D2"`, `"type=3,asset=C-3PO"`)
@@ -445,7 +445,7 @@ func TestDefinitionsAndPresentation(t *testing.T) {
 	require.Contains(t, line, `"asset": attr.string(`)
 	library := file
 
-	// The copy of the library can be opened, too, and goes with the server.
+	// The copy of the library can also be opened. The server removes it at the end.
 	text, err := os.ReadFile(library)
 	require.NoError(t, err)
 	e.notify("textDocument/didOpen",
@@ -508,7 +508,7 @@ func TestHostileModules(t *testing.T) {
 	e.leave()
 }
 
-// The program that a type names is not started: it is whatever a stranger says.
+// The server never starts the program that a type names, because the type may be untrusted.
 func TestProgramsOfTypesAreNotStarted(t *testing.T) {
 	t.Parallel()
 	e := startEditor(t, nil)
@@ -531,12 +531,12 @@ func TestProgramsOfTypesAreNotStarted(t *testing.T) {
 	e.leave()
 }
 
-// An editor that dies, or leaves without a word, leaves no server behind.
+// The server ends when the editor dies or disconnects without a shutdown.
 func TestEndOfSession(t *testing.T) {
 	t.Parallel()
 	e := startEditor(t, assetFiles())
 	e.open("asset.star")
-	require.NoError(t, e.client.Close()) // standard input is closed
+	require.NoError(t, e.client.Close()) // closes standard input
 	require.NoError(t, e.program.Wait())
 
 	e = startEditor(t, assetFiles())

@@ -47,12 +47,12 @@ func newNew(f Flags) *cobra.Command {
 	cmd.Flags().StringVar(&dir, "dir", ".", "`folder` for the files; created if it doesn't exist")
 	cli.CompleteFolder(cmd, "dir")
 	if err := cmd.RegisterFlagCompletionFunc("from", completeTypes(f)); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // the flag does not exist
 	}
 	return cmd
 }
 
-// writeNew creates files, all or none; it fails if one exists.
+// writeNew creates either all files or none. It fails if one of the files exists.
 func writeNew(dir string, files []scaffold.File) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -82,7 +82,7 @@ func writeFile(path, text string) error {
 	return errors.Join(err, file.Close())
 }
 
-// nextSteps prints what was created, and what to do next.
+// nextSteps returns a text with the created files and the next steps.
 func nextSteps(dir, name string, files []scaffold.File) string {
 	about := []string{"the type", "its tests", "a sample VM and its plan"}
 	var b strings.Builder

@@ -12,9 +12,8 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// A policyCheck checks plans against the policy given by --vmtypes-policy, as if the types
-// were in the folder --vmtypes: authors work elsewhere. The computer's own policy is for VMs
-// that run.
+// A policyCheck checks plans against the policy of --vmtypes-policy. It treats the types as if they were in the folder
+// --vmtypes, because authors work in other folders. It ignores the computer's own policy, which applies to running VMs.
 type policyCheck struct {
 	folder *string
 	given  func() bool
@@ -29,7 +28,7 @@ func newPolicyCheck(f Flags, cmd *cobra.Command) *policyCheck {
 	}
 }
 
-// checkPlan returns what the policy doesn't allow of the plan of a sample.
+// checkPlan returns an error if the policy denies a part of a sample's plan.
 func (j *policyCheck) checkPlan(made *plan.Plan, vmType string, host vmtypes.Host, options map[string]any) error {
 	if !j.given() {
 		return nil

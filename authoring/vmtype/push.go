@@ -65,7 +65,7 @@ func newPush(f Flags) *cobra.Command {
 	return cmd
 }
 
-// push is one call of the verb.
+// push is the state of one call of the verb.
 type push struct {
 	folder      *string
 	policy      *policyCheck
@@ -111,7 +111,7 @@ func (p *push) pushTypes(ctx context.Context, reference, what string) error {
 	return cli.WriteLine(p.out, pushed)
 }
 
-// gatherContent returns what is to be written.
+// gatherContent returns the content to push.
 func (p *push) gatherContent(ctx context.Context, what string) (*artifact.Content, error) {
 	dir, name, err := typeToShare(*p.folder, what)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *push) gatherContent(ctx context.Context, what string) (*artifact.Conten
 	return c, err
 }
 
-// testContent runs the tests and samples where there is nothing but what is to be written.
+// testContent runs the tests and samples in a folder that contains only the content to push.
 func (p *push) testContent(ctx context.Context, c *artifact.Content) (err error) {
 	dir, err := os.MkdirTemp("", "vmtype")
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *push) testContent(ctx context.Context, c *artifact.Content) (err error)
 	return page.err
 }
 
-// printContent prints what would be written.
+// printContent prints the content to push.
 func (p *push) printContent(reference string, c *artifact.Content) error {
 	image, err := c.Image()
 	if err != nil {
@@ -202,7 +202,7 @@ func (p *push) printContent(reference string, c *artifact.Content) error {
 	return cli.WriteLine(p.out, pinned+"\n"+listFiles(".", c))
 }
 
-// listFiles lists the files of a type below a folder.
+// listFiles returns the files of a type below a folder, one per line.
 func listFiles(dir string, c *artifact.Content) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// quoteArguments returns the program's arguments with a pattern that looks like a flag moved behind
-// "--", so that "why -device" works.
+// quoteArguments moves a pattern that looks like a flag behind "--" in the program's arguments, so that "why -device"
+// works.
 func quoteArguments(args []string, root *cobra.Command) []string {
 	at := slices.Index(args, "why")
 	if at < 1 || slices.Contains(args, "--") {
@@ -26,7 +26,7 @@ func quoteArguments(args []string, root *cobra.Command) []string {
 	return args
 }
 
-// isFlag reports whether a command has the flag that an argument names.
+// isFlag reports whether an argument is a flag of the command.
 func isFlag(cmd *cobra.Command, arg string) bool {
 	known := false
 	see := func(f *pflag.Flag) {

@@ -18,14 +18,14 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// registryHelp is for the help of the verbs that use registries.
+// registryHelp is a part of the help of verbs that use registries.
 const registryHelp = "REF is REGISTRY/REPOSITORY:TAG, or @sha256:… in the place of the tag. Credentials are those of\n" +
 	"\"docker login\" (or podman, oras), credential helpers included."
 
-// mostCA is how many bytes a file with authorities has at most.
+// mostCA is the maximum size of a file with authorities, in bytes.
 const mostCA = 1 << 20
 
-// registryFlags are how registries are reached.
+// registryFlags are the flags for access to registries.
 type registryFlags struct {
 	plain bool
 	ca    string
@@ -37,7 +37,7 @@ func (r *registryFlags) addFlags(cmd *cobra.Command) {
 	cli.CompleteFile(cmd, "ca", "pem", "crt")
 }
 
-// openRegistry returns the registry.
+// openRegistry returns the settings for access to registries.
 func (r *registryFlags) openRegistry() (artifact.Registry, error) {
 	a := artifact.Registry{Keychain: authn.DefaultKeychain, PlainHTTP: r.plain}
 	if r.ca == "" {
@@ -50,7 +50,7 @@ func (r *registryFlags) openRegistry() (artifact.Registry, error) {
 	return a, err
 }
 
-// withFlagHint returns an error of a registry with the flag that may help.
+// withFlagHint adds the flag that may help to an error of a registry.
 func withFlagHint(err error) error {
 	switch diskimage.ReasonOf(err) {
 	case diskimage.InvalidSource:
@@ -67,7 +67,7 @@ func withFlagHint(err error) error {
 	return err
 }
 
-// typeToShare finds a type: the only one of a folder, a file, or one by its name.
+// typeToShare finds a type: the only type in a folder, a type in a file, or a type by its name.
 func typeToShare(installed, what string) (dir, name string, err error) {
 	if what == "." || strings.ContainsRune(what, filepath.Separator) && !strings.HasSuffix(what, ".star") {
 		if err := requireFile("push", "folder", what); err != nil {
@@ -94,7 +94,7 @@ func typeToShare(installed, what string) (dir, name string, err error) {
 	return typeFolderOf(installed, what), what, nil
 }
 
-// fetchUsable fetches a type, and requires that it can be loaded.
+// fetchUsable fetches a type and checks that it can be loaded.
 func fetchUsable(ctx context.Context, from artifact.Registry, reference, image string) (share.Taken, error) {
 	f, err := from.Fetch(ctx, reference)
 	if err != nil {

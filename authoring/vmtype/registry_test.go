@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// serveRegistry starts a registry, whose address is $REGISTRY: by http, or with the argument tls by
-// https, with a certificate whose authority is ca.pem, for the user me with the password secret.
+// serveRegistry starts a registry and sets $REGISTRY to its address. It uses HTTP. With the argument tls, it uses
+// HTTPS, with a certificate from the authority ca.pem, for the user me with the password secret.
 func serveRegistry(ts *testscript.TestScript, _ bool, args []string) {
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewUnstartedServer(handler)

@@ -41,7 +41,7 @@ func newRender(f Flags) *cobra.Command {
 	return cmd
 }
 
-// rendering is one call of the verb.
+// rendering is the state of one call of the verb.
 type rendering struct {
 	trial     *trial
 	form      string

@@ -19,8 +19,8 @@ import (
 	"vmop/internal/yamlfile"
 )
 
-// renderOnChange renders whenever a file changes that the plan depends on, and prints the difference,
-// until the context ends.
+// renderOnChange renders the plan each time one of its files changes, and prints the difference, until the context
+// ends.
 func (r *rendering) renderOnChange(ctx context.Context) error {
 	w, err := filewatch.New(ctx, slog.New(slog.DiscardHandler), r.trial.watchedFolders()...)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *rendering) renderOnChange(ctx context.Context) error {
 	}
 }
 
-// explainError formats an error with excerpts of the files that it is about.
+// explainError formats an error with excerpts from the files.
 func explainError(err error) string {
 	var faults yamlfile.Faults
 	if errors.As(err, &faults) {
@@ -99,7 +99,7 @@ func (p *page) printChanges(before, now string) {
 	}
 }
 
-// watchedFolders are those with files that a plan depends on.
+// watchedFolders returns the folders with files that affect the plan.
 func (t *trial) watchedFolders() []string {
 	folder := filepath.Dir(t.file)
 	list := []string{folder}
@@ -115,8 +115,7 @@ func (t *trial) watchedFolders() []string {
 	return list
 }
 
-// comesFrom reports whether a file may have to do with the plan: it is the VM, the computer
-// or a module.
+// comesFrom reports whether a file may affect the plan: the VM, the computer or a module.
 func (t *trial) comesFrom(path string) bool {
 	path = filepath.Clean(path)
 	isTest := strings.HasSuffix(path, "_test.star")

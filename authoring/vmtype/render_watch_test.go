@@ -6,8 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a change of the VM or of the type does to the plan is shown; what is wrong
-// in between, too.
+// After each change of the VM or the type, render shows the changes of the plan. It also shows errors.
 func TestRenderWatches(t *testing.T) {
 	t.Parallel()
 	dir, write := folderOfTypes(t)

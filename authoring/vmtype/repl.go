@@ -50,7 +50,7 @@ func newRepl(f Flags) *cobra.Command {
 	return cmd
 }
 
-// beginSession starts a session with the VM that the user names, or a default one.
+// beginSession starts a session with the VM from the flags, or with a default VM.
 func beginSession(t *trial, args []string) (*evaluate.Session, error) {
 	if t.file != "" {
 		if len(args) > 0 {
@@ -83,7 +83,7 @@ const (
 	promptMore  = "... "
 )
 
-// evaluateLines evaluates the lines of a pipe or a file. Errors don't end it.
+// evaluateLines evaluates lines from a pipe or a file. It continues after errors.
 func evaluateLines(ctx context.Context, session *evaluate.Session, in io.Reader, out, errs io.Writer) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, vmtypes.MaxModule)
@@ -95,7 +95,7 @@ func evaluateLines(ctx context.Context, session *evaluate.Session, in io.Reader,
 	}, out, errs)
 }
 
-// onTerminal edits lines on a terminal. Redirected output stays redirected.
+// onTerminal evaluates lines that the user edits on a terminal. Redirected output stays redirected.
 func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out io.Writer) (err error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
@@ -130,8 +130,8 @@ func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out
 	}, out, screen)
 }
 
-// completeLine completes the line before the cursor as far as it is unambiguous, and lists the
-// alternatives otherwise. At the beginning of a line a tab indents.
+// completeLine completes the line before the cursor as far as it is unambiguous, otherwise it lists the alternatives.
+// At the beginning of a line, a tab indents.
 func completeLine(
 	ctx context.Context, session *evaluate.Session, screen io.Writer, line string, at int,
 ) (string, int, bool) {
@@ -155,7 +155,7 @@ func completeLine(
 	return longest + rest, len(longest), true
 }
 
-// lastWords are the last words of lines.
+// lastWords returns the last word of each line.
 func lastWords(lines []string) []string {
 	list := slices.Clone(lines)
 	for i, line := range list {
@@ -164,7 +164,7 @@ func lastWords(lines []string) []string {
 	return list
 }
 
-// runDialog evaluates statements until there are no more lines.
+// runDialog evaluates statements until the input ends.
 func runDialog(
 	ctx context.Context, session *evaluate.Session, readLine func(more bool) (string, error), out, errs io.Writer,
 ) error {

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what scripts expect")
 
-// The program is built once, and is on the PATH of scripts.
+// The program is built once and is on the PATH of scripts.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "vmrunner")
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// What authors of VM types type and see.
+// The scripts contain the commands and output for authors of VM types.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -57,7 +57,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits CODE ARGUMENTS… requires that vmrunner vmtype exits with a code.
+// exits implements the script command "exits CODE ARGUMENTS…", which requires that vmrunner vmtype exits with a code.
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	err := ts.Exec("vmrunner", append([]string{"vmtype"}, args[1:]...)...)
 	var exit *exec.ExitError

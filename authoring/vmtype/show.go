@@ -47,7 +47,7 @@ func newShow(f Flags) *cobra.Command {
 	return cmd
 }
 
-// showPage is the result for people.
+// showPage returns the result for people.
 func showPage(p cli.Paint, d described) string {
 	var b strings.Builder
 	doc := strings.TrimSpace(strings.TrimPrefix(d.Doc, d.Name+":"))
@@ -73,7 +73,8 @@ func showPage(p cli.Paint, d described) string {
 	return b.String()
 }
 
-// writeModules lists the modules of a type. Those of the library have a page.
+// writeModules lists the modules of a type. Library modules are listed by name only, because they are documented on a
+// separate page.
 func writeModules(b *strings.Builder, modules []vmtypes.Module) {
 	var library []string
 	width := 0

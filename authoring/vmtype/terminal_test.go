@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On a terminal, tab completes, arrows go back to what was typed, and Ctrl-D ends.
+// On a terminal, tab completes, arrow keys return to earlier input, and Ctrl-D ends the session.
 func TestReplOnATerminal(t *testing.T) {
 	t.Parallel()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -32,7 +32,7 @@ func TestReplOnATerminal(t *testing.T) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = user, user, user
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
-	// The end of the program ends reading.
+	// Reading ends when the program ends.
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait(); user.Close() }()
 	var screen bytes.Buffer

@@ -12,7 +12,7 @@ import (
 	"vmop/internal/cli"
 )
 
-// exitFailed is the exit code when a test or a check has failed.
+// exitFailed is the exit code after a failed test or check.
 const exitFailed = 1
 
 func newTest(f Flags) *cobra.Command {
@@ -51,7 +51,7 @@ func newTest(f Flags) *cobra.Command {
 	return cmd
 }
 
-// oneDash explains the spelling of -run, which go test uses.
+// oneDash explains the spelling of -run, which go test accepts.
 func oneDash(_ *cobra.Command, err error) error {
 	if strings.HasSuffix(err.Error(), "in -run") {
 		err = fmt.Errorf("%w; it is spelled --run, with two dashes", err)
@@ -59,12 +59,12 @@ func oneDash(_ *cobra.Command, err error) error {
 	return cli.UsageError{Err: err}
 }
 
-// completeFolders makes shells complete folders.
+// completeFolders completes folders in shells.
 func completeFolders(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// orHere is the current folder if there are no arguments.
+// orHere returns the current folder if there are no arguments.
 func orHere(args []string) []string {
 	if len(args) == 0 {
 		return []string{"."}
@@ -72,12 +72,12 @@ func orHere(args []string) []string {
 	return args
 }
 
-// testRun is one call of the verb.
+// testRun is the state of one call of the verb.
 type testRun struct {
 	form, selected, junit string
 	update, verbose       bool
 	watch                 bool
-	match                 *regexp.Regexp // nil: all
+	match                 *regexp.Regexp // nil selects all
 	policy                *policyCheck
 	page                  page
 }

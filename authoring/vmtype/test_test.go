@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stockTests are the folders with the tests of the stock types and the examples.
+// stockTests returns the folders with the tests of the stock types and the examples.
 func stockTests() []string {
 	const root = "../../"
 	return []string{root + "vmtypes/testdata/tests", root + "vmtypes/testdata/golden", root + "examples/vmtypes"}
@@ -21,8 +21,7 @@ func TestStockTypesPass(t *testing.T) {
 	require.Regexp(t, `(?m)^\d{3,} passed$`, string(out))
 }
 
-// BenchmarkTest is the verb as a whole with all tests and samples of the stock
-// types. It is to take less than 2 s.
+// BenchmarkTest measures the whole verb with all tests and samples of the stock types. The goal is less than 2 s.
 func BenchmarkTest(b *testing.B) {
 	for b.Loop() {
 		require.NoError(b, exec.CommandContext(b.Context(), "vmrunner",

@@ -18,7 +18,7 @@ type page struct {
 	cli.Paint
 	w              io.Writer
 	verbose, quiet bool
-	err            error // of writing
+	err            error // of writing to w
 }
 
 func (p *page) printLine(format string, args ...any) {
@@ -28,7 +28,7 @@ func (p *page) printLine(format string, args ...any) {
 	_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-// printResult prints one test: its failures, and with -v that it passed.
+// printResult prints the failures of a test. With -v it also prints passed tests.
 func (p *page) printResult(r vmtypestest.Result) {
 	failed := len(r.Failures) > 0
 	switch name := cli.Printable(r.Name()); {
@@ -62,7 +62,7 @@ func (p *page) printText(text string) {
 	}
 }
 
-// printDiff writes the lines of a difference.
+// printDiff prints the lines of a difference.
 func (p *page) printDiff(diff string) {
 	lines := strings.Split(strings.TrimSuffix(diff, "\n"), "\n")
 	for i, line := range lines {
@@ -86,8 +86,7 @@ func (p *page) printDiff(diff string) {
 	}
 }
 
-// warnMisspelt warns of modules with a function whose name resembles launch: without launch a
-// module is not a type.
+// warnMisspelt warns about modules with a function that resembles launch. Without launch, a module is not a type.
 func (p *page) warnMisspelt(dir string, source vmtypes.Source, selected func(string) bool) {
 	for _, name := range moduleNames(source) {
 		m := vmtypes.DescribeModule(name, source.Modules[name])
@@ -108,7 +107,7 @@ func (p *page) warnMisspelt(dir string, source vmtypes.Source, selected func(str
 	}
 }
 
-// partnerLine returns the line i of a difference if it has the sign.
+// partnerLine returns line i of a difference if it has this sign.
 func partnerLine(lines []string, i int, sign byte) (string, bool) {
 	if i < 0 || i >= len(lines) || lines[i] == "" || lines[i][0] != sign {
 		return "", false
@@ -116,7 +115,7 @@ func partnerLine(lines []string, i int, sign byte) (string, bool) {
 	return lines[i][1:], true
 }
 
-// emphasizeDifference underlines what is not in the other form of a line.
+// emphasizeDifference underlines the words of a line that are missing in its other version.
 func (p *page) emphasizeDifference(line, other string) string {
 	if other == "" || p.Underlined("x") == "x" {
 		return line
@@ -145,10 +144,10 @@ func (p *page) emphasizeDifference(line, other string) string {
 	return b.String()
 }
 
-// separatesWords says what is between the words of a plan.
+// separatesWords reports whether a character separates the words of a plan.
 func separatesWords(r rune) bool { return r == ' ' || r == ',' }
 
-// printTotal is the last line.
+// printTotal prints the last line.
 func (p *page) printTotal(text string, failed bool) {
 	if failed {
 		p.printLine("%s", p.Red(text))
@@ -161,7 +160,7 @@ func formatMilliseconds(d time.Duration) string {
 	return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
 }
 
-// inFolder names a result's files from where the program was started.
+// inFolder makes the files in a result relative to the current directory.
 func inFolder(dir string, r vmtypestest.Result) vmtypestest.Result {
 	r.File = filepath.Join(dir, r.File)
 	for i := range r.Failures {

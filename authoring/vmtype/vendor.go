@@ -43,7 +43,7 @@ func newVendor(f Flags) *cobra.Command {
 	return cmd
 }
 
-// vendor is one call of the verb.
+// vendor is the state of one call of the verb.
 type vendor struct {
 	folder        *string
 	registry      registryFlags
@@ -104,7 +104,7 @@ func (v *vendor) takeTypes(ctx context.Context, references []string) error {
 	return v.printTaken(before, types)
 }
 
-// printDifferences prints what differs.
+// printDifferences prints the differences between the folder and its lock file.
 func (v *vendor) printDifferences(lock *share.Lock) error {
 	lines, err := lock.Differences(*v.folder)
 	if err != nil {
@@ -121,7 +121,7 @@ func (v *vendor) printDifferences(lock *share.Lock) error {
 	return nil
 }
 
-// printTaken prints what the types are now.
+// printTaken prints the types with their changes.
 func (v *vendor) printTaken(before []share.Locked, types []share.Taken) error {
 	rows := [][]string{{"NAME", "FROM", "DIGEST", "CHANGE"}}
 	for _, t := range types {

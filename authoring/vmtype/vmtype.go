@@ -1,8 +1,8 @@
-// Package vmtype is "vmrunner vmtype": what authors of VM types use to write,
-// test, review and ship them.
+// Package vmtype implements "vmrunner vmtype", the commands with which authors write, test, review and publish VM
+// types.
 //
-// Each verb is a file. It parses its arguments, calls a package that is independent of the
-// command line, and prints.
+// Each verb is in a separate file. It parses its arguments, calls a package that is independent of the command line,
+// and prints the result. [Main] is the entry point.
 package vmtype
 
 import (
@@ -27,8 +27,7 @@ type Flags struct {
 	Policy *string
 }
 
-// Main runs the verb named by the arguments of vmrunner, which include vmtype, and returns
-// the exit code.
+// Main runs the verb in the arguments of vmrunner, which include vmtype, and returns the exit code.
 func Main(parent context.Context, args []string) (code int) {
 	ctx, stop := cli.UntilSignal(parent)
 	defer stop()
@@ -57,7 +56,7 @@ func Main(parent context.Context, args []string) (code int) {
 	return exitFailed
 }
 
-// misplacedVerb returns an error that says how to call a verb which was typed after the name of this program.
+// misplacedVerb returns an error with the correct call if a verb follows the name of this program directly.
 func misplacedVerb(root *cobra.Command, args []string) error {
 	for _, vmtype := range root.Commands() {
 		if len(args) > 0 && vmtype.Name() == "vmtype" && slices.Contains(listedVerbs(vmtype), args[0]) {
@@ -67,7 +66,7 @@ func misplacedVerb(root *cobra.Command, args []string) error {
 	return nil
 }
 
-// newRoot returns vmrunner as far as authors use it.
+// newRoot returns the part of vmrunner's command tree that authors use.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use: "vmrunner", Args: cli.NoArguments, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -79,7 +78,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(verbs)
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if cmd == root { // the program was executed directly: "vmtype --help"
+		if cmd == root { // the program was called directly: "vmtype --help"
 			cmd = verbs
 			cmd.InitDefaultHelpFlag()
 		}
@@ -88,7 +87,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newVmtypeCommand returns the command with all its verbs.
+// newVmtypeCommand returns the command with all verbs.
 func newVmtypeCommand(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vmtype",
@@ -121,7 +120,7 @@ func newVmtypeCommand(f Flags) *cobra.Command {
 	return cmd
 }
 
-// newHelp returns the verb that explains the others. It is hidden, like --help.
+// newHelp returns the verb help. It is hidden, like --help.
 func newHelp(of *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [VERB]", Short: "Explain a verb", Hidden: true,
@@ -129,7 +128,7 @@ func newHelp(of *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			verb, _, err := of.Find(args)
 			if err == nil {
-				verb.InitDefaultHelpFlag() // which cobra adds to what it runs
+				verb.InitDefaultHelpFlag() // cobra only adds it to the command that it runs
 				err = verb.Help()
 			}
 			return err
@@ -143,7 +142,7 @@ func newHelp(of *cobra.Command) *cobra.Command {
 	}
 }
 
-// noMore refuses arguments that are no flags.
+// noMore rejects arguments other than flags.
 func noMore(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -151,7 +150,7 @@ func noMore(cmd *cobra.Command, args []string) error {
 	return cli.UsageError{Err: fmt.Errorf("%s takes no arguments, got %q", cmd.Name(), args[0])}
 }
 
-// listedVerbs returns the names of the verbs that the help lists.
+// listedVerbs returns the names of the verbs in the help.
 func listedVerbs(of *cobra.Command) []string {
 	var names []string
 	for _, verb := range of.Commands() {
@@ -162,7 +161,7 @@ func listedVerbs(of *cobra.Command) []string {
 	return names
 }
 
-// knownVerb refuses a verb that does not exist.
+// knownVerb rejects an unknown verb.
 func knownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 || slices.Contains(listedVerbs(cmd), args[0]) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"vmop/test/pages"
 )
 
-// The program that has these verbs is called as vmrunner, and says so.
+// A verb after the program's own name results in an error with the correct call.
 func TestAVerbAfterTheProgram(t *testing.T) {
 	t.Parallel()
 	const want = "vmtype is a verb of vmrunner: vmrunner vmtype push"
@@ -18,7 +18,7 @@ func TestAVerbAfterTheProgram(t *testing.T) {
 	}
 }
 
-// Help fits a terminal that is not much wider than usual.
+// Help fits on a narrow terminal.
 func TestHelpIsNarrow(t *testing.T) {
 	t.Parallel()
 	pages.RequireNarrow(t, newRoot())

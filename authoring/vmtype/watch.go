@@ -24,7 +24,7 @@ func watchFlag(cmd *cobra.Command, on *bool) {
 	cmd.MarkFlagsMutuallyExclusive("watch", "output")
 }
 
-// A selection chooses files of a folder.
+// A selection selects files of a folder.
 type selection func(folder *vmtypestest.Folder, source vmtypes.Source) func(file string) bool
 
 // selectAll selects all files.
@@ -32,7 +32,7 @@ func selectAll(*vmtypestest.Folder, vmtypes.Source) func(string) bool {
 	return func(string) bool { return true }
 }
 
-// affectedBy selects what changed files can affect.
+// affectedBy selects the files that depend on changed files.
 func affectedBy(changed []string) selection {
 	return func(folder *vmtypestest.Folder, source vmtypes.Source) func(string) bool {
 		var names []string
@@ -46,8 +46,8 @@ func affectedBy(changed []string) selection {
 	}
 }
 
-// whileWatching runs a round with all files, and another for each change of the folders,
-// until the context ends.
+// whileWatching runs a round with all files, and another round after each change in the folders, until the context
+// ends.
 func whileWatching(ctx context.Context, p *page, dirs []string, round func(context.Context, selection) error) error {
 	var all []string
 	for _, dir := range dirs {
@@ -59,7 +59,7 @@ func whileWatching(ctx context.Context, p *page, dirs []string, round func(conte
 	}
 	selected := selection(selectAll)
 	for {
-		// Failures have been reported already.
+		// Errors of type ExitError have already been reported.
 		if err := round(ctx, selected); err != nil && !errors.As(err, new(cli.ExitError)) {
 			if ctx.Err() != nil {
 				return nil
@@ -78,7 +78,7 @@ func whileWatching(ctx context.Context, p *page, dirs []string, round func(conte
 	}
 }
 
-// nextChange waits for a change that can affect something.
+// nextChange waits for a change of relevant files.
 func nextChange(ctx context.Context, w *filewatch.Watch, dirs []string) ([]string, error) {
 	for {
 		changed, err := w.Wait(ctx)
@@ -104,7 +104,8 @@ func nextChange(ctx context.Context, w *filewatch.Watch, dirs []string) ([]strin
 	}
 }
 
-// relevantFiles filters out files that are neither modules nor samples, such as those of editors.
+// relevantFiles returns the modules and samples among changed files. It omits other files, such as temporary files of
+// editors.
 func relevantFiles(changed []string) []string {
 	var list []string
 	for _, path := range changed {

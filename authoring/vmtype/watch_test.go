@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A watched verb is one that keeps running.
+// A watched is a verb that keeps running.
 type watched struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -37,7 +37,7 @@ func startWatching(t *testing.T, dir, verb string, args ...string) *watched {
 	return w
 }
 
-// until returns the lines up to one that matches.
+// until returns the lines up to a matching line.
 func (w *watched) until(pattern string) []string {
 	w.t.Helper()
 	var seen []string
@@ -60,7 +60,7 @@ func matches(pattern, line string) bool {
 	return ok && err == nil
 }
 
-// ends interrupts it, which is the way to end it.
+// ends interrupts the verb, which is the normal way to end it.
 func (w *watched) ends() {
 	w.t.Helper()
 	require.NoError(w.t, w.cmd.Process.Signal(syscall.SIGINT))
@@ -69,8 +69,7 @@ func (w *watched) ends() {
 	require.NoError(w.t, w.cmd.Wait())
 }
 
-// folderOfTypes makes a folder with two types and their tests. write saves a file
-// as editors do, in one step.
+// folderOfTypes creates a folder with two types and their tests. write saves a file in one step, like an editor.
 func folderOfTypes(t *testing.T) (dir string, write func(name, text string)) {
 	t.Helper()
 	dir, aside := t.TempDir(), filepath.Join(t.TempDir(), "file")
@@ -95,18 +94,18 @@ func TestWatchedTests(t *testing.T) {
 	dir, write := folderOfTypes(t)
 	w := startWatching(t, dir, "test", "-v")
 	require.Len(t, w.until("3 passed"), 4)
-	// What loads the module is tested again, and the sample of its type.
+	// The files that load the module are tested again, as well as the sample of their type.
 	write("base.star", "tag = \"bb\"\n")
 	seen := w.until("*passed*")
 	require.Equal(t, []string{"", "changed: base.star", "✗ one_test.star/test_one"}, seen[:3])
 	require.Equal(t, "1 passed, 1 failed", seen[len(seen)-1])
-	// What is no concern of a type is not told.
+	// Files that are neither modules nor samples are ignored.
 	write("README", "x")
 	write("two_test.star", "def test_two():\n    fail(\"no\")\n")
 	seen = w.until("*passed*")
 	require.Equal(t, []string{"", "changed: two_test.star", "✗ two_test.star/test_two"}, seen[:3])
 	require.Equal(t, "0 passed, 1 failed", seen[len(seen)-1])
-	// A mistake doesn't end it, nor does a file that is gone.
+	// Errors and removed files do not end the verb.
 	write("base.star", "tag = \n")
 	seen = w.until("*passed*")
 	require.Equal(t, "0 passed, 2 failed", seen[len(seen)-1])
@@ -136,7 +135,7 @@ func TestWatchedChecks(t *testing.T) {
 	w.ends()
 }
 
-// A check that is interrupted ends its QEMUs and says no more.
+// An interrupted check ends its QEMUs and prints nothing else.
 func TestInterruptedCheck(t *testing.T) {
 	t.Parallel()
 	temporary := t.TempDir()
@@ -146,7 +145,7 @@ func TestInterruptedCheck(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan()) // the first machine was made
+	require.True(t, lines.Scan()) // the first machine has been created
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	for lines.Scan() {
 		require.NotContains(t, lines.Text(), "✗")

@@ -51,7 +51,7 @@ func newWhy(f Flags) *cobra.Command {
 	return cmd
 }
 
-// why is one call of the verb.
+// why is the state of one call of the verb.
 type why struct {
 	cli.Paint
 	trial     *trial
@@ -59,12 +59,12 @@ type why struct {
 	out, errs io.Writer
 }
 
-// reason explains a line of a plan.
+// reason is the explanation of a line of a plan.
 type reason struct {
 	Line      string       `json:"line"`
 	Calls     []call       `json:"calls,omitempty"`
 	DependsOn []dependency `json:"dependsOn"`
-	// Unknown are fields for which no other value gives a plan.
+	// Unknown are fields without another value that has a plan.
 	Unknown []dependency `json:"unknown,omitempty"`
 }
 
@@ -73,8 +73,8 @@ type call struct {
 	Line     int    `json:"line"`
 	Function string `json:"function"`
 	Source   string `json:"source"`
-	// Step is what was done there, if it begins something else than making the option:
-	// changed, or replaced, where the option was made that had its place before.
+	// Step is the step that begins with this call: changed, or replaced, for the creation of the replaced option. It is
+	// empty for the creation of the option itself.
 	Step plan.Step `json:"step,omitempty"`
 }
 
@@ -112,7 +112,7 @@ func (w *why) explainLines(ctx context.Context, text string) error {
 	return w.printReasons(reasons)
 }
 
-// recordQueries records the files that exist and are queried.
+// recordQueries records the existing files that a type queries.
 func recordQueries(host *vmtypes.Host) *[]string {
 	var files []string
 	exists := host.Exists
@@ -126,7 +126,7 @@ func recordQueries(host *vmtypes.Host) *[]string {
 	return &files
 }
 
-// suggestWord suggests a word of the plan.
+// suggestWord suggests a word from the plan.
 func suggestWord(text string, p *plan.Plan) string {
 	var words []string
 	for _, o := range p.QEMU.Args {
@@ -138,7 +138,7 @@ func suggestWord(text string, p *plan.Plan) string {
 	return ""
 }
 
-// reasonsOf computes the explanation of each line.
+// reasonsOf returns the reasons of the lines.
 func (w *why) reasonsOf(
 	ctx context.Context, c *candidate, p *plan.Plan, lines []plan.Line, files []string,
 ) ([]reason, error) {
@@ -185,7 +185,7 @@ func (w *why) reasonsOf(
 	return list, nil
 }
 
-// sourceLines returns a function that returns lines of modules.
+// sourceLines returns a function that returns source lines of modules.
 func sourceLines(custom vmtypes.Source) func(file string, line int) string {
 	return func(file string, line int) string {
 		text, ok := custom.Modules[file]
@@ -203,7 +203,7 @@ func sourceLines(custom vmtypes.Source) func(file string, line int) string {
 	}
 }
 
-// widestSource bounds the shown part of a line of source.
+// widestSource is the maximum length of a shown source line.
 const widestSource = 100
 
 func (w *why) printReasons(reasons []reason) error {
@@ -245,7 +245,7 @@ func rowsOf(list []dependency) [][2]string {
 	return rows
 }
 
-// printSection prints two columns below a heading.
+// printSection writes two columns below a heading.
 func (w *why) printSection(b *strings.Builder, heading string, rows [][2]string, paint func(string) string) {
 	if len(rows) == 0 {
 		return

@@ -8,9 +8,9 @@ import (
 	"vmop/vmtypes"
 )
 
-// Affected returns which files of the folder, modules, tests and samples, may do
-// otherwise when some have changed: these, what loads them, also through others,
-// and the samples of types that do. Names are as seen from the folder.
+// Affected returns the files of the folder (modules, tests and samples) that changed files can affect: the changed
+// files, modules that load them directly or indirectly, and the samples of affected types. All names are relative to
+// the folder.
 func (f *Folder) Affected(source vmtypes.Source, changed []string) map[string]bool {
 	affected := map[string]bool{}
 	for _, name := range changed {
@@ -34,7 +34,7 @@ func (f *Folder) Affected(source vmtypes.Source, changed []string) map[string]bo
 			affected[name] = true
 		}
 	}
-	for name := range affected { // what is gone, or something else
+	for name := range affected { // omit removed files and other files
 		_, isModule := source.Modules[name]
 		if !isModule && !slices.Contains(f.Samples, name) {
 			delete(affected, name)

@@ -12,8 +12,8 @@ import (
 	"vmop/internal/spelling"
 )
 
-// assertMembers are the members of assert. Each records a failure and continues. It takes a
-// message that prefixes the failure, to tell cases apart.
+// assertMembers returns the members of assert. Each of them records a failure and continues. Its argument message is a
+// prefix of the failure, to distinguish cases.
 func assertMembers() starlark.StringDict {
 	return starlark.StringDict{
 		"eq":           starlark.NewBuiltin("assert.eq", assertEq),
@@ -31,7 +31,7 @@ func recordFailure(thread *starlark.Thread, message, format string, args ...any)
 	return failDiff(thread, message, "", format, args...)
 }
 
-// failDiff records a failure with the lines of a difference.
+// failDiff records a failure with a difference.
 func failDiff(thread *starlark.Thread, message, diff, format string, args ...any) (starlark.Value, error) {
 	r, err := recorderOf(thread)
 	if err != nil {
@@ -64,7 +64,7 @@ func assertEq(
 		return starlark.None, nil
 	}
 	gotText, wantText := got.String(), want.String()
-	if gotText == wantText { // a list and a tuple of one, say, don't look alike, but structs may
+	if gotText == wantText { // structs of different kinds can have the same text
 		return recordFailure(thread, message, "got a %s, want a %s, which both look like %s", got.Type(), want.Type(),
 			clipText(gotText))
 	}
@@ -74,7 +74,7 @@ func assertEq(
 	return failDiff(thread, message, differenceOf(want, got), "they differ (- want, + got)")
 }
 
-// oneLine bounds what is shown on one line.
+// oneLine is the maximum length of values that are shown on one line.
 const oneLine = 60
 
 func assertNe(
@@ -155,7 +155,7 @@ func assertNotContains(
 	return recordFailure(thread, message, "%s is in it", element)
 }
 
-// nearestString suggests a string of a list.
+// nearestString returns a suggestion from a list of strings.
 func nearestString(element, whole starlark.Value) string {
 	word, ok := starlark.AsString(element)
 	list, iterable := whole.(starlark.Iterable)
@@ -174,8 +174,8 @@ func nearestString(element, whole starlark.Value) string {
 	return ""
 }
 
-// assertMatches is assert.matches(text, pattern): a text, or one of a list of
-// texts, matches a regular expression.
+// assertMatches implements assert.matches(text, pattern): a regular expression must match a text, or one text of a
+// list.
 func assertMatches(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {

@@ -1,12 +1,10 @@
-// Package vmtypestest runs the tests of VM types.
-//
-// There are two kinds, and neither starts anything: a VM type is a function,
-// so its tests are about the plan that it returns.
+// Package vmtypestest runs the tests of VM types. There are two kinds of tests. Neither starts a VM: a VM type is a
+// function, so its tests check the plan that it returns.
 //
 // # Assertions
 //
-// A file NAME_test.star beside the type has functions whose names begin with
-// test_; they say why something is as it is:
+// A file NAME_test.star next to the type contains functions with names that begin with test_. They document the purpose
+// of the type's options:
 //
 //	load("@vmtypes//testing.star", "assert", "plan_of")
 //	load("gaming.star", "launch")
@@ -15,26 +13,26 @@
 //	    plan = plan_of(launch, name = "vm", display = {"spice": {}})
 //	    assert.eq(plan.option("-device", id = "sound0"), None)
 //
-// The module @vmtypes//testing.star exists in tests only:
+// Only tests can load the module @vmtypes//testing.star:
 //
-//   - plan_of(launch, host = {}, **vm) is the plan for a vm section, read by
-//     the strict reader of the configuration file, with its defaults. host
-//     says what is known of the computer, in the words of [sample.HostFacts].
-//   - A plan has the fields argv, text, machine, helpers, files, taps,
-//     listeners, sockets and rules, and the functions options(flag) and
-//     option(flag, id = None), whose results have flag, value, props and text.
-//   - assert.eq, ne, true, contains, not_contains and matches note a failure and go
-//     on, so that a test tells all that is wrong; assert.fails(function, pattern)
-//     calls a function that must fail with a message that the regular expression
-//     matches. Each takes message, to tell the cases of a table apart.
-//   - What print says is part of a test's result.
+//   - plan_of(launch, host = {}, **vm) returns the plan for a vm section. The strict reader of the
+//     configuration file reads the section, with its defaults. host describes the computer, with
+//     the fields of [sample.HostFacts].
+//   - A plan has the fields argv, text, machine, helpers, files, taps, listeners, sockets and
+//     rules, and the functions options(flag) and option(flag, id = None). Their results have the
+//     fields flag, value, props and text.
+//   - assert.eq, ne, true, contains, not_contains and matches record a failure and continue, so
+//     that a test reports all failures. assert.fails(function, pattern) calls a function that must
+//     fail with an error that matches the regular expression. Each accepts message, to distinguish
+//     the cases of a table.
+//   - The output of print is a part of a test's result.
 //
-// [TestFile] runs the tests of one file, [Folder.Run] those of a folder, [Run] does
-// it for go test.
+// [TestFile] runs the tests of one file, [Folder.Run] the tests of a folder, and [Run] the tests of a folder for go
+// test.
 //
 // # Samples
 //
-// A sample (package sample) is a VM that must have a plan; a golden keeps the plan,
-// which must be the same. [TestSample] tries one, [Folder.Run] those of a folder,
-// [RunGoldens] does it for go test.
+// A sample (package sample) is a VM that must have a plan. A golden also contains the plan, which must be the same.
+// [TestSample] tests one sample, [Folder.Run] the samples of a folder, and [RunGoldens] the samples of a folder for go
+// test.
 package vmtypestest

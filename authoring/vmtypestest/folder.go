@@ -18,11 +18,11 @@ import (
 
 // A Folder lists the tests and samples in a folder of VM types.
 type Folder struct {
-	// Dir is its path.
+	// Dir is the path of the folder.
 	Dir string
 	// Files are the names of the test files, sorted.
 	Files []string
-	// Samples are named from Dir; those in testdata are the last.
+	// Samples are paths relative to Dir. Samples in testdata come last.
 	Samples []string
 }
 
@@ -59,12 +59,12 @@ func testFiles(dir string) ([]string, error) {
 	return files, nil
 }
 
-// An Evaluator evaluates the types and tests of a folder: [In], or package evaluate for
-// untrusted content.
+// An Evaluator evaluates the types and tests of a folder. [In] returns one for trusted content. For untrusted content,
+// use package evaluate.
 type Evaluator interface {
-	// Test is TestFile.
+	// Test runs the tests of a file, like TestFile.
 	Test(ctx context.Context, file string, match *regexp.Regexp) []Result
-	// Launch returns the plan of a type of this name, as vmtypes.Type.Launch does.
+	// Launch returns the plan of the type with this name, like vmtypes.Type.Launch.
 	Launch(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
 }
 
@@ -87,7 +87,7 @@ func (l inLibrary) Launch(ctx context.Context, vmType string, spec vmspec.Spec, 
 	return t.Launch(ctx, spec, host)
 }
 
-// Options select what is tested, and how.
+// Options select the tests, and how they run.
 type Options struct {
 	// Match selects tests by their names (Result.Name); nil selects all.
 	Match *regexp.Regexp
@@ -95,14 +95,12 @@ type Options struct {
 	Select func(file string) bool
 	// Update writes plans into goldens instead of comparing them.
 	Update bool
-	// Host is that of configurations; nil: one that is assumed.
+	// Host finds the host for configurations; nil means an assumed host.
 	Host sample.Finder
 }
 
-// Run runs the tests of the files, then tries the samples, several at a time. The
-// results of a file are handed over when those of all before it have been, so
-// that their order is always the same. The error is the cause of the context's end,
-// after which nothing is handed over.
+// Run runs the tests of the files, followed by the samples, several at a time. It calls each with the results of one
+// file at a time, always in the same order. If the context ends, Run returns its cause and does not call each any more.
 func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each func([]Result)) error {
 	var work []func() []Result
 	selected := func(file string) bool { return options.Select == nil || options.Select(file) }
@@ -125,8 +123,7 @@ func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each fu
 	return context.Cause(ctx)
 }
 
-// InOrder runs functions, as many at a time as there are processors, and hands over their
-// results in order.
+// InOrder runs functions in parallel, one per processor, and passes their results to each in order.
 func InOrder[T any](work []func() T, each func(T)) {
 	results := make([]chan T, len(work))
 	for i := range results {
@@ -160,7 +157,7 @@ type Summary struct {
 	Skipped int `json:"skipped,omitempty"`
 }
 
-// Summarize counts.
+// Summarize counts the results.
 func Summarize(results []Result) Summary {
 	var s Summary
 	for _, r := range results {
@@ -178,7 +175,7 @@ func Summarize(results []Result) Summary {
 	return s
 }
 
-// String returns "12 passed, 1 failed".
+// String returns the counts: "12 passed, 1 failed".
 func (s Summary) String() string {
 	text := fmt.Sprintf("%d passed", s.Passed)
 	for _, part := range []struct {

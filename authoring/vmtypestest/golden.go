@@ -12,9 +12,8 @@ import (
 	"vmop/authoring/textdiff"
 )
 
-// TestSample tests a type with one sample of the folder dir: there must be a plan, and a
-// golden must contain the same plan. With Update, a plan that differs or is missing is
-// written into the archive.
+// TestSample tests a type with one sample of the folder dir. There must be a plan, and a golden must contain the same
+// plan. With Update, TestSample writes a missing or different plan into the archive.
 func TestSample(ctx context.Context, in Evaluator, dir, name string, options Options) Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a sample has %s", testTime))
 	defer cancel()
@@ -34,14 +33,14 @@ func TestSample(ctx context.Context, in Evaluator, dir, name string, options Opt
 	return r
 }
 
-// relativeTo names the files of a folder as seen from there.
+// relativeTo makes the file names in a failure relative to a folder.
 func (f Failure) relativeTo(dir string) Failure {
 	prefix := filepath.Clean(dir) + string(filepath.Separator)
 	f.File, f.Text = strings.TrimPrefix(f.File, prefix), strings.TrimPrefix(f.Text, prefix)
 	return f
 }
 
-// trySample returns with an error of the type what it missed on the host; see
+// trySample tests a sample. If the type returns an error, missed describes the file that was missing on the host; see
 // sample.HostFacts.Missing.
 func trySample(
 	ctx context.Context, in Evaluator, path string, options Options, r *Result,
@@ -73,7 +72,7 @@ func trySample(
 	return "", nil
 }
 
-// goldenDiff returns how a plan differs from the golden; see Failure.Diff.
+// goldenDiff returns the difference between the golden and a plan; see Failure.Diff.
 func goldenDiff(file string, s *sample.Sample, got string) string {
 	if s.TextLine == 0 {
 		return ""
@@ -85,7 +84,7 @@ func goldenDiff(file string, s *sample.Sample, got string) string {
 		at := max(1, h.Old) + first
 		where := processOf(kept, at)
 		if h.Lines[first].Sign == '+' {
-			where = processOf(kept, at-1) // behind which it stands
+			where = processOf(kept, at-1) // the line before the added line
 		}
 		fmt.Fprintf(&b, "@ %s:%d%s\n", file, s.TextLine+at-1, where)
 		writeLines(&b, pairLines(h.Lines))
@@ -99,7 +98,7 @@ func writeLines(b *strings.Builder, lines []textdiff.Line) {
 	}
 }
 
-// processOf says to which process of a plan a line belongs: " in qemu".
+// processOf returns the process of a plan that a line belongs to: " in qemu".
 func processOf(plan []string, line int) string {
 	for i := min(line, len(plan)) - 1; i >= 0; i-- {
 		if words := strings.Fields(plan[i]); len(words) > 0 && !strings.HasPrefix(plan[i], " ") {
@@ -115,7 +114,7 @@ func processOf(plan []string, line int) string {
 	return ""
 }
 
-// pairLines puts the new form of a line right after its old form if both have the same subject.
+// pairLines moves the new version of a line right after the old version if both have the same subject.
 func pairLines(lines []textdiff.Line) []textdiff.Line {
 	var ordered []textdiff.Line
 	for len(lines) > 0 {
@@ -151,8 +150,7 @@ func pairChanged(changed []textdiff.Line) []textdiff.Line {
 	return ordered
 }
 
-// subjectOf is what a line of a plan is about: an option's flag with the id, or a
-// device's driver.
+// subjectOf returns the subject of a plan's line: an option's flag with the id, or with a device's driver.
 func subjectOf(line string) string {
 	flag, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	properties := strings.Split(rest, ",")

@@ -10,8 +10,8 @@ import (
 	"vmop/vmtypes"
 )
 
-// T is the part of *testing.T that is used here, with T itself as the type that
-// subtests get; programs that run tests of VM types need no package testing.
+// T is the part of *testing.T that this package uses. Sub is the type of subtests, T itself. With it, programs that run
+// tests of VM types don't need package testing.
 type T[Sub any] interface {
 	Context() context.Context
 	Run(name string, f func(Sub)) bool
@@ -20,8 +20,7 @@ type T[Sub any] interface {
 	Fatal(args ...any)
 }
 
-// Run runs all tests of a folder of VM types as subtests of t, FILE/FUNCTION, and
-// tries its samples, if there are some.
+// Run runs all tests of a folder of VM types as subtests FILE/FUNCTION of t. It also tests the samples, if any.
 func Run[Sub T[Sub]](t Sub, dir string) {
 	t.Helper()
 	library, err := vmtypes.Open(dir)
@@ -53,8 +52,7 @@ func Run[Sub T[Sub]](t Sub, dir string) {
 	}
 }
 
-// RunGoldens tries all samples of a folder, as subtests of t. With update it
-// rewrites the plans that differ.
+// RunGoldens tests all samples of a folder as subtests of t. With update, it rewrites different plans.
 func RunGoldens[Sub T[Sub]](t Sub, library *vmtypes.Library, dir string, update bool) {
 	t.Helper()
 	paths, err := sample.Find(dir)

@@ -11,10 +11,10 @@ import (
 	"vmop/vmtypes"
 )
 
-// moduleName is how test files load what is in here.
+// moduleName is the name of this module in load statements.
 const moduleName = "@vmtypes//testing.star"
 
-// testingModule is the module that exists in tests only.
+// testingModule returns the module that only tests can load.
 func testingModule() starlark.StringDict {
 	return starlark.StringDict{
 		"plan_of": starlark.NewBuiltin("plan_of", planOf),
@@ -22,7 +22,7 @@ func testingModule() starlark.StringDict {
 	}
 }
 
-// planOf is plan_of(launch, host={}, **vm).
+// planOf implements plan_of(launch, host={}, **vm).
 func planOf(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
@@ -68,7 +68,7 @@ func planOf(
 	return planValue(made), nil
 }
 
-// toJSON writes dicts, lists, strings, numbers, True, False, None and structs.
+// toJSON encodes dicts, lists, strings, numbers, True, False, None and structs.
 func toJSON(thread *starlark.Thread, v starlark.Value) (string, error) {
 	text, err := starlark.Call(thread, starjson.Module.Members["encode"], starlark.Tuple{v}, nil)
 	if err != nil {

@@ -11,28 +11,27 @@ import (
 
 // A Result is the result of one test.
 type Result struct {
-	// File is the test file or sample, as it is named from the folder of types.
+	// File is the test file or sample, relative to the folder of types.
 	File string `json:"file"`
-	// Function is the test function; empty for a sample, and for what was wrong
-	// with a file as a whole.
+	// Function is the test function. It is empty for a sample, and for errors in a file as a whole.
 	Function string `json:"function,omitempty"`
-	// Line of the function; 0 if there is none.
+	// Line is the line of the function; 0 if there is no function.
 	Line int `json:"line,omitempty"`
-	// Time it took.
+	// Time is the duration of the test.
 	Time time.Duration `json:"nanoseconds"`
-	// Failures are what is wrong; none if the test passed.
+	// Failures are the failures; empty if the test passed.
 	Failures []Failure `json:"failures,omitempty"`
-	// Skipped is the reason why the test was not run; empty if it was.
+	// Skipped is the reason why the test was not run; empty if it was run.
 	Skipped string `json:"skipped,omitempty"`
-	// Output is what print wrote, in lines.
+	// Output contains the lines that print wrote.
 	Output string `json:"output,omitempty"`
-	// Updated says that a golden was updated; Changes shows the difference.
+	// Updated means that a golden was updated. Changes contains the difference.
 	Updated bool `json:"updated,omitempty"`
-	// Changes are those of an updated golden, as Failure.Diff.
+	// Changes is the difference of an updated golden, in the format of Failure.Diff.
 	Changes string `json:"changes,omitempty"`
 }
 
-// Name is what a test is selected by: FILE/FUNCTION, or the file alone.
+// Name returns the name that selects the test: FILE/FUNCTION, or the file alone.
 func (r Result) Name() string {
 	if r.Function == "" {
 		return r.File
@@ -42,21 +41,20 @@ func (r Result) Name() string {
 
 // A Failure is one failure of a test.
 type Failure struct {
-	// File, Line and Column are the place; Line and Column count from 1 and are 0
-	// if there is none.
+	// File, Line and Column are the place. Line and Column count from 1, and are 0 if there is no place.
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
-	// Message says what is wrong, without the place.
+	// Message describes the failure, without the place.
 	Message string `json:"message"`
-	// Text is all that there is to say: place, message, source line, calls.
+	// Text is the full text: place, message, source line, calls.
 	Text string `json:"text"`
-	// Diff, if the failure is a difference, has lines whose first byte says what
-	// they are: '-' what was wanted, '+' what there is, ' ' both, '@' a place.
+	// Diff is the difference between two texts, or empty. The first byte of a line is its kind: '-' for expected, '+'
+	// for actual, ' ' for both, '@' for a place.
 	Diff string `json:"diff,omitempty"`
 }
 
-// Error returns everything.
+// Error returns the text with the difference.
 func (f Failure) Error() string {
 	if f.Diff == "" {
 		return f.Text
@@ -86,7 +84,7 @@ func FailuresOf(err error) []Failure {
 		}
 	case errors.As(err, &one):
 		f := failureOf(one)
-		f.Text = err.Error() // with what was being done
+		f.Text = err.Error() // including the context of the error
 		failures = append(failures, f)
 	default:
 		failures = append(failures, Failure{Message: err.Error(), Text: err.Error()})

@@ -13,11 +13,11 @@ import (
 	"vmop/authoring/textdiff"
 )
 
-// Bounds of what is shown of a value.
+// Limits for showing a value.
 const (
 	mostText  = 2000 // bytes of a value on one line
-	mostLines = 400  // of a value on several
-	deepest   = 8    // lists within lists
+	mostLines = 400  // lines of a value on several lines
+	deepest   = 8    // nested lists
 )
 
 // clipText truncates a long text.
@@ -32,12 +32,12 @@ func clipText(text string) string {
 	return text[:cut] + "…"
 }
 
-// differenceOf returns how a value differs from the one that is wanted, one
-// element a line; see Failure.Diff.
+// differenceOf returns the difference between the wanted value and the actual value, one element per line; see
+// Failure.Diff.
 func differenceOf(want, got starlark.Value) string {
 	before, after := showValue(want), showValue(got)
 	hunks := textdiff.Hunks(before, after)
-	if len(hunks) == 0 { // beyond what is shown, or of another kind
+	if len(hunks) == 0 { // beyond the limits, or of another kind
 		hunks = []textdiff.Hunk{{Lines: []textdiff.Line{
 			{Sign: '-', Text: clipText(want.String())},
 			{Sign: '+', Text: clipText(got.String())},
@@ -53,11 +53,10 @@ func differenceOf(want, got starlark.Value) string {
 	return b.String()
 }
 
-// mostElements is how many elements of a list are shown where none is what was
-// wanted.
+// mostElements is the maximum number of shown elements if no element of a list matches.
 const mostElements = 20
 
-// showElements shows the first elements of a value for Failure.Diff.
+// showElements returns the first elements of a value for Failure.Diff.
 func showElements(v starlark.Value) string {
 	lines := strings.Split(strings.TrimSuffix(showValue(v), "\n"), "\n")
 	if n := len(lines) - mostElements; n > 2 {
@@ -66,7 +65,7 @@ func showElements(v starlark.Value) string {
 	return "  " + strings.Join(lines, "\n  ") + "\n"
 }
 
-// showValue writes a value with one element a line, and a text as it is.
+// showValue returns a value with one element per line. It returns a text of several lines unchanged.
 func showValue(v starlark.Value) string {
 	w := &valueWriter{}
 	if text, ok := starlark.AsString(v); ok && strings.Contains(text, "\n") {
@@ -93,7 +92,7 @@ func (w *valueWriter) writeLine(depth int, text string) {
 	}
 }
 
-// writeValue writes a value behind a lead (the key in a dict), and something behind it.
+// writeValue writes a value between lead, such as the key in a dict, and end.
 func (w *valueWriter) writeValue(depth int, lead string, v starlark.Value, end string) {
 	opening, closing, entries := splitValue(v)
 	if text := v.String(); entries == nil || depth > deepest || depth > 0 && len(text) <= oneLine {
@@ -115,8 +114,7 @@ type entry struct {
 	value starlark.Value
 }
 
-// splitValue takes a value apart: a dict in the order of its keys, for equality knows
-// no other.
+// splitValue splits a value into its elements. It sorts a dict by keys, because equality ignores their order.
 func splitValue(v starlark.Value) (opening, closing string, entries []entry) {
 	switch v := v.(type) {
 	case starlark.IterableMapping:

@@ -13,26 +13,25 @@ import (
 	"vmop/vmtypes"
 )
 
-// testSuffix is what the names of test files end in, testPrefix what those of
-// test functions begin with.
+// testSuffix is the suffix of test files; testPrefix is the prefix of test functions.
 const (
 	testSuffix = "_test.star"
 	testPrefix = "test_"
 )
 
-// testTime bounds one test function. A launch takes milliseconds.
+// testTime is the time limit of one test function. A launch takes milliseconds.
 const testTime = 5 * time.Second
 
-// A suite is one test file, loaded.
+// A suite is a loaded test file.
 type suite struct {
 	file   string
 	script *vmtypes.Script
 	tests  []*starlark.Function
 }
 
-// TestFile runs the tests of one file of the library's folder in source order,
-// each in a thread of its own: those whose name, FILE/FUNCTION, is matched. A
-// nil match is all of them. A file that can't be loaded is a result, too.
+// TestFile runs the tests in one file of the library's folder in source order, each in a separate thread. It only runs
+// tests with a matching name, FILE/FUNCTION; nil matches all tests. A file that can't be loaded has one result with the
+// failures.
 func TestFile(ctx context.Context, library *vmtypes.Library, file string, match *regexp.Regexp) []Result {
 	start := time.Now()
 	s, err := loadSuite(ctx, library, file)
@@ -48,7 +47,7 @@ func TestFile(ctx context.Context, library *vmtypes.Library, file string, match 
 	return results
 }
 
-// Serve is TestFile, as an evaluate.Tester.
+// Serve implements evaluate.Tester with TestFile.
 func Serve(ctx context.Context, library *vmtypes.Library, file string, match *regexp.Regexp) any {
 	return TestFile(ctx, library, file, match)
 }
@@ -70,7 +69,7 @@ func loadSuite(ctx context.Context, library *vmtypes.Library, file string) (*sui
 	return s, nil
 }
 
-// runTest runs one test in a thread of its own.
+// runTest runs one test in a separate thread.
 func (s *suite) runTest(ctx context.Context, fn *starlark.Function) Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a test has %s", testTime))
 	defer cancel()
@@ -89,13 +88,13 @@ func (s *suite) runTest(ctx context.Context, fn *starlark.Function) Result {
 	}
 }
 
-// Bounds of the report of a test.
+// Limits for the report of a test.
 const (
 	mostFailures = 10
 	mostOutput   = 64 << 10 // bytes
 )
 
-// recorder collects what happened in one test function. It is a local of the thread.
+// recorder collects the failures and output of one test function. It is a local of the thread.
 type recorder struct {
 	script   *vmtypes.Script
 	failures []Failure
@@ -130,8 +129,7 @@ func (r *recorder) allFailures() []Failure {
 	return append(r.failures, Failure{Message: text, Text: text})
 }
 
-// recorderOf returns the thread's recorder. A module that calls assert while
-// it is loaded has none.
+// recorderOf returns the thread's recorder. There is no recorder while a module is loaded.
 func recorderOf(thread *starlark.Thread) (*recorder, error) {
 	r, ok := thread.Local(recorderKey).(*recorder)
 	if !ok {

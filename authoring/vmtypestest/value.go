@@ -9,7 +9,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// planValue returns a plan as tests see it.
+// planValue returns a plan in the form for tests.
 func planValue(p *plan.Plan) starlark.Value {
 	files := map[string]string{}
 	for _, l := range p.Listeners {
@@ -43,7 +43,7 @@ func planValue(p *plan.Plan) starlark.Value {
 	return starlarkstruct.FromStringDict(starlark.String("plan"), fields)
 }
 
-// allOptions is plan.options(flag): all options with this flag.
+// allOptions implements plan.options(flag), which returns all options with this flag.
 func allOptions(
 	p *plan.Plan,
 ) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
@@ -64,7 +64,7 @@ func allOptions(
 	}
 }
 
-// oneOption is plan.option(flag, id=None): the option with this flag and id, or None.
+// oneOption implements plan.option(flag, id=None), which returns the option with this flag and id, or None.
 func oneOption(
 	p *plan.Plan,
 ) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
@@ -99,8 +99,7 @@ func optionValue(o plan.Option) starlark.Value {
 	})
 }
 
-// optionProperties returns the properties as they are spelled on the command line;
-// one that is repeated has a list.
+// optionProperties returns the properties as spelled on the command line. A repeated property has a list as its value.
 func optionProperties(o plan.Option) *starlark.Dict {
 	values := map[string][]starlark.Value{}
 	var keys []string
@@ -169,7 +168,7 @@ func tapValue(t plan.Tap) starlark.Value {
 	})
 }
 
-// leaseValue is None if the runner gives the guest no address.
+// leaseValue returns the lease, or None if the runner assigns no address to the guest.
 func leaseValue(l *plan.Lease) starlark.Value {
 	if l == nil {
 		return starlark.None
@@ -182,7 +181,7 @@ func leaseValue(l *plan.Lease) starlark.Value {
 	})
 }
 
-// keptPorts is None if not all ports lead to the guest.
+// keptPorts returns the ports that are not forwarded, or None if the tap does not forward all ports.
 func keptPorts(t plan.Tap) starlark.Value {
 	if t.AllPorts == nil {
 		return starlark.None
@@ -194,7 +193,7 @@ func recordValue(name string, fields starlark.StringDict) starlark.Value {
 	return starlarkstruct.FromStringDict(starlark.String(name), fields)
 }
 
-// textValue is None for what is not there.
+// textValue returns a string, or None if the text is empty.
 func textValue(s string) starlark.Value {
 	if s == "" {
 		return starlark.None
@@ -222,7 +221,7 @@ func dictValue(from map[string]string) starlark.Value {
 	return d
 }
 
-// setItem can't fail: the dict is new, and strings can be hashed.
+// setItem sets an item of a new dict. It cannot fail, because strings are hashable.
 func setItem(d *starlark.Dict, key string, value starlark.Value) {
 	if err := d.SetKey(starlark.String(key), value); err != nil {
 		panic(err)

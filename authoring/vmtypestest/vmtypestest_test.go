@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected texts")
 
-// folder makes a folder of files.
+// folder creates a folder with files.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,7 +29,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// run tests a folder.
+// run runs the tests of a folder.
 func run(t *testing.T, dir string, options vmtypestest.Options) []vmtypestest.Result {
 	t.Helper()
 	f, err := vmtypestest.Find(dir)
@@ -43,7 +43,7 @@ func run(t *testing.T, dir string, options vmtypestest.Options) []vmtypestest.Re
 	return results
 }
 
-// format writes results as lines.
+// format returns results as lines.
 func format(results []vmtypestest.Result) string {
 	var b strings.Builder
 	for _, r := range results {
@@ -72,7 +72,7 @@ func textValues(failures []vmtypestest.Failure) []string {
 	return list
 }
 
-// Authors read what is wrong, where, and all of it.
+// Failures contain the message, the place and the details.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	got := format(run(t, "testdata", vmtypestest.Options{Match: regexp.MustCompile("^failing_test.star/")}))
@@ -85,7 +85,7 @@ func TestFailures(t *testing.T) {
 	require.Equal(t, string(want), got)
 }
 
-// A file that can't be loaded fails, and doesn't hide the others.
+// A file that can't be loaded fails, without hiding the results of other files.
 func TestFilesThatAreNoTests(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
@@ -148,7 +148,7 @@ func TestTestsAreSelectedByName(t *testing.T) {
 	}
 }
 
-// A golden whose type has changed shows what of the plan has, in pairs.
+// A golden of a changed type shows the changes of the plan, in pairs of lines.
 func TestGoldenThatDiffers(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
@@ -242,7 +242,7 @@ testdata/c.txtar fails
 		Replace(format(run(t, dir, vmtypestest.Options{}))))
 }
 
-// Results come in the order of the work, however long each piece takes.
+// Results are passed on in the order of the work, independent of its duration.
 func TestInOrder(t *testing.T) {
 	t.Parallel()
 	first := make(chan struct{})

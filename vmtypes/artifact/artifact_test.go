@@ -25,7 +25,7 @@ import (
 	"vmop/vmtypes/artifact"
 )
 
-// asset is a type with all kinds of files.
+// asset returns a type with all kinds of files.
 func asset() *artifact.Content {
 	return &artifact.Content{
 		Name: "asset", Description: "the PC with a tag.", APIVersion: 1,
@@ -37,7 +37,7 @@ func asset() *artifact.Content {
 	}
 }
 
-// serve returns the address of a registry; wrap may be nil.
+// serve starts a registry and returns its address; wrap may be nil.
 func serve(t *testing.T, wrap func(http.Handler) http.Handler) string {
 	t.Helper()
 	handler := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
@@ -75,7 +75,7 @@ func TestATypeComesBackAsItWas(t *testing.T) {
 	require.ErrorContains(t, err, "push it with a tag")
 }
 
-// The digest is what others have written down: it must not change by itself.
+// The digest of the same content never changes, because other users have stored it.
 func TestTheDigestStays(t *testing.T) {
 	t.Parallel()
 	image, err := asset().Image()
@@ -154,14 +154,14 @@ func TestARegistryWithAPasswordAndACertificate(t *testing.T) {
 	}
 }
 
-// keys is a user with a password.
+// keys contains a user with a password.
 type keys struct{ user, password string }
 
 func (k keys) Resolve(authn.Resource) (authn.Authenticator, error) {
 	return &authn.Basic{Username: k.user, Password: k.password}, nil
 }
 
-// Other artifacts, and manifests that say what is not so.
+// Other artifacts, and manifests with false information, are rejected.
 func TestArtifactsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	manifest := func(change func(m map[string]any)) string {
@@ -226,7 +226,7 @@ func annotated(key, value string) func(map[string]any) {
 	return func(m map[string]any) { m["annotations"].(map[string]any)[key] = value }
 }
 
-// An image of a container, and an index, are no types.
+// Container images and indexes are not types.
 func TestImagesAreRefused(t *testing.T) {
 	t.Parallel()
 	ref, err := name.ParseReference(serve(t, nil) + "/images/x:1")
@@ -239,7 +239,7 @@ func TestImagesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no VM type")
 }
 
-// Registries that send too much, nothing, other bytes, or that lead elsewhere.
+// Registries are rejected that send too much, no data or wrong bytes, or that redirect to other addresses.
 func TestRegistriesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	endless := func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +256,7 @@ func TestRegistriesThatAreRefused(t *testing.T) {
 		answer http.HandlerFunc
 		reason diskimage.Reason
 	}{
-		"endless ping":     {"/v2/", endless, ""}, // what follows its headers is of no interest
+		"endless ping":     {"/v2/", endless, ""}, // the body is ignored
 		"endless manifest": {"/manifests/", endless, diskimage.TransferTooLarge},
 		"endless layer":    {"/blobs/", endless, diskimage.TransferTooLarge},
 		"silent ping":      {"/v2/", silent, diskimage.TimedOut},
@@ -304,7 +304,7 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// A call ends when the caller wants no more.
+// A call ends when its context is cancelled.
 func TestACallIsCanceled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

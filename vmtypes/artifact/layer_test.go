@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// archive returns a layer of entries; a text is the content.
+// archive returns a layer with entries. The content of regular files is text.
 func archive(t testing.TB, text string, headers ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -33,7 +33,7 @@ func archive(t testing.TB, text string, headers ...tar.Header) []byte {
 
 func named(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name} }
 
-// special is an entry that is no regular file; to is where a link leads.
+// special returns an entry that is not a regular file; to is the target of a link.
 func special(kind byte, to string) tar.Header {
 	return tar.Header{Typeflag: kind, Name: "a.star", Linkname: to}
 }
@@ -100,13 +100,13 @@ func TestHostileLayers(t *testing.T) {
 	}
 }
 
-// Whatever a layer has, what comes out of it are files of a type, within the bounds, and packed
-// again they are the same.
+// From any layer, unpackFiles only returns valid files of a type within the limits. Packing and unpacking them again
+// returns the same files.
 func FuzzUnpack(f *testing.F) {
 	f.Add(archive(f, "x", named("a.star"), named("testdata/b.yaml")))
 	f.Add(archive(f, "", special(tar.TypeSymlink, "/etc/passwd")))
 	sparse := archive(f, "", tar.Header{Typeflag: tar.TypeReg, Name: "a.star"})
-	sparse[156] = 'S' // of GNU, with an extension that says where there is data
+	sparse[156] = 'S' // a GNU sparse file, with an extension that describes its data
 	f.Add(sparse)
 	f.Fuzz(func(t *testing.T, layer []byte) {
 		files, err := unpackFiles(layer)

@@ -19,15 +19,15 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens anew")
 
-// everyProgram is the reason of the rules that all processes have.
+// everyProgram is the reason for the rules of all processes.
 const everyProgram = "every program"
 
-// samples are machines that together have all that needs a rule.
+// samples are machines that together need every kind of rule.
 var samples = []string{
 	"../testdata/golden/minimal.txtar",
 	"../testdata/golden/everything.txtar",
 	"../testdata/golden/windows.txtar",
-	"../testdata/golden/microvm.txtar", // has a user network, and no medium
+	"../testdata/golden/microvm.txtar", // with a user network, but without a medium
 	"../testdata/golden/no-network.txtar",
 	"../../examples/vmtypes/capture-two-cards.txtar",
 	"../../examples/vmtypes/passthrough-graphics-card.txtar",
@@ -47,8 +47,8 @@ func planOf(t *testing.T, path string) *plan.Plan {
 	return p
 }
 
-// The rules of each machine are those in testdata; what every program needs is in
-// that of the smallest machine only.
+// The rules of each machine match the golden in testdata. Only the golden of the smallest machine contains the rules
+// for every program.
 func TestGoldens(t *testing.T) {
 	t.Parallel()
 	for i, path := range samples {
@@ -76,7 +76,7 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// rulesOf returns the rules that one option makes, without what QEMU needs anyway.
+// rulesOf returns the rules for one option, without the rules that QEMU always needs.
 func rulesOf(o plan.Option, live ...plan.Rule) (list []string) {
 	none := map[string]bool{}
 	p := &plan.Plan{QEMU: plan.Process{Name: "qemu", Executable: "/usr/bin/qemu"}}
@@ -95,7 +95,7 @@ func rulesOf(o plan.Option, live ...plan.Rule) (list []string) {
 
 func base(image string) []string { return []string{image + ".base"} }
 
-// What an option needs follows from the table of options, however it is spelled.
+// The table of options determines what an option needs, independent of its notation.
 func TestWhatAnOptionNeeds(t *testing.T) {
 	t.Parallel()
 	anywhere := []string{"listen any", "connect any"}
@@ -172,7 +172,7 @@ func TestWhatAnOptionNeeds(t *testing.T) {
 	}
 }
 
-// The medium of a drive can be changed to another file of the folder, or a URL.
+// A medium can be changed to another file in the folder, or to a URL.
 func TestWhatAMediumNeeds(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"read " + confinement.DefaultRepository, "connect any"},
@@ -195,7 +195,7 @@ func TestWhatAMediumNeeds(t *testing.T) {
 	require.False(t, d.MayRead("/imagesb.iso"))
 }
 
-// QEMU keeps the calls that change files' modes and dates only for options that share folders. Helpers keep them.
+// QEMU may only change modes and dates of files with options that share folders. Helpers always may.
 func TestWhoChangesAttributes(t *testing.T) {
 	t.Parallel()
 	for word, keeps := range map[string]bool{
@@ -218,8 +218,8 @@ func TestWhoChangesAttributes(t *testing.T) {
 	}
 }
 
-// Servers of CDs lead QEMU to no internal address where it has a guard, or starts with such a CD. In a pod its
-// libraries reach no loopback address either.
+// Servers of CDs cannot redirect QEMU to internal addresses if there is a user network, or if the first medium is a
+// URL. In a pod, QEMU's libraries cannot reach loopback addresses either.
 func TestWhatServersOfCDsLeadTo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -247,8 +247,7 @@ func TestWhatServersOfCDsLeadTo(t *testing.T) {
 	}
 }
 
-// A helper uses what its arguments name, and what its type states; one that confines
-// itself has no rules.
+// A helper may use the paths in its arguments and in its access list. A helper that confines itself has no rules.
 func TestWhatAHelperNeeds(t *testing.T) {
 	t.Parallel()
 	p := &plan.Plan{Helpers: []plan.Process{
@@ -280,7 +279,7 @@ func TestWhatAHelperNeeds(t *testing.T) {
 	require.NotContains(t, domains[2].Text(false), "any\n", "a TPM has no network")
 }
 
-// The kernel gets what is printed.
+// The rules for the kernel match the printed rules.
 func TestKernel(t *testing.T) {
 	t.Parallel()
 	d := confinement.Domain{Rules: []confinement.Rule{
@@ -305,7 +304,7 @@ func TestKernel(t *testing.T) {
 	}, d.Kernel())
 }
 
-// With reasons, a line ends with the option and the place that made it.
+// With reasons, each line ends with the option and its origin.
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	at := plan.Origin{{File: "a.star", Line: 3, Function: "launch"}}

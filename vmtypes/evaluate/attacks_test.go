@@ -21,19 +21,19 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected texts")
 
-// The test program evaluates types in processes of its own, as programs do.
+// The test program evaluates types in separate processes, like other programs.
 func TestMain(m *testing.M) {
 	Serve(context.Background(), vmtypestest.Serve)
 	os.Exit(m.Run())
 }
 
-// body is what launch does in an attack.
+// body returns a module with the launch function of an attack.
 func body(lines ...string) string {
 	return "def launch(vm, host):\n    " + strings.Join(lines, "\n    ") + "\n"
 }
 
-// exhausting are modules that want more memory or time than there is. Which limit
-// is reached first may depend on the machine.
+// exhausting returns modules that exceed the limits of memory or time. The machine may determine which limit they reach
+// first.
 func exhausting() map[string]string {
 	return map[string]string{
 		"repeated string":        body("return 'a' * 1000000000"),
@@ -75,7 +75,7 @@ func exhausting() map[string]string {
 	}
 }
 
-// refused are modules that are refused with a reason.
+// refused returns modules that are rejected with a reason.
 func refused() map[string]string {
 	room := vmtypes.MaxModule - 100
 	return map[string]string{
@@ -124,8 +124,7 @@ func refused() map[string]string {
 	}
 }
 
-// callTree calls two functions in each function: more calls than there is time
-// for.
+// callTree returns a module in which each function calls two functions, which exceeds the time limit.
 func callTree(depth int) string {
 	var b strings.Builder
 	b.WriteString("def f0():\n    pass\n")
@@ -136,7 +135,7 @@ func callTree(depth int) string {
 	return b.String() + body("f"+strconv.Itoa(depth)+"()")
 }
 
-// callChain calls a function in each function.
+// callChain returns a module in which each function calls another function.
 func callChain(depth int) string {
 	var b strings.Builder
 	b.WriteString("def f0(): fail('deep')\n")
@@ -146,7 +145,7 @@ func callChain(depth int) string {
 	return b.String() + body("f"+strconv.Itoa(depth)+"()")
 }
 
-// attack evaluates a module, within the limits, and returns the error.
+// attack evaluates a module, checks that it stays within the limits, and returns the error.
 func attack(t *testing.T, module string) error {
 	t.Helper()
 	host := sample.HostFacts{}.Host()
@@ -164,15 +163,15 @@ func attack(t *testing.T, module string) error {
 	return err
 }
 
-// The process ends at a limit, and the message says at which. What waits for answers, or for a processor, can get
-// to the minute on the clock before it gets to the processor time.
+// The process ends at a limit, and the error names the limit. A module that waits for answers, or for a processor, may
+// reach the limit of one minute before the limit of processor time.
 func TestExhaustingModules(t *testing.T) {
 	t.Parallel()
 	for name, module := range exhausting() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if strings.HasPrefix(name, "slow") || name == "endless multiplication" || name == "questions" {
-				tier.Deep(t) // seconds of processor time each
+				tier.Deep(t) // needs seconds of processor time
 			}
 			err := attack(t, module)
 			require.Regexp(t, "^VM type evil: (used more than 300 MB of memory|took more than 5 s of processor time|"+
@@ -182,7 +181,7 @@ func TestExhaustingModules(t *testing.T) {
 	}
 }
 
-// What is refused is refused with its place.
+// Rejected modules cause an error with its place.
 func TestRefusedModules(t *testing.T) {
 	t.Parallel()
 	for name, module := range refused() {
@@ -193,7 +192,7 @@ func TestRefusedModules(t *testing.T) {
 	}
 }
 
-// golden compares a text with the one that is kept.
+// golden compares a text with a golden file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", "attacks", strings.ReplaceAll(name, " ", "-")+".txt")

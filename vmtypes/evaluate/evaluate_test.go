@@ -25,7 +25,7 @@ const (
 	examples = "../../examples/vmtypes"
 )
 
-// inProcess returns what the library makes of a sample.
+// inProcess returns the plan of a sample, evaluated in this process.
 func inProcess(t *testing.T, s *sample.Sample) (*plan.Plan, error) {
 	t.Helper()
 	library, err := vmtypes.Open(examples)
@@ -34,8 +34,7 @@ func inProcess(t *testing.T, s *sample.Sample) (*plan.Plan, error) {
 	return s.Plan(t.Context(), library)
 }
 
-// A plan, all of it, is the same whether the type is evaluated here or in a
-// process of its own.
+// A plan is identical, whether its type is evaluated in this process or in a separate process.
 func TestPlansAreTheSame(t *testing.T) {
 	t.Parallel()
 	paths, err := sample.Find(goldens)
@@ -52,7 +51,7 @@ func TestPlansAreTheSame(t *testing.T) {
 			got, err := vmType.Launch(t.Context(), s.VM, s.Host.Host())
 			require.NoError(t, err)
 			require.Equal(t, want, got)
-			// As the runner evaluates it that has kept it, here if it is a stock type.
+			// The plan of the archived type is also identical. Stock types are evaluated in this process.
 			g := NewGroup(t.Context())
 			t.Cleanup(g.Close)
 			found, err := g.Add(vmType)
@@ -75,7 +74,7 @@ func TestPlansAreTheSame(t *testing.T) {
 	}
 }
 
-// variant is a source of a type that takes everything over from a stock type.
+// variant returns a source with a type that takes everything from a stock type.
 func variant(stock string) vmtypes.Source {
 	return vmtypes.Source{Modules: map[string]string{
 		"variant.star": "load(\"@vmtypes//" + stock + ".star\", stock = \"launch\", stock_options = \"options\")\n\n" +
@@ -83,7 +82,7 @@ func variant(stock string) vmtypes.Source {
 	}}
 }
 
-// Errors are of the same types and have the same texts as in one process.
+// Errors have the same types and texts as in one process.
 func TestErrorsAreTheSame(t *testing.T) {
 	t.Parallel()
 	for name, module := range map[string]string{
@@ -191,7 +190,7 @@ func TestDescribeAndTest(t *testing.T) {
 	require.ErrorIs(t, Test(t.Context(), source, "evil_test.star", nil, &results), sandbox.ErrMemory)
 }
 
-// What a type asks about the host is answered by the parent.
+// The parent answers a type's questions about the host.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	source := vmtypes.Source{Modules: map[string]string{"my.star": `
@@ -236,7 +235,7 @@ def launch(vm, host):
 	require.Equal(t, []string{"-k", "False"}, p.QEMU.Argv())
 }
 
-// A vm section arrives as it is: whole numbers and others stay apart.
+// A vm section is transferred unchanged: integers and floating-point numbers stay distinct.
 func TestWireSpec(t *testing.T) {
 	t.Parallel()
 	spec, err := sample.ParseVM([]byte("network: []\n"))
@@ -260,7 +259,7 @@ func TestWireSpec(t *testing.T) {
 	require.Equal(t, vmspec.Spec{}, back.Spec)
 }
 
-// FuzzReply reads anything as the reply of a process that is not trusted.
+// FuzzReply reads arbitrary texts as the reply of an untrusted process.
 func FuzzReply(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"Plan":{}}`, `{"Failure":{}}`, `{"Failure":{"Errors":[null]}}`,
@@ -293,7 +292,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// BenchmarkLaunch is an evaluation in a process of its own.
+// BenchmarkLaunch measures an evaluation in a separate process.
 func BenchmarkLaunch(b *testing.B) {
 	spec, err := sample.ParseVM([]byte("network: []\n"))
 	require.NoError(b, err)

@@ -11,8 +11,8 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// A type that a VM has kept from before options of type file names no other file either,
-// in whatever process it is evaluated.
+// Files are also confined for a pinned type that is older than options of type file, in this process and in a separate
+// process.
 func TestFilesOfKeptTypesAreConfined(t *testing.T) {
 	t.Parallel()
 	windows, err := vmtypes.Source{}.Library().Load(t.Context(), "windows")

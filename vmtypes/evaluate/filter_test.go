@@ -9,7 +9,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// The filter is set whatever the VM type does: one that was kept before there was a filter does nothing.
+// The filter is set for any VM type, even for a pinned type that is older than the filter.
 func TestTapsAreFilteredWhateverTheType(t *testing.T) {
 	t.Parallel()
 	networks := []vmspec.Network{

@@ -11,8 +11,7 @@ import (
 	"vmop/vmtypes/sandbox"
 )
 
-// A type in a group makes the plans that it makes elsewhere, one after another,
-// whether it was found or kept.
+// A type in a group computes the same plans as outside of a group, whether it comes from a folder or from an archive.
 func TestAGroupEvaluatesTypes(t *testing.T) {
 	t.Parallel()
 	host := sample.HostFacts{}.Host()
@@ -47,8 +46,7 @@ func TestAGroupEvaluatesTypes(t *testing.T) {
 	require.Equal(t, string(archive), string(again))
 }
 
-// What is wrong with a type, or with what it is given, is said as elsewhere, and
-// the others of the group go on.
+// Errors in a type or its input are the same as outside of a group, and do not affect the other types.
 func TestFaultsInAGroup(t *testing.T) {
 	t.Parallel()
 	host := sample.HostFacts{}.Host()
@@ -79,7 +77,7 @@ func TestFaultsInAGroup(t *testing.T) {
 	require.ErrorContains(t, err, "want a part")
 }
 
-// A type that does not end ends the group, at a limit or when it is given up.
+// An endless type ends the group when it reaches a limit, or when the group is closed.
 func TestAGroupEnds(t *testing.T) {
 	t.Parallel()
 	host := sample.HostFacts{}.Host()

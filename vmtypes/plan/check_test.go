@@ -9,7 +9,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Whatever a plan has too much of is counted, and nothing is looked at then.
+// Check counts everything in a plan. If there is too much, it checks nothing else.
 func TestPlansAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = plan.MaxOptions
@@ -42,7 +42,7 @@ func TestPlansAreBounded(t *testing.T) {
 	}
 }
 
-// What Check finds beside QEMU's options.
+// Check finds errors outside of QEMU's options.
 func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
 	t.Parallel()
 	helper := func(name, role string) plan.Process {
@@ -63,7 +63,7 @@ func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
 	path := "/" + strings.Repeat("x", plan.MaxSocketPath-1)
 	for name, c := range map[string]struct {
 		make change
-		want string // "": it is right
+		want string // "" if there is no error
 	}{
 		"ports of a network": {func(p *plan.Plan) {
 			id := plan.Property{Key: "id", Value: "net0"}
@@ -154,7 +154,7 @@ func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
 	}
 }
 
-// QEMU reports on a drive by the id of its device, or by the name of a node.
+// Drive finds a drive by the id of its device or by the name of a node, as in QEMU's reports.
 func TestDriveByItsNames(t *testing.T) {
 	t.Parallel()
 	p := machine()
@@ -164,7 +164,7 @@ func TestDriveByItsNames(t *testing.T) {
 	}
 	for _, c := range []struct {
 		names []string
-		want  int // -1: none
+		want  int // -1 if there is no drive
 	}{
 		{nil, -1},
 		{[]string{""}, -1},
@@ -188,7 +188,7 @@ func TestDriveByItsNames(t *testing.T) {
 	require.Empty(t, p.Socket("vnc"))
 }
 
-// What takes another one's place keeps where that was made first, or what it had replaced.
+// A replacement keeps the creation of the original option, even after several replacements.
 func TestOriginOfAReplacement(t *testing.T) {
 	t.Parallel()
 	at := func(file string) plan.Origin { return plan.Origin{{File: file, Line: 1, Function: "launch"}} }

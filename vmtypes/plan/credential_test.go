@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A credential that everybody on the host would see is refused, and not repeated.
+// A credential that everybody on the host could see is rejected, and the error does not repeat it.
 func TestCredentialsAreNotOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

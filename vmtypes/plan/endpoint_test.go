@@ -18,7 +18,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// monitor is that of a QEMU without a machine.
+// monitor is the monitor of a QEMU without a machine.
 type monitor struct {
 	t     *testing.T
 	in    io.Writer
@@ -47,7 +47,7 @@ func newMonitor(t *testing.T) *monitor {
 	return m
 }
 
-// do returns the answer to a command.
+// do runs a command and returns the answer.
 func (m *monitor) do(command string) json.RawMessage {
 	_, err := io.WriteString(m.in, command)
 	require.NoError(m.t, err)
@@ -62,14 +62,14 @@ func (m *monitor) do(command string) json.RawMessage {
 	return nil
 }
 
-// human gives a command of the human monitor, which parses options as the command line does.
+// human runs a command of the human monitor, which parses options like the command line.
 func (m *monitor) human(line string) {
 	text, err := json.Marshal(line)
 	require.NoError(m.t, err)
 	m.do(`{"execute":"human-monitor-command","arguments":{"command-line":` + string(text) + `}}`)
 }
 
-// chardev returns what QEMU says of the character device x; "" if it has none.
+// chardev returns QEMU's description of the character device x, or "".
 func (m *monitor) chardev() string {
 	var list []struct{ Label, Filename string }
 	require.NoError(m.t, json.Unmarshal(m.do(`{"execute":"query-chardev"}`), &list))
@@ -81,7 +81,7 @@ func (m *monitor) chardev() string {
 	return ""
 }
 
-// QEMU reads an address, and whether it listens there, as Endpoint does: from each text that QEMU takes.
+// For each text that QEMU accepts, Endpoint returns the same address and direction as QEMU.
 func TestQEMUReadsEndpointsAsWeDo(t *testing.T) {
 	t.Parallel()
 	m := newMonitor(t)
@@ -97,7 +97,7 @@ func TestQEMUReadsEndpointsAsWeDo(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	taken, servers := 0, 0
 	for i := range 1500 {
-		text := "socket,id=x" + []string{"", ",wait=off"}[i%2] // QEMU takes it from servers only
+		text := "socket,id=x" + []string{"", ",wait=off"}[i%2] // only allowed for servers
 		for range 1 + random.IntN(4) {
 			text += "," + words[random.IntN(len(words))]
 		}
@@ -124,7 +124,7 @@ func TestQEMUReadsEndpointsAsWeDo(t *testing.T) {
 	require.Greater(t, taken-servers, 20)
 }
 
-// agree wants an endpoint to be what QEMU says that it has, and returns 1 for a server.
+// agree checks that an endpoint matches QEMU's description, and returns 1 for a server.
 func agree(t *testing.T, text, found string, e plan.Endpoint) int {
 	t.Helper()
 	require.Equal(t, e.Server, strings.Contains(found, ",server"), "%s: %s", text, found)

@@ -12,8 +12,7 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// FuzzWords: whatever the values are, of a plan that is without fault QEMU reads
-// what was meant, and nothing else.
+// FuzzWords checks that QEMU reads exactly the intended options from any valid plan.
 func FuzzWords(f *testing.F) {
 	f.Add("virtio-blk-pci", "/a,b", "x=y")
 	f.Add("x", ",", ",,")
@@ -32,8 +31,8 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// FuzzShell: what is printed for people to paste into a shell does there what
-// the runner does: the same program gets the same arguments and environment.
+// FuzzShell checks that the shell form of a plan starts the same program with the same arguments and environment as the
+// runner.
 func FuzzShell(f *testing.F) {
 	f.Add("a b", "it's", "$HOME", "tap0")
 	f.Add("", "\n", "`id`", "x\necho injected")

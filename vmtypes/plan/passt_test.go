@@ -8,7 +8,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// An option forwards a port only if it is complete: the policy decides by its address and ports.
+// Only a complete option forwards a port, because the policy judges its address and ports.
 func TestPasstForwardReadsOnlyCompleteOptions(t *testing.T) {
 	t.Parallel()
 	f, is := plan.PasstForward(plan.Option{Flag: "--tcp-ports", Value: "127.0.0.1/8022:22"})

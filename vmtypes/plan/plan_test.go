@@ -73,7 +73,7 @@ func TestDescriptorsAreNumberedInOrderOfUse(t *testing.T) {
 	require.Equal(t, []string{"-netdev", "tap,id=net0,fd=3", "-netdev", "tap,id=net1,fd=4"}, p.QEMU.Argv())
 }
 
-// The queues of a tap have a number each, and all of them have to be there.
+// Each queue of a tap has a number, and an option must use all queues.
 func TestQueuesOfATapAreNumbered(t *testing.T) {
 	t.Parallel()
 	p := machine(plan.Option{
@@ -180,7 +180,7 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	}
 }
 
-// The shell's form has the numbers that descriptors would have.
+// The shell form contains the numbers that the descriptors would have.
 func TestShellFormNumbersDescriptors(t *testing.T) {
 	t.Parallel()
 	netdev := func(id, tap string) plan.Option {
@@ -194,7 +194,7 @@ func TestShellFormNumbersDescriptors(t *testing.T) {
 	require.Contains(t, text, "-netdev tap,id=b,fd=4")
 }
 
-// A backend is the first value, or the property that this is.
+// The backend is the first value, or the property with the same meaning.
 func TestBackendOfAnOption(t *testing.T) {
 	t.Parallel()
 	driver := []plan.Property{{Key: "driver", Value: "virtio-rng-pci"}}
@@ -204,7 +204,7 @@ func TestBackendOfAnOption(t *testing.T) {
 	require.Empty(t, plan.Option{Flag: "-unknown", List: true, Properties: driver}.Backend())
 }
 
-// A change follows where the option was made, unless its place is unknown.
+// A change follows the creation in the origin, unless the place of the change is unknown.
 func TestOriginOfAChange(t *testing.T) {
 	t.Parallel()
 	at := func(line int) plan.Origin { return plan.Origin{{File: "x.star", Line: line, Function: "launch"}} }
@@ -218,7 +218,7 @@ func TestOriginOfAChange(t *testing.T) {
 	require.Len(t, changed.Change(at(3)), 3)
 }
 
-// Names of taps are those of interfaces; each rule of them counts by itself.
+// Names of taps must be valid names of interfaces; the test checks each rule separately.
 func TestNamesOfTaps(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
@@ -233,7 +233,7 @@ func TestNamesOfTaps(t *testing.T) {
 	}
 }
 
-// Only a path that is a socket is held to the length of one.
+// The length limit of sockets only applies to paths of sockets.
 func TestPathsOfSockets(t *testing.T) {
 	t.Parallel()
 	long := "/" + strings.Repeat("x", plan.MaxSocketPath)
@@ -247,7 +247,7 @@ func TestPathsOfSockets(t *testing.T) {
 	}
 }
 
-// What Shell prints gives a POSIX shell the same words that QEMU gets, beside its helpers.
+// In a POSIX shell, the output of Shell starts the helpers, and passes the intended words to QEMU.
 func TestShellFormMeansTheSame(t *testing.T) {
 	t.Parallel()
 	p := machine(device("x", "serial", `it's $(id) "quoted"`, "empty", ""),
@@ -279,7 +279,7 @@ func TestJSONNamesRulesAndOrigins(t *testing.T) {
 	require.InEpsilon(t, 1024, back.Rules[0]["balloon"]["maximum"], 0)
 }
 
-// CPUs are printed as Linux lists them, whatever their order, and survive JSON.
+// CPU numbers are sorted and printed in Linux's notation, and survive JSON.
 func TestWhereProcessesAndCPUsRun(t *testing.T) {
 	t.Parallel()
 	p := machine()

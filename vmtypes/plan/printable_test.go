@@ -11,8 +11,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// No text in a plan erases a line of it on a terminal, or makes one of its own, in any of
-// the forms that people read.
+// No text in a plan can erase or forge a line on a terminal, in any form for people.
 func TestFormsOfAPlanArePrintable(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\x1b[1A\x1b[2K\nqemu /bin/forged\r\u202eb\u009b\x7f"
@@ -58,7 +57,7 @@ func TestFormsOfAPlanArePrintable(t *testing.T) {
 	}
 }
 
-// The shell form of a word that is not printable means that word.
+// The shell form of an unprintable word evaluates to this word.
 func TestShellFormOfUnprintableWords(t *testing.T) {
 	t.Parallel()
 	const word = "a b\x1b[2K\n'$x\\\t\u202eß%d\n\n"

@@ -8,7 +8,7 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// A message distinguishes what the configuration wants from what the type does.
+// Errors distinguish requests in the configuration from actions of the type.
 func TestWhatTheConfigurationWants(t *testing.T) {
 	t.Parallel()
 	p := read(t, strict)
@@ -30,7 +30,7 @@ func TestWhatTheConfigurationWants(t *testing.T) {
       denied by policy.yaml:16, the rule for /opt/web/**`)
 }
 
-// More than a hundred violations are not worth reading.
+// An error contains at most a hundred violations.
 func TestViolationsAreBounded(t *testing.T) {
 	t.Parallel()
 	made := planOf(t, `part(options = [option("-device", "usb-mtp", {"id": "x%d" % n}) for n in range(150)])`,
@@ -40,7 +40,7 @@ func TestViolationsAreBounded(t *testing.T) {
 	require.Len(t, denied.Violations, 100)
 }
 
-// What a rule does not list is denied, of each kind.
+// Everything that a rule does not list is denied.
 func TestListsThatAreEmpty(t *testing.T) {
 	t.Parallel()
 	flags := read(t, "directories: [\"/**\"]\nrules: [{types: [\"/**\"], flags: [stock]}]\n")

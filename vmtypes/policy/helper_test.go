@@ -8,7 +8,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// swtpm is allowed as the stock types start it, and in no other way.
+// Only a swtpm with the arguments of the stock types is allowed.
 func TestSwtpmAsTheStockTypesStartIt(t *testing.T) {
 	t.Parallel()
 	word := func(flag string) plan.Option { return plan.Option{Flag: flag} }
@@ -56,7 +56,7 @@ func TestSwtpmAsTheStockTypesStartIt(t *testing.T) {
 	}
 }
 
-// A block node is judged with all the nodes in it.
+// The policy judges a block node with all its inner nodes.
 func TestBlockNodes(t *testing.T) {
 	t.Parallel()
 	for want, properties := range map[string][]plan.Property{

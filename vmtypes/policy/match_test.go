@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Only switches, numbers and sizes are inert; a value that begins like one may name a file.
+// Only switches, numbers and sizes are inert. A value that only begins like a number may name a file.
 func TestInertValues(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{

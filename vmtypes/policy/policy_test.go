@@ -15,7 +15,7 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// strict allows what the stock types do, with images in one folder.
+// strict allows everything that the stock types use, with images in one folder.
 const strict = `directories: [/data, /run/vm]
 rules:
   - types: [/opt/web/**]
@@ -39,7 +39,7 @@ rules:
     flags: [stock]
 `
 
-// attack is what an author adds to the standard type, and why it is denied.
+// attack is an addition to the standard type, with the reason why the policy denies it.
 type attack struct{ about, part, want string }
 
 func attacks() []attack {
@@ -70,7 +70,7 @@ func attacks() []attack {
 			"a comma in a value",
 			options(`option("-device", "virtio-rng-pci", {"rng": "rng0-source,romfile=/etc/shadow"})`), "",
 		},
-		// is doubled: it stays a name
+		// The comma above is doubled, so the value stays a name.
 		{
 			"a ROM file", options(`option("-device", "virtio-net-pci", {"romfile": "/etc/shadow"})`),
 			"reading /etc/shadow is not allowed",
@@ -381,7 +381,7 @@ func attacks() []attack {
 		{
 			"a bridge", options(`option("-netdev", "tap", {"id": "x", "fd": tap("t0", bridge = "br-secret")})`),
 			"",
-		}, // a tap that is no part of the plan is a fault of its own
+		}, // Check reports a tap that is missing in the plan
 		{
 			"a bridge of the plan",
 			`part(taps = [tap("t0", bridge = "br-secret")], options = [option("-netdev", "tap", {"id": "x", "fd": tap("t0", bridge = "br-secret")})])`, "the bridge br-secret is not in its list networks",
@@ -436,7 +436,7 @@ options = standard_options
 	if made == nil {
 		require.NoError(t, err)
 	}
-	return made // with its faults: the policy judges those plans, too
+	return made // even with errors, because the policy also judges such plans
 }
 
 func subject() policy.Subject {
@@ -470,7 +470,7 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// A violation names the option, who made it, and the line of the policy.
+// A violation contains the option, its origin, and the line of the policy.
 func TestViolationsSayAllThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	made := planOf(t, `part(options = [option("-device", "usb-mtp", {"rootdir": "/srv"})], env = {"X": "1"})`,
@@ -486,7 +486,7 @@ func TestViolationsSayAllThatIsNeeded(t *testing.T) {
       denied by policy.yaml:8, the rule for /opt/web/**`)
 }
 
-// A violation by what a process states besides its arguments names the line that states it.
+// A violation in a process's access list contains the line of the declaration.
 func TestAViolationByAccessNamesItsLine(t *testing.T) {
 	t.Parallel()
 	made := planOf(t, `part(access = [access("/etc/shadow")])`, "network: []\n")
@@ -532,8 +532,7 @@ func TestSubjects(t *testing.T) {
 		"what the configuration names is judged as well")
 }
 
-// All that the stock types make is allowed by the word stock, with the files and
-// networks of the samples.
+// The word stock allows everything that the stock types use, together with the files and networks of the samples.
 func TestStockAllowsWhatStockTypesDo(t *testing.T) {
 	t.Parallel()
 	p := read(t, `directories: ["/**"]
@@ -578,7 +577,7 @@ func eachSample(t *testing.T, f func(path string, s *sample.Sample, made *plan.P
 	}
 }
 
-// The word stock has the options of all stock types.
+// The word stock contains the options of all stock types.
 func TestStockHasTheOptionsOfStockTypes(t *testing.T) {
 	t.Parallel()
 	p := read(t, strings.ReplaceAll(strict, "options: [panic, watch*]", "options: [stock]"))

@@ -13,7 +13,7 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// choices are bytes that choose.
+// choices returns choices that depend on bytes.
 type choices struct {
 	bytes []byte
 	w     *world
@@ -30,8 +30,8 @@ func (c *choices) next(n int) int {
 
 func (c *choices) of(list ...string) string { return list[c.next(len(list))] }
 
-// templates are options with properties that QEMU takes, to which others are added with some of the keys. W is the
-// folder, PORT the port that may be listened on.
+// templates are valid options to which the test adds properties with some of the keys. W is the folder, and PORT is an
+// allowed port for listening.
 var templates = []struct{ option, with, keys string }{
 	{"none -chardev socket", "path=W/open/new,server=on,wait=off", "server path server path abstract to fd logfile"},
 	{
@@ -82,7 +82,7 @@ var templates = []struct{ option, with, keys string }{
 	{"q35 -initrd ", "", ""},
 }
 
-// likely are values for a property; the others are for any.
+// value returns a likely value for a property or, in one of five cases, any value.
 func (c *choices) value(key string) string {
 	if c.next(5) == 0 {
 		return c.any()
@@ -130,7 +130,7 @@ func (c *choices) toggle() string {
 	return c.of("on", "off", "yes", "no", "true", "false", "y", "n", "ON", "0", "1", "")
 }
 
-// any is a value of any kind, or two with what stands between values.
+// any returns a value of any kind, or two values with a separator.
 func (c *choices) any() string {
 	f := c.w.dir + "/secret/f"
 	ok := c.w.dir + "/open/f"
@@ -140,13 +140,13 @@ func (c *choices) any() string {
 		"tcp:127.0.0.1:"+fmt.Sprint(c.w.closed), f, "inet", "1.2.3")
 }
 
-// list is files with what stands between files.
+// list returns files with separators.
 func (c *choices) list() string {
 	one := func() string { return c.w.dir + "/" + c.of("open", "read", "secret", "open/../secret") + "/f" }
 	return one() + c.of("", ",", ",,", " ", "  ", ", ", ",a") + c.of("", one(), one())
 }
 
-// spelling returns the machine and an option, or two.
+// spelling returns a machine and one or two options.
 func (c *choices) spelling() (machine string, options []plan.Option) {
 	template := templates[c.next(len(templates))]
 	machine, rest, _ := strings.Cut(template.option, " ")
@@ -173,18 +173,18 @@ func (c *choices) spelling() (machine string, options []plan.Option) {
 		o.Value = c.of("on", "yes", "y", "off", "true")
 	}
 	switch c.next(12) {
-	case 0: // in one piece
+	case 0: // as a single text
 		o = plan.Option{Flag: flag, Value: o.Words(nil)[1]}
 	case 1:
 		o.Flag = "-" + o.Flag
-	case 2: // beside an option without its value
+	case 2: // after an option without its value
 		eats := plan.Option{Flag: c.of("-append", "-name", "-rtc")}
 		return machine, []plan.Option{o, eats, {Flag: "-uuid", Value: c.value("file")}}
 	}
 	return machine, []plan.Option{o}
 }
 
-// judged runs QEMU with what the policy allows, and compares what QEMU did with what the policy has understood.
+// judged runs QEMU with an allowed plan, and compares QEMU's actions with the policy's interpretation.
 func judged(t testing.TB, w *world, data []byte, seen map[string]bool) (allowed, ran bool) {
 	t.Helper()
 	machine, options := (&choices{data, w}).spelling()
@@ -207,8 +207,8 @@ func judged(t testing.TB, w *world, data []byte, seen map[string]bool) (allowed,
 	return true, did.ran
 }
 
-// seeded judges spellings until a number of them has been allowed, and returns how many there were and how many of
-// those QEMU took.
+// seeded judges spellings until the policy has allowed the wanted number. It returns the number of spellings, and how
+// many of the allowed spellings QEMU accepted.
 func seeded(t *testing.T, wanted int) (spellings, ran int) {
 	t.Helper()
 	w := newWorld(t)
@@ -229,8 +229,8 @@ func seeded(t *testing.T, wanted int) (spellings, ran int) {
 	return spellings, ran
 }
 
-// Whatever the policy allows, QEMU does nothing that it does not allow: of each spelling that passes, a real QEMU
-// touches no file, server or descriptor but those that the policy lists, and it has its sandbox.
+// For each spelling that the policy allows, a real QEMU only touches the allowed files, servers and descriptors, and
+// runs in its sandbox.
 func TestQEMUDoesWhatThePolicyUnderstands(t *testing.T) {
 	t.Parallel()
 	spellings, ran := seeded(t, 100)
@@ -252,8 +252,8 @@ func FuzzWhatQEMUDoes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { judged(t, w, data, map[string]bool{}) })
 }
 
-// With a multiboot kernel, which a guest can write to its disk, QEMU reads each file of a list with commas, and what
-// stands before a blank.
+// With a multiboot kernel, which a guest can write to its disk, QEMU reads each file of a list with commas, and the
+// text before a blank.
 func TestQEMUReadsEachInitrd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,7 +18,7 @@ const (
 	virtual = `part(helpers = [process("v", "/usr/libexec/virtiofsd", ["--fd=3"], confined = False, env = {"A": "1"})])`
 )
 
-// What a policy denies is denied to a type from another runner, without a policy, too.
+// Without a policy, a type from another runner is still denied everything that a policy denies.
 func TestAttacksByReceivedTypes(t *testing.T) {
 	t.Parallel()
 	own := planOf(t, "None", "network: []\nuseTpm: true\n")
@@ -34,7 +34,7 @@ func TestAttacksByReceivedTypes(t *testing.T) {
 	}
 }
 
-// What the host's side of a plan is this side's own type decides.
+// The own type of this side determines the host's side of a plan.
 func TestAReceivedTypeDoesWhatTheOwnDoes(t *testing.T) {
 	t.Parallel()
 	for about, c := range map[string]struct{ received, own, want string }{
@@ -142,7 +142,7 @@ func TestAReceivedTypeDoesWhatTheOwnDoes(t *testing.T) {
 	}
 }
 
-// A sandbox that looks like the own one, and is off, isn't.
+// A disabled sandbox is rejected, even if it resembles the own sandbox.
 func TestAReceivedTypeHasTheOwnSandbox(t *testing.T) {
 	t.Parallel()
 	own, made := planOf(t, "None", receivedVM), planOf(t, "None", receivedVM)
@@ -154,7 +154,7 @@ func TestAReceivedTypeHasTheOwnSandbox(t *testing.T) {
 			"no such option")
 }
 
-// Devices that are attached later are judged, too.
+// Devices that are attached later are judged as well.
 func TestWhatAReceivedTypeAttachesIsJudged(t *testing.T) {
 	t.Parallel()
 	own, made := planOf(t, "None", receivedVM), planOf(t, "None", receivedVM)
@@ -163,7 +163,7 @@ func TestWhatAReceivedTypeAttachesIsJudged(t *testing.T) {
 		"disks that are attached while the VM runs: the device usb-mtp is not in its list devices")
 }
 
-// Each type may do what itself does, with all that the samples have.
+// CheckReceived accepts a plan that equals the own plan, for all samples.
 func TestEveryTypeDoesWhatItselfDoes(t *testing.T) {
 	t.Parallel()
 	eachSample(t, func(path string, _ *sample.Sample, made *plan.Plan) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shorthands begin lines of testdata/spellings.txt; what follows is put into the braces.
+// shorthands are the first words of lines in testdata/spellings.txt. The rest of a line replaces the braces.
 var shorthands = strings.NewReplacer(
 	"SANDBOX ", `replace(standard(vm, host), option("-sandbox", "on", {}))`,
 	"STREAM ", `option("-netdev", "stream", {"id": "x"} | {})`,
@@ -22,10 +22,10 @@ var shorthands = strings.NewReplacer(
 	"HELPER ", `part(helpers = [process("x", {})])`,
 )
 
-// twoWords are a backend and its properties, which the lists of shorthands have without a comma.
+// twoWords matches a backend with its properties, which the lists of shorthands write without a comma.
 var twoWords = regexp.MustCompile(`^"([^"]+)" \{(.*)\}$`)
 
-// spelled returns the spellings of testdata/spellings.txt, each in all the switches that it stands for.
+// spelled returns the spellings in testdata/spellings.txt, each with all notations of its switches.
 func spelled(t *testing.T) (list []attack) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/spellings.txt")
@@ -47,7 +47,7 @@ func spelled(t *testing.T) (list []attack) {
 	return list
 }
 
-// starlark returns the part that a spelling stands for.
+// starlark returns the Starlark part for a spelling.
 func starlark(spelling string) string {
 	word, rest, _ := strings.Cut(spelling, " ")
 	if call := shorthands.Replace(word + " "); call != word+" " {
@@ -66,7 +66,7 @@ func starlark(spelling string) string {
 	return spelling
 }
 
-// switches returns a spelling with OFF and ON spelled in each way that QEMU knows.
+// switches returns a spelling with all of QEMU's notations for OFF and ON.
 func switches(spelling string) []string {
 	if !strings.Contains(spelling, "OFF") && !strings.Contains(spelling, "ON") {
 		return []string{spelling}

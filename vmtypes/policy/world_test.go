@@ -26,21 +26,21 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// A world is what a QEMU of the tests can touch: files and addresses that the policy allows, and others, which notice
-// that they are touched.
+// A world contains everything that QEMU can touch in a test: files and addresses that the policy allows, and others
+// that detect access.
 type world struct {
 	dir    string
 	policy *policy.Policy
-	// closed is the port of a server that no plan may reach; opened may be listened on.
+	// closed is the port of a server that no plan may reach; opened is an allowed port for listening.
 	closed, opened int
-	callers        atomic.Int32 // of the servers that no plan may reach
+	callers        atomic.Int32 // calls of the servers that no plan may reach
 	watch          int          // inotify
-	canary         *os.File     // shares its flags with the descriptor that QEMU inherits as number 3
+	canary         *os.File     // shares its flags with the descriptor 3 that QEMU inherits
 	inherited      *os.File
-	once           sync.Mutex // one QEMU at a time: what is noticed is of that one
+	once           sync.Mutex // one QEMU at a time, to attribute its actions
 }
 
-// openTo is the policy of a world: every option, and of the host W/open, W/read and one port.
+// openTo is the policy of a world: it allows every option and, on the host, W/open, W/read and one port.
 const openTo = `directories: [W/run]
 rules:
   - types: [/types]
@@ -97,7 +97,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// multiboot returns a kernel that QEMU loads by its header (Multiboot 0.6.96, 3.1), with files as modules.
+// multiboot returns a kernel that QEMU loads because of its header (Multiboot 0.6.96, 3.1), with files as modules.
 func multiboot() []byte {
 	const magic, flags, address = 0x1badb002, 1 << 16, 1 << 20
 	kernel := make([]byte, 4096)
@@ -120,7 +120,7 @@ func (w *world) count(l net.Listener) {
 	}
 }
 
-// plan is that of a machine with options. It has a sandbox unless one of them is one.
+// plan returns the plan of a machine with options. It adds a sandbox unless the options contain one.
 func (w *world) plan(machine string, options ...plan.Option) *plan.Plan {
 	p := &plan.Plan{Type: "fuzz", QEMU: plan.Process{Name: "qemu", Executable: "/usr/bin/qemu-system-x86_64"}}
 	p.QEMU.Args = append(p.QEMU.Args, plan.Option{Flag: "-nodefaults"},
@@ -135,27 +135,27 @@ func (w *world) plan(machine string, options ...plan.Option) *plan.Plan {
 	return p
 }
 
-// allows reports whether the plan is without fault and the policy allows it.
+// allows reports whether the plan is valid and the policy allows it.
 func (w *world) allows(p *plan.Plan) bool {
 	subject := policy.Subject{Folder: "/types", DataDir: w.dir + "/run", RuntimeDir: w.dir + "/run"}
 	return len(p.Check()) == 0 && w.policy.Check(p, subject) == nil
 }
 
-// A deed is what a QEMU has done to the host.
+// A deed contains the actions of QEMU on the host.
 type deed struct {
-	ran       bool     // it got as far as to its monitor
+	ran       bool     // QEMU has started its monitor
 	sandboxed bool     // by seccomp
 	listens   []string // TCP addresses and unix sockets
-	forbidden []string // what no plan may touch, and was touched
+	forbidden []string // things that no plan may touch, but QEMU touched
 	stderr    string
 }
 
-// runs runs a plan's QEMU up to its monitor, and returns what it has done.
+// runs runs a plan's QEMU until its monitor starts, and returns its actions.
 func (w *world) runs(t testing.TB, p *plan.Plan) (d deed) {
 	t.Helper()
 	w.once.Lock()
 	defer w.once.Unlock()
-	w.touched() // by others before
+	w.touched() // ignore earlier actions
 	w.callers.Store(0)
 	require.NoError(t, unix.SetNonblock(int(w.inherited.Fd()), false))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -169,9 +169,9 @@ func (w *world) runs(t testing.TB, p *plan.Plan) (d deed) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	_, _ = io.WriteString(in, `{"execute":"qmp_capabilities"}`) // it may have ended
+	_, _ = io.WriteString(in, `{"execute":"qmp_capabilities"}`) // it may already have ended
 	for lines := bufio.NewScanner(out); !d.ran && lines.Scan(); {
-		d.ran = strings.Contains(lines.Text(), "return") // the greeting comes earlier
+		d.ran = strings.Contains(lines.Text(), "return") // the greeting comes first
 	}
 	if d.ran {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
@@ -195,7 +195,7 @@ func (w *world) runs(t testing.TB, p *plan.Plan) (d deed) {
 	return d
 }
 
-// touched returns the names of the files of the watched folders that were touched since the last call.
+// touched returns the names of the files in the watched folders that were touched since the last call.
 func (w *world) touched() (names []string) {
 	buffer := make([]byte, 65536)
 	for {
@@ -213,7 +213,7 @@ func (w *world) touched() (names []string) {
 	}
 }
 
-// sockets returns the unix sockets in the folder that is allowed, and removes them.
+// sockets returns the unix sockets in the allowed folder, and removes them.
 func (w *world) sockets(t testing.TB) (list []string) {
 	t.Helper()
 	entries, err := os.ReadDir(w.dir + "/open")
@@ -227,7 +227,7 @@ func (w *world) sockets(t testing.TB) (list []string) {
 	return list
 }
 
-// listening returns the TCP addresses on which a process takes connections.
+// listening returns the TCP addresses on which a process accepts connections.
 func listening(t testing.TB, pid int) (list []string) {
 	t.Helper()
 	entries, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

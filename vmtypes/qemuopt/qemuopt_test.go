@@ -12,8 +12,7 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// plans calls each with the plans of all that the stock types and the examples are
-// tried with.
+// plans calls each with the plans of all samples of the stock types and the examples.
 func plans(t *testing.T, each func(*plan.Plan)) {
 	t.Helper()
 	library, err := vmtypes.Open("../../examples/vmtypes")
@@ -33,8 +32,8 @@ func plans(t *testing.T, each func(*plan.Plan)) {
 	}
 }
 
-// All that the stock types and the examples use is in the table: a new device is
-// taught to all who read the table, or this fails.
+// The table contains everything that the stock types and the examples use, so that all readers of the table support a
+// new device.
 func TestTheTableHasWhatTypesUse(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -64,8 +63,7 @@ func TestTheTableHasWhatTypesUse(t *testing.T) {
 	require.Empty(t, missing, "add what these can do on the host, and mean for a guest")
 }
 
-// hasRow reports whether a property has a row, or belongs to an option that means
-// the same whichever of its properties changes.
+// hasRow reports whether a property has a row, or belongs to an option with the same meaning for all its properties.
 func hasRow(o plan.Option, key string) bool {
 	row, flag := qemuopt.Find(o.Flag, o.Backend()), qemuopt.Flag(o.Flag)
 	if name, below := strings.CutPrefix(key, "file."); below && o.Flag == "-drive" {
@@ -81,7 +79,7 @@ func hasRow(o plan.Option, key string) bool {
 	return row.Property(key).Names != "" || row.Guest != "" || flag.Guest != ""
 }
 
-// A row of the table says one thing once.
+// Each row of the table is unique and consistent.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -156,7 +154,7 @@ func TestLookingUp(t *testing.T) {
 	require.Empty(t, qemuopt.Reference("-drive", "", "file"), "a name of a file")
 }
 
-// What the table doesn't know is unjudged: an option, or a backend of a block device.
+// Options and backends that are missing in the table are unjudged.
 func TestUnjudged(t *testing.T) {
 	t.Parallel()
 	for _, o := range [][2]string{{"-devices", ""}, {"-blockdev", "another"}, {"-object", "another"}} {

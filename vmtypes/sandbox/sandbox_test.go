@@ -19,7 +19,7 @@ import (
 	"vmop/vmtypes/sandbox"
 )
 
-// The test program is its own child, which does what the request says.
+// The test program is also the child, which executes the request.
 func TestMain(m *testing.M) {
 	sandbox.Serve(context.Background(), work)
 	os.Exit(m.Run())
@@ -63,7 +63,7 @@ func work(ctx context.Context, request json.RawMessage, ask sandbox.Ask) (any, e
 		return strings.Repeat("x", sandbox.Largest), nil
 	case "endless text":
 		for {
-			fmt.Print(strings.Repeat(" ", 1<<20)) // JSON continues
+			fmt.Print(strings.Repeat(" ", 1<<20)) // JSON ignores blanks
 		}
 	case "nonsense":
 		fmt.Println("Segmentation fault")
@@ -75,7 +75,7 @@ func work(ctx context.Context, request json.RawMessage, ask sandbox.Ask) (any, e
 	return attempt(j)
 }
 
-// attempt tries what a process in the sandbox must not be able to do.
+// attempt tries actions that the sandbox must prevent.
 func attempt(j job) (any, error) {
 	var err error
 	switch j.Do {
@@ -116,7 +116,7 @@ func fill(n int) []byte {
 	return b
 }
 
-// grow allocates little by little.
+// grow allocates memory in small steps.
 func grow() int {
 	var all [][]byte
 	for range 1 << 20 {
@@ -170,12 +170,12 @@ func TestQuestions(t *testing.T) {
 	require.ErrorContains(t, err, "unknown message")
 }
 
-// Every limit ends the child and is returned by its name.
+// Every limit ends the child, and Run returns its error.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for do, limits := range map[string][]error{
 		"endless": {sandbox.ErrCPU}, "memory": {sandbox.ErrMemory}, "heap": {sandbox.ErrMemory},
-		"stack":        {sandbox.ErrDepth, sandbox.ErrMemory}, // a stack grows by being copied
+		"stack":        {sandbox.ErrDepth, sandbox.ErrMemory}, // growing a stack copies it
 		"endless text": {sandbox.ErrAnswer},
 	} {
 		t.Run(do, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestLimits(t *testing.T) {
 	}
 	_, err := run(t, job{Do: "long"})
 	require.Error(t, err)
-	limits := []string{sandbox.ErrAnswer.Error(), sandbox.ErrMemory.Error()} // encoding takes memory, too
+	limits := []string{sandbox.ErrAnswer.Error(), sandbox.ErrMemory.Error()} // encoding needs memory as well
 	require.Contains(t, limits, err.Error())
 	_, err = run(t, job{Do: "gentle"})
 	require.EqualError(t, err, "there are 5 s of processor time")
@@ -240,7 +240,7 @@ func TestWhatADyingChildSaysIsBounded(t *testing.T) {
 	require.ErrorContains(t, err, "read the result: ")
 }
 
-// A program that doesn't call Serve would start itself without end.
+// A child must not start children, because a program without Serve would start itself endlessly.
 func TestAChildHasNoChildren(t *testing.T) {
 	t.Setenv("VMOP_SANDBOX", "1")
 	args := os.Args
@@ -250,7 +250,7 @@ func TestAChildHasNoChildren(t *testing.T) {
 	require.ErrorContains(t, err, "its main must begin with Serve")
 }
 
-// An exported variable alone makes no process a child.
+// The exported variable alone does not make a process a child.
 func TestTheVariableAloneIsNotEnough(t *testing.T) {
 	t.Setenv("VMOP_SANDBOX", "1")
 	got, err := run(t, job{"echo", "x"})
@@ -258,7 +258,7 @@ func TestTheVariableAloneIsNotEnough(t *testing.T) {
 	require.Equal(t, "x", got)
 }
 
-// BenchmarkRun is what a process of its own costs.
+// BenchmarkRun measures the cost of a separate process.
 func BenchmarkRun(b *testing.B) {
 	for b.Loop() {
 		var got string
