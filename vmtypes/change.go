@@ -9,8 +9,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// changeBuiltin implements change(part, selector, props). It returns a copy of the part in which one option has changed
-// properties. Everything else stays the same, including taps and listeners. The place of the change is added to the
+// changeBuiltin implements change(part, selector, props). It returns a copy of the part with changed properties of one
+// option. The rest of the part stays the same, including taps and listeners. The place of the change is added to the
 // option's origin.
 func changeBuiltin(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,

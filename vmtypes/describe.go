@@ -217,8 +217,7 @@ func describeFunction(def *syntax.DefStmt, source string) Function {
 	return f
 }
 
-// textOf returns the source between two positions, on one line. Columns count
-// characters.
+// textOf returns the source between two positions, on one line. Columns count characters.
 func textOf(source string, start, end syntax.Position) string {
 	var b strings.Builder
 	for line := start.Line; line <= end.Line; line++ {

@@ -17,7 +17,7 @@ type Host struct {
 	DataDir, RuntimeDir string
 	// Arch is the machine's architecture in QEMU's spelling: "x86_64".
 	Arch string
-	// KVM means that guests can presumably use KVM.
+	// KVM means that guests can use KVM, as far as this can be determined without running a guest.
 	KVM bool
 	// CloudInitImage is the path of the NoCloud image, or empty.
 	CloudInitImage string

@@ -45,7 +45,7 @@ func TestTypesOfEarlierVersionsLoseNothing(t *testing.T) {
 	require.Greater(t, said, 2*len(paths), "the pattern finds what is to be left out")
 }
 
-// launched returns the plan of a type whose launch returns part(…).
+// launched returns the plan of a type with the launch function "return part(…)".
 func launched(t *testing.T, part string, drives ...vmspec.Drive) (*plan.Plan, error) {
 	t.Helper()
 	source := "def launch(vm, host):\n    return part(executable = \"/bin/qemu\",\n" + part + "\n    )\n"

@@ -246,8 +246,8 @@ func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 // readyInterval is the polling interval for helpers to become ready.
 const readyInterval = 5 * time.Millisecond
 
-// helperPath replaces the path in a word of a helper's command if the path does not exist. The replacement is the place
-// of a file in the folder, otherwise an empty folder.
+// helperPath replaces the path in a word of a helper's command with its place in the folder, if it has one. It replaces
+// a path that does not exist with an empty folder.
 func (a *attempt) helperPath(word string) string {
 	lead, path, found := strings.Cut(word, "=/")
 	if path = "/" + path; !found {

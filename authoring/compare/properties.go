@@ -65,8 +65,8 @@ func (s *side) objectMeaning(o *plan.Option, key string) Meaning {
 	return orUnknown(row.Guest)
 }
 
-// globalMeaning returns the meaning of a property that -global sets. If the table contains none for -global, it is the
-// meaning of the device property.
+// globalMeaning returns the meaning of a property that -global sets. If the table lacks a meaning for -global, the
+// meaning of the device property applies.
 func globalMeaning(o *plan.Option) Meaning {
 	global := globalOf(o)
 	property := global[strings.LastIndexByte(global, '.')+1:]

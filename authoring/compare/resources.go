@@ -9,7 +9,7 @@ import (
 
 // This file compares the parts of a plan other than QEMU's options.
 
-// compareKeyed compares two lists whose items have keys.
+// compareKeyed compares two lists of items by their keys. It calls gone, added or both for each item.
 func compareKeyed[T any](before, after []T, key func(T) string, gone, added func(T), both func(T, T)) {
 	later := map[string]T{}
 	for _, item := range after {

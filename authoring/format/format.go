@@ -1,4 +1,4 @@
-// Package format formats the source of VM types as "make format" does.
+// Package format formats the source of VM types, in the same way as "make format".
 package format
 
 import (

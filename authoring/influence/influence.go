@@ -70,8 +70,8 @@ func Study(spec vmspec.Spec, options []vmtypes.Option, try Try) (*Result, error)
 	return r, nil
 }
 
-// Of returns the fields on which a line of the plan depends: with another value of the field, the plan contains the
-// line less often. text is the whole plan.
+// Of returns the fields that a line of the plan depends on: with another value of the field, the plan contains the line
+// less often. text is the whole plan.
 func (r *Result) Of(line, text string) []Finding {
 	line = strings.TrimSpace(line)
 	times := countLines(text)[line]

@@ -35,7 +35,7 @@ func (m *module) globalOptions() declarations {
 	return declarations{whole: true}
 }
 
-// deepestLoad limits the number of modules through which options are followed.
+// deepestLoad is the maximum number of modules between a declaration and the checked module.
 const deepestLoad = 16
 
 // addOptions adds the declarations in an expression. depth is the number of modules between the expression and the

@@ -31,8 +31,8 @@ type complaint struct {
 	rule, word, message string
 }
 
-// complaintsOf returns the parts of an option that the QEMU does not support. An empty value, and missing keys, are not
-// checked.
+// complaintsOf returns the parts of an option that the QEMU does not support. The caller passes "" for an unknown
+// value, and omits unknown keys.
 func complaintsOf(qemu QEMU, flag, value string, keys []string) []complaint {
 	if flags := qemu.Flags(); flags != nil && !slices.Contains(flags, "-"+strings.TrimLeft(flag, "-")) {
 		return []complaint{{unknownFlag, flag, qemu.Name() + " has no option " + flag + didYouMean(flag, flags)}}

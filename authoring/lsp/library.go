@@ -63,7 +63,7 @@ func (l *libraryCopy) moduleAt(path string) string {
 	return ""
 }
 
-// removeCopy removes the copy.
+// removeCopy removes the copy, if it exists.
 func (l *libraryCopy) removeCopy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -121,7 +121,8 @@ func escapeCell(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", " "), "|", "\\|")
 }
 
-// relinkText changes the targets of the links in a text. If the new target is "", only the words of the link remain.
+// relinkText changes the targets of the links in a text. If the new target is "", it removes the link and keeps its
+// text.
 func relinkText(text string, target func(string) string) string {
 	var b strings.Builder
 	for {

@@ -11,7 +11,7 @@ import (
 type Module struct {
 	// Name is the name in load statements.
 	Name string
-	// Doc is its docstring.
+	// Doc is the docstring of the module.
 	Doc string
 	// Functions are the functions of the module, in source order.
 	Functions []Function

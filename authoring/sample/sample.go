@@ -86,8 +86,8 @@ func isSample(path string, e fs.DirEntry) (bool, error) {
 	return strings.Contains(string(text), "/Runner") || strings.Contains(string(text), "_Runner"), err
 }
 
-// Read reads a sample. Errors in the content are yamlfile.Faults, and Read returns all of them. settings change the VM
-// before it is checked; see config.Load.
+// Read reads a sample. If the content is invalid, the error is a yamlfile.Faults with all errors. settings change the
+// VM before it is checked; see config.Load.
 func Read(path string, settings ...string) (*Sample, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -138,8 +138,8 @@ func (s *Sample) Name() string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(s.Path), Suffix), configSuffix)
 }
 
-// UseHost makes a configuration use the actual host, because configurations are written for an actual host. It has no
-// effect on an archive, which describes its own host.
+// UseHost selects the actual host for a configuration, because users write configurations for their own hosts. It has
+// no effect on an archive, which describes its host.
 func (s *Sample) UseHost(find Finder) {
 	if s.archive == nil {
 		s.Host.there = find

@@ -13,9 +13,11 @@ import (
 	"vmop/vmtypes/artifact"
 )
 
-// Gather returns the files that belong to a type in a folder: the modules that it loads except stock modules, the tests
-// of these modules with the modules that only the tests load, and the samples of the type. source contains the modules
-// of the folder.
+// Gather returns the files that belong to a type in a folder. source contains the modules of the folder. The files are:
+//
+//   - the modules that the type loads, except stock modules
+//   - the tests of these modules, with the modules that only tests load
+//   - the samples of the type
 func Gather(dir string, source vmtypes.Source, about vmtypes.Description) (*artifact.Content, error) {
 	c := &artifact.Content{Name: about.Name, APIVersion: max(about.APIVersion, 1), Files: map[string]string{}}
 	own := map[string]bool{}

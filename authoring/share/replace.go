@@ -20,7 +20,7 @@ type Taken struct {
 }
 
 // Write writes the files of a type into a folder, and creates the folder if necessary. If a file exists with other
-// content, Write writes nothing and fails.
+// content, Write fails without writing any file.
 func Write(dir string, c *artifact.Content) error {
 	if err := keepOthers(dir, c.Files, nil); err != nil {
 		return err
@@ -116,7 +116,7 @@ func keepOthers(dir string, files map[string]string, owners map[string][]Locked)
 	return nil
 }
 
-// writeAll writes files.
+// writeAll writes files into a folder, and creates missing subfolders.
 func writeAll(dir string, files map[string]string) error {
 	for _, name := range sortedNames(files) {
 		path := inFolder(dir, name)

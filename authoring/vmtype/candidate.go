@@ -58,7 +58,7 @@ type candidate struct {
 	locate   func(error) error
 }
 
-// launchPlan returns the plan.
+// launchPlan returns the plan. Errors in the VM's options have their places in the file.
 func (c *candidate) launchPlan(ctx context.Context) (*plan.Plan, error) {
 	p, err := c.vmType.Launch(ctx, c.spec, c.host)
 	return p, c.locate(err)

@@ -37,7 +37,7 @@ func runTests(
 }
 
 // Test implements vmtypestest.Evaluator. The tests of a file share the limits of one process. If they reach a limit,
-// each test runs again in a separate process, so that one test does not hide the others.
+// each test runs again in a separate process, so that a single test does not hide the results of the others.
 func (c contained) Test(ctx context.Context, file string, match *regexp.Regexp) []vmtypestest.Result {
 	results, err := runTests(ctx, c.source, file, match)
 	if err == nil {

@@ -133,8 +133,8 @@ func launchLimited(ctx context.Context, t revision.Type, spec vmspec.Spec, host 
 	return found.Launch(ctx, spec, host)
 }
 
-// selectedSamples returns the samples that the flags select. Without flags it returns none, which means the samples
-// next to the types.
+// selectedSamples returns the samples that the flags select. Without flags it returns nil, which means the samples next
+// to the types.
 func (d *diff) selectedSamples() ([]*sample.Sample, error) {
 	switch {
 	case d.samples != "":

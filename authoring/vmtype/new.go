@@ -52,7 +52,8 @@ func newNew(f Flags) *cobra.Command {
 	return cmd
 }
 
-// writeNew creates either all files or none. It fails if one of the files exists.
+// writeNew creates all files. If one of them exists or cannot be written, it fails and removes the files that it has
+// created.
 func writeNew(dir string, files []scaffold.File) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

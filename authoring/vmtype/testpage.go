@@ -115,7 +115,7 @@ func partnerLine(lines []string, i int, sign byte) (string, bool) {
 	return lines[i][1:], true
 }
 
-// emphasizeDifference underlines the words of a line that are missing in its other version.
+// emphasizeDifference underlines the words that the other version of the line lacks.
 func (p *page) emphasizeDifference(line, other string) string {
 	if other == "" || p.Underlined("x") == "x" {
 		return line
@@ -144,7 +144,7 @@ func (p *page) emphasizeDifference(line, other string) string {
 	return b.String()
 }
 
-// separatesWords reports whether a character separates the words of a plan.
+// separatesWords reports whether a character separates words in a plan.
 func separatesWords(r rune) bool { return r == ' ' || r == ',' }
 
 // printTotal prints the last line.
@@ -160,7 +160,7 @@ func formatMilliseconds(d time.Duration) string {
 	return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
 }
 
-// inFolder makes the files in a result relative to the current directory.
+// inFolder changes the files in a result to paths relative to the current directory.
 func inFolder(dir string, r vmtypestest.Result) vmtypestest.Result {
 	r.File = filepath.Join(dir, r.File)
 	for i := range r.Failures {

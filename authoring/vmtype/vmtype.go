@@ -1,5 +1,4 @@
-// Package vmtype implements "vmrunner vmtype", the commands with which authors write, test, review and publish VM
-// types.
+// Package vmtype implements "vmrunner vmtype": the commands for authors to write, test, review and publish VM types.
 //
 // Each verb is in a separate file. It parses its arguments, calls a package that is independent of the command line,
 // and prints the result. [Main] is the entry point.

@@ -1,10 +1,10 @@
-// Package vmtypestest runs the tests of VM types. There are two kinds of tests. Neither starts a VM: a VM type is a
-// function, so its tests check the plan that it returns.
+// Package vmtypestest runs the tests of VM types. A VM type is a function, so its tests check the plan that it returns.
+// The tests start no VM. There are two kinds of tests: assertions and samples.
 //
 // # Assertions
 //
-// A file NAME_test.star next to the type contains functions with names that begin with test_. They document the purpose
-// of the type's options:
+// A file NAME_test.star next to the type contains functions with names that begin with test_. They document why the
+// type works as it does:
 //
 //	load("@vmtypes//testing.star", "assert", "plan_of")
 //	load("gaming.star", "launch")

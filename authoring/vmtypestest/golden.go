@@ -33,7 +33,7 @@ func TestSample(ctx context.Context, in Evaluator, dir, name string, options Opt
 	return r
 }
 
-// relativeTo makes the file names in a failure relative to a folder.
+// relativeTo changes the file names in a failure to paths relative to a folder.
 func (f Failure) relativeTo(dir string) Failure {
 	prefix := filepath.Clean(dir) + string(filepath.Separator)
 	f.File, f.Text = strings.TrimPrefix(f.File, prefix), strings.TrimPrefix(f.Text, prefix)

@@ -114,7 +114,7 @@ func (r *rules) addProgram(p *plan.Process) {
 	r.setReason("every program", nil)
 	r.addRules(Read, strings.Fields(programs+" "+settings+" "+kernel)...)
 	r.addRules(Write, strings.Fields(devices)...)
-	// Processes of root need this capability for files of other owners.
+	// Root needs this capability because images may belong to other users.
 	r.addRules(Capability, "dac_override")
 	r.setReason("the program", nil)
 	r.addRules(Read, p.Executable)

@@ -26,8 +26,8 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// A world contains everything that QEMU can touch in a test: files and addresses that the policy allows, and others
-// that detect access.
+// A world contains the files and addresses that QEMU can touch in a test. The policy allows some of them. The others
+// detect access.
 type world struct {
 	dir    string
 	policy *policy.Policy
