@@ -114,7 +114,7 @@ func (d declared) optionsValue(
 	return v, append(misplaced, faults...)
 }
 
-// fieldValues returns a record with the given values of options, and with defaults for the others.
+// fieldValues returns a record with the given values, and with the defaults of all other options.
 func fieldValues(path, taker string, options []Option, given map[string]any) (starlark.Value, []vmspec.Fault) {
 	r := &optionsRecord{record{name: path, names: optionNames(options)}}
 	sort.Strings(r.names)

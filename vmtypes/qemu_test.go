@@ -375,8 +375,8 @@ func (q *qemu) disk(device string) (node string, size vmspec.Bytes) {
 	return "", 0
 }
 
-// plugDisk attaches a disk to a port that is reserved for disks, or to the bus of a machine that needs no such port.
-// Without either, it does nothing.
+// plugDisk attaches a disk to a port that is reserved for disks, or to the bus of a machine that needs no such port. It
+// returns early if the machine supports neither.
 func (q *qemu) plugDisk(p *plan.Plan) {
 	q.t.Helper()
 	var bus string

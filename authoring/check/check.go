@@ -69,7 +69,7 @@ const patience = time.Minute
 func (c *Checker) Sample(ctx context.Context, s *sample.Sample, launch Launch) (Result, error) {
 	start := time.Now()
 	dir, err := newFolder(c.qemuImg())
-	defer func() { _ = dir.removeAll() }() // the operating system cleans temporary folders
+	defer func() { _ = dir.removeAll() }() // leftovers are in a temporary folder
 	if err != nil {
 		return Result{}, err
 	}

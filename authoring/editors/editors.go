@@ -1,4 +1,6 @@
-// Package editors writes stubs and settings for editors into a folder of VM types.
+// Package editors configures editors for a folder of VM types. [Write] writes two kinds of files: a stub file (package
+// reference), from which editors for Python learn the names that VM types can use, and settings for VS Code. It
+// overwrites its own stubs, but never a file that belongs to the user. "vmrunner vmtype stubs" calls it.
 package editors
 
 import (

@@ -1,4 +1,5 @@
-// Package format formats the source of VM types, in the same way as "make format".
+// Package format formats the source of VM types, in the same way as "make format". "vmrunner vmtype fmt" and the
+// language server call [Source].
 package format
 
 import (

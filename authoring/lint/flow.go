@@ -78,7 +78,7 @@ func eachBlock(file *syntax.File, look func([]syntax.Stmt)) {
 	})
 }
 
-// returnValue finds functions that return a value on some paths and no value on others.
+// returnValue finds functions that return a value on some paths only.
 func returnValue(m *module) {
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		def, ok := n.(*syntax.DefStmt)

@@ -18,8 +18,8 @@ type Function struct {
 
 // A Parameter is a parameter of a function.
 type Parameter struct {
-	// Name is the name. It begins with one star if the parameter receives all further values, and with two stars if it
-	// receives all further keyword arguments.
+	// Name begins with one star if the parameter receives all further values, and with two stars if it receives all
+	// further keyword arguments.
 	Name string
 	// Type is the type of allowed values.
 	Type string

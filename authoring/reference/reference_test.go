@@ -74,7 +74,7 @@ func TestParametersAreTheEvaluators(t *testing.T) {
 	}
 }
 
-// A test calls each assertion to check that all its parameters are documented, and no others.
+// A test calls each assertion to check that the reference contains exactly its parameters.
 func TestParametersOfAssertionsAreTheEvaluators(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

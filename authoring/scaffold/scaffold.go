@@ -1,6 +1,6 @@
-// Package scaffold generates the files of a new VM type: a module that builds on another
-// type, its tests, and a sample VM with its plan. They pass "vmrunner vmtype test", fmt and
-// lint unchanged.
+// Package scaffold generates the files of a new VM type: a module that builds on another type, its tests, and a sample
+// VM with its plan. They pass "vmrunner vmtype test", fmt and lint unchanged. "vmrunner vmtype new" calls [Files] and
+// writes the files.
 package scaffold
 
 import (

@@ -1,4 +1,6 @@
-// Package textdiff compares two texts line by line.
+// Package textdiff compares two texts line by line. [Hunks] returns the places where the texts differ, with some equal
+// lines around them. The tests of VM types and the commands "vmrunner vmtype fmt" and "render" use it to show
+// differences.
 package textdiff
 
 import (

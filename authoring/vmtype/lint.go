@@ -140,7 +140,8 @@ func (l *linting) pathOf(path, module string) string {
 	return filepath.Join(path, strings.TrimPrefix(module, vmtypes.StockPrefix))
 }
 
-// planSamples computes the plans of the samples next to the types, and of the usual samples.
+// planSamples computes the plans of the samples, and of the usual samples. The samples come from --samples, or from the
+// folder of the types.
 func (l *linting) planSamples(ctx context.Context, r *revision.Revision, folder *lint.Folder) error {
 	var samples []*sample.Sample
 	var err error
@@ -255,8 +256,8 @@ func (l *linting) openQEMU(ctx context.Context, program string) (*introspect.QEM
 	return introspect.Open(ctx, found, cache) // without a cache, each call queries QEMU
 }
 
-// findQEMU returns the QEMU to start. It never returns the program that a type names, because checking an untrusted
-// type must not run an untrusted program.
+// findQEMU returns the QEMU to start. It never returns the path in a type, because checking an untrusted type must not
+// run an untrusted program.
 func (l *linting) findQEMU(program string) (string, error) {
 	if l.qemu != "" {
 		return exec.LookPath(l.qemu)

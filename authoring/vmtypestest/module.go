@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// moduleName is the name of this module in load statements.
+// moduleName is the name of the testing module in load statements.
 const moduleName = "@vmtypes//testing.star"
 
 // testingModule returns the module that only tests can load.

@@ -1,6 +1,6 @@
 // Package distribution lists the files of QEMU, swtpm, passt and the firmware at the places where Linux distributions
-// install them. With these lists, authors of VM types can compute plans for other computers, and the manager can
-// compute plans for its containers.
+// install them. With these lists, authors of VM types can compute plans for other computers (package sample), and the
+// manager can compute plans for its containers.
 package distribution
 
 import (

@@ -13,8 +13,7 @@ import (
 	"vmop/vmtypes/sandbox"
 )
 
-// A Tester runs those tests in a file of a library that have matching names. Its results are sent to the parent
-// as JSON.
+// A Tester runs the tests with matching names in a file of a library. Its results are sent to the parent as JSON.
 type Tester func(ctx context.Context, library *vmtypes.Library, file string, match *regexp.Regexp) (results any)
 
 // Serve must be the first call in main. In a separate process for a request, it evaluates the request and exits. tests

@@ -2,8 +2,8 @@ package plan
 
 import "strings"
 
-// Blame returns the option that caused a message of the process, or nil. Most error messages of QEMU begin with
-// the option from the command line: "-device foo,id=a: …". For some others, the option is known.
+// Blame returns the option that caused a message of the process, or nil. Most error messages of QEMU begin with the
+// option from the command line: "-device foo,id=a: …". For some messages without the option, Blame knows the flag.
 func (p Process) Blame(message string) *Option {
 	words := p.Argv()
 	var found *Option

@@ -58,7 +58,7 @@ type Process struct {
 	Role string `json:"role,omitempty"`
 	// CPUs are the CPUs of the host that the process may use; empty means all CPUs.
 	CPUs []int `json:"cpus,omitempty"`
-	// Access lists the files that the process needs in addition to those in its arguments.
+	// Access lists files that the process needs in addition to the files in its arguments.
 	Access []Access `json:"access,omitempty"`
 	// Exempt means that the process confines itself, in a way that would not work if the runner confined it.
 	Exempt bool `json:"exempt,omitempty"`

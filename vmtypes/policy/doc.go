@@ -6,8 +6,8 @@
 //
 // # What a plan can do
 //
-// The package knows the effects on the host of the options that it understands (meaning.go): which properties name
-// files to read or write, sockets, and addresses to listen on. It reads options in the same way as QEMU (qemuopt.Bool,
+// The table of package qemuopt describes the effects of options on the host: which properties name files to read or
+// write, sockets, and addresses to listen on. This package reads options in the same way as QEMU (qemuopt.Bool,
 // qemuopt.Parse, plan.Option.Endpoint). Tests compare this with the behavior of a real QEMU.
 //
 // The rule for the type's folder must allow every effect of a plan. The package denies unknown flags, backends and

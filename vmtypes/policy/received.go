@@ -130,7 +130,7 @@ func textOf(o *plan.Option) string {
 	return strings.Join(o.Words(func(name string) string { return "<" + name + ">" }), "\x00")
 }
 
-// withoutThings returns the elements of list that are not in others. It ignores their origins in the VM type.
+// withoutThings returns the elements of list that are missing in others. It ignores their origins in the VM type.
 func withoutThings[T any](list, others []T) (rest []T) {
 	known := map[string]bool{}
 	for _, o := range others {

@@ -1,5 +1,5 @@
-// Package qemuopt contains a table of QEMU's options. It describes what each option can do on the host, what a change
-// means for a guest, and what the properties refer to.
+// Package qemuopt contains a table of QEMU's options. For each option, it describes the effects on the host, the
+// meaning of changes for a guest, and the references in its properties.
 //
 // The table contains an [Option] for each flag, or for each flag with a backend. Within it, there is a [Property] for
 // each group of properties with the same meaning. For each kind of device there is a [Device]. Several packages read
@@ -12,6 +12,7 @@
 //   - authoring/compare explains what a change means for a guest
 //   - authoring/check replaces what cannot be tried on another computer
 //   - authoring/lint names the rules after what an option creates
+//   - runner/migrate/handover compares the hardware of a migrated machine
 //
 // To add a device for all these packages, add it to devices.go. Add properties that only this device has to the rows of
 // -device. A test requires a row for everything that the stock types and the examples use.
