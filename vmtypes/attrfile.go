@@ -16,10 +16,9 @@ import (
 //
 // See docs/decisions/0049-option-files.md.
 type Files struct {
-	// Only restricts files to Folder. It is set for users who must not access other files of the host.
+	// Folder is the base of relative paths.
 	Folder string
-	// Only means that all files must be in Folder. It is for authors of configurations who may not choose among
-	// the files of the host.
+	// Only restricts files to Folder. It is set for users who must not access other files of the host.
 	Only bool
 }
 

@@ -31,7 +31,7 @@ type Description struct {
 type Module struct {
 	// Name is the name in load statements: "@vmtypes//lib/tpm.star", or "asset.star".
 	Name string `json:"name"`
-	// Doc is its docstring, without indentation.
+	// Doc is the docstring of the module, without indentation.
 	Doc string `json:"doc"`
 	// Loads are the names of the loaded modules.
 	Loads []string `json:"loads,omitempty"`
@@ -44,16 +44,16 @@ type Module struct {
 // A Function describes a function of a module.
 type Function struct {
 	Name string `json:"name"`
-	// Line counts from 1.
+	// Line is the line of the definition, counted from 1.
 	Line       int         `json:"line"`
 	Parameters []Parameter `json:"parameters,omitempty"`
-	// Doc is its docstring, without indentation.
+	// Doc is the docstring of the function, without indentation.
 	Doc string `json:"doc"`
 }
 
 // A Parameter describes a parameter of a function.
 type Parameter struct {
-	// Name includes the stars.
+	// Name is the name of the parameter, including its stars.
 	Name string `json:"name"`
 	// Default is the source text of the default; "" if there is none.
 	Default string `json:"default,omitempty"`
@@ -62,9 +62,9 @@ type Parameter struct {
 // A Value describes a global variable of a module.
 type Value struct {
 	Name string `json:"name"`
-	// Line counts from 1.
+	// Line is the line of the definition, counted from 1.
 	Line int `json:"line"`
-	// Doc is the comment above it.
+	// Doc is the comment above the variable.
 	Doc string `json:"doc,omitempty"`
 }
 

@@ -27,7 +27,7 @@
 // # Errors
 //
 // Errors have the type [*Error]. They contain the problem, the place with the source line and a caret, the calls
-// that led there, and a suggestion if a name was misspelt.
+// that led there, and a suggestion if a name was misspelled.
 //
 // # Pinning
 //

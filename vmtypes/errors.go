@@ -253,7 +253,7 @@ func sourceLine(text string, line int) string {
 	return first
 }
 
-// limitReason returns the reason why a thread was cancelled.
+// limitReason returns the reason why a thread was canceled.
 func limitReason(ctx context.Context) string {
 	if cause := context.Cause(ctx); cause != nil {
 		return "took too long: " + cause.Error()

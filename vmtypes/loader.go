@@ -23,7 +23,7 @@ const maxSteps = 10_000_000
 // fileOptions returns the dialect: standard Starlark with sets.
 func fileOptions() *syntax.FileOptions { return &syntax.FileOptions{Set: true} }
 
-// loader loads one module graph. It is used by one goroutine.
+// loader loads one module graph. Only one goroutine may use it.
 type loader struct {
 	ctx         context.Context
 	read        func(module string) (string, error)

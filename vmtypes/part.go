@@ -362,7 +362,7 @@ func (p *partValue) optionSelectors() []string {
 	return list
 }
 
-// asPlan returns a plan for the VM type with this name, without the checks and additions of finish.
+// asPlan returns a plan for the VM type with this name, without the checks and additions of finishPlan.
 func (p *partValue) asPlan(name string) *plan.Plan {
 	machine := plan.Option{Flag: "-machine", List: true, Origin: p.machineAt}
 	for _, m := range p.machine {

@@ -142,8 +142,8 @@ func keepUnselected[T any](s *selection, kind string, list *[]T, names func(T) [
 	s.found = s.found || gone
 }
 
-// dropElements replaces a list by a copy without some elements and reports whether it removed any. It copies the list
-// because other parts can share it.
+// dropElements replaces a list with a copy without some elements, and reports whether it removed any. It copies the
+// list because other parts can share it.
 func dropElements[T any](list *[]T, gone func(T) bool) bool {
 	n := len(*list)
 	*list = slices.DeleteFunc(slices.Clone(*list), gone)

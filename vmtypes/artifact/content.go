@@ -41,7 +41,7 @@ const (
 	MaxSize  = 4 << 20
 )
 
-// samples is the only other folder with files; it may contain samples.
+// samples is the only subfolder. It may contain samples.
 const samples = "testdata"
 
 // Content is the content of an artifact with a VM type.

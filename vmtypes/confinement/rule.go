@@ -60,7 +60,7 @@ type Rule struct {
 type Domain struct {
 	// Process is the name of the process in the plan.
 	Process string `json:"process"`
-	// Exempt means that the process confines itself, in a way that the rules would prevent.
+	// Exempt means that the process confines itself, which the rules would prevent.
 	Exempt bool   `json:"exempt,omitempty"`
 	Rules  []Rule `json:"rules,omitempty"`
 	// noAttributes means that the process never changes modes, owners and dates of files, and never watches

@@ -83,8 +83,9 @@ const (
 // reset.
 const RoleTPM = "tpm"
 
-// RoleNetwork is the role of a helper behind a network card. It is connected to a listening socket of QEMU, and
-// connected again each time it has ended. When it is ready, it installs a seccomp filter.
+// RoleNetwork is the role of a helper behind a network card. It has a connection to a listening socket of QEMU. When
+// the helper ends, the runner starts it again with a new connection. The helper shows that it is ready by installing a
+// seccomp filter.
 const RoleNetwork = "network"
 
 // TPMFolder is the working folder of swtpm in the data directory.

@@ -129,7 +129,7 @@ func (c *checker) checkProperty(row *qemuopt.Option, p plan.Property) {
 	known := row.Property(p.Key)
 	key := strings.ToLower(p.Key)
 	switch effect := known.Host; {
-	case effect == qemuopt.Part: // judged by endpoint
+	case effect == qemuopt.Part: // judged by checkEndpoint
 	case strings.HasSuffix(key, "fd") || strings.HasSuffix(key, "fds") || key == "fdset":
 		c.byNumber(p.Key, p.Value)
 	case known.Names == "" && strings.Contains(p.Key, "."):

@@ -26,8 +26,8 @@ const hardCPU = CPU * 3 / 2
 // timeIsOver is the message of a process that ends because of its processor time.
 const timeIsOver = "the processor time is over"
 
-// gentle is the processor time after which the work's context is cancelled. Work that checks its context can
-// still report its place.
+// gentle is the processor time after which the work's context is canceled. Work that checks its context can still
+// report its place.
 const gentle = CPU * 3 / 4
 
 // Errors for the limits.

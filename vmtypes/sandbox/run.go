@@ -26,10 +26,10 @@ type Usage struct {
 	Peak int64
 }
 
-// Run processes a request in a separate process and decodes its result into result. The request is sent as JSON.
-// answer answers the questions of the work; nil refuses all questions.
+// Run processes a request in a separate process and decodes its result into result. The request is sent as JSON. answer
+// answers the questions of the work; nil refuses all questions.
 //
-// The error is an error of this package if a limit was reached, or the cause of ctx.
+// If a limit was reached, the error is an error of this package. If ctx has ended, the error is the cause of ctx.
 func Run(
 	ctx context.Context, request any, answer func(question json.RawMessage) (any, error), result any,
 ) (Usage, error) {

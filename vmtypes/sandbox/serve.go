@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Work processes a request in a child. It asks the parent for all information that the request lacks. ctx is cancelled
+// Work processes a request in a child. It asks the parent for all information that the request lacks. ctx is canceled
 // shortly before the processor time is used up.
 type Work func(ctx context.Context, request json.RawMessage, ask Ask) (result any, err error)
 
