@@ -25,7 +25,7 @@ type Attr struct {
 	// Minimum and Maximum bound an int or a size; nil means no bound.
 	Minimum *int64 `json:"minimum,omitempty"`
 	Maximum *int64 `json:"maximum,omitempty"`
-	// Of describes the items of a list, or the values of a dict.
+	// Items of a list, and values of a dict, must match Of.
 	Of *Attr `json:"of,omitempty"`
 	// Fields are the fields of a record, in the order of the source.
 	Fields []Option `json:"fields,omitempty"`

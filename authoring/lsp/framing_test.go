@@ -73,7 +73,7 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// No input causes a panic.
+// FuzzFraming checks that no input causes a panic.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("Content-Length: 30\r\n\r\n{\"jsonrpc\":\"2.0\",\"method\":\"a\"}"))
 	f.Add([]byte("\r\n\r\nContent-Length: 0\r\n\r\n"))
@@ -92,7 +92,7 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// Sessions with garbage end, and valid requests are answered.
+// FuzzSession checks that every session ends, even if its input is garbage.
 func FuzzSession(f *testing.F) {
 	frame := func(messages ...string) []byte {
 		out := new(sink)

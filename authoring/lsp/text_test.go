@@ -34,7 +34,7 @@ func TestChangesFollowEachOther(t *testing.T) {
 		d.applyChanges([]contentChange{{Range: &span{position{7, 0}, position{3, 0}}, Text: "x"}}).content)
 }
 
-// Every byte position is converted back to the same byte, and changes never panic.
+// FuzzText checks that every byte position leads back to the same byte, and that changes never panic.
 func FuzzText(f *testing.F) {
 	f.Add("a = \"ä😀b\"\r\nx\rlast\n", 0, 3, 1, 2, "z\n")
 	f.Add("\xff\xfe\n\r", -1, 1<<40, 0, 0, "")

@@ -100,8 +100,8 @@ func TestHostileLayers(t *testing.T) {
 	}
 }
 
-// From any layer, unpackFiles only returns valid files of a type within the limits. Packing and unpacking them again
-// returns the same files.
+// FuzzUnpack checks that unpackFiles only returns valid files of a type within the limits. Packing and unpacking them
+// again returns the same files.
 func FuzzUnpack(f *testing.F) {
 	f.Add(archive(f, "x", named("a.star"), named("testdata/b.yaml")))
 	f.Add(archive(f, "", special(tar.TypeSymlink, "/etc/passwd")))

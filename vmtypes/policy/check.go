@@ -32,7 +32,7 @@ type Subject struct {
 
 // A Violation is something that a policy does not allow.
 type Violation struct {
-	// What is the denied thing: an option, as on the command line, or a description.
+	// The denied thing: an option, as on the command line, or a description.
 	What string
 	// Why is the reason.
 	Why string
