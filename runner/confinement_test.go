@@ -181,14 +181,14 @@ func (to targets) attacksOnFiles() map[string]func() error {
 		"read the pinned type":        opens(to.Type, os.O_RDONLY),
 		"replace the pinned type":     opens(to.Type, os.O_WRONLY|os.O_TRUNC),
 		// It is a program that nobody runs: a running one is busy before it is forbidden.
-		"write a program":             opens("/usr/bin/factor", os.O_WRONLY),
-		"chmod a program":             func() error { return os.Chmod("/usr/bin/factor", 0o4755) },
-		"make a file in /usr":         opens("/usr/lib/attacked", os.O_CREATE|os.O_WRONLY),
-		"make a file in /tmp":         opens("/tmp/attacked", os.O_CREATE|os.O_WRONLY),
-		"open the host's memory":      opens("/dev/mem", os.O_RDONLY),
-		"open a loop device":          opens("/dev/loop-control", os.O_RDWR),
-		"make a device":               func() error { return unix.Mknod(mine+"4", unix.S_IFBLK|0o600, 1<<8) },
-		"open a file by its handle":   byHandle,
+		"write a program":           opens("/usr/bin/factor", os.O_WRONLY),
+		"chmod a program":           func() error { return os.Chmod("/usr/bin/factor", 0o4755) },
+		"make a file in /usr":       opens("/usr/lib/attacked", os.O_CREATE|os.O_WRONLY),
+		"make a file in /tmp":       opens("/tmp/attacked", os.O_CREATE|os.O_WRONLY),
+		"open the host's memory":    opens("/dev/mem", os.O_RDONLY),
+		"open a loop device":        opens("/dev/loop-control", os.O_RDWR),
+		"make a device":             func() error { return unix.Mknod(mine+"4", unix.S_IFBLK|0o600, 1<<8) },
+		"open a file by its handle": byHandle,
 	}
 }
 
