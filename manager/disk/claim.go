@@ -9,10 +9,10 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// ReasonSourceForbidden is that of a claim whose data may not be copied.
+// ReasonSourceForbidden means that the claim's data must not be copied.
 const ReasonSourceForbidden = "SourceForbidden"
 
-// SourceClaim returns the name of the claim of no disk that a disk or an image is to be a copy of; "" if it isn't.
+// SourceClaim returns the name of the user's own claim that a disk or image copies; "" if its source is not a claim.
 func SourceClaim(d *v1.VirtualDisk) string {
 	if s := d.Spec.DataSource; s != nil && s.ObjectRef != nil && s.ObjectRef.Kind == v1.KindClaim {
 		return s.ObjectRef.Name
@@ -20,8 +20,8 @@ func SourceClaim(d *v1.VirtualDisk) string {
 	return ""
 }
 
-// CopiesClaim returns the name of the claim of no disk that a pod of a disk or an image copies, or is about to; "" if
-// none does.
+// CopiesClaim returns the name of the user's own claim that a pod of this disk or image is copying or about to copy; ""
+// if there is no such pod.
 func CopiesClaim(d *v1.VirtualDisk) string {
 	if is := d.Status.Import; is == nil || is.Pod == "" || is.CompletionTime != nil {
 		return ""
@@ -29,8 +29,8 @@ func CopiesClaim(d *v1.VirtualDisk) string {
 	return SourceClaim(d)
 }
 
-// ClaimAsDisk returns a claim that is no disk's as one, of which a copy can be made if its status has no reason.
-// user is what may write to it, such as "the pod web-0"; "" if nothing may.
+// ClaimAsDisk wraps a claim that belongs to no disk, so that it can be copied like a disk. It can be copied unless its
+// status has a reason. user names the writer of the claim, such as "the pod web-0"; "" means that there is no writer.
 //
 // See docs/decisions/0165-copies-of-claims.md.
 func ClaimAsDisk(c *corev1.PersistentVolumeClaim, user string) *v1.VirtualDisk {
@@ -65,10 +65,10 @@ func ClaimAsDisk(c *corev1.PersistentVolumeClaim, user string) *v1.VirtualDisk {
 	return d
 }
 
-// isClaim reports whether a disk is a claim that is no disk's.
+// isClaim reports whether d wraps a claim: see ClaimAsDisk.
 func isClaim(d *v1.VirtualDisk) bool { return d.Kind == v1.KindClaim }
 
-// disturbedOutcome says that what a pod copies may have been written meanwhile; nil if it wasn't.
+// disturbedOutcome returns a failure if the source claim may have been written during the copy; nil otherwise.
 func (s Situation) disturbedOutcome() *Outcome {
 	if s.From == nil || !isClaim(s.From) || s.From.Status.Reason != ReasonSourceInUse {
 		return nil

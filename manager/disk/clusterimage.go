@@ -10,28 +10,28 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A ClusterVirtualImage says what an image is, and each namespace stores it as a VirtualImage of its own.
+// A ClusterVirtualImage describes an image. Each namespace stores its own copy, as a VirtualImage.
 //
 // See docs/decisions/0161-cluster-images.md.
 
-// clusterPrefix is before the name of a ClusterVirtualImage in that of the VirtualImages that are made of it.
+// clusterPrefix precedes the name of the ClusterVirtualImage in the name of its VirtualImages.
 const clusterPrefix = "cvi-"
 
-// ClusterImageName returns the name of the VirtualImage that is made of a ClusterVirtualImage.
+// ClusterImageName returns the name of the VirtualImage that stores a ClusterVirtualImage.
 func ClusterImageName(of string) string { return clusterPrefix + of }
 
-// ClusterImageOf returns the ClusterVirtualImage of which the VirtualImage of a name may have been made.
+// ClusterImageOf returns the name of the ClusterVirtualImage that the VirtualImage with this name may store.
 func ClusterImageOf(image string) (of string, may bool) {
 	return strings.CutPrefix(image, clusterPrefix)
 }
 
-// ClusterVolumeName returns the name of a ClusterVirtualImage's volume in a pod. No other one's ends so.
+// ClusterVolumeName returns the name of a ClusterVirtualImage's volume in a pod. The suffix is unique to this kind.
 func ClusterVolumeName(image string) string { return image + "-cvi" }
 
-// StoredOf returns the VirtualImage that a namespace makes of a ClusterVirtualImage.
+// StoredOf returns the VirtualImage to create in a namespace for a ClusterVirtualImage.
 func StoredOf(c *v1.ClusterVirtualImage, namespace string) *v1.VirtualImage {
 	owner := *metav1.NewControllerRef(c, v1.GroupVersion().WithKind(string(v1.KindClusterVirtualImage)))
-	owner.BlockOwnerDeletion = nil // which would ask for a right to finalizers
+	owner.BlockOwnerDeletion = nil // blocking would need permission on finalizers
 	return &v1.VirtualImage{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: ClusterImageName(c.Name), Namespace: namespace, OwnerReferences: []metav1.OwnerReference{owner},
@@ -44,18 +44,18 @@ func StoredOf(c *v1.ClusterVirtualImage, namespace string) *v1.VirtualImage {
 	}
 }
 
-// Reasons why there is no image in the namespace of a ClusterVirtualImage.
+// Reasons why a namespace lacks the image of a ClusterVirtualImage.
 const (
-	ReasonUnavailable = "ClusterImagesUnavailable" // the manager can't see them
+	ReasonUnavailable = "ClusterImagesUnavailable" // the manager can't read them
 	ReasonStoring     = "Storing"
 	ReasonImageTaken  = "ImageNameTaken"
 	ReasonOldImage    = "WaitingForOldImage"
 )
 
-// OfCluster returns the image (AsDisk) that is meant by the name of a ClusterVirtualImage, which is nil if there is
-// none: i, the VirtualImage of the name ClusterImageName, or nil, if there is none. One that isn't that of this
-// ClusterVirtualImage is never returned: then the status of what is returned says why there is none, and it has neither
-// a uid nor a claim. This is the only place where that is decided.
+// OfCluster resolves a ClusterVirtualImage to an image (see AsDisk). i is the VirtualImage named ClusterImageName, or
+// nil if it doesn't exist. OfCluster returns nil if c is nil. If i is missing, or belongs to a different
+// ClusterVirtualImage, the result has neither a UID nor a claim, and its status shows the reason. Only this function
+// makes that decision.
 func OfCluster(c *v1.ClusterVirtualImage, i *v1.VirtualDisk) *v1.VirtualDisk {
 	if c == nil {
 		return nil
@@ -82,20 +82,19 @@ func OfCluster(c *v1.ClusterVirtualImage, i *v1.VirtualDisk) *v1.VirtualDisk {
 	return i
 }
 
-// IsOfCluster reports whether an image is what a namespace has of a ClusterVirtualImage: that owns it, and it is
-// made of the same.
+// IsOfCluster reports whether the VirtualImage i stores c: c owns it, and both have the same source.
 func IsOfCluster(c *v1.ClusterVirtualImage, i *v1.VirtualDisk) bool {
 	return metav1.IsControlledBy(i, c) && equality.Semantic.DeepEqual(i.Spec.DataSource, &c.Spec.DataSource)
 }
 
-// isOfEarlier reports whether an image is that of another ClusterVirtualImage of the same name.
+// isOfEarlier reports whether an image belongs to an earlier ClusterVirtualImage of the same name.
 func isOfEarlier(c *v1.ClusterVirtualImage, i *v1.VirtualDisk) bool {
 	owner := metav1.GetControllerOfNoCopy(i)
 	return owner != nil && owner.Kind == string(v1.KindClusterVirtualImage) && owner.Name == c.Name &&
 		owner.UID != c.UID
 }
 
-// noImage is in the place of an image that there is none of.
+// noImage returns a placeholder for a missing image.
 func noImage(c *v1.ClusterVirtualImage, phase v1.DiskPhase, reason, message string) *v1.VirtualDisk {
 	return &v1.VirtualDisk{
 		TypeMeta:   metav1.TypeMeta{Kind: string(v1.KindVirtualImage)},
@@ -107,11 +106,12 @@ func noImage(c *v1.ClusterVirtualImage, phase v1.DiskPhase, reason, message stri
 	}
 }
 
-// Unavailable is in the place of the image of a ClusterVirtualImage that a manager can't see, for a reason.
+// Unavailable returns a placeholder for the image of a ClusterVirtualImage that the manager can't read. why is the
+// reason.
 func Unavailable(name, why string) *v1.VirtualDisk {
 	c := &v1.ClusterVirtualImage{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	return noImage(c, v1.DiskPending, ReasonUnavailable, why)
 }
 
-// Stored reports whether there is an image, which OfCluster has returned.
+// Stored reports whether a result of OfCluster is a real image, not a placeholder.
 func Stored(i *v1.VirtualDisk) bool { return i != nil && i.UID != "" }

@@ -10,7 +10,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// Reasons why a disk isn't made that is a copy.
+// Reasons why a disk can't be created as a copy.
 const (
 	ReasonSourceMissing  = "SourceMissing"
 	ReasonSourceNotReady = "SourceNotReady"
@@ -18,13 +18,13 @@ const (
 	ReasonSmaller        = "SmallerThanSource"
 )
 
-// isCopy reports whether a disk is a copy of another one, or of an image: see
+// isCopy reports whether a disk is a copy of another disk, an image or a claim: see
 // docs/decisions/0125-copies-of-disks.md.
 func isCopy(d *v1.VirtualDisk) bool {
 	return d.Spec.DataSource != nil && d.Spec.DataSource.ObjectRef != nil && !isRestored(d)
 }
 
-// copyFault says why a disk can't be copied now; nil if it can, or is no copy.
+// copyFault returns why the disk can't be copied now; nil if it can, or if it is not a copy.
 func (s Situation) copyFault() *Refusal {
 	switch {
 	case !isCopy(s.Disk):
@@ -40,7 +40,7 @@ func (s Situation) copyFault() *Refusal {
 func copyFault(from, to *v1.VirtualDisk) *Refusal {
 	what := fmt.Sprintf("the %s %s", kindOf(from), from.Name)
 	if s := to.Spec.DataSource; s != nil && s.ObjectRef != nil {
-		what = fmt.Sprintf("the %s %s", s.ObjectRef.Kind, s.ObjectRef.Name) // as the user calls it
+		what = fmt.Sprintf("the %s %s", s.ObjectRef.Kind, s.ObjectRef.Name) // the name that the user wrote
 	}
 	phase := from.Status.Phase
 	switch {
@@ -63,7 +63,7 @@ func copyFault(from, to *v1.VirtualDisk) *Refusal {
 	return nil
 }
 
-// leastFor returns the least size of a copy: what the disk in an image has, or the volume of a disk.
+// leastFor returns the minimum size of a copy: the virtual size of an image, or the capacity of a disk's volume.
 func leastFor(from *v1.VirtualDisk) resource.Quantity {
 	if n := copyLength(from); n > 0 {
 		return *resource.NewQuantity((n+mebibyte-1)/mebibyte*mebibyte, resource.BinarySI)
@@ -75,7 +75,7 @@ func leastFor(from *v1.VirtualDisk) resource.Quantity {
 	return least
 }
 
-// copyLength returns how many bytes of a volume are those of an image; 0 if it may be all of them.
+// copyLength returns how many bytes of an image's volume contain data; 0 means the whole volume.
 func copyLength(from *v1.VirtualDisk) int64 {
 	if !isImage(from) || from.Status.Import == nil {
 		return 0
@@ -83,7 +83,7 @@ func copyLength(from *v1.VirtualDisk) int64 {
 	return from.Status.Import.VirtualSize
 }
 
-// beginCopy notes which claim is copied, and what an image was that is copied.
+// beginCopy records the UID of the source claim, and the format of the source image.
 func (s Situation) beginCopy(is *v1.DiskImport) {
 	if !isCopy(s.Disk) || s.From == nil {
 		return
@@ -95,8 +95,8 @@ func (s Situation) beginCopy(is *v1.DiskImport) {
 	is.Format = cmp.Or(is.Format, "raw")
 }
 
-// changedOutcome says that what was copied may not have been what it should; nil if it was. Its claim may
-// have been deleted, and made again, before the pod had it.
+// changedOutcome returns a failure if the source changed during the copy; nil otherwise. The source claim may have been
+// deleted and recreated before the pod mounted it.
 func (s Situation) changedOutcome(is *v1.DiskImport) *Outcome {
 	if !isCopy(s.Disk) {
 		return nil
@@ -111,7 +111,7 @@ func (s Situation) changedOutcome(is *v1.DiskImport) *Outcome {
 	}
 }
 
-// awaitsUpload reports whether a pod that runs waits for a user. Where it can't be asked it may.
+// awaitsUpload reports whether a running pod is waiting for an upload. It assumes so if the pod hasn't answered yet.
 func (s Situation) awaitsUpload() bool {
 	return s.Disk.Spec.DataSource.Type == v1.DiskSourceUpload && (s.Progress == nil || s.Progress.Waits)
 }

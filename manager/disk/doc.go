@@ -1,26 +1,25 @@
-// Package disk decides what becomes of disks (VirtualDisk) and images (VirtualImage): pure functions
-// of a disk, of its claim and of the cluster's storage classes.
+// Package disk decides what to do with disks (VirtualDisk) and images (VirtualImage). Its functions are pure: they
+// compute the next step and the status from the objects in the cluster. Package manager/disk/controller carries out the
+// steps.
 //
-//	names.go   how claims are called, and what says whose they are
-//	next.go    what is to be done next, and what the status says
-//	import.go  the same of a disk that has a source, until its data is whole: importphase.go, remedy.go
-//	pod.go     the pod that imports
-//	copy.go    of which image or other disk a disk is a copy
-//	claim.go   of which claim that is no disk's
-//	restore.go of which snapshot
-//	export.go  how a user gets the data of a disk, or an image
-//	lock.go    which VM may have a disk, and which pod may copy it
-//	move.go    which claim a disk has when the guest of its VM moves
-//	image.go   images, which are made as disks are
+//	names.go   names of claims, volumes, pods and Secrets, and who owns them
+//	next.go    the next step for a disk, and its status
+//	import.go  the same while a disk is being filled from a source; also importphase.go and remedy.go
+//	pod.go     the pod that imports the data
+//	copy.go    disks that are copies of disks or images
+//	claim.go   disks that are copies of the user's own claims
+//	restore.go disks restored from snapshots
+//	export.go  downloads of disks and images
+//	lock.go    which VM may use a disk, and which pod may copy it
+//	move.go    the claims of a disk during a migration with copied disks
+//	image.go   images, which are handled as disks
 //
-// The data is in a claim, which the disk owns. The status says by its uid which claim that is:
-// one of the same name that is made later, by whomever, is another.
+// The data is stored in a claim that the disk owns. The status records the claim's UID, because a later claim with the
+// same name is a different claim.
 //
-// Which VM may write to the claim is decided in one place, lock.go, and is written into the status
-// of the disk before there is a pod that mounts the claim.
+// lock.go alone decides which VM may write to a claim. The status of the disk records that VM before a pod that mounts
+// the claim is created. The status also records the import pod before the pod can start, and when the data was
+// complete.
 //
-// The status also says which pod imports the data, before that can start, and when the data was whole.
-//
-// Package manager/disk/controller does what is decided here. See docs/decisions/0109-disk-lock.md, and
-// docs/decisions/0110-disks-of-sources.md.
+// See docs/decisions/0109-disk-lock.md, and docs/decisions/0110-disks-of-sources.md.
 package disk

@@ -11,30 +11,31 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A user asks for an export of a disk, or an image, by an annotation, and gets the data from a pod that
-// reads the claim, by a program in it. While the status names that pod no VM gets the disk.
+// A user requests an export of a disk or image with an annotation. A pod then reads the claim, and the user downloads
+// the data from a program in that pod. While the status names the pod, no VM can use the disk.
 //
 // See docs/decisions/0142-exports-of-disks.md.
 
-// Reasons of the phases of an export, besides those of copies and imports.
+// Reasons for the phases of an export, in addition to those for copies and imports.
 const (
 	ReasonFetchable  = "Fetchable"
 	ReasonNotFetched = "NotFetched"
 	ReasonEnding     = "Ending"
 )
 
-// Exported reports whether a pod may read a disk for a user.
+// Exported reports whether an export pod may be reading the disk.
 func Exported(d *v1.VirtualDisk) bool { return d.Status.Export != nil && d.Status.Export.Pod != "" }
 
-// exportRequest returns the request to export a disk, "" if there is none, and until when it may begin. One that
-// isn't a time has passed.
+// exportRequest returns the value of the export annotation, "" if it is missing, and the deadline in it. A value that
+// isn't a time counts as expired.
 func (s Situation) exportRequest() (request string, until time.Time) {
 	request = s.Disk.Annotations[v1.AnnotationExport]
 	until, _ = time.Parse(time.RFC3339Nano, request)
 	return request, until
 }
 
-// UntilForgotten returns after which time a request to export a disk has passed; 0 if there is none.
+// UntilForgotten returns how long until the export request expires, at least a second; 0 if there is no pending
+// request.
 func (s Situation) UntilForgotten() time.Duration {
 	request, until := s.exportRequest()
 	if request == "" || Exported(s.Disk) {
@@ -50,7 +51,7 @@ func (s Situation) exportStatus() v1.DiskExport {
 	return *s.Disk.Status.Export
 }
 
-// exportFault says why a disk can't be exported now; nil if it can.
+// exportFault returns why the disk can't be exported now; nil if it can.
 func (s Situation) exportFault() *Refusal {
 	d, what := s.Disk, fmt.Sprintf("the %s %s", kindOf(s.Disk), s.Disk.Name)
 	phase := d.Status.Phase
@@ -68,7 +69,7 @@ func (s Situation) exportFault() *Refusal {
 	return nil
 }
 
-// mayExport reports whether an export may begin that hasn't.
+// mayExport reports whether a requested export may start.
 func (s Situation) mayExport() bool {
 	request, until := s.exportRequest()
 	is := s.exportStatus()
@@ -76,8 +77,8 @@ func (s Situation) mayExport() bool {
 		(is.Request != request || is.Phase != v1.DiskExportEnded) && s.exportFault() == nil
 }
 
-// NextOfExport returns what is to be done about the pod that exports a disk: as with imports, it can
-// start when the status has its uid.
+// NextOfExport returns the next step for the export pod of a disk. Like an import pod, it can start only after the
+// status records its UID.
 func NextOfExport(s Situation) Step {
 	pod, is := s.Exporter, s.exportStatus()
 	request, until := s.exportRequest()
@@ -95,12 +96,12 @@ func NextOfExport(s Situation) Step {
 	case pod.UID == is.Pod && Gated(pod):
 		return StartPod
 	case pod.UID == is.Pod, Gated(pod) && s.mayExport():
-		return Nothing // what has become of it is written into the status first
+		return Nothing // its outcome is written to the status first
 	}
 	return RemovePod
 }
 
-// exportOf returns what the status says about the export; nil if there is none.
+// exportOf returns the export part of the status; nil if there is no export.
 func (s Situation) exportOf() *v1.DiskExport {
 	request, _ := s.exportRequest()
 	is, pod := s.exportStatus(), s.Exporter
@@ -136,7 +137,7 @@ func (s Situation) exportOf() *v1.DiskExport {
 	return &is
 }
 
-// exportProgress is for an export whose pod may run.
+// exportProgress returns the phase of an export while its pod may be running.
 func (s Situation) exportProgress(pod *corev1.Pod) (phase v1.DiskExportPhase, reason, message string) {
 	request, _ := s.exportRequest()
 	name := ExporterOf(s.Disk)
@@ -153,7 +154,7 @@ func (s Situation) exportProgress(pod *corev1.Pod) (phase v1.DiskExportPhase, re
 		"events say why (kubectl describe pod %[1]s)", name)
 }
 
-// exportEnded returns how an export has ended; nil if no one asks for it any more.
+// exportEnded returns the status of a finished export; nil if its request is gone.
 func (s Situation) exportEnded(o Outcome) *v1.DiskExport {
 	was := s.exportStatus().Request
 	if request, _ := s.exportRequest(); request != was {
@@ -162,7 +163,7 @@ func (s Situation) exportEnded(o Outcome) *v1.DiskExport {
 	return &v1.DiskExport{Request: was, Phase: v1.DiskExportEnded, Reason: o.Reason, Message: o.Message}
 }
 
-// exportOutcome returns how a pod that exports has ended.
+// exportOutcome returns the outcome of a finished export pod.
 func exportOutcome(pod *corev1.Pod) Outcome {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return Outcome{Reason: ReasonNotFetched, Message: "the data is no longer being downloaded"}
@@ -170,8 +171,8 @@ func exportOutcome(pod *corev1.Pod) Outcome {
 	return OutcomeOf(pod)
 }
 
-// ExportPod returns the pod from which a user fetches the data of a disk or an image. It passes Pod Security's
-// "restricted", and can't start before its gate is removed.
+// ExportPod returns the pod from which a user downloads a disk or image. It meets the Pod Security level "restricted",
+// and can't start until its scheduling gate is removed.
 func ExportPod(d *v1.VirtualDisk, w Worker) *corev1.Pod {
 	pod, c := newPod(d, ExporterOf(d), "export", w)
 	c.Resources = memoryAndCPU()

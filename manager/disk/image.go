@@ -10,8 +10,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// AsDisk returns an image as a disk of the kind VirtualImage. It is made as a disk is, at once, and
-// then no pod writes to it: it has no VM, and doesn't grow.
+// AsDisk returns an image as a disk of kind VirtualImage. Unlike a disk, an image is filled immediately. Afterwards it
+// is read-only: no VM holds it, and it can't grow.
 func AsDisk(i *v1.VirtualImage) *v1.VirtualDisk {
 	s := i.Status
 	return &v1.VirtualDisk{
@@ -27,7 +27,7 @@ func AsDisk(i *v1.VirtualImage) *v1.VirtualDisk {
 	}
 }
 
-// ImageStatus returns the status of an image, of that which it has as a disk.
+// ImageStatus converts the status of an image from its form as a disk.
 func ImageStatus(s v1.VirtualDiskStatus) v1.VirtualImageStatus {
 	is := v1.VirtualImageStatus{
 		Phase: s.Phase, Reason: s.Reason, Message: s.Message, Capacity: s.Capacity, Progress: s.Progress,
@@ -50,7 +50,7 @@ func ImageStatus(s v1.VirtualDiskStatus) v1.VirtualImageStatus {
 	return is
 }
 
-// sizeText returns a size for people, with at most one digit after the point.
+// sizeText formats a size in bytes for people, such as 1.5Gi, with at most one decimal.
 func sizeText(bytes int64) string {
 	for i, unit := range []string{"Gi", "Mi", "Ki"} {
 		if one := int64(1) << (30 - 10*i); bytes >= one {
@@ -61,10 +61,10 @@ func sizeText(bytes int64) string {
 	return strconv.FormatInt(bytes, 10)
 }
 
-// formatISO is how package diskimage calls the image of a CD.
+// formatISO is package diskimage's name for a CD image.
 const formatISO = "iso"
 
-// IsCD reports whether an image is that of a CD.
+// IsCD reports whether an image is a CD image.
 func IsCD(image *v1.VirtualDisk) bool {
 	return image.Status.Import != nil && image.Status.Import.Format == formatISO
 }
@@ -72,7 +72,7 @@ func IsCD(image *v1.VirtualDisk) bool {
 // isImage reports whether a disk is an image: see AsDisk.
 func isImage(d *v1.VirtualDisk) bool { return d.Kind == string(v1.KindVirtualImage) }
 
-// kindOf returns the kind of a disk.
+// kindOf returns VirtualImage for an image, VirtualDisk otherwise.
 func kindOf(d *v1.VirtualDisk) v1.BlockDeviceKind {
 	if isImage(d) {
 		return v1.KindVirtualImage
@@ -80,7 +80,7 @@ func kindOf(d *v1.VirtualDisk) v1.BlockDeviceKind {
 	return v1.KindVirtualDisk
 }
 
-// nounForPeople is what people call a disk.
+// nounForPeople returns "image" or "disk", for messages.
 func (s Situation) nounForPeople() string {
 	if isImage(s.Disk) {
 		return "image"
@@ -88,7 +88,7 @@ func (s Situation) nounForPeople() string {
 	return "disk"
 }
 
-// Reasons why a VM doesn't get an image.
+// Reasons why a VM can't use an image.
 const (
 	ReasonImageMissing  = "ImageMissing"
 	ReasonImageNotReady = "ImageNotReady"
@@ -96,8 +96,8 @@ const (
 	ReasonImageDeleted  = "ImageDeleted"
 )
 
-// ForImage decides whether a VM may have an image, nil if there is none, when it starts. kind and name are those that
-// the user has written: see OfCluster.
+// ForImage decides whether a VM that starts may use an image. i is nil if the image doesn't exist. kind and name are as
+// the user wrote them: see OfCluster.
 func ForImage(kind v1.BlockDeviceKind, name string, i *v1.VirtualDisk) (what Answer, reason, message string) {
 	what, reason, message = AvailableImage(kind, name, i)
 	if reason == ReasonImageMissing {
@@ -106,7 +106,8 @@ func ForImage(kind v1.BlockDeviceKind, name string, i *v1.VirtualDisk) (what Ans
 	return what, reason, message
 }
 
-// AvailableImage decides whether a VM may have an image, nil if there is none. Any number may.
+// AvailableImage decides whether a VM may use an image. i is nil if the image doesn't exist. Any number of VMs may
+// share an image.
 func AvailableImage(kind v1.BlockDeviceKind, name string, i *v1.VirtualDisk) (
 	what Answer, reason, message string,
 ) {

@@ -16,29 +16,30 @@ import (
 	"vmop/internal/printable"
 )
 
-// Progress is how far a pod says that its import is.
+// Progress is the progress of an import, as its pod reports it.
 type Progress struct {
-	Percent      int   // of all, 0 to 100
-	Bytes, Total int64 // transferred; Total is 0 if it is not known
+	Percent      int   // 0 to 100
+	Bytes, Total int64 // transferred and expected; Total is 0 if unknown
 	Left         time.Duration
 	Format       string
-	Waits        bool   // for an upload
-	Message      string // why the last upload has failed; "" if none has
+	Waits        bool   // the pod is waiting for an upload
+	Message      string // why the last upload failed; "" if none failed
 }
 
-// A Secret is what is known of the Secret of a disk's source.
+// A Secret describes the Secret that a disk's source refers to.
 type Secret struct {
-	// Name and type of the Secret that is wanted; "" if none is. Path is the field that names it.
+	// Name and Type of the required Secret; an empty Name means that no Secret is required. Path is the field that
+	// names it.
 	Name string
 	Type corev1.SecretType
 	Path string
-	// Version is that of the Secret there is; "" if there is none.
+	// Version is the resource version of the existing Secret; "" if it doesn't exist.
 	Version string
-	// Hosts are the servers to which it may be sent (v1.AnnotationHosts).
+	// Hosts lists the servers that may receive its contents (v1.AnnotationHosts).
 	Hosts string
 }
 
-// SecretOf returns the Secret that a disk's source names, without its version.
+// SecretOf returns the Secret that a disk's source names, without Version and Hosts.
 func SecretOf(d *v1.VirtualDisk) Secret {
 	source := d.Spec.DataSource
 	switch {
@@ -54,17 +55,16 @@ func SecretOf(d *v1.VirtualDisk) Secret {
 	return Secret{}
 }
 
-// isImported reports whether a pod fills a disk.
+// isImported reports whether a pod fills the disk.
 func isImported(d *v1.VirtualDisk) bool { return d.Spec.DataSource != nil && !isRestored(d) }
 
-// Whole reports whether a disk has all of its data. A blank one has.
+// Whole reports whether a disk has all its data. A blank disk always does.
 func Whole(d *v1.VirtualDisk) bool {
 	return !isImported(d) || d.Status.Import != nil && d.Status.Import.CompletionTime != nil
 }
 
-// nextOfImport returns what is to be done about the import pod of a disk that isn't whole, and whose
-// claim is there. A pod can start when the status has its uid, not before: of several managers that
-// each believe that it leads, the API server lets one write that.
+// nextOfImport returns the next step for the import pod of an incomplete disk with a claim. A pod can start only after
+// the status records its UID. If several managers believe that they lead, the API server lets only one write it.
 func (s Situation) nextOfImport() Step {
 	pod, recorded := s.Pod, s.importStatus().Pod
 	switch {
@@ -77,12 +77,12 @@ func (s Situation) nextOfImport() Step {
 	case pod.UID == recorded && Gated(pod):
 		return StartPod
 	case pod.UID == recorded, Gated(pod) && recorded == "" && s.isAttemptDue():
-		return Nothing // what has become of it is written into the status first
+		return Nothing // its outcome is written to the status first
 	}
 	return RemovePod
 }
 
-// importStatus returns what the status has about the import.
+// importStatus returns a copy of the status of the import; zero if there is none.
 func (s Situation) importStatus() v1.DiskImport {
 	if s.Disk.Status.Import == nil {
 		return v1.DiskImport{}
@@ -90,7 +90,7 @@ func (s Situation) importStatus() v1.DiskImport {
 	return *s.Disk.Status.Import.DeepCopy()
 }
 
-// isAttemptDue reports whether an attempt may begin that hasn't.
+// isAttemptDue reports whether the next import attempt may start now.
 func (s Situation) isAttemptDue() bool {
 	is := s.importStatus()
 	switch {
@@ -104,13 +104,13 @@ func (s Situation) isAttemptDue() bool {
 	return is.RetryTime != nil && !s.Now.Before(is.RetryTime.Time)
 }
 
-// tooSmall reports whether the claim must ask for more first.
+// tooSmall reports whether the request of the claim must grow before the import.
 func (s Situation) tooSmall() bool {
 	return s.Claim.Status.Phase == corev1.ClaimBound &&
 		s.Disk.Spec.PersistentVolumeClaim.Size.Cmp(*s.Claim.Spec.Resources.Requests.Storage()) > 0
 }
 
-// awaitsGrowth reports whether the volume grows without a pod.
+// awaitsGrowth reports whether the volume is growing, and needs no pod to finish.
 func (s Situation) awaitsGrowth() bool {
 	if s.Claim.Status.Phase != corev1.ClaimBound || !s.isVolumeSmaller() {
 		return false
@@ -125,8 +125,8 @@ func (s Situation) awaitsGrowth() bool {
 
 func (s Situation) secretMissing() bool { return s.Secret.Name != "" && s.Secret.Version == "" }
 
-// secretFits reports whether the Secret of a web server may be sent to the disk's one: a user who makes a disk chooses
-// the server, and need not be allowed to read Secrets.
+// secretFits reports whether the Secret for a web server may be sent to the server of this disk. The user who creates a
+// disk chooses the server, but may lack permission to read Secrets.
 func (s Situation) secretFits() bool {
 	if s.Secret.Type != v1.SecretTypeHTTP {
 		return true
@@ -146,7 +146,7 @@ func (s Situation) secretFits() bool {
 	return false
 }
 
-// serverOf returns the host and port of a URL; "" of what is none.
+// serverOf returns the host and port of a URL; "" if it is invalid.
 func serverOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
@@ -156,7 +156,7 @@ func serverOf(address string) string {
 	return strings.ToLower(net.JoinHostPort(u.Hostname(), port))
 }
 
-// importInputs are the versions of all by which someone can mend an import.
+// importInputs identifies the inputs that a user can change to repair an import: disk, Secret and source.
 func (s Situation) importInputs() string {
 	text := fmt.Sprint(s.Disk.Generation)
 	if s.Secret.Name != "" {
@@ -168,7 +168,7 @@ func (s Situation) importInputs() string {
 	return text
 }
 
-// importOf returns what the status says about the import; nil of a blank disk.
+// importOf returns the import part of the status; nil for a blank disk.
 func (s Situation) importOf() *v1.DiskImport {
 	if !isImported(s.Disk) {
 		return nil
@@ -184,7 +184,7 @@ func (s Situation) importOf() *v1.DiskImport {
 		s.failAttempt(&is, Outcome{Reason: ReasonPodGone, Message: "the import pod was deleted before it had finished"})
 	case Finished(s.Pod):
 		s.finishAttempt(&is, OutcomeOf(s.Pod))
-	case s.disturbedOutcome() != nil && Gated(s.Pod): // what writes has been first
+	case s.disturbedOutcome() != nil && Gated(s.Pod): // a writer came first, and the pod has not started
 		is.Pod, is.Source = "", ""
 	case s.disturbedOutcome() != nil:
 		s.failAttempt(&is, *s.disturbedOutcome())
@@ -194,7 +194,7 @@ func (s Situation) importOf() *v1.DiskImport {
 	return &is
 }
 
-// beginAttempt makes a pod the one that may write to the disk.
+// beginAttempt records the pod as the only pod that may write to the disk.
 func (s Situation) beginAttempt(is *v1.DiskImport) {
 	failed := *is
 	*is = v1.DiskImport{Pod: s.Pod.UID}
@@ -204,7 +204,7 @@ func (s Situation) beginAttempt(is *v1.DiskImport) {
 	}
 }
 
-// noteProgress notes how far the import is. What changes all the time is written with the next per cent.
+// noteProgress records the progress of the import, at most once per percent.
 func (s Situation) noteProgress(is *v1.DiskImport) {
 	if formatPercent(s.Progress.Percent) == s.Disk.Status.Progress {
 		return
@@ -218,7 +218,7 @@ func (s Situation) noteProgress(is *v1.DiskImport) {
 
 func formatPercent(n int) string { return fmt.Sprintf("%d%%", n) }
 
-// finishAttempt notes how a pod has ended.
+// finishAttempt records the outcome of a pod.
 func (s Situation) finishAttempt(is *v1.DiskImport, o Outcome) {
 	if why := s.changedOutcome(is); why != nil && o.Reason == ReasonImported {
 		o = *why
@@ -240,14 +240,14 @@ func (s Situation) finishAttempt(is *v1.DiskImport, o Outcome) {
 	}
 }
 
-// Bounds of what is kept of a pod's words, in characters.
+// Limits for the text kept from a pod, in warnings and characters.
 const (
 	mostWarnings   = 10
 	longestWarning = 300
 	longestMessage = 1000
 )
 
-// failAttempt notes a failure, and when the next attempt begins.
+// failAttempt records a failure, and when the next attempt starts.
 func (s Situation) failAttempt(is *v1.DiskImport, o Outcome) {
 	n := is.Failures + 1
 	if is.Inputs != s.importInputs() {
@@ -259,7 +259,7 @@ func (s Situation) failAttempt(is *v1.DiskImport, o Outcome) {
 	}
 }
 
-// An Outcome is how an import pod has ended: what vmimport says in the end.
+// An Outcome is the result of an import pod: the termination message of vmimport.
 type Outcome struct {
 	Reason      string   `json:"reason"`
 	Message     string   `json:"message"`
@@ -270,7 +270,7 @@ type Outcome struct {
 	Warnings    []string `json:"warnings"`
 }
 
-// OutcomeOf returns how a pod has ended that has.
+// OutcomeOf returns the outcome of a finished pod.
 func OutcomeOf(pod *corev1.Pod) Outcome {
 	o, ended := Outcome{}, containerOf(pod).State.Terminated
 	said := ended != nil && json.Unmarshal([]byte(ended.Message), &o) == nil && o.Reason != ""
@@ -295,7 +295,7 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 
 const longestReason = 60
 
-// Finished reports whether a pod has ended, and won't be started again.
+// Finished reports whether a pod has ended for good.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -303,10 +303,10 @@ func Finished(pod *corev1.Pod) bool {
 // Runs reports whether a pod may be running.
 func Runs(pod *corev1.Pod) bool { return !Gated(pod) && !Finished(pod) }
 
-// Gated reports whether a pod is kept from its start.
+// Gated reports whether a scheduling gate keeps the pod from starting.
 func Gated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
 
-// containerOf returns the status of a pod's container; a zero one if there is none yet.
+// containerOf returns the status of a pod's container; zero if it has none yet.
 func containerOf(pod *corev1.Pod) corev1.ContainerStatus {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == containerName {
@@ -316,7 +316,7 @@ func containerOf(pod *corev1.Pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// Fetchable returns where a pod says how far it is; "" if it doesn't.
+// Fetchable returns the IP address at which the import pod reports its progress; "" if it isn't running.
 func (s Situation) Fetchable() string {
 	if s.Pod == nil || s.importStatus().Pod != s.Pod.UID || s.Pod.Status.Phase != corev1.PodRunning {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"vmop/internal/printable"
 )
 
-// importPhase is for a disk with a claim, whose data isn't whole.
+// importPhase returns the phase of an incomplete disk with a claim.
 func (s Situation) importPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
 	name := PodOf(s.Disk)
 	switch {
@@ -47,7 +47,7 @@ func (s Situation) importPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, m
 	return v1.DiskProvisioning, ReasonStarting, fmt.Sprintf("the import pod %s is being created", name)
 }
 
-// failedPhase is for an import that has failed, and is not being tried again yet.
+// failedPhase returns the phase of a disk after a failed import, until the next attempt.
 func (s Situation) failedPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
 	again, secret := "", ""
 	if is.RetryTime != nil {
@@ -68,7 +68,7 @@ func (s Situation) failedPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, m
 		secret + ": if that is not it, delete the " + s.nounForPeople() + ", and make another one"
 }
 
-// runningPhase is for an import whose pod may run.
+// runningPhase returns the phase of a disk while its import pod may be running.
 func (s Situation) runningPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
 	phase, name, last := v1.DiskProvisioning, PodOf(s.Disk), ""
 	if is.Failures > 0 {
@@ -90,8 +90,8 @@ func (s Situation) runningPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, 
 		"(kubectl describe pod %[1]s)%s", name, last)
 }
 
-// Unstarted returns why no container of a pod of the manager's has started, a reason and a sentence; "" if its
-// status doesn't say.
+// Unstarted returns why the containers of one of the manager's pods haven't started, as a reason and a sentence; "" if
+// the pod's status doesn't show it.
 func Unstarted(pod *corev1.Pod) (reason, message string) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
@@ -109,5 +109,5 @@ func Unstarted(pod *corev1.Pod) (reason, message string) {
 	return "", ""
 }
 
-// clipLine makes a text of another program a line.
+// clipLine turns another program's text into one line of limited length.
 func clipLine(text string) string { return printable.Clip(printable.Line(text), longestMessage) }

@@ -11,18 +11,18 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// An Answer is what a VM gets that wants to have a disk.
+// An Answer is the decision on a VM's request for a disk.
 type Answer int
 
-// The answers.
+// Possible answers.
 const (
-	Has    Answer = iota // it has the disk
-	Take                 // it may have it, once the status of the disk says so: see Lock
-	Wait                 // not yet, for a reason that goes away by itself or with another VM
-	Refuse               // not before someone has done something
+	Has    Answer = iota // the VM has the disk
+	Take                 // the VM may use it once the disk's status records the VM: see Lock
+	Wait                 // not yet; resolves itself, or when another VM stops
+	Refuse               // not until someone acts
 )
 
-// Reasons why a VM doesn't get a disk, besides those of the disk.
+// Reasons why a VM can't use a disk, in addition to those of the disk.
 const (
 	ReasonMissing  = "DiskMissing"
 	ReasonInUse    = "DiskInUse"
@@ -32,8 +32,8 @@ const (
 	ReasonDeleted  = "DiskDeleted"
 )
 
-// ForVM decides whether a VM may have a disk, nil if there is none, when it starts. The message
-// says when it does.
+// ForVM decides whether a VM that starts may use a disk; d is nil if the disk doesn't exist. The message includes when
+// the VM will start.
 func ForVM(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message string) {
 	what, reason, message = Available(vm, name, d)
 	switch reason {
@@ -47,8 +47,8 @@ func ForVM(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message str
 	return what, reason, message
 }
 
-// Available decides whether a VM may have a disk, nil if there is none. This is the only place
-// where that is decided: a claim has one VM at a time, whatever its access modes.
+// Available decides whether a VM may use a disk; d is nil if the disk doesn't exist. Only this function makes that
+// decision. A claim belongs to one VM at a time, whatever its access modes.
 func Available(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message string) {
 	if d == nil {
 		return Wait, ReasonMissing, fmt.Sprintf("there is no VirtualDisk %s", name)
@@ -76,9 +76,9 @@ func Available(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message
 	return Take, "", ""
 }
 
-// ForCopy returns the status of a disk with which a pod may copy it into another one, or an image, and
-// that differs only if may is false: then the pod must not start before it is written.
-// A VM that has the disk is a Refusal.
+// ForCopy returns the status that the disk from needs before a pod may copy it to the disk or image to. may reports
+// whether from already has that status; otherwise the pod must not start until it is written. If from can't be copied,
+// for example because a VM uses it, ForCopy returns the reason.
 func ForCopy(from, to *v1.VirtualDisk, pod types.UID) (s v1.VirtualDiskStatus, may bool, why *Refusal) {
 	s = *from.Status.DeepCopy()
 	for _, by := range s.CopiedBy {
@@ -93,7 +93,7 @@ func ForCopy(from, to *v1.VirtualDisk, pod types.UID) (s v1.VirtualDiskStatus, m
 	return s, false, nil
 }
 
-// CopyPod returns the name of the pod that copies a disk.
+// CopyPod returns the name of the pod that makes a copy.
 func CopyPod(by v1.DiskCopy) string {
 	if by.Kind == v1.KindVirtualImage {
 		return ImagePodName(by.Name)
@@ -101,11 +101,10 @@ func CopyPod(by v1.DiskCopy) string {
 	return PodName(by.Name)
 }
 
-// Ended reports whether a pod, of a name that others may have had, doesn't read what the pod with this uid
-// was to copy, and never will.
+// Ended reports whether the pod with this UID has ended or been replaced. Other pods may have had the same name.
 func Ended(pod *corev1.Pod, uid types.UID) bool { return pod.UID != uid || Finished(pod) }
 
-// Copied returns the status of a disk that pods no longer read.
+// Copied returns the status of a disk without the copies that have ended.
 func Copied(d *v1.VirtualDisk, ended func(v1.DiskCopy) bool) v1.VirtualDiskStatus {
 	s := *d.Status.DeepCopy()
 	s.CopiedBy = slices.DeleteFunc(s.CopiedBy, ended)
@@ -115,7 +114,7 @@ func Copied(d *v1.VirtualDisk, ended func(v1.DiskCopy) bool) v1.VirtualDiskStatu
 	return s
 }
 
-// Holder returns the VM that has a disk; "" if none has.
+// Holder returns the VM that uses a disk; "" if it is free.
 func Holder(d *v1.VirtualDisk) string {
 	for _, vm := range d.Status.AttachedToVirtualMachines {
 		return vm.Name
@@ -123,8 +122,8 @@ func Holder(d *v1.VirtualDisk) string {
 	return ""
 }
 
-// Lock returns the status with which a VM has a disk. untrusted says why what the VM leaves in
-// the files of a volume is not trusted; "" if it is.
+// Lock returns the status of a disk that is attached to a VM. untrusted is why the files that the VM leaves in the
+// volume must not be trusted; "" if they are trusted.
 func Lock(d *v1.VirtualDisk, vm, untrusted string, now time.Time) v1.VirtualDiskStatus {
 	s := *d.Status.DeepCopy()
 	s.AttachedToVirtualMachines = []v1.AttachedVirtualMachine{{Name: vm}}
@@ -135,7 +134,7 @@ func Lock(d *v1.VirtualDisk, vm, untrusted string, now time.Time) v1.VirtualDisk
 	return s
 }
 
-// Unlock returns the status with which no VM has a disk.
+// Unlock returns the status of a disk that is detached from its VM.
 func Unlock(d *v1.VirtualDisk, now time.Time) v1.VirtualDiskStatus {
 	s := *d.Status.DeepCopy()
 	s.AttachedToVirtualMachines = nil

@@ -9,16 +9,16 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// CopyName returns the name of the claim into which a disk is copied by a migration. No disk has a point in its name,
-// so it is the claim of no other.
+// CopyName returns the name of the claim that receives the copy of a disk during a migration. Names of disks contain no
+// dots, so no other disk's claim can have this name.
 func CopyName(d *v1.VirtualDisk, migration types.UID) string {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(migration))
 	return fmt.Sprintf("%s.%012x", ClaimName(d.Name), sum.Sum64()&(1<<48-1))
 }
 
-// copyOf returns what becomes of the disk of a VM whose guest moves; nil if it isn't copied. One that has its copy
-// already, or that is another one of the same name, isn't.
+// copyOf returns how a migration copies a disk; nil if it doesn't. It also returns nil if the disk already uses its
+// copy, or is a different disk of the same name.
 func copyOf(d *v1.VirtualDisk, m *v1.Migration) *v1.MigrationDisk {
 	if m == nil {
 		return nil
@@ -31,8 +31,8 @@ func copyOf(d *v1.VirtualDisk, m *v1.Migration) *v1.MigrationDisk {
 	return nil
 }
 
-// ClaimFor returns the claim of a disk in the pod that the stateful set of a VM makes next: that is the one to which
-// the guest moves.
+// ClaimFor returns the claim of a disk in the next pod that the VM's stateful set creates. During a migration that is
+// the pod to which the guest moves.
 func ClaimFor(d *v1.VirtualDisk, vm *v1.VirtualMachine) string {
 	if copied := copyOf(d, vm.Status.Migration); copied != nil && vm.Status.Migration.Active() {
 		return copied.Claim
@@ -40,7 +40,7 @@ func ClaimFor(d *v1.VirtualDisk, vm *v1.VirtualMachine) string {
 	return ClaimOf(d)
 }
 
-// Moved returns the status of a disk whose copy has taken its place.
+// Moved returns the status of a disk whose copy has replaced its claim.
 func Moved(d *v1.VirtualDisk, to v1.DiskTarget) v1.VirtualDiskStatus {
 	s := *d.Status.DeepCopy()
 	s.Target = to

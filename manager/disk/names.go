@@ -11,26 +11,26 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// AppName is the value of the label app.kubernetes.io/name of the claims and pods of disks, ImageAppName
-// of those of images. Those of VMs have another one: no VM takes the claim of a disk for its own.
+// AppName and ImageAppName are the values of the label app.kubernetes.io/name on the claims and pods of disks and of
+// images. Objects of VMs have a different value, so that a VM never takes over a disk's claim.
 const (
 	AppName      = "vm-disk"
 	ImageAppName = "vm-image"
 )
 
-// ClaimName returns the name of the claim that is made for a disk.
+// ClaimName returns the name of the first claim of a disk.
 func ClaimName(disk string) string { return claimPrefix + disk }
 
 const claimPrefix, imagePrefix = "vd-", "vi-"
 
-// IsClaimName reports whether a claim of that name may be a disk's, or an image's.
+// IsClaimName reports whether a claim with this name may belong to a disk or image.
 func IsClaimName(name string) bool {
 	return strings.HasPrefix(name, claimPrefix) || strings.HasPrefix(name, imagePrefix)
 }
 
-// ClaimOf returns the name of the claim of a disk, which is another one when the disk has been copied by a move of
-// its VM, or of an image (AsDisk). That of an image is no other image's: no lock keeps a pod from being started with
-// the name of a claim that is made again by then.
+// ClaimOf returns the name of the claim of a disk or image (see AsDisk). A disk's claim changes when a migration copies
+// the disk. The name of an image's claim includes a hash of the image's UID: images have no lock, so a pod could
+// otherwise mount the claim of a later image with the same name.
 func ClaimOf(d *v1.VirtualDisk) string {
 	if !isImage(d) {
 		return cmp.Or(d.Status.Target.PersistentVolumeClaimName, ClaimName(d.Name))
@@ -40,23 +40,23 @@ func ClaimOf(d *v1.VirtualDisk) string {
 	return fmt.Sprintf("%s%s-%08x", imagePrefix, d.Name, sum.Sum32())
 }
 
-// FileName is the name of a disk in a volume with a file system.
+// FileName is the name of the disk's file in a volume with a file system.
 const FileName = "disk.img"
 
-// VolumeName returns the name of a disk's volume in a pod. No other one's ends so.
+// VolumeName returns the name of a disk's volume in a pod. The suffix is unique to disks.
 func VolumeName(disk string) string { return disk + "-vd" }
 
-// ImageVolumeName returns the name of an image's volume in a pod. No other one's ends so.
+// ImageVolumeName returns the name of an image's volume in a pod. The suffix is unique to images.
 func ImageVolumeName(image string) string { return image + "-vi" }
 
-// PodName returns the name of the pod that imports the data of a disk. Attempts have the same: there
-// is one at a time.
+// PodName returns the name of the pod that imports the data of a disk. All attempts use the same name, so only one can
+// run at a time.
 func PodName(disk string) string { return ClaimName(disk) + importSuffix }
 
 // ImagePodName returns the name of the pod that imports an image.
 func ImagePodName(image string) string { return "vi-" + image + importSuffix }
 
-// PodOf returns the name of the pod that imports the data of a disk, or of an image (AsDisk).
+// PodOf returns the name of the pod that imports the data of a disk or image (see AsDisk).
 func PodOf(d *v1.VirtualDisk) string {
 	if isImage(d) {
 		return ImagePodName(d.Name)
@@ -69,13 +69,13 @@ const (
 	exportSuffix = "-export"
 )
 
-// ExporterName returns the name of the pod that exports a disk to a user, ImageExporterName of an image.
+// ExporterName returns the name of the pod that exports a disk to a user.
 func ExporterName(disk string) string { return ClaimName(disk) + exportSuffix }
 
 // ImageExporterName returns the name of the pod that exports an image to a user.
 func ImageExporterName(image string) string { return "vi-" + image + exportSuffix }
 
-// ExporterOf returns the name of the pod that exports a disk, or an image (AsDisk), to a user.
+// ExporterOf returns the name of the pod that exports a disk or image (see AsDisk) to a user.
 func ExporterOf(d *v1.VirtualDisk) string {
 	if isImage(d) {
 		return ImageExporterName(d.Name)
@@ -83,13 +83,13 @@ func ExporterOf(d *v1.VirtualDisk) string {
 	return ExporterName(d.Name)
 }
 
-// KeySecretOf returns the name of the Secret with the key of a pod that takes or sends data.
+// KeySecretOf returns the name of the Secret with the TLS key of a pod that receives or sends data.
 func KeySecretOf(pod string) string { return pod + "-tls" }
 
-// Owner returns the name of the disk or image that owns an object; "" if none does.
+// Owner returns the name of the disk or image that owns an object; "" if it has no such owner.
 func Owner(object metav1.Object) string {
 	owner := metav1.GetControllerOfNoCopy(object)
-	if owner == nil || !strings.HasPrefix(owner.APIVersion, v1.GroupName+"/") || // Deckhouse has these kinds, too
+	if owner == nil || !strings.HasPrefix(owner.APIVersion, v1.GroupName+"/") || // Deckhouse has the same kinds
 		owner.Kind != string(v1.KindVirtualDisk) && owner.Kind != string(v1.KindVirtualImage) {
 		return ""
 	}

@@ -14,11 +14,11 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// Reasons of phases.
+// Reasons for phases.
 const (
-	ReasonProvisioning = "Provisioning"        // the volume is being made
-	ReasonConsumer     = "NoConsumer"          // the volume is made for the first pod
-	ReasonNoClass      = "StorageClassMissing" // there is none, or not the one that is named
+	ReasonProvisioning = "Provisioning"        // the volume is being created
+	ReasonConsumer     = "NoConsumer"          // the volume is created for the first pod
+	ReasonNoClass      = "StorageClassMissing" // no default class, or the named class is missing
 	ReasonRefused      = "Refused"             // by the API server
 	ReasonQuota        = "QuotaExceeded"
 	ReasonClaimTaken   = "ClaimNameTaken"
@@ -27,89 +27,88 @@ const (
 	ReasonClaimLost    = "ClaimLost"
 	ReasonDeletion     = "Deleted"
 	ReasonGrowing      = "Growing"
-	ReasonGrowsLater   = "FileSystemResizePending" // Kubernetes' word: a node does the rest when a VM has it
+	ReasonGrowsLater   = "FileSystemResizePending" // Kubernetes' term: a node finishes when a VM uses it
 	ReasonNotGrowing   = "GrowthRefused"
 	ReasonReady        = "Ready"
 	ReasonAttached     = "Attached"
 	ReasonFree         = "Free"
 )
 
-// Classes are the storage classes of the cluster.
+// Classes describes the storage classes of the cluster.
 type Classes struct {
-	// Known: Class and Default are what the cluster has. Otherwise the manager may not see them.
+	// Known reports whether the manager may read storage classes. If not, the other fields are empty.
 	Known bool
-	// Class is the one that the disk's claim has or gets; nil if there is none.
+	// Class is the class of the disk's claim, existing or to be created; nil if there is none.
 	Class *storagev1.StorageClass
 }
 
-// A Situation is what the future of a disk depends on.
+// A Situation is the input for all decisions about a disk.
 type Situation struct {
 	Disk *v1.VirtualDisk
-	// Claim is the one of the disk's name; nil: there is none.
+	// Claim is the claim with the disk's name; nil if it doesn't exist.
 	Claim *corev1.PersistentVolumeClaim
-	// Gone: the claim that the status names is certainly gone, or being deleted.
+	// Gone reports that the claim in the status is definitely gone, or being deleted.
 	Gone    bool
 	Classes Classes
-	// Refused is what the API server had against the last attempt to create the claim, or to let
-	// it grow; nil if there is nothing.
+	// Refused is why the API server refused the last attempt to create or grow the claim; nil if it didn't.
 	Refused *Refusal
-	// Pod is the one that imports, by its name; nil: there is none. Progress is what it says; nil if
-	// nothing.
+	// Pod is the pod with the import pod's name; nil if it doesn't exist. Progress is its last answer; nil if it has
+	// not answered.
 	Pod      *corev1.Pod
 	Progress *Progress
-	// Secret is that of the disk's source.
+	// Secret is the Secret of the disk's source.
 	Secret Secret
-	// Source is the snapshot of which the claim of a disk is to be made; nil: there is none.
+	// Source is the snapshot to restore the disk from; nil if it doesn't exist.
 	Source *v1.VirtualDiskSnapshot
-	// From is the disk, or the image (AsDisk), of which the disk is to be a copy; nil: there is none.
+	// From is the disk or image (see AsDisk) to copy; nil if it doesn't exist.
 	From *v1.VirtualDisk
-	// Exporter is the pod that exports the disk, by its name; nil: there is none. ExporterGone: the one
-	// that the status names has certainly ended, or is gone. NoExporter is what the API server had against
-	// it; nil if there is nothing.
+	// Exporter is the pod with the export pod's name; nil if it doesn't exist. ExporterGone reports that the pod in the
+	// status has definitely ended or is gone. NoExporter is why the API server refused to create the pod; nil if it
+	// didn't.
 	Exporter     *corev1.Pod
 	ExporterGone bool
 	NoExporter   *Refusal
-	// Wanted: a VM that is to run waits for the disk.
+	// Wanted reports whether a VM that should run is waiting for the disk.
 	Wanted bool
 	Now    time.Time
 }
 
-// A Refusal is what the API server had against a write.
+// A Refusal is the reason why the API server refused a write.
 type Refusal struct{ Reason, Message string }
 
-// A Step is what is to be done with the claim of a disk.
+// A Step is the next action for a disk.
 type Step int
 
-// The steps.
+// Possible steps.
 const (
 	Nothing   Step = iota
 	Create         // the claim
 	Grow           // the claim, to the size of the disk
-	Confirm        // that the claim is gone
-	MakePod        // that imports, and can't start yet
-	StartPod       // which the status has
-	RemovePod      // which the status doesn't have, or not any more
-	Forget         // a request to export that came to nothing
+	Confirm        // that the claim or the export pod is gone
+	MakePod        // with a gate, for an import or export
+	StartPod       // remove the gate of the recorded pod
+	RemovePod      // delete a pod that is not, or no longer, recorded
+	Forget         // an export request that has expired
 )
 
-// OnFileSystem reports whether a disk is a file in its volume.
+// OnFileSystem reports whether the disk is a file in a volume with a file system.
 func OnFileSystem(d *v1.VirtualDisk) bool {
 	return d.Spec.PersistentVolumeClaim.VolumeMode == corev1.PersistentVolumeFilesystem
 }
 
-// AccessMode returns that of the claim of a disk or image.
+// AccessMode returns the access mode for the claim of a disk or image: ReadWriteOnce by default.
 func AccessMode(d *v1.VirtualDisk) corev1.PersistentVolumeAccessMode {
 	return cmp.Or(d.Spec.PersistentVolumeClaim.AccessMode, corev1.ReadWriteOnce)
 }
 
-// Next returns what is to be done with the claim of a disk.
+// Next returns the next step for a disk's claim and import.
 func Next(s Situation) Step {
 	d := s.Disk
 	switch {
 	case d.DeletionTimestamp != nil, s.Gone:
 		return Nothing
 	case s.Claim == nil && d.Status.Target.UID != "":
-		return Confirm // what had data is not made again, empty
+		return Confirm // a lost claim must not be replaced by an empty one
 	case s.Claim == nil && s.sourceFault() != nil:
 		return Nothing
 	case s.Claim == nil && (!s.Classes.Known || s.Classes.Class != nil):
@@ -130,7 +129,7 @@ func Next(s Situation) Step {
 	return Nothing
 }
 
-// ownsClaim reports whether the claim of the disk's name is the disk's.
+// ownsClaim reports whether the disk owns the claim with its name.
 func (s Situation) ownsClaim() bool {
 	uid := s.Disk.Status.Target.UID
 	return metav1.IsControlledBy(s.Claim, s.Disk) && (uid == "" || uid == s.Claim.UID)
@@ -207,7 +206,7 @@ func (s Situation) phaseOf(is *v1.DiskImport) (phase v1.DiskPhase, reason, messa
 	return s.boundPhase()
 }
 
-// boundPhase is for a disk with a claim.
+// boundPhase returns the phase of a complete disk with a claim.
 func (s Situation) boundPhase() (phase v1.DiskPhase, reason, message string) {
 	switch s.Claim.Status.Phase {
 	case corev1.ClaimLost:
@@ -230,8 +229,8 @@ func (s Situation) boundPhase() (phase v1.DiskPhase, reason, message string) {
 		"say why (kubectl describe pvc %[1]s)", s.Claim.Name)
 }
 
-// waitsForPod reports whether there is no volume before there is a pod. Where the manager may not
-// see storage classes, it may be so: the pod then waits for the volume, or the volume for it.
+// waitsForPod reports whether the volume is only created for the first pod. It returns true if the manager may not read
+// storage classes: the import pod can then wait for the volume, or the volume for the pod.
 func (s Situation) waitsForPod() bool {
 	if !s.Classes.Known {
 		return true
@@ -240,13 +239,13 @@ func (s Situation) waitsForPod() bool {
 	return c != nil && c.VolumeBindingMode != nil && *c.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// isVolumeSmaller reports whether the volume is smaller than the disk is to be.
+// isVolumeSmaller reports whether the volume is smaller than the requested size of the disk.
 func (s Situation) isVolumeSmaller() bool {
 	capacity := s.Claim.Status.Capacity[corev1.ResourceStorage]
 	return capacity.Cmp(s.Disk.Spec.PersistentVolumeClaim.Size) < 0
 }
 
-// growthReason returns the reason of a volume that grows.
+// growthReason returns the reason to show for a growing volume.
 func (s Situation) growthReason() string {
 	for _, c := range s.Claim.Status.Conditions {
 		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && Holder(s.Disk) == "" {
@@ -275,7 +274,7 @@ func (s Situation) noClass() string {
 		"(spec.persistentVolumeClaim.storageClassName, kubectl get storageclass), or ask the administrator"
 }
 
-// conditionsFor returns those of a disk whose phase and claim are known.
+// conditionsFor returns the conditions of a disk with a known phase and claim.
 func (s Situation) conditionsFor(is v1.VirtualDiskStatus) []metav1.Condition {
 	all := append([]metav1.Condition(nil), s.Disk.Status.Conditions...)
 	set := func(name string, holds bool, reason, message string) {
@@ -308,7 +307,7 @@ func (s Situation) conditionsFor(is v1.VirtualDiskStatus) []metav1.Condition {
 	return all
 }
 
-// setInUse sets which VM has a disk.
+// setInUse sets the condition that shows which VM uses the disk.
 func setInUse(all *[]metav1.Condition, vm string, generation int64, now time.Time) {
 	c := metav1.Condition{
 		Type: v1.DiskConditionInUse, Status: metav1.ConditionFalse, Reason: ReasonFree,
@@ -320,5 +319,5 @@ func setInUse(all *[]metav1.Condition, vm string, generation int64, now time.Tim
 	meta.SetStatusCondition(all, c)
 }
 
-// Size returns how large a disk is to be.
+// Size returns the requested size of a disk.
 func Size(d *v1.VirtualDisk) resource.Quantity { return d.Spec.PersistentVolumeClaim.Size }

@@ -10,37 +10,37 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Place is where the pods of a VM may run.
+// A Place describes where the pods of a VM may run.
 type Place struct {
 	NodeSelector map[string]string
 	Affinity     *corev1.Affinity
 	Tolerations  []corev1.Toleration
-	// Claims of the VM's disks: their volumes are made where one pod can have all of them.
+	// Claims are the claims of the VM's disks. Their volumes must be created where one pod can mount all of them.
 	Claims []string
 }
 
-// A Worker says how import pods are run, which is the same for all.
+// A Worker is the configuration that all import and export pods share.
 type Worker struct {
 	Image          string
 	PullPolicy     corev1.PullPolicy
-	ServiceAccount string // whose token the pod doesn't get
+	ServiceAccount string // its token is not mounted
 	Labels         map[string]string
-	Gate           string // keeps it from its start
-	Authorities    string // the ConfigMap with those of the manager
-	NoPrivate      bool   // sources are not at private addresses
+	Gate           string // scheduling gate
+	Authorities    string // ConfigMap with the manager's authorities
+	NoPrivate      bool   // refuse sources at private addresses
 }
 
 const (
 	containerName = "import"
-	// annotationCA of an import pod has authorities that are trusted.
+	// annotationCA is the annotation of an import pod that contains the trusted authorities, in PEM format.
 	annotationCA = v1.GroupName + "/ca-bundle"
 	// ProgressPort is the TCP port at which an import pod answers GET /progress.
 	ProgressPort = 8080
-	// UploadSocket is where an import pod takes an upload, by vmimport receive: who may execute programs in pods
-	// can send one.
+	// UploadSocket is the Unix socket at which an import pod accepts an upload from vmimport receive. Anyone with
+	// permission to execute programs in pods can upload.
 	UploadSocket = scratchFolder + "/upload.sock"
-	// AnnotationKey of a pod at whose port the manager sends or fetches data has the hash of the pod's public key
-	// (remote.KeyHash).
+	// AnnotationKey is the annotation with the hash of the pod's public key (remote.KeyHash). Pods with a port to which
+	// the manager sends data, or from which it fetches data, have it.
 	AnnotationKey = v1.GroupName + "/key"
 
 	program       = "/usr/local/bin/vmimport"
@@ -53,21 +53,21 @@ const (
 	tlsFolder     = "/etc/vmimport/tls"
 	caFolder      = "/etc/vmimport/ca"
 
-	user      = 65532 // that of the runner, which has the file later
-	diskGroup = 6     // to which block devices belong
-	// qemuGroup is that of QEMU in KubeVirt, to which disk.img belongs in its claims (util.NonRootUID).
+	user      = 65532 // the runner's user, which uses the file later
+	diskGroup = 6     // owns block devices
+	// qemuGroup is the group of QEMU in KubeVirt (util.NonRootUID). It owns disk.img in KubeVirt's claims.
 	qemuGroup = 107
-	// deadline is how many seconds a pod may take: the import itself gives up after 6 hours.
+	// deadline is the time limit of a pod in seconds. The import itself gives up after 6 hours.
 	deadline = 23400
-	// memoryLimit is for the decompression, and for qemu-img.
+	// memoryLimit suffices for decompression and qemu-img.
 	memoryLimit = "1Gi"
-	// mebibyte in bytes.
+	// mebibyte is 1 MiB in bytes.
 	mebibyte = 1 << 20
 )
 
-// Pod returns the pod that imports the data of a disk, into its claim. It passes Pod Security's
-// "restricted", and can't start before its gate is removed. from is the disk or the image of which it
-// makes a copy, if it does. near is nil where the volume is there.
+// Pod returns the pod that imports the data of a disk into its claim. It meets the Pod Security level "restricted", and
+// can't start until its scheduling gate is removed. from is the source if the disk is a copy. near is where to create
+// the volume; nil if the volume exists.
 func Pod(d, from *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
 	pod, c := newPod(d, PodOf(d), verbOf(d), w)
 	c.Resources = podResources(d)
@@ -98,7 +98,7 @@ func newPod(d *v1.VirtualDisk, name, verb string, w Worker) (*corev1.Pod, corev1
 			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(kindOf(d)))),
 		},
 	}}
-	pod.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
+	pod.OwnerReferences[0].BlockOwnerDeletion = nil // blocking would need permission on finalizers
 	pod.Spec = corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: new(int64(deadline)),
 		ServiceAccountName: w.ServiceAccount, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
@@ -123,14 +123,15 @@ func newPod(d *v1.VirtualDisk, name, verb string, w Worker) (*corev1.Pod, corev1
 	}
 }
 
-// scratchOf returns how much room there is for a copy of an image that must be converted, in bytes:
-// as much as may be transferred for a disk of that size.
+// scratchOf returns how much scratch space an import needs for an image that must be converted. It equals the maximum
+// transfer for a disk of that size.
 func scratchOf(d *v1.VirtualDisk) *resource.Quantity {
 	size := d.Spec.PersistentVolumeClaim.Size.Value()
 	return resource.NewQuantity(size+size/10+80*mebibyte, resource.BinarySI)
 }
 
-// podResources are small where they are requested: most images need no scratch, or less than the most.
+// podResources returns the resources of an import pod. The request for scratch is at most 1 GiB, as most images need
+// little or none.
 func podResources(d *v1.VirtualDisk) corev1.ResourceRequirements {
 	scratch, requested := scratchOf(d), resource.NewQuantity(1<<30, resource.BinarySI)
 	if scratch.Cmp(*requested) < 0 {
@@ -138,7 +139,7 @@ func podResources(d *v1.VirtualDisk) corev1.ResourceRequirements {
 	}
 	r := memoryAndCPU()
 	r.Requests[corev1.ResourceEphemeralStorage] = *requested
-	// and logs
+	// 64 MiB more, for logs.
 	r.Limits[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(scratch.Value()+64*mebibyte, resource.BinarySI)
 	return r
 }
@@ -160,7 +161,7 @@ type builder struct {
 	pod  *corev1.Pod
 	c    *corev1.Container
 
-	authorities string // the ConfigMap
+	authorities string // ConfigMap
 }
 
 func (b builder) addArguments(more ...string) { b.c.Args = append(b.c.Args, more...) }
@@ -169,7 +170,7 @@ func (b builder) addVolume(name string, source corev1.VolumeSource) {
 	b.pod.Spec.Volumes = append(b.pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
 }
 
-// mountVolume adds a volume, and mounts it.
+// mountVolume adds a volume and mounts it.
 func (b builder) mountVolume(name, at string, source corev1.VolumeSource) {
 	b.addVolume(name, source)
 	written := name == "target" || name == "scratch"
@@ -180,7 +181,7 @@ func claimSource(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
 }
 
-// mountTarget adds what is written, and returns where that is.
+// mountTarget adds the target and scratch volumes, and returns the path of the target.
 func (b builder) mountTarget() string {
 	b.mountVolume("scratch", scratchFolder, corev1.VolumeSource{
 		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: scratchOf(b.disk)},
@@ -197,7 +198,7 @@ func (b builder) mountTarget() string {
 	return targetFolder + "/" + FileName
 }
 
-// mountOrigin adds what is copied, and returns where that is.
+// mountOrigin adds the volume to copy, and returns its path.
 func (b builder) mountOrigin(from *v1.VirtualDisk) string {
 	if n := copyLength(from); n > 0 {
 		b.addArguments(fmt.Sprintf("--length=%d", n))
@@ -224,7 +225,7 @@ func verbOf(d *v1.VirtualDisk) string {
 	return "import"
 }
 
-// mountSource adds what is read.
+// mountSource adds the source of the data.
 func (b builder) mountSource() {
 	from, secret := b.disk.Spec.DataSource, SecretOf(b.disk)
 	var bundle []byte
@@ -251,7 +252,7 @@ func (b builder) mountSource() {
 		}
 	}
 	if secret.Name != "" {
-		// Without a key the import says so; without the Secret the pod waits, and is taken back.
+		// If a key is missing, the import reports it. If the Secret is missing, the pod waits, and is removed.
 		source := &corev1.SecretVolumeSource{SecretName: secret.Name, Optional: new(true)}
 		for _, key := range keys {
 			source.Items = append(source.Items, corev1.KeyToPath{Key: key, Path: key})
@@ -270,8 +271,8 @@ func (b builder) mountSource() {
 	}
 }
 
-// openPort has the pod take or send data at a socket, and at a port that only the manager may use. The Secret with its
-// key is made before it can start.
+// openPort makes the pod accept or send data at a socket, and at a port that only the manager can use. The Secret with
+// the port's key is created before the pod can start.
 //
 // See docs/decisions/0158-files-through-pages.md.
 func (b builder) openPort() {
@@ -289,8 +290,8 @@ func (b builder) openPort() {
 	}})
 }
 
-// HasDoor reports whether the pod that imports a disk gets the data from the manager, or by a program that is executed
-// in it.
+// HasDoor reports whether the import pod receives its data as an upload: from the manager, or from a program executed
+// in the pod.
 func HasDoor(d *v1.VirtualDisk) bool {
 	return d.Spec.DataSource != nil && d.Spec.DataSource.Type == v1.DiskSourceUpload
 }
@@ -305,8 +306,8 @@ func checksumText(sum *v1.Checksum) string {
 	return "md5:" + sum.MD5
 }
 
-// placeVolume has the volume made where the VM can run that has the disk. The claims of its other disks
-// are in no container: the scheduler looks at them, and the kubelet doesn't.
+// placeVolume makes the scheduler create the volume where the VM can run. The pod lists the claims of the VM's other
+// disks, but no container mounts them: the scheduler considers them, and the kubelet ignores them.
 func (b builder) placeVolume(near *Place) {
 	spec := &b.pod.Spec
 	spec.NodeSelector, spec.Affinity, spec.Tolerations = near.NodeSelector, near.Affinity, near.Tolerations

@@ -4,35 +4,35 @@ import (
 	"time"
 )
 
-// Reasons of imports beside those of package diskimage, which docs/tasks/import.md lists.
+// Reasons for imports, in addition to those of package diskimage, which docs/tasks/import.md lists.
 const (
 	ReasonImported      = "Imported"
 	ReasonImporting     = "Importing"
-	ReasonStarting      = "ImportStarting" // its pod is not running yet
-	ReasonUnschedulable = "Unschedulable"  // no node takes its pod
+	ReasonStarting      = "ImportStarting" // the pod isn't running yet
+	ReasonUnschedulable = "Unschedulable"  // the pod fits on no node
 	ReasonImagePull     = "ImagePull"      // of the pod, not of the disk's source
 	ReasonPodGone       = "ImportPodDeleted"
-	ReasonPodFailed     = "ImportPodFailed" // without a word of the import itself
+	ReasonPodFailed     = "ImportPodFailed" // without an error from the import itself
 	ReasonPodTaken      = "PodNameTaken"
 	ReasonSecretMissing = "SecretMissing"
-	ReasonSecretHost    = "SecretNotForServer" // its annotation has other servers, or none
+	ReasonSecretHost    = "SecretNotForServer" // its annotation doesn't include the server
 	ReasonUpload        = "WaitForUserUpload"  // of the image, by a user
-	ReasonSourceChanged = "SourceChanged"      // while it was copied
+	ReasonSourceChanged = "SourceChanged"      // during the copy
 )
 
-// A remedy is what makes a failed import succeed.
+// A remedy is what can make a failed import succeed.
 type remedy int
 
 const (
-	// time: a network, a server, a node that is there again.
+	// byTime: the failure may resolve itself, such as an unavailable network, server or node.
 	byTime remedy = iota
-	// byServer: someone has to do something where the image is, of which nothing tells.
+	// byServer: someone must change the server that has the image. The manager can't see when that happens.
 	byServer
-	// byChange: it fails as long as image, disk and Secret are as they are.
+	// byChange: the image, the disk or the Secret must change.
 	byChange
 )
 
-// remedyOf returns the remedy for a reason. What isn't known may go away by itself.
+// remedyOf returns the remedy for a reason; byTime for unknown reasons.
 func remedyOf(reason string) remedy {
 	switch reason {
 	case "SourceNotFound", "SourceUnauthorized", "SourceRefused", "CertificateInvalid", "RedirectRefused",
@@ -46,7 +46,7 @@ func remedyOf(reason string) remedy {
 	return byTime
 }
 
-// backoffAfter returns how long the next attempt waits after so many failures, if there is one.
+// backoffAfter returns the delay before the next attempt after this many failures, and whether to try again.
 func backoffAfter(r remedy, failures int32) (wait time.Duration, again bool) {
 	first, longest := 10*time.Second, 5*time.Minute
 	switch r {

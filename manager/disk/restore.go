@@ -10,25 +10,25 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// Reasons why a disk of a snapshot isn't made.
+// Reasons why a disk can't be restored from a snapshot.
 const (
 	ReasonSnapshotMissing  = "SnapshotMissing"
 	ReasonSnapshotNotReady = "SnapshotNotReady"
 	ReasonTooSmall         = "SmallerThanSnapshot"
 )
 
-// IsSnapshot reports whether objects of a kind have their data in VolumeSnapshots.
+// IsSnapshot reports whether objects of this kind store their data in VolumeSnapshots.
 func IsSnapshot(kind string) bool {
 	return kind == v1.KindVirtualDiskSnapshot || kind == v1.KindVMSnapshot
 }
 
-// isRestored reports whether the volume of a disk is made of a snapshot, by the storage.
+// isRestored reports whether the storage restores the disk's volume from a snapshot.
 func isRestored(d *v1.VirtualDisk) bool {
 	source := d.Spec.DataSource
 	return source != nil && source.ObjectRef != nil && IsSnapshot(source.ObjectRef.Kind)
 }
 
-// sourceFault says why the claim of a disk of a snapshot can't be made; nil if it can.
+// sourceFault returns why the claim can't be created from the snapshot; nil if it can.
 func (s Situation) sourceFault() *Refusal {
 	if !isRestored(s.Disk) {
 		return nil
@@ -52,7 +52,8 @@ func (s Situation) sourceFault() *Refusal {
 	return nil
 }
 
-// inheritsFrom returns why the files of a new disk are not trusted, as of its snapshot; "" if they are.
+// inheritsFrom returns why the files of a new disk must not be trusted, inherited from its snapshot; "" if they are
+// trusted.
 func (s Situation) inheritsFrom() string {
 	source := s.Disk.Spec.DataSource
 	switch {
@@ -67,7 +68,7 @@ func (s Situation) inheritsFrom() string {
 	return s.Source.Status.Untrusted
 }
 
-// ClaimSource returns what the volume of a disk is made of; nil for nothing.
+// ClaimSource returns the data source for the claim of a disk; nil if it has none.
 func ClaimSource(d *v1.VirtualDisk, of *v1.VirtualDiskSnapshot) *corev1.TypedLocalObjectReference {
 	if !isRestored(d) || of == nil {
 		return nil
@@ -77,6 +78,6 @@ func ClaimSource(d *v1.VirtualDisk, of *v1.VirtualDiskSnapshot) *corev1.TypedLoc
 	}
 }
 
-// SnapshotGroup is that of VolumeSnapshots, whose definitions come with a CSI driver:
+// SnapshotGroup is the API group of VolumeSnapshots. A CSI driver brings their definitions:
 // https://kubernetes-csi.github.io/docs/snapshot-controller.html
 const SnapshotGroup = "snapshot.storage.k8s.io"

@@ -17,22 +17,23 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// claimPause is how long is believed what may write to a claim that is waited for, or copied: to find that out the pods
-// of the namespace are listed.
+// claimPause is how long the result of a search for writers of a source claim stays valid. A search lists the pods of
+// the namespace.
 const claimPause = 10 * time.Second
 
-// podPage is how many pods are read at once.
+// podPage is the page size when listing pods.
 const podPage = 200
 
-// A sight is a claim as it was seen for a copy of it.
+// A sight is a source claim as seen at a point in time, for one copy.
 type sight struct {
-	of types.UID // the copy
+	of types.UID // UID of the copy
 	at time.Time
 	is *v1.VirtualDisk
 }
 
-// claimOrigin returns the claim of which a disk is to be a copy by a pod, which is nil as long as there is none; nil if
-// there is no claim. The API server is asked before that pod starts, and when it has ended.
+// claimOrigin returns the claim that a disk copies, as a disk; nil if it doesn't exist. copier is the copying pod; nil
+// if it doesn't exist. Before that pod starts and after it has ended, the API server is asked; otherwise a recent
+// result is used.
 func (c *Controller) claimOrigin(ctx context.Context, d *v1.VirtualDisk, copier *corev1.Pod) (*v1.VirtualDisk, error) {
 	fresh := copier != nil && !disk.Runs(copier)
 	c.mu.Lock()
@@ -62,8 +63,8 @@ func (c *Controller) claimOrigin(ctx context.Context, d *v1.VirtualDisk, copier 
 	return last.is, nil
 }
 
-// writerOf returns what may write to a claim that is no disk's, a VM or a pod; "" if nothing may. Until a copy of it
-// has begun that is a VM that is to run, too: afterwards that waits.
+// writerOf returns the VM or pod that may write to a claim that belongs to no disk; "" if there is no writer. begun
+// reports that the copy has begun. Until then a VM that should run counts as a writer; afterwards that VM waits.
 func (c *Controller) writerOf(ctx context.Context, claim *corev1.PersistentVolumeClaim, begun bool) (string, error) {
 	vm := claim.Labels[objects.LabelInstance]
 	if !begun && vm != "" && claim.Labels[objects.LabelName] == objects.AppName {
@@ -102,9 +103,9 @@ func (c *Controller) writerOf(ctx context.Context, claim *corev1.PersistentVolum
 	}
 }
 
-// waitForCopies keeps a VM that is to run waiting while one of its own claims is being copied. A copy's status says so
-// before [Controller.writer] looks for VMs that are to run: of a VM and a copy that begin at the same time at least
-// one waits.
+// waitForCopies keeps a VM that should run waiting while one of its own claims is being copied. The status of a copy
+// names the claim before [Controller.writerOf] looks for VMs that should run. So if a VM and a copy begin at the same
+// time, at least one of them waits.
 func (c *Controller) waitForCopies(vm *v1.VirtualMachine, claims []objects.Claim) (did decide.Report) {
 	if vm.Spec.DesiredState() != v1.Running {
 		return did

@@ -18,14 +18,14 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// asked are the ClusterVirtualImages to which something refers, and that aren't stored in the namespace. They are
-// remembered here only: a manager that begins looks at all that refers to some.
+// asked is the set of ClusterVirtualImages in use that the namespace doesn't store yet. It is kept in memory only: when
+// a manager starts, it looks at all their users.
 type asked struct {
 	mu    sync.Mutex
 	names map[string]bool
 }
 
-// addName notes one, and reports whether it is new.
+// addName adds a name and reports whether it is new.
 func (a *asked) addName(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,8 +52,8 @@ func (a *asked) allNames() []string {
 	return slices.Sorted(maps.Keys(a.names))
 }
 
-// diskNamed returns the disk, or the image (disk.AsDisk), that is meant by a kind and a name; nil if there is none. A
-// ClusterVirtualImage that isn't stored in the namespace is then stored there, by the controller of images.
+// diskNamed returns a disk or image (see disk.AsDisk) by kind and name; nil if it doesn't exist. If a
+// ClusterVirtualImage isn't stored in the namespace, the controller of images then stores it.
 func (c *Controller) diskNamed(kind v1.BlockDeviceKind, name string) (*v1.VirtualDisk, error) {
 	switch kind {
 	case v1.KindVirtualImage:
@@ -65,7 +65,7 @@ func (c *Controller) diskNamed(kind v1.BlockDeviceKind, name string) (*v1.Virtua
 	return c.disks.book.Disk(name)
 }
 
-// ofCluster returns the image of a ClusterVirtualImage, as disk.OfCluster has it.
+// ofCluster returns the image of a ClusterVirtualImage, as disk.OfCluster does.
 func (c *Controller) ofCluster(name string) (*v1.VirtualDisk, error) {
 	i, err := c.book.OfCluster(name)
 	if err != nil || disk.Stored(i) {
@@ -82,27 +82,27 @@ func (c *Controller) ofCluster(name string) (*v1.VirtualDisk, error) {
 	return i, nil
 }
 
-// storedAs returns what a refusal to store a ClusterVirtualImage is about.
+// storedAs returns the key under which a refusal to store a ClusterVirtualImage is remembered.
 func storedAs(of *v1.ClusterVirtualImage) *v1.VirtualDisk {
 	return &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{
 		Name: disk.ClusterImageName(of.Name), UID: of.UID, Generation: of.Generation,
 	}}
 }
 
-// clusterChanged looks at what there is of a ClusterVirtualImage that has changed, and at what refers to it.
+// clusterChanged looks at a changed ClusterVirtualImage's stored image, and at its users.
 func (c *Controller) clusterChanged(name string) {
 	c.requests.Enqueue(disk.ClusterImageName(name))
 	c.wakeVMs(v1.KindClusterVirtualImage, name)
 }
 
-// clustersListed looks at what refers to ClusterVirtualImages, which are known now.
+// clustersListed looks at the users of all requested ClusterVirtualImages, once these have been listed.
 func (c *Controller) clustersListed() {
 	for _, name := range c.asked.allNames() {
 		c.clusterChanged(name)
 	}
 }
 
-// wakeVMs looks at the VMs that name a disk or an image, and calls what else is to know of it.
+// wakeVMs reconciles the VMs that name a disk or image, and calls the functions added with OnChange.
 func (c *Controller) wakeVMs(kind v1.BlockDeviceKind, name string) {
 	for _, do := range c.also {
 		do(name)
@@ -110,8 +110,8 @@ func (c *Controller) wakeVMs(kind v1.BlockDeviceKind, name string) {
 	c.opts.VMs.EnqueueAny(c.opts.VMs.UsersOf(objects.DeviceRef{Kind: kind, Name: name})...)
 }
 
-// followImage makes the image of a ClusterVirtualImage be as that says: it is stored if something refers to it, and
-// grows with it. d is what there is of the image's name; nil for nothing.
+// followImage keeps the stored image of a ClusterVirtualImage up to date: it stores the image if it is used, and grows
+// it. d is the existing image with that name; nil if there is none.
 func (c *Controller) followImage(ctx context.Context, name string, d *v1.VirtualDisk) (again time.Duration, err error) {
 	of, may := disk.ClusterImageOf(name)
 	if !may {
@@ -121,7 +121,7 @@ func (c *Controller) followImage(ctx context.Context, name string, d *v1.Virtual
 	switch {
 	case is == nil:
 		if _, unavailable := c.book.ClusterImages(); unavailable == "" {
-			c.asked.removeName(of) // what refers to it asks again when there is one
+			c.asked.removeName(of) // users ask again when it exists
 		}
 		return 0, nil
 	case d == nil && is.DeletionTimestamp == nil && c.asked.hasName(of):
@@ -133,7 +133,7 @@ func (c *Controller) followImage(ctx context.Context, name string, d *v1.Virtual
 	return 0, nil
 }
 
-// storeImage creates the image of a ClusterVirtualImage, unless the API server has refused that a moment ago.
+// storeImage creates the image of a ClusterVirtualImage, unless the API server has just refused it.
 func (c *Controller) storeImage(ctx context.Context, of *v1.ClusterVirtualImage) (again time.Duration, err error) {
 	if refused, wait := c.recentRefusal(storedAs(of)); refused != nil {
 		return wait, nil
@@ -142,7 +142,7 @@ func (c *Controller) storeImage(ctx context.Context, of *v1.ClusterVirtualImage)
 	err = c.opts.Client.Create(ctx, image, owner)
 	if why := refusalOf(err); why != nil {
 		c.rememberRefusal(storedAs(of), *why)
-		c.wakeVMs(v1.KindClusterVirtualImage, of.Name) // they say so
+		c.wakeVMs(v1.KindClusterVirtualImage, of.Name) // their status shows it
 		return refusedRetry, nil
 	}
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *Controller) storeImage(ctx context.Context, of *v1.ClusterVirtualImage)
 	return 0, c.book.Learn(image)
 }
 
-// growImage makes an image as large as its ClusterVirtualImage is to be.
+// growImage grows a stored image to the size of its ClusterVirtualImage.
 func (c *Controller) growImage(ctx context.Context, of *v1.ClusterVirtualImage, d *v1.VirtualDisk) error {
 	size := of.Spec.PersistentVolumeClaim.Size
 	if size.Cmp(disk.Size(d)) <= 0 {

@@ -20,57 +20,55 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// VMs are what is known of the VMs of the namespace.
+// VMs gives access to the VMs of the namespace.
 type VMs interface {
-	// VM returns a VM, nil if there is none; Pod the pod that its stateful set has made.
+	// VM returns a VM; nil if it doesn't exist. Pod returns the pod that the VM's stateful set has created.
 	VM(name string) (*v1.VirtualMachine, error)
 	Pod(vm string) (*corev1.Pod, error)
-	// Metadata returns the metadata of an object; nil if there is none.
+	// Metadata returns the metadata of an object; nil if it doesn't exist.
 	Metadata(k objects.Kind, name string) (*objects.Metadata, error)
-	// UsersOf returns the VMs that name a disk or an image.
+	// UsersOf returns the VMs that name a disk or image.
 	UsersOf(disk objects.DeviceRef) []string
-	// EnqueueAny makes VMs be reconciled, also those that are gone.
+	// EnqueueAny reconciles VMs, even those that no longer exist.
 	EnqueueAny(vms ...string)
 }
 
-// Snapshots are those of the namespace.
+// Snapshots gives access to the snapshots of the namespace.
 type Snapshots interface {
-	// Source returns the snapshot of which a disk is made, as that of one disk; nil if there is none of
-	// that name.
+	// Source returns the source snapshot of a disk, as a snapshot of one disk; nil if it doesn't exist.
 	Source(of v1.DiskSourceRef) *v1.VirtualDiskSnapshot
 }
 
-// Exports are those of the disks of the namespace.
+// Exports gives access to the exports of the namespace's disks.
 type Exports interface {
-	// Exported reports whether a disk is exported to a running VM; if it must be sure, by the API
-	// server.
+	// Exported reports whether a disk is exported to a running VM. sure makes it ask the API server.
 	Exported(ctx context.Context, disk string, sure bool) (bool, error)
 }
 
-// Client writes objects, and their status.
+// Client writes objects and their status.
 type Client interface {
 	client.Writer
 	client.StatusClient
 }
 
-// Options are what a Controller needs.
+// Options configure a Controller.
 type Options struct {
-	// Namespace whose disks are made.
+	// Namespace contains the disks.
 	Namespace string
-	// Settings returns what the manager's configuration says.
+	// Settings returns the settings from the manager's configuration.
 	Settings func() objects.Settings
-	// VMs are those of the namespace.
+	// VMs are the VMs of the namespace.
 	VMs VMs
-	// Client writes; Live reads from the API server, only what must not be out of date.
+	// Client writes. Live reads from the API server what must be current.
 	Client Client
 	Live   client.Reader
-	// Instance is the name of this manager's process in events.
+	// Instance is the name of this manager process in events.
 	Instance string
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// A Controller makes disks, or images. Its methods may be called by several goroutines.
+// A Controller creates disks or images. Its methods are safe for concurrent use.
 type Controller struct {
 	opts Options
 	kind v1.BlockDeviceKind
@@ -80,19 +78,19 @@ type Controller struct {
 
 	snapshots Snapshots
 	exports   Exports
-	also      []func(disk string) // called for each that has changed
+	also      []func(disk string) // called for each changed disk
 
 	requests store.Requests
 
 	mu      sync.Mutex
-	refused map[string]refusal // by the disk's name
-	seen    map[string]sight   // likewise, of those that are copies of claims
+	refused map[string]refusal // by disk name
+	seen    map[string]sight   // by disk name, for copies of claims
 	wanted  wanted
-	asked   asked // of images
+	asked   asked // for images
 	fetched fetched
 }
 
-// A refusal is what the API server had against a write, which is not tried again for a while.
+// A refusal is a write that the API server refused. It is tried again after a while.
 type refusal struct {
 	disk.Refusal
 
@@ -101,7 +99,7 @@ type refusal struct {
 	until      time.Time
 }
 
-// New returns a controller for disks that knows nothing yet, and has one for images: see Images.
+// New returns a controller for disks. It includes a controller for images: see Images.
 func New(opts Options) *Controller {
 	c, images := newController(opts, v1.KindVirtualDisk), newController(opts, v1.KindVirtualImage)
 	c.book = store.NewDisks(opts.Namespace, c.noteChange, func() {
@@ -122,16 +120,16 @@ func newController(opts Options, kind v1.BlockDeviceKind) *Controller {
 	}
 }
 
-// Images returns the controller that makes the images of the namespace.
+// Images returns the controller for the images of the namespace.
 func (c *Controller) Images() *Controller { return c.images }
 
-// SnapshotsAre says where the snapshots are of which disks are made. It is to be called before Add.
+// SnapshotsAre sets where to find the source snapshots of disks. Call it before Add.
 func (c *Controller) SnapshotsAre(there Snapshots) { c.snapshots, c.images.snapshots = there, there }
 
-// ExportsAre says where the exports are of disks. It is to be called before Add.
+// ExportsAre sets where to find the exports of disks. Call it before Add.
 func (c *Controller) ExportsAre(there Exports) { c.exports = there }
 
-// OnChange has a function called for each disk, and each image, that has changed. It is to be called before Add.
+// OnChange adds a function that is called for each changed disk and image. Call it before Add.
 func (c *Controller) OnChange(do func(disk string)) {
 	c.also = append(c.also, do)
 	if c.images != nil && c.images != c {
@@ -139,11 +137,11 @@ func (c *Controller) OnChange(do func(disk string)) {
 	}
 }
 
-// Book returns the disks, or images, as this controller knows them.
+// Book returns this controller's store of disks or images.
 func (c *Controller) Book() *store.Disks { return c.book }
 
-// Disk returns a disk; nil if there is none of that name.
-// It is an error as long as the disks have not been listed: one that isn't known yet is not missing.
+// Disk returns a disk; nil if it doesn't exist. It returns an error until the disks have been listed, because a disk
+// that isn't known yet is not missing.
 func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) {
 	if err := c.book.Listed(); err != nil {
 		return nil, fmt.Errorf("look for the VirtualDisk %s: %w", name, err)
@@ -151,8 +149,8 @@ func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) {
 	return c.book.Disk(name)
 }
 
-// Image returns an image of a kind, as a disk; nil if there is none of that name. It is an error as long as they have
-// not been listed. A ClusterVirtualImage is stored in the namespace by that.
+// Image returns an image of the given kind, as a disk; nil if it doesn't exist. It returns an error until the images
+// have been listed. Asking for a ClusterVirtualImage causes it to be stored in the namespace.
 func (c *Controller) Image(kind v1.BlockDeviceKind, name string) (*v1.VirtualDisk, error) {
 	if err := c.images.book.Listed(); err != nil {
 		return nil, fmt.Errorf("look for the %s %s: %w", kind, name, err)
@@ -160,7 +158,7 @@ func (c *Controller) Image(kind v1.BlockDeviceKind, name string) (*v1.VirtualDis
 	return c.diskNamed(kind, name)
 }
 
-// noteChange looks at a disk that has changed, and at the VMs that name it.
+// noteChange looks at a changed disk, and at the VMs that name it.
 func (c *Controller) noteChange(name string) {
 	c.requests.Enqueue(name)
 	c.wakeVMs(c.kind, name)
@@ -169,7 +167,7 @@ func (c *Controller) noteChange(name string) {
 	}
 }
 
-// EnqueueAll makes all disks be looked at, after a change of the storage classes.
+// EnqueueAll looks at all disks, after a change of the storage classes.
 func (c *Controller) EnqueueAll() {
 	c.mu.Lock()
 	clear(c.refused)
@@ -180,17 +178,17 @@ func (c *Controller) EnqueueAll() {
 	}
 }
 
-// VMChanged makes a VM be looked at that has disks, though it may be gone.
+// VMChanged reconciles a VM that uses disks, even if it no longer exists.
 func (c *Controller) VMChanged(vm string) {
 	if len(c.book.Of(vm)) > 0 {
 		c.opts.VMs.EnqueueAny(vm)
 	}
 }
 
-// concurrency is how many disks are looked at at the same time.
+// concurrency is how many disks are reconciled in parallel.
 const concurrency = 8
 
-// Add adds the controller and that of images to a manager, with a client that watches.
+// Add adds this controller and the controller for images to a manager. The client must support watches.
 func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {
 	return errors.Join(c.addToManager(mgr, watching, "disk"), c.images.addToManager(mgr, watching, "image"))
 }
@@ -202,21 +200,20 @@ func (c *Controller) addToManager(mgr manager.Manager, watching client.WithWatch
 	})
 }
 
-// Times after which it is looked again at what nothing tells of.
+// Delays before looking again, where no watch reports the change.
 const (
-	conflictRetry = 100 * time.Millisecond // for what the watch is about to bring
-	unlistedRetry = 5 * time.Second        // without knowing the disks
-	sourceRetry   = 2 * time.Second        // a snapshot or a disk that isn't ready, or that is copied
-	refusedRetry  = time.Minute            // what the API server has refused: a quota may change
-	podRetry      = time.Second            // a pod that is gone for the watch, and not quite for the stateful set
-	goneRetry     = 5 * time.Second        // a claim that the watch doesn't have, and the API server has
+	conflictRetry = 100 * time.Millisecond // the watch is about to deliver the change
+	unlistedRetry = 5 * time.Second        // the disks are not listed
+	sourceRetry   = 2 * time.Second        // a source that isn't ready, or is being copied
+	refusedRetry  = time.Minute            // the API server refused; a quota may change
+	podRetry      = time.Second            // a pod gone for the watch, but not yet for the stateful set
+	goneRetry     = 5 * time.Second        // a claim missing from the watch, but known to the API server
 )
 
-// patience is how long VMs wait at most for the disks to be known, when a manager begins.
+// patience is how long a starting manager waits for the list of disks.
 const patience = 10 * time.Second
 
-// Await waits until the disks are known, but not for ever: without them the manager works, and
-// says so.
+// Await waits until the disks are listed, for a limited time. Without them the manager works, and reports the problem.
 func (c *Controller) Await(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -224,7 +221,7 @@ func (c *Controller) Await(ctx context.Context) {
 	c.images.book.Await(ctx)
 }
 
-// whyUnavailable returns why disks are not known; "" if they are.
+// whyUnavailable returns why the disks are not known; "" if they are.
 func (c *Controller) whyUnavailable() string {
 	err, what := c.book.Listed(), "disks"
 	if c.kind == v1.KindVirtualImage {

@@ -13,8 +13,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// originOf returns the image, or the disk, that another one is to be a copy of; nil if there is none, or
-// it is not known yet.
+// originOf returns the disk, image or claim that a disk copies; nil if it doesn't exist, or is not known yet.
 func (c *Controller) originOf(ctx context.Context, d *v1.VirtualDisk, copier *corev1.Pod) (*v1.VirtualDisk, error) {
 	ref := d.Spec.DataSource.ObjectRef
 	if ref.Kind == v1.KindClaim {
@@ -30,9 +29,9 @@ func (c *Controller) originOf(ctx context.Context, d *v1.VirtualDisk, copier *co
 	return c.diskNamed(kind, ref.Name)
 }
 
-// reserveOrigin keeps VMs from the disk that a pod is to copy, before the pod can start. An image is not
-// written by anyone. From a claim VMs are kept by the status of the copy, which has the pod by now: see
-// [Controller.uncopied].
+// reserveOrigin locks the source disk against VMs before the copying pod can start. An image needs no lock, because it
+// is read-only. For a claim, the status of the copy is the lock, and already contains the pod: see
+// [Controller.waitForCopies].
 func (c *Controller) reserveOrigin(ctx context.Context, s *disk.Situation) (may bool, err error) {
 	source := s.Disk.Spec.DataSource.ObjectRef
 	switch {
@@ -49,8 +48,8 @@ func (c *Controller) reserveOrigin(ctx context.Context, s *disk.Situation) (may 
 	return err == nil, err
 }
 
-// releaseCopies gives a disk back to VMs when the pods have ended that copied it. They are asked for
-// where they are: a watch may be late.
+// releaseCopies makes a disk available to VMs again when the pods that copied it have ended. It asks the API server,
+// because a watch may lag.
 func (c *Controller) releaseCopies(ctx context.Context, name string) error {
 	d, err := c.book.Disk(name)
 	if d == nil || err != nil {
@@ -68,7 +67,7 @@ func (c *Controller) releaseCopies(ctx context.Context, name string) error {
 	return err
 }
 
-// hasPodEnded reports whether a pod has certainly ended, or is gone.
+// hasPodEnded reports whether a pod has definitely ended or is gone.
 func (c *Controller) hasPodEnded(ctx context.Context, name string, uid types.UID) (bool, error) {
 	var pod corev1.Pod
 	err := c.opts.Live.Get(ctx, client.ObjectKey{Namespace: c.opts.Namespace, Name: name}, &pod)

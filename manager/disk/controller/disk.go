@@ -19,7 +19,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// Reconcile does what there is to do for a disk.
+// Reconcile takes the next steps for a disk.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if c.whyUnavailable() != "" {
 		return reconcile.Result{RequeueAfter: unlistedRetry}, nil
@@ -30,12 +30,12 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	again, err := c.reconcileDisk(ctx, request.Name, d)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil // the watch is about to bring something else
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil // the watch is about to deliver a change
 	}
 	return reconcile.Result{RequeueAfter: again}, err
 }
 
-// reconcileDisk does what there is to do for a disk of a name, d, which is nil if there is none.
+// reconcileDisk takes the next steps for the disk with this name; d is nil if it doesn't exist.
 func (c *Controller) reconcileDisk(ctx context.Context, name string, d *v1.VirtualDisk) (again time.Duration,
 	err error,
 ) {
@@ -51,7 +51,7 @@ func (c *Controller) reconcileDisk(ctx context.Context, name string, d *v1.Virtu
 	}
 	if vm := disk.Holder(d); vm != "" {
 		if is, err := c.opts.VMs.VM(vm); is == nil && err == nil {
-			c.opts.VMs.EnqueueAny(vm) // which leaves the disk
+			c.opts.VMs.EnqueueAny(vm) // it then releases the disk
 		}
 	}
 	again, err = c.serveDisk(ctx, d)
@@ -61,7 +61,7 @@ func (c *Controller) reconcileDisk(ctx context.Context, name string, d *v1.Virtu
 	return again, err
 }
 
-// serveDisk makes a disk be as it is asked for, as far as possible, and says in its status how far.
+// serveDisk brings a disk closer to its spec, and records the state in its status.
 func (c *Controller) serveDisk(ctx context.Context, d *v1.VirtualDisk) (again time.Duration, err error) {
 	s := disk.Situation{Disk: d, Now: c.opts.Now()}
 	if s.Claim, err = c.claimOfDisk(d); err != nil {
@@ -79,7 +79,7 @@ func (c *Controller) serveDisk(ctx context.Context, d *v1.VirtualDisk) (again ti
 			return goneRetry, err
 		}
 	case s.Claim != nil && !metav1.IsControlledBy(s.Claim, d):
-		again = refusedRetry // nothing tells when it is gone
+		again = refusedRetry // no watch reports its deletion
 	case refused != nil:
 		again = wait
 	case step == disk.Create:
@@ -104,7 +104,7 @@ func (c *Controller) serveDisk(ctx context.Context, d *v1.VirtualDisk) (again ti
 	return soonerOf(soonerOf(again, later), untilRetry(is, s.Now)), c.publishDisk(ctx, d, is)
 }
 
-// claimOfDisk returns the claim of a disk's name; of one that is not a disk's only the metadata is known.
+// claimOfDisk returns the claim with a disk's name. If it isn't a disk's claim, the result contains only metadata.
 func (c *Controller) claimOfDisk(of *v1.VirtualDisk) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := c.book.Claim(of.Name)
 	if claim != nil || err != nil {
@@ -112,13 +112,12 @@ func (c *Controller) claimOfDisk(of *v1.VirtualDisk) (*corev1.PersistentVolumeCl
 	}
 	other, err := c.opts.VMs.Metadata(objects.KindClaim, disk.ClaimOf(of))
 	if other == nil || err != nil || disk.Owner(other) == of.Name {
-		return nil, err // the watch of disks' claims is about to bring it, or to say that it is gone
+		return nil, err // the watch of disks' claims is about to deliver it, or its deletion
 	}
 	return &corev1.PersistentVolumeClaim{ObjectMeta: other.ObjectMeta}, nil
 }
 
-// className returns the storage class of a disk's claim, which is written into the claim when it
-// is created, or the one that is asked for; "" is the default one.
+// className returns the storage class in the disk's claim, or the requested class; "" means the default class.
 func className(d *v1.VirtualDisk, claim *corev1.PersistentVolumeClaim) string {
 	if claim != nil && claim.Spec.StorageClassName != nil {
 		return *claim.Spec.StorageClassName
@@ -129,8 +128,8 @@ func className(d *v1.VirtualDisk, claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// isClaimGone reports whether the claim of a disk is certainly gone that its status names: the watch of
-// claims may be behind that of disks.
+// isClaimGone reports whether the claim in a disk's status is definitely gone. It asks the API server, because the
+// watch of claims may lag behind the watch of disks.
 func (c *Controller) isClaimGone(ctx context.Context, d *v1.VirtualDisk) (bool, error) {
 	var claim corev1.PersistentVolumeClaim
 	key := client.ObjectKey{Namespace: c.opts.Namespace, Name: disk.ClaimOf(d)}
@@ -141,8 +140,7 @@ func (c *Controller) isClaimGone(ctx context.Context, d *v1.VirtualDisk) (bool, 
 	return err == nil && claim.UID != d.Status.Target.UID, err
 }
 
-// refusalOf returns what an error means for the one who has made a disk; nil if it is tried again
-// as it is.
+// refusalOf returns the refusal to show to the disk's user for an error; nil if the write is simply repeated.
 func refusalOf(err error) *disk.Refusal {
 	o, stalled := decide.Refused(err).(decide.Stalled)
 	switch {
@@ -159,7 +157,7 @@ func refusalOf(err error) *disk.Refusal {
 	return &disk.Refusal{Reason: disk.ReasonRefused, Message: o.Message}
 }
 
-// recentRefusal returns what the API server has refused a moment ago, and for how long that is believed.
+// recentRefusal returns the API server's recent refusal for a disk, and how long it stays valid.
 func (c *Controller) recentRefusal(d *v1.VirtualDisk) (*disk.Refusal, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,7 +182,7 @@ func (c *Controller) forgetRefusal(name string) {
 	delete(c.seen, name)
 }
 
-// publishDisk writes the status of a disk, if it differs, and an event if that is worth one.
+// publishDisk writes a changed status of a disk, and an event if the phase or reason changed.
 func (c *Controller) publishDisk(ctx context.Context, d *v1.VirtualDisk, is v1.VirtualDiskStatus) error {
 	if equality.Semantic.DeepEqual(d.Status, is) {
 		return nil

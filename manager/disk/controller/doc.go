@@ -1,19 +1,21 @@
-// Package controller makes the disks of the manager's namespace (VirtualDisk) and gives them to
-// VMs, as package disk decides.
+// Package controller creates the disks (VirtualDisk) and images of the manager's namespace and attaches them to VMs. It
+// carries out the decisions of package disk.
 //
-//	controller.go  what there is to look at, and when
-//	disk.go        a disk: its claim, and its status
+//	controller.go  the Controller: its inputs, and when it looks at a disk
+//	disk.go        a disk: its claim and its status
 //	import.go      the pod that imports the data of a disk
-//	copy.go        what a disk is a copy of: another one, or an image
-//	claim.go       or a claim that is no disk's
-//	export.go      the pod from which a user fetches the data of a disk
-//	progress.go    how far such a pod is, which it says itself
-//	wanted.go      which VMs wait for a disk whose volume is made near them
-//	vm.go          a VM: [Controller.Attach] and [Controller.Release] are steps of its reconciliation
-//	move.go        the copies of disks of a VM whose guest moves
-//	write.go       the writes, each of which the API server refuses if something changed
+//	key.go         the TLS key of such a pod
+//	copy.go        the source of a copy: a disk or an image
+//	claim.go       the source of a copy: the user's own claim
+//	clusterimage.go the images that store ClusterVirtualImages
+//	export.go      the pod from which a user downloads a disk
+//	progress.go    the progress that a pod reports
+//	wanted.go      which VMs wait for a disk: its volume is created near them
+//	vm.go          a VM: its reconciliation calls [Controller.Attach] and [Controller.Release]
+//	move.go        the copies of disks during a migration
+//	write.go       the writes, which the API server refuses after a conflicting change
 //
-// The status of a disk says which VM has it before there is a pod that could write to it, and
-// until there is none. All that a VM takes and leaves is done where the VM is reconciled, one
-// after another. A manager may be killed after any write.
+// The status of a disk names its VM before a pod that could write to the disk exists, and until no such pod is left. A
+// VM takes and releases disks only in its own reconciliation, which is serialized. A manager may be killed after any
+// write.
 package controller

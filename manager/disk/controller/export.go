@@ -14,8 +14,8 @@ import (
 	"vmop/manager/disk"
 )
 
-// stepExport takes a step of an export, adds to the situation of a disk what is known of it, and returns after which
-// time to look again; 0 for never.
+// stepExport takes a step of an export and adds its state to the situation of the disk. It returns when to look again;
+// 0 means never.
 func (c *Controller) stepExport(ctx context.Context, s *disk.Situation) (again time.Duration, err error) {
 	if s.Exporter, err = c.book.Exporter(s.Disk.Name); err != nil {
 		return 0, err
@@ -41,7 +41,7 @@ func (c *Controller) stepExport(ctx context.Context, s *disk.Situation) (again t
 	return again, err
 }
 
-// forgetExport removes a request to export a disk whose time has passed, unless the disk has changed since it was read.
+// forgetExport removes an expired export request, unless the disk has changed since it was read.
 func (c *Controller) forgetExport(ctx context.Context, d *v1.VirtualDisk) error {
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": d.ResourceVersion, "annotations": map[string]any{v1.AnnotationExport: nil},

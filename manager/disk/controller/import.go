@@ -17,8 +17,8 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// observeImport adds what is known of the import of a disk to its situation, and returns after which time to
-// look again, as nothing tells how far an import is; 0 for never.
+// observeImport adds the state of the import to the situation of a disk. It returns when to look again, because no
+// watch reports progress; 0 means never.
 func (c *Controller) observeImport(ctx context.Context, s *disk.Situation) (again time.Duration, err error) {
 	source := s.Disk.Spec.DataSource
 	if source == nil {
@@ -46,7 +46,7 @@ func (c *Controller) observeImport(ctx context.Context, s *disk.Situation) (agai
 		return 0, err
 	}
 	_, s.Wanted = c.wanted.placeFor(s.Disk.Name)
-	s.Wanted = s.Wanted || c.kind == v1.KindVirtualImage // no VM decides where it is
+	s.Wanted = s.Wanted || c.kind == v1.KindVirtualImage // an image doesn't wait for a VM
 	if address := s.Fetchable(); address != "" {
 		s.Progress = c.fetched.latestProgress(ctx, s.Disk.Name, s.Pod.UID, address, c)
 		return fetchPause, nil
@@ -72,7 +72,7 @@ func (c *Controller) stepImport(ctx context.Context, step disk.Step, s *disk.Sit
 	return err
 }
 
-// makePod makes a pod that can't start.
+// makePod creates the import pod, gated.
 func (c *Controller) makePod(ctx context.Context, s *disk.Situation) (*corev1.Pod, error) {
 	var near *disk.Place
 	if s.Claim.Status.Phase != corev1.ClaimBound {
@@ -82,7 +82,7 @@ func (c *Controller) makePod(ctx context.Context, s *disk.Situation) (*corev1.Po
 	return c.createPod(ctx, s.Disk, disk.Pod(s.Disk, s.From, c.workerFor(s.Disk), near))
 }
 
-// workerFor says how the pods of a disk are run.
+// workerFor returns the configuration for the pods of a disk.
 func (c *Controller) workerFor(d *v1.VirtualDisk) disk.Worker {
 	settings := c.opts.Settings()
 	return disk.Worker{
@@ -104,8 +104,8 @@ func (c *Controller) createPod(ctx context.Context, d *v1.VirtualDisk, pod *core
 	return pod, c.book.Learn(pod.DeepCopy())
 }
 
-// inTheWay returns err, if the pod that is there already is one of the disk, of which the watch is
-// about to tell, and otherwise an errTaken.
+// inTheWay returns errTaken if the existing pod doesn't belong to the disk. Otherwise the watch is about to deliver the
+// pod, and inTheWay returns err.
 func (c *Controller) inTheWay(ctx context.Context, d *v1.VirtualDisk, name string, err error) error {
 	var there corev1.Pod
 	key := client.ObjectKey{Namespace: c.opts.Namespace, Name: name}
@@ -115,13 +115,13 @@ func (c *Controller) inTheWay(ctx context.Context, d *v1.VirtualDisk, name strin
 	return err
 }
 
-// errTaken says that the pod of a disk's name is not the disk's.
+// errTaken means that the disk's pod name is taken by another pod.
 type errTaken struct{}
 
 // Error implements error.
 func (errTaken) Error() string { return "there is one already, which is not this disk's: delete it" }
 
-// startPod removes the gate from the pod with this uid. One that has a door gets a key first.
+// startPod removes the scheduling gate from the pod with this UID. door requests a TLS key for the pod first.
 func (c *Controller) startPod(ctx context.Context, pod *corev1.Pod, door bool) (*corev1.Pod, error) {
 	metadata := map[string]any{"uid": pod.UID}
 	if door {
@@ -145,13 +145,13 @@ func (c *Controller) startPod(ctx context.Context, pod *corev1.Pod, door bool) (
 	return next, c.book.Learn(next.DeepCopy())
 }
 
-// removePod deletes the pod with this uid, if it is still there.
+// removePod deletes the pod with this UID, if it still exists.
 func (c *Controller) removePod(ctx context.Context, pod *corev1.Pod) error {
 	err := c.opts.Client.Delete(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: c.opts.Namespace},
 	}, client.Preconditions{UID: &pod.UID})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the watch is about to tell
+		return nil // the watch is about to report it
 	}
 	if err != nil {
 		return fmt.Errorf("delete the pod %s: %w", pod.Name, err)
@@ -159,7 +159,7 @@ func (c *Controller) removePod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// untilRetry returns how long it is until the next attempt; 0 if there is none to wait for.
+// untilRetry returns the time until the next attempt; 0 if none is scheduled.
 func untilRetry(is v1.VirtualDiskStatus, now time.Time) time.Duration {
 	if is.Import == nil || is.Import.RetryTime == nil {
 		return 0
@@ -167,7 +167,7 @@ func untilRetry(is v1.VirtualDiskStatus, now time.Time) time.Duration {
 	return max(is.Import.RetryTime.Sub(now), conflictRetry)
 }
 
-// soonerOf returns the shorter of two times of which 0 is never.
+// soonerOf returns the shorter delay, where 0 means never.
 func soonerOf(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -14,8 +14,8 @@ import (
 	"vmop/runner/control/remote"
 )
 
-// makePodKey makes the key by which managers know a pod that has not started, in a Secret that ends with the pod, and
-// returns its hash. A manager that was killed may have made it.
+// makePodKey creates the key by which managers recognize a pod that has not started yet, and returns its hash. The key
+// is stored in a Secret that is deleted with the pod. A killed manager may have created the Secret already.
 //
 // See docs/decisions/0158-files-through-pages.md.
 func (c *Controller) makePodKey(ctx context.Context, pod *corev1.Pod) (hash string, err error) {
@@ -55,10 +55,10 @@ func (c *Controller) makePodKey(ctx context.Context, pod *corev1.Pod) (hash stri
 		}
 		return hash, err
 	}
-	// It is that of a pod before, which is gone.
+	// The Secret belongs to an earlier pod, which is gone.
 	was := client.Preconditions{UID: &there.UID}
 	if err := c.opts.Client.Delete(ctx, &there, was); err != nil && !apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("delete the Secret %s: %w", name, err)
 	}
-	return "", err // it exists, and is made anew with the next attempt
+	return "", err // the next attempt creates it
 }

@@ -19,7 +19,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// ToCopy returns the disks of a VM that are copied when its guest moves to another node, or why they can't be.
+// ToCopy returns the disks to copy when the guest of a VM moves to another node, or why they can't be copied.
 //
 // See docs/decisions/0160-copies-of-local-disks.md.
 func (c *Controller) ToCopy(vm *v1.VirtualMachine, migration types.UID) (
@@ -42,7 +42,7 @@ func (c *Controller) ToCopy(vm *v1.VirtualMachine, migration types.UID) (
 	return all, "", nil
 }
 
-// MakeCopies makes the claims into which the disks of a VM are copied, and returns what the API server has against it.
+// MakeCopies creates the claims for the copies of a VM's disks. It returns why the API server refused, if it did.
 func (c *Controller) MakeCopies(ctx context.Context, vm *v1.VirtualMachine) (why string, err error) {
 	if why := c.whyUnavailable(); why != "" {
 		return "", errors.New(why)
@@ -67,8 +67,8 @@ func (c *Controller) MakeCopies(ctx context.Context, vm *v1.VirtualMachine) (why
 	return "", nil
 }
 
-// makeCopy makes a claim for the copy of a disk, from whose claim it takes class and size, and returns what stands
-// against it. An earlier manager may have made it.
+// makeCopy creates a claim for the copy of a disk, with the class and size of the claim from. It returns what prevents
+// it. An earlier manager may have created the claim.
 func (c *Controller) makeCopy(
 	ctx context.Context, d *v1.VirtualDisk, from *corev1.PersistentVolumeClaim, name string,
 ) (why string, err error) {
@@ -92,7 +92,7 @@ func (c *Controller) makeCopy(
 	return "", fmt.Errorf("make the claim %s: %w", name, err)
 }
 
-// sizeOf returns how large the volume of a claim is: not as large yet as is asked for, if it grows.
+// sizeOf returns the current size of a claim's volume. A growing volume may be smaller than requested.
 func sizeOf(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	if has := claim.Status.Capacity.Storage(); !has.IsZero() {
 		return *has
@@ -100,7 +100,8 @@ func sizeOf(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return *claim.Spec.Resources.Requests.Storage()
 }
 
-// copyOf returns a disk that is copied, with both of its claims; nil for what isn't there, or is another one.
+// copyOf returns a disk that is being copied, with its source and target claims; nil for each that is missing or has
+// been replaced.
 func (c *Controller) copyOf(is v1.MigrationDisk) (
 	d *v1.VirtualDisk, from, to *corev1.PersistentVolumeClaim, err error,
 ) {
@@ -118,7 +119,7 @@ func (c *Controller) copyOf(is v1.MigrationDisk) (
 	return d, from, to, errors.Join(errFrom, errTo)
 }
 
-// Switched reports whether a disk of a VM has got its copy: then the guest has moved.
+// Switched reports whether a disk of a VM uses its copy. If so, the guest has moved.
 func (c *Controller) Switched(vm *v1.VirtualMachine) bool {
 	for _, is := range vm.Status.Migration.Disks {
 		if d, err := c.book.Disk(is.Name); err == nil && d != nil &&
@@ -129,15 +130,15 @@ func (c *Controller) Switched(vm *v1.VirtualMachine) bool {
 	return false
 }
 
-// Switch gives the disks of a VM, whose guest has moved, their copies. It must be called before the VM's status says
-// that the guest has moved, and again if it has returned an error.
+// Switch makes the disks of a moved guest use their copies. Call it before the VM's status records the move, and again
+// after an error.
 func (c *Controller) Switch(ctx context.Context, vm *v1.VirtualMachine) error {
 	for _, is := range vm.Status.Migration.Disks {
 		d, _, to, err := c.copyOf(is)
 		switch {
 		case err != nil:
 			return err
-		case d == nil, d.Status.Target.UID != is.From.UID: // it has it
+		case d == nil, d.Status.Target.UID != is.From.UID: // already switched
 			continue
 		case to == nil:
 			return fmt.Errorf("the VirtualDisk %s gets its copy: there is no claim %s yet", is.Name, is.Claim)
@@ -150,8 +151,8 @@ func (c *Controller) Switch(ctx context.Context, vm *v1.VirtualMachine) error {
 	return nil
 }
 
-// Abandon leaves the volumes that the last migration of a VM has left over to its operation, with which they are
-// deleted: those from which disks were copied or, if the guest has stayed for certain, the copies.
+// Abandon hands the leftover volumes of a migration to its operation, with which they are deleted. These are the source
+// volumes or, if the migration has failed, the copies.
 func (c *Controller) Abandon(ctx context.Context, m *v1.Migration) error {
 	if m.CopiesKept {
 		return nil
@@ -175,7 +176,7 @@ func (c *Controller) Abandon(ctx context.Context, m *v1.Migration) error {
 	return nil
 }
 
-// leaveTo makes a claim be deleted with the operation of a migration, unless it has changed since it was read.
+// leaveTo makes the migration's operation the owner of a claim, unless the claim has changed since it was read.
 func (c *Controller) leaveTo(ctx context.Context, claim *corev1.PersistentVolumeClaim, m *v1.Migration) error {
 	of := metav1.OwnerReference{
 		APIVersion: v1.GroupVersion().String(), Kind: "VirtualMachineOperation", Name: m.Operation, UID: m.OperationUID,

@@ -17,30 +17,29 @@ import (
 	"vmop/manager/disk"
 )
 
-// Bounds of asking import pods how far they are. A pod that doesn't answer costs a goroutine
-// for a moment.
+// Limits for asking import pods for their progress. A pod that doesn't answer blocks one goroutine for a short time.
 const (
-	fetchPause  = 5 * time.Second // from one question to the next, for each pod
+	fetchPause  = 5 * time.Second // between two requests to the same pod
 	fetchTime   = 3 * time.Second // for an answer
-	mostFetches = 16              // at a time
+	mostFetches = 16              // in parallel
 	mostAnswer  = 8 << 10         // bytes of an answer
-	mostMessage = 300             // characters of a message in it
+	mostMessage = 300             // characters of its message
 )
 
-// fetched is what import pods have said.
+// fetched contains the last answers of import pods.
 type fetched struct {
 	client *http.Client
 	slots  chan struct{}
 
 	mu sync.Mutex
-	of map[string]*fetch // by the disk's name
+	of map[string]*fetch // by disk name
 }
 
-// fetch is what a pod has said.
+// fetch is the last answer of a pod.
 type fetch struct {
 	pod          types.UID
 	asked, began time.Time
-	first        float64 // per cent, when it began
+	first        float64 // percent, at the first answer
 	last         *disk.Progress
 }
 
@@ -49,13 +48,13 @@ func progressClient() *http.Client {
 		Timeout:   fetchTime,
 		Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // a pod is asked, and no other server
+			return http.ErrUseLastResponse // only the pod is asked, no other server
 		},
 	}
 }
 
-// latestProgress returns what a pod has said last, nil for nothing, and asks it again without waiting for
-// the answer. Upon that the disk is looked at.
+// latestProgress returns the last answer of a pod, nil if there is none, and asks the pod again in the background. A
+// changed answer causes the disk to be reconciled.
 func (f *fetched) latestProgress(ctx context.Context, of string, pod types.UID, address string, c *Controller,
 ) *disk.Progress {
 	f.mu.Lock()
@@ -72,10 +71,10 @@ func (f *fetched) latestProgress(ctx context.Context, of string, pod types.UID, 
 	select {
 	case f.slots <- struct{}{}:
 	default:
-		return known.last // with the next turn
+		return known.last // the next call tries again
 	}
 	known.asked = now
-	ctx = context.WithoutCancel(ctx) // the client has a limit of time
+	ctx = context.WithoutCancel(ctx) // the client has a timeout
 	go func() {
 		defer func() { <-f.slots }()
 		said, err := f.queryPod(ctx, net.JoinHostPort(address, strconv.Itoa(disk.ProgressPort)))
@@ -86,14 +85,14 @@ func (f *fetched) latestProgress(ctx context.Context, of string, pod types.UID, 
 	return known.last
 }
 
-// forgetDisk removes what a disk's pod has said, which is no longer needed.
+// forgetDisk removes the last answer of a disk's pod.
 func (f *fetched) forgetDisk(of string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.of, of)
 }
 
-// recordAnswer keeps what a pod has said, and reports whether that is another per cent.
+// recordAnswer keeps the answer of a pod, and reports whether the status should change.
 func (f *fetched) recordAnswer(of string, pod types.UID, said answer, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +116,7 @@ func (f *fetched) recordAnswer(of string, pod types.UID, said answer, now time.T
 	return was == nil || was.Percent != next.Percent || was.Waits != next.Waits || was.Message != next.Message
 }
 
-// answer is what a pod says.
+// answer is the JSON answer of a pod.
 type answer struct {
 	Percent float64 `json:"percent"`
 	Bytes   int64   `json:"bytes"`
@@ -127,7 +126,7 @@ type answer struct {
 	Message string  `json:"message"`
 }
 
-// queryPod asks a pod how far it is.
+// queryPod asks a pod for its progress.
 func (f *fetched) queryPod(ctx context.Context, address string) (said answer, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/progress", nil)
 	if err != nil {
@@ -144,7 +143,7 @@ func (f *fetched) queryPod(ctx context.Context, address string) (said answer, er
 	if err := json.NewDecoder(io.LimitReader(resp.Body, mostAnswer)).Decode(&said); err != nil {
 		return said, err
 	}
-	said.Percent = min(max(said.Percent, 0), 99) // it is whole when its pod has ended
+	said.Percent = min(max(said.Percent, 0), 99) // 100 only when the pod has ended
 	said.Bytes, said.Total = max(said.Bytes, 0), max(said.Total, 0)
 	return said, nil
 }

@@ -16,20 +16,20 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// Attached are the disks of a VM.
+// Attached describes the disks of a VM.
 type Attached struct {
-	// Devices is what is known of those that the VM names.
+	// Devices are the known disks among those that the VM names.
 	Devices []objects.Device
-	// Unknown means that the VM may not have all of them, which is an obstacle. No pod is made
-	// with what is written now, and the configuration of a VM that is running stays as it is.
+	// Unknown reports that the VM may not use some of its disks, which is an obstacle. The objects written now are not
+	// used for a new pod, and the configuration of a running VM stays unchanged.
 	Unknown bool
-	// Exported: what is unknown is only how the pod gets disks that are attached to the running
-	// guest. They are left out of its configuration as disks of the definition.
+	// Exported reports that the only uncertainty is how the pod accesses disks that are attached to the running guest.
+	// The configuration of the VM omits them as disks of its definition.
 	Exported bool
 }
 
-// Attach gives a VM that is to run the disks that it names. No pod of the VM that mounts one, or one of the VM's own
-// claims, may be made before this has returned without an obstacle.
+// Attach gives a VM that should run the disks that it names. Create no pod that mounts one of these disks, or one of
+// the VM's own claims, until Attach has returned without an obstacle.
 func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, claims []objects.Claim, s objects.Settings) (
 	got Attached, did decide.Report,
 ) {
@@ -47,7 +47,7 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, claims [
 		return got, did
 	}
 	var free []*v1.VirtualDisk
-	var other decide.Report // what is not about exports
+	var other decide.Report // obstacles other than exports
 	c.waitForDisks(vm, refs)
 	for _, ref := range refs {
 		if ref.Kind.IsImage() {
@@ -81,7 +81,7 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, claims [
 	}
 	got.Exported = got.Exported && other.Obstacle == nil
 	did.Append(other)
-	if did.Obstacle == nil { // all or none: two VMs with the same two disks don't wait for each other
+	if did.Obstacle == nil { // all or none, to avoid a deadlock of two VMs with the same disks
 		for _, d := range free {
 			err := c.writeStatus(ctx, d, disk.Lock(d, vm.Name, objects.Taint(vm, s), c.opts.Now()))
 			did.Stop(c.obstacleFor(err))
@@ -91,7 +91,7 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, claims [
 	return got, did
 }
 
-// imagesUnavailable returns why images are not known of which a VM names some; "" if they are.
+// imagesUnavailable returns why images are not known, if the VM names one; "" otherwise.
 func (c *Controller) imagesUnavailable(refs []objects.DeviceRef) string {
 	if slices.ContainsFunc(refs, func(r objects.DeviceRef) bool { return r.Kind.IsImage() }) {
 		return c.images.whyUnavailable()
@@ -99,7 +99,7 @@ func (c *Controller) imagesUnavailable(refs []objects.DeviceRef) string {
 	return ""
 }
 
-// attachImage gives a VM an image, which it shares with others. Nothing is written for that.
+// attachImage gives a VM an image. Images are shared, so this writes no status.
 func (c *Controller) attachImage(vm *v1.VirtualMachine, ref objects.DeviceRef, got *Attached, did *decide.Report) {
 	i, err := c.diskNamed(ref.Kind, ref.Name)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Controller) attachImage(vm *v1.VirtualMachine, ref objects.DeviceRef, g
 	did.Stop(obstacleOf(vm, ref, what, reason, message), nil)
 }
 
-// obstacleOf returns the obstacle that an answer is for a VM; nil if it may have the disk, or isn't to run.
+// obstacleOf returns the obstacle that an answer means for a VM; nil if the VM may use the disk, or shouldn't run.
 func obstacleOf(vm *v1.VirtualMachine, ref objects.DeviceRef, what disk.Answer, reason,
 	message string,
 ) decide.Obstacle {
@@ -131,8 +131,8 @@ func obstacleOf(vm *v1.VirtualMachine, ref objects.DeviceRef, what disk.Answer, 
 	return nil
 }
 
-// exportObstacle returns the obstacle that a disk, which the VM has or may have, is exported to the
-// running guest; nil if it isn't.
+// exportObstacle returns an obstacle if a disk that the VM has or may take is exported to the running guest; nil
+// otherwise.
 func (c *Controller) exportObstacle(ctx context.Context, vm *v1.VirtualMachine, ref objects.DeviceRef,
 	what disk.Answer) (
 	decide.Obstacle, error,
@@ -149,9 +149,9 @@ func (c *Controller) exportObstacle(ctx context.Context, vm *v1.VirtualMachine, 
 		" is attached while the guest runs (VirtualMachineBlockDeviceAttachment): the pod has it from the next start"}, nil
 }
 
-// obstacleFor returns what an error of a write means for a VM.
+// obstacleFor returns what a write error means for a VM.
 func (c *Controller) obstacleFor(err error) (decide.Obstacle, error) {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // it is looked at again with what is new
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // retry with the new version
 		return decide.Waiting{
 			Reason: decide.ReasonRetrying, Message: decide.Readable(err.Error()),
 			Until: c.opts.Now().Add(conflictRetry),
@@ -160,8 +160,8 @@ func (c *Controller) obstacleFor(err error) (decide.Obstacle, error) {
 	return decide.Refused(err), err
 }
 
-// Refs returns what is known of the disks of a VM's definition, for its status. A machine has them
-// that was started in a pod with them; running is that pod, nil if there is none.
+// Refs returns the status of the disks in a VM's definition. running is the VM's pod; nil if it doesn't run. A disk is
+// attached if the pod was started with it.
 func (c *Controller) Refs(vm *v1.VirtualMachine, running *corev1.Pod) (all []v1.BlockDeviceStatusRef) {
 	for _, ref := range objects.DeviceRefs(vm) {
 		is := v1.BlockDeviceStatusRef{Kind: ref.Kind, Name: ref.Name, Serial: ref.Serial()}
@@ -180,18 +180,16 @@ func (c *Controller) Refs(vm *v1.VirtualMachine, running *corev1.Pod) (all []v1.
 	return all
 }
 
-// Lock gives a disk to a VM to which it is attached while the guest runs, and returns it as it is
-// then.
+// Lock assigns a disk to a VM for attachment to the running guest, and returns the updated disk.
 func (c *Controller) Lock(ctx context.Context, vm string, d *v1.VirtualDisk) (*v1.VirtualDisk, error) {
-	if err := c.writeStatus(ctx, d, disk.Lock(d, vm, "", c.opts.Now())); err != nil { // the VM gets no files
+	if err := c.writeStatus(ctx, d, disk.Lock(d, vm, "", c.opts.Now())); err != nil { // the VM doesn't see the files
 		return nil, err
 	}
 	return c.book.Disk(d.Name)
 }
 
-// Release takes from a VM the disks that it no longer needs, when no pod of it has them. vm is nil
-// if it is gone; kept are disks that are attached to it while it runs. It must not be called while
-// Attach is for the same VM.
+// Release detaches the disks that a VM no longer needs, unless one of its pods still uses them. vm is nil if the VM is
+// gone. kept are disks that were attached to the running guest. Don't call it concurrently with Attach for the same VM.
 func (c *Controller) Release(ctx context.Context, name string, vm *v1.VirtualMachine, kept []string) (
 	did decide.Report,
 ) {
@@ -199,7 +197,7 @@ func (c *Controller) Release(ctx context.Context, name string, vm *v1.VirtualMac
 		c.stopWaiting(name)
 	}
 	if c.whyUnavailable() != "" {
-		return did // the VM is looked at again when the disks are known
+		return did // the VM is reconciled again when the disks are known
 	}
 	held := slices.DeleteFunc(c.book.Of(name), func(d string) bool { return slices.Contains(kept, d) })
 	if vm != nil && vm.Spec.DesiredState() == v1.Running {
@@ -214,7 +212,7 @@ func (c *Controller) Release(ctx context.Context, name string, vm *v1.VirtualMac
 	}
 	pod, err := c.opts.VMs.Pod(name)
 	if err != nil || pod != nil && (vm == nil || vm.Spec.DesiredState() != v1.Running) {
-		did.Err = err // the VM is looked at when its pod is gone
+		did.Err = err // the VM is reconciled again when its pod is gone
 		return did
 	}
 	for _, of := range held {
@@ -229,7 +227,8 @@ func (c *Controller) Release(ctx context.Context, name string, vm *v1.VirtualMac
 	return did
 }
 
-// releaseDisk takes a disk from a VM, if no pod of it has it, or will have it.
+// releaseDisk detaches a disk from a VM if no pod of the VM has it, or will have it. It reports whether the disk is
+// free.
 func (c *Controller) releaseDisk(ctx context.Context, vm, name string) (bool, error) {
 	d, err := c.book.Disk(name)
 	if err != nil || d == nil || disk.Holder(d) != vm {
@@ -245,14 +244,14 @@ func (c *Controller) releaseDisk(ctx context.Context, vm, name string) (bool, er
 	return err == nil, err
 }
 
-// Mounted reports whether a pod of a VM has a claim of a disk, or whether its stateful set may make
-// one that has. settled: that isn't changing just now. The API server is asked.
+// Mounted reports whether a pod of a VM has a disk's volume, or whether the VM's stateful set may create such a pod.
+// settled reports that this isn't about to change. It asks the API server.
 func (c *Controller) Mounted(ctx context.Context, vm, name string) (mounted, settled bool, err error) {
 	volume := disk.VolumeName(name)
 	return c.mountedBy(ctx, vm, func(pod *corev1.PodSpec) bool { return objects.HasVolume(pod, volume) })
 }
 
-// mountedBy is Mounted for pods that have what is meant.
+// mountedBy is Mounted for pods that match by.
 func (c *Controller) mountedBy(ctx context.Context, vm string, by func(*corev1.PodSpec) bool) (
 	mounted, settled bool, err error,
 ) {

@@ -10,14 +10,14 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// wanted are the disks that VMs wait for that are to run, and where these VMs can run. It is
-// remembered here only: a manager that begins looks at all VMs.
+// wanted records the disks for which VMs that should run are waiting, and where these VMs can run. It is kept in memory
+// only: when a manager starts, it looks at all VMs.
 type wanted struct {
 	mu sync.Mutex
-	by map[string]map[string]disk.Place // by disks, and by VMs
+	by map[string]map[string]disk.Place // by disk, then by VM
 }
 
-// setWanted notes what a VM waits for, and returns the disks that it didn't wait for before.
+// setWanted records the disks for which a VM waits, and returns the new ones.
 func (w *wanted) setWanted(vm string, disks []string, place disk.Place) (more []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,7 +40,7 @@ func (w *wanted) setWanted(vm string, disks []string, place disk.Place) (more []
 	return more
 }
 
-// placeFor returns where the first VM can run that waits for a disk.
+// placeFor returns where the first VM that waits for a disk can run, and whether such a VM exists.
 func (w *wanted) placeFor(name string) (p disk.Place, wanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,7 +50,7 @@ func (w *wanted) placeFor(name string) (p disk.Place, wanted bool) {
 	return p, false
 }
 
-// waitForDisks notes which disks a VM waits for whose data isn't there, and looks at them.
+// waitForDisks records for which incomplete disks a VM waits, and looks at these disks.
 func (c *Controller) waitForDisks(vm *v1.VirtualMachine, refs []objects.DeviceRef) {
 	var missing, claims []string
 	for _, ref := range refs {
@@ -70,5 +70,5 @@ func (c *Controller) waitForDisks(vm *v1.VirtualMachine, refs []objects.DeviceRe
 	c.requests.Enqueue(c.wanted.setWanted(vm.Name, missing, place)...)
 }
 
-// stopWaiting notes that a VM waits for no disk.
+// stopWaiting records that a VM no longer waits for disks.
 func (c *Controller) stopWaiting(vm string) { c.wanted.setWanted(vm, nil, disk.Place{}) }

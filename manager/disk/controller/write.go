@@ -20,10 +20,10 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// owner of the fields that the manager writes.
+// owner is the field manager of the manager's writes.
 const owner = publish.Owner
 
-// labelsOf returns the labels of what belongs to a disk.
+// labelsOf returns the labels for the objects of a disk.
 func labelsOf(d *v1.VirtualDisk) map[string]string {
 	app := disk.AppName
 	if d.Kind == string(v1.KindVirtualImage) {
@@ -47,7 +47,7 @@ func (c *Controller) createClaim(ctx context.Context, d *v1.VirtualDisk, from *v
 	return claim, c.book.Learn(claim.DeepCopy())
 }
 
-// claimOf returns a claim for a disk, which is blank.
+// claimOf returns a new claim for a disk, without a data source.
 func (c *Controller) claimOf(d *v1.VirtualDisk, name string) *corev1.PersistentVolumeClaim {
 	of := d.Spec.PersistentVolumeClaim
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -57,7 +57,7 @@ func (c *Controller) claimOf(d *v1.VirtualDisk, name string) *corev1.PersistentV
 			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(c.kind))),
 		},
 	}}
-	claim.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
+	claim.OwnerReferences[0].BlockOwnerDeletion = nil // blocking would need permission on finalizers
 	claim.Spec = corev1.PersistentVolumeClaimSpec{
 		StorageClassName: of.StorageClassName, VolumeMode: &of.VolumeMode,
 		AccessModes: []corev1.PersistentVolumeAccessMode{disk.AccessMode(d)},
@@ -68,7 +68,7 @@ func (c *Controller) claimOf(d *v1.VirtualDisk, name string) *corev1.PersistentV
 	return claim
 }
 
-// growClaim makes the claim of a disk as large as the disk is to be.
+// growClaim grows the claim of a disk to the requested size.
 func (c *Controller) growClaim(ctx context.Context, d *v1.VirtualDisk, claim *corev1.PersistentVolumeClaim) (
 	*corev1.PersistentVolumeClaim, error,
 ) {
@@ -87,7 +87,7 @@ func (c *Controller) growClaim(ctx context.Context, d *v1.VirtualDisk, claim *co
 	return next, c.book.Learn(next.DeepCopy())
 }
 
-// writeStatus writes the status of a disk unless the disk has changed since it was read.
+// writeStatus writes the status of a disk, unless the disk has changed since it was read.
 func (c *Controller) writeStatus(ctx context.Context, d *v1.VirtualDisk, is v1.VirtualDiskStatus) error {
 	meta := metav1.ObjectMeta{Name: d.Name, Namespace: c.opts.Namespace}
 	var next client.Object = &v1.VirtualDisk{ObjectMeta: meta}
@@ -106,8 +106,7 @@ func (c *Controller) writeStatus(ctx context.Context, d *v1.VirtualDisk, is v1.V
 	return c.book.Learn(next)
 }
 
-// recordEvent writes an event about what a disk has become. That it could not be written keeps nothing
-// else from being done.
+// recordEvent writes an event about the phase of a disk. Errors are ignored.
 func (c *Controller) recordEvent(ctx context.Context, d *v1.VirtualDisk, is v1.VirtualDiskStatus) {
 	publish.Write(ctx, c.opts.Client, publish.Event{
 		Kind: string(c.kind), Key: string(is.Phase) + "/" + is.Reason + "/" + is.Message,
