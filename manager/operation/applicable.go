@@ -15,7 +15,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// Reasons of phases.
+// Reasons for phases.
 const (
 	ReasonAccepted               = "Accepted"
 	ReasonCompleted              = "OperationCompleted"
@@ -31,14 +31,13 @@ const (
 	ReasonMigrationFailed        = "MigrationFailed"
 )
 
-// A Refusal is why an operation can't be carried out: a word for programs, and what would
-// be right, for people.
+// A Refusal is why an operation is not possible: a reason for programs, and an explanation for people.
 type Refusal struct{ Reason, Message string }
 
 func (r Refusal) Error() string { return r.Message }
 
-// Possible returns nil if a new operation on a VM would be accepted now, and otherwise why not. The pod is nil if there
-// is none; the operations are those that name the VM. Whoever offers an operation asks here.
+// Possible returns nil if a new operation on a VM would be accepted now, and the reason otherwise. pod is nil if the VM
+// has no pod; all are the operations that name the VM. Call it before you offer an operation to a user.
 func Possible(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod,
 	all []*v1.VirtualMachineOperation,
 ) *Refusal {
@@ -50,8 +49,8 @@ func Possible(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *core
 	return s.refuseNext(o, active)
 }
 
-// refuseOperation returns why an operation can't be carried out on a VM, without regard to other operations; nil if it
-// can.
+// refuseOperation returns why an operation on a VM is not possible, regardless of other operations; nil if it is
+// possible.
 func refuseOperation(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
 	if vm.DeletionTimestamp != nil && (o.Type != v1.OperationStop || !o.Force || pod == nil) {
 		return refusedInPhase("the VM is being deleted; Stop with force: true ends its guest at once")
@@ -162,7 +161,7 @@ func isToRun(vm *v1.VirtualMachine) bool { return vm.Spec.DesiredState() == v1.R
 
 func phaseOf(vm *v1.VirtualMachine) v1.Phase { return cmp.Or(vm.Status.Phase, v1.PhasePending) }
 
-// supersedesActive reports whether an operation takes the place of the active one.
+// supersedesActive reports whether an operation replaces the active one.
 func supersedesActive(o, active v1.VirtualMachineOperationSpec) bool {
 	ends := o.Type == v1.OperationStop || o.Type == v1.OperationRestart
 	switch active.Type {

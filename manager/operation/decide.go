@@ -16,37 +16,35 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A Situation is what is known of the operations of a VM. It is not changed.
+// A Situation is the input for decisions about the operations of a VM. Decide doesn't modify it.
 type Situation struct {
-	// VM and its pod are nil if there are none.
+	// VM and Pod are nil if they don't exist.
 	VM  *v1.VirtualMachine
 	Pod *corev1.Pod
-	// Operations are all that name the VM.
+	// Operations are all operations that name the VM.
 	Operations []*v1.VirtualMachineOperation
 	Now        time.Time
 	Retention  Retention
-	// Seen returns since when this process knows that an operation has finished.
+	// Seen returns since when this process has known that an operation has finished.
 	Seen func(types.UID) time.Time
 }
 
-// A Plan is what is to be done.
+// A Plan contains the next actions.
 type Plan struct {
-	// Write are operations with the statuses that they are to have, in this order: one that
-	// can't be written ends the round.
+	// Write lists operations with their new status, to write in this order. A failed write ends the round.
 	Write []*v1.VirtualMachineOperation
-	// Send is the operation whose signal is sent after that; nil: none.
+	// Send is the operation to signal after that; nil if there is none.
 	Send *v1.VirtualMachineOperation
-	// Remove are finished operations that are no longer kept.
+	// Remove lists finished operations to delete.
 	Remove []*v1.VirtualMachineOperation
-	// Again is when to decide again if nothing changes; zero: never.
+	// Again is when to decide again without a change; zero means never.
 	Again time.Time
 }
 
-// appearTime is how long the watch that brings a VM may be behind the one that has brought an
-// operation of it.
+// appearTime is how far the watch for VMs may lag behind the watch for operations.
 const appearTime = 3 * time.Second
 
-// Decide returns what is to be done for the operations of a VM.
+// Decide returns the next actions for the operations of a VM.
 func Decide(s Situation) (p Plan) {
 	p.Remove, p.Again = s.expiredOperations()
 	active := s.activeOperation()
@@ -54,7 +52,7 @@ func Decide(s Situation) (p Plan) {
 		end := operationOutcome(active, s.VM, s.Pod)
 		if end.phase != "" && (end.phase != active.Status.Phase || end.message != active.Status.Message) {
 			p.Write = append(p.Write, s.endOperation(active, end))
-			return p // what waits for it comes next
+			return p // pending operations follow in the next round
 		}
 	}
 	for _, o := range s.pendingOperations() {
@@ -85,7 +83,7 @@ func (p *Plan) lookAgainAt(at time.Time) {
 	}
 }
 
-// activeOperation returns the operation that is in progress; nil if none is.
+// activeOperation returns the operation in progress; nil if there is none.
 func (s Situation) activeOperation() *v1.VirtualMachineOperation {
 	for _, o := range s.Operations {
 		if o.Status.Phase == v1.OperationInProgress && o.Status.Target != nil {
@@ -95,7 +93,7 @@ func (s Situation) activeOperation() *v1.VirtualMachineOperation {
 	return nil
 }
 
-// Moving returns the operation in progress by which a guest moves; nil if there is none.
+// Moving returns the operation in progress that moves the guest; nil if there is none.
 func Moving(all []*v1.VirtualMachineOperation) *v1.VirtualMachineOperation {
 	active := Situation{Operations: all}.activeOperation()
 	if active == nil || !IsMove(active.Spec.Type) || !Sent(active) || active.DeletionTimestamp != nil {
@@ -104,7 +102,7 @@ func Moving(all []*v1.VirtualMachineOperation) *v1.VirtualMachineOperation {
 	return active
 }
 
-// pendingOperations returns the operations that were not looked at yet, in the order in which they were made.
+// pendingOperations returns the operations that still need a decision, oldest first.
 func (s Situation) pendingOperations() (all []*v1.VirtualMachineOperation) {
 	for _, o := range s.Operations {
 		waits := o.Status.Phase == v1.OperationPending || o.Status.Phase == ""
@@ -119,8 +117,8 @@ func (s Situation) pendingOperations() (all []*v1.VirtualMachineOperation) {
 	return all
 }
 
-// refuseNext returns why an operation can't be carried out; nil if it can, in place of the active
-// one if there is one.
+// refuseNext returns why an operation is not possible; nil if it is. active, if not nil, is the operation that it would
+// replace.
 func (s Situation) refuseNext(o v1.VirtualMachineOperationSpec, active *v1.VirtualMachineOperation) *Refusal {
 	switch {
 	case s.VM == nil:
@@ -132,7 +130,7 @@ func (s Situation) refuseNext(o v1.VirtualMachineOperationSpec, active *v1.Virtu
 	return refuseOperation(o, s.VM, s.Pod)
 }
 
-// acceptOperation returns an operation that becomes the active one.
+// acceptOperation returns an operation as the new active one.
 func (s Situation) acceptOperation(o *v1.VirtualMachineOperation) *v1.VirtualMachineOperation {
 	o = o.DeepCopy()
 	now := metav1.NewTime(s.Now)
@@ -146,7 +144,7 @@ func (s Situation) acceptOperation(o *v1.VirtualMachineOperation) *v1.VirtualMac
 	return o
 }
 
-// waitMessage says what an operation that was accepted waits for.
+// waitMessage returns the status message of an accepted operation.
 func waitMessage(o v1.VirtualMachineOperationSpec) string {
 	switch {
 	case o.Type == v1.OperationStart:
@@ -165,7 +163,7 @@ func waitMessage(o v1.VirtualMachineOperationSpec) string {
 	return "waiting until the guest has shut down and is running in a new pod"
 }
 
-// SentNow returns an operation whose signal was sent; the VM has a generation since.
+// SentNow returns an operation with its signal marked as sent. generation is the VM's generation after the signal.
 func (s Situation) SentNow(o *v1.VirtualMachineOperation, generation int64) *v1.VirtualMachineOperation {
 	o = o.DeepCopy()
 	o.Status.Target.Generation = generation
@@ -178,7 +176,7 @@ func Sent(o *v1.VirtualMachineOperation) bool {
 	return meta.IsStatusConditionTrue(o.Status.Conditions, v1.OperationConditionSignalSent)
 }
 
-// endOperation returns an operation that ends so.
+// endOperation returns an operation with this outcome in its status.
 func (s Situation) endOperation(o *v1.VirtualMachineOperation, end outcome) *v1.VirtualMachineOperation {
 	o = o.DeepCopy()
 	o.Status.Phase, o.Status.Reason, o.Status.Message = end.phase, end.reason, decide.Readable(end.message)

@@ -1,14 +1,14 @@
-// Package operation decides what becomes of the VirtualMachineOperations of a VM. It is
-// pure: package vm reads, writes and sends.
+// Package operation decides about the VirtualMachineOperations of a VM. It is pure: manager/vm/controller reads the
+// objects, and manager/vm/apply writes and sends.
 //
-//	plan := operation.Decide(situation)   // which statuses are written, which signal is sent, what is removed
+//	plan := operation.Decide(situation)   // which statuses to write, which signal to send, what to delete
 //	signal := operation.SignalOf(op, vm, pod)
 //
-// An operation that can be carried out becomes the active one of its VM, of which there is
-// at most one (applicable.go has which can, and which takes the place of which).
-// Its target is in its status before its signal is sent (signal.go), so that a manager that
-// is killed in between sends the same signal or none. Then its effect is awaited
-// (outcome.go). Finished ones are kept for some time (retention.go).
+// A possible operation becomes the active operation of its VM. A VM has at most one active operation; applicable.go
+// defines which operations are possible, and which replace the active one. The target of an operation is written to its
+// status before its signal is sent (signal.go), so a manager that is killed in between repeats the same signal or none.
+// The operation ends when its effect is visible (outcome.go). Finished operations are kept for some time
+// (retention.go).
 //
-// See docs/decisions/0084-operations.md, and docs/reference/operations.md for what users see.
+// See docs/decisions/0084-operations.md, and docs/reference/operations.md for the user's view.
 package operation

@@ -12,7 +12,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// An outcome is how an operation has ended; "" means that it hasn't.
+// An outcome is the result of an operation. An empty phase means that there is no change.
 type outcome struct {
 	phase           v1.OperationPhase
 	reason, message string
@@ -31,7 +31,7 @@ func supersededBy(name, what string) outcome {
 	return outcome{v1.OperationSuperseded, ReasonSuperseded, message}
 }
 
-// operationOutcome returns how the active operation has ended.
+// operationOutcome returns the outcome of the active operation.
 func operationOutcome(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.Pod) outcome {
 	target := o.Status.Target
 	stop := o.Spec.Type == v1.OperationStop
@@ -70,10 +70,10 @@ func operationOutcome(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod 
 	return outcome{}
 }
 
-// IsMove reports whether a guest moves by an operation of a type.
+// IsMove reports whether operations of this type move the guest.
 func IsMove(t v1.OperationType) bool { return t == v1.OperationMigrate || t == v1.OperationEvict }
 
-// outcomeOfMove is that of a move of the guest.
+// outcomeOfMove returns the outcome of a move.
 func outcomeOfMove(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine) outcome {
 	m := vm.Status.Migration
 	switch {
@@ -87,7 +87,7 @@ func outcomeOfMove(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine) outcome
 	return outcome{v1.OperationInProgress, ReasonAccepted, m.Message}
 }
 
-// outcomeOfReset is that of a reset: its runner presses the button when it reads the counter.
+// outcomeOfReset returns the outcome of a reset. The runner resets the machine when it reads the counter.
 func outcomeOfReset(target *v1.OperationTarget, vm *v1.VirtualMachine, pod *corev1.Pod) outcome {
 	if pod == nil || pod.UID != target.PodUID || decide.Terminating(pod) {
 		return failedOutcome(ReasonOverruled, "the guest has ended meanwhile")
@@ -97,7 +97,7 @@ func outcomeOfReset(target *v1.OperationTarget, vm *v1.VirtualMachine, pod *core
 	case runner == nil || runner.PodUID != pod.UID || read == nil || read.ObservedGeneration < target.Generation:
 		return outcome{}
 	case read.Reason == string(vmstatus.ReasonNotReset):
-		if meta.IsStatusConditionTrue(vm.Status.Conditions, v1.ConditionReady) { // it doesn't wait for a paused VM
+		if meta.IsStatusConditionTrue(vm.Status.Conditions, v1.ConditionReady) { // a reset doesn't wait for a paused VM
 			return failedOutcome(read.Reason, read.Message)
 		}
 		return outcome{v1.OperationInProgress, ReasonAccepted, read.Message}

@@ -9,20 +9,20 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Retention says which finished operations are kept.
+// A Retention defines which finished operations are kept.
 type Retention struct {
-	// Most of each VM, the latest.
+	// Most is the maximum number per VM; the latest are kept.
 	Most int
-	// For how long.
+	// For is the maximum time.
 	For time.Duration
 }
 
-// freshTime is how long every finished operation can be read, if Retention.For isn't less.
+// freshTime is how long every finished operation stays readable, unless Retention.For is shorter.
 const freshTime = 10 * time.Minute
 
-// expiryOf returns when an operation that has finished at a time is removed. seen is since
-// when this process knows that it has finished: a clock that was set tells neither that a
-// fresh operation is old, nor that an old one will finish in years.
+// expiryOf returns when to delete an operation that finished at this time. seen is since when this process has known
+// that. It limits the effect of clock changes: a recent operation isn't deleted early, and an old one isn't kept for
+// years.
 func (r Retention) expiryOf(finished, seen time.Time) time.Time {
 	latest := seen.Add(r.For)
 	at, fresh := finished.Add(r.For), seen.Add(min(r.For, freshTime))
@@ -35,8 +35,7 @@ func (r Retention) expiryOf(finished, seen time.Time) time.Time {
 	return at
 }
 
-// expiredOperations returns the finished operations that are no longer kept, and when the next one
-// won't be; zero: never.
+// expiredOperations returns the finished operations to delete, and when the next one expires; zero means never.
 func (s Situation) expiredOperations() (old []*v1.VirtualMachineOperation, again time.Time) {
 	var finished []*v1.VirtualMachineOperation
 	for _, o := range s.Operations {
@@ -59,7 +58,7 @@ func (s Situation) expiredOperations() (old []*v1.VirtualMachineOperation, again
 	return old, again
 }
 
-// finishedAt returns when an operation finished, but no later than it was seen to be.
+// finishedAt returns when an operation finished, but no later than this process first saw it finished.
 func (s Situation) finishedAt(o *v1.VirtualMachineOperation) time.Time {
 	seen := s.Seen(o.UID)
 	if at := o.Status.CompletionTime; at != nil && at.Time.Before(seen) {

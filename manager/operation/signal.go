@@ -10,20 +10,19 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Signal is what is changed so that an operation has its effect, in this order. Each part
-// has no effect if it was sent before.
+// A Signal contains the changes that give an operation its effect, in this order. Sending a part again has no further
+// effect.
 type Signal struct {
-	// Patch is for the VM; nil: it stays as it is. It is refused if the VM is another one
-	// of that name by now.
+	// Patch is the patch of the VM; nil if the VM stays as it is. The API server refuses it if the VM has been replaced
+	// by another VM with the same name.
 	Patch     []byte
 	PatchType types.PatchType
-	// DeletePod is the uid of the pod to be deleted; "": none is. AtOnce means without
-	// asking the guest.
+	// DeletePod is the UID of the pod to delete; "" if there is none. AtOnce skips the shutdown of the guest.
 	DeletePod types.UID
 	AtOnce    bool
 }
 
-// SignalOf returns the signal of the active operation, whose status has its target.
+// SignalOf returns the signal of the active operation. The operation's status must contain its target.
 func SignalOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.Pod) (s Signal, err error) {
 	if IsMove(o.Spec.Type) {
 		return s, nil // package migration does the rest
@@ -42,7 +41,7 @@ func SignalOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.
 	case v1.OperationStop:
 		state = v1.Stopped
 		if s.AtOnce && pod != nil {
-			s.DeletePod = pod.UID // whichever it is: there is to be none
+			s.DeletePod = pod.UID // any pod of the VM must go
 		}
 	case v1.OperationRestart:
 		state = v1.Running
@@ -60,8 +59,8 @@ func SignalOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.
 	return s, err
 }
 
-// resetCounterPatch returns the patch that gives spec.resetCounter a value, if the definition is the
-// one that the value was computed from; nil if the counter has got there.
+// resetCounterPatch returns the patch that sets spec.resetCounter to a value; nil if the counter has reached it. The
+// API server refuses the patch if the spec has changed since the value was computed.
 func resetCounterPatch(vm *v1.VirtualMachine, value int64) ([]byte, error) {
 	if vm.Spec.ResetCounter != nil && *vm.Spec.ResetCounter >= value {
 		return nil, nil
@@ -73,8 +72,8 @@ func resetCounterPatch(vm *v1.VirtualMachine, value int64) ([]byte, error) {
 	})
 }
 
-// targetOf returns what an operation is going to change. A VM that is to run and has failed is
-// started again at once after any change of its definition: its counter is that, too.
+// targetOf returns the target of a new operation. It includes a reset counter for Start if the VM should already run:
+// any change of its spec restarts a failed VM immediately.
 func targetOf(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *v1.OperationTarget {
 	target := &v1.OperationTarget{VirtualMachineUID: vm.UID}
 	if pod != nil {

@@ -9,21 +9,20 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Pool is a VmPool with what its text means.
+// A Pool is a VmPool with its parsed retention.
 type Pool struct {
 	*v1.VmPool
 
 	Retention Retention
 }
 
-// Of returns a pool. An error means that its spec can't be understood, which the API server should have
-// refused.
+// Of returns a pool. It returns an error for an invalid spec.retention, which the API server should have refused.
 func Of(p *v1.VmPool) (Pool, error) {
 	retention, err := ParseRetention(p.Spec.Retention)
 	return Pool{p, retention}, err
 }
 
-// KeptUntil returns until when an assigned VM is kept for its user, from when it isn't used on.
+// KeptUntil returns until when an assigned VM is kept for its user if it is not used again; zero if it is unassigned.
 func (p Pool) KeptUntil(m Member) time.Time {
 	if m.Assignment == nil {
 		return time.Time{}
@@ -37,16 +36,16 @@ func (p Pool) KeptUntil(m Member) time.Time {
 	return p.Retention.End(last)
 }
 
-// State of a VM in a pool.
+// State is the state of a VM in a pool.
 type State string
 
-// The states. Each VM has one in each of its pools.
+// The states of a VM. A VM has one state in each of its pools.
 const (
-	Free     State = "free"     // it can be given to a user now
-	InUse    State = "inUse"    // it has a viewer
-	Retained State = "retained" // it is kept for its user, who doesn't use it
-	Expired  State = "expired"  // it is its user's, and can be given to another user
-	// Unavailable: it is another pool's now, or is being deleted, or may not run.
+	Free     State = "free"     // ready to be given to a user
+	InUse    State = "inUse"    // someone is viewing it
+	Retained State = "retained" // kept for its user, who isn't using it
+	Expired  State = "expired"  // still its user's, but can be given to another user
+	// Unavailable: another pool has assigned it, it is being deleted, or it is not allowed to run.
 	Unavailable State = "unavailable"
 )
 
@@ -59,7 +58,7 @@ func (p Pool) StateOf(m Member, now time.Time) State {
 	case m.Deleting, m.Fixed && !m.Wanted, m.Assignment != nil && !m.isAssignedBy(p.Name):
 		return Unavailable
 	case m.isReleased():
-		return Unavailable // until there is another one in its place
+		return Unavailable // until its replacement exists
 	case m.Viewed:
 		return InUse
 	case m.Assignment == nil:
@@ -70,17 +69,17 @@ func (p Pool) StateOf(m Member, now time.Time) State {
 	return Expired
 }
 
-// hasMade reports whether the pool has made a VM of its template.
+// hasMade reports whether the pool created the VM from its template.
 func (p Pool) hasMade(m Member) bool { return m.Made == p.UID && m.Made != "" }
 
-// Recreates reports whether a VM is to be replaced by a new one before another user gets it.
+// Recreates reports whether a VM is replaced by a new VM before the next user gets it.
 func (p Pool) Recreates(m Member) bool {
 	return p.Spec.Recreate == v1.RecreateOnRelease && p.hasMade(m)
 }
 
-// Choose returns which VM of the pool a user gets: the one that they have (mine), else a free one, else the one
-// whose user has not used it for the longest time. Among free ones those that run are preferred. Without any it
-// returns nil.
+// Choose returns the VM of the pool to give to a user. It prefers, in this order: the VM that the user already has
+// (mine is then true), a free VM, and the expired VM that has been unused for the longest time. Running VMs come first
+// among the free ones. It returns nil if no VM is available.
 func (p Pool) Choose(all []Member, user string, now time.Time) (one *Member, mine bool) {
 	var candidates []*Member
 	for i := range all {
@@ -104,13 +103,13 @@ func (p Pool) Choose(all []Member, user string, now time.Time) (one *Member, min
 	return slices.MinFunc(candidates, compareMembers), false
 }
 
-// isAvailable reports whether the next user can get a VM.
+// isAvailable reports whether the VM can be given to the next user.
 func (p Pool) isAvailable(m Member, now time.Time) bool {
 	state := p.StateOf(m, now)
 	return m.In(p.Name) && (state == Free || state == Expired && !p.Recreates(m))
 }
 
-// Available returns how many VMs the next users can get.
+// Available returns how many VMs can be given to the next users.
 func (p Pool) Available(all []Member, now time.Time) (count int) {
 	for _, m := range all {
 		if p.isAvailable(m, now) {
@@ -120,7 +119,7 @@ func (p Pool) Available(all []Member, now time.Time) (count int) {
 	return count
 }
 
-// keepsFirst reports whether a user with two VMs of a pool has a before b, and so keeps it.
+// keepsFirst reports whether a user with both VMs of a pool got a before b, and so keeps a.
 func keepsFirst(a, b Member) bool {
 	return cmp.Or(assignedSince(a).Compare(assignedSince(b)), strings.Compare(a.Name, b.Name)) < 0
 }
@@ -132,13 +131,13 @@ func assignedSince(m Member) time.Time {
 	return m.Assignment.Since.Time
 }
 
-// compareMembers orders VMs by which is to be given away first.
+// compareMembers sorts VMs in the order in which to give them away.
 func compareMembers(a, b *Member) int {
 	return cmp.Or(lastUsed(*a).Compare(lastUsed(*b)), readinessRank(*a)-readinessRank(*b),
 		strings.Compare(a.Name, b.Name))
 }
 
-// lastUsed is the zero time for a VM that no user has.
+// lastUsed returns when a VM was last used; zero if it is unassigned.
 func lastUsed(m Member) (at time.Time) {
 	if m.Assignment != nil {
 		at = m.Assignment.LastUsed.Time
@@ -149,7 +148,7 @@ func lastUsed(m Member) (at time.Time) {
 	return at
 }
 
-// readinessRank is smaller for a VM that a user can use sooner.
+// readinessRank is lower the sooner a user can use the VM.
 func readinessRank(m Member) int {
 	switch {
 	case m.isRunning():
@@ -161,5 +160,5 @@ func readinessRank(m Member) int {
 	case m.Phase == v1.PhaseStopped:
 		return 2
 	}
-	return 3 // it is being stopped
+	return 3 // it is stopping
 }

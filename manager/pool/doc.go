@@ -1,19 +1,19 @@
-// Package pool decides who gets which VM of a pool, and what becomes of the others. It is pure: pools, their
-// VMs and the time go in.
+// Package pool decides which user gets which VM of a pool, and which VMs to create, start, stop and delete. It is pure:
+// its input is pools, their VMs and the time. Package manager/pool/controller carries out the decisions.
 //
-//	m, err := pool.MemberOf(vm)                      // for each VM of the namespace that is in a pool
-//	one, mine := p.Choose(members, "alice", now)     // what alice gets; mine: she has it already
-//	plan := p.Plan(members, now)                     // what is to be done without users
+//	m := pool.MemberOf(vm)                           // for each VM of the namespace that is in a pool
+//	one, mine := p.Choose(members, "alice", now)     // the VM for alice; mine: she already has it
+//	plan := p.Plan(members, now)                     // what to do without a user's request
 //
-// The life of a VM in a pool:
+// The states of a VM in a pool:
 //
-//	free ── a user gets it ──▶ assigned, in use ── the viewer goes ──▶ retained ── spec.retention ──▶ no longer kept
-//	 ▲                              ▲                                     │                             │
-//	 │                              └──────── the same user again ────────┴─────────────────────────────┤
-//	 └─────────── released: by a user, by spec.afterRetention, or given to the next user ───────────────┘
+//	free ── a user gets it ──▶ assigned, in use ── viewer leaves ──▶ retained ── spec.retention ends ──▶ expired
+//	 ▲                              ▲                                   │                                   │
+//	 │                              └──────── same user returns ────────┴───────────────────────────────────┤
+//	 └──────── released: by a user, by spec.afterRetention, or because the next user gets it ───────────────┘
 //
-// The user who has a VM is one field of its status (v1.Assignment), which is written with the version of the VM
-// on which the decision depends. Package assign writes it.
+// The user of a VM is one field in the VM's status (v1.Assignment). A write of it includes the version of the VM on
+// which the decision was based.
 //
 // See docs/decisions/0146-pools.md.
 package pool

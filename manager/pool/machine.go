@@ -10,8 +10,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// Machine returns the VM that a pool makes of its template with a number, of which each pool uses one
-// once: what is left of a former VM is not that one's.
+// Machine returns the VM with this number to create from the pool's template. A pool uses each number once, so that a
+// new VM never takes over the leftovers of an old VM.
 func (p Pool) Machine(number int32) *v1.VirtualMachine {
 	t := p.Spec.Template.DeepCopy()
 	vm := &v1.VirtualMachine{Spec: t.Spec}
@@ -23,7 +23,7 @@ func (p Pool) Machine(number int32) *v1.VirtualMachine {
 	}
 	vm.Labels[v1.LabelPool] = p.Name
 	owner := metav1.NewControllerRef(p.VmPool, v1.GroupVersion().WithKind(kindOfPool))
-	owner.BlockOwnerDeletion = nil // the pool may be gone before its VMs
+	owner.BlockOwnerDeletion = nil // the pool may be deleted before its VMs
 	vm.OwnerReferences = []metav1.OwnerReference{*owner}
 	if !slices.Contains(vm.Spec.Pools, p.Name) {
 		vm.Spec.Pools = append(vm.Spec.Pools, p.Name)
@@ -37,7 +37,7 @@ func (p Pool) Machine(number int32) *v1.VirtualMachine {
 
 func diskName(vm string, d v1.DiskTemplate) string { return vm + "-" + d.Name }
 
-// Disks returns the disks that a VM of the pool is to have, which go with it.
+// Disks returns the disks for a VM of the pool. The VM owns them.
 func (p Pool) Disks(m Member) (disks []*v1.VirtualDisk) {
 	if p.Spec.Template == nil || !p.hasMade(m) {
 		return nil

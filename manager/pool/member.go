@@ -14,22 +14,22 @@ import (
 	"vmop/runner/status"
 )
 
-// A Viewer looks at the screen or the console of a VM.
+// A Viewer is connected to the screen or console of a VM.
 type Viewer struct {
 	Kind string // status.SPICE, status.VNC or status.Serial
-	Who  string // a user, or the address of a client that has come to the screen by itself
-	// Watches: another viewer of this kind types.
+	Who  string // a user, or the address of a client that connected directly
+	// Watches reports that the viewer only watches: another viewer of this kind has the keyboard.
 	Watches bool
 }
 
-// Viewers returns who looks at the screen and the console of a VM: the runner names them in its condition
-// (runner/status, viewers), with the kind of connection.
+// Viewers returns the viewers of the screen and console of a VM. The runner lists them in the VM's condition
+// (runner/status, viewers).
 func Viewers(vm *v1.VirtualMachine) (all []Viewer) {
 	c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionConsoleConnected)
 	if c == nil {
 		return nil
 	}
-	if c.Message == "" && c.Status == metav1.ConditionTrue { // VM-Operator's runners say nothing
+	if c.Message == "" && c.Status == metav1.ConditionTrue { // VM-Operator's runners list no viewers
 		who := vm.Status.ConsoleUser
 		if who == "" {
 			who = vm.Status.ConsoleClient
@@ -40,14 +40,14 @@ func Viewers(vm *v1.VirtualMachine) (all []Viewer) {
 		text, watches := strings.CutPrefix(text, status.Watching)
 		kind, who, _ := strings.Cut(text, " ")
 		kinds := []string{status.SPICE, status.VNC, status.Serial}
-		if slices.Contains(kinds, kind) { // else: and more, or another program's
+		if slices.Contains(kinds, kind) { // skips "and more", and unknown kinds
 			all = append(all, Viewer{Kind: kind, Who: who, Watches: watches})
 		}
 	}
 	return all
 }
 
-// ConsoleUser returns the user who uses the screen of a VM, or was the last to do so; "" if none is known.
+// ConsoleUser returns the current or last user of a VM's screen; "" if unknown.
 func ConsoleUser(vm *v1.VirtualMachine) string {
 	for _, v := range Viewers(vm) {
 		if v.Kind == status.Serial || v.Watches {
@@ -56,7 +56,7 @@ func ConsoleUser(vm *v1.VirtualMachine) string {
 		if !isAddress(v.Who) {
 			return v.Who
 		}
-		if a := vm.Status.Assignment; a != nil { // who else could know the password?
+		if a := vm.Status.Assignment; a != nil { // only the assigned user can know the password
 			return a.User
 		}
 	}
@@ -71,35 +71,37 @@ func isAddress(who string) bool {
 	return err == nil
 }
 
-// A Member is a VM that is in pools, or is assigned to a user, as far as pools look at it.
+// A Member is a VM that is in pools or assigned to a user, reduced to what pools need.
 type Member struct {
 	Name    string
 	UID     types.UID
-	Version string // of the resource
+	Version string // resource version
 	Pools   []string
-	// Assignment is who has it; nil: it is not assigned.
+	// Assignment contains the VM's user; nil if it is unassigned.
 	Assignment *v1.Assignment
-	// Phase of the VM; Wanted: it is to run; Fixed: its runPolicy has decided that.
+	// Phase is the VM's phase. Wanted reports that the VM should run. Fixed reports that its runPolicy decides that.
 	Phase         v1.Phase
 	Wanted, Fixed bool
-	// Deleting: it is being deleted.
+	// Deleting reports that the VM is being deleted.
 	Deleting bool
-	// Viewed: it has a viewer now. Used is when its user came last, or went; zero if that is not known.
+	// Viewed reports that the VM has a viewer now. Used is when its user last connected or disconnected; zero if
+	// unknown.
 	Viewed bool
 	Used   time.Time
-	// Left is when the last viewer went, whoever it was; zero if that is not known.
+	// Left is when the last viewer disconnected; zero if unknown.
 	Left time.Time
-	// Made is the uid of the pool that has made the VM of its template; "" if none has. It is the VM's owner: a label
-	// is copied with a definition, and what a pool has made it deletes with its disks.
+	// Made is the UID of the pool that created the VM from its template; "" if no pool did. It comes from the owner
+	// reference: a label would be copied with a definition, and the pool deletes the VMs that it created with their
+	// disks.
 	Made types.UID
 }
 
-// Concerns reports whether a VM is in pools, or assigned.
+// Concerns reports whether a VM is in pools, assigned, or created by a pool.
 func Concerns(vm *v1.VirtualMachine) bool {
 	return len(vm.Spec.Pools) > 0 || vm.Status.Assignment != nil || makerOf(vm) != ""
 }
 
-// makerOf returns the uid of the pool that owns a VM; "" if none does.
+// makerOf returns the UID of the pool that owns a VM; "" if no pool does.
 func makerOf(vm *v1.VirtualMachine) types.UID {
 	if owner := metav1.GetControllerOfNoCopy(vm); owner != nil && owner.Kind == kindOfPool {
 		return owner.UID
@@ -109,7 +111,7 @@ func makerOf(vm *v1.VirtualMachine) types.UID {
 
 const kindOfPool = "VmPool"
 
-// MemberOf returns a VM as pools look at it.
+// MemberOf returns a VM as a Member.
 func MemberOf(vm *v1.VirtualMachine) Member {
 	m := Member{
 		Name: vm.Name, UID: vm.UID, Version: vm.ResourceVersion, Pools: vm.Spec.Pools,
@@ -132,7 +134,7 @@ func MemberOf(vm *v1.VirtualMachine) Member {
 	return m
 }
 
-// isRunning reports whether a user who gets the VM can use it at once.
+// isRunning reports whether a user can use the VM immediately.
 func (m Member) isRunning() bool {
 	return m.Wanted && (m.Phase == v1.PhaseRunning || m.Phase == v1.PhaseMigrating)
 }
@@ -140,10 +142,10 @@ func (m Member) isRunning() bool {
 // In reports whether the VM belongs to a pool.
 func (m Member) In(pool string) bool { return slices.Contains(m.Pools, pool) }
 
-// isAssignedBy reports whether the VM is assigned by a pool.
+// isAssignedBy reports whether this pool assigned the VM.
 func (m Member) isAssignedBy(pool string) bool {
 	return m.Assignment != nil && m.Assignment.Pool == pool
 }
 
-// isReleased reports whether the VM is to be replaced by a new one.
+// isReleased reports whether the VM has been released and awaits its replacement.
 func (m Member) isReleased() bool { return m.Assignment != nil && m.Assignment.Released != nil }

@@ -10,43 +10,43 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Change is one of who has a VM.
+// A Change is a new assignment of a VM.
 type Change struct {
 	Member
-	// To is the new assignment; nil: no one has it.
+	// To is the new assignment; nil to remove it.
 	To *v1.Assignment
-	// Why is the reason of the event about it; "" is none, as no user gets or loses the VM.
+	// Why is the reason for the event; "" for no event, when the VM's user stays the same.
 	Why string
 }
 
-// Why a VM is a user's, or no longer, as reasons of events.
+// Reasons for events about assignments.
 const (
 	Assigned  = "PoolAssigned"
-	Released  = "PoolReleased"       // by the user, or an administrator
+	Released  = "PoolReleased"       // by the user or an administrator
 	Ended     = "PoolRetentionEnded" // by spec.afterRetention
-	Left      = "PoolLeft"           // the VM is no longer in the pool, or the pool is gone
-	Duplicate = "PoolAssignedTwice"  // the user has got two at once
+	Left      = "PoolLeft"           // the VM left the pool, or the pool was deleted
+	Duplicate = "PoolAssignedTwice"  // the user got two VMs at the same time
 )
 
-// A Plan is what is to be done with the VMs of a pool without a user.
+// A Plan contains the next actions for the VMs of a pool.
 type Plan struct {
-	// Changes of assignments.
+	// Changes are the assignments to write.
 	Changes []Change
-	// Start, Stop and Delete are VMs of which that is to be done. Those that are deleted are released before, which no
-	// claim of a user can cross.
+	// Start, Stop and Delete list the VMs to start, stop and delete. A VM in Delete has been released in an earlier
+	// round, so no claim can interfere.
 	Start, Stop, Delete []Member
-	// Make is how many VMs are to be made of the template.
+	// Make is how many VMs to create from the template.
 	Make int
-	// Status counts the VMs as they are. The rest of it is as it was.
+	// Status is the new status of the pool: the old status with current counts.
 	Status v1.VmPoolStatus
-	// Again is when to look again, without a change; zero: not at all.
+	// Again is when to look again without a change; zero means never.
 	Again time.Time
 }
 
-// mostMade is how many VMs are made or deleted at once: the API server has other clients.
+// mostMade limits how many VMs are created or deleted per round, to spare the API server.
 const mostMade = 10
 
-// Plan returns what is to be done. all are the VMs of the namespace that are in any pool.
+// Plan returns the next actions. all are the VMs of the namespace that are in any pool.
 func (p Pool) Plan(all []Member, now time.Time) (plan Plan) {
 	plan.Status = p.Status
 	plan.Status.ObservedGeneration = p.Generation
@@ -69,7 +69,7 @@ func (p Pool) Plan(all []Member, now time.Time) (plan Plan) {
 	return plan
 }
 
-// keepMember decides what becomes of a VM that a user has; kept is the one of the pool that the user keeps.
+// keepMember plans changes for an assigned VM. kept is the VM of the pool that the user keeps.
 func (plan *Plan) keepMember(p Pool, m, kept Member, now time.Time) {
 	release := func(why string) { plan.Changes = append(plan.Changes, p.Release(m, why, now)) }
 	state := p.StateOf(m, now)
@@ -93,12 +93,12 @@ func (plan *Plan) keepMember(p Pool, m, kept Member, now time.Time) {
 	}
 }
 
-// releasesVMs reports whether VMs that are no longer kept for their users become free.
+// releasesVMs reports whether VMs become free when their retention ends.
 func (p Pool) releasesVMs() bool {
 	return p.Spec.AfterRetention == v1.ReleaseVM || p.Spec.AfterRetention == v1.StopVM
 }
 
-// Release returns the change by which a VM is no longer its user's.
+// Release returns the change that takes a VM from its user.
 func (p Pool) Release(m Member, why string, now time.Time) Change {
 	c := Change{Member: m, Why: why}
 	if p.Recreates(m) && m.In(p.Name) {
@@ -109,7 +109,7 @@ func (p Pool) Release(m Member, why string, now time.Time) Change {
 	return c
 }
 
-// Give returns the change by which a user gets a VM.
+// Give returns the change that assigns a VM to a user.
 func (p Pool) Give(m Member, user string, now time.Time) Change {
 	at := metav1.NewTime(now.Truncate(time.Second))
 	return Change{
@@ -117,7 +117,7 @@ func (p Pool) Give(m Member, user string, now time.Time) Change {
 	}
 }
 
-// planRuns decides which free VMs are started, and which are stopped.
+// planRuns decides which free VMs to start and stop.
 func (plan *Plan) planRuns(p Pool, all []Member, now time.Time) {
 	var off, on []*Member
 	for i := range all {
@@ -147,7 +147,7 @@ func (plan *Plan) planRuns(p Pool, all []Member, now time.Time) {
 	}
 }
 
-// planMembers decides how many VMs are made of the template, and which are too many.
+// planMembers decides how many VMs to create from the template, and which surplus VMs to release.
 func (plan *Plan) planMembers(p Pool, all []Member, now time.Time) {
 	want := 0
 	if p.Spec.Template != nil && p.Spec.Replicas != nil {
@@ -169,13 +169,13 @@ func (plan *Plan) planMembers(p Pool, all []Member, now time.Time) {
 	slices.SortFunc(free, compareMembers)
 	slices.Reverse(free)
 	for _, m := range free[:min(len(free), mostMade, max(0, have-want))] {
-		at := metav1.NewTime(now) // from then on no user gets it, and it can be deleted
+		at := metav1.NewTime(now) // no user gets it from now on, so it can be deleted
 		to := &v1.Assignment{Pool: p.Name, LastUsed: at, Released: &at}
 		plan.Changes = append(plan.Changes, Change{Member: *m, To: to})
 	}
 }
 
-// countMembers fills in the status.
+// countMembers updates the counts in the status.
 func (plan *Plan) countMembers(p Pool, all []Member, now time.Time) {
 	s := &plan.Status
 	s.VMs, s.Free, s.Assigned, s.Retained, s.InUse = 0, 0, 0, 0, 0
@@ -199,14 +199,14 @@ func (plan *Plan) countMembers(p Pool, all []Member, now time.Time) {
 	}
 }
 
-// LookAt makes it be looked again at a time, if that isn't zero.
+// LookAt schedules another look, unless the time is zero or an earlier look is scheduled.
 func (plan *Plan) LookAt(at time.Time) {
 	if !at.IsZero() && (plan.Again.IsZero() || at.Before(plan.Again)) {
 		plan.Again = at
 	}
 }
 
-// Orphans returns the changes of VMs that pools have assigned which don't exist.
+// Orphans returns the changes that release VMs assigned by pools that no longer exist.
 func Orphans(all []Member, exists func(pool string) bool) (changes []Change) {
 	for _, m := range all {
 		if m.Assignment != nil && !exists(m.Assignment.Pool) {
@@ -216,8 +216,8 @@ func Orphans(all []Member, exists func(pool string) bool) (changes []Change) {
 	return changes
 }
 
-// Patch returns the change as a merge patch of the VM's status. The API server refuses it if the VM has changed
-// since it was decided.
+// Patch returns the change as a merge patch for the VM's status. The API server refuses it if the VM has changed since
+// it was read.
 func (c Change) Patch() ([]byte, error) {
 	var to any
 	if c.To != nil {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Retention is for how long a VM is kept for its user: For after the last use, or Until a time, if that
-// isn't zero.
+// Retention defines how long a VM is kept for its user: Until a fixed time or, if that is zero, For a duration after
+// the last use.
 type Retention struct {
 	For   time.Duration
 	Until time.Time
 }
 
-// defaultRetention is that of a pool without one.
+// defaultRetention applies to pools without spec.retention.
 const defaultRetention = time.Hour
 
-// longest is what a longer duration counts as: 100 years, which a time.Duration can hold twice.
+// longest is the maximum duration: 100 years. A time.Duration holds about three times as much.
 const longest = 100 * 365 * 24 * time.Hour
 
-// ParseRetention reads spec.retention: a duration of ISO 8601, or a time of RFC 3339, with or without seconds. ""
-// is the default.
+// ParseRetention parses spec.retention: an ISO 8601 duration, or an RFC 3339 time with or without seconds. "" means the
+// default.
 func ParseRetention(text string) (Retention, error) {
 	if text == "" {
 		return Retention{For: defaultRetention}, nil
@@ -42,8 +42,8 @@ func ParseRetention(text string) (Retention, error) {
 	return r, nil
 }
 
-// addUnits adds a part of a duration, whose units are some of those in the order given. Years and months have no
-// fixed length.
+// addUnits adds one part of an ISO 8601 duration. units lists the allowed units in order. Years and months are not
+// supported, as their length varies.
 func (r *Retention) addUnits(text, units string) (ok bool) {
 	lengths := map[rune]time.Duration{
 		'W': 7 * 24 * time.Hour, 'D': 24 * time.Hour, 'H': time.Hour, 'M': time.Minute, 'S': time.Second,
@@ -64,7 +64,7 @@ func (r *Retention) addUnits(text, units string) (ok bool) {
 	return text == ""
 }
 
-// End returns until when a VM is kept that was last used at a time.
+// End returns until when a VM that was last used at this time is kept.
 func (r Retention) End(lastUsed time.Time) time.Time {
 	if !r.Until.IsZero() {
 		return r.Until

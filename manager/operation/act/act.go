@@ -1,11 +1,11 @@
-// Package act describes what users want of a VM of a cluster as operations and changes of its resource: what
-// a page and a command line do alike. It sends nothing.
+// Package act translates user actions on a cluster VM into operations and patches of its resource. The web interface
+// and the command line share it. It sends nothing itself.
 //
 //	o := act.NewOperation(namespace, "alice", v1.VirtualMachineOperationSpec{Type: v1.OperationStart, …})
 //	patch, err := act.Size(vm, cpus, ram)      // types.MergePatchType
 //	patch, err := act.Medium(vm, 1, "cd.iso")  // types.JSONPatchType
 //
-// A patch is refused by the API server if the VM is another one of the same name by now.
+// The API server refuses a patch if the VM has been replaced by another VM with the same name.
 package act
 
 import (
@@ -19,13 +19,13 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Refusal is why something can't be done now: a text for the user.
+// A Refusal is a message to the user about why an action is not possible now.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// NewOperation returns the operation by which a user asks for something to be done with a VM; "" is a user who
-// is not known. Its name is made by the API server.
+// NewOperation returns an operation on a VM. user is the requesting user; "" if unknown. The API server generates its
+// name.
 func NewOperation(namespace, user string, spec v1.VirtualMachineOperationSpec) *v1.VirtualMachineOperation {
 	o := &v1.VirtualMachineOperation{Spec: spec}
 	o.Namespace = namespace
@@ -36,8 +36,8 @@ func NewOperation(namespace, user string, spec v1.VirtualMachineOperationSpec) *
 	return o
 }
 
-// Size returns the patch that gives a guest other CPUs and RAM, a quantity such as 2Gi. Nil and
-// "" leave a value as it is.
+// Size returns the patch that sets the guest's CPUs and RAM. ram is a quantity such as 2Gi. nil and "" leave the value
+// unchanged.
 func Size(vm *v1.VirtualMachine, cpus *int64, ram string) ([]byte, error) {
 	machine := map[string]any{}
 	if cpus != nil {
@@ -49,7 +49,7 @@ func Size(vm *v1.VirtualMachine, cpus *int64, ram string) ([]byte, error) {
 	return Spec(vm, map[string]any{"vm": machine})
 }
 
-// Drives returns the places of the CD drives in spec.vm.disks.
+// Drives returns the indexes of the CD drives in spec.vm.disks.
 func Drives(vm *v1.VirtualMachine) (places []int) {
 	for i, disk := range vm.Spec.VM.Disks {
 		if disk.CDROM != nil {
@@ -59,8 +59,8 @@ func Drives(vm *v1.VirtualMachine) (places []int) {
 	return places
 }
 
-// Medium returns the patch that changes the medium in a CD drive, by its place in spec.vm.disks;
-// "" ejects. It is refused if the medium was changed meanwhile.
+// Medium returns the patch that changes the medium in a CD drive. disk is the drive's index in spec.vm.disks; medium ""
+// ejects. The API server refuses the patch if the medium has been changed since vm was read.
 func Medium(vm *v1.VirtualMachine, disk int, medium string) ([]byte, error) {
 	disks := vm.Spec.VM.Disks
 	if disk < 0 || disk >= len(disks) || disks[disk].CDROM == nil {
@@ -74,9 +74,9 @@ func Medium(vm *v1.VirtualMachine, disk int, medium string) ([]byte, error) {
 	})
 }
 
-// Port returns the patch by which a port of a VM's pod leads to the same port of the guest; nil
-// if it does already. It is a Refusal if no network of the VM has ports of the pod, and
-// beside a tap; see docs/decisions/0073-addresses.md.
+// Port returns the patch that forwards a port of a VM's pod to the same port of the guest; nil if the port already
+// leads to the guest. It returns a Refusal if the VM has a tap, or lacks a network that uses the pod's ports: see
+// docs/decisions/0073-addresses.md.
 func Port(vm *v1.VirtualMachine, port int32, protocol corev1.Protocol) ([]byte, error) {
 	networks := vm.Spec.VM.Networks
 	if slices.ContainsFunc(networks, func(n v1.Network) bool { return n.Tap != nil }) {
@@ -107,7 +107,7 @@ func Port(vm *v1.VirtualMachine, port int32, protocol corev1.Protocol) ([]byte, 
 	})
 }
 
-// Spec returns the patch that changes fields of a VM's definition.
+// Spec returns the merge patch that changes fields of a VM's spec.
 func Spec(vm *v1.VirtualMachine, spec map[string]any) ([]byte, error) {
 	return encodePatch(vm, map[string]any{"metadata": map[string]any{"uid": vm.UID}, "spec": spec})
 }

@@ -10,8 +10,8 @@ import (
 	"vmop/diskimage"
 )
 
-// SourceOf says where the data of a disk or an image comes from: an address, a container image, KIND/NAME, or "Upload";
-// "" means that the disk is blank.
+// SourceOf returns the source of a disk or image: a URL, a container image, KIND/NAME, or "Upload"; "" for a blank
+// disk.
 func SourceOf(s *v1.VirtualDiskSource) string {
 	switch {
 	case s == nil:
@@ -26,7 +26,7 @@ func SourceOf(s *v1.VirtualDiskSource) string {
 	return string(s.Type)
 }
 
-// Checksum reads a checksum: sha256:HEX, sha512:HEX, md5:HEX, or HEX alone; nil for an empty text.
+// Checksum parses a checksum: sha256:HEX, sha512:HEX, md5:HEX, or only HEX. It returns nil for "".
 func Checksum(text string) (*v1.Checksum, error) {
 	sum, err := diskimage.ParseChecksum(text)
 	if err != nil {
@@ -43,7 +43,7 @@ func Checksum(text string) (*v1.Checksum, error) {
 	return nil, nil
 }
 
-// longestAttachment is how long the name of an attachment may be, longestSnapshot that of a snapshot.
+// Maximum lengths of the names of attachments and snapshots.
 const longestAttachment, longestSnapshot = 253, 59
 
 // AttachmentName returns the name of the attachment of a disk to a VM.
@@ -52,8 +52,8 @@ func AttachmentName(vm, disk string) string {
 	return name[:min(len(name), longestAttachment)]
 }
 
-// NewAttachment returns the attachment of a disk or an image to a VM, which VM-IMAGE-vi is the name of, VM-IMAGE-cvi
-// of a ClusterVirtualImage.
+// NewAttachment returns the attachment of a disk or image to a VM. Its name is VM-NAME for a disk, VM-NAME-vi for a
+// VirtualImage, and VM-NAME-cvi for a ClusterVirtualImage.
 func NewAttachment(namespace, vm string, kind v1.AttachedDeviceKind, name string,
 ) *v1.VirtualMachineBlockDeviceAttachment {
 	called := AttachmentName(vm, name)
@@ -70,7 +70,7 @@ func NewAttachment(namespace, vm string, kind v1.AttachedDeviceKind, name string
 	return a
 }
 
-// NameByTime returns the name of a snapshot of a VM or a disk that the user gives none.
+// NameByTime returns the default name for a snapshot of a VM or disk, from the current time.
 func NameByTime(of string, now time.Time) string {
 	moment := now.UTC().Format("-20060102-150405")
 	return strings.TrimRight(of[:min(len(of), longestSnapshot-len(moment))], "-") + moment

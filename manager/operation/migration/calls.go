@@ -18,49 +18,49 @@ import (
 	"vmop/vmstatus"
 )
 
-// Limits of migrations at a time.
+// Limits for concurrent migrations.
 const (
 	most        = 5 // in the namespace
 	mostOutward = 2 // away from a node
 )
 
-// progressStep is by how much percent the progress of a migration grows in the status.
+// progressStep is the step, in percent, in which progress is written to the status.
 const progressStep = 5
 
-// askTime bounds what is asked of a runner and answered at once.
+// askTime is the timeout for requests that a runner answers immediately.
 const askTime = 15 * time.Second
 
-// A Runner is one, as the migration of its guest needs it; *control.Client is one.
+// A Runner is the API of a runner that migrations use. *control.Client implements it.
 type Runner interface {
-	// Invitation is that of a runner that waits for a guest.
+	// Invitation returns the invitation of a runner that waits for a guest.
 	Invitation(ctx context.Context) (json.RawMessage, error)
-	// Migrate moves the guest, and returns when that has ended.
+	// Migrate moves the guest, and returns when the migration has ended. It calls tell with the progress.
 	Migrate(ctx context.Context, r control.MigrationRequest, tell func(vmstatus.Progress)) error
-	// Status is what the runner knows of its VM.
+	// Status returns the runner's view of its VM.
 	Status(ctx context.Context) (status.Status, error)
 }
 
-// Calls are those of all VMs, by name.
+// Calls tracks the migration requests of all VMs, by VM name.
 type Calls struct {
-	// Source and Target return the runner in the pod of a VM that has the guest, and in the other one.
+	// Source and Target return the runner in the pod with the guest, and in the other pod of the VM.
 	Source, Target func(vm *v1.VirtualMachine, pod *corev1.Pod) (Runner, error)
-	// Changed is called when there is something new about a VM.
+	// Changed is called when the call of a VM has changed.
 	Changed func(vm string)
 	Now     func() time.Time
 
 	mu     sync.Mutex
 	calls  map[string]*call
-	active map[string]string // the nodes from which guests are being moved
+	active map[string]string // the source nodes of active migrations
 }
 
-// call is a request that is being made, or was.
+// call is a current or past request.
 type call struct {
 	Call
 
 	cancel context.CancelFunc
 }
 
-// Of returns what is known of the call of a VM.
+// Of returns the state of a VM's call; zero if there is none.
 func (c *Calls) Of(vm string) Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *Calls) Of(vm string) Call {
 	return Call{}
 }
 
-// Admit takes note of how the migration of a VM is, and returns why none can begin; "" if one can.
+// Admit records whether the VM is migrating, and returns why a migration can't begin now; "" if it can.
 func (c *Calls) Admit(vm *v1.VirtualMachine, pod *corev1.Pod) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *Calls) Admit(vm *v1.VirtualMachine, pod *corev1.Pod) string {
 	return ""
 }
 
-// Gone takes note that there is no such VM any more.
+// Gone forgets a VM that no longer exists, and cancels its request.
 func (c *Calls) Gone(vm string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +111,7 @@ func (c *Calls) Gone(vm string) {
 	}
 }
 
-// Cancel withdraws the request, if it is being made: the guest stays, unless it was released already.
+// Cancel cancels a running request. The guest stays, unless it was released already.
 func (c *Calls) Cancel(vm string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,14 +120,14 @@ func (c *Calls) Cancel(vm string) {
 	}
 }
 
-// Forget forgets the answer.
+// Forget forgets the result.
 func (c *Calls) Forget(vm string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, vm)
 }
 
-// Begin asks the source's runner to move its guest to the target's, which waits for it.
+// Begin asks the source runner to move its guest to the target runner, which waits for it.
 func (c *Calls) Begin(ctx context.Context, vm *v1.VirtualMachine, source, target *corev1.Pod) {
 	c.startCall(ctx, vm.Name, func(ctx context.Context, is *call) (Result, error) {
 		from, err := c.Source(vm, source)
@@ -159,7 +159,7 @@ func (c *Calls) Begin(ctx context.Context, vm *v1.VirtualMachine, source, target
 	})
 }
 
-// noteProgress takes in how far a request is, and reports whether that is worth to be said.
+// noteProgress records the progress of a request, and reports whether to update the status.
 func (c *Calls) noteProgress(is *call, p vmstatus.Progress) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +173,7 @@ func (c *Calls) noteProgress(is *call, p vmstatus.Progress) bool {
 	return is.Progress/progressStep != before/progressStep
 }
 
-// Query asks the source's runner what has become of a request that an earlier process has made.
+// Query asks the source runner for the result of a request that an earlier manager process made.
 func (c *Calls) Query(ctx context.Context, vm *v1.VirtualMachine, source *corev1.Pod) {
 	c.startCall(ctx, vm.Name, func(ctx context.Context, _ *call) (Result, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -198,7 +198,7 @@ func (c *Calls) Query(ctx context.Context, vm *v1.VirtualMachine, source *corev1
 	})
 }
 
-// startCall makes a request, unless one is being made.
+// startCall starts a request, unless another one is running.
 func (c *Calls) startCall(ctx context.Context, vm string, do func(context.Context, *call) (Result, error)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	is := &call{Call{Running: true}, cancel}

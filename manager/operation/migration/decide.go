@@ -16,76 +16,76 @@ import (
 
 // Times.
 const (
-	// prepareTime is how long the second pod has until its runner waits for the guest: for the scheduler, the image,
-	// volumes.
+	// prepareTime is the time limit for the second pod until its runner waits for the guest. It includes scheduling,
+	// and preparing the image and volumes.
 	prepareTime = 5 * time.Minute
-	// reportTime is how long the target's runner has to report, when the source's has said that the guest is there.
+	// reportTime is how long the target runner has to report after the source runner has confirmed the move.
 	reportTime = 15 * time.Second
-	// askAgain is when it is looked again whether a migration can begin, askPause when a source is asked again that
-	// didn't answer, or that is ending the migration.
+	// askAgain is the delay before checking again whether a migration can begin. askPause is the delay before asking a
+	// source again that didn't answer, or that is ending the migration.
 	askAgain = 5 * time.Second
 	askPause = time.Second
 )
 
-// A Situation is what is known of a VM whose guest is being moved, or may have to be.
+// A Situation describes a VM with a migration that is active or requested.
 type Situation struct {
 	*decide.Snapshot
-	// Operation is the one in progress that has asked for a move; nil: there is none (any more).
+	// Operation is the operation in progress that requests the move; nil if there is none (any more).
 	Operation *v1.VirtualMachineOperation
-	// Call is that of this process.
+	// Call is this process's request.
 	Call Call
-	// Full says why no further migration can begin; "" if it can.
+	// Full is why no further migration can begin; "" if one can.
 	Full string
-	// Disks are those that are copied when Operation begins; NoCopies says why there are no copies of them.
+	// Disks are the disks to copy when Operation begins. NoCopies is why they can't be copied.
 	Disks    []v1.MigrationDisk
 	NoCopies string
-	// Switched: a disk has got its copy, since the guest has moved.
+	// Switched reports that a disk uses its copy, so the guest has moved.
 	Switched bool
-	// Left: something is left of the last migration that has to be cleared away before another one begins.
+	// Left reports that leftovers of the last migration must be removed before another migration begins.
 	Left bool
 }
 
-// A Call is what this process knows of the request to the source's runner.
+// A Call is this process's view of the request to the source runner.
 type Call struct {
-	// Running: there is no answer yet.
+	// Running reports that there is no answer yet.
 	Running bool
 	// Result is the answer.
 	Result Result
-	// Message says why the guest has stayed, or how far it is.
+	// Message is the error, if the guest stayed or the result is unknown.
 	Message string
 	// Transferred is in bytes, Progress in percent.
 	Transferred int64
 	Progress    int32
-	// At is when it was answered.
+	// At is when the answer arrived.
 	At time.Time
 }
 
-// A Result is what a source's runner has answered.
+// A Result is the answer of a source runner.
 type Result int
 
-// The results.
+// Possible results.
 const (
-	None    Result = iota // it was not asked
+	None    Result = iota // the runner was not asked
 	Moved                 // the guest is in the target
-	Stayed                // it is in the source
-	Unknown               // there was no answer
+	Stayed                // the guest is in the source
+	Unknown               // there was no clear answer
 )
 
-// A Plan is what is to be done. What is written comes first, and all else follows when it is written.
+// A Plan contains the next actions. Record is written first; everything else follows after a successful write.
 type Plan struct {
-	// Record is written into the VM's status; nil: nothing is. Ordinal is written with it.
+	// Record is the migration to write to the VM's status, together with Ordinal; nil for no write.
 	Record  *v1.Migration
 	Ordinal int32
-	// Begin asks the source to move its guest, Query what has become of that, Cancel withdraws it, Forget forgets the
-	// answer.
+	// Begin asks the source to move its guest. Query asks for the result of an earlier request. Cancel cancels the
+	// request. Forget forgets the answer.
 	Begin, Query, Cancel, Forget bool
-	// Switch gives the disks their copies before Record is written.
+	// Switch makes the disks use their copies. This happens before Record is written.
 	Switch bool
-	// Again is when to decide again if nothing changes; zero: never.
+	// Again is when to decide again without a change; zero means never.
 	Again time.Time
 }
 
-// Decide returns what is to be done next.
+// Decide returns the next actions.
 func Decide(s Situation) Plan {
 	m := s.VM.Status.Migration
 	if !m.Active() {
@@ -116,7 +116,7 @@ func Decide(s Situation) Plan {
 	return s.resumePlan()
 }
 
-// beginMigration begins a migration, if one is asked for.
+// beginMigration begins a migration, if an operation requests it.
 func (s Situation) beginMigration() Plan {
 	o, m := s.Operation, s.VM.Status.Migration
 	if o == nil || m != nil && m.OperationUID == o.UID {
@@ -139,13 +139,13 @@ func (s Situation) beginMigration() Plan {
 		return Plan{Again: s.Now.Add(askAgain)}
 	case why != "":
 		record.Stage, record.Message, record.EndTime = v1.MigrationFailed, why, &record.StartTime
-	case s.Full != "", s.Other != nil: // one of an earlier migration is still there
+	case s.Full != "", s.Other != nil: // a pod of an earlier migration is left
 		return Plan{Again: s.Now.Add(askAgain)}
 	}
 	return s.writePlan(record)
 }
 
-// awaitTarget waits until the target waits for the guest.
+// awaitTarget waits until the target is ready for the guest.
 func (s Situation) awaitTarget() Plan {
 	m, target := s.VM.Status.Migration, s.Other
 	deadline := m.StartTime.Add(prepareTime)
@@ -169,7 +169,7 @@ func (s Situation) awaitTarget() Plan {
 	return Plan{Again: deadline}
 }
 
-// resumePlan is a migration of which it is not known whether the guest has moved.
+// resumePlan continues a migration when it is unknown whether the guest has moved.
 func (s Situation) resumePlan() Plan {
 	arriving := s.VM.Status.Arriving
 	switch {
@@ -181,7 +181,7 @@ func (s Situation) resumePlan() Plan {
 	return Plan{Forget: s.Call.Result == Unknown && s.Now.Sub(s.Call.At) >= askPause, Again: s.Now.Add(askPause)}
 }
 
-// whyUnwanted returns why the guest is not to move any more; "" if it is.
+// whyUnwanted returns why the guest should no longer move; "" if it should.
 func (s Situation) whyUnwanted() string {
 	switch {
 	case s.Operation == nil:
@@ -199,7 +199,7 @@ func (s Situation) whyUnwanted() string {
 	return objects.Unmovable(s.VM, s.copiesDisks())
 }
 
-// copiesDisks reports whether disks are copied.
+// copiesDisks reports whether the migration copies disks.
 func (s Situation) copiesDisks() bool {
 	if m := s.VM.Status.Migration; m.Active() {
 		return len(m.Disks) > 0
@@ -207,12 +207,12 @@ func (s Situation) copiesDisks() bool {
 	return Copies(s.VM, s.Operation)
 }
 
-// Copies reports whether the disks of a VM are copied when an operation, which may be nil, moves its guest.
+// Copies reports whether a migration by operation o copies the VM's disks. o may be nil.
 func Copies(vm *v1.VirtualMachine, o *v1.VirtualMachineOperation) bool {
 	return o != nil && objects.CopiesDisks(vm, o.Spec.Migrate)
 }
 
-// targetReports reports whether the target's runner speaks for the VM: it has the guest.
+// targetReports reports whether the target runner reports the VM's status, so it has the guest.
 func (s Situation) targetReports() bool {
 	r := s.VM.Status.Runner
 	return s.Other != nil && r != nil && r.PodUID == s.Other.UID
@@ -240,8 +240,7 @@ func (s Situation) failedPlan(why string) Plan {
 	return p
 }
 
-// hasStayed reports whether the guest has certainly not moved: it wasn't to be moved yet, or one of the runners has
-// said so.
+// hasStayed reports whether the guest has definitely not moved: the move had not begun, or a runner has reported so.
 func (s Situation) hasStayed() bool {
 	arriving := s.VM.Status.Arriving
 	return s.VM.Status.Migration.Stage == v1.MigrationPreparing || s.Call.Result == Stayed ||
@@ -262,7 +261,7 @@ func podOf(pod *corev1.Pod) v1.MigrationPod {
 	return v1.MigrationPod{Pod: pod.Name, PodUID: pod.UID, NodeName: pod.Spec.NodeName}
 }
 
-// podWaitText says what a pod waits for.
+// podWaitText returns what a pod is waiting for.
 func podWaitText(pod *corev1.Pod) string {
 	if pod == nil {
 		return "it was not created"

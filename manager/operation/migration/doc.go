@@ -1,24 +1,23 @@
 // Package migration moves the guest of a VM to another pod.
 //
-//	decide.go  what is to be done next: pure
-//	calls.go   the request to the source's runner, which lasts as long as the guest is being moved
+//	decide.go  decides the next actions; pure
+//	calls.go   makes the request to the source runner, which lasts until the guest has moved
 //
-// A stateful set has two pods for a while: the guest's, and one whose runner waits for it. The runner of that one
-// says so in status.arriving of the VM. The manager gets the invitation from it, and hands it to the guest's runner.
-// Those two do the rest between them (runner/migrate/handover): whatever becomes of the manager, of a pod, or of what
-// is decided here, there is never more than one guest, as each runner's data say whose the guest is.
+// During a migration the VM's stateful set has two pods: the guest's pod, and a pod with a runner that waits for the
+// guest. That target runner reports in the VM's status.arriving. The manager gets an invitation from it and passes it
+// to the guest's runner. The two runners do the rest (runner/migrate/handover). There is never more than one guest,
+// even if the manager or a pod fails, because each runner's data record which runner has the guest.
 //
-//	Preparing   stateful set with 2 pods; the second one's runner waits
+//	Preparing   the stateful set has 2 pods; the second pod's runner waits
 //	Moving      POST /v1/migrate at the guest's runner, until it answers
-//	Completed   status.podOrdinal is the second one's; the stateful set has that pod only
-//	Failed      the stateful set has the first pod only
+//	Completed   status.podOrdinal refers to the second pod; the stateful set has only that pod
+//	Failed      the stateful set has only the first pod
 //
-// How far it is, is in status.migration of the VM, which is written before what follows from it is done. A manager
-// that takes over in the stage Moving asks the guest's runner what has become of the request, which a runner
-// withdraws whose client is gone.
+// The stage is recorded in the VM's status.migration before the manager acts on it. A manager that takes over in stage
+// Moving asks the guest's runner for the result of the request. A runner cancels the request if its client is gone.
 //
-// Disks that only one node at a time can have are copied by the runners, if that is asked for: into claims that are
-// made in the stage Preparing, and that the disks get before the stage is Completed.
+// A migration can copy disks that only one node can use at a time. The runners copy them into claims that are created
+// in stage Preparing. The disks switch to these claims before the stage becomes Completed.
 //
 // See docs/decisions/0138-migration-in-the-cluster.md, and docs/decisions/0160-copies-of-local-disks.md.
 package migration

@@ -19,33 +19,33 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// VMs are what is known of the VMs of the namespace.
+// VMs gives access to the VMs of the namespace.
 type VMs interface {
-	// VM returns a VM, nil if there is none.
+	// VM returns a VM; nil if it doesn't exist.
 	VM(name string) (*v1.VirtualMachine, error)
-	// LearnVM stores what a write of a VM has returned.
+	// LearnVM stores the VM that a write returned.
 	LearnVM(vm *v1.VirtualMachine) error
 	// Operations returns the operations that name a VM.
 	Operations(vm string) ([]*v1.VirtualMachineOperation, error)
-	// Metadata returns that of an object of a VM; nil if there is none.
+	// Metadata returns the metadata of a VM's object; nil if it doesn't exist.
 	Metadata(k objects.Kind, name string) (*objects.Metadata, error)
 	// Await waits until all objects are known.
 	Await(ctx context.Context) error
 }
 
-// Disks are those of the namespace.
+// Disks gives access to the disks of the namespace.
 type Disks interface {
-	// Disk returns a disk; nil if there is none of that name.
+	// Disk returns a disk; nil if it doesn't exist.
 	Disk(name string) (*v1.VirtualDisk, error)
 }
 
-// Client writes objects, and their status.
+// Client writes objects and their status.
 type Client interface {
 	client.Writer
 	client.StatusClient
 }
 
-// Options are what a Controller needs.
+// Options configure a Controller.
 type Options struct {
 	Namespace string
 	Pools     *store.Pools
@@ -53,16 +53,16 @@ type Options struct {
 	Disks     Disks
 	// Client writes.
 	Client Client
-	// Instance is the name of this manager's process in events.
+	// Instance is the name of this manager process in events.
 	Instance string
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// A Controller gives VMs to users. Its methods may be called by several goroutines.
+// A Controller assigns VMs to users. Its methods are safe for concurrent use.
 type Controller struct {
 	opts  Options
-	turn  chan struct{} // has a place for the one who gives a VM away: others wait, and know what it did
+	turn  chan struct{} // serializes claims, so that each sees the result of the previous claim
 	tried map[string]time.Time
 	said  string
 
@@ -77,21 +77,21 @@ func New(opts Options) *Controller {
 	}
 }
 
-// A Result is how a claim has ended.
+// A Result is the result of a claim.
 type Result string
 
 // The results of claims.
 const (
-	ResultAssigned Result = "assigned" // the user has got a VM
-	ResultAgain    Result = "again"    // the user had one
-	ResultNone     Result = "none"     // none is free
+	ResultAssigned Result = "assigned" // the user got a VM
+	ResultAgain    Result = "again"    // the user already had a VM
+	ResultNone     Result = "none"     // no VM is available
 	ResultFailed   Result = "failed"
 )
 
 // Results returns all results.
 func Results() []Result { return []Result{ResultAssigned, ResultAgain, ResultNone, ResultFailed} }
 
-// Claims returns how many claims have ended how at this manager.
+// Claims returns the number of claims at this manager by result.
 func (c *Controller) Claims() map[Result]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *Controller) Claims() map[Result]int64 {
 	return counts
 }
 
-// States counts the VMs of each pool by their state.
+// States counts the VMs of each pool by state.
 func (c *Controller) States() map[string]map[pool.State]int {
 	members, counts := c.opts.Pools.Members(), map[string]map[pool.State]int{}
 	for _, is := range c.opts.Pools.All() {
@@ -125,16 +125,16 @@ func (c *Controller) States() map[string]map[pool.State]int {
 }
 
 var (
-	// ErrNoPool means that there is no pool of that name, or that it isn't known.
+	// ErrNoPool means that no pool with that name is known.
 	ErrNoPool = errors.New("there is no such pool")
-	// ErrNone means that all VMs of a pool are others'.
+	// ErrNone means that no VM of the pool is available.
 	ErrNone = errors.New("none of the pool's VMs is free")
-	// ErrNotAssigned means that no user has a VM.
+	// ErrNotAssigned means that the VM has no user.
 	ErrNotAssigned = errors.New("the VM is not assigned to a user")
 )
 
-// Claim gives a user a VM of a pool, and returns its name: the one that they have (mine), or another one. The
-// caller has decided that they may.
+// Claim assigns a VM of the pool name to a user, and returns the VM's name. mine reports that the user already had the
+// VM. The caller must have checked that the user may use the pool. Claim returns ErrNoPool or ErrNone if that fails.
 func (c *Controller) Claim(ctx context.Context, user, name string) (vm string, mine bool, err error) {
 	result := ResultFailed
 	defer func() {
@@ -176,19 +176,19 @@ func (c *Controller) Claim(ctx context.Context, user, name string) (vm string, m
 	}
 }
 
-// noteUse notes that a user comes back to a VM that they have, so that it is kept from now on.
+// noteUse records that a user has come back to a VM, which extends its retention.
 func (c *Controller) noteUse(ctx context.Context, m pool.Member) error {
 	to := *m.Assignment
 	if now := c.opts.Now().Truncate(time.Second); now.After(to.LastUsed.Time) {
 		to.LastUsed.Time = now
-		// if it has changed, it may be another user's
+		// A conflict is ignored: the VM may have a different user now.
 		_, err := c.changeAssignment(ctx, pool.Change{Member: m, To: &to}, "")
 		return err
 	}
 	return nil
 }
 
-// poolNamed returns a pool.
+// poolNamed returns a pool by name.
 func (c *Controller) poolNamed(name string) (pool.Pool, error) {
 	if why := c.opts.Pools.Unavailable(); why != "" {
 		return pool.Pool{}, fmt.Errorf("pools are not known: %s", why)
@@ -200,7 +200,8 @@ func (c *Controller) poolNamed(name string) (pool.Pool, error) {
 	return pool.Of(p)
 }
 
-// Release makes a VM free that a user has. by is who wants it, for records.
+// Release makes an assigned VM available again. by is the requesting user, for the event. It returns ErrNotAssigned if
+// the VM has no user.
 func (c *Controller) Release(ctx context.Context, by, vm string) error {
 	for {
 		is, err := c.opts.VMs.VM(vm)
@@ -224,8 +225,8 @@ func (c *Controller) Release(ctx context.Context, by, vm string) error {
 	}
 }
 
-// changeAssignment writes who has a VM, and reports whether the VM was as it had been looked at. If not, the watch
-// brings what it is.
+// changeAssignment writes the assignment of a VM. It returns false if the VM has changed since it was read; the watch
+// then delivers the new version.
 func (c *Controller) changeAssignment(ctx context.Context, change pool.Change, by string) (changed bool, err error) {
 	patch, err := change.Patch()
 	if err != nil {
@@ -247,7 +248,7 @@ func (c *Controller) changeAssignment(ctx context.Context, change pool.Change, b
 	return true, nil
 }
 
-// awaitWatch waits until the watch has brought what a VM is that has changed, or that it is gone.
+// awaitWatch waits until the watch delivers the new version of a changed VM, or its deletion.
 func (c *Controller) awaitWatch(ctx context.Context, m pool.Member) error {
 	wait, cancel := context.WithTimeout(ctx, hearTime)
 	defer cancel()
@@ -264,10 +265,10 @@ func (c *Controller) awaitWatch(ctx context.Context, m pool.Member) error {
 	}
 }
 
-// How long it may take until the watch brings a change, and how often it is looked.
+// Timeout and interval when waiting for the watch.
 const hearTime, hearStep = 10 * time.Second, 10 * time.Millisecond
 
-// recordChange writes an event about who has got or lost a VM.
+// recordChange writes an event about a user who got or lost a VM.
 func (c *Controller) recordChange(ctx context.Context, vm *v1.VirtualMachine, change pool.Change, by string) {
 	if change.Why == "" {
 		return
@@ -286,7 +287,7 @@ func (c *Controller) recordChange(ctx context.Context, vm *v1.VirtualMachine, ch
 	publish.Write(context.WithoutCancel(ctx), c.opts.Client, e)
 }
 
-// noteOf is the text of the event about a change.
+// noteOf returns the text of the event about a change.
 func noteOf(c pool.Change, by string) string {
 	if c.Why == pool.Assigned {
 		was := ""

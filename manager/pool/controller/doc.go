@@ -1,14 +1,15 @@
-// Package controller gives the VMs of pools to users, and makes and takes away VMs, as package pool decides.
+// Package controller assigns the VMs of pools to users, and creates, starts, stops and deletes these VMs. It carries
+// out the decisions of package pool.
 //
-//	pools := assign.New(assign.Options{Pools: store.Pools(), …})
-//	vm, mine, err := pools.Claim(ctx, "alice", "desktops")   // by every manager, whether it leads or not
+//	pools := poolctl.New(poolctl.Options{Pools: store.Pools(), …})
+//	vm, mine, err := pools.Claim(ctx, "alice", "desktops")   // in every manager, leader or not
 //	err = pools.Release(ctx, "alice", vm)
-//	err = pools.Start(ctx)                                   // by the one that leads: what is done without users
+//	err = pools.Start(ctx)                                   // in the leader: everything without a user's request
 //
-// The user who has a VM is one field of its status, which is written with the version of the VM that was looked
-// at: of two managers that give the same VM away, the API server refuses the second, which looks again. Nothing
-// else has to be locked. That a user gets two VMs by two managers at the same moment is possible; the one that
-// leads takes one of them back. Only that one starts, stops, makes and deletes VMs.
+// The user of a VM is one field in the VM's status. A write includes the version of the VM on which the decision was
+// based. If two managers assign the same VM, the API server refuses the second write, and that manager decides again.
+// No other lock is needed. Two managers may give a user two VMs at the same moment; the leader then takes one back.
+// Only the leader creates, starts, stops and deletes VMs.
 //
 // See docs/decisions/0146-pools.md.
 package controller

@@ -23,15 +23,15 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// Times of the loop: changes are taken together, and what failed is tried again.
+// Delays of the loop: changes are batched, and failures are retried.
 const (
 	together   = 300 * time.Millisecond
 	retryTime  = 15 * time.Second
-	againTime  = time.Minute // an operation, or the making of VMs, that did not succeed
+	againTime  = time.Minute // before retrying an operation, or the creation of VMs
 	longestSay = 4096
 )
 
-// Start implements manager.Runnable: it does what there is to do without users, while this manager leads.
+// Start implements manager.Runnable. While this manager leads, it maintains the pools.
 func (c *Controller) Start(ctx context.Context) error {
 	if c.opts.VMs.Await(ctx) != nil {
 		return nil // ctx is done
@@ -55,7 +55,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	}
 }
 
-// maintainPools does what there is to do for all pools, and returns when to look again; zero: after a change.
+// maintainPools maintains all pools, and returns when to look again. Zero means after the next change.
 func (c *Controller) maintainPools(ctx context.Context) (again time.Time) {
 	if why := c.opts.Pools.Unavailable(); why != "" {
 		if why != c.said {
@@ -85,7 +85,7 @@ func (c *Controller) maintainPools(ctx context.Context) (again time.Time) {
 	return again
 }
 
-// logFailure logs a failure, and returns when it is tried again.
+// logFailure logs a failure, and returns when to retry.
 func (c *Controller) logFailure(ctx context.Context, pool string, err error) time.Time {
 	if ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "a pool is not as it should be", "pool", pool)
@@ -93,7 +93,7 @@ func (c *Controller) logFailure(ctx context.Context, pool string, err error) tim
 	return c.opts.Now().Add(retryTime)
 }
 
-// keepOne does what there is to do for a pool.
+// keepOne maintains a pool.
 func (c *Controller) keepOne(ctx context.Context, of *v1.VmPool, all []pool.Member) (again time.Time, err error) {
 	if of.DeletionTimestamp != nil {
 		return again, nil // its VMs are released when it is gone
@@ -137,7 +137,7 @@ func (c *Controller) keepOne(ctx context.Context, of *v1.VmPool, all []pool.Memb
 	return plan.Again, errors.Join(err, c.publishPool(ctx, of, plan.Status, message))
 }
 
-// publishPool writes the status of a pool, if it has another one.
+// publishPool writes the status of a pool, if it has changed.
 func (c *Controller) publishPool(ctx context.Context, of *v1.VmPool, is v1.VmPoolStatus, message string) error {
 	is.Message = decide.Shorten(message, longestSay)
 	if equality.Semantic.DeepEqual(is, of.Status) {
@@ -146,7 +146,7 @@ func (c *Controller) publishPool(ctx context.Context, of *v1.VmPool, is v1.VmPoo
 	into := &v1.VmPool{ObjectMeta: metav1.ObjectMeta{Name: of.Name, Namespace: of.Namespace}}
 	err := publish.Status(ctx, c.opts.Client, of, into, is)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
-		return nil // the watch brings it
+		return nil // the watch delivers it
 	}
 	if err != nil {
 		return fmt.Errorf("write the status of the pool %s: %w", of.Name, err)
@@ -154,7 +154,7 @@ func (c *Controller) publishPool(ctx context.Context, of *v1.VmPool, is v1.VmPoo
 	return nil
 }
 
-// mayTry reports whether something may be tried now that was tried before, and notes that it is.
+// mayTry reports whether something may be tried now, at most once per againTime, and records the attempt.
 func (c *Controller) mayTry(what string) bool {
 	now := c.opts.Now()
 	for key, at := range c.tried {
@@ -169,7 +169,7 @@ func (c *Controller) mayTry(what string) bool {
 	return true
 }
 
-// operateVMs starts or stops VMs.
+// operateVMs creates operations that start or stop VMs, except for VMs with an unfinished operation.
 func (c *Controller) operateVMs(ctx context.Context, p pool.Pool, vms []pool.Member, kind v1.OperationType) error {
 	for _, m := range vms {
 		have, err := c.opts.VMs.Operations(m.Name)
@@ -182,7 +182,7 @@ func (c *Controller) operateVMs(ctx context.Context, p pool.Pool, vms []pool.Mem
 		}
 		what := v1.VirtualMachineOperationSpec{Type: kind, VirtualMachineName: m.Name}
 		o := act.NewOperation(c.opts.Namespace, "", what)
-		o.GenerateName += "by-pool-" // which events tell
+		o.GenerateName += "by-pool-" // events recognize this prefix
 		o.Labels = map[string]string{v1.LabelPool: p.Name}
 		if err := c.opts.Client.Create(ctx, o, publish.Owner); err != nil {
 			return fmt.Errorf("%s VM %s: %w", kind, m.Name, err)
@@ -191,7 +191,7 @@ func (c *Controller) operateVMs(ctx context.Context, p pool.Pool, vms []pool.Mem
 	return nil
 }
 
-// removeVM deletes a VM that the pool has made, with its volumes. It has been released, so no user gets it any more.
+// removeVM deletes a VM that the pool created, with its volumes. The VM has been released, so no user can get it.
 func (c *Controller) removeVM(ctx context.Context, m pool.Member) error {
 	vm, err := c.opts.VMs.VM(m.Name)
 	if err != nil || vm == nil || vm.UID != m.UID {

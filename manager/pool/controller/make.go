@@ -19,16 +19,16 @@ import (
 	"vmop/manager/store/publish"
 )
 
-// ownedBy returns the patch that makes an object go with its only owner.
+// ownedBy returns the patch that makes owner the only owner of an object, so that both are deleted together.
 func ownedBy(uid types.UID, owner metav1.OwnerReference) []byte {
-	text, _ := json.Marshal(map[string]any{ // strings, of which all can be encoded
+	text, _ := json.Marshal(map[string]any{ // strings always marshal
 		"metadata": map[string]any{"uid": uid, "ownerReferences": []metav1.OwnerReference{owner}},
 	})
 	return text
 }
 
-// makeVMs makes VMs of the template of a pool, and returns the number of the last one that was ever made, and when to
-// try again; zero: after a change.
+// makeVMs creates VMs from the pool's template. It returns the highest number used so far, and when to try again. Zero
+// means after the next change.
 func (c *Controller) makeVMs(ctx context.Context, p pool.Pool, all []pool.Member, count int) (
 	last int32, again time.Time, err error,
 ) {
@@ -68,7 +68,7 @@ func (c *Controller) makeVMs(ctx context.Context, p pool.Pool, all []pool.Member
 	return last, again, nil
 }
 
-// hasNoDisks reports whether the disks of a VM that is to be made are not there yet: others are not taken over.
+// hasNoDisks reports whether the disks of a new VM don't exist yet. Existing disks are not taken over.
 func (c *Controller) hasNoDisks(vm *v1.VirtualMachine) (bool, error) {
 	for _, ref := range vm.Spec.BlockDeviceRefs {
 		if ref.Kind != v1.KindVirtualDisk || !strings.HasPrefix(ref.Name, vm.Name+"-") {
@@ -81,7 +81,7 @@ func (c *Controller) hasNoDisks(vm *v1.VirtualMachine) (bool, error) {
 	return true, nil
 }
 
-// makeDisks makes the disks of the VMs that a pool has made, which come after the VMs, with which they go.
+// makeDisks creates the disks of the pool's VMs. A disk is created after its VM, and deleted with it.
 func (c *Controller) makeDisks(ctx context.Context, p pool.Pool, all []pool.Member) error {
 	for _, m := range all {
 		if m.Deleting {
