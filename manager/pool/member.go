@@ -147,5 +147,5 @@ func (m Member) isAssignedBy(pool string) bool {
 	return m.Assignment != nil && m.Assignment.Pool == pool
 }
 
-// isReleased reports whether the VM has been released and awaits its replacement.
+// isReleased reports whether the VM has been released, and waits for its replacement.
 func (m Member) isReleased() bool { return m.Assignment != nil && m.Assignment.Released != nil }

@@ -17,7 +17,7 @@ type Retention struct {
 // defaultRetention applies to pools without spec.retention.
 const defaultRetention = time.Hour
 
-// longest is the maximum duration: 100 years. A time.Duration holds about three times as much.
+// longest is the maximum duration: 100 years. The sum of two fits into a time.Duration.
 const longest = 100 * 365 * 24 * time.Hour
 
 // ParseRetention parses spec.retention: an ISO 8601 duration, or an RFC 3339 time with or without seconds. "" means the

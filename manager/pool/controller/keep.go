@@ -182,7 +182,7 @@ func (c *Controller) operateVMs(ctx context.Context, p pool.Pool, vms []pool.Mem
 		}
 		what := v1.VirtualMachineOperationSpec{Type: kind, VirtualMachineName: m.Name}
 		o := act.NewOperation(c.opts.Namespace, "", what)
-		o.GenerateName += "by-pool-" // events recognize this prefix
+		o.GenerateName += "by-pool-" // events show it
 		o.Labels = map[string]string{v1.LabelPool: p.Name}
 		if err := c.opts.Client.Create(ctx, o, publish.Owner); err != nil {
 			return fmt.Errorf("%s VM %s: %w", kind, m.Name, err)

@@ -9,23 +9,23 @@ import (
 )
 
 var (
-	// ErrExists means that there is a VM of that name.
+	// ErrExists means that a VM with this name exists.
 	ErrExists = errors.New("there is a VM of this name")
-	// ErrChanged means that a definition has been changed by someone else meanwhile.
+	// ErrChanged means that someone else has changed the definition in the meantime.
 	ErrChanged = errors.New("the definition has been changed meanwhile")
 )
 
-// Data is what happens to the data that a deleted VM of the same name has left. In a cluster there are none.
+// Data is what to do with the data of a deleted VM of the same name. In a cluster there is no such data.
 type Data string
 
-// The choices. Without one, a VM that would get such data isn't created.
+// Choices for leftover data. Without a choice, a VM that would get such data isn't created.
 const (
-	// KeepData gives them to the new VM, FreshData removes them.
+	// KeepData gives the data to the new VM, FreshData removes it.
 	KeepData  Data = "keep"
 	FreshData Data = "fresh"
 )
 
-// Leftover is the error for data of a deleted VM of the same name: where they are, and what.
+// Leftover is the error for data of a deleted VM of the same name. It contains the folder and a description.
 type Leftover string
 
 func (l Leftover) Error() string {
@@ -34,177 +34,173 @@ func (l Leftover) Error() string {
 }
 
 const (
-	// Kept stands in a definition for a secret that is not shown. Where it still stands when
-	// the definition is saved, the secret stays as it is.
+	// Kept replaces a secret in a definition. If the saved definition still contains it, the secret stays unchanged.
 	Kept = "(kept as it is)"
-	// NewPassword stands in the definition that a Draft makes for the hash of the password
-	// (cloudinit.HashPassword), by which it is replaced before the VM is created.
+	// NewPassword is the placeholder for the password hash in the definition from Draft. It is replaced by the result
+	// of cloudinit.HashPassword before the VM is created.
 	NewPassword = "(hash of the password)"
 )
 
-// Definitions are how VMs are made and changed, with the form's fields or as YAML. In a
-// cluster a definition is the resource, on one computer the configuration file. Names must
-// be those in the definition. Errors are those of Fleet, and Faults: all that is wrong with
-// a definition at once.
+// Definitions creates and changes VMs, with the fields of a form or as YAML. In a cluster a definition is the resource,
+// on one computer the configuration file. The name argument must match the definition. Errors are those that Fleet
+// describes, and Faults, which lists all problems in a definition.
 //
 // See docs/decisions/0070-definitions.md.
 type Definitions interface {
-	// Offer returns from what a VM can be made.
+	// Offer returns the choices for a new VM.
 	Offer(ctx context.Context) (*Offer, error)
-	// VMType returns a VM type; a Refusal says what is wrong with it.
+	// VMType returns a VM type. A Refusal contains what is wrong with the type.
 	VMType(ctx context.Context, name string) (*VMType, error)
-	// Draft returns the definition of a new VM, for a Check. It is made of wrong values, too, so that all
-	// faults are found at once.
+	// Draft returns the definition of a new VM, for Check. It accepts invalid values, so that Check can report all
+	// problems together.
 	Draft(ctx context.Context, d *Draft) (string, error)
 
-	// Definition returns a VM's definition, without secrets.
+	// Definition returns the definition of a VM, without secrets.
 	Definition(ctx context.Context, name string) (*Definition, error)
-	// Check returns what saving a definition would do, and changes nothing. A definition
-	// without a version is that of a new VM.
+	// Check returns what saving a definition would do, without saving it. An empty version means a new VM.
 	Check(ctx context.Context, name string, d *Definition) (*Check, error)
-	// Create makes a new VM, which Get returns from then on; it is not started. Disks whose definitions precede that of
-	// the VM, in a cluster, are made with it, all or none. The error is ErrExists if there is a VM of that name, and of
-	// type Leftover if data must be chosen.
+	// Create creates a new VM, without starting it. Afterwards Get returns the VM. In a cluster the text may also
+	// define disks before the VM; the VM and its disks are created together or not at all. The error is ErrExists if
+	// the name is taken, and has type Leftover if a choice of data is needed.
 	Create(ctx context.Context, user, name, text string, data Data) error
-	// Replace gives a VM another definition. The error is ErrChanged if it is no longer the
-	// version that was edited.
+	// Replace changes the definition of a VM. The error is ErrChanged if the VM no longer has the version that was
+	// edited.
 	Replace(ctx context.Context, user, name string, d *Definition) error
-	// Left returns what stays when the VM is deleted, such as its disks, by the names or
-	// paths that the user needs to find it.
+	// Left returns what stays when the VM is deleted, such as its disks, as names or paths.
 	Left(ctx context.Context, name string) ([]string, error)
 }
 
-// An Offer is from what a VM can be made.
+// An Offer contains the choices for a new VM.
 type Offer struct {
-	// Types are the names of the VM types, Type is the suggested one.
+	// Types are the names of the VM types. Type is the suggested type.
 	Types []string
 	Type  string
-	// Networks are the types of networks, the suggested one first; NoNetwork is one of them.
+	// Networks are the types of networks, including NoNetwork. The first is suggested.
 	Networks []string
-	// Images reports whether a disk can be an image that is there.
+	// Images reports whether a disk can use an existing image file.
 	Images bool
-	// RunPolicies are those that a new VM can have; nil if VMs have none.
+	// RunPolicies are the possible run policies; nil if VMs have none.
 	RunPolicies []string
-	// Classes are the storage classes of disks; nil if disks have none.
+	// Classes are the storage classes for disks; nil if disks have none.
 	Classes *Classes
-	// Sources are what disks that outlive the VM can be made of; nil if there are no such disks.
+	// Sources are the sources for disks that outlive the VM; nil if there are no such disks.
 	Sources *Sources
-	// VMClasses are the classes that a VM can have, sorted; nil if there are none.
+	// VMClasses are the possible VM classes, sorted by name; nil if there are none.
 	VMClasses []VMClass
 }
 
-// A VMClass is a kind of VM that says what a definition leaves out.
+// A VMClass provides defaults for the definitions of its VMs.
 type VMClass struct {
 	Name string
-	// Preset reports that new VMs have it that name none.
+	// Preset reports whether it is the class of new VMs that name none.
 	Preset bool
-	// Sizes are those that its VMs may have, in English; nil means any.
+	// Sizes describes the allowed sizes, in English; nil means any.
 	Sizes []string
-	// Type and Network are those of VMs that name none; "" if the class says nothing of them.
+	// Type and Network are the defaults of its VMs; "" if the class has no default.
 	Type, Network string
-	// Options are the names of those that the class gives.
+	// Options are the names of the options that the class sets.
 	Options []string
-	// Fractions are the parts of their CPUs that its VMs can be sure to get, by how many CPUs they have.
+	// Fractions are the guaranteed CPU fractions that its VMs can have, by number of CPUs.
 	Fractions []Fractions
 }
 
-// Fractions are the parts of its CPUs, from "1%" to "100%", that a VM can be sure to get that has at least Least
-// and at most Most CPUs.
+// Fractions are the CPU fractions, from "1%" to "100%", that can be guaranteed to a VM with Least to Most CPUs.
 type Fractions struct {
 	Least, Most int64
-	// Allowed, in ascending order; nil means any. Preset is that of VMs that say none; "" if they are sure of none.
+	// Allowed is in ascending order; nil means any. Preset is the default; "" means no guarantee.
 	Allowed []string
 	Preset  string
 }
 
-// Classes are the storage classes that disks can have.
+// Classes are the storage classes for disks.
 type Classes struct {
-	// Names of all that there are, sorted; nil if they are not known.
+	// Names of all storage classes, sorted; nil if they are unknown.
 	Names []string
-	// Default is that of a disk without one; "" if there is none.
+	// Default is the default storage class; "" if there is none.
 	Default string
 }
 
-// Sources are what a disk of a VM can be made of, or can be, sorted by their names.
+// Sources are the existing images and disks that a new VM can use, sorted by name.
 type Sources struct {
-	// Images that are ready, without those of CDs; Disks that no VM has or names.
+	// Images are the ready images, without CD images. Disks are the disks that no VM uses or names.
 	Images, Disks []Volume
 }
 
-// NoNetwork is the type of network of a VM without one.
+// NoNetwork is the network type of a VM without a network.
 const NoNetwork = "none"
 
-// A VMType is one from which a VM can be made.
+// A VMType is a VM type as forms show it.
 type VMType struct {
 	Name string
-	// Doc is what it is for, in a line of English.
+	// Doc is its purpose in one line of English.
 	Doc     string
 	Options []Option
 }
 
-// An Option is one that a VM type declares.
+// An Option is an option that a VM type declares.
 type Option struct {
 	Name, Doc string
-	// Kind is string, file, int, bool, size; or another, whose values are given as YAML.
+	// Kind is string, file, int, bool or size. Values of other kinds are given as YAML.
 	Kind      string
 	Mandatory bool
-	// Default is used without a value; "" if there is none.
+	// Default is the default value; "" if there is none.
 	Default string
-	// Values are all that are allowed; nil means any.
+	// Values are the allowed values; nil means any.
 	Values []string
-	// Minimum and Maximum bound an int, or a size in bytes; nil means no bound.
+	// Minimum and Maximum limit an int, or a size in bytes; nil means no limit.
 	Minimum, Maximum *int64
 }
 
-// A Draft is a new VM in a few fields. What is zero is left out of the definition.
+// A Draft describes a new VM with a few fields. Zero values are omitted from the definition.
 type Draft struct {
 	Name, Type string
 	RunPolicy  string
 	Class      string
-	// Fraction is the part of its CPUs that the VM is sure to get; "" leaves it to the class.
+	// Fraction is the guaranteed fraction of its CPUs; "" leaves it to the class.
 	Fraction string
 	CPUs     int64
 	RAM      int64 // bytes
 	Disks    []Disk
-	// CD reports that there is a drive, with the image Medium (a file or URL) if not "".
+	// CD reports whether the VM has a CD drive. Medium is the image in it, a file or URL; "" means an empty drive.
 	CD      bool
 	Medium  string
 	Network string
-	// Screen reports that the VM has one.
+	// Screen reports whether the VM has a screen.
 	Screen bool
-	// User is made by cloud-init in the guest and may become root. It logs in by the public
-	// Keys, and, if Password, by one that is NewPassword in the definition.
+	// User is the user that cloud-init creates in the guest, with permission to become root. It logs in with the public
+	// Keys and, if Password is set, with a password: the definition then contains NewPassword.
 	User     string
 	Keys     []string
 	Password bool
-	// Options of the VM type: YAML, by name.
+	// Options of the VM type, as YAML by name.
 	Options map[string]string
 }
 
-// A Disk is a new one of a Size, or an Image that is there.
+// A Disk is a new disk of a Size, or an existing Image.
 type Disk struct {
 	Size  int64 // bytes
 	Image string
 	Class string
-	// From says what kind of disk it is; Of is the name of the image or of the disk, or the URL. Checksum is that of
-	// what is transferred from a URL (sha256:HEX), "" for none.
+	// From is the kind of disk. Of is the name of the source image or disk, or the URL. Checksum is the checksum of the
+	// download (sha256:HEX); "" means no check.
 	From         DiskFrom
 	Of, Checksum string
 }
 
-// DiskFrom says what kind of disk a new VM has.
+// DiskFrom is the kind of a new VM's disk.
 type DiskFrom string
 
-// The kinds. All but FromVM outlive the VM, and all of these but FromDisk are made with it.
+// The kinds. All except FromVM outlive the VM; of these, all except FromDisk are created with it.
 const (
-	FromVM    DiskFrom = ""      // the VM's own
-	FromBlank DiskFrom = "blank" // a blank one
+	FromVM    DiskFrom = ""      // the VM's own disk
+	FromBlank DiskFrom = "blank" // a blank disk
 	FromImage DiskFrom = "image" // a copy of an image
 	FromURL   DiskFrom = "url"   // an image on a web server
-	FromDisk  DiskFrom = "disk"  // one that is there
+	FromDisk  DiskFrom = "disk"  // an existing disk
 )
 
-// DiskName returns the name in the VM of the disk at a place; that of one that outlives it begins with the VM's.
+// DiskName returns the name of the disk with this index. If the disk outlives the VM, its name begins with the VM's
+// name.
 func (d *Draft) DiskName(place int) string {
 	name := "system"
 	if place > 0 {
@@ -216,8 +212,7 @@ func (d *Draft) DiskName(place int) string {
 	return name
 }
 
-// The fields of a Draft, as Draft.Field returns them: of a disk and an option with its number
-// or name behind a point.
+// The fields of a Draft, as Field returns them. For a disk or option, a dot and its number or name follow.
 const (
 	FieldName    = "name"
 	FieldType    = "type"
@@ -234,11 +229,11 @@ const (
 	FieldOption  = "option"
 )
 
-// PathOfDisk begins the path of a field of a disk that is made with a VM, before the disk's name.
+// PathOfDisk begins the path of a field in a disk that is created with a VM. The name of the disk follows.
 const PathOfDisk = "VirtualDisk "
 
-// Field returns the field that has what is at a path of the definition, in a file or in a resource:
-// "disk.0" for vm.drives[0].size or spec.vm.disks[0].volumeClaimTemplate; "" if none has.
+// Field returns the field for a path in the definition, a file or resource; "" if there is none. For example,
+// vm.drives[0].size and spec.vm.disks[0].volumeClaimTemplate both belong to "disk.0".
 func (d *Draft) Field(path string) string {
 	path = strings.TrimPrefix(path, "spec.")
 	for _, at := range []struct{ path, field string }{
@@ -270,7 +265,7 @@ func (d *Draft) Field(path string) string {
 	return d.diskField(path)
 }
 
-// diskField returns the field of a disk or of the CD drive that has what is at a path.
+// diskField returns the disk or CD field for a path; "" if there is none.
 func (d *Draft) diskField(path string) string {
 	if rest, is := strings.CutPrefix(path, PathOfDisk); is {
 		for i := range d.Disks {
@@ -302,46 +297,46 @@ func (d *Draft) diskField(path string) string {
 	return ""
 }
 
-// A Definition is a VM's as YAML.
+// A Definition is the definition of a VM as YAML.
 type Definition struct {
-	// Text has no secrets: Kept is in their place.
+	// Text contains Kept instead of secrets.
 	Text string
-	// Version changes with the definition; "" is that of a new VM.
+	// Version changes with the definition; "" for a new VM.
 	Version string
 }
 
-// A Check is what saving a definition would do.
+// A Check is the result of checking a definition.
 type Check struct {
-	// Faults keep it from being saved; everything else is empty then.
+	// Faults are problems that prevent saving. All other fields are then empty.
 	Faults Faults `json:"-"`
-	// Warnings don't.
+	// Warnings don't prevent saving.
 	Warnings []string `json:"warnings,omitempty"`
-	// Plan is what QEMU would get at the next start.
+	// Plan contains the arguments of QEMU at the next start.
 	Plan []Argument `json:"plan,omitempty"`
-	// Leftover are data of a deleted VM that a new VM of its name would get: where, and what; "" for none.
+	// Leftover describes data of a deleted VM that a new VM with this name would get; "" if there is none.
 	Leftover Leftover `json:"leftover,omitempty"`
-	// Running reports whether the VM is. Now are the changes that it takes over at once,
-	// Later those that await a restart.
+	// Running reports whether the VM is running. Now are the changes that take effect immediately; Later are the
+	// changes that need a restart.
 	Running bool     `json:"running"`
 	Now     []Change `json:"now,omitempty"`
 	Later   []Change `json:"later,omitempty"`
 }
 
-// A Fault is something wrong with a definition.
+// A Fault is a problem in a definition.
 type Fault struct {
-	// Path of the field: vm.maximumCpus in a file, spec.vm.maximumCpus in a resource; "" if
-	// it isn't about one.
+	// Path is the field: vm.maximumCpus in a file, spec.vm.maximumCpus in a resource; "" if the problem concerns no
+	// single field.
 	Path string `json:"path,omitempty"`
-	// Line of the definition, from 1; 0 if it isn't known.
+	// Line in the definition, from 1; 0 if unknown.
 	Line int `json:"line,omitempty"`
-	// Message says in English what is wrong, and what would be right.
+	// Message is the problem and how to fix it, in English.
 	Message string `json:"message"`
 }
 
-// Faults are all that is wrong with a definition.
+// Faults are all problems in a definition.
 type Faults []Fault
 
-// Error returns a line for each.
+// Error returns one line per problem.
 func (f Faults) Error() string {
 	lines := make([]string, len(f))
 	for i, fault := range f {

@@ -1,12 +1,9 @@
-// Package fleet is the VMs that a page can show and act on, wherever they are: in a
-// namespace of a cluster, or on this computer (package fleet/local). Pages, the JSON
-// interface and the consoles know only the interface Fleet.
+// Package fleet defines the VMs that pages show, in a namespace of a cluster (package fleet/cluster) or on this
+// computer (package fleet/local). The pages, the JSON interface and the consoles use only the interface Fleet.
 //
-// A VM here is a value that is never changed, only replaced, so a page can be made from
-// a list of them without a lock. A Table keeps them: what follows the VMs (watches of an
-// API server, event streams of runners) puts the new value in, and whoever shows them
-// waits on the channel of Changed, takes the list again, and compares what it shows with
-// what it has shown.
+// A VM is an immutable value: it is replaced, never modified. So a page can be rendered from a list of VMs without a
+// lock. A Table stores the VMs. Watches of an API server or event streams of runners put new values into it. A reader
+// waits on the channel of Changed, gets the list again, and compares it with what it has shown.
 //
-// Nothing here decides who may do what: package access does, for the pages.
+// This package makes no access decisions: package access does, for the pages.
 package fleet

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// An Event is something that has happened to a VM.
+// An Event is something that happened to a VM.
 type Event struct {
-	// At is when it happened last, Count how often.
+	// At is when it last happened, Count how often.
 	At    time.Time
 	Count int
-	// Warning: it is not as it should be.
+	// Warning reports a problem.
 	Warning bool
-	// About is what else it is about, such as the VM's pod; "" is the VM.
+	// About is another object that the event is about, such as the VM's pod; "" means the VM.
 	About string
-	// User has requested Action; "" for all that no user of pages has requested.
+	// User has requested Action on a page; "" if the event has another cause.
 	User, Action string
-	// Reason is a word for programs, Text is for people, in English.
+	// Reason is a word for programs. Text is English for people.
 	Reason, Text string
 }
 
-// MostEvents is how many events of a VM are shown.
+// MostEvents is the maximum number of events of a VM that are shown.
 const MostEvents = 100
 
-// Timeline returns what events tell, the latest first: those that differ in their times only
-// are one, and of many the latest.
+// Timeline returns events with the latest first. It merges events that differ only in their time, count or severity,
+// and returns at most MostEvents.
 func Timeline(events []Event) []Event {
 	kinds := map[Event]int{}
 	var all []Event

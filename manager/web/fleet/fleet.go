@@ -10,27 +10,27 @@ import (
 )
 
 var (
-	// ErrNotFound means that there is no VM of that name.
+	// ErrNotFound means that the VM doesn't exist.
 	ErrNotFound = errors.New("there is no such VM")
-	// ErrOccupied means that another client uses the screen or the console.
+	// ErrOccupied means that another client uses the screen or console.
 	ErrOccupied = errors.New("another client uses it")
 )
 
-// A Refusal is why something can't be done now: a text for the user.
+// A Refusal is a message to the user about why something is not possible now.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// An Action is something that is done to a VM by its name alone.
+// An Action is something to do with a VM that needs no further arguments.
 type Action string
 
-// The actions. Each returns when it is begun or refused; the list shows what becomes of it.
+// The actions. Each returns when it has begun or is refused; the list of VMs shows the result.
 const (
 	Start   Action = "start"
 	Stop    Action = "stop"    // asks the guest to shut down
 	Kill    Action = "kill"    // ends the machine
-	Restart Action = "restart" // stops the machine, and starts it with all pending changes
-	// ForceRestart ends the machine, and starts it with all pending changes.
+	Restart Action = "restart" // stops and starts the machine, with all pending changes
+	// ForceRestart ends and starts the machine, with all pending changes.
 	ForceRestart Action = "force-restart"
 
 	Reset  Action = "reset" // the reset button
@@ -46,18 +46,18 @@ func Actions() []Action {
 	return []Action{Start, Stop, Kill, Restart, ForceRestart, Reset, Pause, Resume, Migrate, Delete}
 }
 
-// A Size is what a guest is to have; nil leaves a value as it is.
+// A Size is the wanted size of a guest; nil leaves a value unchanged.
 type Size struct {
 	CPUs *int64
 	RAM  *int64 // bytes
 }
 
-// A Use is what guests have.
+// A Use is the total size of guests.
 type Use struct {
 	CPUs, RAM int64 // RAM in bytes
 }
 
-// UseOf returns what the guests of VMs have.
+// UseOf returns the total size of the guests of VMs.
 func UseOf(vms []*VM) (u Use) {
 	for _, vm := range vms {
 		u.CPUs += vm.CPUs.Now
@@ -66,79 +66,77 @@ func UseOf(vms []*VM) (u Use) {
 	return u
 }
 
-// A Mode is how a screen or a console is opened.
+// A Mode is how a screen or console is opened.
 type Mode string
 
 // The modes. One client types; the others watch.
 const (
 	Type  Mode = "type"
 	Watch Mode = "watch"
-	Take  Mode = "take" // types in place of the present one
+	Take  Mode = "take" // types, and replaces the current client
 )
 
-// An Argument of QEMU or a helper, or another line of a plan.
+// An Argument is an argument of QEMU or a helper, or another line of a plan.
 type Argument struct {
-	// Depth is 0 for a heading such as the program, 1 for what belongs to it.
+	// Depth is 0 for a heading such as the program, 1 for its arguments.
 	Depth int    `json:"depth"`
 	Text  string `json:"text"`
-	// Origins are the line of the VM type that made it, and the calls that led there.
+	// Origins are the line of the VM type that added the argument, and the calls that led there.
 	Origins []string `json:"origins,omitempty"`
 }
 
-// A Sample is what a VM has used from its start to a time.
+// A Sample is the cumulative resource usage of a VM since its start.
 type Sample = vmstatus.Usage
 
-// A Fleet is a set of VMs. All methods may be called concurrently. Errors of type Refusal
-// and ErrNotFound are for the user; others are failures.
+// A Fleet is a set of VMs. All methods are safe for concurrent use. Errors of type Refusal and ErrNotFound are for the
+// user; other errors are failures.
 type Fleet interface {
-	// List returns the VMs, sorted by their names. The slice must not be changed.
+	// List returns the VMs, sorted by name. Don't modify the slice.
 	List() []*VM
-	// Outline returns the VMs as List does, but doesn't wait for what takes long: then they are Brief.
+	// Outline returns the VMs like List, but doesn't wait for slow parts. VMs are Brief if these are missing.
 	Outline() []*VM
-	// Whole returns VMs of an Outline with all that is known of them. One that has gone is left out. The
-	// slice must not be changed.
+	// Whole completes the VMs of an Outline, and omits VMs that no longer exist. Don't modify the slice.
 	Whole(vms []*VM) []*VM
 	// Get returns a VM, or ErrNotFound.
 	Get(name string) (*VM, error)
 	// Changed returns a channel that is closed at the next change.
 	Changed() <-chan struct{}
-	// Used returns what all guests have.
+	// Used returns the total size of all guests.
 	Used() Use
 
-	// Do carries out an action. user is who wants it, for records.
+	// Do starts an action. user is the requesting user, for records.
 	Do(ctx context.Context, user, name string, a Action) error
-	// Resize changes what the guest has: in the definition, and so in the running VM.
+	// Resize changes the size of the guest in the definition; a running VM takes the change over.
 	Resize(ctx context.Context, user, name string, s Size) error
 	// Insert changes the medium in a drive; "" ejects.
 	Insert(ctx context.Context, user, name, drive, medium string) error
 
-	// Plan returns why QEMU is run as it is: of a running VM the plan of its start, of
-	// another the one that it would start with.
+	// Plan returns the arguments of QEMU with their origins. For a running VM it is the plan of its start, otherwise
+	// the plan of the next start.
 	Plan(ctx context.Context, name string) ([]Argument, error)
-	// Source returns the text of a module of the VM's type, by the name that origins have: of a
-	// running VM as it was at its start.
+	// Source returns the source of a module of the VM's type, by the name in origins. For a running VM it is the source
+	// at its start.
 	Source(ctx context.Context, name, module string) (string, error)
-	// Usage returns what a VM has used during the last hour, the oldest first; nothing if it isn't
-	// running.
+	// Usage returns the usage of a VM during the last hour, oldest first; nil if it isn't running.
 	Usage(ctx context.Context, name string) ([]Sample, error)
-	// Events returns a channel with what has happened to a VM (Timeline), at once and whenever there is
-	// more, until ctx is done. What it is read for should be short: each call costs the cluster something.
+	// Events returns a channel with the history of a VM (see Timeline). It receives the history immediately and after
+	// each change, until ctx is done. Keep calls short: each uses resources of the cluster.
 	Events(ctx context.Context, name string) (<-chan []Event, error)
 	Definitions
-	// Storage returns the disks that outlive VMs; nil if there are none here.
+	// Storage returns the disks that outlive VMs; nil if this fleet has none.
 	Storage() Storage
-	// Pools returns the pools of VMs; nil if there can be none here.
+	// Pools returns the pools of VMs; nil if this fleet has none.
 	Pools() Pools
 
 	// Screenshot writes the screen as PNG.
 	Screenshot(ctx context.Context, w io.Writer, name string) error
-	// Screen opens the screen, which speaks RFB (RFC 6143) and wants no password.
+	// Screen opens the screen as an RFB connection (RFC 6143) without a password.
 	Screen(ctx context.Context, user, name string, mode Mode) (net.Conn, error)
-	// SPICE opens a channel of the screen for a native viewer, all of whose channels have the same
-	// id; mode is Type or Take. It wants no password.
+	// SPICE opens a channel of the screen for a native viewer, without a password. All channels of a viewer have the
+	// same id. mode is Type or Take.
 	SPICE(ctx context.Context, user, name, id string, mode Mode) (net.Conn, error)
-	// Console opens the serial console; it begins with what the guest last wrote.
+	// Console opens the serial console. It begins with the guest's latest output.
 	Console(ctx context.Context, user, name string, mode Mode) (net.Conn, error)
-	// Forward opens a TCP port of the guest, whatever network it has. Its CloseWrite ends what is sent.
+	// Forward opens a TCP port of the guest, with any type of network. CloseWrite of the connection ends the sent data.
 	Forward(ctx context.Context, user, name string, port int) (net.Conn, error)
 }

@@ -7,16 +7,15 @@ import (
 	"sync"
 )
 
-// A Table has the VMs of a fleet. Its zero value is empty. Its methods may be called
-// concurrently.
+// A Table contains the VMs of a fleet. Its zero value is empty. Its methods are safe for concurrent use.
 type Table struct {
 	mutex   sync.Mutex
 	vms     map[string]*VM
-	sorted  []*VM // nil: to be made
+	sorted  []*VM // nil until List sorts the VMs
 	changed chan struct{}
 }
 
-// Put puts a VM in, in place of the one of its name.
+// Put adds a VM, or replaces the VM with its name.
 func (t *Table) Put(vm *VM) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -25,7 +24,7 @@ func (t *Table) Put(vm *VM) {
 	}
 	sorted := t.sorted
 	if at, known := slices.BinarySearchFunc(sorted, vm.Name, byName); known {
-		sorted = slices.Clone(sorted) // readers have the other
+		sorted = slices.Clone(sorted) // readers use the old slice
 		sorted[at] = vm
 	} else {
 		sorted = nil
@@ -36,7 +35,7 @@ func (t *Table) Put(vm *VM) {
 
 func byName(vm *VM, name string) int { return strings.Compare(vm.Name, name) }
 
-// Remove takes a VM out.
+// Remove removes a VM.
 func (t *Table) Remove(name string) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -54,7 +53,7 @@ func (t *Table) hasChanged(sorted []*VM) {
 	}
 }
 
-// List returns the VMs, sorted by their names. The slice must not be changed.
+// List returns the VMs, sorted by name. Don't modify the slice.
 func (t *Table) List() []*VM {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -64,10 +63,10 @@ func (t *Table) List() []*VM {
 	return t.sorted
 }
 
-// Outline is List: nothing takes long.
+// Outline is the same as List, as a Table has no slow parts.
 func (t *Table) Outline() []*VM { return t.List() }
 
-// Whole returns VMs of List as they are.
+// Whole returns the VMs unchanged.
 func (t *Table) Whole(vms []*VM) []*VM { return vms }
 
 // Get returns a VM, or ErrNotFound.
@@ -90,11 +89,11 @@ func (t *Table) Changed() <-chan struct{} {
 	return t.changed
 }
 
-// Storage returns nil: VMs have files.
+// Storage returns nil: disks are files of their VMs.
 func (t *Table) Storage() Storage { return nil }
 
-// Used returns what all guests have.
+// Used returns the total size of all guests.
 func (t *Table) Used() Use { return UseOf(t.List()) }
 
-// Pools returns nil: there are none.
+// Pools returns nil: a Table has no pools.
 func (t *Table) Pools() Pools { return nil }

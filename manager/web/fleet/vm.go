@@ -8,105 +8,105 @@ import (
 	"vmop/vmstatus"
 )
 
-// A VM is what is known of one VM. It is not changed after it was put into a Table. Its JSON, and that of what it
-// has, is the JSON interface's (docs/reference/api.md).
+// A VM is the state of a VM. It is not modified after it was put into a Table. Its JSON form is part of the JSON
+// interface (docs/reference/api.md).
 type VM struct {
 	// Name is unique in a fleet.
 	Name string `json:"name"`
-	// UID differs from that of an earlier VM of the same name; empty on this computer.
+	// UID distinguishes VMs that had the same name; empty on this computer.
 	UID string `json:"uid,omitempty"`
-	// Brief: of the rest only State, CPUs.Now and RAM.Now are known yet (Fleet.Outline).
+	// Brief reports that, of the following fields, only State, CPUs.Now and RAM.Now are known yet (Fleet.Outline).
 	Brief bool `json:"-"`
 	// Type is the name of the VM type.
 	Type string `json:"type,omitempty"`
-	// State in one word, and why the VM is in it: a word for programs, and a text for
-	// people in English, which may be the guest's, QEMU's or Kubernetes'.
+	// State is the state in one word. Reason explains it with a word for programs, Message with an English text for
+	// people. The text may come from the guest, QEMU or Kubernetes.
 	State   State  `json:"state"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Since is when the state was entered; zero if that is not known.
+	// Since is when the state was entered; zero if unknown.
 	Since time.Time `json:"since,omitzero"`
-	// Wanted reports whether the VM is to run. RunPolicy is the name of what decides that; empty if
-	// it has none.
+	// Wanted reports whether the VM should run. RunPolicy is the name of the policy that decides that; empty if there
+	// is none.
 	Wanted    bool   `json:"wanted,omitempty"`
 	RunPolicy string `json:"runPolicy,omitempty"`
-	// Started is when the guest began to run; zero if it isn't running.
+	// Started is when the guest started; zero if it isn't running.
 	Started time.Time `json:"started,omitzero"`
 
-	// CPUs of the guest, RAM in bytes.
+	// CPUs and RAM (in bytes) of the guest.
 	CPUs Amount `json:"cpus,omitzero"`
 	RAM  Amount `json:"ram,omitzero"`
-	// Node is where it runs; empty on this computer.
+	// Node is the node that runs the VM; empty on this computer.
 	Node string `json:"node,omitempty"`
-	// Addresses are where the guest answers, the best first.
+	// Addresses are the addresses of the guest, the best first.
 	Addresses []Address `json:"addresses,omitempty"`
-	// SSH is the command by which a user logs in to the guest; empty when it isn't running.
+	// SSH is the command to log in to the guest; empty if it isn't running.
 	SSH string `json:"ssh,omitempty"`
-	// OS is the name of the guest's operating system, OSID its short form (os-release's
-	// ID: debian, fedora, windows …).
+	// OS is the name of the guest's operating system. OSID is its short form (os-release's ID: debian, fedora, windows
+	// …).
 	OS   string `json:"os,omitempty"`
 	OSID string `json:"osId,omitempty"`
-	// User is logged in to the guest's desktop.
+	// User is the user who is logged in to the guest's desktop.
 	User string `json:"user,omitempty"`
-	// Assigned is who has the VM from a pool; nil: no one has.
+	// Assigned is the assignment from a pool; nil if there is none.
 	Assigned *Assigned `json:"assigned,omitempty"`
-	// Viewers of screen and console.
+	// Viewers of the screen and console.
 	Viewers []Viewer `json:"viewers,omitempty"`
-	// Volumes are the disks and CD drives, in the order of the definition, and then the disks that are attached while
-	// the guest runs.
+	// Volumes are the disks and CD drives in the order of the definition, followed by the disks that were attached to
+	// the running guest.
 	Volumes []Volume `json:"disks,omitempty"`
 	// Snapshots of the VM, the latest first.
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
 	// Drives for removable media.
 	Drives []Drive `json:"drives,omitempty"`
-	// Screen and Console report whether the running VM has them, SPICE whether native viewers can
-	// show the screen.
+	// Screen and Console report whether the running VM has them. SPICE reports whether native viewers can show the
+	// screen.
 	Screen  bool `json:"-"`
 	SPICE   bool `json:"-"`
 	Console bool `json:"-"`
 
-	// RestartAwaitingChanges are those that await a restart.
+	// RestartAwaitingChanges are the changes that need a restart.
 	RestartAwaitingChanges []Change `json:"restartAwaitingChanges,omitempty"`
-	// Operations are what users have asked for last, the latest first; none on this computer.
+	// Operations are the recent requests of users, the latest first; empty on this computer.
 	Operations []Operation `json:"operations,omitempty"`
-	// Migration is that of a guest that is being moved to another node; nil: it isn't.
+	// Migration is the active migration of the guest; nil if there is none.
 	Migration *Migration `json:"migration,omitempty"`
-	// Problems are what keeps the VM from being as it should be.
+	// Problems of the VM.
 	Problems []Problem `json:"problems,omitempty"`
 	// Conditions in the form of Kubernetes.
 	Conditions []Condition `json:"conditions,omitempty"`
-	// Details are further facts, in the order in which they are shown.
+	// Details are further facts, in display order.
 	Details []Detail `json:"details,omitempty"`
 
-	// Labels by which lists are filtered.
+	// Labels for filtering lists.
 	Labels map[string]string `json:"labels,omitempty"`
 	// File is the file that defines the VM; empty in a cluster.
 	File string `json:"file,omitempty"`
-	// Can has what the fleet can do with the VM now; who may is not its matter. Refused has the reasons why it can't do
-	// the rest, where they are more than the state.
+	// Can contains the actions that are possible now, regardless of permissions. Refused contains the reasons for the
+	// others, if they go beyond the state.
 	Can     map[Action]bool   `json:"-"`
 	Refused map[Action]string `json:"-"`
 }
 
-// An Address is where a guest answers.
+// An Address is an address of a guest.
 type Address struct {
-	// Address is an IP address, Ports those that lead to the guest; none: all do.
+	// Address is an IP address. Ports are the ports that lead to the guest; empty if all do.
 	Address string `json:"address"`
 	Ports   []Port `json:"ports,omitempty"`
-	// From says from where: Network, Host, Pod or Unknown.
+	// From is where the address is reachable from: Network, Host, Pod or Unknown.
 	From string `json:"from"`
-	// Claimed reports whether only the guest says so.
+	// Claimed reports that only the guest has reported the address.
 	Claimed bool `json:"claimed,omitempty"`
 }
 
-// A Port at an address that leads to one of the guest.
+// A Port is a port of an address, and the port of the guest to which it leads.
 type Port struct {
 	TCP   bool `json:"tcp"`
 	Port  int  `json:"port"`
 	Guest int  `json:"guest"`
 }
 
-// String is the address, with the first of its ports unless all lead to the guest.
+// String returns the address, with its first port unless all ports lead to the guest.
 func (a Address) String() string {
 	if a.Ports == nil {
 		return a.Address
@@ -114,7 +114,7 @@ func (a Address) String() string {
 	return net.JoinHostPort(a.Address, strconv.Itoa(a.Ports[0].Port))
 }
 
-// State of a VM in one word: the manager's phases (package api/v1), and two more.
+// State is the state of a VM in one word: the manager's phases (package api/v1), and two more.
 type State string
 
 // The states.
@@ -127,7 +127,7 @@ const (
 	Stopping    State = "Stopping"
 	Failed      State = "Failed"
 	Terminating State = "Terminating"
-	// Unmanaged: QEMU is running without a runner.
+	// Unmanaged means that QEMU is running without a runner.
 	Unmanaged State = "Unmanaged"
 )
 
@@ -136,73 +136,73 @@ func States() []State {
 	return []State{Running, Paused, Starting, Stopping, Pending, Failed, Unmanaged, Terminating, Stopped}
 }
 
-// Up reports whether there is a machine in this state.
+// Up reports whether the machine exists in this state.
 func (s State) Up() bool { return s == Running || s == Paused || s == Stopping || s == Unmanaged }
 
-// Changing reports whether the state is about to become another by itself.
+// Changing reports whether the state is temporary.
 func (s State) Changing() bool {
 	return s == Starting || s == Stopping || s == Pending || s == Terminating
 }
 
-// An Amount of CPUs or of memory.
+// An Amount is an amount of CPUs or memory.
 type Amount struct {
-	// Now is what the guest has; 0 if it isn't running.
+	// Now is the amount of the guest; 0 if it isn't running.
 	Now int64 `json:"now"`
-	// Wanted is what is configured for now, Maximum what the machine can have.
+	// Wanted is the configured amount, Maximum the limit of the machine.
 	Wanted  int64 `json:"wanted"`
 	Maximum int64 `json:"maximum"`
 }
 
-// A Viewer looks at a VM.
+// A Viewer is connected to the screen or console of a VM.
 type Viewer struct {
 	Kind  string    `json:"kind"` // spice, vnc or serial
 	Who   string    `json:"who"`  // a user, an address, or a process
 	Since time.Time `json:"since,omitzero"`
-	// Watches reports that another viewer of this kind types.
+	// Watches reports that another viewer of this kind has the keyboard.
 	Watches bool `json:"watches,omitempty"`
 }
 
 // A Drive is a drive for removable media.
 type Drive struct {
-	// Name by which Insert knows it.
+	// Name is the drive's name for Insert.
 	Name string `json:"name"`
-	// Medium is the image in it; empty is an empty drive. It has no password of a URL.
+	// Medium is the image in the drive, without the password of a URL; empty for an empty drive.
 	Medium string `json:"medium"`
 }
 
-// A Change is one of a VM's definition.
+// A Change is a change of a VM's definition.
 type Change = vmstatus.Change
 
-// An Operation is something that a user has asked for, and what has become of it.
+// An Operation is a request of a user, and its result.
 type Operation struct {
 	// Name of the VirtualMachineOperation.
 	Name string `json:"name"`
-	// Type is Start, Stop, Restart, Reset, Evict or Migrate; Force ends the guest without asking it.
+	// Type is Start, Stop, Restart, Reset, Evict or Migrate. Force skips the shutdown of the guest.
 	Type  string `json:"type"`
 	Force bool   `json:"force,omitempty"`
-	// By is the user, empty if that is not known; Since is when it was asked for.
+	// By is the user; empty if unknown. Since is the time of the request.
 	By    string    `json:"by,omitempty"`
 	Since time.Time `json:"since"`
-	// Phase is Pending, InProgress, Completed, Failed or Superseded; Reason and Message say why.
+	// Phase is Pending, InProgress, Completed, Failed or Superseded. Reason and Message explain it.
 	Phase   string `json:"phase"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// A Migration moves a guest from a node to another one.
+// A Migration is the move of a guest from one node to another.
 type Migration struct {
 	From string `json:"from"`
-	// To is empty until it is chosen.
+	// To is empty until the node is chosen.
 	To string `json:"to,omitempty"`
-	// Progress is how much of the guest's memory is there, in percent.
+	// Progress is how much of the guest's memory and copied disks has been transferred, in percent.
 	Progress int `json:"progress"`
-	// Message says what is being done, for people.
+	// Message is the current step, for people.
 	Message string `json:"message,omitempty"`
 }
 
-// A Problem keeps a VM from being as it should be.
+// A Problem is something that prevents a VM from working as defined.
 type Problem struct {
-	// Path of the value that can't be obeyed, or empty.
+	// Path is the field with the invalid value, or empty.
 	Path    string `json:"path,omitempty"`
 	Message string `json:"message"`
 }
@@ -216,9 +216,9 @@ type Condition struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// A Detail is a fact without meaning for programs.
+// A Detail is a fact for people only.
 type Detail struct {
-	// Key of the catalogues of texts.
+	// Key in the text catalogs.
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }

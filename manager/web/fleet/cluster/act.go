@@ -28,10 +28,10 @@ import (
 	"vmop/vmspec"
 )
 
-// owner is who owns the fields that are written: the manager.
+// owner is the field manager of writes: the manager.
 const owner = client.FieldOwner(objects.ManagerName)
 
-// found is a VM and its pod, nil if there is none, as the store has them.
+// found is a VM from the store with its pod; nil if it has none.
 type found struct {
 	*v1.VirtualMachine
 	pod *corev1.Pod
@@ -77,7 +77,7 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 	return nil
 }
 
-// operationOf returns the operation that is an action on a VM.
+// operationOf returns the operation for an action on a VM, and whether there is one.
 func operationOf(a fleet.Action, vm string) (spec v1.VirtualMachineOperationSpec, is bool) {
 	spec.VirtualMachineName = vm
 	switch a {
@@ -95,8 +95,8 @@ func operationOf(a fleet.Action, vm string) (spec v1.VirtualMachineOperationSpec
 	return spec, spec.Type != ""
 }
 
-// takenTime is how long a user waits for the manager that leads to take an operation up. Later it is carried
-// out, or refused, all the same.
+// takenTime is how long a user waits for the leading manager to accept an operation. After that the request returns;
+// the operation is still carried out or refused later.
 const takenTime = 5 * time.Second
 
 // createOperation creates an operation, unless it would be refused, and returns when its signal was sent.
@@ -164,8 +164,8 @@ func (f *Fleet) Resize(ctx context.Context, user, name string, s fleet.Size) err
 	return nil
 }
 
-// Insert implements fleet.Fleet. A drive's name is its place in spec.vm.disks. The medium that is
-// there stays as it is written, with a password that pages don't show.
+// Insert implements fleet.Fleet. The name of a drive contains its index in spec.vm.disks. If the medium is the same as
+// the one that pages show, the definition stays unchanged, including a password in it.
 func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) error {
 	vm, err := f.findVM(name)
 	if err != nil {
@@ -183,7 +183,7 @@ func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) er
 	return f.changeMedium(ctx, user, vm, at, medium)
 }
 
-// changeMedium changes the medium of the drive that is at a place in spec.vm.disks.
+// changeMedium changes the medium of the drive with this index in spec.vm.disks.
 func (f *Fleet) changeMedium(ctx context.Context, user string, vm found, at int, medium string) error {
 	patch, err := act.Medium(vm.VirtualMachine, at, medium)
 	if err != nil {
@@ -197,7 +197,7 @@ func (f *Fleet) changeMedium(ctx context.Context, user string, vm found, at int,
 	return nil
 }
 
-// Left implements fleet.Fleet: claims stay.
+// Left implements fleet.Fleet. Claims stay when a VM is deleted.
 func (f *Fleet) Left(_ context.Context, name string) ([]string, error) {
 	vm, err := f.findVM(name)
 	if err != nil {
@@ -216,18 +216,17 @@ func (f *Fleet) Left(_ context.Context, name string) ([]string, error) {
 	return claims, nil
 }
 
-// bareObject returns an object that names the VM.
+// bareObject returns an object with only the name and namespace of the VM.
 func (vm found) bareObject() *v1.VirtualMachine {
 	return &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm.Name, Namespace: vm.Namespace}}
 }
 
-// patchVM changes a VM, unless it is another VM by now.
+// patchVM patches a VM, unless it has been replaced by another VM.
 func (f *Fleet) patchVM(ctx context.Context, vm found, form types.PatchType, patch []byte) error {
 	return asRefusal(f.opts.Client.Patch(ctx, vm.bareObject(), client.RawPatch(form, patch), owner))
 }
 
-// recordEvent writes an event about what a user has requested. That it could not be written keeps
-// nothing from being done.
+// recordEvent writes an event about a user's request. An error is only logged.
 func (f *Fleet) recordEvent(ctx context.Context, user string, vm found, what, note string) {
 	user = decide.User(user)
 	e := decide.Requested(strings.ToUpper(what[:1])+what[1:], user, note, rand.Text())

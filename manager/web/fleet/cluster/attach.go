@@ -18,7 +18,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// deviceOf returns what a user calls NAME, of a disk, or vi/NAME, or cvi/NAME.
+// deviceOf parses a user's reference to a disk (NAME), an image (vi/NAME) or a cluster image (cvi/NAME).
 func deviceOf(text string) v1.AttachedDeviceRef {
 	if image, is := strings.CutPrefix(text, fleet.ImagePrefix); is {
 		return v1.AttachedDeviceRef{Kind: v1.AttachedImage, Name: image}
@@ -29,7 +29,7 @@ func deviceOf(text string) v1.AttachedDeviceRef {
 	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: text}
 }
 
-// nameWithWord returns what such a text names, with the word for it.
+// nameWithWord returns such a reference with "disk" or "image" before it.
 func nameWithWord(text string) string {
 	switch ref := deviceOf(text); ref.Kind {
 	case v1.AttachedImage:
@@ -99,7 +99,7 @@ func (f *Fleet) Detach(ctx context.Context, user, name, diskName string) error {
 	return nil
 }
 
-// Snapshot implements fleet.Storage. It is named by the time, as kubectl vmop does.
+// Snapshot implements fleet.Storage. The name contains the time, as with kubectl vmop.
 func (f *Fleet) Snapshot(ctx context.Context, user, name string) (string, error) {
 	vm, err := f.findVM(name)
 	if err != nil {
@@ -139,7 +139,7 @@ func (f *Fleet) snapshotsOf(vm string) (all []fleet.Snapshot) {
 	return all
 }
 
-// momentOf returns the moment that a snapshot shows, or until that is known when it was asked for.
+// momentOf returns the moment that a snapshot captures; until that is known, the time of its request.
 func momentOf(of *v1.VirtualMachineSnapshot) time.Time {
 	if of.Status.CreationTime != nil {
 		return of.Status.CreationTime.UTC()

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// mostClasses bounds how many storage classes are offered; of more, none.
+	// mostClasses is the maximum number of storage classes to offer. If there are more, none are offered.
 	mostClasses = 500
-	// classesTime is how long the storage classes are kept, patienceForClasses how long a form waits for them.
+	// classesTime is how long the storage classes are cached. patienceForClasses is how long a form waits for them.
 	classesTime, patienceForClasses = 30 * time.Second, 5 * time.Second
-	// isDefaultClass is the annotation of the storage class of claims that name none.
+	// isDefaultClass is the annotation of the default storage class.
 	isDefaultClass = "storageclass.kubernetes.io/is-default-class"
 )
 
-// keptClasses are the storage classes as they were last read.
+// keptClasses are the cached storage classes.
 type keptClasses struct {
 	of    *fleet.Classes
 	until time.Time
 }
 
-// storageClasses returns the storage classes of the cluster. They are not known if the manager has no right to list
-// them, which the component deploy/storage-classes gives, and a form without them is better than none.
+// storageClasses returns the storage classes of the cluster; empty if they are unknown. The manager needs permission to
+// list them, from the component deploy/storage-classes. Without it the form still works, but offers no classes.
 //
 // See docs/decisions/0083-storage-classes.md.
 func (f *Fleet) storageClasses(ctx context.Context) *fleet.Classes {
@@ -61,7 +61,8 @@ func (f *Fleet) storageClasses(ctx context.Context) *fleet.Classes {
 	return kept.of
 }
 
-// classesOf returns storage classes. Of several defaults the API server takes the youngest, of those the first by name.
+// classesOf converts a list of storage classes. If there are several defaults, the API server uses the newest, and the
+// first by name among equally new ones.
 func classesOf(list []metav1.PartialObjectMetadata) *fleet.Classes {
 	classes := &fleet.Classes{Names: []string{}}
 	var defaults []metav1.PartialObjectMetadata

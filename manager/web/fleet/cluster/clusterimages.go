@@ -9,8 +9,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// isOfCluster reports whether an image is what the namespace has of a ClusterVirtualImage, in whose place it isn't
-// shown.
+// isOfCluster reports whether an image stores a ClusterVirtualImage. Pages show the ClusterVirtualImage instead.
 func (f *Fleet) isOfCluster(i *v1.VirtualDisk) bool {
 	of, may := disk.ClusterImageOf(i.Name)
 	if !may {
@@ -20,8 +19,8 @@ func (f *Fleet) isOfCluster(i *v1.VirtualDisk) bool {
 	return c != nil && disk.IsOfCluster(c, i)
 }
 
-// clusterImages returns the images of the cluster, sorted by name. One that nothing in the namespace has referred to
-// yet has no state. None if they can't be seen.
+// clusterImages returns the images of the cluster, sorted by name. An image that isn't used in the namespace yet has no
+// state. It returns nil if the manager can't read them.
 func (f *Fleet) clusterImages() (all []fleet.Volume) {
 	list, unavailable := f.opts.Volumes.Images.ClusterImages()
 	if unavailable != "" {
@@ -38,8 +37,9 @@ func (f *Fleet) clusterImages() (all []fleet.Volume) {
 	return all
 }
 
-// clusterSources returns the images of the cluster of which a disk can be made, each called as an attachment calls it,
-// with the size that the disk has at least: one that isn't stored here has at most what its definition says.
+// clusterSources returns the cluster images from which a disk can be created, named as in attachments. Size is the
+// minimum size of such a disk. If an image isn't stored here yet, that is the size in its definition, which may be
+// larger than needed.
 func (f *Fleet) clusterSources() (all []fleet.Volume) {
 	for _, v := range f.clusterImages() {
 		d, err := f.deviceNamed(v1.KindClusterVirtualImage, v.Name)

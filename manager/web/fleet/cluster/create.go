@@ -14,16 +14,16 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// A making is a new VM, with the disks that are made with it.
+// A making is a new VM with its new disks.
 type making struct {
 	vm    *document
 	disks []*document
 }
 
-// mostDisks is how many disks can be made with a VM: as many as it can refer to.
+// mostDisks is the maximum number of new disks: as many as a VM can refer to.
 const mostDisks = 16
 
-// parseNew reads the definition of a new VM, and those of its disks, which are documents of their own.
+// parseNew parses the definition of a new VM and of its disks, each in its own YAML document.
 func (f *Fleet) parseNew(name, text string) (*making, error) {
 	m := &making{}
 	for _, document := range splitDocuments(text) {
@@ -54,12 +54,12 @@ func (f *Fleet) parseNew(name, text string) (*making, error) {
 			"create it with another run policy, and edit it then")
 	}
 	if machine, ok := m.vm.Spec["vm"].(map[string]any); ok {
-		machine["state"] = string(v1.Stopped) // to start it needs another right
+		machine["state"] = string(v1.Stopped) // starting it needs another permission
 	}
 	return m, m.vm.restoreSecrets(&document{})
 }
 
-// Create implements fleet.Fleet. The VM is made last, so none is without its disks.
+// Create implements fleet.Fleet. It creates the VM last, so that a VM never lacks its disks.
 func (f *Fleet) Create(ctx context.Context, user, name, text string, _ fleet.Data) error {
 	m, err := f.parseNew(name, text)
 	if err != nil {
@@ -97,19 +97,20 @@ func (f *Fleet) Create(ctx context.Context, user, name, text string, _ fleet.Dat
 	return f.awaitStored(ctx, name)
 }
 
-// isRefusal reports whether an error of create means that nothing was made.
+// isRefusal reports whether an error means that nothing was created.
 func isRefusal(err error) bool {
 	var said apierrors.APIStatus
 	return errors.As(err, new(fleet.Faults)) || errors.As(err, new(fleet.Refusal)) || errors.Is(err, fleet.ErrExists) ||
 		errors.As(err, &said) && said.Status().Code < http.StatusInternalServerError
 }
 
-// undoTime is how long disks may take to be removed again.
+// undoTime is the time limit for removing the disks again.
 const undoTime = 10 * time.Second
 
-// undoDisks removes the disks of a VM that was not made, and returns why it wasn't.
+// undoDisks removes the disks of a VM that wasn't created, and returns why, as the reason or extended by its own
+// errors.
 func (f *Fleet) undoDisks(ctx context.Context, disks []client.Object, why error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime) // the user may have gone
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime) // the user may have left
 	defer cancel()
 	for _, d := range disks {
 		uid := d.GetUID()
@@ -122,7 +123,7 @@ func (f *Fleet) undoDisks(ctx context.Context, disks []client.Object, why error)
 	return why
 }
 
-// tryCreate returns what the API server would make of the VM. The error has the faults of all disks, too.
+// tryCreate returns the VM that the API server would create. The error contains the problems of all disks and the VM.
 func (f *Fleet) tryCreate(ctx context.Context, m *making) (client.Object, error) {
 	var all fleet.Faults
 	for _, d := range m.disks {

@@ -18,20 +18,20 @@ import (
 	"vmop/manager/web/fleet/describe"
 )
 
-// A document is the definition of a VM as people edit it. Members are as YAML decodes them.
+// A document is the definition of a VM or disk as people edit it. Its fields contain decoded YAML.
 type document struct {
 	APIVersion string         `yaml:"apiVersion" json:"apiVersion"`
 	Kind       string         `yaml:"kind" json:"kind"`
 	Metadata   map[string]any `yaml:"metadata" json:"metadata"`
 	Spec       map[string]any `yaml:"spec" json:"spec"`
 
-	text *yamlfile.Document // nil: it is not from a text
+	text *yamlfile.Document // nil if it wasn't parsed from a text
 }
 
-// kindOfVM is the kind of the resource.
+// kindOfVM is the kind of VM resources.
 const kindOfVM = "VirtualMachine"
 
-// documentOf returns the definition of a VM with everything in it.
+// documentOf returns the complete definition of a VM.
 func documentOf(vm *v1.VirtualMachine) (*document, error) {
 	text, err := json.Marshal(vm)
 	if err != nil {
@@ -48,7 +48,7 @@ func documentOf(vm *v1.VirtualMachine) (*document, error) {
 	return d, nil
 }
 
-// parseDefinition reads the definition of a VM of this name. The error is of type fleet.Faults.
+// parseDefinition parses the definition of the VM with this name. The error has type fleet.Faults.
 func parseDefinition(name, namespace, text string) (*document, error) {
 	d, err := decodeDocument(text)
 	if err == nil {
@@ -72,7 +72,7 @@ func decodeDocument(text string) (*document, error) {
 	return d, nil
 }
 
-// checkKind returns what is wrong with a definition that is to be of this kind and name.
+// checkKind returns what is wrong with the header of a definition that should have this kind, name and namespace.
 func (d *document) checkKind(kind, name, namespace string) error {
 	var faults fleet.Faults
 	want := func(path, is, want string) {
@@ -94,7 +94,7 @@ func (d *document) checkKind(kind, name, namespace string) error {
 	return nil
 }
 
-// faultAt returns a fault of a field, with its line; of a disk its path begins with the name of the disk.
+// faultAt returns a problem in a field, with its line. For a disk, the path begins with the name of the disk.
 func (d *document) faultAt(path, message string) fleet.Fault {
 	fault := fleet.Fault{Path: path, Message: message}
 	if d.text != nil && path != "" {
@@ -106,15 +106,15 @@ func (d *document) faultAt(path, message string) fleet.Fault {
 	return fault
 }
 
-// asObject returns the definition as the API server takes it.
+// asObject returns the definition as an object for the API server.
 func (d *document) asObject() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": d.APIVersion, "kind": d.Kind, "metadata": d.Metadata, "spec": d.Spec,
 	}}
 }
 
-// Definition implements fleet.Fleet. What may be secret is left out: cloud-init's data, passwords
-// in addresses, and annotations of others, some of which have the whole definition.
+// Definition implements fleet.Fleet. It omits possible secrets: cloud-init data, passwords in addresses, and
+// annotations from other programs, as some of these contain the whole definition.
 func (f *Fleet) Definition(_ context.Context, name string) (*fleet.Definition, error) {
 	vm, err := f.findVM(name)
 	if err != nil {
@@ -129,10 +129,10 @@ func (f *Fleet) Definition(_ context.Context, name string) (*fleet.Definition, e
 	return &fleet.Definition{Text: string(text), Version: versionOf(vm.VirtualMachine)}, err
 }
 
-// versionOf identifies a definition.
+// versionOf identifies a version of a definition.
 func versionOf(vm *v1.VirtualMachine) string { return fmt.Sprintf("%s/%d", vm.UID, vm.Generation) }
 
-// eachSecret calls do with each mapping and key whose value may be secret.
+// eachSecret calls do with the mapping, key and path of each value that may be secret.
 func (d *document) eachSecret(do func(of map[string]any, key, path string)) {
 	data, _ := d.Spec["cloudInit"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -151,16 +151,16 @@ func (d *document) eachSecret(do func(of map[string]any, key, path string)) {
 	}
 }
 
-// hideSecrets leaves out what may be secret.
+// hideSecrets replaces values that may be secret.
 func (d *document) hideSecrets() {
 	d.eachSecret(func(of map[string]any, key, _ string) { of[key] = fleet.Kept })
 	eachText(d.Spec, hideUser)
 }
 
-// hiddenUser is in an address in place of user and password.
+// hiddenUser replaces the user and password in an address.
 const hiddenUser = "…"
 
-// hideUser returns a text without the users and passwords of addresses in it.
+// hideUser returns a text with the users and passwords in addresses hidden.
 func hideUser(text string) string {
 	if !strings.Contains(text, "@") {
 		return text
@@ -169,7 +169,8 @@ func hideUser(text string) string {
 	return withUser.ReplaceAllString(text, "${1}"+hiddenUser+"@")
 }
 
-// restoreSecrets puts back what hide has left out of another document, and what still stands there.
+// restoreSecrets restores, from another document, the secrets that hideSecrets replaced in d. It returns an error for
+// placeholders that have no value in the other document.
 func (d *document) restoreSecrets(from *document) error {
 	hidden, addresses := map[string]any{}, map[string]string{}
 	from.eachSecret(func(of map[string]any, key, path string) { hidden[path] = of[key] })
@@ -208,7 +209,7 @@ func (d *document) restoreSecrets(from *document) error {
 	return nil
 }
 
-// eachText changes all texts in a value of JSON, in their places.
+// eachText replaces all strings in a JSON value. It modifies the value and returns it.
 func eachText(value any, change func(string) string) any {
 	switch value := value.(type) {
 	case string:

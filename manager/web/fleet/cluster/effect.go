@@ -15,8 +15,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// changesByTime returns what a VM that is running takes over at once, and what awaits a restart: live tells them apart
-// by their paths below spec.
+// changesByTime splits the changes between two definitions: now takes effect while the VM is running, later needs a
+// restart. live decides by the path below spec.
 func changesByTime(before, after *document, live func(path string) bool) (now, later []fleet.Change) {
 	before.hideSecrets()
 	after.hideSecrets()
@@ -55,12 +55,11 @@ func changesByTime(before, after *document, live func(path string) bool) (now, l
 	return now, later
 }
 
-// answerTime is how long a runner may take to say what it runs.
+// answerTime is how long to wait for the running plan from a runner.
 const answerTime = 5 * time.Second
 
-// liveRules returns what reports whether a running VM takes over what a wanted definition changes at a path below
-// spec. The rules of the plan that it runs with decide; while its runner can't be asked, those that its type has for
-// the present definition.
+// liveRules returns a function that reports whether a running VM takes over a change at a path below spec. It uses the
+// rules of the running plan. If the runner doesn't answer, it uses the rules for the current definition.
 func (f *Fleet) liveRules(ctx context.Context, name string, wanted *v1.VirtualMachine) (func(path string) bool, error) {
 	vm, err := f.findVM(name)
 	if err != nil {
@@ -81,12 +80,12 @@ func (f *Fleet) liveRules(ctx context.Context, name string, wanted *v1.VirtualMa
 		made, err = f.opts.Types.Plan(ctx, vm.VirtualMachine)
 	}
 	if err != nil {
-		made = &plan.Plan{} // nothing is known to be possible
+		made = &plan.Plan{} // assumes that every change needs a restart
 	}
 	return liveBy(made.Rules, cfg.VM.WithDefaults()), context.Cause(ctx)
 }
 
-// liveBy returns what live does, by the rules of a plan.
+// liveBy returns the function for liveRules from the rules of a plan.
 func liveBy(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
 	byRule, itself := changes.Live(rules, wanted), map[string]bool{
 		"vm.state": true, "vm.powerdownTimeout": true, "vm.display.loggedInUser": true,
@@ -101,7 +100,7 @@ func liveBy(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
 	return func(path string) bool {
 		switch field, _, _ := strings.Cut(strings.ReplaceAll(path, "[", "."), "."); field {
 		case "vm", "vmType", "cloudInit", "provisioning", "blockDeviceRefs", "dataSource",
-			"virtualMachineIPAddressName": // the machine's
+			"virtualMachineIPAddressName": // fields of the machine
 			return itself[path] || byRule(names.Replace(path))
 		}
 		return !objects.NeedsPod(path)

@@ -23,19 +23,18 @@ import (
 )
 
 const (
-	// mostKept is how many events of a VM are kept for a page, longestText the bytes of a text.
+	// mostKept is how many events of a VM to read for a page. longestText is the maximum length of a text in bytes.
 	mostKept    = 500
 	longestText = 1000
-	// mostHeard is for how many pages events are watched; for more they are read now and then.
+	// mostHeard is the maximum number of pages with a watch for events. Other pages poll.
 	mostHeard = 100
-	// hearAgain is the time until a watch that has ended is begun again, hearSeldom until events are read
-	// again that aren't watched.
+	// hearAgain is the delay before a watch is restarted. hearSeldom is the polling interval without a watch.
 	hearAgain  = 5 * time.Second
 	hearSeldom = 30 * time.Second
 )
 
-// Events implements fleet.Fleet. It is the events of the VM, and of its pod, in which Kubernetes says why
-// the pod doesn't start. They are read for a page that is open, and forgotten with it.
+// Events implements fleet.Fleet. It returns the events of the VM and its pod; the pod's events include why Kubernetes
+// can't start it. They are read only while a page is open.
 //
 // See docs/decisions/0077-timeline.md.
 func (f *Fleet) Events(ctx context.Context, name string) (<-chan []fleet.Event, error) {
@@ -55,13 +54,13 @@ func (f *Fleet) Events(ctx context.Context, name string) (<-chan []fleet.Event, 
 		{"regarding.kind": kindOfVM, "regarding.name": name},
 		{"regarding.kind": "Pod", "regarding.name": objects.PodName(name, vm.Status.PodOrdinal)},
 	} {
-		go f.followEvents(ctx, about, watched, heard) // each selector needs a watch of its own
+		go f.followEvents(ctx, about, watched, heard) // each selector needs its own watch
 	}
-	go collectEvents(ctx, vm.CreationTimestamp.Time, heard, shown) // puts the two together
+	go collectEvents(ctx, vm.CreationTimestamp.Time, heard, shown) // merges both
 	return shown, nil
 }
 
-// followEvents passes on the events about an object, until ctx is done.
+// followEvents sends the events about an object to heard, until ctx is done.
 func (f *Fleet) followEvents(ctx context.Context, about client.MatchingFields, watched bool,
 	heard chan<- []eventsv1.Event,
 ) {
@@ -82,8 +81,7 @@ func (f *Fleet) followEvents(ctx context.Context, about client.MatchingFields, w
 	}
 }
 
-// followOnce passes on the events that there are, and those that come as long as the API server lets it
-// watch.
+// followOnce sends the existing events, and then new ones for as long as the API server keeps the watch open.
 func (f *Fleet) followOnce(ctx context.Context, about client.MatchingFields, watched bool,
 	heard chan<- []eventsv1.Event,
 ) error {
@@ -113,15 +111,15 @@ func (f *Fleet) followOnce(ctx context.Context, about client.MatchingFields, wat
 		switch {
 		case !is:
 			return fmt.Errorf("watch events: %w", apierrors.FromObject(change.Object))
-		case change.Type != watch.Deleted: // one that has expired has happened nevertheless
+		case change.Type != watch.Deleted: // an expired event has still happened
 			tell(*event)
 		}
 	}
 	return nil
 }
 
-// collectEvents shows the events that are heard, all each time, of a VM that was made at a time: an earlier one
-// had the same name. What wasn't received yet is replaced.
+// collectEvents sends the list of all events after each change. It replaces a list that has not been received yet. made
+// is the creation time of the VM: earlier events belong to another VM of the same name.
 func collectEvents(ctx context.Context, made time.Time, heard <-chan []eventsv1.Event, shown chan []fleet.Event) {
 	kept := map[types.UID]fleet.Event{}
 	for {
@@ -149,8 +147,8 @@ func collectEvents(ctx context.Context, made time.Time, heard <-chan []eventsv1.
 	}
 }
 
-// eventOf returns an event as a page shows it. A user has requested what a manager says so; runners and
-// others, who may write events, can't say that.
+// eventOf converts an event for pages. It trusts only the manager to name the requesting user; runners and others could
+// forge that.
 func eventOf(e *eventsv1.Event) fleet.Event {
 	line := func(s string) string { return decide.Shorten(printable.Line(strings.TrimSpace(s)), longestText) }
 	made := fleet.Event{

@@ -24,43 +24,43 @@ import (
 	"vmop/manager/web/stream"
 )
 
-// Options are what a fleet needs. All are required, but Now.
+// Options configure a Fleet. All fields except Now are required.
 type Options struct {
-	// Namespace of the VMs.
+	// Namespace contains the VMs.
 	Namespace string
-	// Store has the VMs and their pods. It must not be followed yet.
+	// Store contains the VMs and their pods. It must not be running yet.
 	Store *store.Store
-	// Volumes has the disks of the namespace. It must not be followed yet.
+	// Volumes contains the disks of the namespace. It must not be running yet.
 	Volumes store.Volumes
-	// Client patches and deletes VMs, deletes pods, creates, lists and watches events, and lists storage
-	// classes: without a cache, as they would all be in it.
+	// Client patches and deletes VMs, deletes pods, creates, lists and watches events, and lists storage classes. It
+	// must not have a cache, as that would hold all these objects.
 	Client client.WithWatch
-	// Assign gives VMs of pools to users.
+	// Assign assigns VMs of pools to users.
 	Assign *poolctl.Controller
 	// Keys open connections to runners.
 	Keys *stream.Keys
 	// Types are the VM types.
 	Types Types
-	// Instance is the name of the manager's process in events.
+	// Instance is the name of the manager process in events.
 	Instance string
-	// Log takes failures that keep no action from being done.
+	// Log receives errors that don't stop an action.
 	Log *slog.Logger
-	// Now is the clock. Nil: time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// A Fleet is the VMs of a namespace. Its methods may be called concurrently.
+// A Fleet contains the VMs of a namespace. Its methods are safe for concurrent use.
 type Fleet struct {
 	opts Options
 
 	making sync.Mutex    // held while VMs are decoded
-	heard  chan struct{} // a place for each page whose events are watched
+	heard  chan struct{} // one slot per page with an event watch
 
-	mu      sync.Mutex // of what follows
+	mu      sync.Mutex // protects the following fields
 	changed chan struct{}
-	table   *fleet.Table         // nil: no page has asked for some time
-	rights  map[string]access.VM // of those in the table
-	stale   map[string]struct{}  // names of those that must be decoded again
+	table   *fleet.Table         // nil after no page has asked for some time
+	rights  map[string]access.VM // of the VMs in the table
+	stale   map[string]struct{}  // names of VMs to decode again
 	idle    *time.Timer
 	filling bool // all VMs are being decoded
 	classes keptClasses
@@ -68,8 +68,7 @@ type Fleet struct {
 
 var _ fleet.Fleet = (*Fleet)(nil)
 
-// idleTime is how long VMs are kept that no page asks for: longer than any page waits that is
-// open.
+// idleTime is how long VMs are cached without a request. It is longer than an open page ever waits.
 const idleTime = 3 * time.Minute
 
 // New returns the fleet of a namespace.
@@ -84,8 +83,8 @@ func New(opts Options) *Fleet {
 	return f
 }
 
-// hasChanged notes that VMs, their pods or their disks are not as they were; without a name that a disk of no VM
-// isn't.
+// hasChanged records that the named VMs, their pods or their disks have changed. Without names, a disk without a VM has
+// changed.
 func (f *Fleet) hasChanged(names ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,11 +126,11 @@ func (f *Fleet) List() []*fleet.VM {
 	}).List()
 }
 
-// fewStale is how many VMs a page waits for; more are decoded in the background.
+// fewStale is the maximum number of VMs to decode while a page waits. More are decoded in the background.
 const fewStale = 256
 
-// Outline implements fleet.Fleet. Most often the list is there, or nearly; if not, it is made in the
-// background, because whoever opens a page looks at its first VMs.
+// Outline implements fleet.Fleet. Usually the list is complete, or nearly so. If not, it is completed in the
+// background, because the user first looks at the first VMs.
 //
 // See docs/decisions/0078-first-page.md.
 func (f *Fleet) Outline() []*fleet.VM {
@@ -149,7 +148,7 @@ func (f *Fleet) Outline() []*fleet.VM {
 		return f.List()
 	}
 	if fill {
-		go func() { // for the stream of the page, which comes next
+		go func() { // for the page's stream, which comes next
 			f.fillTable()
 			f.noteFilled(true)
 		}()
@@ -187,7 +186,7 @@ func (f *Fleet) Whole(vms []*fleet.VM) []*fleet.VM {
 	return whole
 }
 
-// fillTable decodes all VMs that are stale, a few at a time: pages that need one don't wait for all.
+// fillTable decodes all stale VMs in small batches, so that pages that need one VM don't wait for all.
 func (f *Fleet) fillTable() {
 	for more := true; more; {
 		f.refreshTable(func() []string {
@@ -204,7 +203,7 @@ func (f *Fleet) fillTable() {
 	}
 }
 
-// noteFilled notes that VMs are no longer being decoded, if it was this caller who has begun.
+// noteFilled records that VMs are no longer being decoded. begun reports that the caller had started that.
 func (f *Fleet) noteFilled(begun bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,7 +220,7 @@ func (f *Fleet) Get(name string) (*fleet.VM, error) {
 	}).Get(name)
 }
 
-// Rights returns what a decision about a VM depends on.
+// Rights returns the input for access decisions about a VM.
 func (f *Fleet) Rights(vm *fleet.VM) access.VM {
 	f.mu.Lock()
 	rights, known := f.rights[vm.Name]
@@ -229,7 +228,7 @@ func (f *Fleet) Rights(vm *fleet.VM) access.VM {
 	if known {
 		return rights
 	}
-	if vm.Brief { // whether one may see it depends on nothing else
+	if vm.Brief { // suffices to decide who may see it
 		permissions, err := f.opts.Store.Permissions(vm.Name)
 		if err != nil {
 			f.opts.Log.Error("the permissions of a VM are not known", "vm", vm.Name, "err", err)
@@ -240,14 +239,13 @@ func (f *Fleet) Rights(vm *fleet.VM) access.VM {
 		}
 		return rights
 	}
-	if made := f.decodeVM(vm.Name); made.vm != nil { // it has been kept by a page for longer than here
+	if made := f.decodeVM(vm.Name); made.vm != nil { // a page has kept the VM longer than the cache
 		return made.rights
 	}
 	return access.VM{Name: vm.Name}
 }
 
-// refreshTable decodes the VMs again that choose names, which is called with the lock held, and
-// returns the table.
+// refreshTable decodes the VMs that choose returns, and returns the table. choose is called with the lock held.
 func (f *Fleet) refreshTable(choose func() []string) *fleet.Table {
 	f.making.Lock()
 	defer f.making.Unlock()
@@ -255,7 +253,7 @@ func (f *Fleet) refreshTable(choose func() []string) *fleet.Table {
 	f.keepTable()
 	names, table := choose(), f.table
 	for _, name := range names {
-		delete(f.stale, name) // if it changes from now on, it is stale again
+		delete(f.stale, name) // a later change marks it stale again
 	}
 	f.mu.Unlock()
 	made := f.makeAll(names)
@@ -273,8 +271,7 @@ func (f *Fleet) refreshTable(choose func() []string) *fleet.Table {
 	return table
 }
 
-// keepTable makes the table if there is none, and lets it be for some time. It is called with
-// both locks held.
+// keepTable creates the table if necessary, and restarts its idle timer. The caller must hold both locks.
 func (f *Fleet) keepTable() {
 	if f.table != nil {
 		f.idle.Reset(idleTime)
@@ -287,7 +284,7 @@ func (f *Fleet) keepTable() {
 	f.idle = time.AfterFunc(idleTime, f.releaseTable)
 }
 
-// releaseTable frees the memory of a table that no page has asked for.
+// releaseTable frees an unused table.
 func (f *Fleet) releaseTable() {
 	f.making.Lock()
 	defer f.making.Unlock()
@@ -296,16 +293,16 @@ func (f *Fleet) releaseTable() {
 	f.table, f.rights, f.stale = nil, nil, nil
 }
 
-// made is a VM that was decoded; nil if there is none.
+// made is the result of decoding a VM; vm is nil if it doesn't exist.
 type made struct {
 	vm     *fleet.VM
 	rights access.VM
 }
 
-// fewDecoded is how many VMs one processor decodes at least.
+// fewDecoded is the minimum number of VMs per goroutine.
 const fewDecoded = 64
 
-// makeAll decodes VMs: many by all processors.
+// makeAll decodes VMs, in parallel if there are many.
 func (f *Fleet) makeAll(names []string) []made {
 	all := make([]made, len(names))
 	var working sync.WaitGroup
@@ -351,7 +348,7 @@ func (f *Fleet) decodeVM(name string) made {
 	return made{shown, rights}
 }
 
-// shownOperations returns the operations of a VM as they are shown.
+// shownOperations converts the operations of a VM for pages.
 func shownOperations(all []*v1.VirtualMachineOperation) (shown []fleet.Operation) {
 	for _, o := range all {
 		shown = append(shown, fleet.Operation{
@@ -366,7 +363,7 @@ func shownOperations(all []*v1.VirtualMachineOperation) (shown []fleet.Operation
 	return shown
 }
 
-// withClass returns a VM with what its class gives it.
+// withClass returns a VM with the defaults from its class.
 func (f *Fleet) withClass(vm *v1.VirtualMachine, pod *corev1.Pod) *v1.VirtualMachine {
 	var config *objects.Metadata
 	var err error

@@ -20,21 +20,20 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Types are the VM types that the VMs of the namespace can have. Its methods may be called
-// concurrently.
+// Types gives access to the VM types of the namespace. Its methods are safe for concurrent use.
 type Types interface {
-	// Names returns their names, sorted.
+	// Names returns the sorted names.
 	Names(ctx context.Context) ([]string, error)
-	// Describe returns what a type says of itself.
+	// Describe returns the description of a type.
 	Describe(ctx context.Context, name string) (vmtypes.Description, error)
-	// Plan returns what QEMU gets when a VM is started. The error is of type fleet.Faults, with
-	// the paths of the resource, if its type makes no plan.
+	// Plan returns the arguments of QEMU for the next start of a VM. If the type refuses the definition, the error has
+	// type fleet.Faults, with paths in the resource.
 	Plan(ctx context.Context, vm *v1.VirtualMachine) (*plan.Plan, error)
-	// Module returns the text of a module of a VM's type, by the name that origins have.
+	// Module returns the source of a module of a VM's type, by the name in origins.
 	Module(ctx context.Context, vm *v1.VirtualMachine, name string) (string, error)
 }
 
-// defaultType is that of a VM that names none (api/v1).
+// defaultType is the type of a VM that names none (api/v1).
 const defaultType = "standard"
 
 // Offer implements fleet.Fleet.
@@ -143,7 +142,7 @@ func formatQuantity(bytes int64) string {
 	return resource.NewQuantity(bytes, resource.BinarySI).String()
 }
 
-// cloudInitUser returns the user of a draft as cloud-init makes it.
+// cloudInitUser returns the user of a draft in cloud-init's format.
 func cloudInitUser(d *fleet.Draft) map[string]any {
 	made := map[string]any{"name": d.User, "sudo": "ALL=(ALL) NOPASSWD:ALL", "shell": "/bin/bash"}
 	if len(d.Keys) > 0 {
@@ -155,8 +154,7 @@ func cloudInitUser(d *fleet.Draft) map[string]any {
 	return made
 }
 
-// Check implements fleet.Fleet: the API server says what it would accept, and the type what it makes
-// of that.
+// Check implements fleet.Fleet. The API server validates the definition with a dry run, and the VM type makes the plan.
 func (f *Fleet) Check(ctx context.Context, name string, d *fleet.Definition) (*fleet.Check, error) {
 	check, err := f.checkDefinition(ctx, name, d)
 	var faults fleet.Faults
@@ -211,10 +209,10 @@ func (f *Fleet) checkDefinition(ctx context.Context, name string, d *fleet.Defin
 	return check, nil
 }
 
-// arrivalTime is how long a new VM may take until the store has it.
+// arrivalTime is how long to wait for a new VM to appear in the store.
 const arrivalTime = 10 * time.Second
 
-// awaitStored waits until the store has a VM.
+// awaitStored waits until the store contains a VM.
 func (f *Fleet) awaitStored(ctx context.Context, name string) error {
 	over := time.NewTimer(arrivalTime)
 	defer over.Stop()
@@ -226,7 +224,7 @@ func (f *Fleet) awaitStored(ctx context.Context, name string) error {
 		select {
 		case <-changed:
 		case <-over.C:
-			return nil // it is there, and pages will show it
+			return nil // it exists, and pages will show it
 		case <-ctx.Done():
 			return nil
 		}
@@ -246,10 +244,10 @@ func (f *Fleet) Replace(ctx context.Context, user, name string, d *fleet.Definit
 	return err
 }
 
-// attempts is how often a write is begun anew because the status has been written meanwhile.
+// attempts limits retries of a write after conflicts with status updates.
 const attempts = 10
 
-// replaceDefinition changes what differs between the definition that was edited and the one that is wanted.
+// replaceDefinition writes the differences between the version that was edited and the new definition.
 func (f *Fleet) replaceDefinition(ctx context.Context, name string, d *fleet.Definition, more ...client.PatchOption) (
 	*document, client.Object, error,
 ) {
@@ -299,7 +297,7 @@ func (f *Fleet) definitionOf(name string) (*document, error) {
 	return documentOf(vm.VirtualMachine)
 }
 
-// asVM returns what the API server has made of a definition.
+// asVM converts an object that the API server returned.
 func asVM(object client.Object) (*v1.VirtualMachine, error) {
 	vm := &v1.VirtualMachine{}
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
@@ -312,7 +310,7 @@ func asVM(object client.Object) (*v1.VirtualMachine, error) {
 	return vm, nil
 }
 
-// locateFaults returns an error about the definition as fleet.Faults, with the lines of their fields.
+// locateFaults converts an error about the definition to fleet.Faults, with lines.
 func (d *document) locateFaults(err error) error {
 	var faults fleet.Faults
 	if !errors.As(err, &faults) {

@@ -13,7 +13,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// diskSources returns what a disk can be made of; nil if the kinds of disks are not known.
+// diskSources returns the sources for new disks; nil if disks or images are not known.
 func (f *Fleet) diskSources() *fleet.Sources {
 	v := f.opts.Volumes
 	if v.Disks.Listed() != nil || v.Images.Listed() != nil {
@@ -43,8 +43,8 @@ func (f *Fleet) diskSources() *fleet.Sources {
 	return all
 }
 
-// draftDisks returns the disks of a draft: those of vm.disks with its CD drive, those that it refers to, and the
-// definitions of those that are made with it, each with a line behind it that ends a document.
+// draftDisks returns the disks of a draft. disks are for vm.disks, with the CD drive; refs are for blockDeviceRefs;
+// made is the YAML of the disks to create with the VM, each followed by a document separator.
 func (f *Fleet) draftDisks(d *fleet.Draft) (disks, refs []any, made string, err error) {
 	for i, one := range d.Disks {
 		name := d.DiskName(i)
@@ -71,7 +71,7 @@ func (f *Fleet) draftDisks(d *fleet.Draft) (disks, refs []any, made string, err 
 	return disks, refs, made, nil
 }
 
-// templateOf returns the spec of the claim template of a disk of the VM.
+// templateOf returns the spec of the claim template for a VM's own disk.
 func templateOf(d fleet.Disk) map[string]any {
 	spec := map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": formatQuantity(d.Size)}}}
 	if d.Class != "" {
@@ -80,7 +80,7 @@ func templateOf(d fleet.Disk) map[string]any {
 	return spec
 }
 
-// draftedDisk returns the definition of a disk that is made with a VM.
+// draftedDisk returns the definition of a disk that is created with a VM.
 func (f *Fleet) draftedDisk(name string, d fleet.Disk) (string, error) {
 	claim := map[string]any{"size": formatQuantity(d.Size)}
 	if d.Class != "" {
@@ -102,14 +102,14 @@ func (f *Fleet) draftedDisk(name string, d fleet.Disk) (string, error) {
 	return string(text), err
 }
 
-// kindOfDisk is the kind of the disks that are made with a VM.
+// kindOfDisk is the kind of disks that are created with a VM.
 const kindOfDisk = string(v1.KindVirtualDisk)
 
-// separator is the line between two documents of YAML.
+// separator is the line between two YAML documents.
 const separator = "---"
 
-// splitDocuments returns the documents of a text that have more than comments, each behind as many empty lines as
-// precede it, so that its lines have the numbers that they have in the text.
+// splitDocuments splits a text into YAML documents, and omits those with only comments. Each document is preceded by
+// empty lines, so that its line numbers match the text.
 func splitDocuments(text string) (all []string) {
 	document, there := "", false
 	end := func(lines int) {
@@ -133,8 +133,8 @@ func splitDocuments(text string) (all []string) {
 	return all
 }
 
-// checkDisk returns what is wrong with the definition of a disk that is made with a VM. It names no Secret: who may
-// make VMs need not be allowed to use it, and would choose the server that gets it.
+// checkDisk returns what is wrong with the definition of a disk that is created with a VM. The disk must not name a
+// Secret: its author chooses the server that would receive the Secret, but may lack permission to use it.
 func (d *document) checkDisk(namespace string) error {
 	name, _ := d.Metadata["name"].(string)
 	if name == "" {

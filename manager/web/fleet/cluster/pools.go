@@ -17,7 +17,7 @@ import (
 // pools implements fleet.Pools.
 type pools struct{ *Fleet }
 
-// Pools implements fleet.Fleet. While pools are not known, or their kind is not installed, there are none.
+// Pools implements fleet.Fleet. The list is empty while pools are not known, or if their resource is not installed.
 func (f *Fleet) Pools() fleet.Pools { return pools{f} }
 
 // Pools implements fleet.Pools.
@@ -35,7 +35,7 @@ func (f pools) Pools() (all []*fleet.Pool) {
 	return all
 }
 
-// assignedTo returns who has a VM, as far as that is known.
+// assignedTo returns the user of a VM; nil if it has none. Details are missing if the pool isn't known.
 func (f *Fleet) assignedTo(vm *v1.VirtualMachine) *fleet.Assigned {
 	a := vm.Status.Assignment
 	if a == nil {
@@ -49,7 +49,7 @@ func (f *Fleet) assignedTo(vm *v1.VirtualMachine) *fleet.Assigned {
 	return &fleet.Assigned{Pool: a.Pool, User: a.User, LastUsed: a.LastUsed.Time}
 }
 
-// PoolRights returns what a decision about a pool depends on.
+// PoolRights returns the input for access decisions about a pool.
 func (f *Fleet) PoolRights(name string) access.Pool {
 	rights := access.Pool{Name: name}
 	if p := f.opts.Store.Pools().Pool(name); p != nil {
@@ -58,7 +58,7 @@ func (f *Fleet) PoolRights(name string) access.Pool {
 	return rights
 }
 
-// giveTime bounds how long a user waits for a VM of a pool, or to give one back.
+// giveTime is the time limit for claiming or releasing a VM.
 const giveTime = 20 * time.Second
 
 // Claim implements fleet.Pools.
@@ -85,7 +85,7 @@ func (f pools) Release(ctx context.Context, user, vm string) error {
 	return ofPool(f.opts.Assign.Release(ctx, decide.User(user), vm))
 }
 
-// ofPool returns an error as pages know it.
+// ofPool converts an error for pages.
 func ofPool(err error) error {
 	switch {
 	case errors.Is(err, poolctl.ErrNoPool):

@@ -14,10 +14,10 @@ import (
 	"vmop/manager/web/stream"
 )
 
-// changedMeanwhile is why a change is refused that was made of something older.
+// changedMeanwhile refuses a change that is based on an old version.
 const changedMeanwhile = fleet.Refusal("the VM has been changed meanwhile: look at it again, and repeat this")
 
-// asRefusal makes what the user can understand and change a Refusal.
+// asRefusal converts errors that the user can understand and fix to a Refusal.
 func asRefusal(err error) error {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -35,8 +35,7 @@ func asRefusal(err error) error {
 	return describe.Refusal(err)
 }
 
-// refusalCauses returns why the API server refuses something, a line for each field; "" if that is
-// nothing that a user can change.
+// refusalCauses returns why the API server refuses a write, one line per field; "" if the user can't fix the problem.
 func refusalCauses(err error) string {
 	faults := faultsOf(err)
 	lines := make([]string, len(faults))
@@ -48,8 +47,8 @@ func refusalCauses(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// faultsOf returns what the API server, or a policy of the cluster, says is wrong with a VM; nil if
-// an error is about something else, such as the rights of the manager.
+// faultsOf returns what is wrong with a VM according to the API server or a policy of the cluster; nil if the error has
+// another cause, such as missing permissions of the manager.
 func faultsOf(err error) (all fleet.Faults) {
 	ofRBAC := regexp.MustCompile(`is forbidden: User ".*" cannot `)
 	if decide.Refused(err) == nil || ofRBAC.MatchString(err.Error()) {
@@ -59,7 +58,7 @@ func faultsOf(err error) (all fleet.Faults) {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Details != nil {
 		for _, c := range status.Status().Details.Causes {
-			if c.Field == "metadata.uid" { // it is another VM of that name
+			if c.Field == "metadata.uid" { // another VM has this name now
 				return fleet.Faults{{Message: string(changedMeanwhile)}}
 			}
 			all = append(all, fleet.Fault{
@@ -70,7 +69,7 @@ func faultsOf(err error) (all fleet.Faults) {
 	if all != nil {
 		return all
 	}
-	if apierrors.IsInvalid(err) { // a test in a patch, which the API server says no more about
+	if apierrors.IsInvalid(err) { // a failed test in a patch; the API server gives no details
 		return fleet.Faults{{Message: string(changedMeanwhile)}}
 	}
 	text := err.Error()
@@ -81,7 +80,7 @@ func faultsOf(err error) (all fleet.Faults) {
 	if all != nil {
 		return all
 	}
-	denials := regexp.MustCompile(`(denied the request|denied request|is forbidden): `) // a policy's words follow
+	denials := regexp.MustCompile(`(denied the request|denied request|is forbidden): `) // the policy's message follows
 	if found := denials.FindAllStringIndex(text, -1); found != nil {
 		text = text[found[len(found)-1][1]:]
 	}

@@ -18,7 +18,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// runnerTarget returns where the VM's runner is. The error is stream.ErrUnreachable.
+// runnerTarget returns the address of the VM's runner, or stream.ErrUnreachable.
 func (vm found) runnerTarget() (stream.Target, error) {
 	var uid types.UID
 	var ip string
@@ -32,7 +32,7 @@ func (vm found) runnerTarget() (stream.Target, error) {
 	return target, err
 }
 
-// requestAction requests an action of the VM's runner.
+// requestAction requests an action from the VM's runner.
 func (f *Fleet) requestAction(ctx context.Context, user string, vm found, a control.Action) error {
 	target, err := vm.runnerTarget()
 	if err != nil {
@@ -41,7 +41,7 @@ func (f *Fleet) requestAction(ctx context.Context, user string, vm found, a cont
 	return asRefusal(f.opts.Keys.Client(target, user).Act(ctx, a))
 }
 
-// dialRunner returns a client of the runner of a VM, for streams.
+// dialRunner returns a client of a VM's runner for streams.
 func (f *Fleet) dialRunner(user, name string) (*control.Client, error) {
 	vm, err := f.findVM(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func (f *Fleet) dialRunner(user, name string) (*control.Client, error) {
 	return f.opts.Keys.Client(target, user), nil
 }
 
-// queryClient returns a client of the runner of a VM, for answers that end up in the manager's memory.
+// queryClient returns a client of a VM's runner for answers that are kept in memory, with a size limit.
 func (f *Fleet) queryClient(vm found) (*control.Client, error) {
 	target, err := vm.runnerTarget()
 	if err != nil {
@@ -63,10 +63,10 @@ func (f *Fleet) queryClient(vm found) (*control.Client, error) {
 	return f.opts.Keys.Bounded(target, largestAnswer), nil
 }
 
-// largestAnswer bounds an answer of a runner, in bytes.
+// largestAnswer is the maximum size of a runner's answer in bytes.
 const largestAnswer = 20 << 20
 
-// isUp reports whether there is a machine, so that its runner knows it best.
+// isUp reports whether the machine exists, so that its runner knows it best.
 func (vm found) isUp() bool { return stateOf(vm.VirtualMachine).Up() }
 
 // Plan implements fleet.Fleet.
@@ -93,7 +93,7 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 	return describe.Plan(made), nil
 }
 
-// runningPlan returns the plan that a VM runs with.
+// runningPlan returns the plan with which a VM is running.
 func (f *Fleet) runningPlan(ctx context.Context, vm found) (*plan.Plan, error) {
 	runner, err := f.queryClient(vm)
 	if err != nil {

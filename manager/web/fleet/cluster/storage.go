@@ -24,7 +24,7 @@ import (
 // Storage implements fleet.Fleet.
 func (f *Fleet) Storage() fleet.Storage { return f }
 
-// bookOf returns the disks, or the images.
+// bookOf returns the store of images for VirtualImage, and the store of disks otherwise.
 func (f *Fleet) bookOf(kind fleet.VolumeKind) *store.Disks {
 	if kind == fleet.VirtualImage {
 		return f.opts.Volumes.Images
@@ -103,10 +103,10 @@ func (f *Fleet) CreateDisk(ctx context.Context, user string, d fleet.NewDisk) er
 	} else if err != nil {
 		return asRefusal(err)
 	}
-	return f.bookOf(d.Kind).Learn(object) // its data may come before the API server tells of it
+	return f.bookOf(d.Kind).Learn(object) // an upload may begin before the watch delivers the disk
 }
 
-// sourceOf returns where the data of a disk comes from; nil: it is blank.
+// sourceOf returns the source of a new disk; nil for a blank disk.
 func sourceOf(d fleet.Disk) (*v1.VirtualDiskSource, error) {
 	of := func(kind v1.BlockDeviceKind) *v1.VirtualDiskSource {
 		return &v1.VirtualDiskSource{
@@ -134,7 +134,7 @@ func sourceOf(d fleet.Disk) (*v1.VirtualDiskSource, error) {
 	return nil, nil
 }
 
-// diskToWrite returns a disk or an image to write to, with its uid, and the VMs that have it or name it.
+// diskToWrite returns a disk or image with its UID, for a write, and the VMs that use or name it.
 func (f *Fleet) diskToWrite(kind fleet.VolumeKind, name string) (object client.Object, users []string, err error) {
 	if kind == fleet.ClusterVirtualImage {
 		return nil, nil, fleet.Refusal("an image of the cluster is its administrators': kubectl edit cvi " + name)
@@ -155,7 +155,7 @@ func (f *Fleet) diskToWrite(kind fleet.VolumeKind, name string) (object client.O
 	return &v1.VirtualDisk{ObjectMeta: meta}, all[i].UsedBy, nil
 }
 
-// orNotFound returns an error, fleet.ErrNotFound without one.
+// orNotFound returns err, or fleet.ErrNotFound if it is nil.
 func orNotFound(err error) error {
 	if err == nil {
 		return fleet.ErrNotFound
@@ -179,7 +179,7 @@ func (f *Fleet) GrowDisk(ctx context.Context, _ string, kind fleet.VolumeKind, n
 	return asRefusal(f.opts.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), owner))
 }
 
-// DeleteDisk implements fleet.Storage. The API server refuses it for a disk that a VM has, or that is copied.
+// DeleteDisk implements fleet.Storage. The API server refuses to delete a disk that a VM uses, or that is being copied.
 func (f *Fleet) DeleteDisk(ctx context.Context, _ string, kind fleet.VolumeKind, name string) error {
 	object, users, err := f.diskToWrite(kind, name)
 	switch {

@@ -21,15 +21,16 @@ import (
 	"vmop/manager/web/stream"
 )
 
-// Times of downloads.
+// Limits for downloads.
 const (
-	exportBegins  = 10 * time.Minute // within which an export begins
-	fetchRetry    = 2 * time.Second  // before a connection that broke is made again
-	fetchRetries  = 5                // in a row that bring nothing
+	exportBegins  = 10 * time.Minute // deadline for the start of an export
+	fetchRetry    = 2 * time.Second  // before reconnecting after an interruption
+	fetchRetries  = 5                // in a row without progress
 	withdrawLimit = 10 * time.Second
 )
 
-// doorOf returns where the pod with this uid takes or sends data.
+// doorOf returns the address at which the pod with this UID receives or sends data. message is the error while the pod
+// isn't ready.
 //
 // See docs/decisions/0158-files-through-pages.md.
 func doorOf(pod *corev1.Pod, uid types.UID, message string) (stream.Target, error) {
@@ -136,7 +137,7 @@ func (f *Fleet) Exported(kind fleet.VolumeKind, name, request string) error {
 	wanted, _ := time.Parse(time.RFC3339Nano, d.Annotations[v1.AnnotationExport])
 	is := d.Status.Export
 	switch {
-	case wanted.After(until): // another manager may know of none yet
+	case wanted.After(until): // this manager may not know of the request yet
 		return fleet.Refusal(fmt.Sprintf("another export of the %s %s has been asked for", kind, name))
 	case is == nil || is.Request != request:
 		if !f.opts.Now().Before(until) {
@@ -152,7 +153,7 @@ func (f *Fleet) Exported(kind fleet.VolumeKind, name, request string) error {
 	return err
 }
 
-// exporterTarget returns where the pod sends the data that exports a disk.
+// exporterTarget returns the address of the pod that exports a disk.
 func (f *Fleet) exporterTarget(kind fleet.VolumeKind, name string) (stream.Target, error) {
 	book := f.bookOf(kind)
 	d, err := book.Disk(name)
@@ -177,7 +178,7 @@ func (f *Fleet) Download(
 	if err != nil {
 		return err
 	}
-	// or else it ends in two minutes, and the file is whole
+	// If this fails, the export ends by itself after two minutes, and the file is still complete.
 	defer func() { _ = f.withdrawExport(ctx, kind, name, request) }()
 	arrival := diskimage.Arrival{To: to, Begin: to.Begin, Progress: func(_, _ int64) {}}
 	for failures, reached := 0, int64(0); ; {
@@ -199,7 +200,7 @@ func (f *Fleet) Download(
 	}
 }
 
-// fetchRest fetches what has not arrived yet.
+// fetchRest fetches the remaining data.
 func (f *Fleet) fetchRest(ctx context.Context, target stream.Target, arrival *diskimage.Arrival) error {
 	conn, err := f.opts.Keys.Dial(ctx, target)
 	if err != nil {
@@ -211,7 +212,7 @@ func (f *Fleet) fetchRest(ctx context.Context, target stream.Target, arrival *di
 	return transfer.Fetch(conn, arrival)
 }
 
-// withdrawExport removes a request for an export, also after the context has ended, unless there is another one.
+// withdrawExport removes an export request, even after ctx has ended, unless there is a newer request.
 func (f *Fleet) withdrawExport(ctx context.Context, kind fleet.VolumeKind, name, request string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawLimit)
 	defer cancel()

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// keysOf returns the keys of two mappings, sorted, or the number of items of the longer of two
-// lists; nothing if one of them is there and is something else.
+// keysOf returns the sorted keys of two mappings, or the length of the longer of two lists. A missing value is allowed
+// on one side. It returns nil and 0 for other types.
 func keysOf(a, b any) (keys []string, items int) {
 	one, isMap := a.(map[string]any)
 	other, isToo := b.(map[string]any)
@@ -26,7 +26,7 @@ func keysOf(a, b any) (keys []string, items int) {
 	return nil, 0
 }
 
-// itemAt returns an item of a list; nil if there is none.
+// itemAt returns an item of a list; nil if it doesn't exist.
 func itemAt(list any, i int) any {
 	if all, ok := list.([]any); ok && i < len(all) {
 		return all[i]

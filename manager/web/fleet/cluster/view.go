@@ -25,10 +25,10 @@ import (
 	"vmop/vmstatus"
 )
 
-// drivePrefix and the place of a drive in spec.vm.disks are its name.
+// The name of a drive is drivePrefix and its index in spec.vm.disks.
 const drivePrefix = "drive "
 
-// newView returns a VM as pages show it. The pod is nil if there is none; the operations are those that name the VM.
+// newView returns a VM as pages show it. pod is nil if the VM has none; all are the operations that name the VM.
 func newView(vm *v1.VirtualMachine, pod *corev1.Pod, all []*v1.VirtualMachineOperation) *fleet.VM {
 	s := &vm.Status
 	v := &fleet.VM{
@@ -84,7 +84,7 @@ func newView(vm *v1.VirtualMachine, pod *corev1.Pod, all []*v1.VirtualMachineOpe
 	return v
 }
 
-// fillPossible fills in which actions can be carried out now. Of operations the manager's decision counts.
+// fillPossible sets which actions are possible now. For operations it asks package operation.
 func fillPossible(v *fleet.VM, vm *v1.VirtualMachine, pod *corev1.Pod, all []*v1.VirtualMachineOperation,
 	reachable bool,
 ) {
@@ -105,8 +105,8 @@ func fillPossible(v *fleet.VM, vm *v1.VirtualMachine, pod *corev1.Pod, all []*v1
 	}
 }
 
-// rightsOf returns what a decision about a VM depends on. Its screen is used by whoever types there, not
-// by those who watch.
+// rightsOf returns the input for access decisions about a VM. The user of its screen is the viewer with the keyboard,
+// not a viewer who only watches.
 func rightsOf(vm *v1.VirtualMachine) access.VM {
 	rights := access.VM{Name: vm.Name, Permissions: vm.Spec.Permissions, LoggedInUser: vm.Status.LoggedInUser}
 	if d := vm.Spec.VM.Display; d != nil {
@@ -125,8 +125,7 @@ func conditionOf(vm *v1.VirtualMachine, kind string) *metav1.Condition {
 	return meta.FindStatusCondition(vm.Status.Conditions, kind)
 }
 
-// timeOf returns a time that was set; the definition of the resource sets others to the
-// beginning of 1970.
+// timeOf returns t; zero for the resource's default, the beginning of 1970.
 func timeOf(t metav1.Time) time.Time {
 	if t.Unix() <= 0 {
 		return time.Time{}
@@ -134,7 +133,7 @@ func timeOf(t metav1.Time) time.Time {
 	return t.Time
 }
 
-// stateOf returns the state of a VM: the phase that the manager has published.
+// stateOf returns the state of a VM, from the phase that the manager has published.
 func stateOf(vm *v1.VirtualMachine) fleet.State {
 	s := vm.Status
 	switch {
@@ -152,7 +151,7 @@ func stateOf(vm *v1.VirtualMachine) fleet.State {
 	return fleet.State(s.Phase)
 }
 
-// stateSince returns when a VM has entered its state, as far as that is known.
+// stateSince returns when a VM entered its state; zero if unknown.
 func stateSince(vm *v1.VirtualMachine, pod *corev1.Pod, state fleet.State) time.Time {
 	of := func(kind string) time.Time {
 		if c := conditionOf(vm, kind); c != nil {
@@ -186,7 +185,7 @@ func stateSince(vm *v1.VirtualMachine, pod *corev1.Pod, state fleet.State) time.
 	return time.Time{}
 }
 
-// fillSize fills in CPUs and RAM.
+// fillSize sets CPUs and RAM.
 func fillSize(v *fleet.VM, vm *v1.VirtualMachine) {
 	if s, err := class.SizeOf(vm); err == nil {
 		s = s.WithSize()
@@ -199,7 +198,7 @@ func fillSize(v *fleet.VM, vm *v1.VirtualMachine) {
 	}
 }
 
-// guestSystem returns the name of the guest's operating system, and its id.
+// guestSystem returns the name and the ID of the guest's operating system.
 func guestSystem(vm *v1.VirtualMachine) (name, id string) {
 	if vm.Status.OSInfo == nil {
 		return "", ""
@@ -210,12 +209,12 @@ func guestSystem(vm *v1.VirtualMachine) (name, id string) {
 		Pretty string `json:"pretty-name"`
 	}
 	if json.Unmarshal(vm.Status.OSInfo.Raw, &info) != nil {
-		return "", "" // a guest says what it likes
+		return "", "" // a guest can report anything
 	}
 	return cmp.Or(info.Pretty, info.Name), info.ID
 }
 
-// guestAddresses returns where the guest answers.
+// guestAddresses returns the addresses of the guest.
 func guestAddresses(vm *v1.VirtualMachine) []fleet.Address {
 	var all []fleet.Address
 	for _, k := range vm.Status.Addresses {
@@ -230,14 +229,14 @@ func guestAddresses(vm *v1.VirtualMachine) []fleet.Address {
 	return all
 }
 
-// sshCommand returns the command that connects with the guest. Its pod's address is one of the cluster's
-// network, which users are outside of.
+// sshCommand returns the command that connects to the guest. It doesn't use the address of the pod, because users are
+// outside the cluster network.
 func sshCommand(vm *v1.VirtualMachine, all []fleet.Address) string {
 	own := slices.DeleteFunc(slices.Clone(all), func(a fleet.Address) bool { return !a.Claimed })
 	return describe.SSH(own, fmt.Sprintf("kubectl vmop ssh %s -n %s", vm.Name, vm.Namespace))
 }
 
-// currentViewers returns who looks at the screen and the console. When they came is known if there is only one.
+// currentViewers returns the viewers of the screen and console. Since is only known for a single viewer.
 func currentViewers(vm *v1.VirtualMachine) (all []fleet.Viewer) {
 	for _, v := range pool.Viewers(vm) {
 		all = append(all, fleet.Viewer{Kind: v.Kind, Who: v.Who, Watches: v.Watches})
@@ -248,7 +247,7 @@ func currentViewers(vm *v1.VirtualMachine) (all []fleet.Viewer) {
 	return all
 }
 
-// problemsOf returns what keeps a VM from being as it should be, besides what its state says.
+// problemsOf returns the problems of a VM that its state doesn't show.
 func problemsOf(vm *v1.VirtualMachine, v *fleet.VM) (all []fleet.Problem) {
 	add := func(message string) {
 		if message != "" && message != v.Message {
@@ -274,7 +273,7 @@ func problemsOf(vm *v1.VirtualMachine, v *fleet.VM) (all []fleet.Problem) {
 	return all
 }
 
-// detailsOf returns further facts.
+// detailsOf returns further facts about a VM.
 func detailsOf(vm *v1.VirtualMachine, pod *corev1.Pod) (all []fleet.Detail) {
 	add := func(key, format string, values ...any) {
 		all = append(all, fleet.Detail{Key: key, Value: fmt.Sprintf(format, values...)})

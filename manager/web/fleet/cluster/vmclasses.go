@@ -11,7 +11,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// vmClasses returns the VirtualMachineClasses that are ready; nil if there are none, or the manager doesn't know them.
+// vmClasses returns the VirtualMachineClasses that are ready; nil if there are none, or they are not known.
 func (f *Fleet) vmClasses() (offered []fleet.VMClass) {
 	all, _ := f.opts.Store.Classes()
 	preset, _ := class.DefaultOf(all)
@@ -24,7 +24,7 @@ func (f *Fleet) vmClasses() (offered []fleet.VMClass) {
 	return offered
 }
 
-// vmClass returns what a form says of a class.
+// vmClass converts a class for forms.
 func vmClass(c *v1.VirtualMachineClass, preset bool) fleet.VMClass {
 	of := fleet.VMClass{Name: c.Name, Preset: preset, Sizes: class.Sizes(c)}
 	for _, p := range c.Spec.SizingPolicies {
@@ -44,7 +44,7 @@ func vmClass(c *v1.VirtualMachineClass, preset bool) fleet.VMClass {
 	}
 	if d.Options != nil {
 		var options map[string]json.RawMessage
-		_ = json.Unmarshal(d.Options.Raw, &options) // the API server has accepted it
+		_ = json.Unmarshal(d.Options.Raw, &options) // the API server has validated it
 		of.Options = slices.Sorted(maps.Keys(options))
 	}
 	if len(d.Networks) > 0 {

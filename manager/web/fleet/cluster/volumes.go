@@ -15,17 +15,17 @@ import (
 	"vmop/vmspec"
 )
 
-// missing is the state of a disk that a VM names, and that isn't there.
+// missing is the state of a disk that a VM names but that doesn't exist.
 const missing = "Missing"
 
-// showVolumes has pages learn of changes of disks and attachments.
+// showVolumes subscribes to changes of disks, images, attachments and snapshots.
 func (f *Fleet) showVolumes(v store.Volumes) {
 	users := func(kind v1.BlockDeviceKind) func(name string) {
 		return func(name string) {
 			f.mu.Lock()
 			open := f.table != nil
 			f.mu.Unlock()
-			if open { // or else all are decoded anyway
+			if open { // otherwise all VMs are decoded anyway
 				f.hasChanged(f.opts.Store.UsersOf(objects.DeviceRef{Kind: kind, Name: name})...)
 			}
 			if of, may := disk.ClusterImageOf(name); open && may && kind == v1.KindVirtualImage {
@@ -38,14 +38,14 @@ func (f *Fleet) showVolumes(v store.Volumes) {
 	v.Images.OnChange(users(v1.KindVirtualImage))
 	v.Attachments.OnChange(func(vm string) { f.hasChanged(vm) })
 	v.Snapshots.OnChange(func(vm string) { f.hasChanged(vm) })
-	v.Disks.OnChange(func(name string) { // what is attached, the VM doesn't name
+	v.Disks.OnChange(func(name string) { // the VM doesn't name its attached disks
 		if d, err := v.Disks.Disk(name); err == nil && d != nil && disk.Holder(d) != "" {
 			f.hasChanged(disk.Holder(d))
 		}
 	})
 }
 
-// volumesOf returns the disks of a VM: those of its definition in their order, then those that are attached to it.
+// volumesOf returns the disks of a VM: the disks of its definition in order, then attached disks.
 func (f *Fleet) volumesOf(vm *v1.VirtualMachine, up bool) (all []fleet.Volume) {
 	own := objects.Disks(vm)
 	for i, d := range vm.Spec.VM.Disks {
@@ -86,7 +86,7 @@ func (f *Fleet) volumesOf(vm *v1.VirtualMachine, up bool) (all []fleet.Volume) {
 	return all
 }
 
-// volumeNamed returns a disk or an image by its name.
+// volumeNamed returns a disk or image by name. If it doesn't exist, its state is Missing.
 func (f *Fleet) volumeNamed(kind v1.BlockDeviceKind, name string) fleet.Volume {
 	d, err := f.deviceNamed(kind, name)
 	if err != nil {
@@ -96,11 +96,11 @@ func (f *Fleet) volumeNamed(kind v1.BlockDeviceKind, name string) fleet.Volume {
 		return fleet.Volume{Kind: fleet.VolumeKind(kind), Name: name, State: missing}
 	}
 	v := volumeOf(kind, d)
-	v.Name = name // of a ClusterVirtualImage that of its image is another one
+	v.Name = name // a ClusterVirtualImage's stored image has another name
 	return v
 }
 
-// deviceNamed returns a disk or an image (disk.AsDisk, disk.OfCluster); nil if there is none of that name.
+// deviceNamed returns a disk or image (disk.AsDisk, disk.OfCluster); nil if it doesn't exist.
 func (f *Fleet) deviceNamed(kind v1.BlockDeviceKind, name string) (*v1.VirtualDisk, error) {
 	switch kind {
 	case v1.KindVirtualImage:
@@ -112,7 +112,7 @@ func (f *Fleet) deviceNamed(kind v1.BlockDeviceKind, name string) (*v1.VirtualDi
 	return f.opts.Volumes.Disks.Disk(name)
 }
 
-// volumeOf returns a disk, or an image as a disk (disk.AsDisk), as pages show it.
+// volumeOf converts a disk, or an image as a disk (disk.AsDisk), for pages.
 func volumeOf(kind v1.BlockDeviceKind, d *v1.VirtualDisk) fleet.Volume {
 	s := &d.Status
 	v := fleet.Volume{
@@ -129,7 +129,7 @@ func volumeOf(kind v1.BlockDeviceKind, d *v1.VirtualDisk) fleet.Volume {
 	return v
 }
 
-// bytesOf returns a quantity in bytes; 0 if it is none.
+// bytesOf returns a quantity in bytes; 0 if it is invalid.
 func bytesOf(quantity string) int64 {
 	q, err := resource.ParseQuantity(quantity)
 	if err != nil {

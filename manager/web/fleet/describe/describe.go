@@ -1,6 +1,5 @@
-// Package describe turns what VM types say (their options, their plans, and what is wrong
-// with a definition), and what runners answer, into what a fleet returns and pages show. All
-// kinds of fleets use it.
+// Package describe converts the descriptions, plans and errors of VM types, and the answers of runners, to the types of
+// package fleet. All kinds of fleets use it.
 package describe
 
 import (
@@ -16,7 +15,7 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// Type returns a VM type.
+// Type converts the description of a VM type.
 func Type(d vmtypes.Description) *fleet.VMType {
 	first, _, _ := strings.Cut(d.Doc, "\n")
 	t := &fleet.VMType{Name: d.Name, Doc: strings.TrimPrefix(first, d.Name+": ")}
@@ -56,8 +55,8 @@ func describeProcess(p plan.Process) []fleet.Argument {
 	return lines
 }
 
-// Faults returns what an error says of a definition; nil if it isn't about one. Paths are those of
-// the runner's configuration.
+// Faults converts an error about a definition; nil if it concerns something else. Paths refer to the runner's
+// configuration.
 func Faults(err error) fleet.Faults {
 	var file yamlfile.Faults
 	var options *vmtypes.OptionsError
@@ -104,8 +103,8 @@ func withHint(message, hint string) string {
 	return message
 }
 
-// ofType returns a message of a VM type, which by convention begins with the field that it is about:
-// "fail: vm.display: a machine of this type has no screen".
+// ofType converts an error message of a VM type. By convention it begins with the field: "fail: vm.display: a machine
+// of this type has no screen".
 func ofType(message string) fleet.Fault {
 	begins := regexp.MustCompile(`^(?:fail: )?(vm\.[A-Za-z0-9_.\[\]]+):? `)
 	message = strings.TrimPrefix(message, "fail: ")

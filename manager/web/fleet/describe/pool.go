@@ -7,8 +7,8 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Pool returns a pool with its VMs as it is shown. all are the VMs of the namespace that are in any pool. Its numbers
-// are those of now: the manager that leads writes them into its status a little later.
+// Pool returns a pool and its VMs for pages. all are the VMs of the namespace that are in any pool. The counts are
+// current; the leading manager writes them to the status a little later.
 func Pool(p pool.Pool, all []pool.Member, now time.Time) *fleet.Pool {
 	s := p.Plan(all, now).Status
 	shown := &fleet.Pool{
@@ -25,7 +25,7 @@ func Pool(p pool.Pool, all []pool.Member, now time.Time) *fleet.Pool {
 	return shown
 }
 
-// Assigned returns the user who has a VM from a pool; nil if it is none, or by another pool.
+// Assigned returns the user of a VM from pool p; nil if this pool has not assigned it.
 func Assigned(p pool.Pool, m pool.Member) *fleet.Assigned {
 	a := m.Assignment
 	if a == nil || a.Pool != p.Name || a.Released != nil {

@@ -11,8 +11,7 @@ import (
 	"vmop/runner/control"
 )
 
-// Usage returns what a VM has used during the last hour; nothing if its runner is of a version that
-// doesn't measure it.
+// Usage returns the resource usage of a VM during the last hour; nil if its runner is too old to measure it.
 func Usage(ctx context.Context, runner *control.Client) ([]fleet.Sample, error) {
 	list, err := runner.Usage(ctx)
 	var answer *control.AnswerError
@@ -22,8 +21,7 @@ func Usage(ctx context.Context, runner *control.Client) ([]fleet.Sample, error) 
 	return list, err
 }
 
-// Events returns what has happened to a VM, as its runner has seen it; nothing if it is of a version that
-// doesn't tell.
+// Events returns the history of a VM from its runner; nil if the runner is too old to record it.
 func Events(ctx context.Context, runner *control.Client) ([]fleet.Event, error) {
 	list, err := runner.History(ctx)
 	var answer *control.AnswerError
@@ -40,8 +38,8 @@ func Events(ctx context.Context, runner *control.Client) ([]fleet.Event, error) 
 	return fleet.Timeline(events), err
 }
 
-// Refusal makes a fleet.Refusal of what a runner, or its QEMU, refuses, and fleet.ErrOccupied of a
-// screen or console that is in use. Other errors stay as they are.
+// Refusal converts an error of a runner or its QEMU to a fleet.Refusal, or to fleet.ErrOccupied for a screen or console
+// in use. Other errors stay unchanged.
 func Refusal(err error) error {
 	var answer *control.AnswerError
 	var refused *qmp.Error

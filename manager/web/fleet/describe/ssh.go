@@ -7,11 +7,11 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// SSH returns the command that connects with a guest from other computers of its network;
-// otherwise is for a guest that they can't reach.
+// SSH returns the command that connects to a guest from other computers in its network. If they can't reach it, SSH
+// returns otherwise.
 func SSH(addresses []fleet.Address, otherwise string) string {
 	for _, a := range addresses {
-		// A runner that was taken over may say that an option of ssh were one.
+		// A compromised runner could report an option of ssh as an address.
 		if ip, err := netip.ParseAddr(a.Address); err != nil || ip.Zone() != "" || a.From != "Network" {
 			continue
 		}

@@ -87,13 +87,13 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	return string(text), asFaults(err)
 }
 
-// isSystem reports whether new VMs are the computer's: those of root, as with vmrunner create.
+// isSystem reports whether new VMs are system VMs. They are if root creates them, as with vmrunner create.
 func (f *Fleet) isSystem() bool {
 	_, err := f.inventory.Place(true)
 	return err == nil && os.Geteuid() == 0
 }
 
-// Definition implements fleet.Fleet. What cloud-init gets may be secret, and is left out.
+// Definition implements fleet.Fleet. It omits the data for cloud-init, which may be secret.
 func (f *Fleet) Definition(ctx context.Context, name string) (*fleet.Definition, error) {
 	vm, err := f.inventory.Find(ctx, name)
 	if err != nil {
@@ -190,7 +190,7 @@ func describeLeftover(l *inventory.Leftover) fleet.Leftover {
 	return fleet.Leftover(l.Dir + ": " + l.String())
 }
 
-// asFaults returns what an error says of a definition as fleet.Faults.
+// asFaults converts an error about a definition to fleet.Faults.
 func asFaults(err error) error {
 	var left inventory.LeftoverError
 	switch found := describe.Faults(err); {
@@ -210,7 +210,7 @@ func asFaults(err error) error {
 	return asRefusal(err)
 }
 
-// secretKeys are the keys of cloud-init's section, whose values may be secret.
+// secretKeys returns the paths in the cloud-init section of values that may be secret.
 func secretKeys(section string) (paths [][]string) {
 	for _, key := range []string{"userData", "metaData", "networkConfig", "vendorData"} {
 		paths = append(paths, []string{section, "cloudInit", key})
@@ -218,16 +218,16 @@ func secretKeys(section string) (paths [][]string) {
 	return paths
 }
 
-// withCredentials finds web addresses with a user or a password.
+// withCredentials matches web addresses with a user or password.
 func withCredentials() *regexp.Regexp {
 	return regexp.MustCompile(`(https?://)[^/?#\s"']*@([^\s"',}\]]*)`)
 }
 
-// hiddenUser is in an address in place of user and password.
+// hiddenUser replaces the user and password in an address.
 const hiddenUser = "…"
 
-// redactSecrets returns a configuration without what may be secret: cloud-init's data, and the
-// passwords in addresses. The file must be YAML, or it is not known where secrets are.
+// redactSecrets returns a configuration without possible secrets: cloud-init data, and passwords in addresses. It
+// returns an error if the file isn't valid YAML, because secrets can't be located then.
 func redactSecrets(text []byte) (string, error) {
 	section, err := inventory.SectionOf(text)
 	if err != nil {
@@ -245,8 +245,7 @@ func redactSecrets(text []byte) (string, error) {
 	return withCredentials().ReplaceAllString(string(text), "${1}"+hiddenUser+"@${2}"), nil
 }
 
-// restoreSecrets puts the secrets that redact has left out of a file back into what a user has made of
-// the rest.
+// restoreSecrets restores the secrets that redactSecrets removed, in the text that the user edited.
 func restoreSecrets(edited, before []byte) ([]byte, error) {
 	edited, lost := restoreAddresses(edited, before)
 	if !bytes.Contains(edited, []byte(fleet.Kept)) {
@@ -254,7 +253,7 @@ func restoreSecrets(edited, before []byte) ([]byte, error) {
 	}
 	section, err := inventory.SectionOf(edited)
 	if err != nil {
-		return edited, nil // the check says what is wrong with it
+		return edited, nil // the check reports the problem
 	}
 	old, err := inventory.SectionOf(before)
 	if err != nil {
@@ -287,7 +286,7 @@ func restoreSecrets(edited, before []byte) ([]byte, error) {
 	return edited, lost.orNil()
 }
 
-// lostSecrets are those that can't be put back.
+// lostSecrets are errors for secrets that can't be restored.
 type lostSecrets fleet.Faults
 
 func (l lostSecrets) orNil() error {
@@ -297,8 +296,8 @@ func (l lostSecrets) orNil() error {
 	return fleet.Faults(l)
 }
 
-// restoreAddresses puts users and passwords back into addresses, of which all else must be as it was:
-// a password is for one host.
+// restoreAddresses restores the users and passwords of addresses. The rest of an address must be unchanged, because a
+// password belongs to one host.
 func restoreAddresses(edited, before []byte) ([]byte, lostSecrets) {
 	known := map[string]string{}
 	for _, found := range withCredentials().FindAllStringSubmatch(string(before), -1) {

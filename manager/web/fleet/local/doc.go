@@ -1,4 +1,4 @@
-// Package local is the VMs of this computer as a fleet: those that are configured in its
-// folders, and those that run by other files (package runner/inventory). What a page changes
-// is written into a VM's file, where its user would have changed it; the runner notices.
+// Package local implements fleet.Fleet for the VMs of this computer: the VMs that are configured in its folders, and
+// running VMs with other files (package runner/inventory). Changes from a page are written to the VM's file, as a user
+// would do with an editor; the runner notices them.
 package local

@@ -20,7 +20,7 @@ import (
 	"vmop/runner/inventory"
 )
 
-// A Fleet is the VMs of this computer.
+// A Fleet contains the VMs of this computer.
 type Fleet struct {
 	fleet.Table
 	inventory *inventory.Inventory
@@ -30,8 +30,8 @@ type Fleet struct {
 
 var _ fleet.Fleet = (*Fleet)(nil)
 
-// New returns the fleet of an inventory, with the VMs that there are now. user is the one who uses
-// this program, and so looks at screens through it.
+// New returns the fleet of an inventory, with its current VMs. user is the user of this program, who views screens
+// through it.
 func New(ctx context.Context, inv *inventory.Inventory, user string, log *slog.Logger) *Fleet {
 	f := &Fleet{inventory: inv, user: user, log: log}
 	vms, err := inv.List(ctx)
@@ -50,12 +50,12 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return nil
 }
 
-// replaceAll puts a list into the table.
+// replaceAll replaces the VMs in the table.
 func (f *Fleet) replaceAll(vms []inventory.VM) {
 	known := map[string]bool{}
 	for i := range vms {
 		if vms[i].Place == nil && !vms[i].Running() {
-			continue // what a killed VM has left, of a file that isn't known
+			continue // leftovers of a killed VM with an unknown file
 		}
 		known[vms[i].Name] = true
 		f.Put(f.nameViewers(newView(&vms[i])))
@@ -67,8 +67,7 @@ func (f *Fleet) replaceAll(vms []inventory.VM) {
 	}
 }
 
-// nameViewers gives the viewers that are this process the name of its user: runners know only the
-// process.
+// nameViewers replaces viewers that are this process with the name of its user. Runners know only the process.
 func (f *Fleet) nameViewers(vm *fleet.VM) *fleet.VM {
 	own := fmt.Sprintf(" pid %d", os.Getpid())
 	for i := range vm.Viewers {
@@ -79,8 +78,8 @@ func (f *Fleet) nameViewers(vm *fleet.VM) *fleet.VM {
 	return vm
 }
 
-// Do implements fleet.Fleet. A start or restart continues when it has been answered, whatever
-// becomes of the request.
+// Do implements fleet.Fleet. A start or restart continues in the background after the answer, even if the request is
+// canceled.
 func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error {
 	switch a {
 	case fleet.Start:
@@ -106,8 +105,8 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 // quick is how long a page waits for the result of a start.
 const quick = 3 * time.Second
 
-// runInBackground does what may take long, and returns its error if that comes soon. Otherwise the
-// list shows what becomes of it, and the log has the error.
+// runInBackground runs do, which may take long, and returns its error if it ends soon. Otherwise the list shows the
+// result, and the log contains the error.
 func (f *Fleet) runInBackground(ctx context.Context, name, what string, do func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -126,7 +125,7 @@ func (f *Fleet) runInBackground(ctx context.Context, name, what string, do func(
 	}
 }
 
-// putCurrent puts a VM into the list as it is now: what a failed start leaves makes no event.
+// putCurrent updates a VM in the list. A failed start causes no event that would do that.
 func (f *Fleet) putCurrent(ctx context.Context, name string) {
 	if vm, err := f.inventory.Find(ctx, name); err == nil {
 		f.Put(f.nameViewers(newView(vm)))
@@ -147,8 +146,8 @@ func (f *Fleet) Resize(ctx context.Context, user, name string, s fleet.Size) err
 	})
 }
 
-// Insert implements fleet.Fleet. A drive's name is its place in the configuration. The medium that
-// is there stays as it is written, with a password that pages don't show.
+// Insert implements fleet.Fleet. The name of a drive contains its index in the configuration. If the medium is the same
+// as the one that pages show, the file stays unchanged, including a password in it.
 func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) error {
 	vm, err := f.Get(name)
 	if err != nil {
@@ -167,7 +166,7 @@ func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) er
 	})
 }
 
-// editFile changes a VM's file, if it can be read and is right afterwards.
+// editFile changes a VM's file. It returns an error if the file can't be read, or would be invalid afterwards.
 func (f *Fleet) editFile(ctx context.Context, name string, change func([]byte) ([]byte, error)) error {
 	before, err := f.inventory.Text(ctx, name)
 	if err != nil {
@@ -230,10 +229,10 @@ func (f *Fleet) Forward(ctx context.Context, user, name string, port int) (net.C
 	return conn, asRefusal(err)
 }
 
-// Events implements fleet.Fleet: what the VM's runner has seen; nothing of a VM without one.
+// Events implements fleet.Fleet. It returns the history from the VM's runner; no events if the VM has no runner.
 func (f *Fleet) Events(ctx context.Context, name string) (<-chan []fleet.Event, error) {
 	events := make(chan []fleet.Event)
-	go func() { // asks the runner when the VM has changed, until ctx is done
+	go func() { // asks the runner after each change, until ctx is done
 		for ctx.Err() == nil {
 			changed := f.Changed()
 			if list, err := f.readHistory(ctx, name); err == nil {
@@ -269,7 +268,7 @@ func (f *Fleet) dialRunner(ctx context.Context, name string) (*control.Client, e
 	return client, asRefusal(err)
 }
 
-// asRefusal makes what the user can understand and change a Refusal.
+// asRefusal converts errors that the user can understand and fix to a Refusal.
 func asRefusal(err error) error {
 	var faults yamlfile.Faults
 	var start *inventory.StartError

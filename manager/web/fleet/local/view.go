@@ -15,7 +15,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// drivePrefix and the place of a drive in the configuration are its name.
+// The name of a drive is drivePrefix and its index in the configuration.
 const drivePrefix = "drive "
 
 // newView returns a VM as pages show it.
@@ -44,7 +44,7 @@ func newView(vm *inventory.VM) *fleet.VM {
 	return v
 }
 
-// stateOf returns the state of a VM, and what a page says about it.
+// stateOf returns the state of a VM, and a message about it.
 func stateOf(vm *inventory.VM) (fleet.State, string) {
 	switch vm.State {
 	case inventory.StateNoRunner:
@@ -70,7 +70,7 @@ func stateOf(vm *inventory.VM) (fleet.State, string) {
 	return fleet.Running, stateMessage(vm)
 }
 
-// faultText returns what is wrong with a configuration, with the lines in question.
+// faultText returns the errors in a configuration, with the lines in question.
 func faultText(err error) string {
 	var all yamlfile.Faults
 	if errors.As(err, &all) {
@@ -86,7 +86,7 @@ func stateMessage(vm *inventory.VM) string {
 	return cmp.Or(vm.Problem, vm.Status.Message)
 }
 
-// fillConfigured fills in what the configuration says, with the sources of the disks.
+// fillConfigured sets the values from the configuration. sources are the sources of the disks by index.
 func fillConfigured(v *fleet.VM, s vmspec.Spec, sources map[int]string) {
 	v.CPUs = fleet.Amount{Wanted: int64(s.CurrentCPUs), Maximum: int64(s.MaximumCPUs)}
 	v.RAM = fleet.Amount{Wanted: int64(s.CurrentRAM), Maximum: int64(s.MaximumRAM)}
@@ -107,7 +107,7 @@ func fillConfigured(v *fleet.VM, s vmspec.Spec, sources map[int]string) {
 	v.Console = s.SerialConsole != nil && s.SerialConsole.Enabled != nil && *s.SerialConsole.Enabled
 }
 
-// fillReported fills in what the runner says.
+// fillReported sets the values from the runner.
 func fillReported(v *fleet.VM, s status.Status) {
 	v.Type = cmp.Or(s.VMType, v.Type)
 	v.Reason, v.Since = string(s.Reason), s.Since
@@ -146,7 +146,7 @@ func fillReported(v *fleet.VM, s status.Status) {
 	detail("uuid", "%s", s.UUID)
 }
 
-// fillGuest fills in what the agent in the guest says.
+// fillGuest sets the values from the agent in the guest.
 func fillGuest(v *fleet.VM, g *status.Guest) {
 	if g == nil {
 		return
@@ -159,7 +159,7 @@ func fillGuest(v *fleet.VM, g *status.Guest) {
 	}
 }
 
-// guestAddresses returns where the guest answers.
+// guestAddresses returns the addresses of the guest.
 func guestAddresses(known []status.Address) []fleet.Address {
 	var all []fleet.Address
 	for _, k := range known {
@@ -172,7 +172,7 @@ func guestAddresses(known []status.Address) []fleet.Address {
 	return all
 }
 
-// possibleActions returns what can be done with a VM now.
+// possibleActions returns which actions are possible now.
 func possibleActions(vm *inventory.VM, s fleet.State) map[fleet.Action]bool {
 	configured := vm.Place != nil
 	managed := vm.Status != nil
