@@ -11,10 +11,10 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// formSize bounds what a form may send, in bytes.
+// formSize is the maximum size of a form in bytes.
 const formSize = 1 << 20
 
-// parseForm reads the form of a request.
+// parseForm parses the form of a request.
 func parseForm(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, formSize)
 	if err := r.ParseForm(); err != nil {
@@ -23,7 +23,7 @@ func parseForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// postedVM reads a form about a VM, with which its visitor may do something.
+// postedVM parses a form about a VM, and checks that the visitor has the permission verb for it.
 func (s *Server) postedVM(w http.ResponseWriter, r *http.Request, verb access.Verb) (visit, *fleet.VM, error) {
 	if err := parseForm(w, r); err != nil {
 		return visit{}, nil, err
@@ -93,7 +93,7 @@ func (s *Server) postActions(w http.ResponseWriter, r *http.Request) error {
 	return s.answerChange(w, r, "/")
 }
 
-// postSize changes the CPUs and the RAM of a VM.
+// postSize changes the CPUs and RAM of a VM.
 func (s *Server) postSize(w http.ResponseWriter, r *http.Request) error {
 	v, vm, err := s.postedVM(w, r, access.Resize)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Server) postSize(w http.ResponseWriter, r *http.Request) error {
 	return s.finishAction(w, r, vm, "resize", s.opts.Fleet.Resize(r.Context(), v.who.User, vm.Name, size))
 }
 
-// parseSize reads what a user has typed; what is as before is left out.
+// parseSize parses the size that a user entered. Unchanged values are nil.
 func (v visit) parseSize(vm *fleet.VM, cpus, ram string) (size fleet.Size, err error) {
 	var n int64
 	if _, err := fmt.Sscanf(cpus, "%d", &n); cpus != "" && (err != nil || n < 1 || n > vm.CPUs.Maximum) {
@@ -142,7 +142,7 @@ func (s *Server) postMedium(w http.ResponseWriter, r *http.Request) error {
 	return s.finishAction(w, r, vm, "medium", s.opts.Fleet.Insert(r.Context(), v.who.User, vm.Name, drive, medium))
 }
 
-// finishAction records what became of an action, and answers.
+// finishAction logs the result of an action, and answers the request.
 func (s *Server) finishAction(w http.ResponseWriter, r *http.Request, vm *fleet.VM, action string, err error) error {
 	s.recordAction(r, vm.Name, action, err)
 	if err != nil {
@@ -151,12 +151,12 @@ func (s *Server) finishAction(w http.ResponseWriter, r *http.Request, vm *fleet.
 	return s.answerChange(w, r, "/vms/"+url.PathEscape(vm.Name))
 }
 
-// recordAction logs who has done what with a VM.
+// recordAction logs an action of the visitor on a VM.
 func (s *Server) recordAction(r *http.Request, vm, action string, err error) {
 	s.recordOf(r, "vm", vm, action, err)
 }
 
-// recordOf logs who has done what with something of a kind.
+// recordOf logs an action of the visitor on an object of some kind.
 func (s *Server) recordOf(r *http.Request, kind, name, action string, err error) {
 	var refusal fleet.Refusal
 	who := s.opts.Visitors.Of(r).User
@@ -170,8 +170,8 @@ func (s *Server) recordOf(r *http.Request, kind, name, action string, err error)
 	}
 }
 
-// answerChange ends a request that has changed something: scripts need nothing more, because the
-// change is in the stream; others get a page.
+// answerChange answers a successful change. A script gets no content, because the stream delivers the change. A browser
+// is redirected to a page.
 func (s *Server) answerChange(w http.ResponseWriter, r *http.Request, page string) error {
 	if fromScript(r) {
 		w.WriteHeader(http.StatusNoContent)
@@ -184,7 +184,7 @@ func (s *Server) answerChange(w http.ResponseWriter, r *http.Request, page strin
 	return nil
 }
 
-// confirmView asks for confirmation where the browser runs no scripts.
+// confirmView asks for confirmation in a browser without scripts.
 type confirmView struct {
 	frame
 	Heading, Text, Action, Back string
@@ -204,7 +204,7 @@ func (s *Server) askConfirmation(w http.ResponseWriter, r *http.Request, heading
 	return s.showPage(w, http.StatusOK, "confirm", view)
 }
 
-// postLanguage remembers the language that the visitor has chosen.
+// postLanguage stores the language that the visitor chose.
 func (s *Server) postLanguage(w http.ResponseWriter, r *http.Request) error {
 	if err := parseForm(w, r); err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// apiRoot begins the addresses of the JSON interface, which docs/reference/api.md describes.
+// apiRoot begins the addresses of the JSON interface: see docs/reference/api.md.
 const apiRoot = "/api/"
 
-// apiRoutes are its requests. They use what pages use: the same fleet, the same decisions, the same records, and for
-// screens and consoles the same handlers.
+// apiRoutes returns the handlers of the JSON interface. They share the fleet, access decisions and logging with the
+// pages, and for screens and consoles also the handlers.
 func (s *Server) apiRoutes() map[string]pageFunc {
 	return map[string]pageFunc{
 		"GET /api/v1/vms":                         s.apiList,
@@ -54,10 +54,10 @@ func (s *Server) apiRoutes() map[string]pageFunc {
 	}
 }
 
-// isAPI reports whether a request is one of the JSON interface.
+// isAPI reports whether a request belongs to the JSON interface.
 func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, apiRoot) }
 
-// A refused is an error of the JSON interface that pages don't have.
+// A refused is an error that only the JSON interface has.
 type refused struct {
 	code      int
 	key, text string
@@ -67,13 +67,12 @@ func (e refused) Error() string { return e.text }
 
 var errNoRoute = refused{http.StatusNotFound, "noRequest", "there is no such request; docs/reference/api.md has all"}
 
-// badRequest is the error for a request that makes no sense.
+// badRequest returns the error for an invalid request.
 func badRequest(format string, values ...any) error {
 	return refused{http.StatusBadRequest, "wrongRequest", fmt.Sprintf(format, values...)}
 }
 
-// A problem says why a request has failed (RFC 9457). Its type is about:blank, the default: Reason is what programs
-// distinguish.
+// A problem is an error response (RFC 9457). Its type is the default, about:blank. Programs should check Reason.
 type problem struct {
 	Title  string       `json:"title"`
 	Status int          `json:"status"`
@@ -92,7 +91,7 @@ func failAPI(w http.ResponseWriter, code int, text string, err error) {
 	writeJSON(w, code, "application/problem+json", p)
 }
 
-// errorKey returns what kind of error it is, for programs: mostly the key of its text.
+// errorKey returns the kind of an error for programs, usually the key of its text.
 func errorKey(err error) string {
 	var f failure
 	var no forbidden
@@ -133,10 +132,10 @@ func answerJSON(w http.ResponseWriter, value any) error {
 func writeJSON(w http.ResponseWriter, code int, kind string, value any) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(value) // the client has gone, or not
+	_ = json.NewEncoder(w).Encode(value) // the client may be gone
 }
 
-// booleanParameter reads a parameter that is true or false.
+// booleanParameter parses a parameter with the value true or false; false if it is missing.
 func booleanParameter(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -149,18 +148,18 @@ func booleanParameter(r *http.Request, name string) (bool, error) {
 	return value, nil
 }
 
-// An apiVM is a VM as a visitor may see it: users of the portal get what a card shows.
+// An apiVM is a VM with the fields that the visitor may see. Users of the portal see only what a card shows.
 type apiVM struct {
 	*fleet.VM
-	// Can is what the visitor may do and can be done now.
+	// Can lists the actions that the visitor may do and that are possible now.
 	Can []fleet.Action `json:"can"`
-	// Screen, SPICE and Console can be opened by the visitor now.
+	// Screen, SPICE and Console report whether the visitor can open them now.
 	Screen  bool `json:"screen"`
 	SPICE   bool `json:"spice"`
 	Console bool `json:"console"`
-	// UsedBy is who types, or is logged in to the desktop.
+	// UsedBy is the current user of the screen or console, or the user who is logged in to the desktop.
 	UsedBy string `json:"usedBy,omitempty"`
-	// Busy: it is about to become what it is to be.
+	// Busy reports that the VM is changing to its wanted state.
 	Busy bool `json:"busy"`
 }
 
@@ -179,7 +178,7 @@ func (v visit) vmFor(vm *fleet.VM) apiVM {
 	return one
 }
 
-// mayKnow returns what the visitor may know of a VM that they may see.
+// mayKnow returns the fields of a visible VM that the visitor may know.
 func (v visit) mayKnow(vm *fleet.VM) *fleet.VM {
 	if v.mayUse(access.PageVMs) == nil {
 		return vm
@@ -214,8 +213,8 @@ func (s *Server) apiList(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, list)
 }
 
-// searchVMs returns the VMs of a query, and those of its page. It looks only at what the visitor may know: what is
-// found would tell the rest.
+// searchVMs returns the VMs of a query, and the VMs on its page. It searches only fields that the visitor may know,
+// because a match would reveal the others.
 func (v visit) searchVMs(q *query) (all, page []*fleet.VM) {
 	visible := v.visibleVMs()
 	byKnown := make(map[*fleet.VM]*fleet.VM, len(visible))
@@ -247,7 +246,7 @@ func (s *Server) apiVM(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, v.vmFor(vm))
 }
 
-// apiPlan answers with why QEMU is run as it is.
+// apiPlan answers with the arguments of QEMU and their origins.
 func (s *Server) apiPlan(w http.ResponseWriter, r *http.Request) error {
 	vm, err := s.visitOf(r).requestedVM(r, access.Edit)
 	if err != nil {
@@ -270,7 +269,7 @@ func (s *Server) apiSource(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(text)) // the client has gone, or not
+	_, _ = w.Write([]byte(text)) // the client may be gone
 	return nil
 }
 
@@ -299,6 +298,6 @@ func (s *Server) apiScreenshot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "image/png")
-	_, _ = w.Write(png) // the client has gone, or not
+	_, _ = w.Write(png) // the client may be gone
 	return nil
 }

@@ -23,7 +23,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return text, nil
 }
 
-// bodyJSON reads a body into a value.
+// bodyJSON parses a JSON body. Unknown fields are errors.
 func bodyJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	text, err := readBody(w, r)
 	if err != nil {
@@ -40,7 +40,7 @@ func bodyJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// carryOutAPI does something with a VM unless it is only tried (dryRun), and answers.
+// carryOutAPI does something with a VM, except in a dry run, and answers.
 func (s *Server) carryOutAPI(w http.ResponseWriter, r *http.Request, vm *fleet.VM, what string, do func() error) error {
 	dry, err := booleanParameter(r, "dryRun")
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Server) carryOutAPI(w http.ResponseWriter, r *http.Request, vm *fleet.V
 func (s *Server) apiAction(w http.ResponseWriter, r *http.Request) error {
 	action := fleet.Action(r.PathValue("action"))
 	of, known := actions[action]
-	if !known || action == fleet.Delete { // which is a method
+	if !known || action == fleet.Delete { // deleting uses the DELETE method
 		return errNoRoute
 	}
 	v := s.visitOf(r)
@@ -77,7 +77,7 @@ func (s *Server) apiAction(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// apiResize changes the CPUs and the RAM of a VM.
+// apiResize changes the CPUs and RAM of a VM.
 func (s *Server) apiResize(w http.ResponseWriter, r *http.Request) error {
 	v := s.visitOf(r)
 	vm, err := v.requestedVM(r, access.Resize)
@@ -159,7 +159,7 @@ func (s *Server) apiDelete(w http.ResponseWriter, r *http.Request) error {
 	}{append([]string{}, left...)})
 }
 
-// apiDefinition answers with the definition of a VM, whose version is the entity tag.
+// apiDefinition answers with the definition of a VM. Its version is the ETag.
 func (s *Server) apiDefinition(w http.ResponseWriter, r *http.Request) error {
 	vm, err := s.visitOf(r).requestedVM(r, access.Edit)
 	if err != nil {
@@ -171,17 +171,17 @@ func (s *Server) apiDefinition(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/yaml")
 	w.Header().Set("ETag", fmt.Sprintf("%q", d.Version))
-	_, _ = w.Write([]byte(d.Text)) // the client has gone, or not
+	_, _ = w.Write([]byte(d.Text)) // the client may be gone
 	return nil
 }
 
-// errNoCondition is the error for a definition that says neither which version it replaces nor that it is new.
+// errNoCondition is the error for a definition without If-Match or If-None-Match.
 var errNoCondition = refused{
 	http.StatusPreconditionRequired, "condition",
 	"send the header If-Match with the ETag of the definition that this replaces, or If-None-Match: * for a new VM",
 }
 
-// dataOf reads what happens to the data of a deleted VM.
+// dataOf parses the choice of what to do with the data of a deleted VM.
 func dataOf(text string) (fleet.Data, error) {
 	switch data := fleet.Data(text); data {
 	case "", fleet.KeepData, fleet.FreshData:
@@ -190,7 +190,7 @@ func dataOf(text string) (fleet.Data, error) {
 	return "", badRequest("data must be keep or fresh, not %q", text)
 }
 
-// apiDefine makes a VM, or replaces its definition; as a dry run it answers what that would do.
+// apiDefine creates a VM, or replaces its definition. A dry run answers with what that would do.
 func (s *Server) apiDefine(w http.ResponseWriter, r *http.Request) error {
 	v, name := s.visitOf(r), r.PathValue("vm")
 	version, create := strings.Trim(r.Header.Get("If-Match"), `"`), r.Header.Get("If-None-Match") == "*"

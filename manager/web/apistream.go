@@ -12,8 +12,8 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// apiEvents streams VMs that have changed, as server-sent events: first all that there are, and then the event current.
-// Parameters are those of the list.
+// apiEvents streams changed VMs as server-sent events. It begins with all VMs, followed by the event "current". The
+// parameters are the same as for the list.
 func (s *Server) apiEvents(w http.ResponseWriter, r *http.Request) error {
 	if err := s.visitOf(r).mayUseAny(); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (s *Server) apiEvents(w http.ResponseWriter, r *http.Request) error {
 	defer ping.Stop()
 	for first := true; ; first = false {
 		changed, looked := s.opts.Fleet.Changed(), time.Now()
-		v, q := s.visitOf(r), parseQuery(r.URL.Query()) // whose roles may have changed
+		v, q := s.visitOf(r), parseQuery(r.URL.Query()) // the visitor's roles may have changed
 		if v.mayUseAny() != nil {
 			_ = writeEvent(w, "gone", nil)
 			_ = out.Flush()
@@ -55,14 +55,13 @@ func (s *Server) apiEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// sentVMs are hashes of what a client knows, by name.
+// sentVMs contains hashes of the VMs that were sent, by name.
 type sentVMs struct {
 	seed   maphash.Seed
 	hashes map[string]uint64
 }
 
-// sendIfChanged sends a VM that differs from what was sent. A client that does not accept it in time has a failed
-// stream.
+// sendIfChanged sends a VM if it differs from what was sent. The stream fails if the client doesn't accept it in time.
 func (sent *sentVMs) sendIfChanged(w http.ResponseWriter, out *http.ResponseController, vm apiVM) error {
 	text, err := json.Marshal(vm)
 	if err != nil {
@@ -79,7 +78,7 @@ func (sent *sentVMs) sendIfChanged(w http.ResponseWriter, out *http.ResponseCont
 	return writeEvent(w, "vm", text)
 }
 
-// dropOthers says which VMs are gone, or no longer visible or found.
+// dropOthers sends the names of VMs that are gone, or no longer visible or matching.
 func (sent *sentVMs) dropOthers(w http.ResponseWriter, now map[string]bool) {
 	for name := range sent.hashes {
 		if !now[name] {
@@ -90,7 +89,7 @@ func (sent *sentVMs) dropOthers(w http.ResponseWriter, now map[string]bool) {
 	}
 }
 
-// streamSPICE opens a channel of the screen for a native viewer, all of whose channels have one id.
+// streamSPICE opens a channel of the screen for a native viewer. All channels of a viewer use the same id.
 func (s *Server) streamSPICE(w http.ResponseWriter, r *http.Request) error {
 	const longest = 64
 	id := r.URL.Query().Get("id")
@@ -104,7 +103,8 @@ func (s *Server) streamSPICE(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// streamPort opens a TCP port of the guest. It needs what the console needs (docs/decisions/0075-api.md).
+// streamPort opens a TCP port of the guest. It requires the same permission as the console
+// (docs/decisions/0075-api.md).
 func (s *Server) streamPort(w http.ResponseWriter, r *http.Request) error {
 	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
 	if err != nil || port == 0 {

@@ -15,16 +15,15 @@ import (
 
 //go:generate ../../tools/scripts/web-bundles
 
-// staticFiles are what browsers load: the style sheet, the icons, and the scripts that
-// tools/scripts/web-bundles makes of folder ts and its packages, with their licences.
+// staticFiles are the files for browsers: the style sheet, the icons, and the scripts that tools/scripts/web-bundles
+// bundles from folder ts and its packages, with their licenses.
 //
 //go:embed static
 var staticFiles embed.FS
 
-// assets serves the static files. Their addresses have a part that changes with the content,
-// so that browsers may keep them for ever.
+// assets serves the static files. An address contains a hash of the content, so browsers may cache the file forever.
 type assets struct {
-	hashes  map[string]string // of files, by name
+	hashes  map[string]string // by file name
 	handler http.Handler
 }
 
@@ -50,8 +49,8 @@ func readAssets() (*assets, error) {
 // assetPath returns the address of a file.
 func (a *assets) assetPath(name string) string { return "/static/" + a.hashes[name] + "/" + name }
 
-// ServeHTTP serves /static/HASH/NAME. A name without the present hash is served as well, to a
-// page that an earlier version has made, but not kept.
+// ServeHTTP serves /static/HASH/NAME. With an outdated hash, from a page of an earlier version, it serves the current
+// file without caching.
 func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hash, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/static/"), "/")
 	if a.hashes[name] == "" {
@@ -69,7 +68,8 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handler.ServeHTTP(w, r)
 }
 
-// compressPages compresses pages, but not streams: their bytes must not wait. The JSON interface has both.
+// compressPages compresses pages. It doesn't compress streams, because their data must not be delayed, nor the JSON
+// interface, which includes streams.
 func compressPages(next http.Handler) http.Handler {
 	pages := gzhttp.GzipHandler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,25 +11,25 @@ import (
 
 // A button carries out an action.
 type button struct {
-	// Path is where it is requested.
+	// Path is the address of the request.
 	Path   string
 	Action fleet.Action
 	ID     string
 	Class  string
 	Label  string
 	Icon   template.HTML
-	// Refused says why it is disabled; "" means that it isn't.
+	// Refused is why the button is disabled; "" if it is enabled.
 	Refused string
-	// Question is asked before; "" is none.
+	// Question is the confirmation to ask for; "" for none.
 	Question string
 }
 
-// actions are what the pages know of each action.
+// actions contains the properties of each action for the pages.
 var actions = map[fleet.Action]struct {
 	verb access.Verb
 	icon string
 	ask  bool
-	// loses: the guest may lose data.
+	// loses reports that the guest may lose data.
 	loses bool
 }{
 	fleet.Start:        {access.Start, "play", false, false},
@@ -44,7 +44,7 @@ var actions = map[fleet.Action]struct {
 	fleet.Delete:       {access.Delete, "delete", true, true},
 }
 
-// buttonFor returns the button of an action.
+// buttonFor returns the button for an action.
 func (v visit) buttonFor(vm *fleet.VM, a fleet.Action) button {
 	of := actions[a]
 	b := button{
@@ -63,26 +63,25 @@ func (v visit) buttonFor(vm *fleet.VM, a fleet.Action) button {
 	return b
 }
 
-// whyImpossible says why an action isn't possible now, whoever wants it.
+// whyImpossible returns why an action is not possible now, regardless of permissions.
 func (v visit) whyImpossible(vm *fleet.VM, a fleet.Action) string {
 	return cmp.Or(vm.Refused[a], v.T("refused.state", v.T("state."+string(vm.State))))
 }
 
-// A linkView leads to a page, if that is not refused.
+// A linkView links to a page, if the visitor may use it.
 type linkView struct {
 	ID, Href, Label, Class string
 	Icon                   template.HTML
-	// Refused says why it is disabled; "" means that it isn't.
+	// Refused is why the link is disabled; "" if it is enabled.
 	Refused string
 }
 
-// linkTo returns the link to a page that needs a permission for a VM; the zero VM stands for a new
-// one.
+// linkTo returns a link to a page that needs a permission for a VM. The zero VM stands for a new VM.
 func (v visit) linkTo(id, href, icon string, verb access.Verb, vm *fleet.VM) linkView {
 	return linkView{ID: id, Href: href, Label: v.T("link." + id), Icon: v.Icon(icon), Refused: v.whyRefused(verb, vm)}
 }
 
-// buttonsFor returns those of the actions.
+// buttonsFor returns the buttons for actions.
 func (v visit) buttonsFor(vm *fleet.VM, all ...fleet.Action) []button {
 	list := make([]button, len(all))
 	for i, a := range all {
@@ -91,7 +90,7 @@ func (v visit) buttonsFor(vm *fleet.VM, all ...fleet.Action) []button {
 	return list
 }
 
-// firstAction returns the action that a VM's state suggests.
+// firstAction returns the most likely action for a VM's state.
 func firstAction(vm *fleet.VM) fleet.Action {
 	switch {
 	case vm.Can[fleet.Resume]:
@@ -102,8 +101,8 @@ func firstAction(vm *fleet.VM) fleet.Action {
 	return fleet.Stop
 }
 
-// otherActions returns the actions that a menu offers beside the first. Deletion has its own page. The menu of a
-// running VM shows refused actions as well, with the reason.
+// otherActions returns the actions for the menu. Deletion has its own page. The menu of a running VM also shows
+// impossible actions that have a reason.
 func otherActions(vm *fleet.VM) []fleet.Action {
 	var list []fleet.Action
 	for _, a := range fleet.Actions() {
@@ -115,7 +114,7 @@ func otherActions(vm *fleet.VM) []fleet.Action {
 	return list
 }
 
-// stateView is a state as it is shown.
+// stateView is a state as pages show it.
 type stateView struct{ Class, Text string }
 
 func (v visit) stateOf(vm *fleet.VM) stateView {

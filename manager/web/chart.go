@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// chartView is a drawing with its title.
+// chartView is a chart with its title.
 type chartView struct {
 	Title   string
 	Drawing template.HTML
@@ -37,22 +37,22 @@ func (v visit) drawCharts() []chartView {
 	return list
 }
 
-// Size of a chart in the units of its drawing.
+// Size of a chart in drawing units.
 const chartWidth, chartHeight = 240, 48
 
-// A dot is a value from a time on.
+// A dot is a value that holds from a time on.
 type dot struct {
 	at    time.Time
 	value float64
 }
 
-// A curve is dots in the order of their times, on a scale from 0 to top.
+// A curve is a list of dots in chronological order, on a scale from 0 to top.
 type curve struct {
 	dots []dot
 	top  float64
 }
 
-// curveOf returns a curve with a scale of its own.
+// curveOf returns a curve with its own scale.
 func curveOf[T any](list []T, at func(T) time.Time, value func(T) float64) curve {
 	var c curve
 	for _, one := range list {
@@ -62,7 +62,7 @@ func curveOf[T any](list []T, at func(T) time.Time, value func(T) float64) curve
 	return c
 }
 
-// drawCurves returns curves over a span of time. Values stay until the next dot: steps, no slopes.
+// drawCurves draws curves over a time span as steps: a value holds until the next dot.
 func drawCurves(from, to time.Time, label string, curves ...curve) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="chart" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`,

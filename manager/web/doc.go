@@ -1,27 +1,24 @@
-// Package web serves pages on which people see and use VMs: a list that changes while one
-// looks at it, a page for each VM, its screen and its serial console in windows of their
-// own, and the same as JSON for programs.
+// Package web serves the web interface: a list of VMs that updates itself, a page for each VM, windows with its screen
+// and serial console, and a JSON interface for programs.
 //
 //	server, err := web.New(web.Options{Fleet: vms, Visitors: visitors, Log: log})
 //	http.Serve(listener, server)
 //
-// Pages are made on the server (html/template) from one typed view model each (view*.go):
-// one place for languages, permissions and escaping. A page stays current by a stream of
-// server-sent events (live.go) that carries the parts of the page that have changed, made by
-// the templates that made the page. The scripts (folder ts) put the parts in place, and
-// add what needs a browser: the screen by noVNC, the console by xterm.js. All forms and links
-// work without scripts. folder static has what browsers load, the bundled scripts included.
+// The server renders each page (html/template) from one typed view model, where languages, permissions and escaping are
+// handled. An open page is kept current by a stream of server-sent events (live.go). The stream contains the changed
+// parts of the page, rendered by the same templates. The scripts (folder ts) insert these parts, and add what needs a
+// browser: the screen with noVNC, the console with xterm.js. All forms and links work without scripts. Folder static
+// contains the files for browsers, including the bundled scripts.
 //
-// A request passes, in this order: headers for safety and the refusal of requests from
-// other sites (server.go), the visitor's log-in, and then for each VM what the visitor
-// may do, which pages show, and actions and streams refuse, by the same function.
+// Each request passes these steps: security headers and the refusal of cross-site requests (server.go), the login, and
+// the access decision for each VM. Pages use the same function to show what a visitor may do as actions and streams use
+// to refuse requests.
 //
-// Every text is in the catalogues in folder texts; a test compares their keys. Names,
-// messages and whatever else comes from guests, users or Kubernetes is not trusted: it
-// reaches a page through html/template only.
+// All texts are in the catalogs in folder texts; a test compares their keys. Names, messages and other data from
+// guests, users or Kubernetes are untrusted: they reach a page only through html/template.
 //
-// Programs have the same as JSON (api.go), below /api/v1/: by the same fleet, visitors and decisions, with errors as
-// problem details.
+// The JSON interface (api.go) is below /api/v1/. It uses the same fleet, visitors and access decisions, and returns
+// errors as problem details.
 //
 // See docs/decisions/0066-pages.md, 0070-definitions.md and 0075-api.md.
 package web

@@ -13,8 +13,8 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// A download is a disk that a browser gets as a file: raw, as it is or compressed by gzip, which common tools read, and
-// vmimport, too.
+// A download sends a disk to a browser as a file: raw, or compressed with gzip, which common tools and vmimport can
+// read.
 type download struct {
 	w    http.ResponseWriter
 	out  *http.ResponseController
@@ -45,13 +45,13 @@ func (t *transfers) openDownload(w http.ResponseWriter, of fleet.Volume, format 
 	return nil, badRequest("format=%q: want %s or %s", format, formatGzip, formatRaw)
 }
 
-// Begun reports whether the browser has got the beginning of the file.
+// Begun reports whether the browser has received the beginning of the file.
 func (d *download) Begun() bool { return d.sent }
 
 // Begin implements fleet.DiskWriter.
 func (d *download) Begin(size int64) error {
 	h := d.w.Header()
-	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", d.name)) // a name of Kubernetes has no quotes
+	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", d.name)) // Kubernetes names have no quotes
 	h.Set("Content-Type", "application/gzip")
 	if d.zip == nil {
 		h.Set("Content-Type", "application/octet-stream")
@@ -88,12 +88,12 @@ func (d *download) downloadWriter() io.Writer {
 	return steadyWriter{d}
 }
 
-// holeSize is how much of a hole has been compressed before.
+// holeSize is the size of the hole that is compressed in advance.
 const holeSize = 16 << 20
 
 var block [256 << 10]byte
 
-// gzipHole returns so many zeros as a member of a gzip file, which may have many.
+// gzipHole returns holeSize zeros as a gzip member. A gzip file may have many members.
 func gzipHole() ([]byte, error) {
 	var text bytes.Buffer
 	z, err := gzip.NewWriterLevel(&text, gzip.BestCompression)
@@ -106,12 +106,12 @@ func gzipHole() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// writeZeros writes zeros up to a place.
+// writeZeros writes zeros up to an offset.
 func (d *download) writeZeros(until int64) error {
 	if d.zip != nil && until-d.at >= holeSize {
 		compressed, err := d.hole()
 		if err == nil {
-			err = d.zip.Close() // a member ends
+			err = d.zip.Close() // ends the current member
 		}
 		for ; err == nil && until-d.at >= holeSize; d.at += holeSize {
 			_, err = steadyWriter{d}.Write(compressed)
@@ -130,7 +130,7 @@ func (d *download) writeZeros(until int64) error {
 	return nil
 }
 
-// steadyWriter is the answer to a browser that has to take it steadily.
+// steadyWriter writes to a browser, and fails if the browser stalls.
 type steadyWriter struct{ d *download }
 
 // Write implements io.Writer.

@@ -8,17 +8,17 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// editView is the page where a definition is changed.
+// editView is the page for editing a definition.
 type editView struct {
 	frame
 	Name, File string
-	// Text is of the version Edited.
+	// Text is based on version Edited.
 	Text, Edited string
 	Rows         int
-	// Conflict: someone else has changed the definition to Theirs.
+	// Conflict reports that someone else has changed the definition to Theirs.
 	Conflict bool
 	Theirs   string
-	// Checked: the rest is what the text would do.
+	// Checked reports that the following fields contain the result of a check.
 	Checked  bool
 	Problem  string
 	Faults   []placeView
@@ -28,7 +28,7 @@ type editView struct {
 	Lines    []fleet.Argument
 }
 
-// changesView are changes that take effect at the same time.
+// changesView lists changes that take effect at the same time.
 type changesView struct {
 	words
 	Title string
@@ -55,7 +55,7 @@ func (s *Server) getEdit(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "edit", v.newEditView(vm, d))
 }
 
-// postEdit checks a definition, and saves it.
+// postEdit checks a definition, and saves it on request.
 func (s *Server) postEdit(w http.ResponseWriter, r *http.Request) error {
 	v, vm, err := s.postedVM(w, r, access.Edit)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) postEdit(w http.ResponseWriter, r *http.Request) error {
 	}
 	d := &fleet.Definition{Text: unixLines(r.PostForm.Get("definition")), Version: r.PostForm.Get("version")}
 	if d.Version == "" {
-		return errBadForm // it would be that of a new VM
+		return errBadForm // it would mean a new VM
 	}
 	view := v.newEditView(vm, d)
 	if r.PostForm.Get("do") == "save" {
@@ -106,7 +106,7 @@ func (s *Server) postEdit(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "edit", view)
 }
 
-// noteRefusal notes why a definition is refused; any other error is the server's.
+// noteRefusal records why a definition is refused; it returns other errors.
 func (e *editView) noteRefusal(err error) error {
 	var faults fleet.Faults
 	var refusal fleet.Refusal
@@ -121,12 +121,12 @@ func (e *editView) noteRefusal(err error) error {
 	return nil
 }
 
-// deleteView is the page where a VM is deleted.
+// deleteView is the page for deleting a VM.
 type deleteView struct {
 	frame
 	Name, Typed string
 	Wrong       bool
-	// Blocked says why it can't be deleted now.
+	// Blocked is why it can't be deleted now.
 	Blocked string
 	Left    []string
 }
@@ -154,7 +154,7 @@ func (s *Server) getDelete(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "delete", view)
 }
 
-// postDelete deletes a VM whose name was typed.
+// postDelete deletes a VM after its name was typed as confirmation.
 func (s *Server) postDelete(w http.ResponseWriter, r *http.Request) error {
 	v, vm, err := s.postedVM(w, r, access.Delete)
 	if err != nil {

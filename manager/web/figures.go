@@ -2,12 +2,12 @@ package web
 
 import "sync/atomic"
 
-// openCounts count what is open.
+// openCounts counts open pages and connections.
 type openCounts struct{ pages, screens, consoles, ports atomic.Int64 }
 
-// Figures are what is open now, for metrics.
+// Figures are counts for metrics.
 type Figures struct {
-	// Pages, and events of programs, that are kept current; Screens, Consoles and ports of guests that are connected.
+	// Pages counts the streams that keep pages and programs current. Screens, Consoles and Ports count connections.
 	Pages, Screens, Consoles, Ports int64
 }
 

@@ -11,7 +11,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// formatBytes returns a size with a binary unit, in the language's form: 1,5 GiB.
+// formatBytes formats a size with a binary unit in the visitor's language, such as 1,5 GiB.
 func (w words) formatBytes(n int64) string {
 	if n == 0 {
 		return "0"
@@ -24,12 +24,13 @@ func (w words) formatBytes(n int64) string {
 	return message.NewPrinter(w.tag).Sprint(number.Decimal(value, number.MaxFractionDigits(1))) + " " + units[unit]
 }
 
-// formatDecimal returns a number with at most two digits behind the point.
+// formatDecimal formats a number with at most two decimals.
 func (w words) formatDecimal(n float64) string {
 	return message.NewPrinter(w.tag).Sprint(number.Decimal(n, number.MaxFractionDigits(2)))
 }
 
-// formatAmount returns how many there are now, and of how many; only the latter if there are none.
+// formatAmount formats an amount as "now / maximum". It returns a single number if both are equal, or if the VM isn't
+// running.
 func (words) formatAmount(a fleet.Amount) string {
 	switch {
 	case a.Now == 0 || a.Now == a.Maximum:
@@ -38,7 +39,7 @@ func (words) formatAmount(a fleet.Amount) string {
 	return fmt.Sprintf("%d / %d", a.Now, a.Maximum)
 }
 
-// formatMemory is amount for bytes. Only behind the stroke it may become two lines.
+// formatMemory is formatAmount for bytes. A line break is possible only after the slash.
 func (w words) formatMemory(a fleet.Amount) string {
 	switch {
 	case a.Now == 0 || a.Now == a.Maximum:
@@ -48,8 +49,8 @@ func (w words) formatMemory(a fleet.Amount) string {
 		strings.ReplaceAll(w.formatBytes(a.Maximum), " ", "\u00a0")
 }
 
-// parseBytes reads a size as people type it, in either language: 1.5 GiB, 1,5g, 512M. All units
-// are binary, a number alone is an error.
+// parseBytes parses a size as people type it in either language: 1.5 GiB, 1,5g, 512M. All units are binary. A number
+// without a unit is an error.
 func parseBytes(text string) (int64, bool) {
 	text = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(text)), ",", ".")
 	digits := strings.TrimRight(text, "kmgtib ")

@@ -12,20 +12,20 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Guard are the visitors of a manager: those whom package login has let in, with the rights
-// that package access gives them.
+// Guard implements Visitors for a manager. Visitors log in with package login; package access decides about
+// permissions.
 type Guard struct {
 	Login *login.Service
-	// Access returns what decides now who may do what.
+	// Access returns the current authorizer.
 	Access func() access.Authorizer
-	// Rights returns what a decision about a VM depends on.
+	// Rights returns the input for access decisions about a VM.
 	Rights func(vm *fleet.VM) access.VM
-	// PoolRights returns what a decision about a pool depends on. Nil: there are no pools.
+	// PoolRights returns the input for access decisions about a pool; nil means that there are no pools.
 	PoolRights func(pool string) access.Pool
-	// Callback returns the path to which providers of OpenID Connect send browsers back; nil
-	// if there are none.
+	// Callback returns the path to which OpenID Connect providers send browsers back; nil if there are no providers.
 	Callback func() string
-	// LinkCommand prints a link by which one logs in; "" means that there are other ways. LinkUser is who may run it.
+	// LinkCommand is the command that prints a login link; "" if there are other ways to log in. LinkUser is the user
+	// who may run it.
 	LinkCommand, LinkUser string
 }
 
@@ -110,7 +110,7 @@ func (g *Guard) Ended(r *http.Request) <-chan struct{} {
 	return nil
 }
 
-// Check implements Visitors. What it finds closes the channel of Ended.
+// Check implements Visitors. If the session is no longer valid, it closes the channel of Ended.
 func (g *Guard) Check(r *http.Request) {
 	if session := login.FromContext(r.Context()); session != nil {
 		_ = session.Check(r.Context())
@@ -127,15 +127,15 @@ func (g *Guard) Touch(r *http.Request) {
 	}
 }
 
-// loginView is the page where one logs in.
+// loginView is the login page.
 type loginView struct {
 	frame
 	Methods           login.Methods
-	Command, LinkUser string // by a link only
+	Command, LinkUser string // for login with a link only
 	Next, Error       string
 }
 
-// showLogin shows the page where one logs in, with what went wrong before.
+// showLogin shows the login page. err is the error of the last attempt, if any.
 func (g *Guard) showLogin(s *Server, w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil && login.FromContext(r.Context()) != nil {
 		http.Redirect(w, r, login.Target(r.FormValue("next")), http.StatusSeeOther)
@@ -155,7 +155,7 @@ func (g *Guard) showLogin(s *Server, w http.ResponseWriter, r *http.Request, err
 	}
 }
 
-// explainLogin returns the code and the text of a log-in that did not succeed.
+// explainLogin returns the status code and text for a failed login.
 func (*Guard) explainLogin(w http.ResponseWriter, v visit, err error) (code int, text string) {
 	var busy *login.BusyError
 	switch {
@@ -170,7 +170,7 @@ func (*Guard) explainLogin(w http.ResponseWriter, v visit, err error) (code int,
 	return http.StatusForbidden, err.Error()
 }
 
-// logInByPassword logs a local user in.
+// logInByPassword logs in a local user.
 func (g *Guard) logInByPassword(s *Server, w http.ResponseWriter, r *http.Request) {
 	if err := parseForm(w, r); err != nil {
 		s.answerError(w, r, err)
@@ -180,7 +180,7 @@ func (g *Guard) logInByPassword(s *Server, w http.ResponseWriter, r *http.Reques
 	g.finishLogin(s, w, r, session, login.Target(r.PostForm.Get("next")), err)
 }
 
-// finishLogin sends a browser on that has logged in, or asks again.
+// finishLogin redirects the browser after a successful login, or shows the login page again.
 func (g *Guard) finishLogin(
 	s *Server, w http.ResponseWriter, r *http.Request, session *login.Session, next string, err error,
 ) {

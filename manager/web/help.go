@@ -10,7 +10,7 @@ import (
 	"vmop/docs/site"
 )
 
-// readDocuments renders the documents, which takes some tenths of a second: with the first request for one.
+// readDocuments renders the documents. That takes some tenths of a second, so it happens at the first request.
 func readDocuments() (*site.Site, error) {
 	resources, err := site.Definitions(crds.Files())
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Server) helpRoutes() map[string]pageFunc {
 	}
 }
 
-// helpView is a document, or what a search for Query has found in all.
+// helpView is a document, or the search results for Query.
 type helpView struct {
 	frame
 	Query string
@@ -40,13 +40,13 @@ type helpView struct {
 // pictureTypes maps extensions of pictures to their media types.
 var pictureTypes = map[string]string{".png": "image/png", ".svg": "image/svg+xml"}
 
-// getHelp shows a document of this version, a picture of one, or what is found.
+// getHelp shows a document of this version, one of its pictures, or search results.
 func (s *Server) getHelp(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("page")
 	kind := pictureTypes[path.Ext(name)]
 	if picture, err := fs.ReadFile(docs.Files(), name); err == nil && kind != "" {
 		w.Header().Set("Content-Type", kind)
-		_, _ = w.Write(picture) // the browser has gone, or not
+		_, _ = w.Write(picture) // the browser may be gone
 		return nil
 	}
 	documents, err := s.documents()
@@ -67,9 +67,9 @@ func (s *Server) getHelp(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "help", view)
 }
 
-// getHelpStyle has the look of documents.
+// getHelpStyle serves the style sheet for documents.
 func (s *Server) getHelpStyle(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	_, _ = w.Write(site.Style()) // as above
+	_, _ = w.Write(site.Style()) // see above
 	return nil
 }

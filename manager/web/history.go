@@ -11,21 +11,21 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// historyView is what has happened to a VM, the latest first: since when its conditions are as they are,
-// and events. Only the latest are shown at once.
+// historyView is the history of a VM, the latest first: its conditions since their last change, and its events. Earlier
+// entries are folded.
 type historyView struct {
 	words
 	Latest, Earlier []entryView
 }
 
-// An entryView is a condition or an event. Class is the status of a condition, or what kind of event it is.
+// An entryView is a condition or an event. Class is the status of the condition, or the kind of event.
 type entryView struct {
 	Class, Text, About, Message string
 	At                          time.Time
-	Count                       string // "" is once
+	Count                       string // "" means once
 }
 
-// latestEntries are shown at once.
+// latestEntries is how many entries are shown unfolded.
 const latestEntries = 12
 
 func (v visit) newHistoryView(vm *fleet.VM, events []fleet.Event) historyView {
@@ -67,11 +67,11 @@ func (v visit) eventEntry(e fleet.Event) entryView {
 	return entry
 }
 
-// listenToEvents has the events of a VM read as long as its page is open, if the visitor may see it.
+// listenToEvents reads the events of a VM while its page is open, if the visitor may see it.
 func (v visit) listenToEvents(name string, w *watched) {
 	vm, err := v.s.opts.Fleet.Get(name)
 	if err != nil || v.checkVerb(access.View, vm) != nil || v.mayUse(access.PageVMs) != nil {
-		return // of which the parts tell
+		return // the parts show the reason
 	}
 	ctx, cancel := context.WithCancel(v.ctx)
 	w.end = cancel

@@ -10,7 +10,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// listView is the page with the VMs.
+// listView is the page with the list of VMs.
 type listView struct {
 	frame
 	Query   query
@@ -19,10 +19,10 @@ type listView struct {
 	Columns []columnView
 	Rows    []rowView
 	Pager   pagerView
-	// Empty: there are no VMs at all. EmptyHint is the key of what to do then.
+	// Empty reports that there are no VMs at all. EmptyHint is the key of the text about what to do next.
 	Empty                   bool
 	EmptyHint, EmptyCommand string
-	// New leads to the form of a new VM.
+	// New links to the form for a new VM.
 	New linkView
 }
 
@@ -32,7 +32,7 @@ type columnView struct {
 	Optional                bool
 }
 
-// totalsView is what all VMs have together.
+// totalsView contains totals over all VMs.
 type totalsView struct {
 	words
 	Running, All int
@@ -46,7 +46,7 @@ type rowView struct {
 	words
 	Name            string
 	Screen, Console bool
-	Restart         string // which changes await one
+	Restart         string // changes that need a restart
 	State           stateView
 	Why             string
 	Since           time.Time
@@ -57,7 +57,7 @@ type rowView struct {
 	Buttons         []button
 }
 
-// pagerView leads to the other pages of the list.
+// pagerView links to the other pages of the list.
 type pagerView struct {
 	words
 	Many, Searching bool
@@ -65,7 +65,7 @@ type pagerView struct {
 	Previous, Next  string
 }
 
-// columns of the list, in their order.
+// columns are the columns of the list in order.
 var columns = []string{"name", "state", "since", "cpus", "ram", "node", "address", "type", "user"}
 
 func (s *Server) getList(w http.ResponseWriter, r *http.Request) error {
@@ -78,7 +78,7 @@ func (s *Server) getList(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "list", view)
 }
 
-// newListView returns the list as a query has it.
+// newListView returns the list for a query.
 func (v visit) newListView(q query) listView {
 	present := v.s.opts.Fleet.Outline()
 	if !q.needsNamesOnly() && len(present) > 0 && present[0].Brief {
@@ -144,7 +144,7 @@ func (v visit) listRow(vm *fleet.VM) rowView {
 	return row
 }
 
-// listTotals adds VMs up; everything reports whether they are all that there are.
+// listTotals returns totals over VMs. everything reports whether vms are all VMs.
 func (v visit) listTotals(vms []*fleet.VM, everything bool) totalsView {
 	t := totalsView{words: v.words, All: len(vms)}
 	for _, vm := range vms {
@@ -154,7 +154,7 @@ func (v visit) listTotals(vms []*fleet.VM, everything bool) totalsView {
 	}
 	use := fleet.UseOf(vms)
 	t.CPUs, t.RAM = use.CPUs, v.formatBytes(use.RAM)
-	if everything { // as the series has them
+	if everything { // the series covers all VMs
 		t.Charts = v.drawCharts()
 	}
 	return t
@@ -179,7 +179,7 @@ func (v visit) newPagerView(q query, n int) pagerView {
 	return p
 }
 
-// liveView returns what the page shows that a stream belongs to.
+// liveView returns what the stream of a page must keep current.
 func (s *Server) liveView(r *http.Request) *watched {
 	name := r.URL.Query().Get("vm")
 	w := &watched{end: func() {}}
@@ -197,18 +197,18 @@ func (s *Server) liveView(r *http.Request) *watched {
 		w.parts = func() ([]part, error) { return s.visitOf(r).portalParts() }
 	default:
 		q, empty := parseQuery(r.URL.Query()), r.URL.Query().Has(emptyKey)
-		w.parts = func() ([]part, error) { return s.visitOf(r).listParts(q, empty) } // whose roles may have changed
+		w.parts = func() ([]part, error) { return s.visitOf(r).listParts(q, empty) } // roles may have changed
 	}
 	return w
 }
 
-// emptyKey is in the address of the stream of a page without VMs, which has no table.
+// emptyKey is a parameter of the stream for a page without VMs, which has no table.
 const emptyKey = "empty"
 
-// errOtherPage means that the page must be loaded again, because it has other parts.
+// errOtherPage means that the page must be reloaded, because it has other parts now.
 var errOtherPage = errors.New("the page has other parts now")
 
-// listParts returns the parts of the list that change; empty is a page without VMs.
+// listParts returns the changing parts of the list. empty means a page without VMs.
 func (v visit) listParts(q query, empty bool) ([]part, error) {
 	if err := v.mayUse(access.PageVMs); err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (v visit) listParts(q query, empty bool) ([]part, error) {
 	}
 	var parts []part
 	if !view.Empty {
-		rows.html = rows.joinChildren(`<tbody id="rows">`, "</tbody>") // as the template rows has it
+		rows.html = rows.joinChildren(`<tbody id="rows">`, "</tbody>") // like the template "rows"
 		parts = append(parts, rows)
 	}
 	for _, p := range []struct {

@@ -11,12 +11,12 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// A part is a piece of a page: an element with an id, as HTML.
+// A part is a part of a page: an HTML element with an id.
 type part struct {
 	id   string
 	html []byte
-	// children are its elements with ids. As long as they are the same in the same order,
-	// only those are sent that have changed.
+	// children are its child elements with ids. While their ids and order stay the same, only changed children are
+	// sent.
 	children []part
 }
 
@@ -29,30 +29,29 @@ func (p part) joinChildren(begin, end string) []byte {
 	return append(html, end...)
 }
 
-// Times of the streams of changes.
+// Timing of the streams of changes.
 const (
-	liveStep  = 100 * time.Millisecond // at least between two looks at the VMs
-	livePing  = 15 * time.Second       // so that proxies and programs know the stream lives
-	pagePing  = 5 * time.Second        // so that pages do: see page.ts
-	liveSlow  = 30 * time.Second       // how long a browser may take to accept what is sent
-	liveCheck = time.Minute            // how often permissions are looked at if nothing changes
+	liveStep  = 100 * time.Millisecond // minimum between two looks at the VMs
+	livePing  = 15 * time.Second       // keeps the stream alive for proxies and programs
+	pagePing  = 5 * time.Second        // keeps the stream alive for pages: see page.ts
+	liveSlow  = 30 * time.Second       // time limit for a browser to accept data
+	liveCheck = time.Minute            // how often to check permissions without a change
 )
 
 // A watched is what a stream keeps current.
 type watched struct {
-	// parts makes those of the page; nil: the stream is a program's.
+	// parts renders the parts of the page; nil for the stream of a program.
 	parts func() ([]part, error)
-	// news are the events of the VM that the page is about, events the latest of them; nil if it is about
-	// none. end ends them.
+	// news delivers the events of the page's VM, and events is the latest list; both are nil if the page is not about a
+	// VM. end stops the delivery.
 	news   <-chan []fleet.Event
 	events []fleet.Event
 	end    func()
 }
 
-// getLive streams the parts of a page that change, as server-sent events
-// (https://html.spec.whatwg.org/multipage/server-sent-events.html). Each event "parts" has
-// elements that replace those with the same id. A stream that begins (again) sends all parts
-// whose content differs from nothing: what is in the page is replaced by the same.
+// getLive streams the changed parts of a page as server-sent events
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html). Each event "parts" contains elements that replace
+// the elements with the same ids. A new or resumed stream begins with all parts, even if the page already shows them.
 func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	view := s.liveView(r)
 	end, out := s.beginEvents(w)
@@ -65,13 +64,13 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	for first := true; ; first = false {
 		changed, looked := s.opts.Fleet.Changed(), time.Now()
 		parts, err := view.parts()
-		_ = out.SetWriteDeadline(time.Now().Add(liveSlow)) // or else it fails when it writes
+		_ = out.SetWriteDeadline(time.Now().Add(liveSlow)) // an error shows up at the next write
 		if err != nil {
-			_ = writeEvent(w, "gone", nil) // the page loads itself, and shows why
+			_ = writeEvent(w, "gone", nil) // the page reloads, and shows the reason
 			return out.Flush()
 		}
 		if fresh := sent.freshParts(parts); len(fresh) > 0 || first {
-			_ = writeEvent(w, "parts", bytes.Join(fresh, nil)) // as Flush finds out
+			_ = writeEvent(w, "parts", bytes.Join(fresh, nil)) // Flush returns the error
 		}
 		if err := out.Flush(); err != nil {
 			return err
@@ -82,8 +81,8 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// waitForChange waits until the VMs have changed, or permissions may have. It returns false
-// when the stream has to end. looked is when the VMs were last looked at.
+// waitForChange waits until the VMs, or perhaps permissions, have changed. It returns false when the stream must end.
+// looked is when the VMs were last looked at.
 func (s *Server) waitForChange(r *http.Request, view *watched, looked time.Time, changed, ended <-chan struct{},
 	ping <-chan time.Time, w http.ResponseWriter,
 ) bool {
@@ -99,7 +98,7 @@ func (s *Server) waitForChange(r *http.Request, view *watched, looked time.Time,
 			_ = http.NewResponseController(w).Flush()
 			return false
 		case <-changed:
-			pauseFor(r.Context(), liveStep-time.Since(looked)) // the first change of some is shown at once
+			pauseFor(r.Context(), liveStep-time.Since(looked)) // so the first of several changes shows immediately
 			return true
 		case view.events = <-view.news:
 			pauseFor(r.Context(), liveStep-time.Since(looked))
@@ -121,25 +120,25 @@ func (s *Server) waitForChange(r *http.Request, view *watched, looked time.Time,
 	}
 }
 
-// writeEvent writes an event whose data may have several lines.
+// writeEvent writes an event. Its data may have several lines.
 func writeEvent(w http.ResponseWriter, name string, data []byte) error {
 	_, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, strings.ReplaceAll(strings.TrimSpace(string(data)), "\n",
 		"\ndata: "))
 	return err
 }
 
-// beginEvents begins a stream of server-sent events, which end ends.
+// beginEvents begins a stream of server-sent events. Call end at its end.
 func (s *Server) beginEvents(w http.ResponseWriter) (end func(), out *http.ResponseController) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx collects otherwise
+	h.Set("X-Accel-Buffering", "no") // prevents buffering in nginx
 	out = http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // a stream has none, whatever the server has for pages
+	_ = out.SetReadDeadline(time.Time{}) // removes the server's limit for pages
 	s.open.pages.Add(1)
 	return func() { s.open.pages.Add(-1) }, out
 }
 
-// sentParts remembers what a page shows, by hashes.
+// sentParts contains hashes of what a page shows.
 type sentParts struct {
 	seed   maphash.Seed
 	hashes map[string]uint64

@@ -15,11 +15,11 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// yes is the value of a box that is ticked.
+// yes is the value of a ticked box.
 const yes = "yes"
 
-// newFields are the fields of the form that an address can have as well; a password can't be in
-// one. Those of the VM type's options begin with optionField.
+// newFields are the form fields that an address can also contain. Passwords are excluded. Fields for options of the VM
+// type begin with optionField.
 var newFields = []string{
 	"name", "type", "vmclass", "share", "policy", "cpus", "ram", "disk", "class", "from", "url", "checksum",
 	"drive", "cd", "network", "screen", "user", "key", "withpassword", "start", dataField,
@@ -27,7 +27,7 @@ var newFields = []string{
 
 const (
 	optionField = fleet.FieldOption + "."
-	// dataField says what happens to the data of a deleted VM.
+	// dataField is the choice of what to do with the data of a deleted VM.
 	dataField = "data"
 )
 
@@ -40,15 +40,15 @@ func knownFields(from url.Values) url.Values {
 		}
 	}
 	if strings.Contains(values.Get("key"), privateKey) {
-		values.Set("key", privateKey) // for its fault, and no more of it
+		values.Set("key", privateKey) // enough to report the error, without the key itself
 	}
 	return values
 }
 
-// privateKey is in the file of a private key of ssh.
+// privateKey occurs in the file of an SSH private key.
 const privateKey = "PRIVATE KEY"
 
-// mayCreate returns an error if the visitor may not make VMs.
+// mayCreate returns an error if the visitor may not create VMs.
 func (v visit) mayCreate() error {
 	if d := v.s.opts.Visitors.Decide(v.ctx, v.who, access.Create, &fleet.VM{}); !d.Allowed {
 		return forbidden{d}
@@ -56,7 +56,7 @@ func (v visit) mayCreate() error {
 	return nil
 }
 
-// getNew shows the form, filled in as the address says.
+// getNew shows the form, filled in from the address.
 func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
 	v := s.visitOf(r)
 	if err := v.mayCreate(); err != nil {
@@ -70,7 +70,7 @@ func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
 		"type": {offer.Type}, "cpus": {"2"}, "ram": {"2 GiB"}, "disk": {"20 GiB"}, "screen": {yes}, "start": {yes},
 	}}
 	if offer.VMClasses != nil {
-		n.values.Del("type") // the class says it
+		n.values.Del("type") // the class sets it
 	}
 	for name, value := range knownFields(r.URL.Query()) {
 		n.values[name] = value
@@ -79,12 +79,12 @@ func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if n.values.Get("name") == "" {
-		n.faults = nil // nothing has been typed yet
+		n.faults = nil // nothing has been entered yet
 	}
 	return s.showPage(w, http.StatusOK, "new", n.formView())
 }
 
-// postNew checks what the form says, and makes the VM.
+// postNew checks the form, and creates the VM on request.
 func (s *Server) postNew(w http.ResponseWriter, r *http.Request) error {
 	if err := parseForm(w, r); err != nil {
 		return err
@@ -123,32 +123,33 @@ func (s *Server) postNew(w http.ResponseWriter, r *http.Request) error {
 	if do == "create" {
 		code = http.StatusUnprocessableEntity
 	} else if fromScript(r) && n.draft.Name == "" {
-		delete(n.faults, fleet.FieldName) // it is yet to be typed
+		delete(n.faults, fleet.FieldName) // not entered yet
 	}
 	return s.showPage(w, code, "new", n.formView())
 }
 
-// newVM is a VM that is about to be made.
+// newVM is a VM that the form defines.
 type newVM struct {
 	visit
 	offer  *fleet.Offer
 	about  *fleet.VMType
 	values url.Values
-	// draft is what the fields say. faults are by field; those of "" are about the definition.
+	// draft contains the values of the fields. faults are the errors by field; key "" is for the definition.
 	draft  *fleet.Draft
 	faults fieldFaults
-	// text is the definition: made of the draft, or changed by hand, of one with the digest drafted.
+	// text is the definition, from the draft or edited by hand. drafted is the digest of the definition that was
+	// edited.
 	text, drafted string
 	hand          bool
-	// placed are the faults of a definition that was changed by hand.
+	// placed are the errors in a definition that was edited by hand.
 	placed fleet.Faults
 	check  *fleet.Check
-	// diskRows are the fields of the draft's disks. moreDisks adds a field.
+	// diskRows are the form rows of the draft's disks. moreDisks adds a row.
 	diskRows  []int
 	moreDisks bool
 }
 
-// fieldFaults are texts by field.
+// fieldFaults are error texts by field.
 type fieldFaults map[string][]string
 
 func (f fieldFaults) addFault(field, text string) { f[field] = append(f[field], text) }
@@ -159,10 +160,10 @@ func textDigest(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// unixLines returns a text that was sent by a form, with the line ends of files.
+// unixLines converts the line ends of a form to those of files.
 func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// byHand takes over a definition that is no longer as it was made of the fields.
+// byHand uses a definition if it was edited by hand, that is, if its digest differs.
 func (n *newVM) byHand(text, drafted string) {
 	text = unixLines(text)
 	if text != "" && textDigest(text) != drafted {
@@ -170,7 +171,7 @@ func (n *newVM) byHand(text, drafted string) {
 	}
 }
 
-// readForm makes the draft and the definition, and checks both. The error is of the server.
+// readForm makes the draft and the definition, and checks both. It returns only errors of the server.
 func (n *newVM) readForm(ctx context.Context) error {
 	n.faults = fieldFaults{}
 	name := n.typeName()
@@ -178,7 +179,7 @@ func (n *newVM) readForm(ctx context.Context) error {
 	var refusal fleet.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		if name == n.values.Get("type") { // that of a class may be known to its VMs only
+		if name == n.values.Get("type") { // its class may allow the type for its VMs only
 			n.faults.addFault(fleet.FieldType, string(refusal))
 		}
 		about = &fleet.VMType{Name: name}
@@ -211,8 +212,8 @@ func (n *newVM) readForm(ctx context.Context) error {
 	return nil
 }
 
-// readMore adds what is wrong with fields that could be read, when others could not: a user corrects all of them
-// at once. The other fields have values that can be accepted.
+// readMore checks the valid fields if others are invalid, so that the user sees all errors together. It replaces
+// invalid values with acceptable ones for this check.
 func (n *newVM) readMore(ctx context.Context) error {
 	known, draft, rows := n.faults, n.draft, n.diskRows
 	defer func() { n.draft, n.diskRows = draft, rows }()
@@ -252,7 +253,7 @@ func (n *newVM) readMore(ctx context.Context) error {
 	return err
 }
 
-// noteRefusal notes why a definition is refused; any other error is the server's.
+// noteRefusal records why a definition is refused; it returns other errors.
 func (n *newVM) noteRefusal(err error) error {
 	var faults fleet.Faults
 	var refusal fleet.Refusal
@@ -281,7 +282,7 @@ func (n *newVM) noteRefusal(err error) error {
 	return nil
 }
 
-// createVM makes the VM, and starts it if that is wanted.
+// createVM creates the VM, and starts it on request.
 func (n *newVM) createVM(r *http.Request, password string) error {
 	text := n.text
 	if strings.Contains(text, fleet.NewPassword) {
@@ -320,7 +321,7 @@ func (n *newVM) createVM(r *http.Request, password string) error {
 		return nil
 	}
 	if now, e := n.s.opts.Fleet.Get(name); e == nil && now.State == fleet.Failed {
-		return nil // its page begins with the cause
+		return nil // its page shows the reason
 	}
 	_, reason := n.s.explainError(r, err)
 	return fleet.Refusal(n.T("new.notstarted", name, reason))

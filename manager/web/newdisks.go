@@ -10,7 +10,8 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// diskFields are the fields of a disk in the form, of which each row has one. Their lists are in the same order.
+// diskFields returns the fields of a disk in the form. Each row has every field, and their value lists have the same
+// order.
 func (n *newVM) diskFields() []string {
 	fields := []string{"disk"}
 	if n.offer.Classes != nil {
@@ -22,7 +23,7 @@ func (n *newVM) diskFields() []string {
 	return fields
 }
 
-// inRow returns what a row of the disks has in a field.
+// inRow returns the value of a field in a row of disks.
 func (n *newVM) inRow(field string, row int) string {
 	if list := n.values[field]; row < len(list) && slices.Contains(n.diskFields(), field) {
 		return strings.TrimSpace(list[row])
@@ -30,7 +31,7 @@ func (n *newVM) inRow(field string, row int) string {
 	return ""
 }
 
-// countDiskRows returns how many rows of disks there are.
+// countDiskRows returns the number of rows of disks.
 func (n *newVM) countDiskRows() int {
 	most := 0
 	for _, field := range n.diskFields() {
@@ -39,12 +40,12 @@ func (n *newVM) countDiskRows() int {
 	return most
 }
 
-// rowField returns the name of the field of a row, to tell rows apart.
+// rowField returns the name of a field in a row.
 func rowField(field string, row int) string { return field + "." + strconv.Itoa(row) }
 
 func diskField(row int) string { return rowField(fleet.FieldDisk, row) }
 
-// readDisks reads the disks. Rows without text are none, unless they say where the disk comes from.
+// readDisks parses the disks. It ignores rows without a size and a source.
 func (n *newVM) readDisks() {
 	n.diskRows = nil
 	className := regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
@@ -80,7 +81,7 @@ func (n *newVM) readDisks() {
 	}
 }
 
-// readSource reads where the data of a disk comes from, and returns how large it must be at least for that, in bytes.
+// readSource parses the source of a disk, and returns the minimum size of the disk in bytes.
 func (n *newVM) readSource(disk *fleet.Disk, row int) (least int64) {
 	kind, of, _ := strings.Cut(n.inRow("from", row), ":")
 	disk.From, disk.Of = fleet.DiskFrom(kind), of
@@ -108,7 +109,7 @@ func (n *newVM) readSource(disk *fleet.Disk, row int) (least int64) {
 	return 0
 }
 
-// fieldOf returns the field of the form that has what is at a path of the definition.
+// fieldOf returns the form field for a path in the definition.
 func (n *newVM) fieldOf(path string) string {
 	field := n.draft.Field(path)
 	number, is := strings.CutPrefix(field, fleet.FieldDisk+".")
@@ -124,7 +125,7 @@ func (n *newVM) fieldOf(path string) string {
 	return field
 }
 
-// diskGroup returns a row of fields for each disk, at least one.
+// diskGroup returns a row of fields for each disk, and at least one row.
 func (n *newVM) diskGroup() groupView {
 	g := n.inputGroup("disks")
 	g.Button, g.ButtonDoes = n.T("new.moredisks"), "disk"
@@ -154,7 +155,7 @@ func (n *newVM) diskGroup() groupView {
 	return g
 }
 
-// rowInput returns a field of text of a row.
+// rowInput returns a text field in a row.
 func (n *newVM) rowInput(field string, row int, class string) inputView {
 	return inputView{
 		ID: "f-" + rowField(field, row), Name: field, Kind: textInput, Label: n.T("new.field."+field, row+1),
@@ -162,7 +163,7 @@ func (n *newVM) rowInput(field string, row int, class string) inputView {
 	}
 }
 
-// sourceInput returns the choice of where the data of a disk comes from.
+// sourceInput returns the choice of a disk's source.
 func (n *newVM) sourceInput(row int) inputView {
 	in := n.rowInput("from", row, "")
 	in.Kind = choiceInput
@@ -186,7 +187,7 @@ func (n *newVM) sourceInput(row int) inputView {
 	return in
 }
 
-// classInput returns the field of a disk's storage class: a choice, or text if the classes are not known.
+// classInput returns the field for a disk's storage class: a choice, or text if the classes are not known.
 func (n *newVM) classInput(row int) inputView {
 	in := n.rowInput("class", row, "fornew")
 	in.Placeholder = n.T("new.default")

@@ -12,7 +12,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// readFields makes the draft of what was typed, and notes what can't be understood.
+// readFields makes the draft from the form's values, and records invalid values.
 func (n *newVM) readFields() {
 	get := func(name string) string { return strings.TrimSpace(n.values.Get(name)) }
 	d := &fleet.Draft{
@@ -53,8 +53,7 @@ func (n *newVM) readFields() {
 	}
 }
 
-// vmClass returns the class that is chosen, or that of VMs that name none; without a name if that is
-// none, or isn't known.
+// vmClass returns the chosen or default class. Its name is empty if there is no such class.
 func (n *newVM) vmClass() fleet.VMClass {
 	name := strings.TrimSpace(n.values.Get("vmclass"))
 	for _, c := range n.offer.VMClasses {
@@ -65,7 +64,7 @@ func (n *newVM) vmClass() fleet.VMClass {
 	return fleet.VMClass{}
 }
 
-// typeName returns the VM type that is chosen, or that of the class.
+// typeName returns the chosen VM type, or the default of the class.
 func (n *newVM) typeName() string {
 	name := n.values.Get("type")
 	if name == "" && n.offer.VMClasses != nil {
@@ -74,7 +73,7 @@ func (n *newVM) typeName() string {
 	return name
 }
 
-// readUser reads the user whom cloud-init makes.
+// readUser parses the user that cloud-init creates.
 func (n *newVM) readUser() {
 	userName := regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 	keys, err := cloudinit.PublicKeys(unixLines(n.values.Get("key")))
@@ -94,7 +93,7 @@ func (n *newVM) readUser() {
 	}
 }
 
-// readOption reads the value of an option of the VM type. Whether it is allowed, the type knows.
+// readOption parses the value of an option of the VM type. The type itself checks whether the value is allowed.
 func (n *newVM) readOption(o fleet.Option) {
 	field := optionField + o.Name
 	text := strings.TrimSpace(unixLines(n.values.Get(field)))
@@ -106,7 +105,7 @@ func (n *newVM) readOption(o fleet.Option) {
 	}
 	switch o.Kind {
 	case "string", "file":
-		quoted, _ := json.Marshal(text) // a text can be encoded
+		quoted, _ := json.Marshal(text) // strings always marshal
 		text = string(quoted)
 	case "int":
 		if _, err := strconv.ParseInt(text, 10, 64); err != nil {

@@ -10,7 +10,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// newView is the page where a VM is made.
+// newView is the page for creating a VM.
 type newView struct {
 	frame
 	Groups  []groupView
@@ -19,16 +19,16 @@ type newView struct {
 	Preview previewView
 }
 
-// A groupView has fields that belong together.
+// A groupView is a group of related fields.
 type groupView struct {
 	words
 	ID, Legend, Hint string
 	Inputs           []inputView
-	// Rows are fields that are about the same thing.
+	// Rows are rows of fields about the same thing.
 	Rows [][]inputView
-	// Button, if not "", sends the form to have more fields.
+	// Button, if not empty, is a button that submits the form to get more fields.
 	Button, ButtonDoes string
-	// Unscripted: the button is for browsers without scripts.
+	// Unscripted reports that the button is for browsers without scripts.
 	Unscripted bool
 }
 
@@ -42,13 +42,13 @@ const (
 	passwordInput = "password"
 )
 
-// An inputView is one field of a form, with what is wrong with it.
+// An inputView is a form field with its errors.
 type inputView struct {
 	ID, Name, Kind, Label, Hint, Value string
 	Placeholder                        string
 	Autocomplete                       string
 	Checked, Mandatory                 bool
-	// Class, if not "", says when the field counts.
+	// Class, if not empty, determines when the field applies.
 	Class string
 	// Rows of a textarea.
 	Rows    int
@@ -61,15 +61,15 @@ type choiceView struct {
 	Chosen      bool
 }
 
-// A faultView is in the summary of what is wrong, and leads to its field.
+// A faultView is an error in the summary, with a link to its field.
 type faultView struct{ ID, Label, Text string }
 
-// previewView is what comes of a definition: its text, what is wrong with it, what QEMU would get.
+// previewView is the result of a definition: its text, its errors, and the arguments of QEMU.
 type previewView struct {
 	words
-	// Missing says why there is nothing to show.
+	// Missing is why there is no preview.
 	Missing string
-	// Leftover are data of a deleted VM, and Data what happens to them.
+	// Leftover describes data of a deleted VM. Data is the choice of what to do with it.
 	Leftover            string
 	Data                inputView
 	Text, Drafted, Link string
@@ -80,7 +80,7 @@ type previewView struct {
 	Lines               []fleet.Argument
 }
 
-// A placeView is a fault of a definition with its place.
+// A placeView is an error in a definition, with its position.
 type placeView struct {
 	Line       int
 	Path, Text string
@@ -128,12 +128,12 @@ func (n *newVM) formView() newView {
 	return view
 }
 
-// inputGroup returns fields under the heading of a key.
+// inputGroup returns a group of fields. key determines its heading.
 func (n *newVM) inputGroup(key string, inputs ...inputView) groupView {
 	return groupView{words: n.words, ID: key, Legend: n.T("new.group." + key), Inputs: inputs}
 }
 
-// inputField returns a field of which the key is the name.
+// inputField returns a field with this name.
 func (n *newVM) inputField(name, kind string) inputView {
 	in := inputView{
 		ID: "f-" + name, Name: name, Kind: kind, Label: n.T("new.field." + name), Value: n.values.Get(name),
@@ -153,7 +153,7 @@ func (n *newVM) inputField(name, kind string) inputView {
 	return in
 }
 
-// checkBox returns a field that is ticked or not.
+// checkBox returns a checkbox.
 func (n *newVM) checkBox(name, faults string) inputView {
 	in := n.inputField(name, boxInput)
 	in.Value, in.Checked, in.Faults = yes, n.values.Get(name) == yes, nil
@@ -167,7 +167,7 @@ func (n *newVM) typeInput() inputView {
 	in := n.inputField(fleet.FieldType, choiceInput)
 	in.Hint = n.about.Doc
 	types := n.offer.Types
-	if n.offer.VMClasses != nil { // one of them may say the type
+	if n.offer.VMClasses != nil { // the class may set the type
 		in.Choices = []choiceView{{"", n.T("new.defaultis", cmp.Or(n.vmClass().Type, n.offer.Type)), in.Value == ""}}
 	}
 	if !slices.Contains(types, in.Value) && (in.Value != "" || in.Choices == nil) {
@@ -189,7 +189,7 @@ func (n *newVM) policyInput() inputView {
 	return in
 }
 
-// vmClassInput returns the choice of a class, and tells which sizes it allows.
+// vmClassInput returns the choice of a class, with the sizes that it allows.
 func (n *newVM) vmClassInput() inputView {
 	in := n.inputField(fleet.FieldClass, choiceInput)
 	in.Choices = []choiceView{{"", n.T("new.vmclass.none"), in.Value == ""}}
@@ -215,8 +215,8 @@ func (n *newVM) vmClassInput() inputView {
 	return in
 }
 
-// shareInput returns the field of the part of its CPUs that a VM is sure to get, and tells which parts the class
-// allows for so many CPUs.
+// shareInput returns the field for the guaranteed CPU fraction, with the fractions that the class allows for this
+// number of CPUs.
 func (n *newVM) shareInput() inputView {
 	in := n.inputField(fleet.FieldShare, textInput)
 	for _, f := range n.vmClass().Fractions {
@@ -233,7 +233,7 @@ func (n *newVM) shareInput() inputView {
 	return in
 }
 
-// dataInput returns the choice of what happens to the data of a deleted VM.
+// dataInput returns the choice of what to do with the data of a deleted VM.
 func (n *newVM) dataInput() inputView {
 	in := n.inputField(dataField, choiceInput)
 	for _, d := range []fleet.Data{"", fleet.KeepData, fleet.FreshData} {
@@ -245,7 +245,7 @@ func (n *newVM) dataInput() inputView {
 
 func (n *newVM) networkInput() inputView {
 	in := n.inputField(fleet.FieldNetwork, choiceInput)
-	if n.offer.VMClasses != nil { // one of them may say it
+	if n.offer.VMClasses != nil { // the class may set it
 		preset := cmp.Or(n.vmClass().Network, n.offer.Networks[0])
 		in.Choices = []choiceView{{"", n.T("new.defaultis", n.T("new.network."+preset)), in.Value == ""}}
 	}
@@ -255,7 +255,7 @@ func (n *newVM) networkInput() inputView {
 	return in
 }
 
-// optionGroup returns the fields of the options that the VM type declares.
+// optionGroup returns the fields for the options of the VM type.
 func (n *newVM) optionGroup() groupView {
 	g := n.inputGroup("options")
 	g.Legend = n.T("new.group.options", n.about.Name)
@@ -330,7 +330,7 @@ func (w words) optionText(value string) string {
 	return value
 }
 
-// previewOf returns what comes of the fields.
+// previewOf returns the preview for the fields.
 func (n *newVM) previewOf() previewView {
 	p := previewView{
 		words: n.words, Text: n.text, Drafted: n.drafted, ByHand: n.hand, Faults: placesOf(n.placed),
@@ -350,10 +350,10 @@ func (n *newVM) previewOf() previewView {
 	return p
 }
 
-// rowsOf returns how high the field of a definition is.
+// rowsOf returns the height of a definition's text field in rows.
 func rowsOf(text string) int { return min(max(strings.Count(text, "\n")+2, 8), 32) }
 
-// formLink returns the address of the form, filled in.
+// formLink returns the address of the filled-in form.
 func (n *newVM) formLink() string {
 	values := url.Values{}
 	for name, list := range n.values {

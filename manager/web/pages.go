@@ -8,7 +8,7 @@ import (
 	"vmop/manager/access"
 )
 
-// definitionView is the definition of a VM.
+// definitionView is the page with the definition of a VM.
 type definitionView struct {
 	frame
 	Name, File, Text string
@@ -28,7 +28,7 @@ func (s *Server) getDefinition(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "definition", view)
 }
 
-// aboutView has the version, and the licences of what browsers load.
+// aboutView is the page with the version, and the licenses of the files for browsers.
 type aboutView struct {
 	frame
 	Licences []licenceView

@@ -11,7 +11,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// poolRoutes are the requests of pages about pools.
+// poolRoutes returns the handlers of pages about pools.
 func (s *Server) poolRoutes() map[string]pageFunc {
 	return map[string]pageFunc{
 		"GET /pools":               s.getPools,
@@ -20,12 +20,12 @@ func (s *Server) poolRoutes() map[string]pageFunc {
 	}
 }
 
-// decidePool decides what the visitor may do with a pool.
+// decidePool decides whether the visitor has a permission for a pool.
 func (v visit) decidePool(verb access.Verb, pool string) access.Decision {
 	return v.s.opts.Visitors.DecidePool(v.ctx, v.who, verb, pool)
 }
 
-// allowedPools returns the pools that the visitor may do something with.
+// allowedPools returns the pools for which the visitor has a permission.
 func (v visit) allowedPools(verb access.Verb) (all []*fleet.Pool) {
 	from := v.s.opts.Fleet.Pools()
 	if from == nil {
@@ -39,8 +39,8 @@ func (v visit) allowedPools(verb access.Verb) (all []*fleet.Pool) {
 	return all
 }
 
-// checkPool returns a pool if the visitor may do something with it. Of one that they may not see the error is
-// the same as if there were none.
+// checkPool returns a pool if the visitor has a permission for it. For an invisible pool the error is the same as for a
+// missing pool.
 func (v visit) checkPool(verb access.Verb, name string) (*fleet.Pool, error) {
 	if from := v.s.opts.Fleet.Pools(); from != nil && v.decidePool(access.View, name).Allowed {
 		for _, p := range from.Pools() {
@@ -56,7 +56,7 @@ func (v visit) checkPool(verb access.Verb, name string) (*fleet.Pool, error) {
 	return nil, errNoPool
 }
 
-// A poolCard is a pool in the portal, for a visitor who has no VM of it.
+// A poolCard is a pool in the portal, for a visitor without a VM of the pool.
 type poolCard struct {
 	words
 	Name    string
@@ -64,7 +64,7 @@ type poolCard struct {
 	Buttons []button
 }
 
-// poolCards returns the pools of which the visitor has no VM, and may have one.
+// poolCards returns the visible pools of which the visitor has no VM.
 func (v visit) poolCards() (cards []poolCard) {
 	for _, p := range v.allowedPools(access.View) {
 		if p.Of(v.who.User) != "" {
@@ -90,7 +90,7 @@ func (v visit) poolCards() (cards []poolCard) {
 	return cards
 }
 
-// nextFree says that no VM of a pool is free, and when one may be.
+// nextFree returns a message that no VM of a pool is free, with the time when a VM may become free, if known.
 func (v visit) nextFree(p *fleet.Pool) string {
 	var next time.Time
 	for _, m := range p.Members {
@@ -104,8 +104,8 @@ func (v visit) nextFree(p *fleet.Pool) string {
 	return v.T("pool.none.until", next.UTC().Format("2006-01-02 15:04 UTC"))
 }
 
-// releaseButton returns the button by which a visitor gives back a VM that is theirs, or of whose pool they are an
-// administrator; nil if it is not for them.
+// releaseButton returns the button to release a VM, for its user and for administrators of its pool; nil for other
+// visitors.
 func (v visit) releaseButton(vm string, a *fleet.Assigned) *button {
 	if a == nil || a.User != v.who.User && !v.decidePool(access.Edit, a.Pool).Allowed {
 		return nil
@@ -120,13 +120,13 @@ func (v visit) releaseButton(vm string, a *fleet.Assigned) *button {
 	return b
 }
 
-// poolsView is the page of pools, for those who administer them.
+// poolsView is the page of pools, for their administrators.
 type poolsView struct {
 	frame
 	Table poolTable
 }
 
-// poolTable is the part of the page that changes.
+// poolTable is the changing part of the page.
 type poolTable struct {
 	words
 	Pools []poolView
@@ -158,7 +158,7 @@ func (s *Server) getPools(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "pools", view)
 }
 
-// poolParts returns the part of the page that changes.
+// poolParts returns the changing part of the page.
 func (v visit) poolParts() ([]part, error) {
 	if err := v.mayUse(access.PageVMs); err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (v visit) poolTable() poolTable {
 	return table
 }
 
-// claimFromPool gives the visitor a VM of a pool.
+// claimFromPool assigns a VM of a pool to the visitor.
 func (s *Server) claimFromPool(r *http.Request) (vm string, err error) {
 	v, name := s.visitOf(r), r.PathValue("pool")
 	if err := v.mayUseAny(); err != nil {
@@ -202,7 +202,7 @@ func (s *Server) claimFromPool(r *http.Request) (vm string, err error) {
 	return vm, err
 }
 
-// releaseToPool makes a VM free that the visitor has, or whose pool they administer.
+// releaseToPool releases a VM of the visitor, or of a pool that the visitor administers.
 func (s *Server) releaseToPool(r *http.Request) error {
 	v := s.visitOf(r)
 	if err := v.mayUseAny(); err != nil {
@@ -247,7 +247,7 @@ func (s *Server) postRelease(w http.ResponseWriter, r *http.Request) error {
 	return s.answerChange(w, r, "/pools")
 }
 
-// poolFor returns a pool as the visitor may know it: users learn nothing of others.
+// poolFor returns a pool as the visitor may know it. Only administrators see other users.
 func (v visit) poolFor(p *fleet.Pool) *fleet.Pool {
 	if v.mayUse(access.PageVMs) == nil && v.decidePool(access.Edit, p.Name).Allowed {
 		return p

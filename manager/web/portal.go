@@ -9,15 +9,14 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// portalView is the page with the VMs that a visitor may use, as cards. It has nothing of a VM but
-// what is needed to use it: no definition, no place where it runs, no message of the
-// cluster, of QEMU or of a guest.
+// portalView is the page with the visitor's VMs as cards. A card shows only what a user needs: no definition, no node,
+// and no messages of the cluster, QEMU or the guest.
 type portalView struct {
 	frame
 	Cards cardsView
 }
 
-// cardsView is the part of the portal that changes.
+// cardsView is the changing part of the portal.
 type cardsView struct {
 	words
 	Cards []cardView
@@ -30,30 +29,30 @@ type cardView struct {
 	Name  string
 	State stateView
 	Since time.Time
-	// Busy: the VM is about to become what it is to be.
+	// Busy reports that the VM is changing to its wanted state.
 	Busy bool
-	// Failed: its administrator has to look at it.
+	// Failed reports that an administrator must look at the VM.
 	Failed bool
 	// Badge is the icon of the guest's operating system, OS its name.
 	Badge, OS string
-	// UsedBy is another user who uses its screen or console, or its desktop.
+	// UsedBy is another user of its screen, console or desktop.
 	UsedBy string
-	// Pool is the one that the visitor has the VM from; "" if it is none. Until is how long it is kept if it
-	// isn't used.
+	// Pool is the pool from which the visitor has the VM; "" if there is none. Until is how long it is kept if it isn't
+	// used.
 	Pool    string
 	Until   time.Time
 	Windows []windowLink
 	Buttons []button
 }
 
-// A windowLink opens the screen or the console of a VM.
+// A windowLink opens the screen or console of a VM.
 type windowLink struct {
 	Kind, Text, Href, Target, Icon string
-	// Refused says why it can't be opened; "" means that it can.
+	// Refused is why it can't be opened; "" if it can.
 	Refused string
 }
 
-// forPage lets only visitors in who may use a page.
+// forPage returns a handler that admits only visitors who may use a page.
 func (s *Server) forPage(page access.Page, serve pageFunc) pageFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.visitOf(r).mayUse(page); err != nil {
@@ -63,7 +62,7 @@ func (s *Server) forPage(page access.Page, serve pageFunc) pageFunc {
 	}
 }
 
-// pageFunc answers a request, or returns why it can't.
+// pageFunc answers a request, or returns an error.
 type pageFunc func(w http.ResponseWriter, r *http.Request) error
 
 // mayUse returns an error if the visitor may not use a page.
@@ -74,7 +73,7 @@ func (v visit) mayUse(page access.Page) error {
 	return errNotYourPage
 }
 
-// getHome shows the list, or sends those who may not use it to the portal.
+// getHome shows the list. Visitors who may not use it are redirected to the portal.
 func (s *Server) getHome(w http.ResponseWriter, r *http.Request) error {
 	v := s.visitOf(r)
 	if v.mayUse(access.PageVMs) == nil {
@@ -95,7 +94,7 @@ func (s *Server) getPortal(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "portal", view)
 }
 
-// portalParts returns the parts of the portal that change.
+// portalParts returns the changing parts of the portal.
 func (v visit) portalParts() ([]part, error) {
 	if err := v.mayUse(access.PagePortal); err != nil {
 		return nil, err
@@ -123,7 +122,7 @@ func (v visit) portalParts() ([]part, error) {
 	return []part{cards}, nil
 }
 
-// portalCards returns the VMs that the visitor may use.
+// portalCards returns the cards of the visible VMs and pools.
 func (v visit) portalCards() cardsView {
 	view := cardsView{words: v.words, Pools: v.poolCards()}
 	for _, vm := range v.visibleVMs() {
@@ -144,7 +143,7 @@ func (v visit) portalCard(vm *fleet.VM) cardView {
 	if vm.Can[fleet.Resume] {
 		start = fleet.Resume
 	}
-	c.Buttons = v.buttonsFor(vm, start, fleet.Stop, fleet.Reset) // all of them always, so that none moves
+	c.Buttons = v.buttonsFor(vm, start, fleet.Stop, fleet.Reset) // always the same buttons, so that they don't move
 	if a := vm.Assigned; a != nil && a.User == v.who.User {
 		c.Pool, c.Until = a.Pool, a.Until
 		c.Buttons = append(c.Buttons, *v.releaseButton(vm.Name, a))
@@ -169,7 +168,7 @@ func (v visit) portalCard(vm *fleet.VM) cardView {
 	return c
 }
 
-// isChanging reports whether a VM is about to become what it is to be.
+// isChanging reports whether a VM is changing to its wanted state.
 func isChanging(vm *fleet.VM) bool {
 	switch vm.State {
 	case fleet.Stopped:
@@ -180,7 +179,7 @@ func isChanging(vm *fleet.VM) bool {
 	return vm.State.Changing()
 }
 
-// badges are the operating systems that have an icon of their own, by the ID of os-release.
+// badges are the operating systems with their own icon, by ID in os-release.
 var badges = map[string]string{
 	"almalinux": "alma", "alma": "alma", "arch": "arch", "debian": "debian", "fedora": "fedora", "ubuntu": "ubuntu",
 	"mswindows": "windows", "windows": "windows", "freebsd": "bsd", "openbsd": "bsd", "netbsd": "bsd",
@@ -194,7 +193,7 @@ func systemIcon(vm *fleet.VM) string {
 	case icon != "":
 		return "os-" + icon
 	case vm.OSID != "":
-		return "os-linux" // what has an os-release
+		return "os-linux" // systems with os-release
 	}
 	return "os-unknown"
 }

@@ -10,21 +10,21 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// pageSize is how many VMs a page of the list has.
+// pageSize is the number of VMs on a page of the list.
 const pageSize = 50
 
-// A query says which VMs a list shows, in which order.
+// A query selects and sorts the VMs of a list.
 type query struct {
-	// Words that all must be found: text, label=value, or state:running.
+	// Words that must all match: text, label=value, or state:running.
 	Words string
-	// Sort is a column, Down reverses it.
+	// Sort is the column, Down reverses the order.
 	Sort string
 	Down bool
 	// Page counts from 1.
 	Page int
 }
 
-// parseQuery reads a query from an address; whatever is wrong in it is the default.
+// parseQuery parses a query from an address. Invalid values are replaced by their defaults.
 func parseQuery(v url.Values) query {
 	q := query{Words: v.Get("q"), Page: 1}
 	q.Sort, q.Down = strings.CutPrefix(v.Get("sort"), "-")
@@ -37,10 +37,10 @@ func parseQuery(v url.Values) query {
 	return q
 }
 
-// needsNamesOnly reports whether it needs nothing of VMs but their names.
+// needsNamesOnly reports whether the query needs only the names of VMs.
 func (q query) needsNamesOnly() bool { return strings.TrimSpace(q.Words) == "" && q.Sort == "name" }
 
-// encodeQuery returns the query as it is in an address, without what is the default.
+// encodeQuery returns the query for an address, without default values.
 func (q query) encodeQuery() string {
 	v := url.Values{}
 	if q.Words != "" {
@@ -59,7 +59,7 @@ func (q query) encodeQuery() string {
 	return v.Encode()
 }
 
-// sortedBy returns the query that a click on a column's head leads to.
+// sortedBy returns the query for a click on a column's header.
 func (q query) sortedBy(column string) query {
 	q.Down = q.Sort == column && !q.Down
 	q.Sort, q.Page = column, 1
@@ -68,7 +68,7 @@ func (q query) sortedBy(column string) query {
 
 // orders compare VMs by column.
 var orders = map[string]func(a, b *fleet.VM) int{
-	"name":    func(a, b *fleet.VM) int { return 0 }, // as they come
+	"name":    func(a, b *fleet.VM) int { return 0 }, // already sorted
 	"state":   func(a, b *fleet.VM) int { return cmp.Compare(stateRank(a.State), stateRank(b.State)) },
 	"since":   func(a, b *fleet.VM) int { return a.Since.Compare(b.Since) },
 	"cpus":    func(a, b *fleet.VM) int { return cmp.Compare(a.CPUs.Now, b.CPUs.Now) },
@@ -79,7 +79,7 @@ var orders = map[string]func(a, b *fleet.VM) int{
 	"user":    func(a, b *fleet.VM) int { return cmp.Compare(usedBy(a), usedBy(b)) },
 }
 
-// bestAddress is the best one of a VM.
+// bestAddress returns the best address of a VM; "" if it has none.
 func bestAddress(vm *fleet.VM) string {
 	if len(vm.Addresses) == 0 {
 		return ""
@@ -87,11 +87,10 @@ func bestAddress(vm *fleet.VM) string {
 	return vm.Addresses[0].String()
 }
 
-// stateRank orders states as fleet.States does.
+// stateRank sorts states in the order of fleet.States.
 func stateRank(s fleet.State) int { return slices.Index(fleet.States(), s) }
 
-// typistOf is who uses the screen or console of a VM and doesn't only watch; kind is that of the
-// viewer, "" any.
+// typistOf returns the viewer with the keyboard of a VM's screen or console. kind is the kind of viewer; "" means any.
 func typistOf(vm *fleet.VM, kind string) string {
 	for _, v := range vm.Viewers {
 		if (kind == "" || v.Kind == kind) && !v.Watches {
@@ -101,13 +100,12 @@ func typistOf(vm *fleet.VM, kind string) string {
 	return ""
 }
 
-// usedBy is who uses a VM, or else who is logged in to its desktop.
+// usedBy returns the viewer with the keyboard, or the user who is logged in to the desktop.
 func usedBy(vm *fleet.VM) string {
 	return cmp.Or(typistOf(vm, ""), vm.User)
 }
 
-// chooseVMs returns the VMs of a query, all of them and those of its page. The page is
-// corrected if there are fewer.
+// chooseVMs returns the VMs of a query, and the VMs on its page. If there are fewer pages, it corrects the page number.
 func (q *query) chooseVMs(vms []*fleet.VM) (all, page []*fleet.VM) {
 	words := strings.Fields(strings.ToLower(q.Words))
 	all = vms
@@ -132,10 +130,10 @@ func (q *query) chooseVMs(vms []*fleet.VM) (all, page []*fleet.VM) {
 	return all, all[from:min(from+pageSize, len(all))]
 }
 
-// countPages returns how many pages n VMs have.
+// countPages returns the number of pages for n VMs.
 func (query) countPages(n int) int { return max(1, (n+pageSize-1)/pageSize) }
 
-// matchesWords reports whether a VM has all words, which are in lower case.
+// matchesWords reports whether a VM matches all words, which are in lower case.
 func matchesWords(vm *fleet.VM, words []string) bool {
 	for _, word := range words {
 		if state, is := strings.CutPrefix(word, "state:"); is {

@@ -12,7 +12,7 @@ import (
 	"vmop/manager/access"
 )
 
-// Bounds of screenshots: how long one is shown, how many are kept, how long QEMU may take.
+// Limits for screenshots: how long one is reused, how many are kept, the time limit for QEMU, and the size in bytes.
 const (
 	pictureAge   = 3 * time.Second
 	pictureCount = 64
@@ -20,8 +20,7 @@ const (
 	pictureSize  = 16 << 20
 )
 
-// pictures keeps the latest screenshots, so that many visitors of a page cost a VM no more
-// than one.
+// pictures caches the latest screenshots, so that many visitors of a page cost a VM no more than one.
 type pictures struct {
 	mutex  sync.Mutex
 	taken  map[string]picture
@@ -33,7 +32,7 @@ type picture struct {
 	png []byte
 }
 
-// getOrTake returns the screenshot of a VM, which take makes if there is none that is fresh.
+// getOrTake returns the cached screenshot of a VM. If it is too old, take takes a new one.
 func (p *pictures) getOrTake(ctx context.Context, name string, now func() time.Time,
 	take func(context.Context) ([]byte, error),
 ) ([]byte, error) {
@@ -44,7 +43,7 @@ func (p *pictures) getOrTake(ctx context.Context, name string, now func() time.T
 		return kept.png, nil
 	}
 	png, err, _ := p.flight.Do(name, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pictureTime) // it is for all who wait
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pictureTime) // several requests share it
 		defer cancel()
 		png, err := take(ctx)
 		if err == nil {
@@ -58,8 +57,7 @@ func (p *pictures) getOrTake(ctx context.Context, name string, now func() time.T
 	return png.([]byte), nil
 }
 
-// keepPicture replaces a VM's screenshot. When there are too many, those that are not fresh go, and
-// then any.
+// keepPicture caches a VM's screenshot. It removes old ones and, if there are too many, others.
 func (p *pictures) keepPicture(name string, taken picture) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -89,7 +87,7 @@ func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	png, err := s.takeScreenshot(r.Context(), vm.Name)
-	if err != nil { // while the VM starts, for example: the page takes another soon
+	if err != nil { // for example while the VM starts; the page soon tries again
 		s.opts.Log.Debug("no screenshot", "vm", vm.Name, "err", err)
 		w.Header().Set("Content-Type", "image/svg+xml")
 		_, _ = w.Write([]byte(blank))
@@ -100,10 +98,10 @@ func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// blank is the picture of a screen that can't be had now.
+// blank is the picture for an unavailable screen.
 const blank = `<svg xmlns="http://www.w3.org/2000/svg" width="640" height="400"><rect width="100%" height="100%"/></svg>`
 
-// limitedBuffer is a buffer that takes only so many bytes: a runner may not fill the memory.
+// limitedBuffer is a buffer with a size limit, so that a runner can't fill the memory.
 type limitedBuffer struct {
 	bytes.Buffer
 	max int

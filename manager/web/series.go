@@ -8,26 +8,25 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// A point is what all VMs use at a time.
+// A point is the total use of all VMs at a time.
 type point struct {
 	at        time.Time
 	cpus, ram int64 // ram in bytes
 }
 
-// How long points are kept, and how far they are apart when nothing changes.
+// seriesLength is how long points are kept. seriesStep is the interval between points without changes.
 const (
 	seriesLength = 24 * time.Hour
 	seriesStep   = time.Minute
 )
 
-// A series is the CPUs and RAM in use over the last day.
+// A series contains the CPUs and RAM in use over the last day.
 type series struct {
 	mutex  sync.Mutex
 	points []point
 }
 
-// addPoint records the present use, at most one point for each step: of several the last
-// counts.
+// addPoint records the current use. It keeps at most one point per step, the latest.
 func (s *series) addPoint(now time.Time, use fleet.Use) {
 	p := point{now, use.CPUs, use.RAM}
 	s.mutex.Lock()

@@ -17,59 +17,57 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Options are what a server needs.
+// Options configure a Server.
 type Options struct {
-	// Fleet has the VMs.
+	// Fleet contains the VMs.
 	Fleet fleet.Fleet
-	// Visitors says who makes a request, and what they may do.
+	// Visitors identifies visitors and makes access decisions.
 	Visitors Visitors
-	// Title is above all pages: the cluster and namespace, or the name of the computer.
+	// Title is shown on all pages: the cluster and namespace, or the name of the computer.
 	Title string
 	// Version of the program.
 	Version string
 	// LogOut reports whether visitors can log out.
 	LogOut bool
-	// FirstStep is what makes a first VM: a command.
+	// FirstStep is a command that creates a first VM.
 	FirstStep string
-	// Restart is the command that serves the pages again when they have ended; "": it isn't the visitor's.
+	// Restart is the command that serves the pages again after they have ended; "" if visitors can't run it.
 	Restart string
-	// ForgetFile reports whether viewers delete the file by which they were started; nil: they do.
+	// ForgetFile reports whether viewers delete the file with which they were started; nil means that they do.
 	ForgetFile func() bool
-	// Log takes actions and failures.
+	// Log receives actions and errors.
 	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
 
-// Visitors knows who makes requests.
+// Visitors identifies the visitors of pages, and makes access decisions.
 type Visitors interface {
-	// Handler serves pages to visitors that have logged in, and lets others log in, by
-	// pages that look like the server's.
+	// Handler serves pages to logged-in visitors. For others it serves login pages in the server's style.
 	Handler(s *Server, pages http.Handler) http.Handler
-	// Of returns who makes a request that Handler has passed on; a subject without a name
-	// if it has not.
+	// Of returns the visitor of a request that Handler has passed on; for other requests, a subject without a name.
 	Of(r *http.Request) access.Subject
-	// Decide reports whether a visitor may do something with a VM.
+	// Decide decides whether a visitor has a permission for a VM.
 	Decide(ctx context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision
-	// DecidePool reports whether a visitor may do something with a pool, by its name.
+	// DecidePool decides whether a visitor has a permission for a pool, by name.
 	DecidePool(ctx context.Context, who access.Subject, verb access.Verb, pool string) access.Decision
 	// MayUse reports whether a visitor may use a page.
 	MayUse(who access.Subject, page access.Page) bool
-	// HasPageKey reports whether a request shows that it comes from a script or a form of the visitor's pages, and not
-	// from someone who has only the visitor's cookie.
+	// HasPageKey reports whether a request comes from a script or form of the visitor's pages. A client with only the
+	// visitor's cookie has no page key.
 	HasPageKey(r *http.Request) bool
 	// Ended returns a channel that is closed when the visitor's session ends.
 	Ended(r *http.Request) <-chan struct{}
-	// Check looks again whether the session may last, as that of a token that has been deleted
-	// may not; streams call it every minute.
+	// Check checks whether the session is still valid; for example, its token may have been deleted. Streams call it
+	// every minute.
 	Check(r *http.Request)
-	// Scheme returns how the visitor's browser has reached the pages: http or https.
+	// Scheme returns the scheme with which the visitor's browser reached the pages: http or https.
 	Scheme(r *http.Request) string
-	// Touch notes that the visitor does something without a request, such as typing.
+	// Touch records that the visitor is active without a request, such as by typing.
 	Touch(r *http.Request)
 }
 
-// A Server serves the pages. Its methods may be called concurrently.
+// A Server serves the pages. Its methods are safe for concurrent use.
 type Server struct {
 	opts      Options
 	tongues   []*tongue
@@ -85,7 +83,7 @@ type Server struct {
 	transfers transfers
 }
 
-// New returns a server. It serves until the program ends; Run keeps its charts.
+// New returns a server. It serves until the program ends; Run records the data for its charts.
 func New(opts Options) (*Server, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -109,7 +107,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Run records what the VMs use, for charts, until ctx is done.
+// Run records the total use of the VMs for charts, until ctx is done.
 func (s *Server) Run(ctx context.Context) error {
 	tick := time.NewTicker(seriesStep)
 	defer tick.Stop()
@@ -121,7 +119,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		case <-changed:
-			pauseFor(ctx, time.Second) // changes come in crowds
+			pauseFor(ctx, time.Second) // changes come in bursts
 		}
 	}
 }
@@ -136,7 +134,7 @@ func pauseFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ServeHTTP implements http.Handler. For viewers it is a proxy that leads to screens only.
+// ServeHTTP implements http.Handler. For native viewers it is a proxy that connects only to screens.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect {
 		s.connectViewer(w, r)
@@ -145,7 +143,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// allRoutes returns the handler of all addresses.
+// allRoutes returns the handler for all addresses.
 func (s *Server) allRoutes() http.Handler {
 	inner := http.NewServeMux()
 	page := func(pattern string, serve pageFunc) { inner.HandleFunc(pattern, s.handlePage(serve)) }
@@ -199,16 +197,15 @@ func (s *Server) allRoutes() http.Handler {
 	return s.guardRequests(outer)
 }
 
-// policy is what a page may load (Content-Security-Policy): nothing of another host, and no
-// script or style in the page.
+// policy is the Content-Security-Policy of pages: nothing from other hosts, and no inline scripts or styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// hsts has browsers use https for a year, whatever a link says (RFC 6797): a first request by http
-// could be answered by anyone on the way, with a page that asks for the password.
+// hsts makes browsers use https for a year (RFC 6797). An attacker could answer a request over http with a fake login
+// page.
 const hsts = "max-age=31536000"
 
-// guardRequests adds the headers for safety, and refuses changes that other sites request.
+// guardRequests adds security headers, and refuses cross-site changes.
 func (s *Server) guardRequests(next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
 	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -223,14 +220,14 @@ func (s *Server) guardRequests(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if r.TLS != nil { // it is the matter of a proxy that has the certificate
+		if r.TLS != nil { // otherwise left to the proxy with the certificate
 			h.Set("Strict-Transport-Security", hsts)
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// handlePage returns the handler of a page: it requires the page key where that is needed, and answers with errors.
+// handlePage returns the handler of a page. It requires the page key where necessary, and answers with errors.
 func (s *Server) handlePage(serve pageFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := s.checkPageKey(w, r)
@@ -243,7 +240,7 @@ func (s *Server) handlePage(serve pageFunc) http.HandlerFunc {
 	}
 }
 
-// checkPageKey returns an error if a request acts for its visitor, or shows a screen, with a cookie alone.
+// checkPageKey returns an error if a request that acts for its visitor, or shows a screen, has only a cookie.
 func (s *Server) checkPageKey(w http.ResponseWriter, r *http.Request) error {
 	if !actsForVisitor(r) || s.opts.Visitors.HasPageKey(r) {
 		return nil
@@ -259,8 +256,8 @@ func (s *Server) checkPageKey(w http.ResponseWriter, r *http.Request) error {
 	return errNoPageKey
 }
 
-// actsForVisitor reports whether a request, which the pages have matched, does more than show a page. A download of a
-// disk doesn't: it names an export, which a request with the page key has begun.
+// actsForVisitor reports whether a routed request does more than show a page. A download of a disk doesn't: it names an
+// export that a request with the page key has begun.
 func actsForVisitor(r *http.Request) bool {
 	switch r.Pattern {
 	case "GET /vms/{vm}/screen/stream", "GET /vms/{vm}/console/stream", "GET /vms/{vm}/screenshot",
@@ -272,7 +269,7 @@ func actsForVisitor(r *http.Request) bool {
 	return isAPI(r) || r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
-// A failure is an error with its code of HTTP and its text in the catalogues.
+// A failure is an error with an HTTP status code and a text in the catalogs.
 type failure struct {
 	code int
 	key  string
@@ -293,12 +290,12 @@ var (
 	errNoPageKey   = failure{http.StatusForbidden, "login.pagekey"}
 )
 
-// A forbidden is why a visitor may not do something.
+// A forbidden is an access decision against the visitor.
 type forbidden struct{ access.Decision }
 
 func (f forbidden) Error() string { return f.Reason.String() }
 
-// explainError returns the code of HTTP and the text of an error.
+// explainError returns the HTTP status code and the text of an error.
 func (s *Server) explainError(r *http.Request, err error) (code int, text string) {
 	lang := s.tongueOf(r)
 	var f failure
@@ -330,16 +327,16 @@ func (s *Server) explainError(r *http.Request, err error) (code int, text string
 	return http.StatusBadGateway, err.Error()
 }
 
-// errorView is the page of an error.
+// errorView is an error page.
 type errorView struct {
 	frame
 	Heading, Text string
 }
 
-// answerError answers with an error: a page for people, a text for scripts.
+// answerError answers with an error: a page for people, a text for scripts, JSON for the JSON interface.
 func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		return // the client has gone
+		return // the client is gone
 	}
 	code, text := s.explainError(r, err)
 	if code == http.StatusServiceUnavailable {
@@ -371,6 +368,5 @@ func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) 
 	}
 }
 
-// fromScript reports whether a script of ours, or a program, has made a request: those
-// want no page for an answer.
+// fromScript reports whether a script of our pages, or a program, made a request. It needs no page as an answer.
 func fromScript(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Mode") != "navigate" }

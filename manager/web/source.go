@@ -11,21 +11,21 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// planView says why QEMU is run as it is.
+// planView is the page with the arguments of QEMU and their origins.
 type planView struct {
 	frame
 	Name, Lead string // Lead is a key
 	Lines      []planLine
 }
 
-// A planLine is an argument with the places that made it.
+// A planLine is an argument with its origins.
 type planLine struct {
 	Depth   int
 	Text    string
 	Origins []originView
 }
 
-// An originView is a place in a module; Href leads to its source, "" if it isn't one.
+// An originView is a place in a module. Href links to its source; "" if there is none.
 type originView struct{ Text, Href string }
 
 func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
@@ -52,7 +52,7 @@ func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "plan", view)
 }
 
-// originOf returns a place, "file:line function", with the address of its source.
+// originOf parses an origin, "file:line function", and returns it with the address of its source.
 func originOf(vm *fleet.VM, text string) originView {
 	var at plan.Frame
 	if at.UnmarshalText([]byte(text)) != nil {
@@ -63,14 +63,14 @@ func originOf(vm *fleet.VM, text string) originView {
 	return originView{text, "/vms/" + url.PathEscape(vm.Name) + "/source?" + q.Encode() + "#L" + line}
 }
 
-// sourceView is a module of a VM type, with a line marked.
+// sourceView is the page with a module of a VM type and a marked line.
 type sourceView struct {
 	frame
 	Name, Module string
 	Lines        []sourceLine
 }
 
-// A sourceLine has its number, as the id of an element, and its text.
+// A sourceLine is a line of the module. ID is the id of its element.
 type sourceLine struct {
 	ID, Text string
 	Marked   bool

@@ -16,20 +16,19 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Times of a ticket: until its viewer connects, and until its viewer, of which a connection
-// broke or which has none, connects again.
+// ticketPatience is how long a viewer may take to connect. ticketRest is how long a viewer without a connection may
+// take to reconnect. mostTickets is the maximum number of tickets.
 const (
 	ticketPatience = 2 * time.Minute
 	ticketRest     = 30 * time.Second
 	mostTickets    = 10_000
-	// spicePort stands in a connection file, where one must stand. No port is opened.
+	// spicePort is a placeholder in connection files, which need a port. That port is never opened.
 	spicePort = "5900"
 )
 
-// tickets are what viewers show that visitors have started by a connection file: in it a ticket
-// has the place of the host to which the viewer connects through this server, its proxy. Any other
-// client that has the ticket could do the same; so it is for one viewer, ends with it and with the
-// visitor's session, and must be used soon.
+// tickets are the credentials of native viewers. A visitor starts a viewer with a connection file. The file contains a
+// ticket as the host name, and this server as the proxy. Any client with the ticket could connect. Therefore a ticket
+// is for one viewer, ends with the viewer and the visitor's session, and must be used soon.
 //
 // See docs/decisions/0069-spice.md.
 type tickets struct {
@@ -42,15 +41,15 @@ type ticket struct {
 	name  string
 	vm    string
 	mode  fleet.Mode
-	asked *http.Request // for the file: who the visitor is
+	asked *http.Request // request for the file; identifies the visitor
 	who   access.Subject
 
 	// Guarded by tickets.mu.
-	until    time.Time // no connection may be opened later, unless there is one
+	until    time.Time // deadline for a connection, if there is none
 	channels int
 }
 
-// issueTicket makes a ticket.
+// issueTicket creates a ticket.
 func (t *tickets) issueTicket(r *http.Request, who access.Subject, vm string, mode fleet.Mode, now time.Time,
 ) (*ticket, error) {
 	t.mu.Lock()
@@ -74,7 +73,7 @@ func (t *tickets) issueTicket(r *http.Request, who access.Subject, vm string, mo
 	return made, nil
 }
 
-// useTicket counts a connection with a ticket, which end ends; nil if the ticket isn't valid.
+// useTicket counts a connection with a ticket; call end when it closes. It returns nil if the ticket is invalid.
 func (t *tickets) useTicket(name string, now func() time.Time) (found *ticket, end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,7 +90,7 @@ func (t *tickets) useTicket(name string, now func() time.Time) (found *ticket, e
 	}
 }
 
-// getViewer answers with a file by which a viewer for SPICE opens the screen (remote-viewer(1)).
+// getViewer answers with a connection file for a SPICE viewer (remote-viewer(1)).
 func (s *Server) getViewer(w http.ResponseWriter, r *http.Request) error {
 	mode, verb := fleet.Type, access.AccessConsole
 	switch r.URL.Query().Get("mode") {
@@ -120,13 +119,13 @@ func (s *Server) getViewer(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/x-virt-viewer")
-	h.Set("Content-Disposition", "attachment; filename=\""+vm.Name+".vv\"") // a name of a VM has no quotes
+	h.Set("Content-Disposition", "attachment; filename=\""+vm.Name+".vv\"") // VM names contain no quotes
 	_, err = fmt.Fprintf(w, "[virt-viewer]\ntype=spice\nhost=%s\nport=%s\nproxy=%s://%s\ntitle=%s\ndelete-this-file=%d\n",
 		t.name, spicePort, s.opts.Visitors.Scheme(r), r.Host, vm.Name, forget)
 	return err
 }
 
-// connectViewer serves a viewer that takes this server for a proxy (RFC 9110, section 9.3.6).
+// connectViewer serves a viewer that uses this server as a proxy (RFC 9110, section 9.3.6).
 func (s *Server) connectViewer(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.Host)
 	t, end := s.tickets.useTicket(strings.ToLower(host), s.opts.Now)
@@ -150,7 +149,7 @@ func (s *Server) connectViewer(w http.ResponseWriter, r *http.Request) {
 	defer back.Close()
 	front, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return // the viewer has gone
+		return // the viewer is gone
 	}
 	defer front.Close()
 	if _, err := io.WriteString(front, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {

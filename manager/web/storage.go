@@ -10,7 +10,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// diskRoutes are the requests of pages about disks and snapshots.
+// diskRoutes returns the handlers of pages about disks and snapshots.
 func (s *Server) diskRoutes() map[string]pageFunc {
 	return map[string]pageFunc{
 		"GET /disks":                       s.getDisks,
@@ -33,25 +33,25 @@ type disksView struct {
 	New   []inputView
 }
 
-// diskTable is the part of the page that changes.
+// diskTable is the changing part of the page.
 type diskTable struct {
 	words
 	Rows []diskRow
 }
 
-// A diskRow is a disk or an image with what can be done with it.
+// A diskRow is a disk or image with the possible actions.
 type diskRow struct {
 	volumeView
 	ID, At, UsedBy string
-	// Upload is the command that sends the data; "" if none is awaited.
+	// Upload is the command that uploads the data; "" if no upload is expected.
 	Upload string
-	// Export: the data may be downloaded.
+	// Export reports whether the data may be downloaded.
 	Export bool
 	Delete linkView
 }
 
-// visibleStorage returns the disks, if the visitor may see and make them: who may make VMs can give them any disk.
-// What else must be allowed for all VMs are verbs.
+// visibleStorage returns the disks, if the visitor may see and create them. That requires permission to create VMs,
+// because a new VM can have any disk. verbs are further permissions that the visitor needs for all VMs.
 //
 // See docs/decisions/0135-disks-on-pages.md.
 func (v visit) visibleStorage(verbs ...access.Verb) (fleet.Storage, error) {
@@ -88,7 +88,7 @@ func (v visit) diskList() ([]fleet.Volume, error) {
 	return all.Disks()
 }
 
-// diskParts returns the part of the page that changes.
+// diskParts returns the changing part of the page.
 func (v visit) diskParts() ([]part, error) {
 	list, err := v.diskList()
 	if err = cmp.Or(v.mayUse(access.PageVMs), err); err != nil {
@@ -124,7 +124,7 @@ func (v visit) diskTable(list []fleet.Volume) diskTable {
 	return table
 }
 
-// newDiskInputs returns the fields of a new disk.
+// newDiskInputs returns the fields for a new disk.
 func (v visit) newDiskInputs(list []fleet.Volume) []inputView {
 	text := func(name, class string) inputView {
 		return inputView{
@@ -162,7 +162,7 @@ func (v visit) newDiskInputs(list []fleet.Volume) []inputView {
 	return []inputView{name, kind, from, text("url", "forurl"), text("checksum", "forfile"), size, class}
 }
 
-// readNewDisk reads a new disk from fields, which a form and a program have alike.
+// readNewDisk parses a new disk from fields. Forms and programs use the same fields.
 func (v visit) readNewDisk(get func(field string) string) (d fleet.NewDisk, err error) {
 	from, of, _ := strings.Cut(get("from"), ":")
 	d.Kind, d.Name, d.Class = fleet.VolumeKind(get("kind")), get("name"), get("class")
@@ -188,7 +188,7 @@ func (s *Server) postDisk(w http.ResponseWriter, r *http.Request) error {
 	return s.createDisk(w, r, func(field string) string { return strings.TrimSpace(r.PostForm.Get(field)) })
 }
 
-// createDisk makes a disk.
+// createDisk creates a disk.
 func (s *Server) createDisk(w http.ResponseWriter, r *http.Request, get func(field string) string) error {
 	v := s.visitOf(r)
 	all, err := v.visibleStorage()
@@ -209,7 +209,7 @@ func (s *Server) postDiskSize(w http.ResponseWriter, r *http.Request) error {
 	return s.growDisk(w, r, r.PostForm.Get("size"))
 }
 
-// growDisk makes a disk larger.
+// growDisk grows a disk.
 func (s *Server) growDisk(w http.ResponseWriter, r *http.Request, text string) error {
 	v := s.visitOf(r)
 	all, err := v.visibleStorage()
@@ -229,7 +229,7 @@ func (s *Server) growDisk(w http.ResponseWriter, r *http.Request, text string) e
 	})
 }
 
-// diskOf returns the disk that a request is about.
+// diskOf returns the disk that a request names.
 func diskOf(r *http.Request, all fleet.Storage) (fleet.Volume, error) {
 	list, err := all.Disks()
 	for _, of := range list {
@@ -240,7 +240,7 @@ func diskOf(r *http.Request, all fleet.Storage) (fleet.Volume, error) {
 	return fleet.Volume{}, cmp.Or(err, error(errNoDisk))
 }
 
-// changeDisk changes a disk unless that is only tried (dryRun), records it, and answers.
+// changeDisk changes a disk, except in a dry run, logs it, and answers.
 func (s *Server) changeDisk(w http.ResponseWriter, r *http.Request, name, action string, do func() error) error {
 	dry, err := booleanParameter(r, "dryRun")
 	if err != nil {
@@ -262,12 +262,12 @@ func (s *Server) changeDisk(w http.ResponseWriter, r *http.Request, name, action
 	return s.answerChange(w, r, "/disks")
 }
 
-// diskDeletion is the page where a disk is deleted.
+// diskDeletion is the page for deleting a disk.
 type diskDeletion struct {
 	frame
 	Name, Kind, At, Size, Typed string
 	Wrong                       bool
-	// Blocked says why it can't be deleted now.
+	// Blocked is why it can't be deleted now.
 	Blocked string
 }
 
@@ -295,7 +295,7 @@ func (s *Server) getDiskDelete(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "diskdelete", v.diskDeletion(of))
 }
 
-// postDiskDelete deletes a disk whose name was typed.
+// postDiskDelete deletes a disk after its name was typed as confirmation.
 func (s *Server) postDiskDelete(w http.ResponseWriter, r *http.Request) error {
 	if err := parseForm(w, r); err != nil {
 		return err

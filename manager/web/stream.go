@@ -16,20 +16,20 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Times of a stream: how often the browser is asked whether it is still there, and how long it may
-// take to answer (together they are a minute, as for other connections, package keepalive); how often the
-// visitor's permission is looked at if the VM doesn't change.
+// Timing of a stream. streamPing is both the interval between pings and the time limit for the answer; together they
+// are a minute, as for other connections (package keepalive). streamCheck is how often to check the visitor's
+// permission without a change of the VM.
 const (
 	streamPing  = 30 * time.Second
 	streamCheck = time.Minute
-	streamRest  = 5 * time.Second // for the client to take what has been sent, and the end
+	streamRest  = 5 * time.Second // for the client to receive the remaining data and the close message
 )
 
-// Codes with which a stream ends (RFC 6455, section 7.4.2: for applications). The scripts know them.
+// Close codes of a stream, from the range for applications (RFC 6455, section 7.4.2). The scripts use them.
 const (
 	streamEnded    websocket.StatusCode = 4000 // by the VM: try again
-	streamRefused  websocket.StatusCode = 4001 // the permission is gone, or the session
-	streamOccupied websocket.StatusCode = 4002 // another client types
+	streamRefused  websocket.StatusCode = 4001 // the permission or session has ended
+	streamOccupied websocket.StatusCode = 4002 // another client has the keyboard
 )
 
 func (s *Server) streamScreen(w http.ResponseWriter, r *http.Request) error {
@@ -40,7 +40,7 @@ func (s *Server) streamConsole(w http.ResponseWriter, r *http.Request) error {
 	return s.serveStream(w, r, &s.open.consoles, s.opts.Fleet.Console)
 }
 
-// serveStream connects a browser's websocket with a stream of the VM.
+// serveStream connects a browser's WebSocket to a stream of the VM.
 func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, open *atomic.Int64,
 	dial func(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error),
 ) error {
@@ -58,7 +58,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, open *atomi
 		return err
 	}
 	var back net.Conn
-	if isAPI(r) { // programs get an answer; browsers show their scripts none
+	if isAPI(r) { // programs can see an HTTP error; scripts in browsers can't
 		if back, err = dial(r.Context(), v.who.User, vm.Name, mode); err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, open *atomi
 	}
 	socket, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
-		return nil // it has answered
+		return nil // Accept has answered
 	}
 	defer socket.CloseNow()
 	if back == nil {
@@ -90,10 +90,10 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, open *atomi
 	return nil
 }
 
-// spliceStreams carries bytes both ways until one end closes, or the visitor may not go on. An empty message ends what
-// the client sends, and nothing else.
+// spliceStreams copies data in both directions, until one end closes or the visitor loses permission. An empty message
+// ends only the data from the client.
 func (s *Server) spliceStreams(r *http.Request, name string, socket *websocket.Conn, back net.Conn) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // it is hijacked
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // the connection is hijacked
 	defer cancel()
 	front := websocket.NetConn(ctx, socket, websocket.MessageBinary)
 	ended := make(chan websocket.StatusCode, 2)
@@ -111,7 +111,7 @@ func (s *Server) spliceStreams(r *http.Request, name string, socket *websocket.C
 		ended <- code
 		_ = back.Close()
 		pauseFor(ctx, streamRest)
-		_ = socket.CloseNow() // or else the copy waits for a client that takes nothing any more
+		_ = socket.CloseNow() // otherwise the copy could wait forever for a stalled client
 	}()
 	_, _ = io.Copy(front, back)
 	code := streamEnded
@@ -122,7 +122,7 @@ func (s *Server) spliceStreams(r *http.Request, name string, socket *websocket.C
 	_ = socket.Close(code, "")
 }
 
-// receiveMessages writes what a client sends, until it has gone; end is called upon an empty message.
+// receiveMessages writes the client's data to a writer, until the client is gone. It calls end for an empty message.
 func receiveMessages(ctx context.Context, socket *websocket.Conn, to io.Writer, end func()) {
 	for {
 		_, message, err := socket.Reader(ctx)
@@ -138,7 +138,7 @@ func receiveMessages(ctx context.Context, socket *websocket.Conn, to io.Writer, 
 	}
 }
 
-// touching is a writer that reports that it is used, at most once in touchStep.
+// touching is a writer that reports its use, at most once per touchStep.
 type touching struct {
 	io.Writer
 	touch func()
@@ -156,8 +156,8 @@ func (t *touching) Write(p []byte) (int, error) {
 	return t.Writer.Write(p)
 }
 
-// awaitVisitEnd waits until the visitor, whose roles may change, may not see the VM any more, or has gone:
-// answers, if it isn't nil, reports whether the client is still there.
+// awaitVisitEnd waits until the VM is gone, the visitor may no longer see it, or the client is gone. The visitor's
+// roles may change in the meantime. answers, if not nil, reports whether the client still answers.
 func (s *Server) awaitVisitEnd(ctx context.Context, r *http.Request, name string,
 	answers func() bool,
 ) websocket.StatusCode {
@@ -176,7 +176,7 @@ func (s *Server) awaitVisitEnd(ctx context.Context, r *http.Request, name string
 		select {
 		case <-ctx.Done():
 			return streamEnded
-		case <-r.Context().Done(): // the server stops: another replica, or the next, has the VM
+		case <-r.Context().Done(): // the server stops; another replica or its successor continues
 			return streamEnded
 		case <-s.opts.Visitors.Ended(r):
 			return streamRefused
@@ -199,7 +199,7 @@ func answersPing(ctx context.Context, socket *websocket.Conn) bool {
 	return socket.Ping(ctx) == nil
 }
 
-// reasonOf shortens a text to what the end of a websocket can carry.
+// reasonOf shortens a text to the limit of a WebSocket close message.
 func reasonOf(text string) string {
 	const most = 120 // bytes, of 123
 	if len(text) > most {

@@ -10,22 +10,21 @@ import (
 	"golang.org/x/text/language"
 )
 
-// catalogues has a text for each key, in one file for each language. A text has places
-// {0}, {1} … for values.
+// catalogues contains the texts by key, in one file per language. A text has placeholders {0}, {1} … for values.
 //
 //go:embed texts/*.json
 var catalogues embed.FS
 
-// languages that pages can be shown in; the first is the default.
+// languages are the languages of the pages; the first is the default.
 var languages = []language.Tag{language.English, language.German}
 
-// A tongue is one language's texts.
+// A tongue contains the texts in one language.
 type tongue struct {
 	tag   language.Tag
 	texts map[string]string
 }
 
-// readTongues returns the languages' texts, in the order of languages.
+// readTongues returns the texts of all languages, in the order of languages.
 func readTongues() ([]*tongue, error) {
 	all := make([]*tongue, len(languages))
 	for i, tag := range languages {
@@ -42,10 +41,10 @@ func readTongues() ([]*tongue, error) {
 	return all, nil
 }
 
-// languageCookie has the language that the visitor has chosen.
+// languageCookie is the name of the cookie with the language that the visitor chose.
 const languageCookie = "language"
 
-// tongueOf returns the language of a request: the visitor's choice, else the browser's.
+// tongueOf returns the language for a request: the visitor's choice, or else the best match for the browser.
 func (s *Server) tongueOf(r *http.Request) *tongue {
 	var wanted []string
 	if c, err := r.Cookie(languageCookie); err == nil {
@@ -55,8 +54,8 @@ func (s *Server) tongueOf(r *http.Request) *tongue {
 	return s.tongues[i]
 }
 
-// textOf returns a text with its places filled in. A key without a text is shown as it is:
-// states and reasons that a newer runner reports have none.
+// textOf returns a text with its placeholders filled in. For a key without a text it returns the last part of the key,
+// such as a state or reason from a newer runner.
 func (t *tongue) textOf(key string, values ...any) string {
 	text, known := t.texts[key]
 	if !known {

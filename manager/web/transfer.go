@@ -14,28 +14,28 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Bounds of files that browsers send and take. What is on its way is in no memory but buffers.
+// Limits for uploads and downloads. Data in transit is only buffered, not kept in memory.
 const (
 	mostPiece     = 32 << 20 // bytes of a file in one request
 	longestID     = 300      // characters
 	mostPieces    = 16       // at the same time
 	mostDownloads = 4
-	browserStall  = 30 * time.Second // for which a browser may send or take nothing
+	browserStall  = 30 * time.Second // for a browser that neither sends nor receives
 	pieceTime     = 10 * time.Minute // for a piece
-	exportWait    = 20 * time.Second // for which a request waits until the data can be sent
+	exportWait    = 20 * time.Second // how long a request waits for an export
 )
 
-// transfers are the places for files that are sent or taken.
+// transfers limits concurrent uploads and downloads.
 type transfers struct {
 	pieces, downloads chan struct{}
-	hole              func() ([]byte, error) // which is compressed once
+	hole              func() ([]byte, error) // compressed once
 }
 
 func newTransfers() transfers {
 	return transfers{make(chan struct{}, mostPieces), make(chan struct{}, mostDownloads), sync.OnceValues(gzipHole)}
 }
 
-// enterPlace takes a place, which leave gives back.
+// enterPlace takes a slot, and returns a function that frees it. Without a free slot it returns NotYet.
 func enterPlace(places chan struct{}) (leave func(), err error) {
 	select {
 	case places <- struct{}{}:
@@ -45,7 +45,7 @@ func enterPlace(places chan struct{}) (leave func(), err error) {
 	}
 }
 
-// untilLogOut returns a context that ends with the visitor's session, too.
+// untilLogOut returns a context that ends with the request or the visitor's session. limit is a timeout; 0 means none.
 func (s *Server) untilLogOut(r *http.Request, limit time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	if limit > 0 {
 		ctx, cancel = context.WithTimeout(r.Context(), limit)
@@ -62,7 +62,7 @@ func (s *Server) untilLogOut(r *http.Request, limit time.Duration) (ctx context.
 	return ctx, cancel
 }
 
-// pieceOf reads what a request says about a piece of a file.
+// pieceOf parses the description of a piece from a request.
 func pieceOf(r *http.Request) (p fleet.Piece, err error) {
 	q := r.URL.Query()
 	p.ID, p.Checksum, p.Length = q.Get("upload"), q.Get("checksum"), r.ContentLength
@@ -86,7 +86,7 @@ func pieceOf(r *http.Request) (p fleet.Piece, err error) {
 	return p, nil
 }
 
-// apiUpload passes a piece of a file on, and answers how far the upload is.
+// apiUpload forwards a piece of a file, and answers with the progress of the upload.
 //
 // See docs/decisions/0158-files-through-pages.md.
 func (s *Server) apiUpload(w http.ResponseWriter, r *http.Request) error {
@@ -118,7 +118,7 @@ func (s *Server) apiUpload(w http.ResponseWriter, r *http.Request) error {
 		s.recordOf(r, "disk", of.Name, "upload", err)
 	}
 	if ctx.Err() == nil {
-		_, _ = io.Copy(io.Discard, body) // or else a browser that still sends gets no answer
+		_, _ = io.Copy(io.Discard, body) // a browser that is still sending gets no answer otherwise
 	}
 	_ = body.out.SetWriteDeadline(time.Now().Add(browserStall))
 	if errors.Is(err, fleet.ErrNotFound) {
@@ -129,7 +129,7 @@ func (s *Server) apiUpload(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, is)
 }
 
-// namedDisk returns the disk that a request names, of which nothing more is known.
+// namedDisk returns the disk that a request names, with only its kind and name.
 func namedDisk(r *http.Request) (of fleet.Volume, err error) {
 	of.Kind, of.Name = fleet.VolumeKind(r.PathValue("kind")), r.PathValue("disk")
 	if of.Kind != fleet.VirtualDisk && of.Kind != fleet.VirtualImage {
@@ -138,7 +138,7 @@ func namedDisk(r *http.Request) (of fleet.Volume, err error) {
 	return of, nil
 }
 
-// steadyReader is a body that has to come steadily, and within a time.
+// steadyReader reads a request body with a limit for pauses and a deadline.
 type steadyReader struct {
 	from io.Reader
 	left int64 // bytes
@@ -148,7 +148,7 @@ type steadyReader struct {
 
 func newSteadyReader(w http.ResponseWriter, from io.Reader, length int64, end time.Time) *steadyReader {
 	b := &steadyReader{from, length, end, http.NewResponseController(w)}
-	_ = b.out.SetReadDeadline(time.Time{}) // or else the server's own limit counts
+	_ = b.out.SetReadDeadline(time.Time{}) // disables the server's own limit
 	return b
 }
 
@@ -164,7 +164,7 @@ func (b *steadyReader) Read(p []byte) (int, error) {
 	_ = b.out.SetReadDeadline(limit)
 	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
 	if b.left -= int64(n); b.left == 0 || err != nil {
-		_ = b.out.SetReadDeadline(time.Time{}) // it is waited for the pod
+		_ = b.out.SetReadDeadline(time.Time{}) // the next step waits for the pod
 	}
 	if errors.Is(err, io.EOF) && b.left > 0 {
 		err = io.ErrUnexpectedEOF
@@ -172,7 +172,7 @@ func (b *steadyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// requestExport asks for the data of a disk.
+// requestExport requests the data of a disk.
 func (s *Server) requestExport(r *http.Request) (of fleet.Volume, request string, err error) {
 	v := s.visitOf(r)
 	all, err := v.visibleStorage()
@@ -198,7 +198,7 @@ func (s *Server) apiExport(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// apiDownload sends the data of a disk that an export has been asked for.
+// apiDownload sends the data of a disk for which an export was requested.
 func (s *Server) apiDownload(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.visitOf(r).visibleStorage()
 	if err != nil {
@@ -228,12 +228,12 @@ func (s *Server) apiDownload(w http.ResponseWriter, r *http.Request) error {
 	err = all.Download(ctx, of.Kind, of.Name, request, to)
 	s.recordOf(r, "disk", of.Name, "download", err)
 	if err != nil && to.Begun() {
-		panic(http.ErrAbortHandler) // what has come must not look like a whole file
+		panic(http.ErrAbortHandler) // a partial file must not look complete
 	}
 	return err
 }
 
-// awaitExport waits for a while until the data can be sent.
+// awaitExport waits for exportWait at most until the data can be sent.
 func (s *Server) awaitExport(ctx context.Context, all fleet.Storage, of fleet.Volume, request string) error {
 	ctx, cancel := context.WithTimeout(ctx, exportWait)
 	defer cancel()
@@ -255,7 +255,7 @@ func addressOf(of fleet.Volume) string {
 	return "/disks/" + string(of.Kind) + "/" + url.PathEscape(of.Name)
 }
 
-// postExport asks for the data of a disk, and leads to the page from where it is downloaded.
+// postExport requests the data of a disk, and redirects to the page for its download.
 func (s *Server) postExport(w http.ResponseWriter, r *http.Request) error {
 	if err := parseForm(w, r); err != nil {
 		return err
@@ -275,7 +275,8 @@ type exportView struct {
 	Name, Text string
 }
 
-// getExport is a page that loads itself again until the download begins, which leaves it where it is.
+// getExport shows a page that reloads itself until the download begins. The browser stays on that page during the
+// download.
 func (s *Server) getExport(w http.ResponseWriter, r *http.Request) error {
 	v := s.visitOf(r)
 	all, err := v.visibleStorage()

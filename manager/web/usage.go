@@ -10,38 +10,38 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// usageView is what a VM has used over the last hour. The page of a VM loads it when it is there,
-// because the VM's runner has to answer first.
+// usageView is the resource usage of a VM over the last hour. The VM's page loads it separately, because the runner
+// must answer first.
 type usageView struct {
 	words
-	Source string // from where a script loads it again
+	Source string // address from which a script reloads it
 	Charts []usageChart
-	// Up: there will be charts, for which there must be room.
+	// Up reports that charts will follow, and need space.
 	Up bool
-	// Waiting: there is nothing to draw yet.
+	// Waiting reports that there is no data yet.
 	Waiting bool
 }
 
-// A usageChart has one or two lines, and what they are at now.
+// A usageChart has one or two lines and their current values.
 type usageChart struct {
 	Title  string
 	Values []usageValue
-	// Drawing is empty if Note says why there is none.
+	// Drawing is empty if Note explains why there is none.
 	Drawing template.HTML
 	Note    string
 }
 
-// A usageValue is the last one of a line; Class is that of the line.
+// A usageValue is the last value of a line. Class is the class of the line.
 type usageValue struct{ Class, Text string }
 
-// newUsageView returns the view of a VM of which nothing has been loaded.
+// newUsageView returns the view of a VM before any data is loaded.
 func (v visit) newUsageView(vm *fleet.VM) usageView {
 	return usageView{
 		words: v.words, Source: "/vms/" + url.PathEscape(vm.Name) + "/usage", Up: vm.State.Up(), Waiting: true,
 	}
 }
 
-// getUsage answers with the part of the page, not with a page.
+// getUsage answers with this part of the page only.
 func (s *Server) getUsage(w http.ResponseWriter, r *http.Request) error {
 	v := s.visitOf(r)
 	vm, err := v.requestedVM(r, access.View)
@@ -88,7 +88,7 @@ func (u *usageView) drawSamples(samples []fleet.Sample, now time.Time) {
 		[]string{u.T("usage.received", perSecond(received)), u.T("usage.sent", perSecond(sent))}, received, sent)
 }
 
-// addChart adds a chart of an hour whose lines have the same scale.
+// addChart adds a chart over an hour. All its lines have the same scale.
 func (u *usageView) addChart(now time.Time, key string, values []string, curves ...curve) {
 	c := usageChart{Title: u.T(key)}
 	label, top := c.Title, 0.0
@@ -104,8 +104,7 @@ func (u *usageView) addChart(now time.Time, key string, values []string, curves 
 	u.Charts = append(u.Charts, c)
 }
 
-// growthRates returns by how much a counter grows in a second. A counter that is smaller than before
-// has begun anew.
+// growthRates returns the growth of a counter per second. It skips steps in which the counter was reset.
 func growthRates(samples []fleet.Sample, counter func(fleet.Sample) float64) curve {
 	var c curve
 	for i := 1; i < len(samples); i++ {

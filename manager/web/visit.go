@@ -24,8 +24,8 @@ func parseTemplates() (*template.Template, error) {
 	return template.ParseFS(templateFiles, "templates/*.html")
 }
 
-// words are what every template needs: texts in the visitor's language, and addresses of
-// static files. Every view model embeds them.
+// words contains what every template needs: texts in the visitor's language, and addresses of static files. Every view
+// model embeds it.
 type words struct {
 	*tongue
 	static *assets
@@ -40,29 +40,29 @@ func (w words) Lang() string { return w.tag.String() }
 // Asset returns the address of a static file.
 func (w words) Asset(name string) string { return w.static.assetPath(name) }
 
-// Icon returns a drawing from icons.svg. Its name is one of ours.
+// Icon returns a drawing from icons.svg. The name must be a constant of this program.
 func (w words) Icon(name string) template.HTML {
 	return template.HTML(`<svg class="icon" aria-hidden="true"><use href="` + w.static.assetPath("icons.svg") + "#" +
 		name +
 		`"></use></svg>`)
 }
 
-// frame is what surrounds every page.
+// frame contains the header and footer of every page.
 type frame struct {
 	words
 	Title, Brand, User, Version string
-	// Live is the address of the stream that keeps the page current; "" is none.
+	// Live is the address of the stream that keeps the page current; "" for none.
 	Live string
-	// Restart is the command that serves the pages again; "": the page names none.
+	// Restart is the command that serves the pages again; "" if the page shows none.
 	Restart string
-	// Pages are those that the visitor may choose from; Here is the address of the one shown.
+	// Pages are the pages in the visitor's menu. Here is the address of the current page.
 	Pages []pageLink
 	Here  string
-	// Script of the page. Window is the class of a page that is a window of its own.
+	// Script of the page. Window is the CSS class of a page in its own window.
 	Script, Window string
-	// Documents says that the page shows one.
+	// Documents reports that the page shows a document.
 	Documents bool
-	// Nonce that style elements of scripts must have; "" if there are none.
+	// Nonce for style elements that scripts create; "" if there are none.
 	Nonce     string
 	LogOut    bool
 	Languages []languageChoice
@@ -116,7 +116,7 @@ func (v visit) newFrame(title string) frame {
 	return f
 }
 
-// whyRefused returns why the visitor may not do something with a VM, and "" otherwise.
+// whyRefused returns why the visitor lacks a permission for a VM; "" if the visitor has it.
 func (v visit) whyRefused(verb access.Verb, vm *fleet.VM) string {
 	if d := v.s.opts.Visitors.Decide(v.ctx, v.who, verb, vm); !d.Allowed {
 		return v.reasonText(d)
@@ -124,8 +124,8 @@ func (v visit) whyRefused(verb access.Verb, vm *fleet.VM) string {
 	return ""
 }
 
-// checkVerb returns an error if the visitor may not do something with a VM. For a VM that the
-// visitor may not see it is the same as if there were none.
+// checkVerb returns an error if the visitor lacks a permission for a VM. For an invisible VM the error is the same as
+// for a missing VM.
 func (v visit) checkVerb(verb access.Verb, vm *fleet.VM) error {
 	d := v.s.opts.Visitors.Decide(v.ctx, v.who, verb, vm)
 	if d.Allowed {
@@ -137,7 +137,7 @@ func (v visit) checkVerb(verb access.Verb, vm *fleet.VM) error {
 	return forbidden{d}
 }
 
-// requestedVM returns the VM of a request, if the visitor may do something with it.
+// requestedVM returns the VM of a request, if the visitor has a permission for it.
 func (v visit) requestedVM(r *http.Request, verb access.Verb) (*fleet.VM, error) {
 	vm, err := v.s.opts.Fleet.Get(r.PathValue("vm"))
 	if err != nil {
@@ -151,7 +151,7 @@ func (v visit) visibleVMs() []*fleet.VM {
 	return v.s.opts.Fleet.Whole(v.visibleOf(v.s.opts.Fleet.Outline()))
 }
 
-// visibleOf returns those VMs of all that the visitor may see.
+// visibleOf returns the VMs in a list that the visitor may see.
 func (v visit) visibleOf(all []*fleet.VM) []*fleet.VM {
 	for i, vm := range all {
 		if !v.canSee(vm) {
@@ -166,7 +166,7 @@ func (v visit) canSee(vm *fleet.VM) bool {
 	return v.s.opts.Visitors.Decide(v.ctx, v.who, access.View, vm).Allowed
 }
 
-// reasonText returns the text of a decision in the visitor's language.
+// reasonText returns the reason of a decision in the visitor's language.
 func (t *tongue) reasonText(d access.Decision) string {
 	if !t.hasText(d.Reason.Key) {
 		return d.Reason.String()
@@ -178,7 +178,7 @@ func (t *tongue) reasonText(d access.Decision) string {
 	return strings.NewReplacer(pairs...).Replace(t.textOf(d.Reason.Key))
 }
 
-// executeTemplate returns a template with a view model as HTML.
+// executeTemplate renders a template with a view model.
 func (s *Server) executeTemplate(name string, view any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&b, name, view); err != nil {
@@ -195,11 +195,11 @@ func (s *Server) showPage(w http.ResponseWriter, code int, name string, view any
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(page) // the browser has gone, or not
+	_, _ = w.Write(page) // the browser may be gone
 	return nil
 }
 
-// languageOf returns a language that pages can be shown in, by its code.
+// languageOf returns a language of the pages by its code.
 func languageOf(code string) (language.Tag, bool) {
 	i := slices.IndexFunc(languages, func(t language.Tag) bool { return t.String() == code })
 	if i < 0 {

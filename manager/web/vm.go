@@ -13,7 +13,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// vmView is the page of a VM. Each of its parts changes by itself.
+// vmView is the page of a VM. Most of its parts are updated independently.
 type vmView struct {
 	frame
 	Head    headView
@@ -23,13 +23,13 @@ type vmView struct {
 	Size    sizeView
 	Media   mediaView
 	Volumes volumesView
-	// Attach doesn't change by itself.
+	// Attach is not updated.
 	Attach    attachView
 	Snapshots snapshotsView
 	Pending   pendingView
 	Usage     usageView
 	History   historyView
-	// Links lead to pages with more.
+	// Links lead to further pages.
 	Links []linkView
 }
 
@@ -42,7 +42,7 @@ type headView struct {
 	Buttons, More          []button
 }
 
-// alertsView is what is wrong with a VM.
+// alertsView shows the problems of a VM.
 type alertsView struct {
 	words
 	Why, Level string
@@ -60,7 +60,7 @@ type factView struct {
 	Values []valueView
 }
 
-// A valueView is a text or a time. Copy is what a button copies, if not empty.
+// A valueView is a text or a time. Copy, if not empty, is the text that a button copies.
 type valueView struct {
 	Text string
 	Time time.Time
@@ -115,7 +115,7 @@ func (v visit) vmView(vm *fleet.VM, events []fleet.Event) vmView {
 	}
 }
 
-// pageLinks returns those to the pages about a VM.
+// pageLinks returns the links to further pages about a VM.
 func (v visit) pageLinks(vm *fleet.VM) []linkView {
 	at := "/vms/" + url.PathEscape(vm.Name)
 	list := []linkView{
@@ -128,7 +128,7 @@ func (v visit) pageLinks(vm *fleet.VM) []linkView {
 	return list
 }
 
-// vmParts returns the parts of the page that change.
+// vmParts returns the changing parts of the page.
 func (v visit) vmParts(name string, events []fleet.Event) ([]part, error) {
 	vm, err := v.s.opts.Fleet.Get(name)
 	if err != nil {
@@ -145,7 +145,7 @@ func (v visit) vmParts(name string, events []fleet.Event) ([]part, error) {
 	})
 }
 
-// renderParts executes templates whose names are the ids of their elements.
+// renderParts executes templates. A template has the same name as the id of its element.
 func (v visit) renderParts(views map[string]any) ([]part, error) {
 	var list []part
 	for id, view := range views {
@@ -220,7 +220,7 @@ func (v visit) factsOf(vm *fleet.VM) factsView {
 	return f
 }
 
-// reachText says from where an address leads to the guest, and how it is known.
+// reachText describes from where an address reaches the guest, and where the address comes from.
 func (v visit) reachText(a fleet.Address) string {
 	var all []string
 	for _, p := range a.Ports[:min(len(a.Ports), mostPorts)] {
@@ -243,13 +243,13 @@ func (v visit) reachText(a fleet.Address) string {
 	return strings.Join(all, ", ")
 }
 
-// mostPorts of an address are shown.
+// mostPorts is how many ports of an address are shown.
 const mostPorts = 16
 
-// mostViewers are named on a page.
+// mostViewers is how many viewers are shown.
 const mostViewers = 20
 
-// viewerValues says who looks at the screen and the console of a VM, and who types.
+// viewerValues lists the viewers of a VM's screen and console, with their modes.
 func (v visit) viewerValues(vm *fleet.VM) (values []valueView) {
 	for i, viewer := range vm.Viewers {
 		if i == mostViewers {

@@ -9,7 +9,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// volumesView are the disks of a VM.
+// volumesView shows the disks of a VM.
 type volumesView struct {
 	words
 	Name, Refused string
@@ -20,27 +20,27 @@ type volumesView struct {
 type volumeView struct {
 	words
 	Name, Kind, Size string
-	// State is left out if it isn't known; Why says more of it.
+	// State is empty if it is unknown. Why explains it.
 	State  stateView
 	Why    string
 	Source string
-	// Attached: it can be detached while the guest runs, as Device.
+	// Attached reports that the disk can be detached from the running guest, with the name Device.
 	Attached bool
 	Device   string
 }
 
-// attachView offers disks that can be attached to a VM while its guest runs.
+// attachView offers disks to attach to a running VM.
 type attachView struct {
 	words
 	Name, Refused string
 	Disks         []string
 }
 
-// snapshotsView are the snapshots of a VM.
+// snapshotsView shows the snapshots of a VM.
 type snapshotsView struct {
 	words
 	Name, Refused string
-	// Shown: there are snapshots here.
+	// Shown reports that this fleet has snapshots.
 	Shown bool
 	Rows  []snapshotView
 }
@@ -50,7 +50,7 @@ type snapshotView struct {
 	State stateView
 	Why   string
 	At    time.Time
-	// Consistent is the word for whether all disks are as at one moment; "" if that isn't decided yet.
+	// Consistent is the word for whether all disks were captured at the same moment; "" while unknown.
 	Consistent string
 }
 
@@ -62,7 +62,7 @@ func (v visit) volumesOf(vm *fleet.VM) volumesView {
 	return view
 }
 
-// attachableDisks returns the disks that can be attached to a VM, as they are when its page is loaded.
+// attachableDisks returns the disks that can be attached to a VM when its page is loaded.
 func (v visit) attachableDisks(vm *fleet.VM) attachView {
 	view := attachView{words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm)}
 	all := v.s.opts.Fleet.Storage()
@@ -71,7 +71,7 @@ func (v visit) attachableDisks(vm *fleet.VM) attachView {
 	}
 	list, err := all.Disks()
 	if err != nil {
-		return view // the page of disks says why
+		return view // the page of disks shows the reason
 	}
 	for _, of := range list {
 		if of.Kind == fleet.VirtualDisk && len(of.UsedBy) == 0 && volumeClass(of.State) != "bad" {
@@ -109,7 +109,8 @@ func (v visit) snapshotsOf(vm *fleet.VM) snapshotsView {
 	return view
 }
 
-// withDisk has something done with a VM and a disk, which takes what a change of its definition takes.
+// withDisk returns the visit, VM and storage for a request about a VM and a disk. It requires permission to edit the
+// VM.
 func (s *Server) withDisk(r *http.Request) (visit, *fleet.VM, fleet.Storage, error) {
 	v, all := s.visitOf(r), s.opts.Fleet.Storage()
 	if all == nil {
@@ -214,7 +215,7 @@ func (v visit) volumeOf(of fleet.Volume) volumeView {
 	return view
 }
 
-// volumeClass returns how a state of a disk is shown.
+// volumeClass returns the CSS class for the state of a disk.
 func volumeClass(state string) string {
 	switch state {
 	case "Ready", "Resizing":

@@ -13,35 +13,35 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// windowView is a window with the screen or the console of a VM.
+// windowView is a window with the screen or console of a VM.
 type windowView struct {
 	frame
 	Name  string
 	State windowState
 	Keys  []keyView
-	// Layouts of keyboards on which a text can be typed.
+	// Layouts are the keyboard layouts for typing a text.
 	Layouts []layoutChoice
-	// TakeRefused says why the visitor may not take over from another one; "" is that they may.
+	// TakeRefused is why the visitor may not take over from another viewer; "" if the visitor may.
 	TakeRefused string
 }
 
-// A layoutChoice is a layout by the language of which it is the usual one.
+// A layoutChoice is a keyboard layout, named after its usual language.
 type layoutChoice struct{ Code, Name string }
 
-// layouts are those that the script of the screen knows (ts/src/layouts.ts).
+// layouts are the layouts in the script of the screen (ts/src/layouts.ts).
 var layouts = []string{"en-US", "en-GB", "de", "de-CH", "fr", "es", "it"}
 
-// windowState is what changes in a window.
+// windowState contains the changing parts of a window.
 type windowState struct {
 	words
 	State stateView
-	// UsedBy says who types, unless that is the visitor; "" if no user does.
+	// UsedBy describes the user with the keyboard, unless that is the visitor; "" if there is none.
 	UsedBy  string
 	Buttons []button
 	Media   mediaView
 }
 
-// keyView is a combination of keys: codes of the web (KeyboardEvent.code) to press in this order.
+// keyView is a key combination: web key codes (KeyboardEvent.code) to press in this order.
 type keyView struct{ Name, Codes string }
 
 var combinations = []keyView{
@@ -65,7 +65,7 @@ func (v visit) windowState(vm *fleet.VM, kind string) windowState {
 		w.UsedBy = v.T("portal.usedby", user)
 	}
 	if w.Media.Refused != "" {
-		w.Media.Drives = nil // they are of the definition
+		w.Media.Drives = nil // they are part of the definition
 	}
 	for _, a := range []fleet.Action{
 		fleet.Start, fleet.Resume, fleet.Pause, fleet.Stop, fleet.Restart, fleet.Reset, fleet.Kill,
@@ -77,10 +77,10 @@ func (v visit) windowState(vm *fleet.VM, kind string) windowState {
 	return w
 }
 
-// kinds are those of the viewers that windows are.
+// kinds maps windows to kinds of viewers.
 var kinds = map[string]string{"screen": "vnc", "console": "serial"}
 
-// windowParts returns the parts of a window that change.
+// windowParts returns the changing parts of a window.
 func (v visit) windowParts(name, kind string) ([]part, error) {
 	vm, err := v.s.opts.Fleet.Get(name)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Server) getScreen(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "screen", v.newWindowView(vm, "screen"))
 }
 
-// getConsole allows the style elements that xterm.js makes, if they have the page's nonce.
+// getConsole allows the style elements that xterm.js creates, if they have the page's nonce.
 func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
 	v := s.visitOf(r)
 	vm, err := v.requestedVM(r, access.AccessConsole)

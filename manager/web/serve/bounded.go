@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// How many connections may be open: of all clients, and of an address that is not of a trusted
-// proxy, behind which there may be many clients. A browser has six at most, or one by HTTP/2, and one
+// mostOpen is the maximum number of open connections. mostOpenOf is the maximum per client address, except for trusted
+// proxies, which may have many clients behind them. A browser opens at most six connections (one with HTTP/2), plus one
 // for each screen and console.
 const (
 	mostOpen   = 2000
 	mostOpenOf = 500
 )
 
-// bounded is a listener that closes connections at once that are too many.
+// bounded is a listener that immediately closes excess connections.
 type bounded struct {
 	net.Listener
-	exempt func(address string) bool // reports whether an address may have any number
+	exempt func(address string) bool // reports whether an address has no limit
 
 	mu   sync.Mutex
 	all  int
@@ -38,9 +38,9 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// admitConn counts a connection; nil if it is one too many.
+// admitConn counts a connection; it returns nil for an excess connection.
 func (b *bounded) admitConn(conn net.Conn) net.Conn {
-	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // of TCP it has an address
+	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // always valid for TCP
 	from, exempt := remote.Addr().Unmap(), b.exempt(remote.String())
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +59,7 @@ func (b *bounded) admitConn(conn net.Conn) net.Conn {
 	})}
 }
 
-// counted is a connection that counts as long as it is open.
+// counted is a connection that is counted while it is open.
 type counted struct {
 	net.Conn
 	end func()

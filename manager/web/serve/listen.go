@@ -16,22 +16,21 @@ import (
 )
 
 const (
-	// patience is how long a browser may take for a request, and for accepting an answer; streams
-	// have times of their own.
+	// patience is the time limit for receiving a request and sending an answer. Streams have their own limits.
 	patience = time.Minute
-	// headerPatience is how long it may take for the header.
+	// headerPatience is the time limit for receiving the header.
 	headerPatience = 10 * time.Second
-	// keepAlive is how long a connection stays without a request.
+	// keepAlive is how long an idle connection stays open.
 	keepAlive = 2 * time.Minute
-	// endPatience is how long requests may take after the end was requested.
+	// endPatience is the time limit for open requests during a shutdown.
 	endPatience = 5 * time.Second
-	// largestHeader of a request, in bytes.
+	// largestHeader is the maximum size of a request header in bytes.
 	largestHeader = 64 << 10
-	// retryInterval is the time between two attempts to listen.
+	// retryInterval is the delay between two attempts to listen.
 	retryInterval = 2 * time.Second
 )
 
-// serveAgain serves as the configuration says, again and again, until ctx is done.
+// serveAgain serves with the current configuration, and restarts after changes and errors, until ctx is done.
 func (p *Pages) serveAgain(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := p.serveAs(ctx, *p.config.Load())
@@ -47,7 +46,7 @@ func (p *Pages) serveAgain(ctx context.Context) {
 	}
 }
 
-// serveAs serves until the configuration has another port or certificate, or ctx is done.
+// serveAs serves until the port or certificate folder in the configuration changes, or ctx is done.
 func (p *Pages) serveAs(ctx context.Context, c Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,7 +68,7 @@ func (p *Pages) serveAs(ctx context.Context, c Config) error {
 		ReadHeaderTimeout: headerPatience, ReadTimeout: patience, WriteTimeout: patience, IdleTimeout: keepAlive,
 		MaxHeaderBytes: largestHeader,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
-		ErrorLog:       slog.NewLogLogger(p.opts.Log.Handler(), slog.LevelDebug), // what clients do wrong
+		ErrorLog:       slog.NewLogLogger(p.opts.Log.Handler(), slog.LevelDebug), // errors of clients
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -91,7 +90,7 @@ func (p *Pages) serveAs(ctx context.Context, c Config) error {
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer stop()
 	if server.Shutdown(end) != nil {
-		_ = server.Close() // what is left has had its time
+		_ = server.Close() // the time limit is over
 	}
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve pages: %w", err)
@@ -99,7 +98,7 @@ func (p *Pages) serveAs(ctx context.Context, c Config) error {
 	return nil
 }
 
-// listenForBrowsers listens for browsers, which may vanish. Those at an exempt address may have any number of
+// listenForBrowsers listens with TCP keepalive, as browsers may vanish. Exempt addresses may open any number of
 // connections.
 func listenForBrowsers(ctx context.Context, port int, exempt func(address string) bool) (net.Listener, error) {
 	listener, err := keepalive.Minute.Listen(ctx, net.JoinHostPort("", strconv.Itoa(port)))
@@ -109,8 +108,8 @@ func listenForBrowsers(ctx context.Context, port int, exempt func(address string
 	return &bounded{Listener: listener, exempt: exempt, open: map[netip.Addr]int{}}, nil
 }
 
-// watchPort returns a channel that is closed when the configuration has another port or
-// certificate, or ctx is done.
+// watchPort returns a channel that is closed when the port or certificate folder in the configuration changes, or ctx
+// is done.
 func (p *Pages) watchPort(ctx context.Context, c Config) <-chan struct{} {
 	differs := make(chan struct{})
 	go func() {
@@ -129,9 +128,9 @@ func (p *Pages) watchPort(ctx context.Context, c Config) <-chan struct{} {
 	return differs
 }
 
-// requireTLS refuses requests that travel in the clear, unless the configuration allows that: a
-// password would be sent to everyone on the way before anything else can be noticed, and browsers
-// wouldn't send the cookie back. A native viewer connects as the browser did that has made its file.
+// requireTLS refuses unencrypted requests, unless the configuration allows them. Otherwise a password would be sent in
+// the clear before anyone notices, and browsers wouldn't return the cookie. CONNECT requests of native viewers are
+// exempt: the viewer file contains the same scheme that the browser used.
 func (p *Pages) requireTLS(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect && !p.config.Load().Login.PlainHTTP && !p.visitors.Encrypted(r) {

@@ -19,55 +19,55 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Options are what pages need besides a configuration.
+// Options are the dependencies of Pages.
 type Options struct {
-	// Fleet has the VMs, and Rights what a decision about one depends on.
+	// Fleet contains the VMs. Rights returns the input for access decisions about a VM.
 	Fleet  fleet.Fleet
 	Rights func(vm *fleet.VM) access.VM
-	// PoolRights returns what a decision about a pool depends on. Nil: there are no pools.
+	// PoolRights returns the input for access decisions about a pool; nil means that there are no pools.
 	PoolRights func(pool string) access.Pool
-	// Namespace of the VMs.
+	// Namespace contains the VMs.
 	Namespace string
-	// Secrets of the managers' namespace has what they share.
+	// Secrets of the managers' namespace contain what the managers share.
 	Secrets core.SecretInterface
-	// Reviews are asked if the policy says so, Tokens about bearer tokens.
+	// Reviews answers access reviews, if the policy uses them. Tokens validates bearer tokens.
 	Reviews authorization.SubjectAccessReviewInterface
 	Tokens  authentication.TokenReviewInterface
-	// Title is above all pages. FirstStep is a command that makes a first VM.
+	// Title is shown on all pages. FirstStep is a command that creates a first VM.
 	Title, FirstStep string
 	// Version of the program.
 	Version string
-	// Log takes log-ins, actions and failures.
+	// Log receives logins, actions and errors.
 	Log *slog.Logger
 }
 
-// Config is what an administrator configures.
+// Config is the administrator's configuration.
 type Config struct {
 	// Port to listen on, at all addresses.
 	Port int
-	// TLSFolder has tls.crt and tls.key, as a mounted Secret of type kubernetes.io/tls; "" means
-	// that a proxy has the certificate, if anyone.
+	// TLSFolder contains tls.crt and tls.key, such as a mounted Secret of type kubernetes.io/tls. "" means that a
+	// proxy, if anything, provides TLS.
 	TLSFolder string
-	// ForgetFile has viewers delete the file by which they were started.
+	// ForgetFile makes native viewers delete the file with which they were started.
 	ForgetFile bool
 	Login      login.Config
 	Access     access.Policy
 }
 
-// Pages are the pages of a manager. Their methods may be called concurrently.
+// Pages are the pages of a manager. Their methods are safe for concurrent use.
 type Pages struct {
 	opts     Options
 	visitors *login.Service
 	pages    *web.Server
 	config   atomic.Pointer[Config]
-	changed  chan struct{} // another configuration
+	changed  chan struct{} // signals a new configuration
 	sessions sessions
 
 	authorizer atomic.Pointer[access.Authorizer]
 	reviews    *access.Reviews
 
 	mu    sync.Mutex
-	fault error // why nothing is served that should be
+	fault error // why the pages are not served
 }
 
 // New returns pages that are not served yet.
@@ -106,18 +106,18 @@ func New(opts Options, config Config) (*Pages, error) {
 	return p, nil
 }
 
-// Configure replaces the configuration, which takes effect at once.
+// Configure replaces the configuration, with immediate effect.
 func (p *Pages) Configure(c Config) {
 	p.config.Store(&c)
 	p.authorizer.Store(&access.Authorizer{Policy: c.Access, Reviews: p.reviews})
 	p.visitors.Configure(c.Login)
 	select {
 	case p.changed <- struct{}{}:
-	default: // the last change has not been received yet
+	default: // an earlier signal is still pending
 	}
 }
 
-// Run serves until ctx is done, and returns nil then. What fails is logged and tried again.
+// Run serves until ctx is done, and then returns nil. It logs errors and tries again.
 func (p *Pages) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.visitors.Run(ctx) })
@@ -136,7 +136,7 @@ func (p *Pages) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready returns nil if the pages are served, or no user can log in; else why they are not.
+// Ready returns nil if the pages are served, or if no user can log in. Otherwise it returns why they are not served.
 func (p *Pages) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ type Figures struct {
 // Figures returns the counts.
 func (p *Pages) Figures() Figures { return Figures{p.visitors.Figures(), p.pages.Figures()} }
 
-// setFault remembers why nothing is served, and logs it if that is new.
+// setFault records why nothing is served, and logs new errors.
 func (p *Pages) setFault(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +162,7 @@ func (p *Pages) setFault(err error) {
 	p.fault = err
 }
 
-// usersCheck is how often it is checked whether anyone can log in, as long as no one can.
+// usersCheck is how often to check whether a user can log in, until one can.
 const usersCheck = time.Second
 
 // awaitUsers waits until a user can log in. It returns false when ctx is done.
@@ -187,7 +187,7 @@ func (p *Pages) awaitUsers(ctx context.Context) bool {
 	}
 }
 
-// awaitKey waits for the key of the sessions, and returns false when ctx is done.
+// awaitKey waits for the key of the sessions. It returns false when ctx is done.
 func (p *Pages) awaitKey(ctx context.Context) bool {
 	p.setReady(fmt.Errorf("the key of the sessions, in the Secret %s, has not been read yet", login.SecretName))
 	select {
@@ -198,17 +198,17 @@ func (p *Pages) awaitKey(ctx context.Context) bool {
 	}
 }
 
-// setReady sets what Ready returns, without a line in the log: package login has one.
+// setReady sets the result of Ready without logging it. Package login logs the error.
 func (p *Pages) setReady(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = err
 }
 
-// sessions are what managers share, from when it is needed on.
+// sessions are the shared session data, read only when needed.
 type sessions struct {
 	login.Secret
-	begin   chan struct{} // closed when it is needed
+	begin   chan struct{} // closed when needed
 	adopted chan struct{} // closed when the key is in use
 	once    sync.Once
 }
@@ -226,7 +226,7 @@ func (s *sessions) Follow(ctx context.Context, publish func(key []byte, revoked 
 	})
 }
 
-// A reviewer logs when the cluster can't be asked, once.
+// A reviewer logs when access reviews start to fail.
 type reviewer struct {
 	of      access.Reviewer
 	log     *slog.Logger

@@ -13,22 +13,22 @@ import (
 	"vmop/internal/readfile"
 )
 
-// A pair is a certificate with its key, from two files that may be replaced.
+// A pair is a certificate and its key, from two files that may be replaced.
 type pair struct {
 	certificate, key string // paths
 	current          atomic.Pointer[tls.Certificate]
 }
 
-// largestFile is how large a file with certificates may be, in bytes.
+// largestFile is the maximum size of a certificate or key file in bytes.
 const largestFile = 1 << 20
 
-// readPair reads the files of a folder, which are named as in a Secret.
+// readPair reads the files in a folder, with the names that a Secret uses.
 func readPair(folder string) (*pair, error) {
 	p := &pair{certificate: filepath.Join(folder, "tls.crt"), key: filepath.Join(folder, "tls.key")}
 	return p, p.readFiles()
 }
 
-// readFiles reads the files. Without an error, they are used from then on.
+// readFiles reads the files and uses them from now on, unless there is an error.
 func (p *pair) readFiles() error {
 	certificate, err := readfile.ReadFile(p.certificate, largestFile)
 	key, keyErr := readfile.ReadFile(p.key, largestFile)
@@ -43,12 +43,12 @@ func (p *pair) readFiles() error {
 	return nil
 }
 
-// getCertificate is for a tls.Config.
+// getCertificate is the function for tls.Config.
 func (p *pair) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return p.current.Load(), nil
 }
 
-// followFiles reads the files when they have changed, until ctx is done.
+// followFiles reads the files after each change, until ctx is done.
 func (p *pair) followFiles(ctx context.Context, log *slog.Logger) {
 	for range filewatch.Files(ctx, log, p.certificate, p.key) {
 		if err := p.readFiles(); err != nil {

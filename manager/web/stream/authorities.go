@@ -18,18 +18,16 @@ import (
 	"vmop/runner/control/remote"
 )
 
-// Times of keys.
+// Lifetimes of keys.
 const (
-	// authorityLife is how long an authority is valid; when a third of that is left, the
-	// next one is made.
+	// authorityLife is how long an authority is valid. The next authority is created when a third of it is left.
 	authorityLife = 360 * 24 * time.Hour
-	// settleTime is how old an authority is before it signs: until then every kubelet has
-	// updated the ConfigMap in its pods, and every manager has read the Secret.
+	// settleTime is the age at which an authority starts to sign. By then every kubelet has updated the ConfigMap in
+	// its pods, and every manager has read the Secret.
 	settleTime = 48 * time.Hour
-	// certificateLife is that of the certificate of a manager's process; it is made anew when
-	// half of that is left.
+	// certificateLife is how long the certificate of a manager process is valid. It is renewed when half of it is left.
 	certificateLife = 24 * time.Hour
-	// skew is how far clocks may differ.
+	// skew is the maximum difference between clocks.
 	skew = time.Hour
 )
 
@@ -39,11 +37,10 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// authorities are those there are, oldest first.
+// authorities are all authorities, oldest first.
 type authorities []authority
 
-// advanceTo drops the authorities that have expired, and adds one when the newest gets
-// old, or there is none.
+// advanceTo drops expired authorities. It adds an authority if the newest is due for renewal, or there is none.
 func (a authorities) advanceTo(now time.Time) (next authorities, changed bool, err error) {
 	next = slices.DeleteFunc(slices.Clone(a), func(one authority) bool {
 		return now.After(one.certificate.NotAfter)
@@ -77,7 +74,7 @@ func newAuthority(now time.Time) (authority, error) {
 	return authority{certificate, key}, err
 }
 
-// signCertificate returns a certificate for the public part of a key.
+// signCertificate returns a certificate for a public key.
 func signCertificate(template, parent *x509.Certificate, of, by *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, of.Public(), by)
 	if err != nil {
@@ -98,8 +95,7 @@ func serialNumber() (*big.Int, error) {
 	return n, nil
 }
 
-// signerAt returns the authority that signs: the newest that has settled, or else the
-// oldest.
+// signerAt returns the authority that signs: the newest settled authority, or the oldest if none has settled.
 func (a authorities) signerAt(now time.Time) (authority, error) {
 	for _, one := range slices.Backward(a) {
 		if now.Sub(one.certificate.NotBefore) >= skew+settleTime {
@@ -112,7 +108,7 @@ func (a authorities) signerAt(now time.Time) (authority, error) {
 	return a[0], nil
 }
 
-// issueCertificate returns a certificate for this process of the manager.
+// issueCertificate returns a certificate for this manager process.
 func (a authorities) issueCertificate(now time.Time) (*tls.Certificate, error) {
 	by, err := a.signerAt(now)
 	if err != nil {
@@ -157,7 +153,7 @@ func (a authorities) publicPEM() []byte {
 	return text
 }
 
-// secretPEM returns all as PEM: each certificate with its key after it.
+// secretPEM returns certificates and keys as PEM, each key after its certificate.
 func (a authorities) secretPEM() ([]byte, error) {
 	var text []byte
 	for _, one := range a {
@@ -171,7 +167,7 @@ func (a authorities) secretPEM() ([]byte, error) {
 	return text, nil
 }
 
-// parseSecret reads what secret returns. Its errors don't quote it.
+// parseSecret parses the result of secretPEM. Its errors don't quote it.
 func parseSecret(text []byte) (authorities, error) {
 	var all authorities
 	for len(text) > 0 {

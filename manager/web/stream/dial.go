@@ -18,22 +18,22 @@ import (
 	"vmop/runner/control/remote"
 )
 
-// dialTime bounds the time until a runner is connected.
+// dialTime is the time limit for connecting to a runner.
 const dialTime = 10 * time.Second
 
-// A Target is a runner, as the API server knows it.
+// A Target is the address and key of a runner, from the API server.
 type Target struct {
-	// Address is the IP address of the pod, with the runner's port.
+	// Address is the IP address of the pod and the runner's port.
 	Address string
 	// Key is the hash of the runner's public key (remote.KeyHash).
 	Key string
 }
 
-// ErrUnreachable means that the status of a VM does not say where its runner is.
+// ErrUnreachable means that the status of a VM doesn't contain the address of its runner.
 var ErrUnreachable = errors.New("the runner cannot be reached")
 
-// TargetOf returns the runner of a VM whose pod has this uid and IP address. The error is
-// ErrUnreachable, and says why.
+// TargetOf returns the runner of a VM, in the pod with this UID and IP address. The error is ErrUnreachable with the
+// reason.
 func TargetOf(vm *v1.VirtualMachine, pod types.UID, ip string) (Target, error) {
 	runner := vm.Status.Runner
 	switch {
@@ -49,8 +49,8 @@ func TargetOf(vm *v1.VirtualMachine, pod types.UID, ip string) (Target, error) {
 	}, nil
 }
 
-// ArrivingOf returns the runner that waits for the guest of a VM, in a pod with this uid and IP address. The error is
-// ErrUnreachable, and says why.
+// ArrivingOf returns the runner that waits for the guest of a VM during a migration, in the pod with this UID and IP
+// address. The error is ErrUnreachable with the reason.
 func ArrivingOf(vm *v1.VirtualMachine, pod types.UID, ip string) (Target, error) {
 	of := vm.Status.Arriving
 	if ip == "" || of == nil || of.PodUID != pod || of.Control == nil {
@@ -59,11 +59,11 @@ func ArrivingOf(vm *v1.VirtualMachine, pod types.UID, ip string) (Target, error)
 	return Target{Address: net.JoinHostPort(ip, strconv.Itoa(int(of.Control.Port))), Key: of.Control.Key}, nil
 }
 
-// ErrOther means that what answers is not the runner of the VM.
+// ErrOther means that the server at the address is not the runner of the VM.
 var ErrOther = errors.New("this is not the runner of the VM: it has another key than the VM's status")
 
-// Dial connects to a runner. It does not wait for the runner to accept the manager: if it
-// refuses, the first read fails.
+// Dial connects to a runner. It doesn't wait for the runner to accept the manager's certificate: if the runner refuses
+// it, the first read fails.
 func (k *Keys) Dial(ctx context.Context, to Target) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -77,7 +77,7 @@ func (k *Keys) Dial(ctx context.Context, to Target) (net.Conn, error) {
 	}
 	secured := tls.Client(conn, &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, GetClientCertificate: k.clientCertificate,
-		InsecureSkipVerify: true, // the key is checked instead, which no authority has to vouch for
+		InsecureSkipVerify: true, // VerifyConnection checks the key instead, which no authority signs
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if remote.KeyHash(state.PeerCertificates[0]) != to.Key {
 				return ErrOther
@@ -91,13 +91,13 @@ func (k *Keys) Dial(ctx context.Context, to Target) (net.Conn, error) {
 	return secured, nil
 }
 
-// Client returns a client of a runner, for a user whose name other users see; it may be empty.
+// Client returns a client of a runner for a user. Other users see the user's name, which may be empty.
 func (k *Keys) Client(to Target, user string) *control.Client {
 	return control.NewClient(func(ctx context.Context) (net.Conn, error) { return k.Dial(ctx, to) }, user)
 }
 
-// Bounded returns a client of a runner whose answers have at most so many bytes, header included: a guest may have
-// broken out into the runner.
+// Bounded returns a client of a runner with a size limit for answers, header included: a guest may have taken over its
+// runner.
 func (k *Keys) Bounded(to Target, bytes int) *control.Client {
 	return control.NewClient(func(ctx context.Context) (net.Conn, error) {
 		conn, err := k.Dial(ctx, to)
@@ -108,7 +108,7 @@ func (k *Keys) Bounded(to Target, bytes int) *control.Client {
 	}, "")
 }
 
-// bounded is a connection from which only so many bytes are read.
+// bounded is a connection with a limit for the data read from it.
 type bounded struct {
 	net.Conn
 	most, left int
@@ -124,7 +124,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Kill ends the machine of a VM in its pod without asking the guest, in the name of a user.
+// Kill ends the machine of a VM without a shutdown of the guest, in the name of a user.
 func (k *Keys) Kill(ctx context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error {
 	target, err := TargetOf(vm, pod.UID, pod.Status.PodIP)
 	if err != nil {

@@ -24,16 +24,16 @@ import (
 // secretKey is the key in the Secret.
 const secretKey = "authorities.pem"
 
-// refreshTime is how often the Secret is read again, retryTime after a failure.
+// refreshTime is how often the Secret is read again. retryTime is the delay after an error.
 const (
 	refreshTime = time.Hour
 	retryTime   = 30 * time.Second
 )
 
-// Keys are the manager's: those of its authorities, and the one of this process. Its methods
-// may be called concurrently.
+// Keys contains the keys of the manager: the keys of its authorities, and the key of this process. Its methods are safe
+// for concurrent use.
 type Keys struct {
-	// Connect makes TCP connections; nil is a dialer's of package keepalive.
+	// Connect opens TCP connections. nil uses a dialer from package keepalive.
 	Connect func(ctx context.Context, network, address string) (net.Conn, error)
 
 	secrets    client.SecretInterface
@@ -67,8 +67,7 @@ func (k *Keys) Run(ctx context.Context) error {
 	}
 }
 
-// Refresh reads the Secret, which it creates if there is none, renews what is due, and
-// publishes the certificates.
+// Refresh reads or creates the Secret, renews keys that are due, and publishes the certificates.
 func (k *Keys) Refresh(ctx context.Context) error {
 	all, err := k.syncSecret(ctx)
 	if err != nil {
@@ -80,10 +79,10 @@ func (k *Keys) Refresh(ctx context.Context) error {
 	return k.publishCertificates(ctx, all.publicPEM())
 }
 
-// attempts is how often a write is begun anew that another manager was faster with.
+// attempts limits retries of a write after conflicts with other managers.
 const attempts = 5
 
-// syncSecret returns the authorities in the Secret, after it has brought them up to date.
+// syncSecret updates the authorities in the Secret, and returns them.
 func (k *Keys) syncSecret(ctx context.Context) (authorities, error) {
 	var lost error
 	for range attempts {
@@ -113,7 +112,7 @@ func (k *Keys) syncSecret(ctx context.Context) (authorities, error) {
 			secret.Data = map[string][]byte{}
 		}
 		secret.Data[secretKey] = text
-		if exists { // with the version that was read: another manager's write is not lost
+		if exists { // the version protects another manager's write
 			_, err = k.secrets.Update(ctx, secret, metav1.UpdateOptions{})
 		} else {
 			_, err = k.secrets.Create(ctx, secret, metav1.CreateOptions{})
@@ -123,7 +122,7 @@ func (k *Keys) syncSecret(ctx context.Context) (authorities, error) {
 			k.log.Info("made a key for the connections with runners", "secret", objects.ManagerCA)
 			return all, nil
 		case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
-			lost = err // another manager was faster: what it wrote counts
+			lost = err // another manager was faster: use its version
 		default:
 			return nil, fmt.Errorf("write secret %s: %w", objects.ManagerCA, err)
 		}
@@ -131,7 +130,7 @@ func (k *Keys) syncSecret(ctx context.Context) (authorities, error) {
 	return nil, fmt.Errorf("write secret %s: %w", objects.ManagerCA, lost)
 }
 
-// publishCertificates writes the certificates where runners read them.
+// publishCertificates writes the certificates to the ConfigMap that runners read.
 func (k *Keys) publishCertificates(ctx context.Context, certificates []byte) error {
 	have, err := k.configMaps.Get(ctx, objects.ManagerCA, metav1.GetOptions{})
 	if err == nil && have.Data[config.AuthoritiesFile] == string(certificates) {
@@ -142,7 +141,7 @@ func (k *Keys) publishCertificates(ctx context.Context, certificates []byte) err
 	}
 	configuration := applycorev1.ConfigMap(objects.ManagerCA, "").
 		WithData(map[string]string{config.AuthoritiesFile: string(certificates)})
-	configuration.Namespace = nil // the client's
+	configuration.Namespace = nil // use the client's namespace
 	_, err = k.configMaps.Apply(ctx, configuration, metav1.ApplyOptions{FieldManager: objects.ManagerName, Force: true})
 	if err != nil {
 		return fmt.Errorf("write ConfigMap %s: %w", objects.ManagerCA, err)
@@ -153,7 +152,7 @@ func (k *Keys) publishCertificates(ctx context.Context, certificates []byte) err
 // errNoKeys means that Refresh has not succeeded yet.
 var errNoKeys = errors.New("the manager has no keys for connections with runners yet; its log says why")
 
-// clientCertificate returns the one of this process.
+// clientCertificate returns the certificate of this process.
 func (k *Keys) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
