@@ -12,7 +12,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// A pod's volumes with disks and images are known from others.
+// The names of disk and image claims and volumes are distinguishable from others.
 func TestClaimNames(t *testing.T) {
 	t.Parallel()
 	image := disk.AsDisk(&v1.VirtualImage{ObjectMeta: metav1.ObjectMeta{Name: "debian", UID: "i"}})
@@ -21,7 +21,7 @@ func TestClaimNames(t *testing.T) {
 	require.False(t, disk.IsClaimName("system-disk-web-0"))
 }
 
-// What is meant by the name of a ClusterVirtualImage is its own image, or says why there is none.
+// A ClusterVirtualImage resolves to its own image, or to a placeholder with the reason why the image is missing.
 func TestTheImageOfAClusterImage(t *testing.T) {
 	t.Parallel()
 	c := &v1.ClusterVirtualImage{ObjectMeta: metav1.ObjectMeta{Name: "debian", UID: "one"}}

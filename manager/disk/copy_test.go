@@ -15,7 +15,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// image is one that is ready.
+// image returns an image that is ready.
 func image(format string) *v1.VirtualImage {
 	i := &v1.VirtualImage{ObjectMeta: metav1.ObjectMeta{Name: "debian", UID: "i"}}
 	i.Spec.DataSource = v1.VirtualDiskSource{
@@ -29,7 +29,7 @@ func image(format string) *v1.VirtualImage {
 	return i
 }
 
-// copying is a disk that is to be a copy of an image.
+// copying returns the situation of a disk that copies another object.
 func copying(kind, name string, from *v1.VirtualDisk) disk.Situation {
 	s := importing()
 	s.Secret = disk.Secret{}
@@ -43,7 +43,7 @@ func copying(kind, name string, from *v1.VirtualDisk) disk.Situation {
 	return s
 }
 
-// A disk waits for its image, says why, and copies as many bytes of the volume as the image has.
+// A disk waits for its image, shows the reason, and copies only the bytes that belong to the image.
 func TestCopyOfAnImage(t *testing.T) {
 	t.Parallel()
 	s := copying("VirtualImage", "debian", nil)
@@ -74,7 +74,7 @@ func TestCopyOfAnImage(t *testing.T) {
 	require.Equal(t, disk.ClaimOf(s.From), source.ClaimName)
 	require.True(t, source.ReadOnly)
 
-	// The claim that it has copied must be the image's still.
+	// The claim must still belong to the image after the copy.
 	s.Pod = pod("p", 1, corev1.PodPending, "")
 	s.Disk.Status.Import = disk.StatusOf(s).Import
 	require.EqualValues(t, "ic", s.Disk.Status.Import.Source)
@@ -93,7 +93,7 @@ func TestCopyOfAnImage(t *testing.T) {
 	}
 }
 
-// A disk is copied while no VM has it, and no VM gets it while it is copied.
+// A disk is copied only while no VM uses it, and no VM gets it during the copy.
 func TestCopyOfADisk(t *testing.T) {
 	t.Parallel()
 	from := &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: "golden"}}
@@ -123,7 +123,7 @@ func TestCopyOfADisk(t *testing.T) {
 	require.Equal(t, disk.ReasonCopied, reason)
 	require.Equal(t, "the VirtualDisk golden is being copied into the VirtualDisk root: the VM starts when that is done", message)
 
-	// A pod that can't start yet says why.
+	// A pod that can't start yet shows the reason.
 	s.From, s.Pod = has, pod("p", 1, corev1.PodPending, "")
 	s.Disk.Status.Import = &v1.DiskImport{Pod: "p", Source: "gc"}
 	require.Equal(t, disk.ReasonSourceInUse, disk.StatusOf(s).Reason)
@@ -137,7 +137,7 @@ func TestCopyOfADisk(t *testing.T) {
 	require.Len(t, disk.Copied(from, func(v1.DiskCopy) bool { return false }).CopiedBy, 1)
 }
 
-// What an image has as a disk is what it has as an image.
+// Converting an image to a disk and back loses nothing.
 func TestImageAsDisk(t *testing.T) {
 	t.Parallel()
 	i := image("iso")
@@ -157,7 +157,7 @@ func TestImageAsDisk(t *testing.T) {
 	require.Regexp(t, `^vi-debian-[0-9a-f]{8}$`, disk.ClaimOf(disk.AsDisk(i)))
 }
 
-// An image is for any number of VMs, when it is whole.
+// Any number of VMs can use a complete image.
 func TestImageForVMs(t *testing.T) {
 	t.Parallel()
 	for reason, change := range map[string]func(*v1.VirtualImage) *v1.VirtualImage{
@@ -186,7 +186,7 @@ func TestImageForVMs(t *testing.T) {
 	}
 }
 
-// The pod of an upload waits for the user, and says so.
+// The pod of an upload waits for the user, and the status shows it.
 func TestUploads(t *testing.T) {
 	t.Parallel()
 	s := importing()
@@ -206,7 +206,7 @@ func TestUploads(t *testing.T) {
 	require.Equal(t, "3%", disk.StatusOf(s).Progress)
 }
 
-// A claim is copied if it may be, and nothing writes to it.
+// A claim is copied only if that is allowed and nothing writes to it.
 func TestCopyOfAClaim(t *testing.T) {
 	t.Parallel()
 	claim := func(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
@@ -276,7 +276,7 @@ func TestCopyOfAClaim(t *testing.T) {
 	require.Equal(t, "golden", disk.CopiesClaim(s.Disk))
 	require.Equal(t, disk.StartPod, disk.Next(s))
 
-	// What writes first keeps a pod from its start, which gives way.
+	// A writer that comes first keeps the pod from starting, and the copy waits.
 	s.From = used
 	is := disk.StatusOf(s)
 	require.Empty(t, is.Import.Pod)
@@ -286,7 +286,7 @@ func TestCopyOfAClaim(t *testing.T) {
 	require.Equal(t, disk.RemovePod, disk.Next(s))
 	require.Equal(t, disk.ReasonSourceInUse, is.Reason)
 
-	// What writes afterwards makes the copy worthless.
+	// A writer that comes later invalidates the copy.
 	s.Disk.Status.Import = begun
 	for _, state := range []*corev1.Pod{
 		pod("p", 0, corev1.PodRunning, ""), pod("p", 0, corev1.PodSucceeded, `{"reason": "Imported", "format": "raw"}`),

@@ -13,7 +13,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// exporting is a blank disk that is ready, and of which an export is asked for.
+// exporting returns the situation of a blank, ready disk with an export request.
 func exporting() disk.Situation {
 	s := importing()
 	s.Disk.Spec.DataSource, s.Secret = nil, disk.Secret{}
@@ -22,7 +22,7 @@ func exporting() disk.Situation {
 	return s
 }
 
-// has makes the status say that a pod exports the disk for the request that there is.
+// has makes the status show a pod that exports the disk for the current request.
 func has(s *disk.Situation, uid types.UID) {
 	s.Disk.Status.Export = &v1.DiskExport{
 		Request: s.Disk.Annotations[v1.AnnotationExport], Pod: uid, Phase: v1.DiskExportPending,
@@ -35,9 +35,9 @@ func TestExport(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*disk.Situation)
 		step   disk.Step
-		phase  v1.DiskExportPhase // "": nothing is said
+		phase  v1.DiskExportPhase // "" means no export status
 		reason string
-		pod    types.UID // that the status has then
+		pod    types.UID // recorded in the status
 	}{
 		"begins":      {func(*disk.Situation) {}, disk.MakePod, v1.DiskExportPending, disk.ReasonStarting, ""},
 		"isn't asked": {withdraw, disk.Nothing, "", "", ""},
@@ -154,7 +154,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// No VM gets a disk that a pod may read for a user.
+// No VM gets a disk while an export pod may read it.
 func TestExportKeepsVMsAway(t *testing.T) {
 	t.Parallel()
 	s := exporting()

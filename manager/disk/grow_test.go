@@ -12,7 +12,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// A volume whose file system a node makes larger when a VM has the disk says that it waits for one, if none has it.
+// If a node must finish growing a file system, the status shows that the disk waits for a VM, unless a VM uses it.
 func TestTheRestOfGrowingWaitsForAVM(t *testing.T) {
 	t.Parallel()
 	size := func(text string) corev1.ResourceList {

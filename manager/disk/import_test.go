@@ -22,7 +22,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// importing is a disk of a web server, with a claim that has a volume, and no pod yet.
+// importing returns the situation of a disk with a web server as its source, a bound claim, and no pod yet.
 func importing() disk.Situation {
 	d := &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: "root", UID: "d", Generation: 1}}
 	d.Spec.DataSource = &v1.VirtualDiskSource{
@@ -48,7 +48,7 @@ func owned() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{Kind: "VirtualDisk", Name: "root", UID: "d", Controller: new(true)}}
 }
 
-// pod is one that imports, by its uid.
+// pod returns an import pod with this UID.
 func pod(uid types.UID, gates int, phase corev1.PodPhase, said string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "vd-root-import", UID: uid, OwnerReferences: owned()}}
 	p.Spec.SchedulingGates = make([]corev1.PodSchedulingGate, gates)
@@ -61,7 +61,7 @@ func pod(uid types.UID, gates int, phase corev1.PodPhase, said string) *corev1.P
 	return p
 }
 
-// record makes a pod the one that the status has.
+// record makes the status show this pod.
 func record(s *disk.Situation, uid types.UID) { s.Disk.Status.Import = &v1.DiskImport{Pod: uid} }
 
 func TestSteps(t *testing.T) {
@@ -73,7 +73,7 @@ func TestSteps(t *testing.T) {
 		step   disk.Step
 		phase  v1.DiskPhase
 		reason string
-		pod    types.UID // that the status has then
+		pod    types.UID // recorded in the status
 	}{
 		"begins": {func(*disk.Situation) {}, disk.MakePod, v1.DiskProvisioning, disk.ReasonStarting, ""},
 		"without a Secret": {func(s *disk.Situation) {
@@ -197,7 +197,7 @@ func whole(s *disk.Situation) {
 	s.Disk.Status.Import = &v1.DiskImport{CompletionTime: new(metav1.Unix(5, 0))}
 }
 
-// What has failed is tried again when that can help.
+// A failed import is retried only when that can help.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	fail := func(s *disk.Situation, reason string) {
@@ -240,7 +240,7 @@ func TestRetries(t *testing.T) {
 	require.Equal(t, disk.MakePod, disk.Next(s))
 }
 
-// Each reason of an import is one of those for which it is known what helps.
+// Every reason of an import has a known remedy.
 func TestRemedies(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
@@ -281,7 +281,7 @@ func TestRemedies(t *testing.T) {
 	require.Greater(t, found, 25)
 }
 
-// How far an import is, is written with each per cent.
+// The progress of an import is written for each percent.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	s := importing()
@@ -298,7 +298,7 @@ func TestProgress(t *testing.T) {
 	require.Equal(t, s.Disk.Status, disk.StatusOf(s), "another manager doesn't know it yet")
 }
 
-// The Secret of a web server goes to the servers of its annotation only; without one to none.
+// The Secret for a web server is sent only to the servers in its annotation, and to none without the annotation.
 func TestWhichServersGetASecret(t *testing.T) {
 	t.Parallel()
 	for hosts, urls := range map[string]map[string]bool{
@@ -333,7 +333,7 @@ func TestWhichServersGetASecret(t *testing.T) {
 	}
 }
 
-// What a pod says of itself is one line, and not too long.
+// A pod's message is reduced to one line of limited length.
 func TestOutcomeOfAPod(t *testing.T) {
 	t.Parallel()
 	const longest = 1000

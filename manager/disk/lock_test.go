@@ -44,10 +44,10 @@ func TestWhichVMMayHaveADisk(t *testing.T) {
 	}
 }
 
-// of returns a disk with a phase, the uid of its claim, and the VM that has it.
+// of returns a disk with a phase, the UID of its claim, and its VM.
 func of(phase v1.DiskPhase, claim, vm string) *v1.VirtualDisk {
 	d := &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
-	d.Status.Phase, d.Status.Target.UID = phase, "" // a claim of no name has none
+	d.Status.Phase, d.Status.Target.UID = phase, "" // no claim name without a claim
 	if claim != "" {
 		d.Status.Target = v1.DiskTarget{PersistentVolumeClaimName: disk.ClaimName(d.Name), UID: "c"}
 	}
@@ -57,7 +57,7 @@ func of(phase v1.DiskPhase, claim, vm string) *v1.VirtualDisk {
 	return d
 }
 
-// What a VM that isn't trusted leaves in files stays untrusted, whoever has the disk later.
+// Files that an untrusted VM leaves stay untrusted for all later VMs.
 func TestTaint(t *testing.T) {
 	t.Parallel()
 	d := of(v1.DiskReady, "c", "")

@@ -20,7 +20,7 @@ func worker() disk.Worker {
 	}
 }
 
-// The pod of a disk of a web server: a gate, no token, and secrets in files.
+// The pod for a web server has a gate and no token, and gets secrets as files.
 func TestPodOfAWebServer(t *testing.T) {
 	t.Parallel()
 	d := importing().Disk
@@ -57,7 +57,7 @@ func TestASettingKeepsImportsFromPrivateAddresses(t *testing.T) {
 	require.Contains(t, disk.Pod(importing().Disk, nil, w, nil).Spec.Containers[0].Args, "--no-private-addresses")
 }
 
-// The pod of a disk of a container image, which is a file.
+// The pod for a container image writes to a disk that is a file.
 func TestPodOfAContainerImage(t *testing.T) {
 	t.Parallel()
 	d := importing().Disk

@@ -13,8 +13,8 @@ import (
 	"vmop/manager/disk"
 )
 
-// The claim is made when the snapshot is ready and fits, and what a stranger has left in the files of the
-// snapshot's disk is as little trusted on the new one.
+// The claim is created when the snapshot is ready and fits. Untrusted files of the snapshot stay untrusted on the new
+// disk.
 func TestDiskOfASnapshot(t *testing.T) {
 	t.Parallel()
 	d := &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: "data", UID: "1"}}

@@ -25,8 +25,7 @@ const (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// machine returns a VM that is off, running, failed, stopping or restarting under a policy,
-// and its pod.
+// machine returns a VM that is off, running, failed, stopping or restarting under a policy, and its pod.
 func machine(policy v1.RunPolicy, situation string) (*v1.VirtualMachine, *corev1.Pod) {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "vm-1", Generation: 3}}
 	vm.Spec.RunPolicy = policy
@@ -65,8 +64,8 @@ func made(kind v1.OperationType, force ...bool) *v1.VirtualMachineOperation {
 	return o
 }
 
-// Which operations can be carried out, by the run policy and what the VM is: + is possible, phase
-// and policy are why not. docs/reference/operations.md has this table.
+// Possible operations by run policy and state: + is possible; phase and policy are the reasons for refusals.
+// docs/reference/operations.md has this table.
 func TestApplicable(t *testing.T) {
 	t.Parallel()
 	const free, on, off = " AlwaysOnUnlessStoppedManually Manual", "AlwaysOn", "AlwaysOff"
@@ -108,7 +107,7 @@ func TestApplicable(t *testing.T) {
 	}
 }
 
-// What isn't possible says what would be.
+// A refusal contains what would be possible.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	refuse := func(o *v1.VirtualMachineOperation, policy v1.RunPolicy, situation string) string {
@@ -166,7 +165,7 @@ func TestRefusals(t *testing.T) {
 	require.Nil(t, Possible(made(stop, true).Spec, vm, pod, nil), "its guest may be ended")
 }
 
-// Which operation takes the place of which.
+// Which operations replace which.
 func TestSupersession(t *testing.T) {
 	t.Parallel()
 	all := map[string]*v1.VirtualMachineOperation{
@@ -184,7 +183,7 @@ func TestSupersession(t *testing.T) {
 	}
 }
 
-// situation is one with a VM as machine has it.
+// situation returns a situation with a VM from machine.
 func situation(is string, ops ...*v1.VirtualMachineOperation) Situation {
 	s := Situation{
 		Operations: ops, Now: noon, Retention: Retention{10, 24 * time.Hour},
@@ -196,7 +195,7 @@ func situation(is string, ops ...*v1.VirtualMachineOperation) Situation {
 	return s
 }
 
-// active returns an operation that was accepted for a VM, whose signal was sent.
+// active returns an operation that was accepted for a VM, with its signal sent.
 func active(o *v1.VirtualMachineOperation, is string) *v1.VirtualMachineOperation {
 	s := situation(is, o)
 	return s.SentNow(s.acceptOperation(o), 3)
@@ -246,8 +245,8 @@ func TestAnOperationIsAcceptedWithItsTarget(t *testing.T) {
 	}
 }
 
-// A manager that finds a target, and doesn't know whether the signal was sent, sends none that has had
-// its effect.
+// A manager that finds a target, but doesn't know whether the signal was sent, sends no signal that already had its
+// effect.
 func TestASignalIsSentOnce(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -288,7 +287,7 @@ func TestASignalIsSentOnce(t *testing.T) {
 	}
 }
 
-// How the active operation ends.
+// Outcomes of the active operation.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	another := func(_ *v1.VirtualMachine, pod *corev1.Pod) { pod.UID = "pod-2" }
@@ -313,7 +312,7 @@ func TestOutcomes(t *testing.T) {
 		o          *v1.VirtualMachineOperation
 		before, is string
 		change     func(*v1.VirtualMachine, *corev1.Pod)
-		want       string // "" is in progress
+		want       string // "" means in progress
 	}{
 		{made(start), "off", "starting", nil, ""},
 		{made(start), "off", "running", nil, "Completed: the guest is running on node n1"},
@@ -387,7 +386,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// There is one active operation; the next ones take its place or fail.
+// Only one operation is active; later ones replace it or fail.
 func TestOneIsActive(t *testing.T) {
 	t.Parallel()
 	running := active(made(restart), "running")
@@ -422,7 +421,7 @@ func TestOneIsActive(t *testing.T) {
 	require.Equal(t, Plan{}, Decide(situation("off", waiting)))
 }
 
-// An operation may be known before its VM is, for a moment.
+// An operation may briefly be known before its VM.
 func TestTheVMIsNotThere(t *testing.T) {
 	t.Parallel()
 	o := made(start)
@@ -430,7 +429,7 @@ func TestTheVMIsNotThere(t *testing.T) {
 	p := Decide(situation("", o))
 	require.Empty(t, p.Write)
 	require.Equal(t, noon.Add(2*time.Second), p.Again)
-	for _, made := range []time.Duration{-time.Minute, time.Hour} { // the second by a clock that was set
+	for _, made := range []time.Duration{-time.Minute, time.Hour} { // the second from a wrong clock
 		o.CreationTimestamp = metav1.NewTime(noon.Add(made))
 		p = Decide(situation("", o))
 		require.Len(t, p.Write, 1)
@@ -438,8 +437,8 @@ func TestTheVMIsNotThere(t *testing.T) {
 	}
 }
 
-// Finished operations are removed after a time, and the oldest when there are too many. A clock that
-// was set removes no fresh ones, and keeps none forever.
+// Finished operations are removed after some time, and the oldest if there are too many. A clock change removes no
+// recent ones, and keeps none forever.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	const ago, day = -time.Hour, 24 * time.Hour

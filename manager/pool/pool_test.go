@@ -13,10 +13,10 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// noon is when the tests take place.
+// noon is the time of the tests.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// desktops is a pool with a spec.
+// desktops returns a pool with an edited spec.
 func desktops(t *testing.T, edit func(*v1.VmPoolSpec)) Pool {
 	t.Helper()
 	is := &v1.VmPool{}
@@ -29,7 +29,7 @@ func desktops(t *testing.T, edit func(*v1.VmPoolSpec)) Pool {
 	return p
 }
 
-// machine is a VM of the pool.
+// machine returns a VM of the pool.
 func machine(name string, edits ...func(*Member)) Member {
 	m := Member{Name: name, UID: "u", Version: "1", Pools: []string{"desktops"}, Phase: v1.PhaseStopped}
 	for _, edit := range edits {
@@ -38,7 +38,7 @@ func machine(name string, edits ...func(*Member)) Member {
 	return m
 }
 
-// has makes a VM a user's, who last used it so long ago.
+// has assigns a VM to a user who last used it this long ago.
 func has(user string, ago time.Duration) func(*Member) {
 	return func(m *Member) {
 		at := metav1.NewTime(noon.Add(-ago))
@@ -49,7 +49,7 @@ func has(user string, ago time.Duration) func(*Member) {
 func runs(m *Member)   { m.Wanted, m.Phase = true, v1.PhaseRunning }
 func viewed(m *Member) { m.Viewed = true }
 
-// P01: what the definition of the resource accepts can be read, and says what it means.
+// P01: every retention that the resource accepts is parsed correctly.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
@@ -145,7 +145,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// names returns those of VMs.
+// names returns the names of VMs.
 func names(all []Member) (list []string) {
 	for _, m := range all {
 		list = append(list, m.Name)
@@ -153,7 +153,7 @@ func names(all []Member) (list []string) {
 	return list
 }
 
-// given returns the names of VMs that a plan takes from their pool, to be deleted.
+// given returns the names of VMs that a plan releases from their pool for deletion.
 func given(plan Plan) (list []string) {
 	for _, c := range plan.Changes {
 		if c.To != nil && c.To.Released != nil {
@@ -163,7 +163,7 @@ func given(plan Plan) (list []string) {
 	return list
 }
 
-// P13, P14, P16: what is done without a user.
+// P13, P14, P16: the plan without users' requests.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	stop := func(s *v1.VmPoolSpec) { s.AfterRetention = v1.StopVM }
@@ -200,7 +200,7 @@ func TestPlan(t *testing.T) {
 	require.Nil(t, orphans[0].To)
 }
 
-// VMs of a template are made, replaced and taken away.
+// VMs of a template are created, replaced and removed.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	made := func(m *Member) { m.Made = "pool" }
@@ -244,7 +244,7 @@ func TestTemplates(t *testing.T) {
 	require.Equal(t, "desktops-7", disks[0].OwnerReferences[0].Name)
 }
 
-// What a VM's status says of its viewers counts for its user only if it is they who look.
+// The viewers in a VM's status count as use only if they are its user.
 func TestUse(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{}
@@ -277,9 +277,8 @@ func TestUse(t *testing.T) {
 	}}))
 }
 
-// P08: users come, go, look and give back, VMs come, start and vanish, at random, in a world that refuses what was
-// decided by an old version: no VM is ever given away that is another's, in use or kept, and every user has
-// one at most.
+// P08: no VM that is used or kept is ever given to another user, and every user has at most one VM. Users come, view,
+// leave and release at random; VMs appear, start and vanish; writes based on old versions are refused.
 func TestRandomWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -332,7 +331,7 @@ func (w *walk) members() (all []Member) {
 	return all
 }
 
-// put is the API server, which refuses what depends on an old version.
+// put simulates the API server, which refuses writes based on an old version.
 func (w *walk) put(m Member, change func(*Member)) {
 	is, there := w.all[m.Name]
 	if !there || is.Version != m.Version {
@@ -358,7 +357,7 @@ func (w *walk) step() {
 		if any.Assignment != nil && any.Assignment.Released == nil {
 			w.carryOut(w.p.Release(any, Released, w.now))
 		}
-	case 3: // the user comes, or goes
+	case 3: // the user comes or leaves
 		if any.Assignment != nil && !any.Deleting {
 			w.put(any, func(m *Member) { m.Viewed, m.Used = !m.Viewed, w.now })
 		}
@@ -368,7 +367,7 @@ func (w *walk) step() {
 		w.plan(all)
 	case 6:
 		w.put(any, func(m *Member) { m.Wanted, m.Phase = true, v1.PhaseRunning })
-	case 7: // what is being deleted goes
+	case 7: // a deletion completes
 		if any.Deleting {
 			delete(w.all, any.Name)
 			w.add()

@@ -10,7 +10,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Each action needs its permission, and does what it says.
+// Each action requires its permission, and has its effect.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -43,7 +43,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// What is wrong in a form is reported, and nothing is done.
+// An invalid form is reported, and changes nothing.
 func TestWrongForms(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -69,12 +69,12 @@ func TestWrongForms(t *testing.T) {
 		require.Equal(t, c.code, answer.StatusCode, c.form)
 		require.Contains(t, text, c.text, c.form)
 	}
-	answer, _ := p.call("POST", "/vms/web/size", "cpus=2&ram=1+GiB") // as it is
+	answer, _ := p.call("POST", "/vms/web/size", "cpus=2&ram=1+GiB") // unchanged
 	require.Equal(t, http.StatusNoContent, answer.StatusCode)
 	require.Empty(t, p.done)
 }
 
-// Without scripts a dangerous action is asked about on a page.
+// Without scripts, a page asks for confirmation of a dangerous action.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -91,7 +91,7 @@ func TestConfirmation(t *testing.T) {
 	require.Equal(t, []string{"admin kill web"}, p.done)
 }
 
-// Pages of other sites can't do anything.
+// Pages of other sites can't change anything.
 func TestOtherSites(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -107,7 +107,7 @@ func TestOtherSites(t *testing.T) {
 	require.Empty(t, p.done)
 }
 
-// A screenshot is taken once for all who look, and again when it is old.
+// A screenshot is taken once for all viewers, and again when it is old.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -128,7 +128,7 @@ func TestScreenshots(t *testing.T) {
 	require.LessOrEqual(t, len(p.server.pictures.taken), pictureCount)
 }
 
-// What the fleet refuses says why, on a button and to a program; the policy is on the VM's page.
+// A button and a program show why the fleet refuses an action. The VM's page shows the policy.
 func TestRefusedButtons(t *testing.T) {
 	t.Parallel()
 	vm := sample("web", fleet.Running)

@@ -19,7 +19,7 @@ import (
 
 const apiPage = "../../docs/reference/api.md"
 
-// The page has every request, and what it says of answers is what is answered. -update writes them.
+// The page lists every request, and its examples match the real answers. -update writes them.
 func TestTheAPIIsDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(apiPage)
@@ -52,7 +52,7 @@ func TestTheAPIIsDocumented(t *testing.T) {
 	require.Equal(t, string(text), now)
 }
 
-// answerOf sends a request as the page shows it, and returns the answer in the same form.
+// answerOf sends a request from the page, and returns the answer in the page's format.
 func (p *play) answerOf(request string) string {
 	p.t.Helper()
 	head, body, _ := strings.Cut(request, "\n\n")
@@ -75,7 +75,7 @@ func (p *play) answerOf(request string) string {
 	switch kind := answer.Header.Get("Content-Type"); {
 	case kind == "text/event-stream":
 		in, said := bufio.NewReader(answer.Body), ""
-		for !strings.Contains(said, "data: {}\n") { // of the event current
+		for !strings.Contains(said, "data: {}\n") { // of the event "current"
 			line, err := in.ReadString('\n')
 			require.NoError(p.t, err)
 			said += line

@@ -17,7 +17,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// ask makes a request of the JSON interface as guest, and returns its answer. Errors must be problem details.
+// ask makes a request to the JSON interface as guest, and returns its answer. Errors must be problem details.
 func (p *play) ask(method, path, body string, header ...string) (int, string, problem) {
 	p.t.Helper()
 	answer, text := p.call(method, "/api/v1"+path, body, append([]string{"Test-User", "guest"}, header...)...)
@@ -32,7 +32,7 @@ func (p *play) ask(method, path, body string, header ...string) (int, string, pr
 	return answer.StatusCode, text, why
 }
 
-// apiCalls are requests with what they need, and what they do.
+// apiCalls are requests with their required permission and effect.
 var apiCalls = []struct{ method, path, body, permission, done string }{
 	{"POST", "/vms/web/start", "", "start", "guest start web"},
 	{"POST", "/vms/web/stop", "", "stop", "guest stop web"},
@@ -47,7 +47,7 @@ var apiCalls = []struct{ method, path, body, permission, done string }{
 	{"DELETE", "/vms/web", "", "delete", "guest delete web"},
 }
 
-// Each action needs its permission, and does what it says, or as a dry run nothing.
+// Each action requires its permission, and has its effect; a dry run has none.
 func TestAPIActions(t *testing.T) {
 	t.Parallel()
 	vm := sample("web", fleet.Running)
@@ -82,7 +82,7 @@ func TestAPIActions(t *testing.T) {
 	require.Empty(t, p.done)
 }
 
-// What is wrong with a request is said, and nothing is done.
+// An invalid request is reported, and changes nothing.
 func TestWrongRequestsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running), sample("desk", fleet.Stopped))
@@ -141,7 +141,7 @@ func TestWrongRequestsOfTheAPI(t *testing.T) {
 	require.Equal(t, "failed", why.Reason)
 }
 
-// A definition is read, checked and saved with its version, and a VM is made by one; each needs its permission.
+// A definition is read, checked and saved with its version, and creates a VM; each requires its permission.
 func TestAPIDefinitions(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -173,8 +173,8 @@ func TestAPIDefinitions(t *testing.T) {
 	require.Equal(t, []string{"guest replace web", "guest create other"}, p.done)
 }
 
-// The bytes that a user of the portal gets have nothing of other VMs, and of the user's own only what the card shows;
-// nor does a search find by anything else.
+// Answers to a user of the portal contain nothing about other VMs, and about the user's own VMs only what the card
+// shows. Searches don't reveal more.
 func TestAPITellsNothingElse(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, mine(fleet.Running), foreign("stranger", fleet.Running))
@@ -223,7 +223,7 @@ func TestAPITellsNothingElse(t *testing.T) {
 	require.Equal(t, "gone", name)
 }
 
-// The owner of edit sees everything, but what is not permitted can't be done.
+// A visitor with permission to edit sees everything, but can't do what is not permitted.
 func TestAPIOfAnOwner(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -251,7 +251,7 @@ func TestAPIOfAnOwner(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, code, "no picture instead")
 }
 
-// A list is a page of the list, however many VMs there are.
+// A list is limited to one page, however many VMs exist.
 func TestAPIListIsBounded(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -273,7 +273,7 @@ func TestAPIListIsBounded(t *testing.T) {
 	require.Equal(t, "aA", list.Items[pageSize-1].Name)
 }
 
-// Events are VMs that have changed, and only those.
+// The stream contains only the VMs that have changed.
 func TestAPIEvents(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("a", fleet.Stopped), sample("b", fleet.Stopped))
@@ -298,7 +298,7 @@ func TestAPIEvents(t *testing.T) {
 	require.Equal(t, "gone", name)
 }
 
-// A client that reads nothing ends its own stream, in the time that it has to accept what is sent.
+// The stream of a client that reads nothing ends after its time limit.
 func TestSlowReaderOfEvents(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("a", fleet.Stopped))
@@ -319,7 +319,7 @@ func (s *stuck) SetReadDeadline(time.Time) error    { return nil }
 func (s *stuck) SetWriteDeadline(t time.Time) error { s.bounded = t; return nil }
 func (s *stuck) Write([]byte) (int, error)          { return 0, errors.New("i/o timeout") }
 
-// An empty message ends what a client sends, and the guest's answer still comes.
+// An empty message ends the client's data, and the guest's answer still arrives.
 func TestAPIStreams(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))

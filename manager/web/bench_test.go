@@ -15,7 +15,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// large is a server with 5000 VMs.
+// large returns a server with 5000 VMs.
 func large(b *testing.B) (*stage, *Server) {
 	b.Helper()
 	f := &stage{}
@@ -27,7 +27,7 @@ func large(b *testing.B) (*stage, *Server) {
 	return f, s
 }
 
-// BenchmarkList is the first page with 5000 VMs, and how large it is when compressed.
+// BenchmarkList renders the first page with 5000 VMs, and reports its compressed size.
 func BenchmarkList(b *testing.B) {
 	for _, address := range []string{"/", "/?sort=-ram", "/?q=vm-49+state:running"} {
 		b.Run(address, func(b *testing.B) {
@@ -48,7 +48,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkChange is what a change of one VM of 5000 costs for each page that is open.
+// BenchmarkChange measures the cost for each open page when one of 5000 VMs changes.
 func BenchmarkChange(b *testing.B) {
 	f, s := large(b)
 	r := httptest.NewRequest("GET", "/live", nil)

@@ -20,8 +20,8 @@ import (
 	"vmop/test/browser"
 )
 
-// BenchmarkChangeToDOM is the time from a change of one VM of 5000 until a browser shows it, while
-// 50 pages are open: one in the browser, the others as streams that are read.
+// BenchmarkChangeToDOM measures the time from a change of one of 5000 VMs until a browser shows it. 50 pages are open:
+// one in the browser, the others as streams.
 func BenchmarkChangeToDOM(b *testing.B) {
 	p := newPlay(b)
 	for i := range 5000 {
@@ -52,8 +52,7 @@ func BenchmarkChangeToDOM(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkConsoleThroughput is how fast the bytes of a console come through a websocket, and from
-// the unix socket behind it.
+// BenchmarkConsoleThroughput measures the throughput of a console's WebSocket, and of the Unix socket behind it.
 func BenchmarkConsoleThroughput(b *testing.B) {
 	const chunk = 1 << 20
 	path := filepath.Join(b.TempDir(), "s")
@@ -100,8 +99,8 @@ func BenchmarkConsoleThroughput(b *testing.B) {
 	})
 }
 
-// BenchmarkScreens is the memory of 200 screens that are open at once and have shown a picture;
-// the browsers' and the VMs' ends of the streams are in this process, too.
+// BenchmarkScreens measures the memory of 200 open screens that have shown a picture. This includes the browsers' and
+// the VMs' ends of the streams.
 func BenchmarkScreens(b *testing.B) {
 	const screens, picture = 200, 4 << 20
 	for b.Loop() {
@@ -119,7 +118,7 @@ func BenchmarkScreens(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// inUse is the memory that is in use, in bytes.
+// inUse returns the memory in use, in bytes.
 func inUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats

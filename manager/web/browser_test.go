@@ -16,9 +16,8 @@ import (
 	"vmop/test/wait"
 )
 
-// Every page in both colour schemes and at three widths: nothing sticks out, the browser has
-// no complaint, axe-core finds nothing. PICTURES=folder saves pictures, for those who change
-// how pages look.
+// In both color schemes and at three widths, no page overflows, causes a browser error, or fails axe-core.
+// PICTURES=folder saves pictures, for work on the pages' design.
 func TestPictures(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -62,7 +61,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// The list shows what happens without being loaded again, and carries out what one clicks.
+// The list shows changes without a reload, and its buttons work.
 func TestListInBrowser(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("alpha", fleet.Stopped), sample("beta", fleet.Running))
@@ -106,7 +105,7 @@ func TestListInBrowser(t *testing.T) {
 		browser.Holds(`document.querySelector("#toasts").textContent.includes("in use by gamma")`))
 }
 
-// What one types into a page stays while the page changes around it.
+// Text that the user is entering stays while the page changes.
 func TestTypingIsNotDisturbed(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -123,7 +122,7 @@ func TestTypingIsNotDisturbed(t *testing.T) {
 	wait.Until(t, func() bool { return p.has("admin resize web cpus 4") })
 }
 
-// A menu opens and closes by the keyboard alone.
+// A menu opens and closes with the keyboard only.
 func TestKeyboard(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

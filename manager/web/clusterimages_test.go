@@ -8,7 +8,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Images of the cluster are offered where those of the namespace are, as cvi/NAME, and are not deleted here.
+// Cluster images are offered like images of the namespace, as cvi/NAME, and can't be deleted here.
 func TestClusterImagesOnPages(t *testing.T) {
 	t.Parallel()
 	vm := sample("web", fleet.Running)

@@ -9,7 +9,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// A check says what takes effect when, and saves nothing; faults have their lines.
+// A check shows what takes effect when, and saves nothing; errors have their lines.
 func TestEditIsCheckedFirst(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -43,7 +43,7 @@ func TestEditIsCheckedFirst(t *testing.T) {
 	require.True(t, p.has("admin replace web"))
 }
 
-// Whoever saves last doesn't overwrite what they haven't seen, and loses nothing.
+// A user can't overwrite another user's unseen change, and keeps the edited text.
 func TestEditConflict(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -60,7 +60,7 @@ func TestEditConflict(t *testing.T) {
 	require.Equal(t, "mine: 1", p.saved)
 }
 
-// To delete a VM its name is typed, and what stays is said.
+// Deleting a VM requires typing its name, and the page lists what stays.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Stopped), sample("busy", fleet.Running))

@@ -22,37 +22,37 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// stage is a fleet whose VMs a test chooses: pages must show states that no real VM can be
-// brought into on purpose. What is done to it is recorded. test/web has real VMs.
+// stage is a fleet with VMs that a test sets, because pages must show states that can't be produced with real VMs. It
+// records all actions. test/web has real VMs.
 type stage struct {
 	fleet.Table
 	mutex   sync.Mutex
 	done    []string
 	fails   error
-	refuse  func(a fleet.Action, name string) error // what becomes of an action; nil: it is carried out
+	refuse  func(a fleet.Action, name string) error // returns the result of an action; nil carries it out
 	shots   int
-	dial    func() (net.Conn, error) // opens a stream, in place of conns
+	dial    func() (net.Conn, error) // opens a stream, instead of conns
 	picture []byte                   // of screens
-	began   time.Time                // of what was measured
+	began   time.Time                // start of the measurements
 	typed   atomic.Bool              // a user types on consoles
-	news    chan []fleet.Event       // of the VM whose page is open; nil: told has them
+	news    chan []fleet.Event       // for the VM with an open page; nil uses told
 	told    []fleet.Event
 	conns   chan net.Conn // the other ends of streams
-	disks   *disks        // nil: there are none
-	pools   *poolsOf      // nil: there are none
+	disks   *disks        // nil if there are none
+	pools   *poolsOf      // nil if there are none
 	defined
 }
 
-// disks are those of a stage.
+// disks is the storage of a stage.
 type disks struct {
 	of   *stage
 	list []fleet.Volume
 
-	uploads map[string][]byte // by the names of disks: what has arrived
+	uploads map[string][]byte // received data by disk name
 	id      string            // of the last upload
 	sum     string            // its checksum
-	offer   []byte            // what is exported; nil: not yet
-	fails   error             // of the middle of an export, or of the next pieces
+	offer   []byte            // exported data; nil if not ready
+	fails   error             // in the middle of an export, or for the next pieces
 }
 
 // Storage implements fleet.Fleet.
@@ -76,7 +76,7 @@ func (p *play) store(list ...fleet.Volume) {
 	p.disks = &disks{of: p.stage, list: list, uploads: map[string][]byte{}}
 }
 
-// stored has a disk or an image in each state.
+// stored returns a disk or image in each state.
 func stored() (list []fleet.Volume) {
 	for i, state := range fleet.VolumeStates() {
 		v := fleet.Volume{Kind: fleet.VirtualDisk, Name: "disk-" + strings.ToLower(state), Size: 20 << 30, State: state}
@@ -163,7 +163,7 @@ func (f *stage) Events(context.Context, string) (<-chan []fleet.Event, error) {
 	return told, f.fails
 }
 
-// Usage is that of an hour in which a VM becomes busier.
+// Usage returns the usage of a VM that becomes busier over an hour.
 func (f *stage) Usage(context.Context, string) ([]fleet.Sample, error) {
 	var list []fleet.Sample
 	began := f.began
@@ -243,8 +243,7 @@ func (d *disks) Snapshot(_ context.Context, user, vm string) (string, error) {
 	return vm + "-1", d.of.record("%s makes a snapshot of %s", user, vm)
 }
 
-// guests are visitors whose name is in a header; "admin" may do everything, others what
-// permissions say.
+// guests are visitors with a name from a header. "admin" may do everything; others have permissions.
 type guests struct {
 	mutex       sync.Mutex
 	permissions []v1.Permission
@@ -267,7 +266,7 @@ func (g *guests) Decide(_ context.Context, who access.Subject, verb access.Verb,
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	rights := access.VM{Name: vm.Name, Permissions: g.permissions}
-	if may, listed := vm.Labels["may"]; listed { // only what is permitted for this VM
+	if may, listed := vm.Labels["may"]; listed { // only this permission, for this VM
 		rights.Permissions = []v1.Permission{{User: "guest", May: []v1.Action{v1.Action(may)}}}
 	}
 	rights.ConsoleUser = vm.Labels["used-by"]
@@ -292,7 +291,7 @@ func (g *guests) MayUse(who access.Subject, page access.Page) bool {
 	return policy.MayUse(who, page)
 }
 
-// roles gives everybody a role that lists of widgets are about.
+// roles sets the pages that roles may use, as lists of widgets.
 func (g *guests) roles(conlets map[string][]string) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -339,7 +338,7 @@ func newPlay(t testing.TB, vms ...*fleet.VM) *play {
 	return p
 }
 
-// call makes a request and returns the answer with its body.
+// call makes a request, and returns the answer and its body.
 func (p *play) call(method, path, body string, header ...string) (*http.Response, string) {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, p.http.URL+path, stringReader(body))
@@ -361,7 +360,7 @@ func (p *play) call(method, path, body string, header ...string) (*http.Response
 
 var then = time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
 
-// sample returns a VM in a state with something in every field.
+// sample returns a VM in a state, with a value in every field.
 func sample(name string, state fleet.State) *fleet.VM {
 	vm := &fleet.VM{
 		Name: name, Type: "standard", State: state, Since: then, Wanted: true, Node: "node-1",
@@ -416,7 +415,7 @@ func sample(name string, state fleet.State) *fleet.VM {
 	return vm
 }
 
-// happened is what has happened to a VM up to a time.
+// happened returns the events of a VM up to a time.
 func happened(now time.Time) []fleet.Event {
 	at := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
 	events := []fleet.Event{
@@ -448,7 +447,7 @@ func v1Action(s string) v1.Action { return v1.Action(s) }
 
 func stringReader(s string) io.Reader { return strings.NewReader(s) }
 
-// has reports whether something was done.
+// has reports whether an action was recorded.
 func (f *stage) has(what string) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

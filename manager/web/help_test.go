@@ -10,7 +10,7 @@ import (
 	"vmop/test/browser"
 )
 
-// Each page leads to the documents of this version, which are searched without a script.
+// Each page links to the documents of this version, which can be searched without scripts.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)

@@ -10,9 +10,8 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// The page of a VM gets its events by its stream, together with the conditions, the latest first; those
-// that users have requested have their names, and no text is markup. The events are read as long as
-// the page is open.
+// The stream of a VM's page contains its events and conditions, the latest first, with the names of requesting users
+// and with all texts escaped. Events are read only while the page is open.
 func TestTimelineOfAVM(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -46,7 +45,7 @@ func TestTimelineIsForThoseWhoSeeTheVM(t *testing.T) {
 	require.NotContains(t, data, "alice")
 }
 
-// All viewers are named, with what they do, if there are not too many.
+// All viewers are shown with their modes, up to a limit.
 func TestViewersAreNamed(t *testing.T) {
 	t.Parallel()
 	vm := sample("web", fleet.Running)

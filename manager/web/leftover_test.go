@@ -9,7 +9,8 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// The form of a new VM asks for the data of a deleted one. Without an answer the JSON interface refuses the VM.
+// The form for a new VM asks what to do with the data of a deleted VM. Without a choice, the JSON interface refuses the
+// VM.
 func TestDataOfADeletedVMAreAskedFor(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -47,7 +48,7 @@ func TestDataOfADeletedVMAreAskedFor(t *testing.T) {
 	require.True(t, p.has("admin create db with data keep"), "%v", p.done)
 }
 
-// A new VM whose first start fails has a page, which begins with the cause.
+// After a failed first start, the new VM's page shows the cause.
 func TestAFailedFirstStartLeadsToTheVM(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)

@@ -18,7 +18,7 @@ import (
 type events struct {
 	t  testing.TB
 	in *bufio.Scanner
-	// body is what in reads.
+	// body is the source of in.
 	body io.Reader
 }
 
@@ -60,8 +60,8 @@ func (e *events) next() (name, data string) {
 	return "", ""
 }
 
-// The stream of the list begins with everything, and continues with the rows that have changed.
-// When a VM comes or goes, all rows come in their order.
+// The stream of the list begins with all rows, and continues with changed rows. When a VM comes or goes, all rows are
+// sent in order.
 func TestListIsLive(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("a", fleet.Stopped), sample("b", fleet.Stopped))
@@ -87,7 +87,7 @@ func TestListIsLive(t *testing.T) {
 	require.NotContains(t, data, `id="vm-a"`)
 }
 
-// The page without VMs is another than the list: it is loaded again when there is one.
+// The page without VMs is reloaded when the first VM appears.
 func TestFirstVM(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -100,7 +100,7 @@ func TestFirstVM(t *testing.T) {
 	require.Equal(t, "gone", name)
 }
 
-// What the stream makes of all rows is what the page has.
+// The rows in the stream are the same as on the page.
 func TestRowsOfStreamAndPage(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, oneOfEach()...)
@@ -110,7 +110,7 @@ func TestRowsOfStreamAndPage(t *testing.T) {
 	require.Contains(t, page, data[from:to])
 }
 
-// The page of a VM gets what has changed of it, and is loaded again when the VM has gone.
+// A VM's page receives the changes of the VM, and is reloaded when the VM is gone.
 func TestVMIsLive(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -150,7 +150,7 @@ func TestLogOutEndsStreams(t *testing.T) {
 	require.Equal(t, streamRefused, closed(t, socket))
 }
 
-// socket opens a websocket to a VM, and returns the VM's end as well.
+// socket opens a WebSocket to a VM, and returns it with the VM's end.
 func (p *play) socket(path string, header ...string) (*websocket.Conn, net.Conn) {
 	p.t.Helper()
 	opts := &websocket.DialOptions{HTTPHeader: http.Header{}}
@@ -169,7 +169,7 @@ func (p *play) socket(path string, header ...string) (*websocket.Conn, net.Conn)
 	}
 }
 
-// closed returns with which code a websocket ends.
+// closed returns the close code of a WebSocket.
 func closed(t *testing.T, socket *websocket.Conn) websocket.StatusCode {
 	t.Helper()
 	for {
@@ -180,7 +180,7 @@ func closed(t *testing.T, socket *websocket.Conn) websocket.StatusCode {
 	}
 }
 
-// Bytes go both ways, and either end ends the stream.
+// Data flows in both directions, and each end can close the stream.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -206,7 +206,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A stream needs its permission, from a page of ours, and ends when the permission does.
+// A stream requires its permission and a page of ours, and ends when the permission does.
 func TestStreamsAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -227,11 +227,11 @@ func TestStreamsAreRefused(t *testing.T) {
 	require.Equal(t, 403, dial("/vms/web/screen/stream?mode=take", http.Header{"Test-User": {"guest"}}))
 	socket, _ := p.socket("/vms/web/screen/stream?mode=type", "Test-User", "guest")
 	p.allow("guest", "start")
-	p.Put(sample("web", fleet.Running)) // whatever changes
+	p.Put(sample("web", fleet.Running)) // any change
 	require.Equal(t, streamRefused, closed(t, socket))
 }
 
-// If another client types, the script learns that it may watch.
+// If another client has the keyboard, the script learns that it may watch.
 func TestOccupiedConsole(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -248,7 +248,7 @@ func TestOccupiedConsole(t *testing.T) {
 	}
 }
 
-// A visitor who takes nothing delays stranger, and is let go with the stream.
+// A visitor who reads nothing doesn't delay others, and is disconnected when the stream ends.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))

@@ -8,7 +8,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// moves is a VM whose guest can move; with a number, that much of it has moved.
+// moves returns a VM with a movable guest. A number is the progress of its migration.
 func moves(progress ...int) *fleet.VM {
 	vm := sample("web", fleet.Running)
 	vm.Can[fleet.Migrate] = len(progress) == 0
@@ -18,7 +18,7 @@ func moves(progress ...int) *fleet.VM {
 	return vm
 }
 
-// A guest that can't move has a button all the same, which says why; one that is being moved, how far it is.
+// A guest that can't move has a disabled button with the reason. A moving guest shows its progress.
 func TestWhyAGuestDoesNotMove(t *testing.T) {
 	t.Parallel()
 	fixed := sample("fixed", fleet.Running)

@@ -15,7 +15,7 @@ import (
 	"vmop/test/wait"
 )
 
-// The pages where VMs are made, changed and deleted look as TestPictures wants it.
+// The pages for creating, changing and deleting VMs pass the same checks as in TestPictures.
 func TestPicturesOfForms(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -65,8 +65,8 @@ func TestPicturesOfForms(t *testing.T) {
 	}
 }
 
-// While one types, the definition follows, and what is wrong appears at its field. No password
-// leaves the browser before the VM is made.
+// While the user types, the definition follows, and errors appear at their fields. No password leaves the browser
+// before the VM is created.
 func TestNewVMInBrowser(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)

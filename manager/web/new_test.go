@@ -15,7 +15,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// submit sends a form as a browser without scripts does: fields are name, value, name, value …
+// submit sends a form like a browser without scripts. fields are name, value, name, value …
 func (p *play) submit(path string, fields ...string) (*http.Response, string) {
 	p.t.Helper()
 	values := url.Values{}
@@ -25,14 +25,14 @@ func (p *play) submit(path string, fields ...string) (*http.Response, string) {
 	return p.call("POST", path, values.Encode(), "Sec-Fetch-Mode", "navigate")
 }
 
-// faultsAt returns what a page says is wrong with a field.
+// faultsAt returns the errors that a page shows at a field.
 func faultsAt(page, id string) string {
 	_, rest, _ := strings.Cut(page, `<div id="f-`+id+`-faults" class="faults">`)
 	faults, _, _ := strings.Cut(rest, "</div>")
 	return regexp.MustCompile("<[^>]*>").ReplaceAllString(faults, "")
 }
 
-// A link opens the form filled in, and the form makes the VM that it describes.
+// A link opens the filled-in form, and the form creates the VM that it describes.
 func TestNewVMFromLink(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -68,7 +68,7 @@ func TestNewVMFromLink(t *testing.T) {
 	require.Contains(t, faultsAt(page, "name"), "A virtual machine named web already exists.", "a VM is made once")
 }
 
-// All that is wrong is said at once, each at its field, and nothing is made.
+// All errors are reported together, each at its field, and nothing is created.
 func TestFaultsAtFields(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -121,7 +121,7 @@ func TestFaultsAtFields(t *testing.T) {
 	require.Contains(t, page, `id="f-disk.1"`)
 }
 
-// Faults that only the check of the definition finds are at their fields beside those of fields that can't be read.
+// Errors from the check of the definition are shown at their fields, together with those of unreadable fields.
 func TestTheCheckDoesNotWaitForOtherFields(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -140,7 +140,7 @@ func TestTheCheckDoesNotWaitForOtherFields(t *testing.T) {
 	require.Empty(t, p.done)
 }
 
-// A definition that was changed by hand counts in place of the fields, until they are to count again.
+// A definition edited by hand replaces the fields, until the user returns to the fields.
 func TestDefinitionByHand(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -168,7 +168,7 @@ func TestDefinitionByHand(t *testing.T) {
 	require.False(t, p.has("admin start web"))
 }
 
-// A password reaches the definition as a hash, and nothing else: no page, no log, no record.
+// A password reaches the definition only as a hash, and appears on no page, in no log and in no record.
 func TestPasswordGoesNowhereElse(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -202,8 +202,8 @@ func TestPasswordGoesNowhereElse(t *testing.T) {
 	require.NotContains(t, log.String(), "$6$")
 }
 
-// A visitor without the permission to make, change or delete VMs is refused in the page and in the
-// action, with the reason.
+// Without permission to create, change or delete VMs, a visitor is refused on the page and by the action, with the
+// reason.
 func TestDefinitionsNeedPermissions(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Stopped))
@@ -235,8 +235,8 @@ func TestDefinitionsNeedPermissions(t *testing.T) {
 	require.Equal(t, []string{"guest create db"}, p.done)
 }
 
-// A disk has a storage class where there are some: one of a list, which says what the default is, or, if they are not
-// known, one whose name is typed.
+// A disk has a storage class if there are classes: from a list that shows the default or, if the classes are not known,
+// as text.
 func TestStorageClassesInTheForm(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -279,7 +279,7 @@ func TestStorageClassesInTheForm(t *testing.T) {
 	require.Contains(t, p.saved, "disks: [{1073741824  rook-ceph.block}]")
 }
 
-// A VM of a cluster has a run policy, if that is chosen; VMs of one computer have none.
+// A VM of a cluster has a run policy if one is chosen; VMs on one computer have none.
 func TestRunPolicyInTheForm(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -299,7 +299,7 @@ func TestRunPolicyInTheForm(t *testing.T) {
 	require.Contains(t, faultsAt(page, "policy"), "Unsupported value")
 }
 
-// offerClasses offers two classes, of which VMs that name none have the second.
+// offerClasses offers two classes. The second is the default.
 func (p *play) offerClasses() {
 	p.offer.VMClasses = []fleet.VMClass{
 		{
@@ -314,8 +314,8 @@ func (p *play) offerClasses() {
 	}
 }
 
-// A VM of a cluster has a class, if that is chosen: the form tells which sizes it allows, and leaves to it
-// what it says.
+// A VM of a cluster has a class if one is chosen. The form shows the allowed sizes, and omits values that the class
+// sets.
 func TestClassInTheForm(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -373,7 +373,7 @@ func TestClassInTheForm(t *testing.T) {
 	require.Contains(t, faultsAt(page, "vmclass"), "spec.vm.maximumCpus is 5")
 }
 
-// What a class says of its type is not asked for, even if the manager doesn't know the type.
+// Options that a class sets are not mandatory, even if the manager doesn't know the class's type.
 func TestClassWithATypeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)

@@ -14,7 +14,7 @@ import (
 	"vmop/test/tier"
 )
 
-// A disk of a new VM is made of an image or of an address, or is one that is there; what is wrong is said at its field.
+// A disk of a new VM is created from an image or URL, or is an existing disk. Errors are shown at their fields.
 func TestDisksInTheForm(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -71,7 +71,7 @@ func TestDisksInTheForm(t *testing.T) {
 	require.Empty(t, p.done)
 }
 
-// A page of a VM shows its disks, and those of the portal nothing of them.
+// A VM's page shows its disks; pages of the portal show nothing about them.
 func TestDisksOfAVM(t *testing.T) {
 	t.Parallel()
 	vm := sample("web", fleet.Failed)
@@ -101,7 +101,7 @@ func TestDisksOfAVM(t *testing.T) {
 	require.Contains(t, text, `"disks":[{"kind":"VirtualDisk","name":"web-system"`)
 }
 
-// Users who may edit a VM attach disks to it and detach them, and make snapshots of it.
+// Users who may edit a VM can attach and detach disks, and create snapshots.
 func TestAttachAndSnapshot(t *testing.T) {
 	t.Parallel()
 	vm := sample("web", fleet.Running)
@@ -164,7 +164,7 @@ func TestAttachAndSnapshot(t *testing.T) {
 	require.Equal(t, append(did, did...), p.done)
 }
 
-// Fields that don't count for what a disk is are not shown, and a VM of an image is made without a size.
+// Fields that don't apply to a kind of disk are hidden, and a VM is created from an image without a size.
 func TestDiskOfAnImageInBrowser(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

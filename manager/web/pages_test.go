@@ -13,9 +13,8 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Every page, for every state, in every language, for those who may do everything and for
-// those who may only look: it is made, its ids are unique, its controls have names, and
-// nothing that a guest or user has written became markup.
+// Every page renders in every state and language, for administrators and for viewers. Its ids are unique, its controls
+// have names, and text from guests and users is escaped.
 func TestEveryPage(t *testing.T) {
 	t.Parallel()
 	vms := oneOfEach()
@@ -125,7 +124,7 @@ func within(n *html.Node, element string) bool {
 	return false
 }
 
-// The headers for safety are on every answer.
+// All answers have the security headers.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -143,7 +142,7 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, "no-store", answer.Header.Get("Cache-Control"))
 }
 
-// A file is found by an old address, too, but not kept; others are not found.
+// A file is also served at an outdated address, but without caching. Unknown files are not found.
 func TestStaticFiles(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -157,7 +156,7 @@ func TestStaticFiles(t *testing.T) {
 	}
 }
 
-// The language is the visitor's choice, else the browser's, else English.
+// The language is the visitor's choice, or else the browser's, or else English.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -180,7 +179,7 @@ func TestLanguage(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, answer.StatusCode)
 }
 
-// A visitor sees only the VMs of which a permission speaks, and of others not even that they exist.
+// A visitor sees only VMs with a permission, and doesn't learn that others exist.
 func TestVisibility(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -201,7 +200,7 @@ func TestVisibility(t *testing.T) {
 	require.NotContains(t, text, "/vms/web/screen", "it may not see the screen, so there is no picture of it")
 }
 
-// The list has 50 VMs on a page.
+// The list has 50 VMs per page.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -217,7 +216,7 @@ func TestPages(t *testing.T) {
 	require.Contains(t, text, `id="vm-vmaa"`)
 }
 
-// A failure is reported, to people by a page and to scripts by a text.
+// A failure is reported as a page to people, and as text to scripts.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))

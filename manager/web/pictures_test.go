@@ -29,21 +29,21 @@ import (
 
 var update = flag.Bool("update", false, "make the pictures of the documentation again")
 
-// Where the pictures of the documentation are, and the file that says what they show.
+// The folder with the pictures of the documentation, and the file with the hashes of what they show.
 const picturesDir, picturesFile = "../../docs/pictures", "../../docs/pictures/structure.txt"
 
-// largestPicture is in bytes.
+// largestPicture is the maximum size in bytes.
 const largestPicture = 60_000
 
-// pictured are the pages that the documentation shows.
+// pictured are the pages in the documentation.
 var pictured = []struct{ name, path, scheme string }{
 	{"list", "/", "light"},
 	{"portal", "/portal", "light"},
 	{"vm", "/vms/web", "dark"},
 }
 
-// The pictures of the documentation show the pages as they are now: beside each is the hash of the
-// page's HTML and of its part of the style sheet. "make pictures" makes them again.
+// The pictures in the documentation show the current pages. For each, a file contains the hash of the page's HTML and
+// of the style rules that it uses. "make pictures" renews them.
 func TestPicturesAreCurrent(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -86,8 +86,7 @@ func makePictures(t *testing.T, p *play) {
 	}
 }
 
-// structure returns a hash of a page without what differs each time, and of the lines of the style
-// sheet that are about something that is on the page.
+// structure returns a hash of a page without its changing values, and of the style rules that apply to it.
 func structure(page, style string) string {
 	page = regexp.MustCompile(`/static/[0-9a-f]+/`).ReplaceAllString(page, "/static/")
 	page = regexp.MustCompile(`<time[^>]*>[^<]*`).ReplaceAllString(page, "<time>")
@@ -105,7 +104,7 @@ func structure(page, style string) string {
 	return hex.EncodeToString(hash.Sum(nil))[:16]
 }
 
-// Pages differ in structure if an element or a style of theirs does, and not by the time of day.
+// The hash depends on the page's elements and styles, and not on the time of day.
 func TestStructure(t *testing.T) {
 	t.Parallel()
 	const page, style = `<p class="a">x<time datetime="1">1</time><use href="/static/0a/i.svg">`, ".a { top: 0 }\n.b { top: 1px }\n"
@@ -116,7 +115,7 @@ func TestStructure(t *testing.T) {
 	require.NotEqual(t, same, structure(strings.Replace(page, ">x<", ">y<", 1), style))
 }
 
-// showcase is a server with VMs of different states and types.
+// showcase returns a server with VMs of different states and types.
 func showcase(t *testing.T) *play {
 	t.Helper()
 	now := time.Now()
@@ -159,7 +158,7 @@ func showcase(t *testing.T) *play {
 	return p
 }
 
-// desktop is the picture of a guest's screen.
+// desktop returns a picture of a guest's screen.
 func desktop(t *testing.T) []byte {
 	t.Helper()
 	screen := image.NewPaletted(image.Rect(0, 0, 640, 400), color.Palette{
@@ -183,8 +182,7 @@ func desktop(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// paletted returns a picture with the 256 colors that are in it most
-// only.
+// paletted reduces a picture to its 256 most frequent colors.
 func paletted(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(picture))

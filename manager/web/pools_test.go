@@ -14,7 +14,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// poolsOf are pools whose VMs go to whoever claims one.
+// poolsOf are pools that give a VM to anyone who claims one.
 type poolsOf struct {
 	of *stage
 
@@ -55,7 +55,7 @@ func (p *poolsOf) Release(_ context.Context, user, vm string) error {
 
 var until = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// newPools is a play with a pool of one VM, and users who may get it.
+// newPools returns a play with a pool of one VM, and users who may get it.
 func newPools(t *testing.T, may ...v1.PoolAction) *play {
 	t.Helper()
 	p := newPlay(t)
@@ -66,8 +66,8 @@ func newPools(t *testing.T, may ...v1.PoolAction) *play {
 	return p
 }
 
-// P07, P09, P15: who may start a VM of a pool gets one from the portal, sees its name, and how long it is kept; the
-// next one reads that none is free, and when one may be.
+// P07, P09, P15: a user with permission to start gets a VM from the portal, and sees its name and how long it is kept.
+// The next user sees that no VM is free, and when one may be.
 func TestPortalOfPools(t *testing.T) {
 	t.Parallel()
 	p := newPools(t, "start", "accessConsole")
@@ -100,12 +100,12 @@ func TestPortalOfPools(t *testing.T) {
 	require.Contains(t, p.done, "guest releases corner")
 }
 
-// P10, P11: permission is checked where a VM is given, whatever a request looks like; of a pool that one may not see
-// there is nothing.
+// P10, P11: every kind of request for a VM is checked for permission. A pool that the visitor may not see doesn't exist
+// for them.
 func TestPoolsNeedPermission(t *testing.T) {
 	t.Parallel()
 	p := newPools(t, "accessConsole")
-	p.allow("guest", "*") // for VMs: that gives no VM of a pool
+	p.allow("guest", "*") // for VMs only, not for pools
 	for path, want := range map[string]int{
 		"/pools/desktops/claim": http.StatusForbidden, "/pools/servers/claim": http.StatusNotFound,
 		"/api/v1/pools/desktops/claim": http.StatusForbidden, "/api/v1/pools/none/claim": http.StatusNotFound,
@@ -130,7 +130,7 @@ func TestPoolsNeedPermission(t *testing.T) {
 	require.NotContains(t, text, "corner")
 }
 
-// The page of pools has who has which VM, and releases one; so does the JSON interface.
+// The page of pools and the JSON interface show who has which VM, and can release a VM.
 func TestPoolsOfAdministrators(t *testing.T) {
 	t.Parallel()
 	p := newPools(t, "start")

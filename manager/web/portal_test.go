@@ -16,10 +16,10 @@ import (
 	"vmop/test/wait"
 )
 
-// canary is in everything of a VM that its user must not learn.
+// canary is part of every value of a VM that its user must not see.
 const canary = "canary"
 
-// mine returns a VM that guest may start, whose other facts are the administrator's.
+// mine returns a VM that guest may start, with the canary in all other values.
 func mine(state fleet.State) *fleet.VM {
 	vm := sample("mine", state)
 	vm.Labels = map[string]string{"may": "start", "team": canary}
@@ -34,15 +34,14 @@ func mine(state fleet.State) *fleet.VM {
 	return vm
 }
 
-// foreign returns a VM that guest may do nothing with.
+// foreign returns a VM for which guest has no permission.
 func foreign(name string, state fleet.State) *fleet.VM {
 	vm := sample(name, state)
 	vm.CPUs.Now = 77
 	return vm
 }
 
-// The bytes that a user of the portal gets, in page and stream, have nothing of other VMs, and of
-// the user's own only what the card shows.
+// The portal's page and stream contain nothing about other VMs, and about the user's own VMs only what the card shows.
 func TestPortalTellsNothingElse(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, mine(fleet.Running), foreign("stranger", fleet.Running))
@@ -70,7 +69,7 @@ func TestPortalTellsNothingElse(t *testing.T) {
 	require.Contains(t, third, "No virtual machines available")
 }
 
-// Whoever has only the portal gets no other page, and is led there.
+// A visitor who may use only the portal gets no other page, and is redirected there.
 func TestPortalOnly(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, mine(fleet.Running))
@@ -105,8 +104,7 @@ func TestPortalOnly(t *testing.T) {
 	require.Contains(t, text, "You do not have permission to view this page.")
 }
 
-// A list is filtered by permission: rows, totals, charts, the stream and what is done to several
-// VMs.
+// Permissions filter the list: rows, totals, charts, the stream, and actions on several VMs.
 func TestListIsFiltered(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, mine(fleet.Running), foreign("stranger", fleet.Running))
@@ -141,8 +139,8 @@ func TestListIsFiltered(t *testing.T) {
 		"novm: This virtual machine does not exist.", strings.TrimSpace(text), "the one as the other")
 }
 
-// A card's buttons are those of the permissions, and say why not; it is busy while state and
-// wish differ.
+// A card's buttons match the permissions, and show why they are disabled. The card is busy while the VM changes its
+// state.
 func TestCards(t *testing.T) {
 	t.Parallel()
 	used := mine(fleet.Running)
@@ -189,7 +187,7 @@ func TestCards(t *testing.T) {
 	require.Contains(t, card(), "Ask your administrator for the reason")
 }
 
-// A guest's operating system has its icon, whatever it calls itself.
+// A guest's operating system has its icon, whatever name it reports.
 func TestBadges(t *testing.T) {
 	t.Parallel()
 	icons, err := staticFiles.ReadFile("static/icons.svg")
@@ -205,7 +203,7 @@ func TestBadges(t *testing.T) {
 	}
 }
 
-// Two users look at the same VM: what one does, both see, without loading a page.
+// Two users who view the same VM both see each other's actions without a reload.
 func TestPortalInBrowser(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("desk", fleet.Stopped), sample("hostile<b>", fleet.Stopped))

@@ -58,7 +58,7 @@ func TestQueries(t *testing.T) {
 	require.Equal(t, "alpha", vms[0].Name, "the fleet's own list stays as it is")
 }
 
-// A query is in an address what it was read from.
+// A query encodes to the address from which it was parsed.
 func TestQueryAddresses(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "q=a+b", "page=2", "sort=-ram", "sort=-name", "page=3&q=%26&sort=cpus"} {
@@ -104,7 +104,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// The series keeps a point for each minute of a day.
+// The series keeps one point per minute for a day.
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	var s series

@@ -16,7 +16,7 @@ import (
 	"vmop/test/wait"
 )
 
-// connection opens a connection as a viewer does whose proxy is the server.
+// connection opens a connection like a viewer with the server as its proxy.
 func (p *play) connection(ticket string) (conn net.Conn, code int) {
 	p.t.Helper()
 	conn, err := net.Dial("tcp", p.http.Listener.Addr().String())
@@ -38,7 +38,7 @@ func (p *play) connection(ticket string) (conn net.Conn, code int) {
 	return conn, code
 }
 
-// file downloads the file for a viewer, and returns the ticket in it.
+// file downloads the connection file for a viewer, and returns its ticket.
 func (p *play) file(query string, header ...string) (ticket string) {
 	p.t.Helper()
 	answer, text := p.call("GET", "/vms/web/viewer.vv"+query, "", header...)
@@ -59,8 +59,7 @@ func (p *play) clock() (advance func(time.Duration)) {
 	return func(d time.Duration) { passed.Add(int64(d)) }
 }
 
-// A viewer opens several connections with its ticket, which lead to the VM's screen as the user of the
-// page, and nowhere else.
+// A viewer opens several connections with its ticket. They lead only to the VM's screen, as the user of the page.
 func TestViewer(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -120,7 +119,7 @@ func TestViewerTooLate(t *testing.T) {
 	require.Len(t, p.server.tickets.known, 1, "the old one is forgotten")
 }
 
-// Permission is needed for the file, for the connection, and to go on.
+// The connection file, each connection, and its continuation require permission.
 func TestViewerNeedsPermission(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running), sample("off", fleet.Stopped))
@@ -145,7 +144,7 @@ func TestViewerNeedsPermission(t *testing.T) {
 	far := <-p.conns
 	defer far.Close()
 	p.allow("eve")
-	p.Put(sample("web", fleet.Running)) // a change, at which it is looked at again
+	p.Put(sample("web", fleet.Running)) // a change triggers a check
 	_, err := io.Copy(io.Discard, conn)
 	require.NoError(t, err, "the connection ends")
 

@@ -8,20 +8,20 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// defined is what the stage knows of definitions.
+// defined contains the stage's data about definitions.
 type defined struct {
 	offer fleet.Offer
-	// faulty are the faults of definitions with a text.
+	// faulty are the errors of definitions that contain a text.
 	faulty map[string]fleet.Faults
-	// check is that of definitions without faults.
+	// check is the result for definitions without errors.
 	check fleet.Check
-	// version of all definitions, and what was last saved.
+	// version of all definitions, and the text that was saved last.
 	version, saved string
 	left           []string
-	mandatory      bool // an option of the type standard is
+	mandatory      bool // an option of type standard is mandatory
 }
 
-// newDefined has something of everything.
+// newDefined returns an example with all fields.
 func newDefined() defined {
 	return defined{
 		offer: fleet.Offer{
@@ -43,7 +43,7 @@ func newDefined() defined {
 	}
 }
 
-// Offer, VMType, Draft and those that follow are fleet.Definitions.
+// Offer, VMType, Draft and the following methods implement fleet.Definitions.
 func (f *stage) Offer(context.Context) (*fleet.Offer, error) { return &f.offer, f.fails }
 
 func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
@@ -67,7 +67,7 @@ func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
 	return t, f.fails
 }
 
-// Draft returns a definition from which a test can read the draft.
+// Draft returns a definition that shows the draft to a test.
 func (f *stage) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	text := fmt.Sprintf("name: %s\ntype: %s\ncpus: %d\nram: %d\ndisks: %v\ncd: %v %q\nnetwork: %s\nscreen: %v\n",
 		d.Name, d.Type, d.CPUs, d.RAM, drafted(d), d.CD, d.Medium, d.Network, d.Screen)
@@ -101,7 +101,7 @@ func drafted(d *fleet.Draft) (disks []string) {
 	return disks
 }
 
-// offerSources offers an image and a disk of which a disk can be made, or that it can be.
+// offerSources offers an image and a disk as sources for new disks.
 func (p *play) offerSources() {
 	p.offer.Images, p.offer.Classes = false, &fleet.Classes{Names: []string{"fast"}, Default: "fast"}
 	p.offer.Sources = &fleet.Sources{
@@ -117,7 +117,7 @@ func (f *stage) Definition(context.Context, string) (*fleet.Definition, error) {
 	return &fleet.Definition{Text: text, Version: f.version}, f.fails
 }
 
-// faultsIn returns the faults of the definitions that have a text.
+// faultsIn returns the errors of the definitions that contain a text.
 func (f *stage) faultsIn(text string) error {
 	for part, faults := range f.faulty {
 		if strings.Contains(text, part) {

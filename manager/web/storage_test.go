@@ -14,8 +14,8 @@ import (
 	"vmop/test/wait"
 )
 
-// Users who may make VMs see the disks and make more of them; to delete one takes the permission to delete, its name,
-// and that no VM has it.
+// Users who may create VMs can see and create disks. Deleting a disk requires permission to delete, its name, and that
+// no VM uses it.
 func TestDisksPage(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -75,7 +75,7 @@ func TestDisksPage(t *testing.T) {
 	}, p.done)
 }
 
-// What a form says of a disk, a program says alike, and what is wrong is refused.
+// Forms and programs use the same fields for a disk, and invalid values are refused.
 func TestDisksAreChanged(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -118,7 +118,7 @@ func TestDisksAreChanged(t *testing.T) {
 	require.Len(t, p.done, 3)
 }
 
-// The page of disks shows progress without being loaded again, and makes, grows and deletes disks.
+// The page of disks shows progress without a reload, and can create, grow and delete disks.
 func TestDisksInBrowser(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestDisksInBrowser(t *testing.T) {
 		Kind: fleet.VirtualDisk, Name: "data", Size: 1 << 30, State: "Provisioning", Progress: "45%",
 	})
 	p.stage.mutex.Unlock()
-	p.Put(sample("web", fleet.Running)) // the stream looks
+	p.Put(sample("web", fleet.Running)) // makes the stream look again
 	b.Do("it is there", browser.Holds(`document.querySelector("#disk-VirtualDisk-data .state")?.textContent == "Importing 45%" &&
 		window.mark === 1`))
 	b.Do("grow it", chromedp.SetValue(chromedp.CSS("#size-VirtualDisk-data"), "2 GiB"),

@@ -16,7 +16,7 @@ import (
 
 var places = regexp.MustCompile(`\{\w+\}`)
 
-// Every language has every text, with the same places for values.
+// Every language has every text, with the same placeholders.
 func TestLanguagesAreComplete(t *testing.T) {
 	t.Parallel()
 	all, err := readTongues()
@@ -33,8 +33,7 @@ func TestLanguagesAreComplete(t *testing.T) {
 	}
 }
 
-// usedKeys are keys in the sources that stand alone, and beginnings of those that are put
-// together.
+// usedKeys returns the complete keys in the sources, and the beginnings of composed keys.
 func usedKeys(t *testing.T) (whole, beginnings []string) {
 	t.Helper()
 	literal := regexp.MustCompile(`"([a-z]+\.[A-Za-z.]*)"`)
@@ -62,7 +61,7 @@ func usedKeys(t *testing.T) (whole, beginnings []string) {
 	return whole, beginnings
 }
 
-// Every key that is used has a text, and every text is used.
+// Every used key has a text, and every text is used.
 func TestTextsAreUsed(t *testing.T) {
 	t.Parallel()
 	all, err := readTongues()
@@ -79,7 +78,7 @@ func TestTextsAreUsed(t *testing.T) {
 	}
 }
 
-// What is named by other packages has a text: states, actions, reasons, columns.
+// Names from other packages have texts: states, actions, reasons, columns.
 func TestNamesHaveTexts(t *testing.T) {
 	t.Parallel()
 	all, err := readTongues()

@@ -18,7 +18,7 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// Upload is a pod that takes a file.
+// Upload simulates a pod that receives a file.
 func (d *disks) Upload(_ context.Context, _ fleet.VolumeKind, name string, p fleet.Piece) (fleet.Upload, error) {
 	d.of.mutex.Lock()
 	defer d.of.mutex.Unlock()
@@ -55,7 +55,7 @@ func (d *disks) Upload(_ context.Context, _ fleet.VolumeKind, name string, p fle
 	return is, nil
 }
 
-// firstRequest is that of exports.
+// firstRequest is the request of all exports.
 const firstRequest = "2026-11-22T09:40:00.123456789Z"
 
 func (d *disks) Export(_ context.Context, user string, kind fleet.VolumeKind, name string) (string, error) {
@@ -88,7 +88,7 @@ func (d *disks) Download(_ context.Context, _ fleet.VolumeKind, _, _ string, to 
 	return errors.Join(to.End(size), d.of.record("sent"))
 }
 
-// upload sends a piece, and returns the code of the answer and what is in it.
+// upload sends a piece, and returns the status code and content of the answer.
 func (p *play) upload(disk, query string, piece []byte, header ...string) (int, fleet.Upload, problem) {
 	p.t.Helper()
 	answer, text := p.call("PUT", "/api/v1/disks/VirtualDisk/"+disk+"/data?"+query, string(piece), header...)
@@ -99,7 +99,7 @@ func (p *play) upload(disk, query string, piece []byte, header ...string) (int, 
 	return answer.StatusCode, is, no
 }
 
-// A file that is sent in pieces arrives as it is; what is no piece of it is refused, and so are those who may not make
+// A file that is sent in pieces arrives unchanged. Invalid pieces are refused, and so are visitors who may not create
 // VMs.
 func TestUploadOfAFile(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestUploadOfAFile(t *testing.T) {
 	require.Empty(t, p.done)
 }
 
-// More pieces than there are places for are refused for a moment, and a place is free again after its piece.
+// Pieces beyond the limit are refused for a moment. A slot is free again after its piece.
 func TestPlacesForPieces(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -177,7 +177,7 @@ func TestPlacesForPieces(t *testing.T) {
 	}
 }
 
-// holey is a disk with holes, large ones and one at its end.
+// holey returns a disk with large holes, and a hole at its end.
 func holey() []byte {
 	data := make([]byte, 3*holeSize+12345)
 	random := rand.NewChaCha8([32]byte{5})
@@ -186,8 +186,8 @@ func holey() []byte {
 	return data
 }
 
-// A disk is downloaded as it is, or compressed, where holes are nearly nothing; and a download that fails is no whole
-// file.
+// A disk is downloaded raw or compressed, and holes compress to almost zero bytes. A failed download doesn't look like
+// a complete file.
 func TestDownloadOfADisk(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)
@@ -228,7 +228,7 @@ func TestDownloadOfADisk(t *testing.T) {
 	}
 }
 
-// The page of a download waits until the data is there, and says why it can't be.
+// The page of a download waits until the data is available, and shows the reason if it can't be.
 func TestPageOfADownload(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)

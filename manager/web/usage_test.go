@@ -16,8 +16,7 @@ import (
 	"vmop/test/tier"
 )
 
-// Rates are what counters grow by in a second, whatever the times between them; one that begins
-// anew is not negative.
+// Rates are growth per second for any interval, and never negative after a counter reset.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	sample := func(seconds, n int64) fleet.Sample {
@@ -32,7 +31,7 @@ func TestRates(t *testing.T) {
 	require.Zero(t, lastValue(curve{}))
 }
 
-// The charts of a VM have what its runner has measured, and say what is not measured.
+// A VM's charts show the measurements of its runner, and which values are not measured.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running), sample("off", fleet.Stopped))
@@ -58,8 +57,7 @@ func TestUsage(t *testing.T) {
 	require.Equal(t, http.StatusConflict, answer.StatusCode)
 }
 
-// Each place of the plan leads to the line that it names; modules are shown to those who may
-// read the definition, as text.
+// Each origin in the plan links to its line. Modules are shown as text to visitors who may read the definition.
 func TestSourceOfALine(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -82,7 +80,7 @@ func TestSourceOfALine(t *testing.T) {
 	require.Equal(t, originView{Text: "nowhere"}, originOf(sample("web", fleet.Running), "nowhere"))
 }
 
-// The charts appear without moving what is below them.
+// The charts appear without moving the content below.
 func TestUsageInBrowser(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -98,7 +96,7 @@ func TestUsageInBrowser(t *testing.T) {
 	b.Do("the source", chromedp.Click(chromedp.CSS(`a[href$="#L3"]`)), chromedp.WaitVisible(chromedp.CSS("#L3.marked")))
 }
 
-// A chart has steps from one value to the next, on a scale that has all of them, until its end.
+// A chart has steps between values, on a scale that contains all values, up to its end.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	at := func(second int) time.Time { return then.Add(time.Duration(second) * time.Second) }

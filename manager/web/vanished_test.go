@@ -21,7 +21,7 @@ import (
 	"vmop/test/wait"
 )
 
-// piped is a listener whose connections are in memory, so that a test's clock applies to them.
+// piped is a listener with in-memory connections, so that a test's clock applies to them.
 type piped struct {
 	conns chan net.Conn
 	ended chan struct{}
@@ -40,12 +40,12 @@ func (l *piped) Close() error { close(l.ended); return nil }
 
 func (*piped) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-// A link is a client's connection, which a test may cut: nothing of what either end sends arrives
-// any more, and neither end notices.
+// A link is a client's connection that a test can cut. Data no longer arrives in either direction, and neither end
+// notices.
 type link struct {
 	net.Conn
 	cut   chan struct{}
-	takes bool // what is sent to the client disappears on the way, however much it is
+	takes bool // data to the client is dropped without limit
 
 	closed chan struct{}
 	end    func()
@@ -65,7 +65,7 @@ func (l *link) Read(p []byte) (int, error) {
 	return 0, net.ErrClosed
 }
 
-// Close is of the client's end: the other one does not notice.
+// Close closes the client's end; the other end doesn't notice.
 func (l *link) Close() error { l.end(); return nil }
 
 func (l *link) Write(p []byte) (int, error) {
@@ -77,8 +77,8 @@ func (l *link) Write(p []byte) (int, error) {
 	}
 }
 
-// The stream of a client that has vanished ends in a minute: when it is idle, and when more is on
-// its way to it than the way can hold. One that is idle and lives stays.
+// The stream of a vanished client ends within a minute, whether it is idle or has more data than the connection can
+// buffer. An idle, live stream stays.
 func TestStreamsOfVanishedClients(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ vanishes, takes, busy bool }{
@@ -136,12 +136,12 @@ func TestStreamsOfVanishedClients(t *testing.T) {
 	}
 }
 
-// endless is a picture that is never over.
+// endless is a picture that never ends.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { time.Sleep(streamRest / 100); return len(p), nil }
 
-// What has no pings, viewers for SPICE and the streams of pages, ends by TCP.
+// Streams without pings (SPICE viewers and pages) end through TCP keepalive.
 func TestVanishedViewersAndPages(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))

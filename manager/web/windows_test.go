@@ -18,8 +18,8 @@ import (
 	"vmop/test/tier"
 )
 
-// A window has what its visitor may do: drives are those of the definition, a console that
-// another one uses may be taken over or not.
+// A window offers only what its visitor may do: media need permission to edit, and taking over a used console needs its
+// own permission.
 func TestWindowsFollowPermissions(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -46,7 +46,7 @@ func TestWindowsFollowPermissions(t *testing.T) {
 	require.NotContains(t, page("/vms/web/screen", "guest"), "In use by", "bob only watches")
 }
 
-// The two who look at a screen learn from the stream who uses it.
+// Both viewers of a screen learn from the stream who is using it.
 func TestTypistIsLive(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -61,7 +61,7 @@ func TestTypistIsLive(t *testing.T) {
 	require.NotContains(t, data, "windowmedia", "that has not changed")
 }
 
-// The script has each layout that the page offers, with a character for each key.
+// The script has every layout that the page offers, with a character for each key.
 func TestLayoutsAreComplete(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("ts/src/layouts.ts")
@@ -78,7 +78,7 @@ func TestLayoutsAreComplete(t *testing.T) {
 	}
 }
 
-// A user who finds a console in use watches, sees why, and may take it over.
+// A user who opens a used console can watch, sees the reason, and can take over.
 func TestTakeOverInBrowser(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestTakeOverInBrowser(t *testing.T) {
 		browser.Holds(`document.querySelector(".xterm-accessibility")?.textContent.includes("login:")`))
 }
 
-// The windows of a VM look as TestPictures wants it; what opens in them is inside of them.
+// The windows of a VM pass the same checks as in TestPictures, and their menus and dialogs stay inside.
 func TestPicturesOfWindows(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -135,12 +135,12 @@ func TestPicturesOfWindows(t *testing.T) {
 	}
 }
 
-// prompting makes each console of a guest that writes a prompt and reads.
+// prompting simulates a guest on each console that writes a prompt and reads.
 func prompting(t *testing.T, p *play) {
 	t.Helper()
 	go func() { // until the test ends
 		for far := range p.conns {
-			go func() { // until the browser goes
+			go func() { // until the browser disconnects
 				_, _ = far.Write([]byte("login: "))
 				_, _ = io.Copy(io.Discard, far)
 			}()

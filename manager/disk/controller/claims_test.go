@@ -16,7 +16,7 @@ import (
 	"vmop/test/tier"
 )
 
-// One of the VMs has a claim of its own, of which disks are copies.
+// One VM has its own claim, which disks copy.
 const ownVM, ownVolume, ownClaim = "vm-0", "own-disk", "own-disk-vm-0-0"
 
 func withOwnClaim(vm *v1.VirtualMachine) {
@@ -54,7 +54,7 @@ func (w *world) newOwnClaim() *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// ofOwnClaim does something about the VM and a disk that is a copy of its claim.
+// ofOwnClaim changes something about the VM, or about a disk that copies its claim.
 func (w *world) ofOwnClaim() {
 	const of = "disk-0"
 	switch vm, pod := w.vms[ownVM], w.pods[ownVM]; w.random.IntN(12) {
@@ -74,7 +74,7 @@ func (w *world) ofOwnClaim() {
 		w.work(disk.PodName(of))
 		w.now = w.now.Add(time.Duration(w.random.IntN(8)) * time.Second)
 	case 8:
-		if d := w.disks[of]; d == nil || disk.Whole(d) { // another one
+		if d := w.disks[of]; d == nil || disk.Whole(d) { // a new disk
 			delete(w.disks, of)
 			w.defineDisk(of)
 			w.disks[of].Spec.DataSource = &v1.VirtualDiskSource{
@@ -96,7 +96,8 @@ func (w *world) ofOwnClaim() {
 	}
 }
 
-// Whatever is written when, by managers that are killed: a VM's claim is copied while no pod of the VM has it.
+// A VM's claim is copied only while no pod of the VM mounts it, whatever the order of writes, and even if managers are
+// killed.
 func TestAClaimIsLeftAloneWhileItIsCopied(t *testing.T) {
 	t.Parallel()
 	copies, ran := 0, 0

@@ -17,7 +17,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// createImage stores an image of the cluster.
+// createImage stores a cluster image.
 func (w *world) createImage(image *v1.VirtualImage) error {
 	switch {
 	case w.refuses:
@@ -42,7 +42,7 @@ func clusterImage(uid, size string) *v1.ClusterVirtualImage {
 	return c
 }
 
-// wantsCluster returns what a VM waits for that has the image of the cluster.
+// wantsCluster returns the message of a VM that waits for the cluster image.
 func (w *world) wantsCluster() (message string) {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace}}
 	vm.Spec.VM.State = v1.Running
@@ -52,7 +52,8 @@ func (w *world) wantsCluster() (message string) {
 	return did.Obstacle.(decide.Waiting).Message
 }
 
-// At whichever write managers are killed, an image of the cluster is stored once when a VM names it, and as it says.
+// A cluster image is stored exactly once when a VM names it, with the source that it defines, even if managers are
+// killed.
 func TestAClusterImageIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	killed := 0
@@ -82,7 +83,7 @@ func TestAClusterImageIsStoredOnce(t *testing.T) {
 	require.Positive(t, killed)
 }
 
-// What keeps an image of the cluster from being stored is said, and what nothing refers to isn't stored.
+// The VM shows why a cluster image can't be stored, and an unused cluster image isn't stored.
 func TestAClusterImageThatIsNotStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, 0)

@@ -24,13 +24,13 @@ import (
 
 const imageName = "image-0"
 
-// isOfImage reports whether an object is an image, or belongs to one.
+// isOfImage reports whether an object is an image, or belongs to an image.
 func isOfImage(o client.Object) bool {
 	_, is := o.(*v1.VirtualImage)
 	return is || strings.HasPrefix(o.GetName(), "vi-")
 }
 
-// anySource returns none, that of a web server, or a disk or an image that is there or not.
+// anySource returns a random source: none, a web server, or a disk or image that may be missing.
 func (w *world) anySource(of string) *v1.VirtualDiskSource {
 	ref := &v1.DiskSourceRef{Kind: string(v1.KindVirtualImage), Name: imageName}
 	switch w.random.IntN(5) {
@@ -51,7 +51,7 @@ func (w *world) anySource(of string) *v1.VirtualDiskSource {
 	return &v1.VirtualDiskSource{Type: v1.DiskSourceObjectRef, ObjectRef: ref}
 }
 
-// defineImage makes an image, or deletes it.
+// defineImage creates or deletes an image.
 func (w *world) defineImage(name string) {
 	i := w.images[name]
 	switch {
@@ -110,7 +110,7 @@ func claimOfImage(got Attached) string {
 	return "none"
 }
 
-// owned reports whether what an object belongs to is there.
+// owned reports whether the owner of an object exists.
 func (w *world) owned(o client.Object) bool {
 	name := disk.Owner(o)
 	if isOfImage(o) {
@@ -121,7 +121,7 @@ func (w *world) owned(o client.Object) bool {
 	return d != nil && metav1.IsControlledBy(o, d)
 }
 
-// used reports whether a pod keeps a claim from going.
+// used reports whether a pod prevents the deletion of a claim.
 func (w *world) used(claim string) bool {
 	for _, pods := range []map[string]*corev1.Pod{w.pods, w.works} {
 		for _, pod := range pods {
@@ -146,7 +146,7 @@ func sourceOf(pod *corev1.Pod) string {
 	return pod.Spec.Volumes[i].PersistentVolumeClaim.ClaimName
 }
 
-// isRead reports whether a pod copies a claim.
+// isRead reports whether a pod is copying a claim.
 func (w *world) isRead(claim string) bool {
 	for _, pod := range w.works {
 		if pod.Status.Phase == corev1.PodRunning && sourceOf(pod) == claim {
@@ -156,7 +156,7 @@ func (w *world) isRead(claim string) bool {
 	return false
 }
 
-// beginsToRead reports whether the claim is there that a pod is to copy, whose volume it then has.
+// beginsToRead reports whether the claim that a pod copies exists. If so, it records the volume in the pod.
 func (w *world) beginsToRead(pod *corev1.Pod) bool {
 	source := sourceOf(pod)
 	if source == "" {
@@ -189,8 +189,7 @@ func (w *world) copied(pod *corev1.Pod) string {
 	return whole // a blank disk
 }
 
-// waitsForCopy reports whether a disk can't be made, as a VM has the one it is to be a copy of, or as they
-// are copies of each other.
+// waitsForCopy reports whether a disk can't be created yet: a VM uses its source, or disks are copies of each other.
 func (w *world) waitsForCopy(name string, depth int) bool {
 	d := w.disks[name]
 	source := d.Spec.DataSource

@@ -15,7 +15,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// askForExport is a user who wants the data of a disk, or of the image, or no longer.
+// askForExport simulates a user who requests the data of a disk or image, or withdraws the request.
 func (w *world) askForExport(name string) {
 	var o client.Object
 	if i := w.images[imageName]; i != nil && w.random.IntN(4) == 0 {
@@ -44,7 +44,7 @@ func (w *world) annotate(o client.Object) {
 	w.see(o, false)
 }
 
-// forget removes a request to export something.
+// forget removes an export request.
 func (w *world) forget(o client.Object, version string) error {
 	var have client.Object
 	switch o.(type) {
@@ -74,7 +74,7 @@ func (w *world) forget(o client.Object, version string) error {
 	return nil
 }
 
-// send is the kubelet of a pod that exports: it begins, and ends, or is lost.
+// send simulates the kubelet of an export pod, which starts, ends, or is lost.
 func (w *world) send(name string) {
 	pod := w.works[name].DeepCopy()
 	if pod == nil {
@@ -107,7 +107,7 @@ func (w *world) send(name string) {
 	w.put(pod)
 }
 
-// noExportIsLeft wants nothing to be there of exports.
+// noExportIsLeft checks that no objects of exports are left.
 func (w *world) noExportIsLeft() {
 	w.t.Helper()
 	for _, d := range w.disks {

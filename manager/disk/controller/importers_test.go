@@ -19,11 +19,11 @@ import (
 	"vmop/runner/control/remote"
 )
 
-// whole is what a claim has after an import.
+// whole is the data of a claim after an import.
 const whole = "whole"
 
-// writeWork does a write of the manager about a pod that imports. That of a manager which is not
-// dead, but very slow, comes when another one leads.
+// writeWork executes a manager's write about an import pod. A very slow manager's write arrives when another manager
+// already leads.
 func (w *world) writeWork(do func() error) error {
 	if !w.cut && w.random.Float64() < w.cuts/4 {
 		w.cut = true
@@ -45,7 +45,7 @@ func (w *world) createWork(pod *corev1.Pod) error {
 	return nil
 }
 
-// Patch removes the gate of a pod, or the request to export a disk or an image.
+// Patch removes the gate of a pod, or an export request.
 func (w *world) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.PatchOption) error {
 	text, err := p.Data(o)
 	require.NoError(w.t, err)
@@ -88,14 +88,14 @@ func (w *world) createKey(key *corev1.Secret) error {
 	return nil
 }
 
-// podOf reports whether the pod is there that has a key.
+// podOf reports whether the pod that owns a key exists.
 func (w *world) podOf(key *corev1.Secret) bool {
 	of := metav1.GetControllerOf(key)
 	pod := w.works[of.Name]
 	return pod != nil && pod.UID == of.UID
 }
 
-// Delete deletes a pod that imports, which ends later, or a key.
+// Delete marks an import pod as deleted, so that it ends later, or deletes a key.
 func (w *world) Delete(_ context.Context, o client.Object, opts ...client.DeleteOption) error {
 	var all client.DeleteOptions
 	all.ApplyOptions(opts)
@@ -128,7 +128,7 @@ func (w *world) put(pod *corev1.Pod) {
 	w.see(pod, false)
 }
 
-// work is the kubelet of a pod that imports: it begins, and ends, or is lost.
+// work simulates the kubelet of an import pod, which starts, ends, or is lost.
 func (w *world) work(name string) {
 	pod := w.works[name].DeepCopy()
 	if pod == nil {

@@ -40,8 +40,8 @@ const (
 	diskCount = 3
 )
 
-// A world is a namespace with an API server, the controller of stateful sets, a kubelet and a
-// manager that is killed again and again.
+// A world simulates a namespace with an API server, the controller of stateful sets, a kubelet, and a manager that is
+// repeatedly killed.
 type world struct {
 	t       testing.TB
 	random  *rand.Rand
@@ -57,16 +57,16 @@ type world struct {
 	sets    map[string]*appsv1.StatefulSet
 	read    map[string]*appsv1.StatefulSet // by the controller of stateful sets, which acts later
 	pods    map[string]*corev1.Pod
-	works   map[string]*corev1.Pod // that import, by their names
+	works   map[string]*corev1.Pod // import and export pods, by name
 	keys    map[string]*corev1.Secret
-	data    map[types.UID]string   // by claims: "" is half of an image, or nothing
-	known   map[string]*corev1.Pod // by the manager, whose watch is late
-	events  []func()               // of the watch of disks, claims and pods that import
+	data    map[types.UID]string   // by claim UID; "" is half an image, or empty
+	known   map[string]*corev1.Pod // to the manager, with a lagging watch
+	events  []func()               // of the watch for disks, claims and import pods
 	late    []func() error         // writes of managers that believe that they lead
-	fails   float64                // how many imports fail
-	copies  int                    // that were begun
-	ofClaim int                    // of them, those of a VM's claim
-	sent    int                    // exports that were begun
+	fails   float64                // fraction of imports that fail
+	copies  int                    // begun copies
+	ofClaim int                    // of these, copies of a VM's claim
+	sent    int                    // begun exports
 	refuses bool                   // the API server refuses images
 
 	manager *Controller
@@ -89,7 +89,7 @@ func newWorld(t testing.TB, seed uint64, cuts float64) *world {
 	return w
 }
 
-// start starts a manager, which lists what there is.
+// start starts a manager, which lists all objects.
 func (w *world) start() {
 	w.cut, w.events, w.known = false, nil, maps.Clone(w.pods)
 	w.manager = New(Options{
@@ -104,7 +104,7 @@ func (w *world) start() {
 	claims, ofImages := []*corev1.PersistentVolumeClaim(nil), []*corev1.PersistentVolumeClaim(nil)
 	for name, c := range w.claims {
 		switch {
-		case name == ownClaim: // it is no disk's
+		case name == ownClaim: // not a disk's claim
 		case isOfImage(c):
 			ofImages = append(ofImages, c.DeepCopy())
 		default:
@@ -130,7 +130,7 @@ func (w *world) start() {
 	require.NoError(w.t, w.manager.images.book.ListingImages(images, ofImages, filling))
 }
 
-// What the manager knows of VMs.
+// The manager's view of VMs.
 
 func (w *world) VM(name string) (*v1.VirtualMachine, error) { return w.vms[name].DeepCopy(), nil }
 
@@ -142,7 +142,7 @@ func (w *world) UsersOf(objects.DeviceRef) []string { return nil }
 
 func (w *world) EnqueueAny(...string) {}
 
-// What the API server does.
+// The API server.
 
 func (w *world) next(o client.Object) {
 	w.version++
@@ -164,7 +164,7 @@ func (w *world) see(o client.Object, gone bool) {
 	})
 }
 
-// write does one write of the manager, before or after which the manager may be killed.
+// write executes a write of the manager, who may be killed before or after it.
 func (w *world) write(do func() error) error {
 	if w.cut = w.cut || w.random.Float64() < w.cuts/2; w.cut {
 		return errKilled
@@ -214,7 +214,7 @@ type status struct {
 	w *world
 }
 
-// Patch is that of a disk's status.
+// Patch patches the status of a disk.
 func (s status) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
 	text, err := p.Data(o)
 	require.NoError(s.w.t, err)
@@ -242,7 +242,7 @@ func (s status) Patch(_ context.Context, o client.Object, p client.Patch, _ ...c
 	})
 }
 
-// What the manager doesn't do to disks.
+// Writes that the manager never uses for disks.
 
 func (w *world) Update(context.Context, client.Object, ...client.UpdateOption) error {
 	return errors.ErrUnsupported
@@ -351,7 +351,7 @@ func (w *world) reconcileVM(name string) {
 	}
 }
 
-// keepSet is the controller of stateful sets, which acts on what it has read a while ago.
+// keepSet simulates the controller of stateful sets, which acts on an outdated read.
 func (w *world) keepSet(name string) {
 	set := w.read[name]
 	delete(w.read, name)
@@ -371,14 +371,14 @@ func (w *world) keepSet(name string) {
 	w.sets[name].Status.ObservedGeneration = set.Generation
 }
 
-// act does something at random: a user, a controller, a kubelet, the watch, or the manager.
+// act executes a random step of a user, a controller, a kubelet, the watch, or the manager.
 func (w *world) act() {
 	name, data := fmt.Sprintf("vm-%d", w.random.IntN(vmCount)), fmt.Sprintf("disk-%d", w.random.IntN(diskCount))
 	switch w.random.IntN(25) {
 	case 0:
 		w.define(name)
 	case 1:
-		if w.random.IntN(4) == 0 { // with all that belongs to it but the pod, which ends later
+		if w.random.IntN(4) == 0 { // with all its objects except the pod, which ends later
 			delete(w.vms, name)
 			delete(w.sets, name)
 			delete(w.read, name)
@@ -426,7 +426,7 @@ func (w *world) act() {
 		w.work(disk.ImagePodName(imageName))
 	case 22:
 		if len(w.late) > 0 {
-			_ = w.late[0]() // its manager waits no more
+			_ = w.late[0]() // its manager no longer waits
 			w.late = w.late[1:]
 		}
 	case 23:
@@ -440,7 +440,7 @@ func (w *world) act() {
 	}
 }
 
-// define makes a VM, or changes its disks.
+// define creates a VM, or changes its disks.
 func (w *world) define(name string) {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
 	vm.Spec.VM.State = v1.Running
@@ -458,7 +458,7 @@ func (w *world) define(name string) {
 	w.vms[name] = vm
 }
 
-// defineDisk makes a disk, or deletes one that no VM has, as the policy wants.
+// defineDisk creates a disk, or deletes an unused one, as the policy requires.
 func (w *world) defineDisk(name string) {
 	d := w.disks[name]
 	switch {
@@ -476,7 +476,7 @@ func (w *world) defineDisk(name string) {
 	}
 }
 
-// collect is the garbage collector: what belongs to a disk that is gone goes.
+// collect simulates the garbage collector, which removes the objects of deleted disks.
 func (w *world) collect() {
 	for name, claim := range w.claims {
 		if name != ownClaim && !w.owned(claim) && !w.used(name) {
@@ -507,8 +507,7 @@ func (w *world) reconcileDisk(name string) {
 	}
 }
 
-// check wants each disk to be in one pod at most that can be started, and only in that of the VM
-// that has it.
+// check verifies that each disk is in at most one startable pod, and only in a pod of the VM that uses the disk.
 func (w *world) check() {
 	w.t.Helper()
 	for vm, pod := range w.pods {
@@ -521,7 +520,7 @@ func (w *world) check() {
 				continue
 			}
 			if volume.Name == imageName {
-				if claim := w.claims[volume.PersistentVolumeClaim.ClaimName]; claim != nil { // else it doesn't run
+				if claim := w.claims[volume.PersistentVolumeClaim.ClaimName]; claim != nil { // else it does not run
 					require.Equal(w.t, whole, w.data[claim.UID], "the image is in the pod of %s", vm)
 				}
 				continue
@@ -539,7 +538,7 @@ func (w *world) check() {
 	}
 }
 
-// settle lets everybody do what is to be done.
+// settle lets all participants finish.
 func (w *world) settle() {
 	w.cuts, w.cut, w.late, w.fails = 0, false, nil, 0
 	w.start()
@@ -591,8 +590,8 @@ func (w *world) settle() {
 	}
 }
 
-// Whatever users, controllers, kubelets and the watch do, and at whichever write managers are
-// killed: no two pods have a disk, and in the end a VM has what no other has.
+// No disk is ever in two pods, and every VM eventually gets the disks that no other VM uses. That holds for any order
+// of steps by users, controllers, kubelets and the watch, and for managers killed at any write.
 func TestNoDiskHasTwoVMs(t *testing.T) {
 	t.Parallel()
 	shared, copies, ofClaim, sent := 0, 0, 0, 0
@@ -635,7 +634,7 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 	require.Greater(t, sent, rounds*5/3, "disks are exported")
 }
 
-// noExports is that no disk is attached while a guest runs.
+// noExports reports that no disk is attached to a running guest.
 type noExports struct{}
 
 func (noExports) Exported(context.Context, string, bool) (bool, error) { return false, nil }

@@ -12,7 +12,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// A refusal is what stays until a user or an administrator acts; all other errors are tried again.
+// Only errors that a user or administrator must fix are refusals; all others are retried.
 func TestRefusalOf(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}

@@ -20,7 +20,7 @@ func web() *v1.VirtualMachine {
 	}
 }
 
-// Every patch names the VM that it is about, by its uid.
+// Every patch contains the UID of its VM.
 func TestPatches(t *testing.T) {
 	t.Parallel()
 	size, err := act.Size(web(), new(int64(2)), "")
@@ -42,7 +42,7 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// An operation has the name of who asks for it, if it is known.
+// An operation contains the name of the requesting user, if known.
 func TestNewOperation(t *testing.T) {
 	t.Parallel()
 	spec := v1.VirtualMachineOperationSpec{Type: v1.OperationRestart, VirtualMachineName: "web", Force: true}
@@ -53,7 +53,7 @@ func TestNewOperation(t *testing.T) {
 	require.Empty(t, act.NewOperation("ns", "", spec).Annotations)
 }
 
-// A port of the pod leads to the guest only where its network doesn't hand on all of them.
+// A port of the pod is forwarded to the guest only if its network doesn't forward all ports.
 func TestPort(t *testing.T) {
 	t.Parallel()
 	vm := web()

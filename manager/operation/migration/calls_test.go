@@ -18,7 +18,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// played is a runner whose answers a test gives.
+// played is a runner with scripted answers.
 type played struct {
 	answer chan error
 	status status.Status
@@ -35,14 +35,14 @@ func (p *played) Migrate(
 	if string(r.Invitation) != `"key"` {
 		return errors.New("another invitation")
 	}
-	for _, left := range []int64{100, 97, 42, 90} { // what the guest has written is sent again
+	for _, left := range []int64{100, 97, 42, 90} { // memory that the guest has changed is sent again
 		tell(vmstatus.Progress{Transferred: 7, Remaining: left, Total: 100})
 	}
 	select {
 	case err := <-p.answer:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", control.ErrMigrationUnknown, ctx.Err()) // as a client does
+		return fmt.Errorf("%w: %w", control.ErrMigrationUnknown, ctx.Err()) // like a client
 	}
 }
 
@@ -70,7 +70,7 @@ func TestCalls(t *testing.T) {
 
 	c.Begin(t.Context(), vm, nil, nil)
 	require.True(t, c.Of("web").Running)
-	c.Begin(t.Context(), vm, nil, nil) // it is asked once
+	c.Begin(t.Context(), vm, nil, nil) // starts no second request
 	of.answer <- nil
 	progressed()
 	require.Equal(t, Call{Result: Moved, Transferred: 7, Progress: 58, At: noon}, ended())
@@ -105,7 +105,7 @@ func TestCalls(t *testing.T) {
 	require.Equal(t, Call{}, c.Of("web"))
 }
 
-// Disks that are copied count as the guest's memory does, which is sent after them.
+// Copied disks count toward the progress like the guest's memory, which follows them.
 func TestProgressOfCopies(t *testing.T) {
 	t.Parallel()
 	c, is := &Calls{}, &call{}

@@ -22,7 +22,7 @@ func pod(name, node string) *corev1.Pod {
 	return p
 }
 
-// situation is that of a VM that runs in its pod with the ordinal 0, and whose guest is to move.
+// situation returns the situation of a VM that runs in the pod with ordinal 0 and has a requested migration.
 func situation() Situation {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "vm"}}
 	vm.Spec.VM.State = v1.Running
@@ -33,7 +33,7 @@ func situation() Situation {
 	}
 }
 
-// takes in what was written.
+// takes applies what a plan writes.
 func (s *Situation) takes(t *testing.T, p Plan) {
 	t.Helper()
 	require.NotNil(t, p.Record)
@@ -41,7 +41,7 @@ func (s *Situation) takes(t *testing.T, p Plan) {
 	s.VM.Status.Migration, s.VM.Status.PodOrdinal = p.Record, p.Ordinal
 }
 
-// preparing is a situation in which the second pod is there, and its runner waits.
+// preparing returns a situation in which the second pod exists and its runner waits.
 func preparing(t *testing.T) Situation {
 	t.Helper()
 	s := situation()
@@ -54,7 +54,7 @@ func preparing(t *testing.T) Situation {
 	return s
 }
 
-// moving is one in which the source was asked.
+// moving returns a situation in which the source has been asked.
 func moving(t *testing.T) Situation {
 	t.Helper()
 	s := preparing(t)
@@ -102,7 +102,7 @@ func TestAMigrationGoesWell(t *testing.T) {
 	require.Equal(t, "web-0", s.VM.Status.Migration.Target.Pod)
 }
 
-// What prevents or ends a migration before the source was asked, and what is said of it.
+// Causes and messages of migrations that fail before the source is asked.
 func TestAMigrationFailsEarly(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Situation){
@@ -149,7 +149,8 @@ func TestAMigrationFailsEarly(t *testing.T) {
 	}
 }
 
-// A request that is being made is withdrawn, and its answer awaited: the guest may have been released already.
+// A running request is canceled, and the manager waits for its answer, because the guest may have been released
+// already.
 func TestAMigrationIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := moving(t)
@@ -164,7 +165,7 @@ func TestAMigrationIsCancelled(t *testing.T) {
 	require.Equal(t, v1.MigrationCompleted, Decide(s).Record.Stage)
 }
 
-// A manager that takes over asks, until it is known where the guest is.
+// A manager that takes over asks until it knows where the guest is.
 func TestAMigrationIsInterrupted(t *testing.T) {
 	t.Parallel()
 	s := moving(t)
@@ -175,7 +176,7 @@ func TestAMigrationIsInterrupted(t *testing.T) {
 	s.Now = noon.Add(askPause)
 	require.True(t, Decide(s).Forget, "it is asked again")
 
-	s.Pod = nil // with its node; the target may have the guest
+	s.Pod = nil // gone with its node; the target may have the guest
 	require.Nil(t, Decide(s).Record)
 	failed := s
 	failed.VM = s.VM.DeepCopy()
@@ -191,7 +192,7 @@ func TestAMigrationIsInterrupted(t *testing.T) {
 	require.Equal(t, int32(1), p.Ordinal)
 }
 
-// Five guests move at a time, two away from a node.
+// At most five guests move at a time, and at most two away from one node.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	var c Calls

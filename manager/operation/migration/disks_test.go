@@ -8,7 +8,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// copying is a situation in which the source was asked to move a guest with a disk that is copied.
+// copying returns a situation in which the source was asked to move a guest with a copied disk.
 func copying(t *testing.T) Situation {
 	t.Helper()
 	s := preparing(t)
@@ -20,7 +20,7 @@ func copying(t *testing.T) Situation {
 	return s
 }
 
-// Disks get their copies before it is written that the guest has moved, and a guest has moved whose disk has its copy.
+// Disks switch to their copies before the move is recorded. A disk that uses its copy proves that the guest has moved.
 func TestDisksGetTheirCopies(t *testing.T) {
 	t.Parallel()
 	s := copying(t)
@@ -44,7 +44,7 @@ func TestDisksGetTheirCopies(t *testing.T) {
 	require.False(t, Decide(plain).Switch)
 }
 
-// Copies are given up only if the guest has stayed for certain.
+// Copies are discarded only if the guest has definitely stayed.
 func TestCopiesAreKept(t *testing.T) {
 	t.Parallel()
 	for what, of := range map[string]struct {
@@ -75,8 +75,8 @@ func TestCopiesAreKept(t *testing.T) {
 	}
 }
 
-// A migration whose copies can't be made fails at once, and none begins before what the last one has left is cleared
-// away.
+// A migration fails immediately if its copies can't be created. A new one waits until the last one's leftovers are
+// removed.
 func TestNoCopies(t *testing.T) {
 	t.Parallel()
 	s := situation()

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fault is shown at the field that has what is at its path, in a file and in a resource.
+// An error is shown at the field that belongs to its path, in a file and in a resource.
 func TestFieldOfAPath(t *testing.T) {
 	t.Parallel()
 	d := Draft{Disks: make([]Disk, 2)}
@@ -26,7 +26,7 @@ func TestFieldOfAPath(t *testing.T) {
 	}
 }
 
-// With disks that outlive the VM, places in vm.disks and in blockDeviceRefs are those of the draft.
+// With disks that outlive the VM, indexes in vm.disks and blockDeviceRefs map to the disks of the draft.
 func TestFieldsOfDisks(t *testing.T) {
 	t.Parallel()
 	d := Draft{Name: "web", Disks: []Disk{{From: FromImage}, {}, {From: FromDisk, Of: "data"}, {}, {From: FromURL}}}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What happens again and again is one line with its last time; the latest are first, and not too many.
+// Repeated events are merged with their last time. The latest come first, and the number is limited.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	at := func(minute int) time.Time { return time.Unix(int64(60*minute), 0) }

@@ -18,7 +18,7 @@ import (
 	"vmop/test/wait"
 )
 
-// token returns one of the service account robot, which is made if need be.
+// token returns a token of the service account robot, which it creates if necessary.
 func (h *house) token(audience string) string {
 	h.t.Helper()
 	accounts := h.client.CoreV1().ServiceAccounts(h.Name)
@@ -50,7 +50,7 @@ func dial(t *testing.T, address, token string) (*websocket.Conn, error) {
 	return socket, err
 }
 
-// A service account uses the JSON interface by a token of our audience, with its permissions, until it is deleted.
+// A service account uses the JSON interface with a token for our audience, with its permissions, until it is deleted.
 func TestServiceAccounts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -104,8 +104,8 @@ func TestServiceAccounts(t *testing.T) {
 	})
 }
 
-// A token beside the cookie of a session counts alone, even if it is not accepted. A request with a token needs no
-// further proof that it comes from no foreign site; one with a cookie does.
+// With both a token and a session cookie, only the token counts, even if it is invalid. A request with a token needs no
+// protection against other sites; a request with a cookie does.
 func TestTokenAndCookie(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -12,7 +12,7 @@ import (
 	"vmop/test/deaf"
 )
 
-// A browser that has vanished has no connection after a minute.
+// The connection of a vanished browser is closed within a minute.
 func TestConnectionsOfVanishedBrowsers(t *testing.T) {
 	t.Parallel()
 	listener, err := listenForBrowsers(t.Context(), 0, func(string) bool { return false })
@@ -27,8 +27,8 @@ func TestConnectionsOfVanishedBrowsers(t *testing.T) {
 	require.Equal(t, time.Minute, deaf.Limit(t, accepted.(*counted).Conn))
 }
 
-// One client can't have so many connections that others have none: those of an address are bounded,
-// and so are all together, also those by a proxy. One that ends makes room.
+// One client can't use up all connections. The limits apply per address, and to all connections, including those of
+// proxies. Closing a connection frees its slot.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	const proxy = "127.0.0.9"

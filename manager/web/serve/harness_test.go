@@ -28,13 +28,12 @@ import (
 	"vmop/test/wait"
 )
 
-// shared is the API server of the tests: what managers share is in it, and it is asked for rights.
+// shared is the API server of the tests. It stores the managers' shared data, and answers access reviews.
 var shared clustertest.Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
-// stage is a fleet with VMs that a test puts there, and a console. The rest, which is nil, is
-// the matter of the cluster's own fleet.
+// stage is a fleet with VMs that a test sets, and a console. Other methods are nil; package cluster tests them.
 type stage struct {
 	fleet.Fleet
 	table fleet.Table
@@ -49,20 +48,20 @@ func (s *stage) Used() fleet.Use                    { return fleet.UseOf(s.table
 func (s *stage) Storage() fleet.Storage             { return nil }
 func (s *stage) Pools() fleet.Pools                 { return nil }
 
-// Console is one that repeats what is typed.
+// Console returns a console that echoes its input.
 func (*stage) Console(context.Context, string, string, fleet.Mode) (net.Conn, error) {
 	near, far := net.Pipe()
 	go func() { _, _ = io.Copy(far, far) }()
 	return near, nil
 }
 
-// A house is a namespace whose managers serve pages.
+// A house is a namespace with managers that serve pages.
 type house struct {
 	*clustertest.Namespace
 	t      *testing.T
 	client *kubernetes.Clientset
 	fleet  *stage
-	rights sync.Map // of []v1.Permission, by VM
+	rights sync.Map // []v1.Permission by VM
 }
 
 func newHouse(t *testing.T) *house {
@@ -74,7 +73,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// vm puts a VM into the fleet, with permissions.
+// vm puts a VM with permissions into the fleet.
 func (h *house) vm(name string, permissions ...v1.Permission) {
 	h.rights.Store(name, permissions)
 	h.fleet.table.Put(&fleet.VM{Name: name, Type: "standard", State: fleet.Running, Console: true})
@@ -91,10 +90,10 @@ type replica struct {
 	*Pages
 	t    *testing.T
 	log  *logbook.Logbook
-	stop func() // ends it, and waits for that
+	stop func() // stops it, and waits for its end
 }
 
-// replica starts one.
+// replica starts a replica.
 func (h *house) replica(c Config) *replica {
 	h.t.Helper()
 	r := &replica{t: h.t, log: &logbook.Logbook{}}
@@ -125,7 +124,7 @@ func (h *house) replica(c Config) *replica {
 	return r
 }
 
-// address waits until the replica serves for the nth time, and returns where.
+// address waits until the replica serves for the nth time, and returns its address.
 func (r *replica) address(nth int) string {
 	r.t.Helper()
 	var all [][]string
@@ -139,7 +138,7 @@ func (r *replica) address(nth int) string {
 	return "127.0.0.1" + all[nth-1][1]
 }
 
-// logs waits for a line of the log.
+// logs waits for a line in the log.
 func (r *replica) logs(text string) {
 	r.t.Helper()
 	wait.For(r.t, "the line "+text, func() error {
@@ -150,7 +149,7 @@ func (r *replica) logs(text string) {
 	})
 }
 
-// local is a configuration with local users, whose password is their name.
+// local returns a configuration with local users. Each user's password is the name.
 func local(t *testing.T, names ...string) Config {
 	t.Helper()
 	var c Config

@@ -24,8 +24,8 @@ import (
 	"vmop/test/wait"
 )
 
-// writePair writes a certificate for a name as the kubelet writes a Secret: a new folder, and a
-// link that is replaced.
+// writePair writes a certificate for a name the way the kubelet writes a Secret: into a new folder, with a link that is
+// replaced.
 func writePair(t *testing.T, folder, name string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -50,7 +50,7 @@ func writePair(t *testing.T, folder, name string) {
 	require.NoError(t, os.Rename(filepath.Join(folder, "..new"), filepath.Join(folder, "..data")))
 }
 
-// presented returns the name in the certificate that a server presents.
+// presented returns the name in the certificate of a server.
 func presented(t *testing.T, address string) string {
 	t.Helper()
 	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", address)
@@ -61,7 +61,7 @@ func presented(t *testing.T, address string) string {
 	return secured.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
-// headerOf returns the header of the page where one logs in.
+// headerOf returns the header of the login page.
 func headerOf(t *testing.T, origin string) http.Header {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -75,7 +75,7 @@ func headerOf(t *testing.T, origin string) http.Header {
 	return answer.Header
 }
 
-// A certificate that is replaced is used by the next connection; those that are open stay.
+// A replaced certificate is used for new connections; open connections stay.
 func TestCertificateIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -114,7 +114,7 @@ func TestCertificateIsReplaced(t *testing.T) {
 	require.NotContains(t, r.log.String(), "PRIVATE")
 }
 
-// Another port, and TLS, are used without a restart; a port that is taken is said, and waited for.
+// A new port and TLS take effect without a restart. If a port is taken, the server reports that and waits for it.
 func TestPortChanges(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

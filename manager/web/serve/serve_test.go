@@ -24,8 +24,7 @@ import (
 	"vmop/test/wait"
 )
 
-// Nothing listens before a user can log in. A user who is added gets in without a restart, and is
-// out again with the user's removal.
+// Pages are served only when a user can log in. A new user can log in without a restart, until the user is removed.
 func TestUsersComeAndGo(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -68,7 +67,7 @@ func TestUsersComeAndGo(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, code, "she has to log in")
 }
 
-// A session of one replica is one of all, and so is its end, which ends what is open.
+// Replicas share sessions. The end of a session closes its streams at all replicas.
 func TestSessionsAreSharedByReplicas(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -99,8 +98,7 @@ func TestSessionsAreSharedByReplicas(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, code, "the cookie is useless everywhere")
 }
 
-// A user without a permission gets neither row nor page nor stream; one more permission shows the
-// VM without a new page.
+// A user without permission sees no row, page or stream of a VM. A new permission shows the VM without a reload.
 func TestStrangersSeeNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -131,11 +129,11 @@ func TestStrangersSeeNothing(t *testing.T) {
 	c.Login.Users = r.config.Load().Login.Users
 	c.Login.Roles.ByUser = map[string][]string{"ann": {"chiefs"}}
 	r.Configure(c)
-	h.vm("other") // upon a change the pages look at permissions
+	h.vm("other") // a change makes pages check permissions
 	await(`id="vm-secret"`)
 }
 
-// A console follows its user's permissions, and ends with the server, which ends soon.
+// A console ends with its user's permission, and with the server, which stops soon.
 func TestStreamsEndWithTheServer(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -180,7 +178,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	})
 }
 
-// A user of a provider gets in, with the role that the provider gives.
+// A user of a provider can log in, with the role from the provider.
 func TestOpenIDConnect(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -212,8 +210,8 @@ func TestOpenIDConnect(t *testing.T) {
 	r.logs(`msg="user logged in" user=eve method=oidc provider=corp`)
 }
 
-// follow does what a browser does that a manager sends to a provider, and returns the address
-// on the manager to which it is sent back.
+// follow acts like a browser that a manager sends to a provider. It returns the manager's address to which the provider
+// sends it back.
 func follow(t *testing.T, to string) string {
 	t.Helper()
 	answer := visitor.New(t, nil)
@@ -225,7 +223,7 @@ func follow(t *testing.T, to string) string {
 	return back.RequestURI()
 }
 
-// By RBAC, rights of the cluster decide; without them an administrator of the configuration only.
+// With RBAC, the cluster's permissions decide. Without them, only administrators in the configuration have access.
 func TestRBACDecides(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -262,7 +260,7 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: ann}]`)
 	require.Contains(t, page, `id="vm-beta"`)
 }
 
-// What travels in the clear is refused before a password is typed.
+// Unencrypted requests are refused before a password is typed.
 func TestNothingTravelsInTheClear(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -287,8 +285,8 @@ func TestNothingTravelsInTheClear(t *testing.T) {
 	require.Equal(t, http.StatusOK, get("Host", "vms.example.org"))
 }
 
-// A native viewer names a ticket as its host, also where it connects by kubectl port-forward: it isn't
-// taken for one that doesn't encrypt.
+// A native viewer that names a ticket as its host is not mistaken for an unencrypted browser, even through kubectl
+// port-forward.
 func TestViewersConnect(t *testing.T) {
 	t.Parallel()
 	r := newHouse(t).replica(local(t, "ann"))
@@ -306,7 +304,7 @@ func TestViewersConnect(t *testing.T) {
 	require.Contains(t, string(text), "download another one")
 }
 
-// A client that never ends its request is dropped.
+// A client that never completes its request is disconnected.
 func TestSlowClients(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Over years of hourly steps: a certificate that is in use is accepted by a runner whose
-// file is two days old, and by one whose file is new.
+// Over years, each certificate in use is accepted by a runner with a current file, and by one with a file two days old.
 func TestAuthoritiesSucceedEachOther(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -92,8 +91,8 @@ func TestSecretOfAuthorities(t *testing.T) {
 	}
 }
 
-// An authority is dropped after its last moment, has a successor when a third of its life is left, and signs when it
-// has settled. Before one has settled the oldest signs.
+// An authority is dropped after it expires, gets a successor when a third of its life is left, and signs when it has
+// settled. Until an authority has settled, the oldest signs.
 func TestTimesOfAuthorities(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

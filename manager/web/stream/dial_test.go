@@ -33,7 +33,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// vm is a VM that the test plays.
+// vm is a simulated VM.
 type vm struct {
 	plan  plan.Plan
 	asked chan string
@@ -52,7 +52,7 @@ func (v *vm) Dropped() uint64                                           { return
 type lab struct {
 	*vm
 	keys    *Keys
-	file    string // of the runner, with the authorities
+	file    string // the runner's file with the authorities
 	target  Target
 	server  *control.Server
 	tracker *status.Tracker
@@ -128,7 +128,7 @@ func TestManagerReachesARunner(t *testing.T) {
 	require.NotContains(t, metrics.String(), "alice")
 }
 
-// A runner that sends more than was asked for is not listened to.
+// An answer that exceeds the limit is an error.
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -141,7 +141,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	require.Less(t, cut.Len(), few)
 }
 
-// Whoever is not the manager is refused, and the log says why.
+// Clients other than the manager are refused, and the log shows the reason.
 func TestOnlyTheManagerIsLetIn(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -180,7 +180,7 @@ func (l *lab) logs(t *testing.T, text string) {
 	}, text)
 }
 
-// nameless returns keys with a certificate of the manager's authority that is not a manager's.
+// nameless returns keys with a certificate that the manager's authority signed, but not for a manager.
 func nameless(t *testing.T, of *Keys) *Keys {
 	t.Helper()
 	leaf, err := of.all.issueCertificate(time.Now())
@@ -193,7 +193,7 @@ func nameless(t *testing.T, of *Keys) *Keys {
 	return &Keys{now: time.Now, leaf: &tls.Certificate{Certificate: [][]byte{made.Raw}, PrivateKey: key, Leaf: made}}
 }
 
-// A runner with another key than the VM's status has is not spoken to.
+// The manager refuses a runner with a different key from the VM's status.
 func TestRunnerThatLies(t *testing.T) {
 	t.Parallel()
 	l, other := newLab(t), newLab(t)
@@ -228,8 +228,7 @@ func TestAuthoritiesChangeMeanwhile(t *testing.T) {
 	require.Error(t, status(next))
 }
 
-// Strangers who connect and say nothing don't keep the manager out, and are disconnected
-// for others.
+// Silent strangers can't lock out the manager, and are disconnected to make room for others.
 func TestSilentStrangers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -248,7 +247,7 @@ func TestSilentStrangers(t *testing.T) {
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
-// A manager or a runner that has vanished, with its node for example, is noticed within a minute.
+// A manager or runner that has vanished, for example with its node, is noticed within a minute.
 func TestVanishedManagersAndRunners(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -266,7 +265,7 @@ func TestVanishedManagersAndRunners(t *testing.T) {
 	require.Equal(t, time.Minute, deaf.Limit(t, runner))
 }
 
-// The runner that has the guest, and the one that waits for it, are known by the pod that has reported them.
+// The guest's runner and the waiting runner are identified by the pod that reported them.
 func TestTargetOf(t *testing.T) {
 	t.Parallel()
 	reached := &v1.RunnerControl{Port: 7443, Key: "ab"}
@@ -299,7 +298,7 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
-// A machine is ended in the name of a user, once its pod can be reached.
+// Kill ends a machine in the name of a user, once its pod is reachable.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

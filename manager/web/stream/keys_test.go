@@ -56,7 +56,7 @@ func TestReplicasAgree(t *testing.T) {
 	}
 }
 
-// A manager that renews, and is slower than another one, takes what that one has written.
+// A manager that is slower to renew uses what the other manager has written.
 func TestRenewalThatAnotherReplicaWasFasterWith(t *testing.T) {
 	t.Parallel()
 	cluster := fake.NewClientset()
@@ -96,7 +96,7 @@ func TestRenewalThatAnotherReplicaWasFasterWith(t *testing.T) {
 	require.NoError(t, leaf.Leaf.CheckSignatureFrom(first.all[1].certificate))
 }
 
-// A Secret that is damaged is not replaced: it may have been meant.
+// A damaged Secret is not replaced, because it may be intentional.
 func TestDamagedSecret(t *testing.T) {
 	t.Parallel()
 	cluster := fake.NewClientset(&corev1.Secret{
@@ -111,7 +111,7 @@ func TestDamagedSecret(t *testing.T) {
 	require.ErrorIs(t, err, errNoKeys)
 }
 
-// The certificate of the process is replaced when half of its day is over.
+// The certificate of the process is replaced after half of its day.
 func TestCertificateIsRenewedAtHalfOfItsLife(t *testing.T) {
 	t.Parallel()
 	k := newKeys(fake.NewClientset())
@@ -133,8 +133,8 @@ func TestCertificateIsRenewedAtHalfOfItsLife(t *testing.T) {
 	require.Equal(t, begin.Add(36*time.Hour), next.Leaf.NotAfter)
 }
 
-// What the API server refuses is in the error. A Secret or ConfigMap that is as it should be is not written again, and
-// what else is in the Secret stays.
+// Errors contain the API server's refusal. A correct Secret or ConfigMap is not written again, and other keys in the
+// Secret stay.
 func TestKeysOfABrokenCluster(t *testing.T) {
 	t.Parallel()
 	notFound := apierrors.NewNotFound(corev1.Resource("x"), "x")

@@ -27,8 +27,8 @@ func refused(t *testing.T, err error) string {
 	return string(refusal)
 }
 
-// What the definition has a field for is written there, with the rights that the manager has, and every
-// action leaves an event with its user.
+// Actions with a field in the definition change it, with the manager's permissions. Every action leaves an event with
+// its user.
 func TestActionsInTheDefinition(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestActionsInTheDefinition(t *testing.T) {
 	require.NotContains(t, p.log.String(), "ERROR")
 }
 
-// What was changed or deleted meanwhile, without this manager knowing yet, is not changed by mistake.
+// An object that was changed or deleted without this manager knowing yet is not changed by mistake.
 func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -92,7 +92,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	require.Contains(t, refused(t, p.Do(ctx, "bob", "web", "explode")), "not possible")
 }
 
-// What only a machine can do is requested of its runner, in the name of the user.
+// Actions on the machine are requested from its runner, in the name of the user.
 func TestActionsOfTheRunner(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -108,8 +108,8 @@ func TestActionsOfTheRunner(t *testing.T) {
 	require.Len(t, p.events("web"), 1, "what was refused has not happened")
 }
 
-// To start, stop, restart and reset is an operation with the name of the user, with the rights that the manager
-// has. What would be refused isn't one.
+// Start, stop, restart and reset create operations with the name of the user, with the manager's permissions. An
+// operation that would be refused isn't created.
 func TestActionsByOperations(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -143,7 +143,7 @@ func TestActionsByOperations(t *testing.T) {
 	require.Equal(t, want, seen())
 }
 
-// The user reads why the manager that leads refuses an operation.
+// The user sees why the leading manager refuses an operation.
 func TestAnOperationIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -154,7 +154,7 @@ func TestAnOperationIsRefused(t *testing.T) {
 	require.Equal(t, "the operation x is in progress", refused(t, p.Do(t.Context(), "alice", "web", fleet.Start)))
 }
 
-// Consoles and plans come from the runner; who types is known to others.
+// Consoles and plans come from the runner, and other users see who has the keyboard.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -190,7 +190,7 @@ func TestStreams(t *testing.T) {
 	_, err = p.Plan(ctx, "web")
 	require.ErrorContains(t, err, "longer than")
 
-	// Another runner at that address is not the VM's.
+	// Another runner at that address isn't accepted.
 	p.report("web", map[string]any{"runner": map[string]any{"control": map[string]any{"key": strings.Repeat("0", 64)}}})
 	wait.Until(t, func() bool {
 		_, err = p.Usage(ctx, "web")

@@ -17,7 +17,7 @@ import (
 	"vmop/test/wait"
 )
 
-// class makes a storage class, until the test ends.
+// class creates a storage class until the test ends.
 func (p *place) class(name string, annotations map[string]string) {
 	p.t.Helper()
 	class := &storagev1.StorageClass{
@@ -29,7 +29,7 @@ func (p *place) class(name string, annotations map[string]string) {
 	require.NoError(p.t, p.admin.Create(p.t.Context(), class))
 }
 
-// The storage classes are offered by a manager that has the component's right, as they were half a minute ago at most.
+// A manager with the component's permission offers the storage classes, at most half a minute old.
 func TestStorageClasses(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -79,7 +79,7 @@ func TestStorageClasses(t *testing.T) {
 	require.NotContains(t, p.log.String(), "storage classes", "nothing of that is a failure")
 }
 
-// Of several defaults the one counts that the API server takes; of none, none.
+// The default class is the same as the API server's choice.
 func TestDefaultStorageClass(t *testing.T) {
 	t.Parallel()
 	var list []metav1.PartialObjectMetadata

@@ -10,8 +10,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// What a page says of an edit is what the rules of the running plan say, in the paths of the resource. What isn't the
-// machine's is the manager's, at once unless it is of the pod.
+// The page's forecast for an edit matches the rules of the running plan, with paths of the resource. Fields outside the
+// machine take effect immediately, except those of the pod.
 func TestWhatIsLive(t *testing.T) {
 	t.Parallel()
 	wanted := vmspec.Spec{
@@ -39,7 +39,7 @@ func TestWhatIsLive(t *testing.T) {
 	}
 }
 
-// A type says itself whether CPUs are plugged: microvm has no rule for it.
+// The type determines whether CPUs can be hotplugged: microvm has no rule for it.
 func TestWhatIsLiveByTheType(t *testing.T) {
 	t.Parallel()
 	for name, live := range map[string]bool{"standard": true, "microvm": false} {

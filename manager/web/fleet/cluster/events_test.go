@@ -18,7 +18,7 @@ import (
 	"vmop/test/wait"
 )
 
-// heard waits until the events that are shown are as they should be.
+// heard waits until the shown events match.
 func heard(t *testing.T, from <-chan []fleet.Event, what string, are func([]fleet.Event) bool) {
 	t.Helper()
 	var last []fleet.Event
@@ -34,7 +34,7 @@ func heard(t *testing.T, from <-chan []fleet.Event, what string, are func([]flee
 	}
 }
 
-// write writes an event as another program does: of the older API if it counts.
+// write writes an event like another program; with a count it uses the older API.
 func (p *place) write(name, kind, about string, count int32, controller, note string) {
 	p.t.Helper()
 	now := metav1.Now()
@@ -55,8 +55,8 @@ func (p *place) write(name, kind, about string, count int32, controller, note st
 	}))
 }
 
-// A page shows what is there and what comes: of the VM and of its pod, what users have requested with
-// their names, which no other program can forge. Nothing is read when the page is closed.
+// A page shows existing and new events of the VM and its pod. The names of requesting users can't be forged. No events
+// are read after the page is closed.
 func TestEventsOfAVM(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -108,7 +108,7 @@ func TestEventsOfAVM(t *testing.T) {
 	require.NotContains(t, p.log.String(), "WARN")
 }
 
-// Of very many events the latest are kept. Pages beyond those whose events are watched have them, too.
+// The latest of very many events are kept. Pages without a watch also show events.
 func TestManyEventsAndPages(t *testing.T) {
 	t.Parallel()
 	ctx, in, out := t.Context(), make(chan []eventsv1.Event), make(chan []fleet.Event, 1)

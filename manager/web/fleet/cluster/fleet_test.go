@@ -27,7 +27,7 @@ import (
 	"vmop/test/wait"
 )
 
-// many is a fleet of VMs that are running.
+// many returns a fleet of running VMs.
 func many(t testing.TB, n int) *Fleet {
 	t.Helper()
 	s := store.New("vms", func() string { return "" })
@@ -38,7 +38,7 @@ func many(t testing.TB, n int) *Fleet {
 	return f
 }
 
-// put brings a VM of a version into the store, as a watch does.
+// put puts a version of a VM into the store, like a watch.
 func put(t testing.TB, f *Fleet, number, version int, cpus int32) {
 	t.Helper()
 	name := fmt.Sprintf("vm-%04d", number)
@@ -53,7 +53,7 @@ func put(t testing.TB, f *Fleet, number, version int, cpus int32) {
 	require.NoError(t, f.opts.Store.Put(pod))
 }
 
-// runningVM is the resource of one, with a name, a number, a version, and a pod's uid.
+// runningVM is a resource with placeholders for name, number, version, and the pod's UID.
 const runningVM = `{
   "metadata": {"name": %q, "uid": "0e984725-c51c-4bf4-9960-%012d", "resourceVersion": "%d", "generation": 1, "labels": {"tier": "front"}},
   "spec": {"vmType": {"source": "standard"}, "permissions": [{"role": "desk", "may": ["start", "accessConsole"]}],
@@ -69,8 +69,8 @@ const runningVM = `{
       {"type": "ConsoleConnected", "status": "False", "reason": "Disconnected", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
       {"type": "Reconciled", "status": "True", "reason": "Done", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`
 
-// Nothing is kept while no page asks. A list is made once; after that only what has changed is
-// decoded again, and a change is never missed.
+// VMs are cached only while pages ask. After the first list, only changed VMs are decoded again, and no change is
+// missed.
 func TestListsAreKeptAsLongAsPagesAsk(t *testing.T) {
 	t.Parallel()
 	f := many(t, 100)
@@ -99,8 +99,8 @@ func TestListsAreKeptAsLongAsPagesAsk(t *testing.T) {
 	require.Empty(t, f.Rights(&fleet.VM{Name: "other"}).Permissions)
 }
 
-// The first page of many VMs has their outlines, as they will be, and decodes only those that it shows;
-// the others are decoded in the background.
+// The first page of many VMs consists of outlines that match the final VMs. It decodes only the VMs that it shows;
+// others follow in the background.
 func TestOutline(t *testing.T) {
 	t.Parallel()
 	few := many(t, 10)
@@ -152,9 +152,8 @@ func TestNoChangeIsMissed(t *testing.T) {
 	}
 }
 
-// What pages show of a VM takes little memory, for all pages together, and none when they are
-// closed.
-func TestVMsAreSmall(t *testing.T) { // alone: it measures the heap
+// The cached VMs take little memory, shared by all pages, and none after the pages are closed.
+func TestVMsAreSmall(t *testing.T) { // not parallel: it measures the heap
 	const vms = 1000
 	f := many(t, vms)
 	live := func() int64 {
@@ -165,7 +164,7 @@ func TestVMsAreSmall(t *testing.T) { // alone: it measures the heap
 		return int64(m.HeapAlloc)
 	}
 	f.List()
-	f.releaseTable() // what decoding keeps
+	f.releaseTable() // fills decoding caches
 	before := live()
 	list := f.List()
 	each := (live() - before) / vms
@@ -178,7 +177,7 @@ func TestVMsAreSmall(t *testing.T) { // alone: it measures the heap
 	runtime.KeepAlive(f)
 }
 
-// deskUsers are visitors with a role that each VM names in its permissions.
+// deskUsers are visitors with a role that every VM's permissions name.
 type deskUsers struct{ fleet *Fleet }
 
 func (deskUsers) Handler(_ *web.Server, pages http.Handler) http.Handler { return pages }
@@ -199,8 +198,8 @@ func (u deskUsers) Decide(_ context.Context, who access.Subject, verb access.Ver
 	return access.Decide(access.Policy{}, who, verb, u.fleet.Rights(vm))
 }
 
-// BenchmarkFirstPage is a page with 5000 VMs that is opened after minutes in which none was: the list
-// by names, which decodes what it shows, and one for which all must be decoded.
+// BenchmarkFirstPage opens a page with 5000 VMs and an empty cache. The list by name decodes only the shown VMs; the
+// other list decodes all.
 func BenchmarkFirstPage(b *testing.B) {
 	for _, address := range []string{"/", "/?sort=-ram"} {
 		b.Run(address, func(b *testing.B) {
@@ -220,7 +219,7 @@ func BenchmarkFirstPage(b *testing.B) {
 				times = append(times, time.Since(began))
 				require.Equal(b, 50, strings.Count(w.Body.String(), "<tr id="))
 				b.StopTimer()
-				f.List() // what is decoded in the background
+				f.List() // the background decoding
 				b.StartTimer()
 			}
 			slices.Sort(times)
@@ -229,7 +228,7 @@ func BenchmarkFirstPage(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstList is the list of all VMs after minutes in which no page was open.
+// BenchmarkFirstList lists all VMs with an empty cache.
 func BenchmarkFirstList(b *testing.B) {
 	f := many(b, 5000)
 	for b.Loop() {
@@ -238,7 +237,7 @@ func BenchmarkFirstList(b *testing.B) {
 	}
 }
 
-// BenchmarkNextList is the list of a page that is open, after a VM has changed.
+// BenchmarkNextList lists the VMs again after one has changed.
 func BenchmarkNextList(b *testing.B) {
 	f := many(b, 5000)
 	f.List()
@@ -252,7 +251,7 @@ func BenchmarkNextList(b *testing.B) {
 	}
 }
 
-// BenchmarkRights is whether a user may see each VM.
+// BenchmarkRights checks for each VM whether a user may see it.
 func BenchmarkRights(b *testing.B) {
 	f := many(b, 5000)
 	list := f.List()

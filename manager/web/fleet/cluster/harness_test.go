@@ -48,8 +48,8 @@ var shared clustertest.Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
-// A place is a namespace with a manager's fleet that has the manager's rights, and no more. The
-// test plays the controller, the kubelet and the runners.
+// A place is a namespace with a fleet that has only the manager's permissions. The test simulates the controller, the
+// kubelet and the runners.
 type place struct {
 	*clustertest.Namespace
 	*Fleet
@@ -59,8 +59,8 @@ type place struct {
 	log    logbook.Logbook
 }
 
-// operates plays the manager that leads until the test ends: it takes each operation up, or refuses it with a
-// message, and notes it.
+// operates simulates the leading manager until the test ends. It accepts each operation, or refuses it with a message,
+// and records it.
 func (p *place) operates(refusal string) (seen func() []string) {
 	p.t.Helper()
 	c, err := client.NewWithWatch(p.Config, client.Options{Scheme: p.admin.Scheme()})
@@ -96,7 +96,7 @@ func (p *place) operates(refusal string) (seen func() []string) {
 	return func() []string { return strings.Split(strings.TrimSpace(taken.String()), "\n") }
 }
 
-// volumes are those of a namespace, which no controller makes.
+// volumes returns the stores of a namespace without a controller for disks.
 func volumes(namespace string) store.Volumes {
 	nothing := func(string) {}
 	disks := store.NewDisks(namespace, nothing, func() {})
@@ -154,7 +154,7 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// await waits until a VM is shown as it should be.
+// await waits until the fleet shows a VM in the expected state.
 func (p *place) await(name, what string, is func(*fleet.VM) bool) *fleet.VM {
 	p.t.Helper()
 	over := wait.Over(p.t)
@@ -172,7 +172,7 @@ func (p *place) await(name, what string, is func(*fleet.VM) bool) *fleet.VM {
 	}
 }
 
-// define makes a VM, and waits until it is shown.
+// define creates a VM, and waits until the fleet shows it.
 func (p *place) define(name, spec string) *fleet.VM {
 	p.t.Helper()
 	p.Apply(fmt.Sprintf("{apiVersion: %s, kind: VirtualMachine, metadata: {name: %s}, spec: %s}", v1.GroupVersion(), name,
@@ -188,7 +188,7 @@ func (p *place) resource(name string) *v1.VirtualMachine {
 	return &vm
 }
 
-// report changes the status of a VM.
+// report patches the status of a VM.
 func (p *place) report(name string, status map[string]any) {
 	p.t.Helper()
 	text, err := json.Marshal(map[string]any{"status": status})
@@ -197,7 +197,7 @@ func (p *place) report(name string, status map[string]any) {
 	require.NoError(p.t, p.admin.Status().Patch(p.t.Context(), p.resource(name), patch))
 }
 
-// pod makes the pod of a VM, which no node runs.
+// pod creates the pod of a VM, which no node runs.
 func (p *place) pod(name string) *corev1.Pod {
 	p.t.Helper()
 	pod := &corev1.Pod{
@@ -207,13 +207,13 @@ func (p *place) pod(name string) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: objects.ContainerName, Image: "none"}}},
 	}
-	wait.For(p.t, "the pod", func() error { return p.admin.Create(p.t.Context(), pod) }) // its account
+	wait.For(p.t, "the pod", func() error { return p.admin.Create(p.t.Context(), pod) }) // waits for its account
 	patch := []byte(`{"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}}`)
 	require.NoError(p.t, p.admin.Status().Patch(p.t.Context(), pod, client.RawPatch(types.MergePatchType, patch)))
 	return pod
 }
 
-// runs makes a VM's pod, with a runner that says that the guest is running.
+// runs creates a VM's pod, with a runner that reports a running guest.
 func (p *place) runs(name string) *fleet.VM {
 	p.t.Helper()
 	pod := p.pod(name)
@@ -228,7 +228,7 @@ func (p *place) runs(name string) *fleet.VM {
 	return p.await(name, "it runs", func(vm *fleet.VM) bool { return vm.State == fleet.Running && vm.Console })
 }
 
-// events returns the notes of the events of what users have requested of a VM.
+// events returns the notes of the events about users' requests for a VM.
 func (p *place) events(name string) (notes []string) {
 	p.t.Helper()
 	var list eventsv1.EventList
@@ -241,7 +241,7 @@ func (p *place) events(name string) (notes []string) {
 	return notes
 }
 
-// A machine is what a runner serves.
+// A machine is the backend of a runner's server.
 type machine struct {
 	server *control.Server
 	plan   plan.Plan
@@ -252,7 +252,7 @@ type machine struct {
 	guest  net.Conn // the guest's end of the console
 }
 
-// newMachine is a runner that accepts the manager of a place.
+// newMachine starts a runner that accepts the manager of a place.
 func newMachine(t *testing.T, p *place) *machine {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "f") // short, for the path of the socket
@@ -290,7 +290,7 @@ func (m *machine) Run(context.Context, qmp.Command) (json.RawMessage, error) { r
 func (m *machine) Plan() *plan.Plan                                          { return &m.plan }
 func (m *machine) Dropped() uint64                                           { return 0 }
 
-// says returns what arrives on a console.
+// says returns n bytes that arrive on a console.
 func says(t *testing.T, conn io.Reader, n int) string {
 	t.Helper()
 	text := make([]byte, n)

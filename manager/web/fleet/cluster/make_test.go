@@ -16,7 +16,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// stock is the type standard; what it makes of a VM, package manager tests.
+// stock provides the type standard. Package manager tests its plans.
 type stock struct{}
 
 func (stock) Names(context.Context) ([]string, error) { return []string{"standard"}, nil }
@@ -42,7 +42,7 @@ func (stock) Module(_ context.Context, _ *v1.VirtualMachine, name string) (strin
 	return vmtypes.StockModule(name)
 }
 
-// A VM is drafted from a form, checked and created by the API server.
+// A VM is drafted from a form, checked, and created by the API server.
 func TestNewVM(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -97,7 +97,7 @@ func TestNewVM(t *testing.T) {
 	})
 }
 
-// What is wrong with a definition is found all at once, at its fields.
+// All errors in a definition are found together, with their fields.
 func TestFaultsOfDefinitions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -136,7 +136,7 @@ spec:
     disks: [{cdrom: {image: "https://me:canary-cd@x/y.iso"}}]
 `
 
-// A definition is shown without what may be secret, and what is not shown stays when it is changed.
+// A definition is shown without secrets, and hidden secrets stay when it is changed.
 func TestDefinitionsAreChanged(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -152,7 +152,7 @@ func TestDefinitionsAreChanged(t *testing.T) {
 	require.NotContains(t, d.Text, "last-applied")
 	require.Contains(t, d.Text, "https://…@x/y.iso")
 
-	p.runs("web") // its status changes, its definition doesn't
+	p.runs("web") // changes its status, not its definition
 	d.Text = strings.Replace(d.Text, "tier: front", "tier: back", 1)
 	d.Text = strings.Replace(d.Text, "maximumCpus: 4", "currentCpus: 3\n    maximumCpus: 8", 1)
 	current := fleet.Change{Path: "vm.currentCpus", Operation: "add", DesiredValue: 3.0}

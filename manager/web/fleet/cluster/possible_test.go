@@ -14,7 +14,8 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// everyVM calls f with a VM in each state that decides about operations, also in those that can't occur, and its pod.
+// everyVM calls f with a VM and its pod for each combination of facts that decide about operations, even impossible
+// ones.
 func everyVM(f func(vm *v1.VirtualMachine, pod *corev1.Pod)) {
 	policies := []v1.RunPolicy{"", v1.AlwaysOn, v1.AlwaysOnUnlessStoppedManually, v1.Manual, v1.AlwaysOff}
 	phases := []v1.Phase{
@@ -30,7 +31,7 @@ func everyVM(f func(vm *v1.VirtualMachine, pod *corev1.Pod)) {
 	}
 }
 
-// machineIn returns a VM of which each of six facts is true or false, and its pod.
+// machineIn returns a VM and its pod. fact determines each of six facts.
 func machineIn(policy v1.RunPolicy, phase v1.Phase, fact func(int) bool) (*v1.VirtualMachine, *corev1.Pod) {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "vm"}}
 	vm.Spec.RunPolicy, vm.Status.Phase, vm.Spec.VM.State = policy, phase, v1.Stopped
@@ -57,7 +58,7 @@ func machineIn(policy v1.RunPolicy, phase v1.Phase, fact func(int) bool) (*v1.Vi
 	return vm, pod
 }
 
-// inProgress returns the operations one of which may be in progress; nil stands for none.
+// inProgress returns all operations that may be in progress; nil stands for none.
 func inProgress() []*v1.VirtualMachineOperation {
 	all := []*v1.VirtualMachineOperation{nil}
 	for _, a := range fleet.Actions() {
@@ -75,8 +76,8 @@ func inProgress() []*v1.VirtualMachineOperation {
 	return all
 }
 
-// accepted reports whether a manager accepts an operation that is created now, as its rounds decide, and what it says
-// if it doesn't.
+// accepted reports whether a manager would accept a new operation, by simulating its rounds. Otherwise it returns the
+// reason.
 func accepted(t *testing.T, vm *v1.VirtualMachine, pod *corev1.Pod, all ...*v1.VirtualMachineOperation) (bool, string) {
 	t.Helper()
 	for range 3 {
@@ -100,8 +101,8 @@ func accepted(t *testing.T, vm *v1.VirtualMachine, pod *corev1.Pod, all ...*v1.V
 	return false, ""
 }
 
-// What a page and the JSON interface offer, a manager accepts; what they don't offer, it refuses, with the reason that
-// they show.
+// A manager accepts what pages and the JSON interface offer. It refuses everything else, with the reason that they
+// show.
 func TestWhatIsOfferedIsAccepted(t *testing.T) {
 	t.Parallel()
 	active, offered := inProgress(), map[bool]int{}

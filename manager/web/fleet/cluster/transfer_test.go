@@ -38,14 +38,14 @@ import (
 	"vmop/test/wait"
 )
 
-// A door is a pod of a disk whose program runs on this computer, with real TLS.
+// A door is a pod of a disk. Its program runs on this computer with real TLS.
 type door struct {
 	*exec.Cmd
 	pod  *corev1.Pod
 	port string
 }
 
-// opens makes the pod of a disk, and starts its program.
+// opens creates the pod of a disk, and starts its program.
 func (p *place) opens(d client.Object, name string, args ...string) *door {
 	p.t.Helper()
 	ctx, dir := p.t.Context(), p.t.TempDir()
@@ -96,7 +96,7 @@ func (p *place) opens(d client.Object, name string, args ...string) *door {
 	return o
 }
 
-// status writes that of a disk.
+// status writes the status of a disk.
 func (p *place) status(name, format string, values ...any) {
 	p.t.Helper()
 	d := &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: p.Name}}
@@ -104,7 +104,7 @@ func (p *place) status(name, format string, values ...any) {
 	require.NoError(p.t, p.admin.Status().Patch(p.t.Context(), d, client.RawPatch(types.MergePatchType, []byte(text))))
 }
 
-// replica is another manager of the namespace, which knows nothing of what the first one does.
+// replica returns another manager of the namespace, which knows nothing about the first manager's actions.
 func (p *place) replica(port string) *Fleet {
 	p.t.Helper()
 	core, err := typedcorev1.NewForConfig(p.Config)
@@ -119,18 +119,18 @@ func (p *place) replica(port string) *Fleet {
 	return &Fleet{opts: o}
 }
 
-// data is a disk of 3 MiB with a hole.
+// data returns a disk of 3 MiB with a hole.
 func data() []byte {
 	all := make([]byte, 3<<20)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(all[2<<20:])
 	return all
 }
 
-// The data of a disk that has just been made may come before the API server tells of the disk.
+// An upload may begin before the API server reports the new disk.
 func TestUploadsMayComeAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.opts.Volumes = volumes(p.Name) // which are never told
+	p.opts.Volumes = volumes(p.Name) // without a watch
 	for _, kind := range []fleet.VolumeKind{fleet.VirtualDisk, fleet.VirtualImage} {
 		require.NoError(t, p.CreateDisk(t.Context(), "ann", fleet.NewDisk{
 			Kind: kind, Name: "data", Disk: fleet.Disk{From: fleet.FromUpload, Size: 1 << 20},
@@ -140,8 +140,8 @@ func TestUploadsMayComeAtOnce(t *testing.T) {
 	}
 }
 
-// An upload is continued by another manager where the first one was killed in the middle of a piece, and its end is
-// known to those who come late.
+// Another manager continues an upload after the first was killed in the middle of a piece. A late request learns that
+// the upload is complete.
 func TestUploadByTwoManagers(t *testing.T) {
 	t.Parallel()
 	p, all := newPlace(t), data()
@@ -173,7 +173,7 @@ func TestUploadByTwoManagers(t *testing.T) {
 	})
 	var is fleet.Upload
 	var err error
-	wait.For(t, "bytes to have arrived", func() error { // those on their way when it is killed are lost
+	wait.For(t, "bytes to have arrived", func() error { // bytes in transit are lost when it is killed
 		ctx, kill := context.WithCancel(t.Context())
 		body, feed := io.Pipe()
 		var sending sync.WaitGroup

@@ -25,12 +25,12 @@ func is(kind string, status metav1.ConditionStatus, reason, message string, at t
 
 var then = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-// runnerOf is the status of a runner that can be reached.
+// runnerOf returns the status of a reachable runner.
 func runnerOf(pod *corev1.Pod) *v1.RunnerStatus {
 	return &v1.RunnerStatus{PodUID: pod.UID, State: "Booted", Control: &v1.RunnerControl{Port: 7443, Key: "ab"}}
 }
 
-// Which state a page shows, since when, and what can be done then.
+// Shown states, their times, and the possible actions.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "p"}}
@@ -115,7 +115,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// A guest that can move may be moved, once at a time; of another one it is known why it can't.
+// A movable guest can be moved, once at a time. For others the reason is known.
 func TestMigrationsOfAVM(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "p"}}
@@ -144,7 +144,7 @@ func TestMigrationsOfAVM(t *testing.T) {
 	require.Contains(t, shown.Refused[fleet.Migrate], "spec.nodeName names it")
 }
 
-// Everything that a page shows comes from the resource and its pod.
+// Everything on a page comes from the resource and its pod.
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: "p"}}

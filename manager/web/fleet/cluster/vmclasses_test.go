@@ -14,7 +14,7 @@ import (
 	"vmop/test/wait"
 )
 
-// A form offers the classes that are ready, with what they say.
+// A form offers the ready classes with their properties.
 func TestClassesOfVMs(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 	"vmop/test/wait"
 )
 
-// parsed is a resource in a test.
+// parsed parses a resource from JSON.
 func parsed[T any](t *testing.T, text string, values ...any) *T {
 	t.Helper()
 	object := new(T)
@@ -28,8 +28,7 @@ func parsed[T any](t *testing.T, text string, values ...any) *T {
 	return object
 }
 
-// A page shows the disks of a VM in the order of its definition, as the manager knows them, and learns when one of them
-// changes.
+// A page shows the disks of a VM in the order of its definition, with the manager's data, and updates them.
 func TestVolumesOfAVM(t *testing.T) {
 	t.Parallel()
 	f := many(t, 1)
@@ -94,8 +93,8 @@ func TestVolumesOfAVM(t *testing.T) {
 	require.Equal(t, missing, is()[3].State)
 }
 
-// Images of the cluster are shown and offered beside those of the namespace, and what is stored of them is not shown
-// twice. Nothing of them is changed here.
+// Cluster images are shown and offered with the images of the namespace. Their stored images are not shown separately.
+// Cluster images are read-only here.
 func TestImagesOfTheCluster(t *testing.T) {
 	t.Parallel()
 	f := many(t, 1)
@@ -141,7 +140,7 @@ func TestImagesOfTheCluster(t *testing.T) {
 	require.Equal(t, v1.AttachedDeviceRef{Kind: v1.AttachedClusterImage, Name: "debian"}, deviceOf("cvi/debian"))
 }
 
-// A disk that is attached while the guest runs is shown with how far that is.
+// A disk that is being attached to a running guest is shown with its progress.
 func TestAttachedVolumes(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -170,7 +169,7 @@ func TestAttachedVolumes(t *testing.T) {
 	p.await("web", "it is detached", func(vm *fleet.VM) bool { return len(vm.Volumes) == 1 })
 }
 
-// A VM is made with its disks, and they are all there or none is.
+// A VM and its disks are created together or not at all.
 func TestNewVMWithDisks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -243,7 +242,7 @@ func TestNewVMWithDisks(t *testing.T) {
 	}, "a VM names them all")
 }
 
-// What is wrong with the disks of a new VM is found with what is wrong with the VM, at the disk.
+// Errors in the disks of a new VM are reported together with errors in the VM, at the disk.
 func TestFaultsOfDisks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -281,8 +280,8 @@ func TestFaultsOfDisks(t *testing.T) {
 	_, err = p.Check(ctx, "web", &fleet.Definition{Text: strings.Repeat(disk("a", "{}"), mostDisks+1) + vm})
 	require.Contains(t, refused(t, err), "want at most 16")
 
-	// One more disk is allowed, and two are asked for: each can be made, and not both. The status is what the
-	// controller of quotas would write.
+	// The quota allows one more disk, and the VM requests two. Each alone can be created, but not both. The test writes
+	// the status that the quota controller would write.
 	const disks = "count/virtualdisks.vmoperator.jdrupes.org"
 	hard := corev1.ResourceList{disks: resource.MustParse("2")}
 	quota := &corev1.ResourceQuota{
@@ -290,7 +289,7 @@ func TestFaultsOfDisks(t *testing.T) {
 	}
 	require.NoError(t, p.admin.Create(ctx, quota))
 	status := corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{disks: resource.MustParse("1")}}
-	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the API server counts, too
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the API server also updates the count
 		if err := p.admin.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// The options of a stock type have their texts, defaults, values and bounds.
+// The options of a stock type have their texts, defaults, values and limits.
 func TestTypeWithOptions(t *testing.T) {
 	t.Parallel()
 	windows, err := vmtypes.Source{}.Library().Load(t.Context(), "windows")
@@ -45,7 +45,7 @@ func TestTypeWithOptions(t *testing.T) {
 	}, made.Options)
 }
 
-// Whatever a check says of a definition is a fault, with the field that it is about.
+// Every error of a check becomes a Fault with its field.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

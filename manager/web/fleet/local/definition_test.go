@@ -14,7 +14,7 @@ import (
 	"vmop/runner/inventory"
 )
 
-// folder is a fleet of the VMs that are configured in a folder of the test.
+// folder is a fleet of the VMs that are configured in a test folder.
 type folder struct {
 	*Fleet
 	t   *testing.T
@@ -63,7 +63,7 @@ func (f *folder) faults(name string, d *fleet.Definition) fleet.Faults {
 	return check.Faults
 }
 
-// A VM is made from a few fields: checked, created once, and known from then on.
+// A VM is created from a few fields: it is checked, created once, and then listed.
 func TestNewVM(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -119,7 +119,7 @@ func TestNewVM(t *testing.T) {
 	require.Equal(t, []string{f.dir + "/data/vmrunner/web", f.dir + "/a.qcow2"}, left)
 }
 
-// All faults are found at once, and each names its field.
+// All errors are found together, each with its field.
 func TestFaultsOfANewVM(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -167,7 +167,7 @@ const withSecrets = `# of the office
       - {type: ide-cd, file: "https://me:canary@x/y.iso"}
 `
 
-// What is secret is not shown, and stays as it is when all else is changed.
+// Secrets are not shown, and stay when the rest of the definition is changed.
 func TestSecretsAreKept(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)

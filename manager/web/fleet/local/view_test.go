@@ -22,7 +22,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// Which state a page shows, and what can be done then.
+// Shown states, and the possible actions.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	here := &inventory.Place{Folder: "/etc/opt/vmrunner"}
@@ -78,7 +78,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// Everything that a page shows comes from the configuration or from the runner.
+// Everything on a page comes from the configuration or the runner.
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
@@ -135,7 +135,7 @@ func TestFacts(t *testing.T) {
 	require.Equal(t, "Debian 12", got.OS)
 }
 
-// A definition is shown without what may be secret.
+// A definition is shown without secrets.
 func TestSecretsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	text, err := redactSecrets([]byte(`# of the office
@@ -160,7 +160,7 @@ func TestSecretsAreLeftOut(t *testing.T) {
 	require.NotContains(t, err.Error(), "canary")
 }
 
-// What this process shows its user is looked at by the user.
+// This process is shown as a viewer with its user's name.
 func TestOwnViewers(t *testing.T) {
 	t.Parallel()
 	f := Fleet{user: "alice"}
@@ -171,7 +171,7 @@ func TestOwnViewers(t *testing.T) {
 	require.Contains(t, vm.Viewers[1].Who, "pid")
 }
 
-// What users can understand and change is a refusal; the rest is a failure.
+// Errors that users can understand and fix are refusals; others are failures.
 func TestErrorsForUsers(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, asRefusal(nil))
@@ -188,7 +188,7 @@ func TestErrorsForUsers(t *testing.T) {
 	require.ErrorIs(t, asRefusal(context.Canceled), context.Canceled)
 }
 
-// The list has what is configured or running.
+// The list contains VMs that are configured or running.
 func TestWhichVMsAreListed(t *testing.T) {
 	t.Parallel()
 	var f Fleet
@@ -202,7 +202,7 @@ func TestWhichVMsAreListed(t *testing.T) {
 	require.Empty(t, f.List())
 }
 
-// A medium whose password pages don't show stays, and only drives for media have one.
+// A medium stays unchanged if only its hidden password differs. Only drives for removable media have a medium.
 func TestMediaThatStay(t *testing.T) {
 	t.Parallel()
 	var f Fleet // without an inventory: nothing may be written
