@@ -171,8 +171,8 @@ func exportOutcome(pod *corev1.Pod) Outcome {
 	return OutcomeOf(pod)
 }
 
-// ExportPod returns the pod from which a user downloads a disk or image. It meets the Pod Security level "restricted",
-// and can't start until its scheduling gate is removed.
+// ExportPod returns the pod that sends a disk or image to a user. It meets the Pod Security level "restricted", and
+// can't start until its scheduling gate is removed.
 func ExportPod(d *v1.VirtualDisk, w Worker) *corev1.Pod {
 	pod, c := newPod(d, ExporterOf(d), "export", w)
 	c.Resources = memoryAndCPU()

@@ -298,7 +298,7 @@ func TestProgress(t *testing.T) {
 	require.Equal(t, s.Disk.Status, disk.StatusOf(s), "another manager doesn't know it yet")
 }
 
-// The Secret for a web server is sent only to the servers in its annotation, and to none without the annotation.
+// The Secret for a web server is sent only to the servers in its annotation. Without the annotation it is not sent.
 func TestWhichServersGetASecret(t *testing.T) {
 	t.Parallel()
 	for hosts, urls := range map[string]map[string]bool{

@@ -22,7 +22,7 @@ const (
 	Refuse               // not until someone acts
 )
 
-// Reasons why a VM can't use a disk, in addition to those of the disk.
+// Reasons why a VM can't use a disk, in addition to the reasons in the disk's status.
 const (
 	ReasonMissing  = "DiskMissing"
 	ReasonInUse    = "DiskInUse"
@@ -48,7 +48,7 @@ func ForVM(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message str
 }
 
 // Available decides whether a VM may use a disk; d is nil if the disk doesn't exist. Only this function makes that
-// decision. A claim belongs to one VM at a time, whatever its access modes.
+// decision. A claim belongs to one VM at a time, even if its access modes allow more.
 func Available(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message string) {
 	if d == nil {
 		return Wait, ReasonMissing, fmt.Sprintf("there is no VirtualDisk %s", name)

@@ -32,7 +32,7 @@ func copyOf(d *v1.VirtualDisk, m *v1.Migration) *v1.MigrationDisk {
 }
 
 // ClaimFor returns the claim of a disk in the next pod that the VM's stateful set creates. During a migration that is
-// the pod to which the guest moves.
+// the target pod.
 func ClaimFor(d *v1.VirtualDisk, vm *v1.VirtualMachine) string {
 	if copied := copyOf(d, vm.Status.Migration); copied != nil && vm.Status.Migration.Active() {
 		return copied.Claim
@@ -40,7 +40,7 @@ func ClaimFor(d *v1.VirtualDisk, vm *v1.VirtualMachine) string {
 	return ClaimOf(d)
 }
 
-// Moved returns the status of a disk whose copy has replaced its claim.
+// Moved returns the status of a disk after its copy has replaced its claim.
 func Moved(d *v1.VirtualDisk, to v1.DiskTarget) v1.VirtualDiskStatus {
 	s := *d.Status.DeepCopy()
 	s.Target = to

@@ -39,8 +39,8 @@ const (
 	// UploadSocket is the Unix socket at which an import pod accepts an upload from vmimport receive. Anyone with
 	// permission to execute programs in pods can upload.
 	UploadSocket = scratchFolder + "/upload.sock"
-	// AnnotationKey is the annotation with the hash of the pod's public key (remote.KeyHash). Pods with a port to which
-	// the manager sends data, or from which it fetches data, have it.
+	// AnnotationKey is the annotation with the hash of the pod's public key (remote.KeyHash). Only pods with a data
+	// port for the manager have it.
 	AnnotationKey = v1.GroupName + "/key"
 
 	program       = "/usr/local/bin/vmimport"

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Reasons for imports, in addition to those of package diskimage, which docs/tasks/import.md lists.
+// Reasons for imports, in addition to the reasons in package diskimage, which docs/tasks/import.md lists.
 const (
 	ReasonImported      = "Imported"
 	ReasonImporting     = "Importing"

@@ -21,8 +21,8 @@ type Retention struct {
 const freshTime = 10 * time.Minute
 
 // expiryOf returns when to delete an operation that finished at this time. seen is since when this process has known
-// that. It limits the effect of clock changes: a recent operation isn't deleted early, and an old one isn't kept for
-// years.
+// that. It limits the effect of clock changes: recent operations aren't deleted early, and old operations aren't kept
+// for years.
 func (r Retention) expiryOf(finished, seen time.Time) time.Time {
 	latest := seen.Add(r.For)
 	at, fresh := finished.Add(r.For), seen.Add(min(r.For, freshTime))
@@ -35,7 +35,7 @@ func (r Retention) expiryOf(finished, seen time.Time) time.Time {
 	return at
 }
 
-// expiredOperations returns the finished operations to delete, and when the next one expires; zero means never.
+// expiredOperations returns the finished operations to delete, and when the next operation expires; zero means never.
 func (s Situation) expiredOperations() (old []*v1.VirtualMachineOperation, again time.Time) {
 	var finished []*v1.VirtualMachineOperation
 	for _, o := range s.Operations {

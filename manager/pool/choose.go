@@ -131,7 +131,7 @@ func assignedSince(m Member) time.Time {
 	return m.Assignment.Since.Time
 }
 
-// compareMembers sorts VMs in the order in which to give them away.
+// compareMembers sorts VMs so that the first is given away first.
 func compareMembers(a, b *Member) int {
 	return cmp.Or(lastUsed(*a).Compare(lastUsed(*b)), readinessRank(*a)-readinessRank(*b),
 		strings.Compare(a.Name, b.Name))

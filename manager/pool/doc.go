@@ -12,8 +12,8 @@
 //	 │                              └──────── same user returns ────────┴───────────────────────────────────┤
 //	 └──────── released: by a user, by spec.afterRetention, or because the next user gets it ───────────────┘
 //
-// The user of a VM is one field in the VM's status (v1.Assignment). A write of it includes the version of the VM on
-// which the decision was based.
+// The user of a VM is one field in the VM's status (v1.Assignment). A write of it includes the VM's version at the time
+// of the decision.
 //
 // See docs/decisions/0146-pools.md.
 package pool

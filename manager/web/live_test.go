@@ -206,7 +206,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A stream requires its permission and a page of ours, and ends when the permission does.
+// A stream requires its permission and a same-origin page, and ends when the permission does.
 func TestStreamsAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))

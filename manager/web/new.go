@@ -160,7 +160,7 @@ func textDigest(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// unixLines converts the line ends of a form to those of files.
+// unixLines converts CRLF line ends from a form to LF.
 func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // byHand uses a definition if it was edited by hand, that is, if its digest differs.

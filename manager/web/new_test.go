@@ -121,7 +121,7 @@ func TestFaultsAtFields(t *testing.T) {
 	require.Contains(t, page, `id="f-disk.1"`)
 }
 
-// Errors from the check of the definition are shown at their fields, together with those of unreadable fields.
+// Errors from the check of the definition are shown at their fields, together with the errors of unreadable fields.
 func TestTheCheckDoesNotWaitForOtherFields(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)

@@ -156,7 +156,7 @@ func TestStaticFiles(t *testing.T) {
 	}
 }
 
-// The language is the visitor's choice, or else the browser's, or else English.
+// The language is the visitor's choice. Without a choice it is the browser's language, with English as the fallback.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t)

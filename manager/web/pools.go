@@ -25,7 +25,7 @@ func (v visit) decidePool(verb access.Verb, pool string) access.Decision {
 	return v.s.opts.Visitors.DecidePool(v.ctx, v.who, verb, pool)
 }
 
-// allowedPools returns the pools for which the visitor has a permission.
+// allowedPools returns the pools that the visitor has a permission for.
 func (v visit) allowedPools(verb access.Verb) (all []*fleet.Pool) {
 	from := v.s.opts.Fleet.Pools()
 	if from == nil {
@@ -64,7 +64,7 @@ type poolCard struct {
 	Buttons []button
 }
 
-// poolCards returns the visible pools of which the visitor has no VM.
+// poolCards returns the visible pools that the visitor has no VM from.
 func (v visit) poolCards() (cards []poolCard) {
 	for _, p := range v.allowedPools(access.View) {
 		if p.Of(v.who.User) != "" {

@@ -37,8 +37,8 @@ type cardView struct {
 	Badge, OS string
 	// UsedBy is another user of its screen, console or desktop.
 	UsedBy string
-	// Pool is the pool from which the visitor has the VM; "" if there is none. Until is how long it is kept if it isn't
-	// used.
+	// Pool is the pool that assigned the VM to the visitor; "" if it isn't assigned. Until is how long it is kept if it
+	// isn't used.
 	Pool    string
 	Until   time.Time
 	Windows []windowLink

@@ -34,7 +34,7 @@ func mine(state fleet.State) *fleet.VM {
 	return vm
 }
 
-// foreign returns a VM for which guest has no permission.
+// foreign returns a VM that guest has no permission for.
 func foreign(name string, state fleet.State) *fleet.VM {
 	vm := sample(name, state)
 	vm.CPUs.Now = 77

@@ -58,7 +58,7 @@ func TestQueries(t *testing.T) {
 	require.Equal(t, "alpha", vms[0].Name, "the fleet's own list stays as it is")
 }
 
-// A query encodes to the address from which it was parsed.
+// Parsing a query and encoding it again returns the same address.
 func TestQueryAddresses(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "q=a+b", "page=2", "sort=-ram", "sort=-name", "page=3&q=%26&sort=cpus"} {

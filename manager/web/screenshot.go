@@ -32,7 +32,7 @@ type picture struct {
 	png []byte
 }
 
-// getOrTake returns the cached screenshot of a VM. If it is too old, take takes a new one.
+// getOrTake returns the cached screenshot of a VM. If it is too old, it calls take for a new screenshot.
 func (p *pictures) getOrTake(ctx context.Context, name string, now func() time.Time,
 	take func(context.Context) ([]byte, error),
 ) ([]byte, error) {
@@ -57,7 +57,7 @@ func (p *pictures) getOrTake(ctx context.Context, name string, now func() time.T
 	return png.([]byte), nil
 }
 
-// keepPicture caches a VM's screenshot. It removes old ones and, if there are too many, others.
+// keepPicture caches a VM's screenshot. It removes old screenshots and, if there are too many, others.
 func (p *pictures) keepPicture(name string, taken picture) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

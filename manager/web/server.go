@@ -33,7 +33,8 @@ type Options struct {
 	FirstStep string
 	// Restart is the command that serves the pages again after they have ended; "" if visitors can't run it.
 	Restart string
-	// ForgetFile reports whether viewers delete the file with which they were started; nil means that they do.
+	// ForgetFile reports whether native viewers delete their connection file after they have started; nil means that
+	// they do.
 	ForgetFile func() bool
 	// Log receives actions and errors.
 	Log *slog.Logger
@@ -61,7 +62,7 @@ type Visitors interface {
 	// Check checks whether the session is still valid; for example, its token may have been deleted. Streams call it
 	// every minute.
 	Check(r *http.Request)
-	// Scheme returns the scheme with which the visitor's browser reached the pages: http or https.
+	// Scheme returns the scheme that the visitor's browser uses for the pages: http or https.
 	Scheme(r *http.Request) string
 	// Touch records that the visitor is active without a request, such as by typing.
 	Touch(r *http.Request)

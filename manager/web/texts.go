@@ -44,7 +44,8 @@ func readTongues() ([]*tongue, error) {
 // languageCookie is the name of the cookie with the language that the visitor chose.
 const languageCookie = "language"
 
-// tongueOf returns the language for a request: the visitor's choice, or else the best match for the browser.
+// tongueOf returns the language for a request: the visitor's choice, or the best match for the browser if the visitor
+// has not chosen.
 func (s *Server) tongueOf(r *http.Request) *tongue {
 	var wanted []string
 	if c, err := r.Cookie(languageCookie); err == nil {

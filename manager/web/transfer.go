@@ -198,7 +198,7 @@ func (s *Server) apiExport(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// apiDownload sends the data of a disk for which an export was requested.
+// apiDownload sends the data of an exported disk.
 func (s *Server) apiDownload(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.visitOf(r).visibleStorage()
 	if err != nil {

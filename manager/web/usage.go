@@ -104,7 +104,7 @@ func (u *usageView) addChart(now time.Time, key string, values []string, curves 
 	u.Charts = append(u.Charts, c)
 }
 
-// growthRates returns the growth of a counter per second. It skips steps in which the counter was reset.
+// growthRates returns the growth of a counter per second. It skips resets of the counter.
 func growthRates(samples []fleet.Sample, counter func(fleet.Sample) float64) curve {
 	var c curve
 	for i := 1; i < len(samples); i++ {

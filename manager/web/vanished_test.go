@@ -40,8 +40,8 @@ func (l *piped) Close() error { close(l.ended); return nil }
 
 func (*piped) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-// A link is a client's connection that a test can cut. Data no longer arrives in either direction, and neither end
-// notices.
+// A link is a client's connection that a test can cut. Data no longer arrives in either direction, and both ends stay
+// unaware of it.
 type link struct {
 	net.Conn
 	cut   chan struct{}

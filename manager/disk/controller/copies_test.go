@@ -30,7 +30,7 @@ func isOfImage(o client.Object) bool {
 	return is || strings.HasPrefix(o.GetName(), "vi-")
 }
 
-// anySource returns a random source: none, a web server, or a disk or image that may be missing.
+// anySource returns a random source: nil, a web server, or a disk or image that may be missing.
 func (w *world) anySource(of string) *v1.VirtualDiskSource {
 	ref := &v1.DiskSourceRef{Kind: string(v1.KindVirtualImage), Name: imageName}
 	switch w.random.IntN(5) {

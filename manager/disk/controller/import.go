@@ -159,7 +159,7 @@ func (c *Controller) removePod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// untilRetry returns the time until the next attempt; 0 if none is scheduled.
+// untilRetry returns the time until the next attempt; 0 if it is not scheduled.
 func untilRetry(is v1.VirtualDiskStatus, now time.Time) time.Duration {
 	if is.Import == nil || is.Import.RetryTime == nil {
 		return 0

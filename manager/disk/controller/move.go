@@ -151,8 +151,8 @@ func (c *Controller) Switch(ctx context.Context, vm *v1.VirtualMachine) error {
 	return nil
 }
 
-// Abandon hands the leftover volumes of a migration to its operation, with which they are deleted. These are the source
-// volumes or, if the migration has failed, the copies.
+// Abandon hands the leftover volumes of a migration to its operation. They are then deleted together with the
+// operation. These are the source volumes or, if the migration has failed, the copies.
 func (c *Controller) Abandon(ctx context.Context, m *v1.Migration) error {
 	if m.CopiesKept {
 		return nil

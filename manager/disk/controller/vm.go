@@ -189,7 +189,8 @@ func (c *Controller) Lock(ctx context.Context, vm string, d *v1.VirtualDisk) (*v
 }
 
 // Release detaches the disks that a VM no longer needs, unless one of its pods still uses them. vm is nil if the VM is
-// gone. kept are disks that were attached to the running guest. Don't call it concurrently with Attach for the same VM.
+// gone. kept lists the disks that stay, as attachments to the running guest. Don't call it concurrently with Attach for
+// the same VM.
 func (c *Controller) Release(ctx context.Context, name string, vm *v1.VirtualMachine, kept []string) (
 	did decide.Report,
 ) {

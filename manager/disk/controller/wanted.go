@@ -10,14 +10,14 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// wanted records the disks for which VMs that should run are waiting, and where these VMs can run. It is kept in memory
-// only: when a manager starts, it looks at all VMs.
+// wanted records which VMs are waiting for which disks before they start, and where these VMs can run. It is kept in
+// memory only: when a manager starts, it looks at all VMs.
 type wanted struct {
 	mu sync.Mutex
 	by map[string]map[string]disk.Place // by disk, then by VM
 }
 
-// setWanted records the disks for which a VM waits, and returns the new ones.
+// setWanted records that a VM is waiting for these disks, and returns the disks that are new in the list.
 func (w *wanted) setWanted(vm string, disks []string, place disk.Place) (more []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,7 +50,7 @@ func (w *wanted) placeFor(name string) (p disk.Place, wanted bool) {
 	return p, false
 }
 
-// waitForDisks records for which incomplete disks a VM waits, and looks at these disks.
+// waitForDisks records that a VM is waiting for its incomplete disks, and looks at these disks.
 func (c *Controller) waitForDisks(vm *v1.VirtualMachine, refs []objects.DeviceRef) {
 	var missing, claims []string
 	for _, ref := range refs {

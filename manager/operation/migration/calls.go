@@ -24,7 +24,7 @@ const (
 	mostOutward = 2 // away from a node
 )
 
-// progressStep is the step, in percent, in which progress is written to the status.
+// progressStep is how many percent of progress cause an update of the status.
 const progressStep = 5
 
 // askTime is the timeout for requests that a runner answers immediately.

@@ -30,7 +30,7 @@ const (
 // A Situation describes a VM with a migration that is active or requested.
 type Situation struct {
 	*decide.Snapshot
-	// Operation is the operation in progress that requests the move; nil if there is none (any more).
+	// Operation is the operation in progress that requests the move; nil if there is none, or it is gone.
 	Operation *v1.VirtualMachineOperation
 	// Call is this process's request.
 	Call Call

@@ -41,7 +41,7 @@ func (s *Situation) takes(t *testing.T, p Plan) {
 	s.VM.Status.Migration, s.VM.Status.PodOrdinal = p.Record, p.Ordinal
 }
 
-// preparing returns a situation in which the second pod exists and its runner waits.
+// preparing returns a situation after the second pod's runner has begun to wait.
 func preparing(t *testing.T) Situation {
 	t.Helper()
 	s := situation()
@@ -54,7 +54,7 @@ func preparing(t *testing.T) Situation {
 	return s
 }
 
-// moving returns a situation in which the source has been asked.
+// moving returns a situation after the source has been asked.
 func moving(t *testing.T) Situation {
 	t.Helper()
 	s := preparing(t)

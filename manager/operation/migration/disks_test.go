@@ -8,7 +8,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// copying returns a situation in which the source was asked to move a guest with a copied disk.
+// copying returns a situation after the source was asked to move a guest with a copied disk.
 func copying(t *testing.T) Situation {
 	t.Helper()
 	s := preparing(t)
@@ -75,8 +75,8 @@ func TestCopiesAreKept(t *testing.T) {
 	}
 }
 
-// A migration fails immediately if its copies can't be created. A new one waits until the last one's leftovers are
-// removed.
+// A migration fails immediately if its copies can't be created. A new migration waits until the leftovers of the last
+// migration are removed.
 func TestNoCopies(t *testing.T) {
 	t.Parallel()
 	s := situation()

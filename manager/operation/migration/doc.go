@@ -16,8 +16,8 @@
 // The stage is recorded in the VM's status.migration before the manager acts on it. A manager that takes over in stage
 // Moving asks the guest's runner for the result of the request. A runner cancels the request if its client is gone.
 //
-// A migration can copy disks that only one node can use at a time. The runners copy them into claims that are created
-// in stage Preparing. The disks switch to these claims before the stage becomes Completed.
+// A migration can copy disks that only one node can use at a time. The runners copy them into new claims from stage
+// Preparing. The disks switch to these claims before the stage becomes Completed.
 //
 // See docs/decisions/0138-migration-in-the-cluster.md, and docs/decisions/0160-copies-of-local-disks.md.
 package migration

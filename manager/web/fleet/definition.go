@@ -181,8 +181,8 @@ type Disk struct {
 	Size  int64 // bytes
 	Image string
 	Class string
-	// From is the kind of disk. Of is the name of the source image or disk, or the URL. Checksum is the checksum of the
-	// download (sha256:HEX); "" means no check.
+	// From is the kind of disk. Of contains the name of the source image or disk, or the URL. Checksum is the checksum
+	// of the download (sha256:HEX); "" means no check.
 	From         DiskFrom
 	Of, Checksum string
 }
@@ -229,7 +229,7 @@ const (
 	FieldOption  = "option"
 )
 
-// PathOfDisk begins the path of a field in a disk that is created with a VM. The name of the disk follows.
+// PathOfDisk begins the path of a field in a new disk of a new VM. The name of the disk follows.
 const PathOfDisk = "VirtualDisk "
 
 // Field returns the field for a path in the definition, a file or resource; "" if there is none. For example,

@@ -22,8 +22,8 @@ type Pool struct {
 	Name string `json:"name"`
 	// Available is how many VMs the next users can get: free VMs, and VMs with an expired retention.
 	Available int `json:"available"`
-	// VMs is the number of VMs in the pool. Free have no user; Assigned have a user. Of the assigned VMs, InUse have a
-	// viewer, and Retained are kept for their users.
+	// VMs is the number of VMs in the pool. Free counts VMs without a user, and Assigned VMs with a user. InUse counts
+	// assigned VMs with a viewer, and Retained VMs that are kept for their users.
 	VMs      int `json:"vms,omitempty"`
 	Free     int `json:"free,omitempty"`
 	Assigned int `json:"assigned,omitempty"`

@@ -99,7 +99,7 @@ type Address struct {
 	Claimed bool `json:"claimed,omitempty"`
 }
 
-// A Port is a port of an address, and the port of the guest to which it leads.
+// A Port forwards a port of an address to a port of the guest.
 type Port struct {
 	TCP   bool `json:"tcp"`
 	Port  int  `json:"port"`

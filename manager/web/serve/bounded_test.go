@@ -27,8 +27,8 @@ func TestConnectionsOfVanishedBrowsers(t *testing.T) {
 	require.Equal(t, time.Minute, deaf.Limit(t, accepted.(*counted).Conn))
 }
 
-// One client can't use up all connections. The limits apply per address, and to all connections, including those of
-// proxies. Closing a connection frees its slot.
+// One client can't use up all connections. The limits apply per address, and to all connections, including connections
+// from proxies. Closing a connection frees its slot.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	const proxy = "127.0.0.9"

@@ -48,7 +48,7 @@ type Config struct {
 	// TLSFolder contains tls.crt and tls.key, such as a mounted Secret of type kubernetes.io/tls. "" means that a
 	// proxy, if anything, provides TLS.
 	TLSFolder string
-	// ForgetFile makes native viewers delete the file with which they were started.
+	// ForgetFile makes native viewers delete their connection file after they have started.
 	ForgetFile bool
 	Login      login.Config
 	Access     access.Policy

@@ -210,7 +210,7 @@ func TestOpenIDConnect(t *testing.T) {
 	r.logs(`msg="user logged in" user=eve method=oidc provider=corp`)
 }
 
-// follow acts like a browser that a manager sends to a provider. It returns the manager's address to which the provider
+// follow acts like a browser that a manager sends to a provider. It returns the manager's address where the provider
 // sends it back.
 func follow(t *testing.T, to string) string {
 	t.Helper()

@@ -10,7 +10,7 @@
 // The manager has authorities, which only sign certificates for its own processes (authorities.go). Their keys are in
 // one Secret, which the first manager creates and all replicas share. Their certificates are in one ConfigMap, which is
 // mounted into every pod; the runner reads it for each connection. A process keeps the key of its certificate in
-// memory, and creates a new one twice a day.
+// memory, and renews both twice a day.
 //
 // The manager accepts a runner only with the key that has the hash in the VM's status (vmop/runner/control/remote), at
 // the pod's address from the API server. So it can't mistake a pod that later got the same address, or a runner of

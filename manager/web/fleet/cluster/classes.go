@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// mostClasses is the maximum number of storage classes to offer. If there are more, none are offered.
+	// mostClasses is the maximum number of storage classes to offer. If there are more, forms offer no classes.
 	mostClasses = 500
 	// classesTime is how long the storage classes are cached. patienceForClasses is how long a form waits for them.
 	classesTime, patienceForClasses = 30 * time.Second, 5 * time.Second

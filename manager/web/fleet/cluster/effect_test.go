@@ -11,7 +11,7 @@ import (
 )
 
 // The page's forecast for an edit matches the rules of the running plan, with paths of the resource. Fields outside the
-// machine take effect immediately, except those of the pod.
+// machine take effect immediately, except fields of the pod.
 func TestWhatIsLive(t *testing.T) {
 	t.Parallel()
 	wanted := vmspec.Spec{

@@ -152,7 +152,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 	}
 }
 
-// The cached VMs take little memory, shared by all pages, and none after the pages are closed.
+// The cached VMs take little memory, shared by all pages. It is freed after the pages are closed.
 func TestVMsAreSmall(t *testing.T) { // not parallel: it measures the heap
 	const vms = 1000
 	f := many(t, vms)

@@ -290,7 +290,7 @@ func (m *machine) Run(context.Context, qmp.Command) (json.RawMessage, error) { r
 func (m *machine) Plan() *plan.Plan                                          { return &m.plan }
 func (m *machine) Dropped() uint64                                           { return 0 }
 
-// says returns n bytes that arrive on a console.
+// says reads n bytes from a console.
 func says(t *testing.T, conn io.Reader, n int) string {
 	t.Helper()
 	text := make([]byte, n)

@@ -80,7 +80,7 @@ func templateOf(d fleet.Disk) map[string]any {
 	return spec
 }
 
-// draftedDisk returns the definition of a disk that is created with a VM.
+// draftedDisk returns the definition of a new VM's new disk.
 func (f *Fleet) draftedDisk(name string, d fleet.Disk) (string, error) {
 	claim := map[string]any{"size": formatQuantity(d.Size)}
 	if d.Class != "" {
@@ -102,7 +102,7 @@ func (f *Fleet) draftedDisk(name string, d fleet.Disk) (string, error) {
 	return string(text), err
 }
 
-// kindOfDisk is the kind of disks that are created with a VM.
+// kindOfDisk is the kind of a new VM's new disks.
 const kindOfDisk = string(v1.KindVirtualDisk)
 
 // separator is the line between two YAML documents.
@@ -133,8 +133,8 @@ func splitDocuments(text string) (all []string) {
 	return all
 }
 
-// checkDisk returns what is wrong with the definition of a disk that is created with a VM. The disk must not name a
-// Secret: its author chooses the server that would receive the Secret, but may lack permission to use it.
+// checkDisk returns what is wrong with the definition of a new VM's new disk. The disk must not name a Secret: its
+// author chooses the server that would receive the Secret, but may lack permission to use it.
 func (d *document) checkDisk(namespace string) error {
 	name, _ := d.Metadata["name"].(string)
 	if name == "" {

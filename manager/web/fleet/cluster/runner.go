@@ -93,7 +93,7 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 	return describe.Plan(made), nil
 }
 
-// runningPlan returns the plan with which a VM is running.
+// runningPlan returns the plan of a running VM, from its runner.
 func (f *Fleet) runningPlan(ctx context.Context, vm found) (*plan.Plan, error) {
 	runner, err := f.queryClient(vm)
 	if err != nil {

@@ -227,7 +227,7 @@ func withCredentials() *regexp.Regexp {
 const hiddenUser = "…"
 
 // redactSecrets returns a configuration without possible secrets: cloud-init data, and passwords in addresses. It
-// returns an error if the file isn't valid YAML, because secrets can't be located then.
+// returns an error if the file isn't valid YAML, because it can't locate the secrets.
 func redactSecrets(text []byte) (string, error) {
 	section, err := inventory.SectionOf(text)
 	if err != nil {

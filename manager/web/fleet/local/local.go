@@ -166,7 +166,7 @@ func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) er
 	})
 }
 
-// editFile changes a VM's file. It returns an error if the file can't be read, or would be invalid afterwards.
+// editFile changes a VM's file. It returns an error if the file can't be read, or if the change makes it invalid.
 func (f *Fleet) editFile(ctx context.Context, name string, change func([]byte) ([]byte, error)) error {
 	before, err := f.inventory.Text(ctx, name)
 	if err != nil {
