@@ -206,7 +206,7 @@ func (s Situation) phaseOf(is *v1.DiskImport) (phase v1.DiskPhase, reason, messa
 	return s.boundPhase()
 }
 
-// boundPhase returns the phase of a complete disk with a claim.
+// boundPhase returns the phase that follows from the state of the disk's claim.
 func (s Situation) boundPhase() (phase v1.DiskPhase, reason, message string) {
 	switch s.Claim.Status.Phase {
 	case corev1.ClaimLost:

@@ -72,8 +72,8 @@ func resetCounterPatch(vm *v1.VirtualMachine, value int64) ([]byte, error) {
 	})
 }
 
-// targetOf returns the target of a new operation. It includes a reset counter for Start if the VM should already run:
-// any change of its spec restarts a failed VM immediately.
+// targetOf returns the target of a new operation. It includes the next reset counter for Reset, and also for Start if
+// the VM should already run: any change of its spec restarts a failed VM immediately.
 func targetOf(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *v1.OperationTarget {
 	target := &v1.OperationTarget{VirtualMachineUID: vm.UID}
 	if pod != nil {

@@ -45,7 +45,7 @@ func rowField(field string, row int) string { return field + "." + strconv.Itoa(
 
 func diskField(row int) string { return rowField(fleet.FieldDisk, row) }
 
-// readDisks parses the disks. It ignores rows without a size and a source.
+// readDisks parses the disks. It ignores rows with an empty size and an empty source.
 func (n *newVM) readDisks() {
 	n.diskRows = nil
 	className := regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)

@@ -156,8 +156,8 @@ func (t *touching) Write(p []byte) (int, error) {
 	return t.Writer.Write(p)
 }
 
-// awaitVisitEnd waits until the VM is gone, the visitor may no longer see it, or the client is gone. The visitor's
-// roles may change in the meantime. answers, if not nil, reports whether the client still answers.
+// awaitVisitEnd waits until the VM or the client is gone, or the visitor, whose roles may change, has lost permission
+// for the screen and console. answers, if not nil, reports whether the client still answers.
 func (s *Server) awaitVisitEnd(ctx context.Context, r *http.Request, name string,
 	answers func() bool,
 ) websocket.StatusCode {

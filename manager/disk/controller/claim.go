@@ -104,8 +104,8 @@ func (c *Controller) writerOf(ctx context.Context, claim *corev1.PersistentVolum
 }
 
 // waitForCopies keeps a VM that should run waiting while a copy of one of its claims is being made. The status of a
-// copy names the claim before [Controller.writerOf] looks for VMs that should run. So if a VM and a copy begin at the
-// same time, at least one of them waits.
+// copy shows that the copy has begun before [Controller.writerOf] looks for VMs that should run. So if a VM and a copy
+// begin at the same time, at least one of them waits.
 func (c *Controller) waitForCopies(vm *v1.VirtualMachine, claims []objects.Claim) (did decide.Report) {
 	if vm.Spec.DesiredState() != v1.Running {
 		return did

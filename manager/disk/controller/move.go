@@ -42,7 +42,7 @@ func (c *Controller) ToCopy(vm *v1.VirtualMachine, migration types.UID) (
 	return all, "", nil
 }
 
-// MakeCopies creates the claims for the copies of a VM's disks. It returns why the API server refused, if it did.
+// MakeCopies creates the claims for the copies of a VM's disks. It returns why they can't be created, if so.
 func (c *Controller) MakeCopies(ctx context.Context, vm *v1.VirtualMachine) (why string, err error) {
 	if why := c.whyUnavailable(); why != "" {
 		return "", errors.New(why)

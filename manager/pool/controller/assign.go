@@ -134,7 +134,8 @@ var (
 )
 
 // Claim assigns a VM of the pool name to a user, and returns the VM's name. mine reports that the user already had the
-// VM. The caller must have checked that the user may use the pool. Claim returns ErrNoPool or ErrNone if that fails.
+// VM. The caller must have checked that the user may use the pool. It returns ErrNoPool if the pool is unknown, and
+// ErrNone if no VM is available.
 func (c *Controller) Claim(ctx context.Context, user, name string) (vm string, mine bool, err error) {
 	result := ResultFailed
 	defer func() {

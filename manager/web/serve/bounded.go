@@ -17,7 +17,7 @@ const (
 // bounded is a listener that immediately closes excess connections.
 type bounded struct {
 	net.Listener
-	exempt func(address string) bool // reports whether an address has no limit
+	exempt func(address string) bool // reports whether an address has no limit of its own
 
 	mu   sync.Mutex
 	all  int

@@ -107,8 +107,7 @@ func isRefusal(err error) bool {
 // undoTime is the time limit for removing the disks again.
 const undoTime = 10 * time.Second
 
-// undoDisks removes the disks of a VM that wasn't created, and returns why, as the reason or extended by its own
-// errors.
+// undoDisks removes the disks of a VM that wasn't created. It returns why, with its own errors appended.
 func (f *Fleet) undoDisks(ctx context.Context, disks []client.Object, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime) // the user may have left
 	defer cancel()
