@@ -37,7 +37,7 @@ func (v visit) drawCharts() []chartView {
 	return list
 }
 
-// Size of a chart in drawing units.
+// chartWidth and chartHeight are the size of a chart in drawing units.
 const chartWidth, chartHeight = 240, 48
 
 // A dot is a value that holds from a time on.

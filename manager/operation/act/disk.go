@@ -43,7 +43,7 @@ func Checksum(text string) (*v1.Checksum, error) {
 	return nil, nil
 }
 
-// Maximum lengths of the names of attachments and snapshots.
+// longestAttachment and longestSnapshot are the maximum lengths of the names of attachments and snapshots.
 const longestAttachment, longestSnapshot = 253, 59
 
 // AttachmentName returns the name of the attachment of a disk to a VM.

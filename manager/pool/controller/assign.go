@@ -266,7 +266,7 @@ func (c *Controller) awaitWatch(ctx context.Context, m pool.Member) error {
 	}
 }
 
-// Timeout and interval when waiting for the watch.
+// hearTime is the time limit for waiting for the watch, and hearStep the polling interval.
 const hearTime, hearStep = 10 * time.Second, 10 * time.Millisecond
 
 // recordChange writes an event about a user who got or lost a VM.

@@ -49,7 +49,7 @@ const (
 type Definitions interface {
 	// Offer returns the choices for a new VM.
 	Offer(ctx context.Context) (*Offer, error)
-	// VMType returns a VM type. A Refusal contains what is wrong with the type.
+	// VMType returns a VM type. A Refusal contains the errors in the type.
 	VMType(ctx context.Context, name string) (*VMType, error)
 	// Draft returns the definition of a new VM, for Check. It accepts invalid values, so that Check can report all
 	// problems together.

@@ -72,7 +72,7 @@ func decodeDocument(text string) (*document, error) {
 	return d, nil
 }
 
-// checkKind returns what is wrong with the header of a definition that should have this kind, name and namespace.
+// checkKind returns errors in the header of a definition that should have this kind, name and namespace.
 func (d *document) checkKind(kind, name, namespace string) error {
 	var faults fleet.Faults
 	want := func(path, is, want string) {

@@ -133,8 +133,8 @@ func splitDocuments(text string) (all []string) {
 	return all
 }
 
-// checkDisk returns what is wrong with the definition of a new VM's new disk. The disk must not name a Secret: its
-// author chooses the server that would receive the Secret, but may lack permission to use it.
+// checkDisk returns errors in the definition of a new VM's new disk. The disk must not name a Secret: its author
+// chooses the server that would receive the Secret, but may lack permission to use it.
 func (d *document) checkDisk(namespace string) error {
 	name, _ := d.Metadata["name"].(string)
 	if name == "" {

@@ -47,8 +47,8 @@ func refusalCauses(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// faultsOf returns what is wrong with a VM according to the API server or a policy of the cluster; nil if the error has
-// another cause, such as missing permissions of the manager.
+// faultsOf returns the errors in a VM's definition that the API server or a policy of the cluster reports. It returns
+// nil if err has another cause, such as missing permissions of the manager.
 func faultsOf(err error) (all fleet.Faults) {
 	ofRBAC := regexp.MustCompile(`is forbidden: User ".*" cannot `)
 	if decide.Refused(err) == nil || ofRBAC.MatchString(err.Error()) {

@@ -25,7 +25,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// The name of a drive is drivePrefix and its index in spec.vm.disks.
+// drivePrefix begins the name of a drive. Its index in spec.vm.disks follows.
 const drivePrefix = "drive "
 
 // newView returns a VM as pages show it. pod is nil if the VM has none; all are the operations that name the VM.

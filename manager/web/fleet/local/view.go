@@ -15,7 +15,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// The name of a drive is drivePrefix and its index in the configuration.
+// drivePrefix begins the name of a drive. Its index in the configuration follows.
 const drivePrefix = "drive "
 
 // newView returns a VM as pages show it.
