@@ -53,9 +53,9 @@ const (
 )
 
 // OfCluster resolves a ClusterVirtualImage to an image (see AsDisk). i is the VirtualImage named ClusterImageName, or
-// nil if it doesn't exist. OfCluster returns nil if c is nil. If i can't be used, for example because it is missing or
-// belongs to a different ClusterVirtualImage, the result is a placeholder without UID and claim, and its status shows
-// the reason. Only this function makes that decision.
+// nil if it doesn't exist. OfCluster returns nil if c is nil. If i can't be used, the result is a placeholder without
+// UID and claim. Its status shows the reason, such as a missing image, or an image that belongs to a different
+// ClusterVirtualImage. Only this function makes that decision.
 func OfCluster(c *v1.ClusterVirtualImage, i *v1.VirtualDisk) *v1.VirtualDisk {
 	if c == nil {
 		return nil
