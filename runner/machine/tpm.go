@@ -160,7 +160,7 @@ func (t *tpm) noteReplaced(conn *os.File, err error, now time.Time) {
 	get := qmp.Command{Execute: "getfd", Arguments: map[string]string{"fdname": handedName}, File: conn}
 	add := qmp.Command{Execute: "add_client", Arguments: map[string]string{"protocol": t.chardev, "fdname": handedName}}
 	// if it fails, the next command fails as well
-	t.sendTPMCommand(get, now, func(answer, time.Time) { t.addAction(Close{conn}) })
+	t.sendCommand(get, now, func(answer, time.Time) { t.addAction(Close{conn}) })
 	t.sendTPMCommand(add, now, func(answer, time.Time) {
 		t.keep.progress.TPMReplaced = true
 		t.keep.saveProgress()
@@ -173,7 +173,7 @@ func (t *tpm) noteReplaced(conn *os.File, err error, now time.Time) {
 func (t *tpm) forbidReboots(now time.Time) {
 	command := qmp.Command{Execute: "set-action", Arguments: map[string]string{"reboot": "shutdown"}}
 	t.step = tpmRests
-	t.sendTPMCommand(command, now, func(a answer, _ time.Time) {
+	t.sendCommand(command, now, func(a answer, _ time.Time) {
 		if a.err != nil && !isRefusal(a.err) {
 			t.step = tpmForbids
 			return
