@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/authoring/lint"
+	"vmop/test/tier"
 	"vmop/vmtypes"
 )
 
@@ -71,6 +72,7 @@ t = lambda u: 1
 
 // The shared rules have the same findings as the real buildifier.
 func TestSharedRulesAreBuildifiers(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	sources := map[string]string{}
 	for name, text := range tricky {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/program"
+	"vmop/test/tier"
 )
 
 // The project of this test has a program, whose test builds it, and a folder.
@@ -29,6 +30,7 @@ func TestProgram(t *testing.T) {
 `
 
 func TestNoOldResultForANewProgram(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := t.TempDir()
 	long := time.Now().Add(-time.Hour) // Go keeps no result that depends on new files

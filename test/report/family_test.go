@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/logbook"
+	"vmop/test/tier"
 	"vmop/test/wait"
 )
 
@@ -85,6 +86,7 @@ func TestQuick(t *testing.T) {}
 
 // A run that is ended leaves no process and no temporary file, and its results so far can be read.
 func TestAnEndedRunLeavesNothing(t *testing.T) {
+	tier.Deep(t)
 	t.Parallel()
 	dir := t.TempDir()
 	fill(t, filepath.Join(dir, "go.mod"), "module m\n\ngo 1.26\n")
