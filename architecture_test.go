@@ -20,8 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rule is something that holds for the whole tree. It names each place where it
-// does not, with what to do about it.
+// rule is a requirement on the whole tree. broken returns each place that violates it, and what to do about it.
 type rule struct {
 	name   string
 	why    string
@@ -57,9 +56,8 @@ func enforce(t *testing.T, rules []rule) {
 	}
 }
 
-// A program links only what it is for. The runner stays resident beside every VM: the
-// machinery of Kubernetes would double its memory, and what is linked is initialised at each
-// start. What authors of VM types need is in
+// A program links only the packages that it needs. A runner stays resident next to every VM: Kubernetes libraries would
+// double its memory, and every linked package is initialized at each start. Tools for authors of VM types are in
 // cmd/vmtype.
 func TestProgramsLinkOnlyWhatTheyAreFor(t *testing.T) {
 	t.Parallel()
@@ -81,8 +79,7 @@ func TestProgramsLinkOnlyWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// tree is the source that rules are about: all of the module's files, and the Go
-// files among them parsed.
+// tree is the source that the rules check: all files of the module, and its parsed Go files.
 type tree struct {
 	files   fs.FS
 	names   []string
@@ -91,7 +88,7 @@ type tree struct {
 }
 
 type source struct {
-	path   string // from the module's root, with slashes
+	path   string // relative to the module's root, with slashes
 	text   string
 	syntax *ast.File
 }
@@ -99,7 +96,7 @@ type source struct {
 func (s source) test() bool     { return strings.HasSuffix(s.path, "_test.go") }
 func (s source) program() bool  { return s.syntax.Name.Name == "main" }
 func (s source) folder() string { return path.Dir(s.path) }
-func (s source) isIn(folders string) bool { // a pattern of folders, or "folder/..." with those below it
+func (s source) isIn(folders string) bool { // a folder pattern, or "folder/..." to include the folders below it
 	if matches, _ := path.Match(folders, s.folder()); matches {
 		return true
 	}
@@ -110,24 +107,24 @@ func (s source) lines() int { return strings.Count(s.text, "\n") }
 func (s source) imports() []string {
 	var all []string
 	for _, spec := range s.syntax.Imports {
-		name, _ := strconv.Unquote(spec.Path.Value) // the parser has seen that it is quoted
+		name, _ := strconv.Unquote(spec.Path.Value) // the parser has checked the quotes
 		all = append(all, name)
 	}
 	return all
 }
 
-// at says where a node is, as file:line.
+// at returns the position of a node as file:line.
 func (tr tree) at(n ast.Node) string {
 	p := tr.fset.Position(n.Pos())
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
 }
 
-// code returns the parsed files that are not tests.
+// code returns the parsed files except tests.
 func (tr tree) code() []source {
 	return slices.DeleteFunc(slices.Clone(tr.sources), source.test)
 }
 
-// written returns the parsed files that people write and that are not tests.
+// written returns the parsed files except tests and generated files.
 func (tr tree) written() []source {
 	return slices.DeleteFunc(tr.code(), func(s source) bool { return ast.IsGenerated(s.syntax) })
 }
@@ -140,7 +137,7 @@ func (tr tree) read(name string) string {
 	return string(text)
 }
 
-// readTree reads all files but what git or make own, and the modules of tools.
+// readTree reads all files of the module, without those of git, those that make creates, and the modules of tools.
 func readTree(t *testing.T, files fs.FS) tree {
 	t.Helper()
 	tr := tree{files: files, fset: token.NewFileSet()}
@@ -151,7 +148,7 @@ func readTree(t *testing.T, files fs.FS) tree {
 		case entry.IsDir() && (slices.Contains([]string{".git", "bin", "build"}, name) ||
 			path.Dir(name) == "tools" && name != "tools/scripts"):
 			return fs.SkipDir
-		case !entry.Type().IsRegular(), name == ".git": // in a worktree it is a file
+		case !entry.Type().IsRegular(), name == ".git": // a file in a worktree
 			return nil
 		}
 		tr.names = append(tr.names, name)
@@ -174,9 +171,9 @@ func (tr tree) block(name string) []string {
 	return strings.Split(strings.TrimSpace(text), "\n")
 }
 
-const beside = -1 // the layer of what may import everything
+const beside = -1 // the layer of packages that may import everything
 
-// drawing returns the layer of each package in the drawing.
+// drawing returns the layer of each package, from the drawing in ARCHITECTURE.md.
 func (tr tree) drawing() map[string]int {
 	layers := map[string]int{}
 	line := regexp.MustCompile(`^(?:layer (\d+)|beside) +(.*)$`)
@@ -234,8 +231,7 @@ func upward(tr tree) []string {
 	return broken
 }
 
-// lostWay follows the table "Where is …?" of ARCHITECTURE.md: each row names a file and
-// a text in it.
+// lostWay checks the table "Where is …?" of ARCHITECTURE.md: each row names a file and a text that the file contains.
 func lostWay(tr tree) []string {
 	_, rest, _ := strings.Cut(tr.read("ARCHITECTURE.md"), "\n## Where is …?\n")
 	table, _, _ := strings.Cut(rest, "\n## ")
@@ -310,14 +306,14 @@ func forbidden(tr tree) []string {
 	return broken
 }
 
-// optionWord is a text that is an option of QEMU, with what may follow it in the
-// same word, or the name of a device that only an option has.
+// optionWord matches an option of QEMU, with any value in the same word, and the name of a device that only options
+// use.
 var optionWord = regexp.MustCompile(
 	`^(-[A-Za-z][A-Za-z_-]*([ =].*)?|virtserialport|virtconsole|(virtio|vhost|usb|scsi|ide|tpm)-[a-z0-9-]+)$`)
 
-// ownOptions are those of the runner's own monitor, and of a QEMU whose guest comes from another one, and how
-// often they may stand below runner/. The last two are no options but what QOM appends to a machine's name, and the
-// property of a device that says where it is on the bus that the VM type states.
+// ownOptions returns the options of QEMU that the runner itself uses, for its monitor and for an incoming migration,
+// with the number of times that each may occur below runner/. The last two are not options: QOM appends "-machine" to a
+// machine's name, and "scsi-id" is the property with a device's position on its bus.
 func ownOptions() map[string]int {
 	return map[string]int{`"-S"`: 1, `"-chardev"`: 1, `"-mon"`: 1, `"-incoming"`: 1, `"-machine"`: 1, `"scsi-id"`: 1}
 }
@@ -334,7 +330,7 @@ func optionsInRunner(tr tree) []string {
 			if !ok || literal.Kind != token.STRING {
 				return true
 			}
-			text, _ := strconv.Unquote(literal.Value) // the parser has seen that it is quoted
+			text, _ := strconv.Unquote(literal.Value) // the parser has checked the quotes
 			if !optionWord.MatchString(text) {
 				return true
 			}
@@ -348,7 +344,7 @@ func optionsInRunner(tr tree) []string {
 	return broken
 }
 
-// Each rule finds what it is there to find.
+// Each rule finds a violation.
 func TestArchitectureRulesBite(t *testing.T) {
 	t.Parallel()
 	const where = "\n## Where is …?\n\n| What | File | Look for |\n|---|---|---|\n" +
@@ -397,7 +393,7 @@ func TestArchitectureRulesBite(t *testing.T) {
 	}
 }
 
-// bite requires that the rule called name finds want in the files.
+// bite requires that a rule reports the violation want in the files.
 func bite(t *testing.T, rules []rule, name, want string, files fs.FS) {
 	t.Helper()
 	found := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })

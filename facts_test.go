@@ -8,8 +8,8 @@ import (
 	"testing/fstest"
 )
 
-// sameFields are the exported structs that may have the fields of another one, each with the reason. The resource's are
-// not among them: they carry what controller-gen reads, and types of Kubernetes.
+// sameFields lists the exported structs that may have the same fields as another struct, each with the reason. The
+// resource's structs need no entry: they have controller-gen markers and use Kubernetes types.
 var sameFields = map[string]string{
 	"vmtypes/plan.Forward": "a plan imports no configuration: a key of that can get a new meaning",
 }
@@ -23,7 +23,7 @@ func TestFacts(t *testing.T) {
 	enforce(t, factRules)
 }
 
-// equalStructs returns the exported structs of different packages that have the same fields, four or more.
+// equalStructs returns exported structs of different packages that have the same four or more fields.
 func equalStructs(tr tree) (broken []string) {
 	first := map[string]string{}
 	for _, s := range tr.written() {
@@ -46,7 +46,7 @@ func equalStructs(tr tree) (broken []string) {
 	return broken
 }
 
-// fieldsOf returns the sorted names of a struct's fields; "" if there are fewer than four.
+// fieldsOf returns the sorted names of a struct's fields, or "" for fewer than four.
 func fieldsOf(spec *ast.TypeSpec) string {
 	of, is := spec.Type.(*ast.StructType)
 	if !is {
@@ -58,7 +58,7 @@ func fieldsOf(spec *ast.TypeSpec) string {
 			names = append(names, name.Name)
 		}
 	}
-	if len(names) < 4 || len(names) < len(of.Fields.List) { // what embeds others is made of them
+	if len(names) < 4 || len(names) < len(of.Fields.List) { // embedding is the right way to share fields
 		return ""
 	}
 	slices.Sort(names)

@@ -18,7 +18,7 @@ import (
 const (
 	widestLine = 120 // columns
 	tabWidth   = 4
-	// mostPackages may have an unexported function of the same name.
+	// mostPackages is the number of packages that may have an unexported function of the same name.
 	mostPackages = 6
 )
 
@@ -33,9 +33,9 @@ func TestProse(t *testing.T) {
 	enforce(t, proseRules)
 }
 
-// wideLines counts columns as an editor shows them. What can't be broken is left out:
-// directives, markers of controller-gen, a single word such as an address, and texts,
-// which are found by searching for them, if the rest of their line is short.
+// wideLines reports lines that are too wide in an editor. It ignores lines that can't be broken: directives, markers of
+// controller-gen and single words such as addresses. It also ignores long strings, which must stay searchable, if the
+// rest of their line is short.
 func wideLines(tr tree) []string {
 	var broken []string
 	for _, s := range tr.sources {
@@ -60,8 +60,8 @@ func unbreakable(line string) bool {
 		!strings.Contains(strings.TrimPrefix(text, "// "), " ")
 }
 
-// longStrings returns the columns of each line that belong to texts, which are strings of
-// 40 columns or more, and those of several lines.
+// longStrings returns, for each line, the number of columns in strings that are at least 40 columns long or span
+// several lines.
 func (tr tree) longStrings(s source) map[int]int {
 	columns := map[int]int{}
 	ast.Inspect(s.syntax, func(n ast.Node) bool {
@@ -81,11 +81,10 @@ func (tr tree) longStrings(s source) map[int]int {
 	return columns
 }
 
-// A privateWord is a phrase that an engineer of the field would not write, and what
-// to write instead.
+// privateWord is a phrase that engineers in the field would not write, and its replacement.
 type privateWord struct {
 	pattern, instead string
-	allowed          []string // files in which it is natural
+	allowed          []string // files in which the phrase is natural
 }
 
 var privateWordList = []privateWord{
@@ -101,8 +100,7 @@ var privateWordList = []privateWord{
 	{`\bgoes +on\b`, "continues, resumes, keeps running", nil},
 }
 
-// privateWords reads the comments and strings of Go files, and all of Markdown,
-// Starlark, YAML and scripts.
+// privateWords checks comments and strings in Go files, and the complete text of Markdown, Starlark, YAML and scripts.
 func privateWords(tr tree) []string {
 	var broken []string
 	for _, w := range privateWordList {
@@ -117,14 +115,14 @@ func privateWords(tr tree) []string {
 	return append(broken, tr.phrases(freeWho, "a subject that exists: a program that, users who")...)
 }
 
-// freeWho finds sentences that begin with "Who" and are no questions.
+// freeWho finds sentences that begin with "Who" and are not questions.
 func freeWho(_, text string) [][]int {
 	who := regexp.MustCompile("(?:^|[.!?:] |\n\n|[-*] )[ *\"`\n]*Who [a-z][^.?!|]*[.?!|\n]?")
 	return slices.DeleteFunc(who.FindAllStringIndex(text, -1), func(at []int) bool { return text[at[1]-1] == '?' })
 }
 
-// phrases shows all prose of the tree to find, which returns the bounds of what it
-// complains about. Line breaks inside of a paragraph are spaces to it.
+// phrases passes all prose of the tree to find, which returns the positions of violations. Line breaks within a
+// paragraph count as spaces.
 func (tr tree) phrases(find func(file, text string) [][]int, instead string) []string {
 	var broken []string
 	look := func(file string, first int, original, text string) {
@@ -164,8 +162,7 @@ func readsAsProse(name string) bool {
 			path.Base(name) == "Makefile" || strings.HasPrefix(name, "tools/scripts/"))
 }
 
-// paragraphs blanks what stands at the beginning of lines of one paragraph, without
-// changing the length of the text.
+// paragraphs blanks comment markers and indentation at the beginning of lines, without changing the length of the text.
 func paragraphs(text string) string {
 	blank := func(match string) string {
 		if strings.Count(match, "\n") > 1 {
@@ -180,8 +177,8 @@ func paragraphs(text string) string {
 	return regexp.MustCompile(`[ \t]*\n(?:[ \t]*\n)*[ \t]*(?:(?://|#|>)[ \t]*)?`).ReplaceAllStringFunc(text, blank)
 }
 
-// sharedNames finds unexported functions that a reader can't find by their name, because several packages use it. A
-// name of one word belongs to one package; "close" is that of io.Closer.
+// sharedNames finds unexported functions with a name that several packages use, so that a search can't find them. A
+// name of one word may occur in one package only. "close" is exempt, because it is io.Closer's method.
 func sharedNames(tr tree) []string {
 	packages := map[string]map[string]bool{}
 	for _, s := range tr.sources {
@@ -245,7 +242,7 @@ func TestProseRulesBite(t *testing.T) {
 	}
 }
 
-// A name of one word may be in one package, any other in six.
+// A name of one word may occur in one package, a longer name in six.
 func TestNamesAreNotShared(t *testing.T) {
 	t.Parallel()
 	files := fstest.MapFS{
@@ -261,7 +258,7 @@ func TestNamesAreNotShared(t *testing.T) {
 	require.Len(t, sharedNames(readTree(t, files)), 2)
 }
 
-// What is natural English stays allowed.
+// The rules accept natural English.
 func TestProseRulesSpare(t *testing.T) {
 	t.Parallel()
 	natural := readTree(t, fstest.MapFS{

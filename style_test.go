@@ -16,14 +16,14 @@ import (
 	"github.com/bazelbuild/buildtools/build"
 )
 
-// The bounds keep the tail short: a median function is good in every project, and code
-// becomes ugly in its longest ones.
+// The bounds limit the longest functions and files: the median is short in every project, and the longest functions are
+// the ugliest.
 const (
 	longestFunction = 60
 	longestFile     = 500
 )
 
-// longFunctions are those that may be longer, each with its reason.
+// longFunctions lists the functions that may be longer, each with its reason.
 var longFunctions = map[string]string{}
 
 var styleRules = []rule{
@@ -75,8 +75,8 @@ func vagueNames(tr tree) []string {
 	return broken
 }
 
-// uncommentedIdentifiers leaves out programs, which are not imported, and methods
-// whose contract is that of an interface, a well-known one or one of the package.
+// uncommentedIdentifiers ignores programs, because nobody imports them, and methods that implement an interface, either
+// a well-known interface or one of the package.
 func uncommentedIdentifiers(tr tree) []string {
 	contracts := map[string]bool{}
 	tr.find(func(s source, n ast.Node) string {
@@ -143,8 +143,8 @@ func publicReceiver(f *ast.FuncDecl) bool {
 	return ok && name.IsExported()
 }
 
-// wellKnown are the methods of error, fmt.Stringer, sort.Interface, io, YAML and
-// JSON, and of Starlark's values.
+// wellKnown reports whether a function is a method of error, fmt.Stringer, sort.Interface, io, YAML, JSON or Starlark's
+// values.
 func wellKnown(f *ast.FuncDecl) bool {
 	return f.Recv != nil && slices.Contains([]string{
 		"Error", "Unwrap", "Is", "As", "String", "GoString", "LogValue", "Len", "Less", "Swap", "Read", "Write",
@@ -200,8 +200,8 @@ func initFunctions(tr tree) []string {
 	})
 }
 
-// packageState finds package-level variables made to be changed: locks, channels,
-// pools, maps without content. Tables, embedded files and error values are not.
+// packageState finds mutable package-level variables: locks, channels, pools and empty maps. Tables, embedded files and
+// error values are allowed.
 func packageState(tr tree) []string {
 	return tr.values(func(v *ast.ValueSpec) string {
 		for _, e := range append([]ast.Expr{v.Type}, v.Values...) {
@@ -227,7 +227,7 @@ func isMake(e ast.Expr) bool {
 	return ok && words(call) == "make"
 }
 
-// packageWork finds what is computed before main although it could be later.
+// packageWork finds values that are computed before main although they could be computed later.
 func packageWork(tr tree) []string {
 	return tr.values(func(v *ast.ValueSpec) string {
 		for _, e := range v.Values {
@@ -305,7 +305,7 @@ func machinePaths(tr tree) []string {
 	return broken
 }
 
-// deadLinks follows the links of Markdown documents to files of the tree.
+// deadLinks checks links of Markdown documents to files of the tree.
 func deadLinks(tr tree) []string {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	var broken []string
@@ -322,7 +322,7 @@ func deadLinks(tr tree) []string {
 	return broken
 }
 
-// unlinkedDecisions finds decisions that no code names.
+// unlinkedDecisions finds decisions that no code refers to.
 func unlinkedDecisions(tr tree) []string {
 	named := map[string]bool{}
 	link := regexp.MustCompile(`docs/decisions/(\d{4})-`)
@@ -349,7 +349,7 @@ func unformattedStarlark(tr tree) []string {
 	for _, name := range tr.names {
 		text := tr.read(name)
 		if path.Ext(name) != ".star" || strings.Contains(name, "testdata/") || strings.Contains(text, "\x00") {
-			continue // no source, one that is wrong on purpose, or a compiled one
+			continue // not a source file, wrong on purpose, or compiled
 		}
 		file, err := build.ParseDefault(name, []byte(text))
 		switch {
@@ -370,7 +370,7 @@ func changelog(tr tree) []string {
 	return nil
 }
 
-// find shows every node of every file to look, which returns a complaint or "".
+// find calls look for every node of every file. look returns a complaint or "".
 func (tr tree) find(look func(source, ast.Node) string) []string {
 	var broken []string
 	for _, s := range tr.sources {
@@ -387,7 +387,7 @@ func (tr tree) find(look func(source, ast.Node) string) []string {
 	return broken
 }
 
-// values shows every package-level variable of the code to look.
+// values calls look for every package-level variable of the code.
 func (tr tree) values(look func(*ast.ValueSpec) string) []string {
 	var broken []string
 	for _, s := range tr.code() {
@@ -406,7 +406,7 @@ func (tr tree) values(look func(*ast.ValueSpec) string) []string {
 	return broken
 }
 
-// unpinned returns base images without a digest, and sources of Debian packages whose signature is not checked.
+// unpinned returns base images without a digest, and sources of Debian packages without signature checks.
 func unpinned(tr tree) []string {
 	pinned := regexp.MustCompile(`^(scratch|\S+@sha256:[0-9a-f]{64})$`)
 	var broken []string

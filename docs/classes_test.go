@@ -12,8 +12,7 @@ import (
 	"vmop/authoring/lint"
 )
 
-// between compares what stands between two marks of a page with what is made
-// from the code.
+// between compares the text between two marks of a page with the text that is generated from the code.
 func between(t *testing.T, page, mark, want string) {
 	t.Helper()
 	text := read(t, page)
@@ -29,7 +28,7 @@ func between(t *testing.T, page, mark, want string) {
 	require.Equal(t, want, got, "make generate writes it anew")
 }
 
-// Each meaning of a change is explained as the program does.
+// The page explains each meaning of a change with the program's text.
 func TestMeaningsOfChangesAreCurrent(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -45,7 +44,7 @@ func TestMeaningsOfChangesAreCurrent(t *testing.T) {
 	between(t, "vm-types/compare.md", "meanings", b.String()+"\n")
 }
 
-// Each rule is explained as the program does, with the examples that test it.
+// The page explains each rule with the program's text and with the examples that test it.
 func TestRulesAreCurrent(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -14,8 +14,8 @@ import (
 	"vmop/test/pages"
 )
 
-// A shell reads every block of commands, and what it would call is there: targets of make, kinds of kubectl, files
-// of the project. Calls of the project's own programs are compared with their verbs and flags by the tests of each.
+// Every block of commands is valid shell, and everything that it uses exists: make targets, resources of kubectl, files
+// of the project. Each program's own tests compare its commands with its verbs and flags.
 func TestCommandsOfDocuments(t *testing.T) {
 	t.Parallel()
 	documents, err := pages.All("..")
@@ -58,7 +58,7 @@ func TestCommandsOfDocuments(t *testing.T) {
 	require.Greater(t, count["kubectl"], 60)
 }
 
-// makeFault returns which target or variable the Makefile doesn't have.
+// makeFault returns the first target or variable that the Makefile lacks, as a message.
 func makeFault(makefile string, args []string) string {
 	for i, word := range args {
 		variable, _, sets := strings.Cut(word, "=")
@@ -74,14 +74,14 @@ func makeFault(makefile string, args []string) string {
 	return ""
 }
 
-// kinds returns what kubectl calls the resources of the project, and those of Kubernetes that the pages name.
+// kinds returns kubectl's names for the project's resources, and for the Kubernetes resources that the pages use.
 func kinds(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("../deploy/crds/*.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	all := strings.Fields("configmap deploy deployment events events.events.k8s.io lease namespace nodes pod pods pvc " +
-		"pdb secret service vmi") // the last is KubeVirt's
+		"pdb secret service vmi") // the last is from KubeVirt
 	for _, file := range files {
 		var crd apiextensions.CustomResourceDefinition
 		require.NoError(t, yaml.Unmarshal([]byte(read(t, file)), &crd))
@@ -91,8 +91,8 @@ func kinds(t *testing.T) []string {
 	return all
 }
 
-// requireFlags wants kubectl to have the flags of commands of one verb. With --help it reads all flags at once, and
-// does nothing. A plugin's are compared by its own test.
+// requireFlags requires that kubectl knows the flags of the commands, which use the same verb. With --help, kubectl
+// parses all flags at the same time and does nothing. The plugin's own test checks its flags.
 func requireFlags(t *testing.T, commands []pages.Command) {
 	t.Helper()
 	var args []string
@@ -108,14 +108,14 @@ func requireFlags(t *testing.T, commands []pages.Command) {
 	case err == nil:
 	case len(commands) == 1:
 		t.Errorf("%s: %s: %s", commands[0].At, strings.Join(commands[0].Words, " "), out)
-	default: // which of them?
+	default: // find the wrong command
 		for _, c := range commands {
 			requireFlags(t, []pages.Command{c})
 		}
 	}
 }
 
-// kubectlFault returns which resource the API wouldn't have, or which file the project hasn't.
+// kubectlFault returns a message about the first resource that the API lacks, or the first file that the project lacks.
 func kubectlFault(known, args []string) string {
 	withValue := strings.Fields("-c -n -o -l -p --type --patch --replicas --context --raw")
 	var words []string
@@ -128,7 +128,7 @@ func kubectlFault(known, args []string) string {
 				return "the project has no " + value
 			}
 			i++
-		case flag == "--for": // of events; a condition is after a "="
+		case flag == "--for": // events have no "=", conditions do
 			words = append(words, value)
 			i++
 		case slices.Contains(withValue, flag):

@@ -22,32 +22,30 @@ import (
 	"vmop/test/tier"
 )
 
-// What the pages call the reader's home and runtime directory.
+// The reader's home and runtime directory, as the pages name them.
 const (
 	readersHome    = "/home/you"
 	readersRuntime = "/run/user/1000"
 	registryName   = "registry.example.org"
 )
 
-// A reader does what a page says, from top to bottom: saves the examples that
-// have a name, and types the commands.
+// reader follows a page from top to bottom: it saves the examples that have a name, and types the commands.
 type reader struct {
 	t    *testing.T
-	root string // holds the home and the runtime directory
-	// server has images and a registry.
+	root string // contains the home and the runtime directory
+	// server is the address of the images and the registry.
 	server string
-	dir    string // where the shell is
+	dir    string // the shell's working directory
 	walk   walk
-	done   map[string]bool // exceptions that there were
+	done   map[string]bool // exceptions that have been used
 }
 
-// TestCommandsInDocuments reads each page with commands as its reader would, in a home of its own
-// with the project built in ~/vmop, or as its walk says. Commands of console blocks print what the
-// page says they do, and those of other blocks succeed.
+// TestCommandsInDocuments follows each page that has commands, as a reader would: in a new home with the project built
+// in ~/vmop, or as its walk describes. The output of console blocks must match the page, and the commands of other
+// blocks must succeed.
 //
-// A line that is "…" stands for lines that don't matter, and "…" within a line for
-// any text. When something was, how long it took, and at which line of the library it
-// was made, is not compared. With -update the pages get what the commands print now.
+// In expected output, a line "…" matches any lines, and "…" within a line matches any text. Times, durations and line
+// numbers of the library are not compared. With -update, the test writes the current output into the pages.
 func TestCommandsInDocuments(t *testing.T) {
 	t.Parallel()
 	bin, all, count := built(t), walks(t), 0
@@ -83,7 +81,7 @@ func TestCommandsInDocuments(t *testing.T) {
 	require.Greater(t, count, 20)
 }
 
-// built returns a folder with the programs, and the tiny guest.
+// built returns a folder with the programs and the tiny guest.
 func built(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,13 +96,13 @@ func built(t *testing.T) string {
 	return dir
 }
 
-// newReader moves a reader in: ~/vmop is the project after make build guest.
+// newReader prepares a reader's home: ~/vmop looks like the project after make build guest.
 func newReader(t *testing.T, bin string, w walk) *reader {
 	t.Helper()
 	if w.boots() {
 		guest.TakePlace(t)
 	}
-	root, err := os.MkdirTemp("", "d") // short, for the paths of sockets
+	root, err := os.MkdirTemp("", "d") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		invariants.NoProcess(t, root)
@@ -123,14 +121,14 @@ func newReader(t *testing.T, bin string, w walk) *reader {
 	return r
 }
 
-// unprivileged is the user of readers where root runs the tests: what a page has root do would
-// change the computer. See docs/decisions/0157-commands-of-documents.md.
+// unprivileged is the readers' user ID when root runs the tests: the commands that a page runs as root would change the
+// computer. See docs/decisions/0157-commands-of-documents.md.
 const unprivileged = 64101
 
-// demoted reports whether the reader is another user than the one who runs the tests.
+// demoted reports whether the reader runs as another user than the test.
 func (r *reader) demoted() bool { return os.Getuid() == 0 && !r.walk.Root }
 
-// own gives the reader all that is in the home.
+// own changes the owner of everything in the home to the reader.
 func (r *reader) own() {
 	if !r.demoted() {
 		return
@@ -140,7 +138,7 @@ func (r *reader) own() {
 	}))
 }
 
-// follow does what a page says. Faults don't stop it: one run tells them all.
+// follow executes a page. It continues after errors, so that one run reports all of them.
 func (r *reader) follow(file string) {
 	r.t.Helper()
 	text := read(r.t, file)
@@ -179,7 +177,7 @@ func (r *reader) follow(file string) {
 	}
 }
 
-// work types the commands of a block and returns the block as it should be.
+// work types the commands of a block and returns the block with the actual output.
 func (r *reader) work(file string, b pages.Block) string {
 	var should strings.Builder
 	require.True(r.t, strings.HasPrefix(b.Text, "$ "), "%s: this block doesn't begin with a command:\n%s", file, b.Text)
@@ -199,7 +197,7 @@ func (r *reader) work(file string, b pages.Block) string {
 	return should.String()
 }
 
-// carryOut types a command that has to succeed, or what is typed in its place.
+// carryOut types a command that must succeed, or its replacement from the walk.
 func (r *reader) carryOut(file, command string) {
 	for _, e := range r.walk.Except {
 		if !strings.HasPrefix(command, e.Command) {
@@ -216,14 +214,14 @@ func (r *reader) carryOut(file, command string) {
 	r.succeed(file, command)
 }
 
-// succeed types a command that exits with 0.
+// succeed types a command that must exit with 0.
 func (r *reader) succeed(file, command string) {
 	if text, code := r.enter(command); code != 0 {
 		r.t.Errorf("%s: this ends with %d: %s\n%s", file, code, command, text)
 	}
 }
 
-// shell returns the reader's shell, which writes into a file.
+// shell returns the reader's shell and the file that receives its output.
 func (r *reader) shell(script string) (*exec.Cmd, *os.File) {
 	out, err := os.Create(filepath.Join(r.root, "out"))
 	require.NoError(r.t, err)
@@ -250,9 +248,8 @@ func (r *reader) shell(script string) (*exec.Cmd, *os.File) {
 	return shell, out
 }
 
-// enter runs a command in the reader's shell, which keeps its directory and
-// variables from one command to the next, and returns all that it printed, in whole
-// lines, and the exit code. Those of a guest's console end in CR LF.
+// enter runs a command in the reader's shell. It returns the complete output, which ends with a line end, and the exit
+// code. Directory and variables persist from one command to the next. Line ends of a guest's console (CR LF) become LF.
 func (r *reader) enter(command string) (string, int) {
 	r.t.Helper()
 	state, here := filepath.Join(r.root, "state"), filepath.Join(r.root, "here")
@@ -272,7 +269,7 @@ func (r *reader) enter(command string) (string, int) {
 	return text, shell.ProcessState.ExitCode()
 }
 
-// interrupt types a command that lasts, and Ctrl-C when it has written a text.
+// interrupt types a long-running command, and presses Ctrl-C when the output contains a text.
 func (r *reader) interrupt(file, command, until string) {
 	shell, out := r.shell(command)
 	defer out.Close()
@@ -292,7 +289,7 @@ func (r *reader) interrupt(file, command, until string) {
 	<-ended
 }
 
-// says reports whether an output is what a page says it is.
+// says reports whether the output matches the page.
 func says(want, got string) bool {
 	pattern := regexp.QuoteMeta(steady(want))
 	pattern = regexp.MustCompile(`(?m)^ *…\n`).ReplaceAllString(pattern, `(?:.*\n)+?`)
@@ -300,7 +297,7 @@ func says(want, got string) bool {
 	return regexp.MustCompile(`\A` + pattern + `\z`).MatchString(steady(got))
 }
 
-// steady leaves out of an output what means nothing to a reader.
+// steady replaces times, durations and line numbers, which change from run to run.
 func steady(text string) string {
 	times := regexp.MustCompile(`[ \t]*\b([0-9]+(\.[0-9]+)?[ ]?(ms|s)\b|[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?)`)
 	places := regexp.MustCompile(`(@vmtypes//[a-z0-9/]+\.star):[0-9:]+`)

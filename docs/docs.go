@@ -1,4 +1,4 @@
-// Package docs has the documents for users, as the manager's pages have them.
+// Package docs embeds the user documents for the manager's pages.
 package docs
 
 import "embed"

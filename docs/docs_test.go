@@ -1,6 +1,5 @@
-// Package docs_test keeps the documents true: their tables against the code's
-// own, their examples by running them, the library's page against the
-// docstrings it is made of. Where links lead is checked by style_test.go.
+// Package docs_test checks the documents against the code: it compares their tables, runs their examples, and compares
+// the page about the library with the docstrings that it is generated from. style_test.go checks the links.
 //
 //go:generate go test . -run TestMeanings|TestRules -update
 //go:generate go test . -run TestLibrary|TestReference -update
@@ -37,7 +36,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// rows returns the cells of the tables whose first cell is a key in backquotes.
+// rows returns the cells of all tables with a key in backquotes in the first column.
 func rows(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -56,7 +55,7 @@ func rows(t *testing.T, file string) map[string][]string {
 	return found
 }
 
-// keys returns the paths of all yaml keys of a struct: "vm.network[].mac".
+// keys returns the paths of all YAML keys of a struct, such as "vm.network[].mac".
 func keys(path string, of reflect.Type) []string {
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
 		if of.Kind() == reflect.Slice {
@@ -128,7 +127,7 @@ func TestConfigurationHasTheDefaults(t *testing.T) {
 	}
 }
 
-// documents returns the Markdown files of this folder, and the others for users.
+// documents returns the Markdown files of this folder and the other user documents.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -161,8 +160,8 @@ func TestConfigurationsInDocumentsAreRead(t *testing.T) {
 	require.NotZero(t, count)
 }
 
-// A page's modules are formatted, and can be loaded as its reader has saved them.
-// What they compute, the page's commands show.
+// The modules on a page are formatted, and they load as the reader saves them. The page's commands show what the
+// modules compute.
 func TestTypesInDocumentsAreTypes(t *testing.T) {
 	t.Parallel()
 	count := 0

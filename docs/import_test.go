@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The page has all reasons of a failed import, and no others.
+// The page lists exactly the reasons for which an import can fail.
 func TestReasonsOfImports(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "../diskimage/errors.go", nil, 0)

@@ -12,7 +12,7 @@ import (
 	"vmop/test/program"
 )
 
-// kustomized returns what the only kustomization of a document makes.
+// kustomized returns the output of the only kustomization in a document.
 func kustomized(t *testing.T, document string) string {
 	t.Helper()
 	var all []string
@@ -27,7 +27,7 @@ func kustomized(t *testing.T, document string) string {
 	return all[0]
 }
 
-// The manager of a second namespace leaves the binding of the first one as it is.
+// The manager of a second namespace does not change the binding of the first manager.
 func TestKustomizationOfASecondManager(t *testing.T) {
 	t.Parallel()
 	built := kustomized(t, "reference/manager.md")
@@ -36,7 +36,7 @@ func TestKustomizationOfASecondManager(t *testing.T) {
 	require.NotContains(t, built, "kind: CustomResourceDefinition")
 }
 
-// The page's kustomization, and its command for the folder itself, name both images.
+// The page's kustomization and its command for the folder name both images.
 func TestKustomizationsInDocuments(t *testing.T) {
 	t.Parallel()
 	const manager, runner = "image: registry.example/vmop/manager:v1.0.0\n",
@@ -65,7 +65,7 @@ func TestKustomizationsInDocuments(t *testing.T) {
 	require.Contains(t, string(out), runner)
 }
 
-// The page's kustomization names the image of the plugin, and leaves it its namespace.
+// The page's kustomization sets the plugin's image and keeps the plugin's namespace.
 func TestKustomizationOfTheDevicePlugin(t *testing.T) {
 	t.Parallel()
 	built := kustomized(t, "tasks/device-plugin.md")

@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each reason of a VM's phase is on the page, and the page has no reason that no VM
-// ever has.
+// The page lists exactly the reasons that the phase of a VM can have.
 func TestReasonsOfPhases(t *testing.T) {
 	t.Parallel()
 	phases := reasons(t, "phase.go")
@@ -30,7 +29,7 @@ func TestReasonsOfPhases(t *testing.T) {
 		require.Contains(t, conditions, "`"+reason+"`", "of manager/vm/decide/verdict.go")
 	}
 	maps.Copy(phases, ofTypes)
-	others := []string{"Evicted", "NotSeen"} // words of the node, and of the resource's definition
+	others := []string{"Evicted", "NotSeen"} // from the node, and from the resource's definition
 	reason := regexp.MustCompile("`([A-Z][A-Za-z]+)`")
 	_, table, found := strings.Cut(page, "| Phase |")
 	require.True(t, found)
@@ -45,8 +44,7 @@ func TestReasonsOfPhases(t *testing.T) {
 	}
 }
 
-// reasons are the values of the constants of manager/vm/decide in a file whose names
-// begin with "Reason".
+// reasons returns the values of the constants with the prefix "Reason" in a file of manager/vm/decide.
 func reasons(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "manager", "vm", "decide", file), nil, 0)
@@ -69,7 +67,7 @@ func reasons(t *testing.T, file string) map[string]bool {
 	return found
 }
 
-// section returns what is below a heading of the second level.
+// section returns the text below a heading of the second level.
 func section(t *testing.T, file, title string) string {
 	t.Helper()
 	for _, s := range strings.Split(read(t, file), "\n## ") {

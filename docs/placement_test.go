@@ -10,10 +10,10 @@ import (
 	apiv1 "vmop/api/v1"
 )
 
-// yamlBlocks are the examples in YAML of a page.
+// yamlBlocks matches the YAML examples of a page.
 var yamlBlocks = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// The examples of a page are of the resource, and written as it wants them.
+// The YAML examples of the page contain only fields of the resource.
 func TestExamplesOfPlacement(t *testing.T) {
 	t.Parallel()
 	all := yamlBlocks.FindAllStringSubmatch(read(t, "tasks/placement.md"), -1)

@@ -13,8 +13,8 @@ import (
 	"vmop/authoring/reference"
 )
 
-// The words about the keys of a configuration are written once, in
-// configuration.md. Editors, schemas and the reference have them from here.
+// The descriptions of configuration keys have one source, configuration.md. Editors, schemas and the reference use
+// them.
 func TestMeaningsAreThoseOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	const file = "../authoring/reference/meanings.txt"

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests that the last column of a table of claims names exist.
+// Every test in the last column of a table of claims exists.
 func TestNamedTestsAreThere(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}

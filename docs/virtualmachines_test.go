@@ -10,7 +10,7 @@ import (
 	apiv1 "vmop/api/v1"
 )
 
-// Every field of the resource is on its page.
+// The page describes every field of the resource.
 func TestVirtualMachinesHaveEveryField(t *testing.T) {
 	t.Parallel()
 	for title, of := range map[string]reflect.Type{

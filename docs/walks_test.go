@@ -21,7 +21,8 @@ import (
 	"vmop/test/guest"
 )
 
-// A walk is how the commands of a page are run; testdata/walks.yaml has them, and what each field means.
+// walk describes how the test runs the commands of a page. testdata/walks.yaml contains the walks and explains the
+// fields.
 type walk struct {
 	Elsewhere string            `json:"elsewhere"`
 	Deep      bool              `json:"deep"`
@@ -32,14 +33,14 @@ type walk struct {
 	functions string
 }
 
-// boots reports whether a command boots a Linux.
+// boots reports whether one of the commands boots Linux.
 func (w *walk) boots() bool {
 	return w.Before == "tiny" || slices.ContainsFunc(w.Except, func(e exception) bool {
 		return e.Until == "READY" || strings.Contains(e.Instead, "READY")
 	})
 }
 
-// An exception is a command of a page that isn't run as it stands.
+// exception is a command of a page that does not run unchanged.
 type exception struct {
 	Command string `json:"command"`
 	Reason  string `json:"reason"`
@@ -47,7 +48,7 @@ type exception struct {
 	Instead string `json:"instead"`
 }
 
-// walks returns those of all pages with blocks of commands, and of others that need something.
+// walks returns the walks by page: for all pages with blocks of commands, and for other pages with special needs.
 func walks(t *testing.T) map[string]walk {
 	t.Helper()
 	var all struct {
@@ -65,7 +66,7 @@ func walks(t *testing.T) map[string]walk {
 	return all.Pages
 }
 
-// The pages of which it is said that test/e2e types their commands are those that it has.
+// testdata/walks.yaml names test/e2e for exactly the pages that test/e2e runs.
 func TestWalksInACluster(t *testing.T) {
 	t.Parallel()
 	var there struct {
@@ -85,8 +86,8 @@ func TestWalksInACluster(t *testing.T) {
 	require.ElementsMatch(t, want, got)
 }
 
-// publish starts a server with an image and a registry, has a list of images name it, and makes programs that act
-// a part on the reader's computer.
+// publish starts a server with an image and a registry, writes the list of images that refers to it, and installs fake
+// programs on the reader's computer.
 func (r *reader) publish() {
 	raw, qcow2 := filepath.Join(r.root, "disk.img"), filepath.Join(r.root, "disk.qcow2")
 	require.NoError(r.t, os.WriteFile(raw, append(guest.Sector(), make([]byte, 2<<20-512)...), 0o600))

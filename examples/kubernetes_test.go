@@ -25,8 +25,8 @@ import (
 	"vmop/test/program"
 )
 
-// A real API server takes every example as its comments say, and what a manager would
-// make of its VM is what a runner reads.
+// A real API server accepts every example, applied as its comments describe. A runner can read the configuration that a
+// manager creates for the example's VM.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	kustomizations, err := filepath.Glob(filepath.Join("*", "kustomization.yaml"))
@@ -36,13 +36,13 @@ func TestKubernetes(t *testing.T) {
 	k := clustertest.New(t, cluster.Options{})
 	for _, kustomization := range kustomizations {
 		name := filepath.Dir(kustomization)
-		t.Run(name, func(t *testing.T) { // one after the other: they share what is the cluster's
+		t.Run(name, func(t *testing.T) { // one at a time: they share cluster-wide resources
 			try(t, k, name)
 		})
 	}
 }
 
-// try applies an example in a new namespace, without the definitions that the cluster has.
+// try applies an example in a new namespace, without the definitions, which the cluster already has.
 func try(t *testing.T, k *clustertest.Kubernetes, name string) {
 	base, err := k.Kubectl(t.Context(), "kustomize", name)
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func try(t *testing.T, k *clustertest.Kubernetes, name string) {
 	}
 }
 
-// requireHeld wants the network policies to be about the VM's pod and about the manager's.
+// requireHeld requires that the network policies select the VM's pod and the manager's pod.
 func requireHeld(t *testing.T, k *clustertest.Kubernetes, vm *v1.VirtualMachine) {
 	t.Helper()
 	get := func(kind, name string, into any) {
@@ -95,7 +95,7 @@ func requireHeld(t *testing.T, k *clustertest.Kubernetes, vm *v1.VirtualMachine)
 	}
 }
 
-// apply applies documents, in which the namespace has the example's name.
+// apply applies documents after replacing the namespace with the example's name.
 func apply(t *testing.T, k *clustertest.Kubernetes, name, documents string) {
 	t.Helper()
 	documents = strings.NewReplacer("vmop-demo", name, "vmop-runner", name).Replace(documents)
@@ -106,7 +106,7 @@ func apply(t *testing.T, k *clustertest.Kubernetes, name, documents string) {
 	require.Empty(t, warnings.String(), "a pod that its namespace wouldn't take")
 }
 
-// requireConfiguration wants the files in a ConfigMap to be without fault.
+// requireConfiguration requires that the files in a ConfigMap are valid.
 func requireConfiguration(t *testing.T, document string) {
 	t.Helper()
 	var files struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A flood that was read and is over doesn't count: the next one pushes out its own events.
+// Events of an earlier flood that have been read don't count: a later flood drops its own events.
 func TestAFloodThatIsOver(t *testing.T) {
 	t.Parallel()
 	q := newEventQueue(4, 1<<20)

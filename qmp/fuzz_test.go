@@ -10,8 +10,8 @@ import (
 	"vmop/qmp"
 )
 
-// FuzzRead lets a peer send anything: the session ends with ErrClosed at the
-// latest when the peer hangs up, and so do its commands.
+// FuzzRead lets a peer send arbitrary data. The session and its commands end with ErrClosed, at the latest when the
+// peer hangs up.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(greeting + "\r\n" + `{"return": {}, "id": 1}` + "\r\n" + `{"return": [1, 2], "id": 2}` + "\n"))
 	f.Add([]byte(`{"event": "STOP", "timestamp": {"seconds": 1, "microseconds": 999999}}` + "\n\n"))

@@ -22,7 +22,7 @@ func timeout(t testing.TB) context.Context {
 	return ctx
 }
 
-// socketDir is short: a socket's path holds 107 bytes.
+// socketDir returns a folder with a short name, because a socket's path has at most 107 bytes.
 func socketDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "qmp")
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ type qemu struct {
 	other string // a second monitor, without a connection
 }
 
-// startQEMU starts QEMU as the runner does: the session comes first.
+// startQEMU starts QEMU in the runner's order: it creates the session first.
 func startQEMU(t testing.TB, options ...qmp.Option) (*qemu, *qmp.Session) {
 	binary, err := exec.LookPath("qemu-system-x86_64")
 	require.NoError(t, err, "Debian package qemu-system-x86")
@@ -68,7 +68,7 @@ func startQEMU(t testing.TB, options ...qmp.Option) (*qemu, *qmp.Session) {
 	return q, session
 }
 
-// peer is the other end of a session, played by the test.
+// peer is the other end of a session, controlled by the test.
 type peer struct {
 	t    testing.TB
 	conn net.Conn
@@ -77,7 +77,7 @@ type peer struct {
 
 const greeting = `{"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7}, "package": "Debian"}, "capabilities": ["oob"]}}`
 
-// newPeer returns a session and its peer, which has not greeted.
+// newPeer returns a session and its peer, which has not sent a greeting.
 func newPeer(t testing.TB, options ...qmp.Option) (*peer, *qmp.Session) {
 	path := filepath.Join(socketDir(t), "s")
 	listener, err := net.Listen("unix", path)

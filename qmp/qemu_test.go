@@ -143,8 +143,8 @@ func TestAStoppedQEMUCostsTheDeadlineOnly(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, s.Err(), "the session continues")
 
-	// More than the socket takes: Start does not block, and what was not sent is
-	// taken back.
+	// The command is larger than the socket's buffer. Start does not block, and a command that was not sent can be
+	// withdrawn.
 	big := qmp.Command{Execute: "device_del", Arguments: map[string]string{"id": strings.Repeat("x", 300<<10)}}
 	s.Start(qmp.Command{Execute: "query-version"})
 	s.Start(big)

@@ -76,7 +76,7 @@ func newLineReader(r io.Reader, max int) *lineReader {
 }
 
 // nextLine returns the next line without its end. The line is valid until the next call. If the input ends inside a
-// line, next returns io.ErrUnexpectedEOF.
+// line, nextLine returns io.ErrUnexpectedEOF.
 func (l *lineReader) nextLine() ([]byte, error) {
 	var long []byte
 	for {

@@ -175,7 +175,7 @@ func TestRepliesMayComeInAnyOrder(t *testing.T) {
 
 func TestACommandThatWasNotSentNeverWillBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe() // without a buffer: nothing is sent unless it is read
+		ours, theirs := net.Pipe() // without a buffer: data is sent only when it is read
 		defer theirs.Close()
 		s := qmp.New(ours)
 		defer s.Close()
@@ -218,7 +218,7 @@ func TestClosingEndsCommandsAndForgetsEvents(t *testing.T) {
 	_, err := status.Wait(timeout(t))
 	require.ErrorIs(t, err, qmp.ErrClosed)
 	for range s.Events() {
-		// it is closed, with or without the one that was on its way
+		// the channel is closed, with or without the event that was on its way.
 	}
 }
 
@@ -248,8 +248,7 @@ func TestAFloodOfEventsDoesNotPushOutTheRareOne(t *testing.T) {
 	require.EqualValues(t, 1001-len(names), s.Dropped())
 }
 
-// A reply can be handed over instead of being waited for, and a command be taken
-// back that was not sent.
+// A function can receive a reply instead of a waiting caller, and a command can be withdrawn before it is sent.
 func TestRepliesAreHandedOver(t *testing.T) {
 	t.Parallel()
 	p, s := newReadyPeer(t)
@@ -274,7 +273,7 @@ func TestRepliesAreHandedOver(t *testing.T) {
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { theirs.Close() })
 	s = qmp.New(ours)
-	_, err = theirs.Read(make([]byte, 1)) // the session waits until all is read
+	_, err = theirs.Read(make([]byte, 1)) // the session waits until everything is read
 	require.NoError(t, err)
 	held, err := s.Call(qmp.Command{Execute: "cont"}, then)
 	require.NoError(t, err)
@@ -283,7 +282,7 @@ func TestRepliesAreHandedOver(t *testing.T) {
 	require.Empty(t, replies)
 }
 
-// A file goes with its command, and with no other one.
+// A file is sent with its command, and only with this command.
 func TestAFileIsSentWithItsCommand(t *testing.T) {
 	t.Parallel()
 	p, s := newReadyPeer(t)

@@ -15,7 +15,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// aClass has something of everything.
+// aClass uses every kind of rule.
 const aClass = `
 apiVersion: vmoperator.jdrupes.org/v1
 kind: VirtualMachineClass
@@ -93,7 +93,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// refusedClasses are classes that no VM could use.
+// refusedClasses returns classes that no VM could use.
 func refusedClasses() map[string]refusal {
 	policy := func(text string) string { return `{spec: {sizingPolicies: [` + text + `]}}` }
 	return map[string]refusal{

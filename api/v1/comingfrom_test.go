@@ -16,10 +16,10 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A mapping is a row of a page for users of another product: its field, ours, and an example.
+// mapping is a row of a page for users of another product: the product's field, ours, and an example.
 type mapping struct{ theirs, here, example string }
 
-// mappings returns the rows of the tables whose third column has examples.
+// mappings returns the rows of the tables with examples in the third column.
 func mappings(t *testing.T) (rows []mapping) {
 	t.Helper()
 	var text strings.Builder
@@ -44,8 +44,8 @@ func mappings(t *testing.T) (rows []mapping) {
 	return rows
 }
 
-// takes returns what the API server says of an example: of fields of a VM's spec, of a VM with the
-// keys metadata, spec or status, or of an object of another kind.
+// takes returns the API server's error for an example: fields of a VM's spec, a VM with the keys metadata, spec or
+// status, or an object of another kind.
 func takes(t *testing.T, client dynamic.Interface, namespace, example string) error {
 	t.Helper()
 	var change map[string]any
@@ -86,7 +86,7 @@ func takes(t *testing.T, client dynamic.Interface, namespace, example string) er
 	return err
 }
 
-// Each row of these pages has an example that the API server takes, or says that there is nothing.
+// Each row of these pages has an example that the API server accepts, or states that we have no such field.
 func testComingFrom(t *testing.T, client dynamic.Interface, namespace string) {
 	rows := mappings(t)
 	require.Greater(t, len(rows), 60)

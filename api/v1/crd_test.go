@@ -26,7 +26,7 @@ var shared clustertest.Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
-// definition reads a VirtualMachine.
+// definition reads a VirtualMachine from a file.
 func definition(t *testing.T, file string) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", file))
@@ -38,7 +38,7 @@ func definition(t *testing.T, file string) *unstructured.Unstructured {
 
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
-	const namespace = "vmop-demo" // the sample's
+	const namespace = "vmop-demo" // the sample's namespace
 	k := shared.Get(t)
 	kubectl := func(args ...string) string {
 		out, err := k.Kubectl(t.Context(), append([]string{"-n", namespace}, args...)...)
@@ -104,7 +104,7 @@ func TestDefinitions(t *testing.T) {
 			_, err := vms.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			require.True(t, apierrors.IsInvalid(err), "%v", err)
 			require.ErrorContains(t, err, row.want)
-			const unchecked = "<nil>: Invalid value: null: some validation rules were not checked" // Kubernetes' own
+			const unchecked = "<nil>: Invalid value: null: some validation rules were not checked" // of Kubernetes
 			said := strings.ReplaceAll(err.Error(), unchecked, "")
 			require.NotContains(t, said, "should match", "a regular expression says nothing to who reads it")
 			require.NotContains(t, said, "<nil>", "there is a field to be changed")
@@ -130,7 +130,7 @@ func patch(t *testing.T, object *unstructured.Unstructured, text string) {
 	t.Helper()
 	var change map[string]any
 	require.NoError(t, yaml.UnmarshalStrict([]byte(text), &change))
-	encoded, err := json.Marshal(change) // numbers as the API server reads them
+	encoded, err := json.Marshal(change) // numbers as the API server decodes them
 	require.NoError(t, err)
 	change, err = decode(encoded)
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func merge(into, change map[string]any) {
 
 type refusal struct{ patch, want string }
 
-// refused are what no runner could carry out, with the message for the user.
+// refused returns the changes that no runner could carry out, with the error message for each.
 func refused() map[string]refusal {
 	return map[string]refusal{
 		"no CPUs": {
@@ -400,7 +400,7 @@ func refused() map[string]refusal {
 	}
 }
 
-// accepted is what must not be refused.
+// accepted returns changes that must not be refused.
 func accepted() map[string]string {
 	return map[string]string{
 		"always on":            `{spec: {runPolicy: AlwaysOn, guestShutdownStops: null, vm: {state: null}}}`,

@@ -15,7 +15,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// testDeckhouse has the API server take all examples of Deckhouse's guide, with all of their fields.
+// testDeckhouse requires that the API server accepts all examples of Deckhouse's guide, with all of their fields.
 func testDeckhouse(t *testing.T, client dynamic.Interface, namespace string) {
 	text, err := os.ReadFile(filepath.Join("testdata", "deckhouse.yaml"))
 	require.NoError(t, err)
@@ -47,8 +47,8 @@ func testDeckhouse(t *testing.T, client dynamic.Interface, namespace string) {
 	}
 }
 
-// testPage has the API server take the examples of a page of docs, all of which have a kind or a spec, but for
-// those of the manager's configuration.
+// testPage requires that the API server accepts the examples of a page of docs that have a kind or a spec. Examples of
+// the manager's configuration are skipped.
 func testPage(t *testing.T, client dynamic.Interface, namespace, page string, count int) {
 	text, err := os.ReadFile(filepath.Join("../../docs", page))
 	require.NoError(t, err)

@@ -132,7 +132,7 @@ func testClusterImages(t *testing.T, k *clustertest.Namespace, apply func(text s
 	k.Kubectl("delete", "cvi", "--all")
 }
 
-// testReferences checks the definitions of what names a VM, a disk or a snapshot, and can't be changed.
+// testReferences checks the definitions with an immutable reference to a VM, a disk or a snapshot.
 func testReferences(t *testing.T, apply func(text string) error) {
 	t.Helper()
 	object := func(kind, name, spec string) string {

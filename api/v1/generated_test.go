@@ -18,7 +18,7 @@ import (
 	"vmop/test/tier"
 )
 
-// What is generated from the types is what they say now.
+// The generated files match the current types.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-// A copy of a value of the API has what the value has, and shares nothing with it.
+// A deep copy of a value of the API is equal to the value and shares no memory with it.
 func TestCopiesShareNothing(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -61,7 +61,7 @@ func TestCopiesShareNothing(t *testing.T) {
 	types := map[reflect.Type]bool{}
 	for kind, of := range scheme.KnownTypes(v1.GroupVersion()) {
 		if !isOurs(of) {
-			continue // options of requests, which each group has
+			continue // options of requests, present in each group
 		}
 		collectTypes(of, types)
 		object := reflect.New(of)
@@ -93,7 +93,7 @@ func TestCopiesShareNothing(t *testing.T) {
 
 func isOurs(of reflect.Type) bool { return of.PkgPath() == reflect.TypeFor[v1.VM]().PkgPath() }
 
-// collectTypes collects the structs of the API in a type.
+// collectTypes collects the structs of the API that a type contains.
 func collectTypes(of reflect.Type, types map[reflect.Type]bool) {
 	switch of.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
@@ -109,10 +109,10 @@ func collectTypes(of reflect.Type, types map[reflect.Type]bool) {
 	}
 }
 
-// fill gives a value to whatever can have one.
+// fill sets every settable part of a value.
 func fill(v reflect.Value) { change(v, "a", 1, resource.MustParse("1Gi")) }
 
-// spoil changes whatever can be reached from a value, in place.
+// spoil changes every reachable part of a value in place.
 func spoil(v reflect.Value) { change(v, "b", 2, resource.MustParse("2Gi")) }
 
 func change(v reflect.Value, text string, number int, size resource.Quantity) {

@@ -11,7 +11,7 @@ import (
 	"vmop/test/wait"
 )
 
-// testAddresses is what the API server makes of addresses and leases, and to whom it leaves them.
+// testAddresses checks how the API server defaults and validates addresses and leases, and who may change them.
 func testAddresses(t *testing.T, n *clustertest.Namespace) {
 	t.Parallel()
 	kubectl := func(in string, args ...string) (string, error) {
@@ -80,7 +80,7 @@ func testAddresses(t *testing.T, n *clustertest.Namespace) {
 		`\{"name":"linux-vm-7prpx","namespace":"`+n.Name+`"\} +Bound +\d+s\n$`, n.Kubectl("get", "vmipl"))
 	n.Kubectl("--as", manager, "delete", "vmipl", "ip-10-66-10-14")
 
-	n.Kubectl("delete", "namespace", n.Name, "--wait=false") // with the address, although a VM has it
+	n.Kubectl("delete", "namespace", n.Name, "--wait=false") // with the address, even though a VM uses it
 	wait.For(t, "the end of the namespace", func() error {
 		if out := n.Kubectl("get", "namespace", n.Name, "--ignore-not-found"); out != "" {
 			return fmt.Errorf("it is there: %s", out)

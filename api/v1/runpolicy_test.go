@@ -9,7 +9,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// What each policy makes of vm.state, of a guest's shutdown, and of a crash.
+// Each run policy determines vm.state, and the effect of a guest's shutdown and of a crash.
 func TestRunPolicies(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -35,7 +35,7 @@ func TestRunPolicies(t *testing.T) {
 	require.True(t, (&v1.VirtualMachineSpec{GuestShutdownStops: true}).GuestStops())
 }
 
-// What a part of a resource means that has been left out, or has one of its values.
+// Methods return the meaning of each value of an optional part of a resource, and of a missing part.
 func TestWhatPartsMean(t *testing.T) {
 	t.Parallel()
 	spec := &v1.VirtualMachineSpec{}

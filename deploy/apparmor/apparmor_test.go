@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// load runs the program as a package does, with a root that has some folders.
+// load runs the program as a package does, with a root that contains the given folders.
 func load(t *testing.T, root string, arguments ...string) {
 	t.Helper()
 	shipped := filepath.Join(root, "usr/share/vmop")
@@ -27,8 +27,8 @@ func load(t *testing.T, root string, arguments ...string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// The profile is installed where AppArmor knows rules about user namespaces, and nowhere else. The administrator's own
-// is kept.
+// The profile is installed only if AppArmor supports rules about user namespaces. The administrator's own profile is
+// kept.
 func TestTheProfileIsInstalledWhereItIsUnderstood(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -52,8 +52,8 @@ func TestTheProfileIsInstalledWhereItIsUnderstood(t *testing.T) {
 	require.Equal(t, "own", string(text))
 }
 
-// The profile has the form that Ubuntu documents for programs that need user namespaces: it permits all, for both
-// places where vmrunner is installed.
+// The profile has the form that Ubuntu documents for programs that need user namespaces: it permits everything, for
+// both places where vmrunner is installed.
 func TestTheProfilePermitsUserNamespaces(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("vmrunner")

@@ -1,5 +1,5 @@
-// Package chart_test holds the chart to what kustomize makes of the same objects (docs/decisions/0152-chart.md), and
-// installs it.
+// Package chart_test compares the chart with kustomize's output for the same objects (docs/decisions/0152-chart.md),
+// and installs it.
 package chart_test
 
 import (
@@ -24,10 +24,10 @@ import (
 	"vmop/test/program"
 )
 
-// runner makes a command of helm.
+// runner returns a helm command.
 type runner func(words ...string) *exec.Cmd
 
-// Helm lints the chart, makes what kustomize makes, and installs it.
+// Helm lints the chart, renders the same objects as kustomize, and installs it.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	run := helm(t)
@@ -45,7 +45,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// helm builds the program.
+// helm builds Helm.
 func helm(t *testing.T) runner {
 	t.Helper()
 	const module = "../../tools/helm"
@@ -65,7 +65,7 @@ func helm(t *testing.T) runner {
 	}
 }
 
-// output runs a program that doesn't fail.
+// output runs a program that must succeed, and returns its output.
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var said bytes.Buffer
@@ -75,7 +75,7 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// read reads objects by kind and name. Those of the whole cluster that a namespace has have its name in the chart.
+// read parses objects by kind and name.
 func read(t *testing.T, text string) map[string]*unstructured.Unstructured {
 	t.Helper()
 	all := map[string]*unstructured.Unstructured{}
@@ -89,7 +89,7 @@ func read(t *testing.T, text string) map[string]*unstructured.Unstructured {
 	return all
 }
 
-// plain takes away what the chart adds, and what is written otherwise.
+// plain removes everything that the chart adds, and normalizes what it writes differently.
 func plain(t *testing.T, all map[string]*unstructured.Unstructured) map[string]*unstructured.Unstructured {
 	t.Helper()
 	renamed := map[string]*unstructured.Unstructured{}
@@ -112,7 +112,7 @@ func plain(t *testing.T, all map[string]*unstructured.Unstructured) map[string]*
 			require.NoError(t, yaml.Unmarshal([]byte(text), &config))
 			require.NoError(t, unstructured.SetNestedField(o.Object, config, "data", "config.yaml"))
 		}
-		if o.GetKind() == "Service" { // said by the chart, and Kubernetes' default
+		if o.GetKind() == "Service" { // set by the chart, and Kubernetes' default
 			require.NoError(t, unstructured.SetNestedField(o.Object, "ClusterIP", "spec", "type"))
 		}
 		renamed[o.GetKind()+"/"+o.GetName()] = o
@@ -127,7 +127,7 @@ func orNone(m map[string]string) map[string]string {
 	return m
 }
 
-// kustomized is what kustomize makes for the namespace demo.
+// kustomized returns kustomize's output for the namespace demo.
 func kustomized(t *testing.T, lines string) string {
 	t.Helper()
 	built, err := program.Kustomize(t.Context(), "namespace: demo\nresources: [DEPLOY]\n"+lines, "DEPLOY")
@@ -135,7 +135,7 @@ func kustomized(t *testing.T, lines string) string {
 	return built
 }
 
-// The chart has the objects of kustomize, with all components and without.
+// The chart renders the same objects as kustomize, with all components and without.
 func isTheKustomization(t *testing.T, run runner) {
 	for name, c := range map[string]struct {
 		values []string
@@ -159,7 +159,8 @@ func isTheKustomization(t *testing.T, run runner) {
 	}
 }
 
-// With the device plugin, it has the objects of that kustomization, too, and the manager uses it.
+// With the device plugin, the chart also renders the objects of the plugin's kustomization, and the manager uses the
+// plugin.
 func hasTheDevicePlugin(t *testing.T, run runner) {
 	text := output(t, run("template", "-n", "demo", "vms", ".", "--set", "devicePlugin=true"))
 	require.Equal(t, "vmop-devices", read(t, text)["DaemonSet/vmop-devices"].GetNamespace())
@@ -183,7 +184,7 @@ func hasTheDevicePlugin(t *testing.T, run runner) {
 	require.Equal(t, 2, strings.Count(text, "imagePullSecrets:\n"))
 }
 
-// A packed chart is the same each time, has the version and the registry, and no links.
+// A packed chart is reproducible, contains the version and the registry, and contains no links.
 func isPacked(t *testing.T, run runner) {
 	const script, file = "../../tools/scripts/chart", "../../build/vm-operator-0.0.1-test.tgz"
 	const alone = "../../build/vm-runner-0.0.1-test.tgz"
@@ -211,7 +212,7 @@ func isPacked(t *testing.T, run runner) {
 	require.Contains(t, string(out), "such as VERSION=v1.0.0, not 791fdf71")
 }
 
-// values are all that can be set, each to another value than its own.
+// values sets every value of the chart to something other than its default.
 const values = `
 registry: registry.example:5000/vmop
 tag: v1.2.3
@@ -242,7 +243,7 @@ monitoring: true
 monitoringLabels: {release: prometheus}
 `
 
-// All values get where they are for.
+// Each value reaches the field that it configures.
 func takesValues(t *testing.T, run runner) {
 	cmd := run("template", "-n", "demo", "vms", ".", "-f", "-")
 	cmd.Stdin = strings.NewReader(values)
@@ -297,7 +298,7 @@ func takesValues(t *testing.T, run runner) {
 	}
 }
 
-// What isn't a value is refused, with its name.
+// Unknown values are refused with an error that names them.
 func refusesOthers(t *testing.T, run runner) {
 	for set, message := range map[string]string{
 		"replicas=2":                "additional properties 'replicas' not allowed",
@@ -312,8 +313,8 @@ func refusesOthers(t *testing.T, run runner) {
 	}
 }
 
-// It is installed, upgraded, rolled back and removed; the definitions of the resources, and so VMs, stay. A second
-// namespace gets a manager of its own.
+// The chart can be installed, upgraded, rolled back and removed. The resource definitions and therefore the VMs
+// survive. A second namespace gets its own manager.
 func installs(t *testing.T, run runner) {
 	c, err := cluster.Up(t.Context(), cluster.Options{})
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 
 const runnerChart = "../runner-chart"
 
-// The chart of a runner alone has the objects of examples/runner-pod, which values change.
+// The chart for a single runner renders the objects of examples/runner-pod. Values change them.
 func runsAlone(t *testing.T, run runner) {
 	const example = "../../examples/runner-pod"
 	require.NoError(t, program.LookInto(example))
@@ -46,7 +46,7 @@ func runsAlone(t *testing.T, run runner) {
 	}
 }
 
-// runnerValues are such as VM-Operator's chart takes, and all that this chart has besides.
+// runnerValues contains values from VM-Operator's chart and all values that only this chart has.
 const runnerValues = `
 image: {repository: registry.example/vmop, path: ours, version: "sha256:0123", pullPolicy: Always}
 imagePullSecrets: [a]
@@ -84,7 +84,7 @@ extraVolumes: [{name: images, persistentVolumeClaim: {claimName: images}}]
 extraVolumeMounts: [{name: images, mountPath: /images}]
 `
 
-// All values of the runner's chart get where they are for, and the runner takes its configuration.
+// Each value of the runner's chart reaches the field that it configures, and the runner accepts its configuration.
 func takesRunnerValues(t *testing.T, run runner) {
 	cmd := run("template", "-n", "ns", "one", runnerChart, "-f", "-")
 	cmd.Stdin = strings.NewReader(runnerValues)
@@ -145,7 +145,8 @@ func takesRunnerValues(t *testing.T, run runner) {
 	require.Contains(t, output(t, cmd), "name: theirs\n")
 }
 
-// installsRunners has the API server take the pods of runners, changed and removed; what they have stored stays.
+// installsRunners requires that the API server accepts the pods of runners, before and after changes, and that removal
+// keeps the stored data.
 func installsRunners(
 	t *testing.T, in func(namespace string, words ...string) string, kubectl func(words ...string) string,
 ) {

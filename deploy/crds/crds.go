@@ -1,4 +1,4 @@
-// Package crds has the definitions of the project's resources, as clusters get them: generated of package api/v1.
+// Package crds embeds the project's CustomResourceDefinitions, which are generated from package api/v1.
 package crds
 
 import "embed"
@@ -6,5 +6,5 @@ import "embed"
 //go:embed *.yaml
 var files embed.FS
 
-// Files returns the definitions, one CustomResourceDefinition a file.
+// Files returns the definitions, one CustomResourceDefinition per file.
 func Files() embed.FS { return files }

@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// The architectures that images are built for, by Go's and by Debian's names.
+// The architectures of the images, with Go's and with Debian's names.
 const (
 	amd64 = "amd64"
 	arm64 = "arm64"
 )
 
-// current is how long it is believed which packages there are.
+// current is how long downloaded package lists are valid.
 const current = 24 * time.Hour
 
 //go:embed debian.sources
@@ -37,17 +37,17 @@ var packageList string
 //go:embed packages.arm64
 var packageListARM string
 
-// apt finds packages as if nothing were installed, with all its state in a folder
-// of its own: what is on this machine does not matter.
+// apt finds packages as if none were installed. It keeps all its state in its own folder, so packages on this machine
+// have no effect.
 type apt struct{ dir, architecture string }
 
-// deb is a package's file.
+// deb is a package file.
 type deb struct {
-	file   string // its name, NAME_VERSION_ARCHITECTURE.deb
+	file   string // NAME_VERSION_ARCHITECTURE.deb
 	sha256 string
 }
 
-// prepareFolders makes the folders that apt wants.
+// prepareFolders creates the folders that apt needs.
 func (a apt) prepareFolders() error {
 	for _, sub := range []string{"lists/partial", "archives/partial", "none/partial", "state", "layers"} {
 		if err := os.MkdirAll(filepath.Join(a.dir, sub), 0o755); err != nil {
@@ -62,7 +62,7 @@ func (a apt) prepareFolders() error {
 	return nil
 }
 
-// lockCache keeps other builds out until unlock is called.
+// lockCache blocks other builds until unlock is called.
 func (a apt) lockCache() (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(a.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a apt) lockCache() (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// runAptGet runs apt-get and returns what it prints.
+// runAptGet runs apt-get and returns its output.
 func (a apt) runAptGet(ctx context.Context, args ...string) (string, error) {
 	options := []string{
 		"-qq", "-y", "-o", "Dir::Etc::SourceList=" + filepath.Join(a.dir, "debian.sources"), "-o",
@@ -83,10 +83,10 @@ func (a apt) runAptGet(ctx context.Context, args ...string) (string, error) {
 		"-o", "Dir::State::status=" + filepath.Join(a.dir, "status"), "-o", "Dir::Cache=" + a.dir,
 		"-o", "APT::Architecture=" + a.architecture, "-o", "APT::Architectures=" + a.architecture, "-o",
 		"APT::Install-Recommends=false",
-		"-o", "APT::Sandbox::User=root", // another user could not write to this one's cache folder
+		"-o", "APT::Sandbox::User=root", // another user could not write to this user's cache folder
 		"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
 		"-o", "Acquire::Retries=3",
-		// Only what Debian's keys have signed, as long as it is valid, whatever apt.conf of this machine allows.
+		// Accept only packages with a valid signature of Debian's keys, even if this machine's apt.conf allows more.
 		"-o", "Acquire::AllowInsecureRepositories=false", "-o", "Acquire::AllowDowngradeToInsecureRepositories=false",
 		"-o", "Acquire::AllowWeakRepositories=false", "-o", "APT::Get::AllowUnauthenticated=false",
 		"-o", "Acquire::Check-Valid-Until=true",
@@ -101,8 +101,8 @@ func (a apt) runAptGet(ctx context.Context, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// updateLists asks which packages there are, unless it was done today from the same
-// sources.
+// updateLists downloads the package lists, unless that was done today from the same sources. With always it downloads
+// them in any case.
 func (a apt) updateLists(ctx context.Context, always bool) error {
 	stamp := filepath.Join(a.dir, "updated")
 	info, err := os.Stat(stamp)
@@ -120,12 +120,12 @@ func (a apt) updateLists(ctx context.Context, always bool) error {
 	return nil
 }
 
-// downloadPackages downloads packages with what they depend on, and returns all, by name.
+// downloadPackages downloads packages and their dependencies, and returns all of them by name.
 func (a apt) downloadPackages(ctx context.Context, names []string) ([]deb, error) {
 	if _, err := a.runAptGet(ctx, append([]string{"install", "--download-only"}, names...)...); err != nil {
 		return nil, err
 	}
-	// apt prints what it would download, so it must see an empty folder.
+	// apt prints only what it would download, so it must not find the packages in its folder.
 	text, err := a.runAptGet(ctx, append([]string{
 		"install", "--print-uris", "-o", "Acquire::ForceHash=SHA256",
 		"-o", "Dir::Cache::archives=" + filepath.Join(a.dir, "none"),
@@ -169,8 +169,8 @@ func parseURIs(text string) ([]deb, error) {
 
 func (a apt) archivePath(d deb) string { return filepath.Join(a.dir, "archives", d.file) }
 
-// verifyPackage compares a package's file with its checksum. Apt has done so when it
-// downloaded the file, which may have been long ago.
+// verifyPackage compares a package file with its checksum. Apt verified the file when it downloaded it, which may have
+// been long ago.
 func (a apt) verifyPackage(d deb) error {
 	f, err := os.Open(a.archivePath(d))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -179,7 +179,7 @@ func (a apt) verifyPackage(d deb) error {
 	if err != nil {
 		return fmt.Errorf("package %s: %w", d.file, err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // opened for reading only
 	hash := sha256.New()
 	if _, err := io.Copy(hash, f); err != nil {
 		return fmt.Errorf("package %s: %w", d.file, err)
@@ -191,9 +191,8 @@ func (a apt) verifyPackage(d deb) error {
 	return nil
 }
 
-// statusEntry returns what a package says of itself, in the form of dpkg's status
-// file, from which scanners for vulnerabilities learn what is in an image. It adds
-// the checksum of the package's file, for the list of components.
+// statusEntry returns a package's description in the format of dpkg's status file, which vulnerability scanners read to
+// find the packages of an image. It adds the checksum of the package file, for the list of components.
 func (a apt) statusEntry(ctx context.Context, d deb) (string, error) {
 	out, err := exec.CommandContext(ctx, "dpkg-deb", "--field", a.archivePath(d)).Output()
 	if err != nil {
@@ -217,9 +216,9 @@ func (a apt) readArchive(ctx context.Context, d deb, take func(io.Reader) error)
 	}
 	err = take(pipe)
 	if err == nil {
-		_, err = io.Copy(io.Discard, pipe) // what pads the archive
+		_, err = io.Copy(io.Discard, pipe) // the padding of the archive
 	}
-	_ = pipe.Close() // if there was an error dpkg-deb may still be writing
+	_ = pipe.Close() // after an error dpkg-deb may still be writing
 	if ended := cmd.Wait(); err == nil && ended != nil {
 		err = fmt.Errorf("%w: %s", ended, strings.TrimSpace(stderr.String()))
 	}

@@ -22,10 +22,10 @@ type image struct {
 	name    string // vmop/runner
 	c       compiler
 	created time.Time
-	debs    int // how many packages are in it
+	debs    int // number of packages in the image
 	blobs   []blob
-	index   []byte // index.json, of an OCI archive
-	list    []byte // manifest.json, of Docker
+	index   []byte // index.json of the OCI archive
+	list    []byte // manifest.json of Docker
 }
 
 // blob is a part of an image: a layer, its configuration, or its manifest.
@@ -35,7 +35,7 @@ type blob struct {
 	open   func() (io.ReadCloser, error)
 }
 
-// assembleImage makes an image of layers, the lowest first.
+// assembleImage creates an image from layers, the lowest first.
 func assembleImage(r recipe, files []string, c compiler, created time.Time, debs int) (*image, error) {
 	i := &image{name: "vmop/" + r.name, c: c, created: created, debs: debs}
 	made := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
@@ -74,8 +74,8 @@ func assembleImage(r recipe, files []string, c compiler, created time.Time, debs
 	return i, i.describeImage()
 }
 
-// describeImage makes the lists of what is in the archive, by OCI's rules and by those
-// of Docker, whose programs read the one or the other.
+// describeImage creates the lists of the archive's contents in OCI's format and in Docker's, because a program reads
+// either of them.
 func (i *image) describeImage() error {
 	layers, err := i.Layers()
 	if err != nil {
@@ -134,7 +134,7 @@ func (i *image) describeImage() error {
 
 func blobPath(digest v1.Hash) string { return "blobs/" + digest.Algorithm + "/" + digest.Hex }
 
-// writeArchive writes the archive. A concurrent reader has the old file.
+// writeArchive writes the archive. Concurrent readers still see the old file.
 func (i *image) writeArchive(file string) error {
 	out, err := os.Create(file + ".new")
 	if err != nil {
@@ -185,7 +185,7 @@ func (i *image) writeTo(w *tar.Writer) error {
 			return err
 		}
 		_, err = io.Copy(w, r)
-		_ = r.Close() // it was only read
+		_ = r.Close() // opened for reading only
 		if err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func (i *image) writeTo(w *tar.Writer) error {
 	return nil
 }
 
-// summaryLine tells about an image in one line.
+// summaryLine describes an image in one line.
 func (i *image) summaryLine(file string) string {
 	var size int64
 	for _, b := range i.blobs {

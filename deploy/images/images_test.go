@@ -31,7 +31,7 @@ type built struct {
 	root    string
 }
 
-// build builds an image as people do, and unpacks it.
+// build builds an image with the documented command, and unpacks it.
 func build(t *testing.T, name string, flags ...string) built {
 	t.Helper()
 	out := t.TempDir()
@@ -70,7 +70,7 @@ func build(t *testing.T, name string, flags ...string) built {
 	return b
 }
 
-// inside runs a program of the image as its user would, with no rights.
+// inside runs a program of the image as the image's user, without privileges.
 func (b built) inside(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
@@ -90,8 +90,8 @@ func TestRunner(t *testing.T) {
 	b.again(t, "runner")
 }
 
-// The runner's image for arm64 has the programs of that architecture, which find their libraries and say their versions
-// when they are emulated.
+// The runner's image for arm64 contains programs of that architecture. Under emulation, they find their libraries and
+// print their versions.
 func TestRunnerForARM(t *testing.T) {
 	t.Parallel()
 	b := build(t, "runner", "-arch", "arm64")
@@ -121,7 +121,8 @@ func TestRunnerForARM(t *testing.T) {
 	require.ErrorContains(t, runBuild(t.Context(), []string{"-arch", "aarch64"}), `"aarch64": want amd64 or arm64`)
 }
 
-// The manager's image has its program, the certificates of authorities and where they are from, no more.
+// The manager's image contains only its program, the certificates of authorities, and the description of the package
+// that they come from.
 func TestManager(t *testing.T) {
 	t.Parallel()
 	b := build(t, "manager")
@@ -141,8 +142,8 @@ func TestManager(t *testing.T) {
 	b.again(t, "manager")
 }
 
-// again requires that the same sources make the same image, bit by bit, in another folder and
-// at another time. What both compile comes from Go's cache, whose key is all that it depends on.
+// again requires that the same sources produce the same image, bit by bit, in another folder and at another time. Both
+// builds use Go's build cache, which is keyed by all inputs.
 func (b built) again(t *testing.T, name string) {
 	t.Helper()
 	here, err := moduleRoot(t.Context())
@@ -154,7 +155,7 @@ func (b built) again(t *testing.T, name string) {
 	require.NoError(t, err)
 	pack := exec.CommandContext(t.Context(), "tar", "-C", here, "-c", "--null", "--ignore-failed-read", "-T", "-")
 	pack.Stdin = bytes.NewReader(tracked)
-	files, err := pack.Output() // without those that are deleted
+	files, err := pack.Output() // without deleted files
 	require.NoError(t, err)
 	unpack := exec.CommandContext(t.Context(), "tar", "-C", there, "-xm")
 	unpack.Stdin = bytes.NewReader(files)
@@ -171,8 +172,8 @@ func (b built) again(t *testing.T, name string) {
 	require.Equal(t, sum(t, b.file), sum(t, filepath.Join(second.Args[4], name+".tar")))
 }
 
-// complete requires that the programs of the runner's image find their libraries
-// and modules, as a user who may do nothing.
+// complete requires that the programs of the runner's image find their libraries and modules when an unprivileged user
+// runs them.
 func (b built) complete(t *testing.T) {
 	t.Helper()
 	for want, args := range map[string][]string{
@@ -204,8 +205,8 @@ func (b built) complete(t *testing.T) {
 	}
 }
 
-// harmless requires that nothing in the image gives rights or can be changed, and
-// that it has certificates.
+// harmless requires that no file in the image grants privileges or is writable, and that the image contains
+// certificates.
 func (b built) harmless(t *testing.T) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(b.root, func(path string, d os.DirEntry, err error) error {
@@ -232,8 +233,8 @@ func (b built) harmless(t *testing.T) {
 	require.Greater(t, count, 100)
 }
 
-// consistent requires that both lists of the archive, containerd's index.json and
-// Docker's manifest.json, lead to what is there, under its checksum.
+// consistent requires that both lists of the archive, containerd's index.json and Docker's manifest.json, refer to
+// existing files with the right checksums.
 func (b built) consistent(t *testing.T, name string) {
 	t.Helper()
 	var index v1.IndexManifest
@@ -258,9 +259,8 @@ func (b built) consistent(t *testing.T, name string) {
 	}
 }
 
-// The layer of packages is the same also without what earlier builds have left.
-// known requires that the archive is to others what it is to us: an OCI archive, and
-// one of Docker, whose contents they can copy.
+// The layer of packages is the same without the cache of earlier builds. known requires that other programs can read
+// the archive, both as an OCI archive and as a Docker archive, and copy its contents.
 func (b built) known(t *testing.T) {
 	t.Helper()
 	for _, kind := range []string{"oci-archive:", "docker-archive:"} {
@@ -291,7 +291,7 @@ func TestSamePackagesSameLayer(t *testing.T) {
 	require.Equal(t, sum(t, kept), sum(t, again))
 }
 
-// Further packages are in the runner's image only, and its layer is kept beside the one without them.
+// Additional packages are only in the runner's image, and the cache keeps their layer next to the layer without them.
 func TestMorePackages(t *testing.T) {
 	t.Parallel()
 	plain, more := allRecipes(amd64), allRecipes(amd64, "qemu-system-arm", "qemu-efi-aarch64")
@@ -342,7 +342,7 @@ func TestParseURIs(t *testing.T) {
 	}
 }
 
-// A package that has changed since apt has verified it does not get into an image.
+// A package file that changed after apt verified it does not get into an image.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	a := apt{dir: t.TempDir()}
@@ -356,7 +356,7 @@ func TestVerify(t *testing.T) {
 	require.NoFileExists(t, a.archivePath(d))
 }
 
-// Packages without a signature are refused, even if apt's configuration on this computer accepts them.
+// Packages without a signature are refused, even if this computer's apt configuration accepts them.
 func TestUnsignedPackagesAreRefused(t *testing.T) {
 	a, repository := apt{t.TempDir(), amd64}, t.TempDir()
 	require.NoError(t, a.prepareFolders())
@@ -375,8 +375,7 @@ func TestUnsignedPackagesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "is not signed")
 }
 
-// A layer has the paths of Debian 12's merged /usr, one owner, one time, and no
-// rights that a package's file had.
+// A layer contains the paths of Debian 12's merged /usr, one owner, one time, and no special permissions from packages.
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	var archive bytes.Buffer

@@ -14,19 +14,17 @@ import (
 	"time"
 )
 
-// merged are the folders that are links into usr since Debian 12; its packages
-// still name them.
+// merged lists the folders that are links into usr since Debian 12. Packages still use the old paths.
 var merged = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
-// left are folders of packages that an image doesn't need. The licences in
-// usr/share/doc stay.
+// left lists the folders of packages that an image doesn't need. The licenses in usr/share/doc stay.
 var left = []string{
 	"usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/bug",
 	"usr/share/bash-completion", "usr/share/xml/iso-codes", "usr/share/iso-codes",
 }
 
-// layer writes the tar file of a layer. Everything belongs to root, has one time,
-// and no rights of its own; folders are made where they are needed.
+// layer writes the tar file of a layer. All entries belong to root and have the same time, without setuid and setgid
+// bits. Parent folders are added automatically.
 type layer struct {
 	file *os.File
 	zip  *gzip.Writer
@@ -36,7 +34,7 @@ type layer struct {
 	cert map[string][]byte // certificates of authorities, by path
 }
 
-// newLayer begins a layer at a path that ends with .gz.
+// newLayer creates a layer at a path that ends with .gz.
 func newLayer(path string, created time.Time) (*layer, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -49,7 +47,7 @@ func newLayer(path string, created time.Time) (*layer, error) {
 	}, nil
 }
 
-// closeLayer writes what is left to write.
+// closeLayer completes the file.
 func (l *layer) closeLayer() error {
 	if err := errors.Join(l.tar.Close(), l.zip.Close(), l.file.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", l.file.Name(), err)
@@ -57,7 +55,7 @@ func (l *layer) closeLayer() error {
 	return nil
 }
 
-// mergeIntoUsr makes the links into usr.
+// mergeIntoUsr adds the links into usr.
 func (l *layer) mergeIntoUsr() error {
 	for _, name := range merged {
 		if err := errors.Join(l.addFolder("usr/"+name), l.addEntry(tar.Header{
@@ -70,14 +68,14 @@ func (l *layer) mergeIntoUsr() error {
 	return nil
 }
 
-// addEntry writes one thing, and the folders that lead to it.
+// addEntry writes an entry and its parent folders.
 func (l *layer) addEntry(h tar.Header, content io.Reader) error {
 	if err := l.addFolder(path.Dir(path.Clean(h.Name))); err != nil {
 		return err
 	}
 	err := l.tar.WriteHeader(&tar.Header{
 		Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size,
-		Mode: h.Mode & 0o1777, ModTime: l.time, // neither setuid nor setgid
+		Mode: h.Mode & 0o1777, ModTime: l.time, // without setuid and setgid
 	})
 	if err == nil && h.Typeflag == tar.TypeReg {
 		_, err = io.Copy(l.tar, content)
@@ -108,7 +106,7 @@ func (l *layer) addHostFile(name, from string, mode int64) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // opened for reading only
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -160,7 +158,7 @@ func (l *layer) unpackPackage(archive io.Reader, want func(name string) bool) er
 // authorities is the folder of the certificates in the package ca-certificates.
 const authorities = "usr/share/ca-certificates/"
 
-// bundleCertificates writes the certificates as one file, as update-ca-certificates(8) does.
+// bundleCertificates writes the certificates into one file, as update-ca-certificates(8) does.
 func (l *layer) bundleCertificates() error {
 	var names []string
 	for name := range l.cert {
@@ -175,7 +173,7 @@ func (l *layer) bundleCertificates() error {
 	return l.addText("etc/ssl/certs/ca-certificates.crt", all.Bytes())
 }
 
-// usrPath returns where a package's path leads, without a leading slash.
+// usrPath returns the merged path for a package's path, without a leading slash.
 func usrPath(name string) string {
 	name = path.Join("/", name)[1:]
 	if first, _, _ := strings.Cut(name, "/"); slices.Contains(merged, first) {
@@ -187,7 +185,7 @@ func usrPath(name string) string {
 	return name
 }
 
-// isNeeded leaves out what only serves people at a terminal.
+// isNeeded reports whether an image needs the file. It excludes files that only serve people at a terminal.
 func isNeeded(name string) bool {
 	for _, dir := range left {
 		if name == dir || strings.HasPrefix(name, dir+"/") {

@@ -1,20 +1,17 @@
-// Command images builds the container images of the runner and of the manager,
-// without a container engine and without root's rights:
+// Command images builds the container images of the runner and of the manager, without a container engine and without
+// root privileges:
 //
 //	go run ./deploy/images -version v1.0.0
 //
-// writes build/images/runner.tar and manager.tar, with the images
-// vmop/runner:v1.0.0 and vmop/manager:v1.0.0. Each file is an OCI archive, and
-// what "docker save" would write; see the Containerfiles here for what is in them.
+// It writes build/images/runner.tar and manager.tar, with the images vmop/runner:v1.0.0 and vmop/manager:v1.0.0. Each
+// file is an OCI archive and also has the format of "docker save". The Containerfiles here describe the contents.
 //
-// The runner's image consists of two layers. The lower one has Debian's packages,
-// those in the file packages and what they depend on as apt finds it. None of
-// their scripts is run. The upper one has the program. The same packages and the
-// same program make the same image: times are those of SOURCE_DATE_EPOCH (a Unix
-// time in the environment, reproducible-builds.org/specs/source-date-epoch), or 0.
+// The runner's image has two layers. The lower layer contains Debian's packages: the packages listed in the file
+// packages, and the dependencies that apt finds. Package scripts are not run. The upper layer contains the program. The
+// same packages and the same program produce the same image: all times are SOURCE_DATE_EPOCH (a Unix time in the
+// environment, see reproducible-builds.org/specs/source-date-epoch), or 0.
 //
-// What was downloaded and the lower layers are kept in the user's cache folder.
-// Which packages there are is asked for once a day.
+// The user's cache folder keeps the downloaded packages and the lower layers. The package lists are updated once a day.
 //
 // See docs/decisions/0041-images.md.
 package main
@@ -102,7 +99,7 @@ func runBuild(ctx context.Context, args []string) error {
 	return nil
 }
 
-// recipesNamed returns the recipes of these names, all if there are none.
+// recipesNamed returns the recipes with these names, or all recipes if names is empty.
 func recipesNamed(names []string, architecture string, with []string) ([]recipe, error) {
 	all := allRecipes(architecture, with...)
 	if len(names) == 0 {
@@ -119,7 +116,7 @@ func recipesNamed(names []string, architecture string, with []string) ([]recipe,
 	return wanted, nil
 }
 
-// openCache finds the cache folder, and keeps other builds out until unlock is called.
+// openCache finds the cache folder, and blocks other builds until unlock is called.
 func openCache(architecture string) (a apt, unlock func(), err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -158,7 +155,7 @@ func parseEpoch(text string) (time.Time, error) {
 type compiler struct {
 	version      string
 	architecture string
-	programs     string // a folder with built programs; empty: they are built
+	programs     string // a folder with built programs; if empty, the programs are built
 }
 
 func (c compiler) buildProgram(ctx context.Context, program, file string) error {

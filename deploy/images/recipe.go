@@ -21,30 +21,30 @@ var passwd []byte
 //go:embed group
 var group []byte
 
-// builder is what decides about a layer besides its packages.
+// builder is the source that determines a layer's contents in addition to the packages.
 //
 //go:embed recipe.go
 //go:embed layer.go
 //go:embed debian.go
 var builder embed.FS
 
-// user runs the program of an image: a number without an account.
+// user runs the image's program. It is a numeric ID without an account.
 const user = "65532:65532"
 
-// recipe says what an image consists of.
+// recipe describes the contents of an image.
 type recipe struct {
-	name      string // runner, of vmop/runner
+	name      string // runner of vmop/runner
 	title     string
-	packages  []string               // Debian's
-	kept      string                 // how the name of the layer of packages begins that is kept
-	want      func(name string) bool // which of their files
-	linked    bool                   // whether these expect /lib to be a link to /usr/lib
-	program   string                 // cmd/…, the entry point
-	others    []string               // programs beside it, for other pods
-	arguments []string               // if the container has none of its own
+	packages  []string               // names of Debian packages
+	kept      string                 // prefix of the cached layer of packages
+	want      func(name string) bool // selects files of the packages
+	linked    bool                   // whether the packages expect /lib to be a link to /usr/lib
+	program   string                 // the entry point, in cmd/
+	others    []string               // additional programs, for other pods
+	arguments []string               // used if the container specifies none
 }
 
-// allRecipes returns all. with are further packages of the runner's.
+// allRecipes returns all recipes. with lists additional packages for the runner.
 func allRecipes(architecture string, with ...string) []recipe {
 	list, kept := packageList, "runner-"
 	if architecture == arm64 {
@@ -90,8 +90,8 @@ func (r recipe) buildImage(ctx context.Context, a apt, c compiler, created time.
 	return assembleImage(r, []string{lower, upper}, c, created, len(debs))
 }
 
-// systemLayer returns the file of the layer of Debian's packages. It is kept under a
-// name that tells what is in it: the packages, and who put them together.
+// systemLayer returns the file of the layer of Debian's packages. The cached file's name is a hash of the packages and
+// of the builder.
 func (r recipe) systemLayer(ctx context.Context, a apt, debs []deb) (string, error) {
 	hash := sha256.New()
 	for _, name := range []string{"recipe.go", "layer.go", "debian.go"} {
@@ -121,8 +121,8 @@ func (r recipe) systemLayer(ctx context.Context, a apt, debs []deb) (string, err
 	return file, nil
 }
 
-// writeSystem writes the layer of Debian's packages. It has no version and no
-// date of ours: it is the same until a package changes.
+// writeSystem writes the layer of Debian's packages. It contains no version or date of ours, so it stays the same until
+// a package changes.
 func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string) error {
 	l, err := newLayer(file, time.Unix(0, 0))
 	if err != nil {
@@ -136,7 +136,7 @@ func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string)
 		if err != nil {
 			break
 		}
-		used := r.linked // of the manager's packages only what has files in the image
+		used := r.linked // of the manager's packages, list only those with files in the image
 		err = a.readArchive(ctx, d, func(archive io.Reader) error {
 			return l.unpackPackage(archive, func(name string) bool {
 				wanted := r.want(name)
@@ -159,7 +159,7 @@ func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string)
 	return errors.Join(err, l.closeLayer())
 }
 
-// writeOwnLayer writes the layer of what is ours. The programs are built into dir.
+// writeOwnLayer writes the layer with our own files. It builds the programs into dir.
 func (r recipe) writeOwnLayer(ctx context.Context, file, dir string, c compiler, created time.Time) error {
 	programs := append([]string{r.program}, r.others...)
 	for _, program := range programs {
@@ -186,13 +186,13 @@ func (r recipe) writeOwnLayer(ctx context.Context, file, dir string, c compiler,
 	return errors.Join(err, l.closeLayer())
 }
 
-// folder is where our programs are in an image.
+// folder contains our programs in an image.
 const folder = "usr/local/bin/"
 
-// programPath is where the program is in the image.
+// programPath returns the path of the program in the image.
 func (r recipe) programPath() string { return folder + r.program }
 
-// moduleRoot returns the folder of the project.
+// moduleRoot returns the root folder of the project.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "vmop").Output()
 	if err != nil {

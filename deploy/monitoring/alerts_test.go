@@ -1,5 +1,5 @@
-// Package monitoring_test checks the alerts, and has the dashboards made. make alerts has both evaluated by Prometheus'
-// own promtool.
+// Package monitoring_test checks the alerts and generates the dashboards. make alerts evaluates both with Prometheus'
+// promtool.
 package monitoring_test
 
 import (
@@ -13,7 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// An alert is a rule of alerts.yaml.
+// alert is a rule of alerts.yaml.
 type alert struct {
 	Alert               string
 	Expr                string
@@ -21,7 +21,7 @@ type alert struct {
 	Labels, Annotations map[string]string
 }
 
-// read returns the alerts, and their rule file: the spec of the PrometheusRule.
+// read returns the alerts and their rule file, which is the spec of the PrometheusRule.
 func read(t *testing.T) (alerts map[string]alert, file string) {
 	t.Helper()
 	text, err := os.ReadFile("alerts.yaml")
@@ -44,8 +44,8 @@ func read(t *testing.T) (alerts map[string]alert, file string) {
 	return alerts, file
 }
 
-// A metric that an alert or a dashboard refers to is in the tables of metrics. The runner's is compared with what it
-// exports by a test of runner/control.
+// Every metric that an alert or a dashboard uses is in the tables of metrics. A test of runner/control compares the
+// runner's table with the exported metrics.
 func TestWhatIsExportedIsReferredTo(t *testing.T) {
 	t.Parallel()
 	var pages string
@@ -75,7 +75,7 @@ func TestWhatIsExportedIsReferredTo(t *testing.T) {
 	}
 }
 
-// Each alert names its section of docs/tasks/alerts.md, and each section is an alert's.
+// Each alert refers to its section of docs/tasks/alerts.md, and each section belongs to an alert.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/tasks/alerts.md")

@@ -15,15 +15,15 @@ import (
 var update = flag.Bool("update", false, "write the dashboards anew")
 
 type (
-	// A dashboard of Grafana, as deploy/monitoring/dashboards has it as JSON.
+	// dashboard is a Grafana dashboard. deploy/monitoring/dashboards contains its JSON.
 	dashboard struct {
 		uid, title string
-		// selector takes the place of "@" in expressions: the labels of what the dashboard is about.
+		// selector replaces "@" in expressions: it selects the labels of the dashboard's subject.
 		selector  string
 		variables []variable
 		sections  []section
 	}
-	// A variable is chosen in a list: the values of a label of a metric.
+	// variable is chosen from a list: the values of a label of a metric.
 	variable struct {
 		name, title, values string
 		several             bool
@@ -33,12 +33,12 @@ type (
 		panels []panel
 	}
 	panel struct {
-		// kind is Grafana's: stat, timeseries, table or state-timeline.
+		// kind is Grafana's type of panel: stat, timeseries, table or state-timeline.
 		kind, title, about string
 		// unit is Grafana's name of a unit.
 		unit    string
 		queries []panelQuery
-		// bad is the value from which on it is red; 0 if that is not known. low: what is less than bad is.
+		// bad is the value from which the panel is red, or 0 for never. With low, values below bad are red.
 		bad float64
 		low bool
 	}
@@ -63,7 +63,7 @@ type object = map[string]any
 
 func source() object { return object{"type": "prometheus", "uid": "${datasource}"} }
 
-// json returns the dashboard as Grafana imports it.
+// json returns the dashboard in the format that Grafana imports.
 func (d dashboard) json(t *testing.T) []byte {
 	t.Helper()
 	variables := []any{object{
@@ -93,9 +93,9 @@ func (d dashboard) json(t *testing.T) []byte {
 	return text.Bytes()
 }
 
-// panels places panels from left to right, in lines of 24 columns.
+// panels places panels from left to right, in rows of 24 columns.
 func (d dashboard) panels() (all []object) {
-	x, y, line := 0, 0, 0 // line is the height of the present one
+	x, y, line := 0, 0, 0 // line is the height of the current row
 	place := func(o object, width, height int) {
 		if x+width > 24 {
 			x, y = 0, y+line
@@ -165,7 +165,7 @@ func (d dashboard) panel(p panel) object {
 		if q.legend == byVM {
 			labels := "__field.labels"
 			if p.kind == "table" {
-				labels = "__data.fields" // they are columns
+				labels = "__data.fields" // shown as columns
 			}
 			defaults["links"] = []object{{
 				"title": "the VM", "url": "/d/" + vmUID + "?var-datasource=${datasource}" +
@@ -180,7 +180,7 @@ func (d dashboard) panel(p panel) object {
 	}
 }
 
-// dashboards are by file.
+// dashboards returns the dashboards by file.
 func dashboards() map[string]dashboard {
 	return map[string]dashboard{"dashboards/fleet.json": fleet(), "dashboards/vm.json": vm()}
 }

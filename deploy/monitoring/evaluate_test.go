@@ -27,10 +27,10 @@ import (
 	"vmop/test/wait"
 )
 
-// exported returns the series that a manager exports of the VM web, which a real runner runs.
+// exported returns the series that a manager exports for the VM web in a real runner.
 func exported(t *testing.T) (all []string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "web") // short, for the paths of sockets
+	dir, err := os.MkdirTemp("", "web") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	for name, content := range map[string]string{
@@ -80,7 +80,7 @@ func exported(t *testing.T) (all []string) {
 	return all
 }
 
-// played are series of a manager, with something wrong, and what the VM has not: taps.
+// played returns fake series of a manager: some with problems, and some that the VM lacks, such as taps.
 func played() []string {
 	all := []string{
 		`ALERTS{alertname="VmopProblems",alertstate="firing",namespace="demo",name="web"}`, inPhase(v1.PhaseFailed),
@@ -103,7 +103,7 @@ func played() []string {
 	return all
 }
 
-// Prometheus has a value for each expression of the dashboards, where there is what they are about.
+// Prometheus returns a value for each expression of the dashboards that has matching series.
 func TestDashboardsAreEvaluated(t *testing.T) {
 	t.Parallel()
 	u := unit{Name: "dashboards", Step: "15s", Series: []series{

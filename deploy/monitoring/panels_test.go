@@ -5,15 +5,15 @@ const (
 	byVM  = "{{namespace}}/{{name}}"
 )
 
-// none is what a sum or count of no series is on a panel.
+// none turns a sum or count of no series into 0.
 const none = " or vector(0)"
 
-// one is a panel with one query.
+// one returns a panel with one query.
 func one(kind, title, unit, expr, legend, about string) panel {
 	return panel{kind: kind, title: title, unit: unit, about: about, queries: []panelQuery{{expr, legend}}}
 }
 
-// wrong is a number that should be 0.
+// wrong returns a panel with a number that should be 0.
 func wrong(title, expr, about string) panel {
 	p := one("stat", title, "short", expr+none, "", about)
 	p.bad = 1
@@ -24,18 +24,18 @@ func graph(title, unit, about string, queries ...panelQuery) panel {
 	return panel{kind: "timeseries", title: title, unit: unit, about: about, queries: queries}
 }
 
-// rate is by how much a counter grows in a second, increase by how much from one point of a graph to the next.
+// rate is the growth of a counter per second. increase is its growth between two points of a graph.
 func rate(counter string) string { return "rate(" + counter + "{@}[$__rate_interval])" }
 
 func increase(counter string) string { return "increase(" + counter + "{@}[$__rate_interval])" }
 
-// busiest are the ten VMs with the most of something.
+// busiest returns a panel with the ten VMs that have the highest value.
 func busiest(title, unit, expr string) panel {
 	return one("timeseries", title, unit, "topk(10, "+expr+")", byVM,
 		"The ten VMs with the most. A click leads to the VM.")
 }
 
-// fleet is what is to be seen of all VMs and their managers.
+// fleet is the dashboard for all VMs and their managers.
 func fleet() dashboard {
 	const notReady = `vmop_vm_condition{condition="Running",@} == 1 ` +
 		`and ignoring (condition) vmop_vm_condition{condition="Ready",@} == 0`
@@ -110,7 +110,7 @@ func managers() section {
 	}}
 }
 
-// vm is what is to be seen of one VM.
+// vm is the dashboard for one VM.
 func vm() dashboard {
 	return dashboard{
 		uid: vmUID, title: "VM", selector: `namespace="$namespace",name="$vm"`,
@@ -158,7 +158,7 @@ func vm() dashboard {
 	}
 }
 
-// took is how long requests to a disk take.
+// took is the duration of disk requests.
 func took(what, count string) panelQuery {
 	return panelQuery{
 		"rate(vmop_vm_storage_" + what + "_times_seconds_total{@}[$__rate_interval]) / " +

@@ -23,10 +23,10 @@ import (
 	"vmop/vmstatus"
 )
 
-// prometheus is the module of Prometheus' programs, in the project.
+// prometheus is the module with Prometheus' programs.
 const prometheus = "../../tools/prometheus"
 
-// build builds promtool. Alerts need no discovery of services.
+// build builds promtool, without service discovery, which alerts don't need.
 func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -46,7 +46,7 @@ func run(t *testing.T, words ...string) string {
 	return string(out)
 }
 
-// lasts is how long an alert's expression must be true. Go doesn't know days.
+// lasts is how long an alert's expression must be true. Go durations have no days.
 func (a alert) lasts(t *testing.T) time.Duration {
 	t.Helper()
 	days, isDays := strings.CutSuffix(a.For, "d")
@@ -60,15 +60,15 @@ func (a alert) lasts(t *testing.T) time.Duration {
 	return d
 }
 
-// began is the first minute in which something is wrong.
+// began is the first minute with a problem.
 const began = 61 * time.Minute
 
-// always and since are values of a series, one a minute.
+// always and since return the values of a series, one per minute.
 func always(v string) string { return v + "x20000" }
 
 func since(before, then string) string { return before + "x60 " + then + "x20000" }
 
-// of are the labels of a VM: without namespace, where there is no Kubernetes.
+// of returns the labels of a VM, without a namespace outside of Kubernetes.
 func of(vm, namespace string) string {
 	if namespace == "" {
 		return fmt.Sprintf("name=%q", vm)
@@ -93,13 +93,13 @@ const (
 	errs    = `controller_runtime_reconcile_errors_total{` + leader + `,controller="vm"}`
 )
 
-// healthy are the series of two managers and of VMs with nothing wrong.
+// healthy returns the series of two managers and of healthy VMs.
 func healthy() map[string]string {
 	all := map[string]string{
 		"vmop_build_info{" + leader + "}": always("1"), "vmop_build_info{" + standby + "}": always("1"),
 		leads + "{" + leader + "}": always("1"), leads + "{" + standby + "}": always("0"),
 		"vmop_apiserver_away{" + leader + "}": always("0"), "vmop_config_faulty{" + leader + "}": always("0"),
-		errs:                       "0+1x10 10x20000", // some, and then no more
+		errs:                       "0+1x10 10x20000", // a few errors, followed by none
 		inPhase(v1.PhaseFailed):    always("0"),
 		inPhase(v1.PhaseMigrating): always("0"),
 		inPhase(v1.PhaseRunning):   always("7"),
@@ -113,7 +113,7 @@ func healthy() map[string]string {
 	return all
 }
 
-// addVMs adds the series of VMs with nothing wrong.
+// addVMs adds the series of healthy VMs.
 func addVMs(all map[string]string, namespace string) {
 	web, plain, ends := of("web", namespace), of("plain", namespace), of("ends", namespace)
 	all["vmop_vm_problems{"+web+"}"], all["vmop_vm_pending_changes{"+web+"}"] = always("0"), always("0")
@@ -127,7 +127,7 @@ func addVMs(all map[string]string, namespace string) {
 		}
 		all[condition(web, c.Type)] = always(is)
 	}
-	// A VM without log-in agent, and one that ends.
+	// A VM without a log-in agent, and a VM that ends.
 	all[condition(plain, vmstatus.ConditionRunning)] = always("1")
 	all[condition(plain, vmstatus.ConditionReady)] = always("1")
 	all[condition(plain, vmstatus.ConditionVmopAgent)] = always("0")
@@ -138,14 +138,14 @@ func addVMs(all map[string]string, namespace string) {
 	}
 }
 
-// A fault is what makes an alert fire.
+// fault is a problem that makes an alert fire.
 type fault struct {
 	labels string // of the alert
 	series map[string]string
-	late   time.Duration // from the first sample that is wrong until the expression is true
+	late   time.Duration // from the first bad sample until the expression is true
 }
 
-// faults are by alert. A VM is in a namespace, or there is none.
+// faults returns the problems by alert. With namespace "" the VM runs outside of Kubernetes.
 func faults(namespace string) map[string]fault {
 	demo, web := `namespace="demo"`, of("web", namespace)
 	single := func(labels, series, values string) fault {
@@ -155,7 +155,7 @@ func faults(namespace string) map[string]fault {
 	away := single(demo, "vmop_apiserver_away{"+leader+"}", since("0", "1"))
 	away.late = 2 * time.Minute // three of five minutes
 	return map[string]fault{
-		// Each fifth minute there is an attempt to start.
+		// One start attempt every five minutes.
 		"VmopStartFails": single(demo, inPhase(v1.PhaseFailed), "0x60 "+strings.Repeat("1x3 0 ", 4000)),
 		"VmopManagerAway": {labels: demo, series: map[string]string{
 			"vmop_build_info{" + leader + "}": "1x60 stale", "vmop_build_info{" + standby + "}": "1x60 stale",
@@ -179,7 +179,7 @@ func faults(namespace string) map[string]fault {
 	}
 }
 
-// Forms of promtool's file of tests.
+// The format of promtool's test files.
 type (
 	series struct{ Series, Values string }
 	sample struct {
@@ -199,13 +199,13 @@ type (
 	}
 )
 
-// firing asks for all alerts that fire.
+// firing returns a query for all alerts that fire.
 func firing(at time.Duration, expected ...sample) query {
 	return query{`ALERTS{alertstate="firing"}`, fmt.Sprintf("%dm", int(at.Minutes())), expected}
 }
 
-// Each alert fires when what it is for has lasted as long as it says, not a minute earlier, and no other with it. Where
-// nothing is wrong, none does in eight days.
+// Each alert fires alone, exactly when its problem has lasted for its "for" duration. With healthy VMs, no alert fires
+// in eight days.
 func TestAlertsFire(t *testing.T) {
 	t.Parallel()
 	alerts, rules := read(t)

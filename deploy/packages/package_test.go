@@ -16,8 +16,8 @@ import (
 	"vmop/test/systemd"
 )
 
-// packaged makes a systemd in a root of the test's own, which has all of this machine and, above it, what is written
-// there.
+// packaged starts a systemd in the test's own root. It shows all files of this machine and, in an overlay, the files
+// that the test writes.
 const packaged = `set -e
 mount --make-rprivate /
 mkdir root over
@@ -41,9 +41,9 @@ export container=test SYSTEMD_UNIT_PATH=/run/systemd/system:/etc/systemd/system:
 exec chroot . /lib/systemd/systemd --system --unit=basic.target --log-target=console --show-status=no
 `
 
-// The Debian package: lintian has nothing to say of it; it is installed, runs a VM, shows it on a page, is upgraded
-// while the VM runs, which keeps running, and is removed: the guest shuts down, and its data stays. The other packages
-// have the same files; that for RPM is installed and removed, too.
+// Lintian accepts the Debian package. The package is installed, runs a VM and shows it on a page. An upgrade keeps the
+// VM running. Removal shuts the guest down and keeps its data. The other packages contain the same files, and the RPM
+// package can be installed and removed.
 func TestPackage(t *testing.T) {
 	t.Parallel()
 	sources, err := filepath.Glob("../../cmd/*")
@@ -97,7 +97,7 @@ func TestPackage(t *testing.T) {
   commandLine: `+guest.CommandLine+`}}}
 `)
 	m.Run("cp", "/mnt/web.yaml", "/etc/opt/vmrunner/")
-	m.Run("install", "-m", "644", image.Kernel, "/srv/vmlinuz") // where the user of the VM may read it
+	m.Run("install", "-m", "644", image.Kernel, "/srv/vmlinuz") // where the VM's user may read it
 	m.Run("install", "-m", "644", image.Initrd, "/srv/initrd.gz")
 	m.Run("systemctl", "enable", "--now", "vmrunner@web")
 	require.Equal(t, "running", m.Property("vmrunner@web", "SubState"))
@@ -120,7 +120,7 @@ func TestPackage(t *testing.T) {
 	require.Equal(t, "1.1", m.Run("dpkg-query", "--show", "--showformat=${Version}", "vmop"))
 	require.Equal(t, qemu, m.Run("pgrep", "-f", "qemu-system-x86_64.*web"), "the VM lives")
 	require.Equal(t, "running", m.Property("vmrunner@web", "SubState"))
-	runner := m.Property("vmrunner@web", "MainPID") // as docs/tasks/packages.md has it
+	runner := m.Property("vmrunner@web", "MainPID") // as in docs/tasks/packages.md
 	m.Run("systemctl", "kill", "--kill-who=main", "-s", "KILL", "vmrunner@web")
 	m.Eventually(func() bool {
 		return m.Property("vmrunner@web", "SubState") == "running" && m.Property("vmrunner@web", "MainPID") != runner
@@ -149,8 +149,8 @@ func TestPackage(t *testing.T) {
 // redHat is the file of the RPM package.
 const redHat = "vmop-1.0-1.x86_64.rpm"
 
-// packed returns the files of a package as a command lists them, sorted; the packages' formats differ in folders, and
-// in the files that describe the package.
+// packed returns the files of a package as a command lists them, sorted, without folders and package metadata, in which
+// the formats differ.
 func packed(t *testing.T, list string) (files []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", list).Output()

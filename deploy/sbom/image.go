@@ -16,16 +16,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Where an image has what the list is made from.
+// The paths in an image from which the list is generated.
 const (
 	ourPrograms  = "usr/local/bin/"
 	debianStatus = "var/lib/dpkg/status"
 )
 
-// debianRelease is that of deploy/images/debian.sources.
+// debianRelease is the release in deploy/images/debian.sources.
 const debianRelease = "bookworm"
 
-// imageBOM returns the list of an image in an archive.
+// imageBOM returns the list of the components of an image in an archive.
 func imageBOM(file, version string) (*cdx.BOM, error) {
 	img, err := tarball.ImageFromPath(file, nil)
 	if err != nil {
@@ -82,8 +82,8 @@ func imageBOM(file, version string) (*cdx.BOM, error) {
 	return newBOM(of, parts, append(inPrograms, dependencyOf(of, own))...), nil
 }
 
-// manifestDigest returns the digest of the image's manifest in index.json, by which registries know it. tarball reads
-// Docker's list instead, whose manifest would have another digest.
+// manifestDigest returns the digest of the image's manifest in index.json, by which registries identify it. Package
+// tarball reads Docker's list instead, where the manifest has another digest.
 func manifestDigest(file string) (digest v1.Hash, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -109,7 +109,7 @@ func manifestDigest(file string) (digest v1.Hash, err error) {
 	}
 }
 
-// debianComponents returns the packages of dpkg's status file. Their checksums are those that deploy/images has added.
+// debianComponents returns the packages of dpkg's status file, with the checksums that deploy/images has added.
 func debianComponents(status string) (packages []cdx.Component) {
 	for stanza := range strings.SplitSeq(status, "\n\n") {
 		fields := map[string]string{}

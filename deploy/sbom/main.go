@@ -1,11 +1,11 @@
-// Command sbom lists what our programs and images consist of, as CycloneDX JSON
-// (https://cyclonedx.org), for those who look for known faults in it:
+// Command sbom lists the components of our programs and images as CycloneDX JSON (https://cyclonedx.org), so that
+// scanners can find known vulnerabilities in them:
 //
 //	go run ./deploy/sbom -version v1.0.0 -o build/sbom bin/vmrunner build/images/runner.tar
 //
-// writes build/sbom/vmrunner.cdx.json and runner.cdx.json. A program consists of the Go
-// modules that it says of itself (debug/buildinfo), an image of its programs and of
-// Debian's packages. The same file makes the same list.
+// It writes build/sbom/vmrunner.cdx.json and runner.cdx.json. The components of a program are the Go modules in its
+// build information (debug/buildinfo). The components of an image are its programs and Debian's packages. The same file
+// always produces the same list.
 //
 // See docs/decisions/0061-sbom.md.
 package main
@@ -70,7 +70,7 @@ func writeBOM(path string, list *cdx.BOM) error {
 	return os.WriteFile(path, text.Bytes(), 0o644)
 }
 
-// newBOM returns the list of what a program or image consists of, directly or not.
+// newBOM returns a list with the direct and indirect components of a program or image.
 func newBOM(of cdx.Component, parts []cdx.Component, uses ...cdx.Dependency) *cdx.BOM {
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{Component: &of}
@@ -78,7 +78,7 @@ func newBOM(of cdx.Component, parts []cdx.Component, uses ...cdx.Dependency) *cd
 	return bom
 }
 
-// dependencyOf is what a component consists of, directly.
+// dependencyOf returns the direct components of a component.
 func dependencyOf(of cdx.Component, parts []cdx.Component) cdx.Dependency {
 	refs := []string{}
 	for _, p := range parts {
@@ -87,7 +87,7 @@ func dependencyOf(of cdx.Component, parts []cdx.Component) cdx.Dependency {
 	return cdx.Dependency{Ref: of.BOMRef, Dependencies: &refs}
 }
 
-// programBOM returns the list of a program in a file.
+// programBOM returns the list of the components of a program in a file.
 func programBOM(file, version string) (*cdx.BOM, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -105,7 +105,7 @@ func programBOM(file, version string) (*cdx.BOM, error) {
 	return newBOM(of, modules, dependencyOf(of, modules)), nil
 }
 
-// modulesOf returns a program and the modules in it, the standard library first.
+// modulesOf returns a program and its modules, the standard library first.
 func modulesOf(name, version string, text []byte) (of cdx.Component, modules []cdx.Component, err error) {
 	info, err := buildinfo.Read(bytes.NewReader(text))
 	if err != nil {
@@ -121,7 +121,7 @@ func modulesOf(name, version string, text []byte) (of cdx.Component, modules []c
 		}
 		c := newComponent(cdx.ComponentTypeLibrary, m.Path, m.Version,
 			"pkg:golang/"+m.Path+"@"+url.QueryEscape(m.Version))
-		// What go.sum has is the SHA-256 of the list of the module's files and their hashes.
+		// The checksum in go.sum is the SHA-256 of a list of the module's files with their hashes.
 		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && m.Sum != "" {
 			c.Hashes = sha256Of(hex.EncodeToString(sum))
 		}

@@ -31,8 +31,7 @@ func compiled(t *testing.T, program string) string {
 	return file
 }
 
-// linked returns the modules of the packages that a program consists of, as the go command
-// says, and Go.
+// linked returns the modules of a program's packages according to the go command, and Go.
 func linked(t *testing.T, program string) []string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
@@ -50,7 +49,7 @@ func linked(t *testing.T, program string) []string {
 	return slices.DeleteFunc(slices.Compact(modules), func(m string) bool { return m == "" })
 }
 
-// listed runs the command for a file, and returns what it writes.
+// listed runs the command for a file, and returns its output.
 func listed(t *testing.T, file string) (list cdx.BOM, components []string) {
 	t.Helper()
 	out := t.TempDir()
@@ -75,7 +74,7 @@ func listed(t *testing.T, file string) (list cdx.BOM, components []string) {
 	return list, components
 }
 
-// A list has exactly the modules that are linked, with their checksums.
+// The list contains exactly the linked modules, with their checksums.
 func TestModulesOfAProgram(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"vmrunner", "vmmanager", "vmtype"} {
@@ -88,7 +87,7 @@ func TestModulesOfAProgram(t *testing.T) {
 	}
 }
 
-// An image consists of its packages, its programs and their modules.
+// The list of an image contains its packages, its programs and their modules.
 func TestPartsOfAnImage(t *testing.T) {
 	t.Parallel()
 	file := compiled(t, "vmtype")
@@ -147,8 +146,8 @@ const (
 	manifestSum = "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
 )
 
-// writeArchive writes an image as deploy/images does: an archive of Docker with an index.json, whose manifest has
-// another digest.
+// writeArchive writes an image as deploy/images does: a Docker archive with an index.json that contains another digest
+// of the manifest.
 func writeArchive(t *testing.T, file string, img v1.Image) {
 	t.Helper()
 	var docker bytes.Buffer
@@ -167,7 +166,7 @@ func writeArchive(t *testing.T, file string, img v1.Image) {
 	require.NoError(t, err)
 }
 
-// armConfig is the configuration of an image, for arm64.
+// armConfig returns an image configuration for arm64.
 func armConfig(t *testing.T, img v1.Image) *v1.ConfigFile {
 	t.Helper()
 	config, err := img.ConfigFile()
@@ -176,7 +175,7 @@ func armConfig(t *testing.T, img v1.Image) *v1.ConfigFile {
 	return config
 }
 
-// The release is that of the images' packages.
+// The Debian release is the release of the images' packages.
 func TestTheReleaseOfDebian(t *testing.T) {
 	t.Parallel()
 	sources, err := os.ReadFile("../images/debian.sources")

@@ -1,10 +1,10 @@
-// Command seal writes where the files of a release come from, their checksums, and signatures:
+// Command seal writes the provenance, the checksums and the signatures of a release:
 //
 //	SIGNING_KEY=release.key go run ./deploy/seal -version v1.0.0 -registry registry.example/vmop build/release/v1.0.0
 //
-// writes provenance.json and SHA256SUMS into that folder. With a key it also writes SHA256SUMS.sig, the provenance in
-// a signed envelope (provenance.intoto.jsonl), a signature for each image (vmop-runner-v1.0.0-amd64.sig.tar), and the
-// public key in two formats. The same files and the same key make the same output.
+// It writes provenance.json and SHA256SUMS into that folder. With a key it also writes SHA256SUMS.sig, the provenance
+// in a signed envelope (provenance.intoto.jsonl), a signature for each image (vmop-runner-v1.0.0-amd64.sig.tar), and
+// the public key in two formats. The same files and the same key always produce the same output.
 //
 // Environment: SIGNING_KEY is an Ed25519 private key, or the name of its file. RELEASE_REQUIRE_SIGNATURE=1 makes a
 // missing key an error. BUILDER_ID is the URI of the builder, for the provenance. SOURCE_DATE_EPOCH is the time of the
@@ -38,7 +38,7 @@ const (
 	envelope   = "provenance.intoto.jsonl"
 	signers    = "allowed_signers" // the public key for ssh-keygen
 	publicKey  = "release-key.pem" // the public key for openssl and cosign
-	imageSig   = ".sig.tar"        // the end of the name of an image's signature
+	imageSig   = ".sig.tar"        // suffix of an image's signature file
 )
 
 func main() {
@@ -90,8 +90,8 @@ func runSeal(args []string, getenv func(string) string, out io.Writer) error {
 	return nil
 }
 
-// sealFolder writes provenance, checksums and, unless key is nil, signatures for the files in a folder. It replaces
-// those of an earlier run.
+// sealFolder writes provenance, checksums and, unless key is nil, signatures for the files in a folder. It replaces the
+// output of an earlier run.
 func sealFolder(dir string, b build, key *signingKey) error {
 	for _, pattern := range []string{checksums, signature, provenance, envelope, signers, publicKey, "*" + imageSig} {
 		old, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -159,7 +159,8 @@ func writeFile(dir, name string, content []byte) error {
 // file is a file with its checksum in hexadecimal digits.
 type file struct{ name, sha256 string }
 
-// hashFiles returns the regular files of a folder, by name. Another kind of file is an error: it would not be signed.
+// hashFiles returns the regular files of a folder, by name. It returns an error for files of another kind, because they
+// would not be signed.
 func hashFiles(dir string) ([]file, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -183,7 +184,7 @@ func hashNamed(dir string, names ...string) (files []file, err error) {
 		}
 		hash := sha256.New()
 		_, err = io.Copy(hash, f)
-		_ = f.Close() // it was only read
+		_ = f.Close() // opened for reading only
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
@@ -192,7 +193,7 @@ func hashNamed(dir string, names ...string) (files []file, err error) {
 	return files, nil
 }
 
-// list is what the list of components of a program or image contains that provenance needs.
+// list contains the parts of a component list that the provenance needs.
 type list struct {
 	Metadata   struct{ Component component }
 	Components []component

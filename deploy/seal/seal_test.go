@@ -39,7 +39,7 @@ const (
 	imageSum = "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
 )
 
-// release makes the files of a release, with a runner's image of this digest.
+// release creates the files of a release, with a runner's image of this digest.
 func release(t *testing.T, digest string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func release(t *testing.T, digest string) string {
 	return dir
 }
 
-// sealed runs the command for a folder and returns what it prints.
+// sealed runs the command for a folder and returns its output.
 func sealed(t *testing.T, dir string, env map[string]string, flags ...string) (string, error) {
 	t.Helper()
 	all := map[string]string{"SOURCE_DATE_EPOCH": "1700000000"}
@@ -94,7 +94,7 @@ func TestAReleaseWithoutAKeySaysThatItIsNotSigned(t *testing.T) {
 	}
 }
 
-// The same files and the same key make the same seals, also above old ones.
+// The same files and the same key produce the same seals, even if old seals exist.
 func TestASealIsReproducible(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"SIGNING_KEY": newKey(t)}
@@ -120,7 +120,7 @@ func read(t *testing.T, dir, name string) string {
 	return string(text)
 }
 
-// The provenance has each file and image, and what they were built from.
+// The provenance contains each file and image, and the sources of the build.
 func TestProvenance(t *testing.T) {
 	t.Parallel()
 	dir := release(t, imageSum)
@@ -155,7 +155,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// A package whose checksum is not known is an error: the provenance would pass for complete.
+// A package without a checksum is an error, because the provenance would look complete.
 func TestAPackageWithoutAChecksumIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := release(t, imageSum)
@@ -165,7 +165,8 @@ func TestAPackageWithoutAChecksumIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "the list of components has no SHA-256 checksum of "+libcURL)
 }
 
-// Keys of OpenSSH and of openssl are taken, as text and as a file. An error doesn't contain the value, a possible key.
+// Keys of OpenSSH and of openssl are accepted, as text and as a file. An error doesn't contain the value, because it
+// may be a key.
 func TestSigningKeys(t *testing.T) {
 	t.Parallel()
 	_, private, err := ed25519.GenerateKey(rand.Reader)

@@ -82,7 +82,7 @@ func (k *signingKey) publicPEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), err
 }
 
-// sshSignature signs a message as ssh-keygen -Y sign does, by OpenSSH's PROTOCOL.sshsig.
+// sshSignature signs a message as ssh-keygen -Y sign does, see OpenSSH's PROTOCOL.sshsig.
 func (k *signingKey) sshSignature(message []byte) []byte {
 	const magic, hash = "SSHSIG", "sha512"
 	sum := sha512.Sum512(message)
@@ -114,7 +114,7 @@ type dsseSignature struct {
 	Sig   []byte `json:"sig"`
 }
 
-// signEnvelope signs a statement of in-toto.
+// signEnvelope signs an in-toto statement.
 func (k *signingKey) signEnvelope(payload []byte) dsse {
 	const kind = "application/vnd.in-toto+json"
 	signed := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(kind), kind, len(payload), payload)
@@ -133,8 +133,8 @@ func (k *signingKey) signImages(dir string, b build, lists []list) error {
 	return err
 }
 
-// imageSignature returns the signature of an image as cosign has it in a registry: an image below the tag
-// sha256-DIGEST.sig. Its layer is the text that is signed. The result is an OCI archive.
+// imageSignature returns the signature of an image in the format that cosign stores in a registry: an image with the
+// tag sha256-DIGEST.sig. Its layer is the signed text. The result is an OCI archive.
 func (k *signingKey) imageSignature(b build, i image) ([]byte, error) {
 	payload, err := json.Marshal(map[string]any{
 		"critical": map[string]any{
@@ -151,7 +151,7 @@ func (k *signingKey) imageSignature(b build, i image) ([]byte, error) {
 	w := tar.NewWriter(&archive)
 	add := func(kind types.MediaType, content []byte) (d v1.Descriptor) {
 		d = v1.Descriptor{MediaType: kind}
-		d.Digest, d.Size, _ = v1.SHA256(bytes.NewReader(content)) // a reader of memory does not fail
+		d.Digest, d.Size, _ = v1.SHA256(bytes.NewReader(content)) // reading from memory does not fail
 		err = errors.Join(err, b.addFile(w, "blobs/sha256/"+d.Digest.Hex, content))
 		return d
 	}

@@ -43,7 +43,7 @@ func documented(t *testing.T, heading string) string {
 	return commands.String()
 }
 
-// shell runs commands in a folder, up to the first that fails.
+// shell runs commands in a folder until one fails.
 func shell(t *testing.T, dir, commands string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-ec", commands)
@@ -52,7 +52,7 @@ func shell(t *testing.T, dir, commands string) (string, error) {
 	return string(out), err
 }
 
-// The commands of the documents verify a release, by a key that they make, and refuse each change of it.
+// The documented commands create a key and verify a release, and they detect each change of it.
 func TestVerifyARelease(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -133,8 +133,8 @@ func archive(t *testing.T, file, content string) string {
 	return digest.Hex
 }
 
-// The documented commands copy an image with its signature to a registry, where its digest is that of the list of
-// components, and accept it only if the key has signed this image.
+// The documented commands copy an image with its signature to a registry, where its digest equals the digest in the
+// list of components. They accept the image only if the key has signed it.
 func TestVerifyAnImage(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

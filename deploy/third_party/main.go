@@ -1,9 +1,8 @@
-// Command third_party collects the licences of everything that is compiled into
-// the programs under cmd, the Go standard library included, in NOTICES.txt beside
-// it, as those licences demand of whoever hands the programs on.
+// Command third_party collects the licenses of all code that is compiled into the programs under cmd, including the Go
+// standard library. It writes NOTICES.txt into its folder, because the licenses require this for distribution.
 //
 //	go run ./deploy/third_party          # write the file, as "make generate" does
-//	go run ./deploy/third_party -check   # tell whether it is current, as "make check" does
+//	go run ./deploy/third_party -check   # check that it is current, as "make check" does
 package main
 
 import (
@@ -56,22 +55,21 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// module is a third party: the name and version to show, where its files are, and
-// in which of its folders the packages are that our programs use.
+// module is a third-party module: its name and version to show, its folder, and the subfolders with the packages that
+// our programs use.
 type module struct {
 	Name, Version, Dir string
 	Packages           []string
 }
 
-// compiledIn lists the modules of all packages that the programs consist of on
-// Linux, in the order of their names, behind the Go standard library. Before
-// there is a program, that is all.
+// compiledIn lists the modules of all packages in the programs on Linux, sorted by name after the Go standard library.
+// Without programs it returns only the standard library.
 func compiledIn(ctx context.Context) ([]module, error) {
 	goroot, err := golang(ctx, "env", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
-	// A replaced module is what its replacement is.
+	// For a replaced module, use the replacement.
 	const format = `{{$dir := .Dir}}{{with .Module}}{{if not .Main}}` +
 		`{{with or .Replace .}}{{.Path}} {{.Version}} {{.Dir}} {{$dir}}{{end}}{{end}}{{end}}`
 	list, err := golang(ctx, "list", "-deps", "-f", format, "vmop/cmd/...")

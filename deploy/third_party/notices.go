@@ -13,8 +13,8 @@ const preamble = `The programs of this project contain the following works of ot
 the licence printed with it. This file is made by "make generate".
 `
 
-// notices returns the text with the licences of all modules. A module without
-// one may not be handed on, and is an error.
+// notices returns the text with the licenses of all modules. A module without a license is an error, because it may not
+// be distributed.
 func notices(modules []module) ([]byte, error) {
 	var text bytes.Buffer
 	text.WriteString(preamble)
@@ -39,9 +39,8 @@ func notices(modules []module) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// legalFiles names the files, relative to the module's folder, that hold a
-// licence, a notice, or what a licence refers to: in the folders of the packages
-// that are used, and in those above them.
+// legalFiles returns the files that contain a license, a notice, or a text that a license refers to, relative to the
+// module's folder. It searches the folders of the used packages and their parent folders.
 func legalFiles(m module) ([]string, error) {
 	folders := map[string]bool{".": true}
 	for _, dir := range m.Packages {
@@ -69,8 +68,8 @@ func legalFiles(m module) ([]string, error) {
 	return files, nil
 }
 
-// legal tells by a file's name, LICENSE.md or COPYING-MIT, that it belongs into the
-// notices, and that it is no source file.
+// legal reports whether a file name, such as LICENSE.md or COPYING-MIT, belongs to the notices and is not a source
+// file.
 func legal(name string) bool {
 	stem := strings.ToUpper(name)
 	if cut := strings.IndexAny(stem, ".-_"); cut > 0 {

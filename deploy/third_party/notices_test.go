@@ -37,7 +37,7 @@ func TestNoticesRefuseAModuleWithoutLicence(t *testing.T) {
 	require.ErrorContains(t, err, "example.org/x has no licence in")
 }
 
-// The list is that of the real programs: the Go library is always among them.
+// The list always contains the Go library, because it comes from the real programs.
 func TestCompiledInNamesTheGoLibrary(t *testing.T) {
 	t.Parallel()
 	modules, err := compiledIn(t.Context())

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A definition is what is shown of a CustomResourceDefinition of apiextensions.k8s.io/v1.
+// definition contains the shown parts of a CustomResourceDefinition of apiextensions.k8s.io/v1.
 type definition struct {
 	Spec struct {
 		Group string
@@ -29,7 +29,7 @@ type definition struct {
 	}
 }
 
-// A schema is what is shown of a schema of OpenAPI, for a field.
+// schema contains the shown parts of a field's OpenAPI schema.
 type schema struct {
 	Description, Type, Format string
 	Default                   any
@@ -45,17 +45,17 @@ type schema struct {
 	Rules                     []struct{ Message string } `json:"x-kubernetes-validations"`
 }
 
-// Reference is the document that lists those of resources.
+// Reference is the document that lists the resources' documents.
 const Reference = "reference/README.md"
 
-// Definitions returns a document for each resource that files define, which are *.yaml of CustomResourceDefinitions,
-// and Reference, which lists them.
+// Definitions returns a document for each resource that the *.yaml files define (CustomResourceDefinitions), and
+// Reference, which lists these documents.
 func Definitions(files fs.FS) (map[string][]byte, error) {
 	names, err := fs.Glob(files, "*.yaml")
 	if err != nil {
 		return nil, err
 	}
-	documents, rows := map[string][]byte{}, map[string]string{} // of the list, by kinds
+	documents, rows := map[string][]byte{}, map[string]string{} // the rows of the list, by kind
 	for _, name := range names {
 		data, err := fs.ReadFile(files, name)
 		if err != nil {
@@ -100,11 +100,10 @@ func (d *definition) documentName() string {
 	return b.String()
 }
 
-// large is from how many fields on an object within spec or status has a section of its own.
+// large is the number of fields from which an object within spec or status is described in a separate section.
 const large = 8
 
-// writeSection writes a heading and the fields of an object or a list of objects, with the large ones in sections
-// behind.
+// writeSection writes a heading and the fields of an object or a list of objects. Sections for large objects follow.
 func (s *schema) writeSection(b *strings.Builder, where string, level int) {
 	fmt.Fprintf(b, "\n%s %s\n\n%s\n\n| Field | Type | |\n|---|---|---|\n", strings.Repeat("#", level), where,
 		s.descriptionText())
@@ -136,8 +135,8 @@ func (s *schema) writeSection(b *strings.Builder, where string, level int) {
 	}
 }
 
-// innerSchema returns what has the fields of an object, of the objects in a list, or of the values of a map, and how
-// they are written behind its name.
+// innerSchema returns the schema with the fields of an object, of a list's items, or of a map's values. It also returns
+// the suffix for the field's name.
 func (s *schema) innerSchema(below string) (*schema, string) {
 	for {
 		mark := ""
@@ -155,7 +154,7 @@ func (s *schema) innerSchema(below string) (*schema, string) {
 	}
 }
 
-// countFields returns how many fields are within.
+// countFields returns the number of fields in the schema.
 func (s *schema) countFields() int {
 	s, _ = s.innerSchema("")
 	n := 0
@@ -165,7 +164,7 @@ func (s *schema) countFields() int {
 	return n
 }
 
-// typeName returns the type of a field for people.
+// typeName returns the type of a field as it is shown to users.
 func (s *schema) typeName() string {
 	switch {
 	case s.Items != nil:
@@ -184,7 +183,7 @@ func (s *schema) typeName() string {
 	return s.Type
 }
 
-// meaningText returns what a field is, and its bounds as far as they are not said.
+// meaningText returns a field's description, and the bounds that the description does not contain.
 func (s *schema) meaningText() string {
 	text := []string{s.descriptionText()}
 	switch s.Default.(type) {
@@ -218,7 +217,7 @@ func (s *schema) descriptionText() string {
 	return escapeMarkdown(strings.Join(strings.Fields(s.Description), " "))
 }
 
-// firstSentence returns a text up to a point before a large letter.
+// firstSentence returns the text up to the first period that a capital letter follows.
 func firstSentence(text string) string {
 	for i := range len(text) - 2 {
 		if text[i] == '.' && text[i+1] == ' ' && text[i+2] >= 'A' && text[i+2] <= 'Z' {
@@ -228,7 +227,7 @@ func firstSentence(text string) string {
 	return text
 }
 
-// escapeMarkdown returns a text that says the same as Markdown, also in a table.
+// escapeMarkdown escapes a text for Markdown, including tables.
 func escapeMarkdown(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -10,7 +10,7 @@ import (
 	"vmop/docs/site"
 )
 
-// A field's row has its type, what it means and its bounds; an object with many fields has a section.
+// The row of a field contains its type, its description and its bounds. An object with many fields has its own section.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	document := string(made(t)["reference/virtualmachine.md"])

@@ -17,25 +17,25 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// A Page is a document.
+// Page is a rendered document.
 type Page struct {
 	// Name is its path below docs/: "vm-types/tutorial.md".
 	Name string
-	// Href is its path in the site: "vm-types/tutorial.html". That of a README.md ends with index.html.
+	// Href is its path in the site: "vm-types/tutorial.html". The Href of a README.md ends with index.html.
 	Href  string
 	Title string
 	Body  template.HTML
 	// Generated pages list the fields of a resource or the options of a program.
 	Generated bool
-	// Sections are what begins with a heading, in their order. The first is the page's.
+	// Sections are the parts of the page, one for each heading. The first is the page's title.
 	Sections []Section
 }
 
-// A Section is what is found by a search.
+// Section is the unit that a search finds.
 type Section struct {
-	// Anchor is the id of its heading.
+	// Anchor is the id of the heading.
 	Anchor, Title string
-	// Text is what it says, without form.
+	// Text is the plain text of the section.
 	Text string
 }
 
@@ -47,8 +47,8 @@ func hrefOf(name string) string {
 	return strings.TrimSuffix(name, ".md") + ".html"
 }
 
-// renderPage renders a document. Links to other documents lead to their pages, those to files of the project to the
-// source.
+// renderPage renders a document. Links to other documents become links to their pages. Links to files of the project
+// become links to the source.
 func (s *Site) renderPage(files fs.FS, name string, data []byte) (*Page, error) {
 	p := &Page{Name: name, Href: hrefOf(name), Title: name}
 	leads := util.Prioritized(&links{site: s, page: name, files: files}, 1)
@@ -57,18 +57,18 @@ func (s *Site) renderPage(files fs.FS, name string, data []byte) (*Page, error) 
 	context := parser.NewContext(parser.WithIDs(ids{}))
 	document := markdown.Parser().Parse(text.NewReader(data), parser.WithContext(context))
 	p.divideSections(document, data)
-	// What is wider than the window is scrolled by keys, too; the head of a table that has none is no head.
+	// Elements wider than the window must be scrollable with keys. An empty table head is not a head.
 	usable := strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<table tabindex="0">`,
 		"<th></th>", "<td></td>")
 	var body bytes.Buffer
 	if err := markdown.Renderer().Render(&body, data, document); err != nil {
 		return nil, fmt.Errorf("render document %s: %w", name, err)
 	}
-	p.Body = template.HTML(usable.Replace(body.String())) // of documents of the project, whose HTML goldmark leaves out
+	p.Body = template.HTML(usable.Replace(body.String())) // from project documents, and goldmark drops their HTML
 	return p, nil
 }
 
-// divideSections finds the sections.
+// divideSections sets the page's sections.
 func (p *Page) divideSections(document ast.Node, source []byte) {
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
 		words := plainText(n, source)
@@ -87,7 +87,7 @@ func (p *Page) divideSections(document ast.Node, source []byte) {
 	}
 }
 
-// plainText returns the words of a node.
+// plainText returns the text of a node without markup.
 func plainText(n ast.Node, source []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -113,7 +113,7 @@ func plainText(n ast.Node, source []byte) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// ids makes the ids of headings as GitHub makes them, so that links hold in both.
+// ids creates the same ids for headings as GitHub, so that links work in both places.
 type ids map[string]int
 
 // Generate implements parser.IDs.
@@ -138,7 +138,7 @@ func (i ids) Generate(value []byte, _ ast.NodeKind) []byte {
 // Put implements parser.IDs.
 func (i ids) Put(value []byte) { i[string(value)]++ }
 
-// links makes the links of a document those of its page.
+// links changes the links of a document to links of its page.
 type links struct {
 	site  *Site
 	page  string
@@ -167,7 +167,7 @@ func (l *links) Transform(document *ast.Document, _ text.Reader, _ parser.Contex
 	}
 }
 
-// siteLink returns where a link leads in the site; "" if nowhere.
+// siteLink returns the target of a link in the site, or "" if the site lacks the target.
 func (l *links) siteLink(to string) string {
 	if strings.Contains(to, "://") || strings.HasPrefix(to, "#") || strings.HasPrefix(to, "mailto:") {
 		return to
@@ -177,7 +177,7 @@ func (l *links) siteLink(to string) string {
 		anchor = "#" + anchor
 	}
 	target := path.Join(path.Dir(l.page), file)
-	if !fs.ValidPath(target) { // it is above docs/
+	if !fs.ValidPath(target) { // above docs/
 		if l.site.Source == "" {
 			return ""
 		}

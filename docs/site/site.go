@@ -1,7 +1,9 @@
-// Package site makes pages of the documents: those that the manager serves at /help, and those that "make docs" writes.
+// Package site converts the user documents to pages. The manager serves the pages at /help, and "make docs" writes them
+// as files.
 //
-// The documents are Markdown as GitHub shows it, and remain readable there: headings get the same ids. A page is what
-// goldmark renders, in a frame of whoever shows it; HTML in a document is left out. See docs/decisions/0153-site.md.
+// The documents are Markdown that GitHub renders as well, and headings get the same ids in both places. goldmark
+// renders the body of a page, and the caller adds the frame around it. HTML in a document is dropped. See
+// docs/decisions/0153-site.md.
 package site
 
 import (
@@ -14,10 +16,10 @@ import (
 	"strings"
 )
 
-// Site has all pages.
+// Site contains all pages.
 type Site struct {
-	// Source is the address of the project's files, such as https://example.org/vmop/blob/v1.0.0/; without it links to
-	// them are plain text.
+	// Source is the address of the project's files, such as https://example.org/vmop/blob/v1.0.0/. Without it, links to
+	// these files become plain text.
 	Source string
 
 	pages  map[string]*Page // by Href
@@ -27,13 +29,13 @@ type Site struct {
 //go:embed doc.css
 var style string
 
-// Style returns the style sheet of documents.
+// Style returns the style sheet of the documents.
 func Style() []byte { return []byte(style) }
 
 // Index is the Href of the first page.
 const Index = "index.html"
 
-// Read reads all documents of a folder, and those that were made, which have the paths of files in it.
+// Read reads all documents of a folder. It adds the generated documents, keyed by their paths in the folder.
 func Read(files fs.FS, made map[string][]byte, source string) (*Site, error) {
 	s := &Site{Source: source, pages: map[string]*Page{}}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -68,17 +70,17 @@ func (s *Site) addPage(files fs.FS, name string, data []byte) error {
 	return err
 }
 
-// Page returns a page by its Href; nil if there is none.
+// Page returns the page with an Href, or nil.
 func (s *Site) Page(href string) *Page { return s.pages[href] }
 
-// Pages returns all, sorted by their names.
+// Pages returns all pages, sorted by name.
 func (s *Site) Pages() []*Page { return s.sorted }
 
-// A Hit is a section that a search has found.
+// Hit is a section that a search has found.
 type Hit struct {
-	// Href is that of the page, with the anchor of the section.
+	// Href is the address of the page, with the anchor of the section.
 	Href, Page, Section string
-	// Before, Match and After are a part of the text, around the first word that was looked for.
+	// Before, Match and After are an excerpt of the text around the first match.
 	Before, Match, After string
 	weight               int
 }
@@ -86,11 +88,11 @@ type Hit struct {
 const (
 	mostHits  = 30
 	mostWords = 8
-	around    = 90 // bytes of the text on each side of a word
+	around    = 90 // bytes of text on each side of a match
 )
 
-// Search returns the sections that have all words of a query, in their text or titles, the best first, 30 at most.
-// Pages for people come first, then generated pages, then decisions.
+// Search returns the sections that contain all words of a query in their text or titles, best match first, at most 30.
+// Written pages come first, then generated pages, then decisions.
 func (s *Site) Search(query string) []Hit {
 	words := strings.Fields(strings.ToLower(query))
 	words = words[:min(len(words), mostWords)]
@@ -132,7 +134,7 @@ func (p *Page) findWords(s Section, words []string) (Hit, bool) {
 	return h, true
 }
 
-// citeText takes the part of a text in which the first of the words is; lower is the text in lower case.
+// citeText sets the excerpt around the first match of one of the words; lower is the text in lower case.
 func (h *Hit) citeText(text, lower string, words []string) {
 	at, length := 0, 0
 	for _, word := range words {
@@ -141,7 +143,7 @@ func (h *Hit) citeText(text, lower string, words []string) {
 			break
 		}
 	}
-	if len(lower) != len(text) { // a letter whose lower case has another length
+	if len(lower) != len(text) { // a letter has another length in lower case
 		text = lower
 	}
 	begin, end := max(at-around, 0), min(at+length+around, len(text))

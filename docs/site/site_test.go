@@ -15,7 +15,7 @@ import (
 	"vmop/docs/site"
 )
 
-// elements returns the attribute of all elements that have it.
+// elements returns the values of an attribute of all elements.
 func elements(t *testing.T, body, attribute string) (all []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
@@ -30,7 +30,7 @@ func elements(t *testing.T, body, attribute string) (all []string) {
 	return all
 }
 
-// made returns the documents of the project's resources.
+// made returns the generated documents of the project's resources.
 func made(t testing.TB) map[string][]byte {
 	t.Helper()
 	resources, err := site.Definitions(crds.Files())
@@ -38,7 +38,7 @@ func made(t testing.TB) map[string][]byte {
 	return resources
 }
 
-// Each link of each page leads to a page, a heading of it, or a picture.
+// Each link of each page leads to a page, to one of its headings, or to a picture.
 func TestLinksArrive(t *testing.T) {
 	t.Parallel()
 	s, err := site.Read(docs.Files(), made(t), "")
@@ -72,7 +72,7 @@ func TestLinksArrive(t *testing.T) {
 	require.Greater(t, count, 500)
 }
 
-// What a document says becomes a page, and nothing of it markup but Markdown.
+// A document becomes a page, and only its Markdown becomes markup.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	files := fstest.MapFS{
@@ -107,7 +107,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// What people look for is found first.
+// The best result of a search is the expected page.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	s, err := site.Read(docs.Files(), made(t), "")

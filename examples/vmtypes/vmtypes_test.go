@@ -6,7 +6,7 @@ import (
 	"vmop/authoring/vmtypestest"
 )
 
-// The example types do what they say.
+// The example types produce the results that their tests describe.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	vmtypestest.Run(t, ".")

@@ -1,4 +1,4 @@
-// Command write writes the documents as a site, which needs no server:
+// Command write writes the documents as a static site that works without a server:
 //
 //	go run ./docs/site/write -o build/docs -version v1.0.0 -programs build/reference
 package main
@@ -92,7 +92,7 @@ func writeSite(out, version, source, programs string) error {
 	return nil
 }
 
-// referencePages returns the documents of the resources, and those of programs.
+// referencePages returns the documents of the resources and of the programs.
 func referencePages(programs string) (map[string][]byte, error) {
 	documents, err := site.Definitions(crds.Files())
 	if err != nil || programs == "" {
@@ -114,7 +114,7 @@ func referencePages(programs string) (map[string][]byte, error) {
 	return documents, nil
 }
 
-// indexOf is what search.js searches: pages with their sections.
+// indexOf returns the index for search.js: the pages with their sections.
 func indexOf(s *site.Site) ([]byte, error) {
 	var pages [][3]any
 	for _, p := range s.Pages() {

@@ -13,7 +13,8 @@ import (
 	"vmop/test/browser"
 )
 
-// A browser shows the site from a folder, narrow and wide, and its search leads to a section of a page in a folder.
+// A browser shows the site from a folder, in a narrow and in a wide window. Its search leads to a section of a page in
+// a subfolder.
 func TestSite(t *testing.T) {
 	t.Parallel()
 	dir, programs := t.TempDir(), t.TempDir()
